@@ -12,7 +12,7 @@ use daytable_model::needle::Needle;
 use daytable_model::property::Property;
 use daytable_model::record::Level;
 use daytable_model::time::Ticks;
-use daytable_store::page::{Builder, Encoded, Page};
+use daytable_store::page::{EncodedPage, Page, PageBuilder};
 use std::hint::black_box;
 use std::time::Duration;
 
@@ -139,13 +139,13 @@ fn append(batch: &mut Batch, key: RowKey, random: &mut Random, wanted: Wanted<'_
     row.finish();
 }
 
-fn build(batches: &[Batch]) -> Vec<Encoded> {
-    let mut builder = Builder::new();
+fn build(batches: &[Batch]) -> Vec<EncodedPage> {
+    let mut builder = PageBuilder::new();
     batches.iter().for_each(|batch| builder.push_batch(batch));
     builder.build().pages
 }
 
-fn bytes(pages: &[Encoded]) -> (f64, f64) {
+fn bytes(pages: &[EncodedPage]) -> (f64, f64) {
     let body: usize = pages.iter().map(|page| page.body.len()).sum();
     let levels: usize = pages.iter().map(|page| page.header.levels.len()).sum();
     let records: u32 = pages.iter().map(|page| page.header.records).sum();
@@ -215,7 +215,7 @@ fn page(c: &mut Criterion) {
     });
     group.bench_function("merge pages", |b| {
         b.iter_batched(
-            Builder::new,
+            PageBuilder::new,
             |mut builder| {
                 decoded.iter().for_each(|page| builder.push_page(page));
                 builder.build()

@@ -12,7 +12,7 @@ use anyhow::{Context, Result, ensure};
 use daytable_model::key::DayTable;
 use daytable_model::time::Ticks;
 use daytable_store::Phase;
-use daytable_store::sealed::{SealJob, SealedFile, seal};
+use daytable_store::sealed::{SealJob, SealedFile, SealedSizes, seal};
 use daytable_store::{CountBy, Range, Reader};
 use std::ops::ControlFlow;
 use std::process::Command;
@@ -36,6 +36,7 @@ fn main() -> Result<()> {
         inputs: vec![data.join("tables").join(format!("{table}.1.db"))],
         committed: Reader::open(&data)?.catalog().committed()?,
         out: out.clone(),
+        sizes: SealedSizes::default(),
     };
     let start = Instant::now();
     let (mut surveyed, mut written) = (Duration::ZERO, Duration::ZERO);

@@ -33,7 +33,6 @@ mod lifecycle;
 mod moved;
 mod multi_line;
 mod names;
-mod old_formats;
 mod once;
 mod outbox;
 mod packaging;

@@ -5,7 +5,7 @@
 use crate::place::{Place, installed};
 use daytable_model::key::DayTable;
 use daytable_store::Reader;
-use daytable_store::sealed::{Manifest, SealJob, seal};
+use daytable_store::sealed::{Manifest, SealJob, SealedSizes, seal};
 use serde_json::Value;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -56,6 +56,7 @@ fn sealed(place: &Place, table: &str) -> (PathBuf, Manifest) {
         inputs: vec![place.data().join("tables").join(format!("{table}.1.db"))],
         committed: reader.catalog().committed().expect("read"),
         out: out.clone(),
+        sizes: SealedSizes::default(),
     };
     let manifest = seal(&sealing, &mut |_| ControlFlow::Continue(())).expect("sealed");
     (out, manifest)

@@ -12,7 +12,7 @@
 use super::names::ArchiveObject;
 use super::{Archive, ArchiveError, ArchivedDay};
 use bytes::{Bytes, BytesMut};
-use daytable_store::sealed::Ranged;
+use daytable_store::sealed::RangeReader;
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
@@ -88,7 +88,7 @@ impl ArchiveReader {
     }
 }
 
-impl Ranged for ArchiveReader {
+impl RangeReader for ArchiveReader {
     fn length(&self) -> io::Result<u64> {
         Ok(self.bytes())
     }

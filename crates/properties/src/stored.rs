@@ -8,7 +8,7 @@ use daytable_model::property::Property;
 use daytable_model::record::Level;
 use daytable_model::time::Ticks;
 use daytable_store as store;
-use daytable_store::page::{Builder, Encoded, Header, Page, PageError, level_minutes};
+use daytable_store::page::{EncodedPage, Page, PageBuilder, PageError, PageHeader, level_minutes};
 use daytable_store::sealed::{self, Manifest, SealedFile};
 use daytable_store::{CountBy, Range};
 use std::path::Path;
@@ -19,7 +19,7 @@ use std::time::Duration;
 pub(super) fn any_page(bytes: &[u8]) {
     let mut draw = Draw(bytes);
     let first = RowKey::new(seen(), draw.number(), draw.number());
-    let header = Header {
+    let header = PageHeader {
         first,
         last: if draw.byte() == 0 { first } else { RowKey::new(Ticks::UNIX_EPOCH, draw.number(), draw.number()) },
         entities: u32::from(draw.byte()),
@@ -80,11 +80,11 @@ pub(super) fn any_rows(bytes: &[u8]) {
         })
         .collect();
     wanted.sort_by_key(|(key, _)| *key);
-    let mut builder = Builder::new();
+    let mut builder = PageBuilder::new();
     builder.push_batch(&batch);
     let pages = builder.build().pages;
     let mut found = Vec::new();
-    for Encoded { header, body } in &pages {
+    for EncodedPage { header, body } in &pages {
         match Page::decode(header, body) {
             Ok(page) => found.extend(rows_of(&page)),
             Err(error) => panic!("a page that was just made: {error}"),

@@ -43,7 +43,7 @@ pub use error::StoreError;
 pub use format::catalog::accounting::{self, ListenerLedger, SourceReceipt};
 pub use format::catalog::idempotency::{self, IdempotencyKey, StoredAnswer};
 #[cfg(feature = "testing")]
-pub use format::pack::assert_heads;
+pub use format::small_pages::assert_heads;
 pub use format::{catalog, page, sealed};
 pub use layout::control_socket;
 pub use maintain::backup::{BackedUp, SealedFiles, backup};

@@ -10,11 +10,11 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-mod homes;
+mod addresses;
 mod lives;
 mod source_log;
 mod outbox;
-mod sought;
+mod prefilter;
 mod unnamed;
 
 const SOURCE: u64 = 0xfeed;
@@ -50,7 +50,7 @@ impl Folder {
     }
 
     fn reader(&self) -> Reader {
-        Reader::open(&self.path()).expect("opened")
+        Reader::open(&self.path()).expect("opened").with_sealed_sizes(sealed::SealedSizes::SMALL)
     }
 
     fn messages(&self, at: Ticks) -> Vec<String> {
@@ -243,7 +243,7 @@ fn a_second_writer_is_refused_and_a_reader_is_not() {
 fn tear(folder: &Folder, at: Ticks, seq: i64) {
     let mut file = crate::format::day_file::DayFile::open(&folder.file(at), &table(at)).expect("opened");
     let batch = batch(at, "web-1", &[(at.plus(seconds(9999)), 99_990, "never happened")]);
-    let mut builder = page::Builder::new();
+    let mut builder = page::PageBuilder::new();
     builder.push_batch(&batch);
     let insert = |page| crate::format::day_file::Insert { partition: "web-1".into(), page, is_alone: true };
     let pages: Vec<_> = builder.build().pages.into_iter().map(insert).collect();
@@ -546,11 +546,11 @@ fn a_follower_misses_nothing_that_is_merged_while_it_looks() {
         if *table == self::table(day(0)) {
             big(4);
             let merged = batch(day(1), "web-1", &[at(1), at(2)]);
-            let mut builder = page::Builder::new();
+            let mut builder = page::PageBuilder::new();
             builder.push_batch(&merged);
             let mut file =
                 crate::format::day_file::DayFile::open(&folder.file(day(1)), &self::table(day(1))).expect("opened");
-            let (home, new) = (file.home_of(1).expect("read").expect("a name"), builder.build().pages);
+            let (home, new) = (file.address_of(1).expect("read").expect("a name"), builder.build().pages);
             let merge =
                 crate::format::day_file::PageMerge { partition: 1, home, old: vec![1, 2], new, seq: 2, duplicates: 0 };
             file.replace(&[merge], &[]).expect("merged");
@@ -706,6 +706,7 @@ fn seal(folder: &Folder, at: Ticks, generation: i64, inputs: &[String]) {
         inputs: inputs.iter().map(|name| tables.join(name)).collect(),
         committed: reader.catalog().committed().expect("read"),
         out: tables.join(&name),
+        sizes: sealed::SealedSizes::SMALL,
     };
     let manifest = sealed::seal(&sealing, &mut |_| std::ops::ControlFlow::Continue(())).expect("sealed");
     let times = sealed::SealedFile::open_local(&sealing.out).expect("a file").times();
@@ -735,7 +736,7 @@ fn add_late(folder: &Folder, at: Ticks, generation: i64, batches: &[Batch]) {
         crate::format::day_file::DayFile::open(&folder.path().join("tables").join(&name), &table(at)).expect("a file");
     let mut inserts = Vec::new();
     for batch in batches {
-        let mut builder = page::Builder::new();
+        let mut builder = page::PageBuilder::new();
         builder.push_batch(batch);
         let partition = &batch.partition;
         let insert = |page| crate::format::day_file::Insert { partition: partition.clone(), page, is_alone: false };

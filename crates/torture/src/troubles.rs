@@ -2,7 +2,7 @@
 //! is told to read another configuration, lives with a clock that is wrong or comes to midnight, is stopped and killed.
 //!
 //! A round is a world that goes on and a dozen lives of the collector on it; then it is left in peace, and everything has to
-//! be there. Of daytable every other round begins with a data folder of an older format, whose records have to stay.
+//! be there. Of daytable every other round begins with the data folder of a killed daemon, whose records have to stay.
 //!
 //! Memory is limited by rlimit, under which an allocation fails. A control group's limit is not here: to whoever is in it, it
 //! is a SIGKILL at whichever page he touches next, which `kills` and `sweep` do at every place; and a machine that lends a
@@ -25,8 +25,6 @@ use std::time::Duration;
 
 /// Lives of a round.
 const LIVES: u64 = 12;
-/// Formats of the data folder before today's, each with a folder in `tests/formats`.
-const OLD_FORMATS: u64 = 5;
 
 /// Leads a collector through trouble for `options.count` lives.
 pub(crate) fn random(options: &Options) -> Found {
@@ -39,7 +37,7 @@ fn play(options: &Options, place: &Place, seed: u64, tally: &Tally) -> Result<()
     let mut random = Random::new(seed.rotate_left(32) ^ 0x7472_6f75);
     let mut world = World::new(&place.logs(), collector.abilities(), seed).map_err(failed)?;
     if collector.name() == "daytable" && seed.is_multiple_of(2) {
-        unpack(place, 1 + random.below(OLD_FORMATS)).map_err(failed)?;
+        copy_killed_folder(place).map_err(failed)?;
         let old = collector.messages(&place.home()).map_err(failed)?;
         old.into_iter().for_each(|message| *world.written.others.entry(message).or_default() += 1);
     }
@@ -58,11 +56,11 @@ fn is_gone(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::NotFound
 }
 
-/// Makes the data folder one of an older format, as a kill left it.
-fn unpack(place: &Place, format: u64) -> io::Result<()> {
-    let packed = format!("{}/tests/formats/format-{format}.tar.xz", crate::ROOT);
-    let status = Command::new("tar").args(["-xJf", &packed, "-C"]).arg(place.store()).status()?;
-    if status.success() { Ok(()) } else { Err(io::Error::other(format!("tar: {status}"))) }
+/// Begins with the data folder of a killed daemon that the fuzzers use.
+fn copy_killed_folder(place: &Place) -> io::Result<()> {
+    let folder = format!("{}/fuzz/folder/data", crate::ROOT);
+    let status = Command::new("cp").args(["-r", &folder]).arg(place.store()).status()?;
+    if status.success() { Ok(()) } else { Err(io::Error::other(format!("cp: {status}"))) }
 }
 
 /// Starts a collector, does something to it, and kills it, or stops it now and then.

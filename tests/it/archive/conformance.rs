@@ -5,7 +5,7 @@ use super::stores::{QUICK, Store};
 use crate::trouble::SmallDisk;
 use daytable_archive::{Access, Archive, ArchiveError, ArchivedDay, Remedy};
 use daytable_model::key::TableName;
-use daytable_store::sealed::Ranged;
+use daytable_store::sealed::RangeReader;
 use std::fs;
 use std::ops::ControlFlow;
 use std::os::unix::fs::PermissionsExt;

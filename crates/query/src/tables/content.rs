@@ -4,14 +4,14 @@
 
 use super::Entity;
 use daytable_model::batch::Batch;
-use daytable_store::sealed::{Manifest, Sum};
+use daytable_store::sealed::{ContentChecksum, Manifest};
 
 /// A count and a checksum. Rows are to be added by PartitionKey and RowKey.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Content {
     /// Rows, items included.
     pub rows: u64,
-    sum: Sum,
+    sum: ContentChecksum,
 }
 
 impl Content {
@@ -23,7 +23,7 @@ impl Content {
     }
 
     /// So many rows that come to this.
-    pub(super) fn of(rows: u64, sum: Sum) -> Content {
+    pub(super) fn of(rows: u64, sum: ContentChecksum) -> Content {
         Content { rows, sum }
     }
 

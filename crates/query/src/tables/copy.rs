@@ -18,7 +18,7 @@ use daytable_model::batch::Batch;
 use daytable_model::key::{DayTable, RowKey};
 use daytable_model::path_text::PathText;
 use daytable_model::time::{self, Ticks};
-use daytable_store::sealed::Sum;
+use daytable_store::sealed::ContentChecksum;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io;
@@ -217,7 +217,7 @@ impl<'a> Copy<'a> {
         };
         let what = || CopyError::Foreign { path: self.path.clone(), what: format!("where {table} goes on is no row") };
         let key = RowKey::parse(&key).map_err(|_| what())?;
-        let sum = Sum::from_hex(&content).ok_or_else(what)?;
+        let sum = ContentChecksum::from_hex(&content).ok_or_else(what)?;
         let at = Some(Continuation(Next::After(partition.as_str().into(), key)));
         Ok(Reading { begun: Ticks::new(begun).ok_or_else(what)?, at, content: Content::of(rows, sum) })
     }

@@ -107,7 +107,7 @@ pub(super) mod tests {
     use daytable_model::key::{DayTable, Period, TableName};
     use daytable_model::property::Property;
     use daytable_model::time::Ticks;
-    use daytable_store::page::Builder;
+    use daytable_store::page::PageBuilder;
     use proptest::prelude::*;
 
     pub(in crate::outbox) fn account() -> Account {
@@ -126,7 +126,7 @@ pub(super) mod tests {
                 row.finish();
             }
         }
-        let mut builder = Builder::new();
+        let mut builder = PageBuilder::new();
         builder.push_batch(&batch);
         let encoded = builder.build().pages.remove(0);
         let page = Arc::new(Page::decode(&encoded.header, &encoded.body).expect("a page"));

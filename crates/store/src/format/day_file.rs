@@ -8,8 +8,8 @@
 //! recovery that sets its pages aside nothing else is written. Nothing but this module writes to such a file.
 
 use crate::StoreError;
-use crate::format::pack::{self, PackRow, Packer, PageRow, Place};
-use crate::format::page::{Encoded, Header, Home, Homes, Page};
+use crate::format::page::{EncodedPage, Page, PageAddress, PageHeader, TableAddress};
+use crate::format::small_pages::{self, PageLocation, PageRow, SmallPagesBuilder, SmallPagesRow};
 use crate::lock::FileIdentity;
 use crate::sqlite::{self, Schema};
 use daytable_model::key::{DayTable, RowKey};
@@ -35,7 +35,7 @@ const PACKED_OVERHEAD_BYTES: u64 = 64;
 
 const SCHEMA: Schema = Schema {
     page_bytes: SQLITE_PAGE_BYTES,
-    formats: [&[TABLES], &[pack::SCHEMA, INDEXES], &[], &[LAST_PAGE], &[], &[], &[]],
+    formats: [&[TABLES], &[small_pages::SCHEMA, INDEXES], &[], &[LAST_PAGE], &[], &[], &[]],
 };
 
 const TABLES: &str = "
@@ -101,10 +101,10 @@ pub(crate) struct Total {
 /// Pages of a partition, and what they were merged into.
 pub(crate) struct PageMerge {
     pub(crate) partition: i64,
-    pub(crate) home: Home,
+    pub(crate) home: PageAddress,
     /// The rows that go, by id. Packed pages among what was merged go with their packs.
     pub(crate) old: Vec<i64>,
-    pub(crate) new: Vec<Encoded>,
+    pub(crate) new: Vec<EncodedPage>,
     /// The highest commit of those that go.
     pub(crate) seq: i64,
     /// Entities that were there twice.
@@ -123,7 +123,7 @@ pub(crate) struct Recounted {
 /// A page that is ready to be inserted.
 pub(crate) struct Insert {
     pub(crate) partition: Arc<str>,
-    pub(crate) page: Encoded,
+    pub(crate) page: EncodedPage,
     /// Whether the commit has no other page of this partition.
     pub(crate) is_alone: bool,
 }
@@ -140,14 +140,14 @@ pub(crate) struct WrittenPages {
     /// Partition, first key and raw bytes of each page that is a row of its own.
     pub(crate) rows: Vec<(i64, RowKey, u32)>,
     /// The others.
-    pub(crate) pack: Option<PackRow>,
+    pub(crate) pack: Option<SmallPagesRow>,
 }
 
 /// The file of an open day, opened to write. Only the committer has one.
 pub(crate) struct DayFile {
     connection: Connection,
     path: PathBuf,
-    homes: Homes,
+    table_address: TableAddress,
     partitions: HashMap<Arc<str>, i64, foldhash::quality::RandomState>,
     /// About how many bytes went to the journal since it was last moved.
     journaled: u64,
@@ -159,8 +159,8 @@ impl DayFile {
     /// Opens the file at `path`, which is one of `table`, and makes it where there is none.
     pub(crate) fn open(path: &Path, table: &DayTable) -> Result<DayFile, StoreError> {
         let connection = sqlite::open_to_write(path, &SCHEMA)?;
-        let (seen, homes) = (sqlite::seen(path)?, Homes::of(table));
-        Ok(DayFile { connection, path: path.into(), homes, partitions: HashMap::default(), journaled: 0, seen })
+        let (seen, table_address) = (sqlite::seen(path)?, TableAddress::new(table));
+        Ok(DayFile { connection, path: path.into(), table_address, partitions: HashMap::default(), journaled: 0, seen })
     }
 
     /// An error where its path leads to another file than the one that is written to.
@@ -181,9 +181,9 @@ impl DayFile {
     }
 
     /// The home of a partition, by its number; none where it has no name.
-    pub(crate) fn home_of(&self, partition: i64) -> Result<Option<Home>, StoreError> {
+    pub(crate) fn address_of(&self, partition: i64) -> Result<Option<PageAddress>, StoreError> {
         let name = self.sql(partition_name(&self.connection, partition))?;
-        Ok(name.map(|name| self.homes.at(&name)))
+        Ok(name.map(|name| self.table_address.at(&name)))
     }
 
     fn sql<T>(&self, result: rusqlite::Result<T>) -> Result<T, StoreError> {
@@ -202,7 +202,7 @@ impl DayFile {
         }
         let overhead = |insert: &Insert| if insert.is_packed() { PACKED_OVERHEAD_BYTES } else { PAGE_OVERHEAD_BYTES };
         self.journaled += pages.iter().map(|insert| insert.page.body.len() as u64 + overhead(insert)).sum::<u64>();
-        let result = insert(&mut self.connection, self.homes, &mut self.partitions, seq, pages);
+        let result = insert(&mut self.connection, self.table_address, &mut self.partitions, seq, pages);
         if result.is_err() {
             // Numbers that the transaction gave are gone with it.
             self.partitions.clear();
@@ -221,7 +221,7 @@ impl DayFile {
             let select = format!("SELECT {HEADER_COLUMNS} FROM page ORDER BY id DESC");
             let mut statement = self.connection.prepare(&select)?;
             let mut rows = statement.query([])?;
-            let mut pages = pack::pages_since(&self.connection, committed)?;
+            let mut pages = small_pages::pages_since(&self.connection, committed)?;
             while let Some(row) = rows.next()? {
                 let page = read_header(row)?;
                 if page.seq <= committed {
@@ -239,7 +239,7 @@ impl DayFile {
         let result = (|| {
             let transaction = self.connection.transaction()?;
             for page in pages {
-                let Place::Row(id) = page.place else { continue };
+                let PageLocation::Row(id) = page.place else { continue };
                 transaction.prepare_cached("DELETE FROM page WHERE id = ?1 AND seq = ?2")?.execute(params![id, seq])?;
                 transaction.prepare_cached("DELETE FROM body WHERE page = ?1")?.execute([id])?;
             }
@@ -346,14 +346,14 @@ impl DayFile {
 
 fn insert(
     connection: &mut Connection,
-    homes: Homes,
+    table_address: TableAddress,
     partitions: &mut HashMap<Arc<str>, i64, foldhash::quality::RandomState>,
     seq: i64,
     pages: &[Insert],
 ) -> rusqlite::Result<WrittenPages> {
     let transaction = connection.transaction()?;
     let next: i64 = transaction.prepare_cached(NEXT_PAGE)?.query_row([], |row| row.get(0))?;
-    let (mut packer, mut written, mut entities) = (Packer::default(), WrittenPages::default(), 0);
+    let (mut packer, mut written, mut entities) = (SmallPagesBuilder::default(), WrittenPages::default(), 0);
     for insert in pages {
         let Insert { partition, page, .. } = insert;
         let id = match partitions.get(partition) {
@@ -364,7 +364,7 @@ fn insert(
                 id
             }
         };
-        let home = homes.at(partition);
+        let home = table_address.at(partition);
         if insert.is_packed() {
             packer.push(id, &page.header, home.noted(&page.header, seq), &page.body);
         } else {
@@ -413,9 +413,9 @@ pub(crate) fn partition_name(connection: &Connection, partition: i64) -> rusqlit
 fn put_page(
     connection: &Connection,
     id: i64,
-    (partition, home): (i64, Home),
+    (partition, home): (i64, PageAddress),
     seq: i64,
-    page: &Encoded,
+    page: &EncodedPage,
 ) -> rusqlite::Result<()> {
     let header = &page.header;
     connection
@@ -448,7 +448,7 @@ pub(crate) fn read_header(row: &Row<'_>) -> rusqlite::Result<PageRow> {
             || rusqlite::Error::FromSqlConversionFailure(column, rusqlite::types::Type::Blob, "no row key".into());
         RowKey::from_bytes(bytes).ok_or_else(damaged)
     };
-    let header = Header {
+    let header = PageHeader {
         first: key(2)?,
         last: key(3)?,
         entities: row.get(5)?,
@@ -458,7 +458,7 @@ pub(crate) fn read_header(row: &Row<'_>) -> rusqlite::Result<PageRow> {
         checksum: row.get::<_, i64>(9)?.cast_unsigned(),
         levels: row.get(10)?,
     };
-    Ok(PageRow { place: Place::Row(row.get(0)?), partition: row.get(1)?, seq: row.get(4)?, header })
+    Ok(PageRow { place: PageLocation::Row(row.get(0)?), partition: row.get(1)?, seq: row.get(4)?, header })
 }
 
 /// Opens the file of a day to read, and says whether it has packs.
@@ -467,7 +467,7 @@ pub(crate) fn open_to_read(path: &Path) -> Result<(Connection, bool), StoreError
     let has_packs = format >= 2;
     if !has_packs {
         // Nobody has written to it since there are some: readers find none.
-        let none = pack::SCHEMA.replace("CREATE TABLE", "CREATE TEMP TABLE");
+        let none = small_pages::SCHEMA.replace("CREATE TABLE", "CREATE TEMP TABLE");
         connection.execute_batch(&none).map_err(StoreError::sqlite(path))?;
     }
     Ok((connection, has_packs))
@@ -495,21 +495,26 @@ pub(crate) fn read_total(connection: &Connection) -> rusqlite::Result<Total> {
 }
 
 /// Reads and checks a page, of which `home` says whose it is to be.
-pub(crate) fn read_page(connection: &Connection, path: &Path, home: Home, page: &PageRow) -> Result<Page, StoreError> {
+pub(crate) fn read_page(
+    connection: &Connection,
+    path: &Path,
+    home: PageAddress,
+    page: &PageRow,
+) -> Result<Page, StoreError> {
     decode(path, home, page, &read_body(connection, path, page)?)
 }
 
 /// Reads the body of a page.
 pub(crate) fn read_body(connection: &Connection, path: &Path, page: &PageRow) -> Result<Vec<u8>, StoreError> {
     let mut body = Vec::new();
-    if !pack::read_body(connection, page.place, &mut body).map_err(StoreError::sqlite(path))? {
+    if !small_pages::read_body(connection, page.place, &mut body).map_err(StoreError::sqlite(path))? {
         return Err(damaged(path, page, "its body is missing".into()));
     }
     Ok(body)
 }
 
 /// Checks the body of a page.
-pub(crate) fn decode(path: &Path, home: Home, page: &PageRow, body: &[u8]) -> Result<Page, StoreError> {
+pub(crate) fn decode(path: &Path, home: PageAddress, page: &PageRow, body: &[u8]) -> Result<Page, StoreError> {
     Page::decode_of(home, page.seq, &page.header, body).map_err(|error| damaged(path, page, error.to_string()))
 }
 
@@ -540,20 +545,20 @@ mod tests {
         let path = dir.path().join("day.db");
         let mut file = DayFile::open(&path, &table).expect("opened");
         let key = RowKey::new(table.start(), 1, 0);
-        let header = Header {
+        let header = PageHeader {
             first: key,
             last: key,
             entities: 1,
             records: 1,
             levels: vec![],
-            codec: 5,
+            codec: 1,
             raw_bytes: 1 << 20,
             checksum: 0,
         };
         let mut seq = 0;
         let mut insert = |file: &mut DayFile| {
             seq += 1;
-            let page = Encoded { header: header.clone(), body: vec![7; 1 << 20] };
+            let page = EncodedPage { header: header.clone(), body: vec![7; 1 << 20] };
             file.insert(seq, &[Insert { partition: "web-1".into(), page, is_alone: true }]).expect("written");
         };
         insert(&mut file);

@@ -2,6 +2,6 @@
 
 pub mod catalog;
 pub(crate) mod day_file;
-pub(crate) mod pack;
+pub(crate) mod small_pages;
 pub mod page;
 pub mod sealed;

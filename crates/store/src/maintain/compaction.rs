@@ -20,8 +20,8 @@
 
 use crate::StoreError;
 use crate::format::day_file::{self, DayFile, HEADER_COLUMNS, PageMerge, TINY_BYTES, WrittenPages, read_header};
-use crate::format::pack::{self, PackRow, PageRow, Place};
-use crate::format::page::{Builder, Encoded, Header, PAGE_BYTES, PAGE_SPAN};
+use crate::format::page::{EncodedPage, PAGE_BYTES, PAGE_SPAN, PageBuilder, PageHeader};
+use crate::format::small_pages::{self, PageLocation, PageRow, SmallPagesRow};
 use crate::outbox::RemovedPages;
 use daytable_model::key::{DayTable, RowKey};
 use daytable_model::time::Ticks;
@@ -74,7 +74,7 @@ pub(crate) struct Compactor {
 #[derive(Default)]
 struct Day {
     /// The packs, the oldest first, and when they came.
-    packs: VecDeque<(Instant, PackRow)>,
+    packs: VecDeque<(Instant, SmallPagesRow)>,
     packed_bytes: u64,
     /// What is being unpacked.
     unpacking: Option<Unpacking>,
@@ -362,7 +362,7 @@ impl Day {
         let since = Instant::now();
         let known: HashSet<i64> = self.packs.iter().map(|(_, pack)| pack.id).collect();
         let found = (|| {
-            let packs = pack::all(file.connection())?;
+            let packs = small_pages::all(file.connection())?;
             let select = "SELECT partition, first, raw_bytes FROM page WHERE raw_bytes < ?1";
             let mut statement = file.connection().prepare(select)?;
             let read = |row: &Row<'_>| {
@@ -392,7 +392,7 @@ impl Day {
                 break;
             }
             bytes += pack.raw_bytes;
-            let unpacked = pack::unpack(file.connection(), pack.id, &mut pages);
+            let unpacked = small_pages::unpack(file.connection(), pack.id, &mut pages);
             bodies.insert(pack.id, unpacked.map_err(StoreError::sqlite(file.path()))?);
         }
         let count = pages.len();
@@ -435,7 +435,7 @@ impl Day {
     fn merge_next(&mut self, file: &DayFile, settled: i64) -> Result<(), StoreError> {
         let Some((_, partition)) = self.ready.pop_front() else { return Ok(()) };
         // Rows of later commits than its oldest packed page may have packed pages between them.
-        let packed = pack::oldest_of(file.connection(), partition).map_err(StoreError::sqlite(file.path()))?;
+        let packed = small_pages::oldest_of(file.connection(), partition).map_err(StoreError::sqlite(file.path()))?;
         let Some(first) = self.small.get(&partition).and_then(|small| small.first) else { return Ok(()) };
         let limit = packed.map_or(settled, |seq| settled.min(seq - 1));
         let merges = match merges_of(file, partition, first, limit) {
@@ -533,7 +533,7 @@ fn runs_of(mut parts: Vec<PageRow>, between: Vec<PageRow>) -> Vec<Vec<PageRow>> 
     let mut runs: Vec<Vec<PageRow>> = Vec::new();
     let mut keys: Option<(RowKey, RowKey)> = None;
     for part in parts {
-        let Header { first, last, .. } = part.header;
+        let PageHeader { first, last, .. } = part.header;
         let (newest, oldest) = keys.map_or((first, last), |(newest, oldest)| (newest.min(first), oldest.max(last)));
         let since = runs.last().and_then(|run| run.last()).map_or(part.seq, |page| page.seq);
         let is_cut = between.iter().any(|page| {
@@ -648,16 +648,16 @@ fn merge_run(file: &DayFile, mut pages: Vec<PageRow>, unpacked: &Bodies) -> Resu
     pages.sort_by_key(|page| (page.seq, page.place));
     let Some(newest) = pages.last() else { return Ok(None) };
     let (partition, seq) = (newest.partition, newest.seq);
-    let home = file.home_of(partition)?.ok_or_else(|| day_file::unnamed_partition(file.path(), newest))?;
+    let home = file.address_of(partition)?.ok_or_else(|| day_file::unnamed_partition(file.path(), newest))?;
     let (mut old, mut decoded, mut body) = (Vec::new(), Vec::with_capacity(pages.len()), Vec::new());
     // Read as well where it stays as it is: only what is whole is written anew.
     for page in &pages {
         decoded.push(match page.place {
-            Place::Row(id) => {
+            PageLocation::Row(id) => {
                 old.push(id);
                 day_file::read_page(file.connection(), file.path(), home, page)?
             }
-            Place::Packed { pack, offset, length } => {
+            PageLocation::Packed { pack, offset, length } => {
                 let bodies = unpacked.get(&pack).map_or(&[][..], Vec::as_slice);
                 let packed = bodies.get(offset as usize..).and_then(|rest| rest.get(..length as usize));
                 let packed =
@@ -670,11 +670,11 @@ fn merge_run(file: &DayFile, mut pages: Vec<PageRow>, unpacked: &Bodies) -> Resu
         });
     }
     if let ([page], true) = (&*pages, old.is_empty()) {
-        let header = Header { checksum: home.noted(&page.header, seq), ..page.header.clone() };
-        let new = vec![Encoded { header, body }];
+        let header = PageHeader { checksum: home.noted(&page.header, seq), ..page.header.clone() };
+        let new = vec![EncodedPage { header, body }];
         return Ok(Some(PageMerge { partition, home, old, new, seq, duplicates: 0 }));
     }
-    let mut builder = Builder::new();
+    let mut builder = PageBuilder::new();
     for page in &decoded {
         builder.push_page(page);
     }
@@ -693,7 +693,7 @@ mod tests {
         DayTable::parse("Log20261101").expect("a table")
     }
 
-    fn encoded(rows: &[(u64, &str)]) -> Encoded {
+    fn encoded(rows: &[(u64, &str)]) -> EncodedPage {
         let mut batch = Batch::new(day(), "web-1".into());
         for (n, text) in rows {
             let record = Record { message: (*text).into(), ..Record::default() };
@@ -704,7 +704,7 @@ mod tests {
                 &record,
             );
         }
-        let mut builder = Builder::new();
+        let mut builder = PageBuilder::new();
         builder.push_batch(&batch);
         builder.build().pages.remove(0)
     }
@@ -735,7 +735,7 @@ mod tests {
         let mut statement = file.connection().prepare(&select).expect("a statement");
         let pages: Vec<_> =
             statement.query_map([], read_header).expect("read").map(|page| page.expect("a row")).collect();
-        let home = file.home_of(pages[0].partition).expect("read").expect("a name");
+        let home = file.address_of(pages[0].partition).expect("read").expect("a name");
         let rows = pages
             .iter()
             .map(|row| (row.seq, day_file::read_page(file.connection(), file.path(), home, row).expect("whole")));

@@ -4,8 +4,8 @@ use super::SentPage;
 use crate::StoreError;
 use crate::format::catalog::{Committed, FileRole, LiveFile};
 use crate::format::day_file::{HEADER_COLUMNS, partition_name, read_header};
-use crate::format::pack::{self, PageRow, Place};
 use crate::format::page::Page;
+use crate::format::small_pages::{self, PageLocation, PageRow};
 use crate::read::{OpenDayFile, Range, Reader, begin};
 use daytable_model::key::{DayTable, RowKey};
 use daytable_model::time::Ticks;
@@ -56,7 +56,7 @@ impl WaitingPage {
         self.page.header.raw_bytes
     }
 
-    fn order(&self) -> (i64, Place) {
+    fn order(&self) -> (i64, PageLocation) {
         (self.page.seq, self.page.place)
     }
 }
@@ -136,7 +136,7 @@ impl OutboxReader {
             let mut pages = rows.collect::<rusqlite::Result<Vec<PageRow>>>()?;
             let (first, last) = RowKey::range(Ticks::MIN, Ticks::MAX);
             let only = BTreeMap::from([(partition, Arc::from(""))]);
-            pages.extend(pack::pages_in(&opened.connection, first, last, Some(&only))?);
+            pages.extend(small_pages::pages_in(&opened.connection, first, last, Some(&only))?);
             pages.retain(|page| committed.includes(page.seq) && !known.contains(&SentPage::of(page)));
             pages.sort_by_key(|page| (page.seq, page.place));
             if newest_first {
@@ -195,7 +195,7 @@ impl OutboxReader {
             if let Some(body) = &head.body {
                 return opened.decode(&name, &head.page, body).map(Some);
             }
-            let Place::Row(id) = head.page.place else { return Ok(None) };
+            let PageLocation::Row(id) = head.page.place else { return Ok(None) };
             let mut statement = opened
                 .connection
                 .prepare_cached("SELECT 1 FROM page WHERE id = ?1 AND checksum = ?2")
@@ -253,7 +253,7 @@ fn first_scan(opened: &OpenDayFile, committed: &Committed, seen: &mut OutboxPosi
             break;
         }
     }
-    let packed = pack::pages_since(&opened.connection, 0)?;
+    let packed = small_pages::pages_since(&opened.connection, 0)?;
     news.behind.extend(packed.iter().filter(|page| page.seq <= committed.seq).map(|page| page.partition));
     seen.seq = committed.seq;
     Ok(news)
@@ -276,14 +276,14 @@ fn next_scan(
             news.has_more = false;
             break;
         }
-        if let Place::Row(id) = page.place {
+        if let PageLocation::Row(id) = page.place {
             seen.page = Some(id);
         }
         if committed.includes(page.seq) {
             news.pages.push(WaitingPage { page, body: None });
         }
     }
-    for page in pack::pages_since(&opened.connection, seen.seq)? {
+    for page in small_pages::pages_since(&opened.connection, seen.seq)? {
         if committed.includes(page.seq) {
             news.pages.push(with_body(opened, page)?);
         }
@@ -295,9 +295,9 @@ fn next_scan(
 
 fn with_body(opened: &OpenDayFile, page: PageRow) -> rusqlite::Result<WaitingPage> {
     let mut body = Vec::new();
-    let is_packed = matches!(page.place, Place::Packed { .. });
+    let is_packed = matches!(page.place, PageLocation::Packed { .. });
     if is_packed {
-        pack::read_body(&opened.connection, page.place, &mut body)?;
+        small_pages::read_body(&opened.connection, page.place, &mut body)?;
     }
     Ok(WaitingPage { page, body: is_packed.then_some(body) })
 }

@@ -2,7 +2,7 @@
 
 use crate::StoreError;
 use crate::format::day_file::{DayFile, HEADER_COLUMNS, read_header};
-use crate::format::pack::{self, Packer, PageRow, Place};
+use crate::format::small_pages::{self, PageLocation, PageRow, SmallPagesBuilder};
 use daytable_model::key::DayTable;
 use rusqlite::{Connection, OptionalExtension, params};
 use std::collections::{BTreeMap, HashSet};
@@ -31,8 +31,8 @@ pub enum SentPage {
 impl SentPage {
     pub(super) fn of(page: &PageRow) -> SentPage {
         match page.place {
-            Place::Row(id) => SentPage::Page { id, seq: page.seq, checksum: page.header.checksum },
-            Place::Packed { .. } => SentPage::Packed { seq: page.seq, partition: page.partition },
+            PageLocation::Row(id) => SentPage::Page { id, seq: page.seq, checksum: page.header.checksum },
+            PageLocation::Packed { .. } => SentPage::Packed { seq: page.seq, partition: page.partition },
         }
     }
 }
@@ -111,9 +111,9 @@ impl DayFile {
                 .query_map([i64::try_from(limit).unwrap_or(i64::MAX)], read_header)?
                 .collect::<rusqlite::Result<_>>()?;
             let newest = pages.last().map_or(i64::MAX, |page| page.seq);
-            let packs = pack::all(self.connection())?;
+            let packs = small_pages::all(self.connection())?;
             for pack in packs.iter().take_while(|pack| pack.seq <= newest).take(limit) {
-                pack::unpack(self.connection(), pack.id, &mut pages)?;
+                small_pages::unpack(self.connection(), pack.id, &mut pages)?;
             }
             Ok(pages)
         })();
@@ -165,16 +165,16 @@ fn take_out(
     removed: &mut RemovedPages,
 ) -> rusqlite::Result<()> {
     let mut pages = Vec::new();
-    let bodies = pack::unpack(connection, id, &mut pages)?;
+    let bodies = small_pages::unpack(connection, id, &mut pages)?;
     let (gone, left): (Vec<PageRow>, Vec<PageRow>) =
         pages.into_iter().partition(|page| partitions.contains(&page.partition));
     if gone.is_empty() {
         return Ok(());
     }
     removed.entities += gone.iter().map(|page| u64::from(page.header.entities)).sum::<u64>();
-    let mut packer = Packer::default();
+    let mut packer = SmallPagesBuilder::default();
     for page in left {
-        let Place::Packed { offset, length, .. } = page.place else { continue };
+        let PageLocation::Packed { offset, length, .. } = page.place else { continue };
         let (from, length) = (offset as usize, length as usize);
         // Whose body is not there is damaged, and stays to be said so by whoever reads it.
         let body = bodies.get(from..from + length).unwrap_or_default();

@@ -10,8 +10,8 @@
 use crate::StoreError;
 use crate::format::catalog::LiveFile;
 use crate::format::day_file::{HEADER_COLUMNS, read_header};
-use crate::format::pack::{self, PageRow};
 use crate::format::page::level_minutes;
+use crate::format::small_pages::{self, PageRow};
 use crate::read::open_scan::{OpenScan, Resume};
 use crate::read::{MinuteCount, OpenDayFile, Range, Reader, begin, look_back, partition_names};
 use daytable_model::key::{DayTable, RowKey};
@@ -220,7 +220,7 @@ fn headers_in(
         Some(partitions) => partitions.keys().copied().map(Some).collect(),
     };
     let result = (|| {
-        let mut pages = pack::pages_in(&opened.connection, first, last, partitions)?;
+        let mut pages = small_pages::pages_in(&opened.connection, first, last, partitions)?;
         let (first, last) = (first.to_bytes(), last.to_bytes());
         for id in ids {
             let of_partition = if id.is_some() { "partition = ?4" } else { "?4 IS NULL" };

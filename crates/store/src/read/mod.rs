@@ -17,9 +17,9 @@ mod superseded_keys;
 use crate::StoreError;
 use crate::format::catalog::{Catalog, Committed, LiveFile};
 use crate::format::day_file::{self, HEADER_COLUMNS, Total, read_header, read_total};
-use crate::format::pack::{self, PageRow, Place};
-use crate::format::page::{Homes, PAGE_SPAN, Page, Sought};
-use crate::format::sealed::{self, Block, SealedFile};
+use crate::format::page::{PAGE_SPAN, Page, Prefilter, TableAddress};
+use crate::format::sealed::{self, RowBlock, SealedFile, SealedSizes};
+use crate::format::small_pages::{self, PageLocation, PageRow};
 use crate::read::scan::{CHANGES_MAX, Scan};
 use crate::source::SourceState;
 use crate::sqlite;
@@ -48,6 +48,7 @@ pub struct Reader {
     catalog: Catalog,
     connections: RefCell<HashMap<String, Vec<Connection>>>,
     sealed: RefCell<HashMap<String, SealedFile>>,
+    sealed_sizes: SealedSizes,
 }
 
 /// What `tables` shows of a day-table.
@@ -103,7 +104,7 @@ pub struct Row {
 #[derive(Clone)]
 enum Rows {
     Page(Arc<Page>),
-    Block(Arc<Block>),
+    RowBlock(Arc<RowBlock>),
 }
 
 impl Row {
@@ -111,15 +112,15 @@ impl Row {
         Row { partition, rows: Rows::Page(page), index }
     }
 
-    pub(crate) fn of_block(partition: Arc<str>, block: Arc<Block>, index: usize) -> Row {
-        Row { partition, rows: Rows::Block(block), index }
+    pub(crate) fn of_block(partition: Arc<str>, block: Arc<RowBlock>, index: usize) -> Row {
+        Row { partition, rows: Rows::RowBlock(block), index }
     }
 
     /// Its RowKey.
     pub fn key(&self) -> RowKey {
         match &self.rows {
             Rows::Page(page) => page.key(self.index),
-            Rows::Block(block) => block.key(self.index),
+            Rows::RowBlock(block) => block.key(self.index),
         }
     }
 
@@ -127,7 +128,7 @@ impl Row {
     pub fn level(&self) -> Option<Level> {
         match &self.rows {
             Rows::Page(page) => page.level(self.index),
-            Rows::Block(block) => block.level(self.index),
+            Rows::RowBlock(block) => block.level(self.index),
         }
     }
 
@@ -135,7 +136,7 @@ impl Row {
     pub fn properties(&self) -> impl Iterator<Item = (&str, Property<'_>)> {
         match &self.rows {
             Rows::Page(page) => Properties::Page(page.properties(self.index)),
-            Rows::Block(block) => Properties::Block(block.properties(self.index)),
+            Rows::RowBlock(block) => Properties::RowBlock(block.properties(self.index)),
         }
     }
 
@@ -143,7 +144,7 @@ impl Row {
     pub fn properties_max(&self) -> usize {
         match &self.rows {
             Rows::Page(page) => page.width(),
-            Rows::Block(block) => block.width(),
+            Rows::RowBlock(block) => block.width(),
         }
     }
 }
@@ -151,7 +152,7 @@ impl Row {
 /// The properties of a row, wherever it is.
 enum Properties<P, B> {
     Page(P),
-    Block(B),
+    RowBlock(B),
 }
 
 impl<T, P: Iterator<Item = T>, B: Iterator<Item = T>> Iterator for Properties<P, B> {
@@ -160,7 +161,7 @@ impl<T, P: Iterator<Item = T>, B: Iterator<Item = T>> Iterator for Properties<P,
     fn next(&mut self) -> Option<T> {
         match self {
             Properties::Page(page) => page.next(),
-            Properties::Block(block) => block.next(),
+            Properties::RowBlock(block) => block.next(),
         }
     }
 }
@@ -201,7 +202,18 @@ impl Reader {
     /// Opens a data folder to read.
     pub fn open(data_dir: &Path) -> Result<Reader, StoreError> {
         let catalog = Catalog::open_to_read(data_dir)?;
-        Ok(Reader { data: data_dir.into(), catalog, connections: RefCell::default(), sealed: RefCell::default() })
+        Ok(Reader {
+            data: data_dir.into(),
+            catalog,
+            connections: RefCell::default(),
+            sealed: RefCell::default(),
+            sealed_sizes: SealedSizes::default(),
+        })
+    }
+
+    /// The same reader, which reads sealed files in steps of these sizes.
+    pub fn with_sealed_sizes(self, sealed_sizes: SealedSizes) -> Reader {
+        Reader { sealed_sizes, ..self }
     }
 
     /// Every live day-table, the oldest first.
@@ -318,7 +330,7 @@ impl Reader {
         let pages = (|| {
             let Some(id) = partition_id(&opened.connection, partition)? else { return Ok(Vec::new()) };
             let wanted = BTreeMap::from([(id, Arc::from(partition))]);
-            let mut pages = pack::pages_in(&opened.connection, key, key, Some(&wanted))?;
+            let mut pages = small_pages::pages_in(&opened.connection, key, key, Some(&wanted))?;
             let select = format!(
                 "SELECT {HEADER_COLUMNS} FROM page
                  WHERE partition = ?1 AND first BETWEEN ?2 AND ?3 AND last >= ?3"
@@ -445,13 +457,13 @@ impl Reader {
                     let mut statement = opened.connection.prepare_cached(&select)?;
                     let rows = statement.query_map([after.unwrap_or(followed.seq)], read_header)?;
                     let mut pages = rows.collect::<rusqlite::Result<Vec<PageRow>>>()?;
-                    pages.extend(pack::pages_since(&opened.connection, followed.seq)?);
+                    pages.extend(small_pages::pages_since(&opened.connection, followed.seq)?);
                     Ok(pages)
                 })();
                 let (mut seen, mut is_next) = (after.unwrap_or(0), true);
                 for page in pages.map_err(StoreError::sqlite(&opened.path))? {
                     let is_later = page.seq > committed.seq;
-                    if let Place::Row(id) = page.place {
+                    if let PageLocation::Row(id) = page.place {
                         // Behind a row that is still to come there may be older ones, merged since `committed` was read.
                         is_next &= !is_later;
                         seen = if is_next { id } else { seen };
@@ -527,7 +539,7 @@ impl Reader {
             return Ok(Some(kept.clone()));
         }
         let path = self.path_of(file);
-        let opened = SealedFile::open_local(&path)?;
+        let opened = SealedFile::open_local(&path)?.with_sizes(self.sealed_sizes);
         if let Some(seal) = &file.seal
             && (opened.rows(), opened.bytes()) != (seal.rows, seal.bytes)
         {
@@ -560,7 +572,7 @@ impl Reader {
                 opened => opened?,
             },
         };
-        Ok(OpenDayFile { connection, path, file: file.clone(), homes: Homes::of(&file.day), has_packs })
+        Ok(OpenDayFile { connection, path, file: file.clone(), table_address: TableAddress::new(&file.day), has_packs })
     }
 
     pub(crate) fn release(&self, opened: OpenDayFile) {
@@ -582,7 +594,7 @@ pub(crate) struct OpenDayFile {
     pub(crate) connection: Connection,
     pub(crate) path: PathBuf,
     pub(crate) file: LiveFile,
-    homes: Homes,
+    table_address: TableAddress,
     /// Whether it had packs when it was opened: else it is of format 1, and opened anew for each look.
     has_packs: bool,
 }
@@ -635,24 +647,24 @@ impl OpenDayFile {
 
     /// Reads and checks a page whose rows are those of `partition`.
     pub(crate) fn read_page(&self, partition: &str, page: &PageRow) -> Result<Page, StoreError> {
-        day_file::read_page(&self.connection, &self.path, self.homes.at(partition), page)
+        day_file::read_page(&self.connection, &self.path, self.table_address.at(partition), page)
     }
 
-    /// Reads and checks a page whose rows are those of `partition`; none where no row can have what is sought.
+    /// Reads and checks a page whose rows are those of `partition`; none where no row can have what is prefilter.
     pub(crate) fn read_sought(
         &self,
         partition: &str,
         page: &PageRow,
-        sought: &Sought,
+        prefilter: &Prefilter,
     ) -> Result<Option<Page>, StoreError> {
         let body = day_file::read_body(&self.connection, &self.path, page)?;
-        let found = Page::decode_sought(self.homes.at(partition), page.seq, &page.header, &body, sought);
+        let found = Page::decode_matching(self.table_address.at(partition), page.seq, &page.header, &body, prefilter);
         found.map_err(|error| day_file::damaged(&self.path, page, error.to_string()))
     }
 
     /// Checks a page that was read before.
     pub(crate) fn decode(&self, partition: &str, page: &PageRow, body: &[u8]) -> Result<Page, StoreError> {
-        day_file::decode(&self.path, self.homes.at(partition), page, body)
+        day_file::decode(&self.path, self.table_address.at(partition), page, body)
     }
 
     fn mismatch(&self, total: &Total, noted: &LiveFile) -> StoreError {

@@ -10,8 +10,8 @@
 use crate::StoreError;
 use crate::format::catalog::Committed;
 use crate::format::day_file::{HEADER_COLUMNS, read_header};
-use crate::format::pack::{self, PageRow, Place};
-use crate::format::page::{Page, Sought};
+use crate::format::page::{Page, Prefilter};
+use crate::format::small_pages::{self, PageLocation, PageRow};
 use crate::read::superseded_keys::{Later, SupersededKeys};
 use crate::read::{
     OpenDayFile, Range, Reader, Row, SNAPSHOT_MAX, begin, check_snapshot, end, look_back, partition_names,
@@ -56,7 +56,7 @@ pub(crate) struct OpenScan<'r> {
     /// None only once the scan is over.
     opened: Option<OpenDayFile>,
     wanted: Option<Vec<String>>,
-    sought: Option<Sought>,
+    prefilter: Option<Prefilter>,
     resume: Resume,
     /// Where it was when the snapshot began,
     begun: Resume,
@@ -111,8 +111,8 @@ struct ReadPage {
 }
 
 impl ReadPage {
-    fn new(partition: Arc<str>, page: Page, sought: Option<&Sought>) -> ReadPage {
-        let wanted = sought.and_then(|sought| sought.rows_of(&page)).map(Arc::from);
+    fn new(partition: Arc<str>, page: Page, prefilter: Option<&Prefilter>) -> ReadPage {
+        let wanted = prefilter.and_then(|prefilter| prefilter.rows_of(&page)).map(Arc::from);
         ReadPage { partition, page: Arc::new(page), wanted }
     }
 
@@ -158,7 +158,7 @@ impl<'r> OpenScan<'r> {
             reader,
             opened: Some(opened),
             wanted: range.partitions.clone(),
-            sought: Sought::new(range.contains.as_deref(), range.level),
+            prefilter: Prefilter::new(range.contains.as_deref(), range.level),
             resume,
             begun: resume,
             asked: None,
@@ -229,7 +229,7 @@ impl<'r> OpenScan<'r> {
             None => None,
             Some(wanted) => Some(partition_names(opened, Some(wanted))?),
         };
-        let packed = pack::pages_in(&opened.connection, self.resume.key(), self.last, names.as_ref());
+        let packed = small_pages::pages_in(&opened.connection, self.resume.key(), self.last, names.as_ref());
         let mut packed = packed.map_err(StoreError::sqlite(&opened.path))?;
         packed.sort_by_key(|page| page.header.first);
         self.streams = vec![stream(None, packed.into(), true)];
@@ -286,7 +286,7 @@ impl<'r> OpenScan<'r> {
 
     /// Moves `resume` over what was passed over.
     fn update_source(&mut self) -> Result<(), StoreError> {
-        if self.sought.is_some() {
+        if self.prefilter.is_some() {
             self.pull()?;
             if let Some(Reverse(next)) = self.heap.peek().filter(|Reverse(next)| next.key > self.resume.key()) {
                 self.resume = Resume::From(next.key);
@@ -318,9 +318,9 @@ impl<'r> OpenScan<'r> {
                             name
                         }
                     };
-                    let page = match &self.sought {
+                    let page = match &self.prefilter {
                         None => Some(opened.read_page(&name, &row)?),
-                        Some(sought) => opened.read_sought(&name, &row, sought)?,
+                        Some(prefilter) => opened.read_sought(&name, &row, prefilter)?,
                     };
                     let Some(page) = page else {
                         self.passed.add_unread(row, key);
@@ -328,7 +328,7 @@ impl<'r> OpenScan<'r> {
                     };
                     let resume = self.resume;
                     let first = page.keys().partition_point(|key| !resume.wants(*key));
-                    let read = ReadPage::new(name, page, self.sought.as_ref());
+                    let read = ReadPage::new(name, page, self.prefilter.as_ref());
                     if read.wanted.as_ref().is_some_and(|wanted| wanted.len() < read.page.len()) {
                         self.passed.add_read(&row, read.page.keys(), key);
                     }
@@ -377,7 +377,7 @@ impl Stream {
         self.headers = result.map_err(StoreError::sqlite(&opened.path))?;
         self.ended = self.headers.len() < self.chunk;
         self.chunk = (self.chunk * 4).min(*HEADERS.end());
-        if let Some(PageRow { place: Place::Row(id), partition, header, .. }) = self.headers.back() {
+        if let Some(PageRow { place: PageLocation::Row(id), partition, header, .. }) = self.headers.back() {
             self.after = (header.first, *partition, *id);
         }
         Ok(())

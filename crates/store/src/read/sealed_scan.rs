@@ -14,11 +14,10 @@ use crate::CountBy;
 use crate::MinuteCount;
 use crate::StoreError;
 use crate::format::page::LevelMinute;
-use crate::format::sealed::PAGE_ROWS;
-use crate::format::sealed::block::Block;
-use crate::format::sealed::columns::Wanted;
+use crate::format::sealed::block::RowBlock;
+use crate::format::sealed::columns::ColumnSet;
 use crate::format::sealed::file::SealedFile;
-use crate::format::sealed::index::Run;
+use crate::format::sealed::index::PartitionRun;
 use daytable_model::key::RowKey;
 use daytable_model::needle::Needle;
 use daytable_model::record::Level;
@@ -27,14 +26,6 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops;
 use std::sync::Arc;
 
-/// Keys of a window at most; few in unit tests.
-const WINDOW_ROWS_MAX: usize = if cfg!(test) { 60 } else { 1 << 18 };
-/// Rows that the first window is meant to have.
-const WINDOW_ROWS_FIRST: usize = if cfg!(test) { 16 } else { 1 << 10 };
-/// Rows that are read at a time: few at first, as most queries want few, then four times as many each time.
-const BATCH_ROWS: ops::RangeInclusive<usize> = if cfg!(test) { 16..=64 } else { 128..=1 << 16 };
-/// Times of a run that are read first, to see whether the window ends among them; then sixteen times as many.
-const TIMES_FIRST: usize = if cfg!(test) { 4 } else { 1 << 10 };
 /// Bytes of rows that are read at a time, about.
 const BATCH_BYTES: usize = 16 << 20;
 
@@ -43,7 +34,7 @@ type EachKey<'a> = &'a mut dyn FnMut(&Arc<str>, RowKey, Option<Level>);
 
 /// A row that is in the window: its key, its run, and its number in the row group.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Entry {
+struct WindowRow {
     key: RowKey,
     run: u32,
     row: u32,
@@ -53,12 +44,12 @@ struct Entry {
 pub struct SealedScan {
     file: SealedFile,
     /// The runs that can have wanted rows, in the order of the file.
-    runs: Vec<Run>,
+    runs: Vec<PartitionRun>,
     needle: Option<Needle>,
     level: Option<Level>,
     resume: Resume,
     last: RowKey,
-    window: VecDeque<Entry>,
+    window: VecDeque<WindowRow>,
     window_rows: usize,
     batch_rows: usize,
     ready: VecDeque<Row>,
@@ -84,7 +75,7 @@ impl SealedFile {
             let keys = self.keys_of(run.group, std::slice::from_ref(&same))?;
             if let Ok(at) = keys.binary_search(&key) {
                 let row = same.start + at..same.start + at + 1;
-                let block = self.block(run.group, &[row], Wanted::All)?;
+                let block = self.block(run.group, &[row], ColumnSet::All)?;
                 return Ok(Some(Row::of_block(run.partition.clone(), Arc::new(block), 0)));
             }
         }
@@ -135,7 +126,7 @@ impl SealedFile {
         for runs in runs.chunk_by(|a, b| a.group == b.group) {
             let stretches = stretches(self, runs, range.from, range.to)?;
             let ranges: Vec<_> = stretches.iter().map(|(_, rows)| rows.clone()).collect();
-            let block = self.block(runs[0].group, &ranges, Wanted::Levels)?;
+            let block = self.block(runs[0].group, &ranges, ColumnSet::Levels)?;
             let mut next = 0;
             for (run, rows) in stretches {
                 for row in next..next + rows.len() {
@@ -149,8 +140,8 @@ impl SealedFile {
 }
 
 /// The runs that can have rows of `range`, in the order of the file.
-fn runs_in(file: &SealedFile, range: &Range) -> Vec<Run> {
-    let overlaps = |run: &&Run| run.oldest <= range.to && range.from <= run.newest;
+fn runs_in(file: &SealedFile, range: &Range) -> Vec<PartitionRun> {
+    let overlaps = |run: &&PartitionRun| run.oldest <= range.to && range.from <= run.newest;
     match &range.partitions {
         None => file.runs().iter().filter(overlaps).cloned().collect(),
         Some(names) => {
@@ -171,17 +162,17 @@ fn cut(times: &[Ticks], from: Ticks, to: Ticks) -> ops::Range<usize> {
 /// The rows between `from` and `to` of some runs of one group: the number of the run, and its stretch of the group.
 fn stretches(
     file: &SealedFile,
-    runs: &[Run],
+    runs: &[PartitionRun],
     from: Ticks,
     to: Ticks,
 ) -> Result<Vec<(usize, ops::Range<usize>)>, StoreError> {
-    let is_cut = |run: &&Run| run.oldest < from || to < run.newest;
+    let is_cut = |run: &&PartitionRun| run.oldest < from || to < run.newest;
     // The newest rows of a run are often enough.
     let is_newest = runs.iter().filter(is_cut).all(|run| run.newest <= to);
-    let mut first = if is_newest { TIMES_FIRST } else { usize::MAX };
+    let mut first = if is_newest { file.sizes.times_first } else { usize::MAX };
     let mut times;
     loop {
-        let range = |run: &Run| run.rows.start..run.rows.end.min(run.rows.start.saturating_add(first));
+        let range = |run: &PartitionRun| run.rows.start..run.rows.end.min(run.rows.start.saturating_add(first));
         let ranges: Vec<_> = runs.iter().filter(is_cut).map(range).collect();
         times = match runs.first() {
             Some(run) if !ranges.is_empty() => file.times_of(run.group, &ranges)?,
@@ -228,13 +219,13 @@ fn ranges_of(rows: impl Iterator<Item = usize>) -> Vec<ops::Range<usize>> {
 impl SealedScan {
     /// A scan that goes on at `resume`.
     pub(crate) fn new(file: &SealedFile, range: &Range, resume: Resume) -> SealedScan {
-        let runs = runs_in(file, range);
+        let (runs, sizes) = (runs_in(file, range), &file.sizes);
         SealedScan {
             file: file.clone(),
             window_rows: match (&range.contains, range.level) {
-                (None, None) => WINDOW_ROWS_FIRST,
+                (None, None) => sizes.window_rows_first,
                 // What is looked for is looked for in whole pages: some more rows cost no more than a few.
-                _ => (runs.len() * PAGE_ROWS / 8).clamp(WINDOW_ROWS_FIRST, WINDOW_ROWS_MAX),
+                _ => (runs.len() * sizes.page_rows / 8).clamp(sizes.window_rows_first, sizes.window_rows_max),
             },
             runs,
             needle: range.contains.as_deref().map(Needle::new),
@@ -242,7 +233,7 @@ impl SealedScan {
             resume,
             last: RowKey::range(range.from, range.to).1,
             window: VecDeque::new(),
-            batch_rows: *BATCH_ROWS.start(),
+            batch_rows: sizes.batch_rows_first,
             ready: VecDeque::new(),
             done: false,
         }
@@ -273,26 +264,26 @@ impl SealedScan {
     /// Reads the keys of the next window. False where there is none.
     fn next_window(&mut self) -> Result<bool, StoreError> {
         let begin = self.resume.key();
-        let (to, oldest) = (begin.time(), self.last.time());
+        let (to, oldest, window_rows_max) = (begin.time(), self.last.time(), self.file.sizes.window_rows_max);
         if begin > self.last || self.runs.iter().all(|run| run.oldest > to) {
             return Ok(false);
         }
         let from = self.window_start(to);
         let mut looked_at = 0usize;
         let mut wanted = 0usize;
-        let mut entries: Vec<Entry> = Vec::new();
+        let mut entries: Vec<WindowRow> = Vec::new();
         // The greatest key that is kept, once there were too many.
         let mut bound = None;
         let mut start = 0;
         for runs in self.runs.chunk_by(|a, b| a.group == b.group) {
             let base = start;
             start += runs.len();
-            let overlaps = |run: &Run| run.oldest <= to && from <= run.newest;
+            let overlaps = |run: &PartitionRun| run.oldest <= to && from <= run.newest;
             if !runs.iter().any(overlaps) {
                 continue;
             }
             let group = runs[0].group;
-            let (numbers, some): (Vec<usize>, Vec<Run>) = runs
+            let (numbers, some): (Vec<usize>, Vec<PartitionRun>) = runs
                 .iter()
                 .enumerate()
                 .filter(|(_, run)| overlaps(run))
@@ -323,24 +314,25 @@ impl SealedScan {
             for ((run, row), key) in rows.into_iter().zip(self.file.keys_of(group, &ranges)?) {
                 if self.resume.wants(key) && key <= bound.unwrap_or(self.last) {
                     wanted += 1;
-                    entries.push(Entry { key, run, row: u32::try_from(row).unwrap_or(u32::MAX) });
+                    entries.push(WindowRow { key, run, row: u32::try_from(row).unwrap_or(u32::MAX) });
                 }
             }
-            if entries.len() > 2 * WINDOW_ROWS_MAX {
-                let (_, greatest, _) = entries.select_nth_unstable(WINDOW_ROWS_MAX);
+            if entries.len() > 2 * window_rows_max {
+                let (_, greatest, _) = entries.select_nth_unstable(window_rows_max);
                 bound = Some(greatest.key);
-                entries.truncate(WINDOW_ROWS_MAX + 1);
+                entries.truncate(window_rows_max + 1);
             }
         }
         entries.sort_unstable();
         let is_sparse = self.needle.is_some() || self.level.is_some();
         if is_sparse {
             // Hits lie scattered over the window's pages, and a batch reads those that its rows are in.
-            self.batch_rows = self.batch_rows.max(4 * looked_at / PAGE_ROWS).min(*BATCH_ROWS.end());
+            self.batch_rows =
+                self.batch_rows.max(4 * looked_at / self.file.sizes.page_rows).min(self.file.sizes.batch_rows_max);
         }
         // A window may be as long as its hits are few: every window decodes again the pages that it cuts.
         let rows_a_hit = if is_sparse { (looked_at / wanted.max(1)).max(1) } else { 1 };
-        self.window_rows = (4 * self.window_rows).min(WINDOW_ROWS_MAX.saturating_mul(rows_a_hit));
+        self.window_rows = (4 * self.window_rows).min(window_rows_max.saturating_mul(rows_a_hit));
         // Behind everything of this window's times, or what there was room for.
         self.resume = match (bound, Ticks::new(from.get() - 1)) {
             (Some(bound), _) => Resume::After(bound),
@@ -370,7 +362,7 @@ impl SealedScan {
     /// Reads the next rows of the window.
     fn next_batch(&mut self) -> Result<(), StoreError> {
         let mut room = BATCH_BYTES;
-        let mut batch: Vec<Entry> = Vec::new();
+        let mut batch: Vec<WindowRow> = Vec::new();
         while batch.len() < self.batch_rows
             && room > 0
             && let Some(entry) = self.window.pop_front()
@@ -378,16 +370,16 @@ impl SealedScan {
             room = room.saturating_sub(self.file.row_bytes(self.runs[entry.run as usize].group));
             batch.push(entry);
         }
-        self.batch_rows = (4 * self.batch_rows).min(*BATCH_ROWS.end());
+        self.batch_rows = (4 * self.batch_rows).min(self.file.sizes.batch_rows_max);
         let mut of_group: BTreeMap<usize, Vec<u32>> = BTreeMap::new();
         for entry in &batch {
             of_group.entry(self.runs[entry.run as usize].group).or_default().push(entry.row);
         }
-        let mut blocks: BTreeMap<usize, (Arc<Block>, Vec<u32>)> = BTreeMap::new();
+        let mut blocks: BTreeMap<usize, (Arc<RowBlock>, Vec<u32>)> = BTreeMap::new();
         for (group, mut rows) in of_group {
             rows.sort_unstable();
             let ranges = ranges_of(rows.iter().map(|row| *row as usize));
-            let block = self.file.block(group, &ranges, Wanted::All)?;
+            let block = self.file.block(group, &ranges, ColumnSet::All)?;
             blocks.insert(group, (Arc::new(block), rows));
         }
         for entry in batch {

@@ -1,11 +1,11 @@
-//! Rows that a scan passed over because they cannot have what is sought: of equal keys the later commit's row is
+//! Rows that a scan passed over because they cannot have what is prefilter: of equal keys the later commit's row is
 //! the row, so a row that is found is none where one of these has its key and is later.
 //!
 //! A scan goes by ascending keys, so of each page it is enough to know which of its keys is next, and of each partition
 //! which page has the least. Pages that were not decoded are, once the scan is within them and has found something.
 
 use crate::StoreError;
-use crate::format::pack::{PageRow, Place};
+use crate::format::small_pages::{PageLocation, PageRow};
 use daytable_model::key::RowKey;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -14,7 +14,7 @@ use std::collections::{BinaryHeap, HashMap};
 const MANY: usize = 64;
 
 /// When a page was written: of two, the later is the less.
-pub(crate) type Later = Reverse<(i64, Place)>;
+pub(crate) type Later = Reverse<(i64, PageLocation)>;
 
 /// Pages of which rows were passed over, by their partition.
 #[derive(Default)]

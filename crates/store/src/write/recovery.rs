@@ -8,9 +8,9 @@
 use crate::StoreError;
 use crate::format::catalog::{Catalog, LiveFile};
 use crate::format::day_file::{self, DayFile, Insert, Total, partition_name};
-use crate::format::pack::{self, PageRow, Place};
-use crate::format::page::{Encoded, Header, Homes};
+use crate::format::page::{EncodedPage, PageHeader, TableAddress};
 use crate::format::sealed;
+use crate::format::small_pages::{self, PageLocation, PageRow};
 use crate::layout::{FolderLayout, SET_ASIDE, parse_file_name};
 use crate::maintain::orphans::{self, Opening};
 use crate::maintain::unnamed_files;
@@ -178,16 +178,16 @@ fn set_aside(layout: &FolderLayout, day: &DayTable, file: &DayFile, pages: &[Pag
     let copy = || -> Result<(), StoreError> {
         let _ = std::fs::remove_file(&target);
         let sql = |e| StoreError::sqlite(file.path())(e);
-        let homes = Homes::of(day);
+        let table_address = TableAddress::new(day);
         let mut inserts = Vec::with_capacity(pages.len());
         for page in pages {
             let partition = partition_name(file.connection(), page.partition).map_err(sql)?;
             let partition = partition.ok_or_else(|| day_file::unnamed_partition(file.path(), page))?;
             let mut body = Vec::new();
-            pack::read_body(file.connection(), page.place, &mut body).map_err(sql)?;
-            let is_alone = matches!(page.place, Place::Packed { .. });
-            let own = homes.at(&partition).noted(&page.header, page.seq);
-            let page = Encoded { header: Header { checksum: own, ..page.header.clone() }, body };
+            small_pages::read_body(file.connection(), page.place, &mut body).map_err(sql)?;
+            let is_alone = matches!(page.place, PageLocation::Packed { .. });
+            let own = table_address.at(&partition).noted(&page.header, page.seq);
+            let page = EncodedPage { header: PageHeader { checksum: own, ..page.header.clone() }, body };
             inserts.push(Insert { partition, page, is_alone });
         }
         let mut aside = DayFile::open(&target, day)?;

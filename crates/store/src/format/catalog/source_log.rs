@@ -26,7 +26,7 @@
 
 use super::{insert_source, update_source};
 use crate::error::{SourceLogError, source_log_error};
-use crate::format::page::{Bytes, PageError, put_varint};
+use crate::format::page::{ByteReader, PageError, put_varint};
 use crate::source::{Ledger, MARKS_MAX, Mark, SourceState, SourceStatus};
 use crate::sqlite;
 use daytable_model::path_text::PathText;
@@ -244,7 +244,7 @@ impl SourceDelta {
         (source.cursor, source.learned, source.marks) = (cursor, learned, marks);
     }
 
-    fn read(mut bytes: Bytes<'_>) -> Result<SourceDelta, PageError> {
+    fn read(mut bytes: ByteReader<'_>) -> Result<SourceDelta, PageError> {
         let bytes = &mut bytes;
         let position = bytes.varint()?;
         let last_time = match bytes.varint()? {
@@ -295,7 +295,7 @@ fn ticks(number: u64) -> Result<Ticks, PageError> {
     ticks.ok_or(PageError::Damaged("a time is out of range"))
 }
 
-fn text(bytes: &mut Bytes<'_>) -> Result<String, PageError> {
+fn text(bytes: &mut ByteReader<'_>) -> Result<String, PageError> {
     let length = usize::try_from(bytes.varint()?).unwrap_or(usize::MAX);
     let text = std::str::from_utf8(bytes.take(length)?).map_err(|_| PageError::Damaged("a text is not UTF-8"))?;
     Ok(text.into())
@@ -323,7 +323,7 @@ impl From<PageError> for RowError {
 
 /// Reads what one commit moved of sources that did not move later.
 fn read_log_row(bytes: &[u8], latest: &mut LatestDeltas) -> Result<(), RowError> {
-    let mut bytes = Bytes::new(bytes);
+    let mut bytes = ByteReader::new(bytes);
     if u64::from_le_bytes(bytes.array()?) != xxh3_64(bytes.rest()) {
         return Err(PageError::Damaged("its checksum is another").into());
     }
@@ -336,7 +336,7 @@ fn read_log_row(bytes: &[u8], latest: &mut LatestDeltas) -> Result<(), RowError>
         let length = usize::try_from(bytes.varint()?).unwrap_or(usize::MAX);
         let source = bytes.take(length)?;
         if let Entry::Vacant(entry) = latest.entry(identity) {
-            entry.insert(SourceDelta::read(Bytes::new(source))?);
+            entry.insert(SourceDelta::read(ByteReader::new(source))?);
         }
     }
     Ok(())

@@ -74,13 +74,13 @@ pub(super) fn put_signed(out: &mut Vec<u8>, n: i64) {
 }
 
 /// Reads from the front of a slice.
-pub(crate) struct Reader<'a> {
+pub(crate) struct ByteReader<'a> {
     bytes: &'a [u8],
 }
 
-impl<'a> Reader<'a> {
-    pub(crate) fn new(bytes: &'a [u8]) -> Reader<'a> {
-        Reader { bytes }
+impl<'a> ByteReader<'a> {
+    pub(crate) fn new(bytes: &'a [u8]) -> ByteReader<'a> {
+        ByteReader { bytes }
     }
 
     /// What was not read yet.
@@ -152,8 +152,8 @@ impl Sections {
 }
 
 /// The same sections while they are read: each from its front.
-pub(super) struct Cursor<'a> {
-    pub(super) meta: Reader<'a>,
+pub(super) struct SectionCursor<'a> {
+    pub(super) meta: ByteReader<'a>,
     /// With [`PADDING`] behind it.
     pub(super) packed: &'a [u8],
     packed_at: usize,
@@ -167,13 +167,13 @@ pub(super) struct Cursor<'a> {
     values_left: usize,
 }
 
-impl<'a> Cursor<'a> {
+impl<'a> SectionCursor<'a> {
     /// `packed` ends in [`PADDING`]; `raw_bytes` is what the page says it had before it was encoded, which bounds what
     /// its texts and values take.
-    pub(super) fn new(packed: &'a [u8], strings: Vec<u8>, meta: &'a [u8], raw_bytes: usize) -> Cursor<'a> {
+    pub(super) fn new(packed: &'a [u8], strings: Vec<u8>, meta: &'a [u8], raw_bytes: usize) -> SectionCursor<'a> {
         let strings_end = strings.len();
-        Cursor {
-            meta: Reader::new(meta),
+        SectionCursor {
+            meta: ByteReader::new(meta),
             packed,
             packed_at: 0,
             text: strings,
@@ -213,10 +213,10 @@ impl<'a> Cursor<'a> {
     }
 
     /// The next `length` bytes of the strings.
-    pub(super) fn string(&mut self, length: usize) -> Result<Span, PageError> {
+    pub(super) fn string(&mut self, length: usize) -> Result<TextSpan, PageError> {
         let end = self.strings_at.checked_add(length).filter(|&end| end <= self.strings_end);
         let end = end.ok_or(PageError::Damaged("its strings end too early"))?;
-        let span = Span::new(self.strings_at, end)?;
+        let span = TextSpan::new(self.strings_at, end)?;
         self.strings_at = end;
         Ok(span)
     }
@@ -230,15 +230,15 @@ impl<'a> Cursor<'a> {
 
 /// A piece of a page's text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Span {
+pub(super) struct TextSpan {
     pub(super) start: u32,
     pub(super) end: u32,
 }
 
-impl Span {
-    pub(super) fn new(start: usize, end: usize) -> Result<Span, PageError> {
+impl TextSpan {
+    pub(super) fn new(start: usize, end: usize) -> Result<TextSpan, PageError> {
         match (u32::try_from(start), u32::try_from(end)) {
-            (Ok(start), Ok(end)) => Ok(Span { start, end }),
+            (Ok(start), Ok(end)) => Ok(TextSpan { start, end }),
             _ => Err(PageError::Damaged("its text is larger than 4 GiB")),
         }
     }
@@ -275,7 +275,7 @@ mod tests {
             let mut bytes = Vec::new();
             put_varint(&mut bytes, unsigned);
             put_signed(&mut bytes, signed);
-            let mut reader = Reader::new(&bytes);
+            let mut reader = ByteReader::new(&bytes);
             prop_assert_eq!(reader.varint().ok(), Some(unsigned));
             prop_assert_eq!(reader.signed().ok(), Some(signed));
             prop_assert!(reader.byte().is_err());

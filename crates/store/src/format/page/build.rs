@@ -1,10 +1,10 @@
 //! Rows that wait for one partition become pages.
 
 use super::bits::{Sections, put_varint};
-use super::gather::Columns;
+use super::columns_builder::ColumnsBuilder;
 use super::read::Page;
 use super::{
-    CODEC_STORED, CODEC_ZSTD, Encoded, Header, IN_HOME, PAGE_BYTES, PAGE_SPAN, RAW_BYTES_MAX, ROW_BYTES, VALUE_BYTES,
+    CODEC_STORED, CODEC_ZSTD, EncodedPage, PAGE_BYTES, PAGE_SPAN, PageHeader, RAW_BYTES_MAX, ROW_BYTES, VALUE_BYTES,
     column, ints, keys, levels,
 };
 use daytable_model::batch::{Batch, RowRef};
@@ -18,57 +18,57 @@ const FRAME_COMPRESSED_MIN: usize = 512;
 
 /// Pages made of all that was pushed.
 #[derive(Debug)]
-pub struct Built {
+pub struct BuiltPages {
     /// In the order of their keys, newest first.
-    pub pages: Vec<Encoded>,
+    pub pages: Vec<EncodedPage>,
     /// Rows that a later one with the same key took the place of.
     pub duplicates: u64,
 }
 
 /// Collects rows of one partition. It borrows them: nothing is copied until a page is written.
 #[derive(Default)]
-pub struct Builder<'a> {
-    parts: Vec<Part<'a>>,
-    rows: Vec<Row<'a>>,
+pub struct PageBuilder<'a> {
+    parts: Vec<RowSource<'a>>,
+    rows: Vec<SourceRow<'a>>,
 }
 
 /// What rows were pushed with: where their names are.
-pub(super) enum Part<'a> {
+pub(super) enum RowSource<'a> {
     Batch(&'a Batch),
     Page(&'a Page),
 }
 
 /// A row, with the number of its part.
 #[derive(Clone, Copy)]
-pub(super) enum Row<'a> {
+pub(super) enum SourceRow<'a> {
     OfBatch(RowRef<'a>, u32),
     OfPage(&'a Page, u32, u32),
 }
 
-impl<'a> Builder<'a> {
+impl<'a> PageBuilder<'a> {
     /// With no rows.
-    pub fn new() -> Builder<'a> {
-        Builder::default()
+    pub fn new() -> PageBuilder<'a> {
+        PageBuilder::default()
     }
 
     /// Adds the rows of a batch. Of equal keys the one pushed last wins.
     pub fn push_batch(&mut self, batch: &'a Batch) {
         let part = count(self.parts.len());
-        self.parts.push(Part::Batch(batch));
-        self.rows.extend(batch.rows().map(|row| Row::OfBatch(row, part)));
+        self.parts.push(RowSource::Batch(batch));
+        self.rows.extend(batch.rows().map(|row| SourceRow::OfBatch(row, part)));
     }
 
     /// Adds the rows of a page. Of equal keys the one pushed last wins, so push the page with the older `seq` first.
     pub fn push_page(&mut self, page: &'a Page) {
         let part = count(self.parts.len());
-        self.parts.push(Part::Page(page));
-        self.rows.extend((0..count(page.len())).map(|row| Row::OfPage(page, row, part)));
+        self.parts.push(RowSource::Page(page));
+        self.rows.extend((0..count(page.len())).map(|row| SourceRow::OfPage(page, row, part)));
     }
 
     /// Sorts what was pushed and makes pages of it.
-    pub fn build(mut self) -> Built {
+    pub fn build(mut self) -> BuiltPages {
         // Files are read oldest first: one descending run, which this finds and turns around.
-        self.rows.sort_by_key(Row::key);
+        self.rows.sort_by_key(SourceRow::key);
         let pushed = self.rows.len();
         self.rows.dedup_by(|later, kept| {
             let same = later.key() == kept.key();
@@ -78,7 +78,7 @@ impl<'a> Builder<'a> {
             same
         });
         let duplicates = (pushed - self.rows.len()) as u64;
-        let mut columns = Columns::new(&self.parts);
+        let mut columns = ColumnsBuilder::new(&self.parts);
         let mut pages = Vec::new();
         let mut rest = self.rows.as_slice();
         while !rest.is_empty() {
@@ -87,12 +87,12 @@ impl<'a> Builder<'a> {
             rest = next;
             pages.push(SCRATCH.with_borrow_mut(|scratch| encode(rows, raw_bytes, &mut columns, scratch)));
         }
-        Built { pages, duplicates }
+        BuiltPages { pages, duplicates }
     }
 }
 
 /// Rows that the next page takes, and their bytes. A master and its items are never taken apart.
-fn cut(rows: &[Row<'_>]) -> (usize, usize) {
+fn cut(rows: &[SourceRow<'_>]) -> (usize, usize) {
     let mut bytes = 0;
     for (at, row) in rows.iter().enumerate() {
         let more = bytes + row.bytes();
@@ -111,32 +111,32 @@ fn count(n: usize) -> u32 {
     u32::try_from(n).unwrap_or(u32::MAX)
 }
 
-impl Row<'_> {
+impl SourceRow<'_> {
     fn key(&self) -> RowKey {
         match self {
-            Row::OfBatch(row, _) => row.key,
-            Row::OfPage(page, row, _) => page.key(*row as usize),
+            SourceRow::OfBatch(row, _) => row.key,
+            SourceRow::OfPage(page, row, _) => page.key(*row as usize),
         }
     }
 
     fn bytes(&self) -> usize {
         let bytes = match self {
-            Row::OfBatch(row, _) => row.bytes(),
-            Row::OfPage(page, row, _) => page.values(*row as usize).map(|(_, value)| value_bytes(value)).sum(),
+            SourceRow::OfBatch(row, _) => row.bytes(),
+            SourceRow::OfPage(page, row, _) => page.values(*row as usize).map(|(_, value)| value_bytes(value)).sum(),
         };
         ROW_BYTES + bytes
     }
 
     fn level(&self) -> Option<Level> {
         match self {
-            Row::OfBatch(row, _) => row.level,
-            Row::OfPage(page, row, _) => page.level(*row as usize),
+            SourceRow::OfBatch(row, _) => row.level,
+            SourceRow::OfPage(page, row, _) => page.level(*row as usize),
         }
     }
 
     pub(super) fn part(&self) -> usize {
         match self {
-            Row::OfBatch(_, part) | Row::OfPage(_, _, part) => *part as usize,
+            SourceRow::OfBatch(_, part) | SourceRow::OfPage(_, _, part) => *part as usize,
         }
     }
 }
@@ -167,11 +167,16 @@ thread_local! {
 }
 
 /// Lets go of what this thread builds pages with, until it builds the next.
-pub(crate) fn let_go_of_memory() {
+pub(crate) fn release_memory() {
     SCRATCH.take();
 }
 
-fn encode<'a>(rows: &[Row<'a>], raw_bytes: usize, columns: &mut Columns<'_, 'a>, scratch: &mut Scratch) -> Encoded {
+fn encode<'a>(
+    rows: &[SourceRow<'a>],
+    raw_bytes: usize,
+    columns: &mut ColumnsBuilder<'_, 'a>,
+    scratch: &mut Scratch,
+) -> EncodedPage {
     let out = &mut scratch.sections;
     out.clear();
     let keys: Vec<RowKey> = rows.iter().map(|row| row.key()).collect();
@@ -184,9 +189,9 @@ fn encode<'a>(rows: &[Row<'a>], raw_bytes: usize, columns: &mut Columns<'_, 'a>,
     scratch.close(&keys, levels, raw_bytes)
 }
 
-/// The page of the only row of a batch: that which a [`Builder`] makes of it, without what it takes to bring more rows
+/// The page of the only row of a batch: that which a [`PageBuilder`] makes of it, without what it takes to bring more rows
 /// together. None where there are more, or none.
-pub(crate) fn build_only(batch: &Batch) -> Option<Encoded> {
+pub(crate) fn build_only(batch: &Batch) -> Option<EncodedPage> {
     let mut rows = batch.rows();
     let (Some(row), None) = (rows.next(), rows.next()) else { return None };
     SCRATCH.with_borrow_mut(|scratch| {
@@ -209,7 +214,7 @@ fn level_code(level: Option<Level>) -> i64 {
 
 impl Scratch {
     /// Makes the page of what was written to its sections.
-    fn close(&mut self, keys: &[RowKey], levels: Vec<u8>, raw_bytes: usize) -> Encoded {
+    fn close(&mut self, keys: &[RowKey], levels: Vec<u8>, raw_bytes: usize) -> EncodedPage {
         let out = &mut self.sections;
         let (packed, strings, meta) = (out.packed.len(), out.strings.len(), out.meta.len());
         out.strings.append(&mut out.meta);
@@ -222,18 +227,18 @@ impl Scratch {
         body.extend_from_slice(&self.sections.packed);
         body.extend_from_slice(frame);
 
-        let mut header = Header {
+        let mut header = PageHeader {
             first: keys[0],
             last: keys[keys.len() - 1],
             entities: count(keys.len()),
             records: count(keys.iter().filter(|key| key.item() == 0).count()),
             levels,
-            codec: codec | IN_HOME,
+            codec,
             raw_bytes: count(raw_bytes.max(strings + meta)),
             checksum: 0,
         };
         header.checksum = header.checksum_of(&body);
-        Encoded { header, body }
+        EncodedPage { header, body }
     }
 
     /// Compresses the strings and what is behind them into `frame`, where that gains anything.

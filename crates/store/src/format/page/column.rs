@@ -13,9 +13,9 @@
 //! ```
 
 use super::PageError;
-use super::bits::{Cursor, Sections, Span, put_varint};
-use super::ints::{self, Ints, Plan};
-use super::strings::{self, Form, Strings};
+use super::bits::{SectionCursor, Sections, TextSpan, put_varint};
+use super::ints::{self, Ints, IntsPlan};
+use super::strings::{self, StringForm, Strings};
 use daytable_model::needle::Needle;
 use daytable_model::property::{Property, PropertyKind};
 use daytable_model::time::Ticks;
@@ -28,10 +28,10 @@ const EXPONENT_MAX: u8 = 9;
 const EXACT: f64 = (1u64 << 53) as f64;
 
 /// A column while its page is built.
-pub(super) struct Gathered<'a> {
+pub(super) struct ColumnBuilder<'a> {
     pub(super) name: &'a str,
     pub(super) kind: PropertyKind,
-    values: Values<'a>,
+    values: ColumnValues<'a>,
     count: usize,
     /// The row that can come next: a row has one value of a name and kind.
     next: usize,
@@ -39,7 +39,7 @@ pub(super) struct Gathered<'a> {
     present: Vec<u64>,
 }
 
-enum Values<'a> {
+enum ColumnValues<'a> {
     Ints(Vec<i64>),
     Strings(Vec<&'a str>),
     Doubles(Vec<f64>),
@@ -47,19 +47,19 @@ enum Values<'a> {
     Binaries(Vec<&'a [u8]>),
 }
 
-impl<'a> Gathered<'a> {
+impl<'a> ColumnBuilder<'a> {
     /// For `rows` rows at most.
-    pub(super) fn new(name: &'a str, kind: PropertyKind, rows: usize) -> Gathered<'a> {
+    pub(super) fn new(name: &'a str, kind: PropertyKind, rows: usize) -> ColumnBuilder<'a> {
         let values = match kind {
-            PropertyKind::String => Values::Strings(Vec::with_capacity(rows)),
-            PropertyKind::Double => Values::Doubles(Vec::with_capacity(rows)),
-            PropertyKind::Guid => Values::Guids(Vec::with_capacity(rows)),
-            PropertyKind::Binary => Values::Binaries(Vec::with_capacity(rows)),
+            PropertyKind::String => ColumnValues::Strings(Vec::with_capacity(rows)),
+            PropertyKind::Double => ColumnValues::Doubles(Vec::with_capacity(rows)),
+            PropertyKind::Guid => ColumnValues::Guids(Vec::with_capacity(rows)),
+            PropertyKind::Binary => ColumnValues::Binaries(Vec::with_capacity(rows)),
             PropertyKind::Int64 | PropertyKind::Int32 | PropertyKind::Boolean | PropertyKind::DateTime => {
-                Values::Ints(Vec::with_capacity(rows))
+                ColumnValues::Ints(Vec::with_capacity(rows))
             }
         };
-        Gathered { name, kind, values, count: 0, next: 0, present: Vec::new() }
+        ColumnBuilder { name, kind, values, count: 0, next: 0, present: Vec::new() }
     }
 
     /// Adds the value of `row`. Rows come in order; a second value of a row is left out.
@@ -70,14 +70,14 @@ impl<'a> Gathered<'a> {
             return;
         }
         match (&mut self.values, value) {
-            (Values::Strings(values), Property::String(text)) => values.push(text),
-            (Values::Ints(values), Property::Int64(n)) => values.push(n),
-            (Values::Ints(values), Property::Int32(n)) => values.push(n.into()),
-            (Values::Ints(values), Property::Boolean(b)) => values.push(b.into()),
-            (Values::Ints(values), Property::DateTime(time)) => values.push(time.get()),
-            (Values::Doubles(values), Property::Double(n)) => values.push(n),
-            (Values::Guids(values), Property::Guid(guid)) => values.push(guid),
-            (Values::Binaries(values), Property::Binary(bytes)) => values.push(bytes),
+            (ColumnValues::Strings(values), Property::String(text)) => values.push(text),
+            (ColumnValues::Ints(values), Property::Int64(n)) => values.push(n),
+            (ColumnValues::Ints(values), Property::Int32(n)) => values.push(n.into()),
+            (ColumnValues::Ints(values), Property::Boolean(b)) => values.push(b.into()),
+            (ColumnValues::Ints(values), Property::DateTime(time)) => values.push(time.get()),
+            (ColumnValues::Doubles(values), Property::Double(n)) => values.push(n),
+            (ColumnValues::Guids(values), Property::Guid(guid)) => values.push(guid),
+            (ColumnValues::Binaries(values), Property::Binary(bytes)) => values.push(bytes),
             // The caller finds a column by the value's kind.
             _ => return,
         }
@@ -120,11 +120,11 @@ impl<'a> Gathered<'a> {
             out.meta.extend(bytes.take(rows.div_ceil(8)));
         }
         let values = match &self.values {
-            Values::Ints(values) => Slice::Ints(values),
-            Values::Strings(values) => Slice::Strings(values),
-            Values::Doubles(values) => Slice::Doubles(values),
-            Values::Guids(values) => Slice::Guids(values),
-            Values::Binaries(values) => Slice::Binaries(values),
+            ColumnValues::Ints(values) => ValueSlice::Ints(values),
+            ColumnValues::Strings(values) => ValueSlice::Strings(values),
+            ColumnValues::Doubles(values) => ValueSlice::Doubles(values),
+            ColumnValues::Guids(values) => ValueSlice::Guids(values),
+            ColumnValues::Binaries(values) => ValueSlice::Binaries(values),
         };
         out.meta[head] |= values.encode(out) << 4;
     }
@@ -137,20 +137,20 @@ pub(super) fn encode_only(name: &str, value: Property<'_>, out: &mut Sections) {
     put_varint(&mut out.meta, name.len() as u64);
     out.strings.extend_from_slice(name.as_bytes());
     let form = match value {
-        Property::String(text) => Slice::Strings(&[text]).encode(out),
-        Property::Int64(n) => Slice::Ints(&[n]).encode(out),
-        Property::Int32(n) => Slice::Ints(&[n.into()]).encode(out),
-        Property::Boolean(b) => Slice::Ints(&[b.into()]).encode(out),
-        Property::DateTime(time) => Slice::Ints(&[time.get()]).encode(out),
-        Property::Double(n) => Slice::Doubles(&[n]).encode(out),
-        Property::Guid(guid) => Slice::Guids(&[guid]).encode(out),
-        Property::Binary(bytes) => Slice::Binaries(&[bytes]).encode(out),
+        Property::String(text) => ValueSlice::Strings(&[text]).encode(out),
+        Property::Int64(n) => ValueSlice::Ints(&[n]).encode(out),
+        Property::Int32(n) => ValueSlice::Ints(&[n.into()]).encode(out),
+        Property::Boolean(b) => ValueSlice::Ints(&[b.into()]).encode(out),
+        Property::DateTime(time) => ValueSlice::Ints(&[time.get()]).encode(out),
+        Property::Double(n) => ValueSlice::Doubles(&[n]).encode(out),
+        Property::Guid(guid) => ValueSlice::Guids(&[guid]).encode(out),
+        Property::Binary(bytes) => ValueSlice::Binaries(&[bytes]).encode(out),
     };
     out.meta[head] |= form << 4;
 }
 
 /// The values of a column, one behind the other.
-enum Slice<'s, 'a> {
+enum ValueSlice<'s, 'a> {
     Ints(&'s [i64]),
     Strings(&'s [&'a str]),
     Doubles(&'s [f64]),
@@ -158,21 +158,21 @@ enum Slice<'s, 'a> {
     Binaries(&'s [&'a [u8]]),
 }
 
-impl Slice<'_, '_> {
+impl ValueSlice<'_, '_> {
     /// Writes them, and says in which form.
     fn encode(self, out: &mut Sections) -> u8 {
         match self {
-            Slice::Ints(values) => {
+            ValueSlice::Ints(values) => {
                 ints::encode(values, out);
                 0
             }
-            Slice::Strings(values) => strings::encode(values, out) as u8,
-            Slice::Doubles(values) => encode_doubles(values, out),
-            Slice::Guids(values) => {
+            ValueSlice::Strings(values) => strings::encode(values, out) as u8,
+            ValueSlice::Doubles(values) => encode_doubles(values, out),
+            ValueSlice::Guids(values) => {
                 out.packed.extend(values.as_flattened());
                 0
             }
-            Slice::Binaries(values) => {
+            ValueSlice::Binaries(values) => {
                 let lengths: Vec<i64> = values.iter().map(|bytes| bytes.len().cast_signed() as i64).collect();
                 ints::encode(&lengths, out);
                 values.iter().for_each(|bytes| out.meta.extend_from_slice(bytes));
@@ -186,7 +186,7 @@ fn encode_doubles(values: &[f64], out: &mut Sections) -> u8 {
     for exponent in 0..=EXPONENT_MAX {
         let scaled: Option<Vec<i64>> = values.iter().map(|&value| scale(value, exponent)).collect();
         let Some(scaled) = scaled else { continue };
-        let plan = Plan::new(&scaled);
+        let plan = IntsPlan::new(&scaled);
         if plan.bits(scaled.len()) >= 64 * values.len() {
             break;
         }
@@ -212,15 +212,15 @@ fn unscale(scaled: i64, exponent: u8) -> f64 {
 
 /// A column as it is read.
 #[derive(Debug)]
-pub(super) struct Column {
-    pub(super) name: Span,
+pub(super) struct PageColumn {
+    pub(super) name: TextSpan,
     pub(super) kind: PropertyKind,
-    present: Option<Present>,
-    pub(super) values: Stored,
+    present: Option<PresenceBits>,
+    pub(super) values: EncodedValues,
 }
 
 #[derive(Debug)]
-pub(super) enum Stored {
+pub(super) enum EncodedValues {
     Ints(Ints),
     Decimals(Ints, u8),
     Strings(Strings),
@@ -231,13 +231,13 @@ pub(super) enum Stored {
 
 /// Which rows have a value, and how many do before each 64 of them.
 #[derive(Debug)]
-struct Present {
+struct PresenceBits {
     words: Vec<u64>,
     before: Vec<u32>,
 }
 
-impl Column {
-    pub(super) fn decode(rows: usize, cursor: &mut Cursor<'_>) -> Result<Column, PageError> {
+impl PageColumn {
+    pub(super) fn decode(rows: usize, cursor: &mut SectionCursor<'_>) -> Result<PageColumn, PageError> {
         let head = cursor.meta.byte()?;
         let kind = PropertyKind::from_code(head & 7).ok_or(PageError::Damaged("a column has no kind"))?;
         let name = cursor.meta.count(usize::MAX)?;
@@ -245,7 +245,7 @@ impl Column {
         let (present, count) = if head & SPARSE == 0 {
             (None, rows)
         } else {
-            let (present, count) = Present::decode(rows, cursor)?;
+            let (present, count) = PresenceBits::decode(rows, cursor)?;
             (Some(present), count)
         };
         cursor.take_values(count)?;
@@ -260,21 +260,21 @@ impl Column {
                     PropertyKind::DateTime => ints.check(count, cursor.packed, |n| Ticks::new(n).is_some())?,
                     _ => {}
                 }
-                Stored::Ints(ints)
+                EncodedValues::Ints(ints)
             }
             (PropertyKind::String, form) => {
-                Stored::Strings(Strings::decode(Form::from_code(form).ok_or(unknown)?, count, cursor)?)
+                EncodedValues::Strings(Strings::decode(StringForm::from_code(form).ok_or(unknown)?, count, cursor)?)
             }
             (PropertyKind::Double, DECIMAL) => {
                 let exponent = cursor.meta.byte()?;
-                Stored::Decimals(Ints::decode(count, cursor)?, exponent.min(EXPONENT_MAX))
+                EncodedValues::Decimals(Ints::decode(count, cursor)?, exponent.min(EXPONENT_MAX))
             }
             (PropertyKind::Double, 0) => {
                 let bytes = cursor.meta.take(count.saturating_mul(8))?;
                 let (words, _) = bytes.as_chunks::<8>();
-                Stored::Doubles(words.iter().map(|word| f64::from_le_bytes(*word)).collect())
+                EncodedValues::Doubles(words.iter().map(|word| f64::from_le_bytes(*word)).collect())
             }
-            (PropertyKind::Guid, 0) => Stored::Guids(cursor.packed(count.saturating_mul(16))?),
+            (PropertyKind::Guid, 0) => EncodedValues::Guids(cursor.packed(count.saturating_mul(16))?),
             (PropertyKind::Binary, 0) => {
                 let lengths = Ints::decode(count, cursor)?;
                 let mut values = Vec::with_capacity(count);
@@ -283,11 +283,11 @@ impl Column {
                     let length = length.map_err(|_| PageError::Damaged("a value has a negative length"))?;
                     values.push(cursor.meta.take(length)?.to_vec());
                 }
-                Stored::Binaries(values)
+                EncodedValues::Binaries(values)
             }
             _ => return Err(unknown),
         };
-        Ok(Column { name, kind, present, values })
+        Ok(PageColumn { name, kind, present, values })
     }
 
     /// Which of the column's values is `row`'s.
@@ -302,14 +302,14 @@ impl Column {
     /// Whether a value of it may contain the needle.
     pub(super) fn may_contain(&self, needle: &Needle) -> bool {
         match (&self.values, self.kind) {
-            (Stored::Ints(ints), PropertyKind::Int64 | PropertyKind::Int32) => ints.may_contain(needle),
+            (EncodedValues::Ints(ints), PropertyKind::Int64 | PropertyKind::Int32) => ints.may_contain(needle),
             _ => needle.may_be_in(self.kind),
         }
     }
 
     /// How many of `rows` have a value.
     pub(super) fn count(&self, rows: usize) -> usize {
-        let marked = |present: &Present| present.words.iter().map(|word| word.count_ones() as usize).sum();
+        let marked = |present: &PresenceBits| present.words.iter().map(|word| word.count_ones() as usize).sum();
         self.present.as_ref().map_or(rows, marked)
     }
 
@@ -318,16 +318,16 @@ impl Column {
         (0..rows).filter(|&row| self.index(row).is_some())
     }
 
-    /// Value `index`, which [`Column::index`] gave.
+    /// Value `index`, which [`PageColumn::index`] gave.
     #[inline]
     pub(super) fn value<'p>(&'p self, index: usize, packed: &'p [u8], text: &'p str) -> Option<Property<'p>> {
         Some(match &self.values {
-            Stored::Strings(strings) => Property::String(text.get(strings.span(packed, index))?),
-            Stored::Decimals(ints, exponent) => Property::Double(unscale(ints.get(packed, index), *exponent)),
-            Stored::Doubles(values) => Property::Double(*values.get(index)?),
-            Stored::Guids(start) => Property::Guid(*packed.get(start + 16 * index..)?.first_chunk()?),
-            Stored::Binaries(values) => Property::Binary(values.get(index)?),
-            Stored::Ints(ints) => {
+            EncodedValues::Strings(strings) => Property::String(text.get(strings.span(packed, index))?),
+            EncodedValues::Decimals(ints, exponent) => Property::Double(unscale(ints.get(packed, index), *exponent)),
+            EncodedValues::Doubles(values) => Property::Double(*values.get(index)?),
+            EncodedValues::Guids(start) => Property::Guid(*packed.get(start + 16 * index..)?.first_chunk()?),
+            EncodedValues::Binaries(values) => Property::Binary(values.get(index)?),
+            EncodedValues::Ints(ints) => {
                 let number = ints.get(packed, index);
                 match self.kind {
                     PropertyKind::Boolean => Property::Boolean(number != 0),
@@ -340,9 +340,9 @@ impl Column {
     }
 }
 
-impl Present {
+impl PresenceBits {
     /// With how many rows have a value.
-    fn decode(rows: usize, cursor: &mut Cursor<'_>) -> Result<(Present, usize), PageError> {
+    fn decode(rows: usize, cursor: &mut SectionCursor<'_>) -> Result<(PresenceBits, usize), PageError> {
         let bytes = cursor.meta.take(rows.div_ceil(8))?;
         let word = |bytes: &[u8]| bytes.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte));
         let words: Vec<u64> = bytes.chunks(8).map(word).collect();
@@ -356,6 +356,6 @@ impl Present {
         if count == 0 || beyond {
             return Err(PageError::Damaged("a column has values of no rows"));
         }
-        Ok((Present { words, before }, count as usize))
+        Ok((PresenceBits { words, before }, count as usize))
     }
 }

@@ -1,28 +1,28 @@
 //! A dictionary of texts, and indices into it.
 
 use super::PageError;
-use super::bits::{Bits, Cursor, Sections, Span, pack, put_varint, width_of};
+use super::bits::{Bits, SectionCursor, Sections, TextSpan, pack, put_varint, width_of};
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Different texts of a dictionary at most.
 pub(super) const ENTRIES_MAX: usize = 256;
 
 /// Different texts, found by hash.
-struct Entries {
+struct TextDictionary {
     text: Vec<u8>,
     ends: Vec<usize>,
-    prints: Vec<Print>,
+    prints: Vec<Fingerprint>,
     /// One more than the entry's number; 0 is free. Four times as many as there can be entries.
     slots: [u16; 4 * ENTRIES_MAX],
 }
 
 /// A text's length and two words made of it: of one up to 16 bytes all there is, of a longer one a hash.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Print(usize, u64, u64);
+struct Fingerprint(usize, u64, u64);
 
-impl Print {
+impl Fingerprint {
     #[inline]
-    fn of(text: &[u8]) -> Print {
+    fn of(text: &[u8]) -> Fingerprint {
         let (head, tail) = match (text.first_chunk::<8>(), text.last_chunk::<8>()) {
             (Some(head), Some(tail)) if text.len() <= 16 => (u64::from_le_bytes(*head), u64::from_le_bytes(*tail)),
             (Some(_), _) => (xxh3_64(text), 0),
@@ -31,7 +31,7 @@ impl Print {
                 _ => (text.iter().fold(0, |word, &byte| word << 8 | u64::from(byte)), 0),
             },
         };
-        Print(text.len(), head, tail)
+        Fingerprint(text.len(), head, tail)
     }
 
     fn is_text(&self) -> bool {
@@ -45,9 +45,9 @@ impl Print {
     }
 }
 
-impl Entries {
-    fn new() -> Entries {
-        Entries { text: Vec::new(), ends: Vec::new(), prints: Vec::new(), slots: [0; 4 * ENTRIES_MAX] }
+impl TextDictionary {
+    fn new() -> TextDictionary {
+        TextDictionary { text: Vec::new(), ends: Vec::new(), prints: Vec::new(), slots: [0; 4 * ENTRIES_MAX] }
     }
 
     fn len(&self) -> usize {
@@ -62,7 +62,7 @@ impl Entries {
     /// The number of `value`; none where there are too many already.
     #[inline]
     fn index(&mut self, value: &[u8]) -> Option<u8> {
-        let print = Print::of(value);
+        let print = Fingerprint::of(value);
         let mut slot = print.slot(self.slots.len());
         loop {
             match usize::from(self.slots[slot]) {
@@ -75,7 +75,7 @@ impl Entries {
         }
     }
 
-    fn add(&mut self, value: &[u8], print: Print, slot: usize) -> Option<u8> {
+    fn add(&mut self, value: &[u8], print: Fingerprint, slot: usize) -> Option<u8> {
         let index = u8::try_from(self.len()).ok()?;
         self.text.extend_from_slice(value);
         self.ends.push(self.text.len());
@@ -104,15 +104,15 @@ impl Entries {
 }
 
 /// Each value as an entry.
-pub(super) struct Indexed {
-    entries: Entries,
+pub(super) struct DictionaryColumn {
+    entries: TextDictionary,
     indices: Vec<u8>,
 }
 
-impl Indexed {
+impl DictionaryColumn {
     /// None where the values are too different from each other.
-    pub(super) fn of(values: &[&str]) -> Option<Indexed> {
-        let mut indexed = Indexed::with_capacity(values.len());
+    pub(super) fn of(values: &[&str]) -> Option<DictionaryColumn> {
+        let mut indexed = DictionaryColumn::with_capacity(values.len());
         for (seen, value) in values.iter().enumerate() {
             indexed.push(value.as_bytes())?;
             if indexed.len() > 32 + seen / 2 {
@@ -122,8 +122,8 @@ impl Indexed {
         Some(indexed)
     }
 
-    pub(super) fn with_capacity(values: usize) -> Indexed {
-        Indexed { entries: Entries::new(), indices: Vec::with_capacity(values) }
+    pub(super) fn with_capacity(values: usize) -> DictionaryColumn {
+        DictionaryColumn { entries: TextDictionary::new(), indices: Vec::with_capacity(values) }
     }
 
     /// None where there are too many different ones.
@@ -148,8 +148,8 @@ impl Indexed {
     }
 }
 
-/// Entries and the packed indices into them, every one of which names an entry.
-pub(super) fn decode(count: usize, cursor: &mut Cursor<'_>) -> Result<(Vec<Span>, Bits), PageError> {
+/// TextDictionary and the packed indices into them, every one of which names an entry.
+pub(super) fn decode(count: usize, cursor: &mut SectionCursor<'_>) -> Result<(Vec<TextSpan>, Bits), PageError> {
     let number = cursor.meta.count(ENTRIES_MAX)?;
     let mut entries = Vec::with_capacity(number);
     for _ in 0..number {

@@ -9,7 +9,7 @@
 //! are multiples of 10. A constant column has width 0. No numbers take no bytes at all.
 
 use super::PageError;
-use super::bits::{Bits, Cursor, Sections, pack, put_signed, put_varint, width_of};
+use super::bits::{Bits, SectionCursor, Sections, pack, put_signed, put_varint, width_of};
 use daytable_model::needle::Needle;
 use daytable_model::property::{Property, PropertyKind};
 
@@ -20,7 +20,7 @@ const DICTIONARY: u8 = 0x80;
 const SLOTS: usize = 256;
 
 /// How a column is going to be written, and what that takes.
-pub(super) struct Plan {
+pub(super) struct IntsPlan {
     min: i64,
     step: u64,
     width: u32,
@@ -32,21 +32,21 @@ struct Dictionary {
     indices: Vec<u8>,
 }
 
-impl Plan {
-    pub(super) fn new(values: &[i64]) -> Plan {
+impl IntsPlan {
+    pub(super) fn new(values: &[i64]) -> IntsPlan {
         let (mut min, mut max) = (i64::MAX, i64::MIN);
         for &value in values {
             min = min.min(value);
             max = max.max(value);
         }
         if min >= max {
-            return Plan { min: values.first().copied().unwrap_or(0), step: 1, width: 0, dictionary: None };
+            return IntsPlan { min: values.first().copied().unwrap_or(0), step: 1, width: 0, dictionary: None };
         }
         let step = common_step(values, min);
         let width = width_of(distance(min, max) / step);
         // Fewer bits than these a dictionary does not gain on.
         let dictionary = if width > 2 { Dictionary::new(values, width) } else { None };
-        Plan { min, step, width, dictionary }
+        IntsPlan { min, step, width, dictionary }
     }
 
     /// Bits that `count` numbers take, about.
@@ -83,7 +83,7 @@ impl Plan {
 
 /// Writes a column the shortest way.
 pub(super) fn encode(values: &[i64], out: &mut Sections) {
-    Plan::new(values).write(values, out);
+    IntsPlan::new(values).write(values, out);
 }
 
 fn distance(min: i64, value: i64) -> u64 {
@@ -162,7 +162,7 @@ pub(super) enum Ints {
 }
 
 impl Ints {
-    pub(super) fn decode(count: usize, cursor: &mut Cursor<'_>) -> Result<Ints, PageError> {
+    pub(super) fn decode(count: usize, cursor: &mut SectionCursor<'_>) -> Result<Ints, PageError> {
         if count == 0 {
             return Ok(Ints::Linear { min: 0, step: 0, bits: cursor.bits(0, 0)? });
         }
@@ -236,7 +236,7 @@ mod tests {
         encode(values, &mut out);
         let bytes = out.meta.len() + out.packed.len();
         out.packed.extend([0; PADDING]);
-        let mut cursor = Cursor::new(&out.packed, Vec::new(), &out.meta, 0);
+        let mut cursor = SectionCursor::new(&out.packed, Vec::new(), &out.meta, 0);
         let ints = Ints::decode(values.len(), &mut cursor).expect("what was encoded");
         assert!(cursor.at_end());
         ((0..values.len()).map(|at| ints.get(&out.packed, at)).collect(), bytes)

@@ -13,7 +13,7 @@
 //! smaller than the positions themselves.
 
 use super::PageError;
-use super::bits::{Cursor, Sections, pack, put_varint, width_of};
+use super::bits::{SectionCursor, Sections, pack, put_varint, width_of};
 use super::ints::{self, Ints};
 use daytable_model::key::RowKey;
 use daytable_model::time::Ticks;
@@ -78,7 +78,7 @@ fn encode_only(key: RowKey, out: &mut Sections) {
 }
 
 /// Reads `count` keys, the first of which is `first`. They ascend, or it is an error.
-pub(super) fn decode(count: usize, first: RowKey, cursor: &mut Cursor<'_>) -> Result<Vec<RowKey>, PageError> {
+pub(super) fn decode(count: usize, first: RowKey, cursor: &mut SectionCursor<'_>) -> Result<Vec<RowKey>, PageError> {
     let damaged = || PageError::Damaged("a key is out of range");
     let ticks = Ints::decode(count.saturating_sub(1), cursor)?;
     let number = cursor.meta.count(count)?;

@@ -6,7 +6,7 @@
 //! ```
 
 use super::PageError;
-use super::bits::{Reader, put_signed, put_varint};
+use super::bits::{ByteReader, put_signed, put_varint};
 use daytable_model::key::RowKey;
 use daytable_model::record::Level;
 use daytable_model::time::{TICKS_PER_SECOND, Ticks, UNIX_EPOCH_TICKS};
@@ -80,11 +80,11 @@ pub(crate) fn encode_minutes(counts: &[LevelMinute]) -> Vec<u8> {
     out
 }
 
-/// The counts of [`super::Header::levels`], newest minute first. After an error there is nothing more.
+/// The counts of [`super::PageHeader::levels`], newest minute first. After an error there is nothing more.
 pub fn level_minutes(levels: &[u8]) -> impl Iterator<Item = Result<LevelMinute, PageError>> {
-    let mut reader = Reader::new(levels);
+    let mut reader = ByteReader::new(levels);
     let mut minute = None;
-    let mut next = move |reader: &mut Reader<'_>| {
+    let mut next = move |reader: &mut ByteReader<'_>| {
         let newest = match minute {
             Some(minute) => minute,
             None => reader.signed()?,
@@ -110,7 +110,7 @@ pub fn level_minutes(levels: &[u8]) -> impl Iterator<Item = Result<LevelMinute, 
         }
         let result = next(&mut reader);
         if result.is_err() {
-            reader = Reader::new(&[]);
+            reader = ByteReader::new(&[]);
         }
         Some(result)
     })

@@ -1,8 +1,8 @@
 //! A page: entities of one partition, newest first, column by column.
 //!
 //! Entities are small and alike, so they are not stored one by one: a page keeps the values of one property together,
-//! each column in the form that takes the fewest bytes, and one checksum over all of it. [`Builder`] makes pages of what
-//! waits for a partition, [`Page`] reads one. What a query wants to know before it reads a body stands in the [`Header`],
+//! each column in the form that takes the fewest bytes, and one checksum over all of it. [`PageBuilder`] makes pages of what
+//! waits for a partition, [`Page`] reads one. What a query wants to know before it reads a body stands in the [`PageHeader`],
 //! which the store keeps as columns of a table of its own.
 //!
 //! ```text
@@ -28,27 +28,27 @@ mod bits;
 mod build;
 mod column;
 mod entries;
-mod gather;
+mod columns_builder;
 mod hex;
-mod home;
+mod address;
 mod ints;
 mod keys;
 mod levels;
 mod pattern;
 mod read;
-mod sought;
+mod prefilter;
 mod strings;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use bits::{Reader as Bytes, put_varint};
-pub use build::{Builder, Built};
-pub(crate) use build::{build_only, let_go_of_memory};
-pub(crate) use home::{Home, Homes};
+pub(crate) use address::{PageAddress, TableAddress};
+pub(crate) use bits::{ByteReader, put_varint};
+pub use build::{BuiltPages, PageBuilder};
+pub(crate) use build::{build_only, release_memory};
 pub(crate) use levels::encode_minutes;
 pub use levels::{LevelMinute, level_minutes};
+pub(crate) use prefilter::Prefilter;
 pub use read::{ColumnRef, Page};
-pub(crate) use sought::Sought;
 
 use daytable_model::key::RowKey;
 use std::time::Duration;
@@ -71,12 +71,10 @@ const VALUE_BYTES: usize = 3;
 const CODEC_STORED: u8 = 1;
 /// The frame is zstd's.
 const CODEC_ZSTD: u8 = 2;
-/// The bit of a codec that says: what is noted as the page's checksum covers its home as well. Formats 1 to 5 have it not.
-const IN_HOME: u8 = 4;
 
 /// What is kept of a page beside its body.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Header {
+pub struct PageHeader {
     /// The first key, which is the newest.
     pub first: RowKey,
     /// The last key, which is the oldest.
@@ -98,9 +96,9 @@ pub struct Header {
 
 /// A page as it is stored.
 #[derive(Clone, Debug)]
-pub struct Encoded {
+pub struct EncodedPage {
     /// What is known without reading the body.
-    pub header: Header,
+    pub header: PageHeader,
     /// The rest.
     pub body: Vec<u8>,
 }
@@ -124,10 +122,10 @@ pub enum PageError {
     Damaged(&'static str),
 }
 
-impl Header {
+impl PageHeader {
     /// The same with the checksum that belongs to `body`. For the properties of the tests, which tries what is behind it.
-    pub fn checked(self, body: &[u8]) -> Header {
-        Header { checksum: self.checksum_of(body), ..self }
+    pub fn checked(self, body: &[u8]) -> PageHeader {
+        PageHeader { checksum: self.checksum_of(body), ..self }
     }
 
     /// The checksum that belongs to this header and `body`.

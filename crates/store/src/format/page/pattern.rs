@@ -4,9 +4,9 @@
 //! digits nor zstd. The idea is CLP's (Rodrigues et al., OSDI 2021).
 
 use super::PageError;
-use super::bits::{Cursor, Sections, Span};
-use super::entries::{self, ENTRIES_MAX, Indexed};
-use super::ints::{Ints, Plan};
+use super::bits::{SectionCursor, Sections, TextSpan};
+use super::entries::{self, DictionaryColumn, ENTRIES_MAX};
+use super::ints::{Ints, IntsPlan};
 use super::strings::Strings;
 
 /// Numbers that are taken out of one text at most; further digits stay in the pattern.
@@ -17,17 +17,17 @@ const SLOT: u8 = 0x1a;
 const DIGITS_MAX: usize = 18;
 
 /// Each value as a pattern and its numbers.
-pub(super) struct Patterns {
-    patterns: Indexed,
+pub(super) struct PatternColumn {
+    patterns: DictionaryColumn,
     slots: [Vec<i64>; NUMBERS_MAX],
-    plans: Vec<Plan>,
+    plans: Vec<IntsPlan>,
     bits: usize,
 }
 
-impl Patterns {
+impl PatternColumn {
     /// None where there are no numbers, or too many patterns.
-    pub(super) fn of(values: &[&str]) -> Option<Patterns> {
-        let mut patterns = Indexed::with_capacity(values.len());
+    pub(super) fn of(values: &[&str]) -> Option<PatternColumn> {
+        let mut patterns = DictionaryColumn::with_capacity(values.len());
         let mut slots: [Vec<i64>; NUMBERS_MAX] = Default::default();
         let mut pattern = Vec::with_capacity(64);
         for (seen, value) in values.iter().enumerate() {
@@ -38,9 +38,9 @@ impl Patterns {
             }
         }
         let used = slots.iter().take_while(|numbers| !numbers.is_empty());
-        let plans: Vec<Plan> = used.map(|numbers| Plan::new(numbers)).collect();
+        let plans: Vec<IntsPlan> = used.map(|numbers| IntsPlan::new(numbers)).collect();
         let bits = patterns.bits() + plans.iter().zip(&slots).map(|(plan, n)| plan.bits(n.len())).sum::<usize>();
-        (!plans.is_empty()).then_some(Patterns { patterns, slots, plans, bits })
+        (!plans.is_empty()).then_some(PatternColumn { patterns, slots, plans, bits })
     }
 
     /// Bits that they take, about.
@@ -91,9 +91,10 @@ fn split(value: &[u8], pattern: &mut Vec<u8>, slots: &mut [Vec<i64>; NUMBERS_MAX
     Some(())
 }
 
-pub(super) fn decode(count: usize, cursor: &mut Cursor<'_>) -> Result<Strings, PageError> {
+pub(super) fn decode(count: usize, cursor: &mut SectionCursor<'_>) -> Result<Strings, PageError> {
     let (entries, indices) = entries::decode(count, cursor)?;
-    let patterns: Vec<Pattern> = entries.iter().map(|span| Pattern::new(&cursor.text[span.range()])).collect();
+    let patterns: Vec<SplitPattern> =
+        entries.iter().map(|span| SplitPattern::new(&cursor.text[span.range()])).collect();
     // [`entries::decode`] saw to it that they name a pattern; there are at most 256.
     let indices: Vec<u8> = (0..count).map(|index| indices.get(cursor.packed, index) as u8).collect();
 
@@ -109,7 +110,7 @@ pub(super) fn decode(count: usize, cursor: &mut Cursor<'_>) -> Result<Strings, P
         let having = uses.iter().zip(&patterns).filter(|(_, pattern)| pattern.pieces.len() > slot);
         numbers.push((0, Ints::decode(having.map(|(uses, _)| uses).sum(), cursor)?));
     }
-    let start = Span::new(0, cursor.text.len())?.end;
+    let start = TextSpan::new(0, cursor.text.len())?.end;
     let mut ends = Vec::with_capacity(count);
     for index in indices {
         let pattern = &patterns[usize::from(index)];
@@ -121,52 +122,52 @@ pub(super) fn decode(count: usize, cursor: &mut Cursor<'_>) -> Result<Strings, P
             piece.put(&mut cursor.text);
         }
         cursor.check_growth(0)?;
-        ends.push(Span::new(0, cursor.text.len())?.end);
+        ends.push(TextSpan::new(0, cursor.text.len())?.end);
     }
     Ok(Strings::Plain { start, ends })
 }
 
 /// A pattern taken apart: what is before its first number, and behind each.
-struct Pattern {
-    head: Piece,
-    pieces: Vec<Piece>,
+struct SplitPattern {
+    head: TextPiece,
+    pieces: Vec<TextPiece>,
 }
 
-impl Pattern {
-    fn new(pattern: &[u8]) -> Pattern {
-        let mut pieces = pattern.split(|&byte| byte == SLOT).map(Piece::new);
-        let head = pieces.next().unwrap_or(Piece::Short([0; 16], 0));
-        Pattern { head, pieces: pieces.collect() }
+impl SplitPattern {
+    fn new(pattern: &[u8]) -> SplitPattern {
+        let mut pieces = pattern.split(|&byte| byte == SLOT).map(TextPiece::new);
+        let head = pieces.next().unwrap_or(TextPiece::Short([0; 16], 0));
+        SplitPattern { head, pieces: pieces.collect() }
     }
 }
 
 /// A piece of text. Most are short, and a copy of fixed size costs a fraction of one of any size.
-enum Piece {
+enum TextPiece {
     Short([u8; 16], usize),
     Long(Vec<u8>),
 }
 
-impl Piece {
-    fn new(text: &[u8]) -> Piece {
+impl TextPiece {
+    fn new(text: &[u8]) -> TextPiece {
         let mut short = [0; 16];
         match short.get_mut(..text.len()) {
             Some(head) => {
                 head.copy_from_slice(text);
-                Piece::Short(short, text.len())
+                TextPiece::Short(short, text.len())
             }
-            None => Piece::Long(text.to_vec()),
+            None => TextPiece::Long(text.to_vec()),
         }
     }
 
     #[inline]
     fn put(&self, out: &mut Vec<u8>) {
         match self {
-            Piece::Short(text, length) => {
+            TextPiece::Short(text, length) => {
                 let end = out.len() + length;
                 out.extend_from_slice(text);
                 out.truncate(end);
             }
-            Piece::Long(text) => out.extend_from_slice(text),
+            TextPiece::Long(text) => out.extend_from_slice(text),
         }
     }
 }

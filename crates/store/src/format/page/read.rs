@@ -1,11 +1,11 @@
 //! A page is read: checked, its texts decompressed, its numbers left packed until they are asked for.
 
-use super::bits::{Cursor, PADDING, Reader};
-use super::column::{Column, Stored};
+use super::bits::{ByteReader, PADDING, SectionCursor};
+use super::column::{EncodedValues, PageColumn};
 use super::ints::Ints;
-use super::sought::Sought;
+use super::prefilter::Prefilter;
 use super::strings::Strings;
-use super::{CODEC_STORED, CODEC_ZSTD, Header, Home, IN_HOME, PageError, RAW_BYTES_MAX, ROW_BYTES, keys};
+use super::{CODEC_STORED, CODEC_ZSTD, PageAddress, PageError, PageHeader, RAW_BYTES_MAX, ROW_BYTES, keys};
 use daytable_model::key::RowKey;
 use daytable_model::needle::Needle;
 use daytable_model::property::{Property, PropertyKind};
@@ -22,52 +22,52 @@ const COLUMNS_AT_ONCE: usize = 32;
 pub struct Page {
     keys: Vec<RowKey>,
     levels: Ints,
-    columns: Vec<Column>,
+    columns: Vec<PageColumn>,
     packed: Vec<u8>,
     text: String,
 }
 
 impl Page {
     /// Reads a page that was made just now. An error if a byte of header or body is not what was written.
-    pub fn decode(header: &Header, body: &[u8]) -> Result<Page, PageError> {
+    pub fn decode(header: &PageHeader, body: &[u8]) -> Result<Page, PageError> {
         Page::decode_checked(header, body, header.checksum)
     }
 
     /// Reads a page that lies in a file, as one of `home` that commit `seq` wrote. An error if it is another's, too.
-    pub(crate) fn decode_of(home: Home, seq: i64, header: &Header, body: &[u8]) -> Result<Page, PageError> {
+    pub(crate) fn decode_of(home: PageAddress, seq: i64, header: &PageHeader, body: &[u8]) -> Result<Page, PageError> {
         Page::decode_checked(header, body, home.noted(header, seq))
     }
 
-    /// Reads a page that lies in a file, as [`Page::decode_of`] does, unless no row of it can have what is sought.
-    pub(crate) fn decode_sought(
-        home: Home,
+    /// Reads a page that lies in a file, as [`Page::decode_of`] does, unless no row of it can have what is prefilter.
+    pub(crate) fn decode_matching(
+        home: PageAddress,
         seq: i64,
-        header: &Header,
+        header: &PageHeader,
         body: &[u8],
-        sought: &Sought,
+        prefilter: &Prefilter,
     ) -> Result<Option<Page>, PageError> {
         check(header, body, home.noted(header, seq))?;
-        if !sought.may_have_level(header) {
+        if !prefilter.may_have_level(header) {
             return Ok(None);
         }
-        let frame = Frame::open(header, body)?;
-        if sought.may_have_text(&frame.strings) { Page::of(header, frame).map(Some) } else { Ok(None) }
+        let frame = PageFrame::open(header, body)?;
+        if prefilter.may_have_text(&frame.strings) { Page::of(header, frame).map(Some) } else { Ok(None) }
     }
 
-    fn decode_checked(header: &Header, body: &[u8], expected: u64) -> Result<Page, PageError> {
+    fn decode_checked(header: &PageHeader, body: &[u8], expected: u64) -> Result<Page, PageError> {
         check(header, body, expected)?;
         Page::decode_unchecked(header, body)
     }
 
     /// Reads a page whose checksum is right. Takes any bytes nevertheless.
-    pub(super) fn decode_unchecked(header: &Header, body: &[u8]) -> Result<Page, PageError> {
-        Page::of(header, Frame::open(header, body)?)
+    pub(super) fn decode_unchecked(header: &PageHeader, body: &[u8]) -> Result<Page, PageError> {
+        Page::of(header, PageFrame::open(header, body)?)
     }
 
-    fn of(header: &Header, frame: Frame<'_>) -> Result<Page, PageError> {
+    fn of(header: &PageHeader, frame: PageFrame<'_>) -> Result<Page, PageError> {
         let damaged = |what| Err(PageError::Damaged(what));
-        let Frame { rows, raw_bytes, packed, strings, meta } = frame;
-        let mut cursor = Cursor::new(&packed, strings, &meta, raw_bytes);
+        let PageFrame { rows, raw_bytes, packed, strings, meta } = frame;
+        let mut cursor = SectionCursor::new(&packed, strings, &meta, raw_bytes);
         let keys = keys::decode(rows, header.first, &mut cursor)?;
         let levels = Ints::decode(rows, &mut cursor)?;
         let known = |code| code == 0 || u8::try_from(code).ok().and_then(Level::from_code).is_some();
@@ -75,7 +75,7 @@ impl Page {
         let count = cursor.meta.count(meta.len())?;
         let mut columns = Vec::with_capacity(count.min(COLUMNS_AT_ONCE));
         for _ in 0..count {
-            columns.push(Column::decode(rows, &mut cursor)?);
+            columns.push(PageColumn::decode(rows, &mut cursor)?);
         }
         if !cursor.at_end() || keys.last() != Some(&header.last) {
             return damaged("it does not end where it should");
@@ -95,11 +95,11 @@ impl Page {
                 whole(column.name.start)
                     && whole(column.name.end)
                     && match &column.values {
-                        Stored::Strings(Strings::Constant(span)) => whole(span.start) && whole(span.end),
-                        Stored::Strings(Strings::Dictionary { entries, .. }) => {
+                        EncodedValues::Strings(Strings::Constant(span)) => whole(span.start) && whole(span.end),
+                        EncodedValues::Strings(Strings::Dictionary { entries, .. }) => {
                             entries.iter().all(|span| whole(span.start) && whole(span.end))
                         }
-                        Stored::Strings(Strings::Plain { start, ends }) => {
+                        EncodedValues::Strings(Strings::Plain { start, ends }) => {
                             whole(*start) && ends.iter().copied().all(whole)
                         }
                         _ => true,
@@ -142,7 +142,7 @@ impl Page {
     /// The properties of a row with the number of their column.
     pub(super) fn values(&self, row: usize) -> impl Iterator<Item = (usize, Property<'_>)> {
         let columns = if row < self.len() { self.columns.as_slice() } else { &[] };
-        let value = move |(number, column): (usize, &'_ Column)| Some((number, column.index(row)?));
+        let value = move |(number, column): (usize, &'_ PageColumn)| Some((number, column.index(row)?));
         columns
             .iter()
             .enumerate()
@@ -194,7 +194,7 @@ pub struct ColumnRef<'p> {
 }
 
 impl<'p> ColumnRef<'p> {
-    fn column(&self) -> &'p Column {
+    fn column(&self) -> &'p PageColumn {
         &self.page.columns[self.number]
     }
 
@@ -223,7 +223,7 @@ impl<'p> ColumnRef<'p> {
     pub fn mark_containing(&self, needle: &Needle, found: &mut [bool]) {
         let (column, finder) = (self.column(), needle.finder());
         let (packed, text) = (&self.page.packed, self.page.text.as_bytes());
-        let Stored::Strings(strings) = &column.values else {
+        let EncodedValues::Strings(strings) = &column.values else {
             if column.may_contain(needle) {
                 self.mark_values_containing(needle, found);
             }
@@ -282,13 +282,13 @@ impl ColumnRef<'_> {
     }
 }
 
-fn check(header: &Header, body: &[u8], expected: u64) -> Result<(), PageError> {
+fn check(header: &PageHeader, body: &[u8], expected: u64) -> Result<(), PageError> {
     let found = header.checksum_of(body);
     if found == expected { Ok(()) } else { Err(PageError::Checksum { expected, found }) }
 }
 
 /// The sections of a page, none of them read yet.
-struct Frame<'a> {
+struct PageFrame<'a> {
     rows: usize,
     raw_bytes: usize,
     /// With [`PADDING`] behind it.
@@ -297,8 +297,8 @@ struct Frame<'a> {
     meta: Cow<'a, [u8]>,
 }
 
-impl<'a> Frame<'a> {
-    fn open(header: &Header, body: &'a [u8]) -> Result<Frame<'a>, PageError> {
+impl<'a> PageFrame<'a> {
+    fn open(header: &PageHeader, body: &'a [u8]) -> Result<PageFrame<'a>, PageError> {
         let damaged = |what| Err(PageError::Damaged(what));
         let (Ok(rows), Ok(raw_bytes)) = (usize::try_from(header.entities), usize::try_from(header.raw_bytes)) else {
             return damaged("it is larger than memory can be");
@@ -306,7 +306,7 @@ impl<'a> Frame<'a> {
         if rows == 0 || raw_bytes > RAW_BYTES_MAX || rows > raw_bytes / ROW_BYTES {
             return damaged("it says it is of a size that no page has");
         }
-        let mut reader = Reader::new(body);
+        let mut reader = ByteReader::new(body);
         let packed_length = reader.count(body.len())?;
         let strings_length = reader.count(raw_bytes)?;
         let meta_length = reader.count(raw_bytes - strings_length)?;
@@ -323,7 +323,7 @@ impl<'a> Frame<'a> {
                 (strings, Cow::Owned(meta))
             }
         };
-        Ok(Frame { rows, raw_bytes, packed, strings, meta })
+        Ok(PageFrame { rows, raw_bytes, packed, strings, meta })
     }
 }
 
@@ -333,7 +333,7 @@ fn decompress(codec: u8, frame: &[u8], length: usize) -> Result<Cow<'_, [u8]>, P
         static DECOMPRESSOR: RefCell<Option<zstd::bulk::Decompressor<'static>>> = const { RefCell::new(None) };
     }
     let damaged = |_| PageError::Damaged("its text cannot be decompressed");
-    let bytes = match codec & !IN_HOME {
+    let bytes = match codec {
         CODEC_STORED => Cow::Borrowed(frame),
         CODEC_ZSTD => DECOMPRESSOR.with_borrow_mut(|kept| {
             if kept.is_none() {

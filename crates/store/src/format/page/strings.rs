@@ -13,47 +13,49 @@
 //! [`super::entries`], patterns those of [`super::pattern`].
 
 use super::PageError;
-use super::bits::{Bits, Cursor, Sections, Span, put_varint};
-use super::entries::{self, Indexed};
+use super::bits::{Bits, SectionCursor, Sections, TextSpan, put_varint};
+use super::entries::{self, DictionaryColumn};
 use super::hex;
-use super::ints::{Ints, Plan};
-use super::pattern::{self, Patterns};
+use super::ints::{Ints, IntsPlan};
+use super::pattern::{self, PatternColumn};
 
 /// The shortest text that is tried as hexadecimal.
 const HEX_LENGTH_MIN: usize = 8;
 
 /// How a column of texts is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Form {
+pub(super) enum StringForm {
     Dictionary = 0,
     Hex = 1,
-    Pattern = 2,
+    SplitPattern = 2,
     Plain = 3,
 }
 
-impl Form {
-    pub(super) fn from_code(code: u8) -> Option<Form> {
-        [Form::Dictionary, Form::Hex, Form::Pattern, Form::Plain].into_iter().find(|form| *form as u8 == code)
+impl StringForm {
+    pub(super) fn from_code(code: u8) -> Option<StringForm> {
+        [StringForm::Dictionary, StringForm::Hex, StringForm::SplitPattern, StringForm::Plain]
+            .into_iter()
+            .find(|form| *form as u8 == code)
     }
 }
 
 /// Writes a column the shortest way, and says which that was.
-pub(super) fn encode(values: &[&str], out: &mut Sections) -> Form {
+pub(super) fn encode(values: &[&str], out: &mut Sections) -> StringForm {
     if let Some((first, rest)) = values.split_first()
         && rest.iter().all(|value| value == first)
     {
         put_varint(&mut out.meta, 1);
         put_varint(&mut out.meta, first.len() as u64);
         out.strings.extend_from_slice(first.as_bytes());
-        return Form::Dictionary;
+        return StringForm::Dictionary;
     }
-    let dictionary = Indexed::of(values);
+    let dictionary = DictionaryColumn::of(values);
     // Few entries for many values: nothing else comes near it.
     if let Some(dictionary) = dictionary.as_ref().filter(|d| d.len() <= 2 + values.len() / 8) {
         dictionary.write(out);
-        return Form::Dictionary;
+        return StringForm::Dictionary;
     }
-    let dictionary_bits = dictionary.as_ref().map_or(usize::MAX, Indexed::bits);
+    let dictionary_bits = dictionary.as_ref().map_or(usize::MAX, DictionaryColumn::bits);
     let bytes: usize = values.iter().map(|value| value.len()).sum();
     if 4 * bytes < dictionary_bits
         && let Some(length) = hex_length(values)
@@ -61,35 +63,35 @@ pub(super) fn encode(values: &[&str], out: &mut Sections) -> Form {
         let start = out.packed.len();
         if values.iter().all(|value| hex::decode(value.as_bytes(), &mut out.packed)) {
             put_varint(&mut out.meta, (length / 2) as u64);
-            return Form::Hex;
+            return StringForm::Hex;
         }
         out.packed.truncate(start);
     }
     // zstd comes to about a third on what is not a dictionary already.
     let text_bits = 8 * bytes / 3;
-    let patterns = Patterns::of(values).filter(|patterns| patterns.bits() < dictionary_bits);
+    let patterns = PatternColumn::of(values).filter(|patterns| patterns.bits() < dictionary_bits);
     if let Some(patterns) = patterns.as_ref().filter(|patterns| patterns.bits() < text_bits) {
         patterns.write(out);
-        return Form::Pattern;
+        return StringForm::SplitPattern;
     }
     let lengths: Vec<i64> = values.iter().map(|value| value.len().cast_signed() as i64).collect();
-    let lengths_plan = Plan::new(&lengths);
+    let lengths_plan = IntsPlan::new(&lengths);
     let plain_bits = text_bits + lengths_plan.bits(lengths.len());
     if let Some(patterns) = patterns.filter(|patterns| patterns.bits() < plain_bits) {
         patterns.write(out);
-        return Form::Pattern;
+        return StringForm::SplitPattern;
     }
     match dictionary {
         Some(dictionary) if dictionary_bits <= plain_bits => {
             dictionary.write(out);
-            Form::Dictionary
+            StringForm::Dictionary
         }
         _ => {
             lengths_plan.write(&lengths, out);
             for value in values {
                 out.strings.extend_from_slice(value.as_bytes());
             }
-            Form::Plain
+            StringForm::Plain
         }
     }
 }
@@ -104,9 +106,9 @@ fn hex_length(values: &[&str]) -> Option<usize> {
 #[derive(Debug)]
 pub(super) enum Strings {
     /// All values are the same.
-    Constant(Span),
+    Constant(TextSpan),
     /// Each value is one of a few.
-    Dictionary { entries: Vec<Span>, indices: Bits },
+    Dictionary { entries: Vec<TextSpan>, indices: Bits },
     /// One behind the other, all of one length.
     Fixed { start: usize, length: usize },
     /// One behind the other; where each ends.
@@ -114,19 +116,19 @@ pub(super) enum Strings {
 }
 
 impl Strings {
-    pub(super) fn decode(form: Form, count: usize, cursor: &mut Cursor<'_>) -> Result<Strings, PageError> {
+    pub(super) fn decode(form: StringForm, count: usize, cursor: &mut SectionCursor<'_>) -> Result<Strings, PageError> {
         match form {
             // A dictionary of one: nearly every column of a page of one record.
-            Form::Dictionary if cursor.meta.rest().first() == Some(&1) => {
+            StringForm::Dictionary if cursor.meta.rest().first() == Some(&1) => {
                 cursor.meta.byte()?;
                 let length = cursor.meta.count(usize::MAX)?;
                 Ok(Strings::Constant(cursor.string(length)?))
             }
-            Form::Dictionary => {
+            StringForm::Dictionary => {
                 let (entries, indices) = entries::decode(count, cursor)?;
                 Ok(Strings::Dictionary { entries, indices })
             }
-            Form::Hex => {
+            StringForm::Hex => {
                 let bytes = cursor.meta.count(cursor.packed.len())?;
                 let all = bytes.checked_mul(count).ok_or(PageError::Damaged("a column is too long"))?;
                 let at = cursor.packed(all)?;
@@ -135,8 +137,8 @@ impl Strings {
                 hex::encode(&cursor.packed[at..at + all], &mut cursor.text);
                 Ok(Strings::Fixed { start, length: 2 * bytes })
             }
-            Form::Pattern => pattern::decode(count, cursor),
-            Form::Plain => {
+            StringForm::SplitPattern => pattern::decode(count, cursor),
+            StringForm::Plain => {
                 let lengths = Ints::decode(count, cursor)?;
                 let start = cursor.string(0)?.start;
                 let mut ends = Vec::with_capacity(count);
@@ -175,12 +177,12 @@ mod tests {
     use proptest::prelude::*;
     use xxhash_rust::xxh3::xxh3_64;
 
-    fn round_trip(values: &[&str]) -> (Form, Vec<String>) {
+    fn round_trip(values: &[&str]) -> (StringForm, Vec<String>) {
         let mut out = Sections::default();
         let form = encode(values, &mut out);
         out.packed.extend([0; PADDING]);
         let growth = values.iter().map(|value| value.len()).sum();
-        let mut cursor = Cursor::new(&out.packed, out.strings, &out.meta, growth);
+        let mut cursor = SectionCursor::new(&out.packed, out.strings, &out.meta, growth);
         let strings = Strings::decode(form, values.len(), &mut cursor).expect("what was encoded");
         assert!(cursor.at_end());
         let text = |index| cursor.text[strings.span(&out.packed, index)].to_vec();
@@ -191,13 +193,13 @@ mod tests {
     fn forms_of_what_logs_have() {
         let of = |make: fn(u64) -> String| (0..300).map(|n| make(xxh3_64(&[n as u8, 7]))).collect::<Vec<_>>();
         for (values, form) in [
-            (of(|_| "GET".into()), Form::Dictionary),
-            (of(|r| ["GET", "POST", "PUT"][r as usize % 3].into()), Form::Dictionary),
-            (of(|r| format!("{r:016x}{r:016x}")), Form::Hex),
-            (of(|r| format!("10.{}.{}.{}", r & 7, r >> 3 & 255, r >> 11 & 255)), Form::Pattern),
-            (of(|r| format!("/api/v1/{}/{}", ["a", "b"][r as usize & 1], r >> 3 & 0xfff)), Form::Pattern),
-            (of(|r| format!("took {}ms", r & 0xffff)), Form::Pattern),
-            (of(|r| format!("{r:x}-{}", r as u8 as char)), Form::Plain),
+            (of(|_| "GET".into()), StringForm::Dictionary),
+            (of(|r| ["GET", "POST", "PUT"][r as usize % 3].into()), StringForm::Dictionary),
+            (of(|r| format!("{r:016x}{r:016x}")), StringForm::Hex),
+            (of(|r| format!("10.{}.{}.{}", r & 7, r >> 3 & 255, r >> 11 & 255)), StringForm::SplitPattern),
+            (of(|r| format!("/api/v1/{}/{}", ["a", "b"][r as usize & 1], r >> 3 & 0xfff)), StringForm::SplitPattern),
+            (of(|r| format!("took {}ms", r & 0xffff)), StringForm::SplitPattern),
+            (of(|r| format!("{r:x}-{}", r as u8 as char)), StringForm::Plain),
         ] {
             let values: Vec<&str> = values.iter().map(String::as_str).collect();
             let (got, back) = round_trip(&values);

@@ -13,31 +13,31 @@ use daytable_model::time::Ticks;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// No value: see [`Values::index`].
+/// No value: see [`BlockColumn::index`].
 const NONE: u32 = u32::MAX;
 
 /// Rows of a sealed file.
 #[derive(Debug, Default)]
-pub(crate) struct Block {
+pub(crate) struct RowBlock {
     pub(crate) keys: Vec<RowKey>,
     /// Codes; 0 for none.
     pub(crate) levels: Vec<u8>,
-    pub(crate) columns: Vec<Values>,
+    pub(crate) columns: Vec<BlockColumn>,
 }
 
 /// The values of one property and type.
 #[derive(Debug)]
-pub(crate) struct Values {
+pub(crate) struct BlockColumn {
     name: Arc<str>,
     kind: PropertyKind,
     /// For each row which of the values is its own; none where every row has one.
     index: Option<Vec<u32>>,
-    stored: Stored,
+    stored: BlockValues,
     count: usize,
 }
 
 #[derive(Debug)]
-pub(crate) enum Stored {
+pub(crate) enum BlockValues {
     /// String and Binary: one behind the other, and where each ends.
     Strings(String, Vec<u32>),
     Binaries(Vec<u8>, Vec<u32>),
@@ -47,15 +47,15 @@ pub(crate) enum Stored {
     Guids(Vec<[u8; 16]>),
 }
 
-impl Stored {
-    pub(crate) fn new(kind: PropertyKind) -> Stored {
+impl BlockValues {
+    pub(crate) fn new(kind: PropertyKind) -> BlockValues {
         match kind {
-            PropertyKind::String => Stored::Strings(String::new(), Vec::new()),
-            PropertyKind::Binary => Stored::Binaries(Vec::new(), Vec::new()),
-            PropertyKind::Double => Stored::Doubles(Vec::new()),
-            PropertyKind::Guid => Stored::Guids(Vec::new()),
+            PropertyKind::String => BlockValues::Strings(String::new(), Vec::new()),
+            PropertyKind::Binary => BlockValues::Binaries(Vec::new(), Vec::new()),
+            PropertyKind::Double => BlockValues::Doubles(Vec::new()),
+            PropertyKind::Guid => BlockValues::Guids(Vec::new()),
             PropertyKind::Int64 | PropertyKind::Int32 | PropertyKind::DateTime | PropertyKind::Boolean => {
-                Stored::Ints(Vec::new())
+                BlockValues::Ints(Vec::new())
             }
         }
     }
@@ -68,20 +68,20 @@ impl Stored {
             end.is_ok()
         };
         match (self, value) {
-            (Stored::Strings(all, ends), Property::String(text)) => {
+            (BlockValues::Strings(all, ends), Property::String(text)) => {
                 all.push_str(text);
                 return ends_at(all.len(), ends);
             }
-            (Stored::Binaries(all, ends), Property::Binary(bytes)) => {
+            (BlockValues::Binaries(all, ends), Property::Binary(bytes)) => {
                 all.extend_from_slice(bytes);
                 return ends_at(all.len(), ends);
             }
-            (Stored::Ints(all), Property::Int64(n)) => all.push(n),
-            (Stored::Ints(all), Property::Int32(n)) => all.push(n.into()),
-            (Stored::Ints(all), Property::DateTime(time)) => all.push(time.get()),
-            (Stored::Ints(all), Property::Boolean(b)) => all.push(b.into()),
-            (Stored::Doubles(all), Property::Double(n)) => all.push(n),
-            (Stored::Guids(all), Property::Guid(guid)) => all.push(guid),
+            (BlockValues::Ints(all), Property::Int64(n)) => all.push(n),
+            (BlockValues::Ints(all), Property::Int32(n)) => all.push(n.into()),
+            (BlockValues::Ints(all), Property::DateTime(time)) => all.push(time.get()),
+            (BlockValues::Ints(all), Property::Boolean(b)) => all.push(b.into()),
+            (BlockValues::Doubles(all), Property::Double(n)) => all.push(n),
+            (BlockValues::Guids(all), Property::Guid(guid)) => all.push(guid),
             _ => return false,
         }
         true
@@ -89,10 +89,10 @@ impl Stored {
 
     pub(crate) fn len(&self) -> usize {
         match self {
-            Stored::Strings(_, ends) | Stored::Binaries(_, ends) => ends.len(),
-            Stored::Ints(all) => all.len(),
-            Stored::Doubles(all) => all.len(),
-            Stored::Guids(all) => all.len(),
+            BlockValues::Strings(_, ends) | BlockValues::Binaries(_, ends) => ends.len(),
+            BlockValues::Ints(all) => all.len(),
+            BlockValues::Doubles(all) => all.len(),
+            BlockValues::Guids(all) => all.len(),
         }
     }
 
@@ -102,11 +102,11 @@ impl Stored {
             Some(start..*ends.get(index)? as usize)
         };
         Some(match self {
-            Stored::Strings(all, ends) => Property::String(all.get(span(ends)?)?),
-            Stored::Binaries(all, ends) => Property::Binary(all.get(span(ends)?)?),
-            Stored::Doubles(all) => Property::Double(*all.get(index)?),
-            Stored::Guids(all) => Property::Guid(*all.get(index)?),
-            Stored::Ints(all) => {
+            BlockValues::Strings(all, ends) => Property::String(all.get(span(ends)?)?),
+            BlockValues::Binaries(all, ends) => Property::Binary(all.get(span(ends)?)?),
+            BlockValues::Doubles(all) => Property::Double(*all.get(index)?),
+            BlockValues::Guids(all) => Property::Guid(*all.get(index)?),
+            BlockValues::Ints(all) => {
                 let n = *all.get(index)?;
                 match kind {
                     PropertyKind::Int32 => Property::Int32(i32::try_from(n).ok()?),
@@ -119,7 +119,7 @@ impl Stored {
     }
 }
 
-impl Values {
+impl BlockColumn {
     /// For rows of which those have a value that `levels` says (1 or 0); all where it says nothing. The values are those of
     /// `stored` that `which` says; all in their order where it says nothing.
     pub(crate) fn new(
@@ -127,11 +127,11 @@ impl Values {
         kind: PropertyKind,
         levels: Option<&[i16]>,
         which: Option<Vec<u32>>,
-        stored: Stored,
-    ) -> Values {
+        stored: BlockValues,
+    ) -> BlockColumn {
         let count = which.as_ref().map_or(stored.len(), Vec::len);
         let Some(levels) = levels.filter(|levels| levels.contains(&0)) else {
-            return Values { name, kind, index: which, stored, count };
+            return BlockColumn { name, kind, index: which, stored, count };
         };
         let mut next = 0;
         let number = |level: &i16| {
@@ -145,7 +145,7 @@ impl Values {
             }
         };
         let index = Some(levels.iter().map(number).collect());
-        Values { name, kind, index, stored, count }
+        BlockColumn { name, kind, index, stored, count }
     }
 
     /// Marks the rows whose value `holds`, which is asked once for a value that many rows share.
@@ -170,7 +170,7 @@ impl Values {
     }
 }
 
-impl Block {
+impl RowBlock {
     pub(crate) fn len(&self) -> usize {
         self.keys.len()
     }
@@ -234,8 +234,8 @@ impl Block {
 
     /// Bytes of its values and keys, about; of a text that many rows share, as often as they do.
     pub(crate) fn bytes(&self) -> usize {
-        let of = |column: &Values| match &column.stored {
-            Stored::Strings(_, ends) | Stored::Binaries(_, ends) => {
+        let of = |column: &BlockColumn| match &column.stored {
+            BlockValues::Strings(_, ends) | BlockValues::Binaries(_, ends) => {
                 let length = |row| {
                     let index = column.index(row)?;
                     let start = if index == 0 { 0 } else { *ends.get(index - 1)? };
@@ -243,7 +243,7 @@ impl Block {
                 };
                 (0..self.len()).filter_map(length).sum()
             }
-            Stored::Guids(all) => 16 * all.len(),
+            BlockValues::Guids(all) => 16 * all.len(),
             other => 8 * other.len(),
         };
         self.columns.iter().map(of).sum::<usize>() + RowKey::BYTES * self.len()
@@ -262,19 +262,19 @@ impl Block {
 
 /// Columns out of the map of the rest, row by row.
 #[derive(Default)]
-pub(crate) struct Rest {
-    columns: Vec<(Arc<str>, PropertyKind, Vec<i16>, Stored)>,
+pub(crate) struct RestColumns {
+    columns: Vec<(Arc<str>, PropertyKind, Vec<i16>, BlockValues)>,
     numbers: HashMap<String, usize>,
 }
 
-impl Rest {
+impl RestColumns {
     /// Adds the entry of a row; false where it is none that was written by us.
     pub(crate) fn push(&mut self, row: usize, key: &str, value: &str) -> bool {
         let number = match self.numbers.get(key) {
             Some(number) => *number,
             None => {
                 let Some((name, kind)) = text::split_key(key) else { return false };
-                self.columns.push((name.into(), kind, Vec::new(), Stored::new(kind)));
+                self.columns.push((name.into(), kind, Vec::new(), BlockValues::new(kind)));
                 self.numbers.insert(key.to_owned(), self.columns.len() - 1);
                 self.columns.len() - 1
             }
@@ -290,10 +290,10 @@ impl Rest {
     }
 
     /// The columns for a block of `rows`.
-    pub(crate) fn finish(self, rows: usize) -> impl Iterator<Item = Values> {
+    pub(crate) fn finish(self, rows: usize) -> impl Iterator<Item = BlockColumn> {
         self.columns.into_iter().map(move |(name, kind, mut levels, stored)| {
             levels.resize(rows, 0);
-            Values::new(name, kind, Some(&levels), None, stored)
+            BlockColumn::new(name, kind, Some(&levels), None, stored)
         })
     }
 }

@@ -8,7 +8,7 @@
 //! | index                 |                                             |
 //! ```
 //!
-//! [`Checked`] is what the Parquet reader reads from. Whatever it is asked for, it reads whole blocks and verifies them.
+//! [`VerifiedBytes`] is what the Parquet reader reads from. Whatever it is asked for, it reads whole blocks and verifies them.
 
 use ::bytes::Bytes;
 use parquet::errors::ParquetError;
@@ -24,7 +24,7 @@ use xxhash_rust::xxh3::xxh3_64;
 pub(super) const BLOCK_BYTES: usize = 64 << 10;
 
 /// Where the bytes of a sealed file come from: a file, an object store, memory.
-pub trait Ranged: Send + Sync {
+pub trait RangeReader: Send + Sync {
     /// How many there are.
     fn length(&self) -> io::Result<u64>;
 
@@ -42,7 +42,7 @@ impl LocalFile {
     }
 }
 
-impl Ranged for LocalFile {
+impl RangeReader for LocalFile {
     fn length(&self) -> io::Result<u64> {
         Ok(self.0.metadata()?.len())
     }
@@ -54,7 +54,7 @@ impl Ranged for LocalFile {
     }
 }
 
-impl Ranged for Bytes {
+impl RangeReader for Bytes {
     fn length(&self) -> io::Result<u64> {
         Ok(self.len() as u64)
     }
@@ -68,8 +68,8 @@ impl Ranged for Bytes {
 
 /// The bytes of a sealed file, verified.
 #[derive(Clone)]
-pub(super) struct Checked {
-    pub(super) source: Arc<dyn Ranged>,
+pub(super) struct VerifiedBytes {
+    pub(super) source: Arc<dyn RangeReader>,
     /// Where the row groups end.
     pub(super) data_end: u64,
     /// All from there on, verified already.
@@ -78,7 +78,7 @@ pub(super) struct Checked {
     pub(super) sums: Arc<[u64]>,
 }
 
-impl Checked {
+impl VerifiedBytes {
     fn get(&self, start: u64, length: usize) -> io::Result<Bytes> {
         let end = start.checked_add(length as u64);
         let end = end.filter(|end| *end <= self.len()).ok_or(io::ErrorKind::UnexpectedEof)?;
@@ -110,13 +110,13 @@ fn damaged(at: u64, what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("the block at byte {at}: {what}"))
 }
 
-impl Length for Checked {
+impl Length for VerifiedBytes {
     fn len(&self) -> u64 {
         self.data_end + self.tail.len() as u64
     }
 }
 
-impl ChunkReader for Checked {
+impl ChunkReader for VerifiedBytes {
     type T = Sequential;
 
     fn get_read(&self, start: u64) -> parquet::errors::Result<Sequential> {
@@ -130,7 +130,7 @@ impl ChunkReader for Checked {
 
 /// Reads on from one place, block by block.
 pub(super) struct Sequential {
-    bytes: Checked,
+    bytes: VerifiedBytes,
     at: u64,
 }
 

@@ -1,13 +1,13 @@
-//! Columns of a sealed file are read: some rows of a row group, as values or as a [`Block`] of them.
+//! Columns of a sealed file are read: some rows of a row group, as values or as a [`RowBlock`] of them.
 //!
 //! Rows are named by ranges within their group, in order and apart; pages between them are passed over. What a value must
 //! be is checked where it is read, so a block has nothing that a property cannot be.
 
-use super::block::{Block, Rest, Stored, Values};
-use super::bytes::Checked;
-use super::file::{Opened, SealedFile, damaged, guard};
+use super::block::{BlockColumn, BlockValues, RestColumns, RowBlock};
+use super::bytes::VerifiedBytes;
+use super::file::{FileContents, SealedFile, damaged, guard};
+use super::interned::{self, InternedPages, InternedTexts};
 use super::layout::{ITEM, LEVEL, PARTITION, POSITION, PROPERTIES, REST_DEFINED, SOURCE, TICKS, TIME};
-use super::numbered::{self, Numbered, Texts};
 use crate::StoreError;
 use daytable_model::key::RowKey;
 use daytable_model::property::{Property, PropertyKind};
@@ -22,12 +22,12 @@ use parquet::file::statistics::Statistics;
 use parquet::schema::types::ColumnDescPtr;
 use std::ops::Range;
 
-/// Values, definition and repetition levels.
-type Read<T> = (Vec<T>, Vec<i16>, Vec<i16>);
+/// BlockColumn, definition and repetition levels.
+type ColumnRead<T> = (Vec<T>, Vec<i16>, Vec<i16>);
 
 /// Which columns of a block are wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wanted {
+pub(crate) enum ColumnSet {
     /// Keys alone.
     Keys,
     /// Keys and levels.
@@ -45,7 +45,12 @@ impl SealedFile {
     }
 
     /// The values of some rows of a column, its definition and its repetition levels where it has any.
-    fn read<T: DataType>(&self, group: usize, leaf: usize, ranges: &[Range<usize>]) -> Result<Read<T::T>, StoreError> {
+    fn read<T: DataType>(
+        &self,
+        group: usize,
+        leaf: usize,
+        ranges: &[Range<usize>],
+    ) -> Result<ColumnRead<T::T>, StoreError> {
         self.read_pages::<T>(group, leaf, ranges, |pages, _| Box::new(pages))
     }
 
@@ -55,18 +60,18 @@ impl SealedFile {
         group: usize,
         leaf: usize,
         ranges: &[Range<usize>],
-    ) -> Result<(Texts, Vec<i16>, Vec<i16>), StoreError> {
-        let kept = numbered::Shared::default();
+    ) -> Result<(InternedTexts, Vec<i16>, Vec<i16>), StoreError> {
+        let kept = interned::SharedPool::default();
         let (numbers, defined, repeated) = self.read_pages::<Int32Type>(group, leaf, ranges, |pages, descriptor| {
-            Box::new(Numbered::new(pages, descriptor, kept.clone()))
+            Box::new(InternedPages::new(pages, descriptor, kept.clone()))
         })?;
-        let texts = Texts::new(&kept, numbers).ok_or_else(|| self.wrong(group, leaf, "a text is not there"))?;
+        let texts = InternedTexts::new(&kept, numbers).ok_or_else(|| self.wrong(group, leaf, "a text is not there"))?;
         Ok((texts, defined, repeated))
     }
 
     /// The pages of a row group's column.
-    pub(super) fn pages(&self, group: usize, leaf: usize) -> Result<SerializedPageReader<Checked>, ParquetError> {
-        let Opened { bytes, metadata, index, .. } = &*self.opened;
+    pub(super) fn pages(&self, group: usize, leaf: usize) -> Result<SerializedPageReader<VerifiedBytes>, ParquetError> {
+        let FileContents { bytes, metadata, index, .. } = &*self.opened;
         let pages = metadata.page_index_for_row_group(group).page_locations(leaf).cloned();
         SerializedPageReader::new(bytes.clone(), metadata.row_group(group).column(leaf), index.groups[group], pages)
     }
@@ -76,8 +81,8 @@ impl SealedFile {
         group: usize,
         leaf: usize,
         ranges: &[Range<usize>],
-        through: impl FnOnce(SerializedPageReader<Checked>, ColumnDescPtr) -> Box<dyn PageReader>,
-    ) -> Result<Read<T::T>, StoreError> {
+        through: impl FnOnce(SerializedPageReader<VerifiedBytes>, ColumnDescPtr) -> Box<dyn PageReader>,
+    ) -> Result<ColumnRead<T::T>, StoreError> {
         guard(&self.opened.path, &format!("row group {group}, column {leaf}"), || {
             let pages = self.pages(group, leaf)?;
             let descriptor = self.opened.metadata.row_group(group).column(leaf).column_descr_ptr();
@@ -210,11 +215,16 @@ impl SealedFile {
     }
 
     /// Some rows of a group, in their order: `ranges` are in order and apart.
-    pub(crate) fn block(&self, group: usize, ranges: &[Range<usize>], wanted: Wanted) -> Result<Block, StoreError> {
+    pub(crate) fn block(
+        &self,
+        group: usize,
+        ranges: &[Range<usize>],
+        wanted: ColumnSet,
+    ) -> Result<RowBlock, StoreError> {
         let keys = self.keys_of(group, ranges)?;
-        let levels = if wanted == Wanted::Keys { vec![0; keys.len()] } else { self.levels_of(group, ranges)? };
+        let levels = if wanted == ColumnSet::Keys { vec![0; keys.len()] } else { self.levels_of(group, ranges)? };
         let mut columns = Vec::new();
-        if wanted == Wanted::All {
+        if wanted == ColumnSet::All {
             for (number, column) in self.opened.layout.columns.iter().enumerate() {
                 let leaf = PROPERTIES + number;
                 if self.is_absent(group, leaf) {
@@ -223,12 +233,12 @@ impl SealedFile {
                 let (stored, levels, which) = self.values(group, leaf, column.kind, ranges)?;
                 if levels.contains(&1) {
                     let name = column.property.as_str().into();
-                    columns.push(Values::new(name, column.kind, Some(&levels), which, stored));
+                    columns.push(BlockColumn::new(name, column.kind, Some(&levels), which, stored));
                 }
             }
             columns.extend(self.rest(group, ranges, keys.len())?);
         }
-        Ok(Block { keys, levels, columns })
+        Ok(RowBlock { keys, levels, columns })
     }
 
     /// The values of some rows of a property's column, its levels, and which value is whose where not each is its own.
@@ -239,8 +249,8 @@ impl SealedFile {
         leaf: usize,
         kind: PropertyKind,
         ranges: &[Range<usize>],
-    ) -> Result<(Stored, Vec<i16>, Option<Vec<u32>>), StoreError> {
-        let mut stored = Stored::new(kind);
+    ) -> Result<(BlockValues, Vec<i16>, Option<Vec<u32>>), StoreError> {
+        let mut stored = BlockValues::new(kind);
         let wrong = || self.wrong(group, leaf, "a value is not of its type");
         let (fits, levels) = match kind {
             PropertyKind::String | PropertyKind::Binary => {
@@ -268,7 +278,7 @@ impl SealedFile {
             }
             PropertyKind::Int64 => {
                 let (values, levels, _) = self.read::<Int64Type>(group, leaf, ranges)?;
-                stored = Stored::Ints(values);
+                stored = BlockValues::Ints(values);
                 (true, levels)
             }
             PropertyKind::DateTime => {
@@ -279,17 +289,17 @@ impl SealedFile {
             }
             PropertyKind::Int32 => {
                 let (values, levels, _) = self.read::<Int32Type>(group, leaf, ranges)?;
-                stored = Stored::Ints(values.into_iter().map(i64::from).collect());
+                stored = BlockValues::Ints(values.into_iter().map(i64::from).collect());
                 (true, levels)
             }
             PropertyKind::Boolean => {
                 let (values, levels, _) = self.read::<BoolType>(group, leaf, ranges)?;
-                stored = Stored::Ints(values.into_iter().map(i64::from).collect());
+                stored = BlockValues::Ints(values.into_iter().map(i64::from).collect());
                 (true, levels)
             }
             PropertyKind::Double => {
                 let (values, levels, _) = self.read::<DoubleType>(group, leaf, ranges)?;
-                stored = Stored::Doubles(values);
+                stored = BlockValues::Doubles(values);
                 (true, levels)
             }
         };
@@ -297,14 +307,19 @@ impl SealedFile {
     }
 
     /// The columns of properties that have none in the file.
-    pub(crate) fn rest(&self, group: usize, ranges: &[Range<usize>], rows: usize) -> Result<Vec<Values>, StoreError> {
+    pub(crate) fn rest(
+        &self,
+        group: usize,
+        ranges: &[Range<usize>],
+        rows: usize,
+    ) -> Result<Vec<BlockColumn>, StoreError> {
         let leaf = self.opened.layout.rest();
         if self.is_absent(group, leaf) {
             return Ok(Vec::new());
         }
         let (keys, defined, repeated) = self.texts(group, leaf, ranges)?;
         let (values, _, _) = self.texts(group, leaf + 1, ranges)?;
-        let (mut rest, mut entries, mut next) = (Rest::default(), keys.iter().zip(values.iter()), 0);
+        let (mut rest, mut entries, mut next) = (RestColumns::default(), keys.iter().zip(values.iter()), 0);
         for (defined, repeated) in defined.into_iter().zip(repeated) {
             next += usize::from(repeated == 0);
             if defined < REST_DEFINED {

@@ -4,11 +4,11 @@
 //! wanted rows are passed over. What the Parquet reader makes of bytes that it does not expect is an error here, also
 //! where it panics: bytes are verified first, so that is for files that somebody made, not for damaged ones.
 
-use super::FORMAT;
-use super::bytes::{Checked, Ranged};
-use super::index::{Index, Run};
-use super::layout::{Column, Layout};
+use super::bytes::{RangeReader, VerifiedBytes};
+use super::index::{FileIndex, PartitionRun};
+use super::layout::{ColumnLayout, PropertyColumn};
 use super::tail::open_tail;
+use super::{FORMAT, SealedSizes};
 use crate::StoreError;
 use daytable_model::key::{DayTable, partition_key};
 use daytable_model::time::Ticks;
@@ -20,36 +20,37 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The footer's key for [`Header`].
+/// The footer's key for [`FileHeader`].
 pub(crate) const HEADER_KEY: &str = "daytable";
 /// What the footer says of the day.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Header {
+pub(crate) struct FileHeader {
     pub(crate) format: u32,
     pub(crate) table: String,
     pub(crate) generation: i64,
     pub(crate) rows: u64,
     pub(crate) records: u64,
     pub(crate) content: String,
-    pub(crate) columns: Vec<Column>,
+    pub(crate) columns: Vec<PropertyColumn>,
 }
 
 /// A sealed file, opened to read. Cheap to clone.
 #[derive(Clone)]
 pub struct SealedFile {
-    pub(crate) opened: Arc<Opened>,
+    pub(crate) opened: Arc<FileContents>,
     /// Whether the footer's statistics may stand for values: not while the file is compared with what it was made of.
     pub(crate) trusts_statistics: bool,
+    pub(crate) sizes: SealedSizes,
 }
 
-pub(crate) struct Opened {
+pub(crate) struct FileContents {
     pub(crate) path: PathBuf,
-    pub(super) bytes: Arc<Checked>,
+    pub(super) bytes: Arc<VerifiedBytes>,
     pub(crate) metadata: ParquetMetaData,
-    header: Header,
+    header: FileHeader,
     table: DayTable,
-    pub(super) layout: Layout,
-    pub(crate) index: Index,
+    pub(super) layout: ColumnLayout,
+    pub(crate) index: FileIndex,
 }
 
 impl std::fmt::Debug for SealedFile {
@@ -60,7 +61,7 @@ impl std::fmt::Debug for SealedFile {
 
 impl SealedFile {
     /// Opens what `source` holds. `path` is what it is called in errors.
-    pub fn open(source: Arc<dyn Ranged>, path: &Path) -> Result<SealedFile, StoreError> {
+    pub fn open(source: Arc<dyn RangeReader>, path: &Path) -> Result<SealedFile, StoreError> {
         let (checked, index_bytes) = open_tail(source, path)?;
         let foreign = |what: &str| StoreError::Foreign(path.into(), what.into());
         let metadata = guard(path, "footer", || {
@@ -79,14 +80,14 @@ impl SealedFile {
             let (found, known) = (format.into(), FORMAT.into());
             return Err(StoreError::NewerFormat { path: path.into(), found, known });
         }
-        let header: Header = serde_json::from_str(header).map_err(unreadable)?;
+        let header: FileHeader = serde_json::from_str(header).map_err(unreadable)?;
         let table = DayTable::parse(&header.table).map_err(|error| foreign(&error.to_string()))?;
-        let layout = Layout::of(header.columns.clone());
+        let layout = ColumnLayout::of(header.columns.clone());
         let schema = guard(path, "schema", || layout.schema())?;
         if metadata.file_metadata().schema_descr().root_schema() != &*schema {
             return Err(damaged(path, "schema", "it has other columns than it says".into()));
         }
-        let index = Index::decode(checked.tail.get(..index_bytes).unwrap_or_default(), checked.data_end);
+        let index = FileIndex::decode(checked.tail.get(..index_bytes).unwrap_or_default(), checked.data_end);
         let index = index.map_err(|error| damaged(path, "index", error.to_string()))?;
         let rows = |group: usize| usize::try_from(metadata.row_group(group).num_rows()).ok();
         let same = metadata.num_row_groups() == index.groups.len()
@@ -95,9 +96,9 @@ impl SealedFile {
         if !same {
             return Err(damaged(path, "index", "it counts other rows than the footer".into()));
         }
-        let bytes = Arc::new(Checked { sums: index.sums.clone(), ..checked });
-        let opened = Opened { path: path.into(), bytes, metadata, header, table, layout, index };
-        Ok(SealedFile { opened: Arc::new(opened), trusts_statistics: true })
+        let bytes = Arc::new(VerifiedBytes { sums: index.sums.clone(), ..checked });
+        let opened = FileContents { path: path.into(), bytes, metadata, header, table, layout, index };
+        Ok(SealedFile { opened: Arc::new(opened), trusts_statistics: true, sizes: SealedSizes::default() })
     }
 
     /// Opens a file of this machine.
@@ -106,9 +107,14 @@ impl SealedFile {
         SealedFile::open(Arc::new(file), path)
     }
 
+    /// The same file, read in steps of these sizes.
+    pub fn with_sizes(self, sizes: SealedSizes) -> SealedFile {
+        SealedFile { sizes, ..self }
+    }
+
     /// The same file, read without believing what the footer says of values.
     pub(crate) fn doubting(&self) -> SealedFile {
-        SealedFile { opened: self.opened.clone(), trusts_statistics: false }
+        SealedFile { trusts_statistics: false, ..self.clone() }
     }
 
     /// What it is called in errors.
@@ -152,16 +158,16 @@ impl SealedFile {
         Some((runs.iter().map(|run| run.oldest).min()?, runs.iter().map(|run| run.newest).max()?))
     }
 
-    pub(crate) fn index(&self) -> &Index {
+    pub(crate) fn index(&self) -> &FileIndex {
         &self.opened.index
     }
 
-    pub(crate) fn runs(&self) -> &[Run] {
+    pub(crate) fn runs(&self) -> &[PartitionRun] {
         &self.opened.index.runs
     }
 
     /// The runs of one partition, newest first.
-    pub(crate) fn runs_of(&self, partition: &str) -> &[Run] {
+    pub(crate) fn runs_of(&self, partition: &str) -> &[PartitionRun] {
         let runs = self.runs();
         let start = runs.partition_point(|run| &*run.partition < partition);
         let length = runs[start..].iter().take_while(|run| &*run.partition == partition).count();
@@ -194,7 +200,7 @@ impl SealedFile {
     }
 
     /// The runs of one row group.
-    pub(crate) fn runs_in(&self, group: usize) -> &[Run] {
+    pub(crate) fn runs_in(&self, group: usize) -> &[PartitionRun] {
         let runs = self.runs();
         let start = runs.partition_point(|run| run.group < group);
         &runs[start..start + runs[start..].partition_point(|run| run.group == group)]

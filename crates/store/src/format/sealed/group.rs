@@ -3,12 +3,12 @@
 //! One column's page is in memory at a time, beside the parts that the rows come from. What is written is hashed as it is
 //! gathered, so the checksum is that of the parts, not of what became of them.
 
-use super::layout::{Layout, REST_DEFINED};
-use super::merge::Slice;
-use super::sum::{self, Content};
+use super::layout::{ColumnLayout, REST_DEFINED};
+use super::merge::RowSlice;
+use super::sum::{self, ContentChecksum};
 use super::text;
-use super::writer::Sink;
-use super::{GROUP_BYTES, GROUP_ROWS, PAGE_ROWS};
+use super::writer::ChecksumWriter;
+use super::{GROUP_BYTES, SealedSizes};
 use ::bytes::Bytes;
 use daytable_model::key::RowKey;
 use daytable_model::property::{Property, PropertyKind};
@@ -19,20 +19,17 @@ use parquet::errors::{ParquetError, Result};
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use std::collections::BTreeMap;
 
-/// Rows of a property that are gathered before they are written.
-const GATHERED_ROWS: usize = PAGE_ROWS;
-
 /// The rows of the group that is next.
-#[derive(Default)]
-pub(super) struct Group {
-    pub(super) slices: Vec<Slice>,
+pub(super) struct RowGroup {
+    pub(super) slices: Vec<RowSlice>,
     pub(super) rows: usize,
     bytes: usize,
+    sizes: SealedSizes,
 }
 
 /// What one column's values are gathered in.
-enum Gathered {
-    /// Texts and bytes, one behind the other, and where each ends.
+enum ValueBuffer {
+    /// InternedTexts and bytes, one behind the other, and where each ends.
     Bytes(Vec<u8>, Vec<usize>),
     Int64(Vec<i64>),
     Int32(Vec<i32>),
@@ -41,21 +38,26 @@ enum Gathered {
     Guid(Vec<[u8; 16]>),
 }
 
-impl Group {
+impl RowGroup {
+    /// An empty group.
+    pub(super) fn new(sizes: SealedSizes) -> RowGroup {
+        RowGroup { slices: Vec::new(), rows: 0, bytes: 0, sizes }
+    }
+
     /// Takes as much of `slice` as there is room for, and gives the rest; none where it is taken whole.
-    pub(super) fn take(&mut self, slice: Slice) -> Option<Slice> {
-        let Slice { partition, mapped, rows } = slice;
+    pub(super) fn fill(&mut self, slice: RowSlice) -> Option<RowSlice> {
+        let RowSlice { partition, mapped, rows } = slice;
         let by_bytes = GROUP_BYTES.saturating_sub(self.bytes) / mapped.row_bytes;
         let least = usize::from(self.rows == 0);
-        let room = (GROUP_ROWS - self.rows).min(by_bytes).max(least).min(rows.len());
+        let room = (self.sizes.group_rows - self.rows).min(by_bytes).max(least).min(rows.len());
         let cut = rows.start + room;
         if room > 0 {
             self.rows += room;
             self.bytes += room * mapped.row_bytes;
             let (partition, mapped) = (partition.clone(), mapped.clone());
-            self.slices.push(Slice { partition, mapped, rows: rows.start..cut });
+            self.slices.push(RowSlice { partition, mapped, rows: rows.start..cut });
         }
-        (cut < rows.end).then_some(Slice { partition, mapped, rows: cut..rows.end })
+        (cut < rows.end).then_some(RowSlice { partition, mapped, rows: cut..rows.end })
     }
 
     fn each_key(&self) -> impl Iterator<Item = RowKey> {
@@ -65,24 +67,26 @@ impl Group {
     /// Writes the group, and adds what its entities come to. Gives the number of their values.
     pub(super) fn write(
         &self,
-        out: &mut SerializedFileWriter<Sink>,
-        layout: &Layout,
-        content: &mut Content,
+        out: &mut SerializedFileWriter<ChecksumWriter>,
+        layout: &ColumnLayout,
+        content: &mut ContentChecksum,
     ) -> Result<u64> {
         let mut group = out.next_row_group()?;
+        // Rows of a property that are buffered before they are written.
+        let buffer_rows = self.sizes.page_rows;
         let mut values = 0;
         self.write_fixed(&mut group)?;
         let mut sums = vec![0u64; self.rows];
         let mut rest: BTreeMap<usize, Vec<(String, String)>> = BTreeMap::new();
         for (number, column) in layout.columns.iter().enumerate() {
             let property = sum::of_property(&column.property, column.kind);
-            let (mut gathered, mut levels) = (Gathered::new(column.kind), Vec::with_capacity(GATHERED_ROWS));
+            let (mut gathered, mut levels) = (ValueBuffer::new(column.kind), Vec::with_capacity(buffer_rows));
             let mut at = 0;
             next(&mut group, |writer| {
-                for Slice { mapped, rows, .. } in &self.slices {
+                for RowSlice { mapped, rows, .. } in &self.slices {
                     let (place, mut rows) = (mapped.place(number), rows.clone());
                     while !rows.is_empty() {
-                        let some = rows.start..rows.end.min(rows.start + GATHERED_ROWS - levels.len());
+                        let some = rows.start..rows.end.min(rows.start + buffer_rows - levels.len());
                         rows.start = some.end;
                         match place {
                             None => levels.resize(levels.len() + some.len(), 0),
@@ -104,7 +108,7 @@ impl Group {
                             }
                         }
                         at += some.len();
-                        if levels.len() == GATHERED_ROWS {
+                        if levels.len() == buffer_rows {
                             gathered.write(writer, Some(&levels))?;
                             levels.clear();
                         }
@@ -121,14 +125,14 @@ impl Group {
         Ok(values as u64)
     }
 
-    fn write_fixed(&self, group: &mut SerializedRowGroupWriter<'_, Sink>) -> Result<()> {
+    fn write_fixed(&self, group: &mut SerializedRowGroupWriter<'_, ChecksumWriter>) -> Result<()> {
         let above_epoch = |key: &RowKey| key.time().get() - UNIX_EPOCH_TICKS;
         next(group, |writer| {
             let ColumnWriter::ByteArrayColumnWriter(writer) = writer else { return Err(unlike()) };
             for slices in self.slices.chunk_by(|a, b| a.partition == b.partition) {
                 let mut left: usize = slices.iter().map(|slice| slice.rows.len()).sum();
                 let name = ByteArray::from(Bytes::copy_from_slice(slices[0].partition.as_bytes()));
-                let names = vec![name; left.min(GATHERED_ROWS)];
+                let names = vec![name; left.min(self.sizes.page_rows)];
                 while left > 0 {
                     let some = left.min(names.len());
                     writer.write_batch(&names[..some], None, None)?;
@@ -138,10 +142,10 @@ impl Group {
             Ok(())
         })?;
         let micros = self.each_key().map(|key| above_epoch(&key).div_euclid(10)).collect();
-        next(group, |writer| Gathered::Int64(micros).write(writer, None))?;
+        next(group, |writer| ValueBuffer::Int64(micros).write(writer, None))?;
         // 0 to 9.
         let ticks = self.each_key().map(|key| above_epoch(&key).rem_euclid(10) as i32).collect();
-        next(group, |writer| Gathered::Int32(ticks).write(writer, None))?;
+        next(group, |writer| ValueBuffer::Int32(ticks).write(writer, None))?;
         next(group, |writer| {
             let ColumnWriter::ByteArrayColumnWriter(writer) = writer else { return Err(unlike()) };
             let (mut sources, mut last) = (Vec::with_capacity(self.rows), None);
@@ -157,13 +161,13 @@ impl Group {
         })?;
         // 48 bits.
         let positions = self.each_key().map(|key| key.position().cast_signed()).collect();
-        next(group, |writer| Gathered::Int64(positions).write(writer, None))?;
+        next(group, |writer| ValueBuffer::Int64(positions).write(writer, None))?;
         let items = self.each_key().map(|key| i32::from(key.item())).collect();
-        next(group, |writer| Gathered::Int32(items).write(writer, None))?;
+        next(group, |writer| ValueBuffer::Int32(items).write(writer, None))?;
         next(group, |writer| {
             let ColumnWriter::ByteArrayColumnWriter(writer) = writer else { return Err(unlike()) };
             let (mut names, mut levels) = (Vec::with_capacity(self.rows), Vec::with_capacity(self.rows));
-            for Slice { mapped, rows, .. } in &self.slices {
+            for RowSlice { mapped, rows, .. } in &self.slices {
                 for level in rows.clone().map(|row| mapped.part.level(row)) {
                     levels.push(i16::from(level.is_some()));
                     names.extend(level.map(|level| ByteArray::from(Bytes::from_static(level.name().as_bytes()))));
@@ -176,7 +180,7 @@ impl Group {
     /// Adds what has no column of its own.
     fn gather_rest(&self, rest: &mut BTreeMap<usize, Vec<(String, String)>>, sums: &mut [u64]) {
         let mut start = 0;
-        for Slice { mapped, rows, .. } in &self.slices {
+        for RowSlice { mapped, rows, .. } in &self.slices {
             for column in &mapped.rest {
                 let (name, kind) = mapped.part.name(*column);
                 let property = sum::of_property(name, kind);
@@ -190,9 +194,9 @@ impl Group {
         }
     }
 
-    fn sum(&self, sums: &[u64], content: &mut Content) {
+    fn sum(&self, sums: &[u64], content: &mut ContentChecksum) {
         let mut sums = sums.iter();
-        for Slice { partition, mapped, rows } in &self.slices {
+        for RowSlice { partition, mapped, rows } in &self.slices {
             let partition = sum::of_partition(partition);
             for (row, values) in rows.clone().zip(&mut sums) {
                 content.add(sum::entity(partition, &mapped.part.keys()[row], mapped.part.level(row), *values));
@@ -201,15 +205,15 @@ impl Group {
     }
 }
 
-impl Gathered {
-    fn new(kind: PropertyKind) -> Gathered {
+impl ValueBuffer {
+    fn new(kind: PropertyKind) -> ValueBuffer {
         match kind {
-            PropertyKind::String | PropertyKind::Binary => Gathered::Bytes(Vec::new(), Vec::new()),
-            PropertyKind::Int64 | PropertyKind::DateTime => Gathered::Int64(Vec::new()),
-            PropertyKind::Int32 => Gathered::Int32(Vec::new()),
-            PropertyKind::Double => Gathered::Double(Vec::new()),
-            PropertyKind::Boolean => Gathered::Boolean(Vec::new()),
-            PropertyKind::Guid => Gathered::Guid(Vec::new()),
+            PropertyKind::String | PropertyKind::Binary => ValueBuffer::Bytes(Vec::new(), Vec::new()),
+            PropertyKind::Int64 | PropertyKind::DateTime => ValueBuffer::Int64(Vec::new()),
+            PropertyKind::Int32 => ValueBuffer::Int32(Vec::new()),
+            PropertyKind::Double => ValueBuffer::Double(Vec::new()),
+            PropertyKind::Boolean => ValueBuffer::Boolean(Vec::new()),
+            PropertyKind::Guid => ValueBuffer::Guid(Vec::new()),
         }
     }
 
@@ -217,7 +221,7 @@ impl Gathered {
     #[inline]
     fn push(&mut self, value: Property<'_>) -> bool {
         let mut bytes = |added: &[u8]| {
-            let Gathered::Bytes(all, ends) = self else { return false };
+            let ValueBuffer::Bytes(all, ends) = self else { return false };
             all.extend_from_slice(added);
             ends.push(all.len());
             true
@@ -228,18 +232,18 @@ impl Gathered {
             _ => {}
         }
         match (self, value) {
-            (Gathered::Int64(all), Property::Int64(n)) => all.push(n),
-            (Gathered::Int64(all), Property::DateTime(time)) => {
+            (ValueBuffer::Int64(all), Property::Int64(n)) => all.push(n),
+            (ValueBuffer::Int64(all), Property::DateTime(time)) => {
                 let ticks = time.get() - UNIX_EPOCH_TICKS;
                 if ticks % 10 != 0 {
                     return false;
                 }
                 all.push(ticks / 10);
             }
-            (Gathered::Int32(all), Property::Int32(n)) => all.push(n),
-            (Gathered::Double(all), Property::Double(n)) => all.push(n),
-            (Gathered::Boolean(all), Property::Boolean(b)) => all.push(b),
-            (Gathered::Guid(all), Property::Guid(guid)) => all.push(guid),
+            (ValueBuffer::Int32(all), Property::Int32(n)) => all.push(n),
+            (ValueBuffer::Double(all), Property::Double(n)) => all.push(n),
+            (ValueBuffer::Boolean(all), Property::Boolean(b)) => all.push(b),
+            (ValueBuffer::Guid(all), Property::Guid(guid)) => all.push(guid),
             _ => return false,
         }
         true
@@ -248,23 +252,23 @@ impl Gathered {
     /// Writes what was gathered, and begins again.
     fn write(&mut self, writer: &mut ColumnWriter<'_>, levels: Option<&[i16]>) -> Result<()> {
         match (&mut *self, writer) {
-            (Gathered::Bytes(all, ends), ColumnWriter::ByteArrayColumnWriter(writer)) => {
+            (ValueBuffer::Bytes(all, ends), ColumnWriter::ByteArrayColumnWriter(writer)) => {
                 let values = slices(std::mem::take(all), ends);
                 writer.write_batch(&values, levels, None)
             }
-            (Gathered::Int64(values), ColumnWriter::Int64ColumnWriter(writer)) => {
+            (ValueBuffer::Int64(values), ColumnWriter::Int64ColumnWriter(writer)) => {
                 writer.write_batch(values, levels, None)
             }
-            (Gathered::Int32(values), ColumnWriter::Int32ColumnWriter(writer)) => {
+            (ValueBuffer::Int32(values), ColumnWriter::Int32ColumnWriter(writer)) => {
                 writer.write_batch(values, levels, None)
             }
-            (Gathered::Double(values), ColumnWriter::DoubleColumnWriter(writer)) => {
+            (ValueBuffer::Double(values), ColumnWriter::DoubleColumnWriter(writer)) => {
                 writer.write_batch(values, levels, None)
             }
-            (Gathered::Boolean(values), ColumnWriter::BoolColumnWriter(writer)) => {
+            (ValueBuffer::Boolean(values), ColumnWriter::BoolColumnWriter(writer)) => {
                 writer.write_batch(values, levels, None)
             }
-            (Gathered::Guid(values), ColumnWriter::FixedLenByteArrayColumnWriter(writer)) => {
+            (ValueBuffer::Guid(values), ColumnWriter::FixedLenByteArrayColumnWriter(writer)) => {
                 let ends: Vec<usize> = (1..=values.len()).map(|count| 16 * count).collect();
                 let values = slices(std::mem::take(values).into_flattened(), &ends);
                 let values: Vec<FixedLenByteArray> = values.into_iter().map(FixedLenByteArray::from).collect();
@@ -278,20 +282,20 @@ impl Gathered {
 
     fn clear(&mut self) {
         match self {
-            Gathered::Bytes(all, ends) => {
+            ValueBuffer::Bytes(all, ends) => {
                 all.clear();
                 ends.clear();
             }
-            Gathered::Int64(all) => all.clear(),
-            Gathered::Int32(all) => all.clear(),
-            Gathered::Double(all) => all.clear(),
-            Gathered::Boolean(all) => all.clear(),
-            Gathered::Guid(all) => all.clear(),
+            ValueBuffer::Int64(all) => all.clear(),
+            ValueBuffer::Int32(all) => all.clear(),
+            ValueBuffer::Double(all) => all.clear(),
+            ValueBuffer::Boolean(all) => all.clear(),
+            ValueBuffer::Guid(all) => all.clear(),
         }
     }
 }
 
-/// Texts that lie one behind the other, each for itself, without a copy.
+/// InternedTexts that lie one behind the other, each for itself, without a copy.
 fn slices(all: Vec<u8>, ends: &[usize]) -> Vec<ByteArray> {
     let all = Bytes::from(all);
     let mut start = 0;
@@ -301,7 +305,7 @@ fn slices(all: Vec<u8>, ends: &[usize]) -> Vec<ByteArray> {
 
 /// Writes the map of what has no column: by row, its entries.
 fn write_rest(
-    group: &mut SerializedRowGroupWriter<'_, Sink>,
+    group: &mut SerializedRowGroupWriter<'_, ChecksumWriter>,
     rows: usize,
     rest: &BTreeMap<usize, Vec<(String, String)>>,
 ) -> Result<()> {
@@ -330,7 +334,7 @@ fn write_rest(
 
 /// Writes the next column.
 fn next(
-    group: &mut SerializedRowGroupWriter<'_, Sink>,
+    group: &mut SerializedRowGroupWriter<'_, ChecksumWriter>,
     write: impl FnOnce(&mut ColumnWriter<'_>) -> Result<()>,
 ) -> Result<()> {
     let mut column = group.next_column()?.ok_or_else(unlike)?;
@@ -338,7 +342,7 @@ fn next(
     column.close()
 }
 
-/// Columns are written as [`Layout::schema`] has them, so this says that the two disagree.
+/// Columns are written as [`ColumnLayout::schema`] has them, so this says that the two disagree.
 fn unlike() -> ParquetError {
     ParquetError::General("a column is not of the type that is written to it".into())
 }

@@ -13,7 +13,7 @@
 //! groups, where other readers of Parquet pass it over.
 
 use super::bytes::BLOCK_BYTES;
-use crate::format::page::{Bytes, LevelMinute, PageError, encode_minutes, level_minutes, put_varint};
+use crate::format::page::{ByteReader, LevelMinute, PageError, encode_minutes, level_minutes, put_varint};
 use daytable_model::record::Level;
 use daytable_model::time::Ticks;
 use std::collections::BTreeMap;
@@ -29,7 +29,7 @@ const RATIO_MAX: usize = 1 << 14;
 
 /// The rows of one partition in one row group.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Run {
+pub(crate) struct PartitionRun {
     pub(crate) partition: Arc<str>,
     pub(crate) group: usize,
     /// Its rows within the group.
@@ -40,10 +40,10 @@ pub(crate) struct Run {
 
 /// See the module's head.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Index {
+pub(crate) struct FileIndex {
     /// Rows of each row group.
     pub(crate) groups: Vec<usize>,
-    pub(crate) runs: Vec<Run>,
+    pub(crate) runs: Vec<PartitionRun>,
     /// Records by minute and level; none where there were too many.
     pub(crate) minutes: Option<Vec<LevelMinute>>,
     pub(crate) sums: Arc<[u64]>,
@@ -51,12 +51,12 @@ pub(crate) struct Index {
 
 /// Records by minute and level while a file is written.
 #[derive(Default)]
-pub(crate) struct Minutes {
+pub(crate) struct MinuteCounts {
     counts: BTreeMap<(i64, Option<Level>), u64>,
     last: Option<((i64, Option<Level>), u64)>,
 }
 
-impl Minutes {
+impl MinuteCounts {
     pub(crate) fn add(&mut self, time: Ticks, level: Option<Level>) {
         let key = (time.unix_seconds().div_euclid(60), level);
         match &mut self.last {
@@ -87,7 +87,7 @@ impl Minutes {
     }
 }
 
-impl Index {
+impl FileIndex {
     /// The bytes of it.
     pub(crate) fn encode(&self) -> std::io::Result<Vec<u8>> {
         let mut out = Vec::new();
@@ -124,9 +124,9 @@ impl Index {
         Ok(framed)
     }
 
-    /// The inverse of [`Index::encode`], for a file whose row groups end at `data_end`.
-    pub(crate) fn decode(bytes: &[u8], data_end: u64) -> Result<Index, PageError> {
-        let mut framed = Bytes::new(bytes);
+    /// The inverse of [`FileIndex::encode`], for a file whose row groups end at `data_end`.
+    pub(crate) fn decode(bytes: &[u8], data_end: u64) -> Result<FileIndex, PageError> {
+        let mut framed = ByteReader::new(bytes);
         let length = usize::try_from(framed.varint()?).ok();
         // What is claimed is allocated, so it must be in some proportion to what is there.
         let most = framed.rest().len().saturating_mul(RATIO_MAX).min(INDEX_BYTES_MAX);
@@ -134,16 +134,16 @@ impl Index {
         let length = length.ok_or(PageError::Damaged("its index is too long"))?;
         let raw = zstd::bulk::decompress(framed.rest(), length);
         let raw = raw.map_err(|_| PageError::Damaged("its index cannot be decompressed"))?;
-        let mut raw = Bytes::new(&raw);
+        let mut raw = ByteReader::new(&raw);
         let groups = (0..count(&mut raw)?).map(|_| number(&mut raw)).collect::<Result<Vec<_>, _>>()?;
-        let name = |raw: &mut Bytes<'_>| {
+        let name = |raw: &mut ByteReader<'_>| {
             let length = number(raw)?;
             let name = std::str::from_utf8(raw.take(length)?);
             name.map(Arc::<str>::from).map_err(|_| PageError::Damaged("a partition's name is no text"))
         };
         let names = (0..count(&mut raw)?).map(|_| name(&mut raw)).collect::<Result<Vec<_>, _>>()?;
         let mut at = (0, 0);
-        let mut run = |raw: &mut Bytes<'_>| {
+        let mut run = |raw: &mut ByteReader<'_>| {
             let (partition, group, rows) = (number(raw)?, number(raw)?, number(raw)?);
             let newest = Ticks::new(raw.varint()?.cast_signed());
             let span = raw.varint()?.cast_signed();
@@ -155,7 +155,7 @@ impl Index {
                 return Err(PageError::Damaged("a run of its index is none"));
             };
             at = (group, end);
-            Ok(Run { partition: partition.clone(), group, rows: start..end, newest, oldest })
+            Ok(PartitionRun { partition: partition.clone(), group, rows: start..end, newest, oldest })
         };
         let runs = (0..count(&mut raw)?).map(|_| run(&mut raw)).collect::<Result<Vec<_>, _>>()?;
         let length = number(&mut raw)?;
@@ -169,16 +169,16 @@ impl Index {
             return Err(PageError::Damaged("its index does not fit its row groups"));
         }
         let minutes = (!minutes.is_empty() || runs.is_empty()).then_some(minutes);
-        Ok(Index { groups, runs, minutes, sums })
+        Ok(FileIndex { groups, runs, minutes, sums })
     }
 }
 
-fn number(raw: &mut Bytes<'_>) -> Result<usize, PageError> {
+fn number(raw: &mut ByteReader<'_>) -> Result<usize, PageError> {
     usize::try_from(raw.varint()?).map_err(|_| PageError::Damaged("a number of its index is too large"))
 }
 
 /// How many of something follow, each of at least a byte.
-fn count(raw: &mut Bytes<'_>) -> Result<usize, PageError> {
+fn count(raw: &mut ByteReader<'_>) -> Result<usize, PageError> {
     let count = number(raw)?;
     if count > raw.rest().len() { Err(PageError::Damaged("its index is cut off")) } else { Ok(count) }
 }

@@ -7,9 +7,9 @@
 //! within a row group; else numbers as differences, doubles byte by byte, texts as lengths and bytes apart. All through
 //! zstd.
 
-use super::survey::{Seen, Survey};
+use super::survey::{PropertyStats, Survey};
 use super::text::{kind_name, kind_of};
-use super::{COLUMNS_MAX, GROUP_ROWS, PAGE_ROWS};
+use super::{COLUMNS_MAX, SealedSizes};
 use daytable_model::property::PropertyKind;
 use parquet::basic::{Compression, Encoding, LogicalType, Repetition, TimeUnit, Type as Physical, ZstdLevel};
 use parquet::errors::ParquetError;
@@ -46,7 +46,7 @@ const DICTIONARY_BYTES: usize = 2 << 20;
 
 /// A column of a property.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Column {
+pub struct PropertyColumn {
     /// The column's name in the file.
     pub name: String,
     /// The property that it holds.
@@ -72,42 +72,42 @@ mod kind_as_text {
 
 /// The columns of properties, in the order of the file.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Layout {
-    pub(super) columns: Vec<Column>,
+pub(super) struct ColumnLayout {
+    pub(super) columns: Vec<PropertyColumn>,
     numbers: [HashMap<String, usize>; PropertyKind::COUNT],
     has_dictionary: Vec<bool>,
 }
 
-impl Layout {
+impl ColumnLayout {
     /// The columns for what was seen: the most frequent ones, and for equal ones the first by name.
-    pub(super) fn choose(survey: &Survey) -> Layout {
-        let mut seen: Vec<&Seen> = survey.seen().collect();
+    pub(super) fn choose(survey: &Survey, sizes: &SealedSizes) -> ColumnLayout {
+        let mut seen: Vec<&PropertyStats> = survey.seen().collect();
         seen.sort_by(|a, b| b.values.cmp(&a.values).then_with(|| (&a.name, a.kind).cmp(&(&b.name, b.kind))));
         let mut taken: HashSet<String> = FIXED.into_iter().chain([REST]).map(str::to_lowercase).collect();
         let mut columns = Vec::new();
         let mut has_dictionary = Vec::new();
-        for Seen { name, kind, .. } in seen.iter().take(COLUMNS_MAX) {
+        for PropertyStats { name, kind, .. } in seen.iter().take(COLUMNS_MAX) {
             let typed = format!("{name}:{}", kind_name(*kind));
-            let numbered = (2..).map(|n| format!("{typed}:{n}"));
-            let free = [name.clone(), typed.clone()].into_iter().chain(numbered);
+            let interned = (2..).map(|n| format!("{typed}:{n}"));
+            let free = [name.clone(), typed.clone()].into_iter().chain(interned);
             let mut free = free.filter(|name| taken.insert(name.to_lowercase()));
             // Without end, so one is free.
             let Some(column) = free.next() else { continue };
-            columns.push(Column { name: column, property: name.clone(), kind: *kind });
+            columns.push(PropertyColumn { name: column, property: name.clone(), kind: *kind });
         }
         for seen in seen.iter().take(COLUMNS_MAX) {
-            has_dictionary.push(wants_dictionary(seen));
+            has_dictionary.push(wants_dictionary(seen, sizes.group_rows));
         }
-        Layout { has_dictionary, ..Layout::of(columns) }
+        ColumnLayout { has_dictionary, ..ColumnLayout::of(columns) }
     }
 
     /// The columns as a file says them.
-    pub(super) fn of(columns: Vec<Column>) -> Layout {
+    pub(super) fn of(columns: Vec<PropertyColumn>) -> ColumnLayout {
         let mut numbers: [HashMap<String, usize>; PropertyKind::COUNT] = Default::default();
         for (number, column) in columns.iter().enumerate() {
             numbers[column.kind as usize].insert(column.property.clone(), number);
         }
-        Layout { columns, numbers, has_dictionary: Vec::new() }
+        ColumnLayout { columns, numbers, has_dictionary: Vec::new() }
     }
 
     /// The number of the column for a property and type.
@@ -136,7 +136,7 @@ impl Layout {
         ] {
             fields.push(leaf(name, physical, logical, repetition, None)?);
         }
-        for Column { name, kind, .. } in &self.columns {
+        for PropertyColumn { name, kind, .. } in &self.columns {
             let (physical, logical, length) = match kind {
                 PropertyKind::String => (Physical::BYTE_ARRAY, text.clone(), None),
                 PropertyKind::Binary => (Physical::BYTE_ARRAY, None, None),
@@ -167,7 +167,7 @@ impl Layout {
     }
 
     /// How the file is written.
-    pub(super) fn properties(&self) -> Result<WriterProperties, ParquetError> {
+    pub(super) fn properties(&self, page_rows: usize) -> Result<WriterProperties, ParquetError> {
         let sorted = |leaf: usize, descending| SortingColumn {
             column_idx: i32::try_from(leaf).unwrap_or(i32::MAX),
             descending,
@@ -177,8 +177,8 @@ impl Layout {
             .set_created_by(super::seal::program())
             .set_compression(Compression::ZSTD(ZstdLevel::try_new(ZSTD_LEVEL)?))
             .set_statistics_enabled(EnabledStatistics::Chunk)
-            .set_data_page_row_count_limit(PAGE_ROWS)
-            .set_write_batch_size(PAGE_ROWS.min(1024))
+            .set_data_page_row_count_limit(page_rows)
+            .set_write_batch_size(page_rows.min(1024))
             .set_data_page_size_limit(PAGE_BYTES)
             .set_dictionary_page_size_limit(DICTIONARY_BYTES)
             .set_max_row_group_row_count(None)
@@ -196,7 +196,7 @@ impl Layout {
                 .set_column_dictionary_enabled(path.clone(), false)
                 .set_column_encoding(path, Encoding::DELTA_BINARY_PACKED);
         }
-        for (Column { name, kind, .. }, has_dictionary) in self.columns.iter().zip(&self.has_dictionary) {
+        for (PropertyColumn { name, kind, .. }, has_dictionary) in self.columns.iter().zip(&self.has_dictionary) {
             let otherwise = match kind {
                 PropertyKind::String | PropertyKind::Binary => Encoding::DELTA_LENGTH_BYTE_ARRAY,
                 PropertyKind::Int64 | PropertyKind::Int32 | PropertyKind::DateTime => Encoding::DELTA_BINARY_PACKED,
@@ -231,8 +231,8 @@ fn leaf(
 }
 
 /// Whether values repeat often enough within a row group for a dictionary to be shorter.
-fn wants_dictionary(seen: &Seen) -> bool {
-    let rows = usize::try_from(seen.values).unwrap_or(usize::MAX).min(GROUP_ROWS);
+fn wants_dictionary(seen: &PropertyStats, group_rows: usize) -> bool {
+    let rows = usize::try_from(seen.values).unwrap_or(usize::MAX).min(group_rows);
     let share = seen.distinct_among(rows) / (rows as f64).max(1.0);
     match seen.kind {
         PropertyKind::Boolean => false,

@@ -3,7 +3,7 @@
 //! `Log20261120.1.manifest.json` belongs to `Log20261120.1.parquet`. Numbers that may be larger than JavaScript's are
 //! text: checksums and keys. Unknown fields are passed over, so a later version may say more.
 
-use super::{EXTENSION, FORMAT, layout::Column};
+use super::{EXTENSION, FORMAT, layout::PropertyColumn};
 use crate::StoreError;
 use crate::private_file;
 use crate::sqlite::sync_folder;
@@ -49,7 +49,7 @@ pub struct Manifest {
     /// Records by level; those without one under the empty name.
     pub levels: BTreeMap<String, u64>,
     /// The columns that hold properties, in the order of the file.
-    pub columns: Vec<Column>,
+    pub columns: Vec<PropertyColumn>,
     /// The program that wrote it, as `daytable 0.1.0`.
     pub program: String,
 }

@@ -7,16 +7,16 @@
 //! Per partition each file is a stream of parts (pages, blocks) in the order of their first key, which may overlap. A part
 //! is decoded when its first key may be next; what is given are slices of parts that no other part reaches into.
 
-use super::columns::Wanted;
+use super::columns::ColumnSet;
 use super::file::SealedFile;
-use super::layout::Layout;
-use super::part::Part;
-use super::{PAGE_ROWS, is_sealed};
+use super::layout::ColumnLayout;
+use super::part::InputRows;
+use super::{SealedSizes, is_sealed};
 use crate::StoreError;
 use crate::format::catalog::Committed;
 use crate::format::day_file::{self, HEADER_COLUMNS, read_header};
-use crate::format::pack::{self, PageRow, Place};
-use crate::format::page::{Home, Homes, Page};
+use crate::format::page::{Page, PageAddress, TableAddress};
+use crate::format::small_pages::{self, PageLocation, PageRow};
 use daytable_model::key::{DayTable, RowKey};
 use rusqlite::{Connection, params};
 use std::cmp::Reverse;
@@ -42,15 +42,15 @@ struct OpenDay {
     path: PathBuf,
     connection: Connection,
     committed: Committed,
-    homes: Homes,
+    table_address: TableAddress,
     partitions: BTreeMap<Arc<str>, i64>,
     /// Packed pages by partition, in the order of their first key.
     packed: HashMap<i64, Vec<PageRow>>,
 }
 
 /// A part, and where its columns go.
-pub(super) struct Mapped {
-    pub(super) part: Part,
+pub(super) struct MappedRows {
+    pub(super) part: InputRows,
     /// Columns of the layout with those of the part, in the layout's order.
     pub(super) places: Vec<(usize, usize)>,
     /// Columns of the part that the layout has none for.
@@ -60,21 +60,26 @@ pub(super) struct Mapped {
 }
 
 /// Rows of a part that come next.
-pub(super) struct Slice {
+pub(super) struct RowSlice {
     pub(super) partition: Arc<str>,
-    pub(super) mapped: Arc<Mapped>,
+    pub(super) mapped: Arc<MappedRows>,
     pub(super) rows: Range<usize>,
 }
 
 impl Inputs {
     /// Opens `paths`, files of `table`. Pages that are not in `committed` are passed over.
-    pub(super) fn open(table: &DayTable, paths: &[PathBuf], committed: &Committed) -> Result<Inputs, StoreError> {
-        let homes = Homes::of(table);
+    pub(super) fn open(
+        table: &DayTable,
+        paths: &[PathBuf],
+        committed: &Committed,
+        sizes: SealedSizes,
+    ) -> Result<Inputs, StoreError> {
+        let table_address = TableAddress::new(table);
         let open = |path: &PathBuf| {
             if is_sealed(&path.to_string_lossy()) {
-                SealedFile::open_local(path).map(Input::Sealed)
+                SealedFile::open_local(path).map(|file| Input::Sealed(file.with_sizes(sizes)))
             } else {
-                OpenDay::open(path, homes, committed).map(Box::new).map(Input::Open)
+                OpenDay::open(path, table_address, committed).map(Box::new).map(Input::Open)
             }
         };
         Ok(Inputs { files: paths.iter().map(open).collect::<Result<_, _>>()? })
@@ -107,15 +112,18 @@ impl Inputs {
     }
 
     /// Gives every part of every file to `each`, in no order.
-    pub(super) fn each_part(&self, each: &mut dyn FnMut(&Part) -> Result<(), StoreError>) -> Result<(), StoreError> {
+    pub(super) fn each_part(
+        &self,
+        each: &mut dyn FnMut(&InputRows) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
         for input in &self.files {
             match input {
                 Input::Open(day) => day.each_part(each)?,
                 Input::Sealed(file) => {
                     for (group, rows) in file.index().groups.iter().enumerate() {
-                        for start in (0..*rows).step_by(PAGE_ROWS) {
-                            let rows = start..(start + PAGE_ROWS).min(*rows);
-                            each(&Part::Block(file.block(group, &[rows], Wanted::All)?))?;
+                        for start in (0..*rows).step_by(file.sizes.page_rows) {
+                            let rows = start..(start + file.sizes.page_rows).min(*rows);
+                            each(&InputRows::Block(file.block(group, &[rows], ColumnSet::All)?))?;
                         }
                     }
                 }
@@ -125,34 +133,34 @@ impl Inputs {
     }
 
     /// The rows of one partition in order.
-    pub(super) fn merge<'a>(&'a self, partition: &Arc<str>, layout: &'a Layout) -> Merge<'a> {
+    pub(super) fn merge<'a>(&'a self, partition: &Arc<str>, layout: &'a ColumnLayout) -> PartitionMerge<'a> {
         let mut streams = Vec::new();
         for (file, input) in self.files.iter().enumerate() {
             match input {
                 Input::Open(day) => {
                     let Some(&id) = day.partitions.get(partition) else { continue };
-                    let home = day.homes.at(partition);
+                    let home = day.table_address.at(partition);
                     let source = Source::Rows { day, home, id, after: None, ended: false };
-                    streams.push(Stream { file, source, headers: VecDeque::new(), next: None });
+                    streams.push(InputStream { file, source, headers: VecDeque::new(), next: None });
                     let headers: VecDeque<PageRow> = day.packed.get(&id).cloned().unwrap_or_default().into();
-                    streams.push(Stream { file, source: Source::Packed(day, home), headers, next: None });
+                    streams.push(InputStream { file, source: Source::Packed(day, home), headers, next: None });
                 }
                 Input::Sealed(sealed) => {
                     let mut pieces = VecDeque::new();
                     for run in sealed.runs_of(partition) {
                         let mut start = run.rows.start;
                         while start < run.rows.end {
-                            let end = (start + 1).next_multiple_of(PAGE_ROWS).min(run.rows.end);
+                            let end = (start + 1).next_multiple_of(sealed.sizes.page_rows).min(run.rows.end);
                             pieces.push_back((run.group, start..end));
                             start = end;
                         }
                     }
                     let source = Source::Sealed(sealed, pieces);
-                    streams.push(Stream { file, source, headers: VecDeque::new(), next: None });
+                    streams.push(InputStream { file, source, headers: VecDeque::new(), next: None });
                 }
             }
         }
-        Merge {
+        PartitionMerge {
             partition: partition.clone(),
             layout,
             streams,
@@ -165,7 +173,7 @@ impl Inputs {
 }
 
 impl OpenDay {
-    fn open(path: &Path, homes: Homes, committed: &Committed) -> Result<OpenDay, StoreError> {
+    fn open(path: &Path, table_address: TableAddress, committed: &Committed) -> Result<OpenDay, StoreError> {
         let (connection, _) = day_file::open_to_read(path)?;
         let read = (|| {
             connection.execute_batch("BEGIN")?;
@@ -173,28 +181,30 @@ impl OpenDay {
             let names = names.query_map([], |row| Ok((row.get::<_, String>(0)?.into(), row.get(1)?)))?;
             let partitions = names.collect::<rusqlite::Result<BTreeMap<Arc<str>, i64>>>()?;
             let mut packed: HashMap<i64, Vec<PageRow>> = HashMap::new();
-            for page in pack::pages_since(&connection, i64::MIN)? {
+            for page in small_pages::pages_since(&connection, i64::MIN)? {
                 packed.entry(page.partition).or_default().push(page);
             }
             packed.values_mut().for_each(|pages| pages.sort_by_key(|page| page.header.first));
             Ok((partitions, packed))
         })();
         let (partitions, packed) = read.map_err(StoreError::sqlite(path))?;
-        Ok(OpenDay { path: path.into(), connection, committed: committed.clone(), homes, partitions, packed })
+        Ok(OpenDay { path: path.into(), connection, committed: committed.clone(), table_address, partitions, packed })
     }
 
-    fn read_page(&self, home: Home, page: &PageRow) -> Result<Page, StoreError> {
+    fn read_page(&self, home: PageAddress, page: &PageRow) -> Result<Page, StoreError> {
         day_file::read_page(&self.connection, &self.path, home, page)
     }
 
-    fn each_part(&self, each: &mut dyn FnMut(&Part) -> Result<(), StoreError>) -> Result<(), StoreError> {
-        let homes: HashMap<i64, Home> = self.partitions.iter().map(|(name, id)| (*id, self.homes.at(name))).collect();
+    fn each_part(&self, each: &mut dyn FnMut(&InputRows) -> Result<(), StoreError>) -> Result<(), StoreError> {
+        let table_address: HashMap<i64, PageAddress> =
+            self.partitions.iter().map(|(name, id)| (*id, self.table_address.at(name))).collect();
         let mut look = |page: &PageRow| {
             if !self.committed.includes(page.seq) {
                 return Ok(());
             }
-            let home = homes.get(&page.partition).ok_or_else(|| day_file::unnamed_partition(&self.path, page))?;
-            each(&Part::Page(self.read_page(*home, page)?))
+            let home =
+                table_address.get(&page.partition).ok_or_else(|| day_file::unnamed_partition(&self.path, page))?;
+            each(&InputRows::Page(self.read_page(*home, page)?))
         };
         self.packed.values().flatten().try_for_each(&mut look)?;
         let sql = |error| StoreError::sqlite(&self.path)(error);
@@ -209,24 +219,24 @@ impl OpenDay {
 }
 
 /// Parts of one partition of one file, in the order of their first key.
-struct Stream<'a> {
+struct InputStream<'a> {
     file: usize,
     source: Source<'a>,
     headers: VecDeque<PageRow>,
     /// The next block of a sealed file: its first key is known only when it is read.
-    next: Option<Part>,
+    next: Option<InputRows>,
 }
 
 enum Source<'a> {
-    Rows { day: &'a OpenDay, home: Home, id: i64, after: Option<(RowKey, i64)>, ended: bool },
-    Packed(&'a OpenDay, Home),
+    Rows { day: &'a OpenDay, home: PageAddress, id: i64, after: Option<(RowKey, i64)>, ended: bool },
+    Packed(&'a OpenDay, PageAddress),
     Sealed(&'a SealedFile, VecDeque<(usize, Range<usize>)>),
 }
 
 /// Whose row wins among equal keys: the greatest.
-type Rank = (usize, i64, Option<Place>);
+type Rank = (usize, i64, Option<PageLocation>);
 
-impl Stream<'_> {
+impl InputStream<'_> {
     /// The first key of its next part.
     fn first(&mut self) -> Result<Option<RowKey>, StoreError> {
         match &mut self.source {
@@ -234,7 +244,7 @@ impl Stream<'_> {
                 while self.headers.is_empty() && !*ended {
                     let read = read_headers(&day.connection, *id, *after).map_err(StoreError::sqlite(&day.path))?;
                     *ended = read.len() < HEADERS;
-                    if let Some(PageRow { place: Place::Row(id), header, .. }) = read.last() {
+                    if let Some(PageRow { place: PageLocation::Row(id), header, .. }) = read.last() {
                         *after = Some((header.first, *id));
                     }
                     self.headers.extend(read.into_iter().filter(|page| day.committed.includes(page.seq)));
@@ -247,7 +257,7 @@ impl Stream<'_> {
                 if self.next.is_none()
                     && let Some((group, rows)) = pieces.pop_front()
                 {
-                    self.next = Some(Part::Block(file.block(group, &[rows], Wanted::All)?));
+                    self.next = Some(InputRows::Block(file.block(group, &[rows], ColumnSet::All)?));
                 }
                 return Ok(self.next.as_ref().and_then(|part| part.keys().first().copied()));
             }
@@ -256,17 +266,17 @@ impl Stream<'_> {
     }
 
     /// Its next part, with its rank and bytes.
-    fn take(&mut self) -> Result<Option<(Part, Rank, usize)>, StoreError> {
+    fn take(&mut self) -> Result<Option<(InputRows, Rank, usize)>, StoreError> {
         let (day, home) = match &self.source {
             Source::Rows { day, home, .. } | Source::Packed(day, home) => (day, home),
             Source::Sealed(..) => {
                 let Some(part) = self.next.take() else { return Ok(None) };
-                let bytes = if let Part::Block(block) = &part { block.bytes() } else { 0 };
+                let bytes = if let InputRows::Block(block) = &part { block.bytes() } else { 0 };
                 return Ok(Some((part, (self.file, i64::MIN, None), bytes)));
             }
         };
         let Some(page) = self.headers.pop_front() else { return Ok(None) };
-        let part = Part::Page(day.read_page(*home, &page)?);
+        let part = InputRows::Page(day.read_page(*home, &page)?);
         let bytes = usize::try_from(page.header.raw_bytes).unwrap_or(usize::MAX);
         Ok(Some((part, (self.file, page.seq, Some(page.place)), bytes)))
     }
@@ -282,46 +292,46 @@ fn read_headers(connection: &Connection, id: i64, after: Option<(RowKey, i64)>) 
 }
 
 /// A part with rows to come, at one of them. Ordered by key, and of equal keys the one that wins first.
-struct Open {
+struct OpenRows {
     key: RowKey,
     rank: Reverse<Rank>,
     at: usize,
-    mapped: Arc<Mapped>,
+    mapped: Arc<MappedRows>,
 }
 
-impl PartialEq for Open {
-    fn eq(&self, other: &Open) -> bool {
+impl PartialEq for OpenRows {
+    fn eq(&self, other: &OpenRows) -> bool {
         self.cmp(other).is_eq()
     }
 }
 
-impl Eq for Open {}
+impl Eq for OpenRows {}
 
-impl PartialOrd for Open {
-    fn partial_cmp(&self, other: &Open) -> Option<std::cmp::Ordering> {
+impl PartialOrd for OpenRows {
+    fn partial_cmp(&self, other: &OpenRows) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for Open {
-    fn cmp(&self, other: &Open) -> std::cmp::Ordering {
+impl Ord for OpenRows {
+    fn cmp(&self, other: &OpenRows) -> std::cmp::Ordering {
         (self.key, self.rank).cmp(&(other.key, other.rank))
     }
 }
 
 /// The rows of one partition, slice by slice.
-pub(super) struct Merge<'a> {
+pub(super) struct PartitionMerge<'a> {
     partition: Arc<str>,
-    layout: &'a Layout,
-    streams: Vec<Stream<'a>>,
-    open: BinaryHeap<Reverse<Open>>,
+    layout: &'a ColumnLayout,
+    streams: Vec<InputStream<'a>>,
+    open: BinaryHeap<Reverse<OpenRows>>,
     last: Option<RowKey>,
     /// Rows that were passed over, because a later one had their key, and the values that they had.
     pub(super) duplicates: u64,
     pub(super) duplicate_values: u64,
 }
 
-impl Merge<'_> {
+impl PartitionMerge<'_> {
     /// Opens every part whose first key may be next; gives the first key of those that are left.
     fn pull(&mut self) -> Result<Option<RowKey>, StoreError> {
         loop {
@@ -339,16 +349,16 @@ impl Merge<'_> {
             }
             let Some((part, rank, bytes)) = self.streams[number].take()? else { return Ok(Some(key)) };
             let Some(key) = part.keys().first().copied() else { continue };
-            let mapped = Arc::new(Mapped::new(part, bytes, self.layout));
-            self.open.push(Reverse(Open { key, rank: Reverse(rank), at: 0, mapped }));
+            let mapped = Arc::new(MappedRows::new(part, bytes, self.layout));
+            self.open.push(Reverse(OpenRows { key, rank: Reverse(rank), at: 0, mapped }));
         }
     }
 
     /// The next slice.
-    pub(super) fn next(&mut self) -> Result<Option<Slice>, StoreError> {
+    pub(super) fn next(&mut self) -> Result<Option<RowSlice>, StoreError> {
         loop {
             let unread = self.pull()?;
-            let Some(Reverse(Open { key, rank, at, mapped })) = self.open.pop() else { return Ok(None) };
+            let Some(Reverse(OpenRows { key, rank, at, mapped })) = self.open.pop() else { return Ok(None) };
             let keys = mapped.part.keys();
             let is_duplicate = self.last.is_some_and(|last| key <= last);
             let end = if is_duplicate {
@@ -364,18 +374,18 @@ impl Merge<'_> {
             };
             let last = keys[end - 1];
             if let Some(key) = keys.get(end).copied() {
-                self.open.push(Reverse(Open { key, rank, at: end, mapped: mapped.clone() }));
+                self.open.push(Reverse(OpenRows { key, rank, at: end, mapped: mapped.clone() }));
             }
             if !is_duplicate {
                 self.last = Some(last);
-                return Ok(Some(Slice { partition: self.partition.clone(), mapped, rows: at..end }));
+                return Ok(Some(RowSlice { partition: self.partition.clone(), mapped, rows: at..end }));
             }
         }
     }
 }
 
-impl Mapped {
-    fn new(part: Part, bytes: usize, layout: &Layout) -> Mapped {
+impl MappedRows {
+    fn new(part: InputRows, bytes: usize, layout: &ColumnLayout) -> MappedRows {
         let (mut places, mut rest) = (Vec::new(), Vec::new());
         let mut is_taken = HashSet::new();
         for column in 0..part.width() {
@@ -388,7 +398,7 @@ impl Mapped {
         }
         places.sort_unstable();
         let row_bytes = bytes / part.len().max(1) + 1;
-        Mapped { part, places, rest, row_bytes }
+        MappedRows { part, places, rest, row_bytes }
     }
 
     /// The part's column for a column of the layout.

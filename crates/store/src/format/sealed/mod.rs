@@ -32,7 +32,7 @@
 //! it comes from in memory, whatever the day's size; only the footer, the list of partitions and the counts by minute grow
 //! with the day, by a few dozen bytes a column of a row group and a partition.
 //!
-//! **Reading** (`file`, `columns`, `numbered`, `sought`, `scan`) decodes the columns and pages of the row groups that can have what is wanted.
+//! **Reading** (`file`, `columns`, `interned`, `prefilter`, `scan`) decodes the columns and pages of the row groups that can have what is wanted.
 //!
 //! What is not done: bloom filters. Files are sorted by partition, so statistics say exactly where one is; and text is
 //! looked for by a part of it, where a filter of whole values says nothing.
@@ -46,10 +46,10 @@ pub(crate) mod index;
 mod layout;
 mod manifest;
 mod merge;
-mod numbered;
+mod interned;
 mod part;
 mod seal;
-mod sought;
+mod prefilter;
 mod sum;
 mod survey;
 mod tail;
@@ -59,13 +59,13 @@ mod text;
 mod through;
 mod writer;
 
-pub(crate) use block::Block;
-pub use bytes::{LocalFile, Ranged};
+pub(crate) use block::RowBlock;
+pub use bytes::{LocalFile, RangeReader};
 pub use file::SealedFile;
-pub use layout::Column;
+pub use layout::PropertyColumn;
 pub use manifest::{Manifest, ManifestError};
 pub use seal::{SealJob, seal};
-pub use sum::Content as Sum;
+pub use sum::ContentChecksum;
 pub use tail::with_sums;
 pub use through::OnBytes;
 
@@ -74,12 +74,55 @@ pub const COLUMNS_MAX: usize = 512;
 /// The format of a file and its manifest, and the newest that this program reads.
 pub const FORMAT: u32 = 1;
 
-/// Rows of a row group at most; few in unit tests, so that they cross its boundaries. An instance's hour is in one or two of them, and a query decodes only what it needs.
-const GROUP_ROWS: usize = if cfg!(test) { 128 } else { 1 << 16 };
 /// Bytes of a row group's entities at most, before they are encoded. One that is larger alone is a group alone.
 const GROUP_BYTES: usize = 24 << 20;
-/// Rows of a page of a column at most: what is decoded to read one row.
-pub(crate) const PAGE_ROWS: usize = if cfg!(test) { 32 } else { 1 << 13 };
+/// Row counts that bound the parts of a sealed file, and the steps in which a file is read.
+///
+/// The default suits days of any size. Tests use [`SealedSizes::SMALL`], so that a few rows cross every boundary.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SealedSizes {
+    /// Maximum rows of a row group. An instance's hour lies in one or two groups, and a query decodes only these.
+    pub group_rows: usize,
+    /// Maximum rows of a page of a column: what is decoded to read one row.
+    pub page_rows: usize,
+    /// Target rows of the first window of a scan.
+    pub window_rows_first: usize,
+    /// Maximum keys of a window.
+    pub window_rows_max: usize,
+    /// Rows of the first batch of a scan. Each further batch has four times as many, because most queries want few rows.
+    pub batch_rows_first: usize,
+    /// Maximum rows of a batch.
+    pub batch_rows_max: usize,
+    /// Times of a run that are read first to find the end of a window; then sixteen times as many.
+    pub times_first: usize,
+}
+
+impl SealedSizes {
+    /// Sizes for tests.
+    pub const SMALL: SealedSizes = SealedSizes {
+        group_rows: 128,
+        page_rows: 32,
+        window_rows_first: 16,
+        window_rows_max: 60,
+        batch_rows_first: 16,
+        batch_rows_max: 64,
+        times_first: 4,
+    };
+}
+
+impl Default for SealedSizes {
+    fn default() -> SealedSizes {
+        SealedSizes {
+            group_rows: 1 << 16,
+            page_rows: 1 << 13,
+            window_rows_first: 1 << 10,
+            window_rows_max: 1 << 18,
+            batch_rows_first: 128,
+            batch_rows_max: 1 << 16,
+            times_first: 1 << 10,
+        }
+    }
+}
 
 /// The name's end of a sealed file.
 pub const EXTENSION: &str = ".parquet";

@@ -1,64 +1,64 @@
 //! Rows of one partition that lie together: a page of an open day, or a block of a sealed one.
 
-use super::Block;
+use super::RowBlock;
 use crate::format::page::Page;
 use daytable_model::key::RowKey;
 use daytable_model::property::{Property, PropertyKind};
 use daytable_model::record::Level;
 
 /// Rows in the order of their keys, by columns.
-pub(crate) enum Part {
+pub(crate) enum InputRows {
     /// Of an open day.
     Page(Page),
     /// Of a sealed day.
-    Block(Block),
+    Block(RowBlock),
 }
 
-impl Part {
+impl InputRows {
     pub(super) fn len(&self) -> usize {
         match self {
-            Part::Page(page) => page.len(),
-            Part::Block(block) => block.len(),
+            InputRows::Page(page) => page.len(),
+            InputRows::Block(block) => block.len(),
         }
     }
 
     pub(super) fn keys(&self) -> &[RowKey] {
         match self {
-            Part::Page(page) => page.keys(),
-            Part::Block(block) => block.keys(),
+            InputRows::Page(page) => page.keys(),
+            InputRows::Block(block) => block.keys(),
         }
     }
 
     pub(super) fn level(&self, row: usize) -> Option<Level> {
         match self {
-            Part::Page(page) => page.level(row),
-            Part::Block(block) => block.level(row),
+            InputRows::Page(page) => page.level(row),
+            InputRows::Block(block) => block.level(row),
         }
     }
 
     /// How many columns it has.
     pub(super) fn width(&self) -> usize {
         match self {
-            Part::Page(page) => page.width(),
-            Part::Block(block) => block.width(),
+            InputRows::Page(page) => page.width(),
+            InputRows::Block(block) => block.width(),
         }
     }
 
     /// The property and type of a column.
     pub(super) fn name(&self, column: usize) -> (&str, PropertyKind) {
         match self {
-            Part::Page(page) => {
+            InputRows::Page(page) => {
                 page.column_at(column).map_or(("", PropertyKind::String), |column| (column.name(), column.kind()))
             }
-            Part::Block(block) => block.name(column),
+            InputRows::Block(block) => block.name(column),
         }
     }
 
     /// How many rows have a value in a column.
     pub(super) fn count(&self, column: usize) -> usize {
         match self {
-            Part::Page(page) => page.column_at(column).map_or(0, |column| column.count()),
-            Part::Block(block) => block.count(column),
+            InputRows::Page(page) => page.column_at(column).map_or(0, |column| column.count()),
+            InputRows::Block(block) => block.count(column),
         }
     }
 
@@ -66,8 +66,8 @@ impl Part {
     #[inline]
     pub(super) fn value(&self, column: usize, row: usize) -> Option<Property<'_>> {
         match self {
-            Part::Page(page) => page.column_at(column)?.value(row),
-            Part::Block(block) => block.value(column, row),
+            InputRows::Page(page) => page.column_at(column)?.value(row),
+            InputRows::Block(block) => block.value(column, row),
         }
     }
 }

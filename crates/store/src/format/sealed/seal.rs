@@ -7,17 +7,17 @@
 //! A kill at any point leaves a `.partial` that the next sealing removes, or a finished file that the catalog does
 //! not name yet; neither is data. The inputs are only read.
 
-use super::columns::Wanted;
-use super::file::{HEADER_KEY, Header, SealedFile};
-use super::group::Group;
-use super::index::{Index, Minutes, Run};
-use super::layout::Layout;
-use super::merge::{Inputs, Slice};
-use super::sum::{self, Content};
+use super::columns::ColumnSet;
+use super::file::{FileHeader, HEADER_KEY, SealedFile};
+use super::group::RowGroup;
+use super::index::{FileIndex, MinuteCounts, PartitionRun};
+use super::layout::ColumnLayout;
+use super::merge::{Inputs, RowSlice};
+use super::sum::{self, ContentChecksum};
 use super::survey::Survey;
 use super::tail::{TAIL_KEY, sum_of, sum_place, tail_line};
-use super::writer::Sink;
-use super::{FORMAT, Manifest};
+use super::writer::ChecksumWriter;
+use super::{FORMAT, Manifest, SealedSizes};
 use crate::StoreError;
 use crate::format::catalog::Committed;
 use crate::private_file;
@@ -52,6 +52,8 @@ pub struct SealJob {
     pub committed: Committed,
     /// The path of the file to be, ending in `.parquet`.
     pub out: PathBuf,
+    /// Sizes of the file's parts.
+    pub sizes: SealedSizes,
 }
 
 /// The program that writes, as files name it.
@@ -83,17 +85,17 @@ pub fn seal(sealing: &SealJob, progress: &mut OnProgress<'_>) -> Result<Manifest
 
 /// What is counted while entities are written, and again while they are read back.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Tally {
+struct ContentCounts {
     rows: u64,
     records: u64,
     levels: BTreeMap<Option<Level>, u64>,
     first: Option<(Arc<str>, RowKey)>,
     last: Option<(Arc<str>, RowKey)>,
     times: Option<(Ticks, Ticks)>,
-    content: Content,
+    content: ContentChecksum,
 }
 
-impl Tally {
+impl ContentCounts {
     /// Takes the next row.
     fn add(&mut self, partition: &Arc<str>, key: RowKey, level: Option<Level>) {
         self.rows += 1;
@@ -114,10 +116,10 @@ impl Tally {
 }
 
 fn write(sealing: &SealJob, partial: &Path, progress: &mut OnProgress<'_>) -> Result<Manifest, StoreError> {
-    let inputs = Inputs::open(&sealing.table, &sealing.inputs, &sealing.committed)?;
+    let inputs = Inputs::open(&sealing.table, &sealing.inputs, &sealing.committed, sealing.sizes)?;
     let entities = inputs.entities()?;
-    let survey = survey(&inputs, entities, progress)?;
-    let layout = Layout::choose(&survey);
+    let survey = survey(&inputs, entities, sealing.sizes.group_rows as u64, progress)?;
+    let layout = ColumnLayout::choose(&survey, &sealing.sizes);
     let file = private_file::create_anew(partial).map_err(StoreError::io(partial))?;
     let tally = write_file(sealing, &inputs, (entities, survey.values), &layout, file, partial, progress)?;
 
@@ -145,13 +147,18 @@ fn write(sealing: &SealJob, partial: &Path, progress: &mut OnProgress<'_>) -> Re
     })
 }
 
-fn survey(inputs: &Inputs, entities: u64, progress: &mut OnProgress<'_>) -> Result<Survey, StoreError> {
+fn survey(
+    inputs: &Inputs,
+    entities: u64,
+    group_rows: u64,
+    progress: &mut OnProgress<'_>,
+) -> Result<Survey, StoreError> {
     let (mut survey, mut seen, mut told) = (Survey::default(), 0, 0);
     let share = 8192.0 / (entities as f64).max(1.0);
     inputs.each_part(&mut |part| {
         survey.add(part, share);
         seen += part.len() as u64;
-        if seen - told >= super::GROUP_ROWS as u64 {
+        if seen - told >= group_rows {
             told = seen;
             go_on(progress(Progress { phase: Phase::Survey, done: seen, total: entities }))?;
         }
@@ -173,21 +180,21 @@ fn write_file(
     sealing: &SealJob,
     inputs: &Inputs,
     (entities, values): (u64, u64),
-    layout: &Layout,
+    layout: &ColumnLayout,
     file: File,
     partial: &Path,
     progress: &mut OnProgress<'_>,
-) -> Result<Tally, StoreError> {
+) -> Result<ContentCounts, StoreError> {
     let failed = |error: ParquetError| failed(partial, error);
     let io = |error: io::Error| failed(ParquetError::from(error));
-    let properties = layout.properties().map_err(failed)?;
+    let properties = layout.properties(sealing.sizes.page_rows).map_err(failed)?;
     let schema = layout.schema().map_err(failed)?;
-    let mut out = SerializedFileWriter::new(Sink::new(file), schema, Arc::new(properties)).map_err(failed)?;
-    let (mut tally, mut index, mut minutes) = (Tally::default(), Index::default(), Minutes::default());
-    let mut group = Group::default();
+    let mut out = SerializedFileWriter::new(ChecksumWriter::new(file), schema, Arc::new(properties)).map_err(failed)?;
+    let (mut tally, mut index, mut minutes) = (ContentCounts::default(), FileIndex::default(), MinuteCounts::default());
+    let mut group = RowGroup::new(sealing.sizes);
     let (mut duplicates, mut duplicate_values, mut written_values) = (0, 0, 0);
-    let mut flush = |group: &mut Group, tally: &mut Tally| -> Result<(), StoreError> {
-        let group = std::mem::take(group);
+    let mut flush = |group: &mut RowGroup, tally: &mut ContentCounts| -> Result<(), StoreError> {
+        let group = std::mem::replace(group, RowGroup::new(sealing.sizes));
         note(&group, tally, &mut index, &mut minutes);
         written_values += group.write(&mut out, layout, &mut tally.content).map_err(failed)?;
         go_on(progress(Progress { phase: Phase::Write, done: tally.rows, total: entities }))
@@ -195,10 +202,10 @@ fn write_file(
     for partition in inputs.partitions() {
         let mut merge = inputs.merge(&partition, layout);
         while let Some(slice) = merge.next()? {
-            let mut left = group.take(slice);
+            let mut left = group.fill(slice);
             while let Some(slice) = left {
                 flush(&mut group, &mut tally)?;
-                left = group.take(slice);
+                left = group.fill(slice);
             }
         }
         duplicates += merge.duplicates;
@@ -221,7 +228,7 @@ fn write_file(
     index.minutes = minutes.finish();
     let index = index.encode().map_err(io)?;
     out.write_all(&index).map_err(io)?;
-    let header = Header {
+    let header = FileHeader {
         format: FORMAT,
         table: sealing.table.to_string(),
         generation: sealing.generation,
@@ -249,11 +256,11 @@ fn write_file(
 }
 
 /// Counts the rows of a group that is about to be written.
-fn note(group: &Group, tally: &mut Tally, index: &mut Index, minutes: &mut Minutes) {
+fn note(group: &RowGroup, tally: &mut ContentCounts, index: &mut FileIndex, minutes: &mut MinuteCounts) {
     let number = index.groups.len();
     index.groups.push(group.rows);
     let mut at = 0;
-    for Slice { partition, mapped, rows } in &group.slices {
+    for RowSlice { partition, mapped, rows } in &group.slices {
         let keys = &mapped.part.keys()[rows.clone()];
         for (key, row) in keys.iter().zip(rows.clone()) {
             let level = mapped.part.level(row);
@@ -273,22 +280,28 @@ fn note(group: &Group, tally: &mut Tally, index: &mut Index, minutes: &mut Minut
             }
             _ => {
                 let (newest, oldest) = (first.time(), last.time());
-                index.runs.push(Run { partition: partition.clone(), group: number, rows: start..end, newest, oldest });
+                index.runs.push(PartitionRun {
+                    partition: partition.clone(),
+                    group: number,
+                    rows: start..end,
+                    newest,
+                    oldest,
+                });
             }
         }
     }
 }
 
 /// Reads the file back and compares all that was counted, the order, and the checksum of every value.
-fn verify(sealed: &SealedFile, written: &Tally, progress: &mut OnProgress<'_>) -> Result<(), StoreError> {
+fn verify(sealed: &SealedFile, written: &ContentCounts, progress: &mut OnProgress<'_>) -> Result<(), StoreError> {
     let doubting = sealed.doubting();
-    let mut read = Tally::default();
+    let mut read = ContentCounts::default();
     let differs =
         |what: String| StoreError::Refused(format!("{} is not what was sealed: {what}", sealed.path().display()));
     for (group, rows) in sealed.index().groups.iter().enumerate() {
         doubting.check_partitions(group)?;
         let all = 0..*rows;
-        let block = doubting.block(group, &[all], Wanted::All)?;
+        let block = doubting.block(group, &[all], ColumnSet::All)?;
         let mut sums = vec![0u64; block.len()];
         for column in 0..block.width() {
             let (name, kind) = block.name(column);

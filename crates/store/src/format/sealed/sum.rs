@@ -12,9 +12,9 @@ use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 /// The total over entities in their order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Content(u64);
+pub struct ContentChecksum(u64);
 
-impl Content {
+impl ContentChecksum {
     /// Takes the next entity's [`entity`].
     pub(super) fn add(&mut self, entity: u64) {
         self.0 = self.0.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(entity);
@@ -33,9 +33,9 @@ impl Content {
         self.add(entity(of_partition(partition), &key, level, values));
     }
 
-    /// The inverse of [`Content::hex`].
-    pub fn from_hex(hex: &str) -> Option<Content> {
-        let sum = u64::from_str_radix(hex, 16).ok().map(Content)?;
+    /// The inverse of [`ContentChecksum::hex`].
+    pub fn from_hex(hex: &str) -> Option<ContentChecksum> {
+        let sum = u64::from_str_radix(hex, 16).ok().map(ContentChecksum)?;
         (sum.hex() == hex).then_some(sum)
     }
 

@@ -3,7 +3,7 @@
 //! A file's columns must be known before its first row is written, so the day is read once before that. Names are
 //! bounded: a day with more than [`NAMES_BYTES`] of them has keys for names, and those go to the map anyway.
 
-use super::part::Part;
+use super::part::InputRows;
 use super::sum::{of_property, of_value};
 use daytable_model::property::PropertyKind;
 use std::collections::{HashMap, HashSet};
@@ -16,7 +16,7 @@ const SAMPLE: usize = 4096;
 const SAMPLED_MAX: usize = 1024;
 
 /// What was seen of a property with one type.
-pub(super) struct Seen {
+pub(super) struct PropertyStats {
     pub(super) name: String,
     pub(super) kind: PropertyKind,
     /// Entities that have it.
@@ -26,7 +26,7 @@ pub(super) struct Seen {
     sampled: usize,
 }
 
-impl Seen {
+impl PropertyStats {
     /// How many different values are among `rows`, about, judged by how many were alike in the sample.
     pub(super) fn distinct_among(&self, rows: usize) -> f64 {
         let (sampled, distinct, rows) = (self.sampled as f64, self.distinct.len() as f64, rows as f64);
@@ -47,7 +47,7 @@ impl Seen {
 /// What was seen of all of them.
 #[derive(Default)]
 pub(super) struct Survey {
-    seen: Vec<Seen>,
+    seen: Vec<PropertyStats>,
     numbers: [HashMap<String, usize, foldhash::quality::RandomState>; PropertyKind::COUNT],
     names_bytes: usize,
     /// Values of all entities, duplicates included.
@@ -56,7 +56,7 @@ pub(super) struct Survey {
 
 impl Survey {
     /// Looks at a page, and compares a `share` of its values.
-    pub(super) fn add(&mut self, part: &Part, share: f64) {
+    pub(super) fn add(&mut self, part: &InputRows, share: f64) {
         for column in 0..part.width() {
             let (name, kind) = part.name(column);
             self.values += part.count(column) as u64;
@@ -64,10 +64,16 @@ impl Survey {
                 Some(number) => *number,
                 None if self.names_bytes + name.len() > NAMES_BYTES => continue,
                 None => {
-                    self.names_bytes += name.len() + size_of::<Seen>();
+                    self.names_bytes += name.len() + size_of::<PropertyStats>();
                     self.numbers[kind as usize].insert(name.to_owned(), self.seen.len());
                     let (values, sampled) = (0, 0);
-                    self.seen.push(Seen { name: name.to_owned(), kind, values, distinct: HashSet::default(), sampled });
+                    self.seen.push(PropertyStats {
+                        name: name.to_owned(),
+                        kind,
+                        values,
+                        distinct: HashSet::default(),
+                        sampled,
+                    });
                     self.seen.len() - 1
                 }
             };
@@ -90,7 +96,7 @@ impl Survey {
     }
 
     /// All of it, in the order of first sight.
-    pub(super) fn seen(&self) -> impl Iterator<Item = &Seen> {
+    pub(super) fn seen(&self) -> impl Iterator<Item = &PropertyStats> {
         self.seen.iter()
     }
 }
@@ -102,7 +108,7 @@ mod tests {
     #[test]
     fn the_number_of_values_is_judged_by_a_sample() {
         for (values, rows, want) in [(10u64, 65_536, 10.0), (32_768, 65_536, 28_300.0), (1 << 40, 65_536, 65_536.0)] {
-            let mut seen = Seen {
+            let mut seen = PropertyStats {
                 name: "n".into(),
                 kind: PropertyKind::Int64,
                 values: 0,

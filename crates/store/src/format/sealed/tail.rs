@@ -4,9 +4,9 @@
 //! groups (with zeros in its own place), WHERE the place at which they end, and INDEX the bytes of the index that
 //! begins there. So it is found before anything of the footer is believed.
 
-use super::bytes::{BLOCK_BYTES, Checked, Ranged};
+use super::bytes::{BLOCK_BYTES, RangeReader, VerifiedBytes};
 use super::file::damaged;
-use super::index::Index;
+use super::index::FileIndex;
 use crate::StoreError;
 use ::bytes::Bytes;
 use std::io;
@@ -54,10 +54,10 @@ pub fn with_sums(file: &[u8]) -> Option<Vec<u8>> {
     let (data_end, index_bytes) = (numbers.next()?.ok()?, numbers.next()?.ok()?);
     let (data, index) = (file.get(..data_end)?, data_end..data_end.checked_add(index_bytes)?);
     let mut mended = file.to_vec();
-    if let Ok(decoded) = Index::decode(file.get(index.clone())?, data.len() as u64) {
+    if let Ok(decoded) = FileIndex::decode(file.get(index.clone())?, data.len() as u64) {
         let sums = data.chunks(BLOCK_BYTES).map(xxh3_64).collect();
         // Of another length nothing behind it would be in its place.
-        let encoded = Index { sums, ..decoded }.encode().ok().filter(|encoded| encoded.len() == index_bytes);
+        let encoded = FileIndex { sums, ..decoded }.encode().ok().filter(|encoded| encoded.len() == index_bytes);
         if let (Some(encoded), Some(place)) = (encoded, mended.get_mut(index)) {
             place.copy_from_slice(&encoded);
         }
@@ -70,7 +70,7 @@ pub fn with_sums(file: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// The verified tail of a file, and how many bytes of it are the index.
-pub(super) fn open_tail(source: Arc<dyn Ranged>, path: &Path) -> Result<(Checked, usize), StoreError> {
+pub(super) fn open_tail(source: Arc<dyn RangeReader>, path: &Path) -> Result<(VerifiedBytes, usize), StoreError> {
     let io = |error: io::Error| StoreError::io(path)(error);
     let foreign = |what: &str| StoreError::Foreign(path.into(), what.into());
     let length = source.length().map_err(io)?;
@@ -105,5 +105,5 @@ pub(super) fn open_tail(source: Arc<dyn Ranged>, path: &Path) -> Result<(Checked
         return Err(damaged());
     }
     let index_bytes = usize::try_from(index_bytes).map_err(|_| damaged())?;
-    Ok((Checked { source, data_end, tail, sums: Arc::new([]) }, index_bytes))
+    Ok((VerifiedBytes { source, data_end, tail, sums: Arc::new([]) }, index_bytes))
 }

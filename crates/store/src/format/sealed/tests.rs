@@ -6,7 +6,7 @@ use crate::Range;
 use crate::StoreError;
 use crate::format::catalog::Committed;
 use crate::format::day_file::{DayFile, Insert};
-use crate::format::page::Builder;
+use crate::format::page::PageBuilder;
 use crate::progress::{Phase, Progress};
 use daytable_model::batch::Batch;
 use daytable_model::key::{DayTable, Period, RowKey, TableName};
@@ -81,7 +81,7 @@ impl Place {
             }
             let mut inserts = Vec::new();
             for batch in of_partition.values() {
-                let mut builder = Builder::new();
+                let mut builder = PageBuilder::new();
                 builder.push_batch(batch);
                 let pages = builder.build().pages;
                 let is_alone = pages.len() == 1;
@@ -97,9 +97,16 @@ impl Place {
     fn seal(&self, generation: i64, inputs: &[PathBuf]) -> Result<(SealedFile, Manifest), StoreError> {
         let out = self.path(&format!("Log20261120.{generation}.parquet"));
         let committed = Committed { seq: 1 << 40, ..Committed::default() };
-        let sealing = SealJob { table: table(), generation, inputs: inputs.to_vec(), committed, out: out.clone() };
+        let sealing = SealJob {
+            table: table(),
+            generation,
+            inputs: inputs.to_vec(),
+            committed,
+            out: out.clone(),
+            sizes: SealedSizes::SMALL,
+        };
         let manifest = seal(&sealing, &mut |_| ControlFlow::Continue(()))?;
-        Ok((SealedFile::open_local(&out)?, manifest))
+        Ok((SealedFile::open_local(&out)?.with_sizes(SealedSizes::SMALL), manifest))
     }
 }
 
@@ -338,7 +345,8 @@ fn small() -> (Vec<u8>, Vec<Plain>) {
 
 /// Every row, or the error.
 fn read_all(bytes: Vec<u8>) -> Result<Vec<RowKey>, StoreError> {
-    let file = SealedFile::open(Arc::new(::bytes::Bytes::from(bytes)), std::path::Path::new("x.parquet"))?;
+    let file = SealedFile::open(Arc::new(::bytes::Bytes::from(bytes)), std::path::Path::new("x.parquet"))?
+        .with_sizes(SealedSizes::SMALL);
     file.scan(&everything()).map(|row| row.map(|row| row.key())).collect()
 }
 
@@ -386,7 +394,8 @@ fn a_sealing_can_be_ended() {
     let inputs = vec![place.open_day("Log20261120.1.db", &[(0..200).map(row).collect()])];
     let out = place.path("Log20261120.1.parquet");
     let committed = Committed { seq: 1, ..Committed::default() };
-    let sealing = SealJob { table: table(), generation: 1, inputs, committed, out: out.clone() };
+    let sealing =
+        SealJob { table: table(), generation: 1, inputs, committed, out: out.clone(), sizes: SealedSizes::SMALL };
     for stop_at in [(Phase::Write, 128), (Phase::Compare, 200)] {
         let stop = |progress: Progress| {
             let is_reached = (progress.phase, progress.done) == stop_at;

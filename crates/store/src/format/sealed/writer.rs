@@ -6,15 +6,15 @@ use std::io::{self, Write};
 use xxhash_rust::xxh3::xxh3_64;
 
 /// A file that is written from front to back, block by block.
-pub(super) struct Sink {
+pub(super) struct ChecksumWriter {
     file: File,
     block: Vec<u8>,
     sums: Vec<u64>,
 }
 
-impl Sink {
-    pub(super) fn new(file: File) -> Sink {
-        Sink { file, block: Vec::with_capacity(BLOCK_BYTES), sums: Vec::new() }
+impl ChecksumWriter {
+    pub(super) fn new(file: File) -> ChecksumWriter {
+        ChecksumWriter { file, block: Vec::with_capacity(BLOCK_BYTES), sums: Vec::new() }
     }
 
     /// The sums of all that was written, the last block as far as it is filled.
@@ -33,7 +33,7 @@ impl Sink {
     }
 }
 
-impl Write for Sink {
+impl Write for ChecksumWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let taken = bytes.len().min(BLOCK_BYTES - self.block.len());
         self.block.extend_from_slice(&bytes[..taken]);

@@ -8,8 +8,8 @@
 use super::{CatalogEntry, FileFault, FileReport, OnBytes};
 use crate::StoreError;
 use crate::format::day_file::{self, HEADER_COLUMNS, Total, partition_name, read_header, read_total};
-use crate::format::pack::{self, PageRow};
-use crate::format::page::Homes;
+use crate::format::page::TableAddress;
+use crate::format::small_pages::{self, PageRow};
 use crate::layout::parse_file_name;
 use daytable_model::key::DayTable;
 use rusqlite::{Connection, params};
@@ -54,7 +54,7 @@ pub(super) fn look(
     }
     let _ = connection.execute_batch("ROLLBACK");
     count_bodies(&connection, &mut checked, on);
-    read_pages(&connection, path, Homes::of(&table), &mut checked, on);
+    read_pages(&connection, path, TableAddress::new(&table), &mut checked, on);
     Ok(checked)
 }
 
@@ -120,7 +120,7 @@ fn count(connection: &Connection, total: Total, checked: &mut FileReport) {
         let (pages, rows, records, strange): (i64, i64, i64, i64) =
             connection.query_row(sums, [], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))?;
         let packed: i64 = connection.query_row("SELECT coalesce(sum(entities), 0) FROM pack", [], |row| row.get(0))?;
-        let heads = pack::pages_since(connection, i64::MIN)?;
+        let heads = small_pages::pages_since(connection, i64::MIN)?;
         let in_heads: u64 = heads.iter().map(|page| u64::from(page.header.entities)).sum();
         let packed_records: u64 = heads.iter().map(|page| u64::from(page.header.records)).sum();
         let rows = rows + packed;
@@ -187,7 +187,13 @@ fn count_bodies(connection: &Connection, checked: &mut FileReport, on: OnBytes<'
 }
 
 /// Reads every page and holds it against its checksum.
-fn read_pages(connection: &Connection, path: &Path, homes: Homes, checked: &mut FileReport, on: OnBytes<'_>) {
+fn read_pages(
+    connection: &Connection,
+    path: &Path,
+    table_address: TableAddress,
+    checked: &mut FileReport,
+    on: OnBytes<'_>,
+) {
     let rows = format!("SELECT {HEADER_COLUMNS} FROM page WHERE page.id > ?1 ORDER BY page.id LIMIT {PAGES_AT_A_TIME}");
     let packs = "SELECT id FROM pack WHERE id > ?1 ORDER BY id LIMIT 1";
     for is_packed in [false, true] {
@@ -200,7 +206,7 @@ fn read_pages(connection: &Connection, path: &Path, homes: Homes, checked: &mut 
                     let ids = statement.query_map([last], |row| row.get::<_, i64>(0))?;
                     for id in ids.collect::<rusqlite::Result<Vec<_>>>()? {
                         last = id;
-                        pack::unpack(connection, id, &mut pages)?;
+                        small_pages::unpack(connection, id, &mut pages)?;
                     }
                 } else {
                     let mut statement = connection.prepare_cached(&rows)?;
@@ -213,7 +219,9 @@ fn read_pages(connection: &Connection, path: &Path, homes: Homes, checked: &mut 
                 let mut bad = Vec::new();
                 for page in &pages {
                     let read = match partition_name(connection, page.partition) {
-                        Ok(Some(name)) => day_file::read_page(connection, path, homes.at(&name), page).map(drop),
+                        Ok(Some(name)) => {
+                            day_file::read_page(connection, path, table_address.at(&name), page).map(drop)
+                        }
                         Ok(None) => Err(day_file::unnamed_partition(path, page)),
                         Err(error) => Err(StoreError::sqlite(path)(error)),
                     };

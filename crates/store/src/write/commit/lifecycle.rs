@@ -40,6 +40,7 @@ impl SealTarget {
             inputs: inputs.into_iter().map(|file| self.path.with_file_name(&file.name)).collect(),
             committed,
             out: self.path.clone(),
+            sizes: sealed::SealedSizes::default(),
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::StoreError;
 use crate::format::catalog::accounting::{CommitEntry, SourceReceipt};
 use crate::format::catalog::{Catalog, LiveFile, Touched};
 use crate::format::day_file::{DayFile, Insert};
-use crate::format::page::{self, Builder, Encoded, PAGE_BYTES};
+use crate::format::page::{self, EncodedPage, PAGE_BYTES, PageBuilder};
 use crate::layout::{self, FolderLayout};
 use crate::lock::{self, Lock};
 use crate::maintain::compaction::Compactor;
@@ -197,7 +197,7 @@ impl Pending {
         if let Some(page) = only {
             return self.add_page(first, page, !is_part);
         }
-        let mut builder = Builder::new();
+        let mut builder = PageBuilder::new();
         for batch in &batches {
             builder.push_batch(batch);
         }
@@ -209,7 +209,7 @@ impl Pending {
     }
 
     /// Adds a page to those of the table and partition of a batch.
-    fn add_page(&mut self, of: &Batch, page: Encoded, is_alone: bool) {
+    fn add_page(&mut self, of: &Batch, page: EncodedPage, is_alone: bool) {
         self.page_bytes += page.body.len();
         self.report.pages += 1;
         self.report.page_bytes += page.body.len() as u64;
@@ -613,7 +613,7 @@ impl Committer {
     /// Where nothing is committed for a while, contexts and caches are more than all the rest of a quiet daemon.
     fn release_memory(&mut self) {
         if self.last_commit.take_if(|at| at.elapsed() >= MEMORY_KEPT).is_some() {
-            page::let_go_of_memory();
+            page::release_memory();
             sqlite::release_memory(self.catalog.connection());
             self.days.values().for_each(|open| sqlite::release_memory(open.file.connection()));
             memory::release_free();

@@ -3,13 +3,9 @@
 
 use super::*;
 use crate::format::catalog::Committed;
-use crate::format::page::{Encoded, Header};
 use crate::maintain::check::{CatalogEntry, FileFault, open_file};
 use rusqlite::Connection;
 use std::ops::ControlFlow;
-
-/// The bit of a codec that pages of formats 1 to 5 have not.
-const IN_HOME: u8 = 4;
 
 /// Two days of two instances, which have in each a page of its own and one in a pack, by the same two commits.
 fn two_days() -> Folder {
@@ -95,7 +91,14 @@ fn a_page_under_another_name_is_an_error_for_whoever_reads_it() {
         let out = folder.path().join(format!("tables/{}.2.parquet", table(day(0))));
         let committed = Committed { seq: 99, ..Committed::default() };
         let inputs = vec![folder.file(day(0))];
-        let sealing = sealed::SealJob { table: table(day(0)), generation: 2, inputs, committed, out };
+        let sealing = sealed::SealJob {
+            table: table(day(0)),
+            generation: 2,
+            inputs,
+            committed,
+            out,
+            sizes: sealed::SealedSizes::SMALL,
+        };
         let sealed = sealed::seal(&sealing, &mut |_| ControlFlow::Continue(()));
         assert!(matches!(sealed, Err(StoreError::Damaged { .. })), "{damage}: {sealed:?}");
     }
@@ -126,39 +129,4 @@ fn a_name_that_leads_to_another_partition_is_found() {
             .any(|fault| fault.clone() == FileFault::Count("2 of its partitions are not found by their names".into())),
         "{found:?}"
     );
-}
-
-/// Pages of older formats have no home in their checksums: they are read as they are, and those that are merged get one.
-#[test]
-fn pages_of_older_formats_are_read_and_merged_into_those_of_today() {
-    let dir = tempfile::tempdir().expect("a folder");
-    let path = dir.path().join("Log20261101.1.db");
-    let table = table(day(0));
-    let mut file = crate::format::day_file::DayFile::open(&path, &table).expect("opened");
-    let mut compactor = crate::maintain::compaction::Compactor::new(Duration::ZERO);
-    for n in 0..12u64 {
-        let batch = batch(day(0), "web-1", &[(day(0).plus(seconds(n)), n, "old")]);
-        let mut builder = page::Builder::new();
-        builder.push_batch(&batch);
-        let Encoded { header, body } = builder.build().pages.remove(0);
-        let old = Header { codec: header.codec & !IN_HOME, ..header }.checked(&body);
-        // Every other one is of today.
-        let header = if n % 2 == 0 { old } else { Header { codec: old.codec | IN_HOME, ..old }.checked(&body) };
-        let page = Encoded { header, body };
-        let insert = crate::format::day_file::Insert { partition: "web-1".into(), page, is_alone: n % 4 < 2 };
-        compactor.written(&table, file.insert(n.cast_signed() + 1, &[insert]).expect("written"));
-        compactor.committed(n.cast_signed() + 1);
-    }
-    let rows = |path: &std::path::Path| {
-        let checked = open_file(path, &|| Ok(CatalogEntry::Unknown), &mut |_| ControlFlow::Continue(()));
-        assert_eq!(checked.faults, []);
-        checked.rows
-    };
-    assert_eq!(rows(&path), 12);
-    compactor.finish(&table, &mut file).expect("merged");
-    assert_eq!(rows(&path), 12);
-    let merged = "SELECT count(*), sum(entities), min(codec) FROM page WHERE entities > 1";
-    let (pages, entities, codec): (i64, i64, u8) =
-        file.connection().query_row(merged, [], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).expect("some");
-    assert!(pages > 0 && entities > 2 && codec & IN_HOME != 0, "{pages} {entities} {codec}");
 }

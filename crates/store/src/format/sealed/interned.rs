@@ -1,4 +1,4 @@
-//! Texts of a column as numbers: each different text once, and for every value which of them it is.
+//! InternedTexts of a column as numbers: each different text once, and for every value which of them it is.
 //!
 //! Parquet's reader makes an object of every text, with a count of its own for whoever holds the page. Few of a day's
 //! texts are different ones, so it is let read numbers instead: a page reader between it and the file keeps the texts, and
@@ -12,7 +12,7 @@
 //!
 //! Levels and indices are decoded by Parquet's reader as ever. A page that does not come out even is an error.
 
-use crate::format::page::Bytes as Cursor;
+use crate::format::page::ByteReader;
 use ::bytes::Bytes;
 use parquet::basic::{Encoding, Type as Physical};
 use parquet::column::page::{Page, PageMetadata, PageReader};
@@ -23,18 +23,18 @@ use parquet::schema::types::{ColumnDescPtr, ColumnDescriptor, ColumnPath, Type};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The texts of some values.
-pub(super) struct Texts {
-    kept: Kept,
+pub(super) struct InternedTexts {
+    kept: TextPool,
     /// For each value the number of its text, which is there.
     numbers: Vec<i32>,
 }
 
-impl Texts {
+impl InternedTexts {
     /// None where a number has no text.
-    pub(super) fn new(kept: &Shared, numbers: Vec<i32>) -> Option<Texts> {
+    pub(super) fn new(kept: &SharedPool, numbers: Vec<i32>) -> Option<InternedTexts> {
         let kept = std::mem::take(&mut *kept.lock().unwrap_or_else(PoisonError::into_inner));
         let is_there = |number: &i32| usize::try_from(*number).is_ok_and(|number| number < kept.places.len());
-        numbers.iter().all(is_there).then_some(Texts { kept, numbers })
+        numbers.iter().all(is_there).then_some(InternedTexts { kept, numbers })
     }
 
     /// How many texts were kept; a number is below it.
@@ -44,13 +44,13 @@ impl Texts {
 
     /// For each value the number of its text.
     pub(super) fn numbers(&self) -> impl ExactSizeIterator<Item = usize> {
-        // Checked when it was made.
+        // VerifiedBytes when it was made.
         self.numbers.iter().map(|number| number.cast_unsigned() as usize)
     }
 
     /// The text of a number.
     pub(super) fn text(&self, number: usize) -> &[u8] {
-        let Place { page, start, end } = self.kept.places[number];
+        let TextPlace { page, start, end } = self.kept.places[number];
         &self.kept.pages[page as usize][start as usize..end as usize]
     }
 
@@ -72,24 +72,24 @@ impl Texts {
     }
 }
 
-/// Texts that a [`Numbered`] comes by.
-pub(super) type Shared = Arc<Mutex<Kept>>;
+/// InternedTexts that a [`InternedPages`] comes by.
+pub(super) type SharedPool = Arc<Mutex<TextPool>>;
 
 #[derive(Default)]
-pub(super) struct Kept {
+pub(super) struct TextPool {
     pages: Vec<Bytes>,
-    places: Vec<Place>,
+    places: Vec<TextPlace>,
 }
 
 /// Where a text lies in the pages that were kept.
 #[derive(Clone, Copy)]
-struct Place {
+struct TextPlace {
     page: u32,
     start: u32,
     end: u32,
 }
 
-impl Kept {
+impl TextPool {
     /// Keeps the texts that lie in `page` at `spans`, and gives their numbers as a page has them.
     fn keep(&mut self, page: Bytes, spans: impl Iterator<Item = Result<(usize, usize)>>) -> Result<Vec<u8>> {
         let whole = |n: usize| u32::try_from(n).map_err(|_| uneven());
@@ -100,7 +100,7 @@ impl Kept {
             if start > end || end > page.len() {
                 return Err(uneven());
             }
-            self.places.push(Place { page: number, start: whole(start)?, end: whole(end)? });
+            self.places.push(TextPlace { page: number, start: whole(start)?, end: whole(end)? });
         }
         self.pages.push(page);
         let number = |n: usize| i32::try_from(n).map_err(|_| uneven());
@@ -110,15 +110,15 @@ impl Kept {
 }
 
 /// A page reader of texts that gives their numbers: see the module's head.
-pub(super) struct Numbered<P> {
+pub(super) struct InternedPages<P> {
     pages: P,
     descriptor: ColumnDescPtr,
-    kept: Shared,
+    kept: SharedPool,
 }
 
-impl<P: PageReader> Numbered<P> {
-    pub(super) fn new(pages: P, descriptor: ColumnDescPtr, kept: Shared) -> Numbered<P> {
-        Numbered { pages, descriptor, kept }
+impl<P: PageReader> InternedPages<P> {
+    pub(super) fn new(pages: P, descriptor: ColumnDescPtr, kept: SharedPool) -> InternedPages<P> {
+        InternedPages { pages, descriptor, kept }
     }
 
     fn keep(&self, page: Bytes, spans: impl Iterator<Item = Result<(usize, usize)>>) -> Result<Vec<u8>> {
@@ -176,7 +176,7 @@ fn length_at(page: &Bytes, at: usize) -> Result<usize> {
 /// The lengths that a page of DELTA_LENGTH_BYTE_ARRAY begins with.
 fn lengths(page: Bytes) -> Result<Vec<usize>> {
     // Values of a block, blocks within it, values.
-    let mut head = Cursor::new(&page);
+    let mut head = ByteReader::new(&page);
     let count = (0..3).map(|_| head.varint().map_err(|_| uneven())).last().ok_or_else(uneven)??;
     let count = u32::try_from(count).map_err(|_| uneven())?;
     let mut lengths: Vec<i32> = Vec::new();
@@ -191,7 +191,7 @@ fn lengths(page: Bytes) -> Result<Vec<usize>> {
             rep_level_encoding: Encoding::RLE,
             statistics: None,
         };
-        let mut reader = ColumnReaderImpl::<Int32Type>::new(Arc::new(descriptor), Box::new(Single(Some(page))));
+        let mut reader = ColumnReaderImpl::<Int32Type>::new(Arc::new(descriptor), Box::new(SinglePage(Some(page))));
         reader.read_records(count as usize, None, None, &mut lengths)?;
         if lengths.len() != count as usize {
             return Err(uneven());
@@ -204,7 +204,7 @@ fn uneven() -> ParquetError {
     ParquetError::General("a page of texts does not come out even".into())
 }
 
-impl<P: PageReader> Iterator for Numbered<P> {
+impl<P: PageReader> Iterator for InternedPages<P> {
     type Item = Result<Page>;
 
     fn next(&mut self) -> Option<Result<Page>> {
@@ -212,7 +212,7 @@ impl<P: PageReader> Iterator for Numbered<P> {
     }
 }
 
-impl<P: PageReader> PageReader for Numbered<P> {
+impl<P: PageReader> PageReader for InternedPages<P> {
     fn get_next_page(&mut self) -> Result<Option<Page>> {
         let Some(page) = self.pages.get_next_page()? else { return Ok(None) };
         Ok(Some(match page {
@@ -253,9 +253,9 @@ impl<P: PageReader> PageReader for Numbered<P> {
 }
 
 /// One page.
-struct Single(Option<Page>);
+struct SinglePage(Option<Page>);
 
-impl Iterator for Single {
+impl Iterator for SinglePage {
     type Item = Result<Page>;
 
     fn next(&mut self) -> Option<Result<Page>> {
@@ -263,7 +263,7 @@ impl Iterator for Single {
     }
 }
 
-impl PageReader for Single {
+impl PageReader for SinglePage {
     fn get_next_page(&mut self) -> Result<Option<Page>> {
         Ok(self.0.take())
     }
@@ -316,13 +316,13 @@ mod tests {
         let file = SerializedFileReader::new(file).expect("a file");
         let group = file.get_row_group(0).expect("a group");
         let (pages, rows) = (group.get_column_page_reader(0).expect("pages"), group.metadata().num_rows() as usize);
-        let (kept, descriptor) = (Shared::default(), group.metadata().column(0).column_descr_ptr());
-        let numbered = Numbered::new(Boxed(pages), descriptor.clone(), kept.clone());
-        let mut reader = ColumnReaderImpl::<Int32Type>::new(descriptor, Box::new(numbered));
+        let (kept, descriptor) = (SharedPool::default(), group.metadata().column(0).column_descr_ptr());
+        let interned = InternedPages::new(Boxed(pages), descriptor.clone(), kept.clone());
+        let mut reader = ColumnReaderImpl::<Int32Type>::new(descriptor, Box::new(interned));
         let (mut levels, mut numbers) = (Vec::new(), Vec::new());
         assert_eq!(reader.skip_records(skip).expect("skipped"), skip);
         reader.read_records(rows - skip, Some(&mut levels), None, &mut numbers).expect("read");
-        let texts = Texts::new(&kept, numbers).expect("texts");
+        let texts = InternedTexts::new(&kept, numbers).expect("texts");
         let again = texts.read(|text| Some(text.len())).expect("lengths");
         assert!(texts.iter().map(<[u8]>::len).eq(again));
         let mut texts = texts.iter().map(|text| String::from_utf8(text.to_vec()).expect("text"));
@@ -354,7 +354,7 @@ mod tests {
     }
 
     proptest! {
-        /// Texts come out as they were, whichever way they lie in the pages, from any row on.
+        /// InternedTexts come out as they were, whichever way they lie in the pages, from any row on.
         #[test]
         fn texts_come_out_of_every_encoding(
             rows in prop::collection::vec(prop::option::of("[ab\u{e4}]{0,3}"), 1..40),
@@ -373,7 +373,7 @@ mod tests {
         #[test]
         fn rubbish_does_not_come_out_even(bytes in prop::collection::vec(0u8..6, 0..40)) {
             let page = Bytes::from(bytes);
-            let mut kept = Kept::default();
+            let mut kept = TextPool::default();
             if kept.keep(page.clone(), plain(&page, 0)).is_ok() {
                 let texts: usize = kept.places.iter().map(|place| (place.end - place.start) as usize + 4).sum();
                 prop_assert_eq!(texts, page.len());
@@ -383,8 +383,8 @@ mod tests {
 
     #[test]
     fn a_number_without_a_text_is_none() {
-        assert!(Texts::new(&Shared::default(), vec![0]).is_none());
-        assert!(Texts::new(&Shared::default(), vec![-1]).is_none());
+        assert!(InternedTexts::new(&SharedPool::default(), vec![0]).is_none());
+        assert!(InternedTexts::new(&SharedPool::default(), vec![-1]).is_none());
         assert!(lengths(Bytes::from_static(&[0x80])).is_err());
     }
 }

@@ -1,40 +1,49 @@
 //! The values of a page's rows are sorted into columns, with one table look-up a value and no hash.
 
 use super::bits::{Sections, put_varint};
-use super::build::{Part, Row};
-use super::column::Gathered;
+use super::build::{RowSource, SourceRow};
+use super::column::ColumnBuilder;
 use daytable_model::property::PropertyKind;
 use std::collections::HashMap;
 
-/// Columns that a linear search still finds faster than a hash.
+/// ColumnsBuilder that a linear search still finds faster than a hash.
 const SEARCHED: usize = 16;
 /// A column that a part's name has not come to yet.
 const NO_COLUMN: u32 = u32::MAX;
 
 /// The columns of the page that is being built, found by the part and its number for the name.
-pub(super) struct Columns<'p, 'a> {
-    parts: &'p [Part<'a>],
+pub(super) struct ColumnsBuilder<'p, 'a> {
+    parts: &'p [RowSource<'a>],
     /// Where a part's columns begin in `known`; set when a page takes its first row of that part.
     bases: Vec<Option<usize>>,
     /// For each name and kind of a batch, for each column of a page: the column it comes to here.
     known: Vec<u32>,
     touched: Vec<usize>,
-    columns: Vec<Gathered<'a>>,
+    columns: Vec<ColumnBuilder<'a>>,
     by_name: HashMap<(&'a str, PropertyKind), usize, foldhash::quality::RandomState>,
     /// Records of one kind name the same fields in the same order: the column after the one found last is tried first.
     next: usize,
     rows: usize,
 }
 
-impl<'p, 'a> Columns<'p, 'a> {
-    pub(super) fn new(parts: &'p [Part<'a>]) -> Columns<'p, 'a> {
+impl<'p, 'a> ColumnsBuilder<'p, 'a> {
+    pub(super) fn new(parts: &'p [RowSource<'a>]) -> ColumnsBuilder<'p, 'a> {
         let bases = vec![None; parts.len()];
         let by_name = HashMap::default();
-        Columns { parts, bases, known: Vec::new(), touched: Vec::new(), columns: Vec::new(), by_name, next: 0, rows: 0 }
+        ColumnsBuilder {
+            parts,
+            bases,
+            known: Vec::new(),
+            touched: Vec::new(),
+            columns: Vec::new(),
+            by_name,
+            next: 0,
+            rows: 0,
+        }
     }
 
     /// Sorts the values of `rows` into columns.
-    pub(super) fn gather(&mut self, rows: &[Row<'a>]) {
+    pub(super) fn gather(&mut self, rows: &[SourceRow<'a>]) {
         self.rows = rows.len();
         for (at, row) in rows.iter().enumerate() {
             let base = match self.bases[row.part()] {
@@ -42,7 +51,7 @@ impl<'p, 'a> Columns<'p, 'a> {
                 None => self.touch(row.part()),
             };
             match (*row, &self.parts[row.part()]) {
-                (Row::OfBatch(row, _), Part::Batch(batch)) => {
+                (SourceRow::OfBatch(row, _), RowSource::Batch(batch)) => {
                     for (name, value) in row.properties() {
                         let name = usize::from(name);
                         let slot = base + name * PropertyKind::COUNT + value.kind() as usize;
@@ -53,7 +62,7 @@ impl<'p, 'a> Columns<'p, 'a> {
                         self.columns[column].push(at, value);
                     }
                 }
-                (Row::OfPage(page, row, _), _) => {
+                (SourceRow::OfPage(page, row, _), _) => {
                     for (number, value) in page.values(row as usize) {
                         let column = match self.known[base + number] {
                             NO_COLUMN => self.find(base + number, page.name(number), value.kind()),
@@ -63,7 +72,7 @@ impl<'p, 'a> Columns<'p, 'a> {
                     }
                 }
                 // A row is of the kind of its part.
-                (Row::OfBatch(..), Part::Page(_)) => {}
+                (SourceRow::OfBatch(..), RowSource::Page(_)) => {}
             }
         }
     }
@@ -71,8 +80,8 @@ impl<'p, 'a> Columns<'p, 'a> {
     fn touch(&mut self, part: usize) -> usize {
         let base = self.known.len();
         let names = match self.parts[part] {
-            Part::Batch(batch) => batch.names().len() * PropertyKind::COUNT,
-            Part::Page(page) => page.width(),
+            RowSource::Batch(batch) => batch.names().len() * PropertyKind::COUNT,
+            RowSource::Page(page) => page.width(),
         };
         self.known.resize(base + names, NO_COLUMN);
         self.bases[part] = Some(base);
@@ -81,7 +90,7 @@ impl<'p, 'a> Columns<'p, 'a> {
     }
 
     fn find(&mut self, slot: usize, name: &'a str, kind: PropertyKind) -> usize {
-        let is = |column: &Gathered<'_>| column.kind == kind && column.name == name;
+        let is = |column: &ColumnBuilder<'_>| column.kind == kind && column.name == name;
         let found = if self.columns.get(self.next).is_some_and(is) {
             Some(self.next)
         } else if self.columns.len() <= SEARCHED {
@@ -98,7 +107,7 @@ impl<'p, 'a> Columns<'p, 'a> {
 
     fn add(&mut self, name: &'a str, kind: PropertyKind) -> usize {
         let column = self.columns.len();
-        self.columns.push(Gathered::new(name, kind, self.rows));
+        self.columns.push(ColumnBuilder::new(name, kind, self.rows));
         if column == SEARCHED {
             self.by_name = self.columns.iter().zip(0..).map(|(column, at)| ((column.name, column.kind), at)).collect();
         } else if column > SEARCHED {

@@ -5,7 +5,7 @@
 //! text; only a page with a hit is taken apart. Numbers are printed, where the text can be in a number at all. The hit may lie over two texts, or in a length. Whether a page of numbers of a
 //! dictionary can have a hit is known from the dictionary, and where it has none, such pages are not even decompressed.
 
-use super::block::{Block, Values};
+use super::block::{BlockColumn, RowBlock};
 use super::file::{SealedFile, guard};
 use super::layout::{ITEM, PROPERTIES};
 use crate::StoreError;
@@ -45,7 +45,7 @@ impl SealedFile {
                 self.mark_others(group, leaf, column.kind, ranges, needle, &mut found)?;
             }
         }
-        let rest = Block { keys: Vec::new(), levels: Vec::new(), columns: self.rest(group, ranges, rows)? };
+        let rest = RowBlock { keys: Vec::new(), levels: Vec::new(), columns: self.rest(group, ranges, rows)? };
         rest.mark_containing(needle, &mut found);
         Ok(found)
     }
@@ -100,7 +100,7 @@ impl SealedFile {
             return Ok(());
         }
         let (stored, levels, which) = self.values(group, leaf, kind, &pages)?;
-        let values = Values::new("".into(), kind, Some(&levels), which, stored);
+        let values = BlockColumn::new("".into(), kind, Some(&levels), which, stored);
         let mut hits = vec![false; pages.iter().map(Range::len).sum()];
         values.mark(hits.iter_mut(), |value| needle.is_in(value));
         let mut hits = hits.into_iter();
@@ -139,7 +139,7 @@ impl SealedFile {
     }
 
     /// Marks items as their master is: it comes right before them, as they are of one partition and key. Where it is not
-    /// among these rows (another row group begins between them) they may belong to a record that is sought.
+    /// among these rows (another row group begins between them) they may belong to a record that is prefilter.
     pub(crate) fn mark_items(
         &self,
         group: usize,
@@ -164,7 +164,7 @@ impl SealedFile {
         encodings.is_some_and(|all| all.is_only(Encoding::RLE_DICTIONARY))
     }
 
-    /// What of `ranges` lies in pages of a column that may have what is sought: `dictionary` says so of the entries of its
+    /// What of `ranges` lies in pages of a column that may have what is prefilter: `dictionary` says so of the entries of its
     /// dictionary, `values` of a page that has values.
     fn pages_with(
         &self,

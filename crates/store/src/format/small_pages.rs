@@ -15,7 +15,7 @@
 //! Heads stand apart from bodies, so that looking for a partition reads a fifth of a pack. A page is packed only where it
 //! is all that the commit has of its partition, so no two pages of one commit can disagree over a row.
 
-use crate::format::page::{Bytes, Header, PageError, put_varint};
+use crate::format::page::{ByteReader, PageError, PageHeader, put_varint};
 use daytable_model::key::RowKey;
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -38,18 +38,18 @@ pub(crate) const SCHEMA: &str = "
 
 /// Where a page is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Place {
+pub(crate) enum PageLocation {
     /// A row of its own, by its id.
     Row(i64),
     /// Within the bodies of a pack.
     Packed { pack: i64, offset: u32, length: u32 },
 }
 
-impl std::fmt::Display for Place {
+impl std::fmt::Display for PageLocation {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Place::Row(id) => write!(f, "{id}"),
-            Place::Packed { pack, offset, .. } => write!(f, "{pack}+{offset} (packed)"),
+            PageLocation::Row(id) => write!(f, "{id}"),
+            PageLocation::Packed { pack, offset, .. } => write!(f, "{pack}+{offset} (packed)"),
         }
     }
 }
@@ -57,16 +57,16 @@ impl std::fmt::Display for Place {
 /// A page's header with its place.
 #[derive(Clone, Debug)]
 pub(crate) struct PageRow {
-    pub(crate) place: Place,
+    pub(crate) place: PageLocation,
     pub(crate) partition: i64,
     pub(crate) seq: i64,
     /// With the checksum that is noted of it in its file.
-    pub(crate) header: Header,
+    pub(crate) header: PageHeader,
 }
 
 /// What is known of a pack without reading it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct PackRow {
+pub(crate) struct SmallPagesRow {
     pub(crate) id: i64,
     pub(crate) seq: i64,
     pub(crate) raw_bytes: u64,
@@ -74,7 +74,7 @@ pub(crate) struct PackRow {
 
 /// A pack that is being filled.
 #[derive(Default)]
-pub(crate) struct Packer {
+pub(crate) struct SmallPagesBuilder {
     heads: Vec<u8>,
     bodies: Vec<u8>,
     entities: i64,
@@ -82,10 +82,10 @@ pub(crate) struct Packer {
     keys: Option<(RowKey, RowKey)>,
 }
 
-impl Packer {
+impl SmallPagesBuilder {
     /// Adds a page, of which `noted` is noted as its checksum.
-    pub(crate) fn push(&mut self, partition: i64, header: &Header, noted: u64, body: &[u8]) {
-        let Header { first, last, entities, records, levels, codec, raw_bytes, checksum: _ } = header;
+    pub(crate) fn push(&mut self, partition: i64, header: &PageHeader, noted: u64, body: &[u8]) {
+        let PageHeader { first, last, entities, records, levels, codec, raw_bytes, checksum: _ } = header;
         let out = &mut self.heads;
         put_varint(out, partition.cast_unsigned());
         for number in [*entities, *records, *raw_bytes] {
@@ -110,22 +110,24 @@ impl Packer {
     }
 
     /// Writes what was pushed, if anything was.
-    pub(crate) fn insert(self, connection: &Connection, seq: i64) -> rusqlite::Result<Option<PackRow>> {
-        let Packer { heads, bodies, entities, raw_bytes, keys: Some((first, last)) } = self else { return Ok(None) };
+    pub(crate) fn insert(self, connection: &Connection, seq: i64) -> rusqlite::Result<Option<SmallPagesRow>> {
+        let SmallPagesBuilder { heads, bodies, entities, raw_bytes, keys: Some((first, last)) } = self else {
+            return Ok(None);
+        };
         let raw = i64::try_from(raw_bytes).unwrap_or(i64::MAX);
         connection
             .prepare_cached(
                 "INSERT INTO pack(seq, entities, raw_bytes, first, last, heads, bodies) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
             )?
             .execute(params![seq, entities, raw, first.to_bytes(), last.to_bytes(), heads, bodies])?;
-        Ok(Some(PackRow { id: connection.last_insert_rowid(), seq, raw_bytes }))
+        Ok(Some(SmallPagesRow { id: connection.last_insert_rowid(), seq, raw_bytes }))
     }
 }
 
-impl Packer {
+impl SmallPagesBuilder {
     /// Puts what was pushed in the place of a pack, which goes where nothing was. Gives the raw bytes of what is left.
     pub(crate) fn replace(self, connection: &Connection, pack: i64) -> rusqlite::Result<Option<u64>> {
-        let Packer { heads, bodies, entities, raw_bytes, keys } = self;
+        let SmallPagesBuilder { heads, bodies, entities, raw_bytes, keys } = self;
         let Some((first, last)) = keys else {
             connection.prepare_cached("DELETE FROM pack WHERE id = ?1")?.execute([pack])?;
             return Ok(None);
@@ -140,11 +142,11 @@ impl Packer {
 }
 
 /// Every pack, the oldest first.
-pub(crate) fn all(connection: &Connection) -> rusqlite::Result<Vec<PackRow>> {
+pub(crate) fn all(connection: &Connection) -> rusqlite::Result<Vec<SmallPagesRow>> {
     let mut statement = connection.prepare("SELECT id, seq, raw_bytes FROM pack ORDER BY seq")?;
     let read = |row: &Row<'_>| {
         let raw_bytes = row.get::<_, i64>(2)?.cast_unsigned();
-        Ok(PackRow { id: row.get(0)?, seq: row.get(1)?, raw_bytes })
+        Ok(SmallPagesRow { id: row.get(0)?, seq: row.get(1)?, raw_bytes })
     };
     statement.query_map([], read)?.collect()
 }
@@ -203,10 +205,10 @@ pub(crate) fn unpack(connection: &Connection, pack: i64, pages: &mut Vec<PageRow
 }
 
 /// Reads the body of a page that lies at `place` into `body`; false where there is none.
-pub(crate) fn read_body(connection: &Connection, place: Place, body: &mut Vec<u8>) -> rusqlite::Result<bool> {
+pub(crate) fn read_body(connection: &Connection, place: PageLocation, body: &mut Vec<u8>) -> rusqlite::Result<bool> {
     body.clear();
     match place {
-        Place::Row(id) => {
+        PageLocation::Row(id) => {
             let mut statement = connection.prepare_cached("SELECT bytes FROM body WHERE page = ?1")?;
             let found = statement.query_row([id], |row| {
                 body.extend_from_slice(row.get_ref(0)?.as_blob()?);
@@ -214,7 +216,7 @@ pub(crate) fn read_body(connection: &Connection, place: Place, body: &mut Vec<u8
             });
             Ok(found.optional()?.is_some())
         }
-        Place::Packed { pack, offset, length } => {
+        PageLocation::Packed { pack, offset, length } => {
             let bodies = connection.blob_open("main", "pack", "bodies", pack, true)?;
             // Its head may say anything: no checksum covers where a page ends.
             if (length as usize).saturating_add(offset as usize) > bodies.len() {
@@ -247,7 +249,7 @@ fn read_heads(
     pages: &mut Vec<PageRow>,
     mut wants: impl FnMut(i64, RowKey, RowKey) -> bool,
 ) -> Result<(), PageError> {
-    let (mut heads, mut offset) = (Bytes::new(heads), 0u32);
+    let (mut heads, mut offset) = (ByteReader::new(heads), 0u32);
     while !heads.rest().is_empty() {
         let partition = heads.varint()?.cast_signed();
         let (entities, records, raw_bytes) = (number(&mut heads)?, number(&mut heads)?, number(&mut heads)?);
@@ -258,11 +260,11 @@ fn read_heads(
         let levels = heads.varint()?;
         let levels = heads.take(usize::try_from(levels).unwrap_or(usize::MAX))?;
         let length = number(&mut heads)?;
-        let place = Place::Packed { pack, offset, length };
+        let place = PageLocation::Packed { pack, offset, length };
         offset = offset.checked_add(length).ok_or(PageError::Damaged("its pages are too long"))?;
         if wants(partition, first, last) {
             let levels = levels.to_vec();
-            let header = Header { first, last, entities, records, levels, codec, raw_bytes, checksum };
+            let header = PageHeader { first, last, entities, records, levels, codec, raw_bytes, checksum };
             pages.push(PageRow { place, partition, seq, header });
         }
     }
@@ -277,17 +279,19 @@ pub fn assert_heads(heads: &[u8]) {
     assert!(pages.len() <= heads.len());
     let mut end = 0;
     for page in &pages {
-        let Place::Packed { offset, length, .. } = page.place else { unreachable!("{} is in no pack", page.place) };
+        let PageLocation::Packed { offset, length, .. } = page.place else {
+            unreachable!("{} is in no pack", page.place)
+        };
         assert_eq!(offset, end, "{} begins elsewhere", page.place);
         end += length;
     }
     assert_eq!(read.is_ok() && pages.is_empty(), heads.is_empty(), "heads of no page");
 }
 
-fn number(heads: &mut Bytes<'_>) -> Result<u32, PageError> {
+fn number(heads: &mut ByteReader<'_>) -> Result<u32, PageError> {
     u32::try_from(heads.varint()?).map_err(|_| PageError::Damaged("a number is larger than it can be"))
 }
 
-fn key(heads: &mut Bytes<'_>) -> Result<RowKey, PageError> {
+fn key(heads: &mut ByteReader<'_>) -> Result<RowKey, PageError> {
     RowKey::from_bytes(&heads.array::<{ RowKey::BYTES }>()?).ok_or(PageError::Damaged("a row key is none"))
 }

@@ -5,7 +5,7 @@
 //! another file's, may bring a page under another name. So what is noted as the checksum of a page in a file is
 //!
 //! ```text
-//! noted := own ^ xxh3-64(commit i64, seeded with home)       own: of header and body, see Header
+//! noted := own ^ xxh3-64(commit i64, seeded with home)       own: of header and body, see PageHeader
 //! home  := xxh3-64(partition's name, seeded with xxh3-64(day-table's name))
 //! ```
 //!
@@ -15,35 +15,34 @@
 //! Pages of formats 1 to 5 have their own checksum noted. Their codecs are others, and a codec lies under the checksum: a
 //! page of the one kind never passes for one of the other.
 
-use super::{Header, IN_HOME};
+use super::PageHeader;
 use daytable_model::key::DayTable;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
-/// The homes in one day-table.
+/// The table_address in one day-table.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Homes(u64);
+pub(crate) struct TableAddress(u64);
 
 /// A day-table and one of its partitions.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Home(u64);
+pub(crate) struct PageAddress(u64);
 
-impl Homes {
+impl TableAddress {
     /// Those of a day-table.
-    pub(crate) fn of(table: &DayTable) -> Homes {
-        Homes(xxh3_64(table.to_string().as_bytes()))
+    pub(crate) fn new(table: &DayTable) -> TableAddress {
+        TableAddress(xxh3_64(table.to_string().as_bytes()))
     }
 
     /// That of a partition, by its name.
-    pub(crate) fn at(self, partition: &str) -> Home {
-        Home(xxh3_64_with_seed(partition.as_bytes(), self.0))
+    pub(crate) fn at(self, partition: &str) -> PageAddress {
+        PageAddress(xxh3_64_with_seed(partition.as_bytes(), self.0))
     }
 }
 
-impl Home {
+impl PageAddress {
     /// What is noted as the checksum of a page that commit `seq` has here, by the page's own; and the page's own, by what is
     /// noted.
-    pub(crate) fn noted(self, header: &Header, seq: i64) -> u64 {
-        let of_home = if header.codec & IN_HOME == 0 { 0 } else { xxh3_64_with_seed(&seq.to_le_bytes(), self.0) };
-        header.checksum ^ of_home
+    pub(crate) fn noted(self, header: &PageHeader, seq: i64) -> u64 {
+        header.checksum ^ xxh3_64_with_seed(&seq.to_le_bytes(), self.0)
     }
 }

@@ -1,11 +1,11 @@
 //! A text or a level that is looked for, and which pages and rows may have it.
 //!
-//! A page is sought through before it is decoded, as most of a day has not the text. A row's text lies in the page's strings
+//! A page is prefilter through before it is decoded, as most of a day has not the text. A row's text lies in the page's strings
 //! as it is, or without its numbers (`pattern`), or as bytes where it is hexadecimal (`strings`). So what is between the
 //! digits of a text that is there lies in the strings, unless the text could be in hexadecimal, or in a value that is no
 //! string: then every page is decoded. Which levels a page has, its header says.
 
-use super::{Header, LevelMinute, Page, PageError, level_minutes};
+use super::{LevelMinute, Page, PageError, PageHeader, level_minutes};
 use daytable_model::entity::MULTI_ROW_PROPERTIES;
 use daytable_model::needle::Needle;
 use daytable_model::record::Level;
@@ -15,7 +15,7 @@ use memchr::memmem::Finder;
 const PARTS_MAX: usize = 4;
 
 /// What is looked for: records that have all of it.
-pub(crate) struct Sought {
+pub(crate) struct Prefilter {
     text: Option<Text>,
     /// This level or a worse one.
     level: Option<Level>,
@@ -30,15 +30,15 @@ struct Text {
     spread: [Finder<'static>; 2],
 }
 
-impl Sought {
+impl Prefilter {
     /// Looks for a text and a level or worse; none where neither is asked for. An empty text is in every page.
-    pub(crate) fn new(text: Option<&str>, level: Option<Level>) -> Option<Sought> {
+    pub(crate) fn new(text: Option<&str>, level: Option<Level>) -> Option<Prefilter> {
         let text = text.map(Text::new);
-        (text.is_some() || level.is_some()).then_some(Sought { text, level })
+        (text.is_some() || level.is_some()).then_some(Prefilter { text, level })
     }
 
     /// Whether a page with this header may have a row of the level: items have none, their master decides.
-    pub(super) fn may_have_level(&self, header: &Header) -> bool {
+    pub(super) fn may_have_level(&self, header: &PageHeader) -> bool {
         let Some(level) = self.level else { return true };
         // One that cannot be read is for whoever decodes the page.
         let has_it = |of: Result<LevelMinute, PageError>| of.map_or(true, |of| of.level >= Some(level));
