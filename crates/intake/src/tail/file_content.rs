@@ -43,6 +43,12 @@ impl FileStamp {
         })
     }
 
+    /// Whether both are of one file with the same size and time: then its content need not be read. The number of names may
+    /// be another one.
+    pub(super) fn is_same_content(&self, other: &FileStamp) -> bool {
+        *self == FileStamp { links: self.links, ..*other }
+    }
+
     /// Whether both are of one file.
     pub(super) fn is_same_file(&self, other: &FileStamp) -> bool {
         (self.device, self.inode) == (other.device, other.inode)

@@ -57,7 +57,7 @@ pub(super) enum FileAccess {
 
 /// When a file is looked at.
 pub(super) struct PollSchedule {
-    pub(super) next: Instant,
+    next: Instant,
     every: Duration,
     /// When it was seen to change last.
     changed: Instant,
@@ -75,6 +75,20 @@ impl PollSchedule {
         self.changed = now;
         self.every = if is_slow { timings.poll_max / 2 } else { self.every / 2 }.max(timings.poll_min);
         self.next = now + self.every;
+    }
+
+    /// The file is checked at this time.
+    pub(super) fn check_at(&mut self, at: Instant) {
+        self.next = at;
+    }
+
+    /// The file is checked at this time at the latest.
+    pub(super) fn check_by(&mut self, at: Instant) {
+        self.next = self.next.min(at);
+    }
+
+    pub(super) fn is_due(&self, now: Instant) -> bool {
+        self.next <= now
     }
 
     /// Until when a look may wait for others, so that one round serves them all.
@@ -140,6 +154,11 @@ impl FollowedFile {
     /// Where it is in its life.
     pub(super) fn status(&self) -> SourceStatus {
         self.reader.state.status
+    }
+
+    /// Whether the source was read to its end.
+    pub(super) fn has_ended(&self) -> bool {
+        self.status() == SourceStatus::Ended
     }
 
     /// Moves it on in its life.
@@ -221,7 +240,7 @@ impl FollowedFile {
         self.has_more = true;
         self.is_final = false;
         self.is_changed = true;
-        self.schedule.next = now;
+        self.schedule.check_at(now);
     }
 }
 

@@ -2,9 +2,12 @@
 
 use super::file_content::{FileContent, FileStamp};
 use super::followed_file::{FileAccess, FollowedFile};
+use crate::counters::SourceCounters;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
 /// Every file that is followed, by the identity of its source.
 pub(super) struct FollowedFiles {
@@ -85,6 +88,43 @@ impl FollowedFiles {
 
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut FollowedFile> {
         self.followed.values_mut().map(Box::as_mut)
+    }
+
+    /// The sources whose file has more to read, or is to be checked now.
+    pub(super) fn due(&self, now: Instant) -> Vec<u64> {
+        let is_due = |file: &&FollowedFile| !file.has_ended() && (file.has_more || file.schedule.is_due(now));
+        self.iter().filter(is_due).map(|file| file.state().identity).collect()
+    }
+
+    /// When a file is to be checked at the latest; none where no file is.
+    pub(super) fn next_check(&self, now: Instant) -> Option<Instant> {
+        let open = self.iter().filter(|file| !file.has_ended());
+        open.map(|file| if file.has_more { now } else { file.schedule.latest() }).min()
+    }
+
+    /// Whether a file has more to read.
+    pub(super) fn have_more(&self) -> bool {
+        self.iter().any(|file| file.has_more)
+    }
+
+    /// Removes the files that were read to their end, once that is committed.
+    pub(super) fn remove_ended(&mut self, committed: u64) {
+        let is_over = |file: &&FollowedFile| file.has_ended() && !file.is_changed && file.submitted <= committed;
+        let over: Vec<u64> = self.iter().filter(is_over).map(|file| file.state().identity).collect();
+        for identity in over {
+            self.remove(identity);
+        }
+    }
+
+    /// Sets the gauges of a block.
+    pub(super) fn measure(&self, block: usize, counters: &SourceCounters) {
+        let files = || self.iter().filter(|file| file.block == block);
+        let set = |gauge: &AtomicU64, value: u64| gauge.store(value, Ordering::Relaxed);
+        set(&counters.followed_files, files().count() as u64);
+        set(&counters.open_files, files().filter(|file| file.reader.content.is_some()).count() as u64);
+        set(&counters.lag_bytes, files().map(FollowedFile::unread).max().unwrap_or(0));
+        let since = files().filter_map(|file| file.lag.since()).min();
+        set(&counters.unread_since, since.map_or(0, |since| since.get().unsigned_abs()));
     }
 
     /// Opens the file at `path`, after another one was closed where there are too many. One that has more to read, or

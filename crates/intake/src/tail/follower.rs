@@ -1,84 +1,70 @@
-//! The tailer's thread: looks for files, gives each that has something to read a turn, hands over what they gave.
+//! The loop of the tail thread: discovers files, reads those that changed, and submits what was read.
 //!
-//! A round gives every file that is due one turn of a chunk, so none waits longer for a large one than for a small one.
-//! What a round has read is handed over when it is large or old enough, and at its end: rows and positions together.
-//! Positions move nowhere else, so whatever is not committed is read again.
+//! ```text
+//! discovery -> discovered_files -+-> followed_files -> chunk_reader -> submissions -> commit queue
+//!  (paths)     (which source      |   (checked by      (a chunk of     (rows with
+//!               is the file?)     |    schedule)        one file)       positions)
+//!                                 +-> ignored_files
+//! ```
 //!
-//! Here is the loop; `adopt` decides what a file that was found is, `rotation` what became of one that was followed,
-//! `change` what becomes of all of them when the configuration does.
+//! A round reads at most one chunk of each file that is due. So a small file does not wait for a large one. A round submits
+//! when there are many rows or old ones, and at its end.
+//!
+//! [`Follower`] connects the parts. Each part keeps its own state: the blocks, the files and their sources, the rows that
+//! wait, the files that are ignored, the watches of idle files. `discovered_files`, `rotation`, `resume` and `change` are
+//! what the follower does with a file that appears, that moves, that an earlier run knew, and that gets another block.
 
-use super::change::{Change, PreparedTail, open_max};
-use super::discover::Discovery;
+use super::blocks::Blocks;
+use super::change::{BlockChange, PreparedTail};
+use super::chunk_reader::ChunkReader;
+use super::discovery::Discovery;
 use super::file_content::FileStamp;
-use super::file_reader::{ReadContext, ReadOutcome, TailEnd};
+use super::file_reader::{ReadOutcome, TailEnd};
 use super::followed_file::FileAccess;
 use super::followed_files::FollowedFiles;
 use super::idle_files::IdleFiles;
-use super::ignored_files::IgnoredFile;
-use super::options::{TailOptions, TailTimings};
+use super::ignored_files::{IgnoreReason, IgnoredFiles};
+use super::options::TailTimings;
+use super::related_files::RelatedFiles;
 use super::source_index::SourceIndex;
+use super::submissions::Submissions;
 use super::wakeup::Wakeup;
-use crate::batcher::Batcher;
 use crate::counters::{SourceCounters, SourceEvent};
 use crate::route::Router;
-use crate::tail::WatchMode;
 use daytable_model::path_text::PathText;
-use daytable_model::time::Ticks;
-use daytable_platform::memory;
-use daytable_store::{Ack, CommitQueue, SourceKind, SourceState, SourceStatus, Submission, SubmitError};
+use daytable_store::{CommitQueue, SourceStatus, SubmitError};
 use std::collections::HashMap;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
-/// Bytes of rows that are handed over at once.
-const SUBMISSION_BYTES: usize = 4 << 20;
-/// How long the buffer is kept while nothing is read.
-const BUFFER_KEPT: Duration = Duration::from_secs(10);
+/// How long a stop reads on.
+const FINAL_READ: Duration = Duration::from_secs(1);
+/// Time between two updates of the gauges.
+const GAUGES_EVERY: Duration = Duration::from_secs(1);
 
-/// For how long a stop reads on.
-const LAST_LOOK: Duration = Duration::from_secs(1);
-
-/// All that the thread has.
+/// State of the tail thread.
 pub(super) struct Follower {
-    pub(super) blocks: Vec<TailOptions>,
-    pub(super) counters: Vec<Arc<SourceCounters>>,
+    pub(super) blocks: Blocks,
     pub(super) timings: TailTimings,
     pub(super) wakeup: Wakeup,
     pub(super) discovery: Discovery,
     pub(super) idle_files: IdleFiles,
     pub(super) sources: SourceIndex,
     pub(super) files: FollowedFiles,
-    /// Paths that were found and are no source, or none yet.
-    pub(super) ignored: HashMap<PathBuf, IgnoredFile>,
-    /// States of sources that are not followed, for the next submission.
-    pub(super) detached: Vec<SourceState>,
-    /// Whether every file that is found was there before the daemon.
-    pub(super) is_first_look: bool,
-    /// Of each block, whether it has no source from an earlier run.
-    pub(super) is_first_run: Vec<bool>,
-    host: String,
-    router: Router,
-    pub(super) intake: CommitQueue,
-    epoch: u64,
-    batcher: Batcher,
-    /// The newest time of the rows that are gathered.
-    newest: Option<Ticks>,
-    buffer: Vec<u8>,
-    last_read: Instant,
-    /// When the oldest row in `batcher` was read.
-    oldest: Option<Instant>,
-    /// Number of the last submission, and of the last that is committed.
-    submitted: u64,
-    committed: Arc<AtomicU64>,
+    pub(super) ignored: IgnoredFiles,
+    pub(super) submissions: Submissions,
+    chunk_reader: ChunkReader,
+    /// Whether every file that is discovered was there before the daemon.
+    pub(super) is_first_discovery: bool,
     gauged_at: Option<Instant>,
 }
 
 impl Follower {
-    /// Nothing is found yet. `counters` are those of the blocks, in their order.
+    /// No file is discovered yet. `counters` are those of the blocks, in their order. An error where the process has no
+    /// descriptor left.
     pub(super) fn new(
         PreparedTail { blocks, patterns }: PreparedTail,
         router: Router,
@@ -88,39 +74,26 @@ impl Follower {
         timings: TailTimings,
     ) -> io::Result<Follower> {
         let wakeup = Wakeup::new()?;
-        let with_events = blocks.iter().any(|block| block.watch == WatchMode::Auto);
-        let (epoch, sources) = intake.sources();
-        let is_new = |block: &TailOptions| !sources.iter().any(|state| is_tailed(state) && state.block == block.name);
+        let (submissions, sources) = Submissions::new(intake);
+        let blocks = Blocks::new(blocks, counters, |block| !sources.iter().any(|state| state.block == block.name));
         Ok(Follower {
-            is_first_run: blocks.iter().map(is_new).collect(),
-            counters,
-            timings,
-            discovery: Discovery::new(patterns, with_events.then_some(&wakeup)),
-            idle_files: IdleFiles::default(),
-            wakeup,
-            sources: SourceIndex::new(sources.into_iter().filter(is_tailed)),
-            files: FollowedFiles::new(open_max(&blocks)),
-            ignored: HashMap::new(),
-            detached: Vec::new(),
-            is_first_look: true,
+            discovery: Discovery::new(patterns, blocks.want_events().then_some(&wakeup)),
+            files: FollowedFiles::new(blocks.open_files_max()),
             blocks,
-            host,
-            router,
-            intake,
-            epoch,
-            batcher: Batcher::default(),
-            newest: None,
-            buffer: Vec::new(),
-            last_read: Instant::now(),
-            oldest: None,
-            submitted: 0,
-            committed: Arc::default(),
+            timings,
+            wakeup,
+            idle_files: IdleFiles::default(),
+            sources: SourceIndex::new(sources),
+            ignored: IgnoredFiles::default(),
+            submissions,
+            chunk_reader: ChunkReader::new(router, host),
+            is_first_discovery: true,
             gauged_at: None,
         })
     }
 
-    /// Follows files until it is told to stop, or the store takes nothing more.
-    pub(super) fn run(mut self, changes: &Receiver<Change>) {
+    /// Follows files until it is asked to stop, or until the store is closed.
+    pub(super) fn run(mut self, changes: &Receiver<BlockChange>) {
         self.resume_all();
         while !self.wakeup.is_stopping() {
             if self.wakeup.was_called() {
@@ -132,24 +105,23 @@ impl Follower {
                 Err(SubmitError::Closed) => return,
             }
         }
-        // What is not handed over is read again by the next daemon.
-        let _ = self.read_rest();
+        // What is refused now is read again by the next daemon.
+        let _ = self.read_finally();
     }
 
-    /// Reads once more what was written until now, as far as that goes in [`LAST_LOOK`]: the folder may go with the process,
-    /// and the files with both.
-    fn read_rest(&mut self) -> Result<(), SubmitError> {
-        let until = Instant::now() + LAST_LOOK;
-        self.discovery.hurry();
+    /// Reads what was written until now, for [`FINAL_READ`] at most: the folder may go with the process, and the files with
+    /// the folder.
+    fn read_finally(&mut self) -> Result<(), SubmitError> {
+        let until = Instant::now() + FINAL_READ;
+        self.discovery.force_due();
         self.discover();
         for identity in self.files.identities() {
-            // An outbox that is full is passed by one submission a source at a stop, no more.
-            let is_over = |follower: &Follower| Instant::now() >= until || follower.intake.is_full();
-            let is_read = |file: &super::followed_file::FollowedFile| file.status() != SourceStatus::Ended;
-            let mut has_more = self.files.file(identity).is_some_and(is_read);
+            // At a stop, each source may pass a full outbox with one submission.
+            let is_over = |follower: &Follower| Instant::now() >= until || follower.submissions.is_queue_full();
+            let mut has_more = self.files.file(identity).is_some_and(|file| !file.has_ended());
             while has_more && !is_over(self) {
                 self.check_file(identity);
-                if self.batcher.bytes() >= SUBMISSION_BYTES {
+                if self.submissions.are_large() {
                     self.submit()?;
                 }
                 has_more = self.files.file(identity).is_some_and(|file| file.has_more);
@@ -158,16 +130,15 @@ impl Follower {
         self.submit()
     }
 
-    /// Looks for files, and at those that are due, and hands over what they gave.
+    /// Discovers files, reads those that are due, and submits what was read.
     pub(super) fn round(&mut self) -> Result<(), SubmitError> {
-        if self.intake.epoch() != self.epoch {
+        if self.submissions.is_stale() {
             return Err(SubmitError::Stale);
         }
         self.discover();
-        for identity in self.due(Instant::now()) {
+        for identity in self.files.due(Instant::now()) {
             self.check_file(identity);
-            let is_old = self.oldest.is_some_and(|oldest| oldest.elapsed() >= self.timings.submit);
-            if is_old || self.batcher.bytes() >= SUBMISSION_BYTES {
+            if self.submissions.are_older_than(self.timings.submit_after) || self.submissions.are_large() {
                 self.submit()?;
                 if self.wakeup.is_stopping() {
                     return Ok(());
@@ -178,34 +149,23 @@ impl Follower {
             }
         }
         // While there is more to read, batches fill up over rounds.
-        if !self.files.iter().any(|file| file.has_more) {
+        if !self.files.have_more() {
             self.submit()?;
         }
-        self.remove_ended();
+        self.files.remove_ended(self.submissions.committed());
         self.update_gauges();
-        if self.last_read.elapsed() >= BUFFER_KEPT && self.buffer.capacity() > 0 {
-            self.buffer = Vec::new();
-            memory::release_free();
-        }
+        self.chunk_reader.release_unused_buffer();
         Ok(())
     }
 
-    fn due(&self, now: Instant) -> Vec<u64> {
-        let is_due = |file: &&super::followed_file::FollowedFile| {
-            file.status() != SourceStatus::Ended && (file.has_more || file.schedule.next <= now)
-        };
-        self.files.iter().filter(is_due).map(|file| file.state().identity).collect()
-    }
-
-    /// Sleeps until a file is due, a folder is, or something is noted.
+    /// Sleeps until a file is due, a folder is, or something wakes the thread.
     fn wait(&self) {
         let now = Instant::now();
-        let looked_at = self.files.iter().filter(|file| file.status() != SourceStatus::Ended);
-        let next = looked_at.map(|file| if file.has_more { now } else { file.schedule.latest() }).min();
-        let wait =
-            next.map_or(self.timings.folders, |next| next.saturating_duration_since(now)).min(self.timings.folders);
+        let next = self.files.next_check(now);
+        let folders = self.timings.folders;
+        let wait = next.map_or(folders, |next| next.saturating_duration_since(now)).min(folders);
         if !wait.is_zero() || next.is_some_and(|next| next > now) {
-            // Files that are due at about the same time are served by one round.
+            // One round reads the files that are due at about the same time.
             self.wakeup.wait(wait.max(self.timings.poll_min), self.idle_files.events());
         }
     }
@@ -214,25 +174,25 @@ impl Follower {
         let now = Instant::now();
         let errors = self.discovery.errors();
         let is_poll = self.discovery.is_due(now, &self.timings);
-        let folder_changes = self.wakeup.take();
-        let listed = self.discovery.list_changed(&folder_changes, now, &self.timings);
-        self.wake_idle(folder_changes.is_all, &listed.folders);
-        for found in listed.found {
-            self.consider(found);
+        let folder_changes = self.wakeup.take_folder_changes();
+        let listing = self.discovery.list_changed(&folder_changes, now, &self.timings);
+        self.idle_files.wake_written(&mut self.files, folder_changes.is_all, &listing.folders);
+        for discovered in listing.included {
+            self.consider(discovered);
         }
-        for path in listed.rotated {
+        for path in listing.rotated {
             self.consider_rotated(path);
         }
-        if let Some(block) = self.counters.first() {
-            block.count(SourceEvent::ReadError, self.discovery.errors() - errors);
+        if let Some(counters) = self.blocks.all_counters().next() {
+            counters.count(SourceEvent::ReadError, self.discovery.errors() - errors);
         }
-        self.is_first_look = false;
+        self.is_first_discovery = false;
         if is_poll {
             self.check_ignored();
         }
     }
 
-    /// Looks whether a file has changed, and reads on in it.
+    /// Reads on in a file if it has changed.
     pub(super) fn check_file(&mut self, identity: u64) {
         let now = Instant::now();
         let Some(file) = self.files.file_mut(identity) else { return };
@@ -247,19 +207,19 @@ impl Follower {
         };
         match stamp {
             Ok(Some(stamp)) if stamp.is_same_file(&file.stamp) => {
-                let is_quiet = stamp == FileStamp { links: stamp.links, ..file.stamp };
+                let is_quiet = stamp.is_same_content(&file.stamp);
                 file.stamp = stamp;
                 if is_quiet {
                     return self.file_is_quiet(identity, now);
                 }
                 file.is_final = false;
                 file.schedule.after_change(now, &self.timings);
-                self.wake(identity);
+                self.idle_files.wake(file);
                 self.read_chunk(identity, TailEnd::Open, unread);
             }
             Err(error) if !is_gone(&error) => self.read_failed(identity, error),
             _ => {
-                self.wake(identity);
+                self.idle_files.wake(file);
                 self.file_moved(identity, unread);
             }
         }
@@ -267,7 +227,8 @@ impl Follower {
 
     fn file_is_quiet(&mut self, identity: u64, now: Instant) {
         let Some(file) = self.files.file_mut(identity) else { return };
-        file.schedule.after_quiet(now, self.blocks[file.block].poll, &self.timings);
+        let options = self.blocks.options(file.block);
+        file.schedule.after_quiet(now, options.poll, &self.timings);
         let quiet = file.schedule.quiet_for(now);
         if quiet >= self.timings.poll_max {
             file.reader.forget_parser();
@@ -277,14 +238,14 @@ impl Follower {
                 let (unread, size) = (file.unread(), file.stamp.size);
                 return self.read_chunk(identity, TailEnd::FinalRecord { size }, unread);
             }
-            file.schedule.next = file.schedule.next.min(now + wait - quiet);
+            file.schedule.check_by(now + wait - quiet);
         }
         if file.status() == SourceStatus::Live {
-            return self.watch_if_idle(identity, now);
+            return self.idle_files.watch_if_idle(file, options.watch, now, &self.timings);
         }
         if quiet < self.timings.line_final {
-            // A second of rest must not make five seconds of quiet six.
-            file.schedule.next = file.schedule.next.min(now + self.timings.line_final - quiet);
+            // A second of waiting must not make five seconds of quiet six.
+            file.schedule.check_by(now + self.timings.line_final - quiet);
         } else if !file.is_final {
             let unread = file.unread();
             self.read_chunk(identity, TailEnd::Final, unread);
@@ -293,11 +254,9 @@ impl Follower {
         }
     }
 
-    /// Reads a chunk. `unread`: how much there was to read before the file changed, if it did.
+    /// Reads a chunk. `unread` is how many bytes there were to read before the file changed.
     fn read_chunk(&mut self, identity: u64, tail_end: TailEnd, unread: u64) {
-        let version = self.router.version();
-        self.router.refresh();
-        if self.router.version() != version {
+        if self.chunk_reader.refresh_router() {
             self.files.iter_mut().for_each(|file| file.reader.forget_parser());
         }
         match self.files.reopen(identity) {
@@ -306,49 +265,17 @@ impl Follower {
             Err(error) => return self.read_failed(identity, error),
         }
         let Some(file) = self.files.file_mut(identity) else { return };
-        let block = file.block;
-        let mut context = ReadContext {
-            buffer: &mut self.buffer,
-            router: &self.router,
-            batcher: &mut self.batcher,
-            options: &self.blocks[block],
-            counters: &self.counters[block],
-            host: &self.host,
-            now: daytable_model::time::now(),
-            newest: &mut self.newest,
-        };
-        let is_compressed = file.reader.content.as_ref().is_some_and(|content| content.is_compressed());
-        let before = (file.state().position, file.state().ledger.lost_bytes);
-        let outcome = file.reader.read_chunk(if is_compressed { TailEnd::Final } else { tail_end }, &mut context);
-        file.is_in_use = true;
-        self.last_read = Instant::now();
-        if (file.state().position, file.state().ledger.lost_bytes) != before {
-            file.is_changed = true;
-            self.oldest.get_or_insert_with(Instant::now);
-        }
-        match outcome {
-            Ok(outcome @ (ReadOutcome::More | ReadOutcome::AtEnd)) => {
-                file.has_more = outcome == ReadOutcome::More;
-                file.is_final = tail_end == TailEnd::Final && outcome == ReadOutcome::AtEnd;
-                file.failed = None;
-                if outcome == ReadOutcome::AtEnd && (tail_end != TailEnd::Open || file.state().position == before.0) {
-                    // Its last line has waited, or waits now.
-                    file.reader.forget_parser();
-                }
-                if outcome == ReadOutcome::AtEnd && is_compressed {
-                    // It has its whole content: what decodes it takes more memory than it is worth.
-                    file.reader.content = None;
-                }
-            }
-            Ok(ReadOutcome::Rewritten) => self.rewritten(identity, unread),
+        match self.chunk_reader.read(file, tail_end, &self.blocks, &mut self.submissions) {
+            Ok(ReadOutcome::More | ReadOutcome::AtEnd) => {}
+            Ok(ReadOutcome::Rewritten) => self.file_rewritten(identity, unread),
             Err(error) => self.read_failed(identity, error),
         }
     }
 
-    /// Notes that a file cannot be read; it is tried again later, and the others go on.
+    /// A file cannot be read: it is tried again later, and the others are read meanwhile.
     fn read_failed(&mut self, identity: u64, error: io::Error) {
         let Some(file) = self.files.file_mut(identity) else { return };
-        self.counters[file.block].count(SourceEvent::ReadError, 1);
+        self.blocks.counters(file.block).count(SourceEvent::ReadError, 1);
         if file.failed.replace(error.kind()) != Some(error.kind()) {
             tracing::warn!(path = %file.path.escaped(), %error, "cannot read file");
         }
@@ -359,54 +286,23 @@ impl Follower {
         file.schedule.after_trouble(Instant::now(), &self.timings);
     }
 
-    /// Hands over the rows that were read, with the positions they were read up to.
+    /// Submits the rows that were read. Waits while the commit queue is full.
     pub(super) fn submit(&mut self) -> Result<(), SubmitError> {
-        let number = self.submitted + 1;
-        let seen = daytable_model::time::now();
-        let mut advances: Vec<_> = self.detached.drain(..).map(Arc::new).collect();
-        for file in self.files.iter_mut().filter(|file| file.is_changed) {
-            file.is_changed = false;
-            let state = file.submit(number, seen);
-            self.sources.put(state.clone());
-            advances.push(state);
-        }
-        self.oldest = None;
-        if advances.is_empty() {
-            return Ok(());
-        }
-        self.submitted = number;
-        let committed = self.committed.clone();
-        let done = Ack::new(move |is_committed| {
-            if is_committed {
-                committed.fetch_max(number, Ordering::Release);
-            }
-        });
-        self.intake.submit(Submission {
-            batches: self.batcher.take(),
-            advances,
-            newest: self.newest.take(),
-            epoch: self.epoch,
-            ack: done,
-            ..Submission::default()
-        })
+        self.submissions.submit(&mut self.files, &mut self.sources)
     }
 
-    /// A commit failed: all that is not committed is read again.
+    /// A commit failed: everything that is not committed is read again.
     pub(super) fn rewind(&mut self) {
-        let (epoch, sources) = self.intake.sources();
-        tracing::warn!(epoch, "a commit failed, files are read again from what is committed");
-        self.epoch = epoch;
-        self.batcher.take();
-        self.newest = None;
-        self.detached.clear();
-        self.oldest = None;
+        let sources = self.submissions.restart();
+        tracing::warn!(
+            epoch = self.submissions.epoch(),
+            "a commit failed, files are read again from what is committed"
+        );
         self.ignored.clear();
-        let mut committed: HashMap<u64, Arc<SourceState>> =
-            sources.into_iter().filter(is_tailed).map(|state| (state.identity, state)).collect();
-        let now = Instant::now();
-        let done = self.committed.load(Ordering::Acquire);
+        let mut committed: HashMap<_, _> = sources.into_iter().map(|state| (state.identity, state)).collect();
+        let (now, last_committed) = (Instant::now(), self.submissions.committed());
         for file in self.files.iter_mut() {
-            file.was_committed(done);
+            file.was_committed(last_committed);
             file.rewind(committed.get(&file.state().identity), now);
             committed.insert(file.state().identity, Arc::new(file.state().clone()));
         }
@@ -414,50 +310,38 @@ impl Follower {
         self.resume_all();
     }
 
-    /// Lets go of files that were read to their end, once that is committed.
-    fn remove_ended(&mut self) {
-        let committed = self.committed.load(Ordering::Acquire);
-        let is_over = |file: &&super::followed_file::FollowedFile| {
-            file.status() == SourceStatus::Ended && !file.is_changed && file.submitted <= committed
-        };
-        let over: Vec<u64> = self.files.iter().filter(is_over).map(|file| file.state().identity).collect();
-        for identity in over {
-            self.files.remove(identity);
-        }
-    }
-
-    /// Brings the gauges up to date, once a second.
     fn update_gauges(&mut self) {
-        if self.gauged_at.is_some_and(|gauged_at| gauged_at.elapsed() < Duration::from_secs(1)) {
+        if self.gauged_at.is_some_and(|gauged_at| gauged_at.elapsed() < GAUGES_EVERY) {
             return;
         }
         self.gauged_at = Some(Instant::now());
-        let now = daytable_model::time::now();
-        let committed = self.committed.load(Ordering::Acquire);
+        let (now, committed) = (daytable_model::time::now(), self.submissions.committed());
         for file in self.files.iter_mut() {
             file.note_lag(now);
             file.was_committed(committed);
         }
-        for (number, block) in self.counters.iter().enumerate() {
-            let files = || self.files.iter().filter(|file| file.block == number);
-            block.followed_files.store(files().count() as u64, Ordering::Relaxed);
-            let open = files().filter(|file| file.reader.content.is_some()).count();
-            block.open_files.store(open as u64, Ordering::Relaxed);
-            let bytes = files().map(|file| file.unread()).max();
-            block.lag_bytes.store(bytes.unwrap_or(0), Ordering::Relaxed);
-            let since = files().filter_map(|file| file.lag.since()).min();
-            block.unread_since.store(since.map_or(0, |since| since.get().unsigned_abs()), Ordering::Relaxed);
+        for (block, counters) in self.blocks.all_counters().enumerate() {
+            self.files.measure(block, counters);
         }
     }
 
-    /// The counts of a block.
-    pub(super) fn counters_of(&self, block: usize) -> &SourceCounters {
-        &self.counters[block]
+    /// A view of the files and sources, to compare a file with them.
+    pub(super) fn related_files(&self) -> RelatedFiles<'_> {
+        let Follower { files, sources, ignored, discovery, .. } = self;
+        RelatedFiles { files, sources, ignored, discovery }
     }
-}
 
-pub(super) fn is_tailed(state: &Arc<SourceState>) -> bool {
-    state.kind == SourceKind::Tail
+    /// Ignores a file from now on.
+    pub(super) fn ignore(&mut self, path: PathBuf, block: usize, stamp: FileStamp, reason: IgnoreReason) {
+        self.ignored.insert(path, block, stamp, reason, None);
+    }
+
+    /// Ignores a file that cannot be read, until it is tried again.
+    pub(super) fn ignore_failed(&mut self, path: PathBuf, block: usize, error: io::Error) {
+        self.blocks.counters(block).count(SourceEvent::ReadError, 1);
+        let reason = IgnoreReason::Failed(error.kind());
+        self.ignored.insert(path, block, FileStamp::default(), reason, Some(error));
+    }
 }
 
 /// Whether an error says that a path leads nowhere.

@@ -8,7 +8,8 @@
 
 use super::file_content::FileStamp;
 use super::followed_file::{FileAccess, FollowedFile};
-use super::follower::Follower;
+use super::followed_files::FollowedFiles;
+use super::options::TailTimings;
 use crate::tail::WatchMode;
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 use rustix::io::Errno;
@@ -78,28 +79,88 @@ impl IdleFiles {
         }
     }
 
-    /// What becomes readable when there is something to [take](IdleFiles::take).
+    /// What becomes readable when there is something to read.
     pub(super) fn events(&self) -> Option<BorrowedFd<'_>> {
         self.events.as_ref().map(AsFd::as_fd)
     }
 
     /// What was heard since the last time. Files that are named are watched no longer.
-    fn take(&mut self) -> IdleEvents {
-        let mut stirred = IdleEvents::default();
-        let Some(events) = &self.events else { return stirred };
+    fn take_events(&mut self) -> IdleEvents {
+        let mut events_read = IdleEvents::default();
+        let Some(events) = &self.events else { return events_read };
         let mut buffer = [MaybeUninit::uninit(); EVENTS_BYTES];
         let mut reader = inotify::Reader::new(events, &mut buffer);
         loop {
             match reader.next() {
-                Ok(event) if event.events().contains(ReadFlags::QUEUE_OVERFLOW) => stirred.is_all = true,
-                Ok(event) => stirred.files.extend(self.files.remove(&event.wd())),
+                Ok(event) if event.events().contains(ReadFlags::QUEUE_OVERFLOW) => events_read.is_all = true,
+                Ok(event) => events_read.files.extend(self.files.remove(&event.wd())),
                 Err(Errno::INTR) => {}
-                Err(Errno::AGAIN) => return stirred,
+                Err(Errno::AGAIN) => return events_read,
                 Err(error) => {
                     tracing::debug!(%error, "failed to read the events of quiet files");
-                    stirred.is_all = true;
-                    return stirred;
+                    events_read.is_all = true;
+                    return events_read;
                 }
+            }
+        }
+    }
+
+    /// Has the kernel watch a file that was quiet for long enough, so that the file is polled rarely.
+    pub(super) fn watch_if_idle(
+        &mut self,
+        file: &mut FollowedFile,
+        mode: WatchMode,
+        now: Instant,
+        timings: &TailTimings,
+    ) {
+        if file.idle_watch.is_some() && self.is_over {
+            file.schedule.check_at(now + timings.idle_poll);
+            return;
+        }
+        let is_fit = file.access == FileAccess::Path
+            && file.reader.open().is_none()
+            && file.schedule.quiet_for(now) >= timings.idle_after
+            && mode == WatchMode::Auto;
+        if !is_fit {
+            return;
+        }
+        // Also where the file is watched already: for a moment another file may have had this path, and taken the watch.
+        let number = self.watch(&file.path, file.stamp.device, file.state().identity);
+        let before = std::mem::replace(&mut file.idle_watch, number);
+        if let Some(before) = before.filter(|before| number != Some(*before)) {
+            self.unwatch(before);
+        }
+        if number.is_none() {
+            return;
+        }
+        // A write between the last check and the watch made no event.
+        match FileStamp::at(&file.path) {
+            Ok(Some(stamp)) if stamp.is_same_content(&file.stamp) => file.schedule.check_at(now + timings.idle_poll),
+            _ => self.wake(file),
+        }
+    }
+
+    /// Ends the watch of a file, which is checked at once and polled as others are.
+    pub(super) fn wake(&mut self, file: &mut FollowedFile) {
+        let Some(number) = file.idle_watch.take() else { return };
+        file.schedule.check_at(Instant::now());
+        self.unwatch(number);
+    }
+
+    /// Wakes the files that were written to. Idle files in folders that changed, or all of them where events were lost, are
+    /// checked at once and stay idle: one folder may have tens of thousands.
+    pub(super) fn wake_written(&mut self, files: &mut FollowedFiles, is_all: bool, folders: &[PathBuf]) {
+        let IdleEvents { files: written, is_all: is_lost } = self.take_events();
+        let is_all = is_all || is_lost;
+        if is_all || !folders.is_empty() {
+            let now = Instant::now();
+            let is_meant =
+                |file: &&mut FollowedFile| file.idle_watch.is_some() && (is_all || is_in(&file.path, folders));
+            files.iter_mut().filter(is_meant).for_each(|file| file.schedule.check_at(now));
+        }
+        for identity in written {
+            if let Some(file) = files.file_mut(identity) {
+                self.wake(file);
             }
         }
     }
@@ -112,62 +173,6 @@ pub(super) fn is_of_this_machine(path: &Path) -> bool {
     rustix::fs::statfs(path).is_ok_and(|found| MAGIC.contains(&found.f_type))
 }
 
-impl Follower {
-    /// A file that is followed under its path was found quiet: from some time on, the kernel tells when it is not.
-    pub(super) fn watch_if_idle(&mut self, identity: u64, now: Instant) {
-        let Some(file) = self.files.file_mut(identity) else { return };
-        if file.idle_watch.is_some() && self.idle_files.is_over {
-            file.schedule.next = now + self.timings.idle_poll;
-            return;
-        }
-        let is_fit = file.access == FileAccess::Path
-            && file.reader.open().is_none()
-            && file.schedule.quiet_for(now) >= self.timings.idle_after
-            && self.blocks[file.block].watch == WatchMode::Auto;
-        if !is_fit {
-            return;
-        }
-        // Also where it is watched: another file may have come to this path for a moment, and taken its number.
-        let number = self.idle_files.watch(&file.path, file.stamp.device, identity);
-        let before = std::mem::replace(&mut file.idle_watch, number);
-        if let Some(before) = before.filter(|before| number != Some(*before)) {
-            self.idle_files.unwatch(before);
-        }
-        if number.is_none() {
-            return;
-        }
-        // What was written between the last look and now made no event.
-        match FileStamp::at(&file.path) {
-            Ok(Some(stamp)) if stamp == (FileStamp { links: stamp.links, ..file.stamp }) => {
-                file.schedule.next = now + self.timings.idle_poll;
-            }
-            _ => self.wake(identity),
-        }
-    }
-
-    /// A file is looked at again as others are, and at once.
-    pub(super) fn wake(&mut self, identity: u64) {
-        let Some(file) = self.files.file_mut(identity) else { return };
-        let Some(number) = file.idle_watch.take() else { return };
-        file.schedule.next = Instant::now();
-        self.idle_files.unwatch(number);
-    }
-
-    /// Looks at the drowsy files that something was heard of, and at those in folders that changed; at all of them where
-    /// events were lost. Those that are only looked at stay drowsy: there may be tens of thousands in one folder.
-    pub(super) fn wake_idle(&mut self, is_all: bool, folders: &[PathBuf]) {
-        let mut stirred = self.idle_files.take();
-        stirred.is_all |= is_all;
-        if stirred.is_all || !folders.is_empty() {
-            let now = Instant::now();
-            let is_meant =
-                |file: &&mut FollowedFile| file.idle_watch.is_some() && (stirred.is_all || is_in(&file.path, folders));
-            self.files.iter_mut().filter(is_meant).for_each(|file| file.schedule.next = now);
-        }
-        stirred.files.into_iter().for_each(|identity| self.wake(identity));
-    }
-}
-
 /// Whether a file is in one of these folders.
 fn is_in(path: &Path, folders: &[PathBuf]) -> bool {
     path.parent().is_some_and(|parent| folders.iter().any(|folder| folder == parent))
@@ -176,16 +181,16 @@ fn is_in(path: &Path, folders: &[PathBuf]) -> bool {
 /// Has the kernel queue so many events of a file that no more of any are kept: each time that the file is asked for it gets
 /// another number, and events of two numbers are never one. None where there are no events.
 #[cfg(test)]
-pub(super) fn fill(mut drowsy: IdleFiles, path: &Path) -> Option<IdleFiles> {
+pub(super) fn fill(mut idle: IdleFiles, path: &Path) -> Option<IdleFiles> {
     use std::io::Write;
     let mut file = std::fs::File::create(path).expect("created");
     let device = FileStamp::at(path).expect("stamp").expect("a file").device;
     let events_max = std::fs::read_to_string("/proc/sys/fs/inotify/max_queued_events").expect("a limit");
     for _ in 0..=events_max.trim().parse::<usize>().expect("a number") {
-        drowsy.watch(path, device, 0)?;
+        idle.watch(path, device, 0)?;
         file.write_all(b"a").expect("written");
     }
-    Some(drowsy)
+    Some(idle)
 }
 
 #[cfg(test)]
@@ -200,42 +205,42 @@ mod tests {
         let path = folder.path().join("a.log");
         std::fs::write(&path, "one\n").expect("written");
         let device = FileStamp::at(&path).expect("stamp").expect("a file").device;
-        let mut drowsy = IdleFiles::default();
-        let number = drowsy.watch(&path, device, 7);
-        assert_eq!(drowsy.watch(&path, device, 7), number, "to ask again changes nothing");
+        let mut idle = IdleFiles::default();
+        let number = idle.watch(&path, device, 7);
+        assert_eq!(idle.watch(&path, device, 7), number, "to ask again changes nothing");
         assert_eq!(number.is_some(), is_of_this_machine(&path));
-        assert_eq!(drowsy.watch(&folder.path().join("none"), device, 8), None, "there is no such file");
+        assert_eq!(idle.watch(&folder.path().join("none"), device, 8), None, "there is no such file");
         if number.is_none() {
             return;
         }
-        assert!(drowsy.take().files.is_empty(), "nothing was written since");
+        assert!(idle.take_events().files.is_empty(), "nothing was written since");
         let mut file = std::fs::OpenOptions::new().append(true).open(&path).expect("opened");
         file.write_all(b"two\n").expect("written");
-        let events = drowsy.events().expect("events");
+        let events = idle.events().expect("events");
         let patience = Timespec { tv_sec: 20, tv_nsec: 0 };
         poll(&mut [PollFd::from_borrowed_fd(events, PollFlags::IN)], Some(&patience)).expect("polled");
-        assert_eq!(drowsy.take().files, [7]);
+        assert_eq!(idle.take_events().files, [7]);
         file.write_all(b"three\n").expect("written");
-        assert!(drowsy.take().files.is_empty(), "one event was asked for");
-        let number = drowsy.watch(&path, device, 7).expect("watched again");
-        drowsy.unwatch(number);
+        assert!(idle.take_events().files.is_empty(), "one event was asked for");
+        let number = idle.watch(&path, device, 7).expect("watched again");
+        idle.unwatch(number);
         file.write_all(b"four\n").expect("written");
-        let stirred = drowsy.take();
-        assert!(stirred.files.is_empty() && !stirred.is_all, "no event is asked for any more");
-        drowsy.watch(&path, device, 8).expect("watched again");
+        let events_read = idle.take_events();
+        assert!(events_read.files.is_empty() && !events_read.is_all, "no event is asked for any more");
+        idle.watch(&path, device, 8).expect("watched again");
         std::fs::remove_file(&path).expect("removed");
         drop(file);
-        assert_eq!(drowsy.take().files, [8], "what is gone is looked at, too");
+        assert_eq!(idle.take_events().files, [8], "what is gone is looked at, too");
     }
 
     #[test]
     fn of_events_that_the_kernel_had_no_room_for_any_may_be_lost() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("a.log");
-        if let Some(mut drowsy) = fill(IdleFiles::default(), &path) {
-            let stirred = drowsy.take();
-            assert!(stirred.is_all && !stirred.files.is_empty(), "those before it are folder_changes of");
-            assert!(!drowsy.take().is_all, "it is said once");
+        if let Some(mut idle) = fill(IdleFiles::default(), &path) {
+            let events_read = idle.take_events();
+            assert!(events_read.is_all && !events_read.files.is_empty(), "those before it are folder_changes of");
+            assert!(!idle.take_events().is_all, "it is said once");
         }
     }
 

@@ -1,21 +1,18 @@
 //! Files that were found and are no sources, or none yet.
 
-use super::discover::DiscoveredFile;
 use super::file_content::FileStamp;
-use super::follower::{Follower, is_gone};
 use super::options::TailTimings;
-use super::search::renamed;
-use crate::counters::SourceEvent;
 use daytable_model::path_text::PathText;
+use std::collections::HashMap;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// IgnoreReason a file is not read.
+/// Why a file is not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum IgnoreReason {
     /// It has no whole first line, so it cannot be told from others. `is_rotated`: it was renamed as it is.
-    Headless { is_rotated: bool },
+    NoWholeLine { is_rotated: bool },
     /// It has nothing that is not read from the file it was copied from.
     Copy,
     /// It may become a copy of a file.
@@ -25,7 +22,7 @@ pub(super) enum IgnoreReason {
     /// It is compressed, and what it is made from stands beside it.
     Compressing,
     /// It is where this daemon's own output goes.
-    Own,
+    OwnOutput,
     /// It cannot be opened or read.
     Failed(std::io::ErrorKind),
 }
@@ -58,21 +55,21 @@ pub(super) enum IgnoredAction {
 
 impl IgnoredFile {
     /// Whether it waits for its first line.
-    pub(super) fn is_headless(&self) -> bool {
-        matches!(self.reason, IgnoreReason::Headless { .. })
+    pub(super) fn has_no_whole_line(&self) -> bool {
+        matches!(self.reason, IgnoreReason::NoWholeLine { .. })
     }
 
     /// What to do when the file system says `facts`.
     pub(super) fn next(&self, stamp: &FileStamp, now: Instant, timings: &TailTimings) -> IgnoredAction {
         let quiet = now.saturating_duration_since(self.changed);
         let checked = now.saturating_duration_since(self.checked);
-        let is_changed = *stamp != FileStamp { links: stamp.links, ..self.stamp };
+        let is_changed = !stamp.is_same_content(&self.stamp);
         match self.reason {
             IgnoreReason::Failed(_) if checked < timings.rescan => IgnoredAction::Leave,
             IgnoreReason::Failed(_) => IgnoredAction::Examine,
-            IgnoreReason::Own if stamp.is_same_file(&self.stamp) => IgnoredAction::Leave,
+            IgnoreReason::OwnOutput if stamp.is_same_file(&self.stamp) => IgnoredAction::Leave,
             _ if is_changed => IgnoredAction::Examine,
-            IgnoreReason::Headless { is_rotated: true } if quiet >= timings.line_final && stamp.size > 0 => {
+            IgnoreReason::NoWholeLine { is_rotated: true } if quiet >= timings.line_final && stamp.size > 0 => {
                 IgnoredAction::Complete
             }
             IgnoreReason::Unfinished if quiet >= timings.copy_final => IgnoredAction::Own,
@@ -85,59 +82,26 @@ impl IgnoredFile {
     }
 }
 
-impl Follower {
-    /// Looks whether files that are parked have changed.
-    pub(super) fn check_ignored(&mut self) {
-        let now = Instant::now();
-        // There may be many compressed ones, and nobody waits for them.
-        let is_due = |ignored: &IgnoredFile| {
-            ignored.reason != IgnoreReason::Compressed
-                || now.saturating_duration_since(ignored.checked) >= self.timings.rescan
-        };
-        let due = self.ignored.iter_mut().filter(|(_, ignored)| is_due(ignored));
-        let due: Vec<(PathBuf, IgnoredFile)> = due
-            .map(|(path, ignored)| {
-                if ignored.reason == IgnoreReason::Compressed {
-                    ignored.checked = now;
-                }
-                (path.clone(), ignored.clone())
-            })
-            .collect();
-        for (path, ignored) in due {
-            match FileStamp::at(&path) {
-                Ok(Some(stamp)) if stamp.is_same_file(&ignored.stamp) || !ignored.is_headless() => {
-                    let next = ignored.next(&stamp, now, &self.timings);
-                    if next == IgnoredAction::Own && self.discovery.block_of(&path).is_none() {
-                        self.ignored.remove(&path);
-                        continue;
-                    }
-                    self.examine_ignored(DiscoveredFile { path, block: ignored.block }, &stamp, next);
-                }
-                Err(error) if !is_gone(&error) => {}
-                _ => self.ignored_file_moved(path, ignored),
-            }
-        }
+/// The files that are ignored now, by their path.
+#[derive(Default)]
+pub(super) struct IgnoredFiles(HashMap<PathBuf, IgnoredFile>);
+
+impl IgnoredFiles {
+    pub(super) fn get(&self, path: &Path) -> Option<&IgnoredFile> {
+        self.0.get(path)
     }
 
-    /// A parked file is no longer where it was. One without a whole line may have been rotated away like that.
-    pub(super) fn ignored_file_moved(&mut self, path: PathBuf, ignored: IgnoredFile) {
-        self.ignored.remove(&path);
-        if ignored.is_headless() && ignored.stamp.size > 0 {
-            match renamed(&path, ignored.stamp.device, ignored.stamp.inode) {
-                Some((path, stamp)) => {
-                    let reason = IgnoreReason::Headless { is_rotated: true };
-                    self.ignored.insert(path, IgnoredFile { reason, stamp, changed: Instant::now(), ..ignored });
-                }
-                None => self.counters_of(ignored.block).count(SourceEvent::BytesDestroyed, ignored.stamp.size),
-            }
-        }
-        if let Some(block) = self.discovery.block_of(&path) {
-            self.consider(DiscoveredFile { path, block });
-        }
+    pub(super) fn remove(&mut self, path: &Path) {
+        self.0.remove(path);
     }
 
-    /// Leaves a file for later, or for good.
-    pub(super) fn ignore(
+    pub(super) fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    /// Ignores a file from now on, for another reason or still. Where the file is the same as before, the time of its last
+    /// change and its home are kept. Logs what the user can mend, once.
+    pub(super) fn insert(
         &mut self,
         path: PathBuf,
         block: usize,
@@ -146,21 +110,49 @@ impl Follower {
         error: Option<io::Error>,
     ) {
         let now = Instant::now();
-        let before = self.ignored.get(&path);
-        if let Some(error) = error {
-            self.counters_of(block).count(SourceEvent::ReadError, 1);
-            if before.is_none_or(|before| before.reason != reason) {
-                tracing::warn!(path = %path.escaped(), %error, "cannot read file");
+        let before = self.0.get(&path);
+        let is_news = before.is_none_or(|before| before.reason != reason);
+        match error {
+            Some(error) if is_news => tracing::warn!(path = %path.escaped(), %error, "cannot read file"),
+            Some(_) => {}
+            None if reason == IgnoreReason::OwnOutput && is_news => {
+                tracing::warn!(path = %path.escaped(), "what this daemon says itself is written to this file: it is not read");
             }
-        } else if reason == IgnoreReason::Own && before.is_none_or(|before| before.reason != reason) {
-            tracing::warn!(path = %path.escaped(), "what this daemon says itself is written to this file: it is not read");
-        } else if before.is_none() {
-            tracing::debug!(path = %path.escaped(), ?reason, "file is not read");
+            None if before.is_none() => tracing::debug!(path = %path.escaped(), ?reason, "file is not read"),
+            None => {}
         }
-        let is_same = |before: &&IgnoredFile| before.stamp == FileStamp { links: before.stamp.links, ..stamp };
+        let is_same = |before: &&IgnoredFile| before.stamp.is_same_content(&stamp);
         let changed = before.filter(is_same).map_or(now, |before| before.changed);
         let home = before.and_then(|before| before.home.clone());
-        self.ignored.insert(path, IgnoredFile { reason, block, stamp, changed, checked: now, home });
+        self.0.insert(path, IgnoredFile { reason, block, stamp, changed, checked: now, home });
+    }
+
+    /// Notes the path that an ignored file had before it was rotated.
+    pub(super) fn set_home(&mut self, path: &Path, home: &Path) {
+        if let Some(file) = self.0.get_mut(path) {
+            file.home = Some(home.to_path_buf());
+        }
+    }
+
+    /// A file without a whole first line was renamed to `path`: the line is final after a while.
+    pub(super) fn insert_renamed(&mut self, path: PathBuf, stamp: FileStamp, file: IgnoredFile) {
+        let reason = IgnoreReason::NoWholeLine { is_rotated: true };
+        self.0.insert(path, IgnoredFile { reason, stamp, changed: Instant::now(), ..file });
+    }
+
+    /// The files to check now. Compressed files are checked rarely: there may be many, and no program writes to them.
+    pub(super) fn due(&mut self, now: Instant, timings: &TailTimings) -> Vec<(PathBuf, IgnoredFile)> {
+        let mut due = Vec::new();
+        for (path, file) in &mut self.0 {
+            if file.reason == IgnoreReason::Compressed {
+                if now.saturating_duration_since(file.checked) < timings.rescan {
+                    continue;
+                }
+                file.checked = now;
+            }
+            due.push((path.clone(), file.clone()));
+        }
+        due
     }
 }
 
@@ -175,10 +167,10 @@ mod tests {
         let start = Instant::now();
         let stamp = FileStamp { device: 1, inode: 2, size: 3, modified: (4, 5), links: 1 };
         let grown = FileStamp { size: 4, ..stamp };
-        let rotated = IgnoreReason::Headless { is_rotated: true };
+        let rotated = IgnoreReason::NoWholeLine { is_rotated: true };
         for (reason, stamp_now, seconds, next) in [
-            (IgnoreReason::Headless { is_rotated: false }, stamp, 1000, IgnoredAction::Leave),
-            (IgnoreReason::Headless { is_rotated: false }, grown, 1, IgnoredAction::Examine),
+            (IgnoreReason::NoWholeLine { is_rotated: false }, stamp, 1000, IgnoredAction::Leave),
+            (IgnoreReason::NoWholeLine { is_rotated: false }, grown, 1, IgnoredAction::Examine),
             (rotated, stamp, 1, IgnoredAction::Leave),
             (rotated, stamp, 5, IgnoredAction::Complete),
             (IgnoreReason::Copy, stamp, 9, IgnoredAction::Leave),
@@ -189,8 +181,8 @@ mod tests {
             (IgnoreReason::Compressed, grown, 0, IgnoredAction::Examine),
             (IgnoreReason::Compressing, stamp, 9, IgnoredAction::Leave),
             (IgnoreReason::Compressing, stamp, 10, IgnoredAction::Examine),
-            (IgnoreReason::Own, grown, 1000, IgnoredAction::Leave),
-            (IgnoreReason::Own, FileStamp { inode: 9, ..stamp }, 0, IgnoredAction::Examine),
+            (IgnoreReason::OwnOutput, grown, 1000, IgnoredAction::Leave),
+            (IgnoreReason::OwnOutput, FileStamp { inode: 9, ..stamp }, 0, IgnoredAction::Examine),
             (IgnoreReason::Failed(std::io::ErrorKind::PermissionDenied), grown, 9, IgnoredAction::Leave),
             (IgnoreReason::Failed(std::io::ErrorKind::PermissionDenied), stamp, 10, IgnoredAction::Examine),
         ] {

@@ -1,46 +1,52 @@
-//! Files are found, told apart, followed through rotation, and read record by record.
+//! Files: discovered, identified, followed through rotation, and read record by record.
 //!
-//! One thread serves every `[[tail]]` block. What it knows it has from the store ([`Intake::sources`]), what it reads it
-//! hands to the store ([`Intake::submit`]), rows and positions in one piece; it keeps nothing of its own on the disk.
+//! One thread reads all `[[tail]]` blocks. The thread keeps nothing on disk of its own: it gets its positions from the store
+//! ([`CommitQueue::sources`](daytable_store::CommitQueue::sources)), and submits rows together with the positions behind them
+//! ([`CommitQueue::submit`](daytable_store::CommitQueue::submit)).
 //!
-//! * `source`: all blocks of the section. `options`: their settings.
-//! * `change`: other blocks, while it runs.
-//! * `follower`: the loop. `files`, `followed`: what is followed, and how many descriptors that takes.
-//! * `discover`, `patterns`, `hints`: which files there are. `drowsy`: those that nothing is written to.
-//! * `adopt`, `kin`: what a file that was found is. `resume`, `rotation`: what became of one that was followed, while the
-//!   daemon was down and while it runs. They get their facts from `search` and `content`, and their decisions from
-//!   `identity` and `names`, which touch no file.
-//! * `gzip`: what gzip(1) reads, and no less.
-//! * `known`, `parked`: sources without a file, and files without a source.
-//! * `cursor`: reading on in one file, and the records in what was read. `lag`: for how long something is not read.
-//! * `import`: files that are read once, to their end. `begun`: sources that begin where another collector stopped.
+//! * `source`: all blocks of the section. `options`: their settings. `change`: other blocks while the thread runs.
+//! * `follower`: the loop, which connects the parts below. `blocks`: options and counters by block.
+//! * `discovery`, `path_patterns`, `wakeup`: which files exist, and when a folder changed. `idle_files`: files to which no
+//!   program has written for a while. `ignored_files`: files that are not read, and why.
+//! * `discovered_files`, `related_files`: which source a discovered file is. `resume`, `rotation`: where the file of a known
+//!   source is, after a pause and while the thread runs. They look at files through `search` and `file_content`. `identity`
+//!   and `names` decide, and touch no file. `source_index`: all known sources, by their file, first line and path.
+//! * `followed_files`, `followed_file`: the files that are read, their descriptors, and when each is checked. `lag`: since
+//!   when a file has unread bytes.
+//! * `chunk_reader`, `file_reader`: a chunk of one file becomes rows. `gzip`: compressed files. `submissions`: rows and
+//!   positions on their way into a commit.
+//! * `import`: files that are read once. `start_position`: sources that begin where another collector stopped. `check`: does
+//!   a file still have what was read of it?
 
-mod adopt;
-mod start_position;
-mod check;
+mod blocks;
 mod change;
+mod check;
+mod chunk_reader;
+mod discovered_files;
+mod discovery;
 mod file_content;
 mod file_reader;
-mod discover;
-mod idle_files;
+mod followed_file;
 mod followed_files;
 mod follower;
-mod followed_file;
 mod gzip;
-mod wakeup;
 mod identity;
+mod idle_files;
+mod ignored_files;
 mod import;
-mod related_files;
-mod source_index;
 mod lag;
 mod names;
 mod options;
-mod ignored_files;
 mod path_patterns;
+mod related_files;
 mod resume;
 mod rotation;
 mod search;
 mod source;
+mod source_index;
+mod start_position;
+mod submissions;
+mod wakeup;
 
 pub use check::{FileCheck, check};
 pub use import::{ImportError, ImportProgress, ImportSummary, import};

@@ -94,7 +94,7 @@ pub(super) struct TailTimings {
     /// Between two looks at a file of which the kernel tells.
     pub(super) idle_poll: Duration,
     /// Age at which rows are handed over, whatever their number.
-    pub(super) submit: Duration,
+    pub(super) submit_after: Duration,
 }
 
 impl Default for TailTimings {
@@ -109,7 +109,7 @@ impl Default for TailTimings {
             rotated: Duration::from_secs(3600),
             idle_after: Duration::from_secs(60),
             idle_poll: Duration::from_secs(30),
-            submit: Duration::from_millis(100),
+            submit_after: Duration::from_millis(100),
         }
     }
 }

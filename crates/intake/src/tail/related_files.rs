@@ -1,22 +1,28 @@
-//! Files beside a source, under names made from its own: copies of it, whole or not, and where it was rotated from.
+//! How a file is related to the sources whose names are like its own: a copy, the continuation, or another file; and which
+//! path it was rotated from.
+//!
+//! Nothing here changes anything: [`RelatedFiles`] is a view of what the follower knows.
 
+use super::discovery::Discovery;
 use super::file_content::{FileContent, FileStamp};
-use super::followed_file::FileAccess;
-use super::follower::Follower;
+use super::followed_file::{FileAccess, FollowedFile};
+use super::followed_files::FollowedFiles;
 use super::identity::{Likeness, Relation, mark_at, relation};
-use super::ignored_files::IgnoreReason;
+use super::ignored_files::IgnoredFiles;
 use super::names::{homes_of, is_made_from, is_next_of, uncompressed};
 use super::search::{CopyCandidate, compare, copied};
+use super::source_index::SourceIndex;
 use daytable_store::{SourceState, SourceStatus};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-/// How far the clock of a file system may be behind this one, in seconds.
+/// How far the clock of a file system may be behind the clock of this process, in seconds.
 const CLOCKS_APART: i64 = 10;
 
-/// Whether what a compressed file is made from stands beside it. Its time is that of this moment then, and what it is made
-/// from is decided about by itself.
+/// Whether the file from which a compressed file is made still exists. Then the time of the compressed file is that of the
+/// compression, and the original is examined by itself.
 pub(super) fn is_being_compressed(path: &Path) -> bool {
     uncompressed(path).is_some_and(|original| original.exists())
 }
@@ -24,15 +30,95 @@ pub(super) fn is_being_compressed(path: &Path) -> bool {
 /// Where the file is that a source was read from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Original {
-    /// At its path.
+    /// At its path, with everything that was read.
     InPlace,
-    /// At no path. It is read through the descriptor, which has everything.
-    Held,
+    /// At no path that is known. The open descriptor has everything.
+    Held {
+        /// Whether the file has another name somewhere, so that a program may still write to it.
+        has_name: bool,
+    },
     Gone,
 }
 
-impl Follower {
-    /// The copy of a source beside `path`, if it is no one else's file.
+/// What a file is, beside the sources that begin with the same line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Finding {
+    /// It is related to this source.
+    Related(u64, Relation),
+    /// It was saved over the path of a source, and what was read of the source is changed or still has a file: it is read
+    /// from its beginning.
+    Rewritten,
+    /// It is a file of its own.
+    Unrelated,
+}
+
+/// A file and a source that begin with the same line.
+#[derive(Clone, Copy, Debug)]
+struct Pair {
+    /// The name is made from the source's: `app.log.1` from `app.log`.
+    is_derived: bool,
+    /// The name is the next one in a rotation: `app.log.2` after `app.log.1`.
+    is_next: bool,
+    /// The file has the path of the source and is another file; and lines of the source have a time. Without times, a
+    /// program that was started anew may have written the same lines once more.
+    is_saved: bool,
+    likeness: Likeness,
+    original: Original,
+    /// Whether the source was followed under its path.
+    is_live: bool,
+}
+
+/// What a [`Pair`] is. See [`Pair::case`] for the order in which they apply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Case {
+    /// An editor or `rsync` saved the file with a line changed that was read.
+    SavedWithChanges,
+    /// The same first line, and other bytes or another name.
+    OtherFile,
+    /// The file was saved over a source whose own file can still be written to under another name. The new file must not
+    /// wait for the old one.
+    SavedBesideOriginal,
+    /// The next rotation moves the file itself, so a second file with the next name is no copy.
+    NextBesideOriginal,
+    /// A copy, or the continuation: the bytes decide.
+    Related,
+}
+
+impl Pair {
+    fn case(&self) -> Case {
+        let Pair { is_derived, is_next, is_saved, likeness, original, is_live } = *self;
+        let is_original_in_place = original == Original::InPlace;
+        let can_be_written = is_original_in_place || original == Original::Held { has_name: true };
+        match likeness {
+            _ if !(is_derived || is_next || is_saved) => Case::OtherFile,
+            // A rotation leaves another file at the path, too, and many logs begin with the same line.
+            likeness if is_saved && likeness != Likeness::Same => match is_live && !is_original_in_place {
+                true => Case::SavedWithChanges,
+                false => Case::OtherFile,
+            },
+            Likeness::Different | Likeness::Parted { .. } => Case::OtherFile,
+            _ if !is_derived && !is_next && can_be_written => Case::SavedBesideOriginal,
+            _ if !is_derived && is_original_in_place => Case::NextBesideOriginal,
+            Likeness::Same | Likeness::Shorter => Case::Related,
+        }
+    }
+}
+
+/// What the follower knows of files and sources.
+pub(super) struct RelatedFiles<'a> {
+    pub(super) files: &'a FollowedFiles,
+    pub(super) sources: &'a SourceIndex,
+    pub(super) ignored: &'a IgnoredFiles,
+    pub(super) discovery: &'a Discovery,
+}
+
+impl<'a> RelatedFiles<'a> {
+    /// A source as it is read, or as it was submitted last.
+    pub(super) fn state_of(&self, identity: u64) -> Option<&'a SourceState> {
+        self.files.file(identity).map(FollowedFile::state).or_else(|| self.sources.source(identity).map(Arc::as_ref))
+    }
+
+    /// The copy of a source beside `path`, unless another source has the file.
     pub(super) fn copy_of(&self, state: &SourceState, path: &Path) -> Option<CopyCandidate> {
         copied(state, path, |content, stamp| {
             let is_rival = |identity: &u64| {
@@ -43,21 +129,7 @@ impl Follower {
         })
     }
 
-    /// Paths that a file may have been rotated away from, with the sources that were there last. A source whose file is there
-    /// still came after the file, where there was another before it.
-    pub(super) fn homes_of(&self, path: &Path) -> Vec<(PathBuf, u64)> {
-        let folder = path.parent().unwrap_or(Path::new("/"));
-        let homes = path.file_name().map(homes_of).unwrap_or_default().into_iter().map(|name| folder.join(name));
-        let last = |home: PathBuf| {
-            let has_left = |identity: &u64| self.files.place(*identity) != Some((&*home, FileAccess::Path));
-            let seen = |identity: &u64| (has_left(identity), self.state_of(*identity).map(|state| state.seen));
-            let last = self.sources.of_path(&home).into_iter().max_by_key(seen);
-            last.map(|identity| (home, identity))
-        };
-        homes.filter_map(last).collect()
-    }
-
-    /// The path that a file was at before it was rotated away, if that was since a source was seen there.
+    /// The path that a file had before it was rotated, if the file was written to since a source was last read there.
     pub(super) fn rotated_from(&self, path: &Path, stamp: &FileStamp) -> Option<PathBuf> {
         if is_being_compressed(path) {
             return None;
@@ -72,10 +144,24 @@ impl Follower {
         self.homes_of(path).into_iter().find(is_since).map(|(home, _)| home).or_else(|| self.appeared_from(path, stamp))
     }
 
-    /// The path that a file was at before it was rotated away, where nothing is known of that path but what is there now: the
-    /// first file of a log may be renamed before it is seen. It came to its folder while that was watched, and was written to
-    /// since. Not a compressed one: its time may be that of its compression. Nor one with a number amid its name, which may as
-    /// well be another log.
+    /// Paths from which a file may have been rotated, each with the last source there. A source whose file is still at the
+    /// path is newer than the rotated file, so another source comes first.
+    fn homes_of(&self, path: &Path) -> Vec<(PathBuf, u64)> {
+        let folder = path.parent().unwrap_or(Path::new("/"));
+        let homes = path.file_name().map(homes_of).unwrap_or_default().into_iter().map(|name| folder.join(name));
+        let last = |home: PathBuf| {
+            let has_left = |identity: &u64| self.files.place(*identity) != Some((&*home, FileAccess::Path));
+            let seen = |identity: &u64| (has_left(identity), self.state_of(*identity).map(|state| state.seen));
+            let last = self.sources.of_path(&home).into_iter().max_by_key(seen);
+            last.map(|identity| (home, identity))
+        };
+        homes.filter_map(last).collect()
+    }
+
+    /// The path that a file had before it was rotated, where no earlier source of the path is known: the first file of a log
+    /// may be renamed before it is discovered. The file came to its folder while the folder was watched, and was written to
+    /// since. Not a compressed file: its time may be that of the compression. Not a name with a number in the middle: it
+    /// may be another log.
     fn appeared_from(&self, path: &Path, stamp: &FileStamp) -> Option<PathBuf> {
         let name = path.file_name()?;
         if uncompressed(path).is_some() || self.discovery.block_of(path).is_some() {
@@ -91,87 +177,83 @@ impl Follower {
         (stamp.modified.0 >= since.unix_seconds() - CLOCKS_APART).then_some(home)
     }
 
-    /// The source beside a file that it may be a copy of. Notes where the file was written anew over the path of a source, with
-    /// something changed of what was read.
-    pub(super) fn relation_of(
-        &mut self,
+    /// What the file at `path`, which begins with `head`, is beside the sources that begin with the same line.
+    pub(super) fn find(
+        &self,
         path: &Path,
         content: &mut FileContent,
         stamp: &FileStamp,
         head: &[u8],
-        is_rewritten: &mut bool,
-    ) -> io::Result<Option<(u64, Relation)>> {
-        let head = mark_at(head.len() as u64, head);
-        let name = path.file_name().unwrap_or_default();
-        for identity in self.sources.of_head(head.hash) {
+    ) -> io::Result<Finding> {
+        let mut finding = Finding::Unrelated;
+        for identity in self.sources.of_head(mark_at(head.len() as u64, head).hash) {
             let Some(state) = self.state_of(identity) else { continue };
-            // The names that its own file had, first and last: what is made of a file is called after what that is called then.
-            let now = self.files.place(identity).map_or(&*state.path, |(path, _)| path);
-            let old = [&*state.path, now].map(|path| path.file_name().unwrap_or_default());
-            let is_made = old.iter().any(|old| is_made_from(old, name));
-            let is_next = old.iter().any(|old| is_next_of(old, name));
-            // Another file took its place with all that was read of it, times and all: what `rsync` or an editor saved. Where
-            // no line has a time, a program that was begun anew may have written the same lines once more.
-            let is_saved = [&*state.path, now].contains(&path)
-                && (stamp.device, stamp.inode) != (state.device, state.inode)
-                && state.last_time.is_some();
-            if state.path.parent() != path.parent() || !is_made && !is_next && !is_saved {
-                continue;
-            }
-            let state = state.clone();
-            let likeness = compare(content, &state)?;
-            if is_saved && likeness != Likeness::Same {
-                // A rotation leaves another file there, too, and many logs begin with one and the same line.
-                *is_rewritten |= state.status == SourceStatus::Live && self.original(&state) != Original::InPlace;
-                continue;
-            }
-            if !matches!(likeness, Likeness::Same | Likeness::Shorter) {
-                continue;
-            }
-            let original = self.original(&state);
-            // What was saved goes on behind a file that is gone for good. One that has another name still may be written to, and
-            // nobody knows for how long: the new file does not wait for it.
-            if is_saved && !is_made && !is_next && (original == Original::InPlace || self.has_other_name(identity)) {
-                *is_rewritten = true;
-                continue;
-            }
-            // The next rotation moves the file itself. It makes another one beside it of one that it removed.
-            if original == Original::InPlace && !is_made {
-                continue;
-            }
-            let stands = original != Original::Gone;
-            let size = (!content.is_compressed()).then_some(stamp.size);
-            if (stands || likeness == Likeness::Shorter) && !self.is_beginning_of(content, size, &state)? {
-                continue;
-            }
-            match relation(likeness, stands, size) {
-                Relation::Stranger => {}
-                relation => return Ok(Some((identity, relation))),
+            let Some(pair) = self.pair(path, content, stamp, state)? else { continue };
+            match pair.case() {
+                Case::OtherFile | Case::NextBesideOriginal => {}
+                Case::SavedWithChanges | Case::SavedBesideOriginal => finding = Finding::Rewritten,
+                Case::Related => {
+                    let size = (!content.is_compressed()).then_some(stamp.size);
+                    let has_original = pair.original != Original::Gone;
+                    let must_begin_alike = has_original || pair.likeness == Likeness::Shorter;
+                    if must_begin_alike && !self.is_beginning_of(content, size, state)? {
+                        continue;
+                    }
+                    match relation(pair.likeness, has_original, size) {
+                        Relation::Stranger => {}
+                        relation => return Ok(Finding::Related(identity, relation)),
+                    }
+                }
             }
         }
-        Ok(None)
+        Ok(finding)
     }
 
-    /// Whether the file of a source that is read through its descriptor has a name somewhere still.
-    fn has_other_name(&self, identity: u64) -> bool {
-        self.files.file(identity).is_some_and(|file| file.access == FileAccess::Descriptor && file.stamp.links > 0)
+    /// A file and a source, compared; none where the file is in another folder, or has no name of the source's.
+    fn pair(
+        &self,
+        path: &Path,
+        content: &mut FileContent,
+        stamp: &FileStamp,
+        state: &SourceState,
+    ) -> io::Result<Option<Pair>> {
+        let name = path.file_name().unwrap_or_default();
+        // The first and the current path of the source: a rotation makes a name from the name at that time.
+        let now = self.files.place(state.identity).map_or(&*state.path, |(path, _)| path);
+        let names = [&*state.path, now].map(|path| path.file_name().unwrap_or_default());
+        let is_derived = names.iter().any(|old| is_made_from(old, name));
+        let is_next = names.iter().any(|old| is_next_of(old, name));
+        let is_saved = [&*state.path, now].contains(&path)
+            && (stamp.device, stamp.inode) != (state.device, state.inode)
+            && state.last_time.is_some();
+        if state.path.parent() != path.parent() || !is_derived && !is_next && !is_saved {
+            return Ok(None);
+        }
+        let likeness = compare(content, state)?;
+        // Another file is most often told by its name and likeness alone; the original need not be read then.
+        let is_alike = matches!(likeness, Likeness::Same | Likeness::Shorter);
+        let original = if is_alike || is_saved { self.original(state) } else { Original::Gone };
+        let is_live = state.status == SourceStatus::Live;
+        Ok(Some(Pair { is_derived, is_next, is_saved, likeness, original, is_live }))
     }
 
-    /// Where a source's own file is, with all that was read from it.
+    /// Where the file of a source is, with everything that was read from it.
     fn original(&self, state: &SourceState) -> Original {
-        let path = match self.files.place(state.identity) {
-            Some((_, FileAccess::Descriptor)) => return Original::Held,
-            Some((path, FileAccess::Path)) => path.to_path_buf(),
-            None => state.path.clone(),
+        let path = match self.files.file(state.identity) {
+            Some(file) if file.access == FileAccess::Descriptor => {
+                return Original::Held { has_name: file.stamp.links > 0 };
+            }
+            Some(file) => &file.path,
+            None => &state.path,
         };
-        let Ok((mut content, stamp)) = FileContent::open(&path) else { return Original::Gone };
+        let Ok((mut content, stamp)) = FileContent::open(path) else { return Original::Gone };
         let is_same = (stamp.device, stamp.inode) == (state.device, state.inode)
             && matches!(compare(&mut content, state), Ok(Likeness::Same));
         if is_same { Original::InPlace } else { Original::Gone }
     }
 
-    /// Whether a file is the beginning of a source's file, or all of it, by its first and last bytes. Where that is gone
-    /// or either is compressed, marks are all there is to go by.
+    /// Whether a file is the beginning of a source's file, or all of it, by its first and last bytes. Where the source's file
+    /// is gone or either is compressed, only marks can tell.
     fn is_beginning_of(&self, content: &mut FileContent, size: Option<u64>, state: &SourceState) -> io::Result<bool> {
         const COMPARED: usize = 64 << 10;
         let path = self.files.place(state.identity).map_or(state.path.as_path(), |(path, _)| path);
@@ -189,34 +271,42 @@ impl Follower {
         }
         Ok(true)
     }
+}
 
-    pub(super) fn join(
-        &mut self,
-        identity: u64,
-        relation: Relation,
-        block: usize,
-        path: PathBuf,
-        content: FileContent,
-        stamp: FileStamp,
-    ) {
-        match relation {
-            Relation::Continues if self.files.file(identity).is_some() => {
-                // It does not know yet that its file has gone.
-                if let Some(file) = self.files.file_mut(identity) {
-                    file.has_more = false;
-                }
-                self.ignore(path, block, stamp, IgnoreReason::Unfinished, None);
-                self.check_file(identity);
-            }
-            Relation::Continues => {
-                if let Some(state) = self.sources.source(identity) {
-                    self.follow(SourceState::clone(state), block, path, content, stamp);
-                }
-            }
-            Relation::Copy => self.ignore(path, block, stamp, IgnoreReason::Copy, None),
-            Relation::Unfinished | Relation::Stranger => {
-                self.ignore(path, block, stamp, IgnoreReason::Unfinished, None)
-            }
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pair_is_the_first_case_that_applies() {
+        let (held, unnamed) = (Original::Held { has_name: true }, Original::Held { has_name: false });
+        let (in_place, gone) = (Original::InPlace, Original::Gone);
+        let (same, shorter, other) = (Likeness::Same, Likeness::Shorter, Likeness::Different);
+        // (derived, next, saved), likeness, original, whether the source is live, the case.
+        for (names, likeness, original, is_live, case) in [
+            ((false, false, false), same, gone, true, Case::OtherFile),
+            ((true, false, false), same, gone, true, Case::Related),
+            ((true, false, false), shorter, in_place, true, Case::Related),
+            ((true, false, false), other, gone, true, Case::OtherFile),
+            ((true, false, false), Likeness::Parted { mark: 0 }, gone, true, Case::OtherFile),
+            ((false, true, false), same, gone, true, Case::Related),
+            ((false, true, false), same, held, true, Case::Related),
+            ((false, true, false), same, in_place, true, Case::NextBesideOriginal),
+            ((true, true, false), same, in_place, true, Case::Related),
+            ((false, false, true), same, gone, true, Case::Related),
+            ((false, false, true), same, unnamed, true, Case::Related),
+            ((false, false, true), same, held, true, Case::SavedBesideOriginal),
+            ((false, false, true), same, in_place, false, Case::SavedBesideOriginal),
+            ((false, false, true), shorter, gone, true, Case::SavedWithChanges),
+            ((false, false, true), other, unnamed, true, Case::SavedWithChanges),
+            ((false, false, true), other, in_place, true, Case::OtherFile),
+            ((false, false, true), other, gone, false, Case::OtherFile),
+            ((false, true, true), shorter, gone, true, Case::SavedWithChanges),
+            ((false, true, true), same, in_place, true, Case::NextBesideOriginal),
+        ] {
+            let (is_derived, is_next, is_saved) = names;
+            let pair = Pair { is_derived, is_next, is_saved, likeness, original, is_live };
+            assert_eq!(pair.case(), case, "{pair:?}");
         }
     }
 }

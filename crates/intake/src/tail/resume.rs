@@ -41,11 +41,11 @@ impl Follower {
     }
 
     pub(super) fn resume(&mut self, mut state: SourceState) {
-        let Some(block) = self.block_of_source(&state) else { return };
+        let Some(block) = self.blocks.of_source(&state, &self.discovery) else { return };
         let own = FileStamp::at(&state.path).ok().flatten();
         let own = own.filter(|stamp| (stamp.device, stamp.inode) == (state.device, state.inode));
         if let Some(stamp) = own.filter(|stamp| own_output::is_output(stamp.device, stamp.inode)) {
-            return self.ignore(state.path.clone(), block, stamp, IgnoreReason::Own, None);
+            return self.ignore(state.path.clone(), block, stamp, IgnoreReason::OwnOutput);
         }
         let mut left = None;
         for _ in 0..LOOKS_MAX {
@@ -66,18 +66,10 @@ impl Follower {
                 }
                 Err(error) if is_gone(&error) => {}
                 // It is tried again when the path is found again.
-                Err(error) => {
-                    return self.ignore(
-                        path,
-                        block,
-                        FileStamp::default(),
-                        IgnoreReason::Failed(error.kind()),
-                        Some(error),
-                    );
-                }
+                Err(error) => return self.ignore_failed(path, block, error),
             }
         }
-        if let Some(CopyCandidate { path, content, stamp }) = self.copy_of(&state, &state.path) {
+        if let Some(CopyCandidate { path, content, stamp }) = self.related_files().copy_of(&state, &state.path) {
             return self.follow(state, block, path, content, stamp);
         }
         let was_rewritten = left.is_some();
@@ -98,15 +90,7 @@ impl Follower {
             state.inode = NO_INODE;
         }
         self.sources.put(state.clone());
-        self.detached.push(state);
-    }
-
-    /// The block that a source belongs to: the one it had, if that still follows the path where it was first, else the
-    /// first that does. None where the configuration leaves it out now.
-    pub(super) fn block_of_source(&self, state: &SourceState) -> Option<usize> {
-        let named = self.blocks.iter().position(|block| block.name == state.block);
-        let named = named.filter(|block| self.discovery.follows(*block, &state.path));
-        named.or_else(|| self.discovery.block_of(&state.path))
+        self.submissions.detach(state);
     }
 }
 

@@ -4,7 +4,7 @@
 //! Of a truncated one there may be a copy beside it, which has the rest. Only when there is none are bytes lost, and
 //! then they are counted.
 
-use super::discover::DiscoveredFile;
+use super::discovery::DiscoveredFile;
 use super::file_reader::FileReader;
 use super::followed_file::FileAccess;
 use super::follower::Follower;
@@ -24,12 +24,12 @@ impl Follower {
         if let Some((path, _)) = renamed(&path, stamp.device, stamp.inode) {
             tracing::debug!(from = %file.path.escaped(), to = %path.escaped(), "file was renamed");
             file.path = path;
-            file.schedule.next = Instant::now();
+            file.schedule.check_at(Instant::now());
             self.rotated(identity);
         } else if file.reader.content.is_some() && file.access == FileAccess::Path {
             tracing::debug!(path = %path.escaped(), "file was removed, it is read to its end");
             file.access = FileAccess::Descriptor;
-            file.schedule.next = Instant::now();
+            file.schedule.check_at(Instant::now());
             self.rotated(identity);
         } else if !self.go_on_in_copy(identity) {
             self.abandon(identity, unread);
@@ -38,7 +38,7 @@ impl Follower {
     }
 
     /// A file does not have the bytes any more that were read from it: it was truncated, and perhaps written anew.
-    pub(super) fn rewritten(&mut self, identity: u64, unread: u64) {
+    pub(super) fn file_rewritten(&mut self, identity: u64, unread: u64) {
         let Some(file) = self.files.file_mut(identity) else { return };
         let path = file.path.clone();
         tracing::debug!(path = %path.escaped(), "file was truncated");
@@ -58,19 +58,18 @@ impl Follower {
     }
 
     fn rotated(&mut self, identity: u64) {
-        self.wake(identity);
         let Some(file) = self.files.file_mut(identity) else { return };
+        self.idle_files.wake(file);
         if file.status() == SourceStatus::Live {
             file.set_status(SourceStatus::Rotated);
-            let block = file.block;
-            self.counters_of(block).count(SourceEvent::Rotation, 1);
+            self.blocks.counters(file.block).count(SourceEvent::Rotation, 1);
         }
     }
 
     /// Goes on in a copy of the file, if there is one beside it.
     fn go_on_in_copy(&mut self, identity: u64) -> bool {
         let Some(file) = self.files.file(identity) else { return false };
-        let found = self.copy_of(file.state(), &file.path);
+        let found = self.related_files().copy_of(file.state(), &file.path);
         let Some(CopyCandidate { path, content, stamp }) = found else { return false };
         tracing::debug!(from = %file.path.escaped(), to = %path.escaped(), "file goes on in its copy");
         let old = file.stamp;
@@ -105,7 +104,7 @@ impl Follower {
         file.has_more = false;
         self.files.release(identity, &stamp);
         self.rotated(identity);
-        self.counters_of(block).count(SourceEvent::BytesDestroyed, unread);
+        self.blocks.counters(block).count(SourceEvent::BytesDestroyed, unread);
         self.end(identity);
     }
 

@@ -1,6 +1,6 @@
 //! All `[[tail]]` blocks as one [`Source`], read by one thread.
 
-use super::change::Change;
+use super::change::BlockChange;
 pub use super::change::PreparedTail;
 use super::follower::Follower;
 use super::options::{TailOptions, TailTimings};
@@ -81,7 +81,7 @@ impl Source for Tail {
 /// The thread that reads all files.
 pub(super) struct TailThread {
     pub(super) wakeup: Wakeup,
-    changes: Sender<Change>,
+    changes: Sender<BlockChange>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -109,7 +109,7 @@ impl TailThread {
     fn change(&self, prepared: PreparedTail, counters: Vec<Arc<SourceCounters>>) {
         let (done, is_done) = channel();
         // The daemon notices by itself that the thread has ended.
-        let _ = self.changes.send(Change { prepared, counters, done });
+        let _ = self.changes.send(BlockChange { prepared, counters, done });
         self.wakeup.call();
         let _ = is_done.recv();
     }

@@ -7,7 +7,7 @@
 //!
 //! A source of ours that something was read of is left alone. One that only began somewhere begins where the position says.
 
-use super::discover::{DiscoveredFile, Discovery};
+use super::discovery::{DiscoveredFile, Discovery};
 use super::file_content::{FileContent, FileStamp};
 use super::file_reader::{FileReader, last_newline_end};
 use super::identity::{Likeness, head_of};
@@ -70,7 +70,7 @@ pub fn start_positions(
     let patterns = blocks.iter().map(PathPatterns::new).collect::<Result<Vec<_>, _>>();
     let patterns = patterns.map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
     let mut discovery = Discovery::new(patterns, None);
-    let found = discovery.list_changed(&FolderChanges::default(), Instant::now(), &TailTimings::default()).found;
+    let found = discovery.list_changed(&FolderChanges::default(), Instant::now(), &TailTimings::default()).included;
     let mut known = SourceIndex::new(sources);
     let (mut files, mut adoptees) = (BTreeMap::<(u64, u64), (PathBuf, Option<PathBuf>, u64)>::new(), Vec::new());
     for Position { file, offset } in positions {
@@ -110,7 +110,7 @@ pub fn matching_files(block: &TailOptions) -> io::Result<Vec<PathBuf>> {
     let mut discovery = Discovery::new(vec![patterns], None);
     Ok(discovery
         .list_changed(&FolderChanges::default(), Instant::now(), &TailTimings::default())
-        .found
+        .included
         .into_iter()
         .map(|found| found.path)
         .collect())

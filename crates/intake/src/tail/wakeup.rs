@@ -79,7 +79,7 @@ impl Wakeup {
     }
 
     /// What was heard since the last time.
-    pub(super) fn take(&self) -> FolderChanges {
+    pub(super) fn take_folder_changes(&self) -> FolderChanges {
         std::mem::take(&mut self.lock().folder_changes)
     }
 

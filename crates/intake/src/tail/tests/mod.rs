@@ -44,7 +44,7 @@ fn timings() -> TailTimings {
         // Whatever is not told of a drowsy file comes too late for every test.
         idle_after: ms(20),
         idle_poll: Duration::from_secs(3600),
-        submit: ms(10),
+        submit_after: ms(10),
     }
 }
 

@@ -28,7 +28,7 @@ pub(super) struct DiscoveredFile {
 #[derive(Debug, Default)]
 pub(super) struct FolderListing {
     /// Those that a block follows, in the order of their paths.
-    pub(super) found: Vec<DiscoveredFile>,
+    pub(super) included: Vec<DiscoveredFile>,
     /// Others with names that rotation makes.
     pub(super) rotated: Vec<PathBuf>,
     /// The folders themselves, but for a walk through all.
@@ -96,7 +96,7 @@ impl Discovery {
     }
 
     /// It is time now.
-    pub(super) fn hurry(&mut self) {
+    pub(super) fn force_due(&mut self) {
         self.looked = None;
     }
 
@@ -137,7 +137,7 @@ impl Discovery {
         let mut listed = FolderListing { folders: changed, ..FolderListing::default() };
         for (path, block) in found {
             match block {
-                Some(block) => listed.found.push(DiscoveredFile { path, block }),
+                Some(block) => listed.included.push(DiscoveredFile { path, block }),
                 None => listed.rotated.push(path),
             }
         }
@@ -263,7 +263,7 @@ mod tests {
         let mut look = || -> Vec<PathBuf> {
             discovery
                 .list_changed(&FolderChanges::default(), Instant::now(), &timings)
-                .found
+                .included
                 .into_iter()
                 .map(|found| found.path)
                 .collect()
@@ -292,11 +292,11 @@ mod tests {
         let late = root.path().join("late");
         let mut discovery = discovery(&late.join("**/*.log"));
         let timings = TailTimings { folders: Duration::ZERO, ..TailTimings::default() };
-        assert!(discovery.list_changed(&FolderChanges::default(), Instant::now(), &timings).found.is_empty());
+        assert!(discovery.list_changed(&FolderChanges::default(), Instant::now(), &timings).included.is_empty());
         fs::create_dir(&late).expect("created");
         std::os::unix::fs::symlink(&late, late.join("loop")).expect("linked");
         fs::write(late.join("a.log"), "").expect("written");
-        let found = discovery.list_changed(&FolderChanges::default(), Instant::now(), &timings).found;
+        let found = discovery.list_changed(&FolderChanges::default(), Instant::now(), &timings).included;
         assert_eq!(found.into_iter().map(|found| found.path).collect::<Vec<_>>(), [late.join("a.log")]);
     }
 }
