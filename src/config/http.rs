@@ -38,7 +38,7 @@ pub struct HttpConfig {
     /// The limits of each sender.
     pub per_sender: SenderLimits,
     /// The limits of a push.
-    pub limits: push::Limits,
+    pub limits: push::PushLimits,
     /// Connections at one time; those of the unix socket do not count.
     pub connections_max: NonZeroU16,
 }
@@ -114,7 +114,7 @@ impl Default for HttpConfig {
             push: None,
             credentials_file: None,
             per_sender: SenderLimits::default(),
-            limits: push::Limits::default(),
+            limits: push::PushLimits::default(),
             connections_max: units::count(256),
         }
     }

@@ -46,10 +46,10 @@ impl Budget {
     }
 
     /// What bounds a push, made smaller where there is less.
-    pub(super) fn push(&self, limits: push::Limits) -> push::Limits {
+    pub(super) fn push(&self, limits: push::PushLimits) -> push::PushLimits {
         let Some(limit) = self.limit else { return limits };
         let least = |configured: usize, part: u64| configured.min(bytes(limit / part));
-        push::Limits {
+        push::PushLimits {
             bodies_bytes_max: least(limits.bodies_bytes_max, 4),
             decoded_bytes_max: least(limits.decoded_bytes_max, 8),
             body_bytes_max: least(limits.body_bytes_max, 16),
@@ -73,9 +73,9 @@ mod tests {
         assert_eq!(Budget::within(Some(1 << 40)), Budget { limit: Some(1 << 40), ..free });
         let small = Budget::within(Some(64 * MIB));
         assert_eq!((small.waiting_bytes, small.held_bytes, small.scans), (4 << 20, 4 << 20, 2));
-        let push = small.push(push::Limits::default());
+        let push = small.push(push::PushLimits::default());
         assert_eq!((push.bodies_bytes_max, push.decoded_bytes_max, push.body_bytes_max), (16 << 20, 8 << 20, 4 << 20));
-        assert_eq!(free.push(push::Limits::default()), push::Limits::default());
+        assert_eq!(free.push(push::PushLimits::default()), push::PushLimits::default());
         assert_eq!(Budget::within(Some(1)), Budget::within(Some(LEAST)));
     }
 }

@@ -29,7 +29,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{any, post};
 use daytable_intake::counters::SourceEvent;
 use daytable_intake::push::{
-    self, Answer, Encoding, Endpoint, MemoryReservation, Push, Refusal, Request, Sender, elastic,
+    self, Encoding, Endpoint, MemoryReservation, Push, PushRequest, PushResponse, Refusal, Sender, elastic,
 };
 use daytable_store::CommitOutcome;
 use futures_core::Stream;
@@ -104,7 +104,7 @@ fn asked(request: &HttpRequest) -> Response {
     let path = request.uri().path().strip_prefix(ELASTIC).unwrap_or_default();
     let (status, json) = elastic::answer(request.method().as_str(), path)
         .unwrap_or_else(|| (404, elastic::error(404, "resource_not_found_exception", "there is nothing here")));
-    of_product(respond(Answer { status, media: Some("application/json"), body: json.into_bytes() }))
+    of_product(respond(PushResponse { status, media: Some("application/json"), body: json.into_bytes() }))
 }
 
 /// Names the product: its clients take no answer for one that does not.
@@ -113,7 +113,7 @@ fn of_product(mut response: Response) -> Response {
     response
 }
 
-fn respond(answer: Answer) -> Response {
+fn respond(answer: PushResponse) -> Response {
     let status = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut response = (status, answer.body).into_response();
     response.headers_mut().remove(header::CONTENT_TYPE);
@@ -167,7 +167,7 @@ impl PushContext {
         index: Option<String>,
         media: &str,
         parts: &Parts,
-    ) -> Result<Request, Refusal> {
+    ) -> Result<PushRequest, Refusal> {
         let sender = parts.extensions.get::<Sender>();
         // The layer around the routes gives every request one.
         let sender = sender.cloned().unwrap_or_else(|| Sender::anonymous("nobody"));
@@ -186,7 +186,7 @@ impl PushContext {
             .extensions
             .get::<PeerAddress>()
             .map_or_else(|| self.push.host().to_owned(), |peer| peer.0.to_string());
-        Ok(Request {
+        Ok(PushRequest {
             endpoint,
             media: media.to_owned(),
             encoding: Encoding::read(text(parts, header::CONTENT_ENCODING))?,
@@ -201,27 +201,27 @@ impl PushContext {
     /// A request with a body that is taken as a whole.
     async fn take(
         &self,
-        request: Request,
+        request: PushRequest,
         parts: &Parts,
         body: &mut BodyDataStream,
         since: std::time::Instant,
-    ) -> Result<Answer, Refusal> {
+    ) -> Result<PushResponse, Refusal> {
         self.is_open()?;
         let mut memory = self.push.memory().reservation();
         let body = self.gather(parts, body, &mut memory).await?;
         self.push.counters_of(request.endpoint).count(SourceEvent::BodyBytes, body.len() as u64);
-        let turn = timeout(self.push.limits().turn_wait, self.push.turns().clone().acquire_owned());
+        let turn = timeout(self.push.limits().turn_wait, self.push.parse_permits().clone().acquire_owned());
         let Ok(Ok(turn)) = turn.await else { return Err(Refusal::Busy("too many requests wait to be taken apart")) };
         let (push, (told, hears)) = (self.push.clone(), oneshot::channel());
         let sender = request.sender.clone();
         let working = spawn_blocking(move || {
-            let taken = push.take(&request, body, &mut memory, since)?;
+            let taken = push.parse(&request, body, &mut memory, since)?;
             let is_large = memory.is_large();
             let (back, returned) = std::sync::mpsc::channel();
             push.clone().submit(taken, move |pending, outcome| {
-                push.note(&pending, outcome);
+                push.count_outcome(&pending, outcome);
                 if outcome == CommitOutcome::Committed {
-                    sender.charge(pending.taken(), pending.bytes());
+                    sender.charge(pending.accepted(), pending.bytes());
                 }
                 // Room for as much as it held is there when its rows are on disk. Nobody may hear it: the client is gone.
                 if is_large {

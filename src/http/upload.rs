@@ -12,7 +12,7 @@ use super::push::{PushContext, next};
 use super::readiness::drained;
 use axum::body::{BodyDataStream, Bytes};
 use daytable_intake::counters::SourceEvent;
-use daytable_intake::push::{Answer, Endpoint, Refusal, Request};
+use daytable_intake::push::{Endpoint, PushRequest, PushResponse, Refusal};
 use std::io::{self, Read};
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -28,15 +28,22 @@ const PAUSE_MAX: Duration = Duration::from_secs(10);
 
 impl PushContext {
     /// The journal's upload, for as long as it has something.
-    pub(super) async fn upload(&self, request: Request, body: &mut BodyDataStream) -> Result<Answer, Refusal> {
+    pub(super) async fn upload(
+        &self,
+        request: PushRequest,
+        body: &mut BodyDataStream,
+    ) -> Result<PushResponse, Refusal> {
         self.is_open()?;
-        let place = self.push.uploads().clone().try_acquire_owned();
+        let place = self.push.upload_permits().clone().try_acquire_owned();
         let place = place.map_err(|_| Refusal::Busy("too many journals are uploaded"))?;
         let (pieces, comes) = mpsc::channel(PIECES_WAITING);
         let (push, sender) = (self.push.clone(), request.sender.clone());
         let working = spawn_blocking(move || {
             let _place = place;
-            push.take_journal(&request, io::BufReader::new(UploadReader { comes, piece: Bytes::new(), is_over: false }))
+            push.upload_journal(
+                &request,
+                io::BufReader::new(UploadReader { comes, piece: Bytes::new(), is_over: false }),
+            )
         });
         // What it waits for the store, or for its rate, is not the client's time.
         let (mut patience, mut came) = (self.push.limits().body_timeout, 0);

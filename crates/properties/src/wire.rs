@@ -3,7 +3,7 @@
 
 use daytable_intake::journal::export::{Entries, Entry};
 use daytable_intake::journal::record::EntryReading;
-use daytable_intake::push::{self, Encoding, Endpoint, Limits, Setting};
+use daytable_intake::push::{self, Encoding, Endpoint, PushLimits, PushSettings};
 use daytable_intake::route::{Condition, Route, Router};
 use daytable_intake::syslog::framing::{Framer, Message};
 use daytable_intake::syslog::relp::Frames;
@@ -85,18 +85,18 @@ fn frames(bytes: &[u8], pieces: usize) -> (Vec<(u32, Vec<u8>, usize)>, bool) {
 const PUSHED_MAX: usize = 64;
 
 /// How bodies are read; none where it cannot be set up, which it can.
-static PUSHED: LazyLock<Option<Setting>> = LazyLock::new(|| {
+static PUSHED: LazyLock<Option<PushSettings>> = LazyLock::new(|| {
     let table = TableName::new("Log").ok()?;
     let window = Window { keep: std::time::Duration::from_secs(86_400), period: Period::Day };
     let route = Route { table, window, buckets: std::num::NonZeroU16::MIN, when: Condition::Always };
-    let limits = Limits {
+    let limits = PushLimits {
         body_bytes_max: 64 << 10,
         decoded_bytes_max: 64 << 10,
         bodies_bytes_max: 256 << 10,
         records_max: PUSHED_MAX,
-        ..Limits::default()
+        ..PushLimits::default()
     };
-    Some(Setting::new(Router::new(vec![route]), Reading::default(), limits))
+    Some(PushSettings::new(Router::new(vec![route]), Reading::default(), limits))
 });
 
 /// Any bytes pushed to any endpoint, in any form and encoding, give records within the limits or are refused. The first

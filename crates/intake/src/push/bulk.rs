@@ -20,7 +20,7 @@
 use super::Refusal;
 use super::document_ids::DocumentId;
 use super::ingest::TOO_LONG;
-use super::taking::{Instance, RECORD_BYTES_MAX, Taking};
+use super::request_writer::{InstanceRule, RECORD_BYTES_MAX, RequestWriter};
 use daytable_model::record::{Field, Value};
 use daytable_parse::{Envelope, Format};
 use serde::Deserialize;
@@ -30,7 +30,7 @@ use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
 
 /// Fields that name the instance.
-const INSTANCE: Instance<'static> = Instance::Named(&["host", "host.name", "host.hostname"]);
+const INSTANCE: InstanceRule<'static> = InstanceRule::Fields(&["host", "host.name", "host.hostname"]);
 
 /// The bytes of an index's name, as Elasticsearch limits them.
 const INDEX_BYTES_MAX: usize = 255;
@@ -95,7 +95,7 @@ const CONFLICT: &str = concat!(
 );
 
 /// Writes the documents of a body. `index` is the index in the path.
-pub(super) fn take(body: &[u8], index: Option<&str>, taking: &mut Taking<'_>) -> Result<BulkAnswers, Refusal> {
+pub(super) fn write(body: &[u8], index: Option<&str>, writer: &mut RequestWriter<'_>) -> Result<BulkAnswers, Refusal> {
     let mut answers = BulkAnswers::default();
     // The index of the path is part of every record and every answer.
     if index.is_some_and(|index| index.len() > INDEX_BYTES_MAX) {
@@ -104,7 +104,7 @@ pub(super) fn take(body: &[u8], index: Option<&str>, taking: &mut Taking<'_>) ->
     let lines = body.strip_suffix(b"\n").unwrap_or(body).split(|byte| *byte == b'\n');
     let mut lines = lines.map(|line| line.strip_suffix(b"\r").unwrap_or(line));
     while let Some(line) = lines.find(|line| !line.trim_ascii().is_empty()) {
-        let number = taking.begin()?;
+        let number = writer.begin()?;
         let action: BulkAction<'_> = serde_json::from_slice(line)
             .map_err(|error| Refusal::bad_at(number, format!("what should be an action is none: {error}")))?;
         let (name, target) = match action {
@@ -114,20 +114,20 @@ pub(super) fn take(body: &[u8], index: Option<&str>, taking: &mut Taking<'_>) ->
             BulkAction::Delete(target) => ("delete", target),
         };
         let document = if name == "delete" { None } else { lines.next() };
-        let begun = answers.begin(name, &target, index, taking.key_of(number), taking)?;
+        let begun = answers.begin(name, &target, index, writer.key(number), writer)?;
         let result = match (name, document) {
             ("update" | "delete", _) => ItemResult::Refused(UNCHANGEABLE),
             (_, None) => return Err(Refusal::bad_at(number, "an action has no document")),
             (_, Some(document)) => {
                 let index = target.index.as_deref().or(index);
                 let id = target.id.map(RawValue::get);
-                write(document, number, name == "create", index, id, taking, &mut answers)?
+                write_document(document, number, name == "create", index, id, writer, &mut answers)?
             }
         };
         match result {
             ItemResult::Created => {}
-            ItemResult::Conflict => taking.refuse(number, EXISTS),
-            ItemResult::Refused(reason) => taking.refuse(number, reason),
+            ItemResult::Conflict => writer.refuse(number, EXISTS),
+            ItemResult::Refused(reason) => writer.refuse(number, reason),
         }
         answers.items.push((begun, result));
     }
@@ -135,13 +135,13 @@ pub(super) fn take(body: &[u8], index: Option<&str>, taking: &mut Taking<'_>) ->
 }
 
 /// Writes a document as the record with the index `number`.
-fn write(
+fn write_document(
     document: &[u8],
     number: usize,
     is_create: bool,
     index: Option<&str>,
     id: Option<&str>,
-    taking: &mut Taking<'_>,
+    writer: &mut RequestWriter<'_>,
     answers: &mut BulkAnswers,
 ) -> Result<ItemResult, Refusal> {
     if index.is_some_and(|index| index.len() > INDEX_BYTES_MAX) || id.is_some_and(|id| id.len() > ID_BYTES_MAX) {
@@ -151,20 +151,20 @@ fn write(
     if text.len() > RECORD_BYTES_MAX {
         return Ok(ItemResult::Refused(TOO_LONG));
     }
-    let (_, objects) = taking.readings();
-    let parsed = taking.parse(&text, Envelope::default(), objects);
+    let (_, objects) = writer.readings();
+    let parsed = writer.parse(&text, Envelope::default(), objects);
     if parsed.format != Format::Json {
         return Ok(ItemResult::Refused("the document is no JSON object"));
     }
     let mut record = parsed.record;
-    taking.note(parsed.format, matches!(text, Cow::Owned(_)), 0, &mut record);
-    let index = index.map(|index| taking.clean(index.into()));
+    writer.count_record(parsed.format, matches!(text, Cow::Owned(_)), 0, &mut record);
+    let index = index.map(|index| writer.redact(index.into()));
     if let Some(index) = &index {
         record.fields.push(Field { name: "_index".into(), value: Value::String(Cow::Borrowed(index)) });
     }
     let mut key = None;
     if let Some(id) = id {
-        let id = taking.key_of_name(&[index.as_deref().unwrap_or_default().as_bytes(), id.as_bytes()])?;
+        let id = writer.key_of_name(&[index.as_deref().unwrap_or_default().as_bytes(), id.as_bytes()])?;
         // A document that this body creates has no second writer in the body, so it has one row and one answer.
         if !answers.ids.insert(id) && (is_create || answers.creates.contains_key(&id)) {
             return Ok(ItemResult::Conflict);
@@ -174,7 +174,7 @@ fn write(
         }
         key = Some(id);
     }
-    taking.write(number, INSTANCE, record, key);
+    writer.write(number, INSTANCE, record, key);
     Ok(ItemResult::Created)
 }
 
@@ -186,7 +186,7 @@ impl BulkAnswers {
         target: &ActionTarget<'_>,
         index: Option<&str>,
         (identity, position): (u64, u64),
-        taking: &mut Taking<'_>,
+        writer: &mut RequestWriter<'_>,
     ) -> Result<usize, Refusal> {
         let memory = self.memory();
         self.items.reserve(1);
@@ -201,7 +201,7 @@ impl BulkAnswers {
         };
         let end = json.len();
         // Rendering needs the memory once more.
-        taking.make_room(2 * (self.memory() - memory))?;
+        writer.reserve(2 * (self.memory() - memory))?;
         Ok(end)
     }
 
@@ -260,8 +260,8 @@ mod tests {
 
     fn bulk(index: Option<&str>, body: &str) -> Result<(Taken, serde_json::Value), Refusal> {
         let mut items = BulkAnswers::default();
-        let taken = taken(Endpoint::Bulk, |taking| {
-            items = take(body.as_bytes(), index, taking)?;
+        let taken = taken(Endpoint::Bulk, |writer| {
+            items = write(body.as_bytes(), index, writer)?;
             Ok(())
         })?;
         let json = serde_json::from_str(&format!("[{}]", items.to_json())).expect("JSON");

@@ -11,9 +11,10 @@
 //! its names), else the sender's address. Elements of an array are objects, or texts that are parsed as lines. Empty lines
 //! are ignored.
 
+use super::Refusal;
 use super::raw_json::ForEachElement;
-use super::taking::{Instance, RECORD_BYTES_MAX, Taking};
-use super::{Refusal, essence};
+use super::request::essence;
+use super::request_writer::{InstanceRule, RECORD_BYTES_MAX, RequestWriter};
 use daytable_parse::{Assembler, Ending, Envelope, Format, RawRecord};
 use memchr::memchr;
 use serde::de::{DeserializeSeed, Error};
@@ -21,7 +22,7 @@ use serde_json::value::RawValue;
 use std::borrow::Cow;
 
 /// Fields that name the instance, by priority.
-const INSTANCE: Instance<'static> = Instance::Named(&["instance", "host"]);
+const INSTANCE: InstanceRule<'static> = InstanceRule::Fields(&["instance", "host"]);
 /// Why a line is refused.
 const NO_OBJECT: &str = "is no JSON object";
 /// Why a long record is refused.
@@ -85,54 +86,54 @@ impl BodyForm {
 }
 
 /// Writes the records of a body.
-pub(super) fn take(body: &[u8], media: &str, taking: &mut Taking<'_>) -> Result<(), Refusal> {
+pub(super) fn write(body: &[u8], media: &str, writer: &mut RequestWriter<'_>) -> Result<(), Refusal> {
     let body = body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(body);
     let declared = BodyForm::of_media(media);
     match declared.refine(body) {
-        BodyForm::Json => json(body, taking),
+        BodyForm::Json => json(body, writer),
         BodyForm::Objects if declared == BodyForm::Json => {
-            let before = taking.index();
-            lines(body, taking, true)?;
+            let before = writer.index();
+            lines(body, writer, true)?;
             // The body is one document, so a malformed line refuses all of it.
-            match taking.first_refused_from(before) {
+            match writer.first_refused_from(before) {
                 Some((index, reason)) => Err(Refusal::bad_at(index, reason)),
                 None => Ok(()),
             }
         }
-        BodyForm::Objects => lines(body, taking, true),
-        BodyForm::Lines | BodyForm::Unknown => lines(body, taking, false),
+        BodyForm::Objects => lines(body, writer, true),
+        BodyForm::Lines | BodyForm::Unknown => lines(body, writer, false),
     }
 }
 
 /// Writes lines. With `is_strict` each line must be an object.
-fn lines(body: &[u8], taking: &mut Taking<'_>, is_strict: bool) -> Result<(), Refusal> {
-    let (any, objects) = taking.readings();
+fn lines(body: &[u8], writer: &mut RequestWriter<'_>, is_strict: bool) -> Result<(), Refusal> {
+    let (any, objects) = writer.readings();
     let reading = if is_strict { objects } else { any };
     let mut assembler = Assembler::new(body, 0, RECORD_BYTES_MAX, reading, Ending::Closed).at_beginning(true);
-    while let Some(raw) = assembler.next(taking.learned(), reading) {
-        let index = taking.begin()?;
+    while let Some(raw) = assembler.next(writer.learned(), reading) {
+        let index = writer.begin()?;
         let RawRecord { text, envelope, cut, is_invalid, .. } = &raw;
         // The envelope of a container runtime is an object. The line in it can have any format.
         let is_object = is_strict && *envelope == Envelope::default();
-        let parsed = taking.parse(text, *envelope, if is_object { objects } else { any });
+        let parsed = writer.parse(text, *envelope, if is_object { objects } else { any });
         if is_object && parsed.format != Format::Json {
-            taking.refuse(index, if *cut > 0 { TOO_LONG } else { NO_OBJECT });
+            writer.refuse(index, if *cut > 0 { TOO_LONG } else { NO_OBJECT });
             continue;
         }
         let mut record = parsed.record;
-        taking.note(parsed.format, *is_invalid, *cut, &mut record);
-        taking.write(index, INSTANCE, record, None);
+        writer.count_record(parsed.format, *is_invalid, *cut, &mut record);
+        writer.write(index, INSTANCE, record, None);
     }
     Ok(())
 }
 
 /// Writes the elements of an array, or a sequence of objects.
-fn json(body: &[u8], taking: &mut Taking<'_>) -> Result<(), Refusal> {
-    let text = taking.text_of(body)?;
+fn json(body: &[u8], writer: &mut RequestWriter<'_>) -> Result<(), Refusal> {
+    let text = writer.text_of(body)?;
     let is_invalid = matches!(text, Cow::Owned(_));
     let mut refused = None;
     let mut write = |value: &RawValue| {
-        element(value.get(), is_invalid, taking).map_err(|refusal| {
+        element(value.get(), is_invalid, writer).map_err(|refusal| {
             refused = Some(refusal);
             "refused"
         })
@@ -145,18 +146,18 @@ fn json(body: &[u8], taking: &mut Taking<'_>) -> Result<(), Refusal> {
     };
     match (refused, read) {
         (Some(refusal), _) => Err(refusal),
-        (None, Err(error)) => Err(Refusal::bad_at(taking.index(), format!("the body is no JSON: {error}"))),
+        (None, Err(error)) => Err(Refusal::bad_at(writer.index(), format!("the body is no JSON: {error}"))),
         (None, Ok(())) => Ok(()),
     }
 }
 
 /// Writes one value of a document.
-fn element(written: &str, is_invalid: bool, taking: &mut Taking<'_>) -> Result<(), Refusal> {
-    let index = taking.begin()?;
-    let (any, objects) = taking.readings();
+fn element(written: &str, is_invalid: bool, writer: &mut RequestWriter<'_>) -> Result<(), Refusal> {
+    let index = writer.begin()?;
+    let (any, objects) = writer.readings();
     let text: Cow<'_, str> = match written.as_bytes().first() {
         _ if written.len() > RECORD_BYTES_MAX => {
-            taking.refuse(index, TOO_LONG);
+            writer.refuse(index, TOO_LONG);
             return Ok(());
         }
         Some(b'{') => written.into(),
@@ -166,15 +167,15 @@ fn element(written: &str, is_invalid: bool, taking: &mut Taking<'_>) -> Result<(
             Err(_) => written.into(),
         },
         _ => {
-            taking.refuse(index, "is neither a JSON object nor a text");
+            writer.refuse(index, "is neither a JSON object nor a text");
             return Ok(());
         }
     };
     let reading = if written.starts_with('{') { objects } else { any };
-    let parsed = taking.parse(&text, Envelope::default(), reading);
+    let parsed = writer.parse(&text, Envelope::default(), reading);
     let mut record = parsed.record;
-    taking.note(parsed.format, is_invalid, 0, &mut record);
-    taking.write(index, INSTANCE, record, None);
+    writer.count_record(parsed.format, is_invalid, 0, &mut record);
+    writer.write(index, INSTANCE, record, None);
     Ok(())
 }
 
@@ -186,7 +187,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn ingest(media: &str, body: &str) -> Result<Taken, Refusal> {
-        taken(Endpoint::Ingest, |taking| take(body.as_bytes(), media, taking))
+        taken(Endpoint::Ingest, |writer| write(body.as_bytes(), media, writer))
     }
 
     fn messages(media: &str, body: &str) -> Vec<String> {

@@ -7,8 +7,8 @@
 //! Entries are read as those of a `[[journal]]` block are ([`crate::journal`]), so that an entry is the same record
 //! whichever way it came; its key is one of the sender's own. The instance is `_HOSTNAME`, else the sender's address.
 
-use super::taking::{Gathered, Instance, Taking};
-use super::{Refusal, Request, Setting};
+use super::request_writer::{InstanceRule, RequestRows, RequestWriter};
+use super::{PushRequest, PushSettings, Refusal};
 use crate::counters::count;
 use crate::journal::export::{Entries, Entry};
 use crate::journal::record::{EntryReading, EntryRecord};
@@ -27,14 +27,14 @@ const PIECE_BYTES: usize = 1 << 20;
 /// # Errors
 ///
 /// What is wrong with the body, at which entry; or what `hand_over` says.
-pub(super) fn take(
-    setting: &Setting,
-    request: &Request,
+pub(super) fn read(
+    settings: &PushSettings,
+    request: &PushRequest,
     mut body: impl BufRead,
-    mut hand_over: impl FnMut(Gathered) -> Result<(), Refusal>,
+    mut hand_over: impl FnMut(RequestRows) -> Result<(), Refusal>,
 ) -> Result<u64, Refusal> {
-    let reading = EntryReading::new(setting.lines.clone());
-    let mut taking = Taking::new(setting, request, random_identity(), time::now());
+    let reading = EntryReading::new(settings.lines.clone());
+    let mut writer = RequestWriter::new(settings, request, random_identity(), time::now());
     let mut entries = Entries::new(ENTRY_BYTES_MAX);
     let (mut total, mut in_piece) = (0u64, 0);
     let ended = loop {
@@ -44,12 +44,12 @@ pub(super) fn take(
                 return;
             }
             // In a piece indexes begin anew, so this never comes to the limit of a request.
-            taking.now = time::now();
-            refused = write(&entry, &reading, total, &mut taking);
+            writer.now = time::now();
+            refused = write(&entry, &reading, total, &mut writer);
             total += 1;
             in_piece += 1;
-            if refused.is_ok() && (taking.bytes() >= PIECE_BYTES || in_piece >= setting.limits.records_max) {
-                refused = hand_over(taking.gather());
+            if refused.is_ok() && (writer.bytes() >= PIECE_BYTES || in_piece >= settings.limits.records_max) {
+                refused = hand_over(writer.take_rows());
                 in_piece = 0;
             }
         };
@@ -58,7 +58,7 @@ pub(super) fn take(
             Ok(bytes) => (entries.feed(bytes, &mut each), bytes.len()),
             Err(error) if error.kind() == ErrorKind::Interrupted => continue,
             Err(error) if error.kind() == ErrorKind::TimedOut => {
-                break Err(Refusal::Slow(setting.limits.body_timeout.as_secs()));
+                break Err(Refusal::Slow(settings.limits.body_timeout.as_secs()));
             }
             Err(error) => break Err(Refusal::bad(format!("the body cannot be read: {error}"))),
         };
@@ -73,28 +73,33 @@ pub(super) fn take(
     };
     if in_piece > 0 {
         // Whatever came after them, these are whole.
-        hand_over(taking.gather())?;
+        hand_over(writer.take_rows())?;
     }
     ended.map(|()| total)
 }
 
-fn write(entry: &Entry<'_>, reading: &EntryReading, number: u64, taking: &mut Taking<'_>) -> Result<(), Refusal> {
-    let index = taking.begin()?;
-    let EntryRecord { record, format, origin, is_invalid_utf8 } = reading.record(entry, taking.now);
-    count(&taking.counters.by_format[format.number()], 1);
+fn write(
+    entry: &Entry<'_>,
+    reading: &EntryReading,
+    number: u64,
+    writer: &mut RequestWriter<'_>,
+) -> Result<(), Refusal> {
+    let index = writer.begin()?;
+    let EntryRecord { record, format, origin, is_invalid_utf8 } = reading.record(entry, writer.now);
+    count(&writer.counters.by_format[format.number()], 1);
     if is_invalid_utf8 {
-        count(&taking.counters.invalid_utf8, 1);
+        count(&writer.counters.invalid_utf8, 1);
     }
     if entry.cut > 0 {
-        count(&taking.counters.truncated, 1);
+        count(&writer.counters.truncated, 1);
     }
     // A cursor is one of who pushes it: nobody writes over another's entries by naming them. Without one it is the number
     // of the entry in this upload.
     let key = match origin {
-        Some((identity, position)) => (taking.key_of_name(&[&identity.to_be_bytes()])?.0, position),
-        None => (taking.key_of(index).0, number & POSITION_MAX),
+        Some((identity, position)) => (writer.key_of_name(&[&identity.to_be_bytes()])?.0, position),
+        None => (writer.key(index).0, number & POSITION_MAX),
     };
-    taking.write(index, Instance::Named(&["host"]), record, Some(key));
+    writer.write(index, InstanceRule::Fields(&["host"]), record, Some(key));
     Ok(())
 }
 
@@ -112,8 +117,8 @@ mod tests {
     fn upload(body: &[u8]) -> (Vec<Taken>, Result<u64, Refusal>) {
         let request = request(Endpoint::Journal);
         let mut pieces = Vec::new();
-        let ended = with_setting(|setting| {
-            take(setting, &request, body, |gathered| {
+        let ended = with_setting(|settings| {
+            read(settings, &request, body, |gathered| {
                 pieces.push(Taken::from(gathered));
                 Ok(())
             })

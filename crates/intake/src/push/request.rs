@@ -42,7 +42,7 @@ impl Endpoint {
 
 /// What bounds a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct PushLimits {
     /// Bytes of a body as it comes.
     pub body_bytes_max: usize,
     /// Bytes of a body decoded.
@@ -59,7 +59,7 @@ pub struct Limits {
     pub uploads_max: usize,
 }
 
-impl Limits {
+impl PushLimits {
     /// Bytes of the rows of a request. A few bytes of a body may stand for many in each of its rows: what a resource, a
     /// stream or the request itself says is a part of every record. Twice the decoded body is room for what is usual.
     pub const fn rows_bytes_max(&self) -> usize {
@@ -67,9 +67,9 @@ impl Limits {
     }
 }
 
-impl Default for Limits {
-    fn default() -> Limits {
-        Limits {
+impl Default for PushLimits {
+    fn default() -> PushLimits {
+        PushLimits {
             body_bytes_max: 16 << 20,
             decoded_bytes_max: 64 << 20,
             bodies_bytes_max: 128 << 20,
@@ -83,31 +83,31 @@ impl Default for Limits {
 
 /// What requests are read by.
 #[derive(Clone)]
-pub struct Setting {
+pub struct PushSettings {
     pub(crate) router: Router,
     /// Of lines that may be of any format.
     pub(crate) lines: Reading,
     /// Of records that have to be JSON objects.
     pub(crate) objects: Reading,
-    pub(crate) limits: Limits,
+    pub(crate) limits: PushLimits,
 }
 
-impl Setting {
+impl PushSettings {
     /// The settings by which bodies are read: plain lines as `lines` says, objects likewise but for what is about lines.
-    pub fn new(router: Router, lines: Reading, limits: Limits) -> Setting {
+    pub fn new(router: Router, lines: Reading, limits: PushLimits) -> PushSettings {
         let objects = Reading {
             format: FormatChoice::Only(Format::Json),
             explicit: None,
             join: Join { lines_max: NonZeroU16::MIN, ..lines.join },
             ..lines.clone()
         };
-        Setting { router, lines, objects, limits }
+        PushSettings { router, lines, objects, limits }
     }
 }
 
 /// What a request says before its body.
 #[derive(Clone, Debug)]
-pub struct Request {
+pub struct PushRequest {
     /// Where to.
     pub endpoint: Endpoint,
     /// The content type, as it came.
@@ -127,7 +127,7 @@ pub struct Request {
 }
 
 /// The key and the body of a request that is written once; what a repeat is told is not known yet.
-pub(super) fn once(request: &Request, key: &str, body: &[u8]) -> IdempotencyKey {
+pub(super) fn once(request: &PushRequest, key: &str, body: &[u8]) -> IdempotencyKey {
     let source = request.endpoint.source();
     let text = |text: &Option<String>| text.clone().unwrap_or_default().into_bytes();
     let (instance, index) = (text(&request.instance), text(&request.index));

@@ -1,6 +1,6 @@
 //! Push as a [`Source`]: its settings and counters. The HTTP server owns its listeners.
 
-use super::{Limits, Push};
+use super::{Push, PushLimits};
 use crate::counters::SourceCounters;
 use crate::source::{Source, SourceContext, SourceError};
 use daytable_net::inherited::Inherited;
@@ -13,7 +13,7 @@ pub struct PushOptions {
     /// How lines and fields are read.
     pub reading: Reading,
     /// What bounds a request.
-    pub limits: Limits,
+    pub limits: PushLimits,
 }
 
 impl Source for Arc<Push> {
@@ -28,7 +28,7 @@ impl Source for Arc<Push> {
     }
 
     fn apply(&mut self, PushOptions { reading, limits }: PushOptions, _: &SourceContext) -> Result<(), SourceError> {
-        self.change(reading, limits);
+        self.reconfigure(reading, limits);
         Ok(())
     }
 

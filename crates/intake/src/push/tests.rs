@@ -1,7 +1,7 @@
 //! What the tests of the endpoints have in common: a request that is taken apart without a store.
 
-use super::taking::{Gathered, Taking};
-use super::{Encoding, Endpoint, Limits, Refusal, Request, Sender, Setting};
+use super::request_writer::{RequestRows, RequestWriter};
+use super::{Encoding, Endpoint, PushLimits, PushRequest, PushSettings, Refusal, Sender};
 use crate::route::{Condition, Route, Router};
 use daytable_model::batch::Batch;
 use daytable_model::key::{Period, TableName};
@@ -18,20 +18,20 @@ use std::time::Duration;
 /// Records of a request in these tests.
 pub(super) const RECORDS_MAX: usize = 5000;
 
-static SETTING: LazyLock<Setting> = LazyLock::new(|| {
+static SETTING: LazyLock<PushSettings> = LazyLock::new(|| {
     let table = TableName::new("Log").expect("a name");
     let window = Window { keep: Duration::from_secs(86_400 * 36_500), period: Period::Month };
     let route = Route { table, window, buckets: NonZeroU16::MIN, when: Condition::Always };
-    let limits = Limits { records_max: RECORDS_MAX, ..Limits::default() };
-    Setting::new(Router::new(vec![route]), Reading::default(), limits)
+    let limits = PushLimits { records_max: RECORDS_MAX, ..PushLimits::default() };
+    PushSettings::new(Router::new(vec![route]), Reading::default(), limits)
 });
 
-pub(super) fn with_setting<T>(work: impl FnOnce(&Setting) -> T) -> T {
+pub(super) fn with_setting<T>(work: impl FnOnce(&PushSettings) -> T) -> T {
     work(&SETTING)
 }
 
-pub(super) fn request(endpoint: Endpoint) -> Request {
-    Request {
+pub(super) fn request(endpoint: Endpoint) -> PushRequest {
+    PushRequest {
         endpoint,
         media: String::new(),
         encoding: Encoding::Identity,
@@ -50,11 +50,11 @@ pub(super) struct Taken {
     reasons: Vec<(usize, Cow<'static, str>)>,
 }
 
-impl From<Gathered> for Taken {
-    fn from(gathered: Gathered) -> Taken {
+impl From<RequestRows> for Taken {
+    fn from(gathered: RequestRows) -> Taken {
         let rows: usize = gathered.batches.iter().map(Batch::len).sum();
-        assert!(rows >= gathered.taken as usize);
-        assert_eq!(gathered.counters.records.load(std::sync::atomic::Ordering::Relaxed), u64::from(gathered.taken));
+        assert!(rows >= gathered.accepted as usize);
+        assert_eq!(gathered.counters.records.load(std::sync::atomic::Ordering::Relaxed), u64::from(gathered.accepted));
         Taken { batches: gathered.batches, reasons: gathered.reasons }
     }
 }
@@ -62,12 +62,12 @@ impl From<Gathered> for Taken {
 /// What `take` makes of a request to `endpoint`.
 pub(super) fn taken(
     endpoint: Endpoint,
-    take: impl FnOnce(&mut Taking<'_>) -> Result<(), Refusal>,
+    take: impl FnOnce(&mut RequestWriter<'_>) -> Result<(), Refusal>,
 ) -> Result<Taken, Refusal> {
     let request = request(endpoint);
-    let mut taking = Taking::new(&SETTING, &request, 7, time::now());
-    take(&mut taking)?;
-    Ok(taking.gather().into())
+    let mut writer = RequestWriter::new(&SETTING, &request, 7, time::now());
+    take(&mut writer)?;
+    Ok(writer.take_rows().into())
 }
 
 /// A row and where it goes.

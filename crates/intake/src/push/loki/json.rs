@@ -8,7 +8,7 @@
 
 use super::super::raw_json::{RawElements, TextMembers};
 use super::super::refusal::DecodeError;
-use super::super::taking::Taking;
+use super::super::request_writer::RequestWriter;
 use super::{LokiEntry, LokiStream};
 use daytable_model::time::Ticks;
 use serde::Deserialize;
@@ -33,15 +33,15 @@ struct StreamBody<'a> {
 struct EntryBody<'a>(#[serde(borrow)] &'a RawValue, String, #[serde(borrow, default)] Option<TextMembers<'a>>);
 
 /// Writes the entries of a document.
-pub(super) fn decode(body: &[u8], taking: &mut Taking<'_>) -> Result<(), DecodeError> {
-    let text = taking.text_of(body)?;
+pub(super) fn decode(body: &[u8], writer: &mut RequestWriter<'_>) -> Result<(), DecodeError> {
+    let text = writer.text_of(body)?;
     for stream in serde_json::from_str::<PushBody<'_>>(&text)?.streams.0 {
         let StreamBody { stream, values } = serde_json::from_str(stream.get())?;
-        let stream = LokiStream::new(stream.unwrap_or_default().0, taking);
+        let stream = LokiStream::new(stream.unwrap_or_default().0, writer);
         for value in values.0 {
             let EntryBody(time, line, metadata) = serde_json::from_str(value.get())?;
             let metadata = metadata.unwrap_or_default().0;
-            stream.write(LokiEntry { time: nanos(time.get()), line: line.into(), metadata }, taking)?;
+            stream.write(LokiEntry { time: nanos(time.get()), line: line.into(), metadata }, writer)?;
         }
     }
     Ok(())

@@ -13,8 +13,9 @@ mod json;
 mod labels;
 mod proto;
 
-use super::taking::{Instance, RECORD_BYTES_MAX, Taking};
-use super::{Refusal, Setting, encoding, essence};
+use super::request::essence;
+use super::request_writer::{InstanceRule, RECORD_BYTES_MAX, RequestWriter};
+use super::{PushSettings, Refusal, encoding};
 use daytable_model::record::{Field, Level, Record, Value};
 use daytable_model::time::Ticks;
 use daytable_parse::Envelope;
@@ -26,7 +27,12 @@ const INSTANCE: [&str; 7] = ["instance", "host", "hostname", "pod", "node_name",
 const LEVEL: [&str; 3] = ["level", "detected_level", "severity"];
 
 /// Writes the entries of a body.
-pub(super) fn take(body: &[u8], media: &str, setting: &Setting, taking: &mut Taking<'_>) -> Result<(), Refusal> {
+pub(super) fn write(
+    body: &[u8],
+    media: &str,
+    settings: &PushSettings,
+    writer: &mut RequestWriter<'_>,
+) -> Result<(), Refusal> {
     let is_json = match &*essence(media) {
         "application/json" => true,
         "application/x-protobuf" | "application/protobuf" | "" => false,
@@ -34,10 +40,10 @@ pub(super) fn take(body: &[u8], media: &str, setting: &Setting, taking: &mut Tak
         _ => body.trim_ascii_start().starts_with(b"{"),
     };
     if is_json {
-        return json::decode(body, taking).map_err(|error| error.refusal("push request", taking.index()));
+        return json::decode(body, writer).map_err(|error| error.refusal("push request", writer.index()));
     }
-    let message = encoding::unblock(body, setting.limits.decoded_bytes_max, |bytes| taking.make_room(bytes))?;
-    proto::decode(&message, taking).map_err(|error| error.refusal("push request", taking.index()))
+    let message = encoding::unblock(body, settings.limits.decoded_bytes_max, |bytes| writer.reserve(bytes))?;
+    proto::decode(&message, writer).map_err(|error| error.refusal("push request", writer.index()))
 }
 
 /// The labels of a stream, which belong to each of its entries.
@@ -62,22 +68,22 @@ fn bytes_of(labels: &[(Cow<'_, str>, Cow<'_, str>)]) -> usize {
 }
 
 impl<'a> LokiStream<'a> {
-    fn new(labels: Vec<(Cow<'a, str>, Cow<'a, str>)>, taking: &Taking<'_>) -> LokiStream<'a> {
+    fn new(labels: Vec<(Cow<'a, str>, Cow<'a, str>)>, writer: &RequestWriter<'_>) -> LokiStream<'a> {
         let labels: Vec<_> =
-            labels.into_iter().map(|(name, value)| (taking.clean(name), taking.clean(value))).collect();
+            labels.into_iter().map(|(name, value)| (writer.redact(name), writer.redact(value))).collect();
         let of = |name: &str| labels.iter().find(|(label, value)| label == name && !value.is_empty());
         let instance = INSTANCE.iter().find_map(|name| of(name)).map(|(_, value)| value.clone());
         let level = LEVEL.iter().find_map(|name| of(name).and_then(|(_, value)| Level::from_word(value)));
         LokiStream {
             bytes: bytes_of(&labels),
-            instance: instance.unwrap_or_else(|| Cow::Owned(taking.peer().to_owned())),
+            instance: instance.unwrap_or_else(|| Cow::Owned(writer.peer().to_owned())),
             level,
             fields: labels.into_iter().map(|(name, value)| Field { name, value: Value::String(value) }).collect(),
         }
     }
 
-    fn write(&self, entry: LokiEntry<'_>, taking: &mut Taking<'_>) -> Result<(), Refusal> {
-        let index = taking.begin()?;
+    fn write(&self, entry: LokiEntry<'_>, writer: &mut RequestWriter<'_>) -> Result<(), Refusal> {
+        let index = writer.begin()?;
         // Only the line can be cut. The labels are part of every entry.
         if self.bytes + bytes_of(&entry.metadata) > RECORD_BYTES_MAX {
             return Err(Refusal::TooLarge(format!(
@@ -86,30 +92,30 @@ impl<'a> LokiStream<'a> {
         }
         let is_invalid = entry.line.contains(char::REPLACEMENT_CHARACTER) && matches!(entry.line, Cow::Owned(_));
         let text = entry.line.trim_end_matches(['\n', '\r']);
-        let (reading, _) = taking.readings();
+        let (reading, _) = writer.readings();
         let mut kept = text.floor_char_boundary(RECORD_BYTES_MAX);
         if kept < text.len()
             && let Some(redactor) = &reading.redactor
         {
             kept = redactor.keep_of_cut(&text[..kept]);
         }
-        let parsed = taking.parse(&text[..kept], Envelope::default(), reading);
+        let parsed = writer.parse(&text[..kept], Envelope::default(), reading);
         let mut record: Record<'_> = parsed.record;
         if let Some(time) = entry.time
             && let Some(other) = record.time.replace(time).filter(|other| *other != time)
         {
             record.fields.push(Field { name: "time".into(), value: Value::String(other.to_string().into()) });
         }
-        taking.note(parsed.format, is_invalid, text.len() - kept, &mut record);
+        writer.count_record(parsed.format, is_invalid, text.len() - kept, &mut record);
         let mut level = None;
         for (name, value) in entry.metadata {
-            let (name, value) = (taking.clean(name), taking.clean(value));
+            let (name, value) = (writer.redact(name), writer.redact(value));
             level = level.or_else(|| LEVEL.contains(&&*name).then(|| Level::from_word(&value)).flatten());
             record.fields.push(Field { name, value: Value::String(value) });
         }
         record.level = record.level.or(level).or(self.level);
         record.fields.extend(self.fields.iter().cloned());
-        taking.write(index, Instance::Is(&self.instance), record, None);
+        writer.write(index, InstanceRule::Fixed(&self.instance), record, None);
         Ok(())
     }
 }

@@ -9,13 +9,13 @@
 
 use super::super::protobuf::{ProtobufError, fields, messages_at};
 use super::super::refusal::DecodeError;
-use super::super::taking::Taking;
+use super::super::request_writer::RequestWriter;
 use super::{LokiEntry, LokiStream, labels};
 use daytable_model::time::Ticks;
 use std::borrow::Cow;
 
 /// Writes the entries of a message.
-pub(super) fn decode(message: &[u8], taking: &mut Taking<'_>) -> Result<(), DecodeError> {
+pub(super) fn decode(message: &[u8], writer: &mut RequestWriter<'_>) -> Result<(), DecodeError> {
     for stream in messages_at(message, 1) {
         let stream = stream?;
         // The labels first: they may follow the entries in the message.
@@ -28,9 +28,9 @@ pub(super) fn decode(message: &[u8], taking: &mut Taking<'_>) -> Result<(), Deco
             None if written.is_empty() => Vec::new(),
             None => vec![("labels".into(), written)],
         };
-        let labels = LokiStream::new(labels, taking);
+        let labels = LokiStream::new(labels, writer);
         for entry in messages_at(stream, 2) {
-            labels.write(decode_entry(entry?)?, taking)?;
+            labels.write(decode_entry(entry?)?, writer)?;
         }
     }
     Ok(())

@@ -49,7 +49,7 @@ struct Pair {
 }
 
 fn push(media: &str, body: &[u8]) -> Result<Taken, Refusal> {
-    taken(Endpoint::Loki, |taking| with_setting(|setting| take(body, media, setting, taking)))
+    taken(Endpoint::Loki, |writer| with_setting(|settings| write(body, media, settings, writer)))
 }
 
 fn proto(request: &PushRequest) -> Vec<u8> {

@@ -5,7 +5,7 @@
 use super::super::Refusal;
 use super::super::raw_json::RawElements;
 use super::super::refusal::DecodeError;
-use super::super::taking::Taking;
+use super::super::request_writer::RequestWriter;
 use super::value::{AnyValue, Attributes};
 use super::{LogRecord, ScopeContext};
 use base64::Engine;
@@ -85,8 +85,8 @@ struct KeyValue<'a> {
 struct WholeNumber(i128);
 
 /// Writes the log records of a document.
-pub(super) fn decode(body: &[u8], taking: &mut Taking<'_>) -> Result<(), DecodeError> {
-    let text = taking.text_of(body)?;
+pub(super) fn decode(body: &[u8], writer: &mut RequestWriter<'_>) -> Result<(), DecodeError> {
+    let text = writer.text_of(body)?;
     // serde accepts an array in place of an object, with the members in their order.
     if !text.trim_ascii_start().starts_with('{') {
         return Err(Refusal::bad("the body is no export request: it is no JSON object").into());
@@ -94,20 +94,20 @@ pub(super) fn decode(body: &[u8], taking: &mut Taking<'_>) -> Result<(), DecodeE
     let request: ExportRequest<'_> = serde_json::from_str(&text)?;
     for resource in request.resource_logs.unwrap_or_default().0 {
         let ResourceLogs { resource, scope_logs } = serde_json::from_str(resource.get())?;
-        let mut context = ScopeContext::new(attributes(resource.unwrap_or_default().attributes), taking);
+        let mut context = ScopeContext::new(attributes(resource.unwrap_or_default().attributes), writer);
         for scope in scope_logs.unwrap_or_default().0 {
             let ScopeLogs { scope, log_records } = serde_json::from_str(scope.get())?;
             let scope = scope.unwrap_or_default();
             context.set_scope(text_of(scope.name), text_of(scope.version), attributes(scope.attributes));
             for record in log_records.unwrap_or_default().0 {
-                let index = taking.begin()?;
-                if !context.fits(record.get().len(), index, taking) {
+                let index = writer.begin()?;
+                if !context.fits(record.get().len(), index, writer) {
                     continue;
                 }
                 match serde_json::from_str::<JsonLogRecord<'_>>(record.get()) {
-                    Ok(_) if !record.get().starts_with('{') => taking.refuse(index, "is no JSON object"),
-                    Ok(record) => context.write(index, record.into(), taking),
-                    Err(error) => taking.refuse(index, error.to_string()),
+                    Ok(_) if !record.get().starts_with('{') => writer.refuse(index, "is no JSON object"),
+                    Ok(record) => context.write(index, record.into(), writer),
+                    Err(error) => writer.refuse(index, error.to_string()),
                 }
             }
         }

@@ -21,9 +21,10 @@ mod json;
 mod proto;
 mod value;
 
+use super::Refusal;
 use super::protobuf::{put_bytes, put_number};
-use super::taking::{Instance, RECORD_BYTES_MAX, Taking};
-use super::{Refusal, essence};
+use super::request::essence;
+use super::request_writer::{InstanceRule, RECORD_BYTES_MAX, RequestWriter};
 use daytable_model::record::{Level, Record, Value};
 use daytable_model::time::Ticks;
 use daytable_parse::{Envelope, Said, compose, level_of_severity};
@@ -104,12 +105,12 @@ fn number_and_text(number: u32, text: &str) -> Vec<u8> {
 }
 
 /// Writes the log records of a body.
-pub(super) fn take(body: &[u8], format: OtlpFormat, taking: &mut Taking<'_>) -> Result<(), Refusal> {
+pub(super) fn write(body: &[u8], format: OtlpFormat, writer: &mut RequestWriter<'_>) -> Result<(), Refusal> {
     let decoded = match format {
-        OtlpFormat::Protobuf => proto::decode(body, taking),
-        OtlpFormat::Json => json::decode(body, taking),
+        OtlpFormat::Protobuf => proto::decode(body, writer),
+        OtlpFormat::Json => json::decode(body, writer),
     };
-    decoded.map_err(|error| error.refusal("export request", taking.index()))
+    decoded.map_err(|error| error.refusal("export request", writer.index()))
 }
 
 /// A log record in either encoding.
@@ -141,7 +142,7 @@ struct ScopeContext<'a> {
 
 impl<'a> ScopeContext<'a> {
     /// The context of a resource, before its first scope.
-    fn new(attributes: Attributes<'a>, taking: &Taking<'_>) -> ScopeContext<'a> {
+    fn new(attributes: Attributes<'a>, writer: &RequestWriter<'_>) -> ScopeContext<'a> {
         let mut resource = Vec::new();
         flatten(attributes, &mut resource);
         let text_of = |name: &&str| {
@@ -150,8 +151,8 @@ impl<'a> ScopeContext<'a> {
                 _ => None,
             })
         };
-        let instance = INSTANCE.iter().find_map(text_of).map(|name| taking.clean(name));
-        let instance = instance.unwrap_or_else(|| taking.peer().to_owned().into());
+        let instance = INSTANCE.iter().find_map(text_of).map(|name| writer.redact(name));
+        let instance = instance.unwrap_or_else(|| writer.peer().to_owned().into());
         ScopeContext { instance, bytes: bytes_of(&resource), resource, scope: Vec::new() }
     }
 
@@ -168,18 +169,18 @@ impl<'a> ScopeContext<'a> {
 
     /// Whether a record of so many bytes is within the limit. Its resource and its scope count, because they are part of
     /// every record. Refuses a longer record.
-    fn fits(&self, bytes: usize, index: usize, taking: &mut Taking<'_>) -> bool {
+    fn fits(&self, bytes: usize, index: usize, writer: &mut RequestWriter<'_>) -> bool {
         let fits = self.bytes.saturating_add(bytes) <= RECORD_BYTES_MAX;
         if !fits {
-            taking.refuse(index, super::ingest::TOO_LONG);
+            writer.refuse(index, super::ingest::TOO_LONG);
         }
         fits
     }
 
     /// Writes the record with this index.
-    fn write(&self, index: usize, log: LogRecord<'_>, taking: &mut Taking<'_>) {
-        let (reading, _) = taking.readings();
-        let now = taking.now;
+    fn write(&self, index: usize, log: LogRecord<'_>, writer: &mut RequestWriter<'_>) {
+        let (reading, _) = writer.readings();
+        let now = writer.now;
         let observed = ticks(log.observed);
         let level = level_of_severity(log.severity).or_else(|| Level::from_word(&log.severity_text));
         let mut fields: FieldList<'_> = Vec::new();
@@ -195,7 +196,7 @@ impl<'a> ScopeContext<'a> {
         }
         let mut format = None;
         if !line.is_empty() {
-            let parsed = taking.parse(&line, Envelope::default(), reading);
+            let parsed = writer.parse(&line, Envelope::default(), reading);
             format = Some(parsed.format);
             let Record { time, level, message, fields: own } = parsed.record;
             if let (Some(said), Some(own)) = (said.time, time)
@@ -232,9 +233,9 @@ impl<'a> ScopeContext<'a> {
         let shared = self.scope.iter().chain(&self.resource).cloned();
         let mut record = compose(said, fields.into_iter().chain(shared), reading, now);
         if let Some(format) = format {
-            taking.note(format, false, 0, &mut record);
+            writer.count_record(format, false, 0, &mut record);
         }
-        taking.write(index, Instance::Is(&self.instance), record, None);
+        writer.write(index, InstanceRule::Fixed(&self.instance), record, None);
     }
 }
 

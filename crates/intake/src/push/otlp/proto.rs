@@ -13,23 +13,23 @@
 
 use super::super::protobuf::{ProtobufError, fields, messages_at};
 use super::super::refusal::DecodeError;
-use super::super::taking::Taking;
+use super::super::request_writer::RequestWriter;
 use super::value::{AnyValue, Attributes, DEPTH_MAX};
 use super::{LogRecord, ScopeContext, hex};
 use std::borrow::Cow;
 
 /// Writes the log records of a message. The resource and the scope are decoded before the records, because they may follow
 /// the records in the message.
-pub(super) fn decode(message: &[u8], taking: &mut Taking<'_>) -> Result<(), DecodeError> {
+pub(super) fn decode(message: &[u8], writer: &mut RequestWriter<'_>) -> Result<(), DecodeError> {
     for resource_logs in messages_at(message, 1) {
         let resource_logs = resource_logs?;
         let mut attributes = Vec::new();
         for resource in messages_at(resource_logs, 1) {
             attributes.extend(attributes_at(resource?, 1)?);
         }
-        let mut context = ScopeContext::new(attributes, taking);
+        let mut context = ScopeContext::new(attributes, writer);
         for scope_logs in messages_at(resource_logs, 2) {
-            decode_scope(scope_logs?, &mut context, taking)?;
+            decode_scope(scope_logs?, &mut context, writer)?;
         }
     }
     Ok(())
@@ -38,7 +38,7 @@ pub(super) fn decode(message: &[u8], taking: &mut Taking<'_>) -> Result<(), Deco
 fn decode_scope<'a>(
     message: &'a [u8],
     context: &mut ScopeContext<'a>,
-    taking: &mut Taking<'_>,
+    writer: &mut RequestWriter<'_>,
 ) -> Result<(), DecodeError> {
     let (mut name, mut version, mut attributes) = (Cow::Borrowed(""), Cow::Borrowed(""), Vec::new());
     for scope in messages_at(message, 1) {
@@ -55,14 +55,14 @@ fn decode_scope<'a>(
     context.set_scope(name, version, attributes);
     for field in fields(message) {
         let (2, value) = field? else { continue };
-        let index = taking.begin()?;
+        let index = writer.begin()?;
         let record = value.bytes()?;
-        if !context.fits(record.len(), index, taking) {
+        if !context.fits(record.len(), index, writer) {
             continue;
         }
         match decode_record(record) {
-            Ok(record) => context.write(index, record, taking),
-            Err(error) => taking.refuse(index, error.to_string()),
+            Ok(record) => context.write(index, record, writer),
+            Err(error) => writer.refuse(index, error.to_string()),
         }
     }
     Ok(())

@@ -10,7 +10,7 @@ mod schema {
     //! The messages as prost knows them, to write what a client would.
 
     #[derive(Clone, PartialEq, prost::Message)]
-    pub(super) struct Request {
+    pub(super) struct PushRequest {
         #[prost(message, repeated, tag = "1")]
         pub(super) resource_logs: Vec<ResourceLogs>,
     }
@@ -134,7 +134,7 @@ fn text(text: &str) -> V {
     V::Text(text.into())
 }
 
-fn request(record: schema::LogRecord) -> schema::Request {
+fn request(record: schema::LogRecord) -> schema::PushRequest {
     let resource = Some(schema::Resource {
         attributes: vec![attribute("service.name", text("api")), attribute("host.name", text("web-17"))],
     });
@@ -144,7 +144,7 @@ fn request(record: schema::LogRecord) -> schema::Request {
         attributes: vec![attribute("s", V::Bool(true))],
     });
     let scope_logs = vec![schema::ScopeLogs { scope, log_records: vec![record] }];
-    schema::Request { resource_logs: vec![schema::ResourceLogs { resource, scope_logs, schema_url: "x".into() }] }
+    schema::PushRequest { resource_logs: vec![schema::ResourceLogs { resource, scope_logs, schema_url: "x".into() }] }
 }
 
 fn full() -> schema::LogRecord {
@@ -196,7 +196,7 @@ const FULL_JSON: &str = r#"{"resourceLogs":[{"resource":{"attributes":[
       {"key":"none","value":{"kvlistValue":{}}},{"key":"empty"}]}]}],"schemaUrl":"x"}]}"#;
 
 fn export(form: OtlpFormat, body: &[u8]) -> Result<Taken, Refusal> {
-    taken(Endpoint::Otlp, |taking| take(body, form, taking))
+    taken(Endpoint::Otlp, |writer| write(body, form, writer))
 }
 
 fn shown(record: schema::LogRecord) -> String {
