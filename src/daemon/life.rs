@@ -1,6 +1,6 @@
-//! What the lifecycle api: the list of day-tables, the plan, and what an operator has done with a day.
+//! What the lifecycle answers: the list of day-tables, the plan, and what an operator has done with a day.
 
-use super::api::{ReaderPool, write_all};
+use super::reader_pool::ReaderPool;
 use crate::config::{Config, StoreKind};
 use crate::http::{ApiError, ResponseWriter, RestoreRequest};
 use crate::metrics::LifecycleSample;
@@ -22,9 +22,9 @@ const TELL_EVERY: Duration = Duration::from_millis(100);
 /// and how often that it goes on, where nothing is heard of it.
 const TELL_AGAIN: Duration = Duration::from_secs(15);
 
-/// What api for the lives of days.
+/// Answers requests about the lifecycle of day-tables.
 #[derive(Clone)]
-pub(super) struct Lives {
+pub(super) struct LifecycleApi {
     pub(super) executor: Arc<Executor>,
     readers: Arc<ReaderPool>,
     data_dir: PathBuf,
@@ -33,14 +33,14 @@ pub(super) struct Lives {
     remote: Option<Arc<dyn RemoteLifecycle>>,
 }
 
-impl Lives {
+impl LifecycleApi {
     pub(super) fn new(
         config: &Config,
         executor: Arc<Executor>,
         readers: Arc<ReaderPool>,
         remote: Option<Arc<dyn RemoteLifecycle>>,
-    ) -> Lives {
-        Lives {
+    ) -> LifecycleApi {
+        LifecycleApi {
             executor,
             readers,
             data_dir: config.data_dir.clone(),
@@ -71,7 +71,8 @@ impl Lives {
         if let Some(remote) = &self.remote {
             tables = remote.list_tables(tables, self.settings.load().limits)?;
         }
-        write_all(tables.iter(), out)
+        out.lines(&tables);
+        Ok(())
     }
 
     /// The state that a scrape of the metrics shows.
@@ -96,7 +97,8 @@ impl Lives {
         if let Some(remote) = &self.remote {
             told.extend(remote.plan(self.settings.load().limits)?);
         }
-        write_all(told.iter(), out)
+        out.lines(&told);
+        Ok(())
     }
 
     pub(super) fn drop_table(
@@ -111,7 +113,7 @@ impl Lives {
             (None, true) => steps.drop_without_archive(&table)?,
             (None, false) => steps.drop_table(&table)?,
         }
-        self.readers.let_go();
+        self.readers.clear();
         tracing::info!(%table, without_archive, "dropped, as asked for");
         out.line(&serde_json::json!({ "dropped": name }));
         Ok(())
@@ -131,7 +133,7 @@ impl Lives {
             (Some(_), None) => Err(StoreError::Refused(format!("the table of {table} asks for no archive")).into()),
             (None, place) => self.executor.archive_now(&table, place, on),
         })?;
-        self.readers.let_go();
+        self.readers.clear();
         out.line(&done);
         Ok(())
     }

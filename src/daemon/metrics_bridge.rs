@@ -1,6 +1,6 @@
 //! Brings the events of the store and of the lifecycle to the counters of [`crate::metrics`].
 
-use super::api::ReaderPool;
+use super::reader_pool::ReaderPool;
 use crate::config::Config;
 use crate::http::Readiness;
 use crate::metrics::Metrics;
@@ -59,7 +59,7 @@ pub(super) fn on_run(metrics: &Arc<Metrics>, readers: Arc<ReaderPool>) -> Box<dy
         drop(totals);
         // A sealed day is in another file now.
         if run.dropped + run.sealed > 0 {
-            readers.let_go();
+            readers.clear();
         }
     })
 }

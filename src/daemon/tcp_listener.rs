@@ -113,7 +113,7 @@ impl TcpServer {
     }
 
     /// Does as another configuration asks from now on.
-    pub(super) fn change(
+    pub(super) fn apply(
         &mut self,
         config: &HttpConfig,
         prepared: PreparedServer,

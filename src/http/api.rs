@@ -1,77 +1,87 @@
-//! The seam between the routes and what answers them.
+//! The seam between the routes and the code that answers them.
 //!
-//! The daemon fills an [`Api`] with functions over its readers; tests fill it with fakes. Each is called on a blocking
-//! thread, several at a time, and writes lines of JSON to an [`ResponseWriter`]. Each must stop soon after [`ResponseWriter::line`] or
-//! [`ResponseWriter::wanted`] says that nobody listens any more: ask `wanted` wherever much is read without a line to show for it.
+//! The daemon implements [`Api`] over its readers; tests implement it with fakes. Each method that writes to a
+//! [`ResponseWriter`] is called on a blocking thread, several at a time. The method must return soon after
+//! [`ResponseWriter::line`] or [`ResponseWriter::is_wanted`] reports that the client is gone; a method that reads much
+//! between two lines asks `is_wanted` in between.
 
 use super::response::ResponseWriter;
 use daytable_model::path_text;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// What answers the routes.
-pub struct Api {
+/// What a route's code returns after its lines.
+pub type ApiResult = Result<(), ApiError>;
+
+/// Answers the routes. Lines are JSON objects unless a method says otherwise.
+pub trait Api: Send + Sync + 'static {
     /// `/metrics`: all metrics in Prometheus's text format.
-    pub metrics: Box<dyn Fn() -> String + Send + Sync>,
-    /// `/api/query`: one object a record, newest first, at most `n`.
-    pub query: Lines<QueryParams>,
+    fn metrics(&self) -> String;
+
+    /// `/api/query`: one line a record, newest first, at most `n`.
+    fn query(&self, params: &QueryParams, out: &mut ResponseWriter) -> ApiResult;
+
     /// `/api/count`: one JSON document, as one line.
-    pub count: Lines<CountParams>,
-    /// `/api/tail`: one object a record, as they are committed. Calls [`ResponseWriter::begin`] once its place is taken, so that
-    /// a client that has the head of the answer misses nothing; returns when nobody listens any more.
-    pub tail: Lines<FilterParams>,
-    /// `/api/tables`: one object a day-table.
-    pub tables: Lines<()>,
-    /// `/api/sources`: one object a source.
-    pub sources: Lines<()>,
-    /// `/-/drop`: drops the day-table of this name; a line says what became of it.
-    pub drop_table: Lines<String>,
-    /// `/-/drop` with `without_archive=true`: drops it also where its table asks for an archive and there is none.
-    pub drop_without_archive: Lines<String>,
-    /// `/-/plan`: what the next run of the lifecycle would do and why, an object a step and an object a day that stays.
-    pub plan: Lines<()>,
-    /// `/-/archive`: seals and archives the day-table of this name; lines say how far it is, the last what became of it.
-    pub archive: Lines<String>,
-    /// `/-/restore`: brings a day back; lines say how far it is, the last what became of it.
-    pub restore: Lines<RestoreRequest>,
-    /// `/-/reload`: reads the configuration again; a line says what changed.
-    pub reload: Lines<()>,
-    /// `/-/import`: loads files, by absolute paths; lines say how far it is.
-    pub import: Lines<ImportRequest>,
+    fn count(&self, params: &CountParams, out: &mut ResponseWriter) -> ApiResult;
+
+    /// `/api/tail`: one line a record, as records are committed. Calls [`ResponseWriter::begin`] once its position is
+    /// fixed, so that a client which has the head of the response misses no record. Returns when the client is gone.
+    fn tail(&self, params: &FilterParams, out: &mut ResponseWriter) -> ApiResult;
+
+    /// `/api/tables`: one line a day-table.
+    fn tables(&self, out: &mut ResponseWriter) -> ApiResult;
+
+    /// `/api/sources`: one line a source.
+    fn sources(&self, out: &mut ResponseWriter) -> ApiResult;
+
+    /// `/-/drop`: drops a day-table. With `without_archive` the table is dropped even if its archive is missing.
+    fn drop_table(&self, name: &str, without_archive: bool, out: &mut ResponseWriter) -> ApiResult;
+
+    /// `/-/plan`: one line for each step of the lifecycle's next run, and one for each day-table that stays.
+    fn plan(&self, out: &mut ResponseWriter) -> ApiResult;
+
+    /// `/-/archive`: seals and archives a day-table. Lines report the progress; the last line is the result.
+    fn archive(&self, name: &str, out: &mut ResponseWriter) -> ApiResult;
+
+    /// `/-/restore`: restores an archived day. Lines report the progress; the last line is the result.
+    fn restore(&self, request: &RestoreRequest, out: &mut ResponseWriter) -> ApiResult;
+
+    /// `/-/reload`: reloads the configuration. The line names the changes.
+    fn reload(&self, out: &mut ResponseWriter) -> ApiResult;
+
+    /// `/-/import`: imports files. Lines report the progress.
+    fn import(&self, request: &ImportRequest, out: &mut ResponseWriter) -> ApiResult;
 }
 
-/// What `/-/import` is to do: its body, as JSON.
+/// The body of `/-/import`, as JSON.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ImportRequest {
-    /// The files, by absolute paths. A byte that is no UTF-8 is written `\xFF`.
+    /// The files, by absolute paths. A byte that is not UTF-8 is written `\xFF`.
     #[serde(with = "path_text::list")]
     pub paths: Vec<PathBuf>,
-    /// How their instance is named, as `instance` in the configuration.
+    /// The template of the instance's name, like `instance` in the configuration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instance: Option<String>,
-    /// What their lines are, as `--format` has it.
+    /// The format of the lines, like the option `--format`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub format: Option<String>,
 }
 
-/// What `/-/restore` is to do: its body, as JSON.
+/// The body of `/-/restore`, as JSON.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RestoreRequest {
     /// The day-table that was archived.
     pub table: String,
-    /// The configured name that it comes back under, if not its own.
+    /// The configured table to restore it to, if not its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// How long it stands, in seconds.
+    /// How long the restored day-table stays, in seconds.
     pub keep_seconds: u64,
 }
 
-/// Answers in lines, each a JSON text without a newline in it.
-pub type Lines<P> = Box<dyn Fn(&P, &mut ResponseWriter) -> Result<(), ApiError> + Send + Sync>;
-
-/// Which records, as the client wrote it.
+/// The filter of a request, as the client wrote it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FilterParams {
     /// The instance.
@@ -91,7 +101,7 @@ pub struct FilterParams {
 pub struct QueryParams {
     /// Which records.
     pub filters: FilterParams,
-    /// How many at most; 1 to [`N_MAX`].
+    /// The most records of the response: 1 to [`N_MAX`].
     pub n: usize,
 }
 
@@ -100,21 +110,21 @@ pub struct QueryParams {
 pub struct CountParams {
     /// Which records.
     pub filters: FilterParams,
-    /// What to count by; the client separates them with commas.
+    /// The keys to group by; the client separates them by commas.
     pub by: Vec<String>,
-    /// How long an interval is, as the client wrote it.
+    /// The length of an interval, as the client wrote it.
     pub every: Option<String>,
 }
 
-/// `n` of `/api/query` where none is given.
+/// `n` of `/api/query` where the client gives no other.
 pub const N_DEFAULT: usize = 100;
 /// The largest `n` of `/api/query`.
 pub const N_MAX: usize = 1_000_000;
 
-/// Why a request is not answered, by what the client can do about it.
+/// Why a request fails, by what the client can do about it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ApiError {
-    /// 400: a parameter is wrong; write it otherwise.
+    /// 400: a parameter is wrong; the client must change it.
     #[error("parameter {name}: {reason}")]
     Parameter {
         /// Its name.
@@ -122,22 +132,22 @@ pub enum ApiError {
         /// What is wrong with it.
         reason: String,
     },
-    /// 404: it is not there, or was dropped while it was read.
+    /// 404: the object does not exist, or was dropped while it was read.
     #[error("{0}")]
     NotFound(String),
-    /// 409: it is there and is not to be had; the reason says what must change first.
+    /// 409: the object exists and cannot be used now; the reason says what must change first.
     #[error("{0}")]
     Refused(String),
-    /// 503: come again later.
+    /// 503: the client should try again later.
     #[error("{0}")]
     Busy(String),
-    /// 500: something of ours, which is logged.
+    /// 500: a fault of the daemon, which is logged.
     #[error("{0}")]
     Failed(String),
 }
 
 impl ApiError {
-    /// A parameter that is wrong.
+    /// A wrong parameter.
     pub fn parameter(name: impl Into<String>, reason: impl Into<String>) -> ApiError {
         ApiError::Parameter { name: name.into(), reason: reason.into() }
     }

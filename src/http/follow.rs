@@ -1,13 +1,13 @@
 //! `/api/tail`: records as they are committed, as server-sent events.
 //!
-//! A follower is a blocking thread and a connection for as long as the client likes, so there are few of them. It is
-//! ended by the client, by the write stall of a client that does not read, or by draining.
+//! A follower holds a blocking thread and a connection for as long as the client likes, so their number is small. The
+//! client ends a follower, or the write timeout of a client that does not read, or the drain.
 
 use super::api::ApiError;
+use super::context::ServerContext;
 use super::params;
-use super::readiness::drained;
-use super::response::{PartStream, ResponseFormat, TruncatedResponse, of_frame, start};
-use super::routes::ServerContext;
+use super::readiness::wait_for_drain;
+use super::response::{PartStream, ResponseFormat, TruncatedResponse, start, with_format};
 use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::Uri;
@@ -18,30 +18,29 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
-/// A comment, which clients pass over.
+/// A comment, which clients ignore.
 const HEARTBEAT: &[u8] = b":\n\n";
 
-pub(super) async fn tail(State(shared): State<Arc<ServerContext>>, uri: Uri) -> Result<Response, ApiError> {
+pub(super) async fn tail(State(context): State<Arc<ServerContext>>, uri: Uri) -> Result<Response, ApiError> {
     let filters = params::tail(&uri)?;
-    let room = shared.followers.clone().try_acquire_owned();
-    let room = room.map_err(|_| ApiError::Busy("too many clients follow already".into()))?;
-    let mut draining = shared.readiness.draining();
-    let mut heartbeat = interval(shared.limits.heartbeat);
+    let permit = context.follow_permit()?;
+    let mut draining = context.readiness.draining();
+    let mut heartbeat = interval(context.limits.heartbeat);
     heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
     heartbeat.reset();
-    let parts = start(ResponseFormat::Events, room, move |out| (shared.api.tail)(&filters, out)).await?;
-    let drained = Box::pin(async move { drained(&mut draining).await });
-    Ok(of_frame(ResponseFormat::Events, Body::from_stream(Events { parts, heartbeat, drained })))
+    let parts = start(ResponseFormat::Events, permit, move |out| context.api.tail(&filters, out)).await?;
+    let drained = Box::pin(async move { wait_for_drain(&mut draining).await });
+    Ok(with_format(ResponseFormat::Events, Body::from_stream(EventStream { parts, heartbeat, drained })))
 }
 
-/// The body of an answer that is not to end.
-struct Events {
+/// The body of a response that stays open.
+struct EventStream {
     parts: PartStream,
     heartbeat: Interval,
     drained: Pin<Box<dyn Future<Output = ()> + Send>>,
 }
 
-impl Stream for Events {
+impl Stream for EventStream {
     type Item = Result<Bytes, TruncatedResponse>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {

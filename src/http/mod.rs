@@ -42,12 +42,15 @@ pub mod read_auth;
 pub mod readiness;
 pub mod serve;
 mod connection_slots;
+mod context;
 mod control;
 mod counters;
 mod credential_store;
 mod follow;
+mod health;
 mod params;
 mod push;
+mod read;
 mod response;
 mod routes;
 mod upload;
@@ -57,14 +60,15 @@ mod write_timeout;
 #[cfg(test)]
 mod tests;
 
-pub use api::{Api, ApiError, CountParams, FilterParams, ImportRequest, QueryParams, RestoreRequest};
+pub use api::{Api, ApiError, ApiResult, CountParams, FilterParams, ImportRequest, QueryParams, RestoreRequest};
+pub use context::{ListenerKind, ServerContext};
 pub use counters::HttpCounters;
 pub use listen::{BindError, Listener};
 pub use push_auth::{PushAuth, PushAuthError};
 pub use read_auth::{ReadToken, ReadTokenError};
 pub use readiness::Readiness;
 pub use response::ResponseWriter;
-pub use routes::{ListenerKind, ServerContext, router};
+pub use routes::router;
 pub use serve::serve;
 
 use daytable_intake::rate_limit::{ConnectionLimiter, SenderLimits};

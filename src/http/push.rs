@@ -13,11 +13,11 @@
 //! What is refused is answered once the client had a moment to send the rest, because many do not look for an answer
 //! before they have.
 
+use super::context::ListenerKind;
 use super::params;
 use super::push_auth::may_push;
 use super::readiness::Readiness;
 use super::response::retry_after;
-use super::routes::ListenerKind;
 use super::serve::PeerAddress;
 use axum::Router;
 use axum::body::{BodyDataStream, Bytes};

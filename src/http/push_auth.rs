@@ -12,11 +12,11 @@
 //! | none, and `push` is `"open"` | everybody; unless a browser sent it for a web page |
 //! | none, and only `tls.client_ca_file` is set | whoever has a certificate: without one there is no connection |
 
+use super::context::ListenerKind;
 use super::counters::HttpCounters;
 use super::credential_store::{Credential, CredentialStore, identify};
 use super::push::linger;
-use super::response::{refusal, retry_after};
-use super::routes::ListenerKind;
+use super::response::{error_response, retry_after};
 use super::serve::PeerAddress;
 use super::usage::{UsageHandle, UsageKey, UsageLimiter};
 use crate::config::{ConfigError, HttpConfig, PushAccess, PushAccessError};
@@ -150,7 +150,7 @@ impl PushAuth {
     /// The answer to who is refused, which is counted.
     pub(super) fn refuse(&self, why: AuthRefusal) -> Response {
         self.counters.count_refused_push(why.label());
-        let mut response = refusal(why.status(), &why.to_string());
+        let mut response = error_response(why.status(), &why.to_string());
         let headers = response.headers_mut();
         match why {
             AuthRefusal::Over(over) => drop(headers.insert(header::RETRY_AFTER, retry_after(over.wait))),

@@ -1,7 +1,7 @@
 //! The token that reading over TCP asks for (RFC 6750).
 
-use super::response::refusal;
-use super::routes::ListenerKind;
+use super::context::ListenerKind;
+use super::response::error_response;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::middleware::Next;
@@ -72,7 +72,7 @@ fn digest(text: &str) -> [u8; 32] {
 pub(super) async fn may_read(State(door): State<ListenerKind>, request: Request, next: Next) -> Response {
     let ListenerKind::Tcp { reading, .. } = &door else { return next.run(request).await };
     match &*reading.load() {
-        None => refusal(
+        None => error_response(
             StatusCode::FORBIDDEN,
             "reading over TCP needs a token: set http.token_file in the configuration, or use the unix socket \
              control.sock in the data folder",
@@ -80,7 +80,7 @@ pub(super) async fn may_read(State(door): State<ListenerKind>, request: Request,
         Some(token) if token.is_in(request.headers()) => next.run(request).await,
         Some(_) => {
             let mut response =
-                refusal(StatusCode::UNAUTHORIZED, "the header Authorization: Bearer TOKEN is missing or wrong");
+                error_response(StatusCode::UNAUTHORIZED, "the header Authorization: Bearer TOKEN is missing or wrong");
             let challenge = HeaderValue::from_static("Bearer realm=\"daytable\"");
             response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
             response
@@ -91,7 +91,7 @@ pub(super) async fn may_read(State(door): State<ListenerKind>, request: Request,
 /// Refuses what a browser sends: a page that somebody looks at must not act on this machine.
 pub(super) async fn no_browser(request: Request, next: Next) -> Response {
     if request.headers().contains_key(header::ORIGIN) {
-        return refusal(StatusCode::FORBIDDEN, "this is not for web pages");
+        return error_response(StatusCode::FORBIDDEN, "this is not for web pages");
     }
     next.run(request).await
 }

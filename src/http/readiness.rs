@@ -84,7 +84,7 @@ impl Readiness {
 }
 
 /// Waits until draining begins; an owner that is gone has begun.
-pub(super) async fn drained(draining: &mut watch::Receiver<bool>) {
+pub(super) async fn wait_for_drain(draining: &mut watch::Receiver<bool>) {
     // What it gives back is a lock, which must not be held across an await.
     let _ = draining.wait_for(|begun| *begun).await;
 }

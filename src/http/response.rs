@@ -1,16 +1,18 @@
-//! From a blocking scan to the client: lines are gathered into parts, and parts cross a short channel.
+//! From a blocking scan to the client: lines are collected into parts, and parts cross a short channel.
 //!
 //! ```text
-//! blocking thread                              runtime
+//! blocking thread                                         runtime
 //! ResponseWriter::line ─► up to 64 KiB ─► channel of 2 ─► body
 //! ```
 //!
-//! The channel is the backpressure: a client that does not read holds its scan, until the connection's write stall
-//! ends both. The other way, a body that is dropped closes the channel, and the scan sees it at its next line. An
-//! answer that ends within its first part is sent whole, with its length. A scan that panics closes the channel
-//! without an [`ResponsePart::End`], which the body turns into a broken connection, never into a short answer that looks whole.
+//! 1. The channel is the back pressure: a client that does not read blocks its scan, until the connection's write timeout
+//!    ends both.
+//! 2. A body that is dropped closes the channel, and the scan stops at its next line.
+//! 3. A response that ends within its first part is sent as a whole, with its length.
+//! 4. A scan that panics closes the channel without a [`ResponsePart::End`]. The body then breaks the connection, so a
+//!    truncated response never looks complete.
 
-use super::api::ApiError;
+use super::api::{ApiError, ApiResult};
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -21,72 +23,77 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use tokio::sync::mpsc::{self, error::TrySendError};
 
-/// Bytes that are gathered before they are sent: a hundred records of half a kilobyte are one part.
+/// Bytes of a part: some hundred records.
 const PART_BYTES: usize = 64 << 10;
-/// PartStream that wait between the scan and the connection.
+/// Parts that wait between the scan and the connection.
 const PARTS_WAITING: usize = 2;
-/// What `Retry-After` says, in seconds.
+/// The value of `Retry-After`, in seconds.
 const RETRY_AFTER: &str = "1";
 
-/// How lines are framed, and so what kind of answer they make.
+/// The format of a response's lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ResponseFormat {
-    /// A JSON document; it has one line.
+    /// A JSON document of one line.
     Document,
     /// NDJSON.
     Lines,
-    /// Server-sent events, sent as soon as there is room for them.
+    /// Server-sent events, sent as soon as the channel has room.
     Events,
 }
 
-/// Where a scan writes its lines to.
+/// Collects the lines of a response.
 pub struct ResponseWriter {
-    frame: ResponseFormat,
-    gathered: Vec<u8>,
+    format: ResponseFormat,
+    pending: Vec<u8>,
     parts: mpsc::Sender<ResponsePart>,
-    begun: bool,
-    /// Whether a line could not be written, so that the answer lacks it whatever else comes.
+    has_begun: bool,
+    /// Whether a line could not be serialized, so that the response is incomplete.
     lacks_a_line: bool,
 }
 
 enum ResponsePart {
     /// More may follow.
     Part(Bytes),
-    /// The last one; an error where the answer cannot say it in its own form.
+    /// The last part, or an error that the response's format cannot express.
     End(Result<Bytes, ApiError>),
 }
 
 impl ResponseWriter {
-    fn new(frame: ResponseFormat, parts: mpsc::Sender<ResponsePart>) -> ResponseWriter {
-        ResponseWriter { frame, gathered: Vec::new(), parts, begun: false, lacks_a_line: false }
+    fn new(format: ResponseFormat, parts: mpsc::Sender<ResponsePart>) -> ResponseWriter {
+        ResponseWriter { format, pending: Vec::new(), parts, has_begun: false, lacks_a_line: false }
     }
 
-    /// Adds a line, as JSON; waits while the client is behind. False when nobody listens. A line that has no JSON is left
-    /// out, and the answer ends as one that failed.
+    /// Adds a line, as JSON, and waits while the client is slow. Returns false when the client is gone. A line that cannot
+    /// be serialized is left out, and the response ends with an error.
     pub fn line(&mut self, line: &impl Serialize) -> bool {
-        let before = self.gathered.len();
-        if self.frame == ResponseFormat::Events {
-            self.gathered.extend_from_slice(b"data: ");
+        let before = self.pending.len();
+        if self.format == ResponseFormat::Events {
+            self.pending.extend_from_slice(b"data: ");
         }
-        if let Err(error) = safe_text::to_json(&mut self.gathered, line) {
-            tracing::error!(%error, "failed to write a line of an answer");
-            self.gathered.truncate(before);
+        if let Err(error) = safe_text::to_json(&mut self.pending, line) {
+            tracing::error!(%error, "failed to write a line of a response");
+            self.pending.truncate(before);
             self.lacks_a_line = true;
-            return self.wanted();
+            return self.is_wanted();
         }
-        self.gathered.extend_from_slice(if self.frame == ResponseFormat::Events { b"\n\n" } else { b"\n" });
-        if self.gathered.len() >= PART_BYTES { self.send() } else { self.wanted() }
+        self.pending.extend_from_slice(if self.format == ResponseFormat::Events { b"\n\n" } else { b"\n" });
+        if self.pending.len() >= PART_BYTES { self.begin() } else { self.is_wanted() }
     }
 
-    /// Whether anybody listens still. For a follower, also sends what could not be sent before.
-    pub fn wanted(&mut self) -> bool {
-        if self.frame != ResponseFormat::Events || self.gathered.is_empty() {
+    /// Adds lines until the client is gone.
+    pub fn lines(&mut self, lines: impl IntoIterator<Item = impl Serialize>) {
+        let _ = lines.into_iter().all(|line| self.line(&line));
+    }
+
+    /// Whether the client is still connected. For a follower, also sends pending lines if the channel has room.
+    pub fn is_wanted(&mut self) -> bool {
+        if self.format != ResponseFormat::Events || self.pending.is_empty() {
             return !self.parts.is_closed();
         }
         match self.parts.try_reserve() {
-            Ok(room) => {
-                self.begun = true;
-                room.send(ResponsePart::Part(Bytes::from(std::mem::take(&mut self.gathered))));
+            Ok(permit) => {
+                self.has_begun = true;
+                permit.send(ResponsePart::Part(Bytes::from(std::mem::take(&mut self.pending))));
                 true
             }
             Err(TrySendError::Full(())) => true,
@@ -94,77 +101,73 @@ impl ResponseWriter {
         }
     }
 
-    /// Sends the head of the answer and what was gathered so far; what fails from here on is no longer a status.
+    /// Sends the head of the response and the pending lines. An error after this call cannot become a status.
     pub fn begin(&mut self) -> bool {
-        self.send()
+        self.has_begun = true;
+        self.parts.blocking_send(ResponsePart::Part(Bytes::from(std::mem::take(&mut self.pending)))).is_ok()
     }
 
-    fn send(&mut self) -> bool {
-        self.begun = true;
-        self.parts.blocking_send(ResponsePart::Part(Bytes::from(std::mem::take(&mut self.gathered)))).is_ok()
-    }
-
-    fn end(mut self, result: Result<(), ApiError>) {
+    fn end(mut self, result: ApiResult) {
         let result = match result {
             Ok(()) if self.lacks_a_line => {
-                Err(ApiError::Failed("a line of the answer cannot be written: it is missing".into()))
+                Err(ApiError::Failed("a line of the response cannot be written: it is missing".into()))
             }
             other => other,
         };
         let end = match result {
-            Ok(()) => Ok(self.gathered),
-            Err(error) if !self.begun || self.frame == ResponseFormat::Document => Err(error),
+            Ok(()) => Ok(self.pending),
+            Err(error) if !self.has_begun || self.format == ResponseFormat::Document => Err(error),
             Err(error) => {
                 log_fault(&error);
-                if self.frame == ResponseFormat::Events {
-                    self.gathered.extend_from_slice(b"event: error\n");
+                if self.format == ResponseFormat::Events {
+                    self.pending.extend_from_slice(b"event: error\n");
                 }
-                self.line(&error_of(&error.to_string()));
-                Ok(self.gathered)
+                self.line(&error_json(&error.to_string()));
+                Ok(self.pending)
             }
         };
-        // It fails only when nobody listens.
+        // The send fails only when the client is gone.
         let _ = self.parts.blocking_send(ResponsePart::End(end.map(Bytes::from)));
     }
 }
 
-/// Runs `scan` on a blocking thread and answers with what it writes. `room` is given back when the scan has ended.
-pub(super) async fn answer<R, S>(frame: ResponseFormat, room: R, scan: S) -> Result<Response, ApiError>
+/// Runs `scan` on a blocking thread and responds with its lines. `permit` is dropped when the scan has ended.
+pub(super) async fn stream_response<R, S>(format: ResponseFormat, permit: R, scan: S) -> Result<Response, ApiError>
 where
     R: Send + 'static,
-    S: FnOnce(&mut ResponseWriter) -> Result<(), ApiError> + Send + 'static,
+    S: FnOnce(&mut ResponseWriter) -> ApiResult + Send + 'static,
 {
-    let mut parts = start(frame, room, scan).await?;
+    let mut parts = start(format, permit, scan).await?;
     let body = match (parts.rest.is_some(), parts.first.take()) {
         (false, Some(whole)) => Body::from(whole),
         (_, first) => Body::from_stream(PartStream { first, ..parts }),
     };
-    Ok(of_frame(frame, body))
+    Ok(with_format(format, body))
 }
 
-/// Starts `scan` and waits for its first piece.
-pub(super) async fn start<R, S>(frame: ResponseFormat, room: R, scan: S) -> Result<PartStream, ApiError>
+/// Starts `scan` and waits for its first part.
+pub(super) async fn start<R, S>(format: ResponseFormat, permit: R, scan: S) -> Result<PartStream, ApiError>
 where
     R: Send + 'static,
-    S: FnOnce(&mut ResponseWriter) -> Result<(), ApiError> + Send + 'static,
+    S: FnOnce(&mut ResponseWriter) -> ApiResult + Send + 'static,
 {
-    let (parts, mut pieces) = mpsc::channel(PARTS_WAITING);
+    let (sender, mut parts) = mpsc::channel(PARTS_WAITING);
     tokio::task::spawn_blocking(move || {
-        let _room = room;
-        let mut out = ResponseWriter::new(frame, parts);
+        let _permit = permit;
+        let mut out = ResponseWriter::new(format, sender);
         let result = scan(&mut out);
         out.end(result);
     });
-    match pieces.recv().await {
-        Some(ResponsePart::Part(first)) => Ok(PartStream { first: Some(first), rest: Some(pieces) }),
+    match parts.recv().await {
+        Some(ResponsePart::Part(first)) => Ok(PartStream { first: Some(first), rest: Some(parts) }),
         Some(ResponsePart::End(whole)) => Ok(PartStream { first: Some(whole?), rest: None }),
-        None => Err(ApiError::Failed("the scan ended without an answer".into())),
+        None => Err(ApiError::Failed("the scan ended without a response".into())),
     }
 }
 
-/// An answer of this kind.
-pub(super) fn of_frame(frame: ResponseFormat, body: Body) -> Response {
-    let media = match frame {
+/// A response of this format.
+pub(super) fn with_format(format: ResponseFormat, body: Body) -> Response {
+    let media = match format {
         ResponseFormat::Document => "application/json",
         ResponseFormat::Lines => "application/x-ndjson",
         ResponseFormat::Events => "text/event-stream",
@@ -176,16 +179,16 @@ fn fixed(name: HeaderName, value: &'static str) -> (HeaderName, HeaderValue) {
     (name, HeaderValue::from_static(value))
 }
 
-/// The body of an answer.
+/// The body of a response.
 pub(super) struct PartStream {
     first: Option<Bytes>,
-    /// None once the last one was there.
+    /// None once the last part has arrived.
     rest: Option<mpsc::Receiver<ResponsePart>>,
 }
 
-/// Ends the connection in the middle of an answer.
+/// Breaks the connection in the middle of a response.
 #[derive(Debug, thiserror::Error)]
-#[error("the answer could not be completed")]
+#[error("the response could not be completed")]
 pub(super) struct TruncatedResponse;
 
 impl Stream for PartStream {
@@ -196,11 +199,11 @@ impl Stream for PartStream {
             return Poll::Ready(Some(Ok(first)));
         }
         let Some(rest) = &mut self.rest else { return Poll::Ready(None) };
-        let piece = ready!(rest.poll_recv(context));
-        if !matches!(piece, Some(ResponsePart::Part(_))) {
+        let part = ready!(rest.poll_recv(context));
+        if !matches!(part, Some(ResponsePart::Part(_))) {
             self.rest = None;
         }
-        Poll::Ready(Some(match piece {
+        Poll::Ready(Some(match part {
             Some(ResponsePart::Part(part) | ResponsePart::End(Ok(part))) => Ok(part),
             Some(ResponsePart::End(Err(error))) => {
                 log_fault(&error);
@@ -221,7 +224,7 @@ impl IntoResponse for ApiError {
             ApiError::Busy(_) => StatusCode::SERVICE_UNAVAILABLE,
             ApiError::Failed(_) => StatusCode::INTERNAL_SERVER_ERROR,
         };
-        let mut response = refusal(status, &self.to_string());
+        let mut response = error_response(status, &self.to_string());
         if matches!(self, ApiError::Busy(_)) {
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static(RETRY_AFTER));
         }
@@ -229,17 +232,17 @@ impl IntoResponse for ApiError {
     }
 }
 
-/// An answer that says why there is no other.
-pub(super) fn refusal(status: StatusCode, error: &str) -> Response {
-    (status, of_frame(ResponseFormat::Document, Body::from(format!("{}\n", error_of(error))))).into_response()
+/// A response with a status and the JSON object `{"error": "…"}`.
+pub(super) fn error_response(status: StatusCode, error: &str) -> Response {
+    (status, with_format(ResponseFormat::Document, Body::from(format!("{}\n", error_json(error))))).into_response()
 }
 
-/// What `Retry-After` says: whole seconds, one at least.
+/// The value of `Retry-After`: whole seconds, at least one.
 pub(super) fn retry_after(wait: std::time::Duration) -> HeaderValue {
     HeaderValue::from(wait.as_secs().saturating_add(u64::from(wait.subsec_nanos() > 0)).max(1))
 }
 
-fn error_of(error: &str) -> serde_json::Value {
+fn error_json(error: &str) -> serde_json::Value {
     serde_json::json!({ "error": error })
 }
 

@@ -12,7 +12,7 @@ use super::HttpLimits;
 use super::connection_slots::{ConnectionSlot, ConnectionSlots, RequestBody, ResponseBody};
 use super::counters::HttpCounters;
 use super::listen::Listener;
-use super::readiness::drained;
+use super::readiness::wait_for_drain;
 use super::write_timeout::WriteTimeout;
 use axum::Router;
 use axum::body::Body;
@@ -147,7 +147,7 @@ async fn accept_all<S, T, F>(
     loop {
         tokio::select! {
             biased;
-            () = drained(&mut draining) => break,
+            () = wait_for_drain(&mut draining) => break,
             Some(_) = connections.join_next() => {}
             place = places.take(), if waits.is_some() => {
                 let Some(stream) = waits.take() else { continue };
@@ -196,7 +196,7 @@ async fn connection<T>(
     let begun = tokio::select! {
         begun = begun => begun,
         () = place.waiting.cut() => return,
-        () = drained(&mut draining) => return,
+        () = wait_for_drain(&mut draining) => return,
     };
     let Some((stream, from)) = begun else { return };
     let peer = from.as_ref().map(|(peer, _)| *peer);
@@ -217,7 +217,7 @@ async fn connection<T>(
             tracing::debug!(peer = ?peer.map(|peer| peer.0), "cut a slow connection: another waits for its place");
             return;
         }
-        () = drained(&mut draining) => {
+        () = wait_for_drain(&mut draining) => {
             served.as_mut().graceful_shutdown();
             served.await
         }

@@ -16,49 +16,101 @@ use tokio::time::timeout;
 /// Longer than anything here takes on a busy machine.
 const LONG: Duration = Duration::from_secs(20);
 
-/// An API that answers everything with nothing.
-fn silent() -> Api {
-    Api {
-        metrics: Box::new(|| "some_metric 1\n".into()),
-        query: Box::new(|_, _| Ok(())),
-        count: Box::new(|_, _| Ok(())),
-        tail: Box::new(|_, _| Ok(())),
-        tables: Box::new(|_, _| Ok(())),
-        sources: Box::new(|_, _| Ok(())),
-        drop_table: Box::new(|_, _| Ok(())),
-        drop_without_archive: Box::new(|_, _| Ok(())),
-        plan: Box::new(|_, _| Ok(())),
-        archive: Box::new(|_, _| Ok(())),
-        restore: Box::new(|_, _| Ok(())),
-        import: Box::new(|_, _| Ok(())),
-        reload: Box::new(|_, _| Ok(())),
+type Fake<P> = Box<dyn Fn(&P, &mut ResponseWriter) -> ApiResult + Send + Sync>;
+
+/// An API whose methods can be replaced; the others write no line.
+struct FakeApi {
+    query: Fake<QueryParams>,
+    tail: Fake<FilterParams>,
+    drop_table: Fake<str>,
+    import: Fake<ImportRequest>,
+}
+
+impl Default for FakeApi {
+    fn default() -> FakeApi {
+        FakeApi {
+            query: Box::new(|_, _| Ok(())),
+            tail: Box::new(|_, _| Ok(())),
+            drop_table: Box::new(|_, _| Ok(())),
+            import: Box::new(|_, _| Ok(())),
+        }
     }
 }
 
-/// An API whose query is this.
-fn querying(query: impl Fn(&QueryParams, &mut ResponseWriter) -> Result<(), ApiError> + Send + Sync + 'static) -> Api {
-    Api { query: Box::new(query), ..silent() }
+impl Api for FakeApi {
+    fn metrics(&self) -> String {
+        "some_metric 1\n".into()
+    }
+
+    fn query(&self, params: &QueryParams, out: &mut ResponseWriter) -> ApiResult {
+        (self.query)(params, out)
+    }
+
+    fn count(&self, _: &CountParams, _: &mut ResponseWriter) -> ApiResult {
+        Ok(())
+    }
+
+    fn tail(&self, params: &FilterParams, out: &mut ResponseWriter) -> ApiResult {
+        (self.tail)(params, out)
+    }
+
+    fn tables(&self, _: &mut ResponseWriter) -> ApiResult {
+        Ok(())
+    }
+
+    fn sources(&self, _: &mut ResponseWriter) -> ApiResult {
+        Ok(())
+    }
+
+    fn drop_table(&self, name: &str, _: bool, out: &mut ResponseWriter) -> ApiResult {
+        (self.drop_table)(name, out)
+    }
+
+    fn plan(&self, _: &mut ResponseWriter) -> ApiResult {
+        Ok(())
+    }
+
+    fn archive(&self, _: &str, _: &mut ResponseWriter) -> ApiResult {
+        Ok(())
+    }
+
+    fn restore(&self, _: &RestoreRequest, _: &mut ResponseWriter) -> ApiResult {
+        Ok(())
+    }
+
+    fn reload(&self, _: &mut ResponseWriter) -> ApiResult {
+        Ok(())
+    }
+
+    fn import(&self, request: &ImportRequest, out: &mut ResponseWriter) -> ApiResult {
+        (self.import)(request, out)
+    }
 }
 
-/// An API whose tail takes its place, says `lines`, and then waits until nobody listens, which it tells.
-fn following(lines: usize) -> (Api, mpsc::Receiver<()>) {
+/// An API with this query.
+fn querying(query: impl Fn(&QueryParams, &mut ResponseWriter) -> ApiResult + Send + Sync + 'static) -> FakeApi {
+    FakeApi { query: Box::new(query), ..FakeApi::default() }
+}
+
+/// An API whose tail fixes its position, writes `lines`, waits until the client is gone, and reports that.
+fn following(lines: usize) -> (FakeApi, mpsc::Receiver<()>) {
     let (ended, hears) = mpsc::channel();
     let tail = move |_: &FilterParams, out: &mut ResponseWriter| {
         out.begin();
         for line in 0..lines {
             out.line(&json!({ "line": line }));
         }
-        while out.wanted() {
+        while out.is_wanted() {
             std::thread::park_timeout(Duration::from_millis(1));
         }
         // The test may be over.
         let _ = ended.send(());
         Ok(())
     };
-    (Api { tail: Box::new(tail), ..silent() }, hears)
+    (FakeApi { tail: Box::new(tail), ..FakeApi::default() }, hears)
 }
 
-/// Both doors of one daemon, served.
+/// Both listeners of one daemon, served.
 struct Daemon {
     tcp: std::net::SocketAddr,
     socket: PathBuf,
@@ -69,7 +121,7 @@ struct Daemon {
 }
 
 impl Daemon {
-    async fn start(api: Api, limits: HttpLimits, token: Option<&str>) -> Daemon {
+    async fn start(api: FakeApi, limits: HttpLimits, token: Option<&str>) -> Daemon {
         let folder = tempfile::tempdir().expect("a folder");
         let socket = folder.path().join("control.sock");
         let (counters, readiness) = (Arc::new(HttpCounters::default()), Arc::new(Readiness::default()));
@@ -92,7 +144,7 @@ impl Daemon {
         Daemon { tcp: address, socket, counters, readiness, serving: serving.into(), _folder: folder }
     }
 
-    async fn with(api: Api) -> Daemon {
+    async fn with(api: FakeApi) -> Daemon {
         Daemon::start(api, HttpLimits::default(), None).await
     }
 
@@ -125,8 +177,8 @@ async fn told(hears: mpsc::Receiver<()>) {
 
 #[tokio::test]
 async fn who_may_read_what_through_which_door() {
-    let with_token = Daemon::start(silent(), HttpLimits::default(), Some("s3cret")).await;
-    let without = Daemon::start(silent(), HttpLimits::default(), None).await;
+    let with_token = Daemon::start(FakeApi::default(), HttpLimits::default(), Some("s3cret")).await;
+    let without = Daemon::start(FakeApi::default(), HttpLimits::default(), None).await;
     let right = "authorization: Bearer s3cret\r\n";
     let wrong = "authorization: Bearer guess\r\n";
     for api in ["/api/query", "/api/count", "/api/tail", "/api/tables", "/api/sources"] {
@@ -150,12 +202,12 @@ async fn who_may_read_what_through_which_door() {
 #[tokio::test]
 async fn control_is_for_the_socket_and_not_for_browsers() {
     let (said, hears) = mpsc::channel();
-    let drop_table = move |table: &String, out: &mut ResponseWriter| {
-        said.send(table.clone()).expect("heard");
+    let drop_table = move |table: &str, out: &mut ResponseWriter| {
+        said.send(table.to_owned()).expect("heard");
         out.line(&json!({ "dropped": true }));
         Ok(())
     };
-    let api = Api { drop_table: Box::new(drop_table), ..silent() };
+    let api = FakeApi { drop_table: Box::new(drop_table), ..FakeApi::default() };
     let daemon = Daemon::start(api, HttpLimits::default(), Some("s3cret")).await;
     let path = "/-/drop?table=Log20261121";
     let right = "authorization: Bearer s3cret\r\n";
@@ -177,7 +229,7 @@ async fn an_import_takes_absolute_paths_and_streams_its_progress() {
         }
         Err(ApiError::Failed("the disk is full".into()))
     };
-    let daemon = Daemon::with(Api { import: Box::new(import), ..silent() }).await;
+    let daemon = Daemon::with(FakeApi { import: Box::new(import), ..FakeApi::default() }).await;
     let refused = ["", "{}", "{\"paths\":[]}", "{\"paths\":[\"app.log\"]}", "{\"paths\":[\"/a\"],\"force\":true}"];
     for body in refused {
         assert_eq!(daemon.unix().await.send("POST", "/-/import", "", body).await.status, 400, "{body}");
@@ -310,7 +362,7 @@ async fn a_client_that_goes_away_stops_its_scan_even_one_that_finds_nothing() {
         let (began, begins) = mpsc::channel();
         let daemon = Daemon::with(querying(move |_, out| {
             began.send(()).expect("heard");
-            while if finds { out.line(&json!({})) } else { out.wanted() } {}
+            while if finds { out.line(&json!({})) } else { out.is_wanted() } {}
             ended.send(()).expect("heard");
             Ok(())
         }))
@@ -342,7 +394,7 @@ async fn a_client_that_reads_nothing_is_cut_and_its_scan_ends() {
 #[tokio::test]
 async fn a_client_that_is_slow_with_its_head_is_cut() {
     let limits = HttpLimits { header_read: Duration::from_millis(50), ..HttpLimits::default() };
-    let daemon = Daemon::start(silent(), limits, None).await;
+    let daemon = Daemon::start(FakeApi::default(), limits, None).await;
     for head in ["", "GET /healthz HTTP/1.1\r\nhost: x\r\n"] {
         let mut client = daemon.tcp().await;
         client.write(head).await;
@@ -352,7 +404,7 @@ async fn a_client_that_is_slow_with_its_head_is_cut() {
 
 #[tokio::test]
 async fn a_head_that_is_too_large_is_refused() {
-    let daemon = Daemon::with(silent()).await;
+    let daemon = Daemon::with(FakeApi::default()).await;
     let long = format!("x: {}\r\n", "y".repeat(64 << 10));
     assert_eq!(daemon.tcp().await.send("GET", "/healthz", &long, "").await.status, 431);
     let many = "x: y\r\n".repeat(65);
@@ -457,7 +509,7 @@ async fn draining_has_an_end() {
     let (began, begins) = mpsc::channel();
     let api = querying(move |_, out| {
         began.send(()).expect("heard");
-        while out.wanted() {
+        while out.is_wanted() {
             std::thread::park_timeout(Duration::from_millis(1));
         }
         ended.send(()).expect("heard");
@@ -476,7 +528,7 @@ async fn draining_has_an_end() {
 
 #[tokio::test]
 async fn health_readiness_and_metrics_tell_what_is() {
-    let daemon = Daemon::with(silent()).await;
+    let daemon = Daemon::with(FakeApi::default()).await;
     assert_eq!(daemon.get("/healthz").await.body, "ok\n");
     let unready = daemon.get("/readyz").await;
     assert_eq!((unready.status, unready.body.as_str()), (503, "the store is not open\n"));

@@ -9,7 +9,7 @@
 //! that is slow by itself is sent away, so that it does not hold its thread.
 
 use super::push::{PushContext, next};
-use super::readiness::drained;
+use super::readiness::wait_for_drain;
 use axum::body::{BodyDataStream, Bytes};
 use daytable_intake::counters::SourceEvent;
 use daytable_intake::push::{Endpoint, PushRequest, PushResponse, Refusal};
@@ -62,7 +62,7 @@ impl PushContext {
             let piece = tokio::select! {
                 piece = paced => piece,
                 // What came is committed; the client sends the rest, and that again, to whoever comes after.
-                () = drained(&mut draining) => Ok(Some(Err(axum::Error::new(io::Error::other("the daemon stops"))))),
+                () = wait_for_drain(&mut draining) => Ok(Some(Err(axum::Error::new(io::Error::other("the daemon stops"))))),
                 () = pieces.closed() => break,
             };
             let piece = match piece {

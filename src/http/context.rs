@@ -1,0 +1,77 @@
+//! State that all listeners share, and what a connection may do by the listener that it came through.
+
+use super::HttpLimits;
+use super::api::{Api, ApiError};
+use super::counters::HttpCounters;
+use super::push_auth::PushAuth;
+use super::read_auth::ReadToken;
+use super::readiness::Readiness;
+use daytable_platform::reloadable::Reloadable;
+use std::sync::Arc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
+
+/// The kind of listener that a client came through, and so what the client may do.
+#[derive(Clone)]
+pub enum ListenerKind {
+    /// TCP: a client needs the token to read, and passes the push authentication to push.
+    Tcp {
+        /// The token for reading; without a token reading is refused.
+        reading: Reloadable<Option<ReadToken>>,
+        /// The authentication of pushes.
+        pushing: Reloadable<PushAuth>,
+    },
+    /// The unix socket: file permissions decide who can open it, and who can open it may do everything.
+    Unix,
+}
+
+/// State that all listeners share.
+pub struct ServerContext {
+    pub(super) api: Box<dyn Api>,
+    pub(super) limits: HttpLimits,
+    pub(super) counters: Arc<HttpCounters>,
+    pub(super) readiness: Arc<Readiness>,
+    scans: Arc<Semaphore>,
+    followers: Arc<Semaphore>,
+    imports: Arc<Semaphore>,
+}
+
+impl ServerContext {
+    /// The state for `api`. The limits hold over all listeners together.
+    pub fn new(
+        api: impl Api,
+        counters: Arc<HttpCounters>,
+        readiness: Arc<Readiness>,
+        limits: HttpLimits,
+    ) -> Arc<ServerContext> {
+        Arc::new(ServerContext {
+            scans: Arc::new(Semaphore::new(limits.scans)),
+            followers: Arc::new(Semaphore::new(limits.followers)),
+            imports: Arc::new(Semaphore::new(1)),
+            api: Box::new(api),
+            limits,
+            counters,
+            readiness,
+        })
+    }
+
+    /// A permit to scan, after a short wait.
+    pub(super) async fn scan_permit(&self) -> Result<OwnedSemaphorePermit, ApiError> {
+        match timeout(self.limits.scan_wait, self.scans.clone().acquire_owned()).await {
+            Ok(Ok(permit)) => Ok(permit),
+            _ => Err(ApiError::Busy("too many scans are running".into())),
+        }
+    }
+
+    /// A permit to follow.
+    pub(super) fn follow_permit(&self) -> Result<OwnedSemaphorePermit, ApiError> {
+        let permit = self.followers.clone().try_acquire_owned();
+        permit.map_err(|_| ApiError::Busy("too many clients follow already".into()))
+    }
+
+    /// A permit to import. Imports run one at a time, because two would only share the disk.
+    pub(super) fn import_permit(&self) -> Result<OwnedSemaphorePermit, ApiError> {
+        let permit = self.imports.clone().try_acquire_owned();
+        permit.map_err(|_| ApiError::Busy("another import is running".into()))
+    }
+}

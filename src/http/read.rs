@@ -1,0 +1,57 @@
+//! `/api/*`: the routes that read. [`follow`](super::follow) has the route that stays open.
+
+use super::api::{Api, ApiError, ApiResult};
+use super::context::ServerContext;
+use super::response::{ResponseFormat, ResponseWriter, stream_response};
+use super::{follow, params};
+use axum::Router;
+use axum::extract::State;
+use axum::http::Uri;
+use axum::response::Response;
+use axum::routing::get;
+use std::sync::Arc;
+
+pub(super) const QUERY: &str = "/api/query";
+pub(super) const COUNT: &str = "/api/count";
+pub(super) const TAIL: &str = "/api/tail";
+pub(super) const TABLES: &str = "/api/tables";
+pub(super) const SOURCES: &str = "/api/sources";
+
+pub(super) fn routes() -> Router<Arc<ServerContext>> {
+    Router::new()
+        .route(QUERY, get(query))
+        .route(COUNT, get(count))
+        .route(TAIL, get(follow::tail))
+        .route(TABLES, get(tables))
+        .route(SOURCES, get(sources))
+}
+
+/// Answers with the lines of one scan.
+async fn scan(
+    context: Arc<ServerContext>,
+    format: ResponseFormat,
+    scan: impl FnOnce(&dyn Api, &mut ResponseWriter) -> ApiResult + Send + 'static,
+) -> Result<Response, ApiError> {
+    let permit = context.scan_permit().await?;
+    stream_response(format, permit, move |out| scan(&*context.api, out)).await
+}
+
+async fn query(State(context): State<Arc<ServerContext>>, uri: Uri) -> Result<Response, ApiError> {
+    let params = params::query(&uri)?;
+    scan(context, ResponseFormat::Lines, move |api, out| api.query(&params, out)).await
+}
+
+async fn count(State(context): State<Arc<ServerContext>>, uri: Uri) -> Result<Response, ApiError> {
+    let params = params::count(&uri)?;
+    scan(context, ResponseFormat::Document, move |api, out| api.count(&params, out)).await
+}
+
+async fn tables(State(context): State<Arc<ServerContext>>, uri: Uri) -> Result<Response, ApiError> {
+    params::none(&uri)?;
+    scan(context, ResponseFormat::Lines, |api, out| api.tables(out)).await
+}
+
+async fn sources(State(context): State<Arc<ServerContext>>, uri: Uri) -> Result<Response, ApiError> {
+    params::none(&uri)?;
+    scan(context, ResponseFormat::Lines, |api, out| api.sources(out)).await
+}
