@@ -10,7 +10,7 @@ use daytable_model::safe_text::SafeLines;
 use daytable_model::time::Ticks;
 use daytable_parse::Reading;
 use daytable_query::tables::TableStore;
-use daytable_query::{Archives, Filter, Stores, Told, When};
+use daytable_query::{ArchiveReport, Archives, Filter, Stores, When};
 use daytable_store::{Reader, StoreError};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -97,7 +97,7 @@ impl Behind {
             None => None,
         };
         let archives = match self.no_archived {
-            true => Archives::PassedOver,
+            true => Archives::Skip,
             false => Archives::Read(config.as_ref().map(|config| config.archives.clone()).unwrap_or_default()),
         };
         Ok(Opened { reader, archives, remote, config })
@@ -117,7 +117,7 @@ fn without_config() -> Result<Box<dyn RemoteStore>, CliError> {
 }
 
 /// Tells on standard error what was read of the archives; what is missing makes the answer an incomplete one.
-pub(super) fn tell(told: &Told) -> Result<(), CliError> {
+pub(super) fn tell(told: &ArchiveReport) -> Result<(), CliError> {
     if let Some(notice) = told.notice() {
         eprintln!("daytable: {}", SafeLines(notice));
     }

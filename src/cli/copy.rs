@@ -15,7 +15,7 @@ use daytable_model::key::{KeyError, TableName};
 use daytable_model::path_text::PathText;
 use daytable_model::time::{self, Ticks};
 use daytable_query::When;
-use daytable_query::tables::copy::Copy;
+use daytable_query::tables::copy::TableCopy;
 use daytable_query::tables::{Embedded, TableStore};
 use daytable_store::{Reader, Store, StoreError, StoreOptions};
 use indicatif::{ProgressBar, ProgressDrawTarget};
@@ -77,7 +77,7 @@ fn copy(args: &Args, from: &End, to: &End) -> Result<(), CliError> {
         is_named && table.end() > since && table.start() < until
     });
     tables.sort_by_key(|table| (table.start(), table.table().clone()));
-    let mut copy = Copy::open(&*from.tables, &*to.tables, (&from.name, &to.name), &args.state)?;
+    let mut copy = TableCopy::open(&*from.tables, &*to.tables, (&from.name, &to.name), &args.state)?;
     let mut output = Output::new();
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(10));
     let mut rows = 0;

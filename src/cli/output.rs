@@ -6,8 +6,8 @@
 
 use super::exit::CliError;
 use daytable_model::safe_text::{self, SafeLine, SafeLines};
-use daytable_query::Record;
-use daytable_query::text::Line;
+use daytable_query::StoredRecord;
+use daytable_query::text::RecordLine;
 use serde::Serialize;
 use std::fmt::{self, Display};
 use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
@@ -39,12 +39,12 @@ impl Output {
     }
 
     /// Writes a record, as JSON or for people.
-    pub(super) fn record(&mut self, record: &Record, json: bool) -> Result<(), CliError> {
+    pub(super) fn record(&mut self, record: &StoredRecord, json: bool) -> Result<(), CliError> {
         if json {
             return self.json(record);
         }
         // It escapes what the record says by itself, and has colours of its own.
-        writeln!(self.out, "{}", Line { record, colour: self.colour }).map_err(CliError::output)
+        writeln!(self.out, "{}", RecordLine { record, colour: self.colour }).map_err(CliError::output)
     }
 
     /// Hands what was gathered over.

@@ -5,7 +5,7 @@ use super::exit::CliError;
 use super::output::Output;
 use daytable_model::key::{DayTable, RowKey};
 use daytable_model::time::now;
-use daytable_query::{one, select};
+use daytable_query::{find_record, select};
 use std::ops::ControlFlow;
 
 #[derive(Debug, clap::Args)]
@@ -51,7 +51,7 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
     let stores = opened.stores();
     let mut output = Output::new();
     if let Some(Keys { table, partition, row }) = args.key {
-        let (record, told) = one(&stores, &table, &partition, row)?;
+        let (record, told) = find_record(&stores, &table, &partition, row)?;
         if record.is_none() {
             tell(&told)?;
         }

@@ -4,7 +4,7 @@ use super::args::{Data, Filters};
 use super::exit::CliError;
 use super::output::Output;
 use daytable_model::time::now;
-use daytable_query::Follower;
+use daytable_query::RecordFollower;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ pub(super) struct Args {
 
 pub(super) fn run(args: Args) -> Result<(), CliError> {
     let reader = args.data.open()?;
-    let mut follower = Follower::from_now(&reader, args.filters.at(now(), args.n))?;
+    let mut follower = RecordFollower::from_now(&reader, args.filters.at(now(), args.n))?;
     let mut output = Output::new();
     loop {
         let mut written = Ok(());

@@ -5,7 +5,7 @@ use daytable_model::record::Level;
 use daytable_model::time::{self, Ticks};
 use daytable_model::units::parse_duration;
 use daytable_query::tables::TableError;
-use daytable_query::{Filter, Follower, Grouping, Stores, Told, select, when};
+use daytable_query::{ArchiveReport, Filter, Grouping, RecordFollower, Stores, select, when};
 use daytable_store::{Reader, StoreError};
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -71,7 +71,7 @@ pub(super) fn query(stores: &Stores<'_>, params: &QueryParams, out: &mut Respons
 }
 
 /// A response that lacks archived days is an error, which names the days.
-fn check_complete(told: &Told) -> ApiResult {
+fn check_complete(told: &ArchiveReport) -> ApiResult {
     told.missing().map_or(Ok(()), |missing| Err(ApiError::Failed(missing)))
 }
 
@@ -99,7 +99,7 @@ pub(super) fn count(stores: &Stores<'_>, params: &CountParams, out: &mut Respons
 }
 
 pub(super) fn follow(reader: &Reader, filters: &FilterParams, out: &mut ResponseWriter) -> ApiResult {
-    let mut follower = Follower::from_now(reader, filter(filters, None)?)?;
+    let mut follower = RecordFollower::from_now(reader, filter(filters, None)?)?;
     if !out.begin() {
         return Ok(());
     }

@@ -103,7 +103,7 @@ impl Verifier {
         let verifying = self.verifying.load();
         let access = match &*self.archives.load() {
             Archives::Read(access) => access.clone(),
-            Archives::PassedOver => Default::default(),
+            Archives::Skip => Default::default(),
         };
         let ask = Ask {
             data_dir: &self.data_dir,

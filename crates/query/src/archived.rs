@@ -2,7 +2,7 @@
 //! a query needs are fetched.
 //!
 //! Which days these are is in the catalog, so no store is asked which days it has. A store that cannot be read costs a
-//! query nothing but these days: the others come all the same, and what is missing is said ([`Told`]). A store
+//! query nothing but these days: the others come all the same, and what is missing is said ([`ArchiveReport`]). A store
 //! that failed once is not asked again by the same query.
 
 use daytable_archive::{Access, Archive, ArchiveError, ArchiveUrl, ArchivedDay, RetryPolicy};
@@ -19,29 +19,29 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 pub enum Archives {
     /// Nowhere.
-    PassedOver,
+    Skip,
     /// In the archives, which are reached like this.
     Read(Access),
 }
 
 /// What of the archives one query reads.
-pub(super) struct Reading {
+pub(super) struct ArchiveSession {
     access: Option<Access>,
     /// Archives that were opened, and those that cannot be read.
     opened: RefCell<BTreeMap<String, Result<Archive, Arc<str>>>>,
-    told: RefCell<Told>,
+    told: RefCell<ArchiveReport>,
 }
 
 /// What a query read of archives, and what it could not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Told {
+pub struct ArchiveReport {
     /// Days that were read from their archives.
     pub archived: BTreeSet<DayTable>,
     /// Days that could not be read, or not to their end, and why.
     pub unread: BTreeMap<DayTable, String>,
 }
 
-impl Told {
+impl ArchiveReport {
     /// A line for people, where there is something to say.
     pub fn notice(&self) -> Option<String> {
         if self.archived.is_empty() {
@@ -72,13 +72,13 @@ fn few<'a>(names: impl ExactSizeIterator<Item = &'a DayTable>) -> String {
     shown.join(", ")
 }
 
-impl Reading {
-    pub(super) fn new(archives: &Archives) -> Reading {
+impl ArchiveSession {
+    pub(super) fn new(archives: &Archives) -> ArchiveSession {
         let access = match archives {
-            Archives::PassedOver => None,
+            Archives::Skip => None,
             Archives::Read(access) => Some(access.clone()),
         };
-        Reading { access, opened: RefCell::default(), told: RefCell::default() }
+        ArchiveSession { access, opened: RefCell::default(), told: RefCell::default() }
     }
 
     /// The latest archive of each archived day, by day. Days that stand are among them.
@@ -143,7 +143,7 @@ impl Reading {
         told.unread.entry(table.clone()).or_insert_with(|| reason.to_string());
     }
 
-    pub(super) fn told(self) -> Told {
+    pub(super) fn told(self) -> ArchiveReport {
         self.told.into_inner()
     }
 }
@@ -155,15 +155,17 @@ mod tests {
     #[test]
     fn what_was_read_and_what_was_not_is_told_in_a_line() {
         let day = |day: u32| DayTable::parse(&format!("Log202611{day:02}")).expect("a table");
-        assert_eq!((Told::default().notice(), Told::default().missing()), (None, None));
-        let told = Told { archived: [day(1)].into(), unread: [(day(2), "it is damaged".into())].into() };
+        assert_eq!((ArchiveReport::default().notice(), ArchiveReport::default().missing()), (None, None));
+        let told = ArchiveReport { archived: [day(1)].into(), unread: [(day(2), "it is damaged".into())].into() };
         assert_eq!(told.notice().as_deref(), Some("1 table was read from the archive: Log20261101"));
         assert_eq!(
             told.missing().as_deref(),
             Some("1 archived table is missing from this answer (Log20261102): it is damaged")
         );
-        let many =
-            Told { archived: (1..=9).map(day).collect(), unread: (1..=6).map(|n| (day(n), "a".into())).collect() };
+        let many = ArchiveReport {
+            archived: (1..=9).map(day).collect(),
+            unread: (1..=6).map(|n| (day(n), "a".into())).collect(),
+        };
         let names = "Log20261101, Log20261102, Log20261103, Log20261104, Log20261105";
         assert_eq!(many.notice(), Some(format!("9 tables were read from the archive: {names}, and 4 more")));
         assert_eq!(

@@ -1,6 +1,6 @@
 //! Which tables a query reads, between which times, and which of their rows.
 
-use super::archived::Reading;
+use super::archived::ArchiveSession;
 use super::filter::Filter;
 use super::stores::Stores;
 use crate::tables::TableError;
@@ -30,7 +30,11 @@ pub(super) struct Bounds {
 
 /// The tables that can have records that `filter` wants, and between which times: those that stand, and those of which
 /// there is only an archive.
-pub(super) fn tables_of(stores: &Stores<'_>, reading: &Reading, filter: &Filter) -> Result<Vec<Bounds>, TableError> {
+pub(super) fn tables_of(
+    stores: &Stores<'_>,
+    reading: &ArchiveSession,
+    filter: &Filter,
+) -> Result<Vec<Bounds>, TableError> {
     let Some((from, to)) = filter.times() else { return Ok(Vec::new()) };
     // In this order: a day that is sent, or dropped, in between is elsewhere before it goes, and is found twice rather
     // than never.
@@ -103,7 +107,7 @@ pub(super) fn unless_gone<T>(result: Result<T, StoreError>) -> Result<Option<T>,
 /// The rows behind `last` of a day's archive.
 pub(super) fn archived_rows<'a>(
     reader: &Reader,
-    reading: &'a Reading,
+    reading: &'a ArchiveSession,
     filter: &Filter,
     bounds: &Bounds,
     last: Option<RowKey>,
@@ -120,7 +124,7 @@ pub(super) fn archived_rows<'a>(
 /// wanted. Of a table that stood when the query began the archive is looked up anew: it may be younger than that.
 pub(super) fn archived_range(
     reader: &Reader,
-    reading: &Reading,
+    reading: &ArchiveSession,
     filter: &Filter,
     bounds: &Bounds,
 ) -> Result<Option<(SealedFile, Range)>, StoreError> {

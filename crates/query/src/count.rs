@@ -1,14 +1,14 @@
 //! How many records, by time, level and instance.
 //!
-//! Page headers know how many records of each level a minute has, so most are counted without reading one: only where
+//! RowPage headers know how many records of each level a minute has, so most are counted without reading one: only where
 //! the filter looks for text, or the steps of time are not whole minutes, is every record read.
 
-use super::archived::{Reading, Told};
+use super::archived::{ArchiveReport, ArchiveSession};
 use super::bounds::{Bounds, archived_range, range_of, tables_of, unless_gone};
 use super::filter::Filter;
 use super::select::{entities_of, select};
 use super::stores::Stores;
-use crate::tables::{Columns, TableError};
+use crate::tables::{Projection, TableError};
 use daytable_model::key::instance_of;
 use daytable_model::record::Level;
 use daytable_model::time::{Ticks, UNIX_EPOCH_TICKS};
@@ -51,7 +51,11 @@ pub struct Count {
 /// # Errors
 ///
 /// Where the data folder or the remote store cannot be read.
-pub fn count(stores: &Stores<'_>, filter: &Filter, grouping: Grouping) -> Result<(Vec<Count>, Told), TableError> {
+pub fn count(
+    stores: &Stores<'_>,
+    filter: &Filter,
+    grouping: Grouping,
+) -> Result<(Vec<Count>, ArchiveReport), TableError> {
     let mut tally = Tally::new(grouping);
     let whole_minutes = grouping.every.is_none_or(|every| every.as_nanos().is_multiple_of(MINUTE.as_nanos()));
     let looks_for_text = filter.contains.as_ref().is_some_and(|text| !text.is_empty());
@@ -63,7 +67,7 @@ pub fn count(stores: &Stores<'_>, filter: &Filter, grouping: Grouping) -> Result
     Ok((tally.counts(), told))
 }
 
-fn count_records(stores: &Stores<'_>, filter: &Filter, tally: &mut Tally) -> Result<Told, TableError> {
+fn count_records(stores: &Stores<'_>, filter: &Filter, tally: &mut Tally) -> Result<ArchiveReport, TableError> {
     let unlimited = Filter { limit: None, ..filter.clone() };
     select(stores, &unlimited, |record| {
         tally.add(record.time(), record.level, &record.partition_key, 1);
@@ -74,13 +78,13 @@ fn count_records(stores: &Stores<'_>, filter: &Filter, tally: &mut Tally) -> Res
 /// A day that is in a remote store: only the keys and levels of its rows are asked for.
 fn count_rows(
     stores: &Stores<'_>,
-    reading: &Reading,
+    reading: &ArchiveSession,
     filter: &Filter,
     bounds: &Bounds,
     tally: &mut Tally,
 ) -> Result<(), TableError> {
-    let sieve = filter.sieve();
-    let rows = entities_of(stores, reading, filter, &sieve, bounds, Columns::Keys)?;
+    let row_filter = filter.row_filter();
+    let rows = entities_of(stores, reading, filter, &row_filter, bounds, Projection::Keys)?;
     for row in rows.into_iter().flatten() {
         let row = row?;
         if row.key.item() == 0 {
@@ -90,8 +94,8 @@ fn count_rows(
     Ok(())
 }
 
-fn count_minutes(stores: &Stores<'_>, filter: &Filter, tally: &mut Tally) -> Result<Told, TableError> {
-    let (reader, reading) = (stores.reader, Reading::new(stores.archives));
+fn count_minutes(stores: &Stores<'_>, filter: &Filter, tally: &mut Tally) -> Result<ArchiveReport, TableError> {
+    let (reader, reading) = (stores.reader, ArchiveSession::new(stores.archives));
     let unlimited = Filter { limit: None, ..filter.clone() };
     let filter = &unlimited;
     let by = if tally.grouping.instance { CountBy::Partition } else { CountBy::Nothing };
@@ -115,14 +119,14 @@ fn count_minutes(stores: &Stores<'_>, filter: &Filter, tally: &mut Tally) -> Res
                 None => Ok(()),
             });
             if unless_gone(counted)?.is_some() {
-                tally.take_up(&of_day);
+                tally.merge_item(&of_day);
                 continue;
             }
             of_day = Tally::new(tally.grouping);
         }
         let Some((file, range)) = archived_range(reader, &reading, filter, &bounds)? else { continue };
         match file.counts(&range, by, &mut |minute| add(&mut of_day, minute)) {
-            Ok(()) => tally.take_up(&of_day),
+            Ok(()) => tally.merge_item(&of_day),
             Err(error) => reading.unread(&bounds.table, error),
         }
     }
@@ -164,7 +168,7 @@ impl Tally {
     }
 
     /// Adds all that another one of the same grouping has.
-    fn take_up(&mut self, other: &Tally) {
+    fn merge_item(&mut self, other: &Tally) {
         for (&(time, level, instance), records) in &other.groups {
             let instance = instance.map(|at| self.number(&other.instances[at]));
             *self.groups.entry((time, level, instance)).or_default() += records;

@@ -4,13 +4,13 @@
 //! `Items` follow, and items under its key. A property that the record has already is continued by an item, another
 //! one is added. They are committed together, so a master without its items is damage; it is given as far as it goes.
 
-pub use crate::tables::{Entity, OwnedValue};
+pub use crate::tables::{OwnedRow, OwnedValue};
 use daytable_model::key::RowKey;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 /// Takes up an item: what it continues is continued, all else is added.
-fn take_up(master: &mut Entity, item: Entity) {
+fn merge_item(master: &mut OwnedRow, item: OwnedRow) {
     for (name, value) in item.properties {
         let known = master.properties.iter_mut().find(|(known, _)| *known == name);
         match (known, value) {
@@ -26,12 +26,12 @@ fn take_up(master: &mut Entity, item: Entity) {
 #[derive(Default)]
 pub(super) struct Joiner {
     /// Masters with the items that came so far, by their key. Only a record of over 32 Ki units is ever in here.
-    waiting: BTreeMap<(RowKey, Arc<str>), Vec<Entity>>,
+    waiting: BTreeMap<(RowKey, Arc<str>), Vec<OwnedRow>>,
 }
 
 impl Joiner {
     /// Takes a row, and gives the entity that it completes, if it does.
-    pub(super) fn push(&mut self, row: Entity) -> Option<Entity> {
+    pub(super) fn push(&mut self, row: OwnedRow) -> Option<OwnedRow> {
         let items = if row.key.item() == 0 { row.items() } else { 0 };
         if row.key.item() == 0 && items == 0 {
             return Some(row);
@@ -48,21 +48,21 @@ impl Joiner {
     }
 
     /// What waits for items that did not come, newest first.
-    pub(super) fn take_incomplete(&mut self) -> impl Iterator<Item = Entity> + use<> {
+    pub(super) fn drain_incomplete(&mut self) -> impl Iterator<Item = OwnedRow> + use<> {
         std::mem::take(&mut self.waiting).into_values().filter_map(joined)
     }
 }
 
-fn joined(mut rows: Vec<Entity>) -> Option<Entity> {
+fn joined(mut rows: Vec<OwnedRow>) -> Option<OwnedRow> {
     rows.sort_by_key(|row| row.key);
     rows.into_iter().reduce(|mut master, item| {
-        take_up(&mut master, item);
+        merge_item(&mut master, item);
         master
     })
 }
 
 /// The entities of `rows`, which come newest first, each with its items.
-pub(super) fn join<E>(rows: impl Iterator<Item = Result<Entity, E>>) -> impl Iterator<Item = Result<Entity, E>> {
+pub(super) fn join<E>(rows: impl Iterator<Item = Result<OwnedRow, E>>) -> impl Iterator<Item = Result<OwnedRow, E>> {
     let (mut rows, mut joiner, mut incomplete) = (rows, Joiner::default(), VecDeque::new());
     std::iter::from_fn(move || {
         for row in rows.by_ref() {
@@ -75,7 +75,7 @@ pub(super) fn join<E>(rows: impl Iterator<Item = Result<Entity, E>>) -> impl Ite
                 Err(error) => return Some(Err(error)),
             }
         }
-        incomplete.extend(joiner.take_incomplete());
+        incomplete.extend(joiner.drain_incomplete());
         incomplete.pop_front().map(Ok)
     })
 }
@@ -91,11 +91,11 @@ pub(super) mod tests {
     use std::convert::Infallible;
 
     /// The rows that `record` is written as, in the order of their keys.
-    pub(crate) fn rows_of(partition: &str, key: RowKey, record: &Record<'_>) -> Vec<Entity> {
+    pub(crate) fn rows_of(partition: &str, key: RowKey, record: &Record<'_>) -> Vec<OwnedRow> {
         let table = DayTable::at(&TableName::new("Log").expect("a name"), Period::Day, Ticks::UNIX_EPOCH);
         let mut batch = Batch::new(table, partition.into());
         daytable_model::entity::append(&mut batch, key, "/var/log/app.log", record);
-        let row = |row: daytable_model::batch::RowRef<'_>| Entity {
+        let row = |row: daytable_model::batch::RowRef<'_>| OwnedRow {
             partition: partition.into(),
             key: row.key,
             level: row.level,
@@ -107,7 +107,7 @@ pub(super) mod tests {
         batch.rows().map(row).collect()
     }
 
-    fn join_all(rows: Vec<Entity>) -> Vec<Entity> {
+    fn join_all(rows: Vec<OwnedRow>) -> Vec<OwnedRow> {
         join(rows.into_iter().map(Ok::<_, Infallible>)).map(|entity| entity.expect("infallible")).collect()
     }
 
@@ -120,7 +120,7 @@ pub(super) mod tests {
         Record { message: text.into(), fields: vec![field], level: Some(Level::Error), ..Record::default() }
     }
 
-    fn text<'e>(entity: &'e Entity, name: &str) -> Option<&'e str> {
+    fn text<'e>(entity: &'e OwnedRow, name: &str) -> Option<&'e str> {
         entity.properties.iter().find(|(known, _)| known == name).and_then(|(_, value)| match value {
             OwnedValue::String(text) => Some(text.as_str()),
             _ => None,

@@ -1,10 +1,10 @@
 //! Which records are wanted.
 //!
-//! A filter is applied in two steps. `Sieve::lets_through` sees a row as it lies in its page and passes over most of
-//! what is not wanted before anything is copied; `Sieve::wants` sees the record that was made of the rows, and
+//! A filter is applied in two steps. `RowFilter::may_match` sees a row as it lies in its page and passes over most of
+//! what is not wanted before anything is copied; `RowFilter::wants` sees the record that was made of the rows, and
 //! decides. What is one row is decided by the first step alone; a master and its items need the second.
 
-use super::record::Record;
+use super::record::StoredRecord;
 use daytable_model::key::{RowKey, partition_key};
 use daytable_model::needle::Needle;
 use daytable_model::property::Property;
@@ -53,8 +53,8 @@ impl Filter {
     }
 
     /// The filter, made ready to be asked about many rows.
-    pub(super) fn sieve(&self) -> Sieve {
-        Sieve {
+    pub(super) fn row_filter(&self) -> RowFilter {
+        RowFilter {
             times: self.times(),
             level: self.level,
             needle: self.contains.as_deref().filter(|text| !text.is_empty()).map(Needle::new),
@@ -63,15 +63,15 @@ impl Filter {
 }
 
 /// A filter that was made ready. It knows nothing of partitions: those are chosen before rows are read.
-pub(super) struct Sieve {
+pub(super) struct RowFilter {
     times: Option<(Ticks, Ticks)>,
     level: Option<Level>,
     needle: Option<Needle>,
 }
 
-impl Sieve {
+impl RowFilter {
     /// Whether a row may belong to a wanted record. Items always may: their master decides.
-    pub(super) fn lets_through<'p>(
+    pub(super) fn may_match<'p>(
         &self,
         key: RowKey,
         level: Option<Level>,
@@ -96,7 +96,7 @@ impl Sieve {
     }
 
     /// Whether the record that was made of rows that were let through is wanted.
-    pub(super) fn wants(&self, record: &Record) -> bool {
+    pub(super) fn wants(&self, record: &StoredRecord) -> bool {
         let Some(needle) = &self.needle else { return true };
         needle.is_in_text(&record.message) || record.fields.iter().any(|(_, value)| needle.is_in(value.as_property()))
     }
@@ -114,15 +114,15 @@ mod tests {
         RowKey::new(time(seconds), 1, 0)
     }
 
-    fn lets_through(filter: &Filter, key: RowKey, level: Option<Level>, properties: &[(&str, Property<'_>)]) -> bool {
-        filter.sieve().lets_through(key, level, properties.iter().copied())
+    fn may_match(filter: &Filter, key: RowKey, level: Option<Level>, properties: &[(&str, Property<'_>)]) -> bool {
+        filter.row_filter().may_match(key, level, properties.iter().copied())
     }
 
     #[test]
     fn since_is_included_and_until_is_not() {
         let filter = Filter { since: Some(time(10)), until: Some(time(20)), ..Filter::default() };
         for (seconds, wanted) in [(9, false), (10, true), (19, true), (20, false)] {
-            assert_eq!(lets_through(&filter, key(seconds), None, &[]), wanted, "{seconds}");
+            assert_eq!(may_match(&filter, key(seconds), None, &[]), wanted, "{seconds}");
         }
         for (since, until) in [(Some(time(20)), Some(time(20))), (None, Some(Ticks::MIN))] {
             assert_eq!(Filter { since, until, ..Filter::default() }.times(), None);
@@ -136,9 +136,9 @@ mod tests {
         for (level, wanted) in
             [(None, false), (Some(Level::Info), false), (Some(Level::Warn), true), (Some(Level::Fatal), true)]
         {
-            assert_eq!(lets_through(&filter, key(1), level, &[]), wanted, "{level:?}");
-            assert!(lets_through(&filter, key(1).with_item(1), None, &[]));
-            assert!(lets_through(&Filter::default(), key(1), level, &[]));
+            assert_eq!(may_match(&filter, key(1), level, &[]), wanted, "{level:?}");
+            assert!(may_match(&filter, key(1).with_item(1), None, &[]));
+            assert!(may_match(&Filter::default(), key(1), level, &[]));
         }
     }
 
@@ -155,9 +155,9 @@ mod tests {
             ("Items", Property::Int32(1), true),
             ("Fields", Property::String("{}"), true),
         ] {
-            assert_eq!(lets_through(&filter, key(1), None, &[(name, value)]), wanted, "{name} {value:?}");
+            assert_eq!(may_match(&filter, key(1), None, &[(name, value)]), wanted, "{name} {value:?}");
         }
-        assert!(lets_through(&Filter { contains: Some(String::new()), ..Filter::default() }, key(1), None, &[]));
+        assert!(may_match(&Filter { contains: Some(String::new()), ..Filter::default() }, key(1), None, &[]));
         let filter = Filter { contains: Some("50".into()), ..Filter::default() };
         for (value, wanted) in [
             (Property::Int64(502), true),
@@ -166,7 +166,7 @@ mod tests {
             (Property::Double(0.505), true),
             (Property::Boolean(true), false),
         ] {
-            assert_eq!(lets_through(&filter, key(1), None, &[("code", value)]), wanted, "{value:?}");
+            assert_eq!(may_match(&filter, key(1), None, &[("code", value)]), wanted, "{value:?}");
         }
     }
 

@@ -3,25 +3,25 @@
 //! A follower asks again and again; the caller decides how often, and sleeps in between. Records come in the order of
 //! their commits, so one that is late comes when it is committed, not at its own time.
 
-use super::entity::{Entity, Joiner};
+use super::entity::{Joiner, OwnedRow};
 use super::filter::Filter;
-use super::record::Record;
+use super::record::StoredRecord;
 use daytable_model::key::DayTable;
 use daytable_store::{FollowPosition, Reader, Row, StoreError};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
 /// How far a data folder was followed, and what is wanted of it. The filter's limit counts over all steps.
-pub struct Follower {
+pub struct RecordFollower {
     followed: FollowPosition,
     filter: Filter,
     left: u64,
 }
 
-impl Follower {
+impl RecordFollower {
     /// Follows from what is committed now, which is not given.
-    pub fn from_now(reader: &Reader, filter: Filter) -> Result<Follower, StoreError> {
-        Ok(Follower { followed: reader.follow_from_now()?, left: filter.limit.unwrap_or(u64::MAX), filter })
+    pub fn from_now(reader: &Reader, filter: Filter) -> Result<RecordFollower, StoreError> {
+        Ok(RecordFollower { followed: reader.follow_from_now()?, left: filter.limit.unwrap_or(u64::MAX), filter })
     }
 
     /// Gives what was committed since the last step to `each`. Breaks when `each` did, or the limit is reached; there
@@ -29,25 +29,25 @@ impl Follower {
     pub fn step(
         &mut self,
         reader: &Reader,
-        mut each: impl FnMut(Record) -> ControlFlow<()>,
+        mut each: impl FnMut(StoredRecord) -> ControlFlow<()>,
     ) -> Result<ControlFlow<()>, StoreError> {
-        let Follower { followed, filter, left } = self;
+        let RecordFollower { followed, filter, left } = self;
         if *left == 0 {
             return Ok(ControlFlow::Break(()));
         }
-        let sieve = filter.sieve();
+        let row_filter = filter.row_filter();
         let (mut joiner, mut names) = (Joiner::default(), Names::default());
         let mut flow = ControlFlow::Continue(());
         reader.follow(followed, &mut |table: &DayTable, row: Row| {
             if flow.is_break()
                 || !filter.wants_partition(&row.partition)
-                || !sieve.lets_through(row.key(), row.level(), row.properties())
+                || !row_filter.may_match(row.key(), row.level(), row.properties())
             {
                 return;
             }
-            let Some(entity) = joiner.push(Entity::of(&row)) else { return };
-            let record = Record::new(names.of(table), entity);
-            if sieve.wants(&record) {
+            let Some(entity) = joiner.push(OwnedRow::of(&row)) else { return };
+            let record = StoredRecord::new(names.of(table), entity);
+            if row_filter.wants(&record) {
                 *left -= 1;
                 flow = each(record);
                 if *left == 0 {

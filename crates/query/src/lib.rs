@@ -27,8 +27,8 @@
 pub mod tables;
 pub mod when;
 pub mod archived;
-mod afar;
-mod both;
+mod remote;
+mod merged;
 mod bounds;
 pub mod stores;
 pub mod filter;
@@ -42,13 +42,13 @@ pub mod listing;
 #[cfg(test)]
 mod tests;
 
-pub use archived::{Archives, Told};
+pub use archived::{ArchiveReport, Archives};
 pub use count::{Count, Grouping, count};
-pub use entity::{Entity, OwnedValue};
+pub use entity::{OwnedRow, OwnedValue};
 pub use filter::Filter;
-pub use follow::Follower;
+pub use follow::RecordFollower;
 pub use listing::{ShownListener, ShownSource, ShownTable};
-pub use record::Record;
-pub use select::{one, select};
+pub use record::StoredRecord;
+pub use select::{find_record, select};
 pub use stores::Stores;
 pub use when::{When, WhenError};

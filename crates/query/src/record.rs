@@ -9,7 +9,7 @@
 //! field whose name is one of the seven gets `_` behind it, as often as it takes. Whole numbers are JSON numbers in
 //! full; what JSON has no number for is text (`"NaN"`, `"Infinity"`, `"-Infinity"`).
 
-use super::entity::{Entity, OwnedValue};
+use super::entity::{OwnedRow, OwnedValue};
 use daytable_model::key::{RowKey, instance_of};
 use daytable_model::record::Level;
 use daytable_model::time::Ticks;
@@ -22,7 +22,7 @@ const KEYS: [&str; 7] = ["table", "partition_key", "row_key", "time", "level", "
 
 /// A record as it was stored, with its keys.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Record {
+pub struct StoredRecord {
     /// The day-table.
     pub table: Arc<str>,
     /// The PartitionKey.
@@ -39,9 +39,9 @@ pub struct Record {
     pub fields: Vec<(String, OwnedValue)>,
 }
 
-impl Record {
+impl StoredRecord {
     /// The record that an entity, [joined](super::entity) with its items, is.
-    pub fn new(table: Arc<str>, entity: Entity) -> Record {
+    pub fn new(table: Arc<str>, entity: OwnedRow) -> StoredRecord {
         let (mut message, mut source) = (String::new(), String::new());
         let mut fields = Vec::with_capacity(entity.properties.len());
         let mut spread = None;
@@ -61,8 +61,8 @@ impl Record {
                 Err(_) => fields.push(("Fields".into(), OwnedValue::String(json))),
             }
         }
-        let Entity { partition, key, level, .. } = entity;
-        Record { table, partition_key: partition, row_key: key, level, message, source, fields }
+        let OwnedRow { partition, key, level, .. } = entity;
+        StoredRecord { table, partition_key: partition, row_key: key, level, message, source, fields }
     }
 
     /// Its time.
@@ -87,7 +87,7 @@ fn add_apart(fields: &mut Vec<(String, OwnedValue)>, more: Vec<(String, OwnedVal
     }
 }
 
-impl Serialize for Record {
+impl Serialize for StoredRecord {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(Some(KEYS.len() + self.fields.len()))?;
         map.serialize_entry("table", &*self.table)?;
@@ -178,19 +178,19 @@ pub(super) mod tests {
     use proptest::prelude::*;
 
     /// What comes back of a record that was written at 2026-11-21T00:00:00.123Z.
-    pub(crate) fn read_back(record: &daytable_model::record::Record<'_>) -> Record {
+    pub(crate) fn read_back(record: &daytable_model::record::Record<'_>) -> StoredRecord {
         let midnight = Ticks::from_date(2026, 11, 21).expect("a date");
         let key = RowKey::new(midnight.plus(std::time::Duration::from_millis(123)), 0x1f3a, 7);
         let rows = rows_of("web-17", key, record).into_iter().map(Ok::<_, std::convert::Infallible>);
         let entity = join(rows).next().expect("one").expect("infallible");
-        Record::new("Log20261121".into(), entity)
+        StoredRecord::new("Log20261121".into(), entity)
     }
 
     fn field<'a>(name: &'a str, value: Value<'a>) -> Field<'a> {
         Field { name: name.into(), value }
     }
 
-    fn json(record: &Record) -> String {
+    fn json(record: &StoredRecord) -> String {
         serde_json::to_string(record).expect("plain data")
     }
 
@@ -261,13 +261,13 @@ pub(super) mod tests {
 
     #[test]
     fn fields_that_are_cut_short_stay_text() {
-        let entity = Entity {
+        let entity = OwnedRow {
             partition: "web".into(),
             key: RowKey::new(Ticks::UNIX_EPOCH, 1, 1),
             level: None,
             properties: vec![("Fields".into(), OwnedValue::String(r#"{"a":1,"b"#.into()))],
         };
-        let record = Record::new("Log19700101".into(), entity);
+        let record = StoredRecord::new("Log19700101".into(), entity);
         assert_eq!(record.fields, [("Fields".into(), OwnedValue::String(r#"{"a":1,"b"#.into()))]);
     }
 

@@ -9,14 +9,14 @@
 //! the end of its period could be next; so a record that is dated ahead of the day that it came on, and is only there,
 //! comes when that day is read.
 
-use super::archived::{Reading, Told};
-use super::both::DayRows;
+use super::archived::{ArchiveReport, ArchiveSession};
 use super::bounds::{Bounds, Rows, archived_rows, range_of, tables_of, unless_gone};
-use super::entity::{Entity, Joiner, join};
-use super::filter::{Filter, Sieve};
-use super::record::Record;
+use super::entity::{Joiner, OwnedRow, join};
+use super::filter::{Filter, RowFilter};
+use super::merged::MergedRows;
+use super::record::StoredRecord;
 use super::stores::Stores;
-use crate::tables::{Columns, TableError, TableStore, Wanted, wanted_rows};
+use crate::tables::{Projection, RangeQuery, TableError, TableStore, wanted_rows};
 use daytable_model::key::{DayTable, RowKey};
 use daytable_store::{Reader, Row, StoreError};
 use std::cmp::Reverse;
@@ -33,19 +33,21 @@ use std::sync::Arc;
 pub fn select(
     stores: &Stores<'_>,
     filter: &Filter,
-    mut each: impl FnMut(Record) -> ControlFlow<()>,
-) -> Result<Told, TableError> {
-    let reading = Reading::new(stores.archives);
-    let (tables, sieve) = (tables_of(stores, &reading, filter)?, filter.sieve());
+    mut each: impl FnMut(StoredRecord) -> ControlFlow<()>,
+) -> Result<ArchiveReport, TableError> {
+    let reading = ArchiveSession::new(stores.archives);
+    let (tables, row_filter) = (tables_of(stores, &reading, filter)?, filter.row_filter());
     let mut left = filter.limit.unwrap_or(u64::MAX);
     if left == 0 {
-        return Ok(Told::default());
+        return Ok(ArchiveReport::default());
     }
     let open = |bounds: &Bounds| {
-        let Some(rows) = entities_of(stores, &reading, filter, &sieve, bounds, Columns::All)? else { return Ok(None) };
+        let Some(rows) = entities_of(stores, &reading, filter, &row_filter, bounds, Projection::All)? else {
+            return Ok(None);
+        };
         let name: Arc<str> = bounds.table.to_string().into();
-        let records = join(rows).map(move |entity| entity.map(|entity| Record::new(name.clone(), entity)));
-        Ok(Some(records.filter(|record| record.as_ref().map_or(true, |record| sieve.wants(record)))))
+        let records = join(rows).map(move |entity| entity.map(|entity| StoredRecord::new(name.clone(), entity)));
+        Ok(Some(records.filter(|record| record.as_ref().map_or(true, |record| row_filter.wants(record)))))
     };
     merge(tables, open, |record| {
         left -= 1;
@@ -56,24 +58,32 @@ pub fn select(
 }
 
 /// Rows of a table, newest first and owned.
-pub(super) type Entities<'a> = Box<dyn Iterator<Item = Result<Entity, TableError>> + 'a>;
+pub(super) type Entities<'a> = Box<dyn Iterator<Item = Result<OwnedRow, TableError>> + 'a>;
 
-/// The entities of a table that `sieve` lets through, from wherever they are; none where it has nothing of the wanted
+/// The entities of a table that `row_filter` lets through, from wherever they are; none where it has nothing of the wanted
 /// instance, or is gone.
 pub(super) fn entities_of<'a>(
     stores: &'a Stores<'a>,
-    reading: &'a Reading,
+    reading: &'a ArchiveSession,
     filter: &'a Filter,
-    sieve: &'a Sieve,
+    row_filter: &'a RowFilter,
     bounds: &Bounds,
-    columns: Columns,
+    columns: Projection,
 ) -> Result<Option<Entities<'a>>, TableError> {
     if let Some(remote) = stores.remote.filter(|_| bounds.is_remote) {
-        return Ok(Some(Box::new(DayRows::begin(stores, remote, reading, filter, sieve, bounds.clone(), columns)?)));
+        return Ok(Some(Box::new(MergedRows::begin(
+            stores,
+            remote,
+            reading,
+            filter,
+            row_filter,
+            bounds.clone(),
+            columns,
+        )?)));
     }
     let Some(rows) = rows_of(stores.reader, reading, filter, bounds)? else { return Ok(None) };
     let entity = |row: Result<Row, StoreError>| match row {
-        Ok(row) => sieve.lets_through(row.key(), row.level(), row.properties()).then(|| Ok(Entity::of(&row))),
+        Ok(row) => row_filter.may_match(row.key(), row.level(), row.properties()).then(|| Ok(OwnedRow::of(&row))),
         Err(StoreError::TableGone(_)) => None,
         Err(error) => Some(Err(error.into())),
     };
@@ -84,7 +94,7 @@ pub(super) fn entities_of<'a>(
 /// instance, or is gone. Of a table that is dropped while it is read, the rest comes from its archive.
 fn rows_of<'a>(
     reader: &'a Reader,
-    reading: &'a Reading,
+    reading: &'a ArchiveSession,
     filter: &'a Filter,
     bounds: &Bounds,
 ) -> Result<Option<Rows<'a>>, StoreError> {
@@ -118,22 +128,22 @@ fn rows_of<'a>(
 /// # Errors
 ///
 /// Where the data folder or the remote store cannot be read.
-pub fn one(
+pub fn find_record(
     stores: &Stores<'_>,
     table: &DayTable,
     partition: &str,
     key: RowKey,
-) -> Result<(Option<Record>, Told), TableError> {
-    let (reader, reading) = (stores.reader, Reading::new(stores.archives));
+) -> Result<(Option<StoredRecord>, ArchiveReport), TableError> {
+    let (reader, reading) = (stores.reader, ArchiveSession::new(stores.archives));
     let stands = |row: RowKey| unless_gone(reader.row(table, partition, row)).map(Option::flatten);
     if let Some(record) = joined(table, key, stands)? {
-        return Ok((Some(record), Told::default()));
+        return Ok((Some(record), ArchiveReport::default()));
     }
     // In this order: what is sent while this runs is there before it goes from here.
     if let Some(remote) = stores.remote
         && let Some(record) = remote_one(remote, table, partition, key)?
     {
-        return Ok((Some(record), Told::default()));
+        return Ok((Some(record), ArchiveReport::default()));
     }
     let is_gone = !reader.table_times()?.iter().any(|(standing, _)| standing == table);
     let archived = if is_gone { reading.latest(reader)?.remove(table) } else { None };
@@ -152,9 +162,9 @@ fn remote_one(
     table: &DayTable,
     partition: &str,
     key: RowKey,
-) -> Result<Option<Record>, TableError> {
+) -> Result<Option<StoredRecord>, TableError> {
     let (from, to) = (key.time(), key.time());
-    let wanted = Wanted { from, to, ..Wanted::all_of(partition.into()) };
+    let wanted = RangeQuery { from, to, ..RangeQuery::all_of(partition.into()) };
     let mut joiner = Joiner::default();
     for row in wanted_rows(remote, table, &wanted) {
         let row = match row {
@@ -165,10 +175,10 @@ fn remote_one(
         if row.key.with_item(0) == key.with_item(0)
             && let Some(entity) = joiner.push(row)
         {
-            return Ok(Some(Record::new(table.to_string().into(), entity)));
+            return Ok(Some(StoredRecord::new(table.to_string().into(), entity)));
         }
     }
-    Ok(joiner.take_incomplete().next().map(|entity| Record::new(table.to_string().into(), entity)))
+    Ok(joiner.drain_incomplete().next().map(|entity| StoredRecord::new(table.to_string().into(), entity)))
 }
 
 /// The record under `key`, its items joined with it; `row` gives the row of a key.
@@ -176,30 +186,30 @@ fn joined(
     table: &DayTable,
     key: RowKey,
     row: impl Fn(RowKey) -> Result<Option<Row>, StoreError>,
-) -> Result<Option<Record>, StoreError> {
+) -> Result<Option<StoredRecord>, StoreError> {
     let Some(first) = row(key.with_item(0))? else { return Ok(None) };
-    let master = Entity::of(&first);
+    let master = OwnedRow::of(&first);
     let items = u16::try_from(master.items()).unwrap_or(u16::MAX).min(daytable_model::key::ITEMS_MAX);
     let mut joiner = Joiner::default();
     let mut whole = joiner.push(master);
     for item in 1..=items {
         if let Some(row) = row(key.with_item(item))? {
-            whole = joiner.push(Entity::of(&row));
+            whole = joiner.push(OwnedRow::of(&row));
         }
     }
-    let whole = whole.or_else(|| joiner.take_incomplete().next());
-    Ok(whole.map(|entity| Record::new(table.to_string().into(), entity)))
+    let whole = whole.or_else(|| joiner.drain_incomplete().next());
+    Ok(whole.map(|entity| StoredRecord::new(table.to_string().into(), entity)))
 }
 
 /// Gives the records of `tables` newest first; `open` is called for a table when its newest could be next.
-fn merge<E, I: Iterator<Item = Result<Record, E>>>(
+fn merge<E, I: Iterator<Item = Result<StoredRecord, E>>>(
     mut tables: Vec<Bounds>,
     mut open: impl FnMut(&Bounds) -> Result<Option<I>, E>,
-    mut each: impl FnMut(Record) -> ControlFlow<()>,
+    mut each: impl FnMut(StoredRecord) -> ControlFlow<()>,
 ) -> Result<(), E> {
     tables.sort_by_key(|bounds| bounds.opens);
     let mut opened: Vec<I> = Vec::new();
-    let mut heads: Vec<Option<Record>> = Vec::new();
+    let mut heads: Vec<Option<StoredRecord>> = Vec::new();
     let mut order: BinaryHeap<Reverse<(RowKey, usize)>> = BinaryHeap::new();
     loop {
         let could_be_next =
@@ -247,13 +257,13 @@ mod tests {
     }
 
     /// Records of table `day` at these seconds, newest first.
-    fn records(day: usize, seconds: &[u32]) -> Vec<Record> {
+    fn records(day: usize, seconds: &[u32]) -> Vec<StoredRecord> {
         let mut keys: Vec<_> =
             seconds.iter().zip(0..).map(|(&s, position)| RowKey::new(time(s), day as u64, position)).collect();
         keys.sort();
         let record = |key| {
-            let entity = Entity { partition: "web".into(), key, level: None, properties: vec![] };
-            Record::new(day.to_string().into(), entity)
+            let entity = OwnedRow { partition: "web".into(), key, level: None, properties: vec![] };
+            StoredRecord::new(day.to_string().into(), entity)
         };
         keys.into_iter().map(record).collect()
     }

@@ -1,8 +1,8 @@
 //! Queries against a real data folder, compared with what a list of all its records says.
 
 use super::archived::Archives;
-use super::record::Record;
-use super::{Filter, Follower, Grouping, Stores, count, one, select};
+use super::record::StoredRecord;
+use super::{Filter, Grouping, RecordFollower, Stores, count, find_record, select};
 use crate::tables::Embedded;
 use daytable_archive::Access;
 use daytable_lifecycle::Executor;
@@ -83,10 +83,10 @@ impl Folder {
 
 /// A data folder that is all there is.
 fn alone(reader: &Reader) -> Stores<'_> {
-    Stores::here(reader, &Archives::PassedOver)
+    Stores::here(reader, &Archives::Skip)
 }
 
-fn selected(stores: &Stores<'_>, filter: &Filter) -> Vec<Record> {
+fn selected(stores: &Stores<'_>, filter: &Filter) -> Vec<StoredRecord> {
     let mut records = Vec::new();
     let each = |record| {
         records.push(record);
@@ -191,11 +191,11 @@ fn a_record_is_found_by_its_three_keys_and_whole() {
 fn check_keys(stores: &Stores<'_>) {
     for n in [7, 8] {
         let (table, partition, key, _, message) = record(n);
-        let found = one(stores, &table, partition, key).expect("read").0.expect("there");
+        let found = find_record(stores, &table, partition, key).expect("read").0.expect("there");
         assert!(found.message == message && found.row_key == key, "record {n}");
-        assert_eq!(one(stores, &table, "nowhere", key).expect("read").0, None);
+        assert_eq!(find_record(stores, &table, "nowhere", key).expect("read").0, None);
         let later = table.next().next().next().next();
-        assert_eq!(one(stores, &later, partition, key).expect("read").0, None);
+        assert_eq!(find_record(stores, &later, partition, key).expect("read").0, None);
     }
 }
 
@@ -205,14 +205,15 @@ fn a_follower_gives_what_is_committed_after_it_began_and_once() {
     folder.commit((0..100).map(batch).collect());
     let reader = folder.reader();
     let filter = Filter { instance: Some("db".into()), ..Filter::default() };
-    let mut follower = Follower::from_now(&reader, filter.clone()).expect("followed");
-    let mut limited = Follower::from_now(&reader, Filter { limit: Some(3), ..Filter::default() }).expect("followed");
+    let mut follower = RecordFollower::from_now(&reader, filter.clone()).expect("followed");
+    let mut limited =
+        RecordFollower::from_now(&reader, Filter { limit: Some(3), ..Filter::default() }).expect("followed");
     let mut wanted = expected(&filter);
     wanted.retain(|n| *n >= 100);
     wanted.sort();
 
     let mut numbers = Vec::new();
-    let step = |follower: &mut Follower| {
+    let step = |follower: &mut RecordFollower| {
         let mut step = Vec::new();
         let flow = follower.step(&reader, |record| {
             let (.., message) = self::record(record.row_key.position());
@@ -240,7 +241,7 @@ fn a_table_that_is_dropped_has_no_more_rows() {
     let reader = folder.reader();
     let (first, ..) = record(0);
     let mut seen = Vec::new();
-    let each = |record: Record| {
+    let each = |record: StoredRecord| {
         if seen.is_empty() {
             folder.store.steps().drop_table(&first).expect("dropped");
         }
@@ -264,7 +265,7 @@ fn a_table_that_is_archived_and_dropped_meanwhile_is_read_from_its_archive() {
         let url = format!("file://{}", place.path().display());
         let filter = Filter { instance, ..Filter::default() };
         let mut seen = Vec::new();
-        let each = |record: Record| {
+        let each = |record: StoredRecord| {
             if seen.is_empty() {
                 let steps = folder.store.steps();
                 let executor = Executor::new(steps, folder.dir.path().into(), Access::default(), Arc::default());
@@ -313,7 +314,7 @@ fn what_is_sent_while_it_is_read_is_given_once() {
         let (reader, remote) = (here.reader(), Embedded::open_to_read(afar.dir.path()).expect("opened"));
         let stores = Stores { remote: Some(&remote), ..alone(&reader) };
         let mut seen = Vec::new();
-        let each = |record: Record| {
+        let each = |record: StoredRecord| {
             if seen.len() == after {
                 afar.commit((0..RECORDS).map(batch).collect());
                 let steps = here.store.steps();

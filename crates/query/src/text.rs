@@ -8,22 +8,22 @@
 //! two: control characters, those of C1 included, and what turns the direction of text around are shown as `\x1b` or
 //! `\u{202e}`, newlines as `\n`, on a terminal and in a pipe alike (`less -R` would carry them on). A tab stays.
 
-use super::record::Record;
+use super::record::StoredRecord;
 use daytable_model::record::Level;
 use daytable_model::safe_text::SafeLine;
 use std::fmt;
 
 /// Shows a record as one line without its newline; with `colour`, in the colours that every terminal has.
-pub struct Line<'r> {
+pub struct RecordLine<'r> {
     /// What is shown.
-    pub record: &'r Record,
+    pub record: &'r StoredRecord,
     /// Whether with ANSI colours.
     pub colour: bool,
 }
 
-impl fmt::Display for Line<'_> {
+impl fmt::Display for RecordLine<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Line { record, colour } = self;
+        let RecordLine { record, colour } = self;
         let (dim, plain) = if *colour { ("\x1b[2m", "\x1b[0m") } else { ("", "") };
         let level = record.level.map_or("-", Level::name).to_ascii_uppercase();
         let (level_colour, level_plain) = if *colour { (colour_of(record.level), plain) } else { ("", "") };
@@ -62,7 +62,7 @@ mod tests {
     use daytable_model::record::{Field, Value};
     use proptest::prelude::*;
 
-    fn record(message: &str, fields: &[(&str, &str)]) -> Record {
+    fn record(message: &str, fields: &[(&str, &str)]) -> StoredRecord {
         let field = |(name, value): &(&str, &str)| Field {
             name: (*name).to_owned().into(),
             value: Value::String((*value).to_owned().into()),
@@ -75,8 +75,8 @@ mod tests {
         })
     }
 
-    fn line(record: &Record) -> String {
-        Line { record, colour: false }.to_string()
+    fn line(record: &StoredRecord) -> String {
+        RecordLine { record, colour: false }.to_string()
     }
 
     #[test]
@@ -93,7 +93,7 @@ mod tests {
     #[test]
     fn colour_is_only_there_when_asked_for() {
         let record = record("disk full", &[("free", "0")]);
-        let coloured = Line { record: &record, colour: true }.to_string();
+        let coloured = RecordLine { record: &record, colour: true }.to_string();
         assert!(coloured.contains("\x1b[31mERROR\x1b[0m"), "{coloured:?}");
         let mut plain = coloured;
         for code in ["\x1b[2m", "\x1b[31m", "\x1b[0m"] {

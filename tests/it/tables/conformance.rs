@@ -6,8 +6,10 @@ use daytable_model::key::{DayTable, RowKey, partition_key};
 use daytable_model::property::Property;
 use daytable_model::record::{Field, Level, Record, Value};
 use daytable_model::time::Ticks;
-use daytable_query::tables::gather::Gather;
-use daytable_query::tables::{Columns, Content, Entity, Order, TableStore, Wanted, wanted_rows, whole_table};
+use daytable_query::tables::rebatch::Rebatcher;
+use daytable_query::tables::{
+    OwnedRow, Projection, RangeQuery, RowOrder, TableContent, TableStore, wanted_rows, whole_table,
+};
 use std::time::Duration;
 
 fn table(day: u32) -> DayTable {
@@ -43,16 +45,16 @@ fn batch(partition: &str, n: u64, is_large: bool) -> Batch {
 }
 
 /// Writes as a copy does: in batches of one partition.
-fn write(store: &dyn TableStore, rows: impl IntoIterator<Item = Entity>) {
-    let mut gather = Gather::new(table(21));
+fn write(store: &dyn TableStore, rows: impl IntoIterator<Item = OwnedRow>) {
+    let mut gather = Rebatcher::new(table(21));
     let mut batches: Vec<Batch> = rows.into_iter().filter_map(|row| gather.push(row)).collect();
     batches.extend(gather.finish());
     batches.into_iter().for_each(|batch| store.write(batch).expect("written"));
 }
 
 /// The rows of a batch.
-fn rows_of(batch: &Batch) -> Vec<Entity> {
-    let of = |row: daytable_model::batch::RowRef<'_>| Entity {
+fn rows_of(batch: &Batch) -> Vec<OwnedRow> {
+    let of = |row: daytable_model::batch::RowRef<'_>| OwnedRow {
         partition: batch.partition.clone(),
         key: row.key,
         level: row.level,
@@ -65,11 +67,11 @@ fn rows_of(batch: &Batch) -> Vec<Entity> {
 }
 
 /// Rows of three partitions, in the order of a table, with names that a service might stumble over.
-fn corpus() -> Vec<Entity> {
+fn corpus() -> Vec<OwnedRow> {
     let names = [partition_key("db", Some(0)), partition_key("it's (a) \"é\"", None), partition_key("web-17", None)];
     let mut rows = Vec::new();
     for name in names {
-        let mut of_partition: Vec<Entity> = (0..130).flat_map(|n| rows_of(&batch(&name, n, n % 60 == 7))).collect();
+        let mut of_partition: Vec<OwnedRow> = (0..130).flat_map(|n| rows_of(&batch(&name, n, n % 60 == 7))).collect();
         of_partition.sort_by_key(|row| row.key);
         rows.extend(of_partition);
     }
@@ -77,18 +79,18 @@ fn corpus() -> Vec<Entity> {
 }
 
 /// A row with its properties by name: a service may order them as it likes.
-fn sorted(mut rows: Vec<Entity>) -> Vec<Entity> {
+fn sorted(mut rows: Vec<OwnedRow>) -> Vec<OwnedRow> {
     rows.iter_mut().for_each(|row| row.properties.sort_by(|(a, _), (b, _)| a.cmp(b)));
     rows
 }
 
-fn content(rows: &[Entity]) -> Content {
-    let mut content = Content::default();
+fn content(rows: &[OwnedRow]) -> TableContent {
+    let mut content = TableContent::default();
     rows.iter().for_each(|row| content.add(row));
     content
 }
 
-fn read(store: &dyn TableStore, wanted: &Wanted) -> Vec<Entity> {
+fn read(store: &dyn TableStore, wanted: &RangeQuery) -> Vec<OwnedRow> {
     wanted_rows(store, &table(21), wanted).collect::<Result<_, _>>().expect("read")
 }
 
@@ -107,7 +109,7 @@ fn tables_are_created_listed_and_dropped() {
         assert!(!store.drop_table(&table(21)).expect("gone"), "{name}");
         assert_eq!(store.tables().expect("listed"), [table(20)], "{name}");
         // What is not there is an error that says so, for whoever reads and whoever writes.
-        let wanted = Wanted::all_of("web".into());
+        let wanted = RangeQuery::all_of("web".into());
         assert!(store.read_range(&table(21), &wanted, None).expect_err(name).is_not_there());
         assert!(store.read_table(&table(21), None).expect_err(name).is_not_there());
         assert!(store.partitions(&table(21), None).expect_err(name).is_not_there());
@@ -122,7 +124,7 @@ fn a_whole_table_comes_by_its_keys_and_whole() {
         let (store, name) = (&*tested.store, tested.name);
         store.create_table(&table(21)).expect("created");
         write(store, rows.clone());
-        let read: Vec<Entity> = whole_table(store, &table(21)).collect::<Result<_, _>>().expect("read");
+        let read: Vec<OwnedRow> = whole_table(store, &table(21)).collect::<Result<_, _>>().expect("read");
         assert!(sorted(read.clone()) == sorted(rows.clone()), "{name}: {} of {}", read.len(), rows.len());
         assert_eq!(content(&read), content(&rows), "{name}");
         let mut partitions: Vec<_> = rows.iter().map(|row| row.partition.clone()).collect();
@@ -138,7 +140,7 @@ fn written_again_it_changes_nothing_and_what_is_newer_counts() {
     for tested in all() {
         let (store, name) = (&*tested.store, tested.name);
         store.create_table(&table(21)).expect("created");
-        let wanted = Wanted::all_of("web".into());
+        let wanted = RangeQuery::all_of("web".into());
         for _ in 0..2 {
             store.write(batch("web", 1, false)).expect("written");
         }
@@ -163,11 +165,13 @@ fn a_range_of_a_partition_comes_newest_first_and_oldest_first() {
         write(store, rows.clone());
         let at = |seconds| noon().plus(Duration::from_secs(seconds));
         for (from, to) in [(Ticks::MIN, Ticks::MAX), (at(5), at(20)), (at(7), at(7)), (at(99), at(100))] {
-            for (order, page) in [(Order::NewestFirst, 1000), (Order::NewestFirst, 7), (Order::OldestFirst, 1000)] {
-                let wanted = Wanted { from, to, order, rows: page, ..Wanted::all_of("web-17".into()) };
-                let is_wanted = |row: &&Entity| *row.partition == *"web-17" && (from..=to).contains(&row.key.time());
+            for (order, page) in
+                [(RowOrder::NewestFirst, 1000), (RowOrder::NewestFirst, 7), (RowOrder::OldestFirst, 1000)]
+            {
+                let wanted = RangeQuery { from, to, order, rows: page, ..RangeQuery::all_of("web-17".into()) };
+                let is_wanted = |row: &&OwnedRow| *row.partition == *"web-17" && (from..=to).contains(&row.key.time());
                 let mut expected: Vec<RowKey> = rows.iter().filter(is_wanted).map(|row| row.key).collect();
-                if order == Order::OldestFirst {
+                if order == RowOrder::OldestFirst {
                     expected.reverse();
                 }
                 let keys: Vec<RowKey> = read(store, &wanted).iter().map(|row| row.key).collect();
@@ -175,8 +179,8 @@ fn a_range_of_a_partition_comes_newest_first_and_oldest_first() {
             }
         }
         // Keys and levels alone.
-        let wanted = Wanted { columns: Columns::Keys, ..Wanted::all_of("web-17".into()) };
-        let of = |rows: &[Entity]| -> Vec<_> {
+        let wanted = RangeQuery { columns: Projection::Keys, ..RangeQuery::all_of("web-17".into()) };
+        let of = |rows: &[OwnedRow]| -> Vec<_> {
             rows.iter().filter(|row| *row.partition == *"web-17").map(|row| (row.key, row.level)).collect()
         };
         assert_eq!(of(&read(store, &wanted)), of(&rows), "{name}");
@@ -191,7 +195,7 @@ fn of_a_level_no_record_is_left_out_and_none_comes_in_part() {
         store.create_table(&table(21)).expect("created");
         write(store, rows.clone());
         for level in [Level::Trace, Level::Warn, Level::Alert] {
-            let wanted = Wanted { level: Some(level), ..Wanted::all_of("web-17".into()) };
+            let wanted = RangeQuery { level: Some(level), ..RangeQuery::all_of("web-17".into()) };
             let read = read(store, &wanted);
             let is_of = |key: RowKey| {
                 let master = rows.iter().find(|row| *row.partition == *"web-17" && row.key == key.with_item(0));

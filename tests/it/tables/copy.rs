@@ -8,8 +8,8 @@ use daytable_model::batch::Batch;
 use daytable_model::key::{DayTable, Period, RowKey, TableName};
 use daytable_model::record::Record;
 use daytable_model::time::now;
-use daytable_query::tables::copy::{Copied, Copy, CopyError};
-use daytable_query::tables::{Content, TableStore, whole_table};
+use daytable_query::tables::copy::{CopiedTable, CopyError, TableCopy};
+use daytable_query::tables::{TableContent, TableStore, whole_table};
 use serde_json::Value;
 use std::fs;
 use std::ops::ControlFlow;
@@ -187,8 +187,8 @@ fn put(store: &dyn TableStore, table: &DayTable, partition: &str, second: u64) {
     store.write(batch).expect("written");
 }
 
-fn content(store: &dyn TableStore, table: &DayTable) -> Content {
-    let mut content = Content::default();
+fn content(store: &dyn TableStore, table: &DayTable) -> TableContent {
+    let mut content = TableContent::default();
     whole_table(store, table).for_each(|row| content.add(&row.expect("read")));
     content
 }
@@ -202,8 +202,8 @@ struct Pair<'a> {
 
 impl Pair<'_> {
     /// As a run of the command does it.
-    fn copy(&self, table: &DayTable, mut on: impl FnMut(&str) -> ControlFlow<()>) -> Result<Copied, CopyError> {
-        let mut copy = Copy::open(self.from, self.to, ("from", "to"), self.state).expect("a state");
+    fn copy(&self, table: &DayTable, mut on: impl FnMut(&str) -> ControlFlow<()>) -> Result<CopiedTable, CopyError> {
+        let mut copy = TableCopy::open(self.from, self.to, ("from", "to"), self.state).expect("a state");
         copy.copy(table, &mut |act, _| on(act))
     }
 

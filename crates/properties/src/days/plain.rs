@@ -4,7 +4,7 @@ use super::records::{Written, printed};
 use daytable_model::key::RowKey;
 use daytable_model::record::Level;
 use daytable_model::time::{Ticks, UNIX_EPOCH_TICKS};
-use daytable_query::{Count, Filter, Grouping, Record};
+use daytable_query::{Count, Filter, Grouping, StoredRecord};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -30,8 +30,8 @@ fn sorted(mut values: Vec<String>) -> Vec<String> {
     values
 }
 
-impl From<&Record> for Read {
-    fn from(record: &Record) -> Read {
+impl From<&StoredRecord> for Read {
+    fn from(record: &StoredRecord) -> Read {
         Read {
             key: record.row_key,
             partition: record.partition_key.to_string(),

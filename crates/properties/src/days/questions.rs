@@ -6,7 +6,7 @@ use super::records::Written;
 use daytable_model::entity::STRING_UNITS_MAX;
 use daytable_model::record::Level;
 use daytable_model::time::Ticks;
-use daytable_query::{Filter, Grouping, Stores, count, one, select};
+use daytable_query::{Filter, Grouping, Stores, count, find_record, select};
 use std::ops::ControlFlow;
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ pub(super) fn ask(dice: &mut Dice, state: &str, stores: &Stores<'_>, plain: &Pla
         assert_eq!(counts, plain.count(&unlimited, grouping), "{state}: {unlimited:?} {grouping:?}");
     }
     let Some(written) = (!all.is_empty()).then(|| dice.pick(&all)) else { return };
-    let found = one(stores, &super::records::table(), &written.partition, written.key).expect("read").0;
+    let found = find_record(stores, &super::records::table(), &written.partition, written.key).expect("read").0;
     let found: Vec<Read> = found.iter().map(Read::from).collect();
     compare(state, &Filter::default(), &found, &[Read::from(*written)]);
 }

@@ -8,8 +8,8 @@ use daytable_archive::Access;
 use daytable_lifecycle::{Executor, RestoreSpec};
 use daytable_model::batch::Batch;
 use daytable_model::key::DayTable;
-use daytable_query::tables::{self, Continuation, Embedded, Page, TableError, TableStore, wanted_rows};
-use daytable_query::{Archives, Filter, Follower, Stores};
+use daytable_query::tables::{self, Embedded, PageToken, RowPage, TableError, TableStore, wanted_rows};
+use daytable_query::{Archives, Filter, RecordFollower, Stores};
 use daytable_store::{Ack, Reader, Store, StoreOptions, Submission, compact_file};
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -71,7 +71,7 @@ impl Day {
         let written = commit(dice, &self.written, self.is_wide);
         let (reader, filter) = (self.reader(), filter(dice, &written.iter().collect::<Vec<_>>()));
         let filter = Filter { limit: None, ..filter };
-        let mut follower = Follower::from_now(&reader, filter.clone()).expect("followed");
+        let mut follower = RecordFollower::from_now(&reader, filter.clone()).expect("followed");
         let wanted = followed(&filter, &written);
         self.put(written);
         let mut found = Vec::new();
@@ -148,7 +148,7 @@ pub(super) fn send(dice: &mut Dice) {
         }
     }
     let remote = Service(Embedded::open_to_read(&afar.data()).expect("opened"));
-    let (reader, archives) = (here.reader(), Archives::PassedOver);
+    let (reader, archives) = (here.reader(), Archives::Skip);
     ask(dice, "sent in part", &Stores { remote: Some(&remote), ..Stores::here(&reader, &archives) }, &all);
 }
 
@@ -179,9 +179,9 @@ impl TableStore for Service {
     fn read_range(
         &self,
         table: &DayTable,
-        wanted: &tables::Wanted,
-        at: Option<&Continuation>,
-    ) -> Result<Page, TableError> {
+        wanted: &tables::RangeQuery,
+        at: Option<&PageToken>,
+    ) -> Result<RowPage, TableError> {
         if wanted.level.is_none() {
             return self.0.read_range(table, wanted, at);
         }
@@ -193,10 +193,10 @@ impl TableStore for Service {
             }
             is_wanted
         });
-        Ok(Page { rows, next: None })
+        Ok(RowPage { rows, next: None })
     }
 
-    fn read_table(&self, table: &DayTable, at: Option<&Continuation>) -> Result<Page, TableError> {
+    fn read_table(&self, table: &DayTable, at: Option<&PageToken>) -> Result<RowPage, TableError> {
         self.0.read_table(table, at)
     }
 }

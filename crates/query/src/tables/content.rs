@@ -2,29 +2,29 @@
 //!
 //! It is the one that a sealed file's manifest has, so a table of any store can be compared with an archive.
 
-use super::Entity;
+use super::OwnedRow;
 use daytable_model::batch::Batch;
 use daytable_store::sealed::{ContentChecksum, Manifest};
 
 /// A count and a checksum. Rows are to be added by PartitionKey and RowKey.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Content {
+pub struct TableContent {
     /// Rows, items included.
     pub rows: u64,
     sum: ContentChecksum,
 }
 
-impl Content {
+impl TableContent {
     /// Takes the next row.
-    pub fn add(&mut self, row: &Entity) {
+    pub fn add(&mut self, row: &OwnedRow) {
         self.rows += 1;
         let values = row.properties.iter().map(|(name, value)| (name.as_str(), value.as_property()));
         self.sum.add_row(&row.partition, row.key, row.level, values);
     }
 
     /// So many rows that come to this.
-    pub(super) fn of(rows: u64, sum: ContentChecksum) -> Content {
-        Content { rows, sum }
+    pub(super) fn of(rows: u64, sum: ContentChecksum) -> TableContent {
+        TableContent { rows, sum }
     }
 
     /// Takes the rows of a batch, which are the next ones.

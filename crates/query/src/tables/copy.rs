@@ -7,13 +7,13 @@
 //!                                       and those of the source as it is then
 //! ```
 //!
-//! Rows are written by their keys, so a kill repeats the writing of some and no row. Keys are newest first, so what comes
+//! Rows are written by their keys, so a kill repeats the writing of some and no row. KeyRange are newest first, so what comes
 //! while a table is read lies before what was read of its partition, and is passed over. So it counts when the reading
 //! began: a table whose period was over then is gone on with where it was, and is not read again once it is verified; any
 //! other is copied anew.
 
-use super::gather::Gather;
-use super::{Content, Continuation, Next, TableError, TableStore, whole_table};
+use super::rebatch::Rebatcher;
+use super::{PageToken, TableContent, TableError, TableStore, whole_table};
 use daytable_model::batch::Batch;
 use daytable_model::key::{DayTable, RowKey};
 use daytable_model::path_text::PathText;
@@ -81,15 +81,15 @@ pub enum CopyError {
 
 /// What was done, as it is kept in a file.
 #[derive(Debug, Serialize, Deserialize)]
-struct Done {
+struct CopyState {
     from: String,
     to: String,
-    tables: BTreeMap<String, Position>,
+    tables: BTreeMap<String, TablePosition>,
 }
 
 /// How far a table is.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct Position {
+struct TablePosition {
     rows: u64,
     /// 16 hexadecimal digits.
     content: String,
@@ -103,7 +103,7 @@ struct Position {
     begun: i64,
 }
 
-impl Position {
+impl TablePosition {
     /// Whether the period of `table` was over when its reading began.
     fn began_behind(&self, table: &DayTable) -> bool {
         Ticks::new(self.begun).is_some_and(|begun| table.end() <= begun)
@@ -111,26 +111,26 @@ impl Position {
 }
 
 /// A table as it is being copied.
-struct Reading {
+struct TableProgress {
     begun: Ticks,
     /// Where it goes on.
-    at: Option<Continuation>,
+    at: Option<PageToken>,
     /// What was written of it.
-    content: Content,
+    content: TableContent,
 }
 
 /// Copies tables, and keeps in a file what was done.
-pub struct Copy<'a> {
+pub struct TableCopy<'a> {
     from: &'a dyn TableStore,
     to: &'a dyn TableStore,
     path: PathBuf,
-    done: Done,
+    done: CopyState,
     noted: Instant,
 }
 
 /// What became of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Copied {
+pub struct CopiedTable {
     /// Rows in it, items included.
     pub rows: u64,
     /// Their checksum, 16 hexadecimal digits.
@@ -139,7 +139,7 @@ pub struct Copied {
     pub was_done: bool,
 }
 
-impl<'a> Copy<'a> {
+impl<'a> TableCopy<'a> {
     /// Goes on with what the file at `path` says was done, from the beginning where there is none. `names` are what the
     /// stores are called, and say whether the file is of the same copy.
     ///
@@ -151,19 +151,19 @@ impl<'a> Copy<'a> {
         to: &'a dyn TableStore,
         names: (&str, &str),
         path: &Path,
-    ) -> Result<Copy<'a>, CopyError> {
+    ) -> Result<TableCopy<'a>, CopyError> {
         let foreign = |what: String| CopyError::Foreign { path: path.into(), what };
         let done = match std::fs::read(path) {
-            Ok(json) => serde_json::from_slice::<Done>(&json).map_err(|error| foreign(error.to_string()))?,
+            Ok(json) => serde_json::from_slice::<CopyState>(&json).map_err(|error| foreign(error.to_string()))?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                Done { from: names.0.into(), to: names.1.into(), tables: BTreeMap::new() }
+                CopyState { from: names.0.into(), to: names.1.into(), tables: BTreeMap::new() }
             }
             Err(source) => return Err(CopyError::State { path: path.into(), source }),
         };
         if (done.from.as_str(), done.to.as_str()) != names {
             return Err(foreign(format!("it is of the copy from {} to {}", done.from, done.to)));
         }
-        Ok(Copy { from, to, path: path.into(), done, noted: Instant::now() })
+        Ok(TableCopy { from, to, path: path.into(), done, noted: Instant::now() })
     }
 
     /// Copies one table and verifies it. `on` is told of the rows that were written, then of those that were read back.
@@ -175,15 +175,15 @@ impl<'a> Copy<'a> {
         &mut self,
         table: &DayTable,
         on: &mut dyn FnMut(&'static str, u64) -> ControlFlow<()>,
-    ) -> Result<Copied, CopyError> {
+    ) -> Result<CopiedTable, CopyError> {
         let known = self.done.tables.get(&table.to_string()).cloned();
         let known = known.filter(|known| known.began_behind(table));
-        if let Some(Position { rows, content, verified: Some(_), .. }) = &known {
-            return Ok(Copied { rows: *rows, content: content.clone(), was_done: true });
+        if let Some(TablePosition { rows, content, verified: Some(_), .. }) = &known {
+            return Ok(CopiedTable { rows: *rows, content: content.clone(), was_done: true });
         }
         let mut reading = self.start(table, known)?;
         self.to.create_table(table)?;
-        let mut gather = Gather::new(table.clone());
+        let mut gather = Rebatcher::new(table.clone());
         loop {
             let page = self.from.read_table(table, reading.at.as_ref())?;
             for row in page.rows {
@@ -200,29 +200,29 @@ impl<'a> Copy<'a> {
         for batch in gather.finish() {
             self.write(table, batch, &mut reading)?;
         }
-        let Reading { begun, content, .. } = reading;
+        let TableProgress { begun, content, .. } = reading;
         self.verify(table, &content, on)?;
         let verified = Some(time::now().get());
         let position =
-            Position { rows: content.rows, content: content.hex(), last: None, verified, begun: begun.get() };
+            TablePosition { rows: content.rows, content: content.hex(), last: None, verified, begun: begun.get() };
         self.done.tables.insert(table.to_string(), position);
         self.note()?;
-        Ok(Copied { rows: content.rows, content: content.hex(), was_done: false })
+        Ok(CopiedTable { rows: content.rows, content: content.hex(), was_done: false })
     }
 
     /// Goes on with what is `known` of a table, or begins it.
-    fn start(&self, table: &DayTable, known: Option<Position>) -> Result<Reading, CopyError> {
-        let Some(Position { rows, content, last: Some((partition, key)), begun, .. }) = known else {
-            return Ok(Reading { begun: time::now(), at: None, content: Content::default() });
+    fn start(&self, table: &DayTable, known: Option<TablePosition>) -> Result<TableProgress, CopyError> {
+        let Some(TablePosition { rows, content, last: Some((partition, key)), begun, .. }) = known else {
+            return Ok(TableProgress { begun: time::now(), at: None, content: TableContent::default() });
         };
         let what = || CopyError::Foreign { path: self.path.clone(), what: format!("where {table} goes on is no row") };
         let key = RowKey::parse(&key).map_err(|_| what())?;
         let sum = ContentChecksum::from_hex(&content).ok_or_else(what)?;
-        let at = Some(Continuation(Next::After(partition.as_str().into(), key)));
-        Ok(Reading { begun: Ticks::new(begun).ok_or_else(what)?, at, content: Content::of(rows, sum) })
+        let at = Some(PageToken::After(partition.as_str().into(), key));
+        Ok(TableProgress { begun: Ticks::new(begun).ok_or_else(what)?, at, content: TableContent::of(rows, sum) })
     }
 
-    fn write(&mut self, table: &DayTable, batch: Batch, reading: &mut Reading) -> Result<(), CopyError> {
+    fn write(&mut self, table: &DayTable, batch: Batch, reading: &mut TableProgress) -> Result<(), CopyError> {
         let mut after = reading.content;
         after.add_batch(&batch);
         let last = batch.rows().last().map(|row| (batch.partition.to_string(), row.key.to_string()));
@@ -230,7 +230,7 @@ impl<'a> Copy<'a> {
         daytable_platform::failpoint!("copy-written");
         reading.content = after;
         let position =
-            Position { rows: after.rows, content: after.hex(), last, verified: None, begun: reading.begun.get() };
+            TablePosition { rows: after.rows, content: after.hex(), last, verified: None, begun: reading.begun.get() };
         self.done.tables.insert(table.to_string(), position);
         if self.noted.elapsed() >= NOTE_EVERY {
             self.note()?;
@@ -242,7 +242,7 @@ impl<'a> Copy<'a> {
     fn verify(
         &mut self,
         table: &DayTable,
-        copied: &Content,
+        copied: &TableContent,
         on: &mut dyn FnMut(&'static str, u64) -> ControlFlow<()>,
     ) -> Result<(), CopyError> {
         let read = sum_of(self.to, table, on)?;
@@ -272,7 +272,7 @@ impl<'a> Copy<'a> {
 }
 
 /// What was written and not noted is noted, so that the next one goes on behind it.
-impl Drop for Copy<'_> {
+impl Drop for TableCopy<'_> {
     fn drop(&mut self) {
         if !self.done.tables.is_empty() {
             let _ = self.note();
@@ -289,8 +289,8 @@ fn sum_of(
     store: &dyn TableStore,
     table: &DayTable,
     on: &mut dyn FnMut(&'static str, u64) -> ControlFlow<()>,
-) -> Result<Content, CopyError> {
-    let mut read = Content::default();
+) -> Result<TableContent, CopyError> {
+    let mut read = TableContent::default();
     for row in whole_table(store, table) {
         read.add(&row?);
         if read.rows.is_multiple_of(1000) {

@@ -1,7 +1,7 @@
 //! The table store of a data folder: read in any process, written by the one that holds the folder's lock.
 
-use super::windows::{self, Keys, WINDOW_ROWS_MAX};
-use super::{Continuation, Entity, Next, Order, PAGE_ROWS_MAX, Page, TableError, TableStore, Wanted};
+use super::windows::{self, KeyRange, WINDOW_ROWS_MAX};
+use super::{OwnedRow, PAGE_ROWS_MAX, PageToken, RangeQuery, RowOrder, RowPage, TableError, TableStore};
 use daytable_model::batch::Batch;
 use daytable_model::key::DayTable;
 use daytable_model::time::Ticks;
@@ -45,11 +45,17 @@ impl Embedded {
     }
 
     /// The first rows of a range that have one of these keys, newest first.
-    fn rows(&self, table: &DayTable, range: &Range, keys: Keys, rows_max: usize) -> Result<Vec<Entity>, TableError> {
+    fn rows(
+        &self,
+        table: &DayTable,
+        range: &Range,
+        keys: KeyRange,
+        rows_max: usize,
+    ) -> Result<Vec<OwnedRow>, TableError> {
         let range = Range { to: keys.from.map_or(range.to, |from| from.time().min(range.to)), ..range.clone() };
         let is_of = |row: &Result<Row, StoreError>| row.as_ref().map_or(true, |row| keys.holds(row.key()));
         let rows = self.reader.scan(table, &range)?.filter(is_of).take(rows_max);
-        rows.map(|row| Ok(Entity::of(&row?))).collect()
+        rows.map(|row| Ok(OwnedRow::of(&row?))).collect()
     }
 }
 
@@ -59,9 +65,9 @@ fn range(partition: &Arc<str>, from: Ticks, to: Ticks) -> Range {
 }
 
 /// What comes behind a full page; a page that is not full is the last.
-fn behind(rows: &[Entity], rows_max: usize) -> Option<Continuation> {
+fn behind(rows: &[OwnedRow], rows_max: usize) -> Option<PageToken> {
     let last = rows.last().filter(|_| rows.len() >= rows_max)?;
-    Some(Continuation(Next::After(last.partition.clone(), last.key)))
+    Some(PageToken::After(last.partition.clone(), last.key))
 }
 
 impl TableStore for Embedded {
@@ -108,41 +114,41 @@ impl TableStore for Embedded {
         })
     }
 
-    fn read_range(&self, table: &DayTable, wanted: &Wanted, at: Option<&Continuation>) -> Result<Page, TableError> {
+    fn read_range(&self, table: &DayTable, wanted: &RangeQuery, at: Option<&PageToken>) -> Result<RowPage, TableError> {
         let rows_max = wanted.rows.clamp(1, PAGE_ROWS_MAX);
         match (wanted.order, at) {
-            (Order::NewestFirst, at) => {
+            (RowOrder::NewestFirst, at) => {
                 let after = match at {
-                    Some(Continuation(Next::After(_, key))) => Some(*key),
+                    Some(PageToken::After(_, key)) => Some(*key),
                     _ => None,
                 };
                 let rows = range(&wanted.partition, wanted.from, wanted.to);
-                let rows = self.rows(table, &rows, Keys::behind(after), rows_max)?;
-                Ok(Page { next: behind(&rows, rows_max), rows })
+                let rows = self.rows(table, &rows, KeyRange::behind(after), rows_max)?;
+                Ok(RowPage { next: behind(&rows, rows_max), rows })
             }
-            (Order::OldestFirst, at) => {
+            (RowOrder::OldestFirst, at) => {
                 let window = match at {
-                    Some(Continuation(Next::Window(_, window))) => Some(*window),
+                    Some(PageToken::Window(_, window)) => Some(*window),
                     _ => None,
                 };
-                windows::page(wanted, window, |from, to, keys| {
+                windows::page(wanted, window, WINDOW_ROWS_MAX, |from, to, keys| {
                     self.rows(table, &range(&wanted.partition, from, to), keys, WINDOW_ROWS_MAX + 1)
                 })
             }
         }
     }
 
-    fn read_table(&self, table: &DayTable, at: Option<&Continuation>) -> Result<Page, TableError> {
+    fn read_table(&self, table: &DayTable, at: Option<&PageToken>) -> Result<RowPage, TableError> {
         let (partition, mut after) = match at {
-            Some(Continuation(Next::After(partition, key))) => (Some(partition.clone()), Some(*key)),
+            Some(PageToken::After(partition, key)) => (Some(partition.clone()), Some(*key)),
             _ => (None, None),
         };
-        let mut page = Page::default();
+        let mut page = RowPage::default();
         let is_left = |name: &Arc<str>| partition.as_ref().is_none_or(|partition| name >= partition);
         for name in self.reader.partitions(table)?.into_iter().filter(is_left) {
             let after = after.take().filter(|_| partition.as_ref() == Some(&name));
             let all = range(&name, Ticks::MIN, Ticks::MAX);
-            page.rows.extend(self.rows(table, &all, Keys::behind(after), PAGE_ROWS_MAX - page.rows.len())?);
+            page.rows.extend(self.rows(table, &all, KeyRange::behind(after), PAGE_ROWS_MAX - page.rows.len())?);
             if page.rows.len() >= PAGE_ROWS_MAX {
                 break;
             }

@@ -14,7 +14,7 @@ const USUAL: usize = 32;
 
 /// A row that outlives its page.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Entity {
+pub struct OwnedRow {
     /// The PartitionKey.
     pub partition: Arc<str>,
     /// The RowKey.
@@ -25,12 +25,12 @@ pub struct Entity {
     pub properties: Vec<(String, OwnedValue)>,
 }
 
-impl Entity {
+impl OwnedRow {
     /// A copy of a row.
-    pub fn of(row: &Row) -> Entity {
+    pub fn of(row: &Row) -> OwnedRow {
         let mut properties = Vec::with_capacity(row.properties_max().min(USUAL));
         properties.extend(row.properties().map(|(name, value)| (name.to_owned(), value.into())));
-        Entity { partition: row.partition.clone(), key: row.key(), level: row.level(), properties }
+        OwnedRow { partition: row.partition.clone(), key: row.key(), level: row.level(), properties }
     }
 
     /// How many items follow it.

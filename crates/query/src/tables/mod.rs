@@ -8,13 +8,13 @@
 //! read_table                              a whole table, by PartitionKey and RowKey
 //! ```
 //!
-//! Both reads give a [`Page`] and a [`Continuation`] to ask for the next one with; [`walk`] makes iterators of them. A page
+//! Both reads give a [`RowPage`] and a [`PageToken`] to ask for the next one with; [`walk`] makes iterators of them. A page
 //! that is empty may have a continuation: the service's pages do. Rows that are written while somebody reads may be in
 //! what is read or not; rows that were there before and stay are in it, once.
 //!
 //! * [`entity`]: a row, owned.
 //! * [`embedded`]: a data folder. The service is `daytable_remote::tables`.
-//! * [`gather`]: rows become batches again; [`content`]: what a table's rows come to, by which two are compared.
+//! * [`rebatch`]: rows become batches again; [`content`]: what a table's rows come to, by which two are compared.
 //! * [`mod@copy`]: tables go from one store to another.
 //! * `windows`: oldest first, and any order at all where the service gives none: by windows of time.
 //!
@@ -24,13 +24,13 @@ pub mod content;
 pub mod copy;
 pub mod embedded;
 pub mod entity;
-pub mod gather;
+pub mod rebatch;
 pub mod walk;
 pub mod windows;
 
-pub use content::Content;
+pub use content::TableContent;
 pub use embedded::Embedded;
-pub use entity::{Entity, OwnedValue};
+pub use entity::{OwnedRow, OwnedValue};
 pub use walk::{wanted_rows, whole_table};
 
 use daytable_model::batch::Batch;
@@ -88,19 +88,19 @@ pub trait TableStore {
     ///
     /// [`TableError::NotThere`] where the table is not, [`TableError::Foreign`] where a row is not daytable's, and
     /// whatever keeps the store from answering.
-    fn read_range(&self, table: &DayTable, wanted: &Wanted, at: Option<&Continuation>) -> Result<Page, TableError>;
+    fn read_range(&self, table: &DayTable, wanted: &RangeQuery, at: Option<&PageToken>) -> Result<RowPage, TableError>;
 
     /// A page of a whole table, by PartitionKey and RowKey: from its begin, or where `at` says.
     ///
     /// # Errors
     ///
     /// As for [`TableStore::read_range`].
-    fn read_table(&self, table: &DayTable, at: Option<&Continuation>) -> Result<Page, TableError>;
+    fn read_table(&self, table: &DayTable, at: Option<&PageToken>) -> Result<RowPage, TableError>;
 }
 
 /// Which rows of a partition, and in which order.
 #[derive(Clone, Debug)]
-pub struct Wanted {
+pub struct RangeQuery {
     /// The PartitionKey.
     pub partition: Arc<str>,
     /// The oldest time,
@@ -108,26 +108,26 @@ pub struct Wanted {
     /// and the newest, both included.
     pub to: Ticks,
     /// Which comes first.
-    pub order: Order,
+    pub order: RowOrder,
     /// Records of a lesser level, or of none, may be left out with their items.
     pub level: Option<Level>,
     /// What of a row is wanted.
-    pub columns: Columns,
+    pub columns: Projection,
     /// Rows of a page, about; [`PAGE_ROWS_MAX`] at most.
     pub rows: usize,
 }
 
-impl Wanted {
+impl RangeQuery {
     /// All rows of a partition, newest first.
-    pub fn all_of(partition: Arc<str>) -> Wanted {
-        let (from, to, order) = (Ticks::MIN, Ticks::MAX, Order::NewestFirst);
-        Wanted { partition, from, to, order, level: None, columns: Columns::All, rows: PAGE_ROWS_MAX }
+    pub fn all_of(partition: Arc<str>) -> RangeQuery {
+        let (from, to, order) = (Ticks::MIN, Ticks::MAX, RowOrder::NewestFirst);
+        RangeQuery { partition, from, to, order, level: None, columns: Projection::All, rows: PAGE_ROWS_MAX }
     }
 }
 
 /// Which row comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
+pub enum RowOrder {
     /// The order of the keys.
     NewestFirst,
     /// The other one.
@@ -136,7 +136,7 @@ pub enum Order {
 
 /// What of a row is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Columns {
+pub enum Projection {
     /// All of it.
     All,
     /// Its keys and its level; there may be more.
@@ -145,34 +145,22 @@ pub enum Columns {
 
 /// Rows, and where the next ones begin.
 #[derive(Clone, Debug, Default)]
-pub struct Page {
+pub struct RowPage {
     /// The rows, in the order that was asked for.
-    pub rows: Vec<Entity>,
+    pub rows: Vec<OwnedRow>,
     /// What to ask for the next page with; none at the end.
-    pub next: Option<Continuation>,
+    pub next: Option<PageToken>,
 }
 
-/// Where a read goes on. Belongs to the store and the range that gave it.
+/// Where a read resumes. Belongs to the store and the range that returned it; only stores look inside.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Continuation(pub Next);
-
-impl Continuation {
-    /// Behind a row, for stores of tests.
-    #[cfg(test)]
-    pub(crate) fn after(partition: Arc<str>, key: RowKey) -> Continuation {
-        Continuation(Next::After(partition, key))
-    }
-}
-
-/// What a continuation says; of use to stores alone.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Next {
-    /// Behind this row.
+pub enum PageToken {
+    /// After this row.
     After(Arc<str>, RowKey),
-    /// Where the service says, of what comes behind a row where the read began behind one.
-    Token(Option<Box<(Arc<str>, RowKey)>>, ServiceToken),
-    /// In this window of time, of this partition where the whole table is read.
-    Window(Option<Arc<str>>, windows::Window),
+    /// Where the service says, within the rows after a row if the read began after one.
+    Service(Option<Box<(Arc<str>, RowKey)>>, ServiceToken),
+    /// In this window of time, of this partition if the whole table is read.
+    Window(Option<Arc<str>>, windows::TimeWindow),
 }
 
 /// What the service gave to go on with; it alone understands it.

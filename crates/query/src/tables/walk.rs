@@ -1,14 +1,14 @@
 //! Pages become iterators: a page is asked for when the one before it was used up.
 
-use super::{Continuation, Entity, Page, TableError, TableStore, Wanted};
+use super::{OwnedRow, PageToken, RangeQuery, RowPage, TableError, TableStore};
 use daytable_model::key::DayTable;
 
 /// The rows of a range of one partition, in its order. Ends behind an error.
 pub fn wanted_rows<'a>(
     store: &'a dyn TableStore,
     table: &'a DayTable,
-    wanted: &'a Wanted,
-) -> impl Iterator<Item = Result<Entity, TableError>> + 'a {
+    wanted: &'a RangeQuery,
+) -> impl Iterator<Item = Result<OwnedRow, TableError>> + 'a {
     walk(move |at| store.read_range(table, wanted, at))
 }
 
@@ -16,13 +16,13 @@ pub fn wanted_rows<'a>(
 pub fn whole_table<'a>(
     store: &'a dyn TableStore,
     table: &'a DayTable,
-) -> impl Iterator<Item = Result<Entity, TableError>> + 'a {
+) -> impl Iterator<Item = Result<OwnedRow, TableError>> + 'a {
     walk(move |at| store.read_table(table, at))
 }
 
 fn walk(
-    mut read: impl FnMut(Option<&Continuation>) -> Result<Page, TableError>,
-) -> impl Iterator<Item = Result<Entity, TableError>> {
+    mut read: impl FnMut(Option<&PageToken>) -> Result<RowPage, TableError>,
+) -> impl Iterator<Item = Result<OwnedRow, TableError>> {
     let (mut rows, mut at, mut is_over) = (Vec::new().into_iter(), None, false);
     std::iter::from_fn(move || {
         loop {

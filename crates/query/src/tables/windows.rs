@@ -6,12 +6,12 @@
 //! [`WINDOW_ROWS_MAX`] whatever the range. A single tick that holds too many (syslog's times are whole seconds) is read in
 //! parts by RowKey: what was found of it says where to cut it, and it is read again up to there.
 
-use super::{Continuation, Entity, Next, Order, Page, TableError, Wanted};
+use super::{OwnedRow, PageToken, RangeQuery, RowOrder, RowPage, TableError};
 use daytable_model::key::RowKey;
 use daytable_model::time::{TICKS_PER_SECOND, Ticks};
 
-/// Rows of a window at most; few in unit tests, so that windows are made narrower.
-pub const WINDOW_ROWS_MAX: usize = if cfg!(test) { 20 } else { 8 * super::PAGE_ROWS_MAX };
+/// Maximum rows of a window that stores use.
+pub const WINDOW_ROWS_MAX: usize = 8 * super::PAGE_ROWS_MAX;
 /// How wide the first window is.
 const FIRST_TICKS: i64 = 600 * TICKS_PER_SECOND;
 /// By how much windows are made narrower, and wider.
@@ -19,16 +19,16 @@ const STEP: i64 = 8;
 
 /// Where the next window begins, and how wide it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Window {
+pub struct TimeWindow {
     edge: Ticks,
     ticks: i64,
     /// What is left of a tick of which a part was read.
-    rest: Option<Keys>,
+    rest: Option<KeyRange>,
 }
 
 /// Rows from one key on and before another; all, where there is none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Keys {
+pub struct KeyRange {
     /// The first key.
     pub from: Option<RowKey>,
     /// The key behind the last.
@@ -37,10 +37,10 @@ pub struct Keys {
     is_behind: bool,
 }
 
-impl Keys {
+impl KeyRange {
     /// Those behind a key.
-    pub fn behind(after: Option<RowKey>) -> Keys {
-        Keys { from: after, below: None, is_behind: true }
+    pub fn behind(after: Option<RowKey>) -> KeyRange {
+        KeyRange { from: after, below: None, is_behind: true }
     }
 
     /// Whether a key is one of them.
@@ -50,45 +50,46 @@ impl Keys {
     }
 
     /// The part of these keys that comes first in `order`, and the other one; cut where about a quarter of `found` is in the first.
-    fn cut(self, found: &mut [Entity], order: Order) -> (Keys, Keys) {
+    fn cut(self, found: &mut [OwnedRow], order: RowOrder) -> (KeyRange, KeyRange) {
         found.sort_by_key(|row| row.key);
         let quarter = found.len() / 4;
-        let at = if order == Order::NewestFirst { quarter } else { found.len() - quarter };
+        let at = if order == RowOrder::NewestFirst { quarter } else { found.len() - quarter };
         let at = found.get(at).map(|row| row.key);
-        let (low, high) = (Keys { below: at, ..self }, Keys { from: at, ..self });
-        if order == Order::NewestFirst { (low, high) } else { (high, low) }
+        let (low, high) = (KeyRange { below: at, ..self }, KeyRange { from: at, ..self });
+        if order == RowOrder::NewestFirst { (low, high) } else { (high, low) }
     }
 }
 
-impl Window {
+impl TimeWindow {
     /// The oldest and the newest time in it, both included and within the range.
-    fn times(self, wanted: &Wanted) -> (Ticks, Ticks) {
+    fn times(self, wanted: &RangeQuery) -> (Ticks, Ticks) {
         let reach = (self.ticks - 1).max(0);
         let other = |ticks: i64| Ticks::new(ticks.clamp(Ticks::MIN.get(), Ticks::MAX.get())).unwrap_or(self.edge);
         match wanted.order {
-            Order::OldestFirst => (self.edge, other(self.edge.get().saturating_add(reach)).min(wanted.to)),
-            Order::NewestFirst => (other(self.edge.get().saturating_sub(reach)).max(wanted.from), self.edge),
+            RowOrder::OldestFirst => (self.edge, other(self.edge.get().saturating_add(reach)).min(wanted.to)),
+            RowOrder::NewestFirst => (other(self.edge.get().saturating_sub(reach)).max(wanted.from), self.edge),
         }
     }
 }
 
 /// A page of `wanted`, which is empty where the window was. `read` gives the rows between two times, both included, and of
-/// these keys, in any order; it may stop once they are more than [`WINDOW_ROWS_MAX`].
+/// these keys, in any order; it may stop once they are more than `rows_max`.
 pub fn page(
-    wanted: &Wanted,
-    at: Option<Window>,
-    mut read: impl FnMut(Ticks, Ticks, Keys) -> Result<Vec<Entity>, TableError>,
-) -> Result<Page, TableError> {
+    wanted: &RangeQuery,
+    at: Option<TimeWindow>,
+    rows_max: usize,
+    mut read: impl FnMut(Ticks, Ticks, KeyRange) -> Result<Vec<OwnedRow>, TableError>,
+) -> Result<RowPage, TableError> {
     if wanted.from > wanted.to {
-        return Ok(Page::default());
+        return Ok(RowPage::default());
     }
-    let edge = if wanted.order == Order::OldestFirst { wanted.from } else { wanted.to };
-    let mut window = at.unwrap_or(Window { edge, ticks: FIRST_TICKS, rest: None });
+    let edge = if wanted.order == RowOrder::OldestFirst { wanted.from } else { wanted.to };
+    let mut window = at.unwrap_or(TimeWindow { edge, ticks: FIRST_TICKS, rest: None });
     let mut keys = window.rest.take().unwrap_or_default();
     let (mut rows, oldest, newest) = loop {
         let (oldest, newest) = window.times(wanted);
         let mut rows = read(oldest, newest, keys)?;
-        if rows.len() <= WINDOW_ROWS_MAX {
+        if rows.len() <= rows_max {
             break (rows, oldest, newest);
         }
         if oldest < newest {
@@ -96,9 +97,9 @@ pub fn page(
         } else {
             let (first, others) = keys.cut(&mut rows, wanted.order);
             // Behind this part: what of the tick was left out before is left out still.
-            let end = |rest: Keys| match wanted.order {
-                Order::NewestFirst => Keys { from: others.from, ..rest },
-                Order::OldestFirst => Keys { below: others.below, ..rest },
+            let end = |rest: KeyRange| match wanted.order {
+                RowOrder::NewestFirst => KeyRange { from: others.from, ..rest },
+                RowOrder::OldestFirst => KeyRange { below: others.below, ..rest },
             };
             window.rest = Some(end(window.rest.unwrap_or(keys)));
             keys = first;
@@ -107,20 +108,20 @@ pub fn page(
     rows.sort_by_key(|row| row.key);
     rows.dedup_by_key(|row| row.key);
     let (is_end, edge) = match wanted.order {
-        Order::NewestFirst => (oldest <= wanted.from, Ticks::new(oldest.get() - 1)),
-        Order::OldestFirst => {
+        RowOrder::NewestFirst => (oldest <= wanted.from, Ticks::new(oldest.get() - 1)),
+        RowOrder::OldestFirst => {
             rows.reverse();
             (newest >= wanted.to, Ticks::new(newest.get() + 1))
         }
     };
     if let Some(rest) = window.rest {
-        let window = Window { edge: oldest, ticks: 1, rest: Some(rest) };
-        return Ok(Page { rows, next: Some(Continuation(Next::Window(None, window))) });
+        let window = TimeWindow { edge: oldest, ticks: 1, rest: Some(rest) };
+        return Ok(RowPage { rows, next: Some(PageToken::Window(None, window)) });
     }
-    let is_sparse = rows.len() < WINDOW_ROWS_MAX / usize::try_from(2 * STEP).unwrap_or(1);
+    let is_sparse = rows.len() < rows_max / usize::try_from(2 * STEP).unwrap_or(1);
     let ticks = if is_sparse { window.ticks.max(1).saturating_mul(STEP) } else { window.ticks.max(1) };
-    let next = edge.filter(|_| !is_end).map(|edge| Window { edge, ticks, rest: None });
-    Ok(Page { rows, next: next.map(|window| Continuation(Next::Window(None, window))) })
+    let next = edge.filter(|_| !is_end).map(|edge| TimeWindow { edge, ticks, rest: None });
+    Ok(RowPage { rows, next: next.map(|window| PageToken::Window(None, window)) })
 }
 
 #[cfg(test)]
@@ -129,29 +130,32 @@ mod tests {
     use daytable_model::key::RowKey;
     use proptest::prelude::*;
 
-    fn row(ticks: i64, position: u64) -> Entity {
+    fn row(ticks: i64, position: u64) -> OwnedRow {
         let key = RowKey::new(Ticks::new(ticks).expect("in range"), 1, position);
-        Entity { partition: "web".into(), key, level: None, properties: vec![] }
+        OwnedRow { partition: "web".into(), key, level: None, properties: vec![] }
     }
 
+    /// Few rows, so that windows are made narrower.
+    const ROWS_MAX: usize = 20;
+
     /// All keys that the windows give, and the most rows that one read gave.
-    fn walk(rows: &[Entity], wanted: &Wanted) -> Result<(Vec<RowKey>, usize), TableError> {
+    fn walk(rows: &[OwnedRow], wanted: &RangeQuery) -> Result<(Vec<RowKey>, usize), TableError> {
         let (mut keys, mut most, mut at) = (Vec::new(), 0, None);
         loop {
-            let read = |oldest: Ticks, newest: Ticks, keys: Keys| {
+            let read = |oldest: Ticks, newest: Ticks, keys: KeyRange| {
                 let is_of = |key: RowKey| {
                     let is_in = (oldest..=newest).contains(&key.time());
                     is_in && keys.holds(key)
                 };
                 let found = rows.iter().filter(|row| is_of(row.key));
-                let found: Vec<Entity> = found.take(WINDOW_ROWS_MAX + 1).cloned().collect();
+                let found: Vec<OwnedRow> = found.take(ROWS_MAX + 1).cloned().collect();
                 most = most.max(found.len());
                 Ok(found)
             };
-            let page = page(wanted, at, read)?;
+            let page = page(wanted, at, ROWS_MAX, read)?;
             keys.extend(page.rows.iter().map(|row| row.key));
             match page.next {
-                Some(Continuation(Next::Window(_, window))) => at = Some(window),
+                Some(PageToken::Window(_, window)) => at = Some(window),
                 _ => return Ok((keys, most)),
             }
         }
@@ -168,10 +172,10 @@ mod tests {
             is_whole in any::<bool>(),
             oldest_first in any::<bool>(),
         ) {
-            let rows: Vec<Entity> = times.iter().zip(0..).map(|(ticks, at)| row(*ticks, (positions >> 20) ^ at)).collect();
-            let order = if oldest_first { Order::OldestFirst } else { Order::NewestFirst };
+            let rows: Vec<OwnedRow> = times.iter().zip(0..).map(|(ticks, at)| row(*ticks, (positions >> 20) ^ at)).collect();
+            let order = if oldest_first { RowOrder::OldestFirst } else { RowOrder::NewestFirst };
             let from = if is_whole { Ticks::MIN } else { Ticks::new(from).expect("in range") };
-            let wanted = Wanted { from, order, ..Wanted::all_of("web".into()) };
+            let wanted = RangeQuery { from, order, ..RangeQuery::all_of("web".into()) };
             let mut want: Vec<RowKey> = rows.iter().map(|row| row.key).filter(|key| key.time() >= from).collect();
             want.sort();
             if oldest_first {
@@ -179,17 +183,18 @@ mod tests {
             }
             let (keys, most) = walk(&rows, &wanted).expect("in order");
             prop_assert_eq!(keys, want);
-            prop_assert!(most <= WINDOW_ROWS_MAX + 1);
+            prop_assert!(most <= ROWS_MAX + 1);
         }
     }
 
     #[test]
     fn a_tick_with_too_many_rows_is_read_in_parts() {
-        let rows: Vec<Entity> = (0..50 * WINDOW_ROWS_MAX as u64).map(|at| row(77, at * at)).collect();
-        for order in [Order::NewestFirst, Order::OldestFirst] {
-            let (mut keys, most) = walk(&rows, &Wanted { order, ..Wanted::all_of("web".into()) }).expect("read");
-            assert!(most <= WINDOW_ROWS_MAX + 1);
-            if order == Order::OldestFirst {
+        let rows: Vec<OwnedRow> = (0..50 * ROWS_MAX as u64).map(|at| row(77, at * at)).collect();
+        for order in [RowOrder::NewestFirst, RowOrder::OldestFirst] {
+            let (mut keys, most) =
+                walk(&rows, &RangeQuery { order, ..RangeQuery::all_of("web".into()) }).expect("read");
+            assert!(most <= ROWS_MAX + 1);
+            if order == RowOrder::OldestFirst {
                 keys.reverse();
             }
             assert!(keys.is_sorted() && keys.len() == rows.len(), "{order:?}");

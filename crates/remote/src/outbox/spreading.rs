@@ -28,7 +28,7 @@ use daytable_model::bucket_plan::InstanceSteps;
 use daytable_model::key::{DayTable, TableName};
 use daytable_model::time::{self, Ticks};
 use daytable_model::window::Window;
-use daytable_query::tables::{Columns, Order, TableError, TableStore, Wanted};
+use daytable_query::tables::{Projection, RangeQuery, RowOrder, TableError, TableStore};
 use daytable_store::StoreError;
 use daytable_store::outbox::OutboxReader;
 use daytable_store::outbox::bucket_plans::{self, BucketPlans};
@@ -210,13 +210,13 @@ impl Spreading {
         let unsent = OutboxReader::open(&self.data_dir)?;
         let mut newest = unsent.newest_of(table, &partitions, (table.start(), last))?;
         for partition in self.partitions(table, partition)? {
-            let wanted = Wanted {
+            let wanted = RangeQuery {
                 partition,
                 from: newest.unwrap_or(table.start()),
                 to: last,
-                order: Order::NewestFirst,
+                order: RowOrder::NewestFirst,
                 level: None,
-                columns: Columns::Keys,
+                columns: Projection::Keys,
                 rows: 1,
             };
             let mut at = None;

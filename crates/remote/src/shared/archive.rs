@@ -17,8 +17,8 @@ use daytable_archive::{Archive, RetryPolicy};
 use daytable_lifecycle::executor::{ArchiveOutcome, OnStepProgress, StepError, address, described, seal_of};
 use daytable_model::key::DayTable;
 use daytable_model::time;
-use daytable_query::tables::gather::Gather;
-use daytable_query::tables::{Content, Entity, whole_table};
+use daytable_query::tables::rebatch::Rebatcher;
+use daytable_query::tables::{OwnedRow, TableContent, whole_table};
 use daytable_store::catalog::Archived;
 use daytable_store::sealed::{self, Manifest, SealedFile};
 use daytable_store::{Ack, Store, StoreError, StoreOptions, Submission};
@@ -85,7 +85,7 @@ impl SharedExecutor {
         table: &DayTable,
         place: &str,
         on: &mut OnStepProgress<'_>,
-    ) -> Result<Option<(Archived, Content)>, StepError> {
+    ) -> Result<Option<(Archived, TableContent)>, StepError> {
         let _one = self.here.alone()?;
         let staging = Staging::new(&self.data_dir)?;
         let archive = Archive::open_to_write(&address(place)?, &self.here.access(), &RetryPolicy::LIFECYCLE)?;
@@ -159,11 +159,11 @@ impl SharedExecutor {
         generation: i64,
         folder: &Path,
         [first, other]: [&Path; 2],
-        held: &Content,
+        held: &TableContent,
         on: &mut OnStepProgress<'_>,
-    ) -> Result<Option<(Manifest, PathBuf, Content)>, StepError> {
+    ) -> Result<Option<(Manifest, PathBuf, TableContent)>, StepError> {
         let (first, other) = (SealedFile::open_local(first)?, SealedFile::open_local(other)?);
-        let mut content = Content::default();
+        let mut content = TableContent::default();
         for row in merge::rows(&first, &other) {
             content.add(&row?);
         }
@@ -181,7 +181,7 @@ impl SharedExecutor {
         generation: i64,
         staging: &Staging,
         on: &mut OnStepProgress<'_>,
-    ) -> Result<Option<(Manifest, PathBuf, Content)>, StepError> {
+    ) -> Result<Option<(Manifest, PathBuf, TableContent)>, StepError> {
         let rows = whole_table(&*self.tables, table).map(|row| row.map_err(StepError::from));
         self.seal_rows(table, generation, &staging.path("rows"), rows, on)
     }
@@ -192,9 +192,9 @@ impl SharedExecutor {
         table: &DayTable,
         generation: i64,
         folder: &Path,
-        rows: impl Iterator<Item = Result<Entity, StepError>>,
+        rows: impl Iterator<Item = Result<OwnedRow, StepError>>,
         on: &mut OnStepProgress<'_>,
-    ) -> Result<Option<(Manifest, PathBuf, Content)>, StepError> {
+    ) -> Result<Option<(Manifest, PathBuf, TableContent)>, StepError> {
         let store =
             Store::open(folder, StoreOptions { commit_interval: Duration::from_secs(1), ..StoreOptions::default() })?;
         let sealed = self.fill(table, rows, &store, on).and_then(|content| {
@@ -221,10 +221,10 @@ impl SharedExecutor {
     fn fill(
         &self,
         table: &DayTable,
-        rows: impl Iterator<Item = Result<Entity, StepError>>,
+        rows: impl Iterator<Item = Result<OwnedRow, StepError>>,
         store: &Store,
         on: &mut OnStepProgress<'_>,
-    ) -> Result<Content, StepError> {
+    ) -> Result<TableContent, StepError> {
         store.steps().create_table(table)?;
         let (intake, lost) = (store.commit_queue(), Arc::new(AtomicBool::new(false)));
         let submit = |batch| {
@@ -236,7 +236,7 @@ impl SharedExecutor {
                 Submission { batches: vec![batch], epoch: intake.epoch(), ack: done, ..Submission::default() };
             intake.submit(submission).map_err(|error| StoreError::Refused(error.to_string()))
         };
-        let (mut content, mut gather) = (Content::default(), Gather::new(table.clone()));
+        let (mut content, mut gather) = (TableContent::default(), Rebatcher::new(table.clone()));
         let mut reporter = self.here.reporter(table, on);
         for row in rows {
             let row = row?;

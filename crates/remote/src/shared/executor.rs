@@ -7,7 +7,7 @@ use crate::tables::AzureTables;
 use daytable_lifecycle::executor::{Executor, OnStepProgress, StepError};
 use daytable_lifecycle::plan::{ArchiveRequirement as Rule, LifecycleLimits, LifecycleStep, TableRule};
 use daytable_model::key::DayTable;
-use daytable_query::tables::{Content, TableError, TableStore, whole_table};
+use daytable_query::tables::{TableContent, TableError, TableStore, whole_table};
 use daytable_store::catalog::Archived;
 use daytable_store::sealed::Manifest;
 use daytable_store::{LifecycleState, StoreError};
@@ -198,14 +198,18 @@ impl SharedExecutor {
         }
     }
 
-    fn content(&self, table: &DayTable, on: &mut OnStepProgress<'_>) -> Result<Content, StepError> {
+    fn content(&self, table: &DayTable, on: &mut OnStepProgress<'_>) -> Result<TableContent, StepError> {
         let _one = self.here.alone()?;
         self.content_alone(table, on)
     }
 
     /// What the rows of a table come to; for a step that is the only one under way.
-    pub(super) fn content_alone(&self, table: &DayTable, on: &mut OnStepProgress<'_>) -> Result<Content, StepError> {
-        let (mut content, mut reporter) = (Content::default(), self.here.reporter(table, on));
+    pub(super) fn content_alone(
+        &self,
+        table: &DayTable,
+        on: &mut OnStepProgress<'_>,
+    ) -> Result<TableContent, StepError> {
+        let (mut content, mut reporter) = (TableContent::default(), self.here.reporter(table, on));
         for row in whole_table(&*self.tables, table) {
             content.add(&row?);
             if content.rows.is_multiple_of(TELL_ROWS) && reporter.report_step("compare", content.rows, 0).is_break() {

@@ -2,7 +2,7 @@
 //! counts.
 
 use daytable_model::key::RowKey;
-use daytable_query::tables::Entity;
+use daytable_query::tables::OwnedRow;
 use daytable_store::Range;
 use daytable_store::StoreError;
 use daytable_store::sealed::SealedFile;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 pub(super) fn rows<'a>(
     first: &'a SealedFile,
     other: &'a SealedFile,
-) -> impl Iterator<Item = Result<Entity, StoreError>> + 'a {
+) -> impl Iterator<Item = Result<OwnedRow, StoreError>> + 'a {
     let (mut first, mut other) = (all(first).peekable(), all(other).peekable());
     std::iter::from_fn(move || {
         match (key(&mut first), key(&mut other)) {
@@ -32,17 +32,17 @@ pub(super) fn rows<'a>(
 type Key = Option<(Arc<str>, RowKey)>;
 
 /// The key of the next row; none of one that cannot be read, and no row at all where there is none.
-fn key(rows: &mut Peekable<impl Iterator<Item = Result<Entity, StoreError>>>) -> Option<Key> {
+fn key(rows: &mut Peekable<impl Iterator<Item = Result<OwnedRow, StoreError>>>) -> Option<Key> {
     rows.peek().map(|row| row.as_ref().ok().map(|row| (row.partition.clone(), row.key)))
 }
 
 /// All rows of a file.
-fn all(file: &SealedFile) -> impl Iterator<Item = Result<Entity, StoreError>> + '_ {
+fn all(file: &SealedFile) -> impl Iterator<Item = Result<OwnedRow, StoreError>> + '_ {
     let mut partitions = file.partitions();
     partitions.sort();
     partitions.into_iter().flat_map(move |partition| {
         let partitions = Some(vec![partition.to_string()]);
         let range = Range { partitions, ..Range::all() };
-        file.scan(&range).map(|row| row.map(|row| Entity::of(&row)))
+        file.scan(&range).map(|row| row.map(|row| OwnedRow::of(&row)))
     })
 }

@@ -10,8 +10,8 @@ use daytable_archive::{Archive, RetryPolicy};
 use daytable_lifecycle::executor::{OnStepProgress, RestoreOutcome, RestoreSpec, StepError, address, described};
 use daytable_model::key::DayTable;
 use daytable_model::time;
-use daytable_query::tables::gather::Gather;
-use daytable_query::tables::{Entity, TableError, TableStore};
+use daytable_query::tables::rebatch::Rebatcher;
+use daytable_query::tables::{OwnedRow, TableError, TableStore};
 use daytable_store::sealed::{EXTENSION, SealedFile};
 use daytable_store::{Range, StoreError};
 use std::time::{Duration, Instant};
@@ -92,13 +92,13 @@ impl SharedExecutor {
     }
 
     fn write(&self, table: &DayTable, file: &SealedFile, on: &mut OnStepProgress<'_>) -> Result<(), StepError> {
-        let (mut gather, mut done) = (Gather::new(table.clone()), 0);
+        let (mut gather, mut done) = (Rebatcher::new(table.clone()), 0);
         let mut reporter = self.here.reporter(table, on);
         for partition in file.partitions() {
             let partitions = Some(vec![partition.to_string()]);
             let range = Range { partitions, ..Range::all() };
             for row in file.scan(&range) {
-                if let Some(batch) = gather.push(Entity::of(&row?)) {
+                if let Some(batch) = gather.push(OwnedRow::of(&row?)) {
                     done += batch.len() as u64;
                     self.tables.write(batch)?;
                     if reporter.report_step("write", done, file.rows()).is_break() {

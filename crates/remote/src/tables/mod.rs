@@ -20,9 +20,9 @@ use daytable_azure::{
 use daytable_model::batch::{Batch, RowRef};
 use daytable_model::key::{DayTable, RowKey, partition_key};
 use daytable_model::time::{self, Ticks};
-use daytable_query::tables::windows::{self, Keys, WINDOW_ROWS_MAX};
+use daytable_query::tables::windows::{self, KeyRange, WINDOW_ROWS_MAX};
 use daytable_query::tables::{
-    Columns, Continuation, Entity, Next, Order, PAGE_ROWS_MAX, Page, ServiceToken, TableError, TableStore, Wanted,
+    OwnedRow, PAGE_ROWS_MAX, PageToken, Projection, RangeQuery, RowOrder, RowPage, ServiceToken, TableError, TableStore,
 };
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -143,7 +143,7 @@ impl AzureTables {
         table: &DayTable,
         partition: &Arc<str>,
         entities: Vec<azure::Entity>,
-    ) -> Result<Vec<Entity>, TableError> {
+    ) -> Result<Vec<OwnedRow>, TableError> {
         let mut partition = partition.clone();
         let mut row = |entity| {
             let row =
@@ -155,7 +155,7 @@ impl AzureTables {
     }
 
     /// What of a partition lies between two times, both included, and has one of these keys.
-    fn range(wanted: &Wanted, from: Ticks, to: Ticks, keys: Keys) -> Query {
+    fn range(wanted: &RangeQuery, from: Ticks, to: Ticks, keys: KeyRange) -> Query {
         let mut query = Query::partition(&wanted.partition);
         if to < Ticks::MAX {
             query = query.rows_from(&format!("{:019}", to.inverted()));
@@ -173,8 +173,8 @@ impl AzureTables {
             query = query.filter(&format!("Severity ge {}", level.severity()));
         }
         match wanted.columns {
-            Columns::All => query,
-            Columns::Keys => query.select(&["PartitionKey", "RowKey", "Level"]),
+            Projection::All => query,
+            Projection::Keys => query.select(&["PartitionKey", "RowKey", "Level"]),
         }
     }
 
@@ -182,10 +182,10 @@ impl AzureTables {
     fn window(
         &self,
         table: &DayTable,
-        wanted: &Wanted,
+        wanted: &RangeQuery,
         (from, to): (Ticks, Ticks),
-        keys: Keys,
-    ) -> Result<Vec<Entity>, TableError> {
+        keys: KeyRange,
+    ) -> Result<Vec<OwnedRow>, TableError> {
         let (query, mut rows, mut next) = (AzureTables::range(wanted, from, to, keys), Vec::new(), None);
         loop {
             let page = self.query(table, &query, next.as_ref())?;
@@ -198,8 +198,13 @@ impl AzureTables {
     }
 
     /// Puts the items of records behind them that were left out because they have no level.
-    fn with_items(&self, table: &DayTable, wanted: &Wanted, rows: Vec<Entity>) -> Result<Vec<Entity>, TableError> {
-        if wanted.level.is_none() || wanted.columns == Columns::Keys {
+    fn with_items(
+        &self,
+        table: &DayTable,
+        wanted: &RangeQuery,
+        rows: Vec<OwnedRow>,
+    ) -> Result<Vec<OwnedRow>, TableError> {
+        if wanted.level.is_none() || wanted.columns == Projection::Keys {
             return Ok(rows);
         }
         let mut all = Vec::with_capacity(rows.len());
@@ -212,17 +217,17 @@ impl AzureTables {
                     Query::partition(&wanted.partition).rows_from(&format!("{key}_")).rows_below(&format!("{key}`"));
                 let mut items = self.all(table, wanted, &query)?;
                 items.sort_by_key(|item| item.key);
-                if wanted.order == Order::OldestFirst {
+                if wanted.order == RowOrder::OldestFirst {
                     items.reverse();
                 }
-                let at = if wanted.order == Order::OldestFirst { all.len() - 1 } else { all.len() };
+                let at = if wanted.order == RowOrder::OldestFirst { all.len() - 1 } else { all.len() };
                 all.splice(at..at, items);
             }
         }
         Ok(all)
     }
 
-    fn all(&self, table: &DayTable, wanted: &Wanted, query: &Query) -> Result<Vec<Entity>, TableError> {
+    fn all(&self, table: &DayTable, wanted: &RangeQuery, query: &Query) -> Result<Vec<OwnedRow>, TableError> {
         let (mut rows, mut next) = (Vec::new(), None);
         loop {
             let page = self.query(table, query, next.as_ref())?;
@@ -387,35 +392,36 @@ impl TableStore for AzureTables {
         Ok(found)
     }
 
-    fn read_range(&self, table: &DayTable, wanted: &Wanted, at: Option<&Continuation>) -> Result<Page, TableError> {
+    fn read_range(&self, table: &DayTable, wanted: &RangeQuery, at: Option<&PageToken>) -> Result<RowPage, TableError> {
         let is_sorted = self.client.account().flavour().is_sorted();
-        if wanted.order == Order::OldestFirst || !is_sorted {
+        if wanted.order == RowOrder::OldestFirst || !is_sorted {
             let window = match at {
-                Some(Continuation(Next::Window(_, window))) => Some(*window),
+                Some(PageToken::Window(_, window)) => Some(*window),
                 _ => None,
             };
-            let mut page =
-                windows::page(wanted, window, |from, to, keys| self.window(table, wanted, (from, to), keys))?;
+            let mut page = windows::page(wanted, window, WINDOW_ROWS_MAX, |from, to, keys| {
+                self.window(table, wanted, (from, to), keys)
+            })?;
             page.rows = self.with_items(table, wanted, page.rows)?;
             return Ok(page);
         }
         let next = match at {
-            Some(Continuation(Next::Token(_, token))) => Some(continuation_of(token)),
+            Some(PageToken::Service(_, token)) => Some(continuation_of(token)),
             _ => None,
         };
         let top = u16::try_from(wanted.rows.clamp(1, PAGE_ROWS_MAX)).unwrap_or(u16::MAX);
-        let query = AzureTables::range(wanted, wanted.from, wanted.to, Keys::default()).top(top);
+        let query = AzureTables::range(wanted, wanted.from, wanted.to, KeyRange::default()).top(top);
         let page = self.query(table, &query, next.as_ref())?;
         let rows = self.rows(table, &wanted.partition, page.entities)?;
         let rows = self.with_items(table, wanted, rows)?;
-        Ok(Page { rows, next: page.next.map(|token| Continuation(Next::Token(None, token_of(token)))) })
+        Ok(RowPage { rows, next: page.next.map(|token| PageToken::Service(None, token_of(token))) })
     }
 
-    fn read_table(&self, table: &DayTable, at: Option<&Continuation>) -> Result<Page, TableError> {
+    fn read_table(&self, table: &DayTable, at: Option<&PageToken>) -> Result<RowPage, TableError> {
         if self.client.account().flavour().is_sorted() {
             let (start, next) = match at {
-                Some(Continuation(Next::After(partition, key))) => (Some(Box::new((partition.clone(), *key))), None),
-                Some(Continuation(Next::Token(start, token))) => (start.clone(), Some(continuation_of(token))),
+                Some(PageToken::After(partition, key)) => (Some(Box::new((partition.clone(), *key))), None),
+                Some(PageToken::Service(start, token)) => (start.clone(), Some(continuation_of(token))),
                 _ => (None, None),
             };
             let mut query = Query::default();
@@ -428,26 +434,28 @@ impl TableStore for AzureTables {
             }
             let page = self.query(table, &query, next.as_ref())?;
             let rows = self.rows(table, &"".into(), page.entities)?;
-            return Ok(Page { rows, next: page.next.map(|token| Continuation(Next::Token(start, token_of(token)))) });
+            return Ok(RowPage { rows, next: page.next.map(|token| PageToken::Service(start, token_of(token))) });
         }
         let (partition, window, after) = match at {
-            Some(Continuation(Next::Window(Some(partition), window))) => (Some(partition.clone()), Some(*window), None),
-            Some(Continuation(Next::After(partition, key))) if *key == partition_end() => {
+            Some(PageToken::Window(Some(partition), window)) => (Some(partition.clone()), Some(*window), None),
+            Some(PageToken::After(partition, key)) if *key == partition_end() => {
                 (self.next_partition(table, partition, None)?, None, None)
             }
-            Some(Continuation(Next::After(partition, key))) => (Some(partition.clone()), None, Some(*key)),
+            Some(PageToken::After(partition, key)) => (Some(partition.clone()), None, Some(*key)),
             _ => (self.next_partition(table, "", None)?, None, None),
         };
-        let Some(partition) = partition else { return Ok(Page::default()) };
+        let Some(partition) = partition else { return Ok(RowPage::default()) };
         let to = after.map_or(Ticks::MAX, |key| key.time());
-        let wanted = Wanted { to, ..Wanted::all_of(partition.clone()) };
-        let page = windows::page(&wanted, window, |from, to, keys| self.window(table, &wanted, (from, to), keys))?;
+        let wanted = RangeQuery { to, ..RangeQuery::all_of(partition.clone()) };
+        let page = windows::page(&wanted, window, WINDOW_ROWS_MAX, |from, to, keys| {
+            self.window(table, &wanted, (from, to), keys)
+        })?;
         let next = match page.next {
-            Some(Continuation(Next::Window(_, window))) => Next::Window(Some(partition), window),
-            _ => Next::After(partition, partition_end()),
+            Some(PageToken::Window(_, window)) => PageToken::Window(Some(partition), window),
+            _ => PageToken::After(partition, partition_end()),
         };
         let rows = page.rows.into_iter().filter(|row| after.is_none_or(|after| row.key > after)).collect();
-        Ok(Page { rows, next: Some(Continuation(next)) })
+        Ok(RowPage { rows, next: Some(next) })
     }
 }
 

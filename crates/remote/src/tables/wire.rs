@@ -11,7 +11,7 @@ use daytable_model::key::RowKey;
 use daytable_model::property::Property;
 use daytable_model::record::Level;
 use daytable_model::time::Ticks;
-use daytable_query::tables::{Entity, OwnedValue};
+use daytable_query::tables::{OwnedRow, OwnedValue};
 use std::sync::Arc;
 
 /// The properties that the service keeps of a row of `batch`.
@@ -46,13 +46,13 @@ fn value_of(value: Property<'_>) -> Value<'_> {
 }
 
 /// The row that an entity of the service is; else what is wrong with it.
-pub fn row_of(entity: azure::Entity, partition: &Arc<str>) -> Result<Entity, String> {
+pub fn row_of(entity: azure::Entity, partition: &Arc<str>) -> Result<OwnedRow, String> {
     let azure::Entity { partition_key, row_key, properties, .. } = entity;
     let whose = |what: &str| format!("{partition_key:?} {row_key:?}: {what}");
     let key = RowKey::parse(&row_key).ok().filter(|key| key.to_string() == row_key);
     let key = key.ok_or_else(|| whose("its RowKey is not of the form of daytable's"))?;
     let partition = if **partition == *partition_key { partition.clone() } else { partition_key.as_str().into() };
-    let mut row = Entity { partition, key, level: None, properties: Vec::with_capacity(properties.len()) };
+    let mut row = OwnedRow { partition, key, level: None, properties: Vec::with_capacity(properties.len()) };
     for (name, value) in properties {
         match (name.as_str(), value) {
             ("Severity", _) => {}

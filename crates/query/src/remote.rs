@@ -4,7 +4,7 @@
 //! is read ahead of all streams together is bounded, so a day of many partitions is read in small pieces of each.
 
 use super::filter::Filter;
-use crate::tables::{Columns, Continuation, Entity, Order, PAGE_ROWS_MAX, TableError, TableStore, Wanted};
+use crate::tables::{OwnedRow, PAGE_ROWS_MAX, PageToken, Projection, RangeQuery, RowOrder, TableError, TableStore};
 use daytable_model::key::{DayTable, RowKey};
 use daytable_model::time::Ticks;
 use std::cmp::Reverse;
@@ -17,38 +17,38 @@ const AHEAD_ROWS: usize = 16 * PAGE_ROWS_MAX;
 const PAGE_ROWS_MIN: usize = 16;
 
 /// The rows of a day, or of an instance's part of it.
-pub(super) struct Afar<'a> {
+pub(super) struct RemoteRows<'a> {
     store: &'a dyn TableStore,
     table: DayTable,
     /// What is wanted of each partition.
-    wanted: Wanted,
-    streams: Vec<Stream>,
+    wanted: RangeQuery,
+    streams: Vec<PartitionStream>,
     order: BinaryHeap<Reverse<(RowKey, usize)>>,
     /// The stream whose next row is not in order yet.
     behind: Option<usize>,
 }
 
-struct Stream {
-    wanted: Wanted,
+struct PartitionStream {
+    wanted: RangeQuery,
     /// Rows before this one were given.
     from: Option<RowKey>,
-    rows: VecDeque<Entity>,
-    next: Option<Continuation>,
+    rows: VecDeque<OwnedRow>,
+    next: Option<PageToken>,
     is_over: bool,
 }
 
-impl<'a> Afar<'a> {
+impl<'a> RemoteRows<'a> {
     /// The rows between two times, both included; from `at` on, where that is not the first. What is in `ours` is read
     /// although the store has nothing of it yet.
     pub(super) fn begin(
         store: &'a dyn TableStore,
         table: DayTable,
         filter: &Filter,
-        columns: Columns,
+        columns: Projection,
         (from, to): (Ticks, Ticks),
         at: Option<RowKey>,
         ours: &BTreeSet<Arc<str>>,
-    ) -> Result<Afar<'a>, TableError> {
+    ) -> Result<RemoteRows<'a>, TableError> {
         let mut partitions: BTreeSet<Arc<str>> =
             store.partitions(&table, filter.instance.as_deref())?.into_iter().collect();
         partitions.extend(ours.iter().cloned());
@@ -56,9 +56,9 @@ impl<'a> Afar<'a> {
         // What is looked for inside of rows may be in none of the first.
         let limit = filter.limit.filter(|_| filter.contains.as_ref().is_none_or(String::is_empty));
         let rows = rows.min(limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(rows)).max(1);
-        let (level, order) = (filter.level, Order::NewestFirst);
-        let wanted = Wanted { partition: "".into(), from, to, order, level, columns, rows };
-        let mut afar = Afar { store, table, wanted, streams: Vec::new(), order: BinaryHeap::new(), behind: None };
+        let (level, order) = (filter.level, RowOrder::NewestFirst);
+        let wanted = RangeQuery { partition: "".into(), from, to, order, level, columns, rows };
+        let mut afar = RemoteRows { store, table, wanted, streams: Vec::new(), order: BinaryHeap::new(), behind: None };
         afar.read_anew(&partitions, at)?;
         Ok(afar)
     }
@@ -68,8 +68,8 @@ impl<'a> Afar<'a> {
         self.streams.retain(|stream| !partitions.contains(&stream.wanted.partition));
         for partition in partitions {
             let to = at.map_or(self.wanted.to, |key| key.time().min(self.wanted.to));
-            let wanted = Wanted { partition: partition.clone(), to, ..self.wanted.clone() };
-            self.streams.push(Stream { wanted, from: at, rows: VecDeque::new(), next: None, is_over: false });
+            let wanted = RangeQuery { partition: partition.clone(), to, ..self.wanted.clone() };
+            self.streams.push(PartitionStream { wanted, from: at, rows: VecDeque::new(), next: None, is_over: false });
         }
         self.order.clear();
         self.behind = None;
@@ -93,7 +93,7 @@ impl<'a> Afar<'a> {
         Ok(())
     }
 
-    /// Sees to it that [`Afar::head`] is the next row.
+    /// Sees to it that [`RemoteRows::head`] is the next row.
     pub(super) fn look(&mut self) -> Result<(), TableError> {
         while let Some(number) = self.behind.take() {
             self.queue(number)?;
@@ -102,13 +102,13 @@ impl<'a> Afar<'a> {
     }
 
     /// The next row, which stays the next one.
-    pub(super) fn head(&self) -> Option<&Entity> {
+    pub(super) fn head(&self) -> Option<&OwnedRow> {
         let Reverse((_, number)) = self.order.peek()?;
         self.streams[*number].rows.front()
     }
 
     /// Takes the next row.
-    pub(super) fn pop(&mut self) -> Option<Entity> {
+    pub(super) fn pop(&mut self) -> Option<OwnedRow> {
         let Reverse((_, number)) = self.order.pop()?;
         self.behind = Some(number);
         self.streams[number].rows.pop_front()

@@ -8,36 +8,36 @@
 //! A record that was written again may be in the folder as it is now, and afar as it was. The folder's is the record, so every row
 //! of the folder is looked at, also those that are not wanted.
 
-use super::afar::Afar;
-use super::archived::Reading;
+use super::archived::ArchiveSession;
 use super::bounds::{Bounds, Rows, archived_rows, range_of, unless_gone};
-use super::filter::{Filter, Sieve};
+use super::filter::{Filter, RowFilter};
+use super::remote::RemoteRows;
 use super::stores::Stores;
-use crate::tables::{Columns, Entity, TableError, TableStore};
+use crate::tables::{OwnedRow, Projection, TableError, TableStore};
 use daytable_model::key::RowKey;
 use daytable_store::{Range, Scan, StoreError};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// The rows of one day from both places; from its archive, where it is dropped meanwhile.
-pub(super) struct DayRows<'a> {
+pub(super) struct MergedRows<'a> {
     stores: &'a Stores<'a>,
     remote: &'a dyn TableStore,
-    reading: &'a Reading,
+    reading: &'a ArchiveSession,
     filter: &'a Filter,
-    sieve: &'a Sieve,
+    row_filter: &'a RowFilter,
     bounds: Bounds,
-    columns: Columns,
+    columns: Projection,
     here: Option<Scan<'a>>,
-    here_next: Option<Head>,
+    here_next: Option<NextRow>,
     /// The partitions that the data folder has, or had.
     ours: BTreeSet<Arc<str>>,
     /// The snapshots of `here` when they were read from afar.
     snapshots: u64,
     /// None while the table is not there.
-    afar: Option<Afar<'a>>,
+    afar: Option<RemoteRows<'a>>,
     archive: Option<Rows<'a>>,
-    archive_next: Option<Entity>,
+    archive_next: Option<OwnedRow>,
     /// The key of the last row, and the partitions of those that had it.
     last: Option<RowKey>,
     given: Vec<Arc<str>>,
@@ -48,47 +48,47 @@ pub(super) struct DayRows<'a> {
 const GONE: &str = "it was dropped while it was read, and nothing is known here of an archive";
 
 /// A row that is next in its place.
-struct Head {
+struct NextRow {
     key: RowKey,
     partition: Arc<str>,
     /// None where it is not wanted; it takes the place of its like all the same.
-    row: Option<Entity>,
+    row: Option<OwnedRow>,
 }
 
-impl Head {
-    fn of(row: Entity) -> Head {
-        Head { key: row.key, partition: row.partition.clone(), row: Some(row) }
+impl NextRow {
+    fn of(row: OwnedRow) -> NextRow {
+        NextRow { key: row.key, partition: row.partition.clone(), row: Some(row) }
     }
 }
 
 /// Where the next row is.
-enum Place {
+enum Origin {
     Here,
-    Afar,
+    RemoteRows,
     Archive,
 }
 
-impl<'a> DayRows<'a> {
+impl<'a> MergedRows<'a> {
     pub(super) fn begin(
         stores: &'a Stores<'a>,
         remote: &'a dyn TableStore,
-        reading: &'a Reading,
+        reading: &'a ArchiveSession,
         filter: &'a Filter,
-        sieve: &'a Sieve,
+        row_filter: &'a RowFilter,
         bounds: Bounds,
-        columns: Columns,
-    ) -> Result<DayRows<'a>, TableError> {
+        columns: Projection,
+    ) -> Result<MergedRows<'a>, TableError> {
         let range = if bounds.stands { unless_gone(range_of(stores.reader, filter, &bounds))?.flatten() } else { None };
         let every = |range| Range { contains: None, level: None, ..range };
         let scan = range.map(|range| stores.reader.scan(&bounds.table, &every(range))).transpose();
         let here = unless_gone(scan)?.flatten();
         let snapshots = here.as_ref().map_or(0, Scan::snapshots);
-        let mut rows = DayRows {
+        let mut rows = MergedRows {
             stores,
             remote,
             reading,
             filter,
-            sieve,
+            row_filter,
             bounds,
             columns,
             here,
@@ -117,9 +117,9 @@ impl<'a> DayRows<'a> {
             let is_gone = matches!(row, Some(Err(StoreError::TableGone(_))));
             match row {
                 Some(Ok(row)) => {
-                    let is_wanted = self.sieve.lets_through(row.key(), row.level(), row.properties());
-                    let entity = is_wanted.then(|| Entity::of(&row));
-                    self.here_next = Some(Head { key: row.key(), partition: row.partition, row: entity });
+                    let is_wanted = self.row_filter.may_match(row.key(), row.level(), row.properties());
+                    let entity = is_wanted.then(|| OwnedRow::of(&row));
+                    self.here_next = Some(NextRow { key: row.key(), partition: row.partition, row: entity });
                 }
                 Some(Err(StoreError::TableGone(_))) | None => self.here = None,
                 Some(Err(error)) => return Err(error.into()),
@@ -141,7 +141,8 @@ impl<'a> DayRows<'a> {
             Some(afar) => afar.read_anew(&self.ours, self.last),
             None => {
                 let (table, times) = (table.clone(), (self.bounds.from, self.bounds.to));
-                let begun = Afar::begin(self.remote, table, self.filter, self.columns, times, self.last, &self.ours);
+                let begun =
+                    RemoteRows::begin(self.remote, table, self.filter, self.columns, times, self.last, &self.ours);
                 begun.map(|afar| self.afar = Some(afar))
             }
         };
@@ -160,7 +161,7 @@ impl<'a> DayRows<'a> {
             }
             let Some(row) = afar.head() else { break };
             let properties = row.properties.iter().map(|(name, value)| (name.as_str(), value.as_property()));
-            if self.sieve.lets_through(row.key, row.level, properties) {
+            if self.row_filter.may_match(row.key, row.level, properties) {
                 break;
             }
             drop(afar.pop());
@@ -168,8 +169,8 @@ impl<'a> DayRows<'a> {
         while self.archive_next.is_none()
             && let Some(row) = self.archive.as_mut().and_then(Iterator::next).transpose()?
         {
-            let is_wanted = self.sieve.lets_through(row.key(), row.level(), row.properties());
-            self.archive_next = is_wanted.then(|| Entity::of(&row));
+            let is_wanted = self.row_filter.may_match(row.key(), row.level(), row.properties());
+            self.archive_next = is_wanted.then(|| OwnedRow::of(&row));
         }
         Ok(())
     }
@@ -191,26 +192,26 @@ impl<'a> DayRows<'a> {
     }
 
     /// The next row, or one that was given already.
-    fn take(&mut self) -> Result<Option<Head>, TableError> {
+    fn take(&mut self) -> Result<Option<NextRow>, TableError> {
         self.look_here()?;
         self.look_afar()?;
-        let key_of = |row: &'_ Entity| (row.key, row.partition.clone());
+        let key_of = |row: &'_ OwnedRow| (row.key, row.partition.clone());
         let here = self.here_next.as_ref().map(|head| (head.key, head.partition.clone()));
-        let afar = self.afar.as_ref().and_then(Afar::head).map(key_of);
+        let afar = self.afar.as_ref().and_then(RemoteRows::head).map(key_of);
         let archive = self.archive_next.as_ref().map(key_of);
-        let heads = [(here, Place::Here), (afar, Place::Afar), (archive, Place::Archive)];
+        let heads = [(here, Origin::Here), (afar, Origin::RemoteRows), (archive, Origin::Archive)];
         let next = heads.into_iter().filter_map(|(key, place)| Some((key?, place)));
         // Of equal ones the first: the folder's.
         let Some((_, place)) = next.min_by(|(a, _), (b, _)| a.cmp(b)) else { return Ok(None) };
         Ok(match place {
-            Place::Here => self.here_next.take(),
-            Place::Afar => self.afar.as_mut().and_then(Afar::pop).map(Head::of),
-            Place::Archive => self.archive_next.take().map(Head::of),
+            Origin::Here => self.here_next.take(),
+            Origin::RemoteRows => self.afar.as_mut().and_then(RemoteRows::pop).map(NextRow::of),
+            Origin::Archive => self.archive_next.take().map(NextRow::of),
         })
     }
 
-    fn next_row(&mut self) -> Result<Option<Entity>, TableError> {
-        while let Some(Head { key, partition, row }) = self.take()? {
+    fn next_row(&mut self) -> Result<Option<OwnedRow>, TableError> {
+        while let Some(NextRow { key, partition, row }) = self.take()? {
             if self.last != Some(key) {
                 self.given.clear();
                 self.last = Some(key);
@@ -227,8 +228,8 @@ impl<'a> DayRows<'a> {
     }
 }
 
-impl Iterator for DayRows<'_> {
-    type Item = Result<Entity, TableError>;
+impl Iterator for MergedRows<'_> {
+    type Item = Result<OwnedRow, TableError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.is_over {
@@ -252,7 +253,7 @@ fn unless_not_there<T>(result: Result<T, TableError>) -> Result<Option<T>, Table
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tables::{Continuation, OwnedValue, PAGE_ROWS_MAX, Page, Wanted};
+    use crate::tables::{OwnedValue, PAGE_ROWS_MAX, PageToken, RangeQuery, RowPage};
     use crate::{Archives, select};
     use daytable_model::batch::Batch;
     use daytable_model::key::DayTable;
@@ -289,23 +290,23 @@ mod tests {
             Ok(vec!["web".into()])
         }
 
-        fn read_range(&self, table: &DayTable, _: &Wanted, _: Option<&Continuation>) -> Result<Page, TableError> {
+        fn read_range(&self, table: &DayTable, _: &RangeQuery, _: Option<&PageToken>) -> Result<RowPage, TableError> {
             if self.pages.replace(self.pages.get() + 1) > 0 {
                 return Err(TableError::NotThere(table.clone()));
             }
-            let row = |at: u64| Entity {
+            let row = |at: u64| OwnedRow {
                 partition: "web".into(),
                 key: RowKey::new(table.start().plus(Duration::from_secs(at)), 7, at),
                 level: None,
                 properties: vec![("Message".into(), OwnedValue::String(format!("record {at}")))],
             };
-            let rows: Vec<Entity> = (0..PAGE_ROWS_MAX as u64).rev().map(row).collect();
+            let rows: Vec<OwnedRow> = (0..PAGE_ROWS_MAX as u64).rev().map(row).collect();
             let at = rows.last().map_or(RowKey::new(Ticks::MIN, 0, 0), |row| row.key);
-            Ok(Page { rows, next: Some(Continuation::after("web".into(), at)) })
+            Ok(RowPage { rows, next: Some(PageToken::After("web".into(), at)) })
         }
 
-        fn read_table(&self, _: &DayTable, _: Option<&Continuation>) -> Result<Page, TableError> {
-            Ok(Page::default())
+        fn read_table(&self, _: &DayTable, _: Option<&PageToken>) -> Result<RowPage, TableError> {
+            Ok(RowPage::default())
         }
     }
 

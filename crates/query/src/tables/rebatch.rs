@@ -1,6 +1,6 @@
 //! Rows become batches again: those of one partition that come one behind the other, a record and its items never apart.
 
-use super::Entity;
+use super::OwnedRow;
 use daytable_model::batch::{Batch, ROWS_MAX};
 use daytable_model::key::DayTable;
 
@@ -8,23 +8,24 @@ use daytable_model::key::DayTable;
 const BYTES_MAX: usize = 1 << 20;
 
 /// Gathers rows into batches of one table.
-pub struct Gather {
+pub struct Rebatcher {
     table: DayTable,
     batch: Option<Batch>,
     bytes: usize,
     /// The last record and its items, which go into one batch.
-    record: Vec<Entity>,
+    record: Vec<OwnedRow>,
 }
 
-impl Gather {
+impl Rebatcher {
     /// Nothing yet, for `table`.
-    pub fn new(table: DayTable) -> Gather {
-        Gather { table, batch: None, bytes: 0, record: Vec::new() }
+    pub fn new(table: DayTable) -> Rebatcher {
+        Rebatcher { table, batch: None, bytes: 0, record: Vec::new() }
     }
 
     /// Takes the next row; gives the batch that it has no room in.
-    pub fn push(&mut self, row: Entity) -> Option<Batch> {
-        let is_item = |last: &Entity| last.partition == row.partition && last.key.with_item(0) == row.key.with_item(0);
+    pub fn push(&mut self, row: OwnedRow) -> Option<Batch> {
+        let is_item =
+            |last: &OwnedRow| last.partition == row.partition && last.key.with_item(0) == row.key.with_item(0);
         let full = match self.record.last() {
             Some(last) if is_item(last) => None,
             _ => self.end_record(),
@@ -67,7 +68,7 @@ impl Gather {
     }
 }
 
-fn bytes_of(row: &Entity) -> usize {
+fn bytes_of(row: &OwnedRow) -> usize {
     let of = |(name, value): &(String, super::OwnedValue)| {
         let value = match value {
             super::OwnedValue::String(text) => text.len(),
@@ -103,10 +104,10 @@ mod tests {
                 for item in 0..=items {
                     let properties = vec![("Message".to_owned(), OwnedValue::String("x".repeat(length)))];
                     let partition = format!("web-{partition}").as_str().into();
-                    rows.push(Entity { partition, key: key.with_item(item), level: None, properties });
+                    rows.push(OwnedRow { partition, key: key.with_item(item), level: None, properties });
                 }
             }
-            let mut gather = Gather::new(table());
+            let mut gather = Rebatcher::new(table());
             let mut batches: Vec<Batch> = rows.iter().cloned().filter_map(|row| gather.push(row)).collect();
             batches.extend(gather.finish());
             let got: Vec<_> =
