@@ -39,7 +39,6 @@ mod packaging;
 mod path_fields;
 mod prometheus;
 mod own_log;
-mod pages;
 mod push;
 mod readme;
 mod reload;

@@ -1,36 +1,41 @@
-//! The commands of the README and of the pages in `docs/` are run as they stand there: what they promise on a fresh machine
-//! has to work on one.
+//! The commands and configurations of the README and of the pages below `docs/` work as they stand there.
 //!
-//! Every block that is fenced as `sh` is run by `sh -e`, in the order of its page, in one folder with a home of its own
-//! and `daytable` on the path, and must end well. A block that cannot be run like that has `<!-- not run: reason -->` on
-//! the line before it. A block of `docs/` that is fenced as `toml` is a configuration, which `check` finds good.
+//! * Every block that is fenced as `sh` runs by `sh -euc`, in the order of its page, in one folder with a home of its own
+//!   and `daytable` on the path, and ends well. A block that cannot run here has `<!-- not run: reason -->` on the line
+//!   before it.
+//! * Every block that is fenced as `toml` is a good configuration, and every block of `env` a good environment.
 
 use crate::house::documents::pages;
-use crate::place::{DAYTABLE, PATIENCE, Place, wait_for};
+use crate::place::{DAYTABLE, Place, wait_for};
 use std::fs::{self, File};
 use std::os::unix::fs::symlink;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
-/// A fenced block of the README.
+/// How long a block may take. A block may wait several times, a minute each time at most.
+const BLOCK_PATIENCE: Duration = Duration::from_secs(240);
+
+/// A fenced block of a page.
 #[derive(Debug, PartialEq, Eq)]
 struct Block {
-    /// Its first line, from 1.
+    /// The number of its first line, from 1.
     line: usize,
     text: String,
-    /// Why it is not run.
+    /// The reason why it does not run here.
     not_run: Option<String>,
 }
 
-fn blocks(readme: &str, language: &str) -> Vec<Block> {
+/// The blocks of a page that are fenced as `language`.
+fn blocks(page: &str, language: &str) -> Vec<Block> {
     let fence = format!("```{language}");
     let mut blocks = Vec::new();
     let mut open: Option<Block> = None;
     let mut before = "";
-    for (number, line) in readme.lines().enumerate() {
+    for (number, line) in page.lines().enumerate() {
         match &mut open {
             Some(_) if line.trim() == "```" => blocks.extend(open.take()),
             Some(block) => block.text.extend([line, "\n"]),
@@ -47,14 +52,14 @@ fn blocks(readme: &str, language: &str) -> Vec<Block> {
 }
 
 #[test]
-fn blocks_are_found_with_the_reason_why_they_are_not_run() {
-    let readme = "text\n```sh\na\nb\n```\n<!-- not run: needs a user -->\n```sh\nc\n```\n```text\nd\n```\n";
+fn blocks_are_found_with_the_reason_why_they_do_not_run() {
+    let page = "text\n```sh\na\nb\n```\n<!-- not run: needs a user -->\n```sh\nc\n```\n```text\nd\n```\n";
     let block = |line, text: &str, not_run: Option<&str>| Block {
         line,
         text: text.into(),
         not_run: not_run.map(str::to_owned),
     };
-    assert_eq!(blocks(readme, "sh"), [block(3, "a\nb\n", None), block(8, "c\n", Some("needs a user"))]);
+    assert_eq!(blocks(page, "sh"), [block(3, "a\nb\n", None), block(8, "c\n", Some("needs a user"))]);
 }
 
 #[test]
@@ -72,21 +77,44 @@ fn every_command_of_the_documentation_works() {
     assert!(ran >= 3, "{ran} blocks were run");
 }
 
+/// `daytable check`, without the environment of this process.
+fn check() -> Command {
+    let mut check = Command::new(DAYTABLE);
+    check.arg("check").env_remove("DAYTABLE_CONFIG").stdin(Stdio::null());
+    check
+}
+
 #[test]
 fn every_configuration_of_the_documentation_is_good() {
     let place = Place::new();
+    let path = place.path("daytable.toml");
     for page in pages() {
-        for block in blocks(&text_of(&page), "toml").iter().filter(|block| block.not_run.is_none()) {
-            let path = place.path("daytable.toml");
+        let text = text_of(&page);
+        let files = blocks(&text, "toml").into_iter().map(|block| {
             fs::write(&path, &block.text).expect("written");
-            let checked = Command::new(DAYTABLE).arg("check").arg("--config").arg(&path).output().expect("daytable");
+            (block.line, check().arg("--config").arg(&path).output().expect("daytable"))
+        });
+        let environments = blocks(&text, "env").into_iter().map(|block| {
+            let variables = block.text.lines().filter_map(|line| line.split_once('='));
+            (block.line, check().envs(variables).output().expect("daytable"))
+        });
+        for (line, checked) in files.chain(environments) {
             let said = String::from_utf8_lossy(&checked.stderr);
-            assert!(checked.status.success(), "{}:{}: {said}", page.display(), block.line);
+            assert!(checked.status.success(), "{}:{line}: {said}", page.display());
         }
     }
 }
 
-/// Runs the blocks of a page; tells how many.
+/// The error that the page of the environment shows is the one that the program prints.
+#[test]
+fn the_error_of_a_variable_is_the_one_that_is_shown() {
+    let page = text_of(Path::new("docs/reference/environment.md"));
+    let shown = blocks(&page, "text").into_iter().find(|block| block.text.contains("HTTP_LISTN")).expect("an error");
+    let output = check().env("DAYTABLE_HTTP_LISTN", "off").output().expect("daytable");
+    assert_eq!(String::from_utf8_lossy(&output.stderr), shown.text);
+}
+
+/// Runs the blocks of a page, and returns how many ran.
 fn run_page(page: &Path) -> usize {
     let blocks = blocks(&text_of(page), "sh");
     let run: Vec<&Block> = blocks.iter().filter(|block| block.not_run.is_none()).collect();
@@ -104,7 +132,7 @@ fn run_page(page: &Path) -> usize {
     for block in run {
         let said_to = place.path(&format!("block-{}", block.line));
         let output = File::create(&said_to).expect("a file");
-        // A group of its own, so that what it leaves running in the background ends with the test.
+        // A group of its own, so that processes in the background end with the test.
         let mut child = Command::new("sh")
             .args(["-euc", &block.text])
             .current_dir(&folder)
@@ -118,7 +146,8 @@ fn run_page(page: &Path) -> usize {
             .expect("sh");
         let group = i32::try_from(child.id()).ok().and_then(rustix::process::Pid::from_raw).expect("a process");
         let _end = EndOfGroup(group);
-        let status = wait_for(&format!("{page}:{} ends", block.line), PATIENCE, || child.try_wait().expect("a child"));
+        let status =
+            wait_for(&format!("{page}:{} ends", block.line), BLOCK_PATIENCE, || child.try_wait().expect("a child"));
         let said = fs::read_to_string(&said_to).expect("text");
         assert!(status.success(), "{page}:{}: {status}\n{}\n{said}", block.line, block.text);
     }
@@ -130,7 +159,7 @@ struct EndOfGroup(rustix::process::Pid);
 
 impl Drop for EndOfGroup {
     fn drop(&mut self) {
-        // Most often there is nobody left.
+        // Most often no process is left.
         let _ = rustix::process::kill_process_group(self.0, rustix::process::Signal::KILL);
     }
 }
