@@ -1,30 +1,162 @@
-//! Files that are renamed, copied, compressed, truncated, replaced and swapped, and what is in them: whatever happens to
-//! a file, each of its lines is one record.
+//! Files that are renamed, copied, compressed, truncated, replaced and swapped, and odd content: each line is one record.
 //!
-//! The oracle of every test is the same: the messages of all records, each as often as its line was written. It is
-//! asked again after a stop and after another start (see `Place::finish`), which would read again what was not known.
+//! Every test compares the messages of all records with the lines that were written, with their numbers. The comparison is
+//! repeated after a stop and after another start (see `Place::finish`), which would read a forgotten file again.
 
-use crate::place::{Lines, PATIENCE, Place, TAIL, append, gzip, message_of, numbered, wait_for};
+use crate::place::{Daemon, Lines, PATIENCE, Place, TAIL, append, gzip, message_of, numbered, wait_for};
 use std::fs::{self, File};
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::time::{Duration, Instant, SystemTime};
 
-/// The file goes away by a rename and is written on; the new one takes its name.
-#[test]
-fn rename() {
-    let place = Place::new();
-    let daemon = place.start();
-    let lines = numbered("line", 30);
-    place.write("app.log", &lines[..10]);
-    place.wait_for_messages(&lines[..10]);
-    fs::rename(place.log("app.log"), place.log("app.log.1")).expect("renamed");
-    place.write("app.log.1", &lines[10..20]);
-    place.write("app.log", &lines[20..]);
-    place.finish(daemon, TAIL, &lines);
+/// What happens to the files of a place, and what is expected then. Lines are those of [`numbered`], by their numbers.
+enum Step {
+    /// Starts the daemon, and waits until all lines that were written so far are read.
+    Start,
+    /// Stops the daemon.
+    Stop,
+    /// All lines that were written so far are read.
+    Read,
+    /// Appends so many of the next lines to a file.
+    Write(&'static str, usize),
+    Rename(&'static str, &'static str),
+    /// Compresses the first file to the second and removes the first.
+    Gzip(&'static str, &'static str),
+    /// Copies the first file to the second and empties the first.
+    CopyTruncate(&'static str, &'static str),
+    Remove(&'static str),
+    /// Replaces the first file by one with so many of the next lines and, if possible, with the same inode.
+    SameInode(&'static str, usize),
+    /// Makes a symbolic link to the first file, and renames the link to the second name.
+    Link(&'static str, &'static str),
 }
 
-/// The first file of a log is renamed before it is seen, and the new one stays empty: the rotated one is read all the same,
-/// though the pattern does not cover it.
+use Step::*;
+
+/// Which files the block includes.
+#[derive(Clone, Copy)]
+enum Include {
+    /// `*.log`
+    Logs,
+    /// `*`
+    All,
+}
+
+/// Takes the steps, and then sees that every line is one record, over another stop and start.
+fn each_line_is_one_record(include: Include, steps: &[Step]) {
+    let place = Place::new();
+    let config = match include {
+        Include::Logs => TAIL.to_owned(),
+        Include::All => TAIL.replace("*.log", "*"),
+    };
+    let (all, mut written, mut daemon) = (numbered("line", 60), 0, None);
+    for step in steps {
+        let mut next = |count: usize| {
+            written += count;
+            &all[written - count..written]
+        };
+        match *step {
+            Start => {
+                daemon = Some(place.start_with(&config));
+                place.wait_for_messages(&all[..written]);
+            }
+            Stop => daemon.take().map_or_else(|| panic!("no daemon runs"), Daemon::stop),
+            Read => place.wait_for_messages(&all[..written]),
+            Write(name, count) => place.write(name, next(count)),
+            Rename(from, to) => fs::rename(place.log(from), place.log(to)).expect("renamed"),
+            Gzip(from, to) => gzip(&place.log(from), &place.log(to)),
+            CopyTruncate(from, to) => {
+                fs::copy(place.log(from), place.log(to)).expect("copied");
+                File::options().write(true).open(place.log(from)).expect("there").set_len(0).expect("emptied");
+            }
+            Remove(name) => fs::remove_file(place.log(name)).expect("removed"),
+            SameInode(name, count) => replace_with_same_inode(&place, name, next(count)),
+            Link(target, name) => {
+                symlink(place.log(target), place.log("new-link")).expect("linked");
+                fs::rename(place.log("new-link"), place.log(name)).expect("swapped");
+            }
+        }
+    }
+    let daemon = daemon.unwrap_or_else(|| place.start_with(&config));
+    place.finish(daemon, &config, &all[..written]);
+}
+
+/// A scenario is a test of its own: its name, the files that the block includes, and the steps.
+macro_rules! scenarios {
+    ($($(#[$doc:meta])* $name:ident: $include:ident, [$($step:expr),* $(,)?];)*) => {
+        $($(#[$doc])* #[test] fn $name() { each_line_is_one_record(Include::$include, &[$($step),*]); })*
+    };
+}
+
+scenarios! {
+    /// The program goes on writing to the renamed file, and then creates a new one.
+    rename: Logs, [
+        Start, Write("app.log", 10), Read,
+        Rename("app.log", "app.log.1"), Write("app.log.1", 10), Write("app.log", 10),
+    ];
+
+    /// Lines from before and after the rename, unread at the stop, are read from the renamed file.
+    rename_while_down: Logs, [
+        Write("app.log", 10), Start, Stop,
+        Write("app.log", 10), Rename("app.log", "app.log.1"), Write("app.log.1", 10), Write("app.log", 10),
+    ];
+
+    /// The renamed file is compressed as well.
+    rename_while_down_and_gzipped: Logs, [
+        Write("app.log", 10), Start, Stop,
+        Write("app.log", 10), Rename("app.log", "app.log.1"), Gzip("app.log.1", "app.log.1.gz"), Write("app.log", 10),
+    ];
+
+    /// A file that was read and is then compressed gives no line again, although the block includes the compressed file.
+    gzipped_while_running: All, [
+        Start, Write("app.log", 10), Read,
+        Rename("app.log", "app.log.1"), Gzip("app.log.1", "app.log.1.gz"), Write("app.log", 10),
+    ];
+
+    /// The known file is two names further on; the file between was never read. The block includes both.
+    two_rotations_while_down: All, [
+        Write("app.log", 10), Start, Stop,
+        Write("app.log", 10), Rename("app.log", "app.log.1"), Write("app.log", 20),
+        Rename("app.log.1", "app.log.2"), Rename("app.log", "app.log.1"), Write("app.log", 10),
+    ];
+
+    /// The block includes the live name alone. The known file, two names further on and compressed, is found.
+    two_rotations_while_down_beyond_the_pattern: Logs, [
+        Write("app.log", 10), Start, Stop,
+        Write("app.log", 10), Rename("app.log", "app.log.1"), Gzip("app.log.1", "app.log.2.gz"), Write("app.log", 10),
+    ];
+
+    /// The copy gives no line again, and the emptied file is read from its beginning.
+    copytruncate: All, [
+        Start, Write("app.log", 20), Read, CopyTruncate("app.log", "app.log.1"), Write("app.log", 10),
+    ];
+
+    /// The copy has the lines that were not read before the stop.
+    copytruncate_while_down: Logs, [
+        Write("app.log", 20), Start, Stop,
+        Write("app.log", 10), CopyTruncate("app.log", "app.log.1"), Write("app.log", 10),
+    ];
+
+    /// A file is removed, and another file is created under its name.
+    delete_and_create: Logs, [
+        Start, Write("app.log", 10), Read, Remove("app.log"), Write("app.log", 10),
+    ];
+
+    /// Another file, longer than what was read, has the name and the inode of the file before.
+    inode_reuse: Logs, [
+        Write("app.log", 10), Start, Stop, SameInode("app.log", 30),
+    ];
+
+    /// A symbolic link gets another target, in one step.
+    symlink_swap: Logs, [
+        Start,
+        Write("first.txt", 10), Link("first.txt", "app.log"), Read,
+        Write("second.txt", 10), Link("second.txt", "app.log"), Read,
+        Write("third.txt", 10), Link("third.txt", "app.log"), Read,
+    ];
+}
+
+/// The first file of a log is renamed before it is discovered, and the new file stays empty. The rotated file is read,
+/// although no block includes its name.
 #[test]
 fn renamed_before_it_was_seen() {
     let place = Place::new();
@@ -37,58 +169,9 @@ fn renamed_before_it_was_seen() {
     place.finish(daemon, TAIL, &lines);
 }
 
-/// What was written before and after the rename, none of it seen, is read from the old file before it is forgotten.
+/// A file is discovered while it is being compressed, with half of its first line: it is not a source of its own.
 #[test]
-fn rename_while_down() {
-    let place = Place::new();
-    let lines = numbered("line", 40);
-    place.write("app.log", &lines[..10]);
-    let daemon = place.start();
-    place.wait_for_messages(&lines[..10]);
-    daemon.stop();
-    place.write("app.log", &lines[10..20]);
-    fs::rename(place.log("app.log"), place.log("app.log.1")).expect("renamed");
-    place.write("app.log.1", &lines[20..30]);
-    place.write("app.log", &lines[30..]);
-    let daemon = place.start();
-    place.finish(daemon, TAIL, &lines);
-}
-
-/// The same, and the old file is to be had only compressed.
-#[test]
-fn rename_while_down_and_gzipped() {
-    let place = Place::new();
-    let lines = numbered("line", 30);
-    place.write("app.log", &lines[..10]);
-    let daemon = place.start();
-    place.wait_for_messages(&lines[..10]);
-    daemon.stop();
-    place.write("app.log", &lines[10..20]);
-    fs::rename(place.log("app.log"), place.log("app.log.1")).expect("renamed");
-    gzip(&place.log("app.log.1"), &place.log("app.log.1.gz"));
-    place.write("app.log", &lines[20..]);
-    let daemon = place.start();
-    place.finish(daemon, TAIL, &lines);
-}
-
-/// Compressed while it runs, after it was read: the compressed file gives nothing, also where the pattern covers it.
-#[test]
-fn gzipped_while_running() {
-    let place = Place::new();
-    let config = TAIL.replace("*.log", "*");
-    let daemon = place.start_with(&config);
-    let lines = numbered("line", 20);
-    place.write("app.log", &lines[..10]);
-    place.wait_for_messages(&lines[..10]);
-    fs::rename(place.log("app.log"), place.log("app.log.1")).expect("renamed");
-    gzip(&place.log("app.log.1"), &place.log("app.log.1.gz"));
-    place.write("app.log", &lines[10..]);
-    place.finish(daemon, &config, &lines);
-}
-
-/// Met while it is still being compressed, so early that not even its first line is whole: it is no file of its own.
-#[test]
-fn met_with_half_a_line_compressed() {
+fn discovered_with_half_a_line_compressed() {
     let place = Place::new();
     let config = TAIL.replace("*.log", "*");
     let long: String = (0..400u32).map(|n| format!("{:08x}", n.wrapping_mul(0x9e37_79b9))).collect();
@@ -98,7 +181,7 @@ fn met_with_half_a_line_compressed() {
     place.wait_for_messages(std::slice::from_ref(&long));
     daemon.stop();
     fs::rename(place.log("app.log"), place.log("app.log.1")).expect("renamed");
-    // A new file that nobody has read would be met first.
+    // The daemon would discover a new, unread file first.
     place.write("app.log", &["2026-11-20T10:00:01Z INFO next".into()]);
     let (original, packed) = (place.path("original"), place.log("app.log.1.gz"));
     fs::copy(place.log("app.log.1"), &original).expect("copied");
@@ -115,103 +198,7 @@ fn met_with_half_a_line_compressed() {
     place.finish(daemon, &config, &messages);
 }
 
-/// The known file is two names further on, the one between was never seen; the pattern covers both.
-#[test]
-fn two_rotations_while_down() {
-    let place = Place::new();
-    let config = TAIL.replace("*.log", "*");
-    let lines = numbered("line", 50);
-    place.write("app.log", &lines[..10]);
-    let daemon = place.start_with(&config);
-    place.wait_for_messages(&lines[..10]);
-    daemon.stop();
-    place.write("app.log", &lines[10..20]);
-    fs::rename(place.log("app.log"), place.log("app.log.1")).expect("renamed");
-    place.write("app.log", &lines[20..40]);
-    fs::rename(place.log("app.log.1"), place.log("app.log.2")).expect("renamed");
-    fs::rename(place.log("app.log"), place.log("app.log.1")).expect("renamed");
-    place.write("app.log", &lines[40..]);
-    let daemon = place.start_with(&config);
-    place.finish(daemon, &config, &lines);
-}
-
-/// The pattern covers the live name alone; the known file, two names further on and compressed, is found all the same.
-#[test]
-fn two_rotations_while_down_beyond_the_pattern() {
-    let place = Place::new();
-    let lines = numbered("line", 30);
-    place.write("app.log", &lines[..10]);
-    let daemon = place.start();
-    place.wait_for_messages(&lines[..10]);
-    daemon.stop();
-    place.write("app.log", &lines[10..20]);
-    fs::rename(place.log("app.log"), place.log("app.log.1")).expect("renamed");
-    gzip(&place.log("app.log.1"), &place.log("app.log.2.gz"));
-    place.write("app.log", &lines[20..]);
-    let daemon = place.start();
-    place.finish(daemon, TAIL, &lines);
-}
-
-/// A copy is made and the file is emptied in place: the copy gives nothing again, the file goes on from its beginning.
-#[test]
-fn copytruncate() {
-    let place = Place::new();
-    let config = TAIL.replace("*.log", "*");
-    let daemon = place.start_with(&config);
-    let lines = numbered("line", 30);
-    place.write("app.log", &lines[..20]);
-    place.wait_for_messages(&lines[..20]);
-    fs::copy(place.log("app.log"), place.log("app.log.1")).expect("copied");
-    File::options().write(true).open(place.log("app.log")).expect("there").set_len(0).expect("emptied");
-    place.write("app.log", &lines[20..]);
-    place.finish(daemon, &config, &lines);
-}
-
-/// The same while nobody reads: the copy has what was not read yet.
-#[test]
-fn copytruncate_while_down() {
-    let place = Place::new();
-    let lines = numbered("line", 40);
-    place.write("app.log", &lines[..20]);
-    let daemon = place.start();
-    place.wait_for_messages(&lines[..20]);
-    daemon.stop();
-    place.write("app.log", &lines[20..30]);
-    fs::copy(place.log("app.log"), place.log("app.log.1")).expect("copied");
-    File::options().write(true).open(place.log("app.log")).expect("there").set_len(0).expect("emptied");
-    place.write("app.log", &lines[30..]);
-    let daemon = place.start();
-    place.finish(daemon, TAIL, &lines);
-}
-
-/// The file is removed, and another one is made under its name.
-#[test]
-fn delete_and_create() {
-    let place = Place::new();
-    let daemon = place.start();
-    let lines = numbered("line", 20);
-    place.write("app.log", &lines[..10]);
-    place.wait_for_messages(&lines[..10]);
-    fs::remove_file(place.log("app.log")).expect("removed");
-    place.write("app.log", &lines[10..]);
-    place.finish(daemon, TAIL, &lines);
-}
-
-/// Another file, longer than what was read of the one before, has its name and its inode.
-#[test]
-fn inode_reuse() {
-    let place = Place::new();
-    let lines = numbered("line", 40);
-    place.write("app.log", &lines[..10]);
-    let daemon = place.start();
-    place.wait_for_messages(&lines[..10]);
-    daemon.stop();
-    replace_with_same_inode(&place, "app.log", &lines[10..]);
-    let daemon = place.start();
-    place.finish(daemon, TAIL, &lines);
-}
-
-/// The same, and the other file begins with the same line: what follows it tells them apart.
+/// Another file has the inode and the first line of the file before: the lines after the first tell them apart.
 #[test]
 fn inode_reuse_with_the_same_first_line() {
     let place = Place::new();
@@ -226,8 +213,8 @@ fn inode_reuse_with_the_same_first_line() {
     place.finish(daemon, TAIL, &[&header[..], &old, &header, &new].concat());
 }
 
-/// Removes a file and makes another one, as often as it takes for its inode to come back; where the file system never
-/// gives one twice, the file is written anew in place, which leaves the reader with the same facts.
+/// Removes a file and creates another file, until the inode comes back. Where the file system gives no inode twice, the test
+/// goes on with another inode.
 fn replace_with_same_inode(place: &Place, name: &str, lines: &[String]) {
     let path = place.log(name);
     let inode = fs::metadata(&path).expect("there").ino();
@@ -243,7 +230,7 @@ fn replace_with_same_inode(place: &Place, name: &str, lines: &[String]) {
     fs::write(&path, lines.concat_lines()).expect("written");
 }
 
-/// Files that begin alike are as many sources: also when one of them is as far as another was read.
+/// Files with the same first line are several sources, also when they are equally long.
 #[test]
 fn several_files_with_the_same_first_line() {
     let place = Place::new();
@@ -255,22 +242,6 @@ fn several_files_with_the_same_first_line() {
         expected.extend(lines);
     }
     place.finish(daemon, TAIL, &expected);
-}
-
-/// A symbolic link is made to lead to another file, in one step.
-#[test]
-fn symlink_swap() {
-    let place = Place::new();
-    let daemon = place.start();
-    let lines = numbered("line", 30);
-    for (target, lines) in [("first.txt", &lines[..10]), ("second.txt", &lines[10..20]), ("third.txt", &lines[20..])] {
-        place.write(target, lines);
-        symlink(place.log(target), place.log("new-link")).expect("linked");
-        fs::rename(place.log("new-link"), place.log("app.log")).expect("swapped");
-        let read = lines[9].trim_start_matches("line ").parse::<usize>().expect("a number") + 1;
-        place.wait_for_messages(&numbered("line", read));
-    }
-    place.finish(daemon, TAIL, &lines);
 }
 
 /// Lines come in pieces while the file is read.
@@ -286,7 +257,7 @@ fn file_grows_while_read() {
     place.finish(daemon, TAIL, &lines);
 }
 
-/// A line over the limit is kept up to it, marked and counted, and the file goes on behind it.
+/// A line over the limit is kept up to the limit, marked and counted. Reading goes on after the line.
 #[test]
 fn line_over_the_limit() {
     let place = Place::new();
@@ -303,7 +274,7 @@ fn line_over_the_limit() {
     place.finish(daemon, &config, &["before".into(), kept, "after".into()]);
 }
 
-/// Bytes that are no text cost the line nothing but themselves.
+/// Bytes that are not UTF-8 are replaced; the rest of the line is kept.
 #[test]
 fn invalid_utf8() {
     let place = Place::new();
@@ -315,7 +286,7 @@ fn invalid_utf8() {
     place.finish(daemon, TAIL, &expected);
 }
 
-/// A carriage return before the newline belongs to the end of the line; another one belongs to the line.
+/// A carriage return before the newline is a part of the line end; any other is a part of the line.
 #[test]
 fn crlf() {
     let place = Place::new();
@@ -324,7 +295,7 @@ fn crlf() {
     place.finish(daemon, TAIL, &["one", "two", "three \r here"].map(str::to_owned));
 }
 
-/// A NUL is a character like any other, also where a crash left a hole of them.
+/// A NUL is kept as any character is, also where a crash left many.
 #[test]
 fn nul_bytes() {
     let place = Place::new();
@@ -333,7 +304,7 @@ fn nul_bytes() {
     place.finish(daemon, TAIL, &["a\0b", "\0\0\0\0after a hole", "c"].map(str::to_owned));
 }
 
-/// A line without its newline is no record yet, however long it stays so.
+/// A line without its newline is not a record yet, however long it waits.
 #[test]
 fn unfinished_last_line_waits_for_its_newline() {
     let place = Place::new();
@@ -349,7 +320,7 @@ fn unfinished_last_line_waits_for_its_newline() {
     place.finish(daemon, TAIL, &["whole".into(), "unfinished".into()]);
 }
 
-/// Rotated away, it is final after 5 s of quiet; what comes behind it then is a record of its own.
+/// The unfinished line of a rotated file is final after 5 s of quiet. Later bytes are a record of their own.
 #[test]
 fn unfinished_last_line_of_a_rotated_file_becomes_final() {
     let place = Place::new();
@@ -364,7 +335,7 @@ fn unfinished_last_line_of_a_rotated_file_becomes_final() {
     place.finish(daemon, TAIL, &[&expected[..], &[" and more".into()]].concat());
 }
 
-/// A file that lost its tail goes on at the last position that still matches.
+/// Reading goes on at the last position that still matches, in a file that lost its end.
 #[test]
 fn lost_tail() {
     let place = Place::new();
@@ -388,7 +359,7 @@ fn lost_tail() {
     place.finish(daemon, TAIL, &lines);
 }
 
-/// `read_from = "end"` passes over what is there at the first start, and nothing that comes later.
+/// `read_from = "end"` skips the lines that are there at the first start, and no later line.
 #[test]
 fn read_from_end() {
     let place = Place::new();
@@ -403,7 +374,7 @@ fn read_from_end() {
     place.finish(daemon, &config, &lines);
 }
 
-/// A file that was not written to for long is not begun; when it is written to, that is read.
+/// An old file is skipped up to its end; lines that are written later are read.
 #[test]
 fn ignore_older() {
     let place = Place::new();
@@ -420,7 +391,7 @@ fn ignore_older() {
     place.finish(daemon, &config, &lines);
 }
 
-/// What is excluded is no source, whatever includes it.
+/// An excluded file is not a source, whichever pattern includes it.
 #[test]
 fn exclude() {
     let place = Place::new();
@@ -433,7 +404,7 @@ fn exclude() {
     assert!(!place.said("sources", &[]).contains("secret"));
 }
 
-/// A new file is found within a second, also in a folder that is new as well.
+/// A new file is discovered within a second, also in a new folder.
 #[test]
 fn new_file_within_a_second() {
     let place = Place::new();
@@ -455,7 +426,7 @@ fn new_file_within_a_second() {
     place.finish(daemon, &config, &expected);
 }
 
-/// 3,000 files at a time are followed through 64 descriptors, whichever of them grows.
+/// 3,000 files are followed through 64 descriptors, whichever file grows.
 #[test]
 fn thousands_of_files() {
     const FILES: usize = 3000;
@@ -495,7 +466,7 @@ fn thousands_of_files() {
     place.finish(daemon, &config, &expected);
 }
 
-/// A file with much to read does not hold up one with a line.
+/// A large file does not hold up a file with one line.
 #[test]
 fn a_large_file_does_not_hold_up_a_small_one() {
     let place = Place::new();

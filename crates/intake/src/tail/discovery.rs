@@ -1,8 +1,8 @@
-//! Which files there are: folders are listed once, and again when they change.
+//! Discovers files: folders are listed once, and again when they change.
 //!
-//! A folder's own time of change is looked at twice a second, whatever events say, and all folders are listed every
-//! ten seconds, as some file systems keep no such times. A symbolic link to a file is a file; one to a folder is not
-//! followed, except in the part of a pattern that is no pattern: so there are no loops.
+//! The modification time of each folder is checked twice a second, even without events. All folders are listed every
+//! ten seconds, because some file systems keep no such times. A symbolic link to a file is a file. A link to a folder
+//! is followed only in the part of a pattern without wildcards, so there are no loops.
 
 use super::names::homes_of;
 use super::options::TailTimings;
@@ -16,22 +16,22 @@ use std::os::unix::fs::{DirEntryExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// A path that a block follows.
+/// A path that a block includes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct DiscoveredFile {
     pub(super) path: PathBuf,
-    /// The first block that follows it, by its number.
+    /// The number of the first block that includes it.
     pub(super) block: usize,
 }
 
-/// The files of folders that changed.
+/// The files of the folders that changed.
 #[derive(Debug, Default)]
 pub(super) struct FolderListing {
-    /// Those that a block follows, in the order of their paths.
+    /// Files that a block includes, in the order of their paths.
     pub(super) included: Vec<DiscoveredFile>,
-    /// Others with names that rotation makes.
+    /// Other files, under names that a rotation makes.
     pub(super) rotated: Vec<PathBuf>,
-    /// The folders themselves, but for a walk through all.
+    /// The folders that changed; empty after a walk through all folders.
     pub(super) folders: Vec<PathBuf>,
 }
 
@@ -48,59 +48,59 @@ pub(super) struct Discovery {
 }
 
 struct Folder {
-    /// The inodes of files with names that rotation makes that were there when it was listed first, as far as they are still.
-    /// None of them where the folder itself came later. Not known before it can be listed.
+    /// The inodes of the rotated files that existed when the folder was listed first, as far as they still exist. Empty
+    /// where the folder itself is newer than the daemon; none before it can be listed.
     old: Option<HashSet<u64>>,
     modified: Option<(i64, i64)>,
-    /// When it was listed. Changes within the clock's grain behind its time of change may have been missed.
+    /// When the folder was listed. A change shortly after its modification time may have left that time as it was.
     listed: Instant,
     is_settled: bool,
     failed: Option<io::ErrorKind>,
 }
 
-/// A second change this soon after the first may have left the folder's time as it was.
+/// The resolution of modification times, with room to spare.
 const TIME_GRAIN: Duration = Duration::from_millis(50);
 
 impl Discovery {
-    /// Nothing is listed yet. `hints` hear of the folders' events, where they are wanted.
+    /// No folder is listed yet. `wakeup` gets the folders' events, where they are wanted.
     pub(super) fn new(patterns: Vec<PathPatterns>, wakeup: Option<&Wakeup>) -> Discovery {
         let events = FolderEvents::new(wakeup);
         Discovery { patterns, events, folders: HashMap::new(), looked: None, walked: None, began: None, errors: 0 }
     }
 
-    /// The first block that follows a path.
+    /// The first block that includes a path.
     pub(super) fn block_of(&self, path: &Path) -> Option<usize> {
         self.patterns.iter().position(|patterns| patterns.take(path))
     }
 
-    /// Whether a block follows a path.
+    /// Whether a block includes a path.
     pub(super) fn follows(&self, block: usize, path: &Path) -> bool {
         self.patterns.get(block).is_some_and(|patterns| patterns.take(path))
     }
 
-    /// Since when the folder of a file is watched; none where the file was there before.
+    /// Since when the folder of a file is watched; none where the file existed before.
     pub(super) fn watched_since(&self, path: &Path, inode: u64) -> Option<Ticks> {
         let folder = self.folders.get(path.parent()?)?;
         let is_new = folder.old.as_ref().is_some_and(|old| !old.contains(&inode));
         self.began.filter(|_| is_new)
     }
 
-    /// Failures to list a folder so far.
+    /// How often a folder could not be listed.
     pub(super) fn errors(&self) -> u64 {
         self.errors
     }
 
-    /// Whether it is time to [look](Discovery::look).
+    /// Whether it is time for [`list_changed`](Discovery::list_changed).
     pub(super) fn is_due(&self, now: Instant, timings: &TailTimings) -> bool {
         self.looked.is_none_or(|looked| now.duration_since(looked) >= timings.folders)
     }
 
-    /// It is time now.
+    /// Makes the next listing due at once.
     pub(super) fn force_due(&mut self) {
         self.looked = None;
     }
 
-    /// The files of each folder that changed since; all of them the first time, and every `pace.rescan`.
+    /// Lists each folder that changed; all folders the first time, and every `timings.rescan`.
     pub(super) fn list_changed(
         &mut self,
         folder_changes: &FolderChanges,
@@ -144,7 +144,7 @@ impl Discovery {
         listed
     }
 
-    /// Lists a folder, and those below it: the ones that are new, or all.
+    /// Lists a folder and those below it: only new ones, or all.
     fn list(&mut self, path: &Path, is_walk: bool, now: Instant, found: &mut BTreeMap<PathBuf, Option<usize>>) {
         let mut left = vec![path.to_path_buf()];
         while let Some(path) = left.pop() {
@@ -180,7 +180,7 @@ impl Discovery {
                 Err(error) => {
                     self.errors += 1;
                     let before = self.folders.get_mut(&path).and_then(|folder| folder.old.take());
-                    // What is in a folder that is not there yet comes later.
+                    // Files of a folder that does not exist yet are newer than the daemon.
                     let old = before.or_else(|| (error.kind() == io::ErrorKind::NotFound).then(HashSet::new));
                     self.listed(path, modified, Some(error), now, old);
                 }
@@ -192,7 +192,7 @@ impl Discovery {
         self.patterns.iter().any(|patterns| patterns.roots.iter().any(|root| root == path))
     }
 
-    /// Which of the `rotated` files of a folder were there when it was watched first.
+    /// Which of the `rotated` files of a folder existed when it was watched first.
     fn old(&mut self, path: &Path, rotated: HashSet<u64>) -> HashSet<u64> {
         let is_first_look = self.began.is_none();
         match self.folders.get_mut(path).map(|folder| folder.old.take()) {
@@ -216,7 +216,7 @@ impl Discovery {
     ) {
         let failed = error.as_ref().map(io::Error::kind);
         let before = self.folders.get(&path);
-        // It is watched once it is there, and again when it came back.
+        // A folder is watched once it exists, and again when it was created anew.
         if failed.is_none() && before.is_none_or(|before| before.failed.is_some()) {
             self.events.watch(&path);
         }
@@ -273,7 +273,7 @@ mod tests {
         while !look().is_empty() {
             assert!(Instant::now() < deadline, "folders never settle");
         }
-        // Until the folders' times are surely others.
+        // Until the modification times surely differ.
         while look().is_empty() {
             assert!(Instant::now() < deadline, "a change is never seen");
             fs::write(path("a/new.log"), "").expect("written");

@@ -1,4 +1,4 @@
-//! A file that is followed: its cursor, where it is now, and when it is looked at next.
+//! A file that is followed: its reader, where the file is now, and when it is checked next.
 
 use super::file_content::FileStamp;
 use super::file_reader::FileReader;
@@ -14,35 +14,35 @@ use std::time::{Duration, Instant};
 /// A source with a file.
 pub(super) struct FollowedFile {
     pub(super) reader: FileReader,
-    /// The block it belongs to, by its number.
+    /// The number of its block.
     pub(super) block: usize,
-    /// Where its file is now; `cursor.state.path` is where it was when it got its first records.
+    /// Where the file is now. `reader.state.path` is the first path of the source.
     pub(super) path: PathBuf,
     pub(super) access: FileAccess,
     /// What the file system said last.
     pub(super) stamp: FileStamp,
     pub(super) schedule: PollSchedule,
-    /// For how long something of it is not read.
+    /// Since when the file has unread bytes.
     pub(super) lag: Lag,
-    /// Whether the last turn left something that can be read at once.
+    /// Whether the last chunk left bytes that can be read at once.
     pub(super) has_more: bool,
-    /// Whether its unfinished last line was taken since it changed last.
+    /// Whether the unfinished last line was read since the last change of the file.
     pub(super) is_final: bool,
-    /// Whether `cursor.state` has what no submission has yet.
+    /// Whether `reader.state` has changes that are not submitted yet.
     pub(super) is_changed: bool,
-    /// The last submission that has something of it.
+    /// The number of the last submission with rows or a position of this file.
     pub(super) submitted: u64,
-    /// The number it has with the kernel, where that tells when it is written to.
+    /// The number of the kernel's watch, while the file is idle.
     pub(super) idle_watch: Option<i32>,
-    /// Whether it was read since descriptors ran short last.
+    /// Whether the file was read since descriptors were scarce last.
     pub(super) is_in_use: bool,
-    /// The trouble that was reported already.
+    /// The last error that was logged.
     pub(super) failed: Option<io::ErrorKind>,
-    /// As it was when it was begun or found again: where it goes back to as long as nothing of it is committed.
+    /// The state with which following began. Reading returns to this state as long as no later state is committed.
     initial: Option<Arc<SourceState>>,
-    /// The time in it then: what is committed with a later one is committed since.
+    /// The time in that state. A committed state with a later time was committed since.
     initial_seen: Ticks,
-    /// The first submission that has something of it since; 0 before there is one.
+    /// The first submission since then; 0 before there is one.
     first_submission: u64,
 }
 
@@ -51,15 +51,15 @@ pub(super) struct FollowedFile {
 pub(super) enum FileAccess {
     /// Its path.
     Path,
-    /// Nothing but the open descriptor: it was removed, or moved away for good.
+    /// Only the open descriptor: the file was removed, or moved to an unknown place.
     Descriptor,
 }
 
-/// When a file is looked at.
+/// When a file is checked.
 pub(super) struct PollSchedule {
     next: Instant,
     every: Duration,
-    /// When it was seen to change last.
+    /// When the file was last seen to change.
     changed: Instant,
 }
 
@@ -68,8 +68,8 @@ impl PollSchedule {
         PollSchedule { next: now, every: timings.poll_min, changed: now }
     }
 
-    /// It changed: look again the sooner, the more often it does. One that changes once in a while is looked at twice
-    /// for each change, about: of a thousand such files, looking is most of the work.
+    /// The file changed: check it sooner, the more often it changes. A file that changes rarely is checked about twice
+    /// for each change: with a thousand such files, checks are most of the work.
     pub(super) fn after_change(&mut self, now: Instant, timings: &TailTimings) {
         let is_slow = self.quiet_for(now) > timings.poll_max / 4 * 3;
         self.changed = now;
@@ -91,24 +91,24 @@ impl PollSchedule {
         self.next <= now
     }
 
-    /// Until when a look may wait for others, so that one round serves them all.
+    /// Until when a check may wait for others, so that one round serves them all.
     pub(super) fn latest(&self) -> Instant {
         self.next + self.every / 8
     }
 
-    /// It did not: look again later and later, up to once a second, or once a `poll` where that is longer.
+    /// The file did not change: check it later and later, up to once a second, or once a `poll` where that is longer.
     pub(super) fn after_quiet(&mut self, now: Instant, poll: Duration, timings: &TailTimings) {
         self.every = (self.every * 2).clamp(timings.poll_min, poll.max(timings.poll_max));
         self.next = now + self.every;
     }
 
-    /// It cannot be read: look again in a while.
+    /// The file cannot be read: check it after a while.
     pub(super) fn after_trouble(&mut self, now: Instant, timings: &TailTimings) {
         self.every = (self.every * 2).clamp(timings.poll_max, 30 * timings.poll_max);
         self.next = now + self.every;
     }
 
-    /// How long it has not changed.
+    /// How long the file has not changed.
     pub(super) fn quiet_for(&self, now: Instant) -> Duration {
         now.saturating_duration_since(self.changed)
     }
@@ -146,12 +146,12 @@ impl FollowedFile {
         }
     }
 
-    /// Its source.
+    /// The state of its source.
     pub(super) fn state(&self) -> &SourceState {
         &self.reader.state
     }
 
-    /// Where it is in its life.
+    /// Whether the source is live, rotated or ended.
     pub(super) fn status(&self) -> SourceStatus {
         self.reader.state.status
     }
@@ -161,7 +161,7 @@ impl FollowedFile {
         self.status() == SourceStatus::Ended
     }
 
-    /// Moves it on in its life.
+    /// Sets the status of the source.
     pub(super) fn set_status(&mut self, status: SourceStatus) {
         if self.reader.state.status != status {
             self.reader.state_mut().status = status;
@@ -169,12 +169,12 @@ impl FollowedFile {
         }
     }
 
-    /// Whether its descriptor can be closed and opened again later without loss.
+    /// Whether the descriptor can be closed now and opened again later without loss.
     pub(super) fn can_close(&self) -> bool {
         self.access == FileAccess::Path && self.reader.content.is_some()
     }
 
-    /// Bytes that are not read yet, as far as that is known.
+    /// Unread bytes, as far as they are known.
     pub(super) fn unread(&self) -> u64 {
         match &self.reader.content {
             Some(content) if content.is_compressed() => 0,
@@ -182,7 +182,7 @@ impl FollowedFile {
         }
     }
 
-    /// Notes for how long something of it is not read.
+    /// Notes since when the file has unread bytes.
     pub(super) fn note_lag(&mut self, now: Ticks) {
         match self.unread() {
             0 => self.lag.clear(),
@@ -190,7 +190,7 @@ impl FollowedFile {
         }
     }
 
-    /// What a submission has of it.
+    /// The state for a submission.
     pub(super) fn submit(&mut self, number: u64, seen: Ticks) -> Arc<SourceState> {
         self.submitted = number;
         if self.first_submission == 0 {
@@ -199,41 +199,41 @@ impl FollowedFile {
         let is_as_initial = self.initial.as_ref().is_some_and(|initial| Arc::ptr_eq(initial, &self.reader.state));
         self.reader.state_mut().seen = seen;
         if is_as_initial {
-            // The same, but for the time. All files begin at once, and of each there is one less in memory then.
+            // Only the time differs. All files begin at once, and sharing the state saves one state per file.
             self.initial = Some(self.reader.state.clone());
         }
         self.reader.state.clone()
     }
 
-    /// Submissions are committed up to this one. If one of them has something of it, it goes back to what is committed.
+    /// Submissions up to this number are committed. If one of them has a state of this file, a rewind returns to that.
     pub(super) fn was_committed(&mut self, number: u64) {
         if self.first_submission > 0 && self.first_submission <= number {
             self.initial = None;
         }
     }
 
-    /// A commit failed: reads again from what is committed of it since it was begun, or from where that was. What is
-    /// committed from before may be behind the end of its file: that is why it was begun elsewhere.
+    /// A commit failed: reads again from the state that was committed since following began, else from the initial
+    /// state. A state from before may point behind the end of the file: then following began elsewhere for that reason.
     pub(super) fn rewind(&mut self, committed: Option<&Arc<SourceState>>, now: Instant) {
-        // What was submitted is refused.
+        // The store refuses what was submitted.
         self.first_submission = 0;
         let initial = self.initial.clone();
-        // A commit that failed at its very end is on disk all the same.
+        // A commit that failed at its very end may be on disk all the same.
         let since = committed.filter(|state| initial.is_none() || state.seen > self.initial_seen);
         self.read_from(since.cloned().or(initial), now);
     }
 
-    /// Reads again from there; by none given, from where it is.
+    /// Reads again from `state`, or from the current state.
     pub(super) fn read_from(&mut self, state: Option<Arc<SourceState>>, now: Instant) {
         let has_left = self.status() != SourceStatus::Live;
         if let Some(state) = state {
             self.reader.rewind(state);
         }
         if has_left && self.status() == SourceStatus::Live {
-            // That it is no longer where it was is not found out a second time, and only so is it read to its very end.
+            // The loss of the path is not noticed a second time, and only a rotated file is read to its very end.
             self.reader.state_mut().status = SourceStatus::Rotated;
         }
-        // What was found out about its file is still so.
+        // The file itself is still the same.
         let (device, inode) = (self.stamp.device, self.stamp.inode);
         let state = self.reader.state_mut();
         (state.device, state.inode) = (device, inode);
@@ -271,7 +271,7 @@ mod tests {
         assert_eq!(look.every, timings.poll_min);
     }
 
-    /// Its commit failed for all that is known, and is on disk all the same.
+    /// The commit failed as far as the process knows, and is on disk all the same.
     #[test]
     fn what_is_committed_is_not_read_again_where_the_clock_went_back_meanwhile() {
         let at = |seconds| Ticks::UNIX_EPOCH.plus(Duration::from_secs(seconds));
@@ -289,7 +289,7 @@ mod tests {
         let (mut file, read) = initial();
         file.rewind(Some(&read), now);
         assert_eq!(file.state().position, before.position + 100);
-        // Neither is on disk, and what is was committed before the file was begun.
+        // Neither submission is on disk; the committed state is from before following began.
         for committed in [None, Some(Arc::new(SourceState { position: 900, ..before.clone() }))] {
             let (mut file, _) = initial();
             file.rewind(committed.as_ref(), now);

@@ -1,4 +1,4 @@
-//! The files that are followed, and a bound on the descriptors they hold.
+//! The files that are followed, with a bound on their open descriptors.
 
 use super::file_content::{FileContent, FileStamp};
 use super::followed_file::{FileAccess, FollowedFile};
@@ -9,18 +9,18 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-/// Every file that is followed, by the identity of its source.
+/// All followed files, by the identity of their source.
 pub(super) struct FollowedFiles {
-    /// Boxed: a map of large values has much room between them.
+    /// Boxed, because a map of large values leaves much memory unused.
     followed: BTreeMap<u64, Box<FollowedFile>>,
     by_file: HashMap<(u64, u64), u64>,
-    /// Those that may hold a descriptor, the next to lose it first.
+    /// Files that may have a descriptor, in the order in which they lose it.
     holders: VecDeque<u64>,
     open_max: usize,
 }
 
 impl FollowedFiles {
-    /// None yet; at most `open_max` descriptors.
+    /// No files yet; at most `open_max` descriptors.
     pub(super) fn new(open_max: usize) -> FollowedFiles {
         FollowedFiles {
             followed: BTreeMap::new(),
@@ -30,12 +30,12 @@ impl FollowedFiles {
         }
     }
 
-    /// At most so many descriptors from now on.
+    /// Opens at most so many descriptors from now on.
     pub(super) fn set_open_max(&mut self, open_max: usize) {
         self.open_max = open_max.max(1);
     }
 
-    /// The source of every file that is followed.
+    /// The sources of all followed files.
     pub(super) fn identities(&self) -> Vec<u64> {
         self.followed.keys().copied().collect()
     }
@@ -48,20 +48,20 @@ impl FollowedFiles {
         self.followed.insert(identity, Box::new(file));
     }
 
-    /// Follows it no longer.
+    /// Follows the file no longer.
     pub(super) fn remove(&mut self, identity: u64) -> Option<Box<FollowedFile>> {
         let file = self.followed.remove(&identity)?;
         self.release(identity, &file.stamp);
         Some(file)
     }
 
-    /// The file of a source now has other facts: it is another file.
+    /// The source has another file from now on.
     pub(super) fn moved(&mut self, identity: u64, old: &FileStamp, new: &FileStamp) {
         self.release(identity, old);
         self.by_file.insert((new.device, new.inode), identity);
     }
 
-    /// A source has no file any more, whoever gets its device and inode.
+    /// The source has no file any more. Another file may get the device and inode.
     pub(super) fn release(&mut self, identity: u64, stamp: &FileStamp) {
         let file = (stamp.device, stamp.inode);
         if self.by_file.get(&file) == Some(&identity) {
@@ -69,7 +69,7 @@ impl FollowedFiles {
         }
     }
 
-    /// The source that follows a file.
+    /// The source of a followed file.
     pub(super) fn of_file(&self, stamp: &FileStamp) -> Option<u64> {
         self.by_file.get(&(stamp.device, stamp.inode)).copied()
     }
@@ -127,13 +127,13 @@ impl FollowedFiles {
         set(&counters.unread_since, since.map_or(0, |since| since.get().unsigned_abs()));
     }
 
-    /// Opens the file at `path`, after another one was closed where there are too many. One that has more to read, or
-    /// was read not long ago, keeps its descriptor before one that is quiet.
+    /// Opens the file at `path`, after closing another file where too many are open. A file that has more to read, or
+    /// was read recently, keeps its descriptor before a quiet file.
     pub(super) fn open_at(&mut self, path: &Path) -> io::Result<(FileContent, FileStamp)> {
         while self.holders.len() >= self.open_max && self.close_one() {}
         match FileContent::open(path) {
             Err(error) if is_out_of_descriptors(&error) && self.close_one() => {
-                // Whoever else needs descriptors in this process needs some, too.
+                // Other parts of the process need descriptors as well.
                 for _ in 0..self.holders.len() / 2 {
                     self.close_one();
                 }
@@ -143,7 +143,7 @@ impl FollowedFiles {
         }
     }
 
-    /// Opens a followed file again. An error where its path leads to another one now.
+    /// Opens a followed file again. An error where its path leads to another file now.
     pub(super) fn reopen(&mut self, identity: u64) -> io::Result<()> {
         let Some(file) = self.followed.get(&identity) else { return Ok(()) };
         if file.reader.content.is_some() {
@@ -161,9 +161,9 @@ impl FollowedFiles {
         }
     }
 
-    /// Closes the descriptor that was not used for the longest time, more or less; false where none can be closed.
+    /// Closes the file that was unused for the longest time, approximately. False where no file can be closed.
     fn close_one(&mut self) -> bool {
-        // Twice around: the first time may only find that all are in use.
+        // Two passes: the first may find that every file was used recently.
         for _ in 0..2 * self.holders.len() {
             let Some(identity) = self.holders.pop_front() else { return false };
             let Some(file) = self.followed.get_mut(&identity).filter(|file| file.reader.content.is_some()) else {
@@ -179,7 +179,7 @@ impl FollowedFiles {
         false
     }
 
-    /// Where a source's file is, and whether it is held by its path.
+    /// The path of a source's file, and whether the path leads to it.
     pub(super) fn place(&self, identity: u64) -> Option<(&Path, FileAccess)> {
         self.followed.get(&identity).map(|file| (file.path.as_path(), file.access))
     }

@@ -1,10 +1,11 @@
-//! Files that were quiet for long: the kernel says when one of them is written to, so nobody has to look.
+//! Files to which no program has written for a while: the kernel tells when a program does, so they are polled rarely.
 //!
-//! An event for every write would cost the program that writes more than its write. One event after a long quiet costs
-//! nothing: the first write wakes the file, it is looked at again as any other, and no event is asked for until it was
-//! quiet for as long again. It is looked at now and then all the same, since what is written through memory that is
-//! mapped makes no event, and at once when something happens in its folder. Only on file systems of this machine: on
-//! others the writer may be elsewhere, where no event tells of it.
+//! An event for each write would cost the writing program more than its write. One event after a long quiet costs
+//! nothing. The first write wakes the file: it is polled as others are, and gets no watch until it was quiet for as
+//! long again.
+//!
+//! An idle file is still polled now and then, because a write through mapped memory makes no event, and at once when
+//! its folder changes. Only files on local file systems are watched: on others the writer may be another host.
 
 use super::file_content::FileStamp;
 use super::followed_file::{FileAccess, FollowedFile};
@@ -19,37 +20,37 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// Bytes of events that are taken from the kernel at once: about 250 of them.
+/// Bytes of events that are read from the kernel at once: about 250 events.
 const EVENTS_BYTES: usize = 4096;
 
-/// The next write, after which the kernel forgets that it was asked. To take that back is an event by itself.
+/// One write, after which the kernel ends the watch. To end it by hand makes an event, too.
 const ONE_WRITE: WatchFlags = WatchFlags::MODIFY.union(WatchFlags::ONESHOT);
 
-/// The files that the kernel watches. There may be tens of thousands, so of each no more is kept than two numbers; `notify`,
-/// which watches folders for us, keeps the path of each several times.
+/// The files that the kernel watches. There may be tens of thousands, so each takes two numbers here. `notify`, which
+/// watches the folders, would keep the path of each several times.
 #[derive(Default)]
 pub(super) struct IdleFiles {
     events: Option<OwnedFd>,
-    /// There are no events here, or no more of them.
+    /// The kernel has no events, or no more watches.
     is_over: bool,
-    /// The identities of their sources, by the number that the kernel gave each.
+    /// The identities of the sources, by the number of the watch.
     files: HashMap<i32, u64>,
-    /// Of each device, whether whoever writes to it does so through this kernel.
+    /// By device: whether its file system is local.
     devices: HashMap<u64, bool>,
 }
 
-/// What events said since they were asked for last.
+/// The events since the last read.
 #[derive(Default)]
 pub(super) struct IdleEvents {
     /// The files that were written to.
     files: Vec<u64>,
-    /// Events were lost: it may be any.
+    /// Events were lost: any file may have been written to.
     is_all: bool,
 }
 
 impl IdleFiles {
-    /// Asks for one event of the file at `path`, and gives the number that it has with the kernel; none where there is no
-    /// event to be had. To ask again changes nothing.
+    /// Watches the file at `path` for one write, and gives the number of the watch. None where no watch is possible. A
+    /// second call for the same file changes nothing.
     fn watch(&mut self, path: &Path, device: u64, identity: u64) -> Option<i32> {
         if self.is_over || !*self.devices.entry(device).or_insert_with(|| is_of_this_machine(path)) {
             return None;
@@ -63,7 +64,7 @@ impl IdleFiles {
                 self.files.insert(number, identity);
                 Some(number)
             }
-            // The limit of watches is reached, or of what they hang on: looking works as before.
+            // The limit of watches is reached: polling works as before.
             Some(Err(Errno::NOSPC)) | None => {
                 self.is_over = true;
                 None
@@ -74,17 +75,17 @@ impl IdleFiles {
 
     fn unwatch(&mut self, number: i32) {
         if let (Some(_), Some(events)) = (self.files.remove(&number), &self.events) {
-            // The kernel has forgotten it already where the file is gone.
+            // The kernel has ended the watch already where the file is gone.
             let _ = inotify::remove_watch(events, number);
         }
     }
 
-    /// What becomes readable when there is something to read.
+    /// A descriptor that is readable when there are events.
     pub(super) fn events(&self) -> Option<BorrowedFd<'_>> {
         self.events.as_ref().map(AsFd::as_fd)
     }
 
-    /// What was heard since the last time. Files that are named are watched no longer.
+    /// The events since the last time. The files in them are watched no longer.
     fn take_events(&mut self) -> IdleEvents {
         let mut events_read = IdleEvents::default();
         let Some(events) = &self.events else { return events_read };
@@ -166,7 +167,7 @@ impl IdleFiles {
     }
 }
 
-/// Whether a file system is one whose files are written to through this kernel alone, and by their own inodes.
+/// Whether the files of a file system are written to through this kernel alone, and by their own inodes.
 pub(super) fn is_of_this_machine(path: &Path) -> bool {
     // statfs(2): ext2 to ext4, xfs, btrfs, f2fs, zfs, tmpfs.
     const MAGIC: [i64; 6] = [0xef53, 0x5846_5342, 0x9123_683e, 0xf2f5_2010, 0x2fc1_2fc1, 0x0102_1994];
@@ -178,8 +179,8 @@ fn is_in(path: &Path, folders: &[PathBuf]) -> bool {
     path.parent().is_some_and(|parent| folders.iter().any(|folder| folder == parent))
 }
 
-/// Has the kernel queue so many events of a file that no more of any are kept: each time that the file is asked for it gets
-/// another number, and events of two numbers are never one. None where there are no events.
+/// Fills the kernel's queue of events, so that later events are lost. Each watch of the file gets another number, and
+/// events of two numbers are not merged. None where there are no events.
 #[cfg(test)]
 pub(super) fn fill(mut idle: IdleFiles, path: &Path) -> Option<IdleFiles> {
     use std::io::Write;

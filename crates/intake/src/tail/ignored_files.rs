@@ -1,4 +1,4 @@
-//! Files that were found and are no sources, or none yet.
+//! Files that are not read: for now, or for good.
 
 use super::file_content::FileStamp;
 use super::options::TailTimings;
@@ -11,55 +11,55 @@ use std::time::Instant;
 /// Why a file is not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum IgnoreReason {
-    /// It has no whole first line, so it cannot be told from others. `is_rotated`: it was renamed as it is.
+    /// The file has no whole first line, so it cannot be identified. `is_rotated`: it was renamed in that state.
     NoWholeLine { is_rotated: bool },
-    /// It has nothing that is not read from the file it was copied from.
+    /// The file is a copy, and everything in it is read from the original.
     Copy,
-    /// It may become a copy of a file.
+    /// The file may become a copy of another file.
     Unfinished,
-    /// It is compressed, and continues no source.
+    /// The file is compressed, and continues no source.
     Compressed,
-    /// It is compressed, and what it is made from stands beside it.
+    /// The file is compressed, and the original still exists.
     Compressing,
-    /// It is where this daemon's own output goes.
+    /// The output of this daemon goes to the file.
     OwnOutput,
-    /// It cannot be opened or read.
+    /// The file cannot be opened or read.
     Failed(std::io::ErrorKind),
 }
 
-/// A file that is not read, as it was when that was decided.
+/// A file that is not read, as it was at that decision.
 #[derive(Clone, Debug)]
 pub(super) struct IgnoredFile {
     pub(super) reason: IgnoreReason,
     pub(super) block: usize,
     pub(super) stamp: FileStamp,
-    /// When it was seen to change last.
+    /// When the file was last seen to change.
     pub(super) changed: Instant,
     pub(super) checked: Instant,
-    /// Where it was rotated away from, if that was before it was found.
+    /// The path from which the file was rotated, if that was before its discovery.
     pub(super) home: Option<PathBuf>,
 }
 
-/// What to do about a parked file.
+/// What to do about an ignored file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum IgnoredAction {
-    /// Nothing changed.
+    /// Leave it: it has not changed.
     Leave,
-    /// Decide again.
+    /// Examine it again.
     Examine,
-    /// It is a file of its own, whatever it looks like.
+    /// Read it as a source of its own, whatever it looks like.
     Own,
-    /// It is complete: its unfinished line is its first and last.
+    /// Read it as complete: its unfinished line is the only one.
     Complete,
 }
 
 impl IgnoredFile {
-    /// Whether it waits for its first line.
+    /// Whether the file waits for its first line.
     pub(super) fn has_no_whole_line(&self) -> bool {
         matches!(self.reason, IgnoreReason::NoWholeLine { .. })
     }
 
-    /// What to do when the file system says `facts`.
+    /// What to do when the file system says `stamp`.
     pub(super) fn next(&self, stamp: &FileStamp, now: Instant, timings: &TailTimings) -> IgnoredAction {
         let quiet = now.saturating_duration_since(self.changed);
         let checked = now.saturating_duration_since(self.checked);
@@ -73,7 +73,7 @@ impl IgnoredFile {
                 IgnoredAction::Complete
             }
             IgnoreReason::Unfinished if quiet >= timings.copy_final => IgnoredAction::Own,
-            // What it is a copy of may be gone.
+            // The original may be gone.
             IgnoreReason::Copy | IgnoreReason::Unfinished | IgnoreReason::Compressing if checked >= timings.rescan => {
                 IgnoredAction::Examine
             }

@@ -1,19 +1,19 @@
-//! For how long something of a file has not been read.
+//! Since when a file has unread bytes.
 
 use super::file_content::FileStamp;
 use daytable_model::time::Ticks;
 
-/// Since when the oldest unread byte of a file is there, as far as looking at it tells.
+/// The time of the oldest unread byte of a file, as far as polling tells.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Lag {
-    /// Since when, and the size that the file had when that was noted: what lies behind it came later.
+    /// The time, and the size of the file at that time: bytes behind that size are newer.
     unread: Option<(Ticks, u64)>,
 }
 
 impl Lag {
-    /// Notes that a file is read up to `position`, and what the file system says of it.
+    /// Notes the position in a file, and what the file system says of the file.
     ///
-    /// What was there when the file was found is as old as its last change at least.
+    /// Bytes that exist at the discovery of a file are at least as old as its last change.
     pub(super) fn note(&mut self, position: u64, stamp: &FileStamp, now: Ticks) {
         if position >= stamp.size {
             self.unread = None;
@@ -24,12 +24,12 @@ impl Lag {
         }
     }
 
-    /// Nothing of the file can be read any more, or all of it was.
+    /// The file has no unread bytes, or they cannot be read any more.
     pub(super) fn clear(&mut self) {
         self.unread = None;
     }
 
-    /// Since when the oldest unread byte is there; none where everything is read.
+    /// The time of the oldest unread byte; none where all bytes are read.
     pub(super) fn since(&self) -> Option<Ticks> {
         self.unread.map(|(since, _)| since)
     }
@@ -43,7 +43,7 @@ mod tests {
     fn the_oldest_unread_byte_is_as_old_as_it_was_first_seen() {
         let second = |n| Ticks::from_unix(n, 0).expect("a time");
         let mut lag = Lag::default();
-        // (read up to, size, last change, now) and since when something is unread.
+        // (position, size, last change, now) and the time of the oldest unread byte.
         for (position, size, modified, now, since) in [
             (10, 10, 100, 100, None),
             (10, 30, 101, 101, Some(101)),
@@ -51,10 +51,10 @@ mod tests {
             (29, 50, 105, 106, Some(101)),
             (30, 60, 107, 107, Some(107)),
             (60, 60, 107, 108, None),
-            // Found with what was written long before.
+            // Discovered with bytes that were written long before.
             (0, 60, 50, 109, Some(50)),
             (60, 60, 50, 110, None),
-            // A file from the future is not read before it was there.
+            // A modification time in the future counts as now.
             (60, 70, 999, 111, Some(111)),
         ] {
             lag.note(position, &FileStamp { size, modified: (modified, 0), ..FileStamp::default() }, second(now));

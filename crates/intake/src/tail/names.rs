@@ -1,13 +1,13 @@
-//! Names that a rotation makes: which files beside a source's are worth comparing with it.
+//! Names that a rotation makes: which files beside a source's are worth a comparison.
 //!
-//! The name alone never decides; it only says where to look.
+//! A name alone decides nothing; it only says where to look.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-/// Whether `name` is a name that `old` may have been rotated, copied or compressed to: `old` and something behind it
-/// (`app.log.1`, `app.log-20261121.gz`, `app.log~`), or a number before its extension (`app-20261121.log`, `app.1.log.gz`).
+/// Whether a rotation, copy or compression may make `name` from `old`: with an ending (`app.log.1`,
+/// `app.log-20261121.gz`, `app.log~`), or with a number before the extension (`app-20261121.log`, `app.1.log.gz`).
 pub(super) fn is_made_from(old: &OsStr, name: &OsStr) -> bool {
     let (old, name) = (old.as_bytes(), name.as_bytes());
     if old.is_empty() {
@@ -23,8 +23,8 @@ pub(super) fn is_made_from(old: &OsStr, name: &OsStr) -> bool {
     matches!(between, Some([b'.' | b'-' | b'_', b'0'..=b'9', ..]))
 }
 
-/// The names that `name` may be a rotated one of, with nothing but a number or a date in it, and perhaps compressed:
-/// `app.log` for `app.log.1`, `app.log-20261121.gz` and `app-20261121.log`. None for names that people give to files.
+/// The names from which a rotation may have made `name`, by adding a number or a date: `app.log` for `app.log.1`,
+/// `app.log-20261121.gz` and `app-20261121.log`. Empty for other names.
 pub(super) fn homes_of(name: &OsStr) -> Vec<OsString> {
     let name = without_compression(name.as_bytes());
     let mut homes: Vec<OsString> = without_numbers(name).map(|home| OsStr::from_bytes(home).to_os_string()).collect();
@@ -35,7 +35,7 @@ pub(super) fn homes_of(name: &OsStr) -> Vec<OsString> {
     homes
 }
 
-/// What is left of a name without a number or date at its end; several where that has several parts.
+/// A name without the number or date at its end; several where the number has several parts.
 fn without_numbers(name: &[u8]) -> impl Iterator<Item = &[u8]> {
     let is_part = |byte: &&u8| byte.is_ascii_digit() || matches!(byte, b'.' | b'-' | b'_' | b':' | b'T');
     let end = name.len() - name.iter().rev().take_while(is_part).count();
@@ -44,8 +44,8 @@ fn without_numbers(name: &[u8]) -> impl Iterator<Item = &[u8]> {
     (end.max(1)..name.len()).filter(is_separator).map(|at| &name[..at])
 }
 
-/// Whether both may have been made from one name by a number at their end (`app.log.1` and `app.log.2.gz`): a file
-/// that was rotated before moves on by this.
+/// Whether a rotation may have made both from one name by a number at the end (`app.log.1` and `app.log.2.gz`). The
+/// next rotation renames a rotated file like that.
 pub(super) fn is_next_of(old: &OsStr, name: &OsStr) -> bool {
     let (old, name) = (without_compression(old.as_bytes()), without_compression(name.as_bytes()));
     match (without_number(old), without_number(name)) {
@@ -54,7 +54,7 @@ pub(super) fn is_next_of(old: &OsStr, name: &OsStr) -> bool {
     }
 }
 
-/// The path of the file that a compressed one is made from, by its name.
+/// The path of the original of a compressed file, by its name.
 pub(super) fn uncompressed(path: &Path) -> Option<PathBuf> {
     let name = path.file_name()?.as_bytes();
     let original = without_compression(name);

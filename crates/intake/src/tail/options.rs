@@ -1,4 +1,4 @@
-//! What the tailer is told: which files, and how they are read.
+//! Options of the tail: which files are read, and how.
 
 use super::path_patterns::PathPatterns;
 use crate::instance_template::InstanceTemplate;
@@ -11,29 +11,29 @@ use std::time::Duration;
 /// One `[[tail]]` block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TailOptions {
-    /// Its name; the sources it begins carry it.
+    /// The name of the block, and of its sources.
     pub name: String,
-    /// Patterns of the files to follow, by their whole path. `**` is any number of folders.
+    /// Patterns of the files to read, for the whole path. `**` stands for any number of folders.
     pub include: Vec<String>,
-    /// Patterns of those of them to leave out.
+    /// Patterns of the files to leave out.
     pub exclude: Vec<String>,
     /// How lines are read.
     pub reading: Reading,
-    /// Where to begin with a file that is there when the daemon starts and is not known.
+    /// Where to begin in a file that exists at the first start.
     pub read_from: ReadFrom,
-    /// A file not written to for so long when it is found is read from its end.
+    /// A file is read from its end if it was not written to for so long at its discovery.
     pub ignore_older: Option<Duration>,
-    /// Bytes of a line that are kept at most; 2 MiB is the limit of this limit.
+    /// Bytes of a line that are kept, 2 MiB at most.
     pub line_bytes_max: usize,
-    /// Descriptors held open at most; of several blocks, the largest number counts for all.
+    /// Files that may be open. Of several blocks, the largest number counts for all.
     pub open_files_max: usize,
     /// How changes are noticed.
     pub watch: WatchMode,
-    /// How long a quiet file is left alone at most, where that is more than a second; a busy one is looked at sooner.
+    /// How long a quiet file may wait for a check, where that is more than a second. A busy file is checked sooner.
     pub poll: Duration,
     /// How the instance of a record is named.
     pub instance: InstanceTemplate,
-    /// What the path of a file gives to its records.
+    /// The fields that the path of a file gives to its records.
     pub fields_from_path: Option<PathFields>,
 }
 
@@ -65,35 +65,35 @@ impl TailOptions {
 /// How changes are noticed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WatchMode {
-    /// By the kernel's events where they come, by polling where they do not.
+    /// By the kernel's events and by polling.
     #[default]
     Auto,
-    /// By polling alone: for network mounts, whose other writers cause no events.
+    /// By polling alone: for network mounts, because a write on another host causes no event.
     Poll,
 }
 
-/// How long things are waited for. Only tests have other values than the default.
+/// Waiting times. Only tests change them.
 #[derive(Clone, Debug)]
 pub(super) struct TailTimings {
-    /// Between two looks at a file that is being written to.
+    /// Between two checks of a file that is being written to.
     pub(super) poll_min: Duration,
-    /// Between two looks at a file that is quiet.
+    /// Between two checks of a quiet file.
     pub(super) poll_max: Duration,
-    /// Between two looks at the times of the folders.
+    /// Between two checks of the modification times of folders.
     pub(super) folders: Duration,
     /// Between two walks through all folders.
     pub(super) rescan: Duration,
     /// Quiet after which the unfinished last line of a rotated file is final.
     pub(super) line_final: Duration,
-    /// Quiet after which a file that looks like the beginning of a copy is a file of its own.
+    /// Quiet after which a file that looks like the beginning of a copy is a source of its own.
     pub(super) copy_final: Duration,
-    /// Quiet after which a rotated file is no longer watched.
+    /// Quiet after which a rotated file is followed no longer.
     pub(super) rotated: Duration,
-    /// Quiet after which the kernel is asked to tell of a file.
+    /// Quiet after which a file is watched as idle.
     pub(super) idle_after: Duration,
-    /// Between two looks at a file of which the kernel tells.
+    /// Between two checks of an idle file.
     pub(super) idle_poll: Duration,
-    /// Age at which rows are handed over, whatever their number.
+    /// Age at which rows are submitted, however few they are.
     pub(super) submit_after: Duration,
 }
 

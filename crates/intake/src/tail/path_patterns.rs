@@ -1,21 +1,21 @@
-//! Which paths a block follows, and which folders have to be listed for that.
+//! Which paths a block includes, and which folders have to be listed for that.
 
 use super::options::TailOptions;
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use std::path::{Path, PathBuf};
 
-/// The patterns of one block, ready to match.
+/// The compiled patterns of one block.
 pub(super) struct PathPatterns {
     include: GlobSet,
     exclude: GlobSet,
-    /// Folders that may hold what `include` matches, or folders that do.
+    /// Folders that may contain files that `include` matches.
     folders: GlobSet,
-    /// The folders to begin with.
+    /// The folders where listing begins.
     pub(super) roots: Vec<PathBuf>,
 }
 
 impl PathPatterns {
-    /// Fails on what is no pattern, with its text.
+    /// An error with the text of a pattern that is invalid.
     pub(super) fn new(options: &TailOptions) -> Result<PathPatterns, globset::Error> {
         let absolute = |text: &String| match std::path::absolute(text) {
             Ok(path) if !text.starts_with("**/") => path.to_string_lossy().into_owned(),
@@ -32,7 +32,7 @@ impl PathPatterns {
         })
     }
 
-    /// Whether the block follows the file at `path`.
+    /// Whether the block includes the file at `path`.
     pub(super) fn take(&self, path: &Path) -> bool {
         self.include.is_match(path) && !self.exclude.is_match(path)
     }
@@ -55,7 +55,7 @@ fn is_literal(component: &str) -> bool {
     !component.contains(['*', '?', '[', ']', '{', '}', '\\'])
 }
 
-/// The longest path without a pattern in it that leads to all that `pattern` matches.
+/// The longest path without wildcards above everything that `pattern` matches.
 fn root_of(pattern: &str) -> PathBuf {
     let components: Vec<&str> = pattern.split('/').collect();
     let folders = &components[..components.len() - 1];
@@ -64,13 +64,13 @@ fn root_of(pattern: &str) -> PathBuf {
     if root.is_empty() { "/".into() } else { root.into() }
 }
 
-/// Patterns of the folders on the way to what `pattern` matches.
+/// Patterns of the folders above everything that `pattern` matches.
 fn folders_of(pattern: &str) -> Vec<String> {
     let components: Vec<&str> = pattern.split('/').collect();
     let mut folders = Vec::new();
     for end in 1..components.len() {
         let component = components[end - 1];
-        // A brace or bracket that a slash splits may stand for any number of folders.
+        // A brace or bracket around a slash may stand for any number of folders.
         let is_split = component.matches('{').count() != component.matches('}').count();
         if component == "**" || is_split {
             folders.push(format!("{}/**", components[..end - 1].join("/")));

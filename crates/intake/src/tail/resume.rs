@@ -1,7 +1,7 @@
-//! The sources of earlier runs: where their files are now, whatever was done to them meanwhile.
+//! The sources of earlier runs: where their files are now.
 //!
-//! A file that was renamed is found by its inode, one that was copied and truncated, or compressed, by its bytes. One
-//! that lost its tail in a power cut goes on where it still fits.
+//! A renamed file is found by its inode. A copied or compressed file is found by its bytes. A file that lost its end in
+//! a power cut is read on from the last position that still matches.
 
 use super::file_content::FileStamp;
 use super::file_reader::{FileReader, last_newline_end};
@@ -16,11 +16,11 @@ use daytable_store::{SourceState, SourceStatus};
 use std::io;
 use std::path::PathBuf;
 
-/// How often a file is looked for that is renamed between being found and being opened.
+/// How often a file is looked for that is renamed between its discovery and its opening.
 const LOOKS_MAX: usize = 4;
 
 impl Follower {
-    /// Finds the files of the sources that were followed before, whatever became of them meanwhile.
+    /// Finds the files of all sources that have not ended.
     pub(super) fn resume_all(&mut self) {
         let mut open: Vec<SourceState> = self
             .sources
@@ -28,7 +28,7 @@ impl Follower {
             .filter(|state| state.status != SourceStatus::Ended && self.files.file(state.identity).is_none())
             .map(|state| SourceState::clone(state))
             .collect();
-        // Those whose own file is as it was take it before others look for a copy of theirs.
+        // A source whose file is unchanged takes it before other sources look for a copy of theirs.
         open.sort_by_key(|state| (!self.is_in_place(state), state.identity));
         for state in open {
             self.resume(state);
@@ -55,7 +55,7 @@ impl Follower {
                 Ok((content, stamp, likeness))
             });
             match opened {
-                // It was renamed since it was found there, and another one has its name.
+                // The file was renamed meanwhile, and another file has its name.
                 Ok((_, stamp, _)) if (stamp.device, stamp.inode) != (state.device, state.inode) => {}
                 Ok((content, stamp, Likeness::Same)) if self.files.of_file(&stamp).is_none() => {
                     return self.follow(state, block, path, content, stamp);
@@ -65,7 +65,7 @@ impl Follower {
                     break;
                 }
                 Err(error) if is_gone(&error) => {}
-                // It is tried again when the path is found again.
+                // It is tried again when the path is discovered again.
                 Err(error) => return self.ignore_failed(path, block, error),
             }
         }
@@ -94,7 +94,7 @@ impl Follower {
     }
 }
 
-/// Where a source's own file is now, by its device and inode.
+/// The path of a source's own file, by device and inode.
 fn place_of(state: &SourceState) -> Option<PathBuf> {
     let own = FileStamp::at(&state.path).ok().flatten();
     match own.filter(|stamp| (stamp.device, stamp.inode) == (state.device, state.inode)) {
@@ -103,7 +103,7 @@ fn place_of(state: &SourceState) -> Option<PathBuf> {
     }
 }
 
-/// Finds where a file goes on that lost its tail; false where it is another file.
+/// Moves to the position from which a file without its end is read on; false where it is another file.
 fn go_on_after_loss(reader: &mut FileReader, likeness: Likeness, stamp: &FileStamp) -> io::Result<bool> {
     let Some(content) = &mut reader.content else { return Ok(false) };
     let end = last_newline_end(content, stamp.size)?.unwrap_or(0);

@@ -1,8 +1,8 @@
-//! What became of a file that is no longer where it was, or no longer what it was.
+//! What happened to a file that left its path or changed its content.
 //!
-//! A renamed file is found by its inode beside its old path. A removed one is read to its end through the descriptor.
-//! Of a truncated one there may be a copy beside it, which has the rest. Only when there is none are bytes lost, and
-//! then they are counted.
+//! A renamed file is found by its inode beside its old path. A removed file is read to its end through the descriptor.
+//! A truncated file may have a copy beside it with the rest. Only where there is no copy are bytes lost, and they are
+//! counted.
 
 use super::discovery::DiscoveredFile;
 use super::file_reader::FileReader;
@@ -17,7 +17,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 impl Follower {
-    /// The path of a file leads to another one, or nowhere.
+    /// The path of a file leads to another file, or nowhere.
     pub(super) fn file_moved(&mut self, identity: u64, unread: u64) {
         let Some(file) = self.files.file_mut(identity) else { return };
         let (path, stamp) = (file.path.clone(), file.stamp);
@@ -37,7 +37,7 @@ impl Follower {
         self.consider_path(path);
     }
 
-    /// A file does not have the bytes any more that were read from it: it was truncated, and perhaps written anew.
+    /// A file has no longer the bytes that were read from it: it was truncated, and perhaps written again.
     pub(super) fn file_rewritten(&mut self, identity: u64, unread: u64) {
         let Some(file) = self.files.file_mut(identity) else { return };
         let path = file.path.clone();
@@ -49,7 +49,7 @@ impl Follower {
         self.consider_path(path);
     }
 
-    /// What the path of a file that moved away leads to now is a file of its own.
+    /// Another file may be at the path now.
     fn consider_path(&mut self, path: PathBuf) {
         match self.discovery.block_of(&path) {
             Some(block) => self.consider(DiscoveredFile { path, block }),
@@ -66,7 +66,7 @@ impl Follower {
         }
     }
 
-    /// Goes on in a copy of the file, if there is one beside it.
+    /// Goes on in a copy beside the file; false where there is no copy.
     fn go_on_in_copy(&mut self, identity: u64) -> bool {
         let Some(file) = self.files.file(identity) else { return false };
         let found = self.related_files().copy_of(file.state(), &file.path);
@@ -90,7 +90,7 @@ impl Follower {
         true
     }
 
-    /// What a source had is gone; what of it was seen and not read is counted.
+    /// The file of a source is gone. Its unread bytes are counted as lost.
     fn abandon(&mut self, identity: u64, unread: u64) {
         let Some(file) = self.files.file_mut(identity) else { return };
         let (block, stamp) = (file.block, file.stamp);
@@ -98,7 +98,7 @@ impl Follower {
             tracing::warn!(path = %file.path.escaped(), unread, "file was truncated or removed before it was read");
         }
         file.reader.state_mut().ledger.lost_bytes += unread;
-        // Whatever has this inode from now on is another file.
+        // Another file may get the inode.
         file.reader.state_mut().inode = NO_INODE;
         file.reader.content = None;
         file.has_more = false;
@@ -108,7 +108,7 @@ impl Follower {
         self.end(identity);
     }
 
-    /// A source was read to its end and gets nothing more.
+    /// A source was read to its end and gets no more bytes.
     pub(super) fn end(&mut self, identity: u64) {
         let Some(file) = self.files.file_mut(identity) else { return };
         file.set_status(SourceStatus::Ended);

@@ -1,5 +1,5 @@
-//! Looking for a source's file beside its old path: by device and inode where it was renamed, by its bytes where it
-//! was copied or compressed.
+//! Looks for the file of a source beside its old path: by device and inode after a rename, by its bytes after a copy or
+//! a compression.
 
 use super::file_content::{FileContent, FileStamp};
 use super::identity::{Likeness, likeness};
@@ -16,8 +16,8 @@ pub(super) fn compare(content: &mut FileContent, state: &SourceState) -> io::Res
     Ok(likeness(state, head, &marks))
 }
 
-/// The path in the folders of `path` that leads to the file of this device and inode. It is looked for once more where it
-/// was not found: a name that is changed while a folder is read may be in none of what is read.
+/// The path beside `path` that leads to the file with this device and inode. The folder is read twice where needed: a
+/// name that changes during a reading may be missed.
 pub(super) fn renamed(path: &Path, device: u64, inode: u64) -> Option<(PathBuf, FileStamp)> {
     let look = || {
         let entries = folders(path).into_iter().filter_map(|folder| std::fs::read_dir(folder).ok()).flatten().flatten();
@@ -29,15 +29,15 @@ pub(super) fn renamed(path: &Path, device: u64, inode: u64) -> Option<(PathBuf, 
     look().or_else(look)
 }
 
-/// A file that was found.
+/// A copy of a source's file.
 pub(super) struct CopyCandidate {
     pub(super) path: PathBuf,
     pub(super) content: FileContent,
     pub(super) stamp: FileStamp,
 }
 
-/// The file beside `path` that has all that was read from a source: a copy of it, plain or compressed. The one with
-/// most bytes, where there are several. `is_taken` says which files are someone else's.
+/// The file beside `path` that has everything that was read from a source, plain or compressed. The largest, where
+/// there are several. `is_taken` says which files belong to other sources.
 pub(super) fn copied(
     state: &SourceState,
     path: &Path,
@@ -60,7 +60,7 @@ pub(super) fn copied(
     best
 }
 
-/// Files in the folders of `path` whose names may have been made from the source's.
+/// Files beside `path` whose names may be made from the source's.
 fn relatives(state: &SourceState, path: &Path) -> Vec<PathBuf> {
     let names: BTreeSet<_> = [state.path.file_name(), path.file_name()].into_iter().flatten().collect();
     let entries = folders(path).into_iter().filter_map(|folder| std::fs::read_dir(folder).ok()).flatten().flatten();
@@ -68,7 +68,7 @@ fn relatives(state: &SourceState, path: &Path) -> Vec<PathBuf> {
     entries.filter(|entry| is_relative(&entry.file_name())).map(|entry| entry.path()).collect()
 }
 
-/// The folder of a path, and that of what it links to.
+/// The folder of a path, and the folder of the target of a link.
 fn folders(path: &Path) -> BTreeSet<PathBuf> {
     let real = std::fs::canonicalize(path).ok();
     [Some(path.to_path_buf()), real]

@@ -1,6 +1,6 @@
-//! The sources that are known but not followed now: those of earlier runs, and those that have ended.
+//! All sources that are known: followed now, from earlier runs, and ended ones.
 //!
-//! They are kept so that a file which turns up again, under whatever name, is not read twice.
+//! They are kept so that a file which comes back under any name is not read twice.
 
 use super::file_content::FileStamp;
 use super::identity::{identity_of, mark_at};
@@ -10,32 +10,33 @@ use std::hash::{BuildHasher, RandomState};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Every source that is known, by identity, by its file, its first line and its path. Of those that are followed, the
-/// position and what follows from it are those of the last submission.
+/// Every source, by identity, file, first line and path. The position of a followed source is that of its last
+/// submission.
 ///
-/// There may be tens of thousands, so a state is shared with whoever else keeps it, and an index costs a few words.
+/// There may be tens of thousands. So states are shared with their other owners, and an index takes a few words per
+/// source.
 #[derive(Default)]
 pub(super) struct SourceIndex {
     sources: HashMap<u64, Arc<SourceState>>,
     by_file: BTreeSet<(u64, u64, u64)>,
     by_head: BTreeSet<(u64, u64)>,
-    /// By the hash of the path: who looks one up compares.
+    /// By the hash of the path; a lookup compares the path itself.
     by_path: BTreeSet<(u64, u64)>,
     hasher: RandomState,
 }
 
-/// The inode of a source whose file was truncated or removed: no file has it.
+/// The inode of a source without a file. No file has it.
 pub(super) const NO_INODE: u64 = 0;
 
 impl SourceIndex {
-    /// What is committed.
+    /// The sources that are committed.
     pub(super) fn new(sources: impl IntoIterator<Item = Arc<SourceState>>) -> SourceIndex {
         let mut known = SourceIndex::default();
         sources.into_iter().for_each(|state| known.put(state));
         known
     }
 
-    /// Adds a source, or replaces what was known of it.
+    /// Adds a source, or replaces its state.
     pub(super) fn put(&mut self, state: impl Into<Arc<SourceState>>) {
         let state = state.into();
         let identity = state.identity;
@@ -74,19 +75,19 @@ impl SourceIndex {
         found.map(|(.., identity)| *identity).collect()
     }
 
-    /// The sources that begin with a line of this hash.
+    /// The sources whose first line has this hash.
     pub(super) fn of_head(&self, hash: u64) -> Vec<u64> {
         self.by_head.range((hash, 0)..=(hash, u64::MAX)).map(|(_, identity)| *identity).collect()
     }
 
-    /// The sources that were at this path first.
+    /// The sources whose first path was this.
     pub(super) fn of_path(&self, path: &Path) -> Vec<u64> {
         let hash = self.hasher.hash_one(path);
         let found = self.by_path.range((hash, 0)..=(hash, u64::MAX)).map(|(_, identity)| *identity);
         found.filter(|identity| self.source(*identity).is_some_and(|state| state.path == path)).collect()
     }
 
-    /// A new source of the file that was at `path` first, from its beginning on.
+    /// A new source of a file whose first path is `path`, from its beginning.
     pub(super) fn begin(
         &self,
         kind: SourceKind,
@@ -105,7 +106,7 @@ impl SourceIndex {
         }
     }
 
-    /// The generation and identity of a new source: the first that no known one has.
+    /// The generation and identity of a new source: the first that no known source has.
     fn next_identity(&self, device: u64, inode: u64, head: &[u8]) -> (u32, u64) {
         let identities = (0..=u32::MAX).map(|generation| (generation, identity_of(device, inode, generation, head)));
         let mut free = identities.filter(|(_, identity)| !self.sources.contains_key(identity));

@@ -1,7 +1,6 @@
-//! What wakes the tailer before its time: the file system's events, the wish that it stops, and what
-//! else it is told.
+//! What wakes the tail thread: events of the file system, a stop, and other blocks.
 //!
-//! Events only say where to look. One that is lost costs half a second: folders are looked at anyway.
+//! Events only say where to look. A lost event costs half a second, because folders are polled as well.
 
 use daytable_model::path_text::PathText;
 use notify::{Event, EventKindMask, RecommendedWatcher, RecursiveMode, Watcher};
@@ -13,13 +12,14 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-/// Shared by the tailer, the watcher's thread and whoever stops the tailer.
+/// Shared by the tail thread, the thread of the watcher, and the handle of the tail thread.
 #[derive(Clone)]
 pub(super) struct Wakeup(Arc<WakeupState>);
 
 struct WakeupState {
     reasons: Mutex<WakeupReasons>,
-    /// Readable since something was noted: a descriptor, because the tailer waits for the kernel's events at the same time.
+    /// Readable after a wakeup. It is a descriptor, because the tail thread waits for the kernel's events at the same
+    /// time.
     bell: OwnedFd,
 }
 
@@ -27,21 +27,21 @@ struct WakeupState {
 struct WakeupReasons {
     folder_changes: FolderChanges,
     is_stopping: bool,
-    /// Somebody has something to say to the tailer.
+    /// Other blocks wait to be followed.
     is_called: bool,
 }
 
-/// What events said since they were asked for last.
+/// The folders with events since the last time.
 #[derive(Default)]
 pub(super) struct FolderChanges {
-    /// Folders in which something was created, removed or renamed.
+    /// Folders in which a file was created, removed or renamed.
     pub(super) folders: HashSet<PathBuf>,
-    /// Events were lost: everything may have changed.
+    /// Events were lost: every folder may have changed.
     pub(super) is_all: bool,
 }
 
 impl Wakeup {
-    /// Nothing is noted yet. An error where there is no descriptor to be had.
+    /// No wakeup yet. An error where the process has no descriptor left.
     pub(super) fn new() -> io::Result<Wakeup> {
         let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         Ok(Wakeup(Arc::new(WakeupState { reasons: Mutex::default(), bell })))
@@ -52,44 +52,44 @@ impl Wakeup {
     }
 
     fn ring(&self) {
-        // It fails only where nobody has listened for 2^64 rings.
+        // The write fails only after 2^64 wakeups without a read.
         let _ = rustix::io::write(&self.0.bell, &1_u64.to_ne_bytes());
     }
 
-    /// Asks the tailer to stop.
+    /// Asks the thread to stop.
     pub(super) fn stop(&self) {
         self.lock().is_stopping = true;
         self.ring();
     }
 
-    /// Has the tailer look for what it is told.
+    /// Asks the thread to look for other blocks.
     pub(super) fn call(&self) {
         self.lock().is_called = true;
         self.ring();
     }
 
-    /// Whether somebody called since the last time this was asked.
+    /// Whether `call` was called since the last time.
     pub(super) fn was_called(&self) -> bool {
         std::mem::take(&mut self.lock().is_called)
     }
 
-    /// Whether it was asked to.
+    /// Whether `stop` was called.
     pub(super) fn is_stopping(&self) -> bool {
         self.lock().is_stopping
     }
 
-    /// What was heard since the last time.
+    /// The folders with events since the last time.
     pub(super) fn take_folder_changes(&self) -> FolderChanges {
         std::mem::take(&mut self.lock().folder_changes)
     }
 
-    /// Waits for something to be noted, or for `events` to become readable, at most for `timeout`.
+    /// Waits for a wakeup, or for `events` to become readable, for at most `timeout`.
     pub(super) fn wait(&self, timeout: Duration, events: Option<BorrowedFd<'_>>) {
         let events = events.unwrap_or_else(|| self.0.bell.as_fd());
         let mut waited = [PollFd::new(&self.0.bell, PollFlags::IN), PollFd::from_borrowed_fd(events, PollFlags::IN)];
-        // An error is that of a signal: nothing was waited for, and the next round waits again.
+        // A signal interrupts the wait: the next round waits again.
         let _ = poll(&mut waited, Timespec::try_from(timeout).ok().as_ref());
-        // What is noted from here on rings again; what was noted before is found.
+        // A later wakeup makes the descriptor readable again; an earlier one is found by the caller.
         let _ = rustix::io::read(&self.0.bell, &mut [0; 8]);
     }
 
@@ -109,14 +109,14 @@ impl Wakeup {
     }
 }
 
-/// The kernel's events of folders: what is created in them, removed and renamed. Not what is written: such events
-/// would more than double the time that a program takes to write a line.
+/// The kernel's events of folders: files that are created, removed and renamed. Not writes: such events would more than
+/// double the time that a program takes to write a line.
 pub(super) struct FolderEvents {
     watcher: Option<RecommendedWatcher>,
 }
 
 impl FolderEvents {
-    /// None are watched yet. Where nobody is to hear of them, and where there can be no events at all, polling is all there is.
+    /// No folder is watched yet. Without `wakeup`, or where the kernel has no events, folders are only polled.
     pub(super) fn new(wakeup: Option<&Wakeup>) -> FolderEvents {
         let Some(wakeup) = wakeup else { return FolderEvents { watcher: None } };
         let kinds = EventKindMask::CREATE | EventKindMask::REMOVE | EventKindMask::MODIFY_NAME;
@@ -129,7 +129,7 @@ impl FolderEvents {
         FolderEvents { watcher: watcher.ok() }
     }
 
-    /// Watches a folder, until it is gone.
+    /// Watches a folder until it is removed.
     pub(super) fn watch(&mut self, folder: &Path) {
         let Some(watcher) = &mut self.watcher else { return };
         match watcher.watch(folder, RecursiveMode::NonRecursive) {
@@ -144,10 +144,10 @@ impl FolderEvents {
         }
     }
 
-    /// Forgets a folder that is gone.
+    /// Ends the watch of a removed folder.
     pub(super) fn unwatch(&mut self, folder: &Path) {
         if let Some(watcher) = &mut self.watcher {
-            // The kernel has forgotten it already, in most cases.
+            // The kernel has ended the watch already, in most cases.
             let _ = watcher.unwatch(folder);
         }
     }

@@ -1,317 +1,452 @@
-//! Every way in which a file is rotated, while the tailer runs and while it does not.
+//! Every way in which a file is rotated, while the tail thread runs and while it does not: a table of scenarios.
 
 use super::*;
-use crate::tail::WatchMode;
+use Step::*;
 
-#[test]
-fn rotation_by_rename() {
-    let mut bench = Bench::started();
-    bench.append("app.log", "one\n");
-    bench.expect(&["one"]);
-    bench.append("app.log", "two\n");
-    bench.rename("app.log", "app.log.1");
-    bench.append("app.log", "new one\n");
-    bench.append("app.log.1", "three, after the rename\n");
-    bench.expect(&["one", "two", "three, after the rename", "new one"]);
-    assert_eq!(bench.identities(), 2);
-    assert_eq!(bench.source_of("two").status, SourceStatus::Rotated);
-    assert_eq!(bench.source_of("new one").status, SourceStatus::Live);
-    assert_eq!(bench.record("three, after the rename").source, bench.path("app.log").to_string_lossy());
-    assert_eq!(bench.counters[0].event(SourceEvent::Rotation), 1);
+/// What happens to files, and what is expected of the records then.
+#[derive(Clone)]
+enum Step {
+    Start,
+    /// Stops the tail thread, takes these steps, and starts with nothing but what is committed.
+    Restart(Vec<Step>),
+    Stop,
+    Append(&'static str, String),
+    /// Replaces the content of a file in place.
+    Write(&'static str, &'static str),
+    Rename(&'static str, &'static str),
+    Copy(&'static str, &'static str),
+    Truncate(&'static str),
+    Remove(&'static str),
+    /// Compresses the first file to the second and removes the first.
+    Gzip(&'static str, &'static str),
+    Zstd(&'static str, &'static str),
+    Link(&'static str, &'static str),
+    Folder(&'static str),
+    /// The file was last written to so many seconds ago.
+    Age(&'static str, u64),
+    /// Exactly these messages are there, however long the test waits.
+    Expect(Vec<String>),
+    /// A record with this message comes.
+    Await(String),
+    /// So many rows come.
+    Rows(usize),
+    Identities(usize),
+    SameSource(&'static str, &'static str),
+    OtherSource(&'static str, &'static str),
+    /// The position of the record with this message.
+    Position(&'static str, u64),
+    /// The path that the record with this message names as its source.
+    Path(&'static str, &'static str),
+    /// The status of the source of this message, once it has it.
+    Status(&'static str, SourceStatus),
+    /// So many sources end.
+    Ended(usize),
+    /// Bytes that the source of this message lost.
+    Lost(&'static str, u64),
+    Event(SourceEvent, u64),
 }
 
-#[test]
-fn rotation_to_a_name_that_is_included() {
-    let mut bench = Bench::of_all_names();
-    bench.start();
-    bench.append("app.log", "one\n");
-    bench.expect(&["one"]);
-    bench.rename("app.log", "app.log.1");
-    bench.append("app.log", "one\n");
-    bench.append("app.log.1", "two\n");
-    bench.expect(&["one", "one", "two"]);
-    assert_eq!(bench.record("two").position, 4);
-    bench.restart(|bench| {
-        bench.rename("app.log.1", "app.log.2");
-        bench.rename("app.log", "app.log.1");
-        bench.append("app.log", "three\n");
-    });
-    bench.expect(&["one", "one", "two", "three"]);
-}
-
-#[test]
-fn rotation_while_down() {
-    let mut bench = Bench::started();
-    bench.append("app.log", "one\n");
-    bench.expect(&["one"]);
-    bench.restart(|bench| {
-        bench.append("app.log", "two\n");
-        bench.rename("app.log", "app.log.1");
-        bench.append("app.log", "new one\n");
-    });
-    bench.expect(&["one", "two", "new one"]);
-    assert_eq!(bench.source_of("one").identity, bench.source_of("two").identity);
-}
-
-#[test]
-fn rotation_while_down_and_gzipped() {
-    for zstd in [false, true] {
-        let mut bench = Bench::started();
-        bench.append("app.log", "one\n");
-        bench.expect(&["one"]);
-        bench.restart(|bench| {
-            bench.append("app.log", "two\nunfinished");
-            bench.rename("app.log", "app.log.1");
-            bench.append("app.log", "new one\n");
-            if zstd {
-                let bytes = zstd::encode_all(&fs::read(bench.path("app.log.1")).expect("read")[..], 1).expect("memory");
-                fs::write(bench.path("app.log.1.zst"), bytes).expect("written");
-                bench.remove("app.log.1");
-            } else {
-                bench.gzip("app.log.1", "app.log.1.gz");
+impl Step {
+    fn take(self, bench: &mut Bench) {
+        match self {
+            Start => bench.start(),
+            Stop => bench.stop(),
+            Restart(steps) => {
+                bench.stop();
+                steps.into_iter().for_each(|step| step.take(bench));
+                bench.restart(|_| {});
             }
-        });
-        bench.expect(&["one", "two", "unfinished", "new one"]);
-        assert_eq!(bench.source_of("one").identity, bench.source_of("two").identity);
-        assert_eq!(bench.record("two").position, 4);
-        bench.restart(|_| {});
-        bench.expect(&["one", "two", "unfinished", "new one"]);
+            Append(name, text) => bench.append(name, text),
+            Write(name, text) => fs::write(bench.path(name), text).expect("written"),
+            Rename(from, to) => bench.rename(from, to),
+            Copy(from, to) => drop(fs::copy(bench.path(from), bench.path(to)).expect("copied")),
+            Truncate(name) => bench.truncate(name),
+            Remove(name) => bench.remove(name),
+            Gzip(from, to) => bench.gzip(from, to),
+            Zstd(from, to) => {
+                let bytes = zstd::encode_all(&fs::read(bench.path(from)).expect("read")[..], 1).expect("memory");
+                fs::write(bench.path(to), bytes).expect("written");
+                bench.remove(from);
+            }
+            Link(target, link) => {
+                std::os::unix::fs::symlink(bench.path(target), bench.path(link)).expect("linked");
+            }
+            Folder(name) => fs::create_dir(bench.path(name)).expect("created"),
+            Age(name, seconds) => {
+                let then = std::time::SystemTime::now() - Duration::from_secs(seconds);
+                let file = File::options().append(true).open(bench.path(name));
+                file.and_then(|file| file.set_modified(then)).expect("set");
+            }
+            Expect(messages) => bench.expect(&messages.iter().map(String::as_str).collect::<Vec<_>>()),
+            Await(message) => {
+                bench.until(&message, |bench| bench.rows.iter().any(|row| row.message == message));
+            }
+            Rows(number) => bench.until("the rows", |bench| bench.rows.len() == number),
+            Identities(number) => assert_eq!(bench.identities(), number),
+            SameSource(one, two) => assert_eq!(bench.source_of(one).identity, bench.source_of(two).identity),
+            OtherSource(one, two) => assert_ne!(bench.source_of(one).identity, bench.source_of(two).identity),
+            Position(message, position) => assert_eq!(bench.record(message).position, position),
+            Path(message, name) => assert_eq!(bench.record(message).source, bench.path(name).to_string_lossy()),
+            Status(message, status) => bench.until("the status", |bench| bench.source_of(message).status == status),
+            Ended(number) => bench.until("sources end", |bench| {
+                let (_, sources) = bench.intake.sources();
+                sources.iter().filter(|state| state.status == SourceStatus::Ended).count() == number
+            }),
+            Lost(message, bytes) => assert_eq!(bench.source_of(message).ledger.lost_bytes, bytes),
+            Event(event, count) => assert_eq!(bench.counters[0].event(event), count),
+        }
     }
 }
 
-#[test]
-fn two_rotations_while_down() {
-    let mut bench = Bench::started();
-    bench.append("app.log", "one\n");
-    bench.expect(&["one"]);
-    bench.append("app.log", "two\n");
-    bench.rename("app.log", "app.log.1");
-    bench.append("app.log", "three\n");
-    bench.expect(&["one", "two", "three"]);
-    bench.restart(|bench| {
-        bench.append("app.log", "four\n");
-        bench.append("app.log.1", "two and a half\n");
-        bench.gzip("app.log.1", "app.log.2.gz");
-        bench.rename("app.log", "app.log.1");
-        bench.append("app.log", "five\n");
-    });
-    bench.expect(&["one", "two", "two and a half", "three", "four", "five"]);
-    assert_eq!(bench.identities(), 3);
+fn append(name: &'static str, text: &str) -> Step {
+    Append(name, text.into())
 }
 
-#[test]
-fn a_file_that_came_and_went_while_down_is_read() {
-    let mut bench = Bench::started();
-    bench.append("app.log", "one\n");
-    // It is old before it has the name that it is seen by.
-    bench.append("old.tmp", "was here before, and is not included\n");
-    let old = std::time::SystemTime::now() - Duration::from_secs(60);
-    File::options().append(true).open(bench.path("old.tmp")).and_then(|file| file.set_modified(old)).expect("set");
-    bench.rename("old.tmp", "app.log.0");
-    bench.expect(&["one"]);
-    bench.restart(|bench| {
-        bench.append("app.log", "two\n");
-        bench.rename("app.log", "app.log.1");
-        bench.append("app.log", "three\n");
-        bench.gzip("app.log.1", "app.log.2.gz");
-        bench.rename("app.log", "app.log.1");
-        bench.append("app.log", "four\n");
-        bench.gzip("app.log.1", "app.log.3.gz");
-        bench.rename("app.log", "app.log.1");
-        bench.append("app.log", "five\n");
-        bench.append("app.log.notes", "not rotated\n");
-    });
-    bench.expect(&["one", "two", "three", "four", "five"]);
-    assert_eq!(bench.record("three").source, bench.path("app.log").to_string_lossy());
-    bench.restart(|_| {});
-    bench.expect(&["one", "two", "three", "four", "five"]);
+fn expect(messages: &[&str]) -> Step {
+    Expect(messages.iter().map(|message| message.to_string()).collect())
 }
 
+/// The first record of most scenarios.
+fn begin(text: &str) -> Vec<Step> {
+    vec![Start, append("app.log", text), expect(&text.lines().collect::<Vec<_>>())]
+}
+
+struct Scenario {
+    name: &'static str,
+    options: fn(&mut Bench),
+    steps: Vec<Step>,
+}
+
+/// The same options as [`Bench::new`].
+fn plain(_: &mut Bench) {}
+
+fn all_names(bench: &mut Bench) {
+    bench.options.include = vec![bench.path("*").to_string_lossy().into_owned()];
+}
+
+fn scenario(name: &'static str, options: fn(&mut Bench), first: Vec<Step>, steps: Vec<Step>) -> Scenario {
+    Scenario { name, options, steps: [first, steps].concat() }
+}
+
+fn scenarios() -> Vec<Scenario> {
+    let mut scenarios = renamed();
+    scenarios.extend(copied_and_truncated());
+    scenarios.extend(removed_and_unfinished());
+    scenarios
+}
+
+fn renamed() -> Vec<Scenario> {
+    let compressed = |name, compress: Step| {
+        let all = || expect(&["one", "two", "unfinished", "new one"]);
+        let down = vec![
+            append("app.log", "two\nunfinished"),
+            Rename("app.log", "app.log.1"),
+            append("app.log", "new one\n"),
+            compress,
+        ];
+        let after = vec![Restart(down), all(), SameSource("one", "two"), Position("two", 4), Restart(vec![]), all()];
+        scenario(name, plain, begin("one\n"), after)
+    };
+    vec![
+        scenario(
+            "rename",
+            plain,
+            begin("one\n"),
+            vec![
+                append("app.log", "two\n"),
+                Rename("app.log", "app.log.1"),
+                append("app.log", "new one\n"),
+                append("app.log.1", "three, after the rename\n"),
+                expect(&["one", "two", "three, after the rename", "new one"]),
+                Identities(2),
+                Status("two", SourceStatus::Rotated),
+                Status("new one", SourceStatus::Live),
+                Path("three, after the rename", "app.log"),
+                Event(SourceEvent::Rotation, 1),
+            ],
+        ),
+        scenario(
+            "rename to a name that is included",
+            all_names,
+            begin("one\n"),
+            vec![
+                Rename("app.log", "app.log.1"),
+                append("app.log", "one\n"),
+                append("app.log.1", "two\n"),
+                expect(&["one", "one", "two"]),
+                Position("two", 4),
+                Restart(vec![
+                    Rename("app.log.1", "app.log.2"),
+                    Rename("app.log", "app.log.1"),
+                    append("app.log", "three\n"),
+                ]),
+                expect(&["one", "one", "two", "three"]),
+            ],
+        ),
+        scenario(
+            "rename while down",
+            plain,
+            begin("one\n"),
+            vec![
+                Restart(vec![
+                    append("app.log", "two\n"),
+                    Rename("app.log", "app.log.1"),
+                    append("app.log", "new one\n"),
+                ]),
+                expect(&["one", "two", "new one"]),
+                SameSource("one", "two"),
+            ],
+        ),
+        compressed("rename and gzip while down", Gzip("app.log.1", "app.log.1.gz")),
+        compressed("rename and zstd while down", Zstd("app.log.1", "app.log.1.zst")),
+        scenario(
+            "two rotations while down",
+            plain,
+            begin("one\n"),
+            vec![
+                append("app.log", "two\n"),
+                Rename("app.log", "app.log.1"),
+                append("app.log", "three\n"),
+                expect(&["one", "two", "three"]),
+                Restart(vec![
+                    append("app.log", "four\n"),
+                    append("app.log.1", "two and a half\n"),
+                    Gzip("app.log.1", "app.log.2.gz"),
+                    Rename("app.log", "app.log.1"),
+                    append("app.log", "five\n"),
+                ]),
+                expect(&["one", "two", "two and a half", "three", "four", "five"]),
+                Identities(3),
+            ],
+        ),
+        scenario(
+            "a file that comes and goes while down",
+            plain,
+            vec![Start, append("app.log", "one\n")],
+            vec![
+                // The file is old before it has the name under which it is discovered.
+                append("old.tmp", "was here before, and is not included\n"),
+                Age("old.tmp", 60),
+                Rename("old.tmp", "app.log.0"),
+                expect(&["one"]),
+                Restart(vec![
+                    append("app.log", "two\n"),
+                    Rename("app.log", "app.log.1"),
+                    append("app.log", "three\n"),
+                    Gzip("app.log.1", "app.log.2.gz"),
+                    Rename("app.log", "app.log.1"),
+                    append("app.log", "four\n"),
+                    Gzip("app.log.1", "app.log.3.gz"),
+                    Rename("app.log", "app.log.1"),
+                    append("app.log", "five\n"),
+                    append("app.log.notes", "not rotated\n"),
+                ]),
+                expect(&["one", "two", "three", "four", "five"]),
+                Path("three", "app.log"),
+                Restart(vec![]),
+                expect(&["one", "two", "three", "four", "five"]),
+            ],
+        ),
+        scenario(
+            "several rotations between two checks",
+            |bench| {
+                bench.timings.poll_max = Duration::from_millis(400);
+                bench.timings.folders = Duration::from_millis(400);
+                bench.options.watch = WatchMode::Poll;
+            },
+            vec![Start, append("app.log", "one\n"), Rows(1)],
+            vec![
+                Rename("app.log", "app.log.0"),
+                append("app.log", "new 0\n"),
+                Rename("app.log", "app.log.1"),
+                append("app.log", "new 1\n"),
+                Rename("app.log", "app.log.2"),
+                append("app.log", "new 2\n"),
+                Rename("app.log", "app.log.3"),
+                append("app.log", "new 3\n"),
+                expect(&["one", "new 0", "new 1", "new 2", "new 3"]),
+            ],
+        ),
+        scenario(
+            "a symbolic link that gets another target",
+            |bench| {
+                let include = ["current.log", "sentinel*.log"].map(|name| bench.path(name));
+                bench.options.include = include.map(|path| path.to_string_lossy().into_owned()).into();
+            },
+            vec![Folder("a"), Folder("b"), append("a/log", "one\n"), append("b/log", "one\n")],
+            vec![
+                Link("a/log", "current.log"),
+                Start,
+                expect(&["one"]),
+                append("a/log", "two\n"),
+                Link("b/log", "next"),
+                Rename("next", "current.log"),
+                append("a/log", "three\n"),
+                append("b/log", "new one\n"),
+                expect(&["one", "two", "three", "one", "new one"]),
+                Identities(2),
+            ],
+        ),
+        scenario(
+            "a rotated file ends after a long quiet and is known again",
+            |bench| {
+                all_names(bench);
+                bench.timings.rotated = Duration::from_millis(300);
+            },
+            begin("one\n"),
+            vec![
+                Rename("app.log", "app.log.1"),
+                Status("one", SourceStatus::Ended),
+                append("app.log.1", "two\n"),
+                Await("two".into()),
+                Gzip("app.log.1", "app.log.1.gz"),
+                expect(&["one", "two"]),
+                Restart(vec![Rename("app.log.1.gz", "app.log.2.gz")]),
+                expect(&["one", "two"]),
+            ],
+        ),
+    ]
+}
+
+fn copied_and_truncated() -> Vec<Scenario> {
+    let long = "three, which makes it longer than what follows";
+    vec![
+        scenario(
+            "copytruncate",
+            plain,
+            begin("header\none\n"),
+            vec![
+                append("app.log", "two\n"),
+                Copy("app.log", "app.log.1"),
+                Truncate("app.log"),
+                append("app.log", "header\nnew one\n"),
+                expect(&["header", "one", "two", "header", "new one"]),
+                Identities(2),
+                Lost("one", 0),
+            ],
+        ),
+        scenario(
+            "copytruncate while down",
+            plain,
+            begin("header\none\n"),
+            vec![
+                Restart(vec![
+                    append("app.log", &format!("two\n{long}\n")),
+                    Copy("app.log", "app.log.1"),
+                    Truncate("app.log"),
+                    append("app.log", "header\nnew one\n"),
+                ]),
+                expect(&["header", "one", "two", long, "header", "new one"]),
+                SameSource("one", "two"),
+                OtherSource("one", "new one"),
+            ],
+        ),
+        scenario(
+            "copytruncate and gzip while down",
+            plain,
+            begin("header\none\n"),
+            vec![
+                Restart(vec![
+                    append("app.log", "two\n"),
+                    Copy("app.log", "app.log-20261121"),
+                    Gzip("app.log-20261121", "app.log-20261121.gz"),
+                    Truncate("app.log"),
+                    append("app.log", "new one\n"),
+                ]),
+                expect(&["header", "one", "two", "new one"]),
+            ],
+        ),
+        scenario(
+            "copytruncate, regrown past the old position before the next check",
+            plain,
+            begin("header\none\n"),
+            vec![
+                append("app.log", "two\n"),
+                Stop,
+                Copy("app.log", "app.log.1"),
+                Truncate("app.log"),
+                append("app.log", "header\nmore than there was before\nand more\n"),
+                Restart(vec![]),
+                expect(&["header", "one", "two", "header", "more than there was before", "and more"]),
+            ],
+        ),
+        scenario(
+            "truncated and regrown between two checks",
+            |bench| {
+                bench.timings.poll_min = Duration::from_millis(300);
+                bench.timings.poll_max = Duration::from_millis(300);
+            },
+            vec![Start, append("app.log", "header\none\n"), Rows(2)],
+            vec![
+                Write("app.log", "header\nmore than there was before\n"),
+                Rows(4),
+                expect(&["header", "one", "header", "more than there was before"]),
+                Identities(2),
+            ],
+        ),
+        scenario(
+            "bytes truncated before they are read",
+            plain,
+            vec![Start, append("app.log", "one\nunfinished"), expect(&["one"])],
+            vec![
+                Truncate("app.log"),
+                append("app.log", "new one\n"),
+                expect(&["one", "new one"]),
+                Status("one", SourceStatus::Ended),
+                Lost("one", 10),
+                Event(SourceEvent::BytesDestroyed, 10),
+            ],
+        ),
+    ]
+}
+
+fn removed_and_unfinished() -> Vec<Scenario> {
+    // An unfinished line of a removed file is final, as no program can finish it.
+    let again = (0..20).flat_map(|n| {
+        let (last, new) = (format!("last {n}"), format!("one\nnew {n}\n"));
+        [Append("app.log", last), Remove("app.log"), Append("app.log", new), Await(format!("new {n}"))]
+    });
+    let each = |text: &str| (0..20).map(|n| format!("{text} {n}")).collect::<Vec<_>>();
+    let all = [vec!["one".to_owned(); 21], each("new"), each("last")].concat();
+    vec![
+        scenario("remove and create", plain, begin("one\n"), again.chain([Expect(all), Ended(20)]).collect()),
+        scenario(
+            "the unfinished line of a rotated file is final after a quiet",
+            plain,
+            vec![Start, append("app.log", "one\ntwo, unfin"), expect(&["one"])],
+            vec![
+                Rename("app.log", "app.log.1"),
+                append("app.log", "new one\n"),
+                expect(&["one", "new one", "two, unfin"]),
+                append("app.log.1", "ished\n"),
+                expect(&["one", "new one", "two, unfin", "ished"]),
+                Position("ished", 14),
+            ],
+        ),
+        scenario(
+            "a file without a whole line is final when it is rotated",
+            plain,
+            vec![Start, append("app.log", "unfinished"), expect(&[])],
+            vec![Rename("app.log", "app.log.1"), append("app.log", "new one\n"), expect(&["unfinished", "new one"])],
+        ),
+    ]
+}
+
+/// Four at a time, each on a thread of its name, because most of their time is waiting.
 #[test]
-fn rotated_twice_between_two_looks() {
-    let mut bench = Bench::new();
-    bench.timings.poll_max = Duration::from_millis(400);
-    bench.timings.folders = Duration::from_millis(400);
-    bench.options.watch = WatchMode::Poll;
-    bench.start();
-    bench.append("app.log", "one\n");
-    bench.until("the first", |bench| bench.rows.len() == 1);
-    for n in 0..4 {
-        bench.rename("app.log", &format!("app.log.{n}"));
-        bench.append("app.log", format!("new {n}\n"));
+fn every_rotation_gives_each_line_once() {
+    let mut scenarios = scenarios().into_iter().peekable();
+    while scenarios.peek().is_some() {
+        let run = |Scenario { name, options, steps }: Scenario| {
+            let thread = std::thread::Builder::new().name(name.into()).spawn(move || {
+                let mut bench = Bench::new();
+                options(&mut bench);
+                steps.into_iter().for_each(|step| step.take(&mut bench));
+            });
+            (name, thread.expect("a thread"))
+        };
+        for (name, thread) in scenarios.by_ref().take(4).map(run).collect::<Vec<_>>() {
+            assert!(thread.join().is_ok(), "the scenario {name:?} failed");
+        }
     }
-    bench.expect(&["one", "new 0", "new 1", "new 2", "new 3"]);
-}
-
-#[test]
-fn copytruncate() {
-    let mut bench = Bench::started();
-    bench.append("app.log", "header\none\n");
-    bench.expect(&["header", "one"]);
-    bench.append("app.log", "two\n");
-    fs::copy(bench.path("app.log"), bench.path("app.log.1")).expect("copied");
-    bench.truncate("app.log");
-    bench.append("app.log", "header\nnew one\n");
-    bench.expect(&["header", "one", "two", "header", "new one"]);
-    assert_eq!(bench.identities(), 2);
-    assert_eq!(bench.source_of("one").ledger.lost_bytes, 0);
-}
-
-#[test]
-fn copytruncate_while_down() {
-    let mut bench = Bench::started();
-    bench.append("app.log", "header\none\n");
-    bench.expect(&["header", "one"]);
-    bench.restart(|bench| {
-        bench.append("app.log", "two\nthree, which makes it longer than what follows\n");
-        fs::copy(bench.path("app.log"), bench.path("app.log.1")).expect("copied");
-        bench.truncate("app.log");
-        bench.append("app.log", "header\nnew one\n");
-    });
-    bench.expect(&["header", "one", "two", "three, which makes it longer than what follows", "header", "new one"]);
-    assert_eq!(bench.source_of("one").identity, bench.source_of("two").identity);
-    assert_ne!(bench.source_of("one").identity, bench.source_of("new one").identity);
-}
-
-#[test]
-fn copytruncate_and_gzip_while_down() {
-    let mut bench = Bench::started();
-    bench.append("app.log", "header\none\n");
-    bench.expect(&["header", "one"]);
-    bench.restart(|bench| {
-        bench.append("app.log", "two\n");
-        fs::copy(bench.path("app.log"), bench.path("app.log-20261121")).expect("copied");
-        bench.gzip("app.log-20261121", "app.log-20261121.gz");
-        bench.truncate("app.log");
-        bench.append("app.log", "new one\n");
-    });
-    bench.expect(&["header", "one", "two", "new one"]);
-}
-
-#[test]
-fn copytruncate_regrown_past_the_old_position() {
-    let mut bench = Bench::started();
-    bench.append("app.log", "header\none\n");
-    bench.expect(&["header", "one"]);
-    bench.append("app.log", "two\n");
-    // In the time of one look.
-    bench.stop();
-    fs::copy(bench.path("app.log"), bench.path("app.log.1")).expect("copied");
-    bench.truncate("app.log");
-    bench.append("app.log", "header\nmore than there was before\nand more\n");
-    bench.restart(|_| {});
-    bench.expect(&["header", "one", "two", "header", "more than there was before", "and more"]);
-}
-
-#[test]
-fn truncated_and_regrown_while_it_runs() {
-    let mut bench = Bench::new();
-    // One look at the file sees both at once.
-    bench.timings.poll_min = Duration::from_millis(300);
-    bench.timings.poll_max = Duration::from_millis(300);
-    bench.start();
-    bench.append("app.log", "header\none\n");
-    bench.until("both", |bench| bench.rows.len() == 2);
-    fs::write(bench.path("app.log"), "header\nmore than there was before\n").expect("written");
-    bench.until("all", |bench| bench.rows.len() == 4);
-    assert_eq!(bench.messages(), ["header", "header", "more than there was before", "one"]);
-    assert_eq!(bench.identities(), 2);
-}
-
-#[test]
-fn bytes_truncated_before_they_were_read_are_counted() {
-    let mut bench = Bench::started();
-    bench.append("app.log", "one\nunfinished");
-    bench.expect(&["one"]);
-    bench.truncate("app.log");
-    bench.append("app.log", "new one\n");
-    bench.expect(&["one", "new one"]);
-    let state = bench.source_of("one");
-    assert_eq!((state.status, state.ledger.lost_bytes), (SourceStatus::Ended, 10));
-    assert_eq!(bench.counters[0].event(SourceEvent::BytesDestroyed), 10);
-}
-
-#[test]
-fn delete_and_create() {
-    let mut bench = Bench::started();
-    bench.append("app.log", "one\n");
-    bench.expect(&["one"]);
-    for n in 0..20 {
-        bench.append("app.log", format!("last {n}"));
-        bench.remove("app.log");
-        bench.append("app.log", format!("one\nnew {n}\n"));
-        bench.until("the new file", |bench| bench.rows.iter().any(|row| row.message == format!("new {n}")));
-    }
-    let mut expected = vec!["one".to_string(); 21];
-    expected.extend((0..20).map(|n| format!("new {n}")));
-    // What was removed with an unfinished line: it is final, as nothing will follow it.
-    expected.extend((0..20).map(|n| format!("last {n}")));
-    bench.expect(&expected.iter().map(String::as_str).collect::<Vec<_>>());
-    bench.until("old files are let go", |bench| {
-        let (_, sources) = bench.intake.sources();
-        sources.iter().filter(|state| state.status == SourceStatus::Ended).count() == 20
-    });
-}
-
-#[test]
-fn rotated_unfinished_line_is_final_after_quiet() {
-    let mut bench = Bench::started();
-    bench.append("app.log", "one\ntwo, unfin");
-    bench.expect(&["one"]);
-    bench.rename("app.log", "app.log.1");
-    bench.append("app.log", "new one\n");
-    bench.expect(&["one", "new one", "two, unfin"]);
-    bench.append("app.log.1", "ished\n");
-    bench.expect(&["one", "new one", "two, unfin", "ished"]);
-    assert_eq!(bench.record("ished").position, 14);
-}
-
-#[test]
-fn a_file_without_a_whole_line_is_final_when_it_is_rotated() {
-    let mut bench = Bench::started();
-    bench.append("app.log", "unfinished");
-    bench.expect(&[]);
-    bench.rename("app.log", "app.log.1");
-    bench.append("app.log", "new one\n");
-    bench.expect(&["unfinished", "new one"]);
-}
-
-#[test]
-fn symlink_swap() {
-    let mut bench = Bench::new();
-    bench.options.include = vec![
-        bench.path("current.log").to_string_lossy().into_owned(),
-        bench.path("sentinel*.log").to_string_lossy().into_owned(),
-    ];
-    fs::create_dir(bench.path("a")).expect("created");
-    fs::create_dir(bench.path("b")).expect("created");
-    bench.append("a/log", "one\n");
-    bench.append("b/log", "one\n");
-    std::os::unix::fs::symlink(bench.path("a/log"), bench.path("current.log")).expect("linked");
-    bench.start();
-    bench.expect(&["one"]);
-    bench.append("a/log", "two\n");
-    std::os::unix::fs::symlink(bench.path("b/log"), bench.path("next")).expect("linked");
-    bench.rename("next", "current.log");
-    bench.append("a/log", "three\n");
-    bench.append("b/log", "new one\n");
-    bench.expect(&["one", "two", "three", "one", "new one"]);
-    assert_eq!(bench.identities(), 2);
-}
-
-#[test]
-fn a_rotated_file_is_let_go_after_a_long_quiet_and_known_again() {
-    let mut bench = Bench::of_all_names();
-    bench.timings.rotated = Duration::from_millis(300);
-    bench.start();
-    bench.append("app.log", "one\n");
-    bench.expect(&["one"]);
-    bench.rename("app.log", "app.log.1");
-    bench.until("it is let go", |bench| bench.source_of("one").status == SourceStatus::Ended);
-    bench.append("app.log.1", "two\n");
-    bench.until("it is known again", |bench| bench.rows.iter().any(|row| row.message == "two"));
-    bench.gzip("app.log.1", "app.log.1.gz");
-    bench.expect(&["one", "two"]);
-    bench.restart(|bench| bench.rename("app.log.1.gz", "app.log.2.gz"));
-    bench.expect(&["one", "two"]);
 }
