@@ -6,7 +6,7 @@
 use super::args::configured;
 use super::exit::CliError;
 use super::output::{Columns, Output, cell};
-use daytable_intake::adopt::Peer;
+use daytable_intake::adopt::Collector;
 use daytable_intake::tail::{AdoptedFile, StartPosition, TailOptions, start_positions};
 use daytable_model::path_text::PathText;
 use daytable_store::{Ack, Reader, SourceState, Store, StoreOptions, Submission};
@@ -84,8 +84,12 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
     let config = configured(args.config.as_deref())?;
     let data_dir = args.data_dir.as_ref().unwrap_or(&config.data_dir);
     let From { promtail, filebeat, vector, fluent_bit } = &args.from;
-    let peers =
-        [(Peer::Promtail, promtail), (Peer::Filebeat, filebeat), (Peer::Vector, vector), (Peer::FluentBit, fluent_bit)];
+    let peers = [
+        (Collector::Promtail, promtail),
+        (Collector::Filebeat, filebeat),
+        (Collector::Vector, vector),
+        (Collector::FluentBit, fluent_bit),
+    ];
     let mut positions = Vec::new();
     for (peer, paths) in peers {
         for path in paths {
@@ -117,7 +121,7 @@ fn adopt(
     args: &Args,
     store: &Store,
     blocks: &[TailOptions],
-    positions: &[daytable_intake::adopt::Position],
+    positions: &[daytable_intake::adopt::SavedPosition],
 ) -> Result<Vec<AdoptedFile>, CliError> {
     let intake = store.commit_queue();
     let (epoch, sources) = intake.sources();

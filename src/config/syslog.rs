@@ -5,7 +5,7 @@ use super::key::{Key, Place, Reload, SectionDoc, count, size, text};
 use super::section::{ProblemList, Section};
 use super::values::or_word;
 use super::{allowance, reading, tls};
-use daytable_intake::syslog::{Endpoint, SyslogOptions};
+use daytable_intake::syslog::{ListenAddress, SyslogOptions};
 use daytable_model::units::{ByteSize, parse_duration};
 use daytable_parse::redact::{Redaction, Redactor};
 use std::ops::RangeInclusive;
@@ -15,7 +15,7 @@ use std::path::PathBuf;
 const MESSAGE_BYTES: RangeInclusive<ByteSize> = ByteSize::new(1 << 10)..=ByteSize::new(2 << 20);
 const RECEIVE_BUFFER: RangeInclusive<ByteSize> = ByteSize::new(64 << 10)..=ByteSize::new(1 << 30);
 /// Stands for a `listen` that is absent or wrong.
-const NO_ENDPOINT: Endpoint = Endpoint::UnixDatagram(PathBuf::new());
+const NO_ENDPOINT: ListenAddress = ListenAddress::UnixDatagram(PathBuf::new());
 
 pub(super) fn keys() -> Vec<Key<SyslogOptions>> {
     let mut keys = vec![
@@ -86,8 +86,8 @@ fn complete(section: &mut Section<'_>, syslog: &mut SyslogOptions) -> bool {
     let is_known = syslog.listen != NO_ENDPOINT;
     let given = ["cert_file", "key_file", "client_ca_file"].into_iter().find(|key| section.has(key));
     let (may_have_tls, must_have_tls) = match syslog.listen {
-        Endpoint::Tls(_) => (true, true),
-        Endpoint::Relp(_) => (true, false),
+        ListenAddress::Tls(_) => (true, true),
+        ListenAddress::Relp(_) => (true, false),
         _ => (!is_known, false),
     };
     if let Some(key) = given.filter(|_| !may_have_tls) {
@@ -100,11 +100,11 @@ fn complete(section: &mut Section<'_>, syslog: &mut SyslogOptions) -> bool {
 
 /// A key without an effect is a mistake: its author expects an effect.
 fn refuse_keys_without_effect(section: &Section<'_>, syslog: &SyslogOptions) {
-    let is_datagram = matches!(syslog.listen, Endpoint::Udp(_) | Endpoint::UnixDatagram(_));
+    let is_datagram = matches!(syslog.listen, ListenAddress::Udp(_) | ListenAddress::UnixDatagram(_));
     if is_datagram && syslog.per_sender.connections.is_some() {
         section.problem("`per_sender.connections` belongs to listeners with connections");
     }
-    let is_unix = matches!(syslog.listen, Endpoint::UnixDatagram(_) | Endpoint::UnixStream(_));
+    let is_unix = matches!(syslog.listen, ListenAddress::UnixDatagram(_) | ListenAddress::UnixStream(_));
     for (key, has_effect, belongs_to) in [
         ("connections_max", !is_datagram, "listeners with connections"),
         ("idle_timeout", !is_datagram, "listeners with connections"),

@@ -7,7 +7,7 @@ use crate::config::{CredentialConfig, CredentialSecret, load_credentials};
 use axum::http::header;
 use axum::http::request::Parts;
 use base64::prelude::{BASE64_STANDARD, Engine};
-use daytable_intake::push::Sender;
+use daytable_intake::push::PushSender;
 use daytable_intake::route::Router;
 use daytable_model::key::TableName;
 use daytable_platform::file_watch::{self, FileWatch};
@@ -25,7 +25,7 @@ pub(super) struct CredentialStore {
 
 /// The sender that has a credential, and how it is known again.
 pub(super) struct Credential {
-    sender: Sender,
+    sender: PushSender,
     secret: CredentialDigest,
 }
 
@@ -70,14 +70,14 @@ impl CredentialStore {
                 CredentialSecret::Token(digest) => CredentialDigest::Bearer(digest),
                 CredentialSecret::Password(user, digest) => CredentialDigest::Basic(basic(user.as_bytes(), &digest)),
             };
-            Ok(Credential { sender: Sender::new(&name, tables, tenant.as_deref()), secret })
+            Ok(Credential { sender: PushSender::new(&name, tables, tenant.as_deref()), secret })
         };
         credentials.into_iter().map(keep).collect()
     }
 }
 
 /// Which of these made a request.
-pub(super) fn identify(known: &[Credential], request: &Parts) -> Result<Sender, AuthRefusal> {
+pub(super) fn identify(known: &[Credential], request: &Parts) -> Result<PushSender, AuthRefusal> {
     let mut given = request.headers.get_all(header::AUTHORIZATION).iter();
     let (Some(value), None) = (given.next(), given.next()) else {
         return Err(if request.headers.contains_key(header::AUTHORIZATION) {

@@ -29,7 +29,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{any, post};
 use daytable_intake::counters::SourceEvent;
 use daytable_intake::push::{
-    self, Encoding, Endpoint, MemoryReservation, Push, PushRequest, PushResponse, Refusal, Sender, elastic,
+    self, Encoding, Endpoint, MemoryReservation, Push, PushRequest, PushResponse, PushSender, Refusal, elastic,
 };
 use daytable_store::CommitOutcome;
 use futures_core::Stream;
@@ -168,9 +168,9 @@ impl PushContext {
         media: &str,
         parts: &Parts,
     ) -> Result<PushRequest, Refusal> {
-        let sender = parts.extensions.get::<Sender>();
+        let sender = parts.extensions.get::<PushSender>();
         // The layer around the routes gives every request one.
-        let sender = sender.cloned().unwrap_or_else(|| Sender::anonymous("nobody"));
+        let sender = sender.cloned().unwrap_or_else(|| PushSender::anonymous("nobody"));
         let instance = match endpoint {
             Endpoint::Ingest => params::instance(&parts.uri).map_err(|error| Refusal::bad(error.to_string()))?,
             _ => None,

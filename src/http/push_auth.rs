@@ -25,7 +25,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::Response;
-use daytable_intake::push::Sender;
+use daytable_intake::push::PushSender;
 use daytable_intake::rate_limit::{Limited, Now, RateLimiter, SenderLimits};
 use daytable_intake::route::Router;
 use daytable_model::path_text::PathText;
@@ -115,7 +115,7 @@ impl PushAuth {
     }
 
     /// Who makes this request.
-    pub(super) fn admit(&self, request: &Parts, now: Now) -> Result<Sender, AuthRefusal> {
+    pub(super) fn admit(&self, request: &Parts, now: Now) -> Result<PushSender, AuthRefusal> {
         let known = self.credentials();
         let sender = match (self.pushing, known.as_deref()) {
             (PushAccess::Off, _) => return Err(AuthRefusal::Off),
@@ -124,8 +124,8 @@ impl PushAuth {
             }
             (PushAccess::Credentials, Some(known)) => identify(known, request)?,
             (PushAccess::Open, _) if request.headers.contains_key(header::ORIGIN) => return Err(AuthRefusal::Browser),
-            (PushAccess::Open, _) => Sender::anonymous("open"),
-            (PushAccess::Credentials, None) => Sender::anonymous("certificate"),
+            (PushAccess::Open, _) => PushSender::anonymous("open"),
+            (PushAccess::Credentials, None) => PushSender::anonymous("certificate"),
         };
         let key = match sender.is_anonymous() {
             false => UsageKey::Credential(sender.name.clone()),
@@ -165,12 +165,12 @@ impl PushAuth {
     }
 }
 
-/// Lets a request pass that may push, with its [`Sender`] among its extensions. What it brings is
-/// [charged](Sender::charge) afterwards.
+/// Lets a request pass that may push, with its [`PushSender`] among its extensions. What it brings is
+/// [charged](PushSender::charge) afterwards.
 pub(super) async fn may_push(State(door): State<ListenerKind>, request: Request, next: Next) -> Response {
     let (mut parts, body) = request.into_parts();
     let sender = match &door {
-        ListenerKind::Unix => Sender::anonymous("unix"),
+        ListenerKind::Unix => PushSender::anonymous("unix"),
         ListenerKind::Tcp { pushing, .. } => {
             let pushing = pushing.load();
             match pushing.admit(&parts, Now::read()) {

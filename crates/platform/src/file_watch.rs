@@ -15,12 +15,12 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// Files, and their state at the last check.
 pub struct FileWatch {
     files: Vec<PathBuf>,
-    stamps: Vec<Option<FileStamp>>,
+    stamps: Vec<Option<FileState>>,
     checked: Instant,
 }
 
 /// Device, inode, size and time of modification.
-type FileStamp = (u64, u64, u64, i64, i64);
+type FileState = (u64, u64, u64, i64, i64);
 
 impl FileWatch {
     /// Starts to watch. Call it before the files are read, so that a change during the read counts as a change.
@@ -43,7 +43,7 @@ impl FileWatch {
     }
 }
 
-fn stamps(files: &[PathBuf]) -> Vec<Option<FileStamp>> {
+fn stamps(files: &[PathBuf]) -> Vec<Option<FileState>> {
     let stamp = |path: &PathBuf| {
         let file = path.metadata().ok()?;
         Some((file.dev(), file.ino(), file.len(), file.mtime(), file.mtime_nsec()))

@@ -6,7 +6,7 @@ use daytable::config::{Changes, Config, ConfigError, Variable};
 use daytable::testing;
 use daytable_archive::ArchiveUrl;
 use daytable_azure::Account;
-use daytable_intake::adopt::{self, Peer};
+use daytable_intake::adopt::{self, Collector};
 use daytable_intake::glob::Pattern;
 use daytable_intake::instance_template::InstanceTemplate;
 use daytable_intake::path_fields::PathFields;
@@ -180,7 +180,7 @@ pub(super) fn any_account(bytes: &[u8]) {
 /// Any text is what another collector noted, or is refused with what is not understood. The first byte says whose.
 pub(super) fn any_positions(bytes: &[u8]) {
     let Some((choice, bytes)) = bytes.split_first() else { return };
-    let peer = [Peer::Promtail, Peer::Filebeat, Peer::Vector][usize::from(*choice % 3)];
+    let peer = [Collector::Promtail, Collector::Filebeat, Collector::Vector][usize::from(*choice % 3)];
     let text = String::from_utf8_lossy(bytes);
     match adopt::parse_positions(peer, &text) {
         Ok(positions) => assert!(positions.len() <= text.len(), "more positions than bytes"),
@@ -199,7 +199,7 @@ pub(super) fn any_database(bytes: &[u8]) {
     if std::fs::write(&path, bytes).is_err() {
         return;
     }
-    let read = Peer::FluentBit.positions(&path);
+    let read = Collector::FluentBit.positions(&path);
     let _ = std::fs::remove_file(&path);
     match read {
         Ok(positions) => assert!(positions.len() <= bytes.len()),

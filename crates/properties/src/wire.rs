@@ -1,12 +1,12 @@
 //! What must hold of what comes over a socket: messages and frames of syslog, a journal's entries, bodies that are pushed,
 //! and what Azure Table storage answers.
 
-use daytable_intake::journal::export::{Entries, Entry};
+use daytable_intake::journal::export::{Entry, EntryParser};
 use daytable_intake::journal::record::EntryReading;
 use daytable_intake::push::{self, Encoding, Endpoint, PushLimits, PushSettings};
 use daytable_intake::route::{Condition, Route, Router};
-use daytable_intake::syslog::framing::{Framer, Message};
-use daytable_intake::syslog::relp::Frames;
+use daytable_intake::syslog::framing::{Framer, SyslogMessage};
+use daytable_intake::syslog::relp::RelpFramer;
 use daytable_model::key::{Period, TableName};
 use daytable_model::time::Ticks;
 use daytable_model::window::Window;
@@ -38,7 +38,7 @@ const HELD_ENTRY_BYTES_MAX: usize = 1 << 20;
 
 fn entries(bytes: &[u8], pieces: usize) -> (Vec<String>, bool) {
     let (reading, mut all) = (EntryReading::default(), Vec::new());
-    let mut entries = Entries::new(ENTRY_BYTES_MAX);
+    let mut entries = EntryParser::new(ENTRY_BYTES_MAX);
     let mut note = |entry: Entry<'_>| {
         let read = reading.record(&entry, Ticks::UNIX_EPOCH);
         all.push(format!("{} {:?} {:?}", entry.cut, read.origin, read.record));
@@ -59,7 +59,7 @@ const HELD_BYTES_MAX: usize = 16 << 10;
 
 fn messages(bytes: &[u8], pieces: usize) -> Vec<(Vec<u8>, usize)> {
     let (mut framer, mut all) = (Framer::default(), Vec::new());
-    let mut note = |message: Message<'_>| all.push((message.bytes.to_vec(), message.cut));
+    let mut note = |message: SyslogMessage<'_>| all.push((message.bytes.to_vec(), message.cut));
     for piece in bytes.chunks(pieces) {
         framer.feed(piece, MESSAGE_BYTES_MAX, &mut note);
         assert!(framer.held() <= HELD_BYTES_MAX, "{} bytes are held", framer.held());
@@ -70,7 +70,7 @@ fn messages(bytes: &[u8], pieces: usize) -> Vec<(Vec<u8>, usize)> {
 }
 
 fn frames(bytes: &[u8], pieces: usize) -> (Vec<(u32, Vec<u8>, usize)>, bool) {
-    let (mut frames, mut all) = (Frames::default(), Vec::new());
+    let (mut frames, mut all) = (RelpFramer::default(), Vec::new());
     let is_relp = bytes.chunks(pieces).all(|piece| {
         let fed = frames.feed(piece, MESSAGE_BYTES_MAX, |frame| {
             all.push((frame.transaction, frame.data.to_vec(), frame.cut));

@@ -3,7 +3,7 @@
 use super::super::control::Control;
 use super::Finding;
 use crate::config::{Config, Listen};
-use daytable_intake::syslog::Endpoint;
+use daytable_intake::syslog::ListenAddress;
 use daytable_intake::tail::matching_files;
 use daytable_model::path_text::PathText;
 use daytable_model::time::{self, Ticks};
@@ -245,11 +245,11 @@ fn ports(config: &Config, is_running: bool) -> Vec<Finding> {
     for syslog in &config.syslogs {
         let what = format!("[[syslog]] {:?} {}", syslog.name, syslog.listen);
         match &syslog.listen {
-            Endpoint::Udp(address) => findings.push(port(what, UdpSocket::bind(address).map(drop))),
-            Endpoint::Tcp(address) | Endpoint::Tls(address) | Endpoint::Relp(address) => {
+            ListenAddress::Udp(address) => findings.push(port(what, UdpSocket::bind(address).map(drop))),
+            ListenAddress::Tcp(address) | ListenAddress::Tls(address) | ListenAddress::Relp(address) => {
                 findings.push(port(what, TcpListener::bind(address).map(drop)));
             }
-            Endpoint::UnixDatagram(path) | Endpoint::UnixStream(path) => {
+            ListenAddress::UnixDatagram(path) | ListenAddress::UnixStream(path) => {
                 let folder = path.parent().unwrap_or(Path::new("/"));
                 findings.push(match is_writable(folder) {
                     true => Finding::ok("port", what),

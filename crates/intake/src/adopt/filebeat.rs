@@ -11,13 +11,13 @@
 //! A key of the old `log` input is `filebeat::logs::native::INODE-DEVICE`, its state has `offset`, `source` and
 //! `FileStateOS`. A last line that was cut by a crash is passed over, as Filebeat does.
 
-use super::{AdoptError, Known, Position, format, text};
+use super::{AdoptError, FileReference, SavedPosition, format, text};
 use daytable_model::path_text::PathText;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-pub(super) fn read(path: &Path) -> Result<Vec<Position>, AdoptError> {
+pub(super) fn read(path: &Path) -> Result<Vec<SavedPosition>, AdoptError> {
     let folder = folder_of(path);
     let mut states = BTreeMap::<String, Value>::new();
     let mut since = 0;
@@ -43,7 +43,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<Position>, AdoptError> {
 }
 
 /// The positions in a log that no checkpoint stands before.
-pub(super) fn parse(log: &str) -> Result<Vec<Position>, (usize, String)> {
+pub(super) fn parse(log: &str) -> Result<Vec<SavedPosition>, (usize, String)> {
     let mut states = BTreeMap::new();
     replay(log, 0, &mut states)?;
     Ok(states.iter().filter_map(|(key, state)| position(key, state)).collect())
@@ -87,7 +87,7 @@ fn replay(log: &str, since: u64, states: &mut BTreeMap<String, Value>) -> Result
 }
 
 /// How far the file of a state was read; none where it is no file's, or was not read.
-fn position(key: &str, state: &Value) -> Option<Position> {
+fn position(key: &str, state: &Value) -> Option<SavedPosition> {
     let path = state.pointer("/meta/source").or_else(|| state.get("source")).and_then(Value::as_str).map(PathBuf::from);
     let offset = state.pointer("/cursor/offset").or_else(|| state.get("offset")).and_then(Value::as_u64)?;
     let (rest, identity) = key.rsplit_once("::")?;
@@ -96,13 +96,13 @@ fn position(key: &str, state: &Value) -> Option<Position> {
             let (inode, device) = identity.split_once('-')?;
             // A marker may stand behind the device.
             let device = device.split('-').next().and_then(|device| device.parse().ok());
-            Known::Inode { inode: inode.parse().ok()?, device, path }
+            FileReference::Inode { inode: inode.parse().ok()?, device, path }
         }
-        "fingerprint" => Known::Sha256 { digest: identity.to_ascii_lowercase(), path },
-        "path" => Known::Path(identity.into()),
+        "fingerprint" => FileReference::Sha256 { digest: identity.to_ascii_lowercase(), path },
+        "path" => FileReference::Path(identity.into()),
         _ => return None,
     };
-    Some(Position { file, offset })
+    Some(SavedPosition { file, offset })
 }
 
 #[cfg(test)]
@@ -143,12 +143,12 @@ mod tests {
             ),
         );
         let path = |text: &str| Some(PathBuf::from(text));
-        let of = |file, offset| Position { file, offset };
+        let of = |file, offset| SavedPosition { file, offset };
         let expected = [
-            of(Known::Inode { inode: 5, device: Some(6), path: path("/old.log") }, 9),
-            of(Known::Sha256 { digest: "4152bc".into(), path: path("/f.log") }, 3),
-            of(Known::Inode { inode: 524_337, device: Some(2049), path: path("/a.log") }, 132),
-            of(Known::Path("/p.log".into()), 4),
+            of(FileReference::Inode { inode: 5, device: Some(6), path: path("/old.log") }, 9),
+            of(FileReference::Sha256 { digest: "4152bc".into(), path: path("/f.log") }, 3),
+            of(FileReference::Inode { inode: 524_337, device: Some(2049), path: path("/a.log") }, 132),
+            of(FileReference::Path("/p.log".into()), 4),
         ];
         assert_eq!(read(root.path()).expect("read"), expected);
         put("log.json", "{\"op\":\"set\",\"id\":7}\nrubbish\n{\"op\":\"set\",\"id\":9}\n");

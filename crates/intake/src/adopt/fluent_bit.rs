@@ -9,20 +9,20 @@
 //! which is left out when the file is found. The database is read in a copy of its own, so that a journal that a killed Fluent Bit left is
 //! used and nothing is changed.
 
-use super::{AdoptError, Known, Position, format};
+use super::{AdoptError, FileReference, SavedPosition, format};
 use daytable_model::path_text::PathText;
 use rusqlite::{Connection, OpenFlags};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-pub(super) fn read(path: &Path) -> Result<Vec<Position>, AdoptError> {
+pub(super) fn read(path: &Path) -> Result<Vec<SavedPosition>, AdoptError> {
     let failed = |source| AdoptError::Io { path: path.into(), source };
     std::fs::metadata(path).map_err(failed)?;
-    let copy = Copy::of(path).map_err(failed)?;
+    let copy = DatabaseCopy::of(path).map_err(failed)?;
     rows(&copy.database()).map_err(|error| format(path.escaped(), error.to_string()))
 }
 
-fn rows(path: &Path) -> rusqlite::Result<Vec<Position>> {
+fn rows(path: &Path) -> rusqlite::Result<Vec<SavedPosition>> {
     let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
     let mut select = connection.prepare("SELECT inode, name, offset FROM in_tail_files ORDER BY id")?;
     let mut rows = select.query([])?;
@@ -33,20 +33,22 @@ fn rows(path: &Path) -> rusqlite::Result<Vec<Position>> {
             newest.insert(inode, (PathBuf::from(name), offset));
         }
     }
-    let position =
-        |(inode, (path, offset))| Position { file: Known::Inode { device: None, inode, path: Some(path) }, offset };
+    let position = |(inode, (path, offset))| SavedPosition {
+        file: FileReference::Inode { device: None, inode, path: Some(path) },
+        offset,
+    };
     Ok(newest.into_iter().map(position).collect())
 }
 
 /// The database and its journal in a folder of their own, which goes with it.
-struct Copy(PathBuf);
+struct DatabaseCopy(PathBuf);
 
-impl Copy {
-    fn of(path: &Path) -> std::io::Result<Copy> {
+impl DatabaseCopy {
+    fn of(path: &Path) -> std::io::Result<DatabaseCopy> {
         let name = format!("daytable-adopt-{}-{:016x}", std::process::id(), crate::record_writer::random_identity());
         let folder = std::env::temp_dir().join(name);
         std::fs::DirBuilder::new().create(&folder)?;
-        let copy = Copy(folder);
+        let copy = DatabaseCopy(folder);
         for (from, to) in ["", "-wal"].map(|end| (with_end(path, end), with_end(&copy.database(), end))) {
             if end_is_there(&from) {
                 std::fs::copy(&from, &to)?;
@@ -70,7 +72,7 @@ fn end_is_there(path: &Path) -> bool {
     path.is_file()
 }
 
-impl Drop for Copy {
+impl Drop for DatabaseCopy {
     fn drop(&mut self) {
         // A temporary folder that stays does no harm.
         let _ = std::fs::remove_dir_all(&self.0);
@@ -95,8 +97,8 @@ mod tests {
                  ('/a.log.1', 9, 7, 2);",
             )
             .expect("filled");
-        let of = |inode, path: &str, offset| Position {
-            file: Known::Inode { device: None, inode, path: Some(path.into()) },
+        let of = |inode, path: &str, offset| SavedPosition {
+            file: FileReference::Inode { device: None, inode, path: Some(path.into()) },
             offset,
         };
         // While it is open, the rows are in the journal alone.

@@ -27,7 +27,7 @@ const FILE_BYTES_MAX: u64 = 256 << 20;
 
 /// Whose positions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Peer {
+pub enum Collector {
     /// Promtail, or Grafana Alloy.
     Promtail,
     /// Filebeat.
@@ -40,7 +40,7 @@ pub enum Peer {
 
 /// How a file is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Known {
+pub enum FileReference {
     /// By where it is alone.
     Path(PathBuf),
     /// By device and inode; where it was, if that is said.
@@ -65,9 +65,9 @@ pub enum Known {
 
 /// How far a file was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Position {
+pub struct SavedPosition {
     /// Which file.
-    pub file: Known,
+    pub file: FileReference,
     /// Offset of the first byte that was not.
     pub offset: u64,
 }
@@ -93,30 +93,30 @@ pub enum AdoptError {
     },
 }
 
-impl Peer {
+impl Collector {
     /// Reads what it left at `path`.
     ///
     /// # Errors
     ///
     /// Where it cannot be read, or is not understood.
-    pub fn positions(self, path: &Path) -> Result<Vec<Position>, AdoptError> {
+    pub fn positions(self, path: &Path) -> Result<Vec<SavedPosition>, AdoptError> {
         match self {
-            Peer::Promtail => positions::read(path),
-            Peer::Filebeat => filebeat::read(path),
-            Peer::Vector => vector::read(path),
-            Peer::FluentBit => fluent_bit::read(path),
+            Collector::Promtail => positions::read(path),
+            Collector::Filebeat => filebeat::read(path),
+            Collector::Vector => vector::read(path),
+            Collector::FluentBit => fluent_bit::read(path),
         }
     }
 }
 
 /// Reads `text` as the positions of this collector. Fluent Bit keeps them in a database, so its text has no positions.
 #[cfg(feature = "testing")]
-pub fn parse_positions(peer: Peer, text: &str) -> Result<Vec<Position>, String> {
+pub fn parse_positions(peer: Collector, text: &str) -> Result<Vec<SavedPosition>, String> {
     match peer {
-        Peer::Promtail => positions::parse(text).map_err(|(_, what)| what),
-        Peer::Filebeat => filebeat::parse(text).map_err(|(_, what)| what),
-        Peer::Vector => vector::parse(text),
-        Peer::FluentBit => Ok(Vec::new()),
+        Collector::Promtail => positions::parse(text).map_err(|(_, what)| what),
+        Collector::Filebeat => filebeat::parse(text).map_err(|(_, what)| what),
+        Collector::Vector => vector::parse(text),
+        Collector::FluentBit => Ok(Vec::new()),
     }
 }
 

@@ -12,16 +12,16 @@
 //! Both write it by the same encoder, so these forms, plain or in quotes, are all there are. A file that Alloy reads under
 //! several labels has several positions: the least counts.
 
-use super::{AdoptError, Known, Position, format, text};
+use super::{AdoptError, FileReference, SavedPosition, format, text};
 use daytable_model::path_text::PathText;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-pub(super) fn read(path: &Path) -> Result<Vec<Position>, AdoptError> {
+pub(super) fn read(path: &Path) -> Result<Vec<SavedPosition>, AdoptError> {
     parse(&text(path)?).map_err(|(line, what)| format(format_args!("{}:{line}", path.escaped()), what))
 }
 
-pub(super) fn parse(text: &str) -> Result<Vec<Position>, (usize, String)> {
+pub(super) fn parse(text: &str) -> Result<Vec<SavedPosition>, (usize, String)> {
     let mut found = BTreeMap::<PathBuf, u64>::new();
     let (mut is_within, mut key) = (false, None::<String>);
     for (number, line) in text.lines().enumerate() {
@@ -57,7 +57,7 @@ pub(super) fn parse(text: &str) -> Result<Vec<Position>, (usize, String)> {
         let least = found.entry(name.into()).or_insert(offset);
         *least = offset.min(*least);
     }
-    let position = |(path, offset)| Position { file: Known::Path(path), offset };
+    let position = |(path, offset)| SavedPosition { file: FileReference::Path(path), offset };
     Ok(found.into_iter().map(position).collect())
 }
 
@@ -83,8 +83,8 @@ mod tests {
 
     fn positions(text: &str) -> Vec<(String, u64)> {
         let found = parse(text).unwrap_or_else(|(line, what)| panic!("{line}: {what}"));
-        let shown = |position: Position| match position.file {
-            Known::Path(path) => (path.display().to_string(), position.offset),
+        let shown = |position: SavedPosition| match position.file {
+            FileReference::Path(path) => (path.display().to_string(), position.offset),
             other => panic!("{other:?}"),
         };
         found.into_iter().map(shown).collect()

@@ -8,17 +8,17 @@
 //! `ignored_header_bytes` say otherwise) or `dev_inode`. The forms before version 0.15 are refused: Vector itself brings them
 //! to this one.
 
-use super::{AdoptError, Known, Position, format, text};
+use super::{AdoptError, FileReference, SavedPosition, format, text};
 use daytable_model::path_text::PathText;
 use serde_json::Value;
 use std::path::Path;
 
-pub(super) fn read(path: &Path) -> Result<Vec<Position>, AdoptError> {
+pub(super) fn read(path: &Path) -> Result<Vec<SavedPosition>, AdoptError> {
     let file = if path.is_dir() { path.join("checkpoints.json") } else { path.to_owned() };
     parse(&text(&file)?).map_err(|what| format(file.escaped(), what))
 }
 
-pub(super) fn parse(text: &str) -> Result<Vec<Position>, String> {
+pub(super) fn parse(text: &str) -> Result<Vec<SavedPosition>, String> {
     let all: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
     if all.get("version").and_then(Value::as_str) != Some("1") {
         return Err("its version is not \"1\"".into());
@@ -29,14 +29,14 @@ pub(super) fn parse(text: &str) -> Result<Vec<Position>, String> {
         let fingerprint = checkpoint.get("fingerprint").ok_or("a checkpoint has no fingerprint")?;
         let first_line = fingerprint.get("first_lines_checksum").or_else(|| fingerprint.get("first_line_checksum"));
         if let Some(checksum) = first_line.and_then(Value::as_u64) {
-            return Ok(Position { file: Known::FirstLine(checksum), offset });
+            return Ok(SavedPosition { file: FileReference::FirstLine(checksum), offset });
         }
         let numbers = fingerprint.get("dev_inode").and_then(Value::as_array).ok_or(
             "a fingerprint is neither `first_lines_checksum` nor `dev_inode`: run Vector 0.15 or later once, which rewrites it",
         )?;
         match numbers.iter().map(Value::as_u64).collect::<Vec<_>>()[..] {
             [Some(device), Some(inode)] => {
-                Ok(Position { file: Known::Inode { device: Some(device), inode, path: None }, offset })
+                Ok(SavedPosition { file: FileReference::Inode { device: Some(device), inode, path: None }, offset })
             }
             _ => Err("`dev_inode` is not two numbers".to_owned()),
         }
@@ -63,9 +63,9 @@ mod tests {
     fn fingerprints_and_positions() {
         let text = r#"{"version":"1","checkpoints":[{"fingerprint":{"first_lines_checksum":78910},"position":1234,
             "modified":"2026-11-21T08:00:00.5Z"},{"fingerprint":{"dev_inode":[1,2]},"position":5}]}"#;
-        let of = |file, offset| Position { file, offset };
-        let inode = Known::Inode { device: Some(1), inode: 2, path: None };
-        assert_eq!(parse(text), Ok(vec![of(Known::FirstLine(78910), 1234), of(inode, 5)]));
+        let of = |file, offset| SavedPosition { file, offset };
+        let inode = FileReference::Inode { device: Some(1), inode: 2, path: None };
+        assert_eq!(parse(text), Ok(vec![of(FileReference::FirstLine(78910), 1234), of(inode, 5)]));
         for wrong in [
             "{}",
             "rubbish",

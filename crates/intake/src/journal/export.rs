@@ -81,17 +81,17 @@ struct Span {
 
 /// The entries of a stream.
 #[derive(Debug)]
-pub struct Entries {
+pub struct EntryParser {
     /// What is kept of the entry that is not whole.
     bytes: Vec<u8>,
     fields: Vec<Span>,
     cut: usize,
-    state: State,
+    state: EntriesState,
     entry_bytes_max: usize,
 }
 
 #[derive(Clone, Debug)]
-enum State {
+enum EntriesState {
     /// A line that begins at this place of what is kept; where its `=` is, once it came.
     Line { start: usize, equals: Option<usize> },
     /// The length of a value, as far as it came.
@@ -102,11 +102,11 @@ enum State {
     Broken(Malformed),
 }
 
-impl Entries {
+impl EntryParser {
     /// Of a stream from its start. An entry is kept up to so many bytes, its names besides.
-    pub fn new(entry_bytes_max: usize) -> Entries {
-        let state = State::Line { start: 0, equals: None };
-        Entries { bytes: Vec::new(), fields: Vec::new(), cut: 0, state, entry_bytes_max }
+    pub fn new(entry_bytes_max: usize) -> EntryParser {
+        let state = EntriesState::Line { start: 0, equals: None };
+        EntryParser { bytes: Vec::new(), fields: Vec::new(), cut: 0, state, entry_bytes_max }
     }
 
     /// Takes bytes and hands over the entries that they end. After an error every further call gives it again.
@@ -114,15 +114,15 @@ impl Entries {
         let mut rest = input;
         while !rest.is_empty() {
             let fed = match &self.state {
-                State::Line { start, equals } => {
+                EntriesState::Line { start, equals } => {
                     let (start, equals) = (*start, *equals);
                     self.line(rest, start, equals, &mut each)
                 }
-                State::Length { .. } => Ok(self.length(rest)),
-                State::Value { .. } => self.value(rest),
-                State::Broken(error) => Err(*error),
+                EntriesState::Length { .. } => Ok(self.length(rest)),
+                EntriesState::Value { .. } => self.value(rest),
+                EntriesState::Broken(error) => Err(*error),
             };
-            rest = fed.inspect_err(|error| self.state = State::Broken(*error))?;
+            rest = fed.inspect_err(|error| self.state = EntriesState::Broken(*error))?;
         }
         Ok(())
     }
@@ -130,11 +130,11 @@ impl Entries {
     /// Hands over the last entry, which may lack the empty line behind it, when nothing more comes.
     pub fn finish(&mut self, each: impl FnMut(Entry<'_>)) -> Result<(), Malformed> {
         match &self.state {
-            State::Line { start, .. } if *start == self.bytes.len() => {
+            EntriesState::Line { start, .. } if *start == self.bytes.len() => {
                 self.give(each);
                 Ok(())
             }
-            State::Broken(error) => Err(*error),
+            EntriesState::Broken(error) => Err(*error),
             _ => Err(Malformed::CutShort),
         }
     }
@@ -163,7 +163,7 @@ impl Entries {
         }
         self.keep(value);
         if end.is_none() {
-            self.state = State::Line { start, equals };
+            self.state = EntriesState::Line { start, equals };
             return Ok(rest);
         }
         match equals {
@@ -171,29 +171,29 @@ impl Entries {
             None if self.bytes.len() == start => self.give(each),
             None if is_name(&self.bytes[start..]) => {
                 let name = start..self.bytes.len();
-                self.state = State::Length { name, bytes: [0; 8], came: 0 };
+                self.state = EntriesState::Length { name, bytes: [0; 8], came: 0 };
                 return Ok(rest);
             }
             None => return Err(Malformed::Name),
         }
-        self.state = State::Line { start: self.bytes.len(), equals: None };
+        self.state = EntriesState::Line { start: self.bytes.len(), equals: None };
         Ok(rest)
     }
 
     fn length<'i>(&mut self, input: &'i [u8]) -> &'i [u8] {
-        let State::Length { name, bytes, came } = &mut self.state else { return input };
+        let EntriesState::Length { name, bytes, came } = &mut self.state else { return input };
         let (piece, rest) = input.split_at(input.len().min(bytes.len() - *came));
         bytes[*came..*came + piece.len()].copy_from_slice(piece);
         *came += piece.len();
         if *came == bytes.len() {
             let (name, left) = (name.clone(), u64::from_le_bytes(*bytes));
-            self.state = State::Value { name, start: self.bytes.len(), left };
+            self.state = EntriesState::Value { name, start: self.bytes.len(), left };
         }
         rest
     }
 
     fn value<'i>(&mut self, input: &'i [u8]) -> Result<&'i [u8], Malformed> {
-        let State::Value { name, start, left } = &mut self.state else { return Ok(input) };
+        let EntriesState::Value { name, start, left } = &mut self.state else { return Ok(input) };
         if *left > 0 {
             let length = usize::try_from(*left).unwrap_or(usize::MAX).min(input.len());
             *left -= length as u64;
@@ -204,7 +204,7 @@ impl Entries {
         let (name, start) = (name.clone(), *start);
         let rest = input.strip_prefix(b"\n").ok_or(Malformed::Length)?;
         self.add(Span { name, value: start..self.bytes.len() });
-        self.state = State::Line { start: self.bytes.len(), equals: None };
+        self.state = EntriesState::Line { start: self.bytes.len(), equals: None };
         Ok(rest)
     }
 
@@ -234,7 +234,7 @@ impl Entries {
         self.fields.clear();
         self.bytes.clear();
         self.bytes.shrink_to(HELD_BYTES);
-        self.state = State::Line { start: 0, equals: None };
+        self.state = EntriesState::Line { start: 0, equals: None };
     }
 }
 
@@ -251,9 +251,9 @@ mod tests {
 
     type Fields = Vec<(String, Vec<u8>)>;
 
-    /// Entries, what was cut of each, and how it ended.
+    /// EntryParser, what was cut of each, and how it ended.
     fn read(bytes: &[u8], pieces: usize, limit: usize) -> (Vec<(Fields, usize)>, Result<(), Malformed>) {
-        let (mut entries, mut all) = (Entries::new(limit), Vec::new());
+        let (mut entries, mut all) = (EntryParser::new(limit), Vec::new());
         let mut note = |entry: Entry<'_>| {
             let fields = entry.fields().map(|(name, value)| (name.to_owned(), value.to_vec()));
             all.push((fields.collect(), entry.cut));
@@ -311,7 +311,7 @@ mod tests {
                 assert_eq!((all.len(), ended), (1, Err(error)), "{}", String::from_utf8_lossy(&behind));
             }
         }
-        let mut entries = Entries::new(100);
+        let mut entries = EntryParser::new(100);
         assert_eq!(entries.feed(b"x\nA=1\n\n", |_| panic!("no entry")), Err(Malformed::Name));
         assert_eq!(entries.feed(b"A=1\n\n", |_| panic!("no entry")), Err(Malformed::Name));
     }
@@ -334,7 +334,7 @@ mod tests {
     }
 
     proptest! {
-        /// Entries come back as they were written, in whatever pieces they come.
+        /// EntryParser come back as they were written, in whatever pieces they come.
         #[test]
         fn entries_come_back(
             written in prop::collection::vec(

@@ -5,9 +5,9 @@
 //! is passed over. If it is another one, what was to be gone on behind is gone (vacuumed, or lost with `/run`), and what
 //! went with it is counted as far as the journal's own numbers tell.
 
-use super::cursor::{self, Cursor};
-use super::export::{Entries, Entry};
-use super::program::{Query, Start};
+use super::cursor::{self, JournalCursor};
+use super::export::{Entry, EntryParser};
+use super::program::{JournalQuery, Start};
 use super::record::{EntryReading, EntryRecord};
 use crate::counters::{SourceCounters, SourceEvent, count};
 use crate::journal::JournalOptions;
@@ -36,15 +36,15 @@ const ANSWER: Duration = Duration::from_secs(60);
 /// How long it rests after `journalctl` ended: the first time, and at most where it ends again and again.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(30));
 
-/// Entries that the journal freed before they were read.
+/// EntryParser that the journal freed before they were read.
 const VACUUMED: SourceEvent = SourceEvent::RecordsDropped("vacuumed");
 
 /// The events that a journal counts.
 pub(super) const EVENTS: [SourceEvent; 3] = [VACUUMED, SourceEvent::JournalGap, SourceEvent::ReadError];
 
 /// All that the thread has.
-pub(super) struct Follower {
-    query: Query,
+pub(super) struct JournalFollower {
+    query: JournalQuery,
     config: JournalOptions,
     reading: EntryReading,
     /// What its records name as their source.
@@ -61,7 +61,7 @@ pub(super) struct Follower {
     beginning: Option<String>,
     /// Whether `state` is further than what was handed over.
     is_changed: bool,
-    lanes: RouteCaches,
+    routes: RouteCaches,
     rows: RecordWriter,
     /// When the oldest row was read.
     oldest: Option<Instant>,
@@ -69,7 +69,7 @@ pub(super) struct Follower {
 }
 
 /// Why reading ended.
-enum End {
+enum ReadEnd {
     /// The daemon stops.
     Stopped,
     /// The store takes nothing that was read in this epoch, or nothing at all.
@@ -78,13 +78,13 @@ enum End {
     Failed(String),
 }
 
-impl From<SubmitError> for End {
-    fn from(refused: SubmitError) -> End {
-        End::Refused(refused)
+impl From<SubmitError> for ReadEnd {
+    fn from(refused: SubmitError) -> ReadEnd {
+        ReadEnd::Refused(refused)
     }
 }
 
-impl Follower {
+impl JournalFollower {
     pub(super) fn new(
         config: JournalOptions,
         router: Router,
@@ -92,7 +92,7 @@ impl Follower {
         intake: CommitQueue,
         counters: Arc<SourceCounters>,
         stop: Arc<AtomicBool>,
-    ) -> Follower {
+    ) -> JournalFollower {
         let path = config.directory.clone().unwrap_or_else(|| PathBuf::from("journal"));
         let source = match &config.directory {
             None => "journal".to_owned(),
@@ -101,8 +101,8 @@ impl Follower {
         let identity = xxhash_rust::xxh3::xxh3_64(format!("{}\n{source}", config.name).as_bytes());
         let state = SourceState::new(identity, SourceKind::Journal, config.name.clone(), path);
         let (directory, units) = (config.directory.clone(), config.units.clone());
-        let mut follower = Follower {
-            query: Query { directory, units, level_at_least: config.level_at_least },
+        let mut follower = JournalFollower {
+            query: JournalQuery { directory, units, level_at_least: config.level_at_least },
             reading: EntryReading::new(config.reading.clone()),
             config,
             source,
@@ -116,7 +116,7 @@ impl Follower {
             is_begun: false,
             beginning: None,
             is_changed: false,
-            lanes: RouteCaches::default(),
+            routes: RouteCaches::default(),
             oldest: None,
             pause: PAUSES.0,
         };
@@ -128,9 +128,9 @@ impl Follower {
     pub(super) fn run(mut self) {
         while !self.is_stopping() {
             let end = match self.follow() {
-                Ok(()) | Err(End::Stopped) => break,
-                Err(End::Failed(error)) => self.fail(error),
-                Err(End::Refused(refused)) => Err(refused),
+                Ok(()) | Err(ReadEnd::Stopped) => break,
+                Err(ReadEnd::Failed(error)) => self.fail(error),
+                Err(ReadEnd::Refused(refused)) => Err(refused),
             };
             match end {
                 Ok(()) => {}
@@ -186,7 +186,7 @@ impl Follower {
 
     /// Decides where a journal that was never read begins, and has it committed: what is written from now on is read,
     /// whatever happens.
-    fn begin(&mut self) -> Result<(), End> {
+    fn begin(&mut self) -> Result<(), ReadEnd> {
         if self.config.read_from == ReadFrom::End {
             self.state.cursor = self.first_cursor(&self.query.of_all(), Start::Newest)?.unwrap_or_default();
         }
@@ -197,53 +197,53 @@ impl Follower {
     }
 
     /// The cursor of the first entry that the program tells of; none where it tells of none.
-    fn first_cursor(&self, query: &Query, start: Start<'_>) -> Result<Option<String>, End> {
-        let failed = |error: std::io::Error| End::Failed(format!("failed to run journalctl: {error}"));
+    fn first_cursor(&self, query: &JournalQuery, start: Start<'_>) -> Result<Option<String>, ReadEnd> {
+        let failed = |error: std::io::Error| ReadEnd::Failed(format!("failed to run journalctl: {error}"));
         let mut reader = query.once(start).map_err(failed)?;
-        let (mut entries, mut buffer, mut cursor) = (Entries::new(1 << 10), vec![0; 4 << 10], None);
+        let (mut entries, mut buffer, mut cursor) = (EntryParser::new(1 << 10), vec![0; 4 << 10], None);
         let deadline = Instant::now() + ANSWER;
         while cursor.is_none() && Instant::now() < deadline {
             if self.is_stopping() {
-                return Err(End::Stopped);
+                return Err(ReadEnd::Stopped);
             }
             match reader.read(&mut buffer, IDLE).map_err(failed)? {
                 None => {}
                 Some(0) => {
                     let ended = reader.end();
-                    return if ended.is_success { Ok(None) } else { Err(End::Failed(ended.how)) };
+                    return if ended.is_success { Ok(None) } else { Err(ReadEnd::Failed(ended.how)) };
                 }
                 Some(read) => entries
                     .feed(&buffer[..read], |entry| {
                         cursor = cursor.take().or_else(|| entry.text("__CURSOR").map(str::to_owned));
                     })
-                    .map_err(|error| End::Failed(error.to_string()))?,
+                    .map_err(|error| ReadEnd::Failed(error.to_string()))?,
             }
         }
-        cursor.map(Some).ok_or_else(|| End::Failed("journalctl does not answer".into()))
+        cursor.map(Some).ok_or_else(|| ReadEnd::Failed("journalctl does not answer".into()))
     }
 
     /// Reads on, until something ends it.
-    fn follow(&mut self) -> Result<(), End> {
+    fn follow(&mut self) -> Result<(), ReadEnd> {
         if !self.is_begun {
             self.begin()?;
         }
         let cursor = self.state.cursor.clone();
         let start = if cursor.is_empty() { Start::Beginning } else { Start::At(&cursor) };
-        let failed = |error: std::io::Error| End::Failed(format!("failed to run journalctl: {error}"));
+        let failed = |error: std::io::Error| ReadEnd::Failed(format!("failed to run journalctl: {error}"));
         let mut reader = self.query.follow(start).map_err(failed)?;
-        let mut entries = Entries::new(usize::try_from(self.config.entry_bytes_max.get()).unwrap_or(1 << 20));
+        let mut entries = EntryParser::new(usize::try_from(self.config.entry_bytes_max.get()).unwrap_or(1 << 20));
         let mut is_expected = !cursor.is_empty();
         let mut buffer = vec![0; READ_BYTES];
         loop {
             if self.is_stopping() {
-                return Err(End::Stopped);
+                return Err(ReadEnd::Stopped);
             }
             if self.intake.epoch() != self.epoch {
                 return Err(SubmitError::Stale.into());
             }
             let patience = if self.oldest.is_some() { HAND_OVER } else { IDLE };
             match reader.read(&mut buffer, patience).map_err(failed)? {
-                Some(0) => return Err(End::Failed(reader.end().how)),
+                Some(0) => return Err(ReadEnd::Failed(reader.end().how)),
                 Some(read) => {
                     let now = time::now();
                     let mut refused = Ok(());
@@ -257,7 +257,7 @@ impl Follower {
                         }
                     });
                     refused?;
-                    fed.map_err(|error| End::Failed(format!("what journalctl says is no entry: {error}")))?;
+                    fed.map_err(|error| ReadEnd::Failed(format!("what journalctl says is no entry: {error}")))?;
                 }
                 None => self.counters.unread_since.store(0, Ordering::Relaxed),
             }
@@ -287,8 +287,8 @@ impl Follower {
 
     /// Counts what is gone between the entry that was read last and the oldest one that is left.
     fn note_gap(&mut self, first: &str) {
-        let last = Cursor::read(&self.state.cursor);
-        let missing = last.zip(Cursor::read(first)).and_then(|(last, first)| last.missing_before(&first));
+        let last = JournalCursor::read(&self.state.cursor);
+        let missing = last.zip(JournalCursor::read(first)).and_then(|(last, first)| last.missing_before(&first));
         self.counters.count(SourceEvent::JournalGap, 1);
         self.counters.count(VACUUMED, missing.unwrap_or(0));
         self.state.ledger.lost_records += missing.unwrap_or(0);
@@ -349,7 +349,7 @@ impl Follower {
         let time = record.time.unwrap_or(now);
         let instance = self.config.instance.render(&self.host, &self.source, |name| record.text(name));
         let origin = Origin { identity, position, source: &self.source, tenant: None };
-        self.rows.write(&mut self.lanes, &instance, &record, origin, now, counters);
+        self.rows.write(&mut self.routes, &instance, &record, origin, now, counters);
         counters.unread_since.store(time.get().unsigned_abs(), Ordering::Relaxed);
         self.state.cursor.clear();
         self.state.cursor.push_str(cursor);
@@ -380,5 +380,5 @@ impl Follower {
 
 /// Whether two cursors are of one entry.
 fn is_same(one: &str, other: &str) -> bool {
-    one == other || Cursor::read(one).is_some_and(|read| Cursor::read(other) == Some(read))
+    one == other || JournalCursor::read(one).is_some_and(|read| JournalCursor::read(other) == Some(read))
 }

@@ -1,6 +1,6 @@
 //! The journal of systemd: what a host's services, its kernel and its syslog wrote, entry by entry.
 //!
-//! Entries are read through `journalctl --output=export`, a child of the daemon, a thread for each `[[journal]]` block.
+//! EntryParser are read through `journalctl --output=export`, a child of the daemon, a thread for each `[[journal]]` block.
 //! The rows and the cursor they were read up to are one commit, as rows and positions of files are, so nothing is lost
 //! and nothing is there twice, whatever is killed. A cursor that is gone is noticed and counted.
 //!
@@ -21,7 +21,7 @@ pub use source::Journals;
 
 use crate::counters::SourceCounters;
 use crate::source::SourceContext;
-use follower::Follower;
+use follower::JournalFollower;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -43,7 +43,7 @@ impl JournalReader {
     ) -> io::Result<JournalReader> {
         let stop = Arc::new(AtomicBool::new(false));
         let SourceContext { router, host, intake, .. } = context.clone();
-        let follower = Follower::new(options.clone(), router, host, intake, counters.clone(), stop.clone());
+        let follower = JournalFollower::new(options.clone(), router, host, intake, counters.clone(), stop.clone());
         let thread = std::thread::Builder::new().name("journal".into()).spawn(move || follower.run())?;
         Ok(JournalReader { thread: Some(thread), stop, counters })
     }

@@ -22,7 +22,7 @@ pub struct JournalOptions {
     pub read_from: ReadFrom,
     /// How the instance of a record is named.
     pub instance: InstanceTemplate,
-    /// How messages are read. Entries are never joined.
+    /// How messages are read. EntryParser are never joined.
     pub reading: Reading,
     /// A longer entry is kept up to here and marked.
     pub entry_bytes_max: ByteSize,

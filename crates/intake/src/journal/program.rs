@@ -19,7 +19,7 @@ const SAID_BYTES_MAX: usize = 1 << 10;
 
 /// Which entries it is asked for.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Query {
+pub(super) struct JournalQuery {
     pub(super) directory: Option<PathBuf>,
     pub(super) units: Vec<String>,
     pub(super) level_at_least: Option<Level>,
@@ -37,14 +37,14 @@ pub(super) enum Start<'a> {
 }
 
 /// What became of the program.
-pub(super) struct Ended {
+pub(super) struct ProcessEnd {
     pub(super) is_success: bool,
     /// Its status, and what it said last.
     pub(super) how: String,
 }
 
 /// The program while it runs.
-pub(super) struct Reader {
+pub(super) struct JournalReader {
     child: Child,
     stdout: ChildStdout,
     /// Gathers the end of what it says of its errors.
@@ -57,15 +57,15 @@ fn machine_id() -> Option<String> {
     (id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit())).then_some(id)
 }
 
-impl Query {
+impl JournalQuery {
     /// Whether it passes entries over.
     pub(super) fn is_choosy(&self) -> bool {
         !self.units.is_empty() || self.level_at_least.is_some()
     }
 
     /// The same journal with all of its entries.
-    pub(super) fn of_all(&self) -> Query {
-        Query { directory: self.directory.clone(), ..Query::default() }
+    pub(super) fn of_all(&self) -> JournalQuery {
+        JournalQuery { directory: self.directory.clone(), ..JournalQuery::default() }
     }
 
     fn command(&self, start: Start<'_>) -> Command {
@@ -89,7 +89,7 @@ impl Query {
     }
 
     /// Runs it over all entries from `start` on, and those that are written from now on.
-    pub(super) fn follow(&self, start: Start<'_>) -> io::Result<Reader> {
+    pub(super) fn follow(&self, start: Start<'_>) -> io::Result<JournalReader> {
         let mut command = self.command(start);
         // To follow means the newest boot alone, unless journals are merged: after a reboot, what was not read before it
         // would never be. To merge means those of other machines as well, of which a host's own journal has none.
@@ -97,12 +97,12 @@ impl Query {
         if let (None, Some(id)) = (&self.directory, machine_id()) {
             command.arg(format!("_MACHINE_ID={id}"));
         }
-        Reader::of(&mut command)
+        JournalReader::of(&mut command)
     }
 
     /// Runs it over the entries from `start` on that there are.
-    pub(super) fn once(&self, start: Start<'_>) -> io::Result<Reader> {
-        Reader::of(&mut self.command(start))
+    pub(super) fn once(&self, start: Start<'_>) -> io::Result<JournalReader> {
+        JournalReader::of(&mut self.command(start))
     }
 }
 
@@ -120,8 +120,8 @@ fn priority(level: Level) -> u8 {
     }
 }
 
-impl Reader {
-    fn of(command: &mut Command) -> io::Result<Reader> {
+impl JournalReader {
+    fn of(command: &mut Command) -> io::Result<JournalReader> {
         let mut child = command.spawn()?;
         let pipes = child.stdout.take().zip(child.stderr.take());
         let (stdout, mut stderr) = pipes.ok_or_else(|| io::Error::other("it has no pipes"))?;
@@ -136,7 +136,7 @@ impl Reader {
             said
         });
         match said {
-            Ok(said) => Ok(Reader { child, stdout, said: Some(said) }),
+            Ok(said) => Ok(JournalReader { child, stdout, said: Some(said) }),
             Err(error) => {
                 let _ = child.kill();
                 let _ = child.wait();
@@ -161,7 +161,7 @@ impl Reader {
     }
 
     /// What became of it, once all that it writes was read.
-    pub(super) fn end(mut self) -> Ended {
+    pub(super) fn end(mut self) -> ProcessEnd {
         let deadline = Instant::now() + EXIT;
         while Instant::now() < deadline && matches!(self.child.try_wait(), Ok(None)) {
             std::thread::sleep(Duration::from_millis(1));
@@ -173,11 +173,11 @@ impl Reader {
         let said = String::from_utf8_lossy(&said).trim().replace('\n', "; ");
         let is_success = status.as_ref().is_ok_and(ExitStatus::success);
         let how = status.map_or_else(|error| error.to_string(), |status| format!("{PROGRAM} ended with {status}"));
-        Ended { is_success, how: if said.is_empty() { how } else { format!("{how}: {said}") } }
+        ProcessEnd { is_success, how: if said.is_empty() { how } else { format!("{how}: {said}") } }
     }
 }
 
-impl Drop for Reader {
+impl Drop for JournalReader {
     fn drop(&mut self) {
         // Both fail where it has ended and was waited for.
         let _ = self.child.kill();

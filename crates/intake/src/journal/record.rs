@@ -185,14 +185,14 @@ fn time(text: &str) -> Option<Ticks> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::export::Entries;
+    use super::super::export::EntryParser;
     use super::*;
     use daytable_model::record::Level;
     use daytable_parse::redact::Redaction;
 
     /// The record of one entry in the export format, as a text a part.
     fn shown(reading: &EntryReading, export: &[u8]) -> (String, EntryRecord<'static>) {
-        let (mut entries, mut shown) = (Entries::new(1 << 20), None);
+        let (mut entries, mut shown) = (EntryParser::new(1 << 20), None);
         let fed = entries.feed(export, |entry| {
             let read = reading.record(&entry, Ticks::UNIX_EPOCH);
             let part = |field: &Field<'_>| match &field.value {

@@ -4,13 +4,13 @@
 //! the last commit. Where it breaks off, what was committed stays, and the client sends all of it again: each entry's key
 //! is made of its `__CURSOR`, so what is there already is written over by itself.
 //!
-//! Entries are read as those of a `[[journal]]` block are ([`crate::journal`]), so that an entry is the same record
+//! EntryParser are read as those of a `[[journal]]` block are ([`crate::journal`]), so that an entry is the same record
 //! whichever way it came; its key is one of the sender's own. The instance is `_HOSTNAME`, else the sender's address.
 
 use super::request_writer::{InstanceRule, RequestRows, RequestWriter};
 use super::{PushRequest, PushSettings, Refusal};
 use crate::counters::count;
-use crate::journal::export::{Entries, Entry};
+use crate::journal::export::{Entry, EntryParser};
 use crate::journal::record::{EntryReading, EntryRecord};
 use crate::record_writer::random_identity;
 use daytable_model::key::POSITION_MAX;
@@ -35,7 +35,7 @@ pub(super) fn read(
 ) -> Result<u64, Refusal> {
     let reading = EntryReading::new(settings.lines.clone());
     let mut writer = RequestWriter::new(settings, request, random_identity(), time::now());
-    let mut entries = Entries::new(ENTRY_BYTES_MAX);
+    let mut entries = EntryParser::new(ENTRY_BYTES_MAX);
     let (mut total, mut in_piece) = (0u64, 0);
     let ended = loop {
         let mut refused = Ok(());

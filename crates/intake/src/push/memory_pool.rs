@@ -26,10 +26,10 @@ use std::time::{Duration, Instant};
 /// A limit for the memory of all requests. Cheap to clone.
 #[derive(Clone)]
 pub struct MemoryPool {
-    shared: Arc<SharedPool>,
+    shared: Arc<PoolInner>,
 }
 
-struct SharedPool {
+struct PoolInner {
     bytes: usize,
     state: Mutex<PoolState>,
     changed: Condvar,
@@ -52,7 +52,7 @@ struct PoolState {
     is_awaited: bool,
 }
 
-impl SharedPool {
+impl PoolInner {
     /// Releases bytes, `unused` of which were never allocated.
     fn release(&self, bytes: usize, unused: usize) {
         if bytes > 0 {
@@ -98,7 +98,7 @@ impl MemoryPool {
     /// A pool of so many bytes.
     pub fn new(bytes: usize) -> MemoryPool {
         let (state, changed, returning) = (Mutex::default(), Condvar::new(), Mutex::default());
-        MemoryPool { shared: Arc::new(SharedPool { bytes, state, changed, returning }) }
+        MemoryPool { shared: Arc::new(PoolInner { bytes, state, changed, returning }) }
     }
 
     /// A pool within so many bytes. A large pool leaves an eighth for the pages that a commit makes of rows.

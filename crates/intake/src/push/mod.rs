@@ -53,7 +53,7 @@ pub use memory_pool::{MemoryPool, MemoryReservation};
 pub use refusal::Refusal;
 pub use request::{Endpoint, PushLimits, PushRequest, PushSettings};
 pub use request_writer::RECORD_BYTES_MAX;
-pub use sender::{Meter, Sender};
+pub use sender::{Meter, PushSender};
 #[cfg(feature = "testing")]
 pub use service::count_records;
 pub use service::{ParsedRequest, PendingResponse, Push};

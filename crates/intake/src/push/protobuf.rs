@@ -33,16 +33,16 @@ impl From<ProtobufError> for DecodeError {
 
 /// The value of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum FieldValue<'a> {
+pub(super) enum ProtobufValue<'a> {
     Varint(u64),
     Fixed64(u64),
     Fixed32(u32),
     Bytes(&'a [u8]),
 }
 
-impl<'a> FieldValue<'a> {
+impl<'a> ProtobufValue<'a> {
     pub(super) fn bytes(self) -> Result<&'a [u8], ProtobufError> {
-        if let FieldValue::Bytes(bytes) = self { Ok(bytes) } else { Err(ProtobufError::Mismatch) }
+        if let ProtobufValue::Bytes(bytes) = self { Ok(bytes) } else { Err(ProtobufError::Mismatch) }
     }
 
     /// A text. Invalid UTF-8 is replaced.
@@ -51,15 +51,15 @@ impl<'a> FieldValue<'a> {
     }
 
     pub(super) fn varint(self) -> Result<u64, ProtobufError> {
-        if let FieldValue::Varint(number) = self { Ok(number) } else { Err(ProtobufError::Mismatch) }
+        if let ProtobufValue::Varint(number) = self { Ok(number) } else { Err(ProtobufError::Mismatch) }
     }
 
     pub(super) fn fixed64(self) -> Result<u64, ProtobufError> {
-        if let FieldValue::Fixed64(number) = self { Ok(number) } else { Err(ProtobufError::Mismatch) }
+        if let ProtobufValue::Fixed64(number) = self { Ok(number) } else { Err(ProtobufError::Mismatch) }
     }
 
     pub(super) fn fixed32(self) -> Result<u32, ProtobufError> {
-        if let FieldValue::Fixed32(number) = self { Ok(number) } else { Err(ProtobufError::Mismatch) }
+        if let ProtobufValue::Fixed32(number) = self { Ok(number) } else { Err(ProtobufError::Mismatch) }
     }
 }
 
@@ -108,16 +108,16 @@ impl<'a> MessageFields<'a> {
         Ok(*bytes)
     }
 
-    fn field(&mut self) -> Result<(u64, FieldValue<'a>), ProtobufError> {
+    fn field(&mut self) -> Result<(u64, ProtobufValue<'a>), ProtobufError> {
         let tag = self.varint()?;
         let value = match tag & 7 {
-            0 => FieldValue::Varint(self.varint()?),
-            1 => FieldValue::Fixed64(u64::from_le_bytes(self.array()?)),
+            0 => ProtobufValue::Varint(self.varint()?),
+            1 => ProtobufValue::Fixed64(u64::from_le_bytes(self.array()?)),
             2 => {
                 let length = usize::try_from(self.varint()?).map_err(|_| ProtobufError::Short)?;
-                FieldValue::Bytes(self.bytes(length)?)
+                ProtobufValue::Bytes(self.bytes(length)?)
             }
-            5 => FieldValue::Fixed32(u32::from_le_bytes(self.array()?)),
+            5 => ProtobufValue::Fixed32(u32::from_le_bytes(self.array()?)),
             _ => return Err(ProtobufError::Kind),
         };
         Ok((tag >> 3, value))
@@ -125,7 +125,7 @@ impl<'a> MessageFields<'a> {
 }
 
 impl<'a> Iterator for MessageFields<'a> {
-    type Item = Result<(u64, FieldValue<'a>), ProtobufError>;
+    type Item = Result<(u64, ProtobufValue<'a>), ProtobufError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.0.is_empty() {

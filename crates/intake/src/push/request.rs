@@ -1,6 +1,6 @@
 //! A request before its body: where it goes, by whose leave, under which limits.
 
-use super::{Encoding, Sender};
+use super::{Encoding, PushSender};
 use crate::route::Router;
 use daytable_parse::{Format, FormatChoice, Join, Reading};
 use daytable_store::IdempotencyKey;
@@ -121,7 +121,7 @@ pub struct PushRequest {
     /// Who sends: the instance of records that name none.
     pub peer: String,
     /// Who sends it, as the listener found out.
-    pub sender: Sender,
+    pub sender: PushSender,
     /// `Idempotency-Key`
     pub key: Option<String>,
 }

@@ -1,6 +1,6 @@
 //! Who sends a request: its name, whose its records are, where they may go, and what they are charged to.
 //!
-//! How a sender proved who it is, and what it may send, is the business of the listener. The listener fills a [`Sender`];
+//! How a sender proved who it is, and what it may send, is the business of the listener. The listener fills a [`PushSender`];
 //! this module knows no listener.
 
 use crate::route::Router;
@@ -21,7 +21,7 @@ pub trait Meter: Debug + Send + Sync {
 
 /// Who sends a request. Cheap to clone; it holds no secret.
 #[derive(Clone, Debug)]
-pub struct Sender {
+pub struct PushSender {
     /// Its name. Idempotency keys and the keys of named documents are bound to it.
     pub name: Arc<str>,
     /// Whose its records are.
@@ -32,16 +32,16 @@ pub struct Sender {
     meter: Option<Arc<dyn Meter>>,
 }
 
-impl Sender {
+impl PushSender {
     /// A sender with a credential.
-    pub fn new(name: &str, tables: Option<Router>, tenant: Option<&str>) -> Sender {
-        Sender { name: name.into(), tables, tenant: tenant.map(Arc::from), meter: None }
+    pub fn new(name: &str, tables: Option<Router>, tenant: Option<&str>) -> PushSender {
+        PushSender { name: name.into(), tables, tenant: tenant.map(Arc::from), meter: None }
     }
 
     /// A sender without a credential, which may push everything everywhere. Its name is in brackets, so no credential can
     /// have it.
-    pub fn anonymous(name: &str) -> Sender {
-        Sender::new(&format!("({name})"), None, None)
+    pub fn anonymous(name: &str) -> PushSender {
+        PushSender::new(&format!("({name})"), None, None)
     }
 
     /// Whether this sender has no credential.
@@ -50,8 +50,8 @@ impl Sender {
     }
 
     /// The same sender, charged to `meter`.
-    pub fn with_meter(self, meter: Arc<dyn Meter>) -> Sender {
-        Sender { meter: Some(meter), ..self }
+    pub fn with_meter(self, meter: Arc<dyn Meter>) -> PushSender {
+        PushSender { meter: Some(meter), ..self }
     }
 
     /// The tables its records may go to, of all that are configured.

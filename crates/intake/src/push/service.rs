@@ -5,7 +5,7 @@ use super::bulk::BulkAnswers;
 use super::document_ids::{DocumentIds, DocumentLookup, IdReservation, remove_existing};
 use super::request::{Endpoint, PushLimits, PushRequest, PushSettings, identity_of, once};
 use super::request_writer::{RefusedRecord, RequestRows, RequestWriter};
-use super::{MemoryPool, MemoryReservation, Refusal, Sender, bulk, decode, ingest, journal, loki, otlp, reader};
+use super::{MemoryPool, MemoryReservation, PushSender, Refusal, bulk, decode, ingest, journal, loki, otlp, reader};
 use crate::counters::{SourceCounters, SourceEvent, count};
 use crate::record_writer::random_identity;
 use crate::route::Router;
@@ -315,7 +315,7 @@ impl Push {
 struct MeteredReader<'c, R> {
     reader: R,
     counter: &'c AtomicU64,
-    sender: &'c Sender,
+    sender: &'c PushSender,
 }
 
 impl<R: Read> Read for MeteredReader<'_, R> {
@@ -373,7 +373,7 @@ pub fn count_records(
         instance: None,
         index: None,
         peer: "peer".into(),
-        sender: Sender::anonymous("testing"),
+        sender: PushSender::anonymous("testing"),
         key: None,
     };
     let mut memory = MemoryPool::new(settings.limits.bodies_bytes_max).reservation();

@@ -1,7 +1,7 @@
 //! What the tests of the endpoints have in common: a request that is taken apart without a store.
 
 use super::request_writer::{RequestRows, RequestWriter};
-use super::{Encoding, Endpoint, PushLimits, PushRequest, PushSettings, Refusal, Sender};
+use super::{Encoding, Endpoint, PushLimits, PushRequest, PushSender, PushSettings, Refusal};
 use crate::route::{Condition, Route, Router};
 use daytable_model::batch::Batch;
 use daytable_model::key::{Period, TableName};
@@ -38,7 +38,7 @@ pub(super) fn request(endpoint: Endpoint) -> PushRequest {
         instance: None,
         index: None,
         peer: "192.0.2.7".into(),
-        sender: Sender::anonymous("test"),
+        sender: PushSender::anonymous("test"),
         key: None,
     }
 }

@@ -1,10 +1,10 @@
-//! Accepting, bounded, until told to stop.
+//! Accepting, bounded, until progress to stop.
 //!
 //! One connection too many is closed at once: left in the kernel's queue it could send what nobody may ever read. A failure
 //! to accept (no file descriptors left) is said once, tried again after a pause, and never ends the loop. A handshake has
 //! its time limit, and is the task of its own connection: nobody waits behind it.
 
-use super::stream::{DRAIN_QUIET, Peer, Room, Socket, connection};
+use super::stream::{DRAIN_QUIET, ListenerState, StreamPeer, StreamSocket, connection};
 use crate::counters::SourceEvent::{self, ConnectionClosed};
 use crate::rate_limit::network_of;
 use daytable_net::tls::{Certificates, HANDSHAKE};
@@ -24,54 +24,54 @@ use tokio::time::{sleep, timeout};
 /// How long accepting rests after it failed.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Serves a listener until told to stop, and its connections until they are drained.
-pub(super) async fn listen(socket: Socket, certificates: Option<Certificates>, room: Rc<Room>) {
+/// Serves a listener until progress to stop, and its connections until they are drained.
+pub(super) async fn listen(socket: StreamSocket, certificates: Option<Certificates>, state: Rc<ListenerState>) {
     match socket {
-        Socket::Tcp(listener) => match TcpListener::from_std(listener) {
+        StreamSocket::Tcp(listener) => match TcpListener::from_std(listener) {
             Ok(listener) => {
                 let mut certificates = certificates;
                 let begin = |(stream, address): (TcpStream, SocketAddr), place, connections: &mut JoinSet<()>| {
                     tune(&stream);
                     let name = address.ip().to_canonical().to_string();
-                    let Some(counted) = room.connections.try_acquire(address.ip()) else {
-                        return room.block.counters.count(ConnectionClosed("per_sender"), 1);
+                    let Some(counted) = state.connections.try_acquire(address.ip()) else {
+                        return state.block.counters.count(ConnectionClosed("per_sender"), 1);
                     };
                     let network = Some(network_of(address.ip()));
-                    let peer = Peer { name, network, counted: Some(counted) };
+                    let peer = StreamPeer { name, network, counted: Some(counted) };
                     let acceptor = certificates.as_mut().map(|certificates| {
-                        certificates.acceptor(|| room.block.counters.count(SourceEvent::CertificateReloadFailed, 1))
+                        certificates.acceptor(|| state.block.counters.count(SourceEvent::CertificateReloadFailed, 1))
                     });
-                    let room = room.clone();
+                    let state = state.clone();
                     match acceptor {
-                        None => connections.spawn_local(connection(stream, peer, room, place)),
+                        None => connections.spawn_local(connection(stream, peer, state, place)),
                         Some(acceptor) => connections.spawn_local(async move {
                             match timeout(HANDSHAKE, acceptor.accept(stream)).await {
-                                Ok(Ok(stream)) => connection(stream, peer, room, place).await,
+                                Ok(Ok(stream)) => connection(stream, peer, state, place).await,
                                 failed => {
-                                    room.block.counters.count(ConnectionClosed("tls"), 1);
+                                    state.block.counters.count(ConnectionClosed("tls"), 1);
                                     let error = match failed {
                                         Ok(failed) => failed.err().map(|error| error.to_string()),
                                         Err(_) => Some("it took too long".to_owned()),
                                     };
-                                    let listener = &room.block.config.name;
+                                    let listener = &state.block.config.name;
                                     tracing::info!(listener, peer = peer.name, error, "a TLS handshake failed");
                                 }
                             }
                         }),
                     };
                 };
-                accept_all(|cx| listener.poll_accept(cx), begin, &room).await;
+                accept_all(|cx| listener.poll_accept(cx), begin, &state).await;
             }
             Err(error) => tracing::error!(%error, "failed to listen"),
         },
-        Socket::Unix(listener, _file) => match UnixListener::from_std(listener) {
+        StreamSocket::Unix(listener, _file) => match UnixListener::from_std(listener) {
             Ok(listener) => {
                 let accept = |cx: &mut Context<'_>| listener.poll_accept(cx).map_ok(|(stream, _)| stream);
                 let begin = |stream, place, connections: &mut JoinSet<()>| {
-                    let peer = Peer { name: room.host.clone(), network: None, counted: None };
-                    connections.spawn_local(connection(stream, peer, room.clone(), place));
+                    let peer = StreamPeer { name: state.host.clone(), network: None, counted: None };
+                    connections.spawn_local(connection(stream, peer, state.clone(), place));
                 };
-                accept_all(accept, begin, &room).await;
+                accept_all(accept, begin, &state).await;
             }
             Err(error) => tracing::error!(%error, "failed to listen"),
         },
@@ -88,17 +88,17 @@ fn tune(stream: &TcpStream) {
     let _ = sockopt::set_tcp_keepcnt(stream, 4);
 }
 
-/// Accepts until told to stop, then what is connected already, and waits until all connections are drained.
+/// Accepts until progress to stop, then what is connected already, and waits until all connections are drained.
 async fn accept_all<S>(
     mut accept: impl FnMut(&mut Context<'_>) -> Poll<io::Result<S>>,
     mut begin: impl FnMut(S, OwnedSemaphorePermit, &mut JoinSet<()>),
-    room: &Rc<Room>,
+    state: &Rc<ListenerState>,
 ) {
-    let counters = &room.block.counters;
-    let places = Arc::new(Semaphore::new(room.block.config.connections_max.get().into()));
+    let counters = &state.block.counters;
+    let places = Arc::new(Semaphore::new(state.block.config.connections_max.get().into()));
     let mut connections = JoinSet::new();
-    let (mut stop, mut is_stopping, mut is_failing) = (room.shared.stop.clone(), false, false);
-    let mut leave = room.shared.leave.clone();
+    let (mut stop, mut is_stopping, mut is_failing) = (state.shared.stop.clone(), false, false);
+    let mut leave = state.shared.leave.clone();
     loop {
         let accepted = tokio::select! {
             biased;

@@ -39,13 +39,13 @@ pub enum ListenError {
 /// What a socket is to have that another listener still serves, once its successor does: where the configuration is not
 /// taken over after all, that one goes on with the socket as it was.
 #[derive(Default)]
-pub(super) struct Later {
+pub(super) struct DeferredOptions {
     /// The file of a unix socket, and its mode.
     mode: Option<(PathBuf, u32)>,
     receive_buffer: Option<usize>,
 }
 
-impl Later {
+impl DeferredOptions {
     /// The successor serves the socket now, which has a buffer of its own if it is one of datagrams.
     pub(super) fn settle(self, datagrams: Option<impl AsFd>) {
         if let (Some(bytes), Some(socket)) = (self.receive_buffer, datagrams) {
@@ -92,7 +92,7 @@ pub(super) fn udp(
     address: SocketAddr,
     receive_buffer: usize,
     inherited: &mut Inherited,
-    later: &mut Later,
+    later: &mut DeferredOptions,
 ) -> Result<(UdpSocket, Arc<KernelDrops>), ListenError> {
     if let Some((socket, drops)) = inherited.claim_udp(address) {
         later.enlarge(&socket, receive_buffer, inherited.is_served());
@@ -110,7 +110,7 @@ pub(super) fn unix_datagram(
     mode: u32,
     receive_buffer: usize,
     inherited: &mut Inherited,
-    later: &mut Later,
+    later: &mut DeferredOptions,
 ) -> Result<(UnixDatagram, Option<Arc<SocketFile>>), ListenError> {
     if let Some((socket, file)) = inherited.claim_unix_datagram(path) {
         later.enlarge(&socket, receive_buffer, inherited.is_served());
@@ -129,7 +129,7 @@ pub(super) fn unix_stream(
     path: &Path,
     mode: u32,
     inherited: &mut Inherited,
-    later: &mut Later,
+    later: &mut DeferredOptions,
 ) -> Result<(UnixListener, Option<Arc<SocketFile>>), ListenError> {
     if let Some((listener, file)) = inherited.claim_unix_stream(path) {
         later.mode = file.as_ref().map(|_| (path.into(), mode));
@@ -180,7 +180,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("log");
         drop(UnixDatagram::bind(&path).expect("what a killed daemon leaves"));
-        let (own, later) = (&mut Inherited::default(), &mut Later::default());
+        let (own, later) = (&mut Inherited::default(), &mut DeferredOptions::default());
         let (socket, file) = unix_datagram(&path, 0o666, 1 << 16, own, later).expect("bound");
         assert_eq!(path.metadata().expect("there").permissions().mode() & 0o777, 0o666);
         assert!(matches!(unix_datagram(&path, 0o666, 1 << 16, own, later), Err(ListenError::InUse(_))));
@@ -195,7 +195,7 @@ mod tests {
     fn a_socket_that_is_served_stays_as_it_is_until_its_successor_serves_it() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("log");
-        let (own, later) = (&mut Inherited::default(), &mut Later::default());
+        let (own, later) = (&mut Inherited::default(), &mut DeferredOptions::default());
         let (socket, file) = unix_datagram(&path, 0o666, 1 << 16, own, later).expect("bound");
         let shown = |path: &Path| {
             let mode = path.metadata().expect("there").permissions().mode() & 0o777;

@@ -1,8 +1,8 @@
 //! Datagrams, a message each. A socket has a thread of its own, so that nothing stands between it and its rows but its
 //! own work: what is not read in time the kernel drops. What a peer sends beyond its rate or quota is dropped here, and counted.
 
-use super::desk::{Block, Counter, Desk, HAND_OVER, Sender};
-use super::framing::Message;
+use super::framing::SyslogMessage;
+use super::message_sink::{HAND_OVER, KeySequence, ListenerContext, MessageSink, PeerState};
 use crate::counters::{SourceEvent, count};
 use crate::rate_limit::{Now, RateLimiter, network_of};
 use crate::route::RouteCaches;
@@ -31,45 +31,45 @@ const DRAIN: Duration = Duration::from_secs(5);
 const DROPS_EVERY: Duration = Duration::from_secs(1);
 
 /// A socket of datagrams.
-pub(super) enum Socket {
+pub(super) enum DatagramSocket {
     Udp(UdpSocket, UdpSocketState, Arc<KernelDrops>),
     Unix(UnixDatagram),
 }
 
-impl AsFd for Socket {
+impl AsFd for DatagramSocket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
-            Socket::Udp(socket, ..) => socket.as_fd(),
-            Socket::Unix(socket) => socket.as_fd(),
+            DatagramSocket::Udp(socket, ..) => socket.as_fd(),
+            DatagramSocket::Unix(socket) => socket.as_fd(),
         }
     }
 }
 
 /// A peer, and what was learnt of what he sends.
-struct Peer {
+struct DatagramPeer {
     name: String,
     learned: Learned,
 }
 
-/// Takes what comes, until told to stop and nothing is left.
+/// Takes what comes, until progress to stop and nothing is left.
 pub(super) struct Datagrams {
-    pub(super) socket: Socket,
+    pub(super) socket: DatagramSocket,
     /// Where it is one of this host.
     pub(super) file: Option<Arc<SocketFile>>,
-    pub(super) block: Arc<Block>,
-    pub(super) desk: Desk,
+    pub(super) block: Arc<ListenerContext>,
+    pub(super) sink: MessageSink,
     pub(super) host: String,
     pub(super) stop: Arc<AtomicBool>,
 }
 
 impl Datagrams {
     pub(super) fn run(self) {
-        let Datagrams { socket, file, block, mut desk, host, stop } = self;
-        let mut counter = Counter::new();
-        let mut lanes = RouteCaches::default();
-        let mut peers: HashMap<Option<IpAddr>, Peer, foldhash::quality::RandomState> = HashMap::default();
+        let Datagrams { socket, file, block, mut sink, host, stop } = self;
+        let mut counter = KeySequence::new();
+        let mut routes = RouteCaches::default();
+        let mut peers: HashMap<Option<IpAddr>, DatagramPeer, foldhash::quality::RandomState> = HashMap::default();
         let mut accounts = RateLimiter::new(block.config.per_sender);
-        let mut take = |desk: &mut Desk, address: Option<IpAddr>, bytes: &[u8], now: Now| {
+        let mut take = |sink: &mut MessageSink, address: Option<IpAddr>, bytes: &[u8], now: Now| {
             let network = address.map(network_of);
             if let Err(over) = accounts.check(&network, now) {
                 return block.counters.count(SourceEvent::RecordsLimited(over.kind.label()), 1);
@@ -78,7 +78,7 @@ impl Datagrams {
             if peers.len() >= PEERS_MAX && !peers.contains_key(&address) {
                 peers.clear();
             }
-            let peer = peers.entry(address).or_insert_with(|| Peer {
+            let peer = peers.entry(address).or_insert_with(|| DatagramPeer {
                 name: address.map_or_else(|| host.clone(), |address| address.to_string()),
                 learned: Learned::default(),
             });
@@ -86,12 +86,12 @@ impl Datagrams {
             let end = bytes.iter().rposition(|byte| !matches!(byte, b'\n' | b'\r' | 0)).map_or(0, |last| last + 1);
             let kept = end.min(block.limit);
             if end > 0 {
-                let mut sender = Sender { counter: &mut counter, learned: &mut peer.learned, peer: &peer.name };
-                let message = Message { bytes: &bytes[..kept], cut: end - kept };
-                desk.take(&block, &mut lanes, &mut sender, message, now.ticks);
+                let mut sender = PeerState { counter: &mut counter, learned: &mut peer.learned, peer: &peer.name };
+                let message = SyslogMessage { bytes: &bytes[..kept], cut: end - kept };
+                sink.take(&block, &mut routes, &mut sender, message, now.ticks);
             }
         };
-        let mut reader = Reader::new(&socket, block.limit);
+        let mut reader = DatagramReader::new(&socket, block.limit);
         let mut stopping: Option<Instant> = None;
         let (mut failing, mut counted) = (false, Instant::now());
         loop {
@@ -99,14 +99,14 @@ impl Datagrams {
                 stopping = Some(Instant::now());
             }
             let now = Now::read();
-            match reader.read(&socket, |address, bytes| take(&mut desk, address, bytes, now)) {
+            match reader.read(&socket, |address, bytes| take(&mut sink, address, bytes, now)) {
                 Ok(()) => failing = false,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
                     if stopping.is_some() {
                         break;
                     }
-                    desk.rest();
-                    wait(&socket, if desk.has_rows() { HAND_OVER } else { 4 * HAND_OVER });
+                    sink.rest();
+                    wait(&socket, if sink.has_rows() { HAND_OVER } else { 4 * HAND_OVER });
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => {
@@ -120,13 +120,13 @@ impl Datagrams {
             if stopping.is_some_and(|since| since.elapsed() > DRAIN) {
                 break;
             }
-            desk.hand_over_if_due();
+            sink.hand_over_if_due();
             if counted.elapsed() >= DROPS_EVERY {
                 counted = Instant::now();
                 count_drops(&socket, &block);
             }
         }
-        desk.finish();
+        sink.finish();
         // Once the socket is closed, nobody knows any more.
         count_drops(&socket, &block);
         drop(file);
@@ -134,39 +134,39 @@ impl Datagrams {
 }
 
 /// Counts what the kernel dropped since the last time.
-fn count_drops(socket: &Socket, block: &Block) {
-    if let Socket::Udp(_, _, drops) = socket {
+fn count_drops(socket: &DatagramSocket, block: &ListenerContext) {
+    if let DatagramSocket::Udp(_, _, drops) = socket {
         block.counters.count(SourceEvent::KernelDrops, drops.report());
     }
 }
 
 /// Waits until there is something to read, or time is up.
-fn wait(socket: &Socket, patience: Duration) {
+fn wait(socket: &DatagramSocket, patience: Duration) {
     let timeout = Timespec { tv_sec: 0, tv_nsec: patience.subsec_nanos().into() };
     // A failure shows when the socket is read.
     let _ = poll(&mut [PollFd::from_borrowed_fd(socket.as_fd(), PollFlags::IN)], Some(&timeout));
 }
 
 /// Buffers to read into.
-struct Reader {
+struct DatagramReader {
     buffers: Vec<Vec<u8>>,
     metas: [RecvMeta; BATCH_SIZE],
 }
 
-impl Reader {
-    fn new(socket: &Socket, limit: usize) -> Reader {
+impl DatagramReader {
+    fn new(socket: &DatagramSocket, limit: usize) -> DatagramReader {
         let buffers = match socket {
-            Socket::Udp(..) => vec![vec![0; BUFFER_BYTES]; BATCH_SIZE],
+            DatagramSocket::Udp(..) => vec![vec![0; BUFFER_BYTES]; BATCH_SIZE],
             // With the byte behind the limit it is known that there was more.
-            Socket::Unix(_) => vec![vec![0; limit.max(BUFFER_BYTES) + 1]],
+            DatagramSocket::Unix(_) => vec![vec![0; limit.max(BUFFER_BYTES) + 1]],
         };
-        Reader { buffers, metas: [RecvMeta::default(); BATCH_SIZE] }
+        DatagramReader { buffers, metas: [RecvMeta::default(); BATCH_SIZE] }
     }
 
     /// Reads what is there, as much as one call gives.
-    fn read(&mut self, socket: &Socket, mut each: impl FnMut(Option<IpAddr>, &[u8])) -> io::Result<()> {
+    fn read(&mut self, socket: &DatagramSocket, mut each: impl FnMut(Option<IpAddr>, &[u8])) -> io::Result<()> {
         match socket {
-            Socket::Udp(socket, state, _) => {
+            DatagramSocket::Udp(socket, state, _) => {
                 let mut buffers = self.buffers.iter_mut();
                 let mut slices: [IoSliceMut<'_>; BATCH_SIZE] =
                     std::array::from_fn(|_| IoSliceMut::new(buffers.next().map_or(&mut [], Vec::as_mut_slice)));
@@ -178,7 +178,7 @@ impl Reader {
                     bytes.chunks(meta.stride.max(1)).for_each(|datagram| each(address, datagram));
                 }
             }
-            Socket::Unix(socket) => {
+            DatagramSocket::Unix(socket) => {
                 let buffer = &mut self.buffers[0];
                 let read = socket.recv(buffer)?;
                 each(None, &buffer[..read]);

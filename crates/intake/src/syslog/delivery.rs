@@ -15,7 +15,7 @@ use tokio::sync::watch;
 
 /// Bytes of copies from which the commit is asked not to wait for its interval.
 const COPIES_BYTES: usize = 16 << 20;
-/// Records that could not be committed because the store was closed.
+/// RecordCounts that could not be committed because the store was closed.
 pub(super) const LOST: SourceEvent = SourceEvent::RecordsDropped("stopped");
 
 /// Submissions that are numbered from 1 and committed in this order.
@@ -23,24 +23,24 @@ pub(super) struct Delivery {
     intake: CommitQueue,
     epoch: u64,
     number: u64,
-    under_way: VecDeque<Parcel>,
+    under_way: VecDeque<PendingSubmission>,
     bytes: usize,
-    told: Arc<Told>,
+    progress: Arc<CommitProgress>,
 }
 
-struct Parcel {
+struct PendingSubmission {
     number: u64,
     batches: Vec<Batch>,
-    records: Records,
+    records: RecordCounts,
     newest: Option<Ticks>,
     bytes: usize,
 }
 
 /// How many records there are of each listener.
-pub(super) type Records = Arc<[(Arc<SourceCounters>, u64)]>;
+pub(super) type RecordCounts = Arc<[(Arc<SourceCounters>, u64)]>;
 
 /// What the committer said.
-struct Told {
+struct CommitProgress {
     /// The last submission that is committed.
     committed: watch::Sender<u64>,
     /// One more than the latest epoch in which a submission was refused.
@@ -49,9 +49,9 @@ struct Told {
 
 impl Delivery {
     pub(super) fn new(intake: CommitQueue) -> Delivery {
-        let told = Told { committed: watch::Sender::new(0), refused: AtomicU64::new(0) };
+        let progress = CommitProgress { committed: watch::Sender::new(0), refused: AtomicU64::new(0) };
         let epoch = intake.epoch();
-        Delivery { intake, epoch, number: 0, under_way: VecDeque::new(), bytes: 0, told: Arc::new(told) }
+        Delivery { intake, epoch, number: 0, under_way: VecDeque::new(), bytes: 0, progress: Arc::new(progress) }
     }
 
     /// The number that the next submission has.
@@ -61,25 +61,25 @@ impl Delivery {
 
     /// The number of the last submission that is committed, as it changes.
     pub(super) fn committed(&self) -> watch::Receiver<u64> {
-        self.told.committed.subscribe()
+        self.progress.committed.subscribe()
     }
 
     /// Hands rows over, and waits while too much waits already. An error where the store takes nothing any more.
     pub(super) fn submit(
         &mut self,
         batches: Vec<Batch>,
-        records: Records,
+        records: RecordCounts,
         newest: Option<Ticks>,
         is_awaited: bool,
     ) -> Result<(), SubmitError> {
         self.settle()?;
         self.number += 1;
         let bytes = batches.iter().map(Batch::bytes).sum();
-        let parcel = Parcel { number: self.number, batches, records, newest, bytes };
+        let pending = PendingSubmission { number: self.number, batches, records, newest, bytes };
         self.bytes += bytes;
         let is_awaited = is_awaited || self.bytes > COPIES_BYTES;
-        let sent = self.send(&parcel, is_awaited);
-        self.under_way.push_back(parcel);
+        let sent = self.send(&pending, is_awaited);
+        self.under_way.push_back(pending);
         match sent {
             Err(SubmitError::Stale) => self.again(),
             sent => sent,
@@ -88,11 +88,11 @@ impl Delivery {
 
     /// Lets go of what is committed, and submits again what was refused.
     pub(super) fn settle(&mut self) -> Result<(), SubmitError> {
-        let committed = *self.told.committed.borrow();
-        while let Some(parcel) = self.under_way.pop_front_if(|parcel| parcel.number <= committed) {
-            self.bytes -= parcel.bytes;
+        let committed = *self.progress.committed.borrow();
+        while let Some(pending) = self.under_way.pop_front_if(|pending| pending.number <= committed) {
+            self.bytes -= pending.bytes;
         }
-        let is_refused = self.told.refused.load(Ordering::Acquire) > self.epoch && !self.under_way.is_empty();
+        let is_refused = self.progress.refused.load(Ordering::Acquire) > self.epoch && !self.under_way.is_empty();
         if is_refused && self.intake.is_closed() {
             return Err(SubmitError::Closed);
         }
@@ -102,7 +102,7 @@ impl Delivery {
 
     /// Whether all that was submitted is committed.
     pub(super) fn is_done(&self) -> bool {
-        *self.told.committed.borrow() == self.number
+        *self.progress.committed.borrow() == self.number
     }
 
     /// Whether the daemon stops, so that nobody can wait for long.
@@ -112,41 +112,41 @@ impl Delivery {
 
     /// Counts what is under way still as lost: the store takes nothing any more.
     pub(super) fn give_up(&mut self) {
-        let committed = *self.told.committed.borrow();
-        for parcel in self.under_way.drain(..).filter(|parcel| parcel.number > committed) {
-            parcel.records.iter().for_each(|(counters, records)| counters.count(LOST, *records));
+        let committed = *self.progress.committed.borrow();
+        for pending in self.under_way.drain(..).filter(|pending| pending.number > committed) {
+            pending.records.iter().for_each(|(counters, records)| counters.count(LOST, *records));
         }
     }
 
     fn again(&mut self) -> Result<(), SubmitError> {
         loop {
             self.epoch = self.intake.epoch();
-            let sent = self.under_way.iter().try_for_each(|parcel| self.send(parcel, true));
+            let sent = self.under_way.iter().try_for_each(|pending| self.send(pending, true));
             if sent != Err(SubmitError::Stale) {
                 return sent;
             }
         }
     }
 
-    fn send(&self, parcel: &Parcel, is_awaited: bool) -> Result<(), SubmitError> {
-        let (told, number, epoch) = (self.told.clone(), parcel.number, self.epoch);
-        let records = parcel.records.clone();
+    fn send(&self, pending: &PendingSubmission, is_awaited: bool) -> Result<(), SubmitError> {
+        let (progress, number, epoch) = (self.progress.clone(), pending.number, self.epoch);
+        let records = pending.records.clone();
         let tell = move |is_committed| {
             if is_committed {
                 records.iter().for_each(|(counters, records)| count(&counters.committed, *records));
-                told.committed.send_if_modified(|committed| {
+                progress.committed.send_if_modified(|committed| {
                     let is_news = number > *committed;
                     *committed = number.max(*committed);
                     is_news
                 });
             } else {
-                told.refused.fetch_max(epoch + 1, Ordering::Release);
+                progress.refused.fetch_max(epoch + 1, Ordering::Release);
             }
         };
         self.intake.submit(Submission {
-            batches: parcel.batches.clone(),
-            newest: parcel.newest,
-            receipts: parcel
+            batches: pending.batches.clone(),
+            newest: pending.newest,
+            receipts: pending
                 .records
                 .iter()
                 .map(|(of, records)| SourceReceipt::records("syslog", &*of.name, *records))
@@ -169,7 +169,7 @@ mod tests {
         let (intake, sink) = TestCommitter::new(vec![]);
         let mut delivery = Delivery::new(intake);
         let counters = Arc::new(SourceCounters::default());
-        let one = || Records::from([(counters.clone(), 1)]);
+        let one = || RecordCounts::from([(counters.clone(), 1)]);
         for _ in 0..3 {
             delivery.submit(Vec::new(), one(), None, false).expect("taken");
         }

@@ -1,4 +1,4 @@
-//! Bytes of a connection become messages: octet counting and lines, told apart message by message.
+//! Bytes of a connection become messages: octet counting and lines, progress apart message by message.
 //!
 //! ```text
 //! 43 <6>Sep 10 00:00:00 localhost logger: hello!     MSG-LEN SP MSG, as RFC 6587 counts octets
@@ -19,7 +19,7 @@ const HELD_BYTES: usize = 4 << 10;
 
 /// A message as it came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Message<'a> {
+pub struct SyslogMessage<'a> {
     /// Its bytes, up to the limit.
     pub bytes: &'a [u8],
     /// How many more were announced or came.
@@ -31,13 +31,13 @@ pub struct Message<'a> {
 pub struct Framer {
     /// What came of the message that is not whole.
     partial: Vec<u8>,
-    state: State,
+    state: FramerState,
     /// Whether the message before was counted.
     was_counted: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum State {
+enum FramerState {
     /// What the next message is, is not known yet.
     #[default]
     Between,
@@ -95,24 +95,24 @@ fn trimmed(bytes: &[u8]) -> &[u8] {
 
 impl Framer {
     /// Takes bytes and hands over the messages that they end. A message is kept up to `limit` bytes.
-    pub fn feed(&mut self, input: &[u8], limit: usize, mut each: impl FnMut(Message<'_>)) {
+    pub fn feed(&mut self, input: &[u8], limit: usize, mut each: impl FnMut(SyslogMessage<'_>)) {
         let mut rest = input;
         while !rest.is_empty() {
             rest = match self.state {
-                State::Between => self.begin(rest),
-                State::Counted { left, cut } => self.counted(rest, left, cut, limit, &mut each),
-                State::Line { cut, is_rest: false } => self.line(rest, cut, limit, &mut each),
-                State::Line { cut, is_rest: true } => self.rest(rest, cut, limit, &mut each),
+                FramerState::Between => self.begin(rest),
+                FramerState::Counted { left, cut } => self.counted(rest, left, cut, limit, &mut each),
+                FramerState::Line { cut, is_rest: false } => self.line(rest, cut, limit, &mut each),
+                FramerState::Line { cut, is_rest: true } => self.rest(rest, cut, limit, &mut each),
             };
         }
     }
 
     /// Hands over what is left when nothing more comes. Of a counted message, what is missing counts as cut.
-    pub fn finish(&mut self, limit: usize, mut each: impl FnMut(Message<'_>)) {
+    pub fn finish(&mut self, limit: usize, mut each: impl FnMut(SyslogMessage<'_>)) {
         let missing = match self.state {
-            State::Counted { left, cut } => left + cut,
-            State::Between => 0,
-            State::Line { cut, .. } => cut,
+            FramerState::Counted { left, cut } => left + cut,
+            FramerState::Between => 0,
+            FramerState::Line { cut, .. } => cut,
         };
         self.give(missing, limit, &mut each);
     }
@@ -136,11 +136,11 @@ impl Framer {
                     &[]
                 }
                 Head::Counted { header, length } => {
-                    self.state = State::Counted { left: length, cut: 0 };
+                    self.state = FramerState::Counted { left: length, cut: 0 };
                     &input[header..]
                 }
                 Head::Line => {
-                    self.state = State::Line { cut: 0, is_rest: self.was_counted && input[0] != b'<' };
+                    self.state = FramerState::Line { cut: 0, is_rest: self.was_counted && input[0] != b'<' };
                     input
                 }
             };
@@ -151,12 +151,12 @@ impl Framer {
             Head::Open => rest,
             Head::Counted { header, length } => {
                 self.partial.drain(..header);
-                self.state = State::Counted { left: length - self.partial.len(), cut: 0 };
+                self.state = FramerState::Counted { left: length - self.partial.len(), cut: 0 };
                 rest
             }
             Head::Line => {
                 self.partial.pop();
-                self.state = State::Line { cut: 0, is_rest: self.was_counted };
+                self.state = FramerState::Line { cut: 0, is_rest: self.was_counted };
                 input
             }
         }
@@ -168,36 +168,42 @@ impl Framer {
         left: usize,
         cut: usize,
         limit: usize,
-        each: &mut impl FnMut(Message<'_>),
+        each: &mut impl FnMut(SyslogMessage<'_>),
     ) -> &'a [u8] {
         let (taken, rest) = input.split_at(left.min(input.len()));
         self.was_counted = true;
         if self.partial.is_empty() && cut == 0 && taken.len() == left {
-            self.state = State::Between;
+            self.state = FramerState::Between;
             let kept = left.min(limit);
             emit(&taken[..kept], left - kept, each);
             return rest;
         }
         let cut = cut + self.keep(taken, limit);
-        self.state = State::Counted { left: left - taken.len(), cut };
+        self.state = FramerState::Counted { left: left - taken.len(), cut };
         if left == taken.len() {
             self.give(cut, limit, each);
         }
         rest
     }
 
-    fn line<'a>(&mut self, input: &'a [u8], cut: usize, limit: usize, each: &mut impl FnMut(Message<'_>)) -> &'a [u8] {
+    fn line<'a>(
+        &mut self,
+        input: &'a [u8],
+        cut: usize,
+        limit: usize,
+        each: &mut impl FnMut(SyslogMessage<'_>),
+    ) -> &'a [u8] {
         let end = memchr3(b'\n', 0, 0, input);
         let (taken, rest) = end.map_or((input, &[][..]), |end| (&input[..end], &input[end + 1..]));
         self.was_counted = false;
         if self.partial.is_empty() && cut == 0 && end.is_some() {
-            self.state = State::Between;
+            self.state = FramerState::Between;
             let kept = taken.len().min(limit);
             emit(&taken[..kept], taken.len() - kept, each);
             return rest;
         }
         let cut = cut + self.keep(taken, limit);
-        self.state = State::Line { cut, is_rest: false };
+        self.state = FramerState::Line { cut, is_rest: false };
         if end.is_some() {
             self.give(cut, limit, each);
         }
@@ -205,10 +211,16 @@ impl Framer {
     }
 
     /// A line that may be what a count that was too small left behind: the next count ends it, too. Rare, so byte by byte.
-    fn rest<'a>(&mut self, input: &'a [u8], cut: usize, limit: usize, each: &mut impl FnMut(Message<'_>)) -> &'a [u8] {
+    fn rest<'a>(
+        &mut self,
+        input: &'a [u8],
+        cut: usize,
+        limit: usize,
+        each: &mut impl FnMut(SyslogMessage<'_>),
+    ) -> &'a [u8] {
         let (byte, rest) = (input[0], &input[1..]);
         if is_end(byte) || self.partial.len() >= limit {
-            self.state = State::Line { cut, is_rest: false };
+            self.state = FramerState::Line { cut, is_rest: false };
             return input;
         }
         self.partial.push(byte);
@@ -219,13 +231,13 @@ impl Framer {
             self.partial.truncate(start);
             self.give(cut, limit, each);
             self.was_counted = true;
-            self.state = State::Counted { left: length - behind.len(), cut: 0 };
+            self.state = FramerState::Counted { left: length - behind.len(), cut: 0 };
             self.partial = behind;
         }
         rest
     }
 
-    /// Keeps what there is room for; gives how much there is none for.
+    /// Keeps what there is state for; gives how much there is none for.
     fn keep(&mut self, bytes: &[u8], limit: usize) -> usize {
         let kept = bytes.len().min(limit.saturating_sub(self.partial.len()));
         self.partial.extend_from_slice(&bytes[..kept]);
@@ -233,10 +245,10 @@ impl Framer {
     }
 
     /// Hands over what is held and begins anew.
-    fn give(&mut self, cut: usize, limit: usize, each: &mut impl FnMut(Message<'_>)) {
+    fn give(&mut self, cut: usize, limit: usize, each: &mut impl FnMut(SyslogMessage<'_>)) {
         let kept = self.partial.len().min(limit);
         emit(&self.partial[..kept], cut + self.partial.len() - kept, each);
-        self.state = State::Between;
+        self.state = FramerState::Between;
         if self.partial.capacity() > HELD_BYTES {
             self.partial = Vec::new();
         } else {
@@ -245,10 +257,10 @@ impl Framer {
     }
 }
 
-fn emit(bytes: &[u8], cut: usize, each: &mut impl FnMut(Message<'_>)) {
+fn emit(bytes: &[u8], cut: usize, each: &mut impl FnMut(SyslogMessage<'_>)) {
     let bytes = trimmed(bytes);
     if !bytes.is_empty() {
-        each(Message { bytes, cut });
+        each(SyslogMessage { bytes, cut });
     }
 }
 
@@ -273,7 +285,7 @@ mod tests {
 
     fn framed(pieces: &[&[u8]], limit: usize) -> Got {
         let (mut framer, mut got) = (Framer::default(), Vec::new());
-        let mut note = |message: Message<'_>| {
+        let mut note = |message: SyslogMessage<'_>| {
             assert!(message.bytes.len() <= limit);
             got.push((String::from_utf8_lossy(message.bytes).into_owned(), message.cut));
         };

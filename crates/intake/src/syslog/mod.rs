@@ -10,14 +10,14 @@
 //! from; only datagrams are dropped then, by the kernel, which counts them.
 //!
 //! * `framing`, `relp`: bytes become messages. Neither knows of sockets.
-//! * `session`: one connection's messages. `desk`: messages become rows. `delivery`: rows on their way into a commit.
+//! * `session`: one connection's messages. `sink`: messages become rows. `delivery`: rows on their way into a commit.
 //! * `bind`: sockets. `datagram`, `stream`: the threads that read them. `accept`: who gets a connection. `drops`: what the kernel drops.
 
 mod accept;
 mod bind;
 mod datagram;
 mod delivery;
-mod desk;
+mod message_sink;
 pub mod framing;
 pub mod relp;
 mod options;
@@ -27,7 +27,7 @@ mod stream;
 
 pub use bind::ListenError;
 pub use daytable_net::tls::TlsError;
-pub use options::{Endpoint, EndpointError, Place, SyslogOptions};
+pub use options::{ListenAddress, ListenAddressError, SocketKey, SyslogOptions};
 pub use source::Syslog;
 
 use crate::counters::{SourceCounters, SourceEvent};
@@ -37,15 +37,15 @@ use datagram::Datagrams;
 use daytable_net::inherited::{Inherited, InheritedSocket};
 use daytable_net::tls::Certificates;
 use daytable_net::{KernelDrops, SocketFile};
-use desk::{Block, Desk};
+use message_sink::{ListenerContext, MessageSink};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
-use stream::{Door, Signals};
+use stream::{Signals, StreamListener};
 use tokio::sync::watch;
 
 /// A listener that runs.
-struct Listener {
+struct SyslogListener {
     threads: Vec<JoinHandle<()>>,
     /// Has the thread of datagrams end, and every connection.
     stop: Arc<AtomicBool>,
@@ -53,7 +53,7 @@ struct Listener {
     /// Has nobody accepted any more.
     leaving: watch::Sender<bool>,
     /// Its socket once more, for a listener that is to have it next.
-    heirloom: Option<InheritedSocket>,
+    successor_socket: Option<InheritedSocket>,
     counters: Arc<SourceCounters>,
 }
 
@@ -83,11 +83,11 @@ impl HeldBytes {
 }
 
 /// A listener that is bound, and that nobody serves yet.
-pub(super) struct BoundListener {
-    taken: Taken,
-    heirloom: Option<InheritedSocket>,
+pub(super) struct BoundSyslog {
+    taken: Transport,
+    successor_socket: Option<InheritedSocket>,
     /// What its socket is to have once it is nobody else's.
-    later: bind::Later,
+    later: bind::DeferredOptions,
     counters: Arc<SourceCounters>,
     /// What the kernel drops of its UDP socket.
     drops: Option<Arc<KernelDrops>>,
@@ -97,9 +97,9 @@ pub(super) struct BoundListener {
 }
 
 /// How what comes is taken.
-enum Taken {
-    Door(Door),
-    Datagrams(Arc<Block>, datagram::Socket, Option<Arc<SocketFile>>),
+enum Transport {
+    StreamListener(StreamListener),
+    Datagrams(Arc<ListenerContext>, datagram::DatagramSocket, Option<Arc<SocketFile>>),
 }
 
 /// The events that a listener counts.
@@ -126,77 +126,92 @@ fn bind(
     config: &SyslogOptions,
     before: Option<Arc<SourceCounters>>,
     inherited: &mut Inherited,
-) -> Result<BoundListener, ListenError> {
+) -> Result<BoundSyslog, ListenError> {
     let listen = config.listen.to_string();
     let counters = before.unwrap_or_else(|| Arc::new(SourceCounters::new("syslog", &config.name)));
-    let block = Arc::new(Block::new(config.clone(), counters.clone()));
+    let block = Arc::new(ListenerContext::new(config.clone(), counters.clone()));
     let receive_buffer = usize::try_from(config.receive_buffer.get()).unwrap_or(16 << 20);
     let failed = |source| ListenError::Io { at: listen.clone(), source };
-    let (mut at, mut drops_of_udp, mut later) = (None, None, bind::Later::default());
-    let (taken, heirloom) = match &config.listen {
-        Endpoint::Udp(address) => {
+    let (mut at, mut drops_of_udp, mut later) = (None, None, bind::DeferredOptions::default());
+    let (taken, successor_socket) = match &config.listen {
+        ListenAddress::Udp(address) => {
             let (socket, drops) = bind::udp(*address, receive_buffer, inherited, &mut later)?;
             (at, drops_of_udp) = (socket.local_addr().ok(), Some(drops.clone()));
-            let heirloom = socket.try_clone().map(|socket| InheritedSocket::Udp(*address, socket, drops.clone()));
+            let successor_socket =
+                socket.try_clone().map(|socket| InheritedSocket::Udp(*address, socket, drops.clone()));
             let state = quinn_udp::UdpSocketState::new((&socket).into()).map_err(failed)?;
-            (Taken::Datagrams(block, datagram::Socket::Udp(socket, state, drops), None), heirloom)
+            (Transport::Datagrams(block, datagram::DatagramSocket::Udp(socket, state, drops), None), successor_socket)
         }
-        Endpoint::UnixDatagram(path) => {
+        ListenAddress::UnixDatagram(path) => {
             let (socket, file) = bind::unix_datagram(path, config.mode, receive_buffer, inherited, &mut later)?;
             socket.set_nonblocking(true).map_err(failed)?;
             let (heir, of_heir) = (socket.try_clone(), file.clone());
-            let heirloom = heir.map(|socket| InheritedSocket::UnixDatagram(path.clone(), socket, of_heir));
-            (Taken::Datagrams(block, datagram::Socket::Unix(socket), file), heirloom)
+            let successor_socket = heir.map(|socket| InheritedSocket::UnixDatagram(path.clone(), socket, of_heir));
+            (Transport::Datagrams(block, datagram::DatagramSocket::Unix(socket), file), successor_socket)
         }
-        Endpoint::Tcp(address) | Endpoint::Tls(address) | Endpoint::Relp(address) => {
+        ListenAddress::Tcp(address) | ListenAddress::Tls(address) | ListenAddress::Relp(address) => {
             let certificates = config.tls.clone().map(|tls| Certificates::read(tls, &config.name)).transpose()?;
             let listener = bind::tcp(*address, inherited)?;
             at = listener.local_addr().ok();
-            let heirloom = listener.try_clone().map(|listener| InheritedSocket::Tcp(*address, listener));
-            (Taken::Door(Door { block, socket: stream::Socket::Tcp(listener), certificates }), heirloom)
+            let successor_socket = listener.try_clone().map(|listener| InheritedSocket::Tcp(*address, listener));
+            (
+                Transport::StreamListener(StreamListener {
+                    block,
+                    socket: stream::StreamSocket::Tcp(listener),
+                    certificates,
+                }),
+                successor_socket,
+            )
         }
-        Endpoint::UnixStream(path) => {
+        ListenAddress::UnixStream(path) => {
             let (listener, file) = bind::unix_stream(path, config.mode, inherited, &mut later)?;
             let (heir, of_heir) = (listener.try_clone(), file.clone());
-            let heirloom = heir.map(|listener| InheritedSocket::UnixStream(path.clone(), listener, of_heir));
-            (Taken::Door(Door { block, socket: stream::Socket::Unix(listener, file), certificates: None }), heirloom)
+            let successor_socket = heir.map(|listener| InheritedSocket::UnixStream(path.clone(), listener, of_heir));
+            (
+                Transport::StreamListener(StreamListener {
+                    block,
+                    socket: stream::StreamSocket::Unix(listener, file),
+                    certificates: None,
+                }),
+                successor_socket,
+            )
         }
     };
     let at = at.map_or_else(|| listen.clone(), |at| format!("{}://{at}", config.listen.scheme()));
     // Without another descriptor for its socket the listener works as well, and can only be stopped.
-    Ok(BoundListener { taken, heirloom: heirloom.ok(), later, counters, drops: drops_of_udp, listen, at })
+    Ok(BoundSyslog { taken, successor_socket: successor_socket.ok(), later, counters, drops: drops_of_udp, listen, at })
 }
 
-impl BoundListener {
+impl BoundSyslog {
     /// Begins to take messages. This host's name is the peer on a unix socket; `held` counts what is held of messages that
     /// are not whole, over all listeners.
     ///
     /// # Errors
     ///
     /// There is no thread to be had; nothing listens then.
-    fn serve(self, context: &SourceContext, held: &HeldBytes) -> Result<Listener, ListenError> {
-        let BoundListener { taken, heirloom, later, counters, drops, listen, at } = self;
+    fn serve(self, context: &SourceContext, held: &HeldBytes) -> Result<SyslogListener, ListenError> {
+        let BoundSyslog { taken, successor_socket, later, counters, drops, listen, at } = self;
         later.settle(match &taken {
-            Taken::Datagrams(_, socket, _) => Some(socket),
-            Taken::Door(_) => None,
+            Transport::Datagrams(_, socket, _) => Some(socket),
+            Transport::StreamListener(_) => None,
         });
         tracing::info!(listener = counters.name, at, "taking syslog");
         counters.declare(events(drops.is_some()));
         counters.set_listener(&listen, drops);
         let SourceContext { router, host, intake, .. } = context.clone();
-        let (stop, desk) = (Arc::new(AtomicBool::new(false)), Desk::new(router, intake));
+        let (stop, sink) = (Arc::new(AtomicBool::new(false)), MessageSink::new(router, intake));
         let (stopping, leaving) = (watch::Sender::new(false), watch::Sender::new(false));
         let signals = Signals { stop: stopping.subscribe(), leave: leaving.subscribe() };
-        let mut handle = Listener { threads: Vec::new(), stop, stopping, leaving, heirloom, counters };
+        let mut handle = SyslogListener { threads: Vec::new(), stop, stopping, leaving, successor_socket, counters };
         match taken {
-            Taken::Datagrams(block, socket, file) => {
-                let datagrams = Datagrams { socket, file, block, desk, host, stop: handle.stop.clone() };
+            Transport::Datagrams(block, socket, file) => {
+                let datagrams = Datagrams { socket, file, block, sink, host, stop: handle.stop.clone() };
                 handle.spawn("syslog-dgram", move || datagrams.run())?;
             }
-            Taken::Door(door) => {
+            Transport::StreamListener(listener) => {
                 let held = held.clone();
                 handle.spawn("syslog", move || {
-                    if let Err(error) = stream::run(door, desk, host, held, signals) {
+                    if let Err(error) = stream::run(listener, sink, host, held, signals) {
                         tracing::error!(%error, "failed to serve connections");
                     }
                 })?;
@@ -206,28 +221,28 @@ impl BoundListener {
     }
 }
 
-impl Listener {
+impl SyslogListener {
     fn spawn(&mut self, name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), ListenError> {
         let failed = |source| ListenError::Io { at: "a thread".into(), source };
         self.threads.push(std::thread::Builder::new().name(name.into()).spawn(work).map_err(failed)?);
         Ok(())
     }
 
-    /// Its socket, for the listener that is to have it next. To be followed by [`leave`](Listener::leave) once that
+    /// Its socket, for the listener that is to have it next. To be followed by [`leave`](SyslogListener::leave) once that
     /// one serves it. None where the system has no more descriptors.
-    fn heirloom(&self) -> Option<InheritedSocket> {
-        self.heirloom.as_ref().and_then(InheritedSocket::try_clone)
+    fn successor_socket(&self) -> Option<InheritedSocket> {
+        self.successor_socket.as_ref().and_then(InheritedSocket::try_clone)
     }
 
     /// Accepts nobody any more: another listener has the socket. Datagrams that were read are committed; connections go on
     /// to their end, as they began.
     fn leave(&mut self) {
-        self.heirloom = None;
+        self.successor_socket = None;
         self.stop.store(true, Ordering::Release);
         self.leaving.send_replace(true);
     }
 
-    /// Whether it has ended, which it does by itself only by a fault, or after it [left](Listener::leave).
+    /// Whether it has ended, which it does by itself only by a fault, or after it [left](SyslogListener::leave).
     fn has_ended(&self) -> bool {
         self.threads.iter().any(JoinHandle::is_finished)
     }
@@ -235,7 +250,7 @@ impl Listener {
     /// Has it begin to stop, for who waits for several of them.
     fn request_stop(&mut self) {
         // Nobody is to wait in the queue of a socket that nobody accepts from.
-        self.heirloom = None;
+        self.successor_socket = None;
         self.stop.store(true, Ordering::Release);
         self.stopping.send_replace(true);
     }
@@ -252,7 +267,7 @@ impl Listener {
 }
 
 /// A handle that is dropped stops its listener.
-impl Drop for Listener {
+impl Drop for SyslogListener {
     fn drop(&mut self) {
         self.stop();
     }

@@ -18,7 +18,7 @@ pub struct SyslogOptions {
     /// Its name among the metrics; no other block has it.
     pub name: String,
     /// Where it listens.
-    pub listen: Endpoint,
+    pub listen: ListenAddress,
     /// How the instance of a record is named; `{host}` stands for the peer.
     pub instance: InstanceTemplate,
     /// The zone of times that name none, and the secrets that are replaced.
@@ -41,7 +41,7 @@ pub struct SyslogOptions {
 
 impl SyslogOptions {
     /// A listener with the defaults of everything else.
-    pub fn new(listen: Endpoint) -> SyslogOptions {
+    pub fn new(listen: ListenAddress) -> SyslogOptions {
         SyslogOptions {
             name: "syslog".into(),
             listen,
@@ -60,7 +60,7 @@ impl SyslogOptions {
 
 /// Where a listener listens. Shown as it is written.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Endpoint {
+pub enum ListenAddress {
     /// `udp://`
     Udp(SocketAddr),
     /// `tcp://`
@@ -77,7 +77,7 @@ pub enum Endpoint {
 
 /// A `listen` that is none.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum EndpointError {
+pub enum ListenAddressError {
     /// Nothing is called so.
     #[error(
         "must begin with \"udp://\", \"tcp://\", \"tls://\", \"relp://\", \"unix-dgram://\" or \"unix-stream://\", for \
@@ -97,7 +97,7 @@ const SCHEMES: [&str; 6] = ["udp", "tcp", "tls", "relp", "unix-dgram", "unix-str
 const PATH_BYTES_MAX: usize = 107;
 /// The socket of an endpoint, whatever is spoken over it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place<'a> {
+pub enum SocketKey<'a> {
     /// A port for connections.
     Tcp(SocketAddr),
     /// A port for datagrams.
@@ -108,61 +108,63 @@ pub enum Place<'a> {
     Datagram(&'a Path),
 }
 
-impl Endpoint {
+impl ListenAddress {
     /// Where it listens: two endpoints of one place have one socket.
-    pub fn place(&self) -> Place<'_> {
+    pub fn socket_key(&self) -> SocketKey<'_> {
         match self {
-            Endpoint::Udp(at) => Place::Udp(*at),
-            Endpoint::Tcp(at) | Endpoint::Tls(at) | Endpoint::Relp(at) => Place::Tcp(*at),
-            Endpoint::UnixDatagram(path) => Place::Datagram(path),
-            Endpoint::UnixStream(path) => Place::Stream(path),
+            ListenAddress::Udp(at) => SocketKey::Udp(*at),
+            ListenAddress::Tcp(at) | ListenAddress::Tls(at) | ListenAddress::Relp(at) => SocketKey::Tcp(*at),
+            ListenAddress::UnixDatagram(path) => SocketKey::Datagram(path),
+            ListenAddress::UnixStream(path) => SocketKey::Stream(path),
         }
     }
 
     /// Its scheme, without `://`.
     pub fn scheme(&self) -> &'static str {
         let at = match self {
-            Endpoint::Udp(_) => 0,
-            Endpoint::Tcp(_) => 1,
-            Endpoint::Tls(_) => 2,
-            Endpoint::Relp(_) => 3,
-            Endpoint::UnixDatagram(_) => 4,
-            Endpoint::UnixStream(_) => 5,
+            ListenAddress::Udp(_) => 0,
+            ListenAddress::Tcp(_) => 1,
+            ListenAddress::Tls(_) => 2,
+            ListenAddress::Relp(_) => 3,
+            ListenAddress::UnixDatagram(_) => 4,
+            ListenAddress::UnixStream(_) => 5,
         };
         SCHEMES[at]
     }
 }
 
-impl FromStr for Endpoint {
-    type Err = EndpointError;
+impl FromStr for ListenAddress {
+    type Err = ListenAddressError;
 
-    fn from_str(text: &str) -> Result<Endpoint, EndpointError> {
-        let (scheme, rest) = text.split_once("://").ok_or(EndpointError::Scheme)?;
-        let scheme = SCHEMES.into_iter().find(|known| *known == scheme).ok_or(EndpointError::Scheme)?;
-        let address = || rest.parse().map_err(|_| EndpointError::Address(scheme));
+    fn from_str(text: &str) -> Result<ListenAddress, ListenAddressError> {
+        let (scheme, rest) = text.split_once("://").ok_or(ListenAddressError::Scheme)?;
+        let scheme = SCHEMES.into_iter().find(|known| *known == scheme).ok_or(ListenAddressError::Scheme)?;
+        let address = || rest.parse().map_err(|_| ListenAddressError::Address(scheme));
         let path = || match rest.starts_with('/') && rest.len() <= PATH_BYTES_MAX {
             true => Ok(PathBuf::from(rest)),
-            false => Err(EndpointError::Path(scheme)),
+            false => Err(ListenAddressError::Path(scheme)),
         };
         Ok(match scheme {
-            "udp" => Endpoint::Udp(address()?),
-            "tcp" => Endpoint::Tcp(address()?),
-            "tls" => Endpoint::Tls(address()?),
-            "relp" => Endpoint::Relp(address()?),
-            "unix-dgram" => Endpoint::UnixDatagram(path()?),
-            _ => Endpoint::UnixStream(path()?),
+            "udp" => ListenAddress::Udp(address()?),
+            "tcp" => ListenAddress::Tcp(address()?),
+            "tls" => ListenAddress::Tls(address()?),
+            "relp" => ListenAddress::Relp(address()?),
+            "unix-dgram" => ListenAddress::UnixDatagram(path()?),
+            _ => ListenAddress::UnixStream(path()?),
         })
     }
 }
 
-impl fmt::Display for Endpoint {
+impl fmt::Display for ListenAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scheme = self.scheme();
         match self {
-            Endpoint::Udp(at) | Endpoint::Tcp(at) | Endpoint::Tls(at) | Endpoint::Relp(at) => {
+            ListenAddress::Udp(at) | ListenAddress::Tcp(at) | ListenAddress::Tls(at) | ListenAddress::Relp(at) => {
                 write!(f, "{scheme}://{at}")
             }
-            Endpoint::UnixDatagram(path) | Endpoint::UnixStream(path) => write!(f, "{scheme}://{}", path.display()),
+            ListenAddress::UnixDatagram(path) | ListenAddress::UnixStream(path) => {
+                write!(f, "{scheme}://{}", path.display())
+            }
         }
     }
 }
@@ -181,21 +183,21 @@ mod tests {
             "unix-dgram:///dev/log",
             "unix-stream:///run/log",
         ] {
-            let endpoint: Endpoint = text.parse().expect(text);
+            let endpoint: ListenAddress = text.parse().expect(text);
             assert_eq!(endpoint.to_string(), text);
             assert!(text.starts_with(endpoint.scheme()));
         }
         for (text, error) in [
-            ("", EndpointError::Scheme),
-            ("127.0.0.1:514", EndpointError::Scheme),
-            ("http://127.0.0.1:514", EndpointError::Scheme),
-            ("udp://127.0.0.1", EndpointError::Address("udp")),
-            ("tcp://:514", EndpointError::Address("tcp")),
-            ("relp://localhost:514", EndpointError::Address("relp")),
-            ("unix-dgram://dev/log", EndpointError::Path("unix-dgram")),
+            ("", ListenAddressError::Scheme),
+            ("127.0.0.1:514", ListenAddressError::Scheme),
+            ("http://127.0.0.1:514", ListenAddressError::Scheme),
+            ("udp://127.0.0.1", ListenAddressError::Address("udp")),
+            ("tcp://:514", ListenAddressError::Address("tcp")),
+            ("relp://localhost:514", ListenAddressError::Address("relp")),
+            ("unix-dgram://dev/log", ListenAddressError::Path("unix-dgram")),
         ] {
-            assert_eq!(text.parse::<Endpoint>(), Err(error), "{text}");
+            assert_eq!(text.parse::<ListenAddress>(), Err(error), "{text}");
         }
-        assert!(format!("unix-stream:///{}", "a".repeat(107)).parse::<Endpoint>().is_err());
+        assert!(format!("unix-stream:///{}", "a".repeat(107)).parse::<ListenAddress>().is_err());
     }
 }

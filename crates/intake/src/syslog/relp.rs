@@ -18,11 +18,11 @@ const HELD_BYTES: usize = 4 << 10;
 
 /// A frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Frame<'a> {
+pub struct RelpFrame<'a> {
     /// The number of its transaction.
     pub transaction: u32,
     /// What it asks for.
-    pub command: Command,
+    pub command: RelpCommand,
     /// Its data, up to the limit.
     pub data: &'a [u8],
     /// How many bytes more were announced and came.
@@ -31,7 +31,7 @@ pub struct Frame<'a> {
 
 /// What a frame asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Command {
+pub enum RelpCommand {
     /// Begins a session.
     Open,
     /// A message.
@@ -45,11 +45,11 @@ pub enum Command {
 /// Bytes that are no frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the bytes are no RELP frame")]
-pub struct NoFrame;
+pub struct InvalidFrame;
 
 /// The frames of a connection.
 #[derive(Debug, Default)]
-pub struct Frames {
+pub struct RelpFramer {
     /// The head of a frame, then its data.
     partial: Vec<u8>,
     /// None while the head is read.
@@ -59,14 +59,19 @@ pub struct Frames {
 #[derive(Clone, Copy, Debug)]
 struct Body {
     transaction: u32,
-    command: Command,
+    command: RelpCommand,
     left: usize,
     cut: usize,
 }
 
-impl Frames {
+impl RelpFramer {
     /// Takes bytes and hands over the frames that they end. Data is kept up to `limit` bytes.
-    pub fn feed(&mut self, input: &[u8], limit: usize, mut each: impl FnMut(Frame<'_>)) -> Result<(), NoFrame> {
+    pub fn feed(
+        &mut self,
+        input: &[u8],
+        limit: usize,
+        mut each: impl FnMut(RelpFrame<'_>),
+    ) -> Result<(), InvalidFrame> {
         let mut rest = input;
         while let [byte, behind @ ..] = rest {
             match &mut self.body {
@@ -80,11 +85,11 @@ impl Frames {
                         }
                         if *byte == b'\n' {
                             // Without data its newline is behind the length already.
-                            self.body.filter(|body| body.left == 0).ok_or(NoFrame)?;
+                            self.body.filter(|body| body.left == 0).ok_or(InvalidFrame)?;
                             self.give(&mut each);
                         }
                     } else if self.partial.len() > 2 * DIGITS_MAX + COMMAND_BYTES_MAX + 3 {
-                        return Err(NoFrame);
+                        return Err(InvalidFrame);
                     }
                 }
                 Some(body) if body.left > 0 => {
@@ -99,7 +104,7 @@ impl Frames {
                     rest = behind;
                     self.give(&mut each);
                 }
-                Some(_) => return Err(NoFrame),
+                Some(_) => return Err(InvalidFrame),
             }
         }
         Ok(())
@@ -110,9 +115,9 @@ impl Frames {
         self.partial.capacity()
     }
 
-    fn give(&mut self, each: &mut impl FnMut(Frame<'_>)) {
+    fn give(&mut self, each: &mut impl FnMut(RelpFrame<'_>)) {
         if let Some(Body { transaction, command, cut, .. }) = self.body.take() {
-            each(Frame { transaction, command, data: &self.partial, cut });
+            each(RelpFrame { transaction, command, data: &self.partial, cut });
         }
         if self.partial.capacity() > HELD_BYTES {
             self.partial = Vec::new();
@@ -123,31 +128,31 @@ impl Frames {
 }
 
 /// Reads `TXNR SP COMMAND SP LENGTH` and what ends it; none where only a part of it is there.
-fn head(bytes: &[u8]) -> Result<Option<Body>, NoFrame> {
-    let (end, head) = bytes.split_last().ok_or(NoFrame)?;
+fn head(bytes: &[u8]) -> Result<Option<Body>, InvalidFrame> {
+    let (end, head) = bytes.split_last().ok_or(InvalidFrame)?;
     let mut words = head.split(|byte| *byte == b' ');
     let transaction = number(words.next().unwrap_or_default())?;
     let (command, length) = (words.next(), words.next());
     if command.is_some_and(|command| command.is_empty() || command.len() > COMMAND_BYTES_MAX) || words.next().is_some()
     {
-        return Err(NoFrame);
+        return Err(InvalidFrame);
     }
     let (Some(command), Some(length)) = (command, length) else {
-        return if *end == b' ' { Ok(None) } else { Err(NoFrame) };
+        return if *end == b' ' { Ok(None) } else { Err(InvalidFrame) };
     };
     let command = match command {
-        b"open" => Command::Open,
-        b"syslog" => Command::Syslog,
-        b"close" => Command::Close,
-        _ => Command::Unknown,
+        b"open" => RelpCommand::Open,
+        b"syslog" => RelpCommand::Syslog,
+        b"close" => RelpCommand::Close,
+        _ => RelpCommand::Unknown,
     };
-    let left = usize::try_from(number(length)?).map_err(|_| NoFrame)?;
+    let left = usize::try_from(number(length)?).map_err(|_| InvalidFrame)?;
     Ok(Some(Body { transaction, command, left, cut: 0 }))
 }
 
-fn number(digits: &[u8]) -> Result<u32, NoFrame> {
+fn number(digits: &[u8]) -> Result<u32, InvalidFrame> {
     if digits.is_empty() || digits.len() > DIGITS_MAX || !digits.iter().all(u8::is_ascii_digit) {
-        return Err(NoFrame);
+        return Err(InvalidFrame);
     }
     Ok(digits.iter().fold(0, |number, digit| number * 10 + u32::from(digit - b'0')))
 }
@@ -177,10 +182,10 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    type Got = Vec<(u32, Command, String, usize)>;
+    type Got = Vec<(u32, RelpCommand, String, usize)>;
 
     fn frames(pieces: &[&[u8]], limit: usize) -> (Got, bool) {
-        let (mut frames, mut got) = (Frames::default(), Vec::new());
+        let (mut frames, mut got) = (RelpFramer::default(), Vec::new());
         for piece in pieces {
             let fed = frames.feed(piece, limit, |frame| {
                 let data = String::from_utf8_lossy(frame.data).into_owned();
@@ -198,12 +203,12 @@ mod tests {
     fn frames_and_what_is_none() {
         let session = b"1 open 3 a\nb\n2 syslog 4 <1>a\n3 syslog 12 <1>012345678\n4 close 0\n5 close 0 \n6 other 0\n";
         let expected = [
-            (1, Command::Open, "a\nb".into(), 0),
-            (2, Command::Syslog, "<1>a".into(), 0),
-            (3, Command::Syslog, "<1>01234".into(), 4),
-            (4, Command::Close, String::new(), 0),
-            (5, Command::Close, String::new(), 0),
-            (6, Command::Unknown, String::new(), 0),
+            (1, RelpCommand::Open, "a\nb".into(), 0),
+            (2, RelpCommand::Syslog, "<1>a".into(), 0),
+            (3, RelpCommand::Syslog, "<1>01234".into(), 4),
+            (4, RelpCommand::Close, String::new(), 0),
+            (5, RelpCommand::Close, String::new(), 0),
+            (6, RelpCommand::Unknown, String::new(), 0),
         ];
         assert_eq!(frames(&[session], 8), (expected.into(), false));
         for bytes in [

@@ -1,31 +1,31 @@
 //! One connection's messages: framed as they come, written as rows; for RELP, answered once they are on disk.
 
-use super::desk::{Block, Counter, Desk, Sender};
-use super::framing::{Framer, Message};
-use super::relp::{self, Command, Frame, Frames, NoFrame};
+use super::framing::{Framer, SyslogMessage};
+use super::message_sink::{KeySequence, ListenerContext, MessageSink, PeerState};
+use super::relp::{self, InvalidFrame, RelpCommand, RelpFrame, RelpFramer};
 use crate::counters::count;
 use crate::route::RouteCaches;
-use crate::syslog::Endpoint;
+use crate::syslog::ListenAddress;
 use daytable_model::time;
 use daytable_parse::Learned;
 use std::collections::VecDeque;
 
 /// What a connection says, and what it is answered.
 pub(super) struct Session {
-    counter: Counter,
+    counter: KeySequence,
     learned: Learned,
     peer: String,
-    protocol: Protocol,
+    protocol: SessionProtocol,
 }
 
-enum Protocol {
+enum SessionProtocol {
     Lines(Framer),
     Relp(Box<Relp>),
 }
 
 #[derive(Default)]
 struct Relp {
-    frames: Frames,
+    frames: RelpFramer,
     is_open: bool,
     /// Whether the client asked to end it.
     is_closing: bool,
@@ -34,17 +34,17 @@ struct Relp {
 }
 
 impl Session {
-    pub(super) fn new(block: &Block, peer: String) -> Session {
+    pub(super) fn new(block: &ListenerContext, peer: String) -> Session {
         let protocol = match block.config.listen {
-            Endpoint::Relp(_) => Protocol::Relp(Box::default()),
-            _ => Protocol::Lines(Framer::default()),
+            ListenAddress::Relp(_) => SessionProtocol::Relp(Box::default()),
+            _ => SessionProtocol::Lines(Framer::default()),
         };
-        Session { counter: Counter::new(), learned: Learned::default(), peer, protocol }
+        Session { counter: KeySequence::new(), learned: Learned::default(), peer, protocol }
     }
 
     /// Whether it is answered.
     pub(super) fn is_answered(&self) -> bool {
-        matches!(self.protocol, Protocol::Relp(_))
+        matches!(self.protocol, SessionProtocol::Relp(_))
     }
 
     /// Takes what came. `limit` is that of a message; an error ends the connection.
@@ -52,38 +52,38 @@ impl Session {
         &mut self,
         bytes: &[u8],
         limit: usize,
-        block: &Block,
-        lanes: &mut RouteCaches,
-        desk: &mut Desk,
-    ) -> Result<(), NoFrame> {
+        block: &ListenerContext,
+        routes: &mut RouteCaches,
+        sink: &mut MessageSink,
+    ) -> Result<(), InvalidFrame> {
         count(&block.counters.bytes, bytes.len() as u64);
         let now = time::now();
-        let mut sender = Sender { counter: &mut self.counter, learned: &mut self.learned, peer: &self.peer };
+        let mut sender = PeerState { counter: &mut self.counter, learned: &mut self.learned, peer: &self.peer };
         match &mut self.protocol {
-            Protocol::Lines(framer) => {
-                framer.feed(bytes, limit, |message| desk.take(block, lanes, &mut sender, message, now));
+            SessionProtocol::Lines(framer) => {
+                framer.feed(bytes, limit, |message| sink.take(block, routes, &mut sender, message, now));
                 Ok(())
             }
-            Protocol::Relp(relp) => {
+            SessionProtocol::Relp(relp) => {
                 let Relp { frames, is_open, is_closing, answers } = &mut **relp;
                 frames.feed(bytes, limit, |frame| {
-                    let Frame { transaction, command, data, cut } = frame;
+                    let RelpFrame { transaction, command, data, cut } = frame;
                     match command {
-                        Command::Open => {
+                        RelpCommand::Open => {
                             *is_open = true;
                             answers.push_back((0, transaction, relp::OPENED));
                         }
-                        Command::Syslog if *is_open && !*is_closing => {
+                        RelpCommand::Syslog if *is_open && !*is_closing => {
                             let end = data.iter().rposition(|byte| !matches!(byte, b'\n' | b'\r' | 0));
                             let mut number = 0;
                             if let Some(last) = end {
-                                let message = Message { bytes: &data[..=last], cut };
-                                desk.take(block, lanes, &mut sender, message, now);
-                                number = desk.awaited();
+                                let message = SyslogMessage { bytes: &data[..=last], cut };
+                                sink.take(block, routes, &mut sender, message, now);
+                                number = sink.awaited();
                             }
                             answers.push_back((number, transaction, relp::ACCEPTED));
                         }
-                        Command::Close => {
+                        RelpCommand::Close => {
                             *is_closing = true;
                             answers.push_back((0, transaction, ""));
                         }
@@ -95,11 +95,11 @@ impl Session {
     }
 
     /// Takes what is left of an unfinished message, when nothing more comes. RELP's comes again: it was not acknowledged.
-    pub(super) fn finish(&mut self, block: &Block, lanes: &mut RouteCaches, desk: &mut Desk) {
-        let mut sender = Sender { counter: &mut self.counter, learned: &mut self.learned, peer: &self.peer };
-        if let Protocol::Lines(framer) = &mut self.protocol {
+    pub(super) fn finish(&mut self, block: &ListenerContext, routes: &mut RouteCaches, sink: &mut MessageSink) {
+        let mut sender = PeerState { counter: &mut self.counter, learned: &mut self.learned, peer: &self.peer };
+        if let SessionProtocol::Lines(framer) = &mut self.protocol {
             let now = time::now();
-            framer.finish(block.limit, |message| desk.take(block, lanes, &mut sender, message, now));
+            framer.finish(block.limit, |message| sink.take(block, routes, &mut sender, message, now));
         }
     }
 
@@ -111,15 +111,15 @@ impl Session {
     /// Bytes of memory that are held for a message that is not whole.
     pub(super) fn held(&self) -> usize {
         match &self.protocol {
-            Protocol::Lines(framer) => framer.held(),
-            Protocol::Relp(relp) => relp.frames.held(),
+            SessionProtocol::Lines(framer) => framer.held(),
+            SessionProtocol::Relp(relp) => relp.frames.held(),
         }
     }
 
     /// The answers that are due when everything up to `committed` is on disk, in the order they were asked for.
     pub(super) fn answers(&mut self, committed: u64) -> Vec<u8> {
         let mut bytes = Vec::new();
-        if let Protocol::Relp(relp) = &mut self.protocol {
+        if let SessionProtocol::Relp(relp) = &mut self.protocol {
             while let Some((_, transaction, text)) = relp.answers.pop_front_if(|(number, ..)| *number <= committed) {
                 relp::answer(transaction, text, &mut bytes);
             }
@@ -132,11 +132,11 @@ impl Session {
 
     /// Whether answers are waited for.
     pub(super) fn is_waiting(&self) -> bool {
-        matches!(&self.protocol, Protocol::Relp(relp) if !relp.answers.is_empty())
+        matches!(&self.protocol, SessionProtocol::Relp(relp) if !relp.answers.is_empty())
     }
 
     /// Whether the client asked to end it, and all is answered.
     pub(super) fn is_over(&self) -> bool {
-        matches!(&self.protocol, Protocol::Relp(relp) if relp.is_closing && relp.answers.is_empty())
+        matches!(&self.protocol, SessionProtocol::Relp(relp) if relp.is_closing && relp.answers.is_empty())
     }
 }

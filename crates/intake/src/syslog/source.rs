@@ -4,7 +4,7 @@
 //! kernel is not lost. Its connections go on by the settings that they began with. A listener that was removed from the
 //! configuration is drained as by a stop.
 
-use super::{BoundListener, HeldBytes, ListenError, Listener, Place, SyslogOptions, bind};
+use super::{BoundSyslog, HeldBytes, ListenError, SocketKey, SyslogListener, SyslogOptions, bind};
 use crate::counters::SourceCounters;
 use crate::source::{Source, SourceContext, SourceError};
 use daytable_net::inherited::Inherited;
@@ -13,9 +13,9 @@ use std::sync::Arc;
 /// The listeners for syslog.
 pub struct Syslog {
     held: HeldBytes,
-    listeners: Vec<(SyslogOptions, Listener)>,
+    listeners: Vec<(SyslogOptions, SyslogListener)>,
     /// Listeners that handed their socket over, and whose connections go on.
-    leaving: Vec<Listener>,
+    leaving: Vec<SyslogListener>,
     counters: Vec<Arc<SourceCounters>>,
 }
 
@@ -28,7 +28,7 @@ impl Syslog {
 }
 
 /// Blocks with their new listeners; a listener that does not change is bound already.
-pub struct PreparedListeners(Vec<(SyslogOptions, Option<BoundListener>)>);
+pub struct PreparedListeners(Vec<(SyslogOptions, Option<BoundSyslog>)>);
 
 impl Source for Syslog {
     type Options = Vec<SyslogOptions>;
@@ -43,11 +43,11 @@ impl Source for Syslog {
             }
             let counters = self.counters.iter().find(|counters| counters.name == block.name).cloned();
             let predecessor = self.listeners.iter().find(|(before, _)| has_same_socket(&block, before));
-            let heirloom = predecessor.and_then(|(_, listener)| listener.heirloom());
-            let bound = match heirloom {
-                Some(heirloom) => {
+            let successor_socket = predecessor.and_then(|(_, listener)| listener.successor_socket());
+            let bound = match successor_socket {
+                Some(successor_socket) => {
                     let mut inherited = Inherited::default();
-                    inherited.add(heirloom);
+                    inherited.add(successor_socket);
                     bind(&block, counters, &mut inherited)?
                 }
                 None => bind(&block, counters, inherited)?,
@@ -104,7 +104,7 @@ impl Source for Syslog {
 
     fn request_stop(&mut self) {
         self.listeners.iter_mut().for_each(|(_, listener)| listener.request_stop());
-        self.leaving.iter_mut().for_each(Listener::request_stop);
+        self.leaving.iter_mut().for_each(SyslogListener::request_stop);
     }
 
     fn stop(&mut self) {
@@ -116,11 +116,11 @@ impl Source for Syslog {
 
 /// Whether two blocks have one socket. A port that the system chooses is another one for each name.
 fn has_same_socket(block: &SyslogOptions, before: &SyslogOptions) -> bool {
-    let is_named = match block.listen.place() {
-        Place::Tcp(at) | Place::Udp(at) => at.port() != 0,
-        Place::Stream(_) | Place::Datagram(_) => true,
+    let is_named = match block.listen.socket_key() {
+        SocketKey::Tcp(at) | SocketKey::Udp(at) => at.port() != 0,
+        SocketKey::Stream(_) | SocketKey::Datagram(_) => true,
     };
-    block.listen.place() == before.listen.place() && (is_named || block.name == before.name)
+    block.listen.socket_key() == before.listen.socket_key() && (is_named || block.name == before.name)
 }
 
 impl From<ListenError> for SourceError {

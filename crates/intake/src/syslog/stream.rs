@@ -8,7 +8,7 @@
 //! What connections hold of messages that are not whole is bounded together: beyond that a message is cut where it is.
 
 use super::accept::{listen, stopped};
-use super::desk::{Block, Desk, HAND_OVER, Open};
+use super::message_sink::{GaugeGuard, HAND_OVER, ListenerContext, MessageSink};
 use super::session::Session;
 use super::{HeldBytes, relp};
 use crate::counters::{SourceCounters, SourceEvent};
@@ -42,20 +42,20 @@ const PAUSE_MAX: Duration = Duration::from_secs(10);
 const DRAIN: Duration = Duration::from_secs(5);
 
 /// A bound listener.
-pub(super) struct Door {
-    pub(super) block: Arc<Block>,
-    pub(super) socket: Socket,
+pub(super) struct StreamListener {
+    pub(super) block: Arc<ListenerContext>,
+    pub(super) socket: StreamSocket,
     pub(super) certificates: Option<Certificates>,
 }
 
-pub(super) enum Socket {
+pub(super) enum StreamSocket {
     Tcp(std::net::TcpListener),
     Unix(std::os::unix::net::UnixListener, Option<Arc<SocketFile>>),
 }
 
 /// What the tasks share.
-pub(super) struct Shared {
-    desk: RefCell<Desk>,
+pub(super) struct ThreadState {
+    sink: RefCell<MessageSink>,
     buffer: RefCell<Vec<u8>>,
     held: HeldBytes,
     /// Somebody waits for a commit of what was taken.
@@ -74,17 +74,17 @@ pub(super) struct Signals {
 }
 
 /// What the connections of a listener share.
-pub(super) struct Room {
-    pub(super) block: Arc<Block>,
-    lanes: RefCell<RouteCaches>,
+pub(super) struct ListenerState {
+    pub(super) block: Arc<ListenerContext>,
+    routes: RefCell<RouteCaches>,
     accounts: RefCell<RateLimiter<Option<IpAddr>>>,
     pub(super) connections: ConnectionLimiter,
-    pub(super) shared: Rc<Shared>,
+    pub(super) shared: Rc<ThreadState>,
     pub(super) host: String,
 }
 
 /// The other end of a connection.
-pub(super) struct Peer {
+pub(super) struct StreamPeer {
     /// What stands for it as an instance.
     pub(super) name: String,
     /// Its network; none on a unix socket, whose clients are one sender.
@@ -93,12 +93,18 @@ pub(super) struct Peer {
     pub(super) counted: Option<ConnectionPermit>,
 }
 
-/// Serves a listener until told to stop, then drains what is open. `held` is what all connections, of other listeners as
+/// Serves a listener until progress to stop, then drains what is open. `held` is what all connections, of other listeners as
 /// well, hold of messages that are not whole.
-pub(super) fn run(door: Door, desk: Desk, host: String, held: HeldBytes, signals: Signals) -> io::Result<()> {
+pub(super) fn run(
+    listener: StreamListener,
+    sink: MessageSink,
+    host: String,
+    held: HeldBytes,
+    signals: Signals,
+) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let shared = Rc::new(Shared {
-        desk: RefCell::new(desk),
+    let shared = Rc::new(ThreadState {
+        sink: RefCell::new(sink),
         buffer: RefCell::new(vec![0; READ_BYTES]),
         held,
         awaited: Notify::new(),
@@ -107,42 +113,42 @@ pub(super) fn run(door: Door, desk: Desk, host: String, held: HeldBytes, signals
     });
     let tasks = LocalSet::new();
     tasks.block_on(&runtime, async {
-        let room = Room {
-            accounts: RefCell::new(RateLimiter::new(door.block.config.per_sender)),
-            connections: ConnectionLimiter::new(door.block.config.per_sender),
-            block: door.block,
-            lanes: RefCell::default(),
+        let state = ListenerState {
+            accounts: RefCell::new(RateLimiter::new(listener.block.config.per_sender)),
+            connections: ConnectionLimiter::new(listener.block.config.per_sender),
+            block: listener.block,
+            routes: RefCell::default(),
             shared: shared.clone(),
             host,
         };
         let handing_over = tokio::task::spawn_local(hand_over(shared.clone()));
-        listen(door.socket, door.certificates, Rc::new(room)).await;
+        listen(listener.socket, listener.certificates, Rc::new(state)).await;
         handing_over.abort();
     });
-    shared.desk.borrow_mut().finish();
+    shared.sink.borrow_mut().finish();
     Ok(())
 }
 
 /// Hands over what gathers, when it is old enough or somebody waits for it.
-async fn hand_over(shared: Rc<Shared>) {
+async fn hand_over(shared: Rc<ThreadState>) {
     loop {
         // Whoever is ready to be read gets his turn before, so that one commit serves them all.
         if timeout(HAND_OVER, shared.awaited.notified()).await.is_ok() {
             tokio::task::yield_now().await;
         }
-        shared.desk.borrow_mut().hand_over();
+        shared.sink.borrow_mut().hand_over();
     }
 }
 
 /// What a connection holds of a message that is not whole counts with what the others hold.
-struct Held<'a> {
+struct HeldShare<'a> {
     all: &'a HeldBytes,
     own: usize,
 }
 
-impl Held<'_> {
+impl HeldShare<'_> {
     /// How long a message may get now.
-    fn limit(&self, block: &Block) -> usize {
+    fn limit(&self, block: &ListenerContext) -> usize {
         block.limit.min(self.own + self.all.left())
     }
 
@@ -154,47 +160,47 @@ impl Held<'_> {
     }
 }
 
-impl Drop for Held<'_> {
+impl Drop for HeldShare<'_> {
     fn drop(&mut self) {
         self.set(0);
     }
 }
 
 /// How reading ended.
-enum End {
+enum ConnectionEnd {
     /// The client sent all it had.
     Closed,
     /// The daemon stops.
     Stopped,
     Failed(io::Error),
-    NoFrame,
+    InvalidFrame,
     Idle,
 }
 
 /// Takes what a client sends, until one of both ends it.
 pub(super) async fn connection<S: AsyncRead + AsyncWrite + Unpin>(
     mut stream: S,
-    peer: Peer,
-    room: Rc<Room>,
+    peer: StreamPeer,
+    state: Rc<ListenerState>,
     _place: OwnedSemaphorePermit,
 ) {
-    let (block, shared) = (&*room.block, &*room.shared);
+    let (block, shared) = (&*state.block, &*state.shared);
     let counters: &SourceCounters = &block.counters;
-    let _open = Open::new(&counters.connections);
+    let _open = GaugeGuard::new(&counters.connections);
     let mut session = Session::new(block, peer.name.clone());
-    let mut held = Held { all: &shared.held, own: 0 };
-    let end = serve(&mut stream, &mut session, &room, peer.network, &mut held).await;
+    let mut held = HeldShare { all: &shared.held, own: 0 };
+    let end = serve(&mut stream, &mut session, &state, peer.network, &mut held).await;
     let (peer, _counted) = (peer.name, peer.counted);
-    session.finish(block, &mut room.lanes.borrow_mut(), &mut shared.desk.borrow_mut());
+    session.finish(block, &mut state.routes.borrow_mut(), &mut shared.sink.borrow_mut());
     let listener = &block.config.name;
     match end {
-        End::Closed | End::Stopped => {}
-        End::Failed(error) => tracing::debug!(listener, peer, %error, "a connection ended early"),
-        End::NoFrame => {
+        ConnectionEnd::Closed | ConnectionEnd::Stopped => {}
+        ConnectionEnd::Failed(error) => tracing::debug!(listener, peer, %error, "a connection ended early"),
+        ConnectionEnd::InvalidFrame => {
             counters.count(SourceEvent::ConnectionClosed("no_frame"), 1);
             tracing::info!(listener, peer, "closed a connection: what it sent is no RELP");
         }
-        End::Idle => counters.count(SourceEvent::ConnectionClosed("idle_timeout"), 1),
+        ConnectionEnd::Idle => counters.count(SourceEvent::ConnectionClosed("idle_timeout"), 1),
     }
     // The client may be gone.
     let _ = timeout(WRITE_STALL, stream.shutdown()).await;
@@ -203,16 +209,16 @@ pub(super) async fn connection<S: AsyncRead + AsyncWrite + Unpin>(
 async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
     stream: &mut S,
     session: &mut Session,
-    room: &Room,
+    state: &ListenerState,
     network: Option<IpAddr>,
-    held: &mut Held<'_>,
-) -> End {
-    let (block, shared) = (&*room.block, &*room.shared);
+    held: &mut HeldShare<'_>,
+) -> ConnectionEnd {
+    let (block, shared) = (&*state.block, &*state.shared);
     let mut stop = shared.stop.clone();
-    let mut committed = shared.desk.borrow().delivery.committed();
+    let mut committed = shared.sink.borrow().delivery.committed();
     let mut paced = None;
     loop {
-        let over = room.accounts.borrow_mut().check(&network, Now::read()).err();
+        let over = state.accounts.borrow_mut().check(&network, Now::read()).err();
         if let Some(over) = over.filter(|over| paced != Some(over.kind)) {
             block.counters.count(SourceEvent::SenderPaced(over.kind.label()), 1);
         }
@@ -229,22 +235,22 @@ async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
             biased;
             () = stopped(&mut stop) => break,
             _ = committed.changed(), if session.is_waiting() => None,
-            read = poll_fn(|cx| read(cx, stream, session, room, network, held)), if over.is_none() => Some(read),
-            () = idle, if over.is_none() => return End::Idle,
+            read = poll_fn(|cx| read(cx, stream, session, state, network, held)), if over.is_none() => Some(read),
+            () = idle, if over.is_none() => return ConnectionEnd::Idle,
             () = sleep(pause), if over.is_some() => None,
         };
         match read {
             Some(Ok(Some(0))) => break,
-            Some(Ok(None)) => return End::NoFrame,
+            Some(Ok(None)) => return ConnectionEnd::InvalidFrame,
             Some(Err(error)) if error.kind() == ErrorKind::UnexpectedEof => break,
-            Some(Err(error)) => return End::Failed(error),
+            Some(Err(error)) => return ConnectionEnd::Failed(error),
             Some(Ok(Some(_))) | None => {}
         }
         if let Err(error) = answer(stream, session, &mut committed).await {
-            return End::Failed(error);
+            return ConnectionEnd::Failed(error);
         }
         if session.is_over() {
-            return End::Closed;
+            return ConnectionEnd::Closed;
         }
         // Without this whoever sends without a pause is read from dozens of times before it is another's turn.
         yield_now().await;
@@ -252,7 +258,7 @@ async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
     // What was sent before is taken still, and answered.
     let drained = timeout(DRAIN, async {
         while let Ok(Ok(Some(1..))) =
-            timeout(DRAIN_QUIET, poll_fn(|cx| read(cx, stream, session, room, network, held))).await
+            timeout(DRAIN_QUIET, poll_fn(|cx| read(cx, stream, session, state, network, held))).await
         {}
         while session.is_waiting() {
             answer(stream, session, &mut committed).await?;
@@ -263,8 +269,8 @@ async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
         if session.is_answered() { stream.write_all(relp::SERVER_CLOSE).await } else { Ok(()) }
     });
     match drained.await {
-        Ok(Err(error)) => End::Failed(error),
-        _ => End::Stopped,
+        Ok(Err(error)) => ConnectionEnd::Failed(error),
+        _ => ConnectionEnd::Stopped,
     }
 }
 
@@ -273,22 +279,22 @@ fn read<S: AsyncRead + Unpin>(
     cx: &mut Context<'_>,
     stream: &mut S,
     session: &mut Session,
-    room: &Room,
+    state: &ListenerState,
     network: Option<IpAddr>,
-    held: &mut Held<'_>,
+    held: &mut HeldShare<'_>,
 ) -> Poll<io::Result<Option<usize>>> {
-    let (block, shared) = (&*room.block, &*room.shared);
+    let (block, shared) = (&*state.block, &*state.shared);
     let mut buffer = shared.buffer.borrow_mut();
     let mut came = ReadBuf::new(&mut buffer);
     ready!(Pin::new(stream).poll_read(cx, &mut came))?;
-    let mut desk = shared.desk.borrow_mut();
+    let mut sink = shared.sink.borrow_mut();
     let bytes = came.filled();
     let before = session.taken();
-    let taken = session.feed(bytes, held.limit(block), block, &mut room.lanes.borrow_mut(), &mut desk);
+    let taken = session.feed(bytes, held.limit(block), block, &mut state.routes.borrow_mut(), &mut sink);
     held.set(session.held());
     let records = session.taken() - before;
-    room.accounts.borrow_mut().charge(network, records, bytes.len() as u64, Now::read());
-    desk.hand_over_if_due();
+    state.accounts.borrow_mut().charge(network, records, bytes.len() as u64, Now::read());
+    sink.hand_over_if_due();
     if session.is_answered() {
         shared.awaited.notify_one();
     }
@@ -352,21 +358,21 @@ mod tests {
         listener.set_nonblocking(true).expect("set");
         let address = listener.local_addr().expect("an address");
         let config = SyslogOptions::new(format!("tcp://{address}").parse().expect("an endpoint"));
-        let block = Arc::new(Block::new(config, Arc::default()));
-        let (intake, sink) = TestCommitter::new(vec![]);
-        let desk = Desk::new(router(), intake);
+        let block = Arc::new(ListenerContext::new(config, Arc::default()));
+        let (intake, commits) = TestCommitter::new(vec![]);
+        let sink = MessageSink::new(router(), intake);
         let stop = watch::Sender::new(false);
         let floods: Vec<_> = (0..4).map(|_| flooding(address)).collect();
         let mut quiet = TcpStream::connect(address).expect("connected");
         quiet.write_all(b"<6>Nov 21 15:00:00 quiet app: the only one\n").expect("written");
 
-        let door = Door { block, socket: Socket::Tcp(listener), certificates: None };
+        let listener = StreamListener { block, socket: StreamSocket::Tcp(listener), certificates: None };
         let (leave, stopping) = (watch::Sender::new(false), stop.subscribe());
         let signals = Signals { stop: stopping, leave: leave.subscribe() };
-        let serving = std::thread::spawn(move || run(door, desk, "host".into(), HeldBytes::new(32 << 20), signals));
+        let serving = std::thread::spawn(move || run(listener, sink, "host".into(), HeldBytes::new(32 << 20), signals));
         let mut before = 0;
         loop {
-            let submission = sink.take(Duration::from_secs(60)).expect("a submission");
+            let submission = commits.take(Duration::from_secs(60)).expect("a submission");
             if submission.batches.iter().any(|batch| *batch.partition == *"quiet") {
                 break;
             }
@@ -378,7 +384,7 @@ mod tests {
         drop((floods, quiet));
         stop.send_replace(true);
         while !serving.is_finished() {
-            sink.take(Duration::from_millis(1));
+            commits.take(Duration::from_millis(1));
         }
         serving.join().expect("no panic").expect("served");
     }

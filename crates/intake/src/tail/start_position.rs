@@ -16,7 +16,7 @@ use super::path_patterns::PathPatterns;
 use super::search::{compare, renamed};
 use super::source_index::SourceIndex;
 use super::wakeup::FolderChanges;
-use crate::adopt::{self, Position};
+use crate::adopt::{self, SavedPosition};
 use daytable_model::path_text::PathText;
 use daytable_store::{Ledger, SourceKind, SourceState, SourceStatus};
 use sha2::{Digest, Sha256};
@@ -64,7 +64,7 @@ pub struct AdoptedFile {
 /// positions of one file the least counts. An error where a pattern is none.
 pub fn start_positions(
     blocks: &[TailOptions],
-    positions: &[Position],
+    positions: &[SavedPosition],
     sources: Vec<Arc<SourceState>>,
 ) -> io::Result<Vec<AdoptedFile>> {
     let patterns = blocks.iter().map(PathPatterns::new).collect::<Result<Vec<_>, _>>();
@@ -73,7 +73,7 @@ pub fn start_positions(
     let found = discovery.list_changed(&FolderChanges::default(), Instant::now(), &TailTimings::default()).included;
     let mut known = SourceIndex::new(sources);
     let (mut files, mut adoptees) = (BTreeMap::<(u64, u64), (PathBuf, Option<PathBuf>, u64)>::new(), Vec::new());
-    for Position { file, offset } in positions {
+    for SavedPosition { file, offset } in positions {
         match find(file, &found) {
             Ok((path, home, stamp)) => {
                 let least = files.entry((stamp.device, stamp.inode)).or_insert((path, home, *offset));
@@ -116,24 +116,27 @@ pub fn matching_files(block: &TailOptions) -> io::Result<Vec<PathBuf>> {
         .collect())
 }
 
-fn path_of(file: &adopt::Known) -> Option<&Path> {
+fn path_of(file: &adopt::FileReference) -> Option<&Path> {
     match file {
-        adopt::Known::Path(path) => Some(path),
-        adopt::Known::Inode { path, .. } | adopt::Known::Sha256 { path, .. } => path.as_deref(),
-        adopt::Known::FirstLine(_) => None,
+        adopt::FileReference::Path(path) => Some(path),
+        adopt::FileReference::Inode { path, .. } | adopt::FileReference::Sha256 { path, .. } => path.as_deref(),
+        adopt::FileReference::FirstLine(_) => None,
     }
 }
 
 /// Where a file is, where it was, and what the file system says of it.
-fn find(file: &adopt::Known, found: &[DiscoveredFile]) -> Result<(PathBuf, Option<PathBuf>, FileStamp), String> {
+fn find(
+    file: &adopt::FileReference,
+    found: &[DiscoveredFile],
+) -> Result<(PathBuf, Option<PathBuf>, FileStamp), String> {
     let at = |path: &Path| FileStamp::at(path).ok().flatten();
     let all = || found.iter().map(|found| found.path.as_path());
     match file {
-        adopt::Known::Path(path) => {
+        adopt::FileReference::Path(path) => {
             let stamp = at(path).ok_or("it is not there")?;
             Ok((path.clone(), None, stamp))
         }
-        adopt::Known::Inode { device, inode, path } => {
+        adopt::FileReference::Inode { device, inode, path } => {
             let is_it = |stamp: &FileStamp| stamp.inode == *inode && device.is_none_or(|device| stamp.device == device);
             if let Some(path) = path {
                 if let Some(stamp) = at(path).filter(is_it) {
@@ -149,7 +152,7 @@ fn find(file: &adopt::Known, found: &[DiscoveredFile]) -> Result<(PathBuf, Optio
             let (path, stamp) = same.next().ok_or("no file that is followed has this inode")?;
             Ok((path.to_owned(), None, stamp))
         }
-        adopt::Known::Sha256 { digest, path } => {
+        adopt::FileReference::Sha256 { digest, path } => {
             let is_it = |path: &&Path| {
                 beginning(path, FINGERPRINT_BYTES)
                     .is_ok_and(|bytes| bytes.len() == FINGERPRINT_BYTES && hex(&Sha256::digest(&bytes)) == *digest)
@@ -157,7 +160,7 @@ fn find(file: &adopt::Known, found: &[DiscoveredFile]) -> Result<(PathBuf, Optio
             let paths: Vec<&Path> = path.as_deref().into_iter().chain(all()).collect();
             only(paths.into_iter().filter(is_it), at)
         }
-        adopt::Known::FirstLine(checksum) => {
+        adopt::FileReference::FirstLine(checksum) => {
             let is_it = |path: &&Path| {
                 let bytes = beginning(path, FIRST_LINE_BYTES_MAX).unwrap_or_default();
                 let line = bytes.iter().position(|byte| *byte == b'\n').map(|newline| &bytes[..=newline]);

@@ -1,7 +1,7 @@
 //! Messages become rows: what every thread that takes messages has.
 
 use super::delivery::Delivery;
-use super::framing::Message;
+use super::framing::SyslogMessage;
 use crate::counters::{SourceCounters, count};
 use crate::own_output;
 use crate::record_writer::{RecordWriter, random_identity};
@@ -23,7 +23,7 @@ pub(super) const HAND_OVER: Duration = Duration::from_millis(50);
 const STOP_PATIENCE: Duration = Duration::from_secs(10);
 
 /// A listener as its threads know it.
-pub(super) struct Block {
+pub(super) struct ListenerContext {
     pub(super) config: SyslogOptions,
     /// What its records name as their source.
     pub(super) source: String,
@@ -32,22 +32,22 @@ pub(super) struct Block {
     pub(super) limit: usize,
 }
 
-impl Block {
-    pub(super) fn new(config: SyslogOptions, counters: Arc<SourceCounters>) -> Block {
+impl ListenerContext {
+    pub(super) fn new(config: SyslogOptions, counters: Arc<SourceCounters>) -> ListenerContext {
         let limit = usize::try_from(config.message_bytes_max.get()).unwrap_or(1 << 20);
-        Block { source: config.listen.to_string(), config, counters, limit }
+        ListenerContext { source: config.listen.to_string(), config, counters, limit }
     }
 }
 
 /// What the row keys of a connection, or of a listener without any, are made of: 64 random bits and a counter.
-pub(super) struct Counter {
+pub(super) struct KeySequence {
     identity: u64,
     next: u64,
 }
 
-impl Counter {
-    pub(super) fn new() -> Counter {
-        Counter { identity: random_identity(), next: 0 }
+impl KeySequence {
+    pub(super) fn new() -> KeySequence {
+        KeySequence { identity: random_identity(), next: 0 }
     }
 
     /// How far it has counted.
@@ -57,19 +57,19 @@ impl Counter {
 }
 
 /// Who sent a message, and what was learnt of what he sends.
-pub(super) struct Sender<'a> {
-    pub(super) counter: &'a mut Counter,
+pub(super) struct PeerState<'a> {
+    pub(super) counter: &'a mut KeySequence,
     pub(super) learned: &'a mut Learned,
     pub(super) peer: &'a str,
 }
 
 /// RecordWriter that gather on a thread until they are handed over.
-pub(super) struct Desk {
+pub(super) struct MessageSink {
     rows: RecordWriter,
     pub(super) delivery: Delivery,
     /// When the oldest row was taken.
     oldest: Option<Instant>,
-    /// Records that were taken and not handed over, by listener.
+    /// RecordCounts that were taken and not handed over, by listener.
     records: Vec<(Arc<SourceCounters>, u64)>,
     /// Whether somebody waits for their commit.
     is_awaited: bool,
@@ -77,9 +77,9 @@ pub(super) struct Desk {
     is_closed: bool,
 }
 
-impl Desk {
-    pub(super) fn new(router: Router, intake: CommitQueue) -> Desk {
-        Desk {
+impl MessageSink {
+    pub(super) fn new(router: Router, intake: CommitQueue) -> MessageSink {
+        MessageSink {
             rows: RecordWriter::new(router),
             delivery: Delivery::new(intake),
             oldest: None,
@@ -92,10 +92,10 @@ impl Desk {
     /// Writes a message to the batch it belongs to.
     pub(super) fn take(
         &mut self,
-        block: &Block,
-        lanes: &mut RouteCaches,
-        sender: &mut Sender<'_>,
-        message: Message<'_>,
+        block: &ListenerContext,
+        routes: &mut RouteCaches,
+        sender: &mut PeerState<'_>,
+        message: SyslogMessage<'_>,
         now: Ticks,
     ) {
         let counters = &*block.counters;
@@ -117,7 +117,7 @@ impl Desk {
         let origin = Origin { identity, position, source: &block.source, tenant: None };
         sender.counter.next += 1;
         let instance = block.config.instance.render(sender.peer, &block.source, |name| record.text(name));
-        self.rows.write(lanes, &instance, &record, origin, now, counters);
+        self.rows.write(routes, &instance, &record, origin, now, counters);
         match self.records.iter_mut().find(|(counters, _)| Arc::ptr_eq(counters, &block.counters)) {
             Some((_, records)) => *records += 1,
             None => self.records.push((block.counters.clone(), 1)),
@@ -190,16 +190,16 @@ impl Desk {
 }
 
 /// What is counted while something is there.
-pub(super) struct Open<'a>(&'a std::sync::atomic::AtomicU64);
+pub(super) struct GaugeGuard<'a>(&'a std::sync::atomic::AtomicU64);
 
-impl<'a> Open<'a> {
-    pub(super) fn new(counter: &'a std::sync::atomic::AtomicU64) -> Open<'a> {
+impl<'a> GaugeGuard<'a> {
+    pub(super) fn new(counter: &'a std::sync::atomic::AtomicU64) -> GaugeGuard<'a> {
         count(counter, 1);
-        Open(counter)
+        GaugeGuard(counter)
     }
 }
 
-impl Drop for Open<'_> {
+impl Drop for GaugeGuard<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
