@@ -15,7 +15,7 @@ const VERSION: &str = concat!(
 );
 
 fn main() -> ExitCode {
-    let cli = match Cli::of_this_process(VERSION) {
+    let cli = match Cli::parse_process(VERSION) {
         Ok(cli) => cli,
         Err(error) => {
             say_usage(&error);

@@ -1,11 +1,11 @@
-//! `daytable adopt`: begins where another collector stopped.
+//! `daytable adopt`: continues at the positions of another collector.
 //!
-//! To be run once, when the other one was stopped and before the daemon is started: what it knows of is then neither read
-//! twice nor passed over. It changes nothing where a file is a source of ours already; run again it does nothing.
+//! Run the command once, after the other collector has stopped and before the daemon starts: no record is then read twice or
+//! skipped. A file that is a source of daytable already stays as it is, so a second run has no effect.
 
-use super::args::configured;
+use super::args::{DaemonArgs, JsonArgs};
 use super::exit::CliError;
-use super::output::{Columns, Output, cell};
+use super::output::{Output, TextTable, cell};
 use daytable_intake::adopt::Collector;
 use daytable_intake::tail::{AdoptedFile, StartPosition, TailOptions, start_positions};
 use daytable_model::path_text::PathText;
@@ -16,57 +16,52 @@ use std::sync::{Arc, mpsc};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The configuration whose [[tail]] blocks follow the files
-    #[arg(long, value_name = "FILE", env = "DAYTABLE_CONFIG")]
-    config: Option<PathBuf>,
-    /// The data folder, in place of the configured one
-    #[arg(long = "data", value_name = "DIR", env = "DAYTABLE_DATA")]
-    data_dir: Option<PathBuf>,
     #[command(flatten)]
-    from: From,
-    /// Leave files alone that were read here already, and begin the others
+    daemon: DaemonArgs,
+    #[command(flatten)]
+    positions: PositionArgs,
+    /// Skip files that daytable has read already, and adopt the others
     #[arg(long)]
     keep_known: bool,
-    /// Show what would be done, and do nothing
+    /// Print what would be done, and change no data
     #[arg(long)]
     dry_run: bool,
-    /// An object a line
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: JsonArgs,
 }
 
-/// Whose positions; any number of each.
+/// The positions of other collectors, any number of each.
 #[derive(Debug, clap::Args)]
 #[group(required = true, multiple = true)]
-struct From {
-    /// positions.yaml of Promtail, positions.yml of Alloy
+struct PositionArgs {
+    /// positions.yaml of Promtail, or positions.yml of Alloy
     #[arg(long, value_name = "FILE")]
     promtail: Vec<PathBuf>,
-    /// The folder of Filebeat's registry
+    /// The folder of the registry of Filebeat
     #[arg(long, value_name = "DIR")]
     filebeat: Vec<PathBuf>,
     /// checkpoints.json of a file source of Vector
     #[arg(long, value_name = "FILE")]
     vector: Vec<PathBuf>,
-    /// The DB of a tail input of Fluent Bit
+    /// The database of a tail input of Fluent Bit
     #[arg(long, value_name = "FILE")]
     fluent_bit: Vec<PathBuf>,
 }
 
-/// A file as it is shown.
+/// The result for one file.
 #[derive(Serialize)]
-struct Shown {
+struct AdoptionRow {
     path: Option<String>,
     offset: u64,
     size: u64,
-    /// Where it begins.
+    /// The position to begin at.
     position: Option<u64>,
-    /// What is made of it, in words.
+    /// The result, in words.
     what: String,
 }
 
-impl Shown {
-    fn of(adoptee: &AdoptedFile) -> Shown {
+impl AdoptionRow {
+    fn new(adoptee: &AdoptedFile) -> AdoptionRow {
         let AdoptedFile { path, offset, size, begun } = adoptee;
         let (position, what) = match begun {
             StartPosition::At(state) => (Some(state.position), "begins there".into()),
@@ -76,14 +71,20 @@ impl Shown {
             }
             StartPosition::Refused(why) => (None, format!("not adopted: {why}")),
         };
-        Shown { path: path.as_ref().map(|path| path.text().into_owned()), offset: *offset, size: *size, position, what }
+        AdoptionRow {
+            path: path.as_ref().map(|path| path.text().into_owned()),
+            offset: *offset,
+            size: *size,
+            position,
+            what,
+        }
     }
 }
 
 pub(super) fn run(args: &Args) -> Result<(), CliError> {
-    let config = configured(args.config.as_deref())?;
-    let data_dir = args.data_dir.as_ref().unwrap_or(&config.data_dir);
-    let From { promtail, filebeat, vector, fluent_bit } = &args.from;
+    let config = args.daemon.config()?;
+    let data_dir = &config.data_dir;
+    let PositionArgs { promtail, filebeat, vector, fluent_bit } = &args.positions;
     let peers = [
         (Collector::Promtail, promtail),
         (Collector::Filebeat, filebeat),
@@ -98,14 +99,14 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
     }
     let blocks = &config.tails;
     if args.dry_run {
-        // There may be no folder yet.
+        // The folder may not exist yet.
         let sources =
             if data_dir.join("catalog.db").exists() { Reader::open(data_dir)?.sources()? } else { Vec::new() };
         let adoptees =
             start_positions(blocks, &positions, sources.into_iter().map(Arc::new).collect()).map_err(unavailable)?;
         return show(args, &adoptees);
     }
-    // It takes the folder's lock: a daemon that runs has begun the files already.
+    // This takes the lock of the folder: a running daemon has begun to read the files already.
     let store = Store::open(data_dir, StoreOptions::default())?;
     let adopted = adopt(args, &store, blocks, &positions);
     store.close()?;
@@ -116,22 +117,22 @@ fn unavailable(error: impl std::fmt::Display) -> CliError {
     CliError::Unavailable(error.to_string())
 }
 
-/// Commits the sources that begin, all of them or none.
+/// Commits all new sources together.
 fn adopt(
     args: &Args,
     store: &Store,
     blocks: &[TailOptions],
     positions: &[daytable_intake::adopt::SavedPosition],
 ) -> Result<Vec<AdoptedFile>, CliError> {
-    let intake = store.commit_queue();
-    let (epoch, sources) = intake.sources();
+    let queue = store.commit_queue();
+    let (epoch, sources) = queue.sources();
     let adoptees = start_positions(blocks, positions, sources).map_err(unavailable)?;
     let is_known = |adoptee: &&AdoptedFile| matches!(adoptee.begun, StartPosition::Known { is_same: false, .. });
     let known: Vec<String> =
         adoptees.iter().filter(is_known).filter_map(|known| Some(known.path.as_ref()?.text().into_owned())).collect();
     if !known.is_empty() && !args.keep_known {
         return Err(CliError::Unavailable(format!(
-            "nothing is adopted, for some files were read here already; --keep-known leaves these and begins the others:\n  {}",
+            "no file is adopted, because daytable has read some of them already; --keep-known skips these and adopts the others:\n  {}",
             known.join("\n  ")
         )));
     }
@@ -143,33 +144,33 @@ fn adopt(
     if advances.is_empty() {
         return Ok(adoptees);
     }
-    let (told, hears) = mpsc::channel();
-    let done = Ack::awaited(move |is_committed| {
-        let _ = told.send(is_committed);
+    let (sender, receiver) = mpsc::channel();
+    let ack = Ack::awaited(move |is_committed| {
+        let _ = sender.send(is_committed);
     });
-    intake.submit(Submission { advances, epoch, ack: done, ..Submission::default() }).map_err(unavailable)?;
-    match hears.recv() {
+    queue.submit(Submission { advances, epoch, ack, ..Submission::default() }).map_err(unavailable)?;
+    match receiver.recv() {
         Ok(true) => Ok(adoptees),
-        _ => Err(unavailable("nothing is adopted, for it cannot be committed")),
+        _ => Err(unavailable("no file is adopted, because the commit failed")),
     }
 }
 
 fn show(args: &Args, adoptees: &[AdoptedFile]) -> Result<(), CliError> {
-    let shown: Vec<Shown> = adoptees.iter().map(Shown::of).collect();
+    let rows: Vec<AdoptionRow> = adoptees.iter().map(AdoptionRow::new).collect();
     let mut output = Output::new();
-    if args.json {
-        shown.iter().try_for_each(|shown| output.json(shown))?;
-    } else if shown.is_empty() {
+    if args.output.json {
+        rows.iter().try_for_each(|row| output.json(row))?;
+    } else if rows.is_empty() {
         output.line("there are no positions of files")?;
     } else {
-        let row = |shown: Shown| {
-            [cell(shown.path), shown.offset.to_string(), shown.size.to_string(), cell(shown.position), shown.what]
+        let row = |row: AdoptionRow| {
+            [cell(row.path), row.offset.to_string(), row.size.to_string(), cell(row.position), row.what]
         };
         let heads = ["path", "offset", "size", "position", "what"];
-        output.line(Columns {
+        output.line(TextTable {
             heads,
             right: &["offset", "size", "position"],
-            rows: shown.into_iter().map(row).collect(),
+            rows: rows.into_iter().map(row).collect(),
         })?;
     }
     output.flush()

@@ -1,33 +1,40 @@
-//! `daytable archive`: one day-table sealed and archived, now.
+//! `daytable archive`: seals and archives one day-table now.
 
-use super::args::Data;
-use super::control::Control;
+use super::args::{DataArgs, day_table};
 use super::exit::CliError;
+use super::folder::{DataFolder, RuleArgs, StepBar, ask_daemon};
 use super::output::{Output, bytes};
-use super::working::{Bar, Here, Rules, ask, rules_of};
 use daytable_lifecycle::ArchiveRequirement;
 use daytable_lifecycle::executor::ArchiveOutcome;
-use daytable_model::key::{DayTable, KeyError};
+use daytable_model::key::DayTable;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(flatten)]
-    data: Data,
+    data: DataArgs,
     #[command(flatten)]
-    rules: Rules,
+    rules: RuleArgs,
     /// The day-table, such as Log20261121
-    #[arg(value_parser = |name: &str| -> Result<DayTable, KeyError> { DayTable::parse(name) })]
+    #[arg(value_parser = day_table)]
     table: DayTable,
 }
 
 pub(super) fn run(args: &Args) -> Result<(), CliError> {
-    let kept: ArchiveOutcome = match Control::connect(&args.data.dir)? {
-        // The name of a day-table is letters and digits.
-        Some(control) => ask(control, &format!("/-/archive?table={}", args.table), "")?,
-        None => archive_here(args)?,
+    let outcome: ArchiveOutcome = match DataFolder::open(&args.data.dir, || args.rules.config())? {
+        // The name of a day-table has only letters and digits.
+        DataFolder::Daemon(control) => ask_daemon(control, &format!("/-/archive?table={}", args.table), "")?,
+        DataFolder::Offline(offline) => offline.run(|offline| {
+            let rule = offline.rules()?.into_iter().find(|rule| rule.name == *args.table.table());
+            let place = rule.and_then(|rule| match rule.archive {
+                ArchiveRequirement::At(place) => Some(place),
+                ArchiveRequirement::None => None,
+            });
+            let bar = StepBar::new();
+            Ok(offline.executor.archive_now(&args.table, place.as_deref(), &mut |progress| bar.show(progress))?)
+        })?,
     };
     let mut output = Output::new();
-    let ArchiveOutcome { table, rows, bytes: size, archive } = kept;
+    let ArchiveOutcome { table, rows, bytes: size, archive } = outcome;
     match archive {
         Some(place) => output.line(format_args!("archived {table} at {place}: {rows} rows, {}", bytes(size)))?,
         None => {
@@ -35,22 +42,4 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
         }
     }
     output.flush()
-}
-
-/// Archives it where no daemon runs, under the folder's lock.
-fn archive_here(args: &Args) -> Result<ArchiveOutcome, CliError> {
-    let config = args.rules.config()?;
-    let Here { store, executor } = Here::open(&args.data.dir, config.as_ref())?;
-    let kept = store.steps().lifecycle_state().map_err(CliError::from).and_then(|state| {
-        let (rules, _) = rules_of(config.as_ref(), &state);
-        let rule = rules.into_iter().find(|rule| rule.name == *args.table.table());
-        let place = rule.and_then(|rule| match rule.archive {
-            ArchiveRequirement::At(place) => Some(place),
-            ArchiveRequirement::None => None,
-        });
-        let bar = Bar::new();
-        Ok(executor.archive_now(&args.table, place.as_deref(), &mut |working| bar.show(working))?)
-    });
-    store.close()?;
-    kept
 }

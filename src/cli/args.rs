@@ -1,10 +1,11 @@
-//! Options that several commands take.
+//! Arguments that several commands have, as groups that a command flattens.
 
 use super::exit::CliError;
 use crate::config::{Config, ConfigError, TableConfig, environment};
 use crate::remote::{self, QUERY_PATIENCE, RemoteError, RemoteStore};
 use clap::Args;
 use daytable_lifecycle::{LifecycleLimits, TableRule};
+use daytable_model::key::{DayTable, KeyError, TableName};
 use daytable_model::record::Level;
 use daytable_model::safe_text::SafeLines;
 use daytable_model::time::Ticks;
@@ -15,77 +16,116 @@ use daytable_store::{Reader, StoreError};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Where the data is.
+/// The data folder.
 #[derive(Debug, Args)]
-pub(super) struct Data {
+pub(super) struct DataArgs {
     /// The data folder
     #[arg(long = "data", value_name = "DIR", env = "DAYTABLE_DATA", default_value = "/var/lib/daytable")]
     pub(super) dir: PathBuf,
 }
 
-impl Data {
-    /// Opens it to read, beside whoever writes.
-    pub(super) fn open(&self) -> Result<Reader, StoreError> {
+impl DataArgs {
+    /// Opens the folder to read, beside a running daemon or without one.
+    pub(super) fn reader(&self) -> Result<Reader, StoreError> {
         Reader::open(&self.dir)
     }
 }
 
-/// The configuration that was named, or the defaults, and what the environment lays over it.
-pub(super) fn configured(path: Option<&Path>) -> Result<Config, ConfigError> {
+/// The configuration of a daemon, and its data folder.
+#[derive(Clone, Debug, Args)]
+pub(super) struct DaemonArgs {
+    /// The configuration of the daemon. Without a file, the environment and the defaults
+    #[arg(long = "config", value_name = "FILE", env = "DAYTABLE_CONFIG")]
+    pub(super) file: Option<PathBuf>,
+    /// The data folder, instead of the configured one
+    #[arg(long = "data", value_name = "DIR", env = "DAYTABLE_DATA")]
+    pub(super) data_dir: Option<PathBuf>,
+}
+
+impl DaemonArgs {
+    /// The configuration, with the data folder of the command line.
+    pub(super) fn config(&self) -> Result<Config, ConfigError> {
+        let config = load_config(self.file.as_deref())?;
+        Ok(match &self.data_dir {
+            Some(data_dir) => Config { data_dir: data_dir.clone(), ..config },
+            None => config,
+        })
+    }
+
+    /// The data folder. With `--data`, the configuration is not read.
+    pub(super) fn data_dir(&self) -> Result<PathBuf, ConfigError> {
+        self.data_dir.clone().map_or_else(|| Ok(self.config()?.data_dir), Ok)
+    }
+}
+
+/// The form of the output.
+#[derive(Clone, Copy, Debug, Args)]
+pub(super) struct JsonArgs {
+    /// Print a JSON object per line
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+/// A file with the keys of the environment, or the defaults with these keys.
+pub(super) fn load_config(path: Option<&Path>) -> Result<Config, ConfigError> {
     Config::load_with(path, &environment::variables())
 }
 
-/// The configuration that was named, and what the environment lays over it, as it is for the daemon; none where none was.
-pub(super) fn named(path: Option<&Path>) -> Result<Option<Config>, ConfigError> {
-    path.map(|path| configured(Some(path))).transpose()
+/// As [`load_config`], or `None` without a file.
+pub(super) fn load_named_config(path: Option<&Path>) -> Result<Option<Config>, ConfigError> {
+    path.map(|path| load_config(Some(path))).transpose()
 }
 
-/// What is read besides the data folder.
+/// The sources of a read besides the data folder.
 #[derive(Debug, Args)]
-pub(super) struct Behind {
-    /// Do not read days of which there is only an archive
+pub(super) struct ReadSources {
+    /// Do not read days that exist only as archives
     #[arg(long)]
     no_archived: bool,
-    /// Read what is in the data folder alone: of a remote store, what was not sent yet
+    /// Read only the data folder. Of a remote store, these are the rows that wait to be sent
     #[arg(long)]
     local: bool,
-    /// The configuration that says how archives and a remote store are reached; else the environment does
+    /// The configuration with the access to archives and to the remote store. Without a file, the environment
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 }
 
-/// The data folder, and what is behind it.
-pub(super) struct Opened {
+/// The data folder, its archives and its remote store, open to read.
+pub(super) struct OpenSources {
     pub(super) reader: Reader,
     archives: Archives,
     remote: Option<Box<dyn RemoteStore>>,
     config: Option<Config>,
 }
 
-impl Opened {
-    /// Where a query looks.
+impl OpenSources {
+    /// The stores for a query.
     pub(super) fn stores(&self) -> Stores<'_> {
         let remote = self.remote.as_deref().map(|remote| remote as &dyn TableStore);
         Stores { reader: &self.reader, archives: &self.archives, remote }
     }
 
-    /// The remote store, where there is one.
+    /// The remote store, if any.
     pub(super) fn remote(&self) -> Option<&dyn RemoteStore> {
         self.remote.as_deref()
     }
 
-    /// The rules of the configuration that was named.
+    /// The rules of the named configuration, if any.
     pub(super) fn rules(&self) -> Option<(Vec<TableRule>, LifecycleLimits)> {
-        let config = self.config.as_ref()?;
-        Some((config.tables.iter().map(TableConfig::rule).collect(), config.lifecycle.limits))
+        self.config.as_ref().map(rules_of_config)
     }
 }
 
-impl Behind {
-    /// Opens all of it to read.
-    pub(super) fn open(&self, data: &Data) -> Result<Opened, CliError> {
-        let reader = data.open()?;
-        let config = named(self.config.as_deref())?;
+/// The rules of the lifecycle in a configuration.
+pub(super) fn rules_of_config(config: &Config) -> (Vec<TableRule>, LifecycleLimits) {
+    (config.tables.iter().map(TableConfig::rule).collect(), config.lifecycle.limits)
+}
+
+impl ReadSources {
+    /// Opens all of them.
+    pub(super) fn open(&self, data: &DataArgs) -> Result<OpenSources, CliError> {
+        let reader = data.reader()?;
+        let config = load_named_config(self.config.as_deref())?;
         let remote = match &config {
             _ if self.local => None,
             Some(config) => {
@@ -93,19 +133,19 @@ impl Behind {
                 let file = remote.map(|remote| remote.connection_string_file.as_deref());
                 file.map(|file| remote::connect(file, QUERY_PATIENCE)).transpose()?
             }
-            None if reader.is_outbox()? => Some(without_config()?),
+            None if reader.is_outbox()? => Some(remote_of_environment()?),
             None => None,
         };
         let archives = match self.no_archived {
             true => Archives::Skip,
             false => Archives::Read(config.as_ref().map(|config| config.archives.clone()).unwrap_or_default()),
         };
-        Ok(Opened { reader, archives, remote, config })
+        Ok(OpenSources { reader, archives, remote, config })
     }
 }
 
-/// The remote store that the environment names. Without it, an answer from the data folder alone would lack records.
-fn without_config() -> Result<Box<dyn RemoteStore>, CliError> {
+/// The remote store of the environment. Without it, an answer from the data folder alone would lack records.
+fn remote_of_environment() -> Result<Box<dyn RemoteStore>, CliError> {
     remote::connect(None, QUERY_PATIENCE).map_err(|error| match error {
         RemoteError::NoConnectionString => CliError::Unavailable(
             "the records of this data folder are in a remote store: name the configuration by --config, or set \
@@ -116,36 +156,36 @@ fn without_config() -> Result<Box<dyn RemoteStore>, CliError> {
     })
 }
 
-/// Tells on standard error what was read of the archives; what is missing makes the answer an incomplete one.
-pub(super) fn tell(told: &ArchiveReport) -> Result<(), CliError> {
+/// Reports on standard error what a query read of the archives. A missing archive makes the answer incomplete.
+pub(super) fn report_archives(told: &ArchiveReport) -> Result<(), CliError> {
     if let Some(notice) = told.notice() {
         eprintln!("daytable: {}", SafeLines(notice));
     }
     told.missing().map_or(Ok(()), |missing| Err(CliError::Incomplete(missing)))
 }
 
-/// Which records.
+/// The condition on records.
 #[derive(Debug, Args)]
-pub(super) struct Filters {
+pub(super) struct FilterArgs {
     /// Records of this instance only
     #[arg(long, value_name = "NAME")]
     instance: Option<String>,
-    /// Not before this: 2026-11-21, "2026-11-21 08:00", RFC 3339, or an age such as 15m, 2h, 7d
+    /// Records at or after this time: 2026-11-21, "2026-11-21 08:00", RFC 3339, or an age such as 15m, 2h, 7d
     #[arg(long, value_name = "TIME")]
     since: Option<When>,
-    /// Before this, itself not included
+    /// Records before this time
     #[arg(long, value_name = "TIME")]
     until: Option<When>,
-    /// Of this level or a worse one
+    /// Records of this level or a more severe one
     #[arg(long, value_parser = level)]
     level: Option<Level>,
-    /// With this text in the message or in the value of a field, numbers too; case counts
+    /// Records with this text in the message or in the value of a field, numbers included; case-sensitive
     #[arg(long, value_name = "TEXT")]
     contains: Option<String>,
 }
 
-impl Filters {
-    /// The filter they make now, for at most `limit` records.
+impl FilterArgs {
+    /// The filter, with ages counted from `now`, for at most `limit` records.
     pub(super) fn at(self, now: Ticks, limit: Option<u64>) -> Filter {
         Filter {
             instance: self.instance,
@@ -163,13 +203,23 @@ fn level(word: &str) -> Result<Level, String> {
     Level::from_word(word).ok_or_else(|| format!("the levels are {}", names()))
 }
 
-/// A format as `--format` takes it, which [`Reading::set_format`] reads.
+/// A `--format` that [`Reading::set_format`] accepts.
 pub(super) fn format(text: &str) -> Result<String, String> {
     Reading::default().set_format(text).map(|()| text.to_owned()).map_err(|error| error.to_string())
 }
 
-/// A duration that is not zero.
+/// A duration of more than zero.
 pub(super) fn interval(text: &str) -> Result<Duration, String> {
     let duration = daytable_model::units::parse_duration(text).map_err(|error| error.to_string())?;
-    if duration.is_zero() { Err("must be longer than nothing".into()) } else { Ok(duration) }
+    if duration.is_zero() { Err("must be longer than zero".into()) } else { Ok(duration) }
+}
+
+/// A day-table, such as Log20261121.
+pub(super) fn day_table(name: &str) -> Result<DayTable, KeyError> {
+    DayTable::parse(name)
+}
+
+/// The name of a configured table.
+pub(super) fn table_name(name: &str) -> Result<TableName, KeyError> {
+    TableName::new(name)
 }

@@ -1,6 +1,6 @@
-//! `daytable backup`: a whole copy of the data folder, while the daemon runs or when it does not.
+//! `daytable backup`: copies the data folder as of one moment, beside a running daemon or without one.
 
-use super::args::Data;
+use super::args::DataArgs;
 use super::exit::CliError;
 use super::output::Output;
 use daytable_model::path_text::PathText;
@@ -10,11 +10,11 @@ use std::path::PathBuf;
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(flatten)]
-    data: Data,
-    /// Copy sealed days, too, instead of giving them a second name where both folders are on one disk
+    data: DataArgs,
+    /// Copy sealed days too. Otherwise they are hard links where both folders are on one disk
     #[arg(long)]
     copy: bool,
-    /// The folder to make; where it is there, it has to be empty
+    /// The folder to create. An existing folder has to be empty
     #[arg(value_name = "FOLDER")]
     folder: PathBuf,
 }

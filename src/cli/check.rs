@@ -1,6 +1,6 @@
-//! `daytable check`: whether the daemon could run with a configuration.
+//! `daytable check`: checks whether a daemon can run with a configuration.
 
-use super::args::configured;
+use super::args::load_config;
 use super::exit::CliError;
 use super::output::Output;
 use daytable_model::path_text::PathText;
@@ -8,13 +8,13 @@ use std::path::PathBuf;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The configuration; without one, what the environment says
+    /// The configuration. Without a file, the environment and the defaults
     #[arg(long, value_name = "FILE", env = "DAYTABLE_CONFIG")]
     config: Option<PathBuf>,
 }
 
 pub(super) fn run(args: &Args) -> Result<(), CliError> {
-    let config = configured(args.config.as_deref())?;
+    let config = load_config(args.config.as_deref())?;
     let mut output = Output::new();
     let (tails, syslogs, tables) = (config.tails.len(), config.syslogs.len(), config.tables.len());
     let file = args.config.as_deref().map_or_else(|| "the environment".into(), |path| path.text().into_owned());

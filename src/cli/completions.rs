@@ -1,4 +1,4 @@
-//! `daytable completions`: what a shell completes, from the same source as `--help`.
+//! `daytable completions`: prints the completions of a shell, from the same source as `--help`.
 
 use super::Cli;
 use super::exit::CliError;
@@ -14,7 +14,7 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> Result<(), CliError> {
-    // What makes it panics where it cannot write, so it writes to memory.
+    // The generator panics on a write error, so it writes to memory.
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "daytable", &mut script);
     std::io::stdout().lock().write_all(&script).map_err(CliError::output)

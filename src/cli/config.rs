@@ -1,4 +1,4 @@
-//! `daytable config`: every key with its default, as a file to begin with or as a reference.
+//! `daytable config`: prints every key with its default, as a sample file or as a reference.
 
 use super::exit::CliError;
 use super::output::Output;
@@ -6,7 +6,7 @@ use crate::config::reference::{reference, sample};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// As Markdown: what each key takes, its default, and what a reload does to it
+    /// Print the reference as Markdown: the values of each key, its default, and the effect of a reload
     #[arg(long)]
     reference: bool,
 }

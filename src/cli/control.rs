@@ -1,7 +1,7 @@
-//! The socket of a running daemon: a request, and an answer that is read as it comes.
+//! The control socket of a running daemon: one request per connection, and a response that is read as it arrives.
 //!
-//! HTTP/1.1, one request a connection, as much of it as `daytable`'s own listener speaks: an answer with a length, in
-//! chunks, or up to the end of the connection. An answer is read line by line, each of which is JSON.
+//! The protocol is the part of HTTP/1.1 that the listener of `daytable` speaks: a response with a length, in chunks, or up to the
+//! end of the connection. Every line of a response is JSON.
 
 use daytable_model::path_text::PathText;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -9,17 +9,17 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Bytes of an answer's head at most.
+/// Bytes of the head of a response.
 const HEAD_BYTES_MAX: u64 = 16 << 10;
-/// Bytes of a line of an answer at most.
+/// Bytes of a line of a response.
 const LINE_BYTES_MAX: u64 = 4 << 20;
-/// How long the daemon may be silent.
+/// How long a read or write may wait for the daemon.
 const SILENCE_MAX: Duration = Duration::from_secs(60);
 
-/// Why the daemon did not do what it was asked for.
+/// The daemon did not do the request.
 #[derive(Debug, thiserror::Error)]
 pub enum ControlError {
-    /// The socket cannot be spoken to.
+    /// The socket does not work.
     #[error("failed to speak to the daemon at {}: {source}", .path.escaped())]
     Socket {
         /// The socket.
@@ -28,19 +28,19 @@ pub enum ControlError {
         #[source]
         source: io::Error,
     },
-    /// It says no.
+    /// The daemon refused the request.
     #[error("the daemon refuses: {reason}")]
     Refused {
-        /// The status of its answer.
+        /// The status of the response.
         status: u16,
-        /// What it says.
+        /// The reason in the response.
         reason: String,
     },
-    /// It began, and then failed.
+    /// The daemon began the work, and failed.
     #[error("the daemon failed: {0}")]
     Failed(String),
-    /// What it says is not understood.
-    #[error("the daemon's answer is not understood: {0}")]
+    /// The response is malformed.
+    #[error("the response of the daemon cannot be read: {0}")]
     Protocol(&'static str),
 }
 
@@ -51,9 +51,9 @@ pub(super) struct Control {
 }
 
 impl Control {
-    /// Connects to the daemon that runs on `data_dir`; none where none does, its socket being absent or left behind.
+    /// Connects to the daemon of `data_dir`, or gives `None` without a daemon: the socket is absent, or of an earlier daemon.
     pub(super) fn connect(data_dir: &Path) -> Result<Option<Control>, ControlError> {
-        let path = data_dir.join("control.sock");
+        let path = daytable_store::control_socket(data_dir);
         let connected = UnixStream::connect(&path).and_then(|stream| {
             stream.set_read_timeout(Some(SILENCE_MAX))?;
             stream.set_write_timeout(Some(SILENCE_MAX))?;
@@ -68,21 +68,21 @@ impl Control {
         }
     }
 
-    /// Posts `body` to `target`, and gives the answer where the daemon does not refuse.
-    pub(super) fn post(self, target: &str, body: &str) -> Result<Answer, ControlError> {
+    /// Posts `body` to `target`, and gives the response where the daemon accepts the request.
+    pub(super) fn post(self, target: &str, body: &str) -> Result<ControlResponse, ControlError> {
         let length = body.len();
-        self.ask(&format!(
+        self.send(&format!(
             "POST {target} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\
              Connection: close\r\n\r\n{body}"
         ))
     }
 
-    /// What is at `target`.
-    pub(super) fn fetch(self, target: &str) -> Result<Answer, ControlError> {
-        self.ask(&format!("GET {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"))
+    /// Gets `target`.
+    pub(super) fn fetch(self, target: &str) -> Result<ControlResponse, ControlError> {
+        self.send(&format!("GET {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"))
     }
 
-    fn ask(self, request: &str) -> Result<Answer, ControlError> {
+    fn send(self, request: &str) -> Result<ControlResponse, ControlError> {
         let Control { mut stream, path } = self;
         let failed = |source| ControlError::Socket { path: path.clone(), source };
         stream.write_all(request.as_bytes()).map_err(failed)?;
@@ -91,42 +91,42 @@ impl Control {
         let mut line = || {
             let mut line = String::new();
             head.read_line(&mut line).map_err(failed)?;
-            if line.ends_with('\n') { Ok(line) } else { Err(ControlError::Protocol("its head is cut short")) }
+            if line.ends_with('\n') { Ok(line) } else { Err(ControlError::Protocol("its head is truncated")) }
         };
         let status = line()?.split(' ').nth(1).and_then(|status| status.trim().parse::<u16>().ok());
         let status = status.ok_or(ControlError::Protocol("it has no status"))?;
-        let mut left = Left::UntilEnd;
+        let mut rest = BodyRest::UntilEnd;
         loop {
             let line = line()?.to_ascii_lowercase();
             match line.trim().split_once(':') {
                 Some(("content-length", length)) => {
                     let length =
-                        length.trim().parse().map_err(|_| ControlError::Protocol("its length is no number"))?;
-                    left = Left::Bytes(length);
+                        length.trim().parse().map_err(|_| ControlError::Protocol("its length is not a number"))?;
+                    rest = BodyRest::Bytes(length);
                 }
-                Some(("transfer-encoding", encoding)) if encoding.trim() == "chunked" => left = Left::Chunk(0),
+                Some(("transfer-encoding", encoding)) if encoding.trim() == "chunked" => rest = BodyRest::Chunk(0),
                 None if line.trim().is_empty() => break,
                 _ => {}
             }
         }
-        let mut answer = Answer { body: BufReader::new(Body { stream, left }), path };
+        let mut response = ControlResponse { body: BufReader::new(Body { stream, rest }), path };
         if (200..300).contains(&status) {
-            return Ok(answer);
+            return Ok(response);
         }
-        let said = answer.line()?.unwrap_or_default();
-        let reason = error_in(&said).unwrap_or_else(|| format!("status {status}"));
+        let line = response.line()?.unwrap_or_default();
+        let reason = error_in(&line).unwrap_or_else(|| format!("status {status}"));
         Err(ControlError::Refused { status, reason })
     }
 }
 
-/// What the daemon says, line by line.
-pub(super) struct Answer {
+/// The response of the daemon, line by line.
+pub(super) struct ControlResponse {
     body: BufReader<Body>,
     path: PathBuf,
 }
 
-impl Answer {
-    /// The next line without its newline; none at the end. A line that tells of an error is one.
+impl ControlResponse {
+    /// The next line without its newline, or `None` at the end. A line with an error becomes an error.
     pub(super) fn next_line(&mut self) -> Result<Option<String>, ControlError> {
         let Some(line) = self.line()? else { return Ok(None) };
         match error_in(&line) {
@@ -149,41 +149,41 @@ fn error_in(line: &str) -> Option<String> {
     line.get("error")?.as_str().map(str::to_owned)
 }
 
-/// The body of an answer without the marks between its chunks.
+/// The body of a response without the sizes of its chunks.
 struct Body {
     stream: BufReader<UnixStream>,
-    left: Left,
+    rest: BodyRest,
 }
 
-/// What is still to come.
-enum Left {
-    /// So many bytes.
+/// The part of the body that is not read yet.
+enum BodyRest {
+    /// This many bytes.
     Bytes(u64),
-    /// So many bytes of this chunk, then its newline and the next one.
+    /// This many bytes of a chunk, then its newline and the next chunk.
     Chunk(u64),
-    /// Whatever comes before the connection ends.
+    /// All bytes until the end of the connection.
     UntilEnd,
 }
 
 impl Read for Body {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if let Left::Chunk(0) = self.left {
-            self.left = match self.next_chunk()? {
-                0 => Left::Bytes(0),
-                length => Left::Chunk(length),
+        if let BodyRest::Chunk(0) = self.rest {
+            self.rest = match self.next_chunk()? {
+                0 => BodyRest::Bytes(0),
+                length => BodyRest::Chunk(length),
             };
         }
-        let (Left::Bytes(left) | Left::Chunk(left)) = &mut self.left else { return self.stream.read(buffer) };
-        if *left == 0 || buffer.is_empty() {
+        let (BodyRest::Bytes(rest) | BodyRest::Chunk(rest)) = &mut self.rest else { return self.stream.read(buffer) };
+        if *rest == 0 || buffer.is_empty() {
             return Ok(0);
         }
-        let room = usize::try_from(*left).unwrap_or(usize::MAX).min(buffer.len());
+        let room = usize::try_from(*rest).unwrap_or(usize::MAX).min(buffer.len());
         let read = self.stream.read(&mut buffer[..room])?;
         if read == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        *left -= read as u64;
-        if let Left::Chunk(0) = self.left {
+        *rest -= read as u64;
+        if let BodyRest::Chunk(0) = self.rest {
             self.size_line()?;
         }
         Ok(read)
@@ -191,7 +191,7 @@ impl Read for Body {
 }
 
 impl Body {
-    /// The length of the next chunk; 0 is the last.
+    /// The length of the next chunk; 0 for the last chunk.
     fn next_chunk(&mut self) -> io::Result<u64> {
         let line = self.size_line()?;
         let size = line.split(';').next().unwrap_or_default().trim();
@@ -212,8 +212,8 @@ mod tests {
     use std::os::unix::net::UnixListener;
     use std::thread::JoinHandle;
 
-    /// A daemon that gives one answer, and the request that it got.
-    fn daemon(answer: &'static str) -> (tempfile::TempDir, JoinHandle<String>) {
+    /// A daemon that gives one response, and the request that it got.
+    fn daemon(response: &'static str) -> (tempfile::TempDir, JoinHandle<String>) {
         let folder = tempfile::tempdir().expect("a folder");
         let listener = UnixListener::bind(folder.path().join("control.sock")).expect("bound");
         let served = std::thread::spawn(move || {
@@ -224,18 +224,18 @@ mod tests {
                 stream.read_exact(&mut byte).expect("a request");
                 request.push(byte[0]);
             }
-            stream.write_all(answer.as_bytes()).expect("heard");
+            stream.write_all(response.as_bytes()).expect("heard");
             String::from_utf8(request).expect("text")
         });
         (folder, served)
     }
 
-    fn ask(answer: &'static str) -> Result<Vec<String>, ControlError> {
-        let (folder, served) = daemon(answer);
+    fn ask(response: &'static str) -> Result<Vec<String>, ControlError> {
+        let (folder, served) = daemon(response);
         let control = Control::connect(folder.path()).expect("no error").expect("a daemon");
         let mut lines = Vec::new();
-        let asked = control.post("/-/import", r#"{"paths":[]}"#).and_then(|mut answer| {
-            while let Some(line) = answer.next_line()? {
+        let asked = control.post("/-/import", r#"{"paths":[]}"#).and_then(|mut response| {
+            while let Some(line) = response.next_line()? {
                 lines.push(line);
             }
             Ok(())
@@ -247,18 +247,18 @@ mod tests {
     }
 
     #[test]
-    fn answers_are_read_however_they_are_framed() {
-        for answer in [
+    fn responses_are_read_in_every_framing() {
+        for response in [
             "HTTP/1.1 200 OK\r\nContent-Length: 16\r\n\r\n{\"a\":1}\n{\"b\":2}\nbeyond",
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\n{\"a\r\nd;x=y\r\n\":1}\n{\"b\":2}\n\r\n0\r\n\r\n",
             "HTTP/1.1 200 OK\r\n\r\n{\"a\":1}\n{\"b\":2}",
         ] {
-            assert_eq!(ask(answer).expect("an answer"), [r#"{"a":1}"#, r#"{"b":2}"#], "{answer:?}");
+            assert_eq!(ask(response).expect("an response"), [r#"{"a":1}"#, r#"{"b":2}"#], "{response:?}");
         }
     }
 
     #[test]
-    fn refusals_and_failures_say_why() {
+    fn refusals_and_failures_have_reasons() {
         let refused =
             ask("HTTP/1.1 404 Not Found\r\nContent-Length: 17\r\n\r\n{\"error\":\"gone\"}\n").expect_err("refused");
         assert_eq!(refused.to_string(), "the daemon refuses: gone");
@@ -269,8 +269,8 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_is_cut_short_is_an_error() {
-        for answer in [
+    fn a_truncated_response_is_an_error() {
+        for response in [
             "",
             "HTTP/1.1 200",
             "HTTP/1.1 OK\r\n\r\n",
@@ -279,12 +279,12 @@ mod tests {
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n8\r\n{\"a\":1}\n\r\n",
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nx\r\n",
         ] {
-            assert!(ask(answer).is_err(), "{answer:?}");
+            assert!(ask(response).is_err(), "{response:?}");
         }
     }
 
     #[test]
-    fn a_socket_that_nobody_listens_on_is_no_daemon() {
+    fn a_socket_without_a_listener_is_not_a_daemon() {
         let folder = tempfile::tempdir().expect("a folder");
         assert!(Control::connect(folder.path()).expect("no error").is_none());
         std::mem::drop(UnixListener::bind(folder.path().join("control.sock")).expect("bound"));

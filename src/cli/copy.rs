@@ -7,11 +7,12 @@
 //! | `azure:FILE` | the account whose connection string FILE holds |
 //! | `azure:` | the account of the environment's connection string |
 
+use super::args::table_name;
 use super::exit::CliError;
 use super::output::Output;
 use crate::config::Config;
 use crate::remote::{self, WORK_PATIENCE};
-use daytable_model::key::{KeyError, TableName};
+use daytable_model::key::TableName;
 use daytable_model::path_text::PathText;
 use daytable_model::time::{self, Ticks};
 use daytable_query::When;
@@ -31,7 +32,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "STORE")]
     to: String,
     /// Days of this configured table only; may be given several times
-    #[arg(long, value_name = "NAME", value_parser = |name: &str| -> Result<TableName, KeyError> { TableName::new(name) })]
+    #[arg(long, value_name = "NAME", value_parser = table_name)]
     table: Vec<TableName>,
     /// Tables whose period ends after this: 2026-11-21, RFC 3339, or an age such as 7d
     #[arg(long, value_name = "TIME")]

@@ -1,6 +1,6 @@
-//! `daytable count`: how many records, by time, level and instance.
+//! `daytable count`: counts records, by time, level and instance.
 
-use super::args::{Behind, Data, Filters, interval, tell};
+use super::args::{DataArgs, FilterArgs, JsonArgs, ReadSources, interval, report_archives};
 use super::exit::CliError;
 use super::output::Output;
 use clap::ValueEnum;
@@ -14,20 +14,19 @@ use std::time::Duration;
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(flatten)]
-    data: Data,
+    data: DataArgs,
     #[command(flatten)]
-    filters: Filters,
+    filters: FilterArgs,
     #[command(flatten)]
-    behind: Behind,
-    /// A number for each of these
+    sources: ReadSources,
+    /// Count separately by these properties
     #[arg(long, value_enum, value_delimiter = ',', value_name = "WHAT")]
     by: Vec<By>,
-    /// A number for each step of time, such as 5m
+    /// Count separately for each interval of this length, such as 5m
     #[arg(long, value_name = "DURATION", value_parser = interval)]
     every: Option<Duration>,
-    /// An object a line
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: JsonArgs,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -39,19 +38,15 @@ enum By {
 pub(super) fn run(args: Args) -> Result<(), CliError> {
     let grouping =
         Grouping { level: args.by.contains(&By::Level), instance: args.by.contains(&By::Instance), every: args.every };
-    let opened = args.behind.open(&args.data)?;
-    let (counts, told) = count(&opened.stores(), &args.filters.at(now(), None), grouping)?;
+    let sources = args.sources.open(&args.data)?;
+    let (counts, told) = count(&sources.stores(), &args.filters.at(now(), None), grouping)?;
     let mut output = Output::new();
-    if args.json {
-        counts.iter().try_for_each(|count| output.json(count))?;
-    } else if !counts.is_empty() {
-        output.line(table(&counts, grouping))?;
-    }
+    output.rows(args.output, &counts, || table(&counts, grouping))?;
     output.flush()?;
-    tell(&told)
+    report_archives(&told)
 }
 
-/// One line a number, the columns that are not asked for left out.
+/// A line per count, without columns that were not asked for.
 fn table(counts: &[Count], grouping: Grouping) -> String {
     let instance = |count: &Count| count.instance.as_deref().map(|instance| SafeLine(instance).to_string());
     let widest = counts.iter().filter_map(instance).map(|name| name.chars().count()).max().unwrap_or(0);
@@ -69,7 +64,7 @@ fn table(counts: &[Count], grouping: Grouping) -> String {
             line.push_str(&format!("{name:<widest$}  "));
         }
         let digits = if grouping == Grouping::default() { 0 } else { digits };
-        // Writing to a string cannot fail.
+        // Writing to a text cannot fail.
         let _ = write!(table, "{line}{:>digits$}", count.records);
     }
     table
@@ -85,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_line_up_and_only_those_asked_for_are_there() {
+    fn columns_line_up_and_only_requested_columns_are_printed() {
         let midnight = Ticks::from_date(2026, 11, 21);
         let counts =
             [of(midnight, Some(Some(Level::Error)), Some("web-17"), 12), of(midnight, Some(None), Some("d\nb"), 1000)];

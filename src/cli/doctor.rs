@@ -1,95 +1,84 @@
-//! `daytable doctor`: looks for the usual mistakes, and says of each what to do.
+//! `daytable doctor`: checks for usual mistakes, and says what to do about each.
 //!
-//! It changes nothing and needs no daemon. To see what the daemon would see it is run as its user:
-//! `sudo -u daytable daytable doctor --config /etc/daytable/daytable.toml`. Each check says one of
+//! The command changes no data and needs no daemon. To see what the daemon sees, run the command as its user:
+//! `sudo -u daytable daytable doctor --config /etc/daytable/daytable.toml`. Each check has one status:
 //!
-//! * `ok`: there is nothing to do,
-//! * `warn`: it works, and may not always,
-//! * `fail`: it does not work.
+//! * `ok`: there is nothing to do.
+//! * `warn`: daytable works, but may not always.
+//! * `fail`: daytable does not work.
 //!
-//! It exits with 0 where nothing fails, else with 69; with a configuration that is wrong with 78.
-//!
-//! The checks are in [`checks`], each a function of what it looks at.
+//! The exit code is 0 where no check fails, else 69; a wrong configuration ends with 78. Each of the [`checks`] is a function of
+//! what it examines.
 
 mod checks;
 
-use super::args::configured;
+use super::args::{DaemonArgs, JsonArgs};
 use super::exit::CliError;
 use super::output::Output;
 use serde::Serialize;
-use std::path::PathBuf;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The configuration that the daemon runs with
-    #[arg(long, value_name = "FILE", env = "DAYTABLE_CONFIG")]
-    config: Option<PathBuf>,
-    /// The data folder, in place of the configured one
-    #[arg(long = "data", value_name = "DIR", env = "DAYTABLE_DATA")]
-    data_dir: Option<PathBuf>,
-    /// An object a line
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    daemon: DaemonArgs,
+    #[command(flatten)]
+    output: JsonArgs,
 }
 
-/// How a check went.
+/// The status of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
-enum Verdict {
+enum CheckStatus {
     Ok,
     Warn,
     Fail,
 }
 
-/// What was found.
+/// The result of one check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-struct Finding {
+struct CheckResult {
     check: &'static str,
-    verdict: Verdict,
-    /// What is so.
+    verdict: CheckStatus,
+    /// The facts.
     found: String,
-    /// What to do; none where there is nothing to.
+    /// What to do, if anything.
     advice: Option<String>,
 }
 
-impl Finding {
-    fn ok(check: &'static str, found: impl Into<String>) -> Finding {
-        Finding { check, verdict: Verdict::Ok, found: found.into(), advice: None }
+impl CheckResult {
+    fn ok(check: &'static str, found: impl Into<String>) -> CheckResult {
+        CheckResult { check, verdict: CheckStatus::Ok, found: found.into(), advice: None }
     }
 
-    fn warn(check: &'static str, found: impl Into<String>, advice: impl Into<String>) -> Finding {
-        Finding { check, verdict: Verdict::Warn, found: found.into(), advice: Some(advice.into()) }
+    fn warn(check: &'static str, found: impl Into<String>, advice: impl Into<String>) -> CheckResult {
+        CheckResult { check, verdict: CheckStatus::Warn, found: found.into(), advice: Some(advice.into()) }
     }
 
-    fn fail(check: &'static str, found: impl Into<String>, advice: impl Into<String>) -> Finding {
-        Finding { verdict: Verdict::Fail, ..Finding::warn(check, found, advice) }
+    fn fail(check: &'static str, found: impl Into<String>, advice: impl Into<String>) -> CheckResult {
+        CheckResult { verdict: CheckStatus::Fail, ..CheckResult::warn(check, found, advice) }
     }
 }
 
-pub(super) fn run(args: Args) -> Result<(), CliError> {
-    let mut config = configured(args.config.as_deref())?;
-    if let Some(data_dir) = args.data_dir {
-        config.data_dir = data_dir;
-    }
-    let findings = checks::all(&config);
+pub(super) fn run(args: &Args) -> Result<(), CliError> {
+    let results = checks::all(&args.daemon.config()?);
     let mut output = Output::new();
-    for finding in &findings {
-        if args.json {
-            output.json(finding)?;
+    for result in &results {
+        if args.output.json {
+            output.json(result)?;
             continue;
         }
-        let word = match finding.verdict {
-            Verdict::Ok => "ok  ",
-            Verdict::Warn => "warn",
-            Verdict::Fail => "FAIL",
+        let word = match result.verdict {
+            CheckStatus::Ok => "ok  ",
+            CheckStatus::Warn => "warn",
+            CheckStatus::Fail => "FAIL",
         };
-        output.line(format_args!("{word}  {}: {}", finding.check, finding.found))?;
-        if let Some(advice) = &finding.advice {
+        output.line(format_args!("{word}  {}: {}", result.check, result.found))?;
+        if let Some(advice) = &result.advice {
             output.line(format_args!("      {advice}"))?;
         }
     }
     output.flush()?;
-    let failed = findings.iter().filter(|finding| finding.verdict == Verdict::Fail).count();
+    let failed = results.iter().filter(|result| result.verdict == CheckStatus::Fail).count();
     match failed {
         0 => Ok(()),
         1 => Err(CliError::Unavailable("1 check failed".into())),

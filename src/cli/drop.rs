@@ -1,50 +1,40 @@
-//! `daytable drop`: one day-table, now.
+//! `daytable drop`: drops one day-table now.
 
-use super::args::Data;
-use super::control::Control;
+use super::args::{DataArgs, day_table};
 use super::exit::CliError;
+use super::folder::DataFolder;
 use super::output::Output;
-use daytable_model::key::{DayTable, KeyError};
-use daytable_store::{Reader, Store, StoreOptions};
-use std::path::Path;
+use daytable_model::key::DayTable;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(flatten)]
-    data: Data,
-    /// Also where its table asks for an archive, and there is none of all that it holds
+    data: DataArgs,
+    /// Drop the day-table even if its table has an archive, and not all rows are archived
     #[arg(long)]
     without_archive: bool,
     /// The day-table, such as Log20261121
-    #[arg(value_parser = |name: &str| -> Result<DayTable, KeyError> { DayTable::parse(name) })]
+    #[arg(value_parser = day_table)]
     table: DayTable,
 }
 
 pub(super) fn run(args: &Args) -> Result<(), CliError> {
     let table = &args.table;
-    match Control::connect(&args.data.dir)? {
-        Some(control) => {
-            // The name of a day-table is letters and digits.
+    match DataFolder::open(&args.data.dir, || Ok(None))? {
+        DataFolder::Daemon(control) => {
+            // The name of a day-table has only letters and digits.
             let without_archive = if args.without_archive { "&without_archive=true" } else { "" };
-            let mut answer = control.post(&format!("/-/drop?table={table}{without_archive}"), "")?;
-            while answer.next_line()?.is_some() {}
+            let mut response = control.post(&format!("/-/drop?table={table}{without_archive}"), "")?;
+            while response.next_line()?.is_some() {}
         }
-        None => drop_here(&args.data.dir, table, args.without_archive)?,
+        DataFolder::Offline(offline) => offline.run(|offline| {
+            let steps = offline.store.steps();
+            let dropped =
+                if args.without_archive { steps.drop_without_archive(table) } else { steps.drop_table(table) };
+            Ok(dropped?)
+        })?,
     }
     let mut output = Output::new();
     output.line(format_args!("dropped {table}"))?;
     output.flush()
-}
-
-/// Drops it where no daemon runs, under the folder's lock.
-fn drop_here(data_dir: &Path, table: &DayTable, without_archive: bool) -> Result<(), CliError> {
-    // Opening to write would make a folder where there is none.
-    std::mem::drop(Reader::open(data_dir)?);
-    let store = Store::open(data_dir, StoreOptions::default())?;
-    let dropped = match without_archive {
-        true => store.steps().drop_without_archive(table),
-        false => store.steps().drop_table(table),
-    };
-    store.close()?;
-    Ok(dropped?)
 }

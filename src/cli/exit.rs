@@ -1,4 +1,4 @@
-//! What goes wrong, and the exit code it ends in. The codes are those of `sysexits.h`.
+//! Errors of commands, and their exit codes. The codes are those of `sysexits.h`.
 
 use super::control::ControlError;
 use crate::config::ConfigError;
@@ -18,27 +18,27 @@ use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// An exit code, by what whoever started the command can do about it.
+/// An exit code. It says what the caller can do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Exit {
-    /// All went well.
+    /// Success.
     Ok = 0,
     /// The command line is wrong.
     Usage = 64,
-    /// What is stored, or what was given, is not what it should be.
+    /// Stored or given data is wrong.
     Data = 65,
-    /// Something that was named is not there.
+    /// A named input does not exist.
     NoInput = 66,
-    /// It cannot be done as things are.
+    /// The command is impossible in the present state.
     Unavailable = 69,
-    /// A fault of the program.
+    /// A bug of the program.
     Software = 70,
     /// Reading or writing failed.
     Io = 74,
-    /// It may work later.
+    /// A later attempt may succeed.
     TempFail = 75,
-    /// Not allowed.
+    /// A permission is missing.
     NoPerm = 77,
     /// The configuration is wrong.
     Config = 78,
@@ -50,16 +50,16 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// Why a command did not do what was asked for.
+/// A command failed.
 #[derive(Debug, thiserror::Error)]
 pub enum CliError {
-    /// Nobody reads the output any more, which is their right.
-    #[error("nobody reads the output")]
+    /// The reader of the output is gone, which is not a failure.
+    #[error("the reader of the output is gone")]
     OutputClosed,
     /// The output cannot be written.
     #[error("failed to write the output: {0}")]
     Output(#[source] io::Error),
-    /// A file that was named cannot be read.
+    /// A named file cannot be read.
     #[error("failed to read {}: {source}", .path.escaped())]
     Input {
         /// The file.
@@ -80,54 +80,54 @@ pub enum CliError {
     /// Positions of another collector cannot be read.
     #[error(transparent)]
     Adopt(#[from] AdoptError),
-    /// There is no such record.
-    #[error("{0} is not there")]
+    /// The record does not exist.
+    #[error("{0} does not exist")]
     NotFound(String),
-    /// The configuration cannot be run with.
+    /// The configuration has problems.
     #[error("the configuration is wrong:\n{0}")]
     Config(#[from] ConfigError),
-    /// The data folder does not give what is asked for.
+    /// The data folder failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// A table store does not give what is asked for.
+    /// A table store failed.
     #[error(transparent)]
     Tables(#[from] TableError),
-    /// A remote store cannot be reached as it is configured.
+    /// The configured remote store cannot be reached.
     #[error(transparent)]
     Remote(#[from] RemoteError),
     /// Tables could not be copied.
     #[error(transparent)]
     Copy(#[from] CopyError),
-    /// The running daemon does not do what is asked for.
+    /// The running daemon did not do the request.
     #[error(transparent)]
     Control(#[from] ControlError),
-    /// The daemon did not start, or ended for another reason than being told to.
+    /// The daemon did not start, or ended without a signal.
     #[error(transparent)]
     Daemon(#[from] DaemonError),
     /// Files could not be imported.
     #[error(transparent)]
     Import(#[from] ImportError),
-    /// A step of a day's life could not be taken.
+    /// A step of the lifecycle failed.
     #[error(transparent)]
     Step(#[from] StepError),
-    /// What was asked for cannot be done as things are.
+    /// The command is impossible in the present state.
     #[error("{0}")]
     Unavailable(String),
-    /// What is stored is not whole.
+    /// Stored data is not whole.
     #[error("{0}")]
     NotWhole(String),
-    /// All that could be read was given, and something is missing.
+    /// The output lacks records that could not be read.
     #[error("{0}")]
     Incomplete(String),
 }
 
 impl CliError {
-    /// What went wrong with standard output.
+    /// An error of standard output.
     pub(super) fn output(error: io::Error) -> CliError {
         if error.kind() == io::ErrorKind::BrokenPipe { CliError::OutputClosed } else { CliError::Output(error) }
     }
 
-    /// What the process ends with.
+    /// The exit code of the process.
     pub fn exit(&self) -> Exit {
         match self {
             CliError::OutputClosed => Exit::Ok,
@@ -254,7 +254,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn errors_end_in_the_code_that_says_what_to_do() {
+    fn errors_have_the_exit_code_for_the_caller() {
         let refused = |status| CliError::Control(ControlError::Refused { status, reason: "no".into() });
         let denied = || io::Error::from(io::ErrorKind::PermissionDenied);
         for (error, exit) in [

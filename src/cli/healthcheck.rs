@@ -1,38 +1,34 @@
-//! `daytable healthcheck`: whether the daemon is ready, for a container without `curl` and for whoever scripts.
+//! `daytable healthcheck`: checks whether the daemon is ready, for scripts and for containers without `curl`.
 //!
-//! It asks over the control socket of the data folder, and where there is none, or none that this user may open, over
-//! the configured listener. One answer within a short time, or it is not healthy: it exits with 0 or 69, so that it can
-//! stand behind `HEALTHCHECK`, an exec probe or `ExecStartPost=` as it is.
+//! The command asks over the control socket of the data folder, or over the configured listener where this user cannot open the
+//! socket. It exits with 0, or with 69 where there is no good response within the timeout, and so fits `HEALTHCHECK`, an exec
+//! probe or `ExecStartPost=`.
 
-use super::args::configured;
+use super::args::{DaemonArgs, interval};
 use super::exit::CliError;
 use crate::config::{Config, Listen};
 use daytable_model::path_text::PathText;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
-/// Bytes of an answer that are read at most: a status line and a reason.
-const ANSWER_BYTES_MAX: u64 = 8 << 10;
+/// Bytes of a response: a status line and a reason.
+const RESPONSE_BYTES_MAX: u64 = 8 << 10;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The configuration that the daemon runs with
-    #[arg(long, value_name = "FILE", env = "DAYTABLE_CONFIG")]
-    config: Option<PathBuf>,
-    /// The data folder, in place of the configured one
-    #[arg(long = "data", value_name = "DIR", env = "DAYTABLE_DATA")]
-    data_dir: Option<PathBuf>,
-    /// The address to ask, in place of the data folder's socket and the configured one
+    #[command(flatten)]
+    daemon: DaemonArgs,
+    /// The TCP address to ask, instead of the control socket and the configured address
     #[arg(long, value_name = "ADDR")]
     address: Option<SocketAddr>,
-    /// Ask whether it is alive, not whether it is ready
+    /// Check whether the daemon is alive, not whether it is ready
     #[arg(long)]
     live: bool,
-    /// How long the answer may take, in all
-    #[arg(long, value_name = "DURATION", default_value = "3s", value_parser = super::args::interval)]
+    /// How long the whole response may take
+    #[arg(long, value_name = "DURATION", default_value = "3s", value_parser = interval)]
     timeout: Duration,
 }
 
@@ -42,10 +38,10 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
     if let Some(address) = args.address {
         return over_tcp(address, path, args.timeout).map_err(|error| unhealthy(format!("{address}: {error}")));
     }
-    let config = configured(args.config.as_deref())?;
-    let socket = daytable_store::control_socket(args.data_dir.as_ref().unwrap_or(&config.data_dir));
+    let config = args.daemon.config()?;
+    let socket = daytable_store::control_socket(&config.data_dir);
     let by_socket = match over_unix(&socket, path, args.timeout) {
-        Err(Asked::NotReached(error)) => format!("{}: {error}", socket.escaped()),
+        Err(HealthError::NotReached(error)) => format!("{}: {error}", socket.escaped()),
         answered => return answered.map_err(|error| unhealthy(error.to_string())),
     };
     let address = reachable(&config).ok_or_else(|| unhealthy(by_socket.clone()))?;
@@ -53,21 +49,21 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
     answered.map_err(|error| unhealthy(format!("{by_socket}; {address}: {error}")))
 }
 
-/// Why there is no good answer.
+/// There is no good response.
 #[derive(Debug, thiserror::Error)]
-enum Asked {
-    /// Nobody listens, or not to this user.
+enum HealthError {
+    /// There is no listener for this user.
     #[error("{0}")]
     NotReached(io::Error),
-    /// It did not answer in time, or not as it should.
+    /// The response is late or malformed.
     #[error("it does not answer: {0}")]
     Silent(io::Error),
-    /// It says that it is not.
+    /// The daemon is not healthy.
     #[error("{0}")]
     Refuses(String),
 }
 
-/// Where the configured listener can be asked from this host without TLS.
+/// The address of the configured listener from this host, if it speaks without TLS.
 fn reachable(config: &Config) -> Option<SocketAddr> {
     let Listen::Tcp(address) = config.http.listen else { return None };
     if config.http.tls.is_some() || address.port() == 0 {
@@ -81,37 +77,37 @@ fn reachable(config: &Config) -> Option<SocketAddr> {
     Some(SocketAddr::new(ip, address.port()))
 }
 
-fn over_unix(socket: &Path, path: &str, timeout: Duration) -> Result<(), Asked> {
-    let stream = UnixStream::connect(socket).map_err(Asked::NotReached)?;
+fn over_unix(socket: &Path, path: &str, timeout: Duration) -> Result<(), HealthError> {
+    let stream = UnixStream::connect(socket).map_err(HealthError::NotReached)?;
     let limited = stream.set_read_timeout(Some(timeout)).and_then(|()| stream.set_write_timeout(Some(timeout)));
-    limited.map_err(Asked::Silent)?;
+    limited.map_err(HealthError::Silent)?;
     ask(stream, path)
 }
 
-fn over_tcp(address: SocketAddr, path: &str, timeout: Duration) -> Result<(), Asked> {
-    let stream = TcpStream::connect_timeout(&address, timeout).map_err(Asked::NotReached)?;
+fn over_tcp(address: SocketAddr, path: &str, timeout: Duration) -> Result<(), HealthError> {
+    let stream = TcpStream::connect_timeout(&address, timeout).map_err(HealthError::NotReached)?;
     let limited = stream.set_read_timeout(Some(timeout)).and_then(|()| stream.set_write_timeout(Some(timeout)));
-    limited.map_err(Asked::Silent)?;
+    limited.map_err(HealthError::Silent)?;
     ask(stream, path)
 }
 
-/// Asks, and reads the status and, where that is not a good one, the reason.
-fn ask(mut stream: impl Read + Write, path: &str) -> Result<(), Asked> {
+/// Sends the request, and reads the status and the reason of a bad status.
+fn ask(mut stream: impl Read + Write, path: &str) -> Result<(), HealthError> {
     let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
-    stream.write_all(request.as_bytes()).map_err(Asked::Silent)?;
-    let mut answer = BufReader::new(stream.take(ANSWER_BYTES_MAX));
+    stream.write_all(request.as_bytes()).map_err(HealthError::Silent)?;
+    let mut response = BufReader::new(stream.take(RESPONSE_BYTES_MAX));
     let mut status = String::new();
-    answer.read_line(&mut status).map_err(Asked::Silent)?;
+    response.read_line(&mut status).map_err(HealthError::Silent)?;
     match status.split(' ').nth(1) {
         Some("200") => return Ok(()),
         Some(_) => {}
-        None => return Err(Asked::Silent(io::ErrorKind::InvalidData.into())),
+        None => return Err(HealthError::Silent(io::ErrorKind::InvalidData.into())),
     }
     let mut rest = Vec::new();
-    answer.read_to_end(&mut rest).map_err(Asked::Silent)?;
+    response.read_to_end(&mut rest).map_err(HealthError::Silent)?;
     let rest = String::from_utf8_lossy(&rest);
     let reason = rest.split_once("\r\n\r\n").map_or("", |(_, body)| body).trim();
-    Err(Asked::Refuses(if reason.is_empty() { status.trim().to_owned() } else { reason.to_owned() }))
+    Err(HealthError::Refuses(if reason.is_empty() { status.trim().to_owned() } else { reason.to_owned() }))
 }
 
 #[cfg(test)]

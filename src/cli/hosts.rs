@@ -1,6 +1,6 @@
-//! `daytable hosts`: the daytables that share a remote store, as they told of themselves.
+//! `daytable hosts`: lists the daytables that share a remote store, by their own reports.
 
-use super::args::configured;
+use super::args::{JsonArgs, load_config};
 use super::exit::CliError;
 use super::output::Output;
 use crate::remote::{BucketStatus, QUERY_PATIENCE, RemoteError};
@@ -13,29 +13,28 @@ use std::path::PathBuf;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The configuration that says how the store is reached
+    /// The configuration with the remote store
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
-    /// Forget this one: what its outbox may hold is waited for no more
+    /// Forget this daytable, and stop waiting for the rows in its outbox
     #[arg(long, value_name = "NAME")]
     forget: Option<String>,
-    /// An object a line
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: JsonArgs,
 }
 
-/// A daytable as it is shown.
+/// One daytable.
 #[derive(Serialize)]
-struct Shown {
+struct HostRow {
     host: String,
     seen: String,
     holds: BTreeMap<String, String>,
-    /// Instances that have more partitions than is configured.
+    /// Instances with more partitions than configured.
     spread: Vec<BucketStatus>,
 }
 
 pub(super) fn run(args: &Args) -> Result<(), CliError> {
-    let config = configured(Some(&args.config))?;
+    let config = load_config(Some(&args.config))?;
     let Some(remote) = config.store.remote() else {
         return Err(CliError::Unavailable("the store of this configuration is not shared".into()));
     };
@@ -56,8 +55,8 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
         let seen = host.seen.to_string();
         let holds: BTreeMap<String, String> =
             host.holds.iter().map(|(name, oldest)| (name.to_string(), oldest.to_string())).collect();
-        if args.json {
-            output.json(&Shown { host: host.id, seen, holds, spread })?;
+        if args.output.json {
+            output.json(&HostRow { host: host.id, seen, holds, spread })?;
             continue;
         }
         let holds: Vec<String> = holds.iter().map(|(name, oldest)| format!("{name} from {oldest} on")).collect();

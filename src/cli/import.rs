@@ -1,9 +1,9 @@
-//! `daytable import`: whole files, with a bar that says how far it is.
+//! `daytable import`: loads whole files, with a progress bar.
 //!
-//! With a daemon on the data folder, the daemon does it: `POST /-/import` with an [`ImportRequest`], and an
-//! answer of one [`ImportProgress`] a line. Without one it is done here, under the folder's lock.
+//! A running daemon does the work: `POST /-/import` with an [`ImportRequest`], and a response with one [`ImportProgress`] per line. Without
+//! a daemon, the command does the work, under the lock of the folder.
 
-use super::args::{Data, configured};
+use super::args::{DataArgs, load_config};
 use super::control::{Control, ControlError};
 use super::exit::CliError;
 use super::output::{Output, bytes};
@@ -21,15 +21,14 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(flatten)]
-    data: Data,
-    /// The configuration whose tables take the records, and which says what is redacted; without one, a table Log that keeps 30 days. A running daemon
-    /// goes by its own
+    data: DataArgs,
+    /// The configuration with the tables and the secrets to replace. Without a file, a table Log that keeps 30 days. A running daemon uses its own configuration
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// How the instance of a record is named: {host}, {path}, {stem}, {field:NAME}, or text
+    /// The instance of the records: {host}, {path}, {stem}, {field:NAME}, or text
     #[arg(long, value_name = "TEMPLATE", default_value = "{host}")]
     instance: InstanceTemplate,
-    /// What the lines are: auto, a format by its name, regex:PATTERN or grok:PATTERN
+    /// The format of the lines: auto, the name of a format, regex:PATTERN or grok:PATTERN
     #[arg(long, value_name = "FORMAT", value_parser = super::args::format)]
     format: Option<String>,
     /// Files, plain or compressed with gzip or zstd
@@ -41,29 +40,29 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
     let paths: Result<Vec<PathBuf>, CliError> = args.files.iter().map(|path| absolute(path)).collect();
     let paths = paths?;
     let bar = bar();
-    let mut shown = ImportProgress::default();
+    let mut last = ImportProgress::default();
     let mut show = |progress: ImportProgress| {
-        shown = progress;
+        last = progress;
         bar.set_length(progress.bytes_total.max(progress.bytes));
         bar.set_position(progress.bytes);
     };
     let imported = match Control::connect(&args.data.dir)? {
         Some(control) => ask_daemon(control, args, paths, &mut show),
-        None => import_here(args, &paths, &mut show),
+        None => import_offline(args, &paths, &mut show),
     };
     bar.finish_and_clear();
     imported?;
     let mut output = Output::new();
-    output.line(summary(&shown))?;
+    output.line(summary(&last))?;
     output.flush()
 }
 
-/// The path that the daemon, whose folder is another, finds the file by.
+/// The path of a file for the daemon, which has another working folder.
 fn absolute(path: &Path) -> Result<PathBuf, CliError> {
     std::fs::canonicalize(path).map_err(|source| CliError::Input { path: path.into(), source })
 }
 
-/// Bytes, rate and time left, on standard error; nothing where that is no terminal.
+/// A bar with bytes, rate and time left on standard error, where that is a terminal.
 fn bar() -> ProgressBar {
     let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr_with_hz(10));
     let template = "{bar:30} {percent:>3}%  {binary_bytes} of {binary_total_bytes}  {binary_bytes_per_sec}  {eta} left";
@@ -81,24 +80,24 @@ fn ask_daemon(
 ) -> Result<(), CliError> {
     let import = ImportRequest { paths, instance: Some(args.instance.to_string()), format: args.format.clone() };
     let body = serde_json::to_string(&import).map_err(|_| ControlError::Protocol("a path is no UTF-8"))?;
-    let mut answer = control.post("/-/import", &body)?;
-    while let Some(line) = answer.next_line()? {
+    let mut response = control.post("/-/import", &body)?;
+    while let Some(line) = response.next_line()? {
         let progress = serde_json::from_str(&line).map_err(|_| ControlError::Protocol("a line is no progress"))?;
         show(progress);
     }
     Ok(())
 }
 
-/// Imports where no daemon runs, under the folder's lock.
-fn import_here(args: &Args, paths: &[PathBuf], show: &mut dyn FnMut(ImportProgress)) -> Result<(), CliError> {
+/// Imports without a daemon, under the lock of the folder.
+fn import_offline(args: &Args, paths: &[PathBuf], show: &mut dyn FnMut(ImportProgress)) -> Result<(), CliError> {
     let config = match &args.config {
-        Some(path) => configured(Some(path))?,
+        Some(path) => load_config(Some(path))?,
         None => Config::default(),
     };
-    let is_afar = config.store.kind == StoreKind::Azure;
-    if is_afar && bucket_plans::read(&args.data.dir)?.is_none() {
+    let is_remote = config.store.kind == StoreKind::Azure;
+    if is_remote && bucket_plans::read(&args.data.dir)?.is_none() {
         return Err(CliError::Unavailable(format!(
-            "it is not known here how instances are spread, and what was sent before would be sent to other partitions: start \
+            "the buckets of the instances are not known yet, and records that were sent before would go to other partitions: start \
              the daemon on {} and import again",
             args.data.dir.escaped()
         )));
@@ -106,14 +105,14 @@ fn import_here(args: &Args, paths: &[PathBuf], show: &mut dyn FnMut(ImportProgre
     let store = Store::open(&args.data.dir, StoreOptions::default())?;
     let mut reading = config.reading();
     if let Some(format) = &args.format {
-        // It was looked at when the options were read.
+        // The command line accepts only formats that can be set.
         reading.set_format(format).map_err(|error| CliError::Unavailable(error.to_string()))?;
     }
     let options = TailOptions { instance: args.instance.clone(), reading, ..TailOptions::new("import", Vec::new()) };
     let router = daemon::router_of(&config.tables, &args.data.dir)?;
     let imported =
         tail::import(paths, &options, &router, &daytable_platform::host::name(), &store.commit_queue(), show);
-    // Whatever became of it, what was taken is committed.
+    // Accepted records are committed, whether the import succeeds or not.
     store.close()?;
     imported?.complete()?;
     Ok(())

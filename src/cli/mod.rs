@@ -1,14 +1,14 @@
-//! The command line: one file a command.
+//! The command line: one file per command, each with its `Args` and `run`.
 //!
-//! * `args`: what several commands take: the data folder, the filter.
-//! * [`exit`]: what goes wrong, and the exit code it ends in.
-//! * `output`: standard output: records, JSON, tables; what it does on a terminal and in a pipe.
-//! * `version`: what `--version` says.
-//! * `working`: what commands share that have a day sealed, archived or restored.
-//! * `control`: the socket of a running daemon, for commands that write.
+//! * `args`: groups of arguments that commands flatten: the data folder, the daemon, the filter, the form of the output.
+//! * `folder`: the data folder of a command that writes: a running daemon, or the folder under its lock.
+//! * `control`: the control socket of a running daemon.
+//! * `output`: standard output: records, JSON and tables, on a terminal and in a pipe.
+//! * [`exit`]: errors, and their exit codes.
+//! * `command_reference`: the generated page of all commands.
 //!
-//! Commands that read open the data folder themselves, whether a daemon runs on it or not. Commands that write ask the
-//! daemon where one runs, and take the folder's lock where none does.
+//! Commands that read open the data folder beside a running daemon or without one. Commands that write ask the running daemon, or
+//! take the lock of the folder.
 
 mod adopt;
 mod archive;
@@ -24,6 +24,7 @@ mod count;
 mod doctor;
 mod drop;
 pub mod exit;
+mod folder;
 mod healthcheck;
 #[cfg(feature = "azure")]
 mod hosts;
@@ -43,7 +44,6 @@ mod stress;
 mod tables;
 mod tail;
 mod verify;
-mod working;
 
 pub use exit::{CliError, Exit};
 
@@ -53,11 +53,11 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use daytable_model::safe_text::{self, SafeLines};
 use tracing::level_filters::LevelFilter;
 
-/// Takes log records in, keeps each day in a table of its own, and lets a day go with one drop.
+/// Collects log records, stores each day in a table of its own, and drops a whole day at once.
 #[derive(Debug, Parser)]
 #[command(name = "daytable", version, max_term_width = 100)]
 pub struct Cli {
-    /// What is logged to standard error: off, error, warn, info, debug or trace
+    /// The least severe level of messages on standard error: off, error, warn, info, debug or trace
     #[arg(long, global = true, value_name = "LEVEL")]
     log: Option<LevelFilter>,
     #[command(subcommand)]
@@ -66,147 +66,141 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Run the daemon until it is told to stop
+    /// Run the daemon until SIGTERM or SIGINT
     Run(run::Args),
-    #[command(flatten)]
-    Errand(Errand),
-}
-
-/// What is no daemon: it does one thing, and ends.
-#[derive(Debug, Subcommand)]
-enum Errand {
-    /// Have the running daemon read its configuration again
+    /// Make the running daemon read its configuration again
     Reload(reload::Args),
-    /// Say what is wrong with a configuration, with the line
+    /// Check a configuration, and report each problem with its line
     Check(check::Args),
-    /// Look for the usual mistakes, and say what to do about each
+    /// Check for usual mistakes, and say what to do about each
     Doctor(doctor::Args),
     /// Print every key of the configuration with its default
     Config(config::Args),
-    /// Show the records of files as NDJSON, to try a format
+    /// Print the records of files as NDJSON, to try a format
     Parse(parse::Args),
-    /// Load whole files; what is there already is not loaded again
+    /// Load whole files. A file that is loaded already is not loaded again
     Import(import::Args),
-    /// Begin where another collector stopped: Promtail, Alloy, Filebeat, Vector, Fluent Bit
+    /// Continue at the positions of another collector: Promtail, Alloy, Filebeat, Vector, Fluent Bit
     Adopt(adopt::Args),
-    /// Show records, newest first
+    /// Print records, newest first
     Query(query::Args),
-    /// Show records as they are committed
+    /// Print records as they are committed
     Tail(tail::Args),
     /// Count records by time, level and instance
     Count(count::Args),
     /// List the day-tables
     Tables(tables::Args),
-    /// List the sources: how far each was read, and what became of its bytes
+    /// List the sources with their positions, and the records, bytes and losses of each
     Sources(sources::Args),
-    /// Say whether anything was lost: the ledger, the tables, the archives, the files that were read
+    /// Check whether any record was lost: ledgers, tables, archives, and the files that were read
     Verify(verify::Args),
-    /// Say what the next run of the lifecycle would do and why; changes nothing
+    /// Print the steps of the next run of the lifecycle, with reasons. It changes no data
     Plan(plan::Args),
-    /// Seal and archive a day-table now
+    /// Seal a day-table now, and archive it
     Archive(archive::Args),
-    /// Bring an archived day back as a table, for a while
+    /// Restore an archived day as a table, for a while
     Restore(restore::Args),
-    /// Drop a day-table
+    /// Drop a day-table now
     Drop(drop::Args),
-    /// Copy the data folder as it is at one moment, while the daemon runs or when it does not
+    /// Copy the data folder as of one moment, beside a running daemon or without one
     Backup(backup::Args),
-    /// Offer a peak load to the remote store: how much it takes, and how many buckets an instance needs
+    /// Measure a remote store under peak load, and print how many buckets an instance needs
     #[cfg(feature = "azure")]
     Stress(stress::Args),
-    /// Copy tables from one store to another, and compare them; again goes on, and is a no-op in the end
+    /// Copy tables from one store to another, and compare them. Run it again to resume; once complete, it does nothing
     Copy(copy::Args),
-    /// List the daytables that share a remote store, or forget one that is gone
+    /// List the daytables that share a remote store, or forget one of them
     #[cfg(feature = "azure")]
     Hosts(hosts::Args),
     /// Rebuild the catalog from the files of the data folder
     Repair(repair::Args),
-    /// Ask the running daemon whether it is ready; exit 0 if it is
+    /// Check whether the running daemon is ready. The exit code is 0 if it is
     Healthcheck(healthcheck::Args),
     /// Write the manual pages to a folder
     Man(man::Args),
-    /// Print what a shell completes
+    /// Print the completions for a shell
     Completions(completions::Args),
 }
 
 impl Cli {
-    /// What the arguments of this process say. `version` is what `--version` prints.
+    /// Parses the arguments of this process. `--version` prints `version`.
     ///
     /// # Errors
     ///
-    /// What is wrong with them; also the help and the version, where those are asked for.
-    pub fn of_this_process(version: &'static str) -> Result<Cli, clap::Error> {
+    /// Wrong arguments; also the help and the version, where the arguments ask for them.
+    pub fn parse_process(version: &'static str) -> Result<Cli, clap::Error> {
         let mut command = Cli::command().long_version(version);
         let mut matches = command.try_get_matches_from_mut(std::env::args_os())?;
         Cli::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
     }
 
-    /// Does what was asked for.
+    /// Runs the command.
     ///
     /// # Errors
     ///
-    /// Whatever keeps it from being done; [`CliError::exit`] is what the process ends with.
+    /// The command failed. [`CliError::exit`] is the exit code of the process.
     pub fn run(self) -> Result<(), CliError> {
         match self.command {
-            // Its level may stand in its configuration.
+            // The configuration may have the level.
             Command::Run(args) => run::run(args, self.log),
-            Command::Errand(errand) => {
+            command => {
                 log::init(self.log.unwrap_or(LevelFilter::WARN), LogFormat::Auto);
-                errand.run()
+                command.run()
             }
         }
     }
 }
 
-/// Says on standard error why a command failed. What the error quotes of others commands no terminal.
+/// Prints an error on standard error. Text from outside in the error cannot control the terminal.
 pub fn say(error: &CliError) {
     eprintln!("daytable: {}", SafeLines(error));
 }
 
-/// Says what is wrong with the arguments; or the help or the version, where those were asked for, on standard output.
+/// Prints wrong arguments on standard error; or the help or the version, where the arguments ask for them, on standard output.
 pub fn say_usage(error: &clap::Error) {
     let text = error.render().to_string();
-    // It quotes the arguments, which may be names of files.
+    // The text quotes arguments, which may be file names.
     if error.use_stderr() && text.contains(|c: char| c != '\n' && safe_text::is_unsafe(c)) {
         eprint!("{}", SafeLines(text));
     } else {
-        // Where nobody reads it, nobody misses it.
+        // A closed pipe has no reader.
         let _ = error.print();
     }
 }
 
-impl Errand {
-    /// Apart from the daemon, whose memory is to have none of this code.
+impl Command {
+    /// Not inlined, so that the memory of a daemon has no pages of this code.
     #[inline(never)]
     fn run(self) -> Result<(), CliError> {
         match self {
-            Errand::Reload(args) => reload::run(args),
-            Errand::Check(args) => check::run(&args),
-            Errand::Doctor(args) => doctor::run(args),
-            Errand::Config(args) => config::run(&args),
-            Errand::Parse(args) => parse::run(&args),
-            Errand::Import(args) => import::run(&args),
-            Errand::Adopt(args) => adopt::run(&args),
-            Errand::Query(args) => query::run(args),
-            Errand::Tail(args) => tail::run(args),
-            Errand::Count(args) => count::run(args),
-            Errand::Tables(args) => tables::run(&args),
-            Errand::Sources(args) => sources::run(&args),
-            Errand::Verify(args) => verify::run(&args),
-            Errand::Plan(args) => plan::run(&args),
-            Errand::Archive(args) => archive::run(&args),
-            Errand::Restore(args) => restore::run(&args),
-            Errand::Drop(args) => drop::run(&args),
-            Errand::Backup(args) => backup::run(&args),
+            Command::Run(args) => run::run(args, None),
+            Command::Reload(args) => reload::run(&args),
+            Command::Check(args) => check::run(&args),
+            Command::Doctor(args) => doctor::run(&args),
+            Command::Config(args) => config::run(&args),
+            Command::Parse(args) => parse::run(&args),
+            Command::Import(args) => import::run(&args),
+            Command::Adopt(args) => adopt::run(&args),
+            Command::Query(args) => query::run(args),
+            Command::Tail(args) => tail::run(args),
+            Command::Count(args) => count::run(args),
+            Command::Tables(args) => tables::run(&args),
+            Command::Sources(args) => sources::run(&args),
+            Command::Verify(args) => verify::run(&args),
+            Command::Plan(args) => plan::run(&args),
+            Command::Archive(args) => archive::run(&args),
+            Command::Restore(args) => restore::run(&args),
+            Command::Drop(args) => drop::run(&args),
+            Command::Backup(args) => backup::run(&args),
             #[cfg(feature = "azure")]
-            Errand::Stress(args) => stress::run(&args),
-            Errand::Copy(args) => copy::run(&args),
+            Command::Stress(args) => stress::run(&args),
+            Command::Copy(args) => copy::run(&args),
             #[cfg(feature = "azure")]
-            Errand::Hosts(args) => hosts::run(&args),
-            Errand::Repair(args) => repair::run(&args),
-            Errand::Healthcheck(args) => healthcheck::run(&args),
-            Errand::Man(args) => man::run(&args),
-            Errand::Completions(args) => completions::run(&args),
+            Command::Hosts(args) => hosts::run(&args),
+            Command::Repair(args) => repair::run(&args),
+            Command::Healthcheck(args) => healthcheck::run(&args),
+            Command::Man(args) => man::run(&args),
+            Command::Completions(args) => completions::run(&args),
         }
     }
 }
@@ -216,14 +210,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_commands_do_not_contradict_themselves() {
+    fn the_definition_of_the_commands_is_consistent() {
         Cli::command().debug_assert();
         let about = Cli::command().get_about().map(ToString::to_string).unwrap_or_default();
-        assert!(about.starts_with("Takes log records in"), "the program's own words, and no part's: {about}");
+        assert!(about.starts_with("Collects log records"), "the text of the program, not of a part: {about}");
     }
 
     #[test]
-    fn what_is_written_wrong_is_refused_before_anything_is_done() {
+    fn wrong_arguments_are_refused_before_any_work() {
         for line in [
             "query --since yesterday",
             "query --level loud",
@@ -249,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_design_shows_is_taken() {
+    fn the_command_lines_of_the_design_are_accepted() {
         for line in [
             "run --config /etc/daytable.toml --data /tmp/d --tail /var/log/*.log --tail /srv/*.log --listen 127.0.0.1:0",
             "check --config daytable.toml",

@@ -1,9 +1,9 @@
 //! Standard output: records and JSON line by line, tables in columns.
 //!
-//! Whatever a command prints of others' words (a record, a name, an error) commands no terminal: see [`safe_text`].
-//!
-//! It is gathered in a buffer and written as a whole; when nobody reads any more, the command ends without a word.
+//! Text from outside (a record, a name, an error) cannot control the terminal: see [`safe_text`]. Output goes to a buffer first.
+//! When the reader of a pipe is gone, the command ends silently.
 
+use super::args::JsonArgs;
 use super::exit::CliError;
 use daytable_model::safe_text::{self, SafeLine, SafeLines};
 use daytable_query::StoredRecord;
@@ -12,7 +12,7 @@ use serde::Serialize;
 use std::fmt::{self, Display};
 use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
 
-/// Standard output, this command's alone.
+/// Standard output.
 pub(super) struct Output {
     out: BufWriter<StdoutLock<'static>>,
     colour: bool,
@@ -38,29 +38,42 @@ impl Output {
         self.out.write_all(b"\n").map_err(CliError::output)
     }
 
+    /// Writes rows: each as JSON, or all of them as `text`. Without rows, there is no text.
+    pub(super) fn rows(
+        &mut self,
+        args: JsonArgs,
+        rows: &[impl Serialize],
+        text: impl FnOnce() -> String,
+    ) -> Result<(), CliError> {
+        if args.json {
+            return rows.iter().try_for_each(|row| self.json(row));
+        }
+        if rows.is_empty() { Ok(()) } else { self.line(text()) }
+    }
+
     /// Writes a record, as JSON or for people.
     pub(super) fn record(&mut self, record: &StoredRecord, json: bool) -> Result<(), CliError> {
         if json {
             return self.json(record);
         }
-        // It escapes what the record says by itself, and has colours of its own.
+        // A line escapes the record itself, and has colours.
         writeln!(self.out, "{}", RecordLine { record, colour: self.colour }).map_err(CliError::output)
     }
 
-    /// Hands what was gathered over.
+    /// Writes the buffer.
     pub(super) fn flush(&mut self) -> Result<(), CliError> {
         self.out.flush().map_err(CliError::output)
     }
 }
 
-/// Rows in columns, each as wide as its widest cell. Columns named in `right` are aligned to the right.
-pub(super) struct Columns<'a, const N: usize> {
+/// A table of text whose columns are as wide as their widest cell. Columns named in `right` are aligned to the right.
+pub(super) struct TextTable<'a, const N: usize> {
     pub(super) heads: [&'a str; N],
     pub(super) right: &'a [&'a str],
     pub(super) rows: Vec<[String; N]>,
 }
 
-impl<const N: usize> Display for Columns<'_, N> {
+impl<const N: usize> Display for TextTable<'_, N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let rows = self.rows.iter().map(|row| row.each_ref().map(|cell| SafeLine(cell).to_string()));
         let rows: Vec<_> = std::iter::once(self.heads.map(str::to_owned)).chain(rows).collect();
@@ -82,7 +95,7 @@ impl<const N: usize> Display for Columns<'_, N> {
     }
 }
 
-/// A cell of what may not be there.
+/// The cell of an optional value.
 pub(super) fn cell(value: Option<impl Display>) -> String {
     value.map_or_else(|| "-".into(), |value| value.to_string())
 }
@@ -109,7 +122,7 @@ mod tests {
 
     #[test]
     fn columns_are_as_wide_as_their_widest_cell() {
-        let columns = Columns {
+        let columns = TextTable {
             heads: ["table", "rows", "state"],
             right: &["rows"],
             rows: vec![
@@ -119,7 +132,7 @@ mod tests {
         };
         let lines = "table             rows  state\nLog20261121         12  open\nGröße20261121  1234567  -";
         assert_eq!(columns.to_string(), lines);
-        assert_eq!(Columns { rows: vec![], ..columns }.to_string(), "table  rows  state");
+        assert_eq!(TextTable { rows: vec![], ..columns }.to_string(), "table  rows  state");
     }
 
     #[test]

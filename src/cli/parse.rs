@@ -1,16 +1,16 @@
-//! `daytable parse`: what is made of files, as one JSON object a record, to try a format. Nothing is stored.
+//! `daytable parse`: prints the records of files as JSON, one object per record, to try a format. It stores no data.
 //!
-//! The records are those that the daemon would make of the same bytes, secrets replaced as the configuration says.
+//! The records are those of a daemon with the same bytes. Secrets are replaced as in the configuration.
 //!
-//! * `input`: plain and compressed files; `shown`: a record as JSON; `explain`: which bytes became what; `summary`: what
-//!   a file was recognised as, on standard error where that is a terminal.
+//! * `input`: plain and compressed files. `parsed_record`: a record as JSON. `explain`: the bytes of each part. `summary`: the
+//!   recognized format of a file, on standard error where that is a terminal.
 
 mod explain;
 mod input;
-mod shown;
+mod parsed_record;
 mod summary;
 
-use super::args::named;
+use super::args::load_named_config;
 use super::exit::CliError;
 use super::output::Output;
 use crate::config::Config;
@@ -18,33 +18,33 @@ use daytable_intake::tail::TailOptions;
 use daytable_model::path_text::PathText;
 use daytable_model::time::now;
 use daytable_parse::{Parsed, RawRecord, Records, Unsaid};
-use explain::Explained;
-use shown::Shown;
+use explain::Explanation;
+use parsed_record::ParsedRecord;
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use summary::Summary;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Files of lines, plain or compressed with gzip or zstd; - is standard input
+    /// Text files, plain or compressed with gzip or zstd; - is standard input
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// What the lines are: auto, a format by its name, regex:PATTERN or grok:PATTERN
+    /// The format of the lines: auto, the name of a format, regex:PATTERN or grok:PATTERN
     #[arg(long, value_name = "FORMAT", value_parser = super::args::format)]
     format: Option<String>,
-    /// Read each file as the [[tail]] block of this configuration says that includes it
+    /// Parse each file like the first [[tail]] block of this configuration that includes the file
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Show each record with the bytes that became its parts
+    /// Print each record with the bytes of its parts
     #[arg(long)]
     explain: bool,
-    /// End with what each file was recognised as, on standard error, as on a terminal
+    /// Print the recognized format of each file on standard error at the end, as on a terminal
     #[arg(long)]
     summary: bool,
 }
 
 pub(super) fn run(args: &Args) -> Result<(), CliError> {
-    let config = named(args.config.as_deref())?;
+    let config = load_named_config(args.config.as_deref())?;
     let mut output = Output::new();
     let mut summaries = Vec::new();
     for path in &args.files {
@@ -93,9 +93,9 @@ fn read(path: &Path, options: TailOptions, explain: bool, output: &mut Output) -
                 written = if explain {
                     let unsaid = Unsaid { zone, seen };
                     let path = path.text().into_owned();
-                    output.line(Explained { path, offset, text: &raw.text, parsed: &parsed, unsaid })
+                    output.line(Explanation { path, offset, text: &raw.text, parsed: &parsed, unsaid })
                 } else {
-                    output.json(&Shown(&parsed.record))
+                    output.json(&ParsedRecord(&parsed.record))
                 };
             }
         };

@@ -1,10 +1,10 @@
-//! `daytable plan`: what the next run of the lifecycle would do and why. Changes nothing.
+//! `daytable plan`: prints the steps of the next run of the lifecycle, with reasons. It changes no data.
 
-use super::args::Data;
+use super::args::{DataArgs, JsonArgs};
 use super::control::{Control, ControlError};
 use super::exit::CliError;
-use super::output::{Columns, Output};
-use super::working::{Rules, rules_of};
+use super::folder::{RuleArgs, rules_of};
+use super::output::{Output, TextTable};
 use daytable_lifecycle::{PlanLine, View, forecast};
 use daytable_model::time;
 use daytable_store::LifecycleState;
@@ -12,51 +12,50 @@ use daytable_store::LifecycleState;
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(flatten)]
-    data: Data,
+    data: DataArgs,
     #[command(flatten)]
-    rules: Rules,
-    /// An object a line
-    #[arg(long)]
-    json: bool,
+    rules: RuleArgs,
+    #[command(flatten)]
+    output: JsonArgs,
 }
 
 pub(super) fn run(args: &Args) -> Result<(), CliError> {
-    let told = match Control::connect(&args.data.dir)? {
+    let plan = match Control::connect(&args.data.dir)? {
         Some(control) if args.rules.config()?.is_none() => ask_daemon(control)?,
-        _ => plan_here(args)?,
+        _ => plan_offline(args)?,
     };
     let mut output = Output::new();
-    if args.json {
-        told.iter().try_for_each(|told| output.json(told))?;
-    } else if told.is_empty() {
+    if args.output.json {
+        plan.iter().try_for_each(|line| output.json(line))?;
+    } else if plan.is_empty() {
         output.line("nothing is to be done")?;
     } else {
-        output.line(columns(told))?;
+        output.line(columns(plan))?;
     }
     output.flush()
 }
 
 fn ask_daemon(control: Control) -> Result<Vec<PlanLine>, CliError> {
-    let mut answer = control.post("/-/plan", "")?;
-    let mut told = Vec::new();
-    while let Some(line) = answer.next_line()? {
-        told.push(serde_json::from_str(&line).map_err(|_| ControlError::Protocol("a line is no part of a plan"))?);
+    let mut response = control.post("/-/plan", "")?;
+    let mut plan = Vec::new();
+    while let Some(line) = response.next_line()? {
+        plan.push(serde_json::from_str(&line).map_err(|_| ControlError::Protocol("a line is no part of a plan"))?);
     }
-    Ok(told)
+    Ok(plan)
 }
 
-/// Plans beside whoever writes: a plan only reads.
-fn plan_here(args: &Args) -> Result<Vec<PlanLine>, CliError> {
+/// Plans beside a writer: a plan only reads.
+fn plan_offline(args: &Args) -> Result<Vec<PlanLine>, CliError> {
     let config = args.rules.config()?;
-    let state = LifecycleState::of(args.data.open()?.catalog())?;
+    let state = LifecycleState::of(args.data.reader()?.catalog())?;
     let (rules, limits) = rules_of(config.as_ref(), &state);
     let view = View::of(&args.data.dir, state, &rules, limits, time::now());
     Ok(forecast(&view).told())
 }
 
-fn columns(told: Vec<PlanLine>) -> Columns<'static, 3> {
-    let rows = told.into_iter().map(|told| [told.step.replace('_', " "), told.table, told.why]);
-    Columns { heads: ["step", "table", "why"], right: &[], rows: rows.collect() }
+fn columns(plan: Vec<PlanLine>) -> TextTable<'static, 3> {
+    let rows = plan.into_iter().map(|line| [line.step.replace('_', " "), line.table, line.why]);
+    TextTable { heads: ["step", "table", "why"], right: &[], rows: rows.collect() }
 }
 
 #[cfg(test)]

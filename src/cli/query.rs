@@ -1,6 +1,6 @@
-//! `daytable query`: records, newest first, or one record by its three keys.
+//! `daytable query`: prints records, newest first, or one record by its three keys.
 
-use super::args::{Behind, Data, Filters, tell};
+use super::args::{DataArgs, FilterArgs, JsonArgs, ReadSources, report_archives};
 use super::exit::CliError;
 use super::output::Output;
 use daytable_model::key::{DayTable, RowKey};
@@ -11,61 +11,60 @@ use std::ops::ControlFlow;
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(flatten)]
-    data: Data,
+    data: DataArgs,
     #[command(flatten)]
-    filters: Filters,
+    filters: FilterArgs,
     #[command(flatten)]
-    behind: Behind,
-    /// So many records at most
+    sources: ReadSources,
+    /// At most this many records
     #[arg(short, value_name = "N")]
     n: Option<u64>,
-    /// The one record with these keys: TABLE/PARTITIONKEY/ROWKEY
-    #[arg(long, value_parser = Keys::parse, conflicts_with_all = ["instance", "since", "until", "level", "contains", "n"])]
-    key: Option<Keys>,
-    /// An object a line, with all keys and fields
-    #[arg(long)]
-    json: bool,
+    /// The record with these keys: TABLE/PARTITIONKEY/ROWKEY
+    #[arg(long, value_parser = RecordKeys::parse, conflicts_with_all = ["instance", "since", "until", "level", "contains", "n"])]
+    key: Option<RecordKeys>,
+    #[command(flatten)]
+    output: JsonArgs,
 }
 
-/// The three keys of a record. None of them can have a `/`.
+/// The three keys of a record. A key cannot contain a `/`.
 #[derive(Clone, Debug)]
-struct Keys {
+struct RecordKeys {
     table: DayTable,
     partition: String,
     row: RowKey,
 }
 
-impl Keys {
-    fn parse(text: &str) -> Result<Keys, String> {
+impl RecordKeys {
+    fn parse(text: &str) -> Result<RecordKeys, String> {
         let [table, partition, row] = text.split('/').collect::<Vec<_>>()[..] else {
-            return Err("three keys with / between them: TABLE/PARTITIONKEY/ROWKEY".into());
+            return Err("must be three keys with / between them: TABLE/PARTITIONKEY/ROWKEY".into());
         };
         let table = DayTable::parse(table).map_err(|error| error.to_string())?;
         let row = RowKey::parse(row).map_err(|error| error.to_string())?;
-        Ok(Keys { table, partition: partition.into(), row })
+        Ok(RecordKeys { table, partition: partition.into(), row })
     }
 }
 
 pub(super) fn run(args: Args) -> Result<(), CliError> {
-    let opened = args.behind.open(&args.data)?;
-    let stores = opened.stores();
+    let sources = args.sources.open(&args.data)?;
+    let stores = sources.stores();
     let mut output = Output::new();
-    if let Some(Keys { table, partition, row }) = args.key {
+    if let Some(RecordKeys { table, partition, row }) = args.key {
         let (record, told) = find_record(&stores, &table, &partition, row)?;
         if record.is_none() {
-            tell(&told)?;
+            report_archives(&told)?;
         }
         let record = record.ok_or_else(|| CliError::NotFound(format!("{table}/{partition}/{row}")))?;
-        output.record(&record, args.json)?;
+        output.record(&record, args.output.json)?;
         output.flush()?;
-        return tell(&told);
+        return report_archives(&told);
     }
     let mut written = Ok(());
     let told = select(&stores, &args.filters.at(now(), args.n), |record| {
-        written = output.record(&record, args.json);
+        written = output.record(&record, args.output.json);
         if written.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     })?;
     written?;
     output.flush()?;
-    tell(&told)
+    report_archives(&told)
 }

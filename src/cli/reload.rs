@@ -1,44 +1,33 @@
-//! `daytable reload`: the running daemon reads its configuration again; what `systemctl reload` runs.
+//! `daytable reload`: the running daemon reads its configuration again; `systemctl reload` runs this command.
 //!
-//! It returns when the new configuration is in use, and fails, with the place, where it is not: then the daemon goes on by
-//! the one before.
+//! The command ends when the new configuration is in use. It fails, with the place, where the configuration has a problem; the
+//! daemon then keeps the previous one.
 
-use super::args::configured;
+use super::args::{DaemonArgs, JsonArgs};
 use super::control::{Control, ControlError};
 use super::exit::CliError;
 use super::output::Output;
 use crate::daemon::Reloaded;
 use daytable_model::path_text::PathText;
-use std::path::PathBuf;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The configuration that the daemon runs with: it says where the data folder is
-    #[arg(long, value_name = "FILE", env = "DAYTABLE_CONFIG")]
-    config: Option<PathBuf>,
-    /// The data folder, in place of the configured one
-    #[arg(long = "data", value_name = "DIR", env = "DAYTABLE_DATA")]
-    data_dir: Option<PathBuf>,
-    /// What changed as an object
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    daemon: DaemonArgs,
+    #[command(flatten)]
+    output: JsonArgs,
 }
 
-pub(super) fn run(args: Args) -> Result<(), CliError> {
-    let data_dir = match args.data_dir {
-        Some(data_dir) => data_dir,
-        None => configured(args.config.as_deref())?.data_dir,
-    };
-    let control = Control::connect(&data_dir)?;
-    let control = control.ok_or_else(|| {
-        CliError::Unavailable(format!("no daemon runs on {}, there is nothing to reload", data_dir.escaped()))
+pub(super) fn run(args: &Args) -> Result<(), CliError> {
+    let data_dir = args.daemon.data_dir()?;
+    let control = Control::connect(&data_dir)?.ok_or_else(|| {
+        CliError::Unavailable(format!("no daemon runs on {}, so there is nothing to reload", data_dir.escaped()))
     })?;
-    let mut answer = control.post("/-/reload", "")?;
-    let line = answer.next_line()?.unwrap_or_default();
+    let line = control.post("/-/reload", "")?.next_line()?.unwrap_or_default();
     let reloaded: Reloaded =
-        serde_json::from_str(&line).map_err(|_| ControlError::Protocol("it does not say what has changed"))?;
+        serde_json::from_str(&line).map_err(|_| ControlError::Protocol("it does not name the changes"))?;
     let mut output = Output::new();
-    if args.json {
+    if args.output.json {
         output.json(&reloaded)?;
         return output.flush();
     }

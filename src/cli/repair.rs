@@ -1,6 +1,6 @@
-//! `daytable repair`: the catalog, rebuilt from the files.
+//! `daytable repair`: rebuilds the catalog from the files.
 
-use super::args::Data;
+use super::args::DataArgs;
 use super::exit::CliError;
 use super::output::Output;
 use daytable_store::repair;
@@ -8,15 +8,15 @@ use daytable_store::repair;
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(flatten)]
-    data: Data,
+    data: DataArgs,
 }
 
 pub(super) fn run(args: &Args) -> Result<(), CliError> {
-    let said = repair(&args.data.dir)?;
+    let report = repair(&args.data.dir)?;
     let mut output = Output::new();
-    if said.is_empty() {
+    if report.is_empty() {
         output.line("the catalog and the files agree")?;
     }
-    said.iter().try_for_each(|line| output.line(line))?;
+    report.iter().try_for_each(|line| output.line(line))?;
     output.flush()
 }

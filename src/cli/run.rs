@@ -1,13 +1,12 @@
-//! `daytable run`: the configuration, what the options change of it, and the daemon.
+//! `daytable run`: runs the daemon with a configuration and the options of the command line.
 
-use super::args::configured;
+use super::args::{DaemonArgs, load_config};
 use super::exit::CliError;
 use crate::config::environment;
 use crate::config::{Config, Listen, PushAccess};
 use crate::log;
 use daytable_intake::glob::Pattern;
 use daytable_intake::tail::TailOptions;
-use std::path::PathBuf;
 use tracing::level_filters::LevelFilter;
 
 /// The name of the block that `--tail` makes.
@@ -15,43 +14,39 @@ const BLOCK: &str = "command-line";
 
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Args {
-    /// The configuration; without one, the defaults
-    #[arg(long, value_name = "FILE", env = "DAYTABLE_CONFIG")]
-    config: Option<PathBuf>,
-    /// The data folder, in place of the configured one
-    #[arg(long = "data", value_name = "DIR", env = "DAYTABLE_DATA")]
-    data_dir: Option<PathBuf>,
-    /// Files to read besides the configured ones
+    #[command(flatten)]
+    daemon: DaemonArgs,
+    /// Files to read in addition to the configured ones; may be given several times
     #[arg(long, value_name = "GLOB", value_parser = pattern)]
     tail: Vec<String>,
-    /// The address to listen on, in place of the configured one, or off
+    /// The address to listen on, or off, instead of the configured one
     #[arg(long, value_name = "ADDR")]
     listen: Option<Listen>,
-    /// Who may push records over TCP, in place of the configured: open, credentials or off
+    /// Who may push records over TCP, instead of the configured access: open, credentials or off
     #[arg(long, value_name = "WHO")]
     push: Option<PushAccess>,
 }
 
 pub(super) fn run(args: Args, level: Option<LevelFilter>) -> Result<(), CliError> {
-    // A reload reads the same file, and lays the same options over it.
+    // A reload reads the same file, and applies the same options.
     let read = move || {
-        let mut config = args.clone().applied_to(configured(args.config.as_deref())?);
+        let mut config = args.clone().applied_to(load_config(args.daemon.file.as_deref())?);
         config.log.level = level.unwrap_or(config.log.level);
         Ok(config)
     };
     let config = read()?;
     log::init(config.log.level, config.log.format);
     for name in environment::unknown_variables() {
-        tracing::warn!(name, "no key of the configuration is called like this variable, it is left alone");
+        tracing::warn!(name, "ignoring a variable that is not a key of the configuration");
     }
     Ok(crate::daemon::run(config, Box::new(read))?)
 }
 
 impl Args {
-    /// The configuration with what the options say.
+    /// The configuration with the options.
     fn applied_to(self, mut config: Config) -> Config {
-        if let Some(data_dir) = self.data_dir {
-            // It fails for an empty path alone, which is then refused as a data folder.
+        if let Some(data_dir) = self.daemon.data_dir {
+            // Only an empty path fails; it is refused as a data folder later.
             config.data_dir = std::path::absolute(&data_dir).unwrap_or(data_dir);
         }
         if let Some(listen) = self.listen {
@@ -66,7 +61,7 @@ impl Args {
     }
 }
 
-/// A pattern of paths; a relative one is relative to where the command was started.
+/// A pattern of paths. A relative pattern begins at the working folder.
 fn pattern(text: &str) -> Result<String, String> {
     let text = if text.starts_with('/') {
         text.to_owned()
@@ -91,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn options_come_before_the_configuration() {
+    fn options_replace_keys_of_the_configuration() {
         let config = Config { tails: vec![TailOptions::new("tail", Vec::new())], ..Config::default() };
         let line = [
             "run",

@@ -1,10 +1,10 @@
-//! `daytable sources`: the ledger of every source and listener; and of a daemon that runs, what its listeners took since its
-//! start.
+//! `daytable sources`: lists sources and listeners with their *ledgers*: records, bytes, and losses with their reasons. A running
+//! daemon adds the listeners since its start, and its outbox.
 
-use super::args::Data;
+use super::args::{DataArgs, JsonArgs};
 use super::control::Control;
 use super::exit::CliError;
-use super::output::{Columns, Output, bytes, cell};
+use super::output::{Output, TextTable, bytes, cell};
 use crate::remote::{BucketStatus, OutboxStatus};
 use daytable_model::path_text::PathText;
 use daytable_model::safe_text::SafeLine;
@@ -14,20 +14,19 @@ use daytable_store::{ListenerLedger, SourceStatus};
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(flatten)]
-    data: Data,
-    /// An object a line
-    #[arg(long)]
-    json: bool,
+    data: DataArgs,
+    #[command(flatten)]
+    output: JsonArgs,
 }
 
 pub(super) fn run(args: &Args) -> Result<(), CliError> {
-    let reader = args.data.open()?;
+    let reader = args.data.reader()?;
     let ledgers = reader.catalog().listeners()?;
     let mut sources: Vec<ShownSource> = reader.sources()?.iter().map(ShownSource::of).collect();
     sources.sort_by(|a, b| (&a.block, &a.path, &a.identity).cmp(&(&b.block, &b.path, &b.identity)));
     let (listeners, outboxes) = of_daemon(args)?;
     let mut output = Output::new();
-    if args.json {
+    if args.output.json {
         sources.iter().try_for_each(|source| output.json(source))?;
         ledgers.iter().try_for_each(|ledger| output.json(ledger))?;
         listeners.iter().try_for_each(|listener| output.json(listener))?;
@@ -55,21 +54,21 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
     output.flush()
 }
 
-/// The listeners and the outbox of the daemon that runs on the folder; none where none does: nobody else knows of them.
+/// The listeners and the outbox of a running daemon, which alone knows them.
 fn of_daemon(args: &Args) -> Result<(Vec<ShownListener>, Vec<OutboxStatus>), CliError> {
     let (mut listeners, mut outboxes) = (Vec::new(), Vec::new());
     let Some(control) = Control::connect(&args.data.dir)? else { return Ok((listeners, outboxes)) };
-    let mut answer = control.fetch("/api/sources")?;
-    while let Some(line) = answer.next_line()? {
-        // The others are sources, which the folder tells of.
+    let mut response = control.fetch("/api/sources")?;
+    while let Some(line) = response.next_line()? {
+        // The other lines are sources, which the folder has too.
         listeners.extend(serde_json::from_str::<ShownListener>(&line).ok());
         outboxes.extend(serde_json::from_str::<OutboxStatus>(&line).ok());
     }
     Ok((listeners, outboxes))
 }
 
-/// What the ledger keeps of listeners, whichever daemon it was that took it.
-fn ledger_columns(ledgers: &[ListenerLedger]) -> Columns<'static, 5> {
+/// The ledgers of the listeners of all daemons.
+fn ledger_columns(ledgers: &[ListenerLedger]) -> TextTable<'static, 5> {
     let row = |ledger: &ListenerLedger| {
         let losses: Vec<_> = ledger.losses.iter().map(|(reason, count)| format!("{reason}={count}")).collect();
         [
@@ -80,14 +79,14 @@ fn ledger_columns(ledgers: &[ListenerLedger]) -> Columns<'static, 5> {
             losses.join(" "),
         ]
     };
-    Columns {
+    TextTable {
         heads: ["listener", "kind", "records", "bytes", "losses"],
         right: &["records", "bytes"],
         rows: ledgers.iter().map(row).collect(),
     }
 }
 
-fn outbox_columns(outboxes: &[OutboxStatus]) -> Columns<'static, 8> {
+fn outbox_columns(outboxes: &[OutboxStatus]) -> TextTable<'static, 8> {
     let row = |outbox: &OutboxStatus| {
         [
             outbox.block.clone(),
@@ -100,14 +99,14 @@ fn outbox_columns(outboxes: &[OutboxStatus]) -> Columns<'static, 8> {
             outbox.losses(),
         ]
     };
-    Columns {
+    TextTable {
         heads: ["block", "sends to", "state", "entities", "bytes", "oldest", "sent", "losses"],
         right: &["entities", "bytes", "oldest", "sent"],
         rows: outboxes.iter().map(row).collect(),
     }
 }
 
-fn listener_columns(listeners: &[ShownListener]) -> Columns<'static, 8> {
+fn listener_columns(listeners: &[ShownListener]) -> TextTable<'static, 8> {
     let row = |listener: &ShownListener| {
         [
             listener.block.clone(),
@@ -120,14 +119,14 @@ fn listener_columns(listeners: &[ShownListener]) -> Columns<'static, 8> {
             listener.losses(),
         ]
     };
-    Columns {
+    TextTable {
         heads: ["block", "kind", "listen", "connections", "received", "committed", "bytes", "losses"],
         right: &["connections", "received", "committed", "bytes"],
         rows: listeners.iter().map(row).collect(),
     }
 }
 
-fn columns(sources: &[ShownSource]) -> Columns<'static, 10> {
+fn columns(sources: &[ShownSource]) -> TextTable<'static, 10> {
     let row = |source: &ShownSource| {
         let status = match source.status {
             SourceStatus::Live => "live",
@@ -147,7 +146,7 @@ fn columns(sources: &[ShownSource]) -> Columns<'static, 10> {
             source.losses(),
         ]
     };
-    Columns {
+    TextTable {
         heads: ["block", "path", "identity", "status", "position", "size", "lag", "records", "bytes", "losses"],
         right: &["position", "size", "lag", "records", "bytes"],
         rows: sources.iter().map(row).collect(),

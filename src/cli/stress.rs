@@ -1,8 +1,8 @@
 //! `daytable stress`: how much the remote store takes, by offering it a peak load.
 
-use super::args::named;
+use super::args::load_named_config;
 use super::exit::CliError;
-use super::output::{Columns, Output};
+use super::output::{Output, TextTable};
 use crate::remote::RemoteError;
 use daytable_remote::outbox::Client;
 use daytable_remote::stress::{Load, Measured, left_behind, recommend, stress};
@@ -101,7 +101,7 @@ fn told_to_stop() -> impl Future<Output = ()> {
 
 /// A client of the account that the arguments lead to.
 fn client(args: &Args) -> Result<Client, CliError> {
-    let configured = named(args.config.as_deref())?;
+    let configured = load_named_config(args.config.as_deref())?;
     let mut azure = configured.map(|config| config.store.azure).unwrap_or_default();
     if let Some(file) = &args.connection_string_file {
         azure.connection_string_file = Some(file.clone());
@@ -119,7 +119,7 @@ fn millis(duration: Duration) -> String {
     format!("{:.1} ms", duration.as_secs_f64() * 1000.0)
 }
 
-fn columns(loads: &[&Measured]) -> Columns<'static, 8> {
+fn columns(loads: &[&Measured]) -> TextTable<'static, 8> {
     let row = |load: &&Measured| {
         [
             load.partitions.to_string(),
@@ -134,7 +134,7 @@ fn columns(loads: &[&Measured]) -> Columns<'static, 8> {
     };
     const HEADS: [&str; 8] =
         ["partitions", "entities", "entities/s", "median", "99 %", "longest", "throttled", "failed"];
-    Columns { heads: HEADS, right: &HEADS, rows: loads.iter().map(row).collect() }
+    TextTable { heads: HEADS, right: &HEADS, rows: loads.iter().map(row).collect() }
 }
 
 fn shown(load: &Measured, peak: u32) -> serde_json::Value {

@@ -1,8 +1,8 @@
-//! `daytable tables`: the day-tables, the oldest first.
+//! `daytable tables`: lists the day-tables, oldest first.
 
-use super::args::{Behind, Data};
+use super::args::{DataArgs, JsonArgs, ReadSources};
 use super::exit::CliError;
-use super::output::{Columns, Output, bytes, cell};
+use super::output::{Output, TextTable, bytes, cell};
 use daytable_lifecycle::listing::table_list;
 use daytable_lifecycle::progress::ProgressSnapshot;
 use daytable_lifecycle::{View, plan, rules_of_last_run};
@@ -13,18 +13,17 @@ use daytable_store::LifecycleState;
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(flatten)]
-    data: Data,
+    data: DataArgs,
     #[command(flatten)]
-    behind: Behind,
-    /// An object a line
-    #[arg(long)]
-    json: bool,
+    sources: ReadSources,
+    #[command(flatten)]
+    output: JsonArgs,
 }
 
 pub(super) fn run(args: &Args) -> Result<(), CliError> {
     let tables = tables(args)?;
     let mut output = Output::new();
-    if args.json {
+    if args.output.json {
         tables.iter().try_for_each(|table| output.json(table))?;
     } else {
         let later = tables.iter().any(|table| table.next.is_some() || table.stays.is_some());
@@ -36,48 +35,48 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
     output.flush()
 }
 
-/// The day-tables, with what becomes of them by the rules of the last daemon, or of the configuration where the tables of
-/// a remote store are among them.
+/// The day-tables with their next steps. The rules are those of the last daemon; for tables of a remote store, those of the
+/// configuration.
 fn tables(args: &Args) -> Result<Vec<ShownTable>, CliError> {
-    let opened = args.behind.open(&args.data)?;
-    let state = LifecycleState::of(opened.reader.catalog())?;
+    let sources = args.sources.open(&args.data)?;
+    let state = LifecycleState::of(sources.reader.catalog())?;
     let (rules, limits) = rules_of_last_run(&state);
     let view = View::of(&args.data.dir, state.clone(), &rules, limits, time::now());
     let held_back = plan(&view).held_back.into_iter().map(|held| (held.table.to_string(), held.reason));
     let shown = ProgressSnapshot { held_back: held_back.collect(), ..ProgressSnapshot::default() };
-    let here = table_list(&opened.reader.tables()?, &view, &shown);
-    let Some(remote) = opened.remote() else { return Ok(here) };
-    let (rules, limits) = opened.rules().unwrap_or((rules, limits));
-    Ok(remote.list_tables(here, state, &rules, limits)?)
+    let local = table_list(&sources.reader.tables()?, &view, &shown);
+    let Some(remote) = sources.remote() else { return Ok(local) };
+    let (rules, limits) = sources.rules().unwrap_or((rules, limits));
+    Ok(remote.list_tables(local, state, &rules, limits)?)
 }
 
-/// The same columns, and what is next or why a day stays.
-fn with_next(tables: Vec<ShownTable>) -> Columns<'static, 8> {
+/// The columns, and the next step or the reason why a day stays.
+fn with_next(tables: Vec<ShownTable>) -> TextTable<'static, 8> {
     let next = |table: &ShownTable| match (&table.stays, table.next, &table.next_at) {
         (Some(reason), ..) => format!("stays: {reason}"),
         (None, None, _) => "-".into(),
         (None, Some(step), None) => format!("{} at the next run", step.replace('_', " ")),
-        // The column before says when.
+        // The column before has the time.
         (None, Some(step), at) if *at == table.expires => step.replace('_', " "),
         (None, Some(step), Some(at)) => format!("{} at {at}", step.replace('_', " ")),
     };
     let next: Vec<String> = tables.iter().map(next).collect();
-    let Columns { heads: [a, b, c, d, e, f, g], right, rows } = columns(tables);
+    let TextTable { heads: [a, b, c, d, e, f, g], right, rows } = columns(tables);
     let rows = rows.into_iter().zip(next);
-    Columns {
+    TextTable {
         heads: [a, b, c, d, e, f, g, "next"],
         right,
         rows: rows.map(|([a, b, c, d, e, f, g], next)| [a, b, c, d, e, f, g, next]).collect(),
     }
 }
 
-/// Rows in it, and behind a plus those that are still to be sent to it.
+/// The rows, and after a plus the rows that wait to be sent to the table.
 fn count(table: &ShownTable) -> String {
     let rows = table.rows.map_or("-".into(), |rows| rows.to_string());
     table.waiting.map_or(rows.clone(), |waiting| format!("{rows} +{waiting}"))
 }
 
-fn columns(tables: Vec<ShownTable>) -> Columns<'static, 7> {
+fn columns(tables: Vec<ShownTable>) -> TextTable<'static, 7> {
     let row = |table: ShownTable| {
         let rows = count(&table);
         [
@@ -90,7 +89,7 @@ fn columns(tables: Vec<ShownTable>) -> Columns<'static, 7> {
             cell(table.expires),
         ]
     };
-    Columns {
+    TextTable {
         heads: ["table", "state", "rows", "bytes", "first", "last", "expires"],
         right: &["rows", "bytes"],
         rows: tables.into_iter().map(row).collect(),

@@ -1,6 +1,6 @@
-//! `daytable tail`: records as they are committed.
+//! `daytable tail`: prints records as they are committed.
 
-use super::args::{Data, Filters};
+use super::args::{DataArgs, FilterArgs, JsonArgs};
 use super::exit::CliError;
 use super::output::Output;
 use daytable_model::time::now;
@@ -8,31 +8,30 @@ use daytable_query::RecordFollower;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-/// How often it looks: a commit comes every 250 ms at most, unless a push waits for it.
-const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// Commits happen at most every 250 ms, unless a push waits for one.
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(flatten)]
-    data: Data,
+    data: DataArgs,
     #[command(flatten)]
-    filters: Filters,
-    /// End after so many records
+    filters: FilterArgs,
+    /// End after this many records
     #[arg(short, value_name = "N")]
     n: Option<u64>,
-    /// An object a line, with all keys and fields
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: JsonArgs,
 }
 
 pub(super) fn run(args: Args) -> Result<(), CliError> {
-    let reader = args.data.open()?;
+    let reader = args.data.reader()?;
     let mut follower = RecordFollower::from_now(&reader, args.filters.at(now(), args.n))?;
     let mut output = Output::new();
     loop {
         let mut written = Ok(());
         let flow = follower.step(&reader, |record| {
-            written = output.record(&record, args.json);
+            written = output.record(&record, args.output.json);
             if written.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         })?;
         written?;
@@ -40,6 +39,6 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
         if flow.is_break() {
             return Ok(());
         }
-        std::thread::sleep(LOOK_EVERY);
+        std::thread::sleep(POLL_INTERVAL);
     }
 }

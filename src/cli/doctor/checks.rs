@@ -1,7 +1,7 @@
 //! The checks of `daytable doctor`.
 
 use super::super::control::Control;
-use super::Finding;
+use super::CheckResult;
 use crate::config::{Config, Listen};
 use daytable_intake::syslog::ListenAddress;
 use daytable_intake::tail::matching_files;
@@ -16,17 +16,17 @@ use std::net::{TcpListener, UdpSocket};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// Bytes below which a disk is nearly full, and those below which it is full.
+/// Free bytes below which a disk is nearly full, and below which it is full.
 const FREE_BYTES: (u64, u64) = (1 << 30, 64 << 20);
-/// Descriptors that are needed besides the files that are tailed: day-tables, connections, sockets.
-const DESCRIPTORS_BESIDES: u64 = 512;
-/// Files that are named one by one at most.
+/// File descriptors for other purposes than tailed files: day-tables, sockets.
+const OTHER_DESCRIPTORS: u64 = 512;
+/// Files that a result names.
 const NAMED_MAX: usize = 5;
-/// A clock before this is not set: this program did not exist.
+/// A clock before this date is not set: daytable did not exist.
 const CLOCK_LEAST: (i32, u32, u32) = (2025, 1, 1);
 
-/// Where others keep their positions, and how they are adopted.
-const OTHERS: [(&str, &str, &str); 6] = [
+/// Other collectors: name, place of the positions, option of `daytable adopt`.
+const COLLECTORS: [(&str, &str, &str); 6] = [
     ("Promtail", "/var/lib/promtail/positions.yaml", "--promtail"),
     ("Promtail", "/run/promtail/positions.yaml", "--promtail"),
     ("Filebeat", "/var/lib/filebeat/registry", "--filebeat"),
@@ -35,34 +35,34 @@ const OTHERS: [(&str, &str, &str); 6] = [
     ("Fluent Bit", "/var/lib/fluent-bit", "--fluent-bit"),
 ];
 
-/// All of them.
-pub(super) fn all(config: &Config) -> Vec<Finding> {
+/// Runs all checks.
+pub(super) fn all(config: &Config) -> Vec<CheckResult> {
     let is_running = matches!(Control::connect(&config.data_dir), Ok(Some(_)));
-    let mut findings = vec![Finding::ok("configuration", "it can be read"), clock(time::now())];
-    findings.extend(data_folder(&config.data_dir, is_running));
-    findings.extend(files(config));
-    findings.extend(descriptors(config));
-    findings.extend(watches());
-    findings.extend(ports(config, is_running));
-    findings.extend(secrets(config));
-    findings.extend(others(Path::new("/"), &config.data_dir));
-    findings.push(daemon(&config.data_dir, is_running));
-    findings
+    let mut results = vec![CheckResult::ok("configuration", "it can be read"), clock(time::now())];
+    results.extend(data_folder(&config.data_dir, is_running));
+    results.extend(files(config));
+    results.extend(descriptors(config));
+    results.extend(watches());
+    results.extend(ports(config, is_running));
+    results.extend(secrets(config));
+    results.extend(other_collectors(Path::new("/"), &config.data_dir));
+    results.push(daemon(&config.data_dir, is_running));
+    results
 }
 
-fn clock(now: Ticks) -> Finding {
+fn clock(now: Ticks) -> CheckResult {
     let (year, month, day) = CLOCK_LEAST;
     match Ticks::from_date(year, month, day).is_some_and(|least| now < least) {
-        true => Finding::fail(
+        true => CheckResult::fail(
             "clock",
             format!("it says {now}"),
             "set it: lines without a time would go to days of the past",
         ),
-        false => Finding::ok("clock", format!("it says {now}, UTC")),
+        false => CheckResult::ok("clock", format!("it says {now}, UTC")),
     }
 }
 
-/// Names of file systems on other machines, and of those that are memory, by their numbers (statfs(2)).
+/// The name of a network file system (`true`) or of a file system in memory, by its number in statfs(2).
 fn file_system(kind: i64) -> Option<(&'static str, bool)> {
     // The numbers are 32 bits wide, some with their uppermost bit set.
     Some(match kind & 0xffff_ffff {
@@ -77,16 +77,16 @@ fn file_system(kind: i64) -> Option<(&'static str, bool)> {
     })
 }
 
-fn data_folder(folder: &Path, is_running: bool) -> Vec<Finding> {
+fn data_folder(folder: &Path, is_running: bool) -> Vec<CheckResult> {
     const CHECK: &str = "data folder";
     let shown = folder.escaped();
-    // Where it is not there yet, what is above it says the same.
+    // The nearest existing folder stands for a folder that does not exist yet.
     let there = folder.ancestors().find(|path| path.exists()).unwrap_or(Path::new("/"));
-    let mut findings = Vec::new();
-    findings.push(match (folder.exists(), is_writable(there)) {
-        (true, true) => Finding::ok(CHECK, format!("{shown} can be written")),
-        (false, true) => Finding::ok(CHECK, format!("{shown} is not there yet and can be made")),
-        (_, false) => Finding::fail(
+    let mut results = Vec::new();
+    results.push(match (folder.exists(), is_writable(there)) {
+        (true, true) => CheckResult::ok(CHECK, format!("{shown} can be written")),
+        (false, true) => CheckResult::ok(CHECK, format!("{shown} is not there yet and can be made")),
+        (_, false) => CheckResult::fail(
             CHECK,
             format!("{} cannot be written by this user", there.escaped()),
             format!("run this as the daemon's user, or: install -d -o daytable -g daytable -m 0700 {shown}"),
@@ -94,13 +94,13 @@ fn data_folder(folder: &Path, is_running: bool) -> Vec<Finding> {
     });
     #[allow(clippy::unnecessary_cast)]
     if let Ok(Some((name, is_remote))) = statfs(there).map(|stat| file_system(stat.f_type as i64)) {
-        findings.push(match is_remote {
-            true => Finding::fail(
+        results.push(match is_remote {
+            true => CheckResult::fail(
                 CHECK,
                 format!("{shown} is on {name}"),
                 "put it on a local disk: SQLite's locks and fsync do not hold over a network",
             ),
-            false => Finding::warn(
+            false => CheckResult::warn(
                 CHECK,
                 format!("{shown} is on {name}"),
                 "what is kept there is gone after a restart of the machine, and takes memory: put it on a disk",
@@ -111,13 +111,13 @@ fn data_folder(folder: &Path, is_running: bool) -> Vec<Finding> {
         let free = disk.f_bavail.saturating_mul(disk.f_frsize);
         let says = format!("{} free", super::super::output::bytes(free));
         let advice = "make room, or set lifecycle.max_bytes: a full disk stops the intake until there is room";
-        findings.push(match free {
+        results.push(match free {
             _ if disk.f_flag.contains(StatVfsMountFlags::RDONLY) => {
-                Finding::fail("disk", "it is mounted read-only", "mount it to be written")
+                CheckResult::fail("disk", "it is mounted read-only", "mount it to be written")
             }
-            free if free < FREE_BYTES.1 => Finding::fail("disk", says, advice),
-            free if free < FREE_BYTES.0 => Finding::warn("disk", says, advice),
-            _ => Finding::ok("disk", says),
+            free if free < FREE_BYTES.1 => CheckResult::fail("disk", says, advice),
+            free if free < FREE_BYTES.0 => CheckResult::warn("disk", says, advice),
+            _ => CheckResult::ok("disk", says),
         });
     }
     if folder.join("catalog.db").exists() {
@@ -125,34 +125,34 @@ fn data_folder(folder: &Path, is_running: bool) -> Vec<Finding> {
             Ok(sources) => {
                 let lost = sources.iter().map(ShownSource::of).filter(|source| source.ledger.lost_bytes > 0).count();
                 if lost > 0 {
-                    findings.push(Finding::warn(
+                    results.push(CheckResult::warn(
                         CHECK,
                         format!("{lost} files lost bytes before they were read"),
                         "`daytable sources` names them: rotate by rename and not by copytruncate, or keep files longer",
                     ));
                 }
             }
-            Err(error) => findings.push(Finding::fail(CHECK, error.to_string(), "the message says what to do")),
+            Err(error) => results.push(CheckResult::fail(CHECK, error.to_string(), "the message says what to do")),
         }
     } else if is_running {
-        findings.push(Finding::fail(CHECK, "a daemon answers, and there is no catalog", "look at its log"));
+        results.push(CheckResult::fail(CHECK, "a daemon answers, and there is no catalog", "look at its log"));
     }
-    findings
+    results
 }
 
 fn is_writable(path: &Path) -> bool {
     rustix::fs::access(path, rustix::fs::Access::WRITE_OK).is_ok()
 }
 
-/// Whether the files that are to be read can be, and are not this program's own output or a copy of the data.
-fn files(config: &Config) -> Vec<Finding> {
-    let mut findings = Vec::new();
+/// Whether the configured files can be read, and are not in the data folder.
+fn files(config: &Config) -> Vec<CheckResult> {
+    let mut results = Vec::new();
     for tail in &config.tails {
         let check = "files";
         let found = match matching_files(tail) {
             Ok(found) => found,
             Err(error) => {
-                findings.push(Finding::fail(
+                results.push(CheckResult::fail(
                     check,
                     format!("[[tail]] {:?}: {error}", tail.name),
                     "correct the pattern",
@@ -162,14 +162,14 @@ fn files(config: &Config) -> Vec<Finding> {
         };
         let unreadable: Vec<PathBuf> = found.iter().filter(|path| !is_readable(path)).cloned().collect();
         let name = &tail.name;
-        findings.push(match (found.len(), unreadable.len()) {
-            (0, _) => Finding::warn(
+        results.push(match (found.len(), unreadable.len()) {
+            (0, _) => CheckResult::warn(
                 check,
                 format!("[[tail]] {name:?} finds no file"),
                 "look at `include`, and whether this user may list the folders (namei -l FOLDER)",
             ),
-            (all, 0) => Finding::ok(check, format!("[[tail]] {name:?} finds {all}, all can be read")),
-            (all, some) => Finding::fail(
+            (all, 0) => CheckResult::ok(check, format!("[[tail]] {name:?} finds {all}, all can be read")),
+            (all, some) => CheckResult::fail(
                 check,
                 format!("[[tail]] {name:?} finds {all}, {some} cannot be read: {}", named(&unreadable)),
                 "add the user to the group of these files (usermod -aG adm daytable), or give the service CAP_DAC_READ_SEARCH",
@@ -177,14 +177,14 @@ fn files(config: &Config) -> Vec<Finding> {
         });
         let inside = found.iter().filter(|path| path.starts_with(&config.data_dir)).cloned().collect::<Vec<_>>();
         if !inside.is_empty() {
-            findings.push(Finding::fail(
+            results.push(CheckResult::fail(
                 check,
                 format!("[[tail]] {name:?} reads the data folder itself: {}", named(&inside)),
                 "leave it out with `exclude`",
             ));
         }
     }
-    findings
+    results
 }
 
 fn named(paths: &[PathBuf]) -> String {
@@ -194,28 +194,28 @@ fn named(paths: &[PathBuf]) -> String {
 }
 
 fn is_readable(path: &Path) -> bool {
-    // Gone meanwhile is no mistake of anybody.
+    // A file may disappear meanwhile.
     File::open(path).is_ok_and(|_| true) || !path.exists()
 }
 
-fn descriptors(config: &Config) -> Vec<Finding> {
+fn descriptors(config: &Config) -> Vec<CheckResult> {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).maximum;
     let files = config.tails.iter().map(|tail| tail.open_files_max as u64).max().unwrap_or(0);
     let connections: u64 = config.syslogs.iter().map(|syslog| u64::from(syslog.connections_max.get())).sum();
-    let needed = files + connections + u64::from(config.http.connections_max.get()) + DESCRIPTORS_BESIDES;
+    let needed = files + connections + u64::from(config.http.connections_max.get()) + OTHER_DESCRIPTORS;
     vec![match limit {
-        Some(limit) if limit < needed => Finding::warn(
+        Some(limit) if limit < needed => CheckResult::warn(
             "descriptors",
             format!("{limit} may be open, {needed} may be needed"),
             format!(
                 "raise LimitNOFILE= of the service (ulimit -n) to {needed}, or lower open_files_max and connections_max"
             ),
         ),
-        _ => Finding::ok("descriptors", format!("{needed} may be needed, and can be had")),
+        _ => CheckResult::ok("descriptors", format!("{needed} may be needed, and can be had")),
     }]
 }
 
-fn watches() -> Vec<Finding> {
+fn watches() -> Vec<CheckResult> {
     let read = |name: &str| {
         let text = std::fs::read_to_string(Path::new("/proc/sys/fs/inotify").join(name)).ok()?;
         text.trim().parse::<u64>().ok()
@@ -224,36 +224,36 @@ fn watches() -> Vec<Finding> {
         return Vec::new();
     };
     vec![match watches < 8192 || instances < 16 {
-        true => Finding::warn(
+        true => CheckResult::warn(
             "inotify",
             format!("{watches} watches and {instances} instances a user"),
             "without events folders are polled, which works: sysctl fs.inotify.max_user_watches=65536 fs.inotify.max_user_instances=128",
         ),
-        false => Finding::ok("inotify", format!("{watches} watches and {instances} instances a user")),
+        false => CheckResult::ok("inotify", format!("{watches} watches and {instances} instances a user")),
     }]
 }
 
-/// Whether the ports can be bound; not where a daemon runs, which has them.
-fn ports(config: &Config, is_running: bool) -> Vec<Finding> {
+/// Whether the ports can be bound. A running daemon has bound them already.
+fn ports(config: &Config, is_running: bool) -> Vec<CheckResult> {
     if is_running {
         return Vec::new();
     }
-    let mut findings = Vec::new();
+    let mut results = Vec::new();
     if let Listen::Tcp(address) = config.http.listen {
-        findings.push(port(format!("[http] {address}"), TcpListener::bind(address).map(drop)));
+        results.push(port(format!("[http] {address}"), TcpListener::bind(address).map(drop)));
     }
     for syslog in &config.syslogs {
         let what = format!("[[syslog]] {:?} {}", syslog.name, syslog.listen);
         match &syslog.listen {
-            ListenAddress::Udp(address) => findings.push(port(what, UdpSocket::bind(address).map(drop))),
+            ListenAddress::Udp(address) => results.push(port(what, UdpSocket::bind(address).map(drop))),
             ListenAddress::Tcp(address) | ListenAddress::Tls(address) | ListenAddress::Relp(address) => {
-                findings.push(port(what, TcpListener::bind(address).map(drop)));
+                results.push(port(what, TcpListener::bind(address).map(drop)));
             }
             ListenAddress::UnixDatagram(path) | ListenAddress::UnixStream(path) => {
                 let folder = path.parent().unwrap_or(Path::new("/"));
-                findings.push(match is_writable(folder) {
-                    true => Finding::ok("port", what),
-                    false => Finding::fail(
+                results.push(match is_writable(folder) {
+                    true => CheckResult::ok("port", what),
+                    false => CheckResult::fail(
                         "port",
                         format!("{what}: {} cannot be written", folder.escaped()),
                         "use a folder of the daemon's (/run/daytable), or let systemd bind it (daytable.socket)",
@@ -262,48 +262,50 @@ fn ports(config: &Config, is_running: bool) -> Vec<Finding> {
             }
         }
     }
-    findings
+    results
 }
 
-fn port(what: String, bound: std::io::Result<()>) -> Finding {
+fn port(what: String, bound: std::io::Result<()>) -> CheckResult {
     match bound {
-        Ok(()) => Finding::ok("port", format!("{what} is free")),
-        Err(error) if error.kind() == ErrorKind::AddrInUse => Finding::fail(
+        Ok(()) => CheckResult::ok("port", format!("{what} is free")),
+        Err(error) if error.kind() == ErrorKind::AddrInUse => CheckResult::fail(
             "port",
             format!("{what} is taken"),
             "`ss -lntup` says by whom: stop it, or choose another `listen`",
         ),
-        Err(error) if error.kind() == ErrorKind::PermissionDenied => Finding::fail(
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => CheckResult::fail(
             "port",
             format!("{what} needs a privilege"),
             "give the service CAP_NET_BIND_SERVICE, or let systemd bind it (daytable.socket)",
         ),
-        Err(error) => Finding::fail("port", format!("{what}: {error}"), "choose an address of this host"),
+        Err(error) => CheckResult::fail("port", format!("{what}: {error}"), "choose an address of this host"),
     }
 }
 
-/// Whether the files that hold secrets can be read, by few.
-fn secrets(config: &Config) -> Vec<Finding> {
+/// Whether the daemon alone can read the files with secrets.
+fn secrets(config: &Config) -> Vec<CheckResult> {
     let http = &config.http;
     let keys =
         http.tls.iter().chain(config.syslogs.iter().filter_map(|syslog| syslog.tls.as_ref())).map(|tls| &tls.key_file);
     let files = http.token_file.iter().chain(&http.credentials_file).chain(keys);
     files
         .map(|path| match std::fs::metadata(path) {
-            Err(error) => {
-                Finding::fail("secrets", format!("{}: {error}", path.escaped()), "the daemon does not start without it")
-            }
-            Ok(_) if !is_readable_now(path) => Finding::fail(
+            Err(error) => CheckResult::fail(
+                "secrets",
+                format!("{}: {error}", path.escaped()),
+                "the daemon does not start without it",
+            ),
+            Ok(_) if !is_readable_now(path) => CheckResult::fail(
                 "secrets",
                 format!("{} cannot be read by this user", path.escaped()),
                 "give it to the daemon's user, or use LoadCredential=",
             ),
-            Ok(file) if file.permissions().mode() & 0o077 != 0 => Finding::warn(
+            Ok(file) if file.permissions().mode() & 0o077 != 0 => CheckResult::warn(
                 "secrets",
                 format!("{} can be read by others", path.escaped()),
                 format!("chmod 600 {}", path.escaped()),
             ),
-            Ok(_) => Finding::ok("secrets", path.text().into_owned()),
+            Ok(_) => CheckResult::ok("secrets", path.text().into_owned()),
         })
         .collect()
 }
@@ -312,16 +314,16 @@ fn is_readable_now(path: &Path) -> bool {
     File::open(path).is_ok()
 }
 
-/// Whether another collector was here whose positions could be gone on from; asked for as long as nothing was read.
-fn others(root: &Path, data_dir: &Path) -> Vec<Finding> {
+/// Whether there are positions of another collector to continue from. Checked until daytable has a catalog.
+fn other_collectors(root: &Path, data_dir: &Path) -> Vec<CheckResult> {
     if data_dir.join("catalog.db").exists() {
         return Vec::new();
     }
-    let here = |path: &str| root.join(path.trim_start_matches('/'));
-    let found = OTHERS.iter().filter(|(_, path, _)| here(path).exists());
+    let below_root = |path: &str| root.join(path.trim_start_matches('/'));
+    let found = COLLECTORS.iter().filter(|(_, path, _)| below_root(path).exists());
     found
         .map(|(name, path, option)| {
-            Finding::warn(
+            CheckResult::warn(
                 "other collectors",
                 format!("{name} keeps positions in {path}"),
                 format!("to go on where it stopped: stop it, then `daytable adopt {option} {path}` before the first start (docs/guide/adopt.md)"),
@@ -330,31 +332,31 @@ fn others(root: &Path, data_dir: &Path) -> Vec<Finding> {
         .collect()
 }
 
-fn daemon(data_dir: &Path, is_running: bool) -> Finding {
+fn daemon(data_dir: &Path, is_running: bool) -> CheckResult {
     if !is_running {
-        return Finding::ok("daemon", "none runs on this data folder");
+        return CheckResult::ok("daemon", "none runs on this data folder");
     }
     let ready = Control::connect(data_dir).ok().flatten().map(|control| control.fetch("/readyz"));
     match ready {
-        Some(Ok(_)) => Finding::ok("daemon", "it runs and is ready"),
-        Some(Err(error)) => Finding::fail("daemon", error.to_string(), "`journalctl -u daytable` says why"),
-        None => Finding::fail("daemon", "it does not answer", "`journalctl -u daytable` says why"),
+        Some(Ok(_)) => CheckResult::ok("daemon", "it runs and is ready"),
+        Some(Err(error)) => CheckResult::fail("daemon", error.to_string(), "`journalctl -u daytable` says why"),
+        None => CheckResult::fail("daemon", "it does not answer", "`journalctl -u daytable` says why"),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::Verdict;
+    use super::super::CheckStatus;
     use super::*;
 
-    fn verdicts(findings: &[Finding]) -> Vec<Verdict> {
-        findings.iter().map(|finding| finding.verdict).collect()
+    fn verdicts(results: &[CheckResult]) -> Vec<CheckStatus> {
+        results.iter().map(|finding| finding.verdict).collect()
     }
 
     #[test]
     fn a_clock_that_was_never_set_fails() {
-        assert_eq!(clock(Ticks::UNIX_EPOCH).verdict, Verdict::Fail);
-        assert_eq!(clock(Ticks::from_date(2026, 11, 21).expect("a date")).verdict, Verdict::Ok);
+        assert_eq!(clock(Ticks::UNIX_EPOCH).verdict, CheckStatus::Fail);
+        assert_eq!(clock(Ticks::from_date(2026, 11, 21).expect("a date")).verdict, CheckStatus::Ok);
     }
 
     #[test]
@@ -370,9 +372,9 @@ mod tests {
         let taken = TcpListener::bind("127.0.0.1:0").expect("bound");
         let mut config = Config::default();
         config.http.listen = Listen::Tcp(taken.local_addr().expect("an address"));
-        let findings = ports(&config, false);
-        assert_eq!(verdicts(&findings), [Verdict::Fail]);
-        assert!(findings[0].found.ends_with("is taken"), "{findings:?}");
+        let results = ports(&config, false);
+        assert_eq!(verdicts(&results), [CheckStatus::Fail]);
+        assert!(results[0].found.ends_with("is taken"), "{results:?}");
         assert!(ports(&config, true).is_empty(), "a daemon that runs has it");
         assert!(
             port("x".into(), Err(ErrorKind::PermissionDenied.into()))
@@ -388,24 +390,24 @@ mod tests {
         std::fs::write(&token, "a token of some length").expect("written");
         let mut config = Config::default();
         config.http.token_file = Some(token.clone());
-        for (mode, verdict) in [(0o600, Verdict::Ok), (0o640, Verdict::Warn)] {
+        for (mode, verdict) in [(0o600, CheckStatus::Ok), (0o640, CheckStatus::Warn)] {
             std::fs::set_permissions(&token, std::fs::Permissions::from_mode(mode)).expect("set");
             assert_eq!(verdicts(&secrets(&config)), [verdict], "{mode:o}");
         }
         config.http.token_file = Some("/nowhere/token".into());
-        assert_eq!(verdicts(&secrets(&config)), [Verdict::Fail]);
+        assert_eq!(verdicts(&secrets(&config)), [CheckStatus::Fail]);
     }
 
     #[test]
     fn another_collector_is_told_of_until_something_was_read() {
         let root = tempfile::tempdir().expect("a folder");
         let data = root.path().join("data");
-        assert!(others(root.path(), &data).is_empty());
+        assert!(other_collectors(root.path(), &data).is_empty());
         std::fs::create_dir_all(root.path().join("var/lib/filebeat/registry")).expect("made");
-        let found = others(root.path(), &data);
+        let found = other_collectors(root.path(), &data);
         assert!(found[0].advice.as_deref().is_some_and(|advice| advice.contains("adopt --filebeat")), "{found:?}");
         std::fs::create_dir(&data).expect("made");
         std::fs::write(data.join("catalog.db"), "").expect("written");
-        assert!(others(root.path(), &data).is_empty());
+        assert!(other_collectors(root.path(), &data).is_empty());
     }
 }

@@ -1,4 +1,4 @@
-//! `--explain`: the text of a record, and below it which bytes became what.
+//! `--explain`: the text of a record, and below it the bytes of each part.
 //!
 //! ```text
 //! logs/app.log, byte 0: text
@@ -13,8 +13,8 @@ use daytable_model::safe_text::SafeLine;
 use daytable_parse::{Parsed, Unsaid, explain};
 use std::fmt;
 
-/// A record and where it came from.
-pub(super) struct Explained<'r> {
+/// A record with its place.
+pub(super) struct Explanation<'r> {
     pub(super) path: String,
     pub(super) offset: u64,
     pub(super) text: &'r str,
@@ -22,7 +22,7 @@ pub(super) struct Explained<'r> {
     pub(super) unsaid: Unsaid,
 }
 
-impl fmt::Display for Explained<'_> {
+impl fmt::Display for Explanation<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}, byte {}: {}", SafeLine(&self.path), self.offset, self.parsed.format.label())?;
         for line in self.text.split('\n') {
@@ -51,11 +51,11 @@ mod tests {
     use daytable_parse::{FormatChoice, parse};
 
     #[test]
-    fn what_a_terminal_would_obey_is_shown_as_text() {
+    fn control_characters_are_escaped() {
         let text = "2026-11-21 08:00:00 WARN \u{1b}[31mdisk\nbelow";
         let parsed = parse(text, FormatChoice::Auto);
         let explained =
-            Explained { path: "a\u{7}".into(), offset: 12, text, parsed: &parsed, unsaid: Unsaid::default() }
+            Explanation { path: "a\u{7}".into(), offset: 12, text, parsed: &parsed, unsaid: Unsaid::default() }
                 .to_string();
         assert!(
             explained.starts_with("a\\x07, byte 12: text\n  | 2026-11-21 08:00:00 WARN \\x1b[31mdisk\n  | below\n")

@@ -1,10 +1,10 @@
-//! What is read: a file or standard input, plain or compressed with gzip or zstd, as its first bytes say.
+//! Input: a file or standard input, plain or compressed. Its first bytes tell gzip and zstd.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
-/// The largest window of zstd, as `import` has it: 128 MiB.
+/// The largest window of zstd: 128 MiB, as for `import`.
 const ZSTD_WINDOW_LOG_MAX: u32 = 27;
 
 /// Opens a file; `-` is standard input.
@@ -13,7 +13,7 @@ pub(super) fn open(path: &Path) -> io::Result<Box<dyn Read>> {
 }
 
 fn decoded(mut input: impl BufRead + 'static) -> io::Result<Box<dyn Read>> {
-    // A pipe may give less than that at first; then it is read as it is.
+    // A pipe may give fewer bytes at first; then the input counts as plain.
     let magic = input.fill_buf()?;
     if magic.starts_with(&[0x1f, 0x8b]) {
         return Ok(Box::new(flate2::bufread::MultiGzDecoder::new(input)));

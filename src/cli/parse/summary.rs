@@ -1,21 +1,21 @@
-//! What was made of a file, in a few lines: what it was recognised as, how much of it fits, what does not.
+//! The summary of a file: its recognized format, the share of records with this format, and examples of the others.
 
 use daytable_model::safe_text::SafeLine;
 use daytable_parse::{Format, Parsed, RawRecord};
 use std::fmt;
 
-/// Records that are shown of those that do not fit.
+/// Examples of records with other formats.
 const SHOWN: usize = 3;
-/// Characters of them.
+/// Characters of an example.
 const SHOWN_CHARS: usize = 100;
 
-/// What was made of a file.
+/// The summary of a file.
 pub(super) struct Summary {
     lines: u64,
     records: u64,
     with_time: u64,
     with_level: u64,
-    /// By the number of the format: how many records, and the first of them with their places.
+    /// By the number of the format: the count of records, and the first records with their places.
     formats: [(u64, Vec<(u64, String)>); Format::ALL.len()],
 }
 
@@ -32,7 +32,7 @@ impl Default for Summary {
 }
 
 impl Summary {
-    /// Adds a record that lies at `offset`.
+    /// Adds a record at `offset`.
     pub(super) fn add(&mut self, offset: u64, raw: &RawRecord<'_>, parsed: &Parsed<'_>) {
         self.lines += u64::from(raw.lines);
         self.records += 1;
@@ -48,7 +48,7 @@ impl Summary {
         }
     }
 
-    /// The format that most records have; plain only where all are.
+    /// The most frequent format. Plain counts only where all records are plain.
     fn recognised(&self) -> Option<Format> {
         let known = Format::ALL.into_iter().filter(|format| self.count(*format) > 0);
         known.max_by_key(|format| (*format != Format::Plain, self.count(*format)))
@@ -63,7 +63,7 @@ impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(format) = self.recognised() else { return f.write_str("nothing in it") };
         let fits = self.count(format);
-        // In tenths, rounded down: what is not all of it is not 100.0.
+        // In tenths, rounded down: only the whole file is 100.0.
         let share = fits * 1000 / self.records;
         write!(
             f,

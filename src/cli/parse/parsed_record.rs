@@ -1,20 +1,19 @@
-//! A record that is not stored, as one JSON object: `time`, `level`, `message`, then `component`, `pid` and `host`, as far
-//! as the line gives them, then its other fields. A field that is called like one that is there already is kept beside
-//! it, with `_` behind its name.
+//! A record that is not stored, as one JSON object: `time`, `level`, `message`, then `component`, `pid` and `host`, as far as the
+//! line has them, then the other fields. A field with a name that is in use gets `_` at the end of its name.
 
 use daytable_model::record::{Field, Level, Record, Value};
 use daytable_query::record::beside_keys;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use std::collections::HashSet;
 
-/// A record that was not stored, as JSON.
-pub(super) struct Shown<'r>(pub(super) &'r Record<'r>);
+/// A record that is not stored, as JSON.
+pub(super) struct ParsedRecord<'r>(pub(super) &'r Record<'r>);
 
-impl Serialize for Shown<'_> {
+impl Serialize for ParsedRecord<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let record = self.0;
         let mut map = serializer.serialize_map(None)?;
-        let mut taken: HashSet<String> = ["time", "level", "message"].map(str::to_owned).into();
+        let mut names: HashSet<String> = ["time", "level", "message"].map(str::to_owned).into();
         if let Some(time) = record.time {
             map.serialize_entry("time", &time.to_string())?;
         }
@@ -32,8 +31,8 @@ impl Serialize for Shown<'_> {
         fields.sort_by_key(place);
         for field in fields {
             let mut name = field.name.to_string();
-            if taken.contains(&name) {
-                name = beside_keys(&name, |name| taken.contains(name));
+            if names.contains(&name) {
+                name = beside_keys(&name, |name| names.contains(name));
             }
             match &field.value {
                 Value::String(text) => map.serialize_entry(&name, text)?,
@@ -43,7 +42,7 @@ impl Serialize for Shown<'_> {
                 Value::Boolean(b) => map.serialize_entry(&name, b)?,
                 Value::Binary(bytes) => map.serialize_entry(&name, &String::from_utf8_lossy(bytes))?,
             }
-            taken.insert(name);
+            names.insert(name);
         }
         map.end()
     }
@@ -55,7 +54,7 @@ mod tests {
     use daytable_parse::{FormatChoice, parse};
 
     fn json(line: &str) -> String {
-        serde_json::to_string(&Shown(&parse(line, FormatChoice::Auto).record)).expect("plain data")
+        serde_json::to_string(&ParsedRecord(&parse(line, FormatChoice::Auto).record)).expect("plain data")
     }
 
     #[test]
@@ -78,7 +77,7 @@ mod tests {
         let fields = vec![field("level", 1), field("a", 2), field("a", 3), field("a_", 4), field("time", 5)];
         let record = Record { fields, ..Record::default() };
         assert_eq!(
-            serde_json::to_string(&Shown(&record)).expect("plain data"),
+            serde_json::to_string(&ParsedRecord(&record)).expect("plain data"),
             r#"{"message":"","level_":1,"a":2,"a_":3,"a__":4,"time_":5}"#
         );
     }
