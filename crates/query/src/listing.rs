@@ -168,7 +168,6 @@ impl ShownSource {
             older_bytes: _,
             begun_bytes: _,
             adopted_bytes: _,
-            opening_bytes: _,
         } = self.ledger;
         let counts = [
             ("lost_records", lost_records),

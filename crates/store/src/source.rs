@@ -77,24 +77,17 @@ pub struct Ledger {
     /// Records of this daytable's own log, which are passed over; their bytes count as read.
     #[serde(skip_serializing_if = "is_zero")]
     pub own_records: u64,
-    /// What the position was ahead of these counts when the ledger began to be kept this way.
-    #[serde(skip_serializing_if = "is_zero_signed")]
-    pub opening_bytes: i64,
 }
 
 impl Ledger {
     /// The position that these counts come to: that of a file, not of a journal. Empty lines are among the bytes.
     pub fn position(&self) -> u64 {
         let read = i128::from(self.bytes) + i128::from(self.skipped_bytes) - i128::from(self.returned_bytes);
-        u64::try_from(read + i128::from(self.opening_bytes)).unwrap_or(u64::MAX)
+        u64::try_from(read).unwrap_or(u64::MAX)
     }
 }
 
 fn is_zero(count: &u64) -> bool {
-    *count == 0
-}
-
-fn is_zero_signed(count: &i64) -> bool {
     *count == 0
 }
 

@@ -11,13 +11,13 @@ use std::time::Duration;
 
 /// `application_id` of every database of ours: "dayt".
 const APPLICATION_ID: i64 = 0x6461_7974;
-/// `user_version`: the format that this program writes, and the newest that it reads. What is new in 2: a day has packs,
-/// the catalog keeps what was learnt of a source. In 3: it knows sealed files and archives, has idempotency keys, and the
-/// cursor of a journal. In 4: a day keeps the highest number of a page, the catalog the times of commits.
-/// In 5: the catalog has books. In 6: the checksum of a day's page covers under which names it lies (`page::home`).
-/// In 7: the catalog keeps what moved commit by commit (`catalog::source_log`).
+/// `user_version`: the format of the data folder that this program writes, and the newest that it reads.
+///
+/// A later format N adds one entry to the `formats` of each [`Schema`]: the SQL that turns a database of format N - 1 into one
+/// of format N. [`open_to_write`] runs the entries that a database lacks, in one transaction. A reader may meet a database
+/// that no writer has upgraded yet, so code that reads what format N added asks for [`format`](fn@format) first.
 const FORMAT: i64 = FORMATS as i64;
-const FORMATS: usize = 7;
+const FORMATS: usize = 1;
 /// How long a connection waits for another's lock. Writers never wait for readers in WAL mode; this covers recovery
 /// of a journal that a killed process left.
 const BUSY: Duration = Duration::from_secs(5);
@@ -81,8 +81,8 @@ pub(crate) fn seen(path: &Path) -> Result<Vec<FileIdentity>, StoreError> {
     Ok([FileIdentity::at(path)?, FileIdentity::at(&journal_of(path))?].into_iter().flatten().collect())
 }
 
-/// A database of ours, to read, and its format.
-pub(crate) fn open_to_read(path: &Path) -> Result<(Connection, i64), StoreError> {
+/// Opens a database of daytable's to read.
+pub(crate) fn open_to_read(path: &Path) -> Result<Connection, StoreError> {
     let sql = |e| StoreError::sqlite(path)(e);
     if !path.exists() {
         return Err(StoreError::Io { path: path.into(), source: std::io::ErrorKind::NotFound.into() });
@@ -92,8 +92,8 @@ pub(crate) fn open_to_read(path: &Path) -> Result<(Connection, i64), StoreError>
     connection.busy_timeout(BUSY).map_err(sql)?;
     prepare_once(&connection).map_err(sql)?;
     connection.pragma_update(None, "cache_size", -2048).map_err(sql)?;
-    let format = check_ours(&connection, path)?;
-    Ok((connection, format))
+    check_ours(&connection, path)?;
+    Ok(connection)
 }
 
 /// Keeps prepared statements, and their plans: by itself SQLite looks at what is bound for a better plan, and so prepares

@@ -481,7 +481,7 @@ fn tidy_merges_small_pages_and_no_reader_sees_it() {
     let reader = folder.reader();
     let range = Range::all();
     let pages = || {
-        let (file, _) = crate::format::day_file::open_to_read(&folder.file(at)).expect("opened");
+        let file = crate::sqlite::open_to_read(&folder.file(at)).expect("opened");
         let count = "SELECT (SELECT count(*) FROM page) + (SELECT count(*) FROM pack)";
         file.query_row(count, [], |row| row.get::<_, i64>(0)).expect("counted")
     };
@@ -579,7 +579,7 @@ fn tables_say_what_they_hold() {
 }
 
 fn rows_and_packs(folder: &Folder, at: Ticks) -> (i64, i64) {
-    let (file, _) = crate::format::day_file::open_to_read(&folder.file(at)).expect("opened");
+    let file = crate::sqlite::open_to_read(&folder.file(at)).expect("opened");
     let count =
         |table| file.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)).expect("counted");
     (count("page"), count("pack"))
@@ -638,41 +638,6 @@ fn the_tiny_pages_of_a_commit_are_one_row() {
     killed(&folder);
     folder.open().close().expect("the file still agrees with the catalog");
     check();
-}
-
-/// A folder of format 1, which has no packs, is read as it is and written to after it was brought to today's format.
-#[test]
-fn a_folder_of_the_first_format_is_read_and_written() {
-    let folder = Folder::new();
-    let store = folder.open();
-    write(&store, day(0), 0, 500);
-    store.close().expect("closed");
-    let file = crate::format::day_file::DayFile::open(&folder.file(day(0)), &table(day(0))).expect("opened");
-    let back = "DROP TABLE pack; DROP INDEX page_of_partition; DROP INDEX page_by_time; PRAGMA user_version = 1;
-                CREATE INDEX page_tiny ON page(first, partition) WHERE raw_bytes < 4096;
-                ALTER TABLE total DROP COLUMN last_page;";
-    file.connection().execute_batch(back).expect("as it was");
-    file.close().expect("closed");
-    assert_eq!(folder.messages(day(0)), newest_first(0, 500));
-    // Readers that were there before see what is written after.
-    let reader = folder.reader();
-    let range = Range::all();
-    let mut followed = reader.follow_from_now().expect("begun");
-    assert_eq!(reader.scan(&table(day(0)), &range).expect("a table").count(), 500);
-    let mut scan = reader.scan(&table(day(0)), &range).expect("a table");
-    scan.pause();
-    let store = folder.open();
-    write(&store, day(0), 500, 510);
-    scan.renew();
-    assert_eq!(scan.count(), 510);
-    assert_eq!(reader.scan(&table(day(0)), &range).expect("a table").count(), 510);
-    let mut seen = 0;
-    reader.follow(&mut followed, &mut |_, _| seen += 1).expect("followed");
-    assert_eq!(seen, 10);
-    assert_eq!(folder.messages(day(0)), newest_first(0, 510));
-    assert_eq!(rows_and_packs(&folder, day(0)).1, 1);
-    store.close().expect("closed");
-    assert_eq!(folder.messages(day(0)), newest_first(0, 510));
 }
 
 /// Packs that a start finds are unpacked although nothing more is written to their day.

@@ -33,10 +33,7 @@ const PAGE_OVERHEAD_BYTES: u64 = 1024;
 /// See [`PAGE_OVERHEAD_BYTES`].
 const PACKED_OVERHEAD_BYTES: u64 = 64;
 
-const SCHEMA: Schema = Schema {
-    page_bytes: SQLITE_PAGE_BYTES,
-    formats: [&[TABLES], &[small_pages::SCHEMA, INDEXES], &[], &[LAST_PAGE], &[], &[], &[]],
-};
+const SCHEMA: Schema = Schema { page_bytes: SQLITE_PAGE_BYTES, formats: [&[TABLES, small_pages::SCHEMA]] };
 
 const TABLES: &str = "
     CREATE TABLE total(
@@ -45,9 +42,10 @@ const TABLES: &str = "
         entities INTEGER NOT NULL,           -- all that commits wrote, what was merged away since included
         merged INTEGER NOT NULL,             -- those that are gone: duplicates merged away, and what an outbox sent
         seq_before INTEGER NOT NULL,         -- last_seq and entities as they were before that commit
-        entities_before INTEGER NOT NULL
+        entities_before INTEGER NOT NULL,
+        last_page INTEGER NOT NULL           -- the highest id that a page ever had: a follower knows new pages by it
     );
-    INSERT INTO total VALUES (1, 0, 0, 0, 0, 0);
+    INSERT INTO total VALUES (1, 0, 0, 0, 0, 0, 0);
     CREATE TABLE partition(id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
     CREATE TABLE page(
         id INTEGER PRIMARY KEY,
@@ -62,28 +60,15 @@ const TABLES: &str = "
         checksum INTEGER NOT NULL,           -- of body, header and home (page/home.rs)
         levels BLOB NOT NULL                 -- records by level and minute (page.rs)
     );
-    CREATE TABLE body(page INTEGER PRIMARY KEY, bytes BLOB NOT NULL);
-";
-
-/// Format 2 has packs for tiny pages; before, these had an index of their own.
-const INDEXES: &str = "
-    DROP INDEX IF EXISTS page_of_partition;
-    DROP INDEX IF EXISTS page_by_time;
-    DROP INDEX IF EXISTS page_tiny;
     CREATE INDEX page_of_partition ON page(partition, first);
     CREATE INDEX page_by_time ON page(first, partition);
+    CREATE TABLE body(page INTEGER PRIMARY KEY, bytes BLOB NOT NULL);
 ";
 
 /// The columns that [`read_header`] takes, in its order.
 pub(crate) const HEADER_COLUMNS: &str =
     "page.id, page.partition, page.first, page.last, page.seq, page.entities, page.records, page.codec, page.raw_bytes,
      page.checksum, page.levels";
-
-/// Format 4 keeps the highest number that a page ever had: a follower knows by it what is new, also when pages went.
-const LAST_PAGE: &str = "
-    ALTER TABLE total ADD COLUMN last_page INTEGER NOT NULL DEFAULT 0;
-    UPDATE total SET last_page = (SELECT coalesce(max(id), 0) FROM page);
-";
 
 /// The number of the next page.
 const NEXT_PAGE: &str = "SELECT 1 + max(last_page, (SELECT coalesce(max(id), 0) FROM page)) FROM total";
@@ -461,26 +446,6 @@ pub(crate) fn read_header(row: &Row<'_>) -> rusqlite::Result<PageRow> {
     Ok(PageRow { place: PageLocation::Row(row.get(0)?), partition: row.get(1)?, seq: row.get(4)?, header })
 }
 
-/// Opens the file of a day to read, and says whether it has packs.
-pub(crate) fn open_to_read(path: &Path) -> Result<(Connection, bool), StoreError> {
-    let (connection, format) = sqlite::open_to_read(path)?;
-    let has_packs = format >= 2;
-    if !has_packs {
-        // Nobody has written to it since there are some: readers find none.
-        let none = small_pages::SCHEMA.replace("CREATE TABLE", "CREATE TEMP TABLE");
-        connection.execute_batch(&none).map_err(StoreError::sqlite(path))?;
-    }
-    Ok((connection, has_packs))
-}
-
-/// Looks, in a snapshot, whether a file that was opened without packs has some now.
-pub(crate) fn see_packs(connection: &Connection) -> rusqlite::Result<()> {
-    if sqlite::format(connection)? >= 2 {
-        connection.execute_batch("DROP TABLE IF EXISTS temp.pack")?;
-    }
-    Ok(())
-}
-
 pub(crate) fn read_total(connection: &Connection) -> rusqlite::Result<Total> {
     let select = "SELECT last_seq, entities, merged, seq_before, entities_before FROM total";
     connection.prepare_cached(select)?.query_row([], |row| {
@@ -562,7 +527,7 @@ mod tests {
             file.insert(seq, &[Insert { partition: "web-1".into(), page, is_alone: true }]).expect("written");
         };
         insert(&mut file);
-        let reader = open_to_read(&path).expect("opened").0;
+        let reader = sqlite::open_to_read(&path).expect("opened");
         let held = reader.unchecked_transaction().expect("begun");
         held.query_row("SELECT count(*) FROM page", [], |row| row.get::<_, i64>(0)).expect("read");
         let kept = sqlite::JOURNAL_BYTES_KEPT.cast_unsigned();

@@ -149,7 +149,7 @@ fn try_hold(layout: &FolderLayout) -> Result<Held, StoreError> {
 
 /// A snapshot of an open day that is exactly as far as the catalog says.
 fn hold_open(layout: &FolderLayout, path: &Path, live: &LiveFile) -> Result<Connection, StoreError> {
-    let (connection, _) = sqlite::open_to_read(path)?;
+    let connection = sqlite::open_to_read(path)?;
     begin(&connection, path)?;
     let total = read_total(&connection).map_err(StoreError::sqlite(path))?;
     if (total.last_seq, total.entities) == (live.last_seq, live.entities) {

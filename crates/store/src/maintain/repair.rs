@@ -299,7 +299,7 @@ fn replacing(files: &[Found], noted: &HashMap<String, LiveFile>) -> Option<i64> 
 fn open(layout: &FolderLayout, name: &str) -> Result<Option<Found>, StoreError> {
     let path = layout.table_file(name);
     if let Some((day, generation)) = parse_file_name(name) {
-        let (file, _) = crate::format::day_file::open_to_read(&path)?;
+        let file = crate::sqlite::open_to_read(&path)?;
         crate::format::day_file::read_total(&file).map_err(StoreError::sqlite(&path))?;
         let role = match is_outbox(&file).map_err(StoreError::sqlite(&path))? {
             true => FileRole::Outbox,

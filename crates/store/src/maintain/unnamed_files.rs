@@ -95,7 +95,7 @@ fn examine(tables: &Path, name: &str, named: &NamedFiles) -> UnnamedFile {
 }
 
 fn examine_open(path: &Path, sealed_to: Option<i64>) -> Result<UnnamedKind, StoreError> {
-    let (connection, _) = crate::format::day_file::open_to_read(path)?;
+    let connection = crate::sqlite::open_to_read(path)?;
     let total = crate::format::day_file::read_total(&connection).map_err(StoreError::sqlite(path))?;
     let is_sealed = sealed_to.is_some_and(|last_seq| total.last_seq <= last_seq);
     Ok(match u64::try_from(total.entities - total.merged) {

@@ -561,9 +561,9 @@ impl Reader {
     pub(crate) fn acquire(&self, file: &LiveFile) -> Result<OpenDayFile, StoreError> {
         let path = self.path_of(file);
         let kept = self.connections.borrow_mut().get_mut(&file.name).and_then(Vec::pop);
-        let (connection, has_packs) = match kept {
-            Some(connection) => (connection, true),
-            None => match day_file::open_to_read(&path) {
+        let connection = match kept {
+            Some(connection) => connection,
+            None => match sqlite::open_to_read(&path) {
                 // Named a moment ago: it was dropped in between, or it is lost.
                 Err(error) if !path.exists() => {
                     let is_live = self.catalog.is_live(&file.name)?;
@@ -572,14 +572,11 @@ impl Reader {
                 opened => opened?,
             },
         };
-        Ok(OpenDayFile { connection, path, file: file.clone(), table_address: TableAddress::new(&file.day), has_packs })
+        Ok(OpenDayFile { connection, path, file: file.clone(), table_address: TableAddress::new(&file.day) })
     }
 
     pub(crate) fn release(&self, opened: OpenDayFile) {
         end(&opened.connection);
-        if !opened.has_packs {
-            return;
-        }
         let mut connections = self.connections.borrow_mut();
         if connections.len() >= CONNECTIONS_KEPT {
             // Those of days that are not read any more go with the rest.
@@ -595,20 +592,12 @@ pub(crate) struct OpenDayFile {
     pub(crate) path: PathBuf,
     pub(crate) file: LiveFile,
     table_address: TableAddress,
-    /// Whether it had packs when it was opened: else it is of format 1, and opened anew for each look.
-    has_packs: bool,
 }
 
 /// Begins a snapshot: the first read fixes it, so one is made. It has all that the catalog had noted of the file before,
 /// or the file lost its journal, or is another one.
 pub(crate) fn begin(opened: &OpenDayFile) -> Result<Total, StoreError> {
-    let begun = run(&opened.connection, "BEGIN").and_then(|()| {
-        let total = read_total(&opened.connection)?;
-        if !opened.has_packs {
-            day_file::see_packs(&opened.connection)?;
-        }
-        Ok(total)
-    });
+    let begun = run(&opened.connection, "BEGIN").and_then(|()| read_total(&opened.connection));
     let total = begun.map_err(StoreError::sqlite(&opened.path))?;
     let (noted, found) = (&opened.file, total.last_seq);
     let is_whole = found > noted.last_seq || (found, total.entities) == (noted.last_seq, noted.entities);

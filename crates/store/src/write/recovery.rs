@@ -117,7 +117,7 @@ fn refuse_without_catalog(layout: &FolderLayout) -> Result<(), StoreError> {
 
 /// A file without a journal has no unfinished commit: it is exactly as far as the catalog says, or does not belong.
 fn check_closed(layout: &FolderLayout, path: &Path, live: &LiveFile, committed: i64) -> Result<(), StoreError> {
-    let (connection, _) = day_file::open_to_read(path)?;
+    let connection = crate::sqlite::open_to_read(path)?;
     let total = day_file::read_total(&connection).map_err(StoreError::sqlite(path))?;
     let is_whole = (total.last_seq, total.entities) == (live.last_seq, live.entities);
     if is_whole { Ok(()) } else { Err(layout.mismatch(path, disagreement(&total, live, committed))) }

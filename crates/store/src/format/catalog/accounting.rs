@@ -24,30 +24,6 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The format since which a catalog has books.
-pub(crate) const FORMAT_OF_BOOKS: i64 = 5;
-
-/// Format 5: see the module's head. Rows of files that are live are counted gross, as commits wrote them.
-pub(crate) const SCHEMA: &str = "
-    ALTER TABLE state ADD COLUMN records_in INTEGER NOT NULL DEFAULT 0;
-    ALTER TABLE state ADD COLUMN rows_in INTEGER NOT NULL DEFAULT 0;
-    ALTER TABLE state ADD COLUMN rows_replaced INTEGER NOT NULL DEFAULT 0;
-    ALTER TABLE state ADD COLUMN rows_dropped INTEGER NOT NULL DEFAULT 0;
-    ALTER TABLE state ADD COLUMN rows_sent INTEGER NOT NULL DEFAULT 0;
-    ALTER TABLE state ADD COLUMN records_forgotten INTEGER NOT NULL DEFAULT 0;
-    ALTER TABLE state ADD COLUMN records_before INTEGER NOT NULL DEFAULT 0;
-    ALTER TABLE state ADD COLUMN rows_before INTEGER NOT NULL DEFAULT 0;
-    ALTER TABLE state ADD COLUMN books_opened INTEGER NOT NULL DEFAULT 0;
-    CREATE TABLE listener(
-        kind TEXT NOT NULL,                  -- 'syslog', 'push', 'outbox', or 'daytable' for rows of its own
-        name TEXT NOT NULL,
-        records INTEGER NOT NULL,            -- that are committed
-        bytes INTEGER NOT NULL,              -- that came
-        losses TEXT NOT NULL,                -- a JSON object: reason, how many
-        PRIMARY KEY (kind, name)
-    ) WITHOUT ROWID;
-";
-
 /// What one who listens, or this program itself, gave to a submission, and what it lost since the one before.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceReceipt {
@@ -195,20 +171,6 @@ pub(crate) fn open(connection: &mut Connection) -> rusqlite::Result<()> {
     if is_open.optional()?.unwrap_or(true) {
         return Ok(());
     }
-    let sources = {
-        let mut statement =
-            transaction.prepare("SELECT identity, position, ledger FROM source WHERE kind <> 'journal'")?;
-        let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get::<_, i64>(1)?, row.get::<_, String>(2)?)))?;
-        rows.collect::<rusqlite::Result<Vec<(i64, i64, String)>>>()?
-    };
-    for (identity, position, text) in sources {
-        let ledger = ledger_in(&text)?;
-        let opening_bytes = position - (ledger.bytes.cast_signed() + ledger.skipped_bytes.cast_signed());
-        if opening_bytes != 0 {
-            let text = serde_json::to_string(&Ledger { opening_bytes, ..ledger }).unwrap_or(text);
-            transaction.execute("UPDATE source SET ledger = ?2 WHERE identity = ?1", params![identity, text])?;
-        }
-    }
     let records = of_sources(&transaction)?;
     transaction.execute(
         "UPDATE state SET books_opened = 1, records_before = ?1,
@@ -247,9 +209,6 @@ pub(crate) fn enter(connection: &Connection, taken: &[SourceReceipt]) -> rusqlit
 impl Catalog {
     /// The books; none where no daemon of this version has opened the folder yet.
     pub fn books(&self) -> Result<Option<Accounts>, StoreError> {
-        if !self.has_books()? {
-            return Ok(None);
-        }
         // One transaction: all of it as it was at one moment.
         let books = self.connection().unchecked_transaction().and_then(|transaction| read(&transaction));
         books.map_err(StoreError::sqlite(&self.path))
@@ -257,9 +216,6 @@ impl Catalog {
 
     /// What the ledger keeps of listeners.
     pub fn listeners(&self) -> Result<Vec<ListenerLedger>, StoreError> {
-        if !self.has_books()? {
-            return Ok(Vec::new());
-        }
         let read = || {
             let select = "SELECT kind, name, records, bytes, losses FROM listener ORDER BY kind, name";
             let mut statement = self.connection().prepare(select)?;
@@ -287,10 +243,5 @@ impl Catalog {
         let set = "UPDATE state SET records_before = records_before + ?1, rows_before = rows_before + ?2";
         let set = self.connection().execute(set, params![records, rows]);
         set.map(|_| (records, rows)).map_err(StoreError::sqlite(&self.path))
-    }
-
-    fn has_books(&self) -> Result<bool, StoreError> {
-        let format = crate::sqlite::format(self.connection()).map_err(StoreError::sqlite(&self.path))?;
-        Ok(format >= FORMAT_OF_BOOKS)
     }
 }

@@ -9,15 +9,6 @@ use daytable_model::key::TableName;
 use daytable_model::time::Ticks;
 use rusqlite::{Connection, OptionalExtension, params};
 
-/// Format 4 keeps it.
-pub(crate) const SCHEMA: &str = "
-    CREATE TABLE commit_clock(
-        seq INTEGER PRIMARY KEY,             -- a commit,
-        at INTEGER NOT NULL                  -- and its ticks
-    );
-    ALTER TABLE state ADD COLUMN outbox_stays TEXT;  -- where rows are sent elsewhere: the table whose rows are not
-";
-
 /// What a commit notes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CommitTime {
@@ -37,10 +28,7 @@ pub(crate) fn put(connection: &Connection, seq: i64, stamp: CommitTime) -> rusql
 impl Catalog {
     /// Whether rows are sent elsewhere.
     pub(crate) fn is_outbox(&self) -> Result<bool, StoreError> {
-        // A catalog of an earlier format knows of no outbox.
-        let known = "SELECT 1 FROM pragma_table_info('state') WHERE name = 'outbox_stays'";
-        let is_known = self.connection().prepare_cached(known).and_then(|mut known| known.exists([]));
-        Ok(is_known.map_err(StoreError::sqlite(&self.path))? && self.local_table()?.is_some())
+        Ok(self.local_table()?.is_some())
     }
 
     /// The table whose rows stay here, where those of all others are sent elsewhere; none where nothing is.

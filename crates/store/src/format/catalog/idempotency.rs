@@ -27,18 +27,6 @@ pub const KEYS_MAX: u64 = 1_000_000;
 /// Keys that a commit removes at most, besides two for each that it brings.
 const REMOVED_MIN: u64 = 64;
 
-/// What format 3 adds to the catalog.
-pub(crate) const SCHEMA: &str = "
-    CREATE TABLE once(                       -- idempotency keys
-        number INTEGER PRIMARY KEY,          -- in the order of their commits, without gaps
-        key BLOB NOT NULL UNIQUE,            -- hash of credential, endpoint and key
-        body BLOB NOT NULL,                  -- hash of the decoded body
-        records INTEGER NOT NULL,            -- what was answered: records that were taken, and that were refused
-        refused INTEGER NOT NULL,
-        at INTEGER NOT NULL                  -- ticks of its commit
-    );
-";
-
 /// A SHA-256.
 pub type KeyHash = [u8; 32];
 
@@ -142,7 +130,7 @@ mod tests {
 
     fn opened() -> Connection {
         let connection = Connection::open_in_memory().expect("opened");
-        connection.execute_batch(SCHEMA).expect("made");
+        connection.execute_batch(crate::format::catalog::schema::SCHEMA.formats[0][0]).expect("made");
         connection
     }
 

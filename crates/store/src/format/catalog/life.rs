@@ -27,57 +27,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Format 3: sealed files, archives, restored days, and what is kept in mind of time and configuration.
-pub(super) const LIFE: &str = "
-    ALTER TABLE day ADD COLUMN expires INTEGER;     -- of a restored day: ticks after which it goes again
-    ALTER TABLE day ADD COLUMN origin TEXT;         -- of a restored day: the day-table that its archive is of
-    ALTER TABLE day ADD COLUMN quiet_mark INTEGER;  -- its last commit when it was last looked at,
-    ALTER TABLE day ADD COLUMN quiet_since INTEGER; -- and the seconds watched (see watch) when that was first seen
-    ALTER TABLE day ADD COLUMN behind INTEGER NOT NULL DEFAULT 0; -- whether it was made by a clock that was behind
-    ALTER TABLE file ADD COLUMN role TEXT NOT NULL DEFAULT 'open'; -- or 'closed', or 'sealed'
-    ALTER TABLE file ADD COLUMN bytes INTEGER;      -- of a sealed file
-    ALTER TABLE file ADD COLUMN sha256 TEXT;        -- 64 hex digits
-    ALTER TABLE file ADD COLUMN sealed_at INTEGER;  -- ticks
-    ALTER TABLE rule ADD COLUMN archive TEXT;       -- where its days are archived
-    ALTER TABLE rule ADD COLUMN archive_before TEXT;-- where they were archived until lately
-    ALTER TABLE rule ADD COLUMN archive_until INTEGER; -- ticks until which archive_before counts
-    ALTER TABLE rule ADD COLUMN keep_archives INTEGER; -- seconds; none is for ever
-    ALTER TABLE rule ADD COLUMN archives_since INTEGER; -- ticks since which keep_archives is shorter than it was
-    ALTER TABLE rule ADD COLUMN seal_after INTEGER; -- seconds
-    ALTER TABLE rule ADD COLUMN period TEXT;        -- 'hour', 'day' or 'month'
-    ALTER TABLE rule ADD COLUMN removed INTEGER NOT NULL DEFAULT 0; -- whether it is configured no more
-    CREATE TABLE making(                            -- files that are no data: not yet, or no more
-        name TEXT PRIMARY KEY,                      -- below tables/
-        day TEXT NOT NULL
-    ) WITHOUT ROWID;
-    CREATE TABLE archive(                           -- sealed files that were read back from elsewhere
-        day TEXT NOT NULL,
-        generation INTEGER NOT NULL,
-        url TEXT NOT NULL,                          -- the place, as configured
-        bytes INTEGER NOT NULL,
-        sha256 TEXT NOT NULL,
-        rows INTEGER NOT NULL,
-        oldest INTEGER,                             -- ticks of the oldest and the newest time in it
-        newest INTEGER,
-        verified INTEGER NOT NULL,                  -- ticks when it was read back
-        superseded INTEGER NOT NULL DEFAULT 0,      -- whether a later one has all that it has
-        manifest TEXT NOT NULL,                     -- the text of its manifest
-        PRIMARY KEY (day, generation, url)
-    ) WITHOUT ROWID;
-    CREATE TABLE watch(                             -- how long a daemon has watched, by a clock that cannot be set
-        one INTEGER PRIMARY KEY CHECK (one = 1),
-        seconds INTEGER NOT NULL,
-        newest INTEGER,                             -- the newest record time when it was last looked at,
-        newest_since INTEGER NOT NULL               -- and the seconds watched when that was first seen
-    );
-    INSERT INTO watch VALUES (1, 0, NULL, 0);
-    CREATE TABLE pressure(                          -- the bound of the folder, as the last daemon knew it
-        one INTEGER PRIMARY KEY CHECK (one = 1),
-        bytes_max INTEGER NOT NULL,
-        since INTEGER NOT NULL                      -- ticks when it was set or made smaller
-    );
-";
-
 /// What a live file is for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FileRole {
@@ -226,10 +175,7 @@ pub struct WatchedTime {
 impl Catalog {
     /// Every day-table there is or was, the oldest first.
     pub fn days(&self) -> Result<Vec<Day>, StoreError> {
-        let select = match self.has_life()? {
-            true => "SELECT name, state, expires, origin, quiet_mark, quiet_since, behind FROM day",
-            false => "SELECT name, state, NULL, NULL, NULL, NULL, 0 FROM day",
-        };
+        let select = "SELECT name, state, expires, origin, quiet_mark, quiet_since, behind FROM day";
         let mut days = self.all(select, read_day)?;
         let mut files: HashMap<DayTable, Vec<LiveFile>> = HashMap::new();
         for file in self.files()? {
@@ -244,9 +190,6 @@ impl Catalog {
 
     /// Archives that were read back, the oldest day first.
     pub fn archives(&self) -> Result<Vec<Archived>, StoreError> {
-        if !self.has_life()? {
-            return Ok(Vec::new());
-        }
         let select = "SELECT day, generation, url, bytes, sha256, rows, oldest, newest, verified, superseded, manifest
                       FROM archive";
         let mut archives = self.all(select, read_archived)?;
@@ -261,7 +204,7 @@ impl Catalog {
         let moment = self.connection.is_autocommit().then(|| self.connection.unchecked_transaction()).transpose();
         let _moment = self.sql(moment)?;
         let live = self.files()?.into_iter().map(|file| (file.name.clone(), file)).collect();
-        let making = if self.has_life()? { self.making()? } else { Vec::new() };
+        let making = self.making()?;
         let dropped = self.all("SELECT name, generation FROM day WHERE state <> 'open'", |row| {
             Ok((table_in(row, 0)?, row.get(1)?))
         })?;
@@ -471,9 +414,6 @@ impl Catalog {
 
     /// How long was watched.
     pub fn watch(&self) -> Result<WatchedTime, StoreError> {
-        if !self.has_life()? {
-            return Ok(WatchedTime::default());
-        }
         let found = self.connection.query_row("SELECT seconds, newest, newest_since FROM watch", [], |row| {
             let newest = row.get::<_, Option<i64>>(1)?.and_then(Ticks::new);
             Ok(WatchedTime { watched: seconds(row.get(0)?), newest, newest_since: seconds(row.get(2)?) })
@@ -499,9 +439,6 @@ impl Catalog {
 
     /// The bound of the folder as the last daemon knew it, and since when.
     pub fn pressure(&self) -> Result<Option<(u64, Ticks)>, StoreError> {
-        if !self.has_life()? {
-            return Ok(None);
-        }
         let found = self.connection.query_row("SELECT bytes_max, since FROM pressure", [], |row| {
             Ok((row.get::<_, i64>(0)?.cast_unsigned(), Ticks::new(row.get(1)?).unwrap_or_default()))
         });
@@ -651,27 +588,6 @@ fn read_archived(row: &Row<'_>) -> rusqlite::Result<Archived> {
         is_superseded: row.get(9)?,
         manifest: row.get::<_, String>(10)?.into(),
     })
-}
-
-/// SQL that makes a catalog what it was in format 2, but for the number.
-#[cfg(test)]
-pub(super) fn undone() -> String {
-    let added = LIFE.lines().filter_map(|line| line.trim().strip_prefix("ALTER TABLE ")).map(|line| {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        format!("ALTER TABLE {} DROP COLUMN {};", words[0], words[3])
-    });
-    let dropped = ["making", "archive", "watch", "pressure", "once", "commit_clock", "listener", "moved"]
-        .map(|table| format!("DROP TABLE {table};"));
-    let books = crate::format::catalog::accounting::SCHEMA
-        .lines()
-        .filter_map(|line| line.trim().strip_prefix("ALTER TABLE state ADD COLUMN "));
-    let books = books
-        .map(|line| format!("ALTER TABLE state DROP COLUMN {};", line.split_whitespace().next().unwrap_or_default()));
-    added
-        .chain(dropped)
-        .chain(books)
-        .chain(["ALTER TABLE source DROP COLUMN cursor; ALTER TABLE state DROP COLUMN outbox_stays;".into()])
-        .collect()
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ pub mod accounting;
 pub(crate) mod commit_clock;
 pub mod idempotency;
 mod life;
+mod schema;
 mod source_log;
 
 pub(crate) use life::NamedFiles;
@@ -20,7 +21,7 @@ use crate::format::catalog::commit_clock as clock;
 use crate::format::catalog::idempotency::IdempotencyKey;
 use crate::lock::FileIdentity;
 use crate::source::{Ledger, MARKS_MAX, Mark, SourceKind, SourceState, SourceStatus};
-use crate::sqlite::{self, Schema};
+use crate::sqlite;
 use daytable_model::key::{DayTable, Period};
 use daytable_model::time::{self, Ticks};
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -33,80 +34,6 @@ use std::time::Duration;
 /// Commit numbers that never happened and are remembered, for readers whose snapshot still has their pages. Older
 /// ones than this many are in no snapshot any more.
 const VOID_MAX: usize = 1000;
-
-const TABLES: &str = "
-    CREATE TABLE state(
-        one INTEGER PRIMARY KEY CHECK (one = 1),
-        committed INTEGER NOT NULL,          -- the number of the last commit
-        newest INTEGER                       -- ticks of the newest time that a record gave by itself
-    );
-    INSERT INTO state VALUES (1, 0, NULL);
-    CREATE TABLE void(seq INTEGER PRIMARY KEY);  -- numbers of commits that never happened
-    CREATE TABLE day(                        -- every day-table there is or was
-        name TEXT PRIMARY KEY,
-        state TEXT NOT NULL,                 -- 'open' or 'dropped'
-        generation INTEGER NOT NULL,         -- the highest that a file of it had: no path is used twice
-        changed INTEGER NOT NULL             -- ticks of the last change of its state
-    ) WITHOUT ROWID;
-    CREATE TABLE file(                       -- live files
-        name TEXT PRIMARY KEY,               -- below tables/
-        day TEXT NOT NULL,
-        last_seq INTEGER NOT NULL,           -- the last commit that wrote to it
-        entities INTEGER NOT NULL,           -- all that commits wrote to it, duplicates included
-        writable INTEGER NOT NULL,           -- whether a journal may belong to it
-        oldest INTEGER,                      -- ticks of the oldest and the newest time in it
-        newest INTEGER
-    ) WITHOUT ROWID;
-    CREATE INDEX file_of_day ON file(day);
-    CREATE TABLE rule(                       -- the configured tables, as the last daemon knew them
-        name TEXT PRIMARY KEY,
-        keep_seconds INTEGER NOT NULL,
-        shorter_since INTEGER,               -- ticks since which keep is shorter than it was
-        keep_before INTEGER                  -- seconds it was before that
-    ) WITHOUT ROWID;
-    CREATE TABLE source(                     -- as it was when what moved was entered last (moved.rs)
-        identity INTEGER PRIMARY KEY,        -- the 16 hex digits of its row keys, as a signed number
-        block TEXT NOT NULL,
-        kind TEXT NOT NULL,
-        path BLOB NOT NULL,
-        device INTEGER NOT NULL,
-        inode INTEGER NOT NULL,
-        generation INTEGER NOT NULL,
-        head BLOB NOT NULL,                  -- a mark: position, length, hash
-        position INTEGER NOT NULL,
-        marks BLOB NOT NULL,
-        last_time INTEGER,
-        status TEXT NOT NULL,
-        ledger TEXT NOT NULL,
-        seen INTEGER NOT NULL
-    );
-    CREATE TABLE run(                        -- the lifecycle's runs
-        one INTEGER PRIMARY KEY CHECK (one = 1),
-        last_success INTEGER NOT NULL
-    );
-";
-
-/// Format 3 has idempotency keys.
-const ONCE: &str = idempotency::SCHEMA;
-
-/// Format 2 keeps what was learnt of a source's lines.
-const LEARNED: &str = "ALTER TABLE source ADD COLUMN learned TEXT NOT NULL DEFAULT '';";
-
-/// Format 3 keeps how far a journal was read.
-const CURSOR: &str = "ALTER TABLE source ADD COLUMN cursor TEXT NOT NULL DEFAULT '';";
-
-const SCHEMA: Schema = Schema { page_bytes: 4096, formats: FORMATS };
-const FORMATS: [&[&str]; 7] = [
-    &[TABLES],
-    &[LEARNED],
-    &[life::LIFE, ONCE, CURSOR],
-    &[clock::SCHEMA],
-    &[accounting::SCHEMA],
-    &[],
-    &[source_log::SCHEMA],
-];
-/// The format since which the catalog knows of sealed files and archives.
-const FORMAT_OF_LIFE: i64 = 3;
 
 /// The catalog, opened.
 pub struct Catalog {
@@ -229,7 +156,7 @@ impl Catalog {
     /// Opens it for whoever looks whether it is whole before anything is done to it.
     pub(crate) fn open_to_repair(data_dir: &Path) -> Result<Catalog, StoreError> {
         let path = Catalog::path_in(data_dir);
-        Ok(Catalog::new(sqlite::open_to_write(&path, &SCHEMA)?, path))
+        Ok(Catalog::new(sqlite::open_to_write(&path, &schema::SCHEMA)?, path))
     }
 
     pub(crate) fn open_to_read(data_dir: &Path) -> Result<Catalog, StoreError> {
@@ -238,7 +165,7 @@ impl Catalog {
         if !path.try_exists().map_err(StoreError::io(&path))? {
             return Err(StoreError::NoStore(data_dir.into()));
         }
-        Ok(Catalog::new(sqlite::open_to_read(&path)?.0, path))
+        Ok(Catalog::new(sqlite::open_to_read(&path)?, path))
     }
 
     fn new(connection: Connection, path: PathBuf) -> Catalog {
@@ -295,7 +222,7 @@ impl Catalog {
 
     /// Live files, the oldest day first.
     pub fn files(&self) -> Result<Vec<LiveFile>, StoreError> {
-        let mut files = self.all(self.select_files()?, read_file)?;
+        let mut files = self.all(FILES, read_file)?;
         files.sort_by(|a, b| (a.day.start(), &a.day, &a.name).cmp(&(b.day.start(), &b.day, &b.name)));
         Ok(files)
     }
@@ -309,27 +236,16 @@ impl Catalog {
 
     /// The live files of a day-table, by name; none where there is no such table.
     pub fn files_of(&self, day: &DayTable) -> Result<Vec<LiveFile>, StoreError> {
-        let select = self.select_files()?;
         self.sql((|| {
-            let mut statement = self.connection.prepare_cached(&format!("{select} WHERE day = ?1 ORDER BY name"))?;
+            let mut statement = self.connection.prepare_cached(&format!("{FILES} WHERE day = ?1 ORDER BY name"))?;
             statement.query_map([day.to_string()], read_file)?.collect()
         })())
     }
 
-    /// A folder that is only read may be one that no daemon of this version has opened yet.
-    fn has_life(&self) -> Result<bool, StoreError> {
-        Ok(self.sql(sqlite::format(&self.connection))? >= FORMAT_OF_LIFE)
-    }
-
-    fn select_files(&self) -> Result<&'static str, StoreError> {
-        Ok(if self.has_life()? { FILES } else { FILES_BEFORE_LIFE })
-    }
-
     /// The live file of this name.
     pub fn file_named(&self, name: &str) -> Result<Option<LiveFile>, StoreError> {
-        let select = self.select_files()?;
         self.sql((|| {
-            let mut statement = self.connection.prepare_cached(&format!("{select} WHERE name = ?1"))?;
+            let mut statement = self.connection.prepare_cached(&format!("{FILES} WHERE name = ?1"))?;
             statement.query_row([name], read_file).optional()
         })())
     }
@@ -529,15 +445,9 @@ impl Catalog {
 
     /// Every source, as it was when what moved was entered last.
     pub(crate) fn entered_sources(&self) -> Result<Vec<SourceState>, StoreError> {
-        // A folder that is only read may be one that no daemon of this version has opened yet.
-        let format = self.sql(sqlite::format(&self.connection))?;
-        let since = |first, column| if format < first { "''" } else { column };
-        let (learned, cursor) = (since(2, "learned"), since(3, "cursor"));
-        let select = format!(
-            "SELECT identity, block, kind, path, device, inode, generation, head, position, marks, last_time, status,
-             ledger, seen, {learned}, {cursor} FROM source ORDER BY block, path"
-        );
-        self.all(&select, read_source)
+        let select = "SELECT identity, block, kind, path, device, inode, generation, head, position, marks, last_time,
+                      status, ledger, seen, learned, cursor FROM source ORDER BY block, path";
+        self.all(select, read_source)
     }
 
     /// The sources that moved since it was entered last, as they are now.
@@ -610,15 +520,8 @@ impl Catalog {
 
     /// The rules of the last daemon, and those of tables that are configured no more.
     pub fn rules(&self) -> Result<Vec<Rule>, StoreError> {
-        let select = match self.has_life()? {
-            true => {
-                "SELECT name, keep_seconds, shorter_since, keep_before, archive, archive_before, archive_until,
-                 keep_archives, archives_since, seal_after, removed, period FROM rule"
-            }
-            false => {
-                "SELECT name, keep_seconds, shorter_since, keep_before, NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL FROM rule"
-            }
-        };
+        let select = "SELECT name, keep_seconds, shorter_since, keep_before, archive, archive_before, archive_until,
+                      keep_archives, archives_since, seal_after, removed, period FROM rule";
         self.all(select, |row| {
             let time = |column| row.get::<_, Option<i64>>(column).map(|ticks| ticks.and_then(Ticks::new));
             let duration = |column| row.get::<_, Option<i64>>(column).map(|length| length.map(seconds));
@@ -712,9 +615,6 @@ impl Catalog {
 
 const FILES: &str =
     "SELECT name, day, last_seq, entities, writable, oldest, newest, role, bytes, sha256, sealed_at FROM file";
-const FILES_BEFORE_LIFE: &str =
-    "SELECT name, day, last_seq, entities, writable, oldest, newest, 'open', NULL, NULL, NULL FROM file";
-
 fn read_file(row: &Row<'_>) -> rusqlite::Result<LiveFile> {
     let day: String = row.get(1)?;
     let day = DayTable::parse(&day).map_err(|e| from_sql(1, e))?;
@@ -931,62 +831,6 @@ mod tests {
             commit(&mut catalog, seq + 1, 2);
             assert_eq!(out(&catalog), before);
         }
-    }
-
-    #[test]
-    fn a_catalog_of_format_1_is_read_as_it_is_and_goes_on_as_one_of_today() {
-        let dir = tempfile::tempdir().expect("a folder");
-        let mut catalog = Catalog::open_to_write(dir.path()).expect("opened");
-        let source = SourceState { learned: String::new(), ..tests_state(1) };
-        catalog
-            .commit(1, &[], [&Arc::new(source.clone())].into_iter(), [].iter(), None, CommitEntry::default())
-            .expect("committed");
-        // As the version before wrote it.
-        catalog.connection.execute_batch(&life::undone()).expect("made old");
-        let back = "ALTER TABLE source DROP COLUMN learned; PRAGMA user_version = 1";
-        catalog.connection.execute_batch(back).expect("made old");
-        drop(catalog);
-
-        let reader = Catalog::open_to_read(dir.path()).expect("opened");
-        assert_eq!(reader.sources().expect("read"), std::slice::from_ref(&source));
-        let mut writer = Catalog::open_to_write(dir.path()).expect("opened");
-        assert_eq!(writer.sources().expect("read"), std::slice::from_ref(&source));
-        let learned = SourceState { learned: "much".into(), cursor: "s=a;i=1".into(), position: 99, ..source };
-        writer
-            .commit(2, &[], [&Arc::new(learned.clone())].into_iter(), [].iter(), None, CommitEntry::default())
-            .expect("committed");
-        // A reader that had it open before reads what is there now.
-        assert_eq!(reader.sources().expect("read"), std::slice::from_ref(&learned));
-        drop(writer);
-        let writer = Catalog::open_to_write(dir.path()).expect("opened again");
-        assert_eq!(writer.sources().expect("read"), [learned]);
-        assert_eq!(sqlite::format(&writer.connection), Ok(7));
-    }
-
-    #[test]
-    fn a_catalog_of_format_2_is_read_as_it_is_and_takes_keys_once_it_was_opened_to_write() {
-        let dir = tempfile::tempdir().expect("a folder");
-        let mut catalog = Catalog::open_to_write(dir.path()).expect("opened");
-        let source = tests_state(1);
-        catalog
-            .commit(1, &[], [&Arc::new(source.clone())].into_iter(), [].iter(), None, CommitEntry::default())
-            .expect("committed");
-        // As the version before wrote it.
-        catalog.connection.execute_batch(&life::undone()).expect("made old");
-        catalog.connection.pragma_update(None, "user_version", 2).expect("made old");
-        drop(catalog);
-
-        let reader = Catalog::open_to_read(dir.path()).expect("opened");
-        assert_eq!((reader.sources().expect("read"), reader.committed().expect("read").seq), (vec![source], 1));
-        assert_eq!(sqlite::format(&reader.connection), Ok(2));
-        let once = IdempotencyKey { key: [7; 32], body: [1; 32], answer: idempotency::StoredAnswer::default() };
-        let mut writer = Catalog::open_to_write(dir.path()).expect("opened");
-        assert_eq!(writer.repeat_of(&once).expect("read"), None);
-        writer.commit(2, &[], std::iter::empty(), [once].iter(), None, CommitEntry::default()).expect("committed");
-        drop(writer);
-        let writer = Catalog::open_to_write(dir.path()).expect("opened again");
-        assert_eq!(writer.repeat_of(&once).expect("read"), Some(idempotency::Repeat::SameBody(once.answer)));
-        assert_eq!(reader.committed().expect("read").seq, 2);
     }
 
     #[test]

@@ -10,7 +10,7 @@
 //! sources := checksum u64 | version u8 | source*     xxh3-64 of what follows it; a later row wins over an earlier one
 //! source  := identity u64 | length varint of what follows | position varint | 0 or last time + 1 varint | status u8
 //!            | seen varint | device varint | inode varint | cursor text | learned text | marks varint, mark*
-//!            | 13 counts varint | opening bytes varint
+//!            | 13 counts varint
 //! mark    := position before that of the source varint | length varint | hash u64
 //! text    := length varint | UTF-8        numbers are little-endian
 //! ```
@@ -24,11 +24,11 @@
 //! Where damage took that row, the source is put back whole when it is entered. After a kill in between nobody has it
 //! in memory: its moves are let go, and whoever reads its file begins it anew.
 
+use super::schema::SOURCE_LOG;
 use super::{insert_source, update_source};
 use crate::error::{SourceLogError, source_log_error};
 use crate::format::page::{ByteReader, PageError, put_varint};
 use crate::source::{Ledger, MARKS_MAX, Mark, SourceState, SourceStatus};
-use crate::sqlite;
 use daytable_model::path_text::PathText;
 use daytable_model::time::Ticks;
 use rusqlite::{Connection, ErrorCode, params};
@@ -36,15 +36,6 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
 use xxhash_rust::xxh3::xxh3_64;
-
-/// Format 7 has it.
-pub(super) const SCHEMA: &str = "
-    CREATE TABLE moved(
-        seq INTEGER PRIMARY KEY,             -- a commit,
-        sources BLOB NOT NULL                -- and how far sources were read with it (moved.rs)
-    );
-";
-const FORMAT_OF_MOVED: i64 = 7;
 
 /// How a row is written. A kill leaves rows, and a program of a later format finds them: it raises this where it writes
 /// others, and still reads these. Whatever changes, a checksum of the rest goes before it.
@@ -193,11 +184,10 @@ impl SourceLogRow {
             adopted_bytes,
             returned_bytes,
             own_records,
-            opening_bytes,
         } = source.ledger;
         let read = [records, lost_records, bytes, truncated_records, truncated_bytes, invalid_utf8_records];
         let passed = [skipped_bytes, lost_bytes, older_bytes, begun_bytes, adopted_bytes, returned_bytes, own_records];
-        for count in read.into_iter().chain(passed).chain([opening_bytes.cast_unsigned()]) {
+        for count in read.into_iter().chain(passed) {
             put_varint(out, count);
         }
         self.bytes.extend_from_slice(&source.identity.to_le_bytes());
@@ -281,7 +271,6 @@ impl SourceDelta {
             adopted_bytes: bytes.varint()?,
             returned_bytes: bytes.varint()?,
             own_records: bytes.varint()?,
-            opening_bytes: bytes.varint()?.cast_signed(),
         };
         if !bytes.rest().is_empty() {
             return Err(PageError::Damaged("there is more of a source than there can be"));
@@ -342,13 +331,9 @@ fn read_log_row(bytes: &[u8], latest: &mut LatestDeltas) -> Result<(), RowError>
     Ok(())
 }
 
-/// The last of each source that moved since it was entered last. Of a folder that no daemon of this version has opened
-/// yet, none.
+/// The last of each source that moved since it was entered last.
 pub(crate) fn latest(connection: &Connection) -> rusqlite::Result<LatestDeltas> {
     let (mut latest, mut commits) = (LatestDeltas::default(), Vec::new());
-    if sqlite::format(connection)? < FORMAT_OF_MOVED {
-        return Ok(latest);
-    }
     read_commits(connection, "DESC", &mut commits)?;
     commits.iter().try_for_each(|seq| read_row(connection, *seq, &mut latest))?;
     Ok(latest)
@@ -470,7 +455,7 @@ fn empty(connection: &Connection, how: LogTruncation) -> rusqlite::Result<()> {
             let select = "SELECT coalesce(max(CAST(substr(name, 15) AS INTEGER)) + 1, 0) FROM sqlite_master
                           WHERE name LIKE 'moved_damaged_%'";
             let nth: i64 = connection.query_row(select, [], |row| row.get(0))?;
-            connection.execute_batch(&format!("ALTER TABLE moved RENAME TO moved_damaged_{nth}; {SCHEMA}"))
+            connection.execute_batch(&format!("ALTER TABLE moved RENAME TO moved_damaged_{nth}; {SOURCE_LOG}"))
         }
     }
 }
@@ -532,7 +517,6 @@ mod tests {
                     adopted_bytes: n[10],
                     returned_bytes: n[11],
                     own_records: n[12],
-                    opening_bytes: n[13].cast_signed(),
                 },
                 ..tests_state(1)
             }
@@ -673,7 +657,7 @@ mod tests {
                 catalog.commit(seq, &[], [Arc::new(source.clone())].iter(), [].iter(), None, BookEntry::default());
             commit.expect("committed");
         }
-        sqlite::checkpoint(catalog.connection(), true).expect("moved");
+        crate::sqlite::checkpoint(catalog.connection(), true).expect("moved");
         drop(catalog);
         let path = Catalog::path_in(dir.path());
         let mut bytes = std::fs::read(&path).expect("read");
@@ -713,7 +697,7 @@ mod tests {
             commit.expect("committed");
             states.push(source);
         }
-        sqlite::checkpoint(catalog.connection(), true).expect("moved");
+        crate::sqlite::checkpoint(catalog.connection(), true).expect("moved");
         drop(catalog);
         let path = Catalog::path_in(dir.path());
         let mut bytes = std::fs::read(&path).expect("read");

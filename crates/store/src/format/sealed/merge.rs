@@ -174,7 +174,7 @@ impl Inputs {
 
 impl OpenDay {
     fn open(path: &Path, table_address: TableAddress, committed: &Committed) -> Result<OpenDay, StoreError> {
-        let (connection, _) = day_file::open_to_read(path)?;
+        let connection = crate::sqlite::open_to_read(path)?;
         let read = (|| {
             connection.execute_batch("BEGIN")?;
             let mut names = connection.prepare("SELECT name, id FROM partition")?;

@@ -38,7 +38,7 @@ pub(super) fn look(
     noted: &dyn Fn() -> Result<CatalogEntry, StoreError>,
     on: OnBytes<'_>,
 ) -> Result<FileReport, StoreError> {
-    let (connection, _) = day_file::open_to_read(path)?;
+    let connection = crate::sqlite::open_to_read(path)?;
     let mut checked = FileReport::default();
     let Some(table) = table_of(path, noted)? else {
         let what = "it has not the name of a day's file".to_owned();
@@ -86,7 +86,6 @@ fn agreeing(
     let mut tries = 0;
     loop {
         connection.execute_batch("BEGIN").map_err(sql)?;
-        day_file::see_packs(connection).map_err(sql)?;
         let total = read_total(connection).map_err(sql)?;
         let (live, committed) = match noted()? {
             CatalogEntry::Unknown => return Ok(Agreed::Total(total)),

@@ -4,7 +4,7 @@ use super::{Committer, OpenDay};
 use crate::StoreError;
 use crate::format::catalog::commit_clock::CommitTime;
 use crate::format::catalog::{FileRole, LiveFile};
-use crate::format::day_file::{self, DayFile};
+use crate::format::day_file::DayFile;
 use crate::outbox::{Backlog, DropReason, Forwarding, OutboxRemoval, waiting};
 use crate::write::queue::Submission;
 use daytable_model::key::{DayTable, TableName};
@@ -92,7 +92,7 @@ impl Committer {
                     open.file.index_unsent()?;
                     waiting(open.file.connection())
                 }
-                None => waiting(&day_file::open_to_read(&path)?.0),
+                None => waiting(&crate::sqlite::open_to_read(&path)?),
             };
             let waiting = waiting.map_err(StoreError::sqlite(&path))?;
             self.outbox.files.insert(live.name, (live.day.clone(), waiting));
@@ -107,7 +107,7 @@ impl Committer {
             return Ok(false);
         }
         let path = self.layout.table_file(&file.name);
-        let waiting = waiting(&day_file::open_to_read(&path)?.0).map_err(StoreError::sqlite(path))?;
+        let waiting = waiting(&crate::sqlite::open_to_read(&path)?).map_err(StoreError::sqlite(path))?;
         Ok(waiting.entities > 0)
     }
 

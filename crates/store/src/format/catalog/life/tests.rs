@@ -185,24 +185,3 @@ fn only_what_is_left_alone_is_watched() {
     catalog.note_watch(seconds(10)).expect("noted");
     assert_eq!(quiet(&catalog), Some((2, seconds(30))), "to be sealed is not to be written to");
 }
-
-#[test]
-fn a_catalog_of_the_format_before_is_read_and_goes_on() {
-    let table = day("Log20261120");
-    let (dir, catalog) = catalog(&table);
-    catalog.connection().execute_batch(&undone()).expect("made old");
-    catalog.connection().pragma_update(None, "user_version", 2).expect("made old");
-    drop(catalog);
-    let reader = Catalog::open_to_read(dir.path()).expect("opened");
-    let days = reader.days().expect("read");
-    assert_eq!(
-        (days[0].state.clone(), days[0].files.len(), days[0].files[0].role),
-        (DayState::Open, 1, FileRole::Open)
-    );
-    assert_eq!(reader.archives().expect("read"), []);
-    assert_eq!(reader.rules().expect("read"), []);
-    let mut writer = Catalog::open_to_write(dir.path()).expect("opened");
-    assert_eq!(reader.days().expect("read"), days);
-    sealed(&mut writer, &table, 2, 5);
-    assert_eq!(reader.files().expect("read")[0].seal, Some(seal(5)));
-}

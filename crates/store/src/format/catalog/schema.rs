@@ -1,0 +1,145 @@
+//! The tables of `catalog.db`.
+
+use crate::sqlite::Schema;
+
+/// How the catalog is made.
+pub(super) const SCHEMA: Schema = Schema { page_bytes: 4096, formats: [&[TABLES, SOURCE_LOG]] };
+
+const TABLES: &str = "
+    CREATE TABLE state(
+        one INTEGER PRIMARY KEY CHECK (one = 1),
+        committed INTEGER NOT NULL,          -- the number of the last commit
+        newest INTEGER,                      -- ticks of the newest time that a record had in its own text
+        records_in INTEGER NOT NULL,         -- the accounts (accounting.rs)
+        rows_in INTEGER NOT NULL,
+        rows_replaced INTEGER NOT NULL,
+        rows_dropped INTEGER NOT NULL,
+        rows_sent INTEGER NOT NULL,
+        records_forgotten INTEGER NOT NULL,
+        records_before INTEGER NOT NULL,
+        rows_before INTEGER NOT NULL,
+        books_opened INTEGER NOT NULL,       -- whether the opening balance was set
+        outbox_stays TEXT                    -- of an outbox: the table whose rows are not forwarded
+    );
+    INSERT INTO state VALUES (1, 0, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL);
+    CREATE TABLE void(seq INTEGER PRIMARY KEY);  -- numbers of commits that never happened
+    CREATE TABLE day(                        -- every day-table that exists or existed
+        name TEXT PRIMARY KEY,
+        state TEXT NOT NULL,                 -- 'open', 'restored' or 'dropped'
+        generation INTEGER NOT NULL,         -- the highest of its files: a path is never used twice
+        changed INTEGER NOT NULL,            -- ticks of the last change of its state
+        expires INTEGER,                     -- of a restored day: ticks after which it is dropped again
+        origin TEXT,                         -- of a restored day: the day-table of its archive
+        quiet_mark INTEGER,                  -- its last commit at the last look,
+        quiet_since INTEGER,                 -- and the seconds watched (see watch) when that commit was first seen
+        behind INTEGER NOT NULL DEFAULT 0    -- whether a clock that was behind made it
+    ) WITHOUT ROWID;
+    CREATE TABLE file(                       -- live files
+        name TEXT PRIMARY KEY,               -- below tables/
+        day TEXT NOT NULL,
+        last_seq INTEGER NOT NULL,           -- the last commit that wrote to it
+        entities INTEGER NOT NULL,           -- everything that commits wrote to it, duplicates included
+        writable INTEGER NOT NULL,           -- whether a journal may belong to it
+        oldest INTEGER,                      -- ticks of the oldest and the newest time in it
+        newest INTEGER,
+        role TEXT NOT NULL,                  -- 'open', 'closed', 'sealed' or 'outbox'
+        bytes INTEGER,                       -- of a sealed file
+        sha256 TEXT,                         -- 64 hex digits
+        sealed_at INTEGER                    -- ticks
+    ) WITHOUT ROWID;
+    CREATE INDEX file_of_day ON file(day);
+    CREATE TABLE making(                     -- files that hold no data yet, or no longer
+        name TEXT PRIMARY KEY,               -- below tables/
+        day TEXT NOT NULL
+    ) WITHOUT ROWID;
+    CREATE TABLE archive(                    -- archives that were read back
+        day TEXT NOT NULL,
+        generation INTEGER NOT NULL,
+        url TEXT NOT NULL,                   -- the place, as configured
+        bytes INTEGER NOT NULL,
+        sha256 TEXT NOT NULL,
+        rows INTEGER NOT NULL,
+        oldest INTEGER,                      -- ticks of the oldest and the newest time in it
+        newest INTEGER,
+        verified INTEGER NOT NULL,           -- ticks when it was read back
+        superseded INTEGER NOT NULL DEFAULT 0, -- whether a later archive holds everything of this one
+        manifest TEXT NOT NULL,              -- the text of its manifest
+        PRIMARY KEY (day, generation, url)
+    ) WITHOUT ROWID;
+    CREATE TABLE rule(                       -- the configured tables, as the last daemon had them
+        name TEXT PRIMARY KEY,
+        keep_seconds INTEGER NOT NULL,
+        shorter_since INTEGER,               -- ticks since which keep is shorter than before
+        keep_before INTEGER,                 -- seconds of keep before that
+        archive TEXT,                        -- where its days are archived
+        archive_before TEXT,                 -- where its days were archived until lately
+        archive_until INTEGER,               -- ticks until which archive_before counts
+        keep_archives INTEGER,               -- seconds; NULL is for ever
+        archives_since INTEGER,              -- ticks since which keep_archives is shorter than before
+        seal_after INTEGER,                  -- seconds
+        period TEXT,                         -- 'hour', 'day' or 'month'
+        removed INTEGER NOT NULL DEFAULT 0   -- whether the table is no longer configured
+    ) WITHOUT ROWID;
+    CREATE TABLE watch(                      -- how long daemons watched the folder, by a clock that cannot be set
+        one INTEGER PRIMARY KEY CHECK (one = 1),
+        seconds INTEGER NOT NULL,
+        newest INTEGER,                      -- the newest record time at the last look,
+        newest_since INTEGER NOT NULL        -- and the seconds watched when that time was first seen
+    );
+    INSERT INTO watch VALUES (1, 0, NULL, 0);
+    CREATE TABLE pressure(                   -- the size limit of the folder, as the last daemon had it
+        one INTEGER PRIMARY KEY CHECK (one = 1),
+        bytes_max INTEGER NOT NULL,
+        since INTEGER NOT NULL               -- ticks when the limit was set or made smaller
+    );
+    CREATE TABLE run(                        -- runs of the lifecycle
+        one INTEGER PRIMARY KEY CHECK (one = 1),
+        last_success INTEGER NOT NULL
+    );
+    CREATE TABLE source(                     -- sources at the last checkpoint of the source log (source_log.rs)
+        identity INTEGER PRIMARY KEY,        -- the 16 hex digits of its row keys, as a signed number
+        block TEXT NOT NULL,
+        kind TEXT NOT NULL,
+        path BLOB NOT NULL,
+        device INTEGER NOT NULL,
+        inode INTEGER NOT NULL,
+        generation INTEGER NOT NULL,
+        head BLOB NOT NULL,                  -- a mark: position, length, hash
+        position INTEGER NOT NULL,
+        marks BLOB NOT NULL,
+        last_time INTEGER,
+        status TEXT NOT NULL,
+        ledger TEXT NOT NULL,
+        seen INTEGER NOT NULL,
+        learned TEXT NOT NULL,               -- the source's profile: what the parser learnt of its lines
+        cursor TEXT NOT NULL                 -- of a journal: how far it was read
+    );
+    CREATE TABLE listener(                   -- the ledgers of listeners
+        kind TEXT NOT NULL,                  -- 'syslog', 'push', 'outbox', or 'daytable' for rows of its own
+        name TEXT NOT NULL,
+        records INTEGER NOT NULL,            -- committed
+        bytes INTEGER NOT NULL,              -- received
+        losses TEXT NOT NULL,                -- a JSON object: reason and count
+        PRIMARY KEY (kind, name)
+    ) WITHOUT ROWID;
+    CREATE TABLE once(                       -- idempotency keys
+        number INTEGER PRIMARY KEY,          -- in the order of their commits, without gaps
+        key BLOB NOT NULL UNIQUE,            -- hash of credential, endpoint and key
+        body BLOB NOT NULL,                  -- hash of the decoded body
+        records INTEGER NOT NULL,            -- the answer: records that were accepted, and that were refused
+        refused INTEGER NOT NULL,
+        at INTEGER NOT NULL                  -- ticks of its commit
+    );
+    CREATE TABLE commit_clock(               -- when commits were, in an outbox
+        seq INTEGER PRIMARY KEY,
+        at INTEGER NOT NULL                  -- ticks
+    );
+";
+
+/// The table of the source log, which is made anew where it is damaged.
+pub(super) const SOURCE_LOG: &str = "
+    CREATE TABLE moved(
+        seq INTEGER PRIMARY KEY,             -- a commit,
+        sources BLOB NOT NULL                -- and how far it moved sources (source_log.rs)
+    );
+";
