@@ -24,7 +24,9 @@ mod report;
 mod stub;
 
 use anyhow::{Result, ensure};
-use daytable_azure::{Account, Client, DateTime, ENTITIES_MAX, Options, Pushed, SealedTransaction, Transaction, Value};
+use daytable_azure::{
+    Client, ClientOptions, DateTime, ENTITIES_MAX, Pushed, SealedTransaction, StorageAccount, Transaction, Value,
+};
 use report::{Report, bytes_each, micros_each, rate};
 use rustix::time::{ClockId, clock_gettime};
 use std::net::{TcpListener, TcpStream};
@@ -95,8 +97,8 @@ fn connection_string(port: u16) -> String {
 }
 
 fn client(port: u16) -> Result<Client> {
-    let account: Account = connection_string(port).parse()?;
-    Ok(Client::new(account, Options::new(|| DateTime::from_ticks(daytable_model::time::now().get())))?)
+    let account: StorageAccount = connection_string(port).parse()?;
+    Ok(Client::new(account, ClientOptions::new(|| DateTime::from_ticks(daytable_model::time::now().get())))?)
 }
 
 /// Transactions are made and thrown away.

@@ -44,7 +44,7 @@ pub use routing::{router, router_of};
 use crate::config::{Config, ConfigError};
 use crate::http::{self, HttpLimits, Listener, ListenerKind, Readiness, ServerContext};
 use crate::metrics::{CounterRegistry, MetricSources, Metrics};
-use crate::remote::{self, Outbox, RemoteLifecycle, RemoteSetup};
+use crate::remote::{self, RemoteLifecycle, RemoteOutbox, RemoteSetup};
 use api::ApiContext;
 use budget::Budget;
 use daytable_intake::push::Push;
@@ -195,7 +195,7 @@ struct Daemon {
     source_context: SourceContext,
     /// Whether replayable sources wait for the bucket plan.
     are_sources_waiting: bool,
-    outbox: Option<Box<dyn Outbox>>,
+    outbox: Option<Box<dyn RemoteOutbox>>,
     background: Background,
     watchdog: Watchdog,
     metrics: Arc<Metrics>,
@@ -475,7 +475,7 @@ async fn release_memory() {
 }
 
 /// Returns once a source or the outbox has ended, which they do by themselves only by a fault.
-async fn part_ended(sources: &Mutex<Sources>, outbox: Option<&dyn Outbox>) {
+async fn part_ended(sources: &Mutex<Sources>, outbox: Option<&dyn RemoteOutbox>) {
     let sources_ended = || match sources.try_lock() {
         Ok(sources) => sources.have_ended(),
         // A reload is changing the sources.

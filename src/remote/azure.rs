@@ -19,7 +19,10 @@ use daytable_platform::lock;
 use daytable_query::ShownTable;
 use daytable_query::tables::TableError;
 use daytable_remote::outbox;
-use daytable_remote::outbox::{Bell, Counters, Inbox, OutboxError, SetAside, TableOptions, bell, waiting};
+use daytable_remote::outbox::{
+    CommitSignal, DeadLetterReason, OutboxCounters, OutboxError, OutboxSetup, SenderInbox, TableOptions, commit_signal,
+    waiting,
+};
 use daytable_remote::shared::listing::remote_table_list;
 use daytable_remote::shared::{self, Shared, SharedExecutor};
 use daytable_remote::tables::connect::{ConnectError, account};
@@ -41,7 +44,7 @@ impl From<ConnectError> for RemoteError {
             ConnectError::File { path, source } => RemoteError::File { path, source },
             ConnectError::Nothing => RemoteError::NoConnectionString,
             ConnectError::Client(error) => RemoteError::Tables(error),
-            error @ ConnectError::Account { .. } => RemoteError::ConnectionString(error.to_string()),
+            error @ ConnectError::ConnectionString { .. } => RemoteError::ConnectionString(error.to_string()),
         }
     }
 }
@@ -84,38 +87,38 @@ fn host_id(config: &Config) -> String {
     format!("{}-{hash:016x}", daytable_platform::host::name())
 }
 
-pub(super) struct Setup {
+pub(super) struct AzureSetup {
     config: Config,
     client: outbox::Client,
     plan: Arc<BucketPlan>,
     level: Arc<OutboxLevel>,
-    bell: Bell,
-    inbox: Inbox,
+    signal: CommitSignal,
+    inbox: SenderInbox,
 }
 
-impl Setup {
-    pub(super) fn new(config: &Config) -> Result<Setup, RemoteError> {
-        let (bell, inbox) = bell();
+impl AzureSetup {
+    pub(super) fn new(config: &Config) -> Result<AzureSetup, RemoteError> {
+        let (signal, inbox) = commit_signal();
         let client = client_of(account(config.store.azure.connection_string_file.as_deref())?)?;
         let plan = Arc::new(BucketPlan::new(None));
-        Ok(Setup { config: config.clone(), client, plan, level: Arc::default(), bell, inbox })
+        Ok(AzureSetup { config: config.clone(), client, plan, level: Arc::default(), signal, inbox })
     }
 }
 
-impl RemoteSetup for Setup {
+impl RemoteSetup for AzureSetup {
     fn bucket_plan(&self) -> &Arc<BucketPlan> {
         &self.plan
     }
 
     fn outbox_options(&self) -> Result<OutboxOptions, RemoteError> {
-        let (bell, azure) = (self.bell.clone(), &self.config.store.azure);
+        let (signal, azure) = (self.signal.clone(), &self.config.store.azure);
         Ok(OutboxOptions {
             stays: TableName::new(DEAD_LETTERS)?,
             bytes_max: azure.outbox_bytes_max.get(),
             age_max: azure.outbox_age_max,
             drops_oldest: azure.when_full == WhenFull::DropOldest,
             level: self.level.clone(),
-            on_commit: Box::new(move || bell.ring()),
+            on_commit: Box::new(move || signal.notify()),
         })
     }
 
@@ -145,7 +148,7 @@ impl RemoteSetup for Setup {
         let rules = configured_rules(config);
         Ok(OpenRemote {
             store: Arc::new(AzureTables::new(account.clone(), QUERY_PATIENCE)?),
-            lifecycle: Arc::new(Tables { executor, rules, config: config.clone() }),
+            lifecycle: Arc::new(AzureLifecycle { executor, rules, config: config.clone() }),
         })
     }
 
@@ -154,8 +157,8 @@ impl RemoteSetup for Setup {
         store: &Store,
         metrics: &Arc<Metrics>,
         readiness: &Readiness,
-    ) -> Result<Box<dyn super::Outbox>, RemoteError> {
-        let Setup { config, client, plan, level, inbox, .. } = *self;
+    ) -> Result<Box<dyn super::RemoteOutbox>, RemoteError> {
+        let AzureSetup { config, client, plan, level, inbox, .. } = *self;
         let (metrics, azure) = (metrics.clone(), &config.store.azure);
         let endpoint = client.account().endpoint().to_owned();
         let table = |table: &TableConfig| TableOptions {
@@ -163,7 +166,7 @@ impl RemoteSetup for Setup {
             window: table.window,
             buckets: table.buckets,
         };
-        let setup = outbox::Setup {
+        let setup = OutboxSetup {
             data_dir: &config.data_dir,
             fill: azure.fill,
             transactions_max: azure.transactions_max,
@@ -172,33 +175,34 @@ impl RemoteSetup for Setup {
             is_newest_first: azure.send_order == SendOrder::NewestFirst,
             tables: config.tables.iter().map(table).collect(),
             client,
-            departures: store.outbox_remover(),
-            spread: plan.clone(),
+            remover: store.outbox_remover(),
+            bucket_plan: plan.clone(),
             host: host_id(&config),
             on_landed: Box::new(move |entities| lock(&metrics.transactions).entities.observe(entities as f64)),
         };
         let outbox = outbox::Outbox::start(setup, inbox)?;
-        let state = Arc::new(State { counters: outbox.counters(), level: level.clone(), plan: plan.clone(), endpoint });
+        let state =
+            Arc::new(OutboxState { counters: outbox.counters(), level: level.clone(), plan: plan.clone(), endpoint });
         readiness.settled_by(move || plan.is_loaded());
         readiness.bounded_by(move || level.is_full());
-        Ok(Box::new(Sender { outbox, state }))
+        Ok(Box::new(AzureOutbox { outbox, state }))
     }
 }
 
 /// The tables of the remote store, for the lifecycle.
-struct Tables {
+struct AzureLifecycle {
     executor: Arc<SharedExecutor>,
     rules: Vec<TableRule>,
     config: Config,
 }
 
-impl Tables {
+impl AzureLifecycle {
     fn view(&self, limits: LifecycleLimits) -> Result<shared::SharedView, StepError> {
         self.executor.view(&self.rules, limits)
     }
 }
 
-impl RemoteLifecycle for Tables {
+impl RemoteLifecycle for AzureLifecycle {
     fn rules(&self) -> &[TableRule] {
         &self.rules
     }
@@ -239,18 +243,18 @@ impl RemoteLifecycle for Tables {
     }
 }
 
-struct Sender {
+struct AzureOutbox {
     outbox: outbox::Outbox,
-    state: Arc<State>,
+    state: Arc<OutboxState>,
 }
 
-impl super::Outbox for Sender {
+impl super::RemoteOutbox for AzureOutbox {
     fn has_ended(&self) -> bool {
         self.outbox.has_ended()
     }
 
     fn release_waiters(&self) {
-        self.outbox.let_go();
+        self.outbox.release_waiters();
     }
 
     fn status(&self) -> StatusReader {
@@ -274,14 +278,14 @@ impl super::Outbox for Sender {
 }
 
 /// What the sender counts, and how much waits for it.
-struct State {
-    counters: Arc<Counters>,
+struct OutboxState {
+    counters: Arc<OutboxCounters>,
     level: Arc<OutboxLevel>,
     plan: Arc<BucketPlan>,
     endpoint: String,
 }
 
-impl State {
+impl OutboxState {
     fn waiting(&self) -> u64 {
         waiting(&self.counters, &self.level)
     }
@@ -291,7 +295,7 @@ impl State {
     }
 
     fn status(&self) -> OutboxStatus {
-        let State { counters, level, plan, endpoint } = self;
+        let OutboxState { counters, level, plan, endpoint } = self;
         let state = if counters.is_denied.load(Ordering::Relaxed) {
             "denied"
         } else if level.is_full() {
@@ -315,19 +319,20 @@ impl State {
             age_seconds: self.age().as_secs(),
             sent: counters.sent.load(Ordering::Relaxed),
             losses: self.losses(),
-            said: counters.said(),
+            said: counters.last_error(),
             spread: plan.planned().iter().map(BucketStatus::new).collect(),
         }
     }
 
     fn losses(&self) -> BTreeMap<String, u64> {
-        let aside = SetAside::ALL.map(|why| (format!("dead_letter_{}", why.label()), self.counters.set_aside(why)));
+        let aside =
+            DeadLetterReason::ALL.map(|why| (format!("dead_letter_{}", why.label()), self.counters.dead_letters(why)));
         let dropped = DropReason::ALL.map(|why| (why.label().to_owned(), self.level.dropped(why)));
         aside.into_iter().chain(dropped).filter(|(_, count)| *count > 0).collect()
     }
 
     fn sample(&self) -> RemoteSample {
-        let State { counters, level, plan, .. } = self;
+        let OutboxState { counters, level, plan, .. } = self;
         let code = |code: u16| if code == 0 { "none".to_owned() } else { code.to_string() };
         let planned = plan.planned();
         let buckets = planned.iter().flat_map(|planned| &planned.steps).map(|step| step.buckets.get());
@@ -342,10 +347,10 @@ impl State {
             sent: counters.sent.load(Ordering::Relaxed),
             spread_instances: planned.len() as u64,
             spread_buckets_max: buckets.max().unwrap_or(0).into(),
-            spread_steps: counters.spread_steps.load(Ordering::Relaxed),
+            spread_steps: counters.bucket_steps.load(Ordering::Relaxed),
             is_spread_pending: !plan.is_loaded(),
             is_denied: counters.is_denied.load(Ordering::Relaxed),
-            dead_letters: SetAside::ALL.map(|why| (why.label(), counters.set_aside(why))).into(),
+            dead_letters: DeadLetterReason::ALL.map(|why| (why.label(), counters.dead_letters(why))).into(),
             dropped: DropReason::ALL.map(|why| (why.label(), level.dropped(why))).into(),
         }
     }

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! * [`connect`] opens a remote store to read: a [`RemoteStore`].
-//! * [`set_up`] is for the daemon: a [`RemoteSetup`], which becomes an [`Outbox`] that sends, and a [`RemoteLifecycle`]
+//! * [`set_up`] is for the daemon: a [`RemoteSetup`], which becomes a [`RemoteOutbox`] that sends, and a [`RemoteLifecycle`]
 //!   that archives and drops the day-tables of the remote store.
 
 #[cfg(feature = "azure")]
@@ -135,7 +135,7 @@ pub trait RemoteSetup: Send {
         store: &Store,
         metrics: &Arc<Metrics>,
         readiness: &Readiness,
-    ) -> Result<Box<dyn Outbox>, RemoteError>;
+    ) -> Result<Box<dyn RemoteOutbox>, RemoteError>;
 }
 
 /// The remote store of a running daemon.
@@ -199,7 +199,7 @@ pub type SampleReader = Box<dyn Fn() -> RemoteSample + Send + Sync>;
 pub type LossReader = Box<dyn Fn() -> BTreeMap<String, u64> + Send + Sync>;
 
 /// The sender of the outbox, running.
-pub trait Outbox: Send + Sync {
+pub trait RemoteOutbox: Send + Sync {
     /// Whether one of its threads has ended, which happens only by a fault.
     fn has_ended(&self) -> bool;
 
@@ -244,7 +244,7 @@ pub fn set_up(config: &Config) -> Result<Option<Box<dyn RemoteSetup>>, RemoteErr
         return Ok(None);
     }
     #[cfg(feature = "azure")]
-    return Ok(Some(Box::new(azure::Setup::new(config)?)));
+    return Ok(Some(Box::new(azure::AzureSetup::new(config)?)));
     #[cfg(not(feature = "azure"))]
     Err(RemoteError::NotBuilt)
 }

@@ -237,7 +237,7 @@ fn who_is_not_let_in_keeps_what_comes_and_says_so() {
     remote.place.write("app.log", &lines[..10]);
     wait_for("it is said", PATIENCE, || (daemon.metric("daytable_remote_denied")? == 1.0).then_some(()));
     assert_eq!(remote.shown()["state"], "denied");
-    daemon.wait_said("does not let this daytable in");
+    daemon.wait_said("denies access to this daytable");
     let asked = remote.proxy.asked().len();
     assert!(asked < 5, "{asked} requests to who does not let us in");
     // What comes is taken all the same, and shown.

@@ -23,7 +23,7 @@ const DEVELOPMENT_ENDPOINT: &str = "http://127.0.0.1:10002/devstoreaccount1";
 
 /// An account: its name, its address, its secret.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Account {
+pub struct StorageAccount {
     pub(super) name: String,
     /// Without a `/` at its end.
     pub(super) endpoint: String,
@@ -90,7 +90,7 @@ pub enum AccountError {
     Endpoint,
 }
 
-impl Account {
+impl StorageAccount {
     /// The account's name.
     pub fn name(&self) -> &str {
         &self.name
@@ -112,10 +112,10 @@ impl Account {
     }
 }
 
-impl FromStr for Account {
+impl FromStr for StorageAccount {
     type Err = AccountError;
 
-    fn from_str(text: &str) -> Result<Account, AccountError> {
+    fn from_str(text: &str) -> Result<StorageAccount, AccountError> {
         let pairs = text.trim().split(';').map(str::trim).filter(|pair| !pair.is_empty());
         // Keys and signatures hold `=` themselves.
         let pairs: Option<Vec<(&str, &str)>> = pairs.map(|pair| pair.split_once('=')).collect();
@@ -125,7 +125,7 @@ impl FromStr for Account {
             found.map(|(_, value)| value.trim()).filter(|value| !value.is_empty())
         };
         if value("UseDevelopmentStorage").is_some_and(|value| value.eq_ignore_ascii_case("true")) {
-            return Account::new(DEVELOPMENT_ACCOUNT.into(), DEVELOPMENT_ENDPOINT, key(DEVELOPMENT_KEY)?);
+            return StorageAccount::new(DEVELOPMENT_ACCOUNT.into(), DEVELOPMENT_ENDPOINT, key(DEVELOPMENT_KEY)?);
         }
         let secret = match (value("AccountKey"), value("SharedAccessSignature")) {
             (Some(text), _) => key(text)?,
@@ -151,12 +151,12 @@ impl FromStr for Account {
             }
             (None, Secret::Key(_)) => return Err(AccountError::Name),
         };
-        Account::new(name, &endpoint, secret)
+        StorageAccount::new(name, &endpoint, secret)
     }
 }
 
-impl Account {
-    fn new(name: String, endpoint: &str, secret: Secret) -> Result<Account, AccountError> {
+impl StorageAccount {
+    fn new(name: String, endpoint: &str, secret: Secret) -> Result<StorageAccount, AccountError> {
         let endpoint = endpoint.trim_end_matches('/');
         let url = reqwest::Url::parse(endpoint).map_err(|_| AccountError::Endpoint)?;
         let has_secret = !url.username().is_empty() || url.password().is_some();
@@ -168,7 +168,7 @@ impl Account {
         let flavour = if host.contains(".table.cosmos") { Flavour::Cosmos } else { Flavour::Storage };
         // As it is sent, so that an address within a transaction is the address without.
         let endpoint = url.as_str().trim_end_matches('/').to_owned();
-        Ok(Account { name, endpoint, secret, flavour })
+        Ok(StorageAccount { name, endpoint, secret, flavour })
     }
 }
 
@@ -185,9 +185,9 @@ fn sas_of(text: &str) -> Result<Secret, AccountError> {
     Ok(Secret::Sas(sas.to_owned()))
 }
 
-impl fmt::Debug for Account {
+impl fmt::Debug for StorageAccount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Account { name, endpoint, secret: _, flavour } = self;
+        let StorageAccount { name, endpoint, secret: _, flavour } = self;
         f.debug_struct("Account")
             .field("name", name)
             .field("endpoint", endpoint)
@@ -232,7 +232,7 @@ mod tests {
                 Flavour::Storage,
             ),
         ] {
-            let account: Account = text.parse().expect(text);
+            let account: StorageAccount = text.parse().expect(text);
             assert_eq!((account.name(), account.endpoint(), account.flavour()), (name, endpoint, flavour), "{text}");
             assert_eq!(account.is_encrypted(), endpoint.starts_with("https"));
             assert!(!format!("{account:?}").contains("secret"), "{account:?}");
@@ -255,7 +255,7 @@ mod tests {
             ("AccountName=acme;AccountKey=c2VjcmV0;TableEndpoint=https://user:secret@acme", AccountError::Endpoint),
             ("AccountName=acme;AccountKey=c2VjcmV0;TableEndpoint=https://acme?sig=secret", AccountError::Endpoint),
         ] {
-            assert_eq!(text.parse::<Account>(), Err(error), "{text}");
+            assert_eq!(text.parse::<StorageAccount>(), Err(error), "{text}");
             assert!(!error.to_string().contains("c2VjcmV0"));
         }
     }
@@ -264,7 +264,7 @@ mod tests {
         /// No text panics in the place of a connection string.
         #[test]
         fn any_text(text in "((AccountName|AccountKey|TableEndpoint|SharedAccessSignature|UseDevelopmentStorage)?=?(https?://|[a-z/:.?#@%]|\\PC){0,12};?){0,6}") {
-            let _ = text.parse::<Account>();
+            let _ = text.parse::<StorageAccount>();
         }
     }
 }

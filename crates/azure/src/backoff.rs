@@ -55,7 +55,7 @@ impl Backoff {
         Backoff { pauses, failures: 0, state: seed }
     }
 
-    /// Notes a failure: how long to wait. `named` is what the service said, as [`super::Kind`] has it.
+    /// Notes a failure: how long to wait. `named` is what the service said, as [`super::ErrorKind`] has it.
     pub fn failed(&mut self, named: Option<Duration>) -> Duration {
         self.failures = self.failures.saturating_add(1);
         // SplitMix64 (Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators").

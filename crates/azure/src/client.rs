@@ -1,13 +1,13 @@
 //! The client: requests are signed, sent once over connections that are kept, and their answers read within bounds.
 
 use super::account::Secret;
-use super::answer::{self, Outcome};
 use super::entity;
-use super::error::{Asked, Fault, Kind, RetryAfter, kind_of};
+use super::error::{ErrorKind, RequestInfo, RetryAfter, ServiceError, kind_of};
 use super::names::{encoded, entity_path};
+use super::response::{self, TransactionOutcome};
 use super::signature::shared_key;
 use super::transaction::CONTENT_TYPE as TRANSACTION;
-use super::{Account, Continuation, DateTime, Entity, Error, Flavour, Page, Query, SealedTransaction};
+use super::{Continuation, DateTime, Entity, Error, Flavour, Page, Query, SealedTransaction, StorageAccount};
 use bytes::Bytes;
 use chrono::Datelike;
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
@@ -31,7 +31,7 @@ const TABLE_PAGES_MAX: usize = 10_000;
 
 /// How the service is reached.
 #[derive(Clone, Copy, Debug)]
-pub struct Options {
+pub struct ClientOptions {
     /// What a connection may take, TLS included.
     pub connect: Duration,
     /// What a request may take, from its first byte to the last one of its answer.
@@ -42,10 +42,10 @@ pub struct Options {
     pub clock: fn() -> DateTime,
 }
 
-impl Options {
+impl ClientOptions {
     /// 10 s for a connection; 60 s for a request, which is twice what the service may take; 60 s idle.
-    pub fn new(clock: fn() -> DateTime) -> Options {
-        Options {
+    pub fn new(clock: fn() -> DateTime) -> ClientOptions {
+        ClientOptions {
             connect: Duration::from_secs(10),
             request: Duration::from_secs(60),
             idle: Duration::from_secs(60),
@@ -62,11 +62,11 @@ pub struct SetupError(#[source] reqwest::Error);
 /// A client of one account. Cheap to clone; all clones share their connections. Its requests have to be awaited within a
 /// runtime of tokio's; one that is dropped may have been done.
 #[derive(Clone)]
-pub struct Client(Arc<Shared>);
+pub struct Client(Arc<ClientInner>);
 
-struct Shared {
+struct ClientInner {
     http: reqwest::Client,
-    account: Account,
+    account: StorageAccount,
     clock: fn() -> DateTime,
     /// What this client's requests are called, before their number.
     name: u64,
@@ -74,7 +74,7 @@ struct Shared {
 }
 
 /// A request before it is signed.
-struct Request<'a> {
+struct HttpRequest<'a> {
     method: Method,
     /// Below the account's address, percent-encoded, without `/` at its start.
     path: &'a str,
@@ -87,16 +87,16 @@ struct Request<'a> {
     doing: String,
 }
 
-struct Answer {
+struct Response {
     status: u16,
     headers: HeaderMap,
     body: Vec<u8>,
-    asked: Asked,
+    asked: RequestInfo,
 }
 
 impl Client {
     /// A client. Asks nobody yet.
-    pub fn new(account: Account, options: Options) -> Result<Client, SetupError> {
+    pub fn new(account: StorageAccount, options: ClientOptions) -> Result<Client, SetupError> {
         // reqwest takes the process's provider of cryptography. Where there is one already this one is not needed.
         let _ = tokio_rustls::rustls::crypto::ring::default_provider().install_default();
         let mut builder = reqwest::Client::builder()
@@ -115,38 +115,38 @@ impl Client {
         let http = builder.build().map_err(SetupError)?;
         // Its keys are random.
         let name = std::hash::RandomState::new().build_hasher().finish();
-        Ok(Client(Arc::new(Shared { http, account, clock: options.clock, name, requests: AtomicU64::new(0) })))
+        Ok(Client(Arc::new(ClientInner { http, account, clock: options.clock, name, requests: AtomicU64::new(0) })))
     }
 
     /// Whom it asks.
-    pub fn account(&self) -> &Account {
+    pub fn account(&self) -> &StorageAccount {
         &self.0.account
     }
 
-    /// Creates a table. Is it there, that is [`Kind::TableAlreadyExists`].
+    /// Creates a table. Is it there, that is [`ErrorKind::TableAlreadyExists`].
     pub async fn create_table(&self, table: &str) -> Result<(), Error> {
         let body = serde_json::json!({ "TableName": table }).to_string();
-        let request = Request {
+        let request = HttpRequest {
             content: Some((JSON, body.into())),
-            ..Request::new(Method::POST, "Tables", "", format!("create the table {table}"))
+            ..HttpRequest::new(Method::POST, "Tables", "", format!("create the table {table}"))
         };
         let answer = self.send(request).await?;
         answer.succeeded()
     }
 
     /// Drops a table: it is gone at once, and its name may be used again when the service has cleared it away, in a minute
-    /// or so. Is it not there, that is [`Kind::TableNotFound`].
+    /// or so. Is it not there, that is [`ErrorKind::TableNotFound`].
     pub async fn drop_table(&self, table: &str) -> Result<(), Error> {
         let path = format!("Tables('{}')", encoded(table));
-        let answer = self.send(Request::new(Method::DELETE, &path, "", format!("drop the table {table}"))).await?;
+        let answer = self.send(HttpRequest::new(Method::DELETE, &path, "", format!("drop the table {table}"))).await?;
         answer.succeeded().map_err(|error| match error.kind() {
-            Kind::NotFound => error.of_kind(Kind::TableNotFound),
+            ErrorKind::NotFound => error.of_kind(ErrorKind::TableNotFound),
             _ => error,
         })
     }
 
     /// The names of all tables that begin with `prefix`, in the service's order. Tables that are being dropped are not
-    /// among them. More than a hundred thousand are [`Kind::TooLarge`].
+    /// among them. More than a hundred thousand are [`ErrorKind::TooLarge`].
     pub async fn list_tables(&self, prefix: &str) -> Result<Vec<String>, Error> {
         let mut filter = String::new();
         if let Some(last) = prefix.chars().last() {
@@ -166,8 +166,9 @@ impl Client {
                     .concat();
             }
             let doing = format!("list the tables {prefix}*");
-            let answer =
-                self.send(Request { accept: JSON, ..Request::new(Method::GET, "Tables", &query, doing) }).await?;
+            let answer = self
+                .send(HttpRequest { accept: JSON, ..HttpRequest::new(Method::GET, "Tables", &query, doing) })
+                .await?;
             answer.expect(200)?;
             let page = entity::tables(&answer.body).map_err(|error| answer.garbled(&error.to_string()))?;
             tables.extend(page.into_iter().filter(|table| self.begins_with(table, prefix)));
@@ -176,7 +177,12 @@ impl Client {
                 return Err(answer.garbled("the list does not go on"));
             }
             if tables.len() > TABLES_MAX || pages > TABLE_PAGES_MAX {
-                return Err(answer.asked.unanswered(Kind::TooLarge, Some(answer.status), "there are too many", false));
+                return Err(answer.asked.unanswered(
+                    ErrorKind::TooLarge,
+                    Some(answer.status),
+                    "there are too many",
+                    false,
+                ));
             }
             next = going_on;
             if next.is_none() {
@@ -200,9 +206,9 @@ impl Client {
             return Ok(());
         }
         let doing = format!("write {} entities to {}", transaction.len(), transaction.table());
-        let request = Request {
+        let request = HttpRequest {
             content: Some((TRANSACTION, transaction.bytes().clone())),
-            ..Request::new(Method::POST, "$batch", "", doing)
+            ..HttpRequest::new(Method::POST, "$batch", "", doing)
         };
         let answer = self.send(request).await?;
         // 202 is all that the service says; 200 is Cosmos's.
@@ -210,13 +216,13 @@ impl Client {
             return answer.succeeded().and_then(|()| Err(answer.garbled("the answer is of no transaction")));
         }
         let content_type = answer.header("content-type").unwrap_or_default();
-        match answer::outcome(&content_type, &answer.body, transaction.len()) {
-            Outcome::Done => Ok(()),
-            Outcome::Failed { status, fault, after } => {
+        match response::outcome(&content_type, &answer.body, transaction.len()) {
+            TransactionOutcome::Done => Ok(()),
+            TransactionOutcome::Failed { status, fault, after } => {
                 let kind = kind_of(status, &fault, after.or(answer.retry_after()), true);
                 Err(answer.asked.refused(status, fault, kind))
             }
-            Outcome::Garbled(why) => Err(answer.garbled(why)),
+            TransactionOutcome::Garbled(why) => Err(answer.garbled(why)),
         }
     }
 
@@ -231,10 +237,11 @@ impl Client {
         let path = entity_path(table, partition_key, row_key);
         let query = Query::default().select(select).parameters(None);
         let doing = format!("read an entity of {table}");
-        let request = Request { answer_bytes_max: PAGE_BYTES_MAX, ..Request::new(Method::GET, &path, &query, doing) };
+        let request =
+            HttpRequest { answer_bytes_max: PAGE_BYTES_MAX, ..HttpRequest::new(Method::GET, &path, &query, doing) };
         let answer = self.send(request).await?;
         match answer.expect(200) {
-            Err(error) if error.kind() == Kind::NotFound => return Ok(None),
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             other => other?,
         }
         entity::entity(&answer.body).map(Some).map_err(|error| answer.garbled(&error.to_string()))
@@ -244,8 +251,10 @@ impl Client {
     pub async fn query(&self, table: &str, query: &Query, next: Option<&Continuation>) -> Result<Page, Error> {
         let (path, parameters) = (format!("{}()", encoded(table)), query.parameters(next));
         let doing = format!("read entities of {table}");
-        let request =
-            Request { answer_bytes_max: PAGE_BYTES_MAX, ..Request::new(Method::GET, &path, &parameters, doing) };
+        let request = HttpRequest {
+            answer_bytes_max: PAGE_BYTES_MAX,
+            ..HttpRequest::new(Method::GET, &path, &parameters, doing)
+        };
         let answer = self.send(request).await?;
         answer.expect(200)?;
         let entities = entity::entities(&answer.body).map_err(|error| answer.garbled(&error.to_string()))?;
@@ -258,12 +267,13 @@ impl Client {
         Ok(Page { entities, next: going_on })
     }
 
-    async fn send(&self, request: Request<'_>) -> Result<Answer, Error> {
-        let Request { method, path, query, accept, content, answer_bytes_max, doing } = request;
+    async fn send(&self, request: HttpRequest<'_>) -> Result<Response, Error> {
+        let HttpRequest { method, path, query, accept, content, answer_bytes_max, doing } = request;
         let shared = &*self.0;
         let number = shared.requests.fetch_add(1, Ordering::Relaxed);
-        let mut asked = Asked { doing, request_id: format!("{:016x}-{number}", shared.name), service_request_id: None };
-        let broken = |asked: &Asked, what: &str| asked.unanswered(Kind::Unknown, None, what, false);
+        let mut asked =
+            RequestInfo { doing, request_id: format!("{:016x}-{number}", shared.name), service_request_id: None };
+        let broken = |asked: &RequestInfo, what: &str| asked.unanswered(ErrorKind::Unknown, None, what, false);
 
         let mut address = format!("{}/{path}", shared.account.endpoint);
         let sas = if let Secret::Sas(sas) = &shared.account.secret { sas.as_str() } else { "" };
@@ -305,21 +315,21 @@ impl Client {
         let mut body = Vec::with_capacity(announced.min(ANSWER_BYTES_MAX));
         while let Some(piece) = response.chunk().await.map_err(|error| unanswered(&asked, Some(status), error))? {
             if body.len() + piece.len() > answer_bytes_max {
-                return Err(asked.unanswered(Kind::TooLarge, Some(status), "the answer is too large", true));
+                return Err(asked.unanswered(ErrorKind::TooLarge, Some(status), "the answer is too large", true));
             }
             body.extend_from_slice(&piece);
         }
-        Ok(Answer { status, headers, body, asked })
+        Ok(Response { status, headers, body, asked })
     }
 }
 
-impl<'a> Request<'a> {
-    fn new(method: Method, path: &'a str, query: &'a str, doing: String) -> Request<'a> {
-        Request { method, path, query, accept: MINIMAL, content: None, answer_bytes_max: ANSWER_BYTES_MAX, doing }
+impl<'a> HttpRequest<'a> {
+    fn new(method: Method, path: &'a str, query: &'a str, doing: String) -> HttpRequest<'a> {
+        HttpRequest { method, path, query, accept: MINIMAL, content: None, answer_bytes_max: ANSWER_BYTES_MAX, doing }
     }
 }
 
-impl Answer {
+impl Response {
     fn header(&self, name: &str) -> Option<String> {
         self.headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned)
     }
@@ -338,9 +348,9 @@ impl Answer {
         if StatusCode::from_u16(self.status).is_ok_and(|status| status.is_success()) {
             return Ok(());
         }
-        let mut fault = answer::fault(&String::from_utf8_lossy(&self.body));
+        let mut fault = response::fault(&String::from_utf8_lossy(&self.body));
         if fault.code.is_empty() {
-            fault = Fault { code: self.header("x-ms-error-code").unwrap_or_default(), ..fault };
+            fault = ServiceError { code: self.header("x-ms-error-code").unwrap_or_default(), ..fault };
         }
         let kind = kind_of(self.status, &fault, self.retry_after(), false);
         Err(self.asked.refused(self.status, fault, kind))
@@ -353,12 +363,12 @@ impl Answer {
     }
 
     fn garbled(&self, why: &str) -> Error {
-        self.asked.unanswered(Kind::Unknown, Some(self.status), why, true)
+        self.asked.unanswered(ErrorKind::Unknown, Some(self.status), why, true)
     }
 }
 
 /// The error of a request that has no answer, or half of one. Addresses are left out: a secret may stand in them.
-fn unanswered(asked: &Asked, status: Option<u16>, error: reqwest::Error) -> Error {
+fn unanswered(asked: &RequestInfo, status: Option<u16>, error: reqwest::Error) -> Error {
     // What could not connect was not asked.
     let may_have_happened = !error.is_connect() && !error.is_builder();
     let error = error.without_url();
@@ -371,7 +381,7 @@ fn unanswered(asked: &Asked, status: Option<u16>, error: reqwest::Error) -> Erro
         }
         source = cause.source();
     }
-    let kind = if error.is_builder() { Kind::Unknown } else { Kind::Retry { after: None } };
+    let kind = if error.is_builder() { ErrorKind::Unknown } else { ErrorKind::Retry { after: None } };
     asked.unanswered(kind, status, &said, may_have_happened)
 }
 
@@ -422,10 +432,10 @@ mod tests {
     #[tokio::test]
     async fn nothing_secret_is_in_an_error() {
         let account = "TableEndpoint=http://127.0.0.1:1/dev;SharedAccessSignature=sv=1&sig=c2VjcmV0";
-        let options = Options::new(|| DateTime::from_ticks(639_308_700_000_000_000));
+        let options = ClientOptions::new(|| DateTime::from_ticks(639_308_700_000_000_000));
         let client = Client::new(account.parse().expect("an account"), options).expect("a client");
         let error = client.create_table("Log").await.expect_err("nobody listens");
-        assert_eq!(error.kind(), Kind::Retry { after: None });
+        assert_eq!(error.kind(), ErrorKind::Retry { after: None });
         assert!(!error.may_have_happened());
         for said in [error.to_string(), format!("{error:?}")] {
             assert!(said.contains("create the table Log") && !said.contains("c2VjcmV0"), "{said}");

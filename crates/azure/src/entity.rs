@@ -30,7 +30,7 @@ impl Entity {
         self.properties.iter().find(|(known, _)| known == name).map(|(_, value)| value)
     }
 
-    fn read<'a>(fields: &'a Fields<'a>) -> Entity {
+    fn read<'a>(fields: &'a JsonFields<'a>) -> Entity {
         let mut entity = Entity::default();
         let typed = |(name, json): &'a (Cow<'a, str>, &'a RawValue)| {
             let of = name.strip_suffix("@odata.type")?;
@@ -57,7 +57,7 @@ impl Entity {
 
 /// One entity alone, as a point read gives it.
 pub(super) fn entity(body: &[u8]) -> Result<Entity, serde_json::Error> {
-    serde_json::from_slice::<Fields<'_>>(body).map(|fields| Entity::read(&fields))
+    serde_json::from_slice::<JsonFields<'_>>(body).map(|fields| Entity::read(&fields))
 }
 
 /// The entities of a page.
@@ -65,7 +65,7 @@ pub(super) fn entities(body: &[u8]) -> Result<Vec<Entity>, serde_json::Error> {
     #[derive(Deserialize)]
     struct PageBody<'a> {
         #[serde(borrow)]
-        value: Vec<Fields<'a>>,
+        value: Vec<JsonFields<'a>>,
     }
     serde_json::from_slice::<PageBody<'_>>(body).map(|page| page.value.iter().map(Entity::read).collect())
 }
@@ -73,40 +73,40 @@ pub(super) fn entities(body: &[u8]) -> Result<Vec<Entity>, serde_json::Error> {
 /// The names of tables of a page.
 pub(super) fn tables(body: &[u8]) -> Result<Vec<String>, serde_json::Error> {
     #[derive(Deserialize)]
-    struct Named {
+    struct TableItem {
         #[serde(rename = "TableName")]
         name: String,
     }
     #[derive(Deserialize)]
     struct PageBody {
-        value: Vec<Named>,
+        value: Vec<TableItem>,
     }
     serde_json::from_slice::<PageBody>(body).map(|page| page.value.into_iter().map(|table| table.name).collect())
 }
 
 /// An object's fields in their order, values as they stand there: numbers are read by their type, to the last bit.
-struct Fields<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
+struct JsonFields<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
 
-impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Fields<'a>, D::Error> {
+impl<'de: 'a, 'a> Deserialize<'de> for JsonFields<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<JsonFields<'a>, D::Error> {
         struct Object;
 
         impl<'de> Visitor<'de> for Object {
-            type Value = Fields<'de>;
+            type Value = JsonFields<'de>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("an entity")
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields<'de>, A::Error> {
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<JsonFields<'de>, A::Error> {
                 let mut fields = Vec::new();
-                while let Some(Name(name)) = map.next_key()? {
+                while let Some(NameText(name)) = map.next_key()? {
                     if fields.len() >= FIELDS_MAX {
                         return Err(A::Error::custom("an entity has more properties than the service allows"));
                     }
                     fields.push((name, map.next_value()?));
                 }
-                Ok(Fields(fields))
+                Ok(JsonFields(fields))
             }
         }
 
@@ -115,7 +115,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
 }
 
 #[derive(Deserialize)]
-struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
+struct NameText<'a>(#[serde(borrow)] Cow<'a, str>);
 
 #[cfg(test)]
 mod tests {

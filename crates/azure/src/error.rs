@@ -4,15 +4,15 @@
 //!
 //! | kind | answers | what a writer does |
 //! |---|---|---|
-//! | [`Kind::Retry`] | no answer, 408, 500, 502, 503, 504 | sends the same bytes again, after a pause |
-//! | [`Kind::Throttled`] | 429; 503 `ServerBusy` | the same, and spreads its load |
-//! | [`Kind::TableNotFound`] | 404 `TableNotFound` | creates the table, if it is still wanted |
-//! | [`Kind::TableBeingDeleted`] | 409 | waits: 40 s at least, says the service |
-//! | [`Kind::TableAlreadyExists`] | 409 | is content |
-//! | [`Kind::Refused`] | 400 with one of [`REFUSALS`], or any 4xx within a transaction | sets the entity aside, after asking for it alone |
-//! | [`Kind::TooLarge`] | 413, `RequestBodyTooLarge`; an answer beyond its bound | halves |
-//! | [`Kind::Denied`] | 401, 403 | stops, and says so |
-//! | [`Kind::Unknown`] | all else | waits long, and says so; nothing is set aside for it |
+//! | [`ErrorKind::Retry`] | no answer, 408, 500, 502, 503, 504 | sends the same bytes again, after a pause |
+//! | [`ErrorKind::Throttled`] | 429; 503 `ServerBusy` | the same, and spreads its load |
+//! | [`ErrorKind::TableNotFound`] | 404 `TableNotFound` | creates the table, if it is still wanted |
+//! | [`ErrorKind::TableBeingDeleted`] | 409 | waits: 40 s at least, says the service |
+//! | [`ErrorKind::TableAlreadyExists`] | 409 | is content |
+//! | [`ErrorKind::Refused`] | 400 with one of [`REFUSALS`], or any 4xx within a transaction | sets the entity aside, after asking for it alone |
+//! | [`ErrorKind::TooLarge`] | 413, `RequestBodyTooLarge`; an answer beyond its bound | halves |
+//! | [`ErrorKind::Denied`] | 401, 403 | stops, and says so |
+//! | [`ErrorKind::Unknown`] | all else | waits long, and says so; nothing is set aside for it |
 
 use std::fmt;
 use std::time::Duration;
@@ -41,11 +41,11 @@ const MESSAGE_CHARS_MAX: usize = 300;
 
 /// Why a request was not done. Has nothing secret in it.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Error(Box<Said>);
+pub struct Error(Box<ErrorInner>);
 
 #[derive(Clone, PartialEq, Eq)]
-struct Said {
-    kind: Kind,
+struct ErrorInner {
+    kind: ErrorKind,
     doing: String,
     status: Option<u16>,
     code: String,
@@ -57,16 +57,16 @@ struct Said {
 
 /// What the caller can do about an [`Error`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ErrorKind {
     /// Send the same again, after a pause. It may have been done.
     Retry {
         /// The least pause, where the service named one.
         after: Option<Duration>,
     },
-    /// As [`Kind::Retry`], because there is too much.
+    /// As [`ErrorKind::Retry`], because there is too much.
     Throttled {
         /// Of what there is too much.
-        scope: Scope,
+        scope: ThrottleScope,
         /// The least pause, where the service named one.
         after: Option<Duration>,
     },
@@ -99,7 +99,7 @@ pub enum Kind {
 
 /// Of what there is too much.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scope {
+pub enum ThrottleScope {
     /// Of the partition.
     Partition,
     /// Of the whole account.
@@ -108,7 +108,7 @@ pub enum Scope {
 
 /// What an answer says of a failure, whatever its form.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Fault {
+pub(super) struct ServiceError {
     pub(super) code: String,
     pub(super) message: String,
     /// Which operation, counted from 0.
@@ -134,58 +134,72 @@ impl RetryAfter {
 }
 
 /// The kind of what was answered with `status`. `within` is whether it stood in a transaction's answer.
-pub(super) fn kind_of(status: u16, fault: &Fault, after: Option<Duration>, within: bool) -> Kind {
+pub(super) fn kind_of(status: u16, fault: &ServiceError, after: Option<Duration>, within: bool) -> ErrorKind {
     let index = fault.index;
     match fault.code.as_str() {
-        "TableNotFound" => return Kind::TableNotFound,
-        "TableBeingDeleted" => return Kind::TableBeingDeleted,
-        "TableAlreadyExists" => return Kind::TableAlreadyExists,
-        "EntityAlreadyExists" => return Kind::EntityAlreadyExists { index },
-        "RequestBodyTooLarge" | "ContentLengthExceeded" => return Kind::TooLarge,
-        code if REFUSALS.contains(&code) && (400..500).contains(&status) => return Kind::Refused { index },
+        "TableNotFound" => return ErrorKind::TableNotFound,
+        "TableBeingDeleted" => return ErrorKind::TableBeingDeleted,
+        "TableAlreadyExists" => return ErrorKind::TableAlreadyExists,
+        "EntityAlreadyExists" => return ErrorKind::EntityAlreadyExists { index },
+        "RequestBodyTooLarge" | "ContentLengthExceeded" => return ErrorKind::TooLarge,
+        code if REFUSALS.contains(&code) && (400..500).contains(&status) => return ErrorKind::Refused { index },
         _ => {}
     }
-    let scope = if fault.message.contains("account limit") { Scope::Account } else { Scope::Partition };
+    let scope = if fault.message.contains("account limit") { ThrottleScope::Account } else { ThrottleScope::Partition };
     match status {
-        429 => Kind::Throttled { scope, after },
-        503 if fault.code == "ServerBusy" => Kind::Throttled { scope, after },
-        408 | 500 | 502 | 503 | 504 => Kind::Retry { after },
-        401 | 403 => Kind::Denied,
-        413 => Kind::TooLarge,
-        404 if fault.code == "ResourceNotFound" || fault.code == "EntityNotFound" => Kind::NotFound,
-        400..500 if within => Kind::Refused { index },
-        _ => Kind::Unknown,
+        429 => ErrorKind::Throttled { scope, after },
+        503 if fault.code == "ServerBusy" => ErrorKind::Throttled { scope, after },
+        408 | 500 | 502 | 503 | 504 => ErrorKind::Retry { after },
+        401 | 403 => ErrorKind::Denied,
+        413 => ErrorKind::TooLarge,
+        404 if fault.code == "ResourceNotFound" || fault.code == "EntityNotFound" => ErrorKind::NotFound,
+        400..500 if within => ErrorKind::Refused { index },
+        _ => ErrorKind::Unknown,
     }
 }
 
 /// What a request was, for the errors that come of it.
 #[derive(Clone, Debug)]
-pub(super) struct Asked {
+pub(super) struct RequestInfo {
     /// What reads well after "failed to".
     pub(super) doing: String,
     pub(super) request_id: String,
     pub(super) service_request_id: Option<String>,
 }
 
-impl Asked {
+impl RequestInfo {
     /// An error that was answered.
-    pub(super) fn refused(&self, status: u16, fault: Fault, kind: Kind) -> Error {
+    pub(super) fn refused(&self, status: u16, fault: ServiceError, kind: ErrorKind) -> Error {
         // What a gateway says is not what the service did, and a 503 may be one's.
-        let is_unclear = matches!(kind, Kind::Retry { .. } | Kind::Unknown | Kind::EntityAlreadyExists { .. });
+        let is_unclear =
+            matches!(kind, ErrorKind::Retry { .. } | ErrorKind::Unknown | ErrorKind::EntityAlreadyExists { .. });
         let may_have_happened = is_unclear || status == 503;
         self.error(kind, Some(status), fault.code, &fault.message, may_have_happened)
     }
 
     /// An error without an answer that could be read.
-    pub(super) fn unanswered(&self, kind: Kind, status: Option<u16>, message: &str, may_have_happened: bool) -> Error {
+    pub(super) fn unanswered(
+        &self,
+        kind: ErrorKind,
+        status: Option<u16>,
+        message: &str,
+        may_have_happened: bool,
+    ) -> Error {
         self.error(kind, status, String::new(), message, may_have_happened)
     }
 
-    fn error(&self, kind: Kind, status: Option<u16>, code: String, message: &str, may_have_happened: bool) -> Error {
+    fn error(
+        &self,
+        kind: ErrorKind,
+        status: Option<u16>,
+        code: String,
+        message: &str,
+        may_have_happened: bool,
+    ) -> Error {
         // The service repeats its request's number and the time on lines of their own.
         let line = message.lines().next().unwrap_or_default();
         let printable = |c: char| if c.is_control() { ' ' } else { c };
-        Error(Box::new(Said {
+        Error(Box::new(ErrorInner {
             kind,
             doing: self.doing.clone(),
             status,
@@ -200,7 +214,7 @@ impl Asked {
 
 impl Error {
     /// What can be done about it.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
 
@@ -230,7 +244,7 @@ impl Error {
     }
 
     /// The same error as another kind.
-    pub(super) fn of_kind(mut self, kind: Kind) -> Error {
+    pub(super) fn of_kind(mut self, kind: ErrorKind) -> Error {
         self.0.kind = kind;
         self
     }
@@ -243,7 +257,7 @@ impl Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Said { doing, status, code, message, request_id, service_request_id, .. } = &*self.0;
+        let ErrorInner { doing, status, code, message, request_id, service_request_id, .. } = &*self.0;
         write!(f, "{doing}: ")?;
         let parts = [status.map(|status| status.to_string()), Some(code.clone()), Some(message.clone())];
         let parts: Vec<String> = parts.into_iter().flatten().filter(|part| !part.is_empty()).collect();
@@ -267,41 +281,47 @@ impl std::error::Error for Error {}
 mod tests {
     use super::*;
 
-    fn fault(code: &str, message: &str) -> Fault {
-        Fault { code: code.into(), message: message.into(), index: None }
+    fn fault(code: &str, message: &str) -> ServiceError {
+        ServiceError { code: code.into(), message: message.into(), index: None }
     }
 
     #[test]
     fn kinds() {
         let after = Some(Duration::from_secs(7));
         for (status, code, message, within, kind) in [
-            (503, "ServerBusy", "The server is busy.", false, Kind::Throttled { scope: Scope::Partition, after }),
+            (
+                503,
+                "ServerBusy",
+                "The server is busy.",
+                false,
+                ErrorKind::Throttled { scope: ThrottleScope::Partition, after },
+            ),
             (
                 503,
                 "ServerBusy",
                 "Operations per second is over the account limit.",
                 true,
-                Kind::Throttled { scope: Scope::Account, after },
+                ErrorKind::Throttled { scope: ThrottleScope::Account, after },
             ),
-            (503, "", "", false, Kind::Retry { after }),
-            (429, "TooManyRequests", "", false, Kind::Throttled { scope: Scope::Partition, after }),
-            (500, "OperationTimedOut", "", true, Kind::Retry { after }),
-            (500, "InternalError", "", false, Kind::Retry { after }),
-            (404, "TableNotFound", "", true, Kind::TableNotFound),
-            (404, "ResourceNotFound", "", false, Kind::NotFound),
-            (404, "", "<html>", false, Kind::Unknown),
-            (409, "TableBeingDeleted", "", false, Kind::TableBeingDeleted),
-            (409, "TableAlreadyExists", "", false, Kind::TableAlreadyExists),
-            (409, "EntityAlreadyExists", "", true, Kind::EntityAlreadyExists { index: None }),
-            (400, "PropertyValueTooLarge", "", true, Kind::Refused { index: None }),
-            (400, "NewCodeOfNextYear", "", true, Kind::Refused { index: None }),
-            (400, "InvalidHeaderValue", "", false, Kind::Unknown),
-            (415, "AtomFormatNotSupported", "", false, Kind::Unknown),
-            (413, "RequestBodyTooLarge", "", false, Kind::TooLarge),
-            (413, "", "", true, Kind::TooLarge),
-            (403, "AuthenticationFailed", "", false, Kind::Denied),
-            (403, "", "", false, Kind::Denied),
-            (302, "", "", false, Kind::Unknown),
+            (503, "", "", false, ErrorKind::Retry { after }),
+            (429, "TooManyRequests", "", false, ErrorKind::Throttled { scope: ThrottleScope::Partition, after }),
+            (500, "OperationTimedOut", "", true, ErrorKind::Retry { after }),
+            (500, "InternalError", "", false, ErrorKind::Retry { after }),
+            (404, "TableNotFound", "", true, ErrorKind::TableNotFound),
+            (404, "ResourceNotFound", "", false, ErrorKind::NotFound),
+            (404, "", "<html>", false, ErrorKind::Unknown),
+            (409, "TableBeingDeleted", "", false, ErrorKind::TableBeingDeleted),
+            (409, "TableAlreadyExists", "", false, ErrorKind::TableAlreadyExists),
+            (409, "EntityAlreadyExists", "", true, ErrorKind::EntityAlreadyExists { index: None }),
+            (400, "PropertyValueTooLarge", "", true, ErrorKind::Refused { index: None }),
+            (400, "NewCodeOfNextYear", "", true, ErrorKind::Refused { index: None }),
+            (400, "InvalidHeaderValue", "", false, ErrorKind::Unknown),
+            (415, "AtomFormatNotSupported", "", false, ErrorKind::Unknown),
+            (413, "RequestBodyTooLarge", "", false, ErrorKind::TooLarge),
+            (413, "", "", true, ErrorKind::TooLarge),
+            (403, "AuthenticationFailed", "", false, ErrorKind::Denied),
+            (403, "", "", false, ErrorKind::Denied),
+            (302, "", "", false, ErrorKind::Unknown),
         ] {
             assert_eq!(kind_of(status, &fault(code, message), after, within), kind, "{status} {code}");
         }
@@ -321,19 +341,19 @@ mod tests {
 
     #[test]
     fn what_is_said() {
-        let asked = Asked {
+        let asked = RequestInfo {
             doing: "create the table Log".into(),
             request_id: "a-1".into(),
             service_request_id: Some("b".into()),
         };
         let said = fault("ServerBusy", "The server is busy.\nRequestId:b\nTime:2026-11-21T00:00:00Z");
-        let error = asked.refused(503, said, Kind::Retry { after: None });
+        let error = asked.refused(503, said, ErrorKind::Retry { after: None });
         assert_eq!(
             error.to_string(),
             "create the table Log: 503 ServerBusy The server is busy. (request a-1, the service's b)"
         );
         assert!(error.may_have_happened());
         let long = fault("", &"\u{1b}".repeat(1000));
-        assert!(asked.refused(400, long, Kind::Unknown).to_string().chars().all(|c| !c.is_control()));
+        assert!(asked.refused(400, long, ErrorKind::Unknown).to_string().chars().all(|c| !c.is_control()));
     }
 }

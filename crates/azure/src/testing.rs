@@ -1,16 +1,16 @@
 //! What must hold of any answer of the service. Only tests compile this module.
 
-use crate::{answer, entity};
+use crate::{entity, response};
 
 /// Reads `body` as each kind of answer, and asserts what must hold of it.
 pub fn assert_answers(entities: usize, body: &[u8]) {
     let text = String::from_utf8_lossy(body);
     for content_type in ["", "multipart/mixed; boundary=batchresponse_1"] {
-        if answer::outcome(content_type, body, entities) == answer::Outcome::Done {
+        if response::outcome(content_type, body, entities) == response::TransactionOutcome::Done {
             assert!(text.matches("HTTP/1.").count() >= entities, "more entities are done than are answered for");
         }
     }
-    let fault = answer::fault(&text);
+    let fault = response::fault(&text);
     assert!(fault.code.len() + fault.message.len() <= text.len(), "more is said than came");
     let _ = (entity::entity(body), entity::tables(body));
     if let Ok(page) = entity::entities(body) {

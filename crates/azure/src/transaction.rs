@@ -24,7 +24,7 @@
 
 use super::names::{write_encoded, write_key};
 use super::value::write_escaped;
-use super::{Account, Value};
+use super::{StorageAccount, Value};
 use bytes::Bytes;
 
 /// Entities of a transaction at most.
@@ -70,12 +70,12 @@ pub enum Pushed {
 
 impl Transaction {
     /// An empty one.
-    pub fn new(account: &Account, table: &str, partition_key: &str) -> Transaction {
+    pub fn new(account: &StorageAccount, table: &str, partition_key: &str) -> Transaction {
         Transaction::with_bytes_max(account, table, partition_key, account.flavour().transaction_bytes_max())
     }
 
     /// An empty one of `bytes_max` bytes at most; the service's limit holds as well.
-    pub fn with_bytes_max(account: &Account, table: &str, partition_key: &str, bytes_max: usize) -> Transaction {
+    pub fn with_bytes_max(account: &StorageAccount, table: &str, partition_key: &str, bytes_max: usize) -> Transaction {
         let entity = |method: &str| {
             let mut prefix = format!("{PART}{method} {}/", account.endpoint).into_bytes();
             write_encoded(table, &mut prefix);
@@ -128,7 +128,7 @@ impl Transaction {
         self.finish_entity(from, row_key, properties)
     }
 
-    /// Adds an entity that must not be there yet: else [`super::Kind::EntityAlreadyExists`].
+    /// Adds an entity that must not be there yet: else [`super::ErrorKind::EntityAlreadyExists`].
     pub fn push_insert<'a, N: AsRef<str>>(
         &mut self,
         row_key: &str,
@@ -139,7 +139,7 @@ impl Transaction {
         self.finish_entity(from, row_key, properties)
     }
 
-    /// Adds that an entity is removed, which must be there: else [`super::Kind::NotFound`].
+    /// Adds that an entity is removed, which must be there: else [`super::ErrorKind::NotFound`].
     pub fn push_delete(&mut self, row_key: &str) -> Pushed {
         let from = self.bytes.len();
         self.bytes.extend_from_slice(&self.delete);
@@ -236,7 +236,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn account() -> Account {
+    fn account() -> StorageAccount {
         "AccountName=acme;AccountKey=c2VjcmV0".parse().expect("an account")
     }
 

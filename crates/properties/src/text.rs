@@ -5,7 +5,7 @@ use super::{Draw, seen};
 use daytable::config::{Changes, Config, ConfigError, Variable};
 use daytable::testing;
 use daytable_archive::ArchiveUrl;
-use daytable_azure::Account;
+use daytable_azure::StorageAccount;
 use daytable_intake::adopt::{self, Collector};
 use daytable_intake::glob::Pattern;
 use daytable_intake::instance_template::InstanceTemplate;
@@ -155,7 +155,7 @@ pub(super) fn any_key(bytes: &[u8]) {
 /// path could not be put behind.
 pub(super) fn any_account(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
-    let shown = match text.parse::<Account>() {
+    let shown = match text.parse::<StorageAccount>() {
         Ok(account) => {
             let endpoint = account.endpoint();
             let is_http = ["http://", "https://"].iter().any(|scheme| endpoint.starts_with(scheme));
@@ -171,7 +171,7 @@ pub(super) fn any_account(bytes: &[u8]) {
     let secrets = text.split(';').filter_map(|pair| pair.trim().split_once('='));
     let secrets = secrets.filter(|(name, _)| ["AccountKey", "SharedAccessSignature"].contains(&name.trim()));
     // What is said of no text at all is nobody's secret.
-    let said = "".parse::<Account>().err().map_or_else(String::new, |error| error.to_string());
+    let said = "".parse::<StorageAccount>().err().map_or_else(String::new, |error| error.to_string());
     for (_, secret) in secrets.filter(|(_, secret)| secret.trim().len() > 40 && !said.contains(secret.trim())) {
         assert!(!shown.contains(secret.trim()), "{shown} says {secret}");
     }

@@ -7,6 +7,7 @@
 //! * [`stress`]: measures how much the service takes.
 
 pub mod options;
+mod entity;
 pub mod tables;
 pub mod outbox;
 pub mod shared;

@@ -4,8 +4,8 @@
 use super::emulator::{Azurite, client, kind, wait};
 use super::proxy::{Fault, Proxy};
 use daytable_azure::{
-    Backoff, Client, DateTime, Entity, Error, Kind, Options, Pauses, Pushed, Query, Scope, SealedTransaction,
-    Transaction, Value, literal,
+    Backoff, Client, ClientOptions, DateTime, Entity, Error, ErrorKind, Pauses, Pushed, Query, SealedTransaction,
+    ThrottleScope, Transaction, Value, literal,
 };
 use std::time::Duration;
 
@@ -233,7 +233,7 @@ fn pages_go_on_to_the_end_and_keep_the_order() {
         assert!(chosen.iter().all(|entity| entity.properties.len() == 1 && entity.row_key.is_empty()), "{chosen:?}");
         assert_eq!(
             client.query("Log20261122", &Query::default(), None).await.map_err(|error| error.kind()),
-            Err(Kind::TableNotFound)
+            Err(ErrorKind::TableNotFound)
         );
     });
 }
@@ -247,11 +247,11 @@ fn tables_come_and_go() {
             client.create_table(&format!("Log202611{day}")).await.expect("created");
         }
         client.create_table("Other20261121").await.expect("created");
-        assert_eq!(kind(client.create_table("Log20261121").await), Kind::TableAlreadyExists);
+        assert_eq!(kind(client.create_table("Log20261121").await), ErrorKind::TableAlreadyExists);
         assert_eq!(client.list_tables("Log").await.expect("listed"), ["Log20261120", "Log20261121", "Log20261122"]);
         assert_eq!(client.list_tables("").await.expect("listed").len(), 4);
         client.drop_table("Log20261120").await.expect("dropped");
-        assert_eq!(kind(client.drop_table("Log20261120").await), Kind::TableNotFound);
+        assert_eq!(kind(client.drop_table("Log20261120").await), ErrorKind::TableNotFound);
         assert_eq!(client.list_tables("Log").await.expect("listed"), ["Log20261121", "Log20261122"]);
     });
 }
@@ -262,7 +262,7 @@ fn transactions_are_all_or_nothing_and_may_be_repeated() {
     let proxy = Proxy::start(azurite.port);
     let client = client(&proxy.connection_string());
     wait(async {
-        assert_eq!(kind(client.transact(&numbered(&client, "a", 0..2)).await), Kind::TableNotFound);
+        assert_eq!(kind(client.transact(&numbered(&client, "a", 0..2)).await), ErrorKind::TableNotFound);
         client.create_table(TABLE).await.expect("created");
         let transaction = numbered(&client, "a", 0..100);
         for _ in 0..3 {
@@ -279,7 +279,7 @@ fn transactions_are_all_or_nothing_and_may_be_repeated() {
         let error = client.transact(&refused.seal()).await.expect_err("refused");
         assert_eq!(
             (error.kind(), error.code()),
-            (Kind::Refused { index: Some(7) }, "PropertyValueTooLarge"),
+            (ErrorKind::Refused { index: Some(7) }, "PropertyValueTooLarge"),
             "{error}"
         );
         assert!(!error.may_have_happened() && error.service_request_id().is_some(), "{error}");
@@ -288,7 +288,7 @@ fn transactions_are_all_or_nothing_and_may_be_repeated() {
         let mut inserts = Transaction::new(client.account(), TABLE, "a");
         assert_eq!(inserts.push_insert("new", [("Message", Value::from("new"))]), Pushed::Added);
         assert_eq!(inserts.push_insert("000005", [("Message", Value::from("new"))]), Pushed::Added);
-        assert_eq!(kind(client.transact(&inserts.seal()).await), Kind::EntityAlreadyExists { index: Some(1) });
+        assert_eq!(kind(client.transact(&inserts.seal()).await), ErrorKind::EntityAlreadyExists { index: Some(1) });
         let mut changes = Transaction::new(client.account(), TABLE, "a");
         assert_eq!(changes.push_insert("new", [("Message", Value::from("new"))]), Pushed::Added);
         assert_eq!(changes.push_delete("000005"), Pushed::Added);
@@ -310,34 +310,35 @@ fn transactions_are_all_or_nothing_and_may_be_repeated() {
 fn whatever_goes_wrong_is_known_for_what_it_is() {
     let azurite = Azurite::start();
     let proxy = Proxy::start(azurite.port);
-    let options = Options { request: Duration::from_millis(1500), ..Options::new(super::emulator::now) };
+    let options = ClientOptions { request: Duration::from_millis(1500), ..ClientOptions::new(super::emulator::now) };
     let account = proxy.connection_string().parse().expect("an account");
     let client = Client::new(account, options).expect("a client");
-    let (retry, throttled) = (Kind::Retry { after: None }, Kind::Throttled { scope: Scope::Partition, after: None });
+    let (retry, throttled) =
+        (ErrorKind::Retry { after: None }, ErrorKind::Throttled { scope: ThrottleScope::Partition, after: None });
     let after = Some(Duration::from_secs(7));
     wait(async {
         client.create_table(TABLE).await.expect("created");
         for (number, (fault, kind, is_done)) in [
             (Fault::Busy, throttled, false),
-            (Fault::TooMany(7), Kind::Throttled { scope: Scope::Partition, after }, false),
+            (Fault::TooMany(7), ErrorKind::Throttled { scope: ThrottleScope::Partition, after }, false),
             (Fault::Status(502), retry, false),
             (Fault::Status(503), retry, false),
-            (Fault::Status(404), Kind::Unknown, false),
+            (Fault::Status(404), ErrorKind::Unknown, false),
             (Fault::FailsAfter, retry, true),
             (Fault::ResetBefore, retry, false),
             (Fault::ResetAfter, retry, true),
             (Fault::HalfAnAnswer, retry, true),
             (Fault::Drips(100), retry, true),
             (Fault::Silence, retry, false),
-            (Fault::WrongContent, Kind::Unknown, false),
-            (Fault::BeingDeleted, Kind::TableBeingDeleted, false),
-            (Fault::Forbidden, Kind::Denied, false),
-            (Fault::TooLarge, Kind::TooLarge, false),
+            (Fault::WrongContent, ErrorKind::Unknown, false),
+            (Fault::BeingDeleted, ErrorKind::TableBeingDeleted, false),
+            (Fault::Forbidden, ErrorKind::Denied, false),
+            (Fault::TooLarge, ErrorKind::TooLarge, false),
             (Fault::PartFails(503, "ServerBusy", 0), throttled, false),
             (Fault::PartFails(500, "OperationTimedOut", 0), retry, false),
-            (Fault::PartFails(404, "TableNotFound", 0), Kind::TableNotFound, false),
-            (Fault::PartFails(400, "InvalidInput", 1), Kind::Refused { index: Some(1) }, false),
-            (Fault::PartFails(400, "InvalidInput", 2), Kind::Refused { index: None }, false),
+            (Fault::PartFails(404, "TableNotFound", 0), ErrorKind::TableNotFound, false),
+            (Fault::PartFails(400, "InvalidInput", 1), ErrorKind::Refused { index: Some(1) }, false),
+            (Fault::PartFails(400, "InvalidInput", 2), ErrorKind::Refused { index: None }, false),
         ]
         .into_iter()
         .enumerate()
@@ -360,8 +361,8 @@ async fn insist(client: &Client, transaction: &SealedTransaction, backoff: &mut 
     let mut tries = 1;
     while let Err(error) = client.transact(transaction).await {
         let named = match error.kind() {
-            Kind::Retry { after } | Kind::Throttled { after, .. } => after,
-            Kind::Unknown => None,
+            ErrorKind::Retry { after } | ErrorKind::Throttled { after, .. } => after,
+            ErrorKind::Unknown => None,
             _ => panic!("{error}"),
         };
         assert!(tries < 50, "{error}");

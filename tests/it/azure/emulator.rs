@@ -4,7 +4,7 @@
 
 use crate::place::installed;
 use crate::server::{Server, free_port};
-use daytable_azure::{Account, Client, DateTime, Error, Kind, Options};
+use daytable_azure::{Client, ClientOptions, DateTime, Error, ErrorKind, StorageAccount};
 use serde_json::Value;
 use std::future::Future;
 use std::process::{Command, Stdio};
@@ -80,8 +80,8 @@ pub(crate) fn connection_string(port: u16) -> String {
 
 /// A client of whom a connection string leads to.
 pub(crate) fn client(connection_string: &str) -> Client {
-    let account: Account = connection_string.parse().expect("a connection string");
-    let options = Options { request: Duration::from_secs(20), ..Options::new(now) };
+    let account: StorageAccount = connection_string.parse().expect("a connection string");
+    let options = ClientOptions { request: Duration::from_secs(20), ..ClientOptions::new(now) };
     Client::new(account, options).expect("a client")
 }
 
@@ -97,6 +97,6 @@ pub(crate) fn wait<T>(future: impl Future<Output = T>) -> T {
 }
 
 /// The kind of an error that is expected.
-pub(crate) fn kind<T: std::fmt::Debug>(result: Result<T, Error>) -> Kind {
+pub(crate) fn kind<T: std::fmt::Debug>(result: Result<T, Error>) -> ErrorKind {
     result.expect_err("it fails").kind()
 }

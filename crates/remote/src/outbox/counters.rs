@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Why a row was set aside.
+/// Why a row became a dead letter: a row that is kept in the data folder instead of being sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SetAside {
-    /// The service refused it for what it is.
+pub enum DeadLetterReason {
+    /// The service refused its content.
     Refused,
     /// It is too large for a request.
     TooLarge,
@@ -15,53 +15,54 @@ pub enum SetAside {
     Expired,
 }
 
-impl SetAside {
-    /// Each.
-    pub const ALL: [SetAside; 3] = [SetAside::Refused, SetAside::TooLarge, SetAside::Expired];
+impl DeadLetterReason {
+    /// All reasons.
+    pub const ALL: [DeadLetterReason; 3] =
+        [DeadLetterReason::Refused, DeadLetterReason::TooLarge, DeadLetterReason::Expired];
 
-    /// What metrics call it.
+    /// The label in metrics.
     pub fn label(self) -> &'static str {
         match self {
-            SetAside::Refused => "refused",
-            SetAside::TooLarge => "too_large",
-            SetAside::Expired => "expired",
+            DeadLetterReason::Refused => "refused",
+            DeadLetterReason::TooLarge => "too_large",
+            DeadLetterReason::Expired => "expired",
         }
     }
 }
 
-/// What was counted since the start.
+/// Counts since the start.
 #[derive(Debug, Default)]
-pub struct Counters {
-    /// Entities that are there.
+pub struct OutboxCounters {
+    /// Entities that the service took.
     pub sent: AtomicU64,
-    /// Of these, those that are not removed from the outbox yet.
+    /// Of these, the entities that are still in the outbox's files.
     pub settling: AtomicU64,
     /// Requests that were sent again.
     pub retries: AtomicU64,
-    /// Answers that said that there is too much.
+    /// Answers that throttle.
     pub throttled: AtomicU64,
-    /// Times that an instance was spread over more partitions.
-    pub spread_steps: Arc<AtomicU64>,
-    /// Whether the service refuses this daytable: key, clock, address or rights are not in order.
+    /// How often an instance got more partitions.
+    pub bucket_steps: Arc<AtomicU64>,
+    /// Whether the service denies access: key, clock, address or rights are wrong.
     pub is_denied: AtomicBool,
-    /// Requests in a row that got no answer, or one of a service that is not well; zero after one that succeeded.
+    /// Requests that failed since the last success.
     pub failures: AtomicU64,
-    set_aside: [AtomicU64; SetAside::ALL.len()],
+    dead_letters: [AtomicU64; DeadLetterReason::ALL.len()],
     codes: Mutex<BTreeMap<u16, u64>>,
-    said: Mutex<String>,
+    last_error: Mutex<String>,
 }
 
-impl Counters {
-    /// Entities that were set aside, by why.
-    pub fn set_aside(&self, why: SetAside) -> u64 {
-        self.set_aside[why as usize].load(Ordering::Relaxed)
+impl OutboxCounters {
+    /// Entities that became dead letters for this reason.
+    pub fn dead_letters(&self, reason: DeadLetterReason) -> u64 {
+        self.dead_letters[reason as usize].load(Ordering::Relaxed)
     }
 
-    pub(super) fn count_set_aside(&self, why: SetAside, entities: u64) {
-        self.set_aside[why as usize].fetch_add(entities, Ordering::Relaxed);
+    pub(super) fn count_dead_letters(&self, reason: DeadLetterReason, entities: u64) {
+        self.dead_letters[reason as usize].fetch_add(entities, Ordering::Relaxed);
     }
 
-    /// Requests by the status of their answer, that of the part which failed where one did; 0 is none.
+    /// Requests by HTTP status, of the part that failed where one did; 0 without an answer.
     pub fn codes(&self) -> BTreeMap<u16, u64> {
         self.codes.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -70,12 +71,12 @@ impl Counters {
         *self.codes.lock().unwrap_or_else(PoisonError::into_inner).entry(code).or_default() += 1;
     }
 
-    /// What the last request that failed was told; empty once one succeeded.
-    pub fn said(&self) -> String {
-        self.said.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    /// The error of the last request that failed; empty after a success.
+    pub fn last_error(&self) -> String {
+        self.last_error.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    pub(super) fn say(&self, text: String) {
-        *self.said.lock().unwrap_or_else(PoisonError::into_inner) = text;
+    pub(super) fn set_last_error(&self, text: String) {
+        *self.last_error.lock().unwrap_or_else(PoisonError::into_inner) = text;
     }
 }

@@ -1,59 +1,60 @@
-//! The outbox: with a remote store, what is committed is sent there, and then goes from the data folder.
+//! The outbox: with a remote store, committed rows are sent there and then removed from the data folder.
 //!
-//! What waits lies in the day files that the commit wrote ([`daytable_store::outbox`]). Here is the sender: a thread that
-//! reads committed pages, makes transactions of a partition's rows, and has the committer remove each page of which the
-//! service took every row. Requests are under way on a runtime of their own; the thread decides, and never waits for one.
+//! Rows wait in the day files that the commit wrote ([`daytable_store::outbox`]). The sender is a thread that reads committed
+//! pages, makes transactions of each partition's rows, and has the committer remove each page after the service took all its
+//! rows. Requests run on a runtime of their own; the thread decides and never waits for a request.
 //!
 //! ```text
-//! pages of a partition ──► lane ──► flight ──► service ──► landed ──► removed from the file
-//!   in order of commits     fill     ≤ 100       │
-//!                           ≤ 4 at a time        ├─ again: the same bytes, after a pause
-//!                                                ├─ isolate, halve: parts of it
-//!                                                └─ never: dead letters, on disk before the page goes
+//! page_scan ──► queues: partition_queue ──► request ──► service ──► response ──► page_removal
+//!  in order of      ≤ 32 pages,           ≤ 100 rows                  │           from the file
+//!  commits          ≤ 4 requests            ▲                         ├─ retry: the same bytes, after a pause
+//!                                   circuit_breaker                   ├─ isolate, halve: parts of it
+//!                                                                     └─ dead_letters: on disk before the page is removed
 //! ```
 //!
-//! * **Nothing lost**: a page goes when all its rows landed or lie among the dead letters. Whatever ends before is read
-//!   again, and an upsert of the same keys changes nothing: a kill anywhere repeats requests, not rows.
-//! * **Independence**: what the service says of one partition holds up its lane; what concerns all (nobody answers, the
-//!   account is throttled, we are not let in) holds up everything, and one request looks how it is (`weather`).
-//! * **Memory** does not depend on what waits: the sender knows some thousand pages by their heads, reads a page when its
-//!   first row is wanted, and lets go of what a lane holds that fails for long. It is found again in its file.
-//! * **Order**: the oldest commit goes first, or the newest where that is asked for. That is an order between lanes and
-//!   within one; four transactions of a lane are under way at a time, so readers see no order of arrival. Of two versions of one
-//!   row the later one comes last, but in a backlog that goes newest first.
-//! * **403** stops the sender and nothing else: what comes is committed until the outbox is full.
-//! * **A day that expired** before its rows were sent is not brought back: they become dead letters, and are counted. The clock is
-//!   believed up to one period past the newest time that a record gave, as where days are dropped.
-//!
-//! * **Hot instances** get more partitions: when is decided in `growth`, from when on in [`daytable_model::bucket_plan`], and
-//!   `spreading` sees to it that it stays true whatever is killed or lost.
+//! * **No row is lost**: a page is removed after all its rows were taken or became dead letters. After a kill, pages are read
+//!   again, and an upsert of the same keys changes nothing: requests are repeated, rows are not.
+//! * **Partitions are independent**: a failure of one partition pauses its queue. A failure that concerns all (no answer, a
+//!   throttled account, denied access) opens the circuit breaker, and one request probes the service.
+//! * **Memory** does not depend on the backlog: the queues hold some thousand pages by their heads, read a page when its first row
+//!   is needed, and unload a partition that fails for long. A later scan finds its pages again.
+//! * **Order**: the oldest commit is sent first, or the newest if configured. This is an order between queues and within one. Four
+//!   requests of a queue are under way at a time, so readers see no order of arrival. Of two versions of one row the later one
+//!   arrives last, unless a backlog is sent newest first.
+//! * **403** stops the sender only: new rows are committed until the outbox is full.
+//! * **A day that expired** before its rows were sent is not created again: the rows become dead letters, and are counted. The clock
+//!   is believed up to one period after the newest record time, as where days are dropped.
+//! * **Hot instances** get more partitions: `bucket_scaling` decides when, [`daytable_model::bucket_plan`] from which record time,
+//!   and `bucket_planner` makes the decision durable.
 
+mod context;
 mod counters;
-mod creating;
-mod dead;
-mod finding;
-mod flight;
-mod growth;
-mod lane;
-mod leaving;
+mod request;
+mod partition_queue;
+mod queues;
+mod page_scan;
+mod page_removal;
+mod circuit_breaker;
+mod table_creation;
+mod bucket_planner;
+mod bucket_scaling;
+mod dead_letters;
 mod sender;
-mod settle;
-mod spreading;
-mod tables;
-mod verdict;
-mod weather;
-mod wire;
 
 pub use crate::options::TableOptions;
-pub use counters::{Counters, SetAside};
+pub use counters::{DeadLetterReason, OutboxCounters};
 pub use daytable_azure::Client;
 
+use bucket_planner::BucketPlanner;
+use bucket_scaling::BucketScaling;
+use circuit_breaker::CircuitBreaker;
+use context::Context;
 use daytable_model::bucket_plan::BucketPlan;
 use daytable_model::window::Window;
 use daytable_store::OutboxRemover;
 use daytable_store::outbox::{OutboxLevel, OutboxReader};
-use sender::{Event, Sender};
-use spreading::Spreading;
+use queues::Queues;
+use sender::{Event, OutboxSender};
 use std::collections::HashMap;
 use std::num::NonZeroU16;
 use std::path::Path;
@@ -63,38 +64,38 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Has the sender look for what was committed. Cheap to clone, and to ring.
+/// Tells the sender that rows were committed. Cheap to clone and to call.
 #[derive(Clone)]
-pub struct Bell {
+pub struct CommitSignal {
     events: mpsc::Sender<Event>,
-    is_ringing: Arc<AtomicBool>,
+    is_signalled: Arc<AtomicBool>,
 }
 
-impl Bell {
-    /// There is something new.
-    pub fn ring(&self) {
-        if !self.is_ringing.swap(true, Ordering::AcqRel) {
-            // A sender that ended needs no waking.
-            let _ = self.events.send(Event::Wake);
+impl CommitSignal {
+    /// Rows were committed.
+    pub fn notify(&self) {
+        if !self.is_signalled.swap(true, Ordering::AcqRel) {
+            // A sender that has ended needs no signal.
+            let _ = self.events.send(Event::Committed);
         }
     }
 }
 
-/// The other end of a [`Bell`].
-pub struct Inbox {
+/// The receiving end of a [`CommitSignal`].
+pub struct SenderInbox {
     events: mpsc::Receiver<Event>,
-    bell: Bell,
+    signal: CommitSignal,
 }
 
-/// A bell for the store, which is opened before there is a sender, and what hears it.
-pub fn bell() -> (Bell, Inbox) {
+/// A signal for the store, which is opened before the sender starts, and the inbox for the sender.
+pub fn commit_signal() -> (CommitSignal, SenderInbox) {
     let (events, received) = mpsc::channel();
-    let bell = Bell { events, is_ringing: Arc::default() };
-    (bell.clone(), Inbox { events: received, bell })
+    let signal = CommitSignal { events, is_signalled: Arc::default() };
+    (signal.clone(), SenderInbox { events: received, signal })
 }
 
-/// What the sender goes by.
-pub struct Setup<'a> {
+/// What the sender needs.
+pub struct OutboxSetup<'a> {
     /// The data folder.
     pub data_dir: &'a Path,
     /// How long a transaction waits for more entities before it is sent.
@@ -109,113 +110,120 @@ pub struct Setup<'a> {
     pub is_newest_first: bool,
     /// The configured tables.
     pub tables: Vec<TableOptions>,
-    /// Who is sent to.
+    /// The service.
     pub client: Client,
-    /// What removes pages that were sent.
-    pub departures: OutboxRemover,
-    /// Over how many partitions instances are spread.
-    pub spread: Arc<BucketPlan>,
-    /// What this daytable is called among those that share the store.
+    /// Removes pages that were sent.
+    pub remover: OutboxRemover,
+    /// The number of partitions of each instance.
+    pub bucket_plan: Arc<BucketPlan>,
+    /// The name of this daytable among those that share the store.
     pub host: String,
-    /// Told of each transaction that landed, with its entities.
+    /// Called with the number of entities of each transaction that the service took.
     pub on_landed: Box<dyn Fn(usize) + Send>,
 }
 
-/// Why there is no sender.
+/// Why the sender did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum OutboxError {
-    /// What waits cannot be read.
+    /// The data folder cannot be read.
     #[error(transparent)]
     Store(#[from] daytable_store::StoreError),
-    /// There is no client for what is to be agreed with the service.
+    /// The planner's client cannot be set up.
     #[error(transparent)]
     Tables(#[from] daytable_query::tables::TableError),
-    /// Its thread or runtime cannot be started.
+    /// A thread or the runtime cannot be started.
     #[error("the sender cannot be started: {0}")]
     Start(#[from] std::io::Error),
 }
 
 /// The sender, running.
 pub struct Outbox {
-    bell: Bell,
-    counters: Arc<Counters>,
-    thread: JoinHandle<()>,
-    spreading: JoinHandle<()>,
-    spread: Arc<BucketPlan>,
+    signal: CommitSignal,
+    counters: Arc<OutboxCounters>,
+    sender: JoinHandle<()>,
+    planner: JoinHandle<()>,
+    bucket_plan: Arc<BucketPlan>,
     runtime: tokio::runtime::Runtime,
 }
 
 impl Outbox {
-    /// Starts to send what waits and what comes.
-    pub fn start(setup: Setup<'_>, inbox: Inbox) -> Result<Outbox, OutboxError> {
+    /// Starts to send the waiting rows and those that are committed from now on.
+    ///
+    /// # Errors
+    ///
+    /// Where the data folder cannot be read, or a thread cannot be started.
+    pub fn start(setup: OutboxSetup<'_>, inbox: SenderInbox) -> Result<Outbox, OutboxError> {
         let unsent = OutboxReader::open(setup.data_dir)?;
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
-        let counters = Arc::new(Counters::default());
-        let Setup { fill, tables, client, departures, on_landed, spread, host, data_dir, is_newest_first, .. } = setup;
-        let endpoint = client.account().endpoint().to_owned();
+        let counters = Arc::new(OutboxCounters::default());
+        let OutboxSetup { tables, client, bucket_plan, .. } = setup;
         let windows = tables.iter().map(|table| (table.name.clone(), table.window)).collect::<HashMap<_, Window>>();
-        let (more, orders) = mpsc::channel();
-        let spreading = Spreading {
-            spread: spread.clone(),
-            tables: Spreading::tables(client.account().clone())?,
-            data_dir: data_dir.into(),
-            host,
-            endpoint,
+        let (bucket_orders, orders) = mpsc::channel();
+        let planner = BucketPlanner {
+            plan: bucket_plan.clone(),
+            tables: BucketPlanner::tables(client.account().clone())?,
+            data_dir: setup.data_dir.into(),
+            host: setup.host,
+            endpoint: client.account().endpoint().to_owned(),
             windows: windows.clone(),
-            steps: counters.spread_steps.clone(),
+            steps: counters.bucket_steps.clone(),
         };
-        let growth = growth::Growth::new(setup.grow_after, setup.buckets_max);
-        let outside = sender::Outside {
+        let context = Context {
             client,
             runtime: runtime.handle().clone(),
-            departures,
+            remover: setup.remover,
             counters: counters.clone(),
             windows,
-            least: tables.iter().map(|table| (table.name.clone(), table.buckets)).collect::<HashMap<_, NonZeroU16>>(),
-            spread: spread.clone(),
-            more,
-            fill,
-            is_newest_first,
-            on_landed,
-            events: inbox.bell.events.clone(),
+            buckets_min: tables.iter().map(|table| (table.name.clone(), table.buckets)).collect(),
+            bucket_plan: bucket_plan.clone(),
+            bucket_orders,
+            on_landed: setup.on_landed,
+            events: inbox.signal.events.clone(),
         };
-        let (bell, max) = (inbox.bell.clone(), setup.transactions_max.get().into());
-        let sender = Sender::new(outside, unsent, growth, max);
-        let is_ringing = bell.is_ringing.clone();
-        let thread =
-            std::thread::Builder::new().name("outbox".into()).spawn(move || sender.work(&inbox.events, &is_ringing))?;
-        // It ends when nobody can ask it for more; nobody waits for it, as it may wait for the service.
-        let spreading = std::thread::Builder::new().name("buckets".into()).spawn(move || spreading.work(&orders))?;
-        Ok(Outbox { bell, counters, thread, spreading, spread, runtime })
+        let seed = u64::from(std::process::id());
+        let sender = OutboxSender::new(
+            context,
+            unsent,
+            Queues::new(setup.fill, setup.is_newest_first, seed),
+            CircuitBreaker::new(setup.transactions_max.get().into(), seed),
+            BucketScaling::new(setup.grow_after, setup.buckets_max),
+        );
+        let SenderInbox { events, signal } = inbox;
+        let is_signalled = signal.is_signalled.clone();
+        let thread = std::thread::Builder::new().name("outbox".into());
+        let sender = thread.spawn(move || sender.run(&events, &is_signalled))?;
+        // Its thread ends after the sender's. A stop does not wait for it, because it may wait for the service.
+        let planner = std::thread::Builder::new().name("buckets".into()).spawn(move || planner.run(&orders))?;
+        Ok(Outbox { signal, counters, sender, planner, bucket_plan, runtime })
     }
 
-    /// What it counts.
-    pub fn counters(&self) -> Arc<Counters> {
+    /// What the sender counts.
+    pub fn counters(&self) -> Arc<OutboxCounters> {
         self.counters.clone()
     }
 
-    /// Whether one of its threads ended, which they do by themselves only by a fault of their own.
+    /// Whether one of its threads has ended, which happens only by a fault.
     pub fn has_ended(&self) -> bool {
-        self.thread.is_finished() || self.spreading.is_finished()
+        self.sender.is_finished() || self.planner.is_finished()
     }
 
-    /// Lets go of whoever waits for a decision that nobody takes any more. Does nothing while both threads run.
-    pub fn let_go(&self) {
+    /// Wakes callers that wait for a decision of a thread that has ended. Does nothing while both threads run.
+    pub fn release_waiters(&self) {
         if self.has_ended() {
-            self.spread.close();
+            self.bucket_plan.close();
         }
     }
 
-    /// Sends what it can for so long, without waiting for transactions to fill, and ends. What is left stays in the outbox.
+    /// Sends for at most `grace`, without waiting for transactions to fill, and ends. The rest stays in the outbox.
     pub fn stop(self, grace: Duration) {
-        self.spread.close();
-        let _ = self.bell.events.send(Event::Stop(grace));
-        let _ = self.thread.join();
+        self.bucket_plan.close();
+        let _ = self.signal.events.send(Event::Stop(grace));
+        let _ = self.sender.join();
         self.runtime.shutdown_background();
     }
 }
 
-/// Entities that wait to be sent: what is in the outbox, but for what was sent a moment ago.
-pub fn waiting(counters: &Counters, level: &OutboxLevel) -> u64 {
+/// Entities that wait to be sent: those in the outbox's files, without those that were sent and not removed yet.
+pub fn waiting(counters: &OutboxCounters, level: &OutboxLevel) -> u64 {
     level.entities().saturating_sub(counters.settling.load(Ordering::Relaxed))
 }

@@ -9,7 +9,7 @@
 //! Its name is none that a day-table can have.
 
 use crate::tables::{AzureTables, service_error};
-use daytable_azure::{Client, Entity, Error, Kind, Pushed, Query, Transaction, Value};
+use daytable_azure::{Client, Entity, Error, ErrorKind, Pushed, Query, Transaction, Value};
 use daytable_model::key::{DayTable, TableName, partition_key};
 use daytable_model::time::Ticks;
 use daytable_query::tables::TableError;
@@ -129,7 +129,7 @@ impl Notes<'_> {
         let sealed = transaction.seal();
         match self.0.ask(async |client| client.transact(&sealed).await) {
             Ok(()) => Ok(true),
-            Err(error) if matches!(error.kind(), Kind::NotFound | Kind::TableNotFound) => Ok(false),
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::TableNotFound) => Ok(false),
             Err(error) => Err(service_error(error)),
         }
     }
@@ -150,7 +150,7 @@ impl Notes<'_> {
                     }
                     next = page.next;
                 }
-                Err(error) if error.kind() == Kind::TableNotFound => return Ok(found),
+                Err(error) if error.kind() == ErrorKind::TableNotFound => return Ok(found),
                 Err(error) => return Err(service_error(error)),
             }
             if next.is_none() {
@@ -166,9 +166,9 @@ impl Notes<'_> {
         request: impl AsyncFn(&Client) -> Result<T, Error>,
     ) -> Result<T, TableError> {
         match self.0.ask(&request) {
-            Err(error) if error.kind() == Kind::TableNotFound => {
+            Err(error) if error.kind() == ErrorKind::TableNotFound => {
                 match self.0.ask(async |client| client.create_table(table).await) {
-                    Err(error) if error.kind() != Kind::TableAlreadyExists => return Err(service_error(error)),
+                    Err(error) if error.kind() != ErrorKind::TableAlreadyExists => return Err(service_error(error)),
                     _ => {}
                 }
                 self.0.ask(&request).map_err(service_error)

@@ -2,7 +2,7 @@
 
 use super::Histogram;
 use daytable_azure::{
-    Backoff, Client, DateTime, ENTITIES_MAX, Error, Kind, Pauses, Pushed, SealedTransaction, Transaction, Value,
+    Backoff, Client, DateTime, ENTITIES_MAX, Error, ErrorKind, Pauses, Pushed, SealedTransaction, Transaction, Value,
 };
 use daytable_model::time;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -92,7 +92,7 @@ pub async fn stress(
 ) -> Result<[Measured; 2], StressError> {
     let table = table_name();
     // To its end in any case: else the table might come after it was dropped.
-    insist(|| client.create_table(&table), &[Kind::TableAlreadyExists]).await?;
+    insist(|| client.create_table(&table), &[ErrorKind::TableAlreadyExists]).await?;
     let measured = tokio::select! {
         biased;
         () = stop => Err(StressError::Stopped),
@@ -103,7 +103,7 @@ pub async fn stress(
             Ok([one, offer(client, &table, load, load.partitions.get()).await?])
         } => measured,
     };
-    let dropped = insist(|| client.drop_table(&table), &[Kind::TableNotFound]).await;
+    let dropped = insist(|| client.drop_table(&table), &[ErrorKind::TableNotFound]).await;
     match (measured, dropped) {
         (Err(error), Ok(())) => Err(error),
         (_, Err(source)) => Err(StressError::LeftBehind { table, source }),
@@ -128,7 +128,10 @@ fn table_name() -> String {
 }
 
 /// Asks until it is done, or is as good as done, or there is no use, or patience ends.
-async fn insist<F: Future<Output = Result<(), Error>>>(mut ask: impl FnMut() -> F, good: &[Kind]) -> Result<(), Error> {
+async fn insist<F: Future<Output = Result<(), Error>>>(
+    mut ask: impl FnMut() -> F,
+    good: &[ErrorKind],
+) -> Result<(), Error> {
     let deadline = Instant::now() + TABLE_PATIENCE;
     let mut backoff = Backoff::new(Pauses::default(), 0);
     loop {
@@ -138,7 +141,7 @@ async fn insist<F: Future<Output = Result<(), Error>>>(mut ask: impl FnMut() -> 
             Ok(()) => return Ok(()),
         };
         let named = match error.kind() {
-            Kind::Retry { after } | Kind::Throttled { after, .. } => after,
+            ErrorKind::Retry { after } | ErrorKind::Throttled { after, .. } => after,
             _ => return Err(error),
         };
         let again = Instant::now() + backoff.failed(named);
@@ -242,11 +245,11 @@ impl Shared {
     fn count_failed(&self, error: &Error) -> Result<Option<Duration>, Error> {
         let mut counted = self.counted();
         match error.kind() {
-            Kind::Throttled { after, .. } => {
+            ErrorKind::Throttled { after, .. } => {
                 counted.throttled += 1;
                 Ok(after)
             }
-            Kind::Retry { after } => {
+            ErrorKind::Retry { after } => {
                 counted.failed += 1;
                 Ok(after)
             }

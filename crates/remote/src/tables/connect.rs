@@ -2,7 +2,7 @@
 //!
 //! It is read when a store is opened, so that a new secret needs no restart of whoever opens one; it is in no error.
 
-use daytable_azure::{Account, AccountError};
+use daytable_azure::{AccountError, StorageAccount};
 use daytable_model::path_text::PathText;
 use daytable_query::tables::TableError;
 use std::io::Read;
@@ -29,7 +29,7 @@ pub enum ConnectError {
     Nothing,
     /// What was found is no connection string.
     #[error("{place}: {source}")]
-    Account {
+    ConnectionString {
         /// The file, or the variable.
         place: String,
         /// Why.
@@ -45,7 +45,7 @@ pub enum ConnectError {
 /// # Errors
 ///
 /// Where there is no usable connection string.
-pub fn account(file: Option<&Path>) -> Result<Account, ConnectError> {
+pub fn account(file: Option<&Path>) -> Result<StorageAccount, ConnectError> {
     let (place, text) = match file {
         None => (ENVIRONMENT.to_owned(), std::env::var(ENVIRONMENT).map_err(|_| ConnectError::Nothing)?),
         Some(path) => {
@@ -56,5 +56,5 @@ pub fn account(file: Option<&Path>) -> Result<Account, ConnectError> {
             (path.text().into_owned(), text)
         }
     };
-    text.parse().map_err(|source| ConnectError::Account { place, source })
+    text.parse().map_err(|source| ConnectError::ConnectionString { place, source })
 }

@@ -11,11 +11,12 @@
 //!   master: who reads it meanwhile sees no record in part.
 
 pub mod connect;
-pub mod wire;
 
+use crate::entity;
 use daytable_azure as azure;
 use daytable_azure::{
-    Account, Backoff, Client, DateTime, Kind, Options, Pauses, Pushed, Query, Transaction, Value, literal,
+    Backoff, Client, ClientOptions, DateTime, ErrorKind, Pauses, Pushed, Query, StorageAccount, Transaction, Value,
+    literal,
 };
 use daytable_model::batch::{Batch, RowRef};
 use daytable_model::key::{DayTable, RowKey, partition_key};
@@ -60,9 +61,9 @@ const PAUSES: Pauses = Pauses {
 /// # Errors
 ///
 /// Where the system gives no sockets.
-pub fn client_of(account: Account) -> Result<Client, TableError> {
+pub fn client_of(account: StorageAccount) -> Result<Client, TableError> {
     let clock = || DateTime::from_ticks(time::now().get());
-    Client::new(account, Options::new(clock)).map_err(|error| TableError::Setup(error.into()))
+    Client::new(account, ClientOptions::new(clock)).map_err(|error| TableError::Setup(error.into()))
 }
 
 impl AzureTables {
@@ -71,7 +72,7 @@ impl AzureTables {
     /// # Errors
     ///
     /// Where the system gives no sockets or threads.
-    pub fn new(account: Account, patience: Duration) -> Result<AzureTables, TableError> {
+    pub fn new(account: StorageAccount, patience: Duration) -> Result<AzureTables, TableError> {
         AzureTables::over(client_of(account)?, patience)
     }
 
@@ -102,7 +103,9 @@ impl AzureTables {
                     Ok(answer) => return Ok(answer),
                     Err(error) => error,
                 };
-                let (Kind::Retry { after } | Kind::Throttled { after, .. }) = error.kind() else { return Err(error) };
+                let (ErrorKind::Retry { after } | ErrorKind::Throttled { after, .. }) = error.kind() else {
+                    return Err(error);
+                };
                 let pause = backoff.failed(after);
                 if Instant::now() + pause >= until {
                     return Err(error);
@@ -146,8 +149,8 @@ impl AzureTables {
     ) -> Result<Vec<OwnedRow>, TableError> {
         let mut partition = partition.clone();
         let mut row = |entity| {
-            let row =
-                wire::row_of(entity, &partition).map_err(|what| TableError::Foreign { table: table.clone(), what })?;
+            let row = entity::row_of(entity, &partition)
+                .map_err(|what| TableError::Foreign { table: table.clone(), what })?;
             partition = row.partition.clone();
             Ok(row)
         };
@@ -301,7 +304,7 @@ impl AzureTables {
         };
         let mut transaction = new();
         let push = |transaction: &mut Transaction, row: &RowRef<'_>| {
-            transaction.push(&row.key.to_string(), wire::properties(batch, row))
+            transaction.push(&row.key.to_string(), entity::properties(batch, row))
         };
         if rows.iter().all(|row| push(&mut transaction, row) == Pushed::Added) {
             return transact(transaction);
@@ -325,15 +328,15 @@ impl AzureTables {
 fn dropped(table: &DayTable, answer: Result<(), azure::Error>) -> Result<bool, TableError> {
     match answer {
         Ok(()) => Ok(true),
-        Err(error) if matches!(error.kind(), Kind::TableNotFound | Kind::TableBeingDeleted) => Ok(false),
+        Err(error) if matches!(error.kind(), ErrorKind::TableNotFound | ErrorKind::TableBeingDeleted) => Ok(false),
         Err(error) => Err(error_of(table, error)),
     }
 }
 
 fn error_of(table: &DayTable, error: azure::Error) -> TableError {
     match error.kind() {
-        Kind::TableNotFound => TableError::NotThere(table.clone()),
-        Kind::TableBeingDeleted => TableError::BeingDropped(table.clone()),
+        ErrorKind::TableNotFound => TableError::NotThere(table.clone()),
+        ErrorKind::TableBeingDeleted => TableError::BeingDropped(table.clone()),
         _ => service_error(error),
     }
 }
@@ -341,7 +344,7 @@ fn error_of(table: &DayTable, error: azure::Error) -> TableError {
 /// An error of the client, by what the caller can do.
 pub fn service_error(error: azure::Error) -> TableError {
     match error.kind() {
-        Kind::Denied => TableError::Denied(error.into()),
+        ErrorKind::Denied => TableError::Denied(error.into()),
         _ => TableError::Service(error.into()),
     }
 }
@@ -360,7 +363,7 @@ impl TableStore for AzureTables {
         let name = table.to_string();
         match self.ask(async |client| client.create_table(&name).await) {
             Ok(()) => Ok(true),
-            Err(error) if error.kind() == Kind::TableAlreadyExists => Ok(false),
+            Err(error) if error.kind() == ErrorKind::TableAlreadyExists => Ok(false),
             Err(error) => Err(error_of(table, error)),
         }
     }

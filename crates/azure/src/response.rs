@@ -18,7 +18,7 @@
 //!
 //! Lines end in CRLF or LF. A transaction is done where there are as many good parts as entities, and no other one.
 
-use super::error::{Fault, RetryAfter};
+use super::error::{RetryAfter, ServiceError};
 use serde::Deserialize;
 use std::time::Duration;
 
@@ -27,36 +27,36 @@ const BOUNDARIES_MAX: usize = 4;
 
 /// What came of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Outcome {
+pub(super) enum TransactionOutcome {
     /// All of it was done.
     Done,
     /// None of it was.
-    Failed { status: u16, fault: Fault, after: Option<Duration> },
+    Failed { status: u16, fault: ServiceError, after: Option<Duration> },
     /// Nothing can be told.
     Garbled(&'static str),
 }
 
 /// Reads the body of a transaction's answer. `entities` is how many there were.
-pub(super) fn outcome(content_type: &str, body: &[u8], entities: usize) -> Outcome {
+pub(super) fn outcome(content_type: &str, body: &[u8], entities: usize) -> TransactionOutcome {
     let text = String::from_utf8_lossy(body);
-    let mut reading = Reading { text: &text, boundaries: Vec::new(), at: At::Outside, good: 0 };
+    let mut reading = MultipartReader { text: &text, boundaries: Vec::new(), at: At::Outside, good: 0 };
     if let Some(boundary) = boundary_of(content_type) {
         reading.boundaries.push(boundary.to_owned());
     }
     match reading.read() {
         Some(mut failed) => {
-            if let Outcome::Failed { fault, .. } = &mut failed {
+            if let TransactionOutcome::Failed { fault, .. } = &mut failed {
                 // A transaction of one has no other to blame.
                 fault.index = fault.index.filter(|index| *index < entities).or((entities == 1).then_some(0));
             }
             failed
         }
-        None if reading.good == entities => Outcome::Done,
-        None => Outcome::Garbled("the answer has not as many parts as the transaction has entities"),
+        None if reading.good == entities => TransactionOutcome::Done,
+        None => TransactionOutcome::Garbled("the answer has not as many parts as the transaction has entities"),
     }
 }
 
-struct Reading<'a> {
+struct MultipartReader<'a> {
     text: &'a str,
     boundaries: Vec<String>,
     at: At,
@@ -77,9 +77,9 @@ enum At {
     Body { status: u16, after: RetryAfter, from: usize },
 }
 
-impl Reading<'_> {
+impl MultipartReader<'_> {
     /// The first part that failed.
-    fn read(&mut self) -> Option<Outcome> {
+    fn read(&mut self) -> Option<TransactionOutcome> {
         let mut next = 0;
         for piece in self.text.split_inclusive('\n') {
             let (from, line) = (next, piece.trim_end_matches(['\r', '\n']));
@@ -142,7 +142,7 @@ impl Reading<'_> {
     }
 
     /// Ends the part that was read, at `end`.
-    fn finish(&mut self, end: usize) -> Option<Outcome> {
+    fn finish(&mut self, end: usize) -> Option<TransactionOutcome> {
         let (status, after, body) = match self.at {
             At::Headers { status, after } => (status, after, ""),
             At::Body { status, after, from } => (status, after, self.text.get(from..end).unwrap_or_default()),
@@ -152,7 +152,7 @@ impl Reading<'_> {
             self.good += 1;
             return None;
         }
-        Some(Outcome::Failed { status, fault: fault(body), after: after.0 })
+        Some(TransactionOutcome::Failed { status, fault: fault(body), after: after.0 })
     }
 }
 
@@ -186,17 +186,17 @@ struct ErrorBody {
     #[serde(default)]
     code: String,
     #[serde(default)]
-    message: Message,
+    message: ODataMessage,
 }
 
 #[derive(Default, Deserialize)]
-struct Message {
+struct ODataMessage {
     #[serde(default)]
     value: String,
 }
 
 /// What an error's body says, in JSON or in XML. What is neither says nothing.
-pub(super) fn fault(body: &str) -> Fault {
+pub(super) fn fault(body: &str) -> ServiceError {
     let body = body.trim_start_matches('\u{feff}').trim();
     let (code, message) = if let Ok(said) = serde_json::from_str::<ODataError>(body) {
         (said.error.code, said.error.message.value)
@@ -208,7 +208,7 @@ pub(super) fn fault(body: &str) -> Fault {
     let index =
         message.get(..digits).filter(|_| message[digits..].starts_with(':')).and_then(|index| index.parse().ok());
     let message = if index.is_some() { message[digits + 1..].to_owned() } else { message };
-    Fault { code, message, index }
+    ServiceError { code, message, index }
 }
 
 /// The text of the first element of this name, in any case, that an XML document has.
@@ -251,7 +251,7 @@ mod tests {
         text.replace('\n', line_end)
     }
 
-    const GOOD: &str = "HTTP/1.1 204 No Content\nX-Content-Type-Options: nosniff\nCache-Control: no-cache\n\
+    const GOOD: &str = "HTTP/1.1 204 No Content\nX-Content-Type-ClientOptions: nosniff\nCache-Control: no-cache\n\
         Preference-Applied: return-no-content\nDataServiceVersion: 3.0;\n\
         Location: https://acme.table.core.windows.net/T(PartitionKey='001',RowKey='x')\n\
         DataServiceId: https://acme.table.core.windows.net/T(PartitionKey='001',RowKey='x')\n\
@@ -259,7 +259,7 @@ mod tests {
 
     fn bad(status: &str, code: &str, message: &str) -> String {
         format!(
-            "HTTP/1.1 {status}\nX-Content-Type-Options: nosniff\nDataServiceVersion: 3.0;\n\
+            "HTTP/1.1 {status}\nX-Content-Type-ClientOptions: nosniff\nDataServiceVersion: 3.0;\n\
              Content-Type: application/json;odata=minimalmetadata;streaming=true;charset=utf-8\n\n\
              {{\"odata.error\":{{\"code\":\"{code}\",\"message\":{{\"lang\":\"en-US\",\"value\":\"{message}\\nRequestId:a\\nTime:b\"}}}}}}\n"
         )
@@ -269,12 +269,18 @@ mod tests {
     fn transactions_that_were_done() {
         for line_end in ["\n", "\r\n"] {
             let text = answer(&[GOOD, GOOD, GOOD], line_end);
-            assert_eq!(outcome(TYPE, text.as_bytes(), 3), Outcome::Done);
+            assert_eq!(outcome(TYPE, text.as_bytes(), 3), TransactionOutcome::Done);
             // Also where no header names the boundary.
-            assert_eq!(outcome("", text.as_bytes(), 3), Outcome::Done);
-            assert_eq!(outcome("multipart/mixed; boundary=\"batchresponse_1\"", text.as_bytes(), 3), Outcome::Done);
+            assert_eq!(outcome("", text.as_bytes(), 3), TransactionOutcome::Done);
+            assert_eq!(
+                outcome("multipart/mixed; boundary=\"batchresponse_1\"", text.as_bytes(), 3),
+                TransactionOutcome::Done
+            );
             for entities in [1, 2, 4, 100] {
-                assert!(matches!(outcome(TYPE, text.as_bytes(), entities), Outcome::Garbled(_)), "{entities}");
+                assert!(
+                    matches!(outcome(TYPE, text.as_bytes(), entities), TransactionOutcome::Garbled(_)),
+                    "{entities}"
+                );
             }
         }
     }
@@ -306,7 +312,8 @@ mod tests {
         ] {
             for line_end in ["\n", "\r\n"] {
                 let text = answer(&[&bad(status, code, message)], line_end);
-                let Outcome::Failed { status: is, fault, after } = outcome(TYPE, text.as_bytes(), 100) else {
+                let TransactionOutcome::Failed { status: is, fault, after } = outcome(TYPE, text.as_bytes(), 100)
+                else {
                     panic!("{text}")
                 };
                 assert!(status.starts_with(&is.to_string()));
@@ -318,7 +325,7 @@ mod tests {
     #[test]
     fn a_transaction_of_one_says_itself_which_entity_it_was() {
         let text = answer(&[&bad("400 Bad Request", "InvalidInput", "Bad.")], "\r\n");
-        let Outcome::Failed { fault, .. } = outcome(TYPE, text.as_bytes(), 1) else { panic!("{text}") };
+        let TransactionOutcome::Failed { fault, .. } = outcome(TYPE, text.as_bytes(), 1) else { panic!("{text}") };
         assert_eq!(fault.index, Some(0));
     }
 
@@ -327,7 +334,9 @@ mod tests {
         let part = "HTTP/1.1 429 Too Many Requests\nRetry-After: 1\nx-ms-retry-after-ms: 350\nContent-Type: application/json\n\n\
             {\"odata.error\":{\"code\":\"TooManyRequests\",\"message\":{\"lang\":\"en-us\",\"value\":\"Request rate is large.\"}}}\n";
         let text = answer(&[part], "\r\n");
-        let Outcome::Failed { status, after, .. } = outcome(TYPE, text.as_bytes(), 100) else { panic!("{text}") };
+        let TransactionOutcome::Failed { status, after, .. } = outcome(TYPE, text.as_bytes(), 100) else {
+            panic!("{text}")
+        };
         assert_eq!((status, after), (429, Some(Duration::from_millis(350))));
     }
 
@@ -336,15 +345,15 @@ mod tests {
     fn azurites_ways() {
         let good = "--batchresponse_1\r\nContent-Type: multipart/mixed; boundary=changesetresponse_2\r\n\r\n\
             --changesetresponse_2\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n\
-            HTTP/1.1 204 No Content\r\nX-Content-Type-Options: nosniff\r\nETag: a\r\n\r\n\r\n\
+            HTTP/1.1 204 No Content\r\nX-Content-Type-ClientOptions: nosniff\r\nETag: a\r\n\r\n\r\n\
             --changesetresponse_2--\r\n--batchresponse_1--\r\n";
-        assert_eq!(outcome(TYPE, good.as_bytes(), 1), Outcome::Done);
+        assert_eq!(outcome(TYPE, good.as_bytes(), 1), TransactionOutcome::Done);
         let general = "--batchresponse_1\r\nContent-Type: multipart/mixed; boundary=changesetresponse_2\r\n\r\n\
             --changesetresponse_2\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n\
-            changesetresponse_2\r\nHTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\n\r\n\
+            changesetresponse_2\r\nHTTP/1.1 400 Bad HttpRequest\r\nContent-Type: application/json\r\n\r\n\
             {\"odata.error\":{\"code\":\"InvalidInput\",\"message\":{\"lang\":\"en-US\",\"value\":\"99:The batch request operation exceeds.\"}}}\r\n\
             --changesetresponse_2--\r\n--batchresponse_1--\r\n";
-        assert!(matches!(outcome(TYPE, general.as_bytes(), 101), Outcome::Failed { status: 400, .. }));
+        assert!(matches!(outcome(TYPE, general.as_bytes(), 101), TransactionOutcome::Failed { status: 400, .. }));
     }
 
     #[test]
@@ -352,8 +361,8 @@ mod tests {
         for text in
             ["", "{}", "<html>", "--\n--\n", "--a\n\nHTTP/1.1 204 No Content\n\n--a--", "HTTP/1.1 204 No Content\n\n"]
         {
-            assert!(matches!(outcome(TYPE, text.as_bytes(), 1), Outcome::Garbled(_)), "{text:?}");
-            assert!(matches!(outcome("", text.as_bytes(), 1), Outcome::Garbled(_)), "{text:?}");
+            assert!(matches!(outcome(TYPE, text.as_bytes(), 1), TransactionOutcome::Garbled(_)), "{text:?}");
+            assert!(matches!(outcome("", text.as_bytes(), 1), TransactionOutcome::Garbled(_)), "{text:?}");
         }
     }
 
@@ -391,7 +400,7 @@ mod tests {
         #[test]
         fn any_answer(text in "(--(batchresponse_1|a|)(--)?\r?\n|Content-Type: (multipart/mixed; boundary=a|application/http)\r?\n|\r?\n|HTTP/1.[01] [0-9]{0,4} x\r?\n|Retry-After: 9|\\PC){0,30}", entities in 0usize..4) {
             let _ = fault(&text);
-            if outcome(TYPE, text.as_bytes(), entities) == Outcome::Done {
+            if outcome(TYPE, text.as_bytes(), entities) == TransactionOutcome::Done {
                 prop_assert!(text.matches("HTTP/1.").count() >= entities);
             }
         }

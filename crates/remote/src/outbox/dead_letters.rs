@@ -1,10 +1,10 @@
 //! Dead letters: rows that the service will never take, kept in the data folder with the reason.
 //!
-//! They lie in day-tables of their own, `DeadLetter` and the day on which they were refused, under their own partition and
-//! row key, so the same row twice is one. Each has all that it had, and `dead_letter_table` and `dead_letter_reason`
-//! besides. `daytable query`, `tables` and `count` show them as they do all others.
+//! Their day-tables are named `DeadLetter` and the day of the refusal. A row keeps its partition and its row key, so it is kept
+//! once, and all its properties; `dead_letter_table` and `dead_letter_reason` are added. `daytable query`, `tables` and `count`
+//! show dead letters like all other rows.
 
-use super::flight::RowAt;
+use super::request::QueuedRow;
 use daytable_model::batch::Batch;
 use daytable_model::key::{DayTable, KeyError, Period, TableName};
 use daytable_model::property::Property;
@@ -17,15 +17,15 @@ fn table() -> Result<TableName, KeyError> {
     TableName::new(DEAD_LETTERS)
 }
 
-/// The day-table before that of `now`: what was refused at midnight may be there already.
+/// The dead letters of the day before `now`: a row that was refused shortly before midnight may be there.
 pub(super) fn yesterday(now: Ticks) -> Option<DayTable> {
     let before = now.minus(std::time::Duration::from_secs(86_400));
     Some(DayTable::at(&table().ok()?, Period::Day, before))
 }
 
-/// Rows of a partition that were refused today, with the reason.
+/// Dead letters of a partition, with the reason.
 pub(super) fn batch(
-    rows: &[RowAt],
+    rows: &[QueuedRow],
     table: &str,
     partition: &Arc<str>,
     reason: &str,

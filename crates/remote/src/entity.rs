@@ -1,0 +1,95 @@
+//! Rows as entities of the service, and back.
+//!
+//! The service also stores what derives from a row's key, for other programs that read it: `Time`, and `Severity` beside
+//! `Level`, of each row that is a record. Items (the rows of a large record's parts) have only their own properties. These
+//! properties are left out again when a row is read. An entity without a key of daytable's form, or with properties that
+//! contradict its key, is not daytable's. A time before 1601, which the service refuses, stands in the RowKey alone.
+
+use daytable_azure as azure;
+use daytable_azure::{DateTime, Pushed, Transaction, Value};
+use daytable_model::batch::{Batch, RowRef};
+use daytable_model::key::RowKey;
+use daytable_model::property::Property;
+use daytable_model::record::Level;
+use daytable_model::time::Ticks;
+use daytable_query::tables::{OwnedRow, OwnedValue};
+use daytable_store::page::Page;
+use std::borrow::Cow;
+use std::sync::Arc;
+
+/// Adds row `index` of `page` to a transaction.
+pub(crate) fn push(transaction: &mut Transaction, page: &Page, index: usize) -> Pushed {
+    let key = page.key(index);
+    let own = page.properties(index).map(|(name, property)| (name, value(property)));
+    transaction.push(&key.to_string(), derived(key, page.level(index)).chain(own))
+}
+
+/// The properties of a row of `batch`.
+pub(crate) fn properties<'a>(batch: &'a Batch, row: &RowRef<'a>) -> impl Iterator<Item = (&'a str, Value<'a>)> {
+    let names = batch.names();
+    let own = row.properties().map(|(name, property)| (&*names[usize::from(name)], value(property)));
+    derived(row.key, row.level).chain(own)
+}
+
+/// The properties that derive from a record's key and level.
+fn derived<'a>(key: RowKey, level: Option<Level>) -> impl Iterator<Item = (&'a str, Value<'a>)> {
+    let is_record = key.item() == 0;
+    let first = Ticks::from_date(1601, 1, 1).unwrap_or(Ticks::MIN);
+    let time = Some(key.time()).filter(|time| is_record && *time >= first);
+    let level = level.filter(|_| is_record);
+    let properties = [
+        ("Time", time.map(|time| Value::DateTime(DateTime::from_ticks(time.get())))),
+        ("Level", level.map(|level| Value::from(level.name()))),
+        ("Severity", level.map(|level| Value::Int32(level.severity()))),
+    ];
+    properties.into_iter().filter_map(|(name, value)| Some((name, value?)))
+}
+
+fn value(property: Property<'_>) -> Value<'_> {
+    match property {
+        Property::String(text) => Value::String(Cow::Borrowed(text)),
+        Property::Int64(number) => Value::Int64(number),
+        Property::Double(number) => Value::Double(number),
+        Property::Boolean(truth) => Value::Boolean(truth),
+        Property::Int32(number) => Value::Int32(number),
+        Property::DateTime(time) => Value::DateTime(DateTime::from_ticks(time.get())),
+        Property::Guid(guid) => Value::Guid(guid),
+        Property::Binary(bytes) => Value::Binary(Cow::Borrowed(bytes)),
+    }
+}
+
+/// The row of an entity; otherwise, what is wrong with the entity.
+pub(crate) fn row_of(entity: azure::Entity, partition: &Arc<str>) -> Result<OwnedRow, String> {
+    let azure::Entity { partition_key, row_key, properties, .. } = entity;
+    let whose = |what: &str| format!("{partition_key:?} {row_key:?}: {what}");
+    let key = RowKey::parse(&row_key).ok().filter(|key| key.to_string() == row_key);
+    let key = key.ok_or_else(|| whose("its RowKey is not of the form of daytable's"))?;
+    let partition = if **partition == *partition_key { partition.clone() } else { partition_key.as_str().into() };
+    let mut row = OwnedRow { partition, key, level: None, properties: Vec::with_capacity(properties.len()) };
+    for (name, value) in properties {
+        match (name.as_str(), value) {
+            ("Severity", _) => {}
+            ("Time", Value::DateTime(time)) if time.ticks() == key.time().get() => {}
+            ("Time", _) => return Err(whose("its Time is not that of its RowKey")),
+            ("Level", Value::String(word)) => {
+                let level = Level::ALL.into_iter().find(|level| level.name() == word);
+                row.level = Some(level.ok_or_else(|| whose("its Level is none of daytable's"))?);
+            }
+            (_, value) => row.properties.push((name, owned(value).ok_or_else(|| whose("a time is out of range"))?)),
+        }
+    }
+    Ok(row)
+}
+
+fn owned(value: Value<'static>) -> Option<OwnedValue> {
+    Some(match value {
+        Value::String(text) => OwnedValue::String(text.into_owned()),
+        Value::Int64(n) => OwnedValue::Int64(n),
+        Value::Double(n) => OwnedValue::Double(n),
+        Value::Boolean(b) => OwnedValue::Boolean(b),
+        Value::Int32(n) => OwnedValue::Int32(n),
+        Value::DateTime(time) => OwnedValue::DateTime(Ticks::new(time.ticks())?),
+        Value::Guid(guid) => OwnedValue::Guid(guid),
+        Value::Binary(bytes) => OwnedValue::Binary(bytes.into_owned()),
+    })
+}
