@@ -93,7 +93,7 @@ impl TcpServer {
     /// Reads and binds what another configuration asks for; changes nothing. Within a runtime.
     pub(super) fn prepare(&self, config: &HttpConfig, router: &Router) -> Result<PreparedServer, DaemonError> {
         let token = config.token_file.as_deref().map(ReadToken::read).transpose()?;
-        let gate = self.pushing.load().changed(config, router)?;
+        let gate = self.pushing.load().reload(config, router)?;
         let before = &self.config;
         let stays = (&before.listen, &before.tls, before.connections_max, before.per_sender.connections)
             == (&config.listen, &config.tls, config.connections_max, config.per_sender.connections);
@@ -142,7 +142,7 @@ impl TcpServer {
     fn secured(&self, port: TcpListener, config: &HttpConfig) -> Result<BoundListener, DaemonError> {
         // Without another descriptor it serves as well, and a change binds the port anew.
         let socket = port.try_clone().ok();
-        let listener = Listener::over(port)?;
+        let listener = Listener::from_std(port)?;
         let listener = match config.tls.clone() {
             Some(tls) => listener.with_tls(tls)?,
             None => listener,

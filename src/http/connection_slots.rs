@@ -1,122 +1,119 @@
-//! ConnectionSlots for connections, and who gives his up when all are taken.
+//! The connections that a listener may have, and which one is cut when all slots are taken.
 //!
-//! Slow clients must not hold others: whoever opens as many connections as there may be, and sends a byte a second on each,
-//! would keep everybody else out. So where somebody waits for a place and there is none, the connection is cut that has
-//! kept the daemon waiting longest: one that is idle, or in the middle of a handshake, a head or a body; but none that did
-//! not for [`PATIENCE`]. A connection whose request is here is never cut for another.
+//! A client that opens every allowed connection, and sends one byte a second on each, must not keep other clients out. So
+//! while a new connection waits for a slot and all are taken, the listener cuts the connection that has kept the daemon
+//! waiting longest: an idle connection, or one in the middle of a handshake, a head or a body.
+//!
+//! 1. A connection that kept the daemon waiting for less than [`PATIENCE`] is not cut.
+//! 2. A connection whose request has arrived as a whole is never cut for another.
 
 use super::counters::HttpCounters;
+use daytable_platform::lock;
 use hyper::body::{Body, Bytes, Frame, SizeHint};
 use std::pin::Pin;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout};
 
-/// How long a connection may keep the daemon waiting while others wait for its place.
+/// How long a connection may keep the daemon waiting while another one waits for its slot.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Bytes of a body with which its client has shown again that he sends.
+/// Bytes of a body by which its client proves that it still sends.
 const PROGRESS_BYTES: usize = 16 << 10;
-/// How often it is looked for a connection to cut, while somebody waits for a place.
-const LOOK: Duration = Duration::from_millis(100);
+/// How often a waiting connection looks for a connection to cut.
+const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The places of a listener.
+/// The slots of a listener.
 pub(super) struct ConnectionSlots {
     free: Arc<Semaphore>,
     taken: Mutex<Vec<Weak<WaitClock>>>,
-    places: usize,
+    slots: usize,
     counters: Arc<HttpCounters>,
 }
 
-/// The place of a connection until it is dropped.
+/// The slot of a connection, which is free again when this is dropped.
 pub(super) struct ConnectionSlot {
-    pub(super) waiting: Arc<WaitClock>,
-    _free: OwnedSemaphorePermit,
+    pub(super) clock: Arc<WaitClock>,
+    _permit: OwnedSemaphorePermit,
 }
 
-/// Since when a connection keeps the daemon waiting; it does from its first moment on.
+/// Since when a connection keeps the daemon waiting. The clock runs from the first moment of the connection.
 pub(super) struct WaitClock {
     since: Mutex<Option<Instant>>,
     cut: Notify,
 }
 
 impl ConnectionSlots {
-    /// So many; `cut` counts the connections that had to give theirs up.
-    pub(super) fn new(places: usize, counters: Arc<HttpCounters>) -> ConnectionSlots {
-        ConnectionSlots { free: Arc::new(Semaphore::new(places)), taken: Mutex::default(), places, counters }
+    pub(super) fn new(slots: usize, counters: Arc<HttpCounters>) -> ConnectionSlots {
+        ConnectionSlots { free: Arc::new(Semaphore::new(slots)), taken: Mutex::default(), slots, counters }
     }
 
-    /// A place, once there is one. Nothing is lost where it is not waited for to the end.
-    pub(super) async fn take(&self) -> ConnectionSlot {
+    /// Waits for a slot. Cancel safe.
+    pub(super) async fn acquire(&self) -> ConnectionSlot {
         loop {
             if self.free.available_permits() == 0 {
                 self.cut_slowest();
             }
             // The semaphore is never closed.
-            if let Ok(Ok(free)) = timeout(LOOK, self.free.clone().acquire_owned()).await {
-                let waiting = Arc::new(WaitClock { since: Mutex::new(Some(Instant::now())), cut: Notify::new() });
-                let mut taken = locked(&self.taken);
-                if taken.len() >= 2 * self.places {
-                    taken.retain(|place| place.strong_count() > 0);
+            if let Ok(Ok(permit)) = timeout(CHECK_INTERVAL, self.free.clone().acquire_owned()).await {
+                let clock = Arc::new(WaitClock { since: Mutex::new(Some(Instant::now())), cut: Notify::new() });
+                let mut taken = lock(&self.taken);
+                if taken.len() >= 2 * self.slots {
+                    taken.retain(|clock| clock.strong_count() > 0);
                 }
-                taken.push(Arc::downgrade(&waiting));
-                return ConnectionSlot { waiting, _free: free };
+                taken.push(Arc::downgrade(&clock));
+                return ConnectionSlot { clock, _permit: permit };
             }
         }
     }
 
     fn cut_slowest(&self) {
-        let taken: Vec<_> = locked(&self.taken).iter().filter_map(Weak::upgrade).collect();
-        let waiting = taken.iter().filter_map(|place| Some(((*locked(&place.since))?, place)));
+        let taken: Vec<_> = lock(&self.taken).iter().filter_map(Weak::upgrade).collect();
+        let waiting = taken.iter().filter_map(|clock| Some(((*lock(&clock.since))?, clock)));
         let slowest = waiting.min_by_key(|(since, _)| *since).filter(|(since, _)| since.elapsed() >= PATIENCE);
-        if let Some((_, place)) = slowest {
-            // Not a second time.
-            place.answers();
-            place.cut.notify_one();
+        if let Some((_, clock)) = slowest {
+            // A stopped clock is not cut a second time.
+            clock.stop();
+            clock.cut.notify_one();
             self.counters.slow.fetch_add(1, Ordering::Relaxed);
         }
     }
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // What a panicking thread left behind is whole: every change is made in one go.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl WaitClock {
-    /// Returns once the place is to be given up.
+    /// Returns once the connection has to give up its slot.
     pub(super) async fn cut(&self) {
         self.cut.notified().await;
     }
 
-    /// The client has sent something, and is to send more.
-    fn waits(&self) {
-        *locked(&self.since) = Some(Instant::now());
+    /// The client made progress, and the daemon waits for more from now on.
+    fn restart(&self) {
+        *lock(&self.since) = Some(Instant::now());
     }
 
-    /// All that was asked for is here, and the daemon's turn is to answer.
-    fn answers(&self) {
-        *locked(&self.since) = None;
+    /// The request has arrived, so the client waits for the daemon.
+    fn stop(&self) {
+        *lock(&self.since) = None;
     }
 }
 
-/// The body of a request, whose end is seen.
+/// The body of a request. Its progress restarts the clock of the connection, and its end stops the clock.
 pub(super) struct RequestBody<B> {
     body: B,
-    waiting: Arc<WaitClock>,
-    came: usize,
+    clock: Arc<WaitClock>,
+    received: usize,
 }
 
 impl<B: Body<Data = Bytes>> RequestBody<B> {
-    pub(super) fn new(body: B, waiting: Arc<WaitClock>) -> RequestBody<B> {
+    pub(super) fn new(body: B, clock: Arc<WaitClock>) -> RequestBody<B> {
         if body.is_end_stream() {
-            waiting.answers()
+            clock.stop()
         } else {
-            waiting.waits()
+            clock.restart()
         }
-        RequestBody { body, waiting, came: 0 }
+        RequestBody { body, clock, received: 0 }
     }
 }
 
@@ -130,14 +127,14 @@ impl<B: Body<Data = Bytes> + Unpin> Body for RequestBody<B> {
     ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
         let frame = Pin::new(&mut self.body).poll_frame(context);
         if let Poll::Ready(Some(Ok(frame))) = &frame {
-            self.came += frame.data_ref().map_or(0, Bytes::len);
-            if self.came >= PROGRESS_BYTES {
-                self.came = 0;
-                self.waiting.waits();
+            self.received += frame.data_ref().map_or(0, Bytes::len);
+            if self.received >= PROGRESS_BYTES {
+                self.received = 0;
+                self.clock.restart();
             }
         }
         if matches!(frame, Poll::Ready(None)) || frame.is_ready() && self.body.is_end_stream() {
-            self.waiting.answers();
+            self.clock.stop();
         }
         frame
     }
@@ -151,15 +148,15 @@ impl<B: Body<Data = Bytes> + Unpin> Body for RequestBody<B> {
     }
 }
 
-/// The body of an answer; behind it the next request is waited for.
+/// The body of a response. Its end restarts the clock, because the daemon then waits for the next request.
 pub(super) struct ResponseBody<B> {
     body: B,
-    waiting: Arc<WaitClock>,
+    clock: Arc<WaitClock>,
 }
 
 impl<B> ResponseBody<B> {
-    pub(super) fn new(body: B, waiting: Arc<WaitClock>) -> ResponseBody<B> {
-        ResponseBody { body, waiting }
+    pub(super) fn new(body: B, clock: Arc<WaitClock>) -> ResponseBody<B> {
+        ResponseBody { body, clock }
     }
 }
 
@@ -185,6 +182,6 @@ impl<B: Body<Data = Bytes> + Unpin> Body for ResponseBody<B> {
 
 impl<B> Drop for ResponseBody<B> {
     fn drop(&mut self) {
-        self.waiting.waits();
+        self.clock.restart();
     }
 }

@@ -1,6 +1,6 @@
-//! The credentials of a file, and which of them a request shows.
+//! The credentials of a file, and the credential that a request shows.
 //!
-//! Of tokens and passwords there are digests here and nothing else; all of a file are compared, in constant time.
+//! The store has digests of tokens and passwords, and never the secrets. All credentials are compared, in constant time.
 
 use super::push_auth::{AuthRefusal, PushAuthError};
 use crate::config::{CredentialConfig, CredentialSecret, load_credentials};
@@ -23,10 +23,10 @@ pub(super) struct CredentialStore {
     credentials: Arc<[Credential]>,
 }
 
-/// The sender that has a credential, and how it is known again.
+/// A sender, and the digest that identifies it.
 pub(super) struct Credential {
     sender: PushSender,
-    secret: CredentialDigest,
+    digest: CredentialDigest,
 }
 
 enum CredentialDigest {
@@ -35,19 +35,17 @@ enum CredentialDigest {
 }
 
 impl CredentialStore {
-    /// Reads a file; the tables that it names are among `routes`.
-    pub(super) fn read(path: &Path, routes: &Router) -> Result<CredentialStore, PushAuthError> {
-        // Before it is read: what changes meanwhile is read again.
+    /// Reads a file. The tables that the file names are tables of `router`.
+    pub(super) fn read(path: &Path, router: &Router) -> Result<CredentialStore, PushAuthError> {
+        // The watch starts before the file is read, so a change in between is read as well.
         let watch = FileWatch::new([path.to_owned()]);
-        let known = CredentialStore { path: path.to_owned(), watch, credentials: Arc::new([]) };
-        let credentials = known.read_again(routes)?;
-        Ok(CredentialStore { credentials, ..known })
+        Ok(CredentialStore { path: path.to_owned(), watch, credentials: read_file(path, router)? })
     }
 
-    /// The credentials as they are now; an error where the file changed and cannot be used, once a change.
-    pub(super) fn renew(&mut self, routes: &Router) -> Result<(), PushAuthError> {
+    /// Reads the file again if it changed. Each change that cannot be used is reported once.
+    pub(super) fn refresh(&mut self, router: &Router) -> Result<(), PushAuthError> {
         if self.watch.have_changed() {
-            self.credentials = self.read_again(routes)?;
+            self.credentials = read_file(&self.path, router)?;
             tracing::info!(credentials = self.credentials.len(), "credentials were read again");
         }
         Ok(())
@@ -56,40 +54,38 @@ impl CredentialStore {
     pub(super) fn credentials(&self) -> Arc<[Credential]> {
         self.credentials.clone()
     }
-
-    fn read_again(&self, routes: &Router) -> Result<Arc<[Credential]>, PushAuthError> {
-        let credentials = load_credentials(&self.path)?;
-        file_watch::warn_if_exposed(&self.path);
-        let keep = |credential: CredentialConfig| {
-            let CredentialConfig { name, secret, tables, tenant } = credential;
-            let only = |tables: Vec<TableName>| routes.restricted_to(&tables).ok_or(());
-            let Ok(tables) = tables.map(only).transpose() else {
-                return Err(PushAuthError::Table { path: self.path.clone(), name });
-            };
-            let secret = match secret {
-                CredentialSecret::Token(digest) => CredentialDigest::Bearer(digest),
-                CredentialSecret::Password(user, digest) => CredentialDigest::Basic(basic(user.as_bytes(), &digest)),
-            };
-            Ok(Credential { sender: PushSender::new(&name, tables, tenant.as_deref()), secret })
-        };
-        credentials.into_iter().map(keep).collect()
-    }
 }
 
-/// Which of these made a request.
-pub(super) fn identify(known: &[Credential], request: &Parts) -> Result<PushSender, AuthRefusal> {
-    let mut given = request.headers.get_all(header::AUTHORIZATION).iter();
-    let (Some(value), None) = (given.next(), given.next()) else {
-        return Err(if request.headers.contains_key(header::AUTHORIZATION) {
-            AuthRefusal::Wrong
-        } else {
-            AuthRefusal::Missing
-        });
+fn read_file(path: &Path, router: &Router) -> Result<Arc<[Credential]>, PushAuthError> {
+    let configs = load_credentials(path)?;
+    file_watch::warn_if_exposed(path);
+    let credential = |config: CredentialConfig| {
+        let CredentialConfig { name, secret, tables, tenant } = config;
+        let only = |tables: Vec<TableName>| router.restricted_to(&tables).ok_or(());
+        let Ok(tables) = tables.map(only).transpose() else {
+            return Err(PushAuthError::Table { path: path.to_owned(), name });
+        };
+        let digest = match secret {
+            CredentialSecret::Token(digest) => CredentialDigest::Bearer(digest),
+            CredentialSecret::Password(user, digest) => CredentialDigest::Basic(basic(user.as_bytes(), &digest)),
+        };
+        Ok(Credential { sender: PushSender::new(&name, tables, tenant.as_deref()), digest })
+    };
+    configs.into_iter().map(credential).collect()
+}
+
+/// The sender whose credential a request shows.
+pub(super) fn identify(credentials: &[Credential], request: &Parts) -> Result<PushSender, AuthRefusal> {
+    let mut values = request.headers.get_all(header::AUTHORIZATION).iter();
+    let value = match (values.next(), values.next()) {
+        (Some(value), None) => value,
+        (None, _) => return Err(AuthRefusal::Missing),
+        (Some(_), Some(_)) => return Err(AuthRefusal::Wrong),
     };
     let value = value.to_str().map_err(|_| AuthRefusal::Wrong)?;
     let (scheme, rest) = value.trim().split_once(' ').ok_or(AuthRefusal::Wrong)?;
     let rest = rest.trim_start();
-    let given = match scheme.to_ascii_lowercase().as_str() {
+    let shown = match scheme.to_ascii_lowercase().as_str() {
         "bearer" => CredentialDigest::Bearer(Sha256::digest(rest).into()),
         "basic" | "apikey" => {
             let pair = BASE64_STANDARD.decode(rest).map_err(|_| AuthRefusal::Wrong)?;
@@ -98,26 +94,23 @@ pub(super) fn identify(known: &[Credential], request: &Parts) -> Result<PushSend
         }
         _ => return Err(AuthRefusal::Wrong),
     };
-    let mut found = None;
-    for kept in known {
-        // Not the first that is the same: all of them are compared.
-        if bool::from(kept.secret.is(&given)) {
-            found = Some(kept);
-        }
-    }
-    found.map(|kept| kept.sender.clone()).ok_or(AuthRefusal::Wrong)
+    // Every credential is compared, so the time does not show which one matches.
+    let matching = credentials.iter().fold(None, |matching, credential| {
+        if bool::from(credential.digest.is(&shown)) { Some(credential) } else { matching }
+    });
+    matching.map(|credential| credential.sender.clone()).ok_or(AuthRefusal::Wrong)
 }
 
-/// What stands for a user and his password. Neither has a colon between that could be moved: users have none.
+/// The digest of a user and the digest of a password. A user contains no colon, so the pair is unambiguous.
 fn basic(user: &[u8], password: &[u8; 32]) -> [u8; 32] {
     Sha256::new().chain_update(user).chain_update(b":").chain_update(password).finalize().into()
 }
 
 impl CredentialDigest {
-    fn is(&self, given: &CredentialDigest) -> subtle::Choice {
-        match (self, given) {
-            (CredentialDigest::Bearer(kept), CredentialDigest::Bearer(given))
-            | (CredentialDigest::Basic(kept), CredentialDigest::Basic(given)) => kept.ct_eq(given),
+    fn is(&self, shown: &CredentialDigest) -> subtle::Choice {
+        match (self, shown) {
+            (CredentialDigest::Bearer(own), CredentialDigest::Bearer(shown))
+            | (CredentialDigest::Basic(own), CredentialDigest::Basic(shown)) => own.ct_eq(shown),
             _ => 0.into(),
         }
     }

@@ -1,4 +1,4 @@
-//! Binding: a TCP port, with TLS or without, or the control socket in the data folder.
+//! The sockets: a TCP port, with or without TLS, and the control socket in the data folder.
 
 use daytable_model::path_text::PathText;
 use daytable_net::tls::TlsOptions;
@@ -20,35 +20,35 @@ const BACKLOG: i32 = 256;
 pub enum Listener {
     /// A port.
     Tcp(TcpListener),
-    /// A port, behind which TLS is spoken.
+    /// A port with TLS.
     Tls(TcpListener, Certificates),
     /// The control socket.
     Unix(ControlSocket),
 }
 
-/// A unix socket of mode 0600, whose file goes with it.
+/// A unix socket of mode 0600. The socket removes its file when dropped.
 pub struct ControlSocket {
     pub(super) listener: UnixListener,
     path: PathBuf,
-    /// Device and inode of the file, so that the file of a successor stays.
+    /// Device and inode of the file, so that the file of a later socket stays.
     file: (u64, u64),
 }
 
-/// Why a listener is not bound.
+/// Why a listener cannot be bound.
 #[derive(Debug, thiserror::Error)]
 pub enum BindError {
-    /// Another process answers there.
+    /// Another process listens there.
     #[error("{} is in use: another process answers there", .0.escaped())]
     InUse(PathBuf),
-    /// A file that is not ours to remove is in the way.
-    #[error("{} is in the way: it is no socket", .0.escaped())]
+    /// A file that is not a socket is in the way.
+    #[error("{} is in the way: it is not a socket", .0.escaped())]
     InTheWay(PathBuf),
-    /// The system says no.
+    /// The operating system refuses.
     #[error("{at}: {source}")]
     Io {
         /// The address or path.
         at: String,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
 }
@@ -62,18 +62,18 @@ impl Listener {
             .map_err(|source| BindError::Io { at: address.into(), source })
     }
 
-    /// Serves a port that is bound already. Within a runtime.
-    pub fn over(listener: std::net::TcpListener) -> Result<Listener, BindError> {
+    /// A listener over a port that is bound already. Within a runtime.
+    pub fn from_std(listener: std::net::TcpListener) -> Result<Listener, BindError> {
         let at = listener.local_addr().map_or_else(|_| "a port".to_owned(), |at| at.to_string());
         let listener = listener.set_nonblocking(true).and_then(|()| TcpListener::from_std(listener));
         listener.map(Listener::Tcp).map_err(|source| BindError::Io { at, source })
     }
 
-    /// The same port with TLS; reads its certificates.
+    /// Adds TLS to a port, and reads the certificates.
     ///
     /// # Errors
     ///
-    /// Certificates that cannot be used.
+    /// Where the certificates cannot be used.
     pub fn with_tls(self, config: TlsOptions) -> Result<Listener, TlsError> {
         let certificates = Certificates::read(config, "http")?;
         Ok(match self {
@@ -82,8 +82,8 @@ impl Listener {
         })
     }
 
-    /// Binds the control socket at `path`. A socket file that nobody answers at is what a killed daemon left, and is
-    /// replaced; whoever calls this holds the lock of the data folder, so no other daemon is just about to listen.
+    /// Binds the control socket at `path`, and replaces the socket file of a killed daemon. The caller holds the lock of the
+    /// data folder, so no other daemon is about to listen there.
     pub fn unix(path: &Path) -> Result<Listener, BindError> {
         clear(path)?;
         let failed = |source| BindError::Io { at: path.text().into_owned(), source };
@@ -91,7 +91,7 @@ impl Listener {
         Ok(Listener::Unix(ControlSocket { listener, path: path.to_owned(), file }))
     }
 
-    /// The address that a port is bound to, of use where the port was left to the system.
+    /// The address of a port, for example where the operating system chose the port.
     pub fn tcp_address(&self) -> Option<SocketAddr> {
         match self {
             Listener::Tcp(listener) | Listener::Tls(listener, _) => listener.local_addr().ok(),
@@ -116,7 +116,7 @@ fn clear(path: &Path) -> Result<(), BindError> {
     }
 }
 
-/// The mode is set before the file is there, so that at no time anybody else may connect.
+/// Sets the mode before the file exists, so that no other user can connect at any time.
 fn listen_private(path: &Path) -> io::Result<(UnixListener, (u64, u64))> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
@@ -134,7 +134,7 @@ fn identity(file: &Metadata) -> (u64, u64) {
 impl Drop for ControlSocket {
     fn drop(&mut self) {
         if self.path.symlink_metadata().is_ok_and(|file| identity(&file) == self.file) {
-            // Left behind it does no harm: the next daemon clears it.
+            // A file that stays is harmless: the next daemon removes it.
             let _ = std::fs::remove_file(&self.path);
         }
     }
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_socket_is_for_its_owner_alone_and_goes_with_the_listener() {
+    async fn only_the_owner_can_connect_and_the_file_goes_with_the_listener() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("control.sock");
         let listener = bound(&path);
@@ -160,17 +160,17 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_socket_that_nobody_answers_at_is_replaced() {
+    async fn a_stale_socket_is_replaced() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("control.sock");
         drop(StdUnixListener::bind(&path).expect("what a killed daemon leaves"));
         assert!(path.exists());
         let _listener = bound(&path);
-        UnixStream::connect(&path).expect("somebody answers now");
+        UnixStream::connect(&path).expect("the new socket answers");
     }
 
     #[tokio::test]
-    async fn what_is_alive_or_no_socket_is_left_alone() {
+    async fn a_live_socket_and_another_file_stay() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("control.sock");
         let _alive = bound(&path);
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_listener_that_ends_late_leaves_its_successors_file() {
+    async fn a_late_listener_keeps_the_file_of_its_successor() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("control.sock");
         let first = bound(&path);
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_port_that_is_taken_is_named() {
+    async fn an_error_names_a_port_in_use() {
         let first = Listener::tcp("127.0.0.1:0").await.expect("bound");
         let address = first.tcp_address().expect("a port").to_string();
         let error = Listener::tcp(&address).await.err().expect("taken");

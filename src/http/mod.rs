@@ -1,39 +1,43 @@
-//! The listeners: metrics, health, the reading API, and the control socket.
+//! The HTTP listeners: metrics, health, the read API, pushes, and the control socket.
 //!
-//! | route | over | what |
+//! | route | listeners | response |
 //! |---|---|---|
-//! | `GET /metrics` | both, open | Prometheus text |
-//! | `GET /healthz` | both, open | 200 while the process answers |
-//! | `GET /readyz` | both, open | 200, or 503 with the reason |
+//! | `GET /metrics` | both, without credentials | Prometheus text |
+//! | `GET /healthz` | both, without credentials | 200 while the process answers |
+//! | `GET /readyz` | both, without credentials | 200, or 503 with the reason |
 //! | `POST /ingest`, `/v1/logs`, `/loki/api/v1/push`, `/elasticsearch/_bulk`, `/upload` | both | [`daytable_intake::push`] |
 //! | `GET /api/query` | both | newest records first, NDJSON |
 //! | `GET /api/count` | both | counts, JSON |
 //! | `GET /api/tail` | both | records as they are committed, server-sent events |
 //! | `GET /api/tables`, `/api/sources` | both | day-tables, the ledger, NDJSON |
-//! | `POST /-/reload` | both | reads the configuration again; what changed, or what is wrong with it |
-//! | `POST /-/drop?table=NAME` | the unix socket | drops a day-table; `&without_archive=true` whatever it holds |
-//! | `POST /-/plan` | the unix socket | what the next run of the lifecycle would do, and why |
-//! | `POST /-/archive?table=NAME` | the unix socket | seals and archives a day-table, its progress as NDJSON |
-//! | `POST /-/restore` | the unix socket | brings an archived day back, its progress as NDJSON |
-//! | `POST /-/import` | the unix socket | bulk load, its progress as NDJSON |
+//! | `POST /-/reload` | both | reloads the configuration: the changes, or the error |
+//! | `POST /-/drop?table=NAME` | the unix socket | drops a day-table; `&without_archive=true` even without an archive |
+//! | `POST /-/plan` | the unix socket | the steps of the lifecycle's next run, and the reasons |
+//! | `POST /-/archive?table=NAME` | the unix socket | seals and archives a day-table; progress as NDJSON |
+//! | `POST /-/restore` | the unix socket | restores an archived day; progress as NDJSON |
+//! | `POST /-/import` | the unix socket | imports files; progress as NDJSON |
 //!
-//! **Who may read.** Over TCP `/api/*` and `/-/reload` need a [`ReadToken`]: on loopback every local user could read root's logs
-//! otherwise. The unix socket has mode 0600 and asks for none: whoever can open it could read the data folder as well.
-//! There are no CORS headers, and `/-/*` refuses what a browser sends.
+//! **Authentication.** Over TCP, `/api/*` and `/-/reload` need a [`ReadToken`], because on loopback every local user could
+//! read root's logs otherwise. The unix socket has mode 0600 and needs no token: a user who can open it can also read the
+//! data folder. Responses have no CORS headers, and `/-/*` refuses requests of browsers.
 //!
-//! **What is bounded.** Everything in [`HttpLimits`], and the size of a request's head and body. A client that is slow to
-//! send its head, or does not read what it asked for, is cut off. A scan that is too much at the moment is answered
-//! 503 with `Retry-After`. A client that goes away stops its scan.
+//! **Limits.** [`HttpLimits`] bounds everything, and so do constants for the head and the body of a request. The daemon
+//! cuts a client that sends its head slowly or does not read its response. A scan beyond the limit gets 503 with
+//! `Retry-After`. When a client disconnects, its scan stops.
 //!
-//! **How an answer ends.** Whatever is known before its first byte is a status with `{"error": "…"}`. An error in the
-//! middle of NDJSON is its last line, of the same form; where there is no room for one, the connection is cut so that
-//! nothing half looks whole.
+//! **Errors.** An error before the first byte of a response is a status with `{"error": "…"}`. An error in the middle of
+//! NDJSON is the last line, in the same form. Where the format has no room for such a line, the connection is cut, so a
+//! truncated response never looks complete.
 //!
-//! The parts: [`listen`] binds, [`mod@serve`] accepts and drains, [`auth`] asks for the token, [`gate`] asks who pushes
-//! (`known` are the credentials of a file), `account` is what a sender is charged to, `routes` says what is
-//! where, `params` reads parameters, `answer` carries lines from a blocking scan to the client, `follow` keeps such
-//! an answer open, `push` and `upload` read bodies for [`daytable_intake::push`], `control` is for the socket alone. What a route answers is behind the seam of [`api`]: this module
-//! opens no store.
+//! | part | modules |
+//! |---|---|
+//! | connections | [`listen`], [`mod@serve`], `connection_slots`, `write_timeout`, [`readiness`] |
+//! | all routes | `routes`, `context`, `params`, `response`, `counters` |
+//! | reading | `read`, `follow`, [`read_auth`] |
+//! | pushes | `push`, `upload`, [`push_auth`], `credential_store`, `usage` |
+//! | operators | `control`, `health` |
+//!
+//! The code behind the routes implements [`api::Api`]; this module opens no store.
 
 pub mod api;
 pub mod listen;
@@ -84,26 +88,26 @@ pub(crate) fn filters_of_each_route(text: &str) -> Vec<FilterParams> {
     [query, count, params::tail(&uri)].into_iter().flatten().collect()
 }
 
-/// Bounds of a listener and of what is behind it.
+/// Limits of a listener and of the routes behind it.
 #[derive(Clone, Debug)]
 pub struct HttpLimits {
-    /// Connections of one listener; more wait, and have one cut that has kept the daemon waiting for long.
+    /// Connections of one listener. Further connections wait, and cut a connection that has kept the daemon waiting long.
     pub connections: usize,
-    /// What of them one address has; more than it may are closed.
+    /// Connections of one address. Further connections of the address are closed.
     pub peers: ConnectionLimiter,
-    /// Scans that run at a time, over all listeners.
+    /// Scans at a time, over all listeners.
     pub scans: usize,
     /// How long a request waits for its scan to begin before it is answered 503.
     pub scan_wait: Duration,
-    /// Clients that follow at a time, over all listeners.
+    /// Followers at a time, over all listeners.
     pub followers: usize,
-    /// How long a client may take for the head of a request, and how long a connection may be idle between two.
+    /// How long a client may take for the head of a request, and how long a connection may be idle between two requests.
     pub header_read: Duration,
-    /// How long a client may take to read nothing of what is sent to it.
+    /// How long a client may leave a response unread.
     pub write_timeout: Duration,
-    /// How often a follower hears that the connection stands, when there is nothing else to hear.
+    /// How often a follower gets a heartbeat while there are no records.
     pub heartbeat: Duration,
-    /// How long open requests may go on once draining has begun.
+    /// How long open requests may go on during the drain.
     pub drain: Duration,
 }
 

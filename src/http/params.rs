@@ -1,4 +1,4 @@
-//! Query parameters: each known, each given once, none empty.
+//! Query parameters. A request must not have an unknown, a repeated or an empty parameter.
 
 use super::api::{ApiError, CountParams, FilterParams, N_DEFAULT, N_MAX, QueryParams};
 use axum::extract::Query;
@@ -6,12 +6,12 @@ use axum::http::Uri;
 
 const FILTERS: [&str; 5] = ["instance", "since", "until", "level", "contains"];
 
-/// The parameters of one request, taken out one by one.
-struct Params(Vec<(String, String)>);
+/// The parameters of one request that have not been removed yet.
+struct QueryString(Vec<(String, String)>);
 
-impl Params {
-    /// Reads the parameters of `uri`; all of them are among `known`.
-    fn read(uri: &Uri, known: &[&str]) -> Result<Params, ApiError> {
+impl QueryString {
+    /// Parses the parameters of `uri`, of which only `known` are allowed.
+    fn read(uri: &Uri, known: &[&str]) -> Result<QueryString, ApiError> {
         let Query(pairs) = Query::<Vec<(String, String)>>::try_from_uri(uri)
             .map_err(|error| ApiError::parameter("text", error.to_string()))?;
         for (at, (name, value)) in pairs.iter().enumerate() {
@@ -26,29 +26,29 @@ impl Params {
                 return Err(ApiError::parameter(name, "is empty"));
             }
         }
-        Ok(Params(pairs))
+        Ok(QueryString(pairs))
     }
 
-    fn take(&mut self, name: &str) -> Option<String> {
+    fn remove(&mut self, name: &str) -> Option<String> {
         let at = self.0.iter().position(|(given, _)| given == name)?;
         Some(self.0.swap_remove(at).1)
     }
 
     fn filters(&mut self) -> FilterParams {
         FilterParams {
-            instance: self.take("instance"),
-            since: self.take("since"),
-            until: self.take("until"),
-            level: self.take("level"),
-            contains: self.take("contains"),
+            instance: self.remove("instance"),
+            since: self.remove("since"),
+            until: self.remove("until"),
+            level: self.remove("level"),
+            contains: self.remove("contains"),
         }
     }
 }
 
 /// Parameters of `/api/query`.
 pub(super) fn query(uri: &Uri) -> Result<QueryParams, ApiError> {
-    let mut params = Params::read(uri, &[&FILTERS[..], &["n"]].concat())?;
-    let n = match params.take("n") {
+    let mut params = QueryString::read(uri, &[&FILTERS[..], &["n"]].concat())?;
+    let n = match params.remove("n") {
         None => N_DEFAULT,
         Some(text) => match text.parse() {
             Ok(n) if (1..=N_MAX).contains(&n) => n,
@@ -60,29 +60,29 @@ pub(super) fn query(uri: &Uri) -> Result<QueryParams, ApiError> {
 
 /// Parameters of `/api/count`.
 pub(super) fn count(uri: &Uri) -> Result<CountParams, ApiError> {
-    let mut params = Params::read(uri, &[&FILTERS[..], &["by", "every"]].concat())?;
-    let by = params.take("by").map(|by| by.split(',').map(str::to_owned).collect()).unwrap_or_default();
-    Ok(CountParams { filters: params.filters(), by, every: params.take("every") })
+    let mut params = QueryString::read(uri, &[&FILTERS[..], &["by", "every"]].concat())?;
+    let by = params.remove("by").map(|by| by.split(',').map(str::to_owned).collect()).unwrap_or_default();
+    Ok(CountParams { filters: params.filters(), by, every: params.remove("every") })
 }
 
 /// Parameters of `/api/tail`.
 pub(super) fn tail(uri: &Uri) -> Result<FilterParams, ApiError> {
-    Ok(Params::read(uri, &FILTERS)?.filters())
+    Ok(QueryString::read(uri, &FILTERS)?.filters())
 }
 
-/// The one parameter of `/ingest`, which may do without.
+/// The optional parameter of `/ingest`.
 pub(super) fn instance(uri: &Uri) -> Result<Option<String>, ApiError> {
-    Ok(Params::read(uri, &["instance"])?.take("instance"))
+    Ok(QueryString::read(uri, &["instance"])?.remove("instance"))
 }
 
-/// Parameters of a route that has none.
+/// Checks the parameters of a route without any.
 pub(super) fn none(uri: &Uri) -> Result<(), ApiError> {
-    Params::read(uri, &[]).map(|_| ())
+    QueryString::read(uri, &[]).map(|_| ())
 }
 
-/// The one parameter `table`.
+/// The required parameter `table`.
 pub(super) fn table(uri: &Uri) -> Result<String, ApiError> {
-    let table = Params::read(uri, &["table"])?.take("table");
+    let table = QueryString::read(uri, &["table"])?.remove("table");
     table.ok_or_else(|| ApiError::parameter("table", "is missing"))
 }
 
@@ -95,17 +95,17 @@ pub(super) struct DropParams {
 
 /// Parameters of `/-/drop`.
 pub(super) fn drop(uri: &Uri) -> Result<DropParams, ApiError> {
-    let mut params = Params::read(uri, &["table", "without_archive"])?;
-    let without_archive = match params.take("without_archive").as_deref() {
+    let mut params = QueryString::read(uri, &["table", "without_archive"])?;
+    let without_archive = match params.remove("without_archive").as_deref() {
         None | Some("false") => false,
         Some("true") => true,
         Some(_) => return Err(ApiError::parameter("without_archive", "is neither true nor false")),
     };
-    let table = params.take("table").ok_or_else(|| ApiError::parameter("table", "is missing"))?;
+    let table = params.remove("table").ok_or_else(|| ApiError::parameter("table", "is missing"))?;
     Ok(DropParams { table, without_archive })
 }
 
-/// A name that a client made up, short enough to be said back.
+/// A client's parameter name, shortened for an error.
 fn shortened(name: &str) -> String {
     name.chars().take(64).collect()
 }
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_is_decoded_and_the_rest_has_defaults() {
+    fn parameters_are_decoded_and_have_defaults() {
         let given = query(&uri("/api/query?instance=web%2017&contains=a%26b%3Dc&n=7")).expect("good");
         assert_eq!(given.filters.instance.as_deref(), Some("web 17"));
         assert_eq!(given.filters.contains.as_deref(), Some("a&b=c"));
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn an_error_names_the_parameter() {
         let cases = [
             ("/api/query?n=0", "parameter n: is not a number from 1 to 1000000"),
             ("/api/query?n=1000001", "parameter n: is not a number from 1 to 1000000"),

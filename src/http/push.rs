@@ -1,17 +1,16 @@
-//! The endpoints of [`daytable_intake::push`]: what of a request is read by whom, and when it is answered.
+//! The endpoints of [`daytable_intake::push`], from a request to its response.
 //!
 //! ```text
-//! runtime                                    blocking thread, a few at a time
-//! head: limits, encoding, room               decode, take apart, hand over ─► committer ─┐
-//! body: gathered as it comes ─► its turn ───►                                            │
-//! answer ◄───────────────────────────────────────────────────────────────────────────────┘
+//! runtime                             blocking thread, a few at a time
+//! head: limits, encoding, memory      decode, parse, submit ─► committer ─┐
+//! body: collected ─► a permit ───────►                                    │
+//! response ◄──────────────────────────────────────────────────────────────┘
 //! ```
 //!
-//! Nothing of a body is decoded before all of it is there, so a client that sends slowly holds its bytes and nothing
-//! else. The journal's upload is the exception: see `upload`.
-//!
-//! What is refused is answered once the client had a moment to send the rest, because many do not look for an answer
-//! before they have.
+//! 1. A body is decoded only after all of it has arrived, so a slow client holds its bytes and no thread. The upload of a
+//!    journal is the exception: see `upload`.
+//! 2. A refused client gets a moment to send the rest of its body, because many clients read no response before they
+//!    have sent everything.
 
 use super::context::ListenerKind;
 use super::params;
@@ -52,63 +51,63 @@ pub(super) const UPLOAD: &str = "/upload";
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 /// Bytes of an idempotency key at most.
 const KEY_BYTES_MAX: usize = 255;
-/// Bytes that room is made for when the first of a body are there.
-const ROOM_BYTES: usize = 64 << 10;
-/// How long, and how much, a client may go on sending after it was refused.
+/// Memory that is reserved for the first bytes of a body.
+const FIRST_BYTES: usize = 64 << 10;
+/// How long, and how much, a refused client may go on sending.
 const LINGER: Duration = Duration::from_secs(1);
 const LINGER_BYTES_MAX: usize = 64 << 20;
-/// When a client that was too much is to come again.
-const AGAIN_AFTER: Duration = Duration::from_secs(1);
+/// When a client should try again, if the daemon had no room for its push.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// What pushes are taken with.
+/// The state that all endpoints share.
 #[derive(Clone)]
 pub(super) struct PushContext {
     pub(super) push: Arc<Push>,
     pub(super) readiness: Arc<Readiness>,
 }
 
-/// The endpoints behind a door.
-pub(super) fn routes<S: Clone + Send + Sync + 'static>(pushes: PushContext, door: ListenerKind) -> Router<S> {
-    let of = |endpoint: Endpoint| {
-        async move |State(pushes): State<PushContext>, request: HttpRequest| {
-            pushes.answer(endpoint, None, request).await
+/// The endpoints of a listener.
+pub(super) fn routes<S: Clone + Send + Sync + 'static>(context: PushContext, kind: ListenerKind) -> Router<S> {
+    let handler = |endpoint: Endpoint| {
+        async move |State(context): State<PushContext>, request: HttpRequest| {
+            context.answer(endpoint, None, request).await
         }
     };
     Router::new()
-        .route(INGEST, post(of(Endpoint::Ingest)))
-        .route(OTLP, post(of(Endpoint::Otlp)))
-        .route(LOKI, post(of(Endpoint::Loki)))
-        .route(UPLOAD, post(of(Endpoint::Journal)))
-        .route(ELASTIC, any(async |request: HttpRequest| asked(&request)))
-        .route("/elasticsearch/", any(async |request: HttpRequest| asked(&request)))
+        .route(INGEST, post(handler(Endpoint::Ingest)))
+        .route(OTLP, post(handler(Endpoint::Otlp)))
+        .route(LOKI, post(handler(Endpoint::Loki)))
+        .route(UPLOAD, post(handler(Endpoint::Journal)))
+        .route(ELASTIC, any(async |request: HttpRequest| product_info(&request)))
+        .route("/elasticsearch/", any(async |request: HttpRequest| product_info(&request)))
         .route(ELASTIC_REST, any(elasticsearch))
-        .route_layer(from_fn_with_state(door, may_push))
-        .with_state(pushes)
+        .route_layer(from_fn_with_state(kind, may_push))
+        .with_state(context)
 }
 
-/// What is below Elasticsearch's path: `_bulk`, that of an index, or what is asked before.
-async fn elasticsearch(State(pushes): State<PushContext>, Path(rest): Path<String>, request: HttpRequest) -> Response {
+/// A path below Elasticsearch's: `_bulk`, `_bulk` of an index, or a question that clients ask first.
+async fn elasticsearch(State(context): State<PushContext>, Path(rest): Path<String>, request: HttpRequest) -> Response {
     let is_push = matches!(*request.method(), Method::POST | Method::PUT);
     match rest.strip_suffix("_bulk").filter(|before| is_push && (before.is_empty() || before.ends_with('/'))) {
-        None => asked(&request),
+        None => product_info(&request),
         Some(before) => {
             // Clients before version 8 have a type behind the index.
             let index = before.split('/').next().filter(|index| !index.is_empty()).map(str::to_owned);
-            pushes.answer(Endpoint::Bulk, index, request).await
+            context.answer(Endpoint::Bulk, index, request).await
         }
     }
 }
 
-/// What clients of Elasticsearch ask before they send.
-fn asked(request: &HttpRequest) -> Response {
+/// Answers the questions that clients of Elasticsearch ask before they push.
+fn product_info(request: &HttpRequest) -> Response {
     let path = request.uri().path().strip_prefix(ELASTIC).unwrap_or_default();
     let (status, json) = elastic::answer(request.method().as_str(), path)
-        .unwrap_or_else(|| (404, elastic::error(404, "resource_not_found_exception", "there is nothing here")));
-    of_product(respond(PushResponse { status, media: Some("application/json"), body: json.into_bytes() }))
+        .unwrap_or_else(|| (404, elastic::error(404, "resource_not_found_exception", "no such route")));
+    with_product(respond(PushResponse { status, media: Some("application/json"), body: json.into_bytes() }))
 }
 
-/// Names the product: its clients take no answer for one that does not.
-fn of_product(mut response: Response) -> Response {
+/// Names the product, because the clients refuse responses without its name.
+fn with_product(mut response: Response) -> Response {
     response.headers_mut().insert("x-elastic-product", HeaderValue::from_static("Elasticsearch"));
     response
 }
@@ -124,29 +123,29 @@ fn respond(answer: PushResponse) -> Response {
 }
 
 impl PushContext {
-    /// Takes a request, and answers it once it is on disk.
+    /// Accepts a push, and answers it once its records are on disk.
     async fn answer(self, endpoint: Endpoint, index: Option<String>, request: HttpRequest) -> Response {
         let since = std::time::Instant::now();
         let (parts, body) = request.into_parts();
         let media = text(&parts, header::CONTENT_TYPE).unwrap_or_default().to_owned();
         let mut body = body.into_data_stream();
-        let taken = match self.read_head(endpoint, index, &media, &parts) {
+        let result = match self.read_head(endpoint, index, &media, &parts) {
             Err(refusal) => Err(refusal),
             Ok(request) if endpoint == Endpoint::Journal => self.upload(request, &mut body).await,
-            Ok(request) => self.take(request, &parts, &mut body, since).await,
+            Ok(request) => self.accept(request, &parts, &mut body, since).await,
         };
-        let response = match taken {
+        let response = match result {
             Ok(answer) => respond(answer),
             Err(refusal) => {
                 let refused = SourceEvent::BodyRefused(refusal.reason());
                 self.push.counters_of(endpoint).count(refused, 1);
-                // Its text may quote the body.
+                // Only the reason is logged, because the text of a refusal may quote the body.
                 tracing::debug!(endpoint = endpoint.source(), reason = refusal.reason(), "refused a push");
                 linger(&parts, &mut body).await;
                 let mut response = respond(push::refused(endpoint, &media, &refusal));
                 match refusal {
                     Refusal::Busy(_) => {
-                        response.headers_mut().insert(header::RETRY_AFTER, retry_after(AGAIN_AFTER));
+                        response.headers_mut().insert(header::RETRY_AFTER, retry_after(RETRY_AFTER));
                     }
                     Refusal::Encoding(_) => {
                         let known = HeaderValue::from_static("gzip, zstd, deflate, snappy, identity");
@@ -157,10 +156,10 @@ impl PushContext {
                 response
             }
         };
-        if endpoint == Endpoint::Bulk { of_product(response) } else { response }
+        if endpoint == Endpoint::Bulk { with_product(response) } else { response }
     }
 
-    /// What the head of a request says.
+    /// Reads the head of a request.
     fn read_head(
         &self,
         endpoint: Endpoint,
@@ -169,7 +168,7 @@ impl PushContext {
         parts: &Parts,
     ) -> Result<PushRequest, Refusal> {
         let sender = parts.extensions.get::<PushSender>();
-        // The layer around the routes gives every request one.
+        // The layer `may_push` gives every request a sender.
         let sender = sender.cloned().unwrap_or_else(|| PushSender::anonymous("nobody"));
         let instance = match endpoint {
             Endpoint::Ingest => params::instance(&parts.uri).map_err(|error| Refusal::bad(error.to_string()))?,
@@ -198,8 +197,8 @@ impl PushContext {
         })
     }
 
-    /// A request with a body that is taken as a whole.
-    async fn take(
+    /// Accepts a push whose body is parsed as a whole.
+    async fn accept(
         &self,
         request: PushRequest,
         parts: &Parts,
@@ -208,30 +207,30 @@ impl PushContext {
     ) -> Result<PushResponse, Refusal> {
         self.is_open()?;
         let mut memory = self.push.memory().reservation();
-        let body = self.gather(parts, body, &mut memory).await?;
+        let body = self.read_body(parts, body, &mut memory).await?;
         self.push.counters_of(request.endpoint).count(SourceEvent::BodyBytes, body.len() as u64);
-        let turn = timeout(self.push.limits().turn_wait, self.push.parse_permits().clone().acquire_owned());
-        let Ok(Ok(turn)) = turn.await else { return Err(Refusal::Busy("too many requests wait to be taken apart")) };
-        let (push, (told, hears)) = (self.push.clone(), oneshot::channel());
+        let permit = timeout(self.push.limits().turn_wait, self.push.parse_permits().clone().acquire_owned());
+        let Ok(Ok(permit)) = permit.await else { return Err(Refusal::Busy("too many requests wait to be parsed")) };
+        let (push, (sent, outcome)) = (self.push.clone(), oneshot::channel());
         let sender = request.sender.clone();
         let working = spawn_blocking(move || {
             let taken = push.parse(&request, body, &mut memory, since)?;
             let is_large = memory.is_large();
-            let (back, returned) = std::sync::mpsc::channel();
+            let (give_back, returned) = std::sync::mpsc::channel();
             push.clone().submit(taken, move |pending, outcome| {
                 push.count_outcome(&pending, outcome);
                 if outcome == CommitOutcome::Committed {
                     sender.charge(pending.accepted(), pending.bytes());
                 }
-                // Room for as much as it held is there when its rows are on disk. Nobody may hear it: the client is gone.
+                // The memory is free once the rows are on disk. The receivers may be gone, because the client may be.
                 if is_large {
-                    let _ = back.send(memory);
+                    let _ = give_back.send(memory);
                 } else {
                     drop(memory);
                 }
-                let _ = told.send((pending, outcome));
+                let _ = sent.send((pending, outcome));
             });
-            drop(turn);
+            drop(permit);
             // Memory of this thread that the committer frees goes back when this thread drops the reservation.
             if is_large {
                 drop(returned.recv());
@@ -241,24 +240,25 @@ impl PushContext {
         match working.await {
             Ok(done) => done?,
             Err(error) => {
-                tracing::error!(%error, "a push failed by a fault of its own");
+                tracing::error!(%error, "a push ended by a fault of the daemon");
                 return Err(Refusal::Fault);
             }
         }
-        let (pending, outcome) = hears.await.map_err(|_| Refusal::Busy("the store takes nothing at the moment"))?;
+        let (pending, outcome) =
+            outcome.await.map_err(|_| Refusal::Busy("the store accepts no records at the moment"))?;
         pending.answer(outcome)
     }
 
     pub(super) fn is_open(&self) -> Result<(), Refusal> {
-        if self.readiness.takes_records() {
+        if self.readiness.accepts_pushes() {
             Ok(())
         } else {
-            Err(Refusal::Busy("the store takes nothing at the moment"))
+            Err(Refusal::Busy("the store accepts no records at the moment"))
         }
     }
 
-    /// A body, as it came.
-    async fn gather(
+    /// Reads a body, without decoding it.
+    async fn read_body(
         &self,
         parts: &Parts,
         body: &mut BodyDataStream,
@@ -266,8 +266,8 @@ impl PushContext {
     ) -> Result<Vec<u8>, Refusal> {
         let limits = self.push.limits();
         let too_large = || Refusal::TooLarge(format!("{} bytes", limits.body_bytes_max));
-        let said = text(parts, header::CONTENT_LENGTH).and_then(|length| length.parse::<usize>().ok());
-        if said.is_some_and(|said| said > limits.body_bytes_max) {
+        let announced = text(parts, header::CONTENT_LENGTH).and_then(|length| length.parse::<usize>().ok());
+        if announced.is_some_and(|length| length > limits.body_bytes_max) {
             return Err(too_large());
         }
         let mut whole = Vec::new();
@@ -281,8 +281,9 @@ impl PushContext {
                 Some(Ok(piece)) => {
                     let length = whole.len() + piece.len();
                     if length > whole.capacity() {
-                        // As much again, but no more than is said to come. While it grows it is there twice.
-                        let room = (2 * whole.capacity()).max(ROOM_BYTES).min(said.unwrap_or(usize::MAX)).max(length);
+                        // Twice the memory, up to the announced length. Both copies exist while the vector grows.
+                        let room =
+                            (2 * whole.capacity()).max(FIRST_BYTES).min(announced.unwrap_or(usize::MAX)).max(length);
                         let had = whole.capacity();
                         memory.grow(room)?;
                         whole.reserve_exact(room - whole.len());
@@ -295,9 +296,9 @@ impl PushContext {
     }
 }
 
-/// Lets a client that was refused send on for a moment.
+/// Lets a refused client go on sending for a moment.
 pub(super) async fn linger(parts: &Parts, body: &mut BodyDataStream) {
-    // Who asked whether to send has not begun to.
+    // A client that waits for `100 Continue` has not begun to send its body.
     if parts.headers.contains_key(header::EXPECT) {
         return;
     }
@@ -310,7 +311,7 @@ pub(super) async fn linger(parts: &Parts, body: &mut BodyDataStream) {
             }
         }
     };
-    // It is over then, too.
+    // A client that still sends after this is cut off.
     let _ = timeout(LINGER, rest).await;
 }
 

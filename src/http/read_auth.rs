@@ -1,4 +1,4 @@
-//! The token that reading over TCP asks for (RFC 6750).
+//! The bearer token for reading over TCP (RFC 6750).
 
 use super::context::ListenerKind;
 use super::response::error_response;
@@ -11,29 +11,29 @@ use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
 use subtle::ConstantTimeEq;
 
-/// A bearer token. Only its SHA-256 is kept, and digests are compared in constant time, so that neither its bytes nor
-/// its length show in how long a refusal takes.
+/// A bearer token. The daemon keeps only its SHA-256 and compares digests in constant time, so the time of a refusal shows
+/// neither the bytes nor the length of the token.
 #[derive(Clone)]
 pub struct ReadToken([u8; 32]);
 
-/// Why a text is no token.
+/// Why a token cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadTokenError {
-    /// It is empty, or has characters that a header cannot carry.
+    /// The token is empty, or has characters that a header cannot contain.
     #[error("the token must be one word of printable ASCII")]
     Malformed,
-    /// It is in a file that cannot be read.
+    /// The file of the token cannot be read.
     #[error("{}: {source}", .path.escaped())]
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         source: std::io::Error,
     },
 }
 
 impl ReadToken {
-    /// A token; white space around it, such as a file's last newline, is not part of it.
+    /// A token. White space around it, such as a final newline, is ignored.
     pub fn new(text: &str) -> Result<ReadToken, ReadTokenError> {
         let text = text.trim();
         if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_graphic()) {
@@ -42,7 +42,7 @@ impl ReadToken {
         Ok(ReadToken(digest(text)))
     }
 
-    /// The token that is the content of a file.
+    /// Reads the token from a file.
     pub fn read(path: &Path) -> Result<ReadToken, ReadTokenError> {
         let text = std::fs::read_to_string(path)
             .map_err(|source| ReadTokenError::Unreadable { path: path.to_owned(), source })?;
@@ -68,9 +68,9 @@ fn digest(text: &str) -> [u8; 32] {
     Sha256::digest(text.as_bytes()).into()
 }
 
-/// Lets a request pass that may read, or have the configuration read again.
-pub(super) async fn may_read(State(door): State<ListenerKind>, request: Request, next: Next) -> Response {
-    let ListenerKind::Tcp { reading, .. } = &door else { return next.run(request).await };
+/// Passes a request on if it may read, or reload the configuration.
+pub(super) async fn may_read(State(kind): State<ListenerKind>, request: Request, next: Next) -> Response {
+    let ListenerKind::Tcp { reading, .. } = &kind else { return next.run(request).await };
     match &*reading.load() {
         None => error_response(
             StatusCode::FORBIDDEN,
@@ -88,10 +88,10 @@ pub(super) async fn may_read(State(door): State<ListenerKind>, request: Request,
     }
 }
 
-/// Refuses what a browser sends: a page that somebody looks at must not act on this machine.
+/// Refuses requests of browsers, because a web page must not act on this machine.
 pub(super) async fn no_browser(request: Request, next: Next) -> Response {
     if request.headers().contains_key(header::ORIGIN) {
-        return error_response(StatusCode::FORBIDDEN, "this is not for web pages");
+        return error_response(StatusCode::FORBIDDEN, "requests from web pages are refused");
     }
     next.run(request).await
 }
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_file_or_a_sentence_is_no_token() {
+    fn an_empty_file_and_a_sentence_are_refused() {
         for text in ["", " \n", "two words", "grün"] {
             assert!(ReadToken::new(text).is_err(), "{text:?}");
         }

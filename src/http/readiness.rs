@@ -1,10 +1,10 @@
-//! Whether the daemon is ready, and the word that it is to drain.
+//! Whether the daemon is ready, and the signal to drain.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::watch;
 
-/// What `/readyz` answers from; the daemon tells it how far it is.
+/// The state behind `/readyz`, which the daemon sets.
 pub struct Readiness {
     store_open: AtomicBool,
     listeners_bound: AtomicBool,
@@ -26,32 +26,32 @@ impl Default for Readiness {
 }
 
 impl Readiness {
-    /// The store takes records, or no longer does.
+    /// Sets whether the store accepts records.
     pub fn store_open(&self, open: bool) {
         self.store_open.store(open, Ordering::Release);
     }
 
-    /// Every listener of the configuration is bound.
+    /// Notes that every listener of the configuration is bound.
     pub fn listeners_bound(&self) {
         self.listeners_bound.store(true, Ordering::Release);
     }
 
-    /// Begins to drain, for good: listeners close, followers are sent away, open requests are answered.
+    /// Begins the drain, for good: listeners close, followers end, open requests are answered.
     pub fn drain(&self) {
         self.draining.send_replace(true);
     }
 
-    /// Turns true when draining begins.
+    /// A receiver that turns true when the drain begins.
     pub fn draining(&self) -> watch::Receiver<bool> {
         self.draining.subscribe()
     }
 
-    /// There is an outbox, and this says whether it is full. To be told once.
+    /// Sets the function that tells whether the outbox is full. Only the first call counts.
     pub fn bounded_by(&self, is_full: impl Fn() -> bool + Send + Sync + 'static) {
         let _ = self.is_full.set(Box::new(is_full));
     }
 
-    /// There is a remote store, and this says whether it is known how instances are spread in it. To be told once.
+    /// Sets the function that tells whether the bucket plan is loaded. Only the first call counts.
     pub fn settled_by(&self, is_settled: impl Fn() -> bool + Send + Sync + 'static) {
         let _ = self.is_settled.set(Box::new(is_settled));
     }
@@ -60,12 +60,16 @@ impl Readiness {
         self.is_full.get().is_some_and(|is_full| is_full())
     }
 
-    /// Whether what is pushed now is taken.
-    pub fn takes_records(&self) -> bool {
+    /// Whether the daemon accepts pushes now.
+    pub fn accepts_pushes(&self) -> bool {
         self.store_open.load(Ordering::Acquire) && !*self.draining.borrow() && !self.is_full()
     }
 
-    /// Ready, or the reason why not.
+    /// Whether the daemon is ready.
+    ///
+    /// # Errors
+    ///
+    /// The reason why the daemon is not ready.
     pub fn check(&self) -> Result<(), &'static str> {
         if *self.draining.borrow() {
             Err("draining")
@@ -83,9 +87,9 @@ impl Readiness {
     }
 }
 
-/// Waits until draining begins; an owner that is gone has begun.
+/// Waits until the drain begins. A drain whose owner is gone has begun.
 pub(super) async fn wait_for_drain(draining: &mut watch::Receiver<bool>) {
-    // What it gives back is a lock, which must not be held across an await.
+    // The result holds a lock, which must not be held across an await.
     let _ = draining.wait_for(|begun| *begun).await;
 }
 
@@ -103,9 +107,9 @@ mod tests {
         assert_eq!(readiness.check(), Ok(()));
         readiness.settled_by(|| false);
         assert!(readiness.check().is_err_and(|why| why.contains("files and journals wait")));
-        assert!(readiness.takes_records(), "what is pushed need not wait");
+        assert!(readiness.accepts_pushes(), "pushes need not wait");
         readiness.bounded_by(|| true);
-        assert_eq!((readiness.check(), readiness.takes_records()), (Err("the outbox is full"), false));
+        assert_eq!((readiness.check(), readiness.accepts_pushes()), (Err("the outbox is full"), false));
         readiness.drain();
         assert_eq!(readiness.check(), Err("draining"));
     }

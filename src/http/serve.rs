@@ -1,12 +1,14 @@
-//! Accepting, bounded, until told to drain.
+//! The loop that accepts connections, with limits, until the drain.
 //!
-//! `axum::serve` has no bound on connections and no timeout for a request's head, so the loop is our own, over
-//! hyper's HTTP/1 connection. One connection more than there are places is accepted, and waits for one (see `places`);
-//! what is more waits in the kernel's queue. A failure to accept (no file descriptors left) is said once, tried again after a pause, and never
-//! ends the loop. A TLS handshake has its time and is the task of its own connection.
+//! `axum::serve` limits neither the number of connections nor the time for a request's head, so this loop uses hyper's
+//! HTTP/1 connection directly.
 //!
-//! Draining: the listener closes, idle connections close, open requests go on for [`HttpLimits::drain`] at most; whatever
-//! is left then is cut.
+//! 1. One connection more than there are slots is accepted, and waits for a slot (see `connection_slots`). Further
+//!    connections wait in the kernel's queue.
+//! 2. A failure to accept, for example without free file descriptors, is logged once. The loop tries again after a pause.
+//! 3. A TLS handshake has a time limit, and runs in the task of its connection.
+//! 4. The drain closes the listener and idle connections. Open requests may go on for [`HttpLimits::drain`]; then the
+//!    remaining connections are cut.
 
 use super::HttpLimits;
 use super::connection_slots::{ConnectionSlot, ConnectionSlots, RequestBody, ResponseBody};
@@ -38,14 +40,14 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-/// Bytes of a request's head; hyper answers 431 to a longer one.
+/// Bytes of a request's head at most; hyper answers a longer head with 431.
 const HEAD_BYTES_MAX: usize = 16 << 10;
-/// Headers of a request.
+/// Headers of a request at most.
 const HEADERS_MAX: usize = 64;
-/// How long accepting rests after it failed.
+/// The pause after a failure to accept.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// The address that a request came from, among its extensions where it came over TCP.
+/// The address of the peer: an extension of each request that came over TCP.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PeerAddress(pub(super) IpAddr);
 
@@ -114,17 +116,17 @@ pub async fn serve(
     }
 }
 
-/// A connection works without either of these, only not as well.
+/// Sets options of a socket. A connection also works without them.
 fn tune(stream: &TcpStream, unacknowledged: Duration) {
-    // An answer in several parts must not wait for the client's delayed acknowledgement.
+    // A response in several parts must not wait for the client's delayed acknowledgement.
     let _ = stream.set_nodelay(true);
-    // A follower's heartbeats are so small that they would fit the send buffer for hours after the client was unplugged.
+    // Heartbeats are small: they fit the send buffer for hours after the client lost its network.
     let millis = u32::try_from(unacknowledged.as_millis()).unwrap_or(u32::MAX);
     let _ = rustix::net::sockopt::set_tcp_user_timeout(stream, millis);
 }
 
-/// Accepts connections. `begin` makes of each what requests are read from, and where it comes from; none where it is over
-/// already. That is done by the connection's own task, so that nobody waits behind a handshake.
+/// Accepts connections. `begin` turns each into a stream of requests and its origin, or into `None` if the connection is
+/// over already. The connection's own task awaits `begin`, so no other connection waits for a handshake.
 async fn accept_all<S, T, F>(
     mut accept: impl FnMut(&mut Context<'_>) -> Poll<io::Result<S>>,
     mut begin: impl FnMut(S) -> F,
@@ -136,30 +138,30 @@ async fn accept_all<S, T, F>(
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     F: Future<Output = Option<(T, ConnectionOrigin)>> + Send + 'static,
 {
-    let places = ConnectionSlots::new(limits.connections, counters.clone());
+    let slots = ConnectionSlots::new(limits.connections, counters.clone());
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new());
     http.header_read_timeout(limits.header_read).max_buf_size(HEAD_BYTES_MAX).max_headers(HEADERS_MAX);
     let mut connections = JoinSet::new();
     let mut failing = false;
-    // Accepted, and without a place.
-    let mut waits = None;
+    // Accepted, without a slot yet.
+    let mut waiting = None;
     loop {
         tokio::select! {
             biased;
             () = wait_for_drain(&mut draining) => break,
             Some(_) = connections.join_next() => {}
-            place = places.take(), if waits.is_some() => {
-                let Some(stream) = waits.take() else { continue };
+            slot = slots.acquire(), if waiting.is_some() => {
+                let Some(stream) = waiting.take() else { continue };
                 let (begun, stall) = (begin(stream), limits.write_timeout);
-                connections.spawn(connection(http.clone(), begun, stall, router.clone(), draining.clone(), place));
+                connections.spawn(connection(http.clone(), begun, stall, router.clone(), draining.clone(), slot));
             }
-            accepted = poll_fn(&mut accept), if waits.is_none() => match accepted {
+            accepted = poll_fn(&mut accept), if waiting.is_none() => match accepted {
                 Ok(stream) => {
                     failing = false;
-                    waits = Some(stream);
+                    waiting = Some(stream);
                 }
-                Err(error) if is_the_clients(&error) => {}
+                Err(error) if is_from_client(&error) => {}
                 Err(error) => {
                     if !failing {
                         tracing::warn!(%error, "failed to accept a connection, trying on");
@@ -178,8 +180,8 @@ async fn accept_all<S, T, F>(
     }
 }
 
-/// Whether the client gave up before it was accepted.
-fn is_the_clients(error: &io::Error) -> bool {
+/// Whether the client closed the connection before it was accepted.
+fn is_from_client(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::ConnectionAborted | ErrorKind::ConnectionReset | ErrorKind::Interrupted)
 }
 
@@ -189,32 +191,32 @@ async fn connection<T>(
     stall: Duration,
     router: Router,
     mut draining: watch::Receiver<bool>,
-    place: ConnectionSlot,
+    slot: ConnectionSlot,
 ) where
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let begun = tokio::select! {
         begun = begun => begun,
-        () = place.waiting.cut() => return,
+        () = slot.clock.cut() => return,
         () = wait_for_drain(&mut draining) => return,
     };
     let Some((stream, from)) = begun else { return };
     let peer = from.as_ref().map(|(peer, _)| *peer);
     let inner = TowerToHyperService::new(router);
-    let waiting = place.waiting.clone();
+    let clock = slot.clock.clone();
     let service = service_fn(move |mut request: Request<Incoming>| {
         if let Some(peer) = peer {
             request.extensions_mut().insert(peer);
         }
-        let waiting = waiting.clone();
-        let answer = inner.call(request.map(|body| RequestBody::new(body, waiting.clone())));
-        async move { answer.await.map(|response| response.map(|body| Body::new(ResponseBody::new(body, waiting)))) }
+        let clock = clock.clone();
+        let answer = inner.call(request.map(|body| RequestBody::new(body, clock.clone())));
+        async move { answer.await.map(|response| response.map(|body| Body::new(ResponseBody::new(body, clock)))) }
     });
     let mut served = pin!(http.serve_connection(TokioIo::new(WriteTimeout::new(stream, stall)), service));
     let ended = tokio::select! {
         ended = served.as_mut() => ended,
-        () = place.waiting.cut() => {
-            tracing::debug!(peer = ?peer.map(|peer| peer.0), "cut a slow connection: another waits for its place");
+        () = slot.clock.cut() => {
+            tracing::debug!(peer = ?peer.map(|peer| peer.0), "cut a slow connection: another waits for its slot");
             return;
         }
         () = wait_for_drain(&mut draining) => {
@@ -234,7 +236,7 @@ mod tests {
     use std::collections::VecDeque;
     use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 
-    /// No descriptors left, a client that gave up, then a client: the client is served.
+    /// Without descriptors, then with a client that closed: the next client is served.
     #[tokio::test(start_paused = true)]
     async fn failing_to_accept_never_ends_the_loop() {
         let (mut client, server) = duplex(1 << 10);
@@ -260,7 +262,7 @@ mod tests {
         serving.await.expect("no panic");
     }
 
-    /// Serves these clients one after another, with a place for one.
+    /// Serves these clients one after another, with one slot.
     fn serve_in_turn(
         clients: impl IntoIterator<Item = DuplexStream>,
         counters: &Arc<HttpCounters>,
@@ -293,7 +295,7 @@ mod tests {
     const ASKS: &[u8] = b"GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
 
     #[tokio::test(start_paused = true)]
-    async fn who_is_slow_gives_his_place_up_to_whoever_waits_for_it() {
+    async fn a_slow_connection_gives_its_slot_to_a_waiting_one() {
         for sends in [
             &b""[..],
             b"GET / HTTP/1.1\r\nho",
@@ -313,7 +315,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn whose_request_is_here_is_answered_whoever_waits() {
+    async fn a_request_that_has_arrived_is_answered_while_others_wait() {
         let ((mut first, of_first), (mut other, of_other)) = (duplex(1 << 10), duplex(1 << 10));
         let counters = Arc::default();
         let _drain = serve_in_turn([of_first, of_other], &counters);

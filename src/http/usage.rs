@@ -1,42 +1,41 @@
-//! The account that a sender's pushes are charged to: its rates and its bytes of the day.
+//! The usage that a sender's pushes are charged to: its rates, and its bytes of the day.
 
 use daytable_intake::push::Meter;
 use daytable_intake::rate_limit::{Now, RateLimiter};
+use daytable_platform::lock;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// The accounts of all senders.
+/// The usage of all senders.
 pub(super) type UsageLimiter = Mutex<RateLimiter<UsageKey>>;
 
-/// Whose account it is: a credential's, or that of a peer without one.
+/// Who is charged: a credential, or the peer of a request without one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum UsageKey {
     Credential(Arc<str>),
-    PeerAddress(IpAddr),
+    Peer(IpAddr),
 }
 
-/// One sender's account among all of them.
+/// The usage of one sender.
 pub(super) struct UsageHandle {
-    accounts: Arc<UsageLimiter>,
+    limiter: Arc<UsageLimiter>,
     key: UsageKey,
 }
 
 impl UsageHandle {
-    pub(super) fn new(accounts: Arc<UsageLimiter>, key: UsageKey) -> UsageHandle {
-        UsageHandle { accounts, key }
+    pub(super) fn new(limiter: Arc<UsageLimiter>, key: UsageKey) -> UsageHandle {
+        UsageHandle { limiter, key }
     }
 }
 
 impl Meter for UsageHandle {
     fn charge(&self, records: u64, bytes: u64) {
-        let mut accounts = self.accounts.lock().unwrap_or_else(PoisonError::into_inner);
-        accounts.charge(self.key.clone(), records, bytes, Now::read());
+        lock(&self.limiter).charge(self.key.clone(), records, bytes, Now::read());
     }
 
     fn pause(&self) -> Option<Duration> {
-        let mut accounts = self.accounts.lock().unwrap_or_else(PoisonError::into_inner);
-        accounts.check(&self.key, Now::read()).err().map(|over| over.wait)
+        lock(&self.limiter).check(&self.key, Now::read()).err().map(|limited| limited.wait)
     }
 }
 

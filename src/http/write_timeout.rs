@@ -1,7 +1,7 @@
-//! A connection that fails when its other end reads nothing for too long.
+//! A connection that fails when its peer does not read for too long.
 //!
-//! A client that asks for a million records and reads none would otherwise hold its scan, and with it the scan's
-//! snapshot and its place among the few, for as long as it likes.
+//! Without the limit, a client that asks for a million records and reads none would hold its scan, the scan's snapshot and
+//! its scan permit for as long as it likes.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -10,11 +10,11 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
-/// A stream whose writes wait at most a set time for room.
+/// A stream whose writes wait at most `limit`.
 pub(super) struct WriteTimeout<S> {
     inner: S,
     limit: Duration,
-    /// Runs while a write waits.
+    /// The timer, while a write waits.
     stalled: Option<Pin<Box<Sleep>>>,
 }
 
@@ -23,8 +23,8 @@ impl<S> WriteTimeout<S> {
         WriteTimeout { inner, limit, stalled: None }
     }
 
-    /// Passes on what a write came to, unless it has waited too long.
-    fn judge<T>(&mut self, context: &mut Context<'_>, write: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+    /// Returns the result of a write, or an error if the write has waited too long.
+    fn limit_wait<T>(&mut self, context: &mut Context<'_>, write: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if write.is_ready() {
             self.stalled = None;
             return write;
@@ -48,7 +48,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for WriteTimeout<S> {
 impl<S: AsyncWrite + Unpin> AsyncWrite for WriteTimeout<S> {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let write = Pin::new(&mut self.inner).poll_write(context, bytes);
-        self.judge(context, write)
+        self.limit_wait(context, write)
     }
 
     fn poll_write_vectored(
@@ -57,7 +57,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for WriteTimeout<S> {
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let write = Pin::new(&mut self.inner).poll_write_vectored(context, slices);
-        self.judge(context, write)
+        self.limit_wait(context, write)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -79,16 +79,16 @@ mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
 
     #[tokio::test(start_paused = true)]
-    async fn a_write_that_nobody_reads_fails_after_the_limit() {
+    async fn a_write_without_a_reader_fails_after_the_limit() {
         let (near, _far) = duplex(4);
         let mut near = WriteTimeout::new(near, Duration::from_secs(30));
         let began = tokio::time::Instant::now();
-        let error = near.write_all(b"more than four").await.expect_err("nobody reads");
+        let error = near.write_all(b"more than four").await.expect_err("without a reader");
         assert_eq!((error.kind(), began.elapsed().as_secs()), (io::ErrorKind::TimedOut, 30));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_slow_reader_is_no_stall() {
+    async fn a_slow_reader_does_not_time_out() {
         let (near, mut far) = duplex(1);
         let mut near = WriteTimeout::new(near, Duration::from_secs(30));
         let reader = tokio::spawn(async move {

@@ -108,7 +108,7 @@ fn a_wrong_request_is_told_what_is_wrong() {
         ("/api/count?by=mood", 400, "parameter by: "),
         ("/api/count?every=often", 400, "parameter every: "),
         ("/api/tables?n=1", 400, "parameter n: "),
-        ("/api/nothing", 404, "nothing here"),
+        ("/api/nothing", 404, "no such route"),
     ] {
         let answer = asked(&daemon, target);
         let error: Value = serde_json::from_str(&answer.body).expect("JSON");
