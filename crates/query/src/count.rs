@@ -1,6 +1,6 @@
 //! How many records, by time, level and instance.
 //!
-//! RowPage headers know how many records of each level a minute has, so most are counted without reading one: only where
+//! Page headers know how many records of each level a minute has, so most are counted without reading one: only where
 //! the filter looks for text, or the steps of time are not whole minutes, is every record read.
 
 use super::archived::{ArchiveReport, ArchiveSession};

@@ -351,7 +351,7 @@ fn insert(
         };
         let home = table_address.at(partition);
         if insert.is_packed() {
-            packer.push(id, &page.header, home.noted(&page.header, seq), &page.body);
+            packer.push(id, &page.header, home.stored_checksum(&page.header, seq), &page.body);
         } else {
             put_page(&transaction, next + written.rows.len() as i64, (id, home), seq, page)?;
             written.rows.push((id, page.header.first, page.header.raw_bytes));
@@ -418,7 +418,7 @@ fn put_page(
             header.records,
             header.codec,
             header.raw_bytes,
-            home.noted(header, seq).cast_signed(),
+            home.stored_checksum(header, seq).cast_signed(),
             header.levels,
         ])?;
     connection.prepare_cached("INSERT INTO body VALUES (?1, ?2)")?.execute(params![id, page.body])?;

@@ -1,19 +1,19 @@
-//! A pack: the tiny pages of one commit, of all its partitions, as one row.
+//! Small pages: the tiny pages of one commit, of all its partitions, in one row of the table `pack`.
 //!
-//! A thousand instances that write a record a second make a thousand pages of one record in it. As a row each they would
-//! cost many times what their records cost: a header, a body, and a place in two indexes that no neighbour shares. So
-//! those of a commit lie in one row, side by side, and `tidy` makes pages of many records of them within a minute.
-//! Until then a reader goes through the heads of the few packs that there are, as it goes through the headers of pages.
+//! A thousand instances that each write a record a second make a thousand pages of one record in that second. As
+//! separate rows, each page would cost many times its record: a header, a body, and entries in two indexes that no
+//! neighbour shares. The small pages of a commit therefore share one row. Compaction merges them into pages of many
+//! records within a minute. Until then, readers scan the heads of these few rows as they scan the headers of pages.
 //!
 //! ```text
 //! heads  := head*        head := partition varint | entities varint | records varint | raw_bytes varint | codec u8
-//!                                 | first RowKey | last RowKey, not where there is one entity | checksum u64
+//!                                 | first RowKey | last RowKey, unless there is one entity | checksum u64
 //!                                 | levels length varint | levels | body length varint
 //! bodies := body*        in the order of the heads
 //! ```
 //!
-//! Heads stand apart from bodies, so that looking for a partition reads a fifth of a pack. A page is packed only where it
-//! is all that the commit has of its partition, so no two pages of one commit can disagree over a row.
+//! Heads are separate from bodies, so looking for a partition reads a fifth of the row. A page is stored here only if
+//! it is the commit's only page of its partition. Two pages of one commit therefore never disagree over a row.
 
 use crate::format::page::{ByteReader, PageError, PageHeader, put_varint};
 use daytable_model::key::RowKey;
@@ -22,7 +22,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The table of packs.
+/// The schema of the table.
 pub(crate) const SCHEMA: &str = "
     CREATE TABLE pack(
         id INTEGER PRIMARY KEY,
@@ -36,12 +36,12 @@ pub(crate) const SCHEMA: &str = "
     );
 ";
 
-/// Where a page is.
+/// The location of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum PageLocation {
-    /// A row of its own, by its id.
+    /// A row of its own, by id.
     Row(i64),
-    /// Within the bodies of a pack.
+    /// In the bodies of a row of small pages.
     Packed { pack: i64, offset: u32, length: u32 },
 }
 
@@ -54,17 +54,17 @@ impl std::fmt::Display for PageLocation {
     }
 }
 
-/// A page's header with its place.
+/// A page's header and location.
 #[derive(Clone, Debug)]
 pub(crate) struct PageRow {
     pub(crate) place: PageLocation,
     pub(crate) partition: i64,
     pub(crate) seq: i64,
-    /// With the checksum that is noted of it in its file.
+    /// With the stored checksum.
     pub(crate) header: PageHeader,
 }
 
-/// What is known of a pack without reading it.
+/// The metadata of a row of small pages.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SmallPagesRow {
     pub(crate) id: i64,
@@ -72,7 +72,7 @@ pub(crate) struct SmallPagesRow {
     pub(crate) raw_bytes: u64,
 }
 
-/// A pack that is being filled.
+/// Collects the small pages of a commit.
 #[derive(Default)]
 pub(crate) struct SmallPagesBuilder {
     heads: Vec<u8>,
@@ -83,7 +83,7 @@ pub(crate) struct SmallPagesBuilder {
 }
 
 impl SmallPagesBuilder {
-    /// Adds a page, of which `noted` is noted as its checksum.
+    /// Adds a page with the stored checksum `noted`.
     pub(crate) fn push(&mut self, partition: i64, header: &PageHeader, noted: u64, body: &[u8]) {
         let PageHeader { first, last, entities, records, levels, codec, raw_bytes, checksum: _ } = header;
         let out = &mut self.heads;
@@ -109,7 +109,7 @@ impl SmallPagesBuilder {
         });
     }
 
-    /// Writes what was pushed, if anything was.
+    /// Writes the pushed pages, if any.
     pub(crate) fn insert(self, connection: &Connection, seq: i64) -> rusqlite::Result<Option<SmallPagesRow>> {
         let SmallPagesBuilder { heads, bodies, entities, raw_bytes, keys: Some((first, last)) } = self else {
             return Ok(None);
@@ -125,7 +125,8 @@ impl SmallPagesBuilder {
 }
 
 impl SmallPagesBuilder {
-    /// Puts what was pushed in the place of a pack, which goes where nothing was. Gives the raw bytes of what is left.
+    /// Replaces a row with the pushed pages, or deletes the row if there are none. Returns the raw bytes of the
+    /// pages.
     pub(crate) fn replace(self, connection: &Connection, pack: i64) -> rusqlite::Result<Option<u64>> {
         let SmallPagesBuilder { heads, bodies, entities, raw_bytes, keys } = self;
         let Some((first, last)) = keys else {
@@ -141,7 +142,7 @@ impl SmallPagesBuilder {
     }
 }
 
-/// Every pack, the oldest first.
+/// All rows, the oldest first.
 pub(crate) fn all(connection: &Connection) -> rusqlite::Result<Vec<SmallPagesRow>> {
     let mut statement = connection.prepare("SELECT id, seq, raw_bytes FROM pack ORDER BY seq")?;
     let read = |row: &Row<'_>| {
@@ -151,7 +152,7 @@ pub(crate) fn all(connection: &Connection) -> rusqlite::Result<Vec<SmallPagesRow
     statement.query_map([], read)?.collect()
 }
 
-/// The packed pages that overlap `first..=last`, of these partitions or of all, as they come.
+/// The small pages that overlap `first..=last`, of these partitions or of all.
 pub(crate) fn pages_in(
     connection: &Connection,
     first: RowKey,
@@ -170,7 +171,7 @@ pub(crate) fn pages_in(
     Ok(pages)
 }
 
-/// The packed pages of all commits after `seq`, in the order they were written.
+/// The small pages of all commits after `seq`, in the order of writing.
 pub(crate) fn pages_since(connection: &Connection, seq: i64) -> rusqlite::Result<Vec<PageRow>> {
     let mut statement = connection.prepare_cached("SELECT id, seq, heads FROM pack WHERE seq > ?1 ORDER BY seq")?;
     let mut packs = statement.query([seq])?;
@@ -181,7 +182,7 @@ pub(crate) fn pages_since(connection: &Connection, seq: i64) -> rusqlite::Result
     Ok(pages)
 }
 
-/// The first commit that has a packed page of `partition`.
+/// The first commit with a small page of `partition`.
 pub(crate) fn oldest_of(connection: &Connection, partition: i64) -> rusqlite::Result<Option<i64>> {
     let mut statement = connection.prepare_cached("SELECT id, seq, heads FROM pack ORDER BY id")?;
     let mut packs = statement.query([])?;
@@ -195,7 +196,7 @@ pub(crate) fn oldest_of(connection: &Connection, partition: i64) -> rusqlite::Re
     Ok(None)
 }
 
-/// Adds the pages of one pack, and gives its bodies.
+/// Adds the pages of one row to `pages`, and returns its bodies.
 pub(crate) fn unpack(connection: &Connection, pack: i64, pages: &mut Vec<PageRow>) -> rusqlite::Result<Vec<u8>> {
     let mut statement = connection.prepare_cached("SELECT id, seq, heads, bodies FROM pack WHERE id = ?1")?;
     statement.query_row([pack], |row| {
@@ -204,7 +205,7 @@ pub(crate) fn unpack(connection: &Connection, pack: i64, pages: &mut Vec<PageRow
     })
 }
 
-/// Reads the body of a page that lies at `place` into `body`; false where there is none.
+/// Reads the body of the page at `place` into `body`; false if it is missing.
 pub(crate) fn read_body(connection: &Connection, place: PageLocation, body: &mut Vec<u8>) -> rusqlite::Result<bool> {
     body.clear();
     match place {
@@ -218,7 +219,7 @@ pub(crate) fn read_body(connection: &Connection, place: PageLocation, body: &mut
         }
         PageLocation::Packed { pack, offset, length } => {
             let bodies = connection.blob_open("main", "pack", "bodies", pack, true)?;
-            // Its head may say anything: no checksum covers where a page ends.
+            // The head may be damaged: no checksum covers where a page ends.
             if (length as usize).saturating_add(offset as usize) > bodies.len() {
                 return Ok(false);
             }
@@ -228,7 +229,7 @@ pub(crate) fn read_body(connection: &Connection, place: PageLocation, body: &mut
     }
 }
 
-/// Reads the heads of one row of `id, seq, heads`; keeps the pages that `wants` says, by partition, first and last key.
+/// Reads the heads of a row `id, seq, heads`. Keeps the pages that `wants` selects by partition, first and last key.
 fn read_pages(
     row: &Row<'_>,
     pages: &mut Vec<PageRow>,
@@ -241,7 +242,7 @@ fn read_pages(
     })
 }
 
-/// Reads the heads of a pack.
+/// Parses the heads of a row.
 fn read_heads(
     pack: i64,
     seq: i64,

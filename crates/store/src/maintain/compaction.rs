@@ -670,7 +670,7 @@ fn merge_run(file: &DayFile, mut pages: Vec<PageRow>, unpacked: &Bodies) -> Resu
         });
     }
     if let ([page], true) = (&*pages, old.is_empty()) {
-        let header = PageHeader { checksum: home.noted(&page.header, seq), ..page.header.clone() };
+        let header = PageHeader { checksum: home.stored_checksum(&page.header, seq), ..page.header.clone() };
         let new = vec![EncodedPage { header, body }];
         return Ok(Some(PageMerge { partition, home, old, new, seq, duplicates: 0 }));
     }

@@ -186,7 +186,7 @@ fn set_aside(layout: &FolderLayout, day: &DayTable, file: &DayFile, pages: &[Pag
             let mut body = Vec::new();
             small_pages::read_body(file.connection(), page.place, &mut body).map_err(sql)?;
             let is_alone = matches!(page.place, PageLocation::Packed { .. });
-            let own = table_address.at(&partition).noted(&page.header, page.seq);
+            let own = table_address.at(&partition).stored_checksum(&page.header, page.seq);
             let page = EncodedPage { header: PageHeader { checksum: own, ..page.header.clone() }, body };
             inserts.push(Insert { partition, page, is_alone });
         }

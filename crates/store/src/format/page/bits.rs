@@ -1,16 +1,16 @@
-//! Whole numbers in as few bits as they need, and readers that cannot run past their end.
+//! Whole numbers at their exact width, and bounds-checked readers.
 
 use super::{PageError, VALUE_BYTES};
 
-/// Zero bytes behind the packed section in memory, so that [`Bits::get`] always finds a whole window.
+/// Zero bytes after the packed section in memory, so that [`Bits::get`] always reads a whole window.
 pub(super) const PADDING: usize = 16;
 
-/// Bits that `n` needs: 0 for 0, 64 at most.
+/// The bits of `n`: 0 for 0, at most 64.
 pub(super) fn width_of(n: u64) -> u32 {
     u64::BITS - n.leading_zeros()
 }
 
-/// Appends `values`, each `width` bits and none larger than that, the lowest bit first; the last byte is filled up with 0.
+/// Appends `values` with `width` bits each, the lowest bit first; the last byte is padded with 0.
 pub(super) fn pack(out: &mut Vec<u8>, width: u32, values: impl Iterator<Item = u64>) {
     if width == 0 {
         return;
@@ -28,7 +28,7 @@ pub(super) fn pack(out: &mut Vec<u8>, width: u32, values: impl Iterator<Item = u
     out.extend_from_slice(&word.to_le_bytes()[..filled.div_ceil(8) as usize]);
 }
 
-/// An array of packed numbers within the packed section.
+/// An array of numbers in the packed section.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bits {
     start: usize,
@@ -36,12 +36,12 @@ pub(super) struct Bits {
 }
 
 impl Bits {
-    /// Bits of each number, 64 at most.
+    /// Bits of each number, at most 64.
     pub(super) fn width(&self) -> u32 {
         self.width
     }
 
-    /// Number `index`. What lies outside the section reads as 0.
+    /// The number at `index`. Positions outside the section read as 0.
     #[inline]
     pub(super) fn get(&self, packed: &[u8], index: usize) -> u64 {
         if self.width == 0 {
@@ -52,14 +52,14 @@ impl Bits {
         let word = if self.width <= 57 {
             rest.first_chunk().map_or(0, |window| u64::from_le_bytes(*window)) >> (bit % 8)
         } else {
-            // Up to 71 bits are needed; of what is shifted down, the lower half is what is asked for.
+            // Up to 71 bits are read; after the shift the lower half contains the number.
             (rest.first_chunk().map_or(0, |window| u128::from_le_bytes(*window)) >> (bit % 8)) as u64
         };
         word & (u64::MAX >> (64 - self.width))
     }
 }
 
-/// Appends `n`, seven bits a byte, the lowest first; the top bit says that another byte follows.
+/// Appends `n` with seven bits a byte, the lowest first; the top bit marks that another byte follows.
 pub(crate) fn put_varint(out: &mut Vec<u8>, mut n: u64) {
     while n >= 0x80 {
         out.push((n & 0x7f) as u8 | 0x80);
@@ -68,7 +68,7 @@ pub(crate) fn put_varint(out: &mut Vec<u8>, mut n: u64) {
     out.push(n as u8);
 }
 
-/// Appends a number of either sign; those near 0 are short.
+/// Appends a signed number (zigzag); numbers near 0 are short.
 pub(super) fn put_signed(out: &mut Vec<u8>, n: i64) {
     put_varint(out, (n << 1 ^ n >> 63).cast_unsigned());
 }
@@ -83,7 +83,7 @@ impl<'a> ByteReader<'a> {
         ByteReader { bytes }
     }
 
-    /// What was not read yet.
+    /// The unread bytes.
     pub(crate) fn rest(&self) -> &'a [u8] {
         self.bytes
     }
@@ -125,21 +125,21 @@ impl<'a> ByteReader<'a> {
         Ok((n >> 1).cast_signed() ^ -((n & 1).cast_signed()))
     }
 
-    /// A number that counts something, at most `most`.
+    /// Reads a count, at most `most`.
     pub(crate) fn count(&mut self, most: usize) -> Result<usize, PageError> {
         let n = usize::try_from(self.varint()?).ok().filter(|&n| n <= most);
         n.ok_or(PageError::Damaged("a count is larger than what there is"))
     }
 }
 
-/// What a page's bytes are made of, while it is built (`layout` of [`super::read`]).
+/// The sections of a page while it is built.
 #[derive(Default)]
 pub(super) struct Sections {
-    /// Numbers at their exact width and what is random: no compression would gain on it.
+    /// Numbers at their exact width, and random bytes: compression gains nothing on them.
     pub(super) packed: Vec<u8>,
-    /// Names, dictionaries, texts, one behind the other.
+    /// Names, dictionaries and texts, one after the other.
     pub(super) strings: Vec<u8>,
-    /// How the columns are laid out, and what is neither number nor text.
+    /// The layout of the columns, and everything that is neither number nor text.
     pub(super) meta: Vec<u8>,
 }
 
@@ -151,25 +151,25 @@ impl Sections {
     }
 }
 
-/// The same sections while they are read: each from its front.
+/// The sections while they are read, each from its front.
 pub(super) struct SectionCursor<'a> {
     pub(super) meta: ByteReader<'a>,
-    /// With [`PADDING`] behind it.
+    /// Followed by [`PADDING`].
     pub(super) packed: &'a [u8],
     packed_at: usize,
-    /// The strings, and behind them the texts that were made of packed ones.
+    /// The strings, followed by the texts that were decoded from packed ones.
     pub(super) text: Vec<u8>,
     strings_at: usize,
     strings_end: usize,
-    /// Bytes that `text` may have: the page says how many it had before it was encoded.
+    /// Maximum bytes of `text`, derived from the size that the page claims before encoding.
     text_max: usize,
-    /// Values that columns may still have: each took some bytes before it was encoded.
+    /// Values that columns may still have: each had some bytes before encoding.
     values_left: usize,
 }
 
 impl<'a> SectionCursor<'a> {
-    /// `packed` ends in [`PADDING`]; `raw_bytes` is what the page says it had before it was encoded, which bounds what
-    /// its texts and values take.
+    /// `packed` ends in [`PADDING`]. `raw_bytes` is the page's size before encoding, which bounds its texts and
+    /// values.
     pub(super) fn new(packed: &'a [u8], strings: Vec<u8>, meta: &'a [u8], raw_bytes: usize) -> SectionCursor<'a> {
         let strings_end = strings.len();
         SectionCursor {
@@ -184,7 +184,7 @@ impl<'a> SectionCursor<'a> {
         }
     }
 
-    /// Takes `count` values from what the page can have.
+    /// Charges `count` values to the page's limit.
     pub(super) fn take_values(&mut self, count: usize) -> Result<(), PageError> {
         let left = self.values_left.checked_sub(count);
         self.values_left = left.ok_or(PageError::Damaged("it has more values than it says"))?;
@@ -198,7 +198,7 @@ impl<'a> SectionCursor<'a> {
             && self.strings_at == self.strings_end
     }
 
-    /// The next `length` bytes of the packed section: where they begin.
+    /// The start of the next `length` bytes of the packed section.
     pub(super) fn packed(&mut self, length: usize) -> Result<usize, PageError> {
         let start = self.packed_at;
         let end = start.checked_add(length).filter(|&end| end <= self.packed.len() - PADDING);
@@ -221,7 +221,7 @@ impl<'a> SectionCursor<'a> {
         Ok(span)
     }
 
-    /// An error unless `length` more bytes of text are within what the page says it holds.
+    /// Checks that `length` more bytes of text stay within the page's limit.
     pub(super) fn check_growth(&self, length: usize) -> Result<(), PageError> {
         let fits = self.text.len().checked_add(length).is_some_and(|length| length <= self.text_max);
         if fits { Ok(()) } else { Err(PageError::Damaged("it holds more text than it says")) }

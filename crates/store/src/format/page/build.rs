@@ -1,4 +1,4 @@
-//! Rows that wait for one partition become pages.
+//! Builds pages of the rows that wait for one partition.
 
 use super::bits::{Sections, put_varint};
 use super::columns_builder::ColumnsBuilder;
@@ -13,32 +13,32 @@ use daytable_model::property::Property;
 use daytable_model::record::Level;
 use std::cell::RefCell;
 
-/// Names and dictionaries of fewer bytes are stored as they are: zstd would gain little, and cost more than all else.
+/// Text of fewer bytes is stored uncompressed: zstd would gain little, and cost more than everything else.
 const FRAME_COMPRESSED_MIN: usize = 512;
 
-/// Pages made of all that was pushed.
+/// The pages of all pushed rows.
 #[derive(Debug)]
 pub struct BuiltPages {
     /// In the order of their keys, newest first.
     pub pages: Vec<EncodedPage>,
-    /// Rows that a later one with the same key took the place of.
+    /// Rows that were replaced by a later one with the same key.
     pub duplicates: u64,
 }
 
-/// Collects rows of one partition. It borrows them: nothing is copied until a page is written.
+/// Collects rows of one partition. It borrows them: rows are copied only when a page is written.
 #[derive(Default)]
 pub struct PageBuilder<'a> {
     parts: Vec<RowSource<'a>>,
     rows: Vec<SourceRow<'a>>,
 }
 
-/// What rows were pushed with: where their names are.
+/// The batch or page from which rows were pushed; it contains their names.
 pub(super) enum RowSource<'a> {
     Batch(&'a Batch),
     Page(&'a Page),
 }
 
-/// A row, with the number of its part.
+/// A row with the number of its source.
 #[derive(Clone, Copy)]
 pub(super) enum SourceRow<'a> {
     OfBatch(RowRef<'a>, u32),
@@ -46,28 +46,28 @@ pub(super) enum SourceRow<'a> {
 }
 
 impl<'a> PageBuilder<'a> {
-    /// With no rows.
+    /// An empty builder.
     pub fn new() -> PageBuilder<'a> {
         PageBuilder::default()
     }
 
-    /// Adds the rows of a batch. Of equal keys the one pushed last wins.
+    /// Adds the rows of a batch. Of equal keys, the row pushed last wins.
     pub fn push_batch(&mut self, batch: &'a Batch) {
         let part = count(self.parts.len());
         self.parts.push(RowSource::Batch(batch));
         self.rows.extend(batch.rows().map(|row| SourceRow::OfBatch(row, part)));
     }
 
-    /// Adds the rows of a page. Of equal keys the one pushed last wins, so push the page with the older `seq` first.
+    /// Adds the rows of a page. Of equal keys, the row pushed last wins, so push the page of the older commit first.
     pub fn push_page(&mut self, page: &'a Page) {
         let part = count(self.parts.len());
         self.parts.push(RowSource::Page(page));
         self.rows.extend((0..count(page.len())).map(|row| SourceRow::OfPage(page, row, part)));
     }
 
-    /// Sorts what was pushed and makes pages of it.
+    /// Sorts the rows and builds pages of them.
     pub fn build(mut self) -> BuiltPages {
-        // Files are read oldest first: one descending run, which this finds and turns around.
+        // Files are read oldest first: one descending run, which the sort detects and reverses.
         self.rows.sort_by_key(SourceRow::key);
         let pushed = self.rows.len();
         self.rows.dedup_by(|later, kept| {
@@ -91,7 +91,7 @@ impl<'a> PageBuilder<'a> {
     }
 }
 
-/// Rows that the next page takes, and their bytes. A master and its items are never taken apart.
+/// The number of rows of the next page, and their bytes. A master and its items stay together.
 fn cut(rows: &[SourceRow<'_>]) -> (usize, usize) {
     let mut bytes = 0;
     for (at, row) in rows.iter().enumerate() {
@@ -106,7 +106,7 @@ fn cut(rows: &[SourceRow<'_>]) -> (usize, usize) {
     (rows.len(), bytes)
 }
 
-/// Batches, rows of a page and its bytes ([`RAW_BYTES_MAX`]) are far fewer than 32 bits count.
+/// Batches, rows of a page and its bytes ([`RAW_BYTES_MAX`]) fit 32 bits.
 fn count(n: usize) -> u32 {
     u32::try_from(n).unwrap_or(u32::MAX)
 }
@@ -141,7 +141,7 @@ impl SourceRow<'_> {
     }
 }
 
-/// What a value takes in a batch, so that pages made of pages are cut like those made of batches.
+/// The size of a value in a batch, so that pages made of pages are cut like those made of batches.
 fn value_bytes(value: Property<'_>) -> usize {
     VALUE_BYTES
         + match value {
@@ -154,7 +154,7 @@ fn value_bytes(value: Property<'_>) -> usize {
         }
 }
 
-/// What every page of a thread is built with: making a compression context costs more than using it.
+/// Buffers that a thread reuses for every page: creating a compression context costs more than using it.
 #[derive(Default)]
 struct Scratch {
     sections: Sections,
@@ -166,7 +166,7 @@ thread_local! {
     static SCRATCH: RefCell<Scratch> = RefCell::default();
 }
 
-/// Lets go of what this thread builds pages with, until it builds the next.
+/// Frees the buffers of this thread until it builds the next page.
 pub(crate) fn release_memory() {
     SCRATCH.take();
 }
@@ -189,8 +189,8 @@ fn encode<'a>(
     scratch.close(&keys, levels, raw_bytes)
 }
 
-/// The page of the only row of a batch: that which a [`PageBuilder`] makes of it, without what it takes to bring more rows
-/// together. None where there are more, or none.
+/// Builds the page of a batch with a single row: the same page as from a [`PageBuilder`], without the work of merging
+/// rows. `None` if the batch has another number of rows.
 pub(crate) fn build_only(batch: &Batch) -> Option<EncodedPage> {
     let mut rows = batch.rows();
     let (Some(row), None) = (rows.next(), rows.next()) else { return None };
@@ -213,7 +213,7 @@ fn level_code(level: Option<Level>) -> i64 {
 }
 
 impl Scratch {
-    /// Makes the page of what was written to its sections.
+    /// Builds the page from the written sections.
     fn close(&mut self, keys: &[RowKey], levels: Vec<u8>, raw_bytes: usize) -> EncodedPage {
         let out = &mut self.sections;
         let (packed, strings, meta) = (out.packed.len(), out.strings.len(), out.meta.len());
@@ -241,7 +241,7 @@ impl Scratch {
         EncodedPage { header, body }
     }
 
-    /// Compresses the strings and what is behind them into `frame`, where that gains anything.
+    /// Compresses strings and meta into `frame` if that saves space.
     fn compress(&mut self) -> u8 {
         let text = &self.sections.strings;
         if text.len() < FRAME_COMPRESSED_MIN {
@@ -250,7 +250,7 @@ impl Scratch {
         if self.compressor.is_none() {
             self.compressor = zstd::bulk::Compressor::new(1).ok();
         }
-        // Without memory for a context, or for what it writes, the text is stored as it is.
+        // Without memory for a context or the output, the text is stored uncompressed.
         let Some(compressor) = &mut self.compressor else { return CODEC_STORED };
         self.frame.clear();
         self.frame.reserve(zstd::zstd_safe::compress_bound(text.len()));

@@ -1,15 +1,15 @@
-//! One column: the values of one name and kind, and which rows have one.
+//! One column: the values of one name and kind, and the rows that have one.
 //!
 //! ```text
-//! column := head u8           kind | 8 where not all rows have it | form << 4
+//! column := head u8           kind | 8 if some rows lack it | form << 4
 //!           name length varint                      the name lies in the strings
-//!           [present]         a bit a row, the lowest first; only where not all rows have it
+//!           [present]         a bit a row, the lowest first; only if some rows lack it
 //!           values            ints               Boolean, Int32, Int64, DateTime
 //!                             strings            String, see `strings`
 //!                             exponent u8, ints  Double of form 1: value = int / 10^exponent
 //!                             [8 bytes]*         Double of form 0
 //!                             [16 bytes]*        Guid, packed
-//!                             ints, bytes        Binary: lengths, then one behind the other
+//!                             ints, bytes        Binary: lengths, then one after the other
 //! ```
 
 use super::PageError;
@@ -22,20 +22,20 @@ use daytable_model::time::Ticks;
 
 const SPARSE: u8 = 8;
 const DECIMAL: u8 = 1;
-/// Decimal places of a [`DECIMAL`] column at most.
+/// Maximum decimal places of a [`DECIMAL`] column.
 const EXPONENT_MAX: u8 = 9;
-/// Whole numbers up to this are exact in a double.
+/// Whole numbers up to this bound are exact in a double.
 const EXACT: f64 = (1u64 << 53) as f64;
 
-/// A column while its page is built.
+/// A column of a page that is being built.
 pub(super) struct ColumnBuilder<'a> {
     pub(super) name: &'a str,
     pub(super) kind: PropertyKind,
     values: ColumnValues<'a>,
     count: usize,
-    /// The row that can come next: a row has one value of a name and kind.
+    /// The next possible row: a row has one value of a name and kind.
     next: usize,
-    /// A bit a row, once a row was left out.
+    /// A bit a row, used once a row lacks a value.
     present: Vec<u64>,
 }
 
@@ -48,7 +48,7 @@ enum ColumnValues<'a> {
 }
 
 impl<'a> ColumnBuilder<'a> {
-    /// For `rows` rows at most.
+    /// An empty column for at most `rows` rows.
     pub(super) fn new(name: &'a str, kind: PropertyKind, rows: usize) -> ColumnBuilder<'a> {
         let values = match kind {
             PropertyKind::String => ColumnValues::Strings(Vec::with_capacity(rows)),
@@ -62,8 +62,8 @@ impl<'a> ColumnBuilder<'a> {
         ColumnBuilder { name, kind, values, count: 0, next: 0, present: Vec::new() }
     }
 
-    /// Adds the value of `row`. Rows come in order; a second value of a row is left out.
-    // Not inlined, each value is written to memory and read back at another width, which costs more than all else here.
+    /// Adds the value of `row`. Rows come in order; a second value of a row is ignored.
+    // Inlined: otherwise each value is written to memory and read back at another width, which dominates the cost.
     #[inline(always)]
     pub(super) fn push(&mut self, row: usize, value: Property<'a>) {
         if row < self.next {
@@ -78,7 +78,7 @@ impl<'a> ColumnBuilder<'a> {
             (ColumnValues::Doubles(values), Property::Double(n)) => values.push(n),
             (ColumnValues::Guids(values), Property::Guid(guid)) => values.push(guid),
             (ColumnValues::Binaries(values), Property::Binary(bytes)) => values.push(bytes),
-            // The caller finds a column by the value's kind.
+            // The caller selects a column by the value's kind.
             _ => return,
         }
         if self.count < row && self.present.is_empty() {
@@ -98,13 +98,13 @@ impl<'a> ColumnBuilder<'a> {
         self.present[row / 64] |= 1 << (row % 64);
     }
 
-    /// So far every row had a value; from here on it is noted which.
+    /// Records that every row so far has a value.
     fn mark_all(&mut self) {
         self.present.push(0);
         (0..self.count).for_each(|row| self.mark(row));
     }
 
-    /// Writes the column of a page of `rows` rows.
+    /// Writes the column of a page with `rows` rows.
     pub(super) fn encode(mut self, rows: usize, out: &mut Sections) {
         let sparse = self.count < rows;
         let head = out.meta.len();
@@ -130,7 +130,7 @@ impl<'a> ColumnBuilder<'a> {
     }
 }
 
-/// Writes the column of a page of one row, which has a value in it.
+/// Writes the column of a page with a single row, which has a value.
 pub(super) fn encode_only(name: &str, value: Property<'_>, out: &mut Sections) {
     let head = out.meta.len();
     out.meta.push(value.kind() as u8);
@@ -149,7 +149,7 @@ pub(super) fn encode_only(name: &str, value: Property<'_>, out: &mut Sections) {
     out.meta[head] |= form << 4;
 }
 
-/// The values of a column, one behind the other.
+/// The values of a column.
 enum ValueSlice<'s, 'a> {
     Ints(&'s [i64]),
     Strings(&'s [&'a str]),
@@ -159,7 +159,7 @@ enum ValueSlice<'s, 'a> {
 }
 
 impl ValueSlice<'_, '_> {
-    /// Writes them, and says in which form.
+    /// Writes the values and returns their form.
     fn encode(self, out: &mut Sections) -> u8 {
         match self {
             ValueSlice::Ints(values) => {
@@ -198,10 +198,10 @@ fn encode_doubles(values: &[f64], out: &mut Sections) -> u8 {
     0
 }
 
-/// The whole number that [`unscale`] makes exactly `value` of.
+/// The whole number from which [`unscale`] restores exactly `value`.
 fn scale(value: f64, exponent: u8) -> Option<i64> {
     let scaled = (value * 10f64.powi(exponent.into())).round();
-    // The cast is exact below 2^53; NaN compares false.
+    // The cast is exact below 2^53, and the comparison is false for NaN.
     let scaled = (scaled.abs() < EXACT).then_some(scaled as i64)?;
     (unscale(scaled, exponent).to_bits() == value.to_bits()).then_some(scaled)
 }
@@ -210,7 +210,7 @@ fn unscale(scaled: i64, exponent: u8) -> f64 {
     scaled as f64 / 10f64.powi(exponent.into())
 }
 
-/// A column as it is read.
+/// A decoded column.
 #[derive(Debug)]
 pub(super) struct PageColumn {
     pub(super) name: TextSpan,
@@ -229,7 +229,7 @@ pub(super) enum EncodedValues {
     Binaries(Vec<Vec<u8>>),
 }
 
-/// Which rows have a value, and how many do before each 64 of them.
+/// The rows with a value, and the count of values before each group of 64 rows.
 #[derive(Debug)]
 struct PresenceBits {
     words: Vec<u64>,
@@ -290,7 +290,7 @@ impl PageColumn {
         Ok(PageColumn { name, kind, present, values })
     }
 
-    /// Which of the column's values is `row`'s.
+    /// The index of the value of `row`.
     #[inline]
     pub(super) fn index(&self, row: usize) -> Option<usize> {
         let Some(present) = &self.present else { return Some(row) };
@@ -299,7 +299,7 @@ impl PageColumn {
         (word >> bit & 1 == 1).then(|| (present.before[row / 64] + below) as usize)
     }
 
-    /// Whether a value of it may contain the needle.
+    /// Whether a value may contain the needle.
     pub(super) fn may_contain(&self, needle: &Needle) -> bool {
         match (&self.values, self.kind) {
             (EncodedValues::Ints(ints), PropertyKind::Int64 | PropertyKind::Int32) => ints.may_contain(needle),
@@ -318,7 +318,7 @@ impl PageColumn {
         (0..rows).filter(|&row| self.index(row).is_some())
     }
 
-    /// Value `index`, which [`PageColumn::index`] gave.
+    /// The value at `index`, which [`PageColumn::index`] returned.
     #[inline]
     pub(super) fn value<'p>(&'p self, index: usize, packed: &'p [u8], text: &'p str) -> Option<Property<'p>> {
         Some(match &self.values {
@@ -341,7 +341,7 @@ impl PageColumn {
 }
 
 impl PresenceBits {
-    /// With how many rows have a value.
+    /// Returns the bitmap and the number of rows with a value.
     fn decode(rows: usize, cursor: &mut SectionCursor<'_>) -> Result<(PresenceBits, usize), PageError> {
         let bytes = cursor.meta.take(rows.div_ceil(8))?;
         let word = |bytes: &[u8]| bytes.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte));

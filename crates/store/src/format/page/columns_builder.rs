@@ -1,4 +1,4 @@
-//! The values of a page's rows are sorted into columns, with one table look-up a value and no hash.
+//! Sorts the values of a page's rows into columns, with one table look-up a value and no hash.
 
 use super::bits::{Sections, put_varint};
 use super::build::{RowSource, SourceRow};
@@ -6,22 +6,22 @@ use super::column::ColumnBuilder;
 use daytable_model::property::PropertyKind;
 use std::collections::HashMap;
 
-/// ColumnsBuilder that a linear search still finds faster than a hash.
+/// Number of columns up to which a linear search is faster than a hash.
 const SEARCHED: usize = 16;
-/// A column that a part's name has not come to yet.
+/// Marks a name that has no column yet.
 const NO_COLUMN: u32 = u32::MAX;
 
-/// The columns of the page that is being built, found by the part and its number for the name.
+/// The columns of the page that is being built, indexed by the source of a row and its number for the name.
 pub(super) struct ColumnsBuilder<'p, 'a> {
     parts: &'p [RowSource<'a>],
-    /// Where a part's columns begin in `known`; set when a page takes its first row of that part.
+    /// Where the columns of a source begin in `known`; set with the page's first row of that source.
     bases: Vec<Option<usize>>,
-    /// For each name and kind of a batch, for each column of a page: the column it comes to here.
+    /// For each name and kind of a batch, or each column of a page, the column here.
     known: Vec<u32>,
     touched: Vec<usize>,
     columns: Vec<ColumnBuilder<'a>>,
     by_name: HashMap<(&'a str, PropertyKind), usize, foldhash::quality::RandomState>,
-    /// Records of one kind name the same fields in the same order: the column after the one found last is tried first.
+    /// Similar records have the same fields in the same order: the column after the last one is tried first.
     next: usize,
     rows: usize,
 }
@@ -71,7 +71,7 @@ impl<'p, 'a> ColumnsBuilder<'p, 'a> {
                         self.columns[column].push(at, value);
                     }
                 }
-                // A row is of the kind of its part.
+                // A row and its source are of the same kind.
                 (SourceRow::OfBatch(..), RowSource::Page(_)) => {}
             }
         }
@@ -100,7 +100,7 @@ impl<'p, 'a> ColumnsBuilder<'p, 'a> {
         };
         let column = found.unwrap_or_else(|| self.add(name, kind));
         self.next = column + 1;
-        // A page has fewer bytes than there are numbers.
+        // A page has fewer columns than 32 bits count.
         self.known[slot] = u32::try_from(column).unwrap_or(NO_COLUMN);
         column
     }
@@ -116,7 +116,7 @@ impl<'p, 'a> ColumnsBuilder<'p, 'a> {
         column
     }
 
-    /// Writes the columns, and forgets the page.
+    /// Writes the columns and resets the builder.
     pub(super) fn encode(&mut self, out: &mut Sections) {
         put_varint(&mut out.meta, self.columns.len() as u64);
         for column in self.columns.drain(..) {

@@ -4,19 +4,19 @@ use super::PageError;
 use super::bits::{Bits, SectionCursor, Sections, TextSpan, pack, put_varint, width_of};
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Different texts of a dictionary at most.
+/// Maximum number of texts of a dictionary.
 pub(super) const ENTRIES_MAX: usize = 256;
 
-/// Different texts, found by hash.
+/// Distinct texts, indexed by hash.
 struct TextDictionary {
     text: Vec<u8>,
     ends: Vec<usize>,
     prints: Vec<Fingerprint>,
-    /// One more than the entry's number; 0 is free. Four times as many as there can be entries.
+    /// The entry's number plus 1; 0 is free. Four times as many slots as entries.
     slots: [u16; 4 * ENTRIES_MAX],
 }
 
-/// A text's length and two words made of it: of one up to 16 bytes all there is, of a longer one a hash.
+/// The length of a text and two words: the whole text up to 16 bytes, otherwise a hash.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Fingerprint(usize, u64, u64);
 
@@ -59,7 +59,7 @@ impl TextDictionary {
         &self.text[start..self.ends[index]]
     }
 
-    /// The number of `value`; none where there are too many already.
+    /// The number of `value`; `None` if the dictionary is full.
     #[inline]
     fn index(&mut self, value: &[u8]) -> Option<u8> {
         let print = Fingerprint::of(value);
@@ -84,7 +84,7 @@ impl TextDictionary {
         Some(index)
     }
 
-    /// Bits of the entries and `count` indices, about: zstd halves the entries.
+    /// Approximate bits of the entries and `count` indices: zstd halves the entries.
     fn bits(&self, count: usize) -> usize {
         4 * self.text.len() + 8 * self.len() + count * self.width() as usize
     }
@@ -103,14 +103,14 @@ impl TextDictionary {
     }
 }
 
-/// Each value as an entry.
+/// A column of values as indices into a dictionary.
 pub(super) struct DictionaryColumn {
     entries: TextDictionary,
     indices: Vec<u8>,
 }
 
 impl DictionaryColumn {
-    /// None where the values are too different from each other.
+    /// `None` if the values are too different.
     pub(super) fn of(values: &[&str]) -> Option<DictionaryColumn> {
         let mut indexed = DictionaryColumn::with_capacity(values.len());
         for (seen, value) in values.iter().enumerate() {
@@ -126,19 +126,19 @@ impl DictionaryColumn {
         DictionaryColumn { entries: TextDictionary::new(), indices: Vec::with_capacity(values) }
     }
 
-    /// None where there are too many different ones.
+    /// `None` if there are too many different values.
     #[inline]
     pub(super) fn push(&mut self, value: &[u8]) -> Option<()> {
         self.indices.push(self.entries.index(value)?);
         Some(())
     }
 
-    /// How many different ones there are.
+    /// Number of different values.
     pub(super) fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Bits that it takes, about.
+    /// Approximate size in bits.
     pub(super) fn bits(&self) -> usize {
         self.entries.bits(self.indices.len())
     }
@@ -148,7 +148,7 @@ impl DictionaryColumn {
     }
 }
 
-/// TextDictionary and the packed indices into them, every one of which names an entry.
+/// Decodes the entries and the packed indices; checks that every index names an entry.
 pub(super) fn decode(count: usize, cursor: &mut SectionCursor<'_>) -> Result<(Vec<TextSpan>, Bits), PageError> {
     let number = cursor.meta.count(ENTRIES_MAX)?;
     let mut entries = Vec::with_capacity(number);

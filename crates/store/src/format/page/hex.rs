@@ -1,9 +1,9 @@
-//! Lower-case hexadecimal and the bytes it names, eight digits at a time in one register.
+//! Converts between lower-case hexadecimal and bytes, eight digits at a time in one register.
 
 const ONES: u64 = 0x0101_0101_0101_0101;
 
-/// Appends the bytes that `digits` names to `out`, and says whether they were all lower-case digits, an even number
-/// of them. If not, what was appended means nothing.
+/// Appends the bytes of `digits` to `out`. Returns whether they were an even number of lower-case digits; if not, the
+/// appended bytes are meaningless.
 pub(super) fn decode(digits: &[u8], out: &mut Vec<u8>) -> bool {
     let (words, rest) = digits.as_chunks::<8>();
     for word in words {
@@ -37,7 +37,7 @@ pub(super) fn encode(bytes: &[u8], out: &mut Vec<u8>) {
 #[inline]
 fn decode_word(digits: [u8; 8]) -> Option<[u8; 4]> {
     let digits = u64::from_le_bytes(digits);
-    // Letters have bit 6 set and are 9 more than their low four bits say.
+    // Letters have bit 6 set, and their value is 9 more than their low four bits.
     let nibbles = (digits & (0x0f * ONES)) + (digits >> 6 & ONES) * 9;
     if nibbles & (0xf0 * ONES) != 0 || digits_of(nibbles) != digits {
         return None;

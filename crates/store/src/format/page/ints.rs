@@ -13,13 +13,13 @@ use super::bits::{Bits, SectionCursor, Sections, pack, put_signed, put_varint, w
 use daytable_model::needle::Needle;
 use daytable_model::property::{Property, PropertyKind};
 
-/// Different numbers that a dictionary has at most.
+/// Maximum number of entries of a dictionary.
 const DICTIONARY_MAX: usize = 64;
 const DICTIONARY: u8 = 0x80;
-/// Slots of the table that finds a number in the dictionary; a power of two.
+/// Slots of the hash table of the dictionary; a power of two.
 const SLOTS: usize = 256;
 
-/// How a column is going to be written, and what that takes.
+/// The chosen encoding of a column, and its size.
 pub(super) struct IntsPlan {
     min: i64,
     step: u64,
@@ -44,12 +44,12 @@ impl IntsPlan {
         }
         let step = common_step(values, min);
         let width = width_of(distance(min, max) / step);
-        // Fewer bits than these a dictionary does not gain on.
+        // A dictionary gains nothing on so few bits.
         let dictionary = if width > 2 { Dictionary::new(values, width) } else { None };
         IntsPlan { min, step, width, dictionary }
     }
 
-    /// Bits that `count` numbers take, about.
+    /// Approximate bits of `count` numbers.
     pub(super) fn bits(&self, count: usize) -> usize {
         match &self.dictionary {
             Some(dictionary) => dictionary.bits(),
@@ -74,14 +74,14 @@ impl IntsPlan {
         let distances = values.iter().map(|&value| distance(self.min, value));
         match self.step {
             1 => pack(&mut out.packed, self.width, distances),
-            // A constant divisor is a multiplication; 10 is what clocks make.
+            // Division by a constant is a multiplication; clocks produce a step of 10.
             10 => pack(&mut out.packed, self.width, distances.map(|d| d / 10)),
             step => pack(&mut out.packed, self.width, distances.map(|d| d / step)),
         }
     }
 }
 
-/// Writes a column the shortest way.
+/// Writes a column in its shortest form.
 pub(super) fn encode(values: &[i64], out: &mut Sections) {
     IntsPlan::new(values).write(values, out);
 }
@@ -109,7 +109,7 @@ fn common_step(values: &[i64], min: i64) -> u64 {
 }
 
 impl Dictionary {
-    /// One that takes fewer bits than `width` a number, if there is one.
+    /// A dictionary, if it is shorter than `width` bits a number.
     fn new(values: &[i64], width: u32) -> Option<Dictionary> {
         let mut slots = [0u8; SLOTS];
         let mut distinct: Vec<i64> = Vec::new();
@@ -154,7 +154,7 @@ impl Dictionary {
     }
 }
 
-/// A column as it is read: numbers stay packed until they are asked for.
+/// A decoded column; numbers stay packed.
 #[derive(Debug)]
 pub(super) enum Ints {
     Linear { min: i64, step: u64, bits: Bits },
@@ -183,7 +183,7 @@ impl Ints {
         Ok(ints)
     }
 
-    /// Number `index`, which is below the count it was decoded with.
+    /// The number at `index`, which must be below the decoded count.
     #[inline]
     pub(super) fn get(&self, packed: &[u8], index: usize) -> i64 {
         match self {
@@ -194,7 +194,7 @@ impl Ints {
         }
     }
 
-    /// Whether one of the numbers may contain the needle, by what is known of all of them.
+    /// Whether any of the numbers may contain the needle, judged by their range or dictionary.
     pub(super) fn may_contain(&self, needle: &Needle) -> bool {
         match self {
             Ints::Linear { min, step, bits } => {
@@ -206,7 +206,7 @@ impl Ints {
         }
     }
 
-    /// An error unless every number is in the dictionary and `holds`.
+    /// Checks that every number is in the dictionary and satisfies `holds`.
     pub(super) fn check(&self, count: usize, packed: &[u8], holds: impl Fn(i64) -> bool) -> Result<(), PageError> {
         let fits = match self {
             Ints::Linear { min, bits: _, step: 0 } => holds(*min),

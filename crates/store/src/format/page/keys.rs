@@ -1,4 +1,4 @@
-//! The keys of a page: what they derive from, each relative to the one before.
+//! The keys of a page, each relative to the one before.
 //!
 //! ```text
 //! keys := ints                              ticks to the key before, all but the first
@@ -6,11 +6,11 @@
 //!         [source u64, position varint]*    all but the first, with their newest position
 //!         [index, as many bits as the last source has]*   packed
 //!         ints                              bytes to the position before of the same source, all but each one's first
-//!         0 | 1 ints                        item numbers, where there are any
+//!         0 | 1 ints                        item numbers, if there are any
 //! ```
 //!
-//! The first key stands in the page's header. Records of one source follow each other at distances that are much
-//! smaller than the positions themselves.
+//! The page's header contains the first key. Records of one source follow each other at distances that are much
+//! smaller than their positions.
 
 use super::PageError;
 use super::bits::{SectionCursor, Sections, pack, put_varint, width_of};
@@ -21,7 +21,7 @@ use std::collections::HashMap;
 
 type SourceIndex = HashMap<u64, usize, foldhash::fast::FixedState>;
 
-/// Writes `keys`, which ascend.
+/// Writes `keys`, which must ascend.
 pub(super) fn encode(keys: &[RowKey], out: &mut Sections) {
     if let [key] = keys {
         return encode_only(*key, out);
@@ -68,7 +68,7 @@ pub(super) fn encode(keys: &[RowKey], out: &mut Sections) {
     }
 }
 
-/// What [`encode`] writes of one key, which stands in the header: nothing but that there is one, and its item number.
+/// Writes a single key, which the header contains: only the count and the item number.
 fn encode_only(key: RowKey, out: &mut Sections) {
     put_varint(&mut out.meta, 1);
     out.meta.push(u8::from(key.item() > 0));
@@ -77,7 +77,7 @@ fn encode_only(key: RowKey, out: &mut Sections) {
     }
 }
 
-/// Reads `count` keys, the first of which is `first`. They ascend, or it is an error.
+/// Reads `count` keys beginning with `first`. Keys that do not ascend are an error.
 pub(super) fn decode(count: usize, first: RowKey, cursor: &mut SectionCursor<'_>) -> Result<Vec<RowKey>, PageError> {
     let damaged = || PageError::Damaged("a key is out of range");
     let ticks = Ints::decode(count.saturating_sub(1), cursor)?;

@@ -1,8 +1,8 @@
-//! How many records of each level a page has in each minute: what `count --by level --every 5m` reads instead of pages.
+//! The records of a page by level and minute, which `count --by level --every 5m` reads instead of pages.
 //!
 //! ```text
-//! levels := minute signed              of the newest record, minutes since the Unix epoch; nothing at all without records
-//!           [group varint, count varint]*      group = minutes back from the group before << 4 | level, 0 where it has none
+//! levels := minute signed              of the newest record, minutes since the Unix epoch; empty without records
+//!           [group varint, count varint]*      group = minutes back from the group before << 4 | level, 0 without one
 //! ```
 
 use super::PageError;
@@ -13,11 +13,11 @@ use daytable_model::time::{TICKS_PER_SECOND, Ticks, UNIX_EPOCH_TICKS};
 
 const TICKS_PER_MINUTE: i64 = 60 * TICKS_PER_SECOND;
 
-/// Counts the records among `rows`, newest first; items are none.
+/// Counts the records among `rows`, newest first; items do not count.
 pub(super) fn encode(rows: impl Iterator<Item = (RowKey, Option<Level>)>) -> Vec<u8> {
     let mut out = Vec::with_capacity(16);
     let mut counts = [0u32; 1 + Level::ALL.len()];
-    // The minute that is counted, its ticks, and the minute that was written last.
+    // The current minute, its ticks, and the minute that was written last.
     let (mut minute, mut ticks, mut written) = (0, 0..0, None);
     for (key, level) in rows.filter(|(key, _)| key.item() == 0) {
         let time = key.time().get();
@@ -45,7 +45,7 @@ fn flush(out: &mut Vec<u8>, minute: i64, written: &mut Option<i64>, counts: &mut
         if written.is_none() {
             put_signed(out, minute);
         }
-        // Newest first, so never negative.
+        // Never negative, because minutes descend.
         let back = written.unwrap_or(minute) - minute;
         put_varint(out, back.cast_unsigned() << 4 | level);
         put_varint(out, u64::from(*count));
@@ -59,13 +59,13 @@ fn flush(out: &mut Vec<u8>, minute: i64, written: &mut Option<i64>, counts: &mut
 pub struct LevelMinute {
     /// The UTC minute, in minutes since the Unix epoch.
     pub minute: i64,
-    /// The level; none for records without one.
+    /// The level; `None` for records without one.
     pub level: Option<Level>,
-    /// How many.
+    /// Number of records.
     pub records: u32,
 }
 
-/// Writes counts, newest minute first, as [`level_minutes`] reads them.
+/// Writes counts, newest minute first, in the form that [`level_minutes`] reads.
 pub(crate) fn encode_minutes(counts: &[LevelMinute]) -> Vec<u8> {
     let (mut out, mut written) = (Vec::new(), None);
     for LevelMinute { minute, level, records } in counts {
@@ -80,7 +80,7 @@ pub(crate) fn encode_minutes(counts: &[LevelMinute]) -> Vec<u8> {
     out
 }
 
-/// The counts of [`super::PageHeader::levels`], newest minute first. After an error there is nothing more.
+/// The counts of [`super::PageHeader::levels`], newest minute first. Ends after an error.
 pub fn level_minutes(levels: &[u8]) -> impl Iterator<Item = Result<LevelMinute, PageError>> {
     let mut reader = ByteReader::new(levels);
     let mut minute = None;
@@ -150,7 +150,7 @@ mod tests {
             prop_assert_eq!(got.into_iter().collect::<BTreeMap<_, _>>(), want);
         }
 
-        /// Bytes that nothing of ours made are counts or an error, and an end.
+        /// Any bytes decode to counts or to an error, and decoding ends.
         #[test]
         fn any_bytes_are_read_to_an_end(bytes in proptest::collection::vec(any::<u8>(), 0..60)) {
             prop_assert!(level_minutes(&bytes).count() <= bytes.len());

@@ -1,28 +1,31 @@
-//! A page: entities of one partition, newest first, column by column.
+//! A page: entities of one partition, newest first, stored column by column.
 //!
-//! Entities are small and alike, so they are not stored one by one: a page keeps the values of one property together,
-//! each column in the form that takes the fewest bytes, and one checksum over all of it. [`PageBuilder`] makes pages of what
-//! waits for a partition, [`Page`] reads one. What a query wants to know before it reads a body stands in the [`PageHeader`],
-//! which the store keeps as columns of a table of its own.
+//! Entities are small and similar. A page therefore stores the values of one property together, each column in its
+//! shortest form, with one checksum over everything. [`PageBuilder`] makes pages of the rows that wait for a
+//! partition; [`Page`] reads one. The [`PageHeader`] contains what a query needs before it reads a body; the store
+//! keeps headers as columns of a table of their own.
 //!
 //! ```text
 //! body     := packed length varint | strings length varint | meta length varint | packed | frame
-//! frame    := strings | meta                 codec 5: as they are        codec 6: one zstd frame      (see `home`)
-//! packed   := numbers at their exact width, and bytes that are random: no compression gains on them
-//! strings  := names, dictionaries, texts, one behind the other
+//! frame    := strings | meta                 codec 1: as they are        codec 2: one zstd frame
+//! packed   := numbers at their exact width, and random bytes: compression gains nothing on them
+//! strings  := names, dictionaries, texts, one after the other
 //! meta     := keys | levels ints | count varint | column *count
 //! ```
 //!
-//! The parts are drawn where they are written: `keys`, `ints`, `column`, `strings`; the header's counts in `levels`.
+//! Each part is drawn above its encoder: `keys`, `ints`, `column`, `strings`; the header's counts in `levels`.
 //! Numbers are little-endian.
 //!
-//! Claims, each a property test: what is built decodes to the same rows; pages cover ranges of keys that do not
-//! overlap, in order, each within [`PAGE_BYTES`] and [`PAGE_SPAN`]; a changed byte, of body or header, is an error, and so
-//! is a page that is read as one of another day-table, partition or commit (`home`); no bytes at all make the decoder
-//! panic or take more memory than the header allows.
+//! Claims, each a property test:
 //!
-//! What is not done: rows keep no order of their properties (they come in that of the columns, which is the order of
-//! first sight, newest row first), and nothing is remembered from page to page, so each can be read alone.
+//! * A built page decodes to the same rows.
+//! * Pages cover ranges of keys that do not overlap, in order, each within [`PAGE_BYTES`] and [`PAGE_SPAN`].
+//! * A changed byte of body or header is an error. So is a page that is read as one of another day-table, partition
+//!   or commit (`address`).
+//! * No input makes the decoder panic, or take more memory than the header permits.
+//!
+//! Left out on purpose: rows do not keep the order of their properties (they return in the order of the columns,
+//! which is that of first occurrence), and pages share no state, so each can be read alone.
 
 mod bits;
 mod build;
@@ -54,17 +57,17 @@ use daytable_model::key::RowKey;
 use std::time::Duration;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
-/// Bytes of a page's entities before they are encoded, at most. Only a record with items may exceed it, or one that
-/// does so alone.
+/// Maximum bytes of a page's entities before encoding. Only a record with items, or a single large record, may exceed
+/// it.
 pub const PAGE_BYTES: usize = 128 << 10;
-/// Time between the first and the last entity of a page at most, so that a read of a range looks back a bounded way.
+/// Maximum time between the first and the last entity of a page. It bounds how far a read of a range looks back.
 pub const PAGE_SPAN: Duration = Duration::from_secs(3600);
 
-/// Bytes that a page's entities can have at most: more than the largest record with all its items.
+/// Upper bound of the bytes of a page's entities: more than the largest record with all its items.
 const RAW_BYTES_MAX: usize = 1 << 28;
-/// Bytes of an entity beside its properties.
+/// Bytes of an entity without its properties.
 const ROW_BYTES: usize = RowKey::BYTES;
-/// Bytes of a value beside itself: of its name and kind, as a batch has them.
+/// Bytes of the name and kind of a value in a batch.
 const VALUE_BYTES: usize = 3;
 
 /// The frame is stored as it is.
@@ -72,66 +75,66 @@ const CODEC_STORED: u8 = 1;
 /// The frame is zstd's.
 const CODEC_ZSTD: u8 = 2;
 
-/// What is kept of a page beside its body.
+/// The metadata of a page, stored apart from its body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PageHeader {
     /// The first key, which is the newest.
     pub first: RowKey,
     /// The last key, which is the oldest.
     pub last: RowKey,
-    /// Its entities, items included.
+    /// Number of entities, including items.
     pub entities: u32,
-    /// Its records: entities that are no items.
+    /// Number of records: entities that are not items.
     pub records: u32,
-    /// Records a level and minute: see [`level_minutes`].
+    /// Records by level and minute: see [`level_minutes`].
     pub levels: Vec<u8>,
-    /// How the body is stored.
+    /// The codec of the body.
     pub codec: u8,
-    /// Bytes of the entities before they were encoded. Bounds what decoding allocates.
+    /// Bytes of the entities before encoding. Bounds what decoding allocates.
     pub raw_bytes: u32,
-    /// xxh3-64 of the body, seeded with that of the other parts of the header. What is noted of it in a day's file covers
-    /// under which names the page lies there as well (`home`).
+    /// xxh3-64 of the body, seeded with that of the other header fields. The checksum that a day's file stores also
+    /// covers the page's address (`address`).
     pub checksum: u64,
 }
 
-/// A page as it is stored.
+/// An encoded page.
 #[derive(Clone, Debug)]
 pub struct EncodedPage {
-    /// What is known without reading the body.
+    /// The header.
     pub header: PageHeader,
-    /// The rest.
+    /// The body.
     pub body: Vec<u8>,
 }
 
 /// Why a page cannot be read.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum PageError {
-    /// A byte of it is not what was written, or it was written as the page of another day-table, partition or commit.
-    #[error("the page's checksum is {found:016x} where {expected:016x} was noted for this table, partition and commit")]
+    /// A byte changed, or the page belongs to another day-table, partition or commit.
+    #[error("the page's checksum is {found:016x} but {expected:016x} is stored for this table, partition and commit")]
     Checksum {
-        /// What the header says.
+        /// The stored checksum.
         expected: u64,
-        /// What the bytes come to.
+        /// The checksum of the bytes.
         found: u64,
     },
-    /// Written by a newer version, or not at all.
+    /// A newer version wrote it, or the bytes are not a page.
     #[error("the page has the unknown codec {0}")]
     Codec(u8),
-    /// The bytes are those that were noted, but no page.
+    /// The checksum is right, but the bytes are not a page.
     #[error("the page is damaged: {0}")]
     Damaged(&'static str),
 }
 
 impl PageHeader {
-    /// The same with the checksum that belongs to `body`. For the properties of the tests, which tries what is behind it.
+    /// The same header with the checksum of `body`. Property tests use it to reach the decoder.
     pub fn checked(self, body: &[u8]) -> PageHeader {
         PageHeader { checksum: self.checksum_of(body), ..self }
     }
 
-    /// The checksum that belongs to this header and `body`.
+    /// The checksum of this header and `body`.
     fn checksum_of(&self, body: &[u8]) -> u64 {
         const FIXED: usize = 2 * RowKey::BYTES + 13;
-        // A page of one record has hardly any levels: no memory is asked for.
+        // The header of a page of one record is short and needs no allocation.
         let (mut short, mut long) = ([0; 2 * FIXED], Vec::new());
         let length = FIXED + self.levels.len();
         let bytes = match short.get_mut(..length) {

@@ -1,7 +1,8 @@
-//! Texts whose numbers are taken out, each leaving [`SLOT`] behind.
+//! Texts as patterns and numbers: each number is replaced by [`SLOT`].
 //!
-//! Addresses, paths with an id and most messages are a few patterns and numbers, and packed numbers need neither their
-//! digits nor zstd. The idea is CLP's (Rodrigues et al., OSDI 2021).
+//! Addresses, paths with an id and most messages are a few patterns and numbers. Packed numbers need neither their
+//! digits nor zstd. The idea is from CLP ([Rodrigues et al., OSDI
+//! 2021](https://www.usenix.org/conference/osdi21/presentation/rodrigues)).
 
 use super::PageError;
 use super::bits::{SectionCursor, Sections, TextSpan};
@@ -9,14 +10,14 @@ use super::entries::{self, DictionaryColumn, ENTRIES_MAX};
 use super::ints::{Ints, IntsPlan};
 use super::strings::Strings;
 
-/// Numbers that are taken out of one text at most; further digits stay in the pattern.
+/// Maximum numbers extracted from one text; further digits stay in the pattern.
 const NUMBERS_MAX: usize = 8;
-/// What a number leaves in its pattern: the ASCII character "substitute". A text that has it of its own is no pattern.
+/// Replaces a number in a pattern: the ASCII character "substitute". A text that contains it has no pattern.
 const SLOT: u8 = 0x1a;
-/// Digits of a number that always fits an `i64`.
+/// Number of digits that always fit an `i64`.
 const DIGITS_MAX: usize = 18;
 
-/// Each value as a pattern and its numbers.
+/// A column of values as patterns and numbers.
 pub(super) struct PatternColumn {
     patterns: DictionaryColumn,
     slots: [Vec<i64>; NUMBERS_MAX],
@@ -25,7 +26,7 @@ pub(super) struct PatternColumn {
 }
 
 impl PatternColumn {
-    /// None where there are no numbers, or too many patterns.
+    /// `None` if the values have no numbers, or too many patterns.
     pub(super) fn of(values: &[&str]) -> Option<PatternColumn> {
         let mut patterns = DictionaryColumn::with_capacity(values.len());
         let mut slots: [Vec<i64>; NUMBERS_MAX] = Default::default();
@@ -43,7 +44,7 @@ impl PatternColumn {
         (!plans.is_empty()).then_some(PatternColumn { patterns, slots, plans, bits })
     }
 
-    /// Bits that they take, about.
+    /// Approximate size in bits.
     pub(super) fn bits(&self) -> usize {
         self.bits
     }
@@ -56,8 +57,8 @@ impl PatternColumn {
     }
 }
 
-/// Puts the pattern of `value` in `pattern` and each of its numbers behind those of its slot. A number is a run of
-/// digits that writing the number gives back: without leading zeros. None for a text that has [`SLOT`] of its own.
+/// Splits `value` into its pattern and its numbers. A number is a run of digits without leading zeros, so that
+/// printing it restores the digits. `None` for a text that contains [`SLOT`].
 fn split(value: &[u8], pattern: &mut Vec<u8>, slots: &mut [Vec<i64>; NUMBERS_MAX]) -> Option<()> {
     pattern.clear();
     pattern.reserve(value.len());
@@ -75,7 +76,7 @@ fn split(value: &[u8], pattern: &mut Vec<u8>, slots: &mut [Vec<i64>; NUMBERS_MAX
         let start = at;
         let mut number = 0i64;
         while let Some(digit) = value.get(at).map(|byte| byte.wrapping_sub(b'0')).filter(|&digit| digit < 10) {
-            // What wraps has too many digits and is not used.
+            // A number that wraps has too many digits and is not used.
             number = number.wrapping_mul(10).wrapping_add(digit.into());
             at += 1;
         }
@@ -95,10 +96,10 @@ pub(super) fn decode(count: usize, cursor: &mut SectionCursor<'_>) -> Result<Str
     let (entries, indices) = entries::decode(count, cursor)?;
     let patterns: Vec<SplitPattern> =
         entries.iter().map(|span| SplitPattern::new(&cursor.text[span.range()])).collect();
-    // [`entries::decode`] saw to it that they name a pattern; there are at most 256.
+    // [`entries::decode`] checked that every index names one of at most 256 patterns.
     let indices: Vec<u8> = (0..count).map(|index| indices.get(cursor.packed, index) as u8).collect();
 
-    // How many values have a slot is how often the patterns with that many slots come.
+    // The number of values with a slot is the number of uses of patterns with at least so many slots.
     let mut uses = [0usize; ENTRIES_MAX];
     indices.iter().for_each(|&index| uses[usize::from(index)] += 1);
     let slots = patterns.iter().map(|pattern| pattern.pieces.len()).max().unwrap_or(0);
@@ -127,7 +128,7 @@ pub(super) fn decode(count: usize, cursor: &mut SectionCursor<'_>) -> Result<Str
     Ok(Strings::Plain { start, ends })
 }
 
-/// A pattern taken apart: what is before its first number, and behind each.
+/// A pattern split at its numbers: the text before the first, and the text after each.
 struct SplitPattern {
     head: TextPiece,
     pieces: Vec<TextPiece>,
@@ -141,7 +142,7 @@ impl SplitPattern {
     }
 }
 
-/// A piece of text. Most are short, and a copy of fixed size costs a fraction of one of any size.
+/// A piece of text. Most are short, and a copy of fixed size is much faster than one of any size.
 enum TextPiece {
     Short([u8; 16], usize),
     Long(Vec<u8>),
@@ -175,7 +176,7 @@ impl TextPiece {
 #[inline]
 fn put_decimal(out: &mut Vec<u8>, mut number: u64) {
     if number < 10_000 {
-        // All four digits at once, the leading zeros shifted out.
+        // All four digits at once; the leading zeros are shifted out.
         let (high, low) = (number as u32 / 100, number as u32 % 100);
         let digits = (high / 10) | ((high % 10) << 8) | ((low / 10) << 16) | ((low % 10) << 24);
         let zeros = (digits.trailing_zeros() / 8).min(3);

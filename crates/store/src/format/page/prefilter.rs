@@ -1,9 +1,9 @@
-//! A text or a level that is looked for, and which pages and rows may have it.
+//! A prefilter: which pages and rows may contain a text, or have a level.
 //!
-//! A page is prefilter through before it is decoded, as most of a day has not the text. A row's text lies in the page's strings
-//! as it is, or without its numbers (`pattern`), or as bytes where it is hexadecimal (`strings`). So what is between the
-//! digits of a text that is there lies in the strings, unless the text could be in hexadecimal, or in a value that is no
-//! string: then every page is decoded. Which levels a page has, its header says.
+//! A page is filtered before it is decoded, because most pages lack the text. A row's text occurs in the page's
+//! strings as it is, or without its numbers (`pattern`), or as bytes if it is hexadecimal (`strings`). The parts of
+//! the text between its digits therefore occur in the strings, unless the text may be hexadecimal, or part of a value
+//! that is not a string: then every page is decoded. The header contains the levels of a page.
 
 use super::{LevelMinute, Page, PageError, PageHeader, level_minutes};
 use daytable_model::entity::MULTI_ROW_PROPERTIES;
@@ -11,48 +11,48 @@ use daytable_model::needle::Needle;
 use daytable_model::record::Level;
 use memchr::memmem::Finder;
 
-/// Parts of a text that are looked for: more of them tell little more.
+/// Maximum number of text parts that are searched: more parts exclude few further pages.
 const PARTS_MAX: usize = 4;
 
-/// What is looked for: records that have all of it.
+/// Selects the records that match all conditions.
 pub(crate) struct Prefilter {
     text: Option<Text>,
-    /// This level or a worse one.
+    /// The least severe level that matches.
     level: Option<Level>,
 }
 
-/// A text that is looked for.
+/// The text condition.
 struct Text {
     whole: Needle,
-    /// What is between its digits, the longest first; none where every page has to be decoded.
+    /// The parts between its digits, the longest first; empty if every page must be decoded.
     parts: Vec<Finder<'static>>,
-    /// The names of [`MULTI_ROW_PROPERTIES`].
+    /// The names in [`MULTI_ROW_PROPERTIES`].
     spread: [Finder<'static>; 2],
 }
 
 impl Prefilter {
-    /// Looks for a text and a level or worse; none where neither is asked for. An empty text is in every page.
+    /// A prefilter for a text and a minimum level; `None` without any condition. Every page contains the empty text.
     pub(crate) fn new(text: Option<&str>, level: Option<Level>) -> Option<Prefilter> {
         let text = text.map(Text::new);
         (text.is_some() || level.is_some()).then_some(Prefilter { text, level })
     }
 
-    /// Whether a page with this header may have a row of the level: items have none, their master decides.
+    /// Whether a page with this header may have a row of the level. Items have no level: their master decides.
     pub(super) fn may_have_level(&self, header: &PageHeader) -> bool {
         let Some(level) = self.level else { return true };
-        // One that cannot be read is for whoever decodes the page.
+        // An unreadable count is left to the decoder.
         let has_it = |of: Result<LevelMinute, PageError>| of.map_or(true, |of| of.level >= Some(level));
         header.records < header.entities || level_minutes(&header.levels).any(has_it)
     }
 
-    /// Whether a page with these strings may have the text.
+    /// Whether a page with these strings may contain the text.
     pub(super) fn may_have_text(&self, strings: &[u8]) -> bool {
         let Some(text) = &self.text else { return true };
         let has = |part: &Finder<'static>| part.find(strings).is_some();
         text.parts.iter().all(has) || text.spread.iter().any(has)
     }
 
-    /// The rows of a page that may have it; none where all may.
+    /// The rows of a page that may match; `None` if all may.
     pub(crate) fn rows_of(&self, page: &Page) -> Option<Vec<usize>> {
         let spread = || MULTI_ROW_PROPERTIES.iter().any(|(name, kind)| page.column(name, *kind).is_some());
         let hits = self.text.as_ref().filter(|_| !spread()).map(|text| page.any_value_contains(&text.whole));

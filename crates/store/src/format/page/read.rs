@@ -1,4 +1,4 @@
-//! A page is read: checked, its texts decompressed, its numbers left packed until they are asked for.
+//! Reads a page: checks it and decompresses its texts. Numbers stay packed until they are used.
 
 use super::bits::{ByteReader, PADDING, SectionCursor};
 use super::column::{EncodedValues, PageColumn};
@@ -13,11 +13,11 @@ use daytable_model::record::Level;
 use std::borrow::Cow;
 use std::cell::RefCell;
 
-/// Columns that there is room for at first: the page may say more than it has.
+/// Columns for which memory is reserved at first: a damaged page may claim more than it has.
 const COLUMNS_AT_ONCE: usize = 32;
 
-/// A page in memory. Rows are numbered from 0, the newest first; asking for a row that is not there panics, as with a
-/// slice, where that is said.
+/// A decoded page. Rows are numbered from 0, the newest first. Methods that say so panic for a missing row, as a
+/// slice does.
 #[derive(Debug)]
 pub struct Page {
     keys: Vec<RowKey>,
@@ -28,25 +28,31 @@ pub struct Page {
 }
 
 impl Page {
-    /// Reads a page that was made just now. An error if a byte of header or body is not what was written.
+    /// Reads a page that was just built. An error if a byte of header or body changed.
     pub fn decode(header: &PageHeader, body: &[u8]) -> Result<Page, PageError> {
         Page::decode_checked(header, body, header.checksum)
     }
 
-    /// Reads a page that lies in a file, as one of `home` that commit `seq` wrote. An error if it is another's, too.
-    pub(crate) fn decode_of(home: PageAddress, seq: i64, header: &PageHeader, body: &[u8]) -> Result<Page, PageError> {
-        Page::decode_checked(header, body, home.noted(header, seq))
+    /// Reads a page from a file, as a page of `address` that commit `seq` wrote. An error if it belongs to another
+    /// address.
+    pub(crate) fn decode_of(
+        address: PageAddress,
+        seq: i64,
+        header: &PageHeader,
+        body: &[u8],
+    ) -> Result<Page, PageError> {
+        Page::decode_checked(header, body, address.stored_checksum(header, seq))
     }
 
-    /// Reads a page that lies in a file, as [`Page::decode_of`] does, unless no row of it can have what is prefilter.
+    /// Reads a page from a file like [`Page::decode_of`]; `None` if no row can match the prefilter.
     pub(crate) fn decode_matching(
-        home: PageAddress,
+        address: PageAddress,
         seq: i64,
         header: &PageHeader,
         body: &[u8],
         prefilter: &Prefilter,
     ) -> Result<Option<Page>, PageError> {
-        check(header, body, home.noted(header, seq))?;
+        check(header, body, address.stored_checksum(header, seq))?;
         if !prefilter.may_have_level(header) {
             return Ok(None);
         }
@@ -59,7 +65,7 @@ impl Page {
         Page::decode_unchecked(header, body)
     }
 
-    /// Reads a page whose checksum is right. Takes any bytes nevertheless.
+    /// Reads a page whose checksum is right. Nevertheless accepts any bytes.
     pub(super) fn decode_unchecked(header: &PageHeader, body: &[u8]) -> Result<Page, PageError> {
         Page::of(header, PageFrame::open(header, body)?)
     }
@@ -86,7 +92,7 @@ impl Page {
         Ok(page)
     }
 
-    /// An error unless every text begins and ends between characters.
+    /// Checks that every text begins and ends at a character boundary.
     fn check_texts(&self) -> Result<(), PageError> {
         let whole = |at: u32| self.text.is_char_boundary(at as usize);
         let ascii = self.text.is_ascii();
@@ -108,12 +114,12 @@ impl Page {
         if fits { Ok(()) } else { Err(PageError::Damaged("a text ends within a character")) }
     }
 
-    /// Its entities.
+    /// Number of entities.
     pub fn len(&self) -> usize {
         self.keys.len()
     }
 
-    /// Never: a page has at least one entity.
+    /// Always false: a page has at least one entity.
     pub fn is_empty(&self) -> bool {
         self.keys.is_empty()
     }
@@ -128,18 +134,18 @@ impl Page {
         self.keys[row]
     }
 
-    /// The level of a row; items and records without a level have none.
+    /// The level of a row; `None` for items and for records without a level.
     pub fn level(&self, row: usize) -> Option<Level> {
         let known = |code| u8::try_from(code).ok().and_then(Level::from_code);
         if row < self.len() { known(self.levels.get(&self.packed, row)) } else { None }
     }
 
-    /// The properties of a row, in the order of the columns; none for a row that is not there.
+    /// The properties of a row in the order of the columns; empty for a missing row.
     pub fn properties(&self, row: usize) -> impl Iterator<Item = (&str, Property<'_>)> {
         self.values(row).map(|(number, value)| (self.name(number), value))
     }
 
-    /// The properties of a row with the number of their column.
+    /// The properties of a row with the numbers of their columns.
     pub(super) fn values(&self, row: usize) -> impl Iterator<Item = (usize, Property<'_>)> {
         let columns = if row < self.len() { self.columns.as_slice() } else { &[] };
         let value = move |(number, column): (usize, &'_ PageColumn)| Some((number, column.index(row)?));
@@ -150,17 +156,17 @@ impl Page {
             .filter_map(|(number, index)| Some((number, self.columns[number].value(index, &self.packed, &self.text)?)))
     }
 
-    /// How many columns it has.
+    /// Number of columns.
     pub(crate) fn width(&self) -> usize {
         self.columns.len()
     }
 
-    /// The name of a column; empty for one that is not there.
+    /// The name of a column; empty for a missing one.
     pub(super) fn name(&self, number: usize) -> &str {
         self.columns.get(number).and_then(|column| self.text.get(column.name.range())).unwrap_or_default()
     }
 
-    /// Its columns. A property that comes with two kinds is two of them.
+    /// The columns. A property with two kinds has two columns.
     pub fn columns(&self) -> impl Iterator<Item = ColumnRef<'_>> {
         (0..self.width()).map(|number| ColumnRef { page: self, number })
     }
@@ -175,8 +181,8 @@ impl Page {
         self.columns().find(|column| column.kind() == kind && column.name() == name)
     }
 
-    /// For each row whether any of its properties contains the needle. A text that many rows share is searched once, and
-    /// texts that lie one behind the other in one go; numbers that cannot contain it are not looked at.
+    /// For each row, whether any of its properties contains the needle. A shared text is searched once, and adjacent
+    /// texts in one pass. Columns of numbers that cannot contain the needle are skipped.
     pub fn any_value_contains(&self, needle: &Needle) -> Vec<bool> {
         let mut found = vec![false; self.len()];
         for column in self.columns() {
@@ -208,12 +214,12 @@ impl<'p> ColumnRef<'p> {
         self.column().kind
     }
 
-    /// How many rows have a value.
+    /// Number of rows with a value.
     pub fn count(&self) -> usize {
         self.column().count(self.page.len())
     }
 
-    /// The value of a row, if it has one.
+    /// The value of a row.
     pub fn value(&self, row: usize) -> Option<Property<'p>> {
         let index = if row < self.page.len() { self.column().index(row)? } else { return None };
         self.column().value(index, &self.page.packed, &self.page.text)
@@ -247,7 +253,7 @@ impl<'p> ColumnRef<'p> {
                 }
             }
             Strings::Fixed { .. } | Strings::Plain { .. } => {
-                // The next place of the needle at or after where the row begins; rows before it need no look.
+                // The next match at or after the row's beginning; earlier rows contain no match.
                 let mut next = None;
                 for (row, index) in rows {
                     let span = strings.span(packed, index);
@@ -265,14 +271,14 @@ impl<'p> ColumnRef<'p> {
 }
 
 impl ColumnRef<'_> {
-    /// The same for values that are no strings: one by one. Of equal ones in a row the first alone is printed.
+    /// Marks rows by values other than strings. A run of equal values is printed once.
     fn mark_values_containing(&self, needle: &Needle, found: &mut [bool]) {
         let column = self.column();
         let mut last: Option<(Property<'_>, bool)> = None;
         for (row, index) in column.rows(self.page.len()).zip(0..) {
             let Some(value) = column.value(index, &self.page.packed, &self.page.text) else { continue };
             let is_in = match last {
-                // Zeros of both signs are equal and printed otherwise.
+                // 0 and -0 are equal but print differently.
                 Some((known, is_in)) if known == value && column.kind != PropertyKind::Double => is_in,
                 _ => needle.is_in(value),
             };
@@ -287,11 +293,11 @@ fn check(header: &PageHeader, body: &[u8], expected: u64) -> Result<(), PageErro
     if found == expected { Ok(()) } else { Err(PageError::Checksum { expected, found }) }
 }
 
-/// The sections of a page, none of them read yet.
+/// The sections of a page before they are parsed.
 struct PageFrame<'a> {
     rows: usize,
     raw_bytes: usize,
-    /// With [`PADDING`] behind it.
+    /// Followed by [`PADDING`].
     packed: Vec<u8>,
     strings: Vec<u8>,
     meta: Cow<'a, [u8]>,
@@ -327,7 +333,7 @@ impl<'a> PageFrame<'a> {
     }
 }
 
-/// The frame's bytes before compression: exactly `length`, which the caller has checked.
+/// Decompresses a frame to exactly `length` bytes, which the caller has bounded.
 fn decompress(codec: u8, frame: &[u8], length: usize) -> Result<Cow<'_, [u8]>, PageError> {
     thread_local! {
         static DECOMPRESSOR: RefCell<Option<zstd::bulk::Decompressor<'static>>> = const { RefCell::new(None) };

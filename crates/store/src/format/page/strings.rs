@@ -9,8 +9,8 @@
 //! entries    := count varint   length varint *count                     the bytes lie in the strings
 //! ```
 //!
-//! Hexadecimal of fixed length, as trace ids have it, is stored as the bytes it names. Dictionaries are those of
-//! [`super::entries`], patterns those of [`super::pattern`].
+//! Hexadecimal text of a fixed length, such as trace ids, is stored as bytes. See [`super::entries`] for dictionaries
+//! and [`super::pattern`] for patterns.
 
 use super::PageError;
 use super::bits::{Bits, SectionCursor, Sections, TextSpan, put_varint};
@@ -22,7 +22,7 @@ use super::pattern::{self, PatternColumn};
 /// The shortest text that is tried as hexadecimal.
 const HEX_LENGTH_MIN: usize = 8;
 
-/// How a column of texts is stored.
+/// The form of a column of texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StringForm {
     Dictionary = 0,
@@ -39,7 +39,7 @@ impl StringForm {
     }
 }
 
-/// Writes a column the shortest way, and says which that was.
+/// Writes a column in its shortest form and returns the form.
 pub(super) fn encode(values: &[&str], out: &mut Sections) -> StringForm {
     if let Some((first, rest)) = values.split_first()
         && rest.iter().all(|value| value == first)
@@ -50,7 +50,7 @@ pub(super) fn encode(values: &[&str], out: &mut Sections) -> StringForm {
         return StringForm::Dictionary;
     }
     let dictionary = DictionaryColumn::of(values);
-    // Few entries for many values: nothing else comes near it.
+    // With few entries for many values, no other form is shorter.
     if let Some(dictionary) = dictionary.as_ref().filter(|d| d.len() <= 2 + values.len() / 8) {
         dictionary.write(out);
         return StringForm::Dictionary;
@@ -67,7 +67,7 @@ pub(super) fn encode(values: &[&str], out: &mut Sections) -> StringForm {
         }
         out.packed.truncate(start);
     }
-    // zstd comes to about a third on what is not a dictionary already.
+    // zstd reduces text that suits no dictionary to about a third.
     let text_bits = 8 * bytes / 3;
     let patterns = PatternColumn::of(values).filter(|patterns| patterns.bits() < dictionary_bits);
     if let Some(patterns) = patterns.as_ref().filter(|patterns| patterns.bits() < text_bits) {
@@ -96,29 +96,29 @@ pub(super) fn encode(values: &[&str], out: &mut Sections) -> StringForm {
     }
 }
 
-/// The length that all values have, where they could be hexadecimal.
+/// The common length of all values if they may be hexadecimal.
 fn hex_length(values: &[&str]) -> Option<usize> {
     let length = values.first()?.len();
     let fits = length >= HEX_LENGTH_MIN && length % 2 == 0 && values.iter().all(|value| value.len() == length);
     fits.then_some(length)
 }
-/// A column of texts as it is read.
+/// A decoded column of texts.
 #[derive(Debug)]
 pub(super) enum Strings {
     /// All values are the same.
     Constant(TextSpan),
     /// Each value is one of a few.
     Dictionary { entries: Vec<TextSpan>, indices: Bits },
-    /// One behind the other, all of one length.
+    /// One after the other, all of one length.
     Fixed { start: usize, length: usize },
-    /// One behind the other; where each ends.
+    /// One after the other, with the end of each.
     Plain { start: u32, ends: Vec<u32> },
 }
 
 impl Strings {
     pub(super) fn decode(form: StringForm, count: usize, cursor: &mut SectionCursor<'_>) -> Result<Strings, PageError> {
         match form {
-            // A dictionary of one: nearly every column of a page of one record.
+            // A dictionary with one entry: nearly every column of a page with one record.
             StringForm::Dictionary if cursor.meta.rest().first() == Some(&1) => {
                 cursor.meta.byte()?;
                 let length = cursor.meta.count(usize::MAX)?;
@@ -152,7 +152,7 @@ impl Strings {
         }
     }
 
-    /// Where in the page's text value `index` lies.
+    /// The position of a value in the page's text.
     #[inline]
     pub(super) fn span(&self, packed: &[u8], index: usize) -> std::ops::Range<usize> {
         match self {

@@ -247,7 +247,7 @@ proptest! {
         prop_assert!(Page::decode(&header, &body).is_ok());
     }
 
-    /// A page is read by the names that it was noted under, and by no others; and a codec that says otherwise is none.
+    /// A page is read by the names that it was stored under, and by no others; and a codec that says otherwise is none.
     #[test]
     fn a_page_of_another_home_is_an_error(rows in rows(5), others in ("[a-z]{3,9}", 1u64..400, "[ -~]{0,9}", any::<i64>()), seq: i64) {
         let batches = batches(&rows, 100);
@@ -256,18 +256,18 @@ proptest! {
             let time = Ticks::UNIX_EPOCH.plus(Duration::from_secs(day * 86_400));
             DayTable::at(&TableName::new(name).expect("a name"), Period::Day, time)
         };
-        let home = |name: &str, day, partition: &str| TableAddress::new(&table(name, day)).at(partition);
-        let noted = PageHeader { checksum: home("Log", 0, "web").noted(&header, seq), ..header.clone() };
-        prop_assert!(Page::decode_of(home("Log", 0, "web"), seq, &noted, &body).is_ok());
-        prop_assert_eq!(home("Log", 0, "web").noted(&noted, seq), header.checksum);
-        let is_refused = |home: PageAddress, seq, noted: &PageHeader| {
-            matches!(Page::decode_of(home, seq, noted, &body), Err(PageError::Checksum { .. }))
+        let address = |name: &str, day, partition: &str| TableAddress::new(&table(name, day)).at(partition);
+        let stored = PageHeader { checksum: address("Log", 0, "web").stored_checksum(&header, seq), ..header.clone() };
+        prop_assert!(Page::decode_of(address("Log", 0, "web"), seq, &stored, &body).is_ok());
+        prop_assert_eq!(address("Log", 0, "web").stored_checksum(&stored, seq), header.checksum);
+        let is_refused = |address: PageAddress, seq, stored: &PageHeader| {
+            matches!(Page::decode_of(address, seq, stored, &body), Err(PageError::Checksum { .. }))
         };
         let (name, day, partition, other) = others;
-        prop_assert!(is_refused(home(&name, 0, "web"), seq, &noted));
-        prop_assert!(is_refused(home("Log", day, "web"), seq, &noted));
-        prop_assert!(partition == "web" || is_refused(home("Log", 0, &partition), seq, &noted));
-        prop_assert!(seq == other || is_refused(home("Log", 0, "web"), other, &noted));
+        prop_assert!(is_refused(address(&name, 0, "web"), seq, &stored));
+        prop_assert!(is_refused(address("Log", day, "web"), seq, &stored));
+        prop_assert!(partition == "web" || is_refused(address("Log", 0, &partition), seq, &stored));
+        prop_assert!(seq == other || is_refused(address("Log", 0, "web"), other, &stored));
     }
 
     /// A page in which a text is prefilter is passed over only where no row has it, whatever part of a row's text that is.
@@ -291,11 +291,11 @@ proptest! {
         let (a, b) = (ends.0.index(text.len() + 1), ends.1.index(text.len() + 1));
         let part: String = text[a.min(b)..a.max(b)].iter().collect();
         let prefilter = prefilter(&part);
-        let home = || TableAddress::new(&batches[0].table).at("web");
+        let address = || TableAddress::new(&batches[0].table).at("web");
         for EncodedPage { header, body } in build(&batches).pages {
-            let noted = PageHeader { checksum: home().noted(&header, 7), ..header.clone() };
+            let stored = PageHeader { checksum: address().stored_checksum(&header, 7), ..header.clone() };
             let has_it = Page::decode(&header, &body).expect("whole").any_value_contains(&Needle::new(&part)).contains(&true);
-            let found = Page::decode_matching(home(), 7, &noted, &body, &prefilter).expect("whole");
+            let found = Page::decode_matching(address(), 7, &stored, &body, &prefilter).expect("whole");
             prop_assert!(found.is_some() || !has_it, "{part:?}");
         }
     }
@@ -415,8 +415,8 @@ fn a_page_without_the_text_is_passed_over() {
     };
     let batches = batches(&(0..300).map(row).collect::<Vec<_>>(), 100);
     let EncodedPage { header, body } = build(&batches).pages.remove(0);
-    let home = || TableAddress::new(&batches[0].table).at("web");
-    let noted = PageHeader { checksum: home().noted(&header, 7), ..header };
+    let address = || TableAddress::new(&batches[0].table).at("web");
+    let stored = PageHeader { checksum: address().stored_checksum(&header, 7), ..header };
     for (text, is_read) in [
         ("took 7 ms", true),
         ("0 ms of 1", true),
@@ -432,9 +432,9 @@ fn a_page_without_the_text_is_passed_over() {
         ("truest", false),
         ("1.5 ", false),
     ] {
-        let page = Page::decode_matching(home(), 7, &noted, &body, &prefilter(text)).expect("whole");
+        let page = Page::decode_matching(address(), 7, &stored, &body, &prefilter(text)).expect("whole");
         assert_eq!(page.is_some(), is_read, "{text}");
     }
-    let damaged = Page::decode_matching(home(), 8, &noted, &body, &prefilter("nothing of it"));
+    let damaged = Page::decode_matching(address(), 8, &stored, &body, &prefilter("nothing of it"));
     assert!(matches!(damaged, Err(PageError::Checksum { .. })), "what is passed over is checked all the same");
 }

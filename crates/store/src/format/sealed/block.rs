@@ -1,7 +1,7 @@
 //! Rows of a sealed file in memory, by columns.
 //!
-//! Copied out of the file's pages, so that a row does not keep the pages of its neighbours in memory. The map of the rest
-//! comes apart into columns here, so whoever reads a block does not know which properties had one in the file.
+//! Values are copied out of the file's pages, so that a row does not keep its neighbours' pages in memory. The map of
+//! further properties is split into columns here, so readers of a block do not distinguish the two.
 
 use super::text;
 use daytable_model::entity::MULTI_ROW_PROPERTIES;
@@ -13,14 +13,14 @@ use daytable_model::time::Ticks;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// No value: see [`BlockColumn::index`].
+/// Marks a row without a value: see [`BlockColumn::index`].
 const NONE: u32 = u32::MAX;
 
 /// Rows of a sealed file.
 #[derive(Debug, Default)]
 pub(crate) struct RowBlock {
     pub(crate) keys: Vec<RowKey>,
-    /// Codes; 0 for none.
+    /// Level codes; 0 for no level.
     pub(crate) levels: Vec<u8>,
     pub(crate) columns: Vec<BlockColumn>,
 }
@@ -30,7 +30,7 @@ pub(crate) struct RowBlock {
 pub(crate) struct BlockColumn {
     name: Arc<str>,
     kind: PropertyKind,
-    /// For each row which of the values is its own; none where every row has one.
+    /// For each row the index of its value; `None` if every row has one.
     index: Option<Vec<u32>>,
     stored: BlockValues,
     count: usize,
@@ -38,7 +38,7 @@ pub(crate) struct BlockColumn {
 
 #[derive(Debug)]
 pub(crate) enum BlockValues {
-    /// String and Binary: one behind the other, and where each ends.
+    /// The values one after the other, and where each ends.
     Strings(String, Vec<u32>),
     Binaries(Vec<u8>, Vec<u32>),
     /// Int64, Int32, DateTime as ticks, Boolean.
@@ -60,7 +60,7 @@ impl BlockValues {
         }
     }
 
-    /// Adds a value of the type that it was made for; false for another type, or more bytes than 32 bits count.
+    /// Adds a value; false for another type, or if the offsets exceed 32 bits.
     pub(crate) fn push(&mut self, value: Property<'_>) -> bool {
         let ends_at = |length: usize, ends: &mut Vec<u32>| {
             let end = u32::try_from(length);
@@ -120,8 +120,8 @@ impl BlockValues {
 }
 
 impl BlockColumn {
-    /// For rows of which those have a value that `levels` says (1 or 0); all where it says nothing. The values are those of
-    /// `stored` that `which` says; all in their order where it says nothing.
+    /// A column. `levels` marks the rows with a value (1 or 0); all rows without it. `which` selects the value of
+    /// each such row; all values in order without it.
     pub(crate) fn new(
         name: Arc<str>,
         kind: PropertyKind,
@@ -148,7 +148,7 @@ impl BlockColumn {
         BlockColumn { name, kind, index, stored, count }
     }
 
-    /// Marks the rows whose value `holds`, which is asked once for a value that many rows share.
+    /// Marks the rows whose value satisfies `holds`, which is called once for a shared value.
     pub(crate) fn mark<'f>(
         &self,
         found: impl Iterator<Item = &'f mut bool>,
@@ -215,7 +215,8 @@ impl RowBlock {
         column.stored.value(column.kind, column.index(row)?)
     }
 
-    /// Gives what `read` makes of a column's values to `each`, row by row. A text that many rows share is read once.
+    /// Applies `read` to the values of a column and passes the results to `each`, row by row. A shared text is read
+    /// once.
     pub(crate) fn each_value<T: Copy>(
         &self,
         column: usize,
@@ -232,7 +233,7 @@ impl RowBlock {
         }
     }
 
-    /// Bytes of its values and keys, about; of a text that many rows share, as often as they do.
+    /// Approximate bytes of its values and keys; a shared text counts for every row.
     pub(crate) fn bytes(&self) -> usize {
         let of = |column: &BlockColumn| match &column.stored {
             BlockValues::Strings(_, ends) | BlockValues::Binaries(_, ends) => {
@@ -260,7 +261,7 @@ impl RowBlock {
     }
 }
 
-/// Columns out of the map of the rest, row by row.
+/// Splits the map of further properties into columns, row by row.
 #[derive(Default)]
 pub(crate) struct RestColumns {
     columns: Vec<(Arc<str>, PropertyKind, Vec<i16>, BlockValues)>,
@@ -268,7 +269,7 @@ pub(crate) struct RestColumns {
 }
 
 impl RestColumns {
-    /// Adds the entry of a row; false where it is none that was written by us.
+    /// Adds an entry of a row; false for an invalid entry.
     pub(crate) fn push(&mut self, row: usize, key: &str, value: &str) -> bool {
         let number = match self.numbers.get(key) {
             Some(number) => *number,
@@ -289,7 +290,7 @@ impl RestColumns {
         text::read(*kind, value, |value| is_pushed = stored.push(value)) && is_pushed
     }
 
-    /// The columns for a block of `rows`.
+    /// The columns of a block of `rows` rows.
     pub(crate) fn finish(self, rows: usize) -> impl Iterator<Item = BlockColumn> {
         self.columns.into_iter().map(move |(name, kind, mut levels, stored)| {
             levels.resize(rows, 0);

@@ -1,14 +1,14 @@
-//! The bytes of a sealed file: where they come from, and the checksums that they are held against.
+//! The bytes of a sealed file, their source and their checksums.
 //!
 //! ```text
 //! 0                      data_end                                       length
 //! | row groups            | index | offset indexes | footer | n | PAR1 |
-//! | blocks of 64 KiB:     | one sum, seeded with nothing: it stands in  |
-//! | a sum each, in the    | the footer, and counts as zeros there       |
+//! | blocks of 64 KiB:     | one sum, unseeded; it stands in the         |
+//! | a sum each, in the    | footer, and counts as zeros there           |
 //! | index                 |                                             |
 //! ```
 //!
-//! [`VerifiedBytes`] is what the Parquet reader reads from. Whatever it is asked for, it reads whole blocks and verifies them.
+//! The Parquet reader reads from [`VerifiedBytes`], which reads whole blocks and verifies them.
 
 use ::bytes::Bytes;
 use parquet::errors::ParquetError;
@@ -20,15 +20,15 @@ use std::path::Path;
 use std::sync::Arc;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Bytes of a block of row groups that has a checksum of its own.
+/// Bytes of a block of row groups with a checksum of its own.
 pub(super) const BLOCK_BYTES: usize = 64 << 10;
 
-/// Where the bytes of a sealed file come from: a file, an object store, memory.
+/// A source of a sealed file's bytes: a file, an object store, memory.
 pub trait RangeReader: Send + Sync {
-    /// How many there are.
+    /// The length in bytes.
     fn length(&self) -> io::Result<u64>;
 
-    /// Exactly `length` bytes from `start` on, an error if there are not so many. Never asked for more than there are.
+    /// Reads exactly `length` bytes from `start` on; fewer are an error. Never called beyond the length.
     fn read(&self, start: u64, length: usize) -> io::Result<Bytes>;
 }
 
@@ -66,15 +66,15 @@ impl RangeReader for Bytes {
     }
 }
 
-/// The bytes of a sealed file, verified.
+/// The verified bytes of a sealed file.
 #[derive(Clone)]
 pub(super) struct VerifiedBytes {
     pub(super) source: Arc<dyn RangeReader>,
-    /// Where the row groups end.
+    /// The end of the row groups.
     pub(super) data_end: u64,
-    /// All from there on, verified already.
+    /// Everything after them, already verified.
     pub(super) tail: Bytes,
-    /// The sums of the blocks before it; none while the index is not read yet.
+    /// The sums of the blocks before it; empty until the index is read.
     pub(super) sums: Arc<[u64]>,
 }
 
@@ -88,7 +88,7 @@ impl VerifiedBytes {
             return Ok(self.tail.slice(from..from + length));
         }
         if end > self.data_end {
-            return Err(damaged(start, "it reaches behind the row groups"));
+            return Err(damaged(start, "it extends beyond the row groups"));
         }
         let block = BLOCK_BYTES as u64;
         let first = start / block;
@@ -128,7 +128,7 @@ impl ChunkReader for VerifiedBytes {
     }
 }
 
-/// Reads on from one place, block by block.
+/// Reads sequentially from one position, block by block.
 pub(super) struct Sequential {
     bytes: VerifiedBytes,
     at: u64,

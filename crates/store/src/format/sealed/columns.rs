@@ -1,7 +1,7 @@
-//! Columns of a sealed file are read: some rows of a row group, as values or as a [`RowBlock`] of them.
+//! Reads columns of a sealed file: some rows of a row group, as values or as a [`RowBlock`].
 //!
-//! Rows are named by ranges within their group, in order and apart; pages between them are passed over. What a value must
-//! be is checked where it is read, so a block has nothing that a property cannot be.
+//! Rows are given as ranges within their group, sorted and disjoint; pages between them are skipped. Every value is
+//! validated here, so a block contains only valid properties.
 
 use super::block::{BlockColumn, BlockValues, RestColumns, RowBlock};
 use super::bytes::VerifiedBytes;
@@ -25,10 +25,10 @@ use std::ops::Range;
 /// BlockColumn, definition and repetition levels.
 type ColumnRead<T> = (Vec<T>, Vec<i16>, Vec<i16>);
 
-/// Which columns of a block are wanted.
+/// The columns of a block that a caller needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ColumnSet {
-    /// Keys alone.
+    /// Only keys.
     Keys,
     /// Keys and levels.
     Levels,
@@ -44,7 +44,7 @@ impl SealedFile {
         self.trusts_statistics && nulls.is_some_and(|nulls| Ok(nulls) == u64::try_from(column.num_values()))
     }
 
-    /// The values of some rows of a column, its definition and its repetition levels where it has any.
+    /// The values of some rows of a column, and its definition and repetition levels if it has any.
     fn read<T: DataType>(
         &self,
         group: usize,
@@ -193,7 +193,7 @@ impl SealedFile {
         defined.into_iter().map(level).collect::<Option<_>>().ok_or_else(wrong)
     }
 
-    /// An error unless the rows of a group belong to the partitions that the index says.
+    /// Checks that the rows of a group belong to the partitions that the index states.
     pub(crate) fn check_partitions(&self, group: usize) -> Result<(), StoreError> {
         let all = 0..self.opened.index.groups[group];
         let (names, _, _) = self.texts(group, PARTITION, &[all])?;
@@ -205,7 +205,7 @@ impl SealedFile {
                 last = Some(number);
                 is_its
             };
-            // The runs of a group lie one behind the other.
+            // The runs of a group are adjacent.
             let mut of_run = numbers.by_ref().take(run.rows.len());
             if of_run.len() != run.rows.len() || !of_run.all(&mut is_its) {
                 return Err(self.wrong(group, PARTITION, "a row is of another partition than the index says"));
@@ -214,7 +214,7 @@ impl SealedFile {
         Ok(())
     }
 
-    /// Some rows of a group, in their order: `ranges` are in order and apart.
+    /// Some rows of a group in their order; `ranges` are sorted and disjoint.
     pub(crate) fn block(
         &self,
         group: usize,
@@ -241,7 +241,7 @@ impl SealedFile {
         Ok(RowBlock { keys, levels, columns })
     }
 
-    /// The values of some rows of a property's column, its levels, and which value is whose where not each is its own.
+    /// The values of some rows of a property's column, its levels, and the value of each row if rows share values.
     #[allow(clippy::type_complexity)]
     pub(crate) fn values(
         &self,
@@ -255,7 +255,7 @@ impl SealedFile {
         let (fits, levels) = match kind {
             PropertyKind::String | PropertyKind::Binary => {
                 let (texts, levels, _) = self.texts(group, leaf, ranges)?;
-                // A text that many rows share is kept once, and one of the dictionary that none has is not.
+                // A shared text is kept once, and an unused entry of the dictionary is not kept.
                 let mut next = 0;
                 let number = |text: &[u8]| {
                     let is_pushed = match kind {
@@ -306,7 +306,7 @@ impl SealedFile {
         if fits { Ok((stored, levels, None)) } else { Err(wrong()) }
     }
 
-    /// The columns of properties that have none in the file.
+    /// The properties without a column in the file, as columns.
     pub(crate) fn rest(
         &self,
         group: usize,

@@ -1,8 +1,8 @@
-//! A sealed file, opened: its footer and index in memory, its columns read as they are asked for.
+//! An open sealed file: footer and index are in memory, columns are read on demand.
 //!
-//! Opening reads the end of the file and verifies it; a row group's column is read page by page, and pages without
-//! wanted rows are passed over. What the Parquet reader makes of bytes that it does not expect is an error here, also
-//! where it panics: bytes are verified first, so that is for files that somebody made, not for damaged ones.
+//! Opening reads and verifies the end of the file. A column of a row group is read page by page, without the pages
+//! that have no wanted rows. An unexpected structure is an error, even if the Parquet reader panics: bytes are
+//! verified first, so this concerns forged files, not damaged ones.
 
 use super::bytes::{RangeReader, VerifiedBytes};
 use super::index::{FileIndex, PartitionRun};
@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 /// The footer's key for [`FileHeader`].
 pub(crate) const HEADER_KEY: &str = "daytable";
-/// What the footer says of the day.
+/// The description of the day in the footer.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct FileHeader {
     pub(crate) format: u32,
@@ -34,11 +34,11 @@ pub(crate) struct FileHeader {
     pub(crate) columns: Vec<PropertyColumn>,
 }
 
-/// A sealed file, opened to read. Cheap to clone.
+/// An open sealed file. Cheap to clone.
 #[derive(Clone)]
 pub struct SealedFile {
     pub(crate) opened: Arc<FileContents>,
-    /// Whether the footer's statistics may stand for values: not while the file is compared with what it was made of.
+    /// Whether the footer's statistics may replace values. Not while the file is compared with its inputs.
     pub(crate) trusts_statistics: bool,
     pub(crate) sizes: SealedSizes,
 }
@@ -60,7 +60,7 @@ impl std::fmt::Debug for SealedFile {
 }
 
 impl SealedFile {
-    /// Opens what `source` holds. `path` is what it is called in errors.
+    /// Opens the bytes of `source`. Errors name the file `path`.
     pub fn open(source: Arc<dyn RangeReader>, path: &Path) -> Result<SealedFile, StoreError> {
         let (checked, index_bytes) = open_tail(source, path)?;
         let foreign = |what: &str| StoreError::Foreign(path.into(), what.into());
@@ -69,7 +69,8 @@ impl SealedFile {
         })?;
         let pairs = metadata.file_metadata().key_value_metadata();
         let header = pairs.into_iter().flatten().find(|pair| pair.key == HEADER_KEY);
-        let header = header.and_then(|pair| pair.value.as_deref()).ok_or_else(|| foreign("it is not of daytable"))?;
+        let header =
+            header.and_then(|pair| pair.value.as_deref()).ok_or_else(|| foreign("daytable did not write it"))?;
         #[derive(Deserialize)]
         struct Format {
             format: u32,
@@ -85,7 +86,7 @@ impl SealedFile {
         let layout = ColumnLayout::of(header.columns.clone());
         let schema = guard(path, "schema", || layout.schema())?;
         if metadata.file_metadata().schema_descr().root_schema() != &*schema {
-            return Err(damaged(path, "schema", "it has other columns than it says".into()));
+            return Err(damaged(path, "schema", "its columns differ from their description".into()));
         }
         let index = FileIndex::decode(checked.tail.get(..index_bytes).unwrap_or_default(), checked.data_end);
         let index = index.map_err(|error| damaged(path, "index", error.to_string()))?;
@@ -94,7 +95,7 @@ impl SealedFile {
             && index.groups.iter().enumerate().all(|(group, count)| rows(group) == Some(*count))
             && index.groups.iter().fold(0, |sum: u64, rows| sum.saturating_add(*rows as u64)) == header.rows;
         if !same {
-            return Err(damaged(path, "index", "it counts other rows than the footer".into()));
+            return Err(damaged(path, "index", "its row counts differ from the footer".into()));
         }
         let bytes = Arc::new(VerifiedBytes { sums: index.sums.clone(), ..checked });
         let opened = FileContents { path: path.into(), bytes, metadata, header, table, layout, index };
@@ -112,47 +113,47 @@ impl SealedFile {
         SealedFile { sizes, ..self }
     }
 
-    /// The same file, read without believing what the footer says of values.
+    /// The same file, read without trusting the footer's statistics.
     pub(crate) fn doubting(&self) -> SealedFile {
         SealedFile { trusts_statistics: false, ..self.clone() }
     }
 
-    /// What it is called in errors.
+    /// The name of the file in errors.
     pub fn path(&self) -> &Path {
         &self.opened.path
     }
 
-    /// The day-table whose entities it holds.
+    /// The day-table.
     pub fn table(&self) -> &DayTable {
         &self.opened.table
     }
 
-    /// Which sealing of that day it is.
+    /// The number of the sealing of that day.
     pub fn generation(&self) -> i64 {
         self.opened.header.generation
     }
 
-    /// Entities in it, items included.
+    /// Number of entities, including items.
     pub fn rows(&self) -> u64 {
         self.opened.header.rows
     }
 
-    /// Records in it.
+    /// Number of records.
     pub fn records(&self) -> u64 {
         self.opened.header.records
     }
 
-    /// The checksum of its content, as the manifest has it.
+    /// The content checksum, as in the manifest.
     pub fn content(&self) -> &str {
         &self.opened.header.content
     }
 
-    /// Bytes of it.
+    /// Length of the file in bytes.
     pub fn bytes(&self) -> u64 {
         parquet::file::reader::Length::len(&*self.opened.bytes)
     }
 
-    /// The oldest and the newest time in it; none where it is empty.
+    /// The oldest and the newest time; `None` in an empty file.
     pub fn times(&self) -> Option<(Ticks, Ticks)> {
         let runs = self.runs();
         Some((runs.iter().map(|run| run.oldest).min()?, runs.iter().map(|run| run.newest).max()?))
@@ -174,10 +175,10 @@ impl SealedFile {
         &runs[start..start + length]
     }
 
-    /// The partitions of an instance: its own, and its buckets'.
+    /// The partitions of an instance: its own, and those of its buckets.
     pub fn partitions_of(&self, instance: &str) -> Vec<String> {
         let key = partition_key(instance, None);
-        // Nothing but a bucket begins with a key and `~`.
+        // Only a bucket begins with a key and `~`.
         let is_its = |name: &str| match name.strip_prefix(&*key) {
             Some("") => true,
             Some(bucket) => bucket.len() == 3 && bucket.starts_with('~'),
@@ -206,14 +207,14 @@ impl SealedFile {
         &runs[start..start + runs[start..].partition_point(|run| run.group == group)]
     }
 
-    /// Bytes of a row of a group, on average: encoded, but not compressed.
+    /// Average bytes of a row of a group: encoded, but not compressed.
     pub(crate) fn row_bytes(&self, group: usize) -> usize {
         let bytes = usize::try_from(self.opened.metadata.row_group(group).total_byte_size()).unwrap_or(0);
         bytes / self.opened.index.groups[group].max(1) + 1
     }
 }
 
-/// Runs the Parquet reader over bytes of `path`: an error where it fails, and where it panics.
+/// Runs the Parquet reader over bytes of `path`. A failure or a panic becomes an error.
 pub(crate) fn guard<T>(
     path: &Path,
     place: &str,
@@ -227,7 +228,7 @@ pub(crate) fn guard<T>(
             Err(error) => Err(damaged(path, place, error.to_string())),
         },
         Ok(Err(error)) => Err(damaged(path, place, error.to_string())),
-        Err(_) => Err(damaged(path, place, "its bytes are not what a reader of Parquet takes".into())),
+        Err(_) => Err(damaged(path, place, "the Parquet reader cannot parse its bytes".into())),
     }
 }
 

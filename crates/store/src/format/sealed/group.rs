@@ -1,7 +1,7 @@
-//! A row group: slices of parts, gathered column by column and written.
+//! A row group: slices of parts, written column by column.
 //!
-//! One column's page is in memory at a time, beside the parts that the rows come from. What is written is hashed as it is
-//! gathered, so the checksum is that of the parts, not of what became of them.
+//! Memory holds one page of one column at a time, beside the parts that contain the rows. Values are hashed while
+//! they are read from the parts, so the checksum covers the input, not the encoded output.
 
 use super::layout::{ColumnLayout, REST_DEFINED};
 use super::merge::RowSlice;
@@ -19,7 +19,7 @@ use parquet::errors::{ParquetError, Result};
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use std::collections::BTreeMap;
 
-/// The rows of the group that is next.
+/// The rows of the next group.
 pub(super) struct RowGroup {
     pub(super) slices: Vec<RowSlice>,
     pub(super) rows: usize,
@@ -27,9 +27,9 @@ pub(super) struct RowGroup {
     sizes: SealedSizes,
 }
 
-/// What one column's values are gathered in.
+/// The buffered values of one column.
 enum ValueBuffer {
-    /// InternedTexts and bytes, one behind the other, and where each ends.
+    /// Texts or bytes one after the other, and where each ends.
     Bytes(Vec<u8>, Vec<usize>),
     Int64(Vec<i64>),
     Int32(Vec<i32>),
@@ -44,7 +44,7 @@ impl RowGroup {
         RowGroup { slices: Vec::new(), rows: 0, bytes: 0, sizes }
     }
 
-    /// Takes as much of `slice` as there is room for, and gives the rest; none where it is taken whole.
+    /// Adds as much of `slice` as fits, and returns the rest; `None` if everything fits.
     pub(super) fn fill(&mut self, slice: RowSlice) -> Option<RowSlice> {
         let RowSlice { partition, mapped, rows } = slice;
         let by_bytes = GROUP_BYTES.saturating_sub(self.bytes) / mapped.row_bytes;
@@ -64,7 +64,7 @@ impl RowGroup {
         self.slices.iter().flat_map(|slice| slice.mapped.part.keys()[slice.rows.clone()].iter().copied())
     }
 
-    /// Writes the group, and adds what its entities come to. Gives the number of their values.
+    /// Writes the group and adds its entities to `content`. Returns the number of values.
     pub(super) fn write(
         &self,
         out: &mut SerializedFileWriter<ChecksumWriter>,
@@ -177,7 +177,7 @@ impl RowGroup {
         })
     }
 
-    /// Adds what has no column of its own.
+    /// Adds the properties without a column of their own.
     fn gather_rest(&self, rest: &mut BTreeMap<usize, Vec<(String, String)>>, sums: &mut [u64]) {
         let mut start = 0;
         for RowSlice { mapped, rows, .. } in &self.slices {
@@ -217,7 +217,7 @@ impl ValueBuffer {
         }
     }
 
-    /// Adds a value of the column's type; false where the column cannot hold it exactly.
+    /// Adds a value; false if the column cannot hold it exactly.
     #[inline]
     fn push(&mut self, value: Property<'_>) -> bool {
         let mut bytes = |added: &[u8]| {
@@ -249,7 +249,7 @@ impl ValueBuffer {
         true
     }
 
-    /// Writes what was gathered, and begins again.
+    /// Writes the buffered values and clears the buffer.
     fn write(&mut self, writer: &mut ColumnWriter<'_>, levels: Option<&[i16]>) -> Result<()> {
         match (&mut *self, writer) {
             (ValueBuffer::Bytes(all, ends), ColumnWriter::ByteArrayColumnWriter(writer)) => {
@@ -295,7 +295,7 @@ impl ValueBuffer {
     }
 }
 
-/// InternedTexts that lie one behind the other, each for itself, without a copy.
+/// Splits a buffer into texts without copying.
 fn slices(all: Vec<u8>, ends: &[usize]) -> Vec<ByteArray> {
     let all = Bytes::from(all);
     let mut start = 0;
@@ -303,7 +303,7 @@ fn slices(all: Vec<u8>, ends: &[usize]) -> Vec<ByteArray> {
     ends.iter().map(slice).collect()
 }
 
-/// Writes the map of what has no column: by row, its entries.
+/// Writes the map of further properties.
 fn write_rest(
     group: &mut SerializedRowGroupWriter<'_, ChecksumWriter>,
     rows: usize,
@@ -342,7 +342,7 @@ fn next(
     column.close()
 }
 
-/// Columns are written as [`ColumnLayout::schema`] has them, so this says that the two disagree.
+/// The columns disagree with [`ColumnLayout::schema`].
 fn unlike() -> ParquetError {
     ParquetError::General("a column is not of the type that is written to it".into())
 }

@@ -1,16 +1,16 @@
-//! What a sealed file says of itself beside its columns: where each partition lies, and how many records a minute has.
+//! The index of a sealed file: where each partition lies, and how many records a minute has.
 //!
 //! ```text
 //! index  := length varint | zstd frame of the following
 //!           groups varint | rows varint *groups
 //!           partitions varint | [length varint | name]*
 //!           runs varint | [partition varint | group varint | rows varint | newest varint | newest − oldest varint]*
-//!           minutes length varint | levels and minutes as a page's header has them (empty: not kept)
+//!           minutes length varint | levels and minutes as in a page's header (empty: not kept)
 //!           sums varint | [xxh3-64]*
 //! ```
 //!
-//! A **run** is the rows of one partition in one row group; runs lie in the order of the file. It lies behind the row
-//! groups, where other readers of Parquet pass it over.
+//! A **run** is the rows of one partition in one row group; runs are in the order of the file. The index lies after
+//! the row groups, where other Parquet readers skip it.
 
 use super::bytes::BLOCK_BYTES;
 use crate::format::page::{ByteReader, LevelMinute, PageError, encode_minutes, level_minutes, put_varint};
@@ -20,11 +20,11 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Different minutes and levels that are counted at most: a day has 1,440 minutes, but a record may have any time.
+/// Maximum distinct minutes and levels: a day has 1,440 minutes, but a record may have any time.
 const MINUTES_MAX: usize = 1 << 20;
-/// Bytes of an index at most, before compression.
+/// Maximum bytes of an index before compression.
 const INDEX_BYTES_MAX: usize = 1 << 30;
-/// How many times longer an index may be than its frame.
+/// Maximum ratio of the index to its compressed frame.
 const RATIO_MAX: usize = 1 << 14;
 
 /// The rows of one partition in one row group.
@@ -38,13 +38,13 @@ pub(crate) struct PartitionRun {
     pub(crate) oldest: Ticks,
 }
 
-/// See the module's head.
+/// The index; see the module's head.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FileIndex {
     /// Rows of each row group.
     pub(crate) groups: Vec<usize>,
     pub(crate) runs: Vec<PartitionRun>,
-    /// Records by minute and level; none where there were too many.
+    /// Records by minute and level; `None` if there were too many.
     pub(crate) minutes: Option<Vec<LevelMinute>>,
     pub(crate) sums: Arc<[u64]>,
 }
@@ -76,7 +76,7 @@ impl MinuteCounts {
         }
     }
 
-    /// Newest first; none where there are too many.
+    /// Newest first; `None` if there are too many.
     pub(crate) fn finish(mut self) -> Option<Vec<LevelMinute>> {
         self.flush();
         let count = |((minute, level), records): (&(i64, Option<Level>), &u64)| {
@@ -88,7 +88,7 @@ impl MinuteCounts {
 }
 
 impl FileIndex {
-    /// The bytes of it.
+    /// Encodes the index.
     pub(crate) fn encode(&self) -> std::io::Result<Vec<u8>> {
         let mut out = Vec::new();
         put_varint(&mut out, self.groups.len() as u64);
@@ -128,7 +128,7 @@ impl FileIndex {
     pub(crate) fn decode(bytes: &[u8], data_end: u64) -> Result<FileIndex, PageError> {
         let mut framed = ByteReader::new(bytes);
         let length = usize::try_from(framed.varint()?).ok();
-        // What is claimed is allocated, so it must be in some proportion to what is there.
+        // The claimed length is allocated, so it must be in proportion to the frame.
         let most = framed.rest().len().saturating_mul(RATIO_MAX).min(INDEX_BYTES_MAX);
         let length = length.filter(|length| *length <= most);
         let length = length.ok_or(PageError::Damaged("its index is too long"))?;
@@ -177,7 +177,7 @@ fn number(raw: &mut ByteReader<'_>) -> Result<usize, PageError> {
     usize::try_from(raw.varint()?).map_err(|_| PageError::Damaged("a number of its index is too large"))
 }
 
-/// How many of something follow, each of at least a byte.
+/// A count of items that have at least one byte each.
 fn count(raw: &mut ByteReader<'_>) -> Result<usize, PageError> {
     let count = number(raw)?;
     if count > raw.rest().len() { Err(PageError::Damaged("its index is cut off")) } else { Ok(count) }

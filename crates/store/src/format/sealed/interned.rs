@@ -1,16 +1,15 @@
-//! InternedTexts of a column as numbers: each different text once, and for every value which of them it is.
+//! Interned texts: each distinct text of a column once, and for every value the number of its text.
 //!
-//! Parquet's reader makes an object of every text, with a count of its own for whoever holds the page. Few of a day's
-//! texts are different ones, so it is let read numbers instead: a page reader between it and the file keeps the texts, and
-//! passes on
+//! Parquet's reader creates a reference-counted object for every text. Few texts of a day are distinct. A page reader
+//! between that reader and the file therefore keeps the texts and passes on numbers:
 //!
 //! | page | texts that are kept | what is passed on |
 //! |---|---|---|
 //! | a dictionary | its entries | their numbers, as a dictionary |
 //! | values of the dictionary | | the page as it is |
-//! | texts one behind the other | all of them | their numbers |
+//! | plain texts | all of them | their numbers |
 //!
-//! Levels and indices are decoded by Parquet's reader as ever. A page that does not come out even is an error.
+//! Parquet's reader still decodes levels and indices. A page whose lengths do not add up is an error.
 
 use crate::format::page::ByteReader;
 use ::bytes::Bytes;
@@ -25,19 +24,19 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// The texts of some values.
 pub(super) struct InternedTexts {
     kept: TextPool,
-    /// For each value the number of its text, which is there.
+    /// For each value the number of its text, which is valid.
     numbers: Vec<i32>,
 }
 
 impl InternedTexts {
-    /// None where a number has no text.
+    /// `None` if a number has no text.
     pub(super) fn new(kept: &SharedPool, numbers: Vec<i32>) -> Option<InternedTexts> {
         let kept = std::mem::take(&mut *kept.lock().unwrap_or_else(PoisonError::into_inner));
         let is_there = |number: &i32| usize::try_from(*number).is_ok_and(|number| number < kept.places.len());
         numbers.iter().all(is_there).then_some(InternedTexts { kept, numbers })
     }
 
-    /// How many texts were kept; a number is below it.
+    /// Number of texts; every number is below it.
     pub(super) fn kept(&self) -> usize {
         self.kept.places.len()
     }
@@ -59,7 +58,7 @@ impl InternedTexts {
         self.numbers().map(|number| self.text(number))
     }
 
-    /// What `read` makes of the text of each value; it is asked once a text. None where it says so.
+    /// Applies `read` to the text of each value, once a text. `None` if `read` returns `None`.
     pub(super) fn read<T: Copy>(&self, mut read: impl FnMut(&[u8]) -> Option<T>) -> Option<Vec<T>> {
         let mut known: Vec<Option<T>> = vec![None; self.kept()];
         let value = |number: usize| {
@@ -72,7 +71,7 @@ impl InternedTexts {
     }
 }
 
-/// InternedTexts that a [`InternedPages`] comes by.
+/// The texts that [`InternedPages`] keeps.
 pub(super) type SharedPool = Arc<Mutex<TextPool>>;
 
 #[derive(Default)]
@@ -81,7 +80,7 @@ pub(super) struct TextPool {
     places: Vec<TextPlace>,
 }
 
-/// Where a text lies in the pages that were kept.
+/// The position of a text in the kept pages.
 #[derive(Clone, Copy)]
 struct TextPlace {
     page: u32,
@@ -90,7 +89,7 @@ struct TextPlace {
 }
 
 impl TextPool {
-    /// Keeps the texts that lie in `page` at `spans`, and gives their numbers as a page has them.
+    /// Keeps the texts at `spans` of `page`, and returns their numbers in the form of a page.
     fn keep(&mut self, page: Bytes, spans: impl Iterator<Item = Result<(usize, usize)>>) -> Result<Vec<u8>> {
         let whole = |n: usize| u32::try_from(n).map_err(|_| uneven());
         let number = whole(self.pages.len())?;
@@ -109,7 +108,7 @@ impl TextPool {
     }
 }
 
-/// A page reader of texts that gives their numbers: see the module's head.
+/// A page reader that replaces texts by their numbers: see the module's head.
 pub(super) struct InternedPages<P> {
     pages: P,
     descriptor: ColumnDescPtr,
@@ -125,7 +124,7 @@ impl<P: PageReader> InternedPages<P> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner).keep(page, spans)
     }
 
-    /// Keeps the texts of a page that has no dictionary, and gives the page of their numbers.
+    /// Keeps the texts of a page without a dictionary, and returns a page of their numbers.
     fn data_page(&self, buf: Bytes, encoding: Encoding) -> Result<Bytes> {
         let mut start = 0;
         for level in [self.descriptor.max_rep_level(), self.descriptor.max_def_level()] {
@@ -156,7 +155,7 @@ impl<P: PageReader> InternedPages<P> {
     }
 }
 
-/// Where texts lie of which each has its length before it.
+/// The positions of texts that are preceded by their lengths.
 fn plain(page: &Bytes, start: usize) -> impl Iterator<Item = Result<(usize, usize)>> {
     let mut at = start;
     std::iter::from_fn(move || {
@@ -173,7 +172,7 @@ fn length_at(page: &Bytes, at: usize) -> Result<usize> {
     usize::try_from(u32::from_le_bytes(*bytes)).map_err(|_| uneven())
 }
 
-/// The lengths that a page of DELTA_LENGTH_BYTE_ARRAY begins with.
+/// The lengths at the start of a DELTA_LENGTH_BYTE_ARRAY page.
 fn lengths(page: Bytes) -> Result<Vec<usize>> {
     // Values of a block, blocks within it, values.
     let mut head = ByteReader::new(&page);
@@ -201,7 +200,7 @@ fn lengths(page: Bytes) -> Result<Vec<usize>> {
 }
 
 fn uneven() -> ParquetError {
-    ParquetError::General("a page of texts does not come out even".into())
+    ParquetError::General("the lengths in a page of texts do not add up".into())
 }
 
 impl<P: PageReader> Iterator for InternedPages<P> {
@@ -354,14 +353,14 @@ mod tests {
     }
 
     proptest! {
-        /// InternedTexts come out as they were, whichever way they lie in the pages, from any row on.
+        /// Texts are restored in every encoding, from any row on.
         #[test]
         fn texts_come_out_of_every_encoding(
             rows in prop::collection::vec(prop::option::of("[ab\u{e4}]{0,3}"), 1..40),
             skip in 0usize..40,
         ) {
             let skip = skip.min(rows.len() - 1);
-            // All by dictionary; some, until it is full; none.
+            // All in the dictionary; some, until it is full; no dictionary.
             for dictionary_bytes in [1 << 20, 16, 0] {
                 for encoding in [Encoding::PLAIN, Encoding::DELTA_LENGTH_BYTE_ARRAY] {
                     prop_assert_eq!(read(file(&rows, encoding, dictionary_bytes), skip), &rows[skip..]);
@@ -369,7 +368,7 @@ mod tests {
             }
         }
 
-        /// Rubbish is an error, or texts that lie within it.
+        /// Random bytes are an error, or texts that lie within them.
         #[test]
         fn rubbish_does_not_come_out_even(bytes in prop::collection::vec(0u8..6, 0..40)) {
             let page = Bytes::from(bytes);

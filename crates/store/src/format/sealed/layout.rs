@@ -1,11 +1,11 @@
-//! Which columns a sealed file has, and how each is encoded.
+//! The columns of a sealed file and their encodings.
 //!
-//! Seven fixed columns, one a property and type, and the map of the rest: the module's head has the table. What a column
-//! holds is kept in the footer as JSON, so nothing is read out of a name.
+//! There are seven fixed columns, one for each property and type, and a map of further properties; the module's head
+//! has the table. The footer describes the columns as JSON, so nothing is derived from a name.
 //!
-//! Encodings, by what was seen of a column's values ([`super::survey`]): a dictionary where values repeat often enough
-//! within a row group; else numbers as differences, doubles byte by byte, texts as lengths and bytes apart. All through
-//! zstd.
+//! The encodings follow from the values seen ([`super::survey`]): a dictionary if values repeat often enough within a
+//! row group, else differences for numbers, split bytes for doubles, lengths and bytes apart for texts. All are
+//! compressed with zstd.
 
 use super::survey::{PropertyStats, Survey};
 use super::text::{kind_name, kind_of};
@@ -37,11 +37,12 @@ const FIXED: [&str; PROPERTIES] =
     ["PartitionKey", "Time", "Time:ticks", "RowKey:source", "RowKey:position", "RowKey:item", "Level"];
 const REST: &str = "Properties:rest";
 
-/// What the encodings leave is mostly chance: level 3 is no smaller (34.4 bytes a record of `benches/seal.rs`, 34.2 at 1).
+/// After the encodings, the data is mostly random: level 3 saves nothing (34.4 bytes a record of `benches/seal.rs`,
+/// 34.2 at level 1).
 const ZSTD_LEVEL: i32 = 1;
-/// Bytes of a column's page at most, before compression.
+/// Maximum bytes of a column's page before compression.
 const PAGE_BYTES: usize = 256 << 10;
-/// Bytes of a dictionary at most; what does not fit is written without.
+/// Maximum bytes of a dictionary; further values are written without it.
 const DICTIONARY_BYTES: usize = 2 << 20;
 
 /// A column of a property.
@@ -79,7 +80,7 @@ pub(super) struct ColumnLayout {
 }
 
 impl ColumnLayout {
-    /// The columns for what was seen: the most frequent ones, and for equal ones the first by name.
+    /// Chooses the most frequent columns; of equally frequent ones the first by name.
     pub(super) fn choose(survey: &Survey, sizes: &SealedSizes) -> ColumnLayout {
         let mut seen: Vec<&PropertyStats> = survey.seen().collect();
         seen.sort_by(|a, b| b.values.cmp(&a.values).then_with(|| (&a.name, a.kind).cmp(&(&b.name, b.kind))));
@@ -91,7 +92,7 @@ impl ColumnLayout {
             let interned = (2..).map(|n| format!("{typed}:{n}"));
             let free = [name.clone(), typed.clone()].into_iter().chain(interned);
             let mut free = free.filter(|name| taken.insert(name.to_lowercase()));
-            // Without end, so one is free.
+            // The iterator is infinite, so it contains a free name.
             let Some(column) = free.next() else { continue };
             columns.push(PropertyColumn { name: column, property: name.clone(), kind: *kind });
         }
@@ -101,7 +102,7 @@ impl ColumnLayout {
         ColumnLayout { has_dictionary, ..ColumnLayout::of(columns) }
     }
 
-    /// The columns as a file says them.
+    /// The columns that a file describes.
     pub(super) fn of(columns: Vec<PropertyColumn>) -> ColumnLayout {
         let mut numbers: [HashMap<String, usize>; PropertyKind::COUNT] = Default::default();
         for (number, column) in columns.iter().enumerate() {
@@ -115,7 +116,7 @@ impl ColumnLayout {
         self.numbers[kind as usize].get(name).copied()
     }
 
-    /// The leaf of the map's keys; its values are the next one.
+    /// The leaf of the map's keys; the next leaf contains its values.
     pub(super) fn rest(&self) -> usize {
         PROPERTIES + self.columns.len()
     }
@@ -166,7 +167,7 @@ impl ColumnLayout {
         Ok(Arc::new(Type::group_type_builder("day").with_fields(fields).build()?))
     }
 
-    /// How the file is written.
+    /// The properties of the Parquet writer.
     pub(super) fn properties(&self, page_rows: usize) -> Result<WriterProperties, ParquetError> {
         let sorted = |leaf: usize, descending| SortingColumn {
             column_idx: i32::try_from(leaf).unwrap_or(i32::MAX),
@@ -237,7 +238,7 @@ fn wants_dictionary(seen: &PropertyStats, group_rows: usize) -> bool {
     match seen.kind {
         PropertyKind::Boolean => false,
         PropertyKind::String | PropertyKind::Binary | PropertyKind::Guid => share < 0.6,
-        // An index of many entries is as wide as the number itself, and the entries come on top.
+        // An index of many entries is as wide as the number itself, and the entries add to that.
         PropertyKind::Int64 | PropertyKind::Int32 | PropertyKind::DateTime | PropertyKind::Double => share < 0.1,
     }
 }

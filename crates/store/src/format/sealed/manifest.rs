@@ -1,7 +1,7 @@
-//! The manifest of a sealed day: JSON beside its file, what an archive is matched against.
+//! The manifest of a sealed day: JSON beside its file, against which an archive is compared.
 //!
-//! `Log20261120.1.manifest.json` belongs to `Log20261120.1.parquet`. Numbers that may be larger than JavaScript's are
-//! text: checksums and keys. Unknown fields are passed over, so a later version may say more.
+//! `Log20261120.1.manifest.json` belongs to `Log20261120.1.parquet`. Checksums and keys are text, because
+//! JavaScript's numbers are too small. Unknown fields are ignored, so that a later version may add some.
 
 use super::{EXTENSION, FORMAT, layout::PropertyColumn};
 use crate::StoreError;
@@ -13,32 +13,32 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// The end of a manifest's name.
+/// The suffix of a manifest's name.
 const MANIFEST: &str = ".manifest.json";
-/// Bytes of a manifest at most: 512 columns with the longest names are half of it.
+/// Maximum bytes of a manifest: 512 columns with the longest names have half of it.
 const BYTES_MAX: usize = 1 << 20;
 
-/// What a sealed day is: see the module's head.
+/// The description of a sealed day; see the module's head.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {
     /// The format of file and manifest: [`FORMAT`].
     pub format: u32,
     /// The day-table, as `Log20261120`.
     pub table: String,
-    /// Which sealing of that day it is, from 1.
+    /// The number of the sealing of that day, from 1.
     pub generation: i64,
-    /// Entities in it, items included.
+    /// Number of entities, including items.
     pub rows: u64,
-    /// Records in it: entities that are no items.
+    /// Number of records: entities that are not items.
     pub records: u64,
     /// Bytes of the Parquet file.
     pub bytes: u64,
     /// SHA-256 of the Parquet file, in lower-case hexadecimal.
     pub sha256: String,
-    /// Checksum over the content of every entity in the order of their keys, 16 hexadecimal digits. Two files with the
-    /// same entities have the same, however they are encoded.
+    /// The content checksum: over every entity in the order of the keys, 16 hexadecimal digits. Files with the same
+    /// entities have the same checksum, in any encoding.
     pub content: String,
-    /// PartitionKey and RowKey of the first entity; none in an empty day.
+    /// PartitionKey and RowKey of the first entity; `None` for an empty day.
     pub first_key: Option<(String, String)>,
     /// PartitionKey and RowKey of the last entity.
     pub last_key: Option<(String, String)>,
@@ -46,22 +46,22 @@ pub struct Manifest {
     pub first_time: Option<String>,
     /// The newest time, RFC 3339.
     pub last_time: Option<String>,
-    /// Records by level; those without one under the empty name.
+    /// Records by level; those without a level under the empty name.
     pub levels: BTreeMap<String, u64>,
-    /// The columns that hold properties, in the order of the file.
+    /// The columns of properties, in the order of the file.
     pub columns: Vec<PropertyColumn>,
-    /// The program that wrote it, as `daytable 0.1.0`.
+    /// The program that wrote the file, as `daytable 0.1.0`.
     pub program: String,
 }
 
 /// Why a manifest cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ManifestError {
-    /// Not JSON, or not of this form.
+    /// Not JSON, or not a manifest.
     #[error("the manifest is damaged: {0}")]
     Damaged(String),
     /// Written by a newer daytable.
-    #[error("the manifest has format {0}, this daytable knows {FORMAT} and older: use a newer daytable")]
+    #[error("the manifest has format {0}, but this daytable knows formats up to {FORMAT}: use a newer daytable")]
     NewerFormat(u32),
 }
 
@@ -92,9 +92,9 @@ impl Manifest {
         Ok(manifest)
     }
 
-    /// Its text, as it is written.
+    /// The manifest as JSON text.
     pub fn to_json(&self) -> String {
-        // Strings, numbers and maps with text for keys always have a JSON form.
+        // Strings, numbers and maps with text keys always have a JSON form.
         let mut json = serde_json::to_string_pretty(self).unwrap_or_default();
         json.push('\n');
         json
@@ -107,7 +107,8 @@ impl Manifest {
         Manifest::from_json(&json).map_err(|error| StoreError::Foreign(path, error.to_string()))
     }
 
-    /// Writes it beside a sealed file, durably: under another name first, so that it is whole or not there.
+    /// Writes the manifest beside a sealed file durably, under a temporary name first, so that it is whole or
+    /// missing.
     pub fn write_beside(&self, sealed: &Path) -> Result<(), StoreError> {
         let path = Manifest::path_of(sealed);
         let mut partial = path.clone().into_os_string();

@@ -1,11 +1,12 @@
-//! The entities of a day in the order they are sealed in: by PartitionKey and RowKey, each key once.
+//! Merges the entities of a day in the order of a sealed file: by PartitionKey and RowKey, each key once.
 //!
-//! They come out of closed files: generations of the open form, and a sealed file of the day where late records followed
-//! it. Nothing writes to these any more, so a snapshot may be held for as long as it takes: it pins no journal. Of equal
-//! keys the later generation's row wins, within one the later commit's.
+//! The inputs are closed files: generations of the open form, and a sealed file of the day if late records followed
+//! it. They no longer change, so a snapshot may be held for any time without pinning a journal. Of equal keys, the
+//! later generation's row wins, and within one generation the later commit's.
 //!
-//! Per partition each file is a stream of parts (pages, blocks) in the order of their first key, which may overlap. A part
-//! is decoded when its first key may be next; what is given are slices of parts that no other part reaches into.
+//! For each partition, a file is a stream of parts (pages, blocks) in the order of their first keys, which may
+//! overlap. A part is decoded when its first key may be next. The output is slices of parts that no other part
+//! overlaps.
 
 use super::columns::ColumnSet;
 use super::file::SealedFile;
@@ -44,22 +45,22 @@ struct OpenDay {
     committed: Committed,
     table_address: TableAddress,
     partitions: BTreeMap<Arc<str>, i64>,
-    /// Packed pages by partition, in the order of their first key.
+    /// Small pages by partition, in the order of their first keys.
     packed: HashMap<i64, Vec<PageRow>>,
 }
 
-/// A part, and where its columns go.
+/// A part, and the columns of the layout that its columns belong to.
 pub(super) struct MappedRows {
     pub(super) part: InputRows,
-    /// Columns of the layout with those of the part, in the layout's order.
+    /// Pairs of a layout column and a part column, in the layout's order.
     pub(super) places: Vec<(usize, usize)>,
-    /// Columns of the part that the layout has none for.
+    /// Columns of the part that have no column in the layout.
     pub(super) rest: Vec<usize>,
-    /// Bytes of a row before it is encoded, on average.
+    /// Average bytes of a row before encoding.
     pub(super) row_bytes: usize,
 }
 
-/// Rows of a part that come next.
+/// The next rows, all from one part.
 pub(super) struct RowSlice {
     pub(super) partition: Arc<str>,
     pub(super) mapped: Arc<MappedRows>,
@@ -67,7 +68,7 @@ pub(super) struct RowSlice {
 }
 
 impl Inputs {
-    /// Opens `paths`, files of `table`. Pages that are not in `committed` are passed over.
+    /// Opens `paths`, files of `table`. Pages of commits that are not in `committed` are skipped.
     pub(super) fn open(
         table: &DayTable,
         paths: &[PathBuf],
@@ -96,7 +97,7 @@ impl Inputs {
         self.files.iter().flat_map(of).collect()
     }
 
-    /// Entities that the files say they hold, duplicates included.
+    /// The entities that the files claim, including duplicates.
     pub(super) fn entities(&self) -> Result<u64, StoreError> {
         let mut entities = 0;
         for input in &self.files {
@@ -111,7 +112,7 @@ impl Inputs {
         Ok(entities)
     }
 
-    /// Gives every part of every file to `each`, in no order.
+    /// Passes every part of every file to `each`, in any order.
     pub(super) fn each_part(
         &self,
         each: &mut dyn FnMut(&InputRows) -> Result<(), StoreError>,
@@ -139,11 +140,11 @@ impl Inputs {
             match input {
                 Input::Open(day) => {
                     let Some(&id) = day.partitions.get(partition) else { continue };
-                    let home = day.table_address.at(partition);
-                    let source = Source::Rows { day, home, id, after: None, ended: false };
+                    let address = day.table_address.at(partition);
+                    let source = Source::Rows { day, address, id, after: None, ended: false };
                     streams.push(InputStream { file, source, headers: VecDeque::new(), next: None });
                     let headers: VecDeque<PageRow> = day.packed.get(&id).cloned().unwrap_or_default().into();
-                    streams.push(InputStream { file, source: Source::Packed(day, home), headers, next: None });
+                    streams.push(InputStream { file, source: Source::Packed(day, address), headers, next: None });
                 }
                 Input::Sealed(sealed) => {
                     let mut pieces = VecDeque::new();
@@ -191,8 +192,8 @@ impl OpenDay {
         Ok(OpenDay { path: path.into(), connection, committed: committed.clone(), table_address, partitions, packed })
     }
 
-    fn read_page(&self, home: PageAddress, page: &PageRow) -> Result<Page, StoreError> {
-        day_file::read_page(&self.connection, &self.path, home, page)
+    fn read_page(&self, address: PageAddress, page: &PageRow) -> Result<Page, StoreError> {
+        day_file::read_page(&self.connection, &self.path, address, page)
     }
 
     fn each_part(&self, each: &mut dyn FnMut(&InputRows) -> Result<(), StoreError>) -> Result<(), StoreError> {
@@ -202,9 +203,9 @@ impl OpenDay {
             if !self.committed.includes(page.seq) {
                 return Ok(());
             }
-            let home =
+            let address =
                 table_address.get(&page.partition).ok_or_else(|| day_file::unnamed_partition(&self.path, page))?;
-            each(&InputRows::Page(self.read_page(*home, page)?))
+            each(&InputRows::Page(self.read_page(*address, page)?))
         };
         self.packed.values().flatten().try_for_each(&mut look)?;
         let sql = |error| StoreError::sqlite(&self.path)(error);
@@ -218,26 +219,26 @@ impl OpenDay {
     }
 }
 
-/// Parts of one partition of one file, in the order of their first key.
+/// The parts of one partition of one file, in the order of their first keys.
 struct InputStream<'a> {
     file: usize,
     source: Source<'a>,
     headers: VecDeque<PageRow>,
-    /// The next block of a sealed file: its first key is known only when it is read.
+    /// The next block of a sealed file: its first key is known only after reading.
     next: Option<InputRows>,
 }
 
 enum Source<'a> {
-    Rows { day: &'a OpenDay, home: PageAddress, id: i64, after: Option<(RowKey, i64)>, ended: bool },
+    Rows { day: &'a OpenDay, address: PageAddress, id: i64, after: Option<(RowKey, i64)>, ended: bool },
     Packed(&'a OpenDay, PageAddress),
     Sealed(&'a SealedFile, VecDeque<(usize, Range<usize>)>),
 }
 
-/// Whose row wins among equal keys: the greatest.
+/// The precedence among equal keys: the greatest rank wins.
 type Rank = (usize, i64, Option<PageLocation>);
 
 impl InputStream<'_> {
-    /// The first key of its next part.
+    /// The first key of the next part.
     fn first(&mut self) -> Result<Option<RowKey>, StoreError> {
         match &mut self.source {
             Source::Rows { day, id, after, ended, .. } => {
@@ -265,10 +266,10 @@ impl InputStream<'_> {
         Ok(self.headers.front().map(|page| page.header.first))
     }
 
-    /// Its next part, with its rank and bytes.
+    /// The next part, with its rank and bytes.
     fn take(&mut self) -> Result<Option<(InputRows, Rank, usize)>, StoreError> {
-        let (day, home) = match &self.source {
-            Source::Rows { day, home, .. } | Source::Packed(day, home) => (day, home),
+        let (day, address) = match &self.source {
+            Source::Rows { day, address, .. } | Source::Packed(day, address) => (day, address),
             Source::Sealed(..) => {
                 let Some(part) = self.next.take() else { return Ok(None) };
                 let bytes = if let InputRows::Block(block) = &part { block.bytes() } else { 0 };
@@ -276,7 +277,7 @@ impl InputStream<'_> {
             }
         };
         let Some(page) = self.headers.pop_front() else { return Ok(None) };
-        let part = InputRows::Page(day.read_page(*home, &page)?);
+        let part = InputRows::Page(day.read_page(*address, &page)?);
         let bytes = usize::try_from(page.header.raw_bytes).unwrap_or(usize::MAX);
         Ok(Some((part, (self.file, page.seq, Some(page.place)), bytes)))
     }
@@ -291,7 +292,7 @@ fn read_headers(connection: &Connection, id: i64, after: Option<(RowKey, i64)>) 
     connection.prepare_cached(&select)?.query_map(params![id, first, page], read_header)?.collect()
 }
 
-/// A part with rows to come, at one of them. Ordered by key, and of equal keys the one that wins first.
+/// A part with remaining rows. Ordered by key, and among equal keys the winner first.
 struct OpenRows {
     key: RowKey,
     rank: Reverse<Rank>,
@@ -319,20 +320,20 @@ impl Ord for OpenRows {
     }
 }
 
-/// The rows of one partition, slice by slice.
+/// The rows of one partition as slices.
 pub(super) struct PartitionMerge<'a> {
     partition: Arc<str>,
     layout: &'a ColumnLayout,
     streams: Vec<InputStream<'a>>,
     open: BinaryHeap<Reverse<OpenRows>>,
     last: Option<RowKey>,
-    /// Rows that were passed over, because a later one had their key, and the values that they had.
+    /// Rows that a later one with the same key replaced, and the number of their values.
     pub(super) duplicates: u64,
     pub(super) duplicate_values: u64,
 }
 
 impl PartitionMerge<'_> {
-    /// Opens every part whose first key may be next; gives the first key of those that are left.
+    /// Opens every part whose first key may be next; returns the first key of the remaining ones.
     fn pull(&mut self) -> Result<Option<RowKey>, StoreError> {
         loop {
             let mut least = None;
@@ -390,7 +391,7 @@ impl MappedRows {
         let mut is_taken = HashSet::new();
         for column in 0..part.width() {
             let (name, kind) = part.name(column);
-            // A block has a second column of a property where some of its values came out of the map.
+            // A block has a second column of a property if some of its values came from the map.
             match layout.number(name, kind).filter(|number| is_taken.insert(*number)) {
                 Some(number) => places.push((number, column)),
                 None => rest.push(column),

@@ -1,41 +1,42 @@
-//! A sealed day: all entities of a day-table in one Parquet file, and a manifest that says what must be in it.
+//! A *sealed* day: all entities of a day-table in one Parquet file, and a manifest that describes the file.
 //!
 //! ```text
 //! Log20261120.1.parquet         row groups | index | offset indexes | footer | its length | PAR1
-//! Log20261120.1.manifest.json   counts, times, checksums, columns: what an archive is matched against
+//! Log20261120.1.manifest.json   counts, times, checksums, columns: an archive is compared with it
 //! ```
 //!
-//! Any Parquet reader reads the file. Rows are sorted by PartitionKey and RowKey, a row is an entity:
+//! Any Parquet reader can read the file. A row is an entity, and rows are sorted by PartitionKey and RowKey:
 //!
-//! | column | type | what |
+//! | column | type | content |
 //! |---|---|---|
 //! | `PartitionKey` | text | the instance, as [`daytable_model::key`] encodes it |
 //! | `Time` | timestamp, microseconds, UTC | the record's time |
 //! | `Time:ticks` | INT32 | the 100 ns above the microsecond, 0 to 9 |
-//! | `RowKey:source`, `RowKey:position`, `RowKey:item` | text of 16 hex, INT64, INT32 | the rest of the RowKey, which is `printf('%019d-%s-%012x', 3155378975999999999 - ticks, source, 281474976710655 - position)`, and `_%04d` of the item where that is not 0 |
+//! | `RowKey:source`, `RowKey:position`, `RowKey:item` | text of 16 hex, INT64, INT32 | the rest of the RowKey, which is `printf('%019d-%s-%012x', 3155378975999999999 - ticks, source, 281474976710655 - position)`, and `_%04d` of the item if that is not 0 |
 //! | `Level` | text | the level's name; `Severity` follows from it |
-//! | a property's name | by its type | one column a property and type, the most frequent [`COLUMNS_MAX`] |
+//! | a property's name | by its type | a column for each property and type, the most frequent [`COLUMNS_MAX`] |
 //! | `Properties:rest` | map of text to text | all others: `name:type` and the value as text |
 //!
-//! A property that came with two types over the day has two columns: its name alone is that of the type that is more
-//! frequent, the other is called `name:type`. So is a property whose name differs from an earlier column's by case only,
-//! which many tools could not tell apart. No property's name has a colon, so nothing can clash with these. Which property
-//! and type a column holds is said by the footer, not by its name.
+//! A property with two types in a day has two columns. The more frequent type has the plain name; the other is called
+//! `name:type`. The same applies to a property whose name differs from an earlier column's only by case, which many
+//! tools do not distinguish. No property's name contains a colon, so these names are unique. The footer states the
+//! property and type of each column.
 //!
-//! **Integrity.** Every byte is covered by a checksum that is verified before it is used: blocks of 64 KiB of the row
-//! groups by sums in the index, the index and all behind it by a sum in the footer (`bytes`, `tail`). A wrong byte is an error
-//! that names the place, never a wrong row.
+//! **Integrity.** A checksum covers every byte and is verified before the byte is used. Blocks of 64 KiB of the row
+//! groups have sums in the index. The index and everything after it have a sum in the footer (`bytes`, `tail`). A
+//! wrong byte is an error that names its place, never a wrong row.
 //!
-//! **SealTarget** ([`seal`]) reads the day's files twice: once to see which columns there are (`survey`), once to write
-//! (`merge`, `group`). What was written is synced, read back and compared with what was read from the open files, by
-//! number and by a checksum over every value (`sum`), before it gets its name. It holds one row group and the pages that
-//! it comes from in memory, whatever the day's size; only the footer, the list of partitions and the counts by minute grow
-//! with the day, by a few dozen bytes a column of a row group and a partition.
+//! **Sealing** ([`seal`]) reads the day's files twice: once to choose the columns (`survey`), once to write them
+//! (`merge`, `group`). The output is synced, read back and compared with the input by counts and by a checksum over
+//! every value (`sum`), before it gets its name. Memory holds one row group and the pages of its rows, whatever the
+//! day's size. Only the footer, the list of partitions and the counts by minute grow with the day, by a few dozen
+//! bytes a column of a row group and a partition.
 //!
-//! **Reading** (`file`, `columns`, `interned`, `prefilter`, `scan`) decodes the columns and pages of the row groups that can have what is wanted.
+//! **Reading** (`file`, `columns`, `interned`, `prefilter`) decodes only the columns and pages of row groups that may
+//! match.
 //!
-//! What is not done: bloom filters. Files are sorted by partition, so statistics say exactly where one is; and text is
-//! looked for by a part of it, where a filter of whole values says nothing.
+//! Left out on purpose: bloom filters. Files are sorted by partition, so statistics locate a partition exactly; and
+//! text searches look for parts of values, about which a filter of whole values says nothing.
 
 pub(crate) mod block;
 mod bytes;
@@ -69,12 +70,12 @@ pub use sum::ContentChecksum;
 pub use tail::with_sums;
 pub use through::OnBytes;
 
-/// Properties that have a column of their own, at most.
+/// Maximum number of properties with a column of their own.
 pub const COLUMNS_MAX: usize = 512;
-/// The format of a file and its manifest, and the newest that this program reads.
+/// The format of a file and its manifest, the only one that this program knows.
 pub const FORMAT: u32 = 1;
 
-/// Bytes of a row group's entities at most, before they are encoded. One that is larger alone is a group alone.
+/// Maximum bytes of a row group's entities before encoding. A single larger entity forms a group alone.
 const GROUP_BYTES: usize = 24 << 20;
 /// Row counts that bound the parts of a sealed file, and the steps in which a file is read.
 ///
@@ -124,10 +125,10 @@ impl Default for SealedSizes {
     }
 }
 
-/// The name's end of a sealed file.
+/// The suffix of a sealed file's name.
 pub const EXTENSION: &str = ".parquet";
 
-/// Whether a file of this name is a sealed one.
+/// Whether a name is that of a sealed file.
 pub fn is_sealed(name: &str) -> bool {
     name.ends_with(EXTENSION)
 }

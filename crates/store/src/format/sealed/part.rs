@@ -1,4 +1,4 @@
-//! Rows of one partition that lie together: a page of an open day, or a block of a sealed one.
+//! Adjacent rows of one partition: a page of an open day, or a block of a sealed one.
 
 use super::RowBlock;
 use crate::format::page::Page;
@@ -36,7 +36,7 @@ impl InputRows {
         }
     }
 
-    /// How many columns it has.
+    /// Number of columns.
     pub(super) fn width(&self) -> usize {
         match self {
             InputRows::Page(page) => page.width(),
@@ -54,7 +54,7 @@ impl InputRows {
         }
     }
 
-    /// How many rows have a value in a column.
+    /// Number of rows with a value in a column.
     pub(super) fn count(&self, column: usize) -> usize {
         match self {
             InputRows::Page(page) => page.column_at(column).map_or(0, |column| column.count()),

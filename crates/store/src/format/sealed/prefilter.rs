@@ -1,9 +1,10 @@
-//! Which rows of a sealed file may have a text or a level, found out without reading more values than need be. A record that
-//! was written as several rows has it or has it not as a whole.
+//! A prefilter for sealed files: which rows may contain a text or have a level, found with as little decoding as
+//! possible. A record of several rows matches as a whole.
 //!
-//! A page holds its texts one behind the other, so a search through its bytes says at once that none of them has the
-//! text; only a page with a hit is taken apart. Numbers are printed, where the text can be in a number at all. The hit may lie over two texts, or in a length. Whether a page of numbers of a
-//! dictionary can have a hit is known from the dictionary, and where it has none, such pages are not even decompressed.
+//! A page stores its texts one after the other. A search through its bytes excludes the page if the text does not
+//! occur; only a page with a hit is decoded. The hit may span two texts, or lie in a length. Numbers are printed if
+//! the text can occur in a number at all. The dictionary alone decides about a page of its indices: without a hit in
+//! the dictionary, such pages are not even decompressed.
 
 use super::block::{BlockColumn, RowBlock};
 use super::file::{SealedFile, guard};
@@ -20,8 +21,8 @@ use parquet::file::statistics::Statistics;
 use std::ops::Range;
 
 impl SealedFile {
-    /// For each of some rows whether any of its properties may contain the needle. Of a record that was written as several
-    /// rows its master says so, whatever it has: the text may be in another row, or over the border of two.
+    /// For each of some rows, whether any of its properties may contain the needle. The master of a record of several
+    /// rows always may: the text may be in another row, or span two.
     pub(crate) fn may_contain(
         &self,
         group: usize,
@@ -50,7 +51,7 @@ impl SealedFile {
         Ok(found)
     }
 
-    /// Marks the rows of which a column of texts has the needle.
+    /// Marks the rows of which a column of texts contains the needle.
     fn mark_texts(
         &self,
         group: usize,
@@ -78,8 +79,8 @@ impl SealedFile {
         Ok(())
     }
 
-    /// Marks the rows of which a column of values that are no texts has the needle. What the statistics and the dictionary
-    /// say that it has not is not read.
+    /// Marks the rows of which a column of other values contains the needle. Statistics and dictionaries exclude
+    /// values without reading them.
     fn mark_others(
         &self,
         group: usize,
@@ -110,10 +111,11 @@ impl SealedFile {
         Ok(())
     }
 
-    /// Whether a column of whole numbers may contain the needle by the least and the greatest of them; others may.
+    /// Whether a column of whole numbers may contain the needle, judged by its least and greatest value. Other
+    /// columns may.
     fn may_be_in_numbers(&self, group: usize, leaf: usize, needle: &Needle) -> bool {
         let bounds = match self.opened.metadata.row_group(group).column(leaf).statistics() {
-            // Times and booleans are numbers, too, and printed otherwise.
+            // Times and booleans are stored as numbers but printed differently.
             _ if !self.trusts_statistics || !self.is_of_whole_numbers(leaf) => None,
             Some(Statistics::Int64(of)) => of.min_opt().copied().zip(of.max_opt().copied()),
             Some(Statistics::Int32(of)) => of.min_opt().map(|n| (*n).into()).zip(of.max_opt().map(|n| (*n).into())),
@@ -127,7 +129,7 @@ impl SealedFile {
         column.is_some_and(|column| matches!(column.kind, PropertyKind::Int64 | PropertyKind::Int32))
     }
 
-    /// For each of some rows whether it is of a record of this level or a worse one. Items have none.
+    /// For each of some rows, whether its level is at least `level`. Items have no level.
     pub(crate) fn may_be_of_level(
         &self,
         group: usize,
@@ -138,8 +140,8 @@ impl SealedFile {
         Ok(levels.map(|code| Level::from_code(code) >= Some(level)).collect())
     }
 
-    /// Marks items as their master is: it comes right before them, as they are of one partition and key. Where it is not
-    /// among these rows (another row group begins between them) they may belong to a record that is prefilter.
+    /// Marks items as their master is marked. The master precedes its items, because they share partition and key. If
+    /// another row group begins between them, the items may belong to a matching record.
     pub(crate) fn mark_items(
         &self,
         group: usize,
@@ -164,8 +166,8 @@ impl SealedFile {
         encodings.is_some_and(|all| all.is_only(Encoding::RLE_DICTIONARY))
     }
 
-    /// What of `ranges` lies in pages of a column that may have what is prefilter: `dictionary` says so of the entries of its
-    /// dictionary, `values` of a page that has values.
+    /// The parts of `ranges` in pages that may match: `dictionary` tests the entries of the dictionary, `values` a
+    /// page of plain values.
     fn pages_with(
         &self,
         group: usize,
@@ -213,7 +215,7 @@ impl SealedFile {
     }
 }
 
-/// Whether an entry of a dictionary may contain the needle: its entries lie one behind the other.
+/// Whether an entry of a dictionary may contain the needle. Its entries are adjacent.
 fn may_be_in_entries(kind: PropertyKind, entries: &[u8], needle: &Needle) -> bool {
     let is_in = |value| needle.is_in(value);
     match kind {
@@ -224,7 +226,7 @@ fn may_be_in_entries(kind: PropertyKind, entries: &[u8], needle: &Needle) -> boo
     }
 }
 
-/// Where the rows of `some`, which lie within `ranges`, are among the rows of `ranges`.
+/// The positions of the rows of `some` among the rows of `ranges`, which contain them.
 fn places(ranges: &[Range<usize>], some: &[Range<usize>]) -> impl Iterator<Item = Range<usize>> {
     let (mut ranges, mut before) = (ranges.iter().peekable(), 0);
     some.iter().map(move |some| {
@@ -236,9 +238,9 @@ fn places(ranges: &[Range<usize>], some: &[Range<usize>]) -> impl Iterator<Item 
     })
 }
 
-/// The offset index says how many rows a page has, and that its dictionary is one.
+/// The offset index states the number of rows of a page, and that a dictionary page is one.
 fn unlike() -> ParquetError {
-    ParquetError::General("its pages are others than its index says".into())
+    ParquetError::General("its pages differ from its index".into())
 }
 
 #[cfg(test)]

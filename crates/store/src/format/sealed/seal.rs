@@ -1,11 +1,12 @@
-//! SealJob: a day's closed files become one Parquet file, which gets its name only when it was read back and agrees.
+//! Sealing: writes a day's closed files as one Parquet file. The file gets its name only after it was read back and
+//! compared.
 //!
 //! ```text
 //! survey ─► write Log20261120.1.parquet.partial ─► sync ─► read back, compare ─► manifest ─► rename ─► sync folder
 //! ```
 //!
-//! A kill at any point leaves a `.partial` that the next sealing removes, or a finished file that the catalog does
-//! not name yet; neither is data. The inputs are only read.
+//! A kill at any point leaves a `.partial` file that the next sealing removes, or a finished file that the catalog
+//! does not name yet. Neither is data. The inputs are only read.
 
 use super::columns::ColumnSet;
 use super::file::{FileHeader, HEADER_KEY, SealedFile};
@@ -39,30 +40,34 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What is to be sealed.
+/// The day to seal.
 #[derive(Clone, Debug)]
 pub struct SealJob {
     /// The day-table.
     pub table: DayTable,
-    /// Which sealing of it this is.
+    /// The number of this sealing of the day.
     pub generation: i64,
-    /// Its closed files, the oldest generation first: of equal keys the later file's row wins.
+    /// Its closed files, the oldest generation first. Of equal keys, the row of the later file wins.
     pub inputs: Vec<PathBuf>,
-    /// Which commits happened.
+    /// The commits that happened.
     pub committed: Committed,
-    /// The path of the file to be, ending in `.parquet`.
+    /// The path of the new file, ending in `.parquet`.
     pub out: PathBuf,
     /// Sizes of the file's parts.
     pub sizes: SealedSizes,
 }
 
-/// The program that writes, as files name it.
+/// The name and version of the program, for files.
 pub(super) fn program() -> String {
     format!("{} {}", env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION"))
 }
 
-/// Seals a day: see the module's head. Ends with [`StoreError::Closed`] where `progress` breaks. Whatever fails, nothing
-/// stands under the name that was asked for.
+/// Seals a day: see the module's head.
+///
+/// # Errors
+///
+/// [`StoreError::Closed`] if `progress` breaks, and every error of the inputs or the output. After an error, no file
+/// has the requested name.
 pub fn seal(sealing: &SealJob, progress: &mut OnProgress<'_>) -> Result<Manifest, StoreError> {
     let mut partial = sealing.out.clone().into_os_string();
     partial.push(".partial");
@@ -77,13 +82,13 @@ pub fn seal(sealing: &SealJob, progress: &mut OnProgress<'_>) -> Result<Manifest
         Ok(manifest)
     });
     if sealed.is_err() {
-        // It is no data: where it cannot be removed, the next sealing writes over it.
+        // The partial file is not data. If it cannot be removed, the next sealing overwrites it.
         let _ = std::fs::remove_file(&partial);
     }
     sealed
 }
 
-/// What is counted while entities are written, and again while they are read back.
+/// Counts and checksums that are taken while entities are written, and again while they are read back.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct ContentCounts {
     rows: u64,
@@ -96,7 +101,7 @@ struct ContentCounts {
 }
 
 impl ContentCounts {
-    /// Takes the next row.
+    /// Counts the next row.
     fn add(&mut self, partition: &Arc<str>, key: RowKey, level: Option<Level>) {
         self.rows += 1;
         if key.item() == 0 {
@@ -165,9 +170,7 @@ fn survey(
         Ok(())
     })?;
     if seen != entities {
-        return Err(StoreError::Refused(format!(
-            "the day's files say that they hold {entities} entities, but {seen} are there"
-        )));
+        return Err(StoreError::Refused(format!("the day's files claim {entities} entities, but contain {seen}")));
     }
     Ok(survey)
 }
@@ -217,8 +220,9 @@ fn write_file(
     let came_out = (tally.rows + duplicates, written_values + duplicate_values);
     if came_out != (entities, values) {
         let (rows, of_them) = came_out;
-        let what =
-            format!("{entities} entities of {values} values are in the day's files, {rows} of {of_them} came out");
+        let what = format!(
+            "the day's files contain {entities} entities with {values} values, but {rows} with {of_them} were merged"
+        );
         return Err(StoreError::Refused(what));
     }
 
@@ -243,7 +247,7 @@ fn write_file(
     out.append_key_value_metadata(KeyValue::new(TAIL_KEY.into(), line));
     let file = out.into_inner().map_err(failed)?.finish().map_err(io)?;
 
-    // The checksum of the tail stands in the tail, so it comes last.
+    // The tail contains its own checksum, so that is written last.
     let length = file.metadata().map_err(io)?.len();
     let mut tail = vec![0; usize::try_from(length - data_end).unwrap_or(usize::MAX)];
     file.read_exact_at(&mut tail, data_end).map_err(io)?;
@@ -255,7 +259,7 @@ fn write_file(
     Ok(tally)
 }
 
-/// Counts the rows of a group that is about to be written.
+/// Counts the rows of a group before it is written.
 fn note(group: &RowGroup, tally: &mut ContentCounts, index: &mut FileIndex, minutes: &mut MinuteCounts) {
     let number = index.groups.len();
     index.groups.push(group.rows);
@@ -292,7 +296,7 @@ fn note(group: &RowGroup, tally: &mut ContentCounts, index: &mut FileIndex, minu
     }
 }
 
-/// Reads the file back and compares all that was counted, the order, and the checksum of every value.
+/// Reads the file back and compares the counts, the order, and the checksum of every value.
 fn verify(sealed: &SealedFile, written: &ContentCounts, progress: &mut OnProgress<'_>) -> Result<(), StoreError> {
     let doubting = sealed.doubting();
     let mut read = ContentCounts::default();
@@ -339,7 +343,7 @@ fn verify(sealed: &SealedFile, written: &ContentCounts, progress: &mut OnProgres
     Ok(())
 }
 
-/// Bytes and SHA-256 of a file.
+/// The length and SHA-256 of a file.
 fn digest(path: &Path) -> Result<(u64, String), StoreError> {
     let io = |error| StoreError::io(path)(error);
     let mut file = File::open(path).map_err(io)?;
@@ -356,7 +360,7 @@ fn digest(path: &Path) -> Result<(u64, String), StoreError> {
     Ok((bytes, hex))
 }
 
-/// What the Parquet writer says, by what the caller can do about it.
+/// Classifies an error of the Parquet writer.
 fn failed(path: &Path, error: ParquetError) -> StoreError {
     match error {
         ParquetError::External(error) => match error.downcast::<io::Error>() {

@@ -1,26 +1,26 @@
-//! The checksum of content: what says that a sealed file holds the entities that the open files held.
+//! The content checksum, which proves that a sealed file holds the entities of the open files.
 //!
-//! Each value is hashed with its property and type; the hashes of an entity are added up, so the order of its properties
-//! does not count, and mixed with its partition, key and level. Entities count in their order: each number enters the
-//! total behind a multiplication. All of it is xxh3 with 64 bits: it finds mistakes, not forgeries (there is the
-//! manifest's SHA-256 for those).
+//! Each value is hashed with its property and type. The hashes of an entity are added, so that the order of its
+//! properties does not matter, and mixed with its partition, key and level. The order of entities matters: each
+//! enters the total after a multiplication. All hashes are 64-bit xxh3: they detect mistakes, not forgeries, for
+//! which the manifest has a SHA-256.
 
 use daytable_model::key::RowKey;
 use daytable_model::property::{Property, PropertyKind};
 use daytable_model::record::Level;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
-/// The total over entities in their order.
+/// The checksum over entities in their order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ContentChecksum(u64);
 
 impl ContentChecksum {
-    /// Takes the next entity's [`entity`].
+    /// Adds the next entity's [`entity`] hash.
     pub(super) fn add(&mut self, entity: u64) {
         self.0 = self.0.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(entity);
     }
 
-    /// Takes the next entity, by its keys, level and values.
+    /// Adds the next entity by its keys, level and values.
     pub fn add_row<'p>(
         &mut self,
         partition: &str,
@@ -45,17 +45,17 @@ impl ContentChecksum {
     }
 }
 
-/// What the values of a property are hashed with.
+/// The seed for the values of a property.
 pub(super) fn of_property(name: &str, kind: PropertyKind) -> u64 {
     xxh3_64_with_seed(name.as_bytes(), 1 + kind as u64)
 }
 
-/// What the entities of a partition are hashed with.
+/// The seed for the entities of a partition.
 pub(super) fn of_partition(name: &str) -> u64 {
     xxh3_64(name.as_bytes())
 }
 
-/// A value, hashed with its [`of_property`].
+/// Hashes a value with the seed of its property.
 #[inline]
 pub(super) fn of_value(property: u64, value: Property<'_>) -> u64 {
     match value {
@@ -70,7 +70,7 @@ pub(super) fn of_value(property: u64, value: Property<'_>) -> u64 {
     }
 }
 
-/// An entity: its partition by [`of_partition`], and the sum of its values.
+/// Hashes an entity: the seed of its partition, its key and level, and the sum of its values.
 #[inline]
 pub(super) fn entity(partition: u64, key: &RowKey, level: Option<Level>, values: u64) -> u64 {
     let level = level.map_or(0, |level| u64::from(level.code()));

@@ -1,36 +1,36 @@
-//! What there is to seal: which properties come with which types, how often, and how different their values are.
+//! Surveys a day before sealing: its properties and types, their frequency, and how much their values differ.
 //!
-//! A file's columns must be known before its first row is written, so the day is read once before that. Names are
-//! bounded: a day with more than [`NAMES_BYTES`] of them has keys for names, and those go to the map anyway.
+//! The columns of a file must be known before its first row is written, so the day is read once before. The names are
+//! bounded: in a day with more than [`NAMES_BYTES`] of them, names are really keys, and those go to the map anyway.
 
 use super::part::InputRows;
 use super::sum::{of_property, of_value};
 use daytable_model::property::PropertyKind;
 use std::collections::{HashMap, HashSet};
 
-/// Bytes of property names that are counted at most.
+/// Maximum bytes of property names that are counted.
 const NAMES_BYTES: usize = 8 << 20;
-/// Values of a property that are compared with each other at most.
+/// Maximum values of a property that are compared.
 const SAMPLE: usize = 4096;
-/// Properties whose values are compared at most.
+/// Maximum number of properties whose values are compared.
 const SAMPLED_MAX: usize = 1024;
 
-/// What was seen of a property with one type.
+/// Statistics of a property with one type.
 pub(super) struct PropertyStats {
     pub(super) name: String,
     pub(super) kind: PropertyKind,
-    /// Entities that have it.
+    /// Entities that have the property.
     pub(super) values: u64,
-    /// Hashes of some of them, and how many these are.
+    /// Hashes of some values, and the number of values that were hashed.
     distinct: HashSet<u64, foldhash::fast::RandomState>,
     sampled: usize,
 }
 
 impl PropertyStats {
-    /// How many different values are among `rows`, about, judged by how many were alike in the sample.
+    /// Estimates the distinct values among `rows` from the sample.
     pub(super) fn distinct_among(&self, rows: usize) -> f64 {
         let (sampled, distinct, rows) = (self.sampled as f64, self.distinct.len() as f64, rows as f64);
-        // Of so many values that are equally frequent, this many are seen in a sample.
+        // The expected number of distinct values in a sample of equally frequent values.
         let seen_of = |values: f64, sample: f64| values * (1.0 - (-sample / values).exp());
         let (mut low, mut high) = (distinct.max(1.0), 1e12);
         if sampled < 1.0 || seen_of(low, sampled) >= distinct {
@@ -44,18 +44,18 @@ impl PropertyStats {
     }
 }
 
-/// What was seen of all of them.
+/// Statistics of all properties.
 #[derive(Default)]
 pub(super) struct Survey {
     seen: Vec<PropertyStats>,
     numbers: [HashMap<String, usize, foldhash::quality::RandomState>; PropertyKind::COUNT],
     names_bytes: usize,
-    /// Values of all entities, duplicates included.
+    /// Values of all entities, including duplicates.
     pub(super) values: u64,
 }
 
 impl Survey {
-    /// Looks at a page, and compares a `share` of its values.
+    /// Counts the properties of a part, and hashes a `share` of its values.
     pub(super) fn add(&mut self, part: &InputRows, share: f64) {
         for column in 0..part.width() {
             let (name, kind) = part.name(column);
@@ -95,7 +95,7 @@ impl Survey {
         }
     }
 
-    /// All of it, in the order of first sight.
+    /// All properties in the order of first occurrence.
     pub(super) fn seen(&self) -> impl Iterator<Item = &PropertyStats> {
         self.seen.iter()
     }

@@ -1,8 +1,8 @@
-//! The tail of a sealed file: where it begins, and the checksum that covers it.
+//! The tail of a sealed file: everything after the row groups, and the checksum that covers it.
 //!
-//! A line of the footer says both: `daytable-tail:SUM:WHERE:INDEX`, where SUM is the xxh3-64 of everything behind the row
-//! groups (with zeros in its own place), WHERE the place at which they end, and INDEX the bytes of the index that
-//! begins there. So it is found before anything of the footer is believed.
+//! A line of the footer describes the tail: `daytable-tail:SUM:WHERE:INDEX`. SUM is the xxh3-64 of the tail, with
+//! zeros in the place of SUM. WHERE is the position at which the row groups end. INDEX is the length of the index
+//! that begins there. The line is found before the footer is trusted.
 
 use super::bytes::{BLOCK_BYTES, RangeReader, VerifiedBytes};
 use super::file::damaged;
@@ -17,26 +17,26 @@ use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 /// The footer's key for the line that begins with [`TAIL`].
 pub(super) const TAIL_KEY: &str = "daytable.tail";
-/// What the line begins with that says where the tail begins and what its checksum is.
+/// The beginning of the line that describes the tail.
 const TAIL: &str = "daytable-tail:";
-/// Digits of the checksum in it.
+/// Digits of the checksum.
 const SUM_DIGITS: usize = 16;
 const MAGIC: &[u8; 4] = b"PAR1";
-/// Bytes behind the row groups at most: they are held in memory.
+/// Maximum bytes of a tail, which is held in memory.
 const TAIL_BYTES_MAX: u64 = 1 << 30;
 
-/// The line of the footer that says where the tail begins; its checksum is put in when all else is written.
+/// The line that describes the tail. The checksum is filled in last.
 pub(super) fn tail_line(sum: u64, data_end: u64, index_bytes: u64) -> String {
     format!("{TAIL}{sum:0SUM_DIGITS$x}:{data_end:020}:{index_bytes:020}")
 }
 
-/// Where the checksum's digits lie within a tail.
+/// The position of the checksum's digits within a tail.
 pub(super) fn sum_place(tail: &[u8]) -> Option<Range<usize>> {
     let start = memchr::memmem::rfind(tail, TAIL.as_bytes())? + TAIL.len();
     tail.get(start..start + SUM_DIGITS).map(|_| start..start + SUM_DIGITS)
 }
 
-/// The checksum of a tail, its own place counting as zeros.
+/// The checksum of a tail, with zeros in its own place.
 pub(super) fn sum_of(tail: &[u8], place: Range<usize>) -> u64 {
     let mut sum = Xxh3::new();
     sum.update(&tail[..place.start]);
@@ -45,8 +45,8 @@ pub(super) fn sum_of(tail: &[u8], place: Range<usize>) -> u64 {
     sum.digest()
 }
 
-/// The same file with the sums put right that stand in it, as far as it says where they are. For the properties of the tests, which
-/// tries what is behind them.
+/// The same file with corrected checksums, as far as the file states where they are. Property tests use it to reach
+/// the decoders.
 pub fn with_sums(file: &[u8]) -> Option<Vec<u8>> {
     let place = sum_place(file)?;
     let line = std::str::from_utf8(file.get(place.end..place.end + 42)?).ok()?;
@@ -56,7 +56,7 @@ pub fn with_sums(file: &[u8]) -> Option<Vec<u8>> {
     let mut mended = file.to_vec();
     if let Ok(decoded) = FileIndex::decode(file.get(index.clone())?, data.len() as u64) {
         let sums = data.chunks(BLOCK_BYTES).map(xxh3_64).collect();
-        // Of another length nothing behind it would be in its place.
+        // With another length, everything after it would move.
         let encoded = FileIndex { sums, ..decoded }.encode().ok().filter(|encoded| encoded.len() == index_bytes);
         if let (Some(encoded), Some(place)) = (encoded, mended.get_mut(index)) {
             place.copy_from_slice(&encoded);
@@ -69,7 +69,7 @@ pub fn with_sums(file: &[u8]) -> Option<Vec<u8>> {
     Some(mended)
 }
 
-/// The verified tail of a file, and how many bytes of it are the index.
+/// The verified tail of a file, and the length of the index in it.
 pub(super) fn open_tail(source: Arc<dyn RangeReader>, path: &Path) -> Result<(VerifiedBytes, usize), StoreError> {
     let io = |error: io::Error| StoreError::io(path)(error);
     let foreign = |what: &str| StoreError::Foreign(path.into(), what.into());

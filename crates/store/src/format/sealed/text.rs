@@ -1,11 +1,11 @@
-//! Values as text, for the map of properties that have no column: each reads back as exactly what it was.
+//! Values as text, for the map of properties without a column. Each text parses back to exactly the same value.
 //!
 //! ```text
 //! key   := property `:` type               status:Int64
 //! value := String       itself
 //!          Int64 Int32  decimal
 //!          DateTime     decimal: ticks of 100 ns since 0001-01-01
-//!          Double       the shortest decimal that reads back; what is not a number as `NaN:` and its 16 hex digits
+//!          Double       the shortest decimal that reads back; NaN as `NaN:` and its 16 hex digits
 //!          Boolean      true, false
 //!          Guid Binary  lower-case hexadecimal
 //! ```
@@ -25,7 +25,7 @@ const KINDS: [PropertyKind; PropertyKind::COUNT] = [
     PropertyKind::Binary,
 ];
 
-/// The name of a type, as Azure Table has it.
+/// The name of a type, as in Azure Table.
 pub(super) fn kind_name(kind: PropertyKind) -> &'static str {
     match kind {
         PropertyKind::String => "String",
@@ -70,7 +70,7 @@ pub(super) fn of(value: Property<'_>) -> String {
     }
 }
 
-/// Gives the value that `text` is of type `kind` to `take`; false where it is none.
+/// Parses `text` as a value of type `kind` and passes it to `take`; false if it is invalid.
 pub(super) fn read(kind: PropertyKind, text: &str, take: impl FnOnce(Property<'_>)) -> bool {
     let value = match kind {
         PropertyKind::String => Some(Property::String(text)),

@@ -1,4 +1,4 @@
-//! A sealed file read through: every byte of it, held against the checksums of its blocks.
+//! Reads a whole sealed file and checks every byte against the checksums of its blocks.
 
 use super::bytes::BLOCK_BYTES;
 use super::file::SealedFile;
@@ -14,8 +14,8 @@ pub type OnBytes<'a> = &'a mut dyn FnMut(u64) -> ControlFlow<()>;
 const BLOCKS: usize = 16;
 
 impl SealedFile {
-    /// Reads all of it. Gives its SHA-256 in lower-case hexadecimal; none where `on` broke, or where `damaged` was told of a
-    /// block that is not what was written. Footer and index were verified when it was opened.
+    /// Reads the whole file and returns its SHA-256 in lower-case hexadecimal; `None` if `on` breaks, or if a block
+    /// is damaged, which is passed to `damaged`. Opening the file already verified footer and index.
     pub(crate) fn read_through(
         &self,
         on: OnBytes<'_>,

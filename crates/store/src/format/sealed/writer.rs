@@ -1,11 +1,11 @@
-//! Where a sealed file's bytes go: a file under another name, and the checksums of its blocks.
+//! Writes a sealed file and computes the checksums of its blocks.
 
 use super::bytes::BLOCK_BYTES;
 use std::fs::File;
 use std::io::{self, Write};
 use xxhash_rust::xxh3::xxh3_64;
 
-/// A file that is written from front to back, block by block.
+/// Writes a file from front to back, block by block.
 pub(super) struct ChecksumWriter {
     file: File,
     block: Vec<u8>,
@@ -17,7 +17,7 @@ impl ChecksumWriter {
         ChecksumWriter { file, block: Vec::with_capacity(BLOCK_BYTES), sums: Vec::new() }
     }
 
-    /// The sums of all that was written, the last block as far as it is filled.
+    /// The sums of all bytes written so far, including a partial last block.
     pub(super) fn sums(&self) -> Vec<u64> {
         let mut sums = self.sums.clone();
         if !self.block.is_empty() {
@@ -26,7 +26,7 @@ impl ChecksumWriter {
         sums
     }
 
-    /// Writes what is left, and gives the file.
+    /// Writes the remaining bytes and returns the file.
     pub(super) fn finish(mut self) -> io::Result<File> {
         self.file.write_all(&self.block)?;
         Ok(self.file)
@@ -45,7 +45,7 @@ impl Write for ChecksumWriter {
         Ok(taken)
     }
 
-    /// Nothing: a block is written when it is full.
+    /// Does nothing: a block is written when it is full.
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
