@@ -1,4 +1,4 @@
-//! Sockets are bound before anything else happens, so that a listener that cannot be is an error of the start.
+//! Sockets are bound before any thread starts, so a listener that cannot be bound fails the start.
 
 use daytable_model::path_text::PathText;
 use daytable_net::KernelDrops;
@@ -14,30 +14,30 @@ use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Why a listener is not bound.
+/// Why a listener cannot be bound.
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
-    /// Another process answers there.
+    /// Another process listens there.
     #[error("{} is in use: another process answers there", .0.escaped())]
     InUse(PathBuf),
-    /// A file that is not ours to remove is in the way.
+    /// A file other than a socket is in the way. daytable does not remove it.
     #[error("{} is in the way: it is no socket", .0.escaped())]
     InTheWay(PathBuf),
-    /// Certificates cannot be used.
+    /// The certificates cannot be used.
     #[error(transparent)]
     Tls(#[from] super::TlsError),
-    /// The system says no.
+    /// A system call failed.
     #[error("{at}: {source}")]
     Io {
         /// The address or path.
         at: String,
-        /// What the system said.
+        /// The cause.
         source: io::Error,
     },
 }
 
-/// What a socket is to have that another listener still serves, once its successor does: where the configuration is not
-/// taken over after all, that one goes on with the socket as it was.
+/// Options of a socket that another listener still serves. They wait until the successor has started: if the reload fails, the
+/// other listener goes on with the socket as it was.
 #[derive(Default)]
 pub(super) struct DeferredOptions {
     /// The file of a unix socket, and its mode.
@@ -46,20 +46,20 @@ pub(super) struct DeferredOptions {
 }
 
 impl DeferredOptions {
-    /// The successor serves the socket now, which has a buffer of its own if it is one of datagrams.
-    pub(super) fn settle(self, datagrams: Option<impl AsFd>) {
+    /// Applies the options, after the successor has started. `datagrams` is its socket if it reads datagrams.
+    pub(super) fn apply(self, datagrams: Option<impl AsFd>) {
         if let (Some(bytes), Some(socket)) = (self.receive_buffer, datagrams) {
             enlarge(socket, bytes);
         }
         if let Some((path, mode)) = self.mode
             && let Err(error) = chmod(&path, Mode::from_raw_mode(mode))
         {
-            // Whoever could connect still can, which is no reason to end the listener.
+            // The old mode stays, which is no reason to end the listener.
             tracing::warn!(path = %path.escaped(), %error, "failed to set the mode of the socket");
         }
     }
 
-    /// Enlarges the buffer of a socket of datagrams: now, or once it is nobody else's.
+    /// Enlarges the receive buffer: now, or after the other listener has left the socket.
     fn enlarge(&mut self, socket: impl AsFd, bytes: usize, is_served: bool) {
         match is_served {
             true => self.receive_buffer = Some(bytes),
@@ -73,17 +73,17 @@ fn failed(at: impl std::fmt::Display) -> impl FnOnce(io::Error) -> ListenError {
     move |source| ListenError::Io { at, source }
 }
 
-/// Connections that wait to be accepted; the system has a limit of its own (`net.core.somaxconn`).
+/// The length of the queue of connections to accept. The system has its own limit (`net.core.somaxconn`).
 const BACKLOG: i32 = 1024;
 
-/// Binds a port. An IPv6 address that stands for any takes IPv4 as well, as the system is set.
+/// Binds a port. Whether the unspecified IPv6 address accepts IPv4 depends on the system.
 pub(super) fn tcp(address: SocketAddr, inherited: &mut Inherited) -> Result<TcpListener, ListenError> {
     if let Some(listener) = inherited.claim_tcp(address) {
         return Ok(listener);
     }
     let listener = TcpListener::bind(address).map_err(failed(address))?;
     listener.set_nonblocking(true).map_err(failed(address))?;
-    // The standard library listens with a shorter queue.
+    // The standard library uses a shorter queue.
     listen(&listener, BACKLOG).map_err(|error| failed(address)(error.into()))?;
     Ok(listener)
 }
@@ -104,7 +104,7 @@ pub(super) fn udp(
     Ok((socket, drops))
 }
 
-/// A socket that the service manager handed over keeps its file and the mode that it has.
+/// A socket of the service manager keeps its file and its mode.
 pub(super) fn unix_datagram(
     path: &Path,
     mode: u32,
@@ -141,18 +141,18 @@ pub(super) fn unix_stream(
     Ok((listener, Some(SocketFile::new(path, mode).map_err(failed(path.escaped()))?.into())))
 }
 
-/// Has the kernel keep more of what is not read yet: past its limit where this process may, else up to it.
+/// Enlarges the receive buffer: beyond the limit of the system if this process has the capability, else up to the limit.
 fn enlarge(socket: impl AsFd, bytes: usize) {
     let _ = sockopt::set_socket_recv_buffer_size_force(&socket, bytes)
         .or_else(|_| sockopt::set_socket_recv_buffer_size(&socket, bytes));
-    // The kernel shows twice what it was asked for.
+    // The kernel reports twice the requested size.
     let kept = sockopt::socket_recv_buffer_size(&socket).unwrap_or(0) / 2;
     if kept < bytes {
         tracing::info!(wanted = bytes, kept, "the receive buffer is smaller: net.core.rmem_max, or CAP_NET_ADMIN");
     }
 }
 
-/// Removes the socket file of a process that is gone.
+/// Removes the socket file of a process that ended.
 fn clear(path: &Path, answers: impl FnOnce(&Path) -> io::Result<()>) -> Result<(), ListenError> {
     match path.symlink_metadata() {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
@@ -164,7 +164,7 @@ fn clear(path: &Path, answers: impl FnOnce(&Path) -> io::Result<()>) -> Result<(
         Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
             std::fs::remove_file(path).map_err(failed(path.escaped()))
         }
-        // Whether it takes this kind of connection or not: somebody is there.
+        // Another process listens, even if it refuses this kind of connection.
         _ => Err(ListenError::InUse(path.into())),
     }
 }
@@ -176,7 +176,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     #[test]
-    fn a_socket_file_has_its_mode_is_replaced_when_stale_and_goes_with_its_listener() {
+    fn a_socket_file_has_its_mode_replaces_a_stale_file_and_is_removed_with_its_listener() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("log");
         drop(UnixDatagram::bind(&path).expect("what a killed daemon leaves"));
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_that_is_served_stays_as_it_is_until_its_successor_serves_it() {
+    fn the_options_of_a_served_socket_change_only_after_its_successor_started() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("log");
         let (own, later) = (&mut Inherited::default(), &mut DeferredOptions::default());
@@ -205,7 +205,7 @@ mod tests {
         own.add(InheritedSocket::UnixDatagram(path.clone(), socket.try_clone().expect("cloned"), file));
         let (next, _file) = unix_datagram(&path, 0o600, 1 << 15, own, later).expect("taken over");
         assert_eq!(shown(&path), before);
-        std::mem::take(later).settle(Some(&next));
+        std::mem::take(later).apply(Some(&next));
         assert_eq!(shown(&path), (0o600, before.1 / 2));
     }
 }

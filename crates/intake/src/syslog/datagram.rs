@@ -2,7 +2,7 @@
 //! own work: what is not read in time the kernel drops. What a peer sends beyond its rate or quota is dropped here, and counted.
 
 use super::framing::SyslogMessage;
-use super::message_sink::{HAND_OVER, KeySequence, ListenerContext, MessageSink, PeerState};
+use super::message_sink::{KeySequence, ListenerContext, MessageSink, PeerState, SUBMIT_AFTER};
 use crate::counters::{SourceEvent, count};
 use crate::rate_limit::{Now, RateLimiter, network_of};
 use crate::route::RouteCaches;
@@ -88,7 +88,7 @@ impl Datagrams {
             if end > 0 {
                 let mut sender = PeerState { counter: &mut counter, learned: &mut peer.learned, peer: &peer.name };
                 let message = SyslogMessage { bytes: &bytes[..kept], cut: end - kept };
-                sink.take(&block, &mut routes, &mut sender, message, now.ticks);
+                sink.write(&block, &mut routes, &mut sender, message, now.ticks);
             }
         };
         let mut reader = DatagramReader::new(&socket, block.limit);
@@ -105,8 +105,8 @@ impl Datagrams {
                     if stopping.is_some() {
                         break;
                     }
-                    sink.rest();
-                    wait(&socket, if sink.has_rows() { HAND_OVER } else { 4 * HAND_OVER });
+                    sink.idle();
+                    wait(&socket, if sink.has_rows() { SUBMIT_AFTER } else { 4 * SUBMIT_AFTER });
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => {
@@ -114,13 +114,13 @@ impl Datagrams {
                         tracing::warn!(listener = block.config.name, %error, "failed to receive, trying on");
                     }
                     failing = true;
-                    std::thread::sleep(HAND_OVER);
+                    std::thread::sleep(SUBMIT_AFTER);
                 }
             }
             if stopping.is_some_and(|since| since.elapsed() > DRAIN) {
                 break;
             }
-            sink.hand_over_if_due();
+            sink.submit_if_due();
             if counted.elapsed() >= DROPS_EVERY {
                 counted = Instant::now();
                 count_drops(&socket, &block);

@@ -1,8 +1,8 @@
-//! RecordWriter on their way into a commit.
+//! Rows until their commit.
 //!
-//! What came from a socket cannot be read again. So a copy of what was submitted is kept until it is committed; when a
-//! commit fails all that is not is submitted once more, in its order, in the next epoch. RecordWriter keep their keys, so one
-//! that was on disk all the same is written over by itself.
+//! Messages from a socket cannot be read again. So a copy of each submission is kept until its commit. After a failed commit
+//! all uncommitted submissions are submitted again in their order, in the next epoch. The rows keep their keys, so a row that
+//! reached the disk all the same is overwritten by itself.
 
 use crate::counters::{SourceCounters, SourceEvent, count};
 use daytable_model::batch::Batch;
@@ -13,17 +13,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::watch;
 
-/// Bytes of copies from which the commit is asked not to wait for its interval.
+/// The bytes of copies from which on a commit does not wait for its interval.
 const COPIES_BYTES: usize = 16 << 20;
 /// RecordCounts that could not be committed because the store was closed.
 pub(super) const LOST: SourceEvent = SourceEvent::RecordsDropped("stopped");
 
-/// Submissions that are numbered from 1 and committed in this order.
+/// Submissions in their order, with numbers from 1.
 pub(super) struct Delivery {
     intake: CommitQueue,
     epoch: u64,
     number: u64,
-    under_way: VecDeque<PendingSubmission>,
+    in_flight: VecDeque<PendingSubmission>,
     bytes: usize,
     progress: Arc<CommitProgress>,
 }
@@ -36,14 +36,14 @@ struct PendingSubmission {
     bytes: usize,
 }
 
-/// How many records there are of each listener.
+/// The number of records of each listener.
 pub(super) type RecordCounts = Arc<[(Arc<SourceCounters>, u64)]>;
 
-/// What the committer said.
+/// What the committer reported.
 struct CommitProgress {
-    /// The last submission that is committed.
+    /// The number of the last committed submission.
     committed: watch::Sender<u64>,
-    /// One more than the latest epoch in which a submission was refused.
+    /// The latest epoch with a refused submission, plus one.
     refused: AtomicU64,
 }
 
@@ -51,20 +51,24 @@ impl Delivery {
     pub(super) fn new(intake: CommitQueue) -> Delivery {
         let progress = CommitProgress { committed: watch::Sender::new(0), refused: AtomicU64::new(0) };
         let epoch = intake.epoch();
-        Delivery { intake, epoch, number: 0, under_way: VecDeque::new(), bytes: 0, progress: Arc::new(progress) }
+        Delivery { intake, epoch, number: 0, in_flight: VecDeque::new(), bytes: 0, progress: Arc::new(progress) }
     }
 
-    /// The number that the next submission has.
+    /// The number of the next submission.
     pub(super) fn next_number(&self) -> u64 {
         self.number + 1
     }
 
-    /// The number of the last submission that is committed, as it changes.
+    /// The changing number of the last committed submission.
     pub(super) fn committed(&self) -> watch::Receiver<u64> {
         self.progress.committed.subscribe()
     }
 
-    /// Hands rows over, and waits while too much waits already. An error where the store takes nothing any more.
+    /// Submits rows. Blocks while the commit queue is full.
+    ///
+    /// # Errors
+    ///
+    /// The store is closed.
     pub(super) fn submit(
         &mut self,
         batches: Vec<Batch>,
@@ -72,56 +76,60 @@ impl Delivery {
         newest: Option<Ticks>,
         is_awaited: bool,
     ) -> Result<(), SubmitError> {
-        self.settle()?;
+        self.retry()?;
         self.number += 1;
         let bytes = batches.iter().map(Batch::bytes).sum();
         let pending = PendingSubmission { number: self.number, batches, records, newest, bytes };
         self.bytes += bytes;
         let is_awaited = is_awaited || self.bytes > COPIES_BYTES;
         let sent = self.send(&pending, is_awaited);
-        self.under_way.push_back(pending);
+        self.in_flight.push_back(pending);
         match sent {
-            Err(SubmitError::Stale) => self.again(),
+            Err(SubmitError::Stale) => self.resubmit(),
             sent => sent,
         }
     }
 
-    /// Lets go of what is committed, and submits again what was refused.
-    pub(super) fn settle(&mut self) -> Result<(), SubmitError> {
+    /// Drops committed submissions, and repeats refused submissions.
+    ///
+    /// # Errors
+    ///
+    /// The store is closed.
+    pub(super) fn retry(&mut self) -> Result<(), SubmitError> {
         let committed = *self.progress.committed.borrow();
-        while let Some(pending) = self.under_way.pop_front_if(|pending| pending.number <= committed) {
+        while let Some(pending) = self.in_flight.pop_front_if(|pending| pending.number <= committed) {
             self.bytes -= pending.bytes;
         }
-        let is_refused = self.progress.refused.load(Ordering::Acquire) > self.epoch && !self.under_way.is_empty();
+        let is_refused = self.progress.refused.load(Ordering::Acquire) > self.epoch && !self.in_flight.is_empty();
         if is_refused && self.intake.is_closed() {
             return Err(SubmitError::Closed);
         }
-        // The next epoch begins once the store stands again.
-        if is_refused && self.intake.epoch() > self.epoch { self.again() } else { Ok(()) }
+        // The next epoch begins after the store has recovered.
+        if is_refused && self.intake.epoch() > self.epoch { self.resubmit() } else { Ok(()) }
     }
 
-    /// Whether all that was submitted is committed.
+    /// Whether all submissions are committed.
     pub(super) fn is_done(&self) -> bool {
         *self.progress.committed.borrow() == self.number
     }
 
-    /// Whether the daemon stops, so that nobody can wait for long.
+    /// Whether the daemon stops, so waiting must be short.
     pub(super) fn is_draining(&self) -> bool {
         self.intake.is_draining()
     }
 
-    /// Counts what is under way still as lost: the store takes nothing any more.
-    pub(super) fn give_up(&mut self) {
+    /// Counts uncommitted records as lost, because the store is closed.
+    pub(super) fn abandon(&mut self) {
         let committed = *self.progress.committed.borrow();
-        for pending in self.under_way.drain(..).filter(|pending| pending.number > committed) {
+        for pending in self.in_flight.drain(..).filter(|pending| pending.number > committed) {
             pending.records.iter().for_each(|(counters, records)| counters.count(LOST, *records));
         }
     }
 
-    fn again(&mut self) -> Result<(), SubmitError> {
+    fn resubmit(&mut self) -> Result<(), SubmitError> {
         loop {
             self.epoch = self.intake.epoch();
-            let sent = self.under_way.iter().try_for_each(|pending| self.send(pending, true));
+            let sent = self.in_flight.iter().try_for_each(|pending| self.send(pending, true));
             if sent != Err(SubmitError::Stale) {
                 return sent;
             }
@@ -131,7 +139,7 @@ impl Delivery {
     fn send(&self, pending: &PendingSubmission, is_awaited: bool) -> Result<(), SubmitError> {
         let (progress, number, epoch) = (self.progress.clone(), pending.number, self.epoch);
         let records = pending.records.clone();
-        let tell = move |is_committed| {
+        let complete = move |is_committed| {
             if is_committed {
                 records.iter().for_each(|(counters, records)| count(&counters.committed, *records));
                 progress.committed.send_if_modified(|committed| {
@@ -152,7 +160,7 @@ impl Delivery {
                 .map(|(of, records)| SourceReceipt::records("syslog", &*of.name, *records))
                 .collect(),
             epoch,
-            ack: if is_awaited { Ack::awaited(tell) } else { Ack::new(tell) },
+            ack: if is_awaited { Ack::awaited(complete) } else { Ack::new(complete) },
             ..Submission::default()
         })
     }
@@ -165,7 +173,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn what_a_failed_commit_refused_is_submitted_again_in_its_order() {
+    fn submissions_of_a_failed_commit_are_repeated_in_their_order() {
         let (intake, sink) = TestCommitter::new(vec![]);
         let mut delivery = Delivery::new(intake);
         let counters = Arc::new(SourceCounters::default());
@@ -176,19 +184,19 @@ mod tests {
         assert!(sink.take(Duration::ZERO).is_some());
         sink.fail();
         assert!(sink.take(Duration::ZERO).is_none() && !delivery.is_done());
-        delivery.settle().expect("submitted again");
-        delivery.settle().expect("once");
+        delivery.retry().expect("submitted again");
+        delivery.retry().expect("once");
         for _ in 0..2 {
             assert!(sink.take(Duration::ZERO).is_some());
         }
         assert!(sink.take(Duration::ZERO).is_none() && delivery.is_done());
         sink.fail();
-        // Built in the epoch before, and not lost by that.
+        // Rows of the previous epoch are not lost.
         delivery.submit(Vec::new(), one(), None, true).expect("taken");
         assert!(sink.take(Duration::ZERO).is_some() && delivery.is_done());
         assert_eq!(counters.committed.load(Ordering::Relaxed), 4);
         delivery.submit(Vec::new(), one(), None, true).expect("taken");
-        delivery.give_up();
+        delivery.abandon();
         assert_eq!((counters.event(LOST), counters.committed.load(Ordering::Relaxed)), (1, 4));
     }
 }

@@ -1,4 +1,4 @@
-//! Messages become rows: what every thread that takes messages has.
+//! Messages become rows, which are submitted together.
 
 use super::delivery::Delivery;
 use super::framing::SyslogMessage;
@@ -15,20 +15,20 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// Bytes of rows that are handed over at once.
+/// The bytes of rows that are submitted together.
 const SUBMISSION_BYTES: usize = 1 << 20;
-/// Age at which rows are handed over, whatever their number.
-pub(super) const HAND_OVER: Duration = Duration::from_millis(50);
-/// How long a stop of the daemon waits for the commit of what was taken.
+/// The age at which rows are submitted, however few they are.
+pub(super) const SUBMIT_AFTER: Duration = Duration::from_millis(50);
+/// How long a stop waits for commits.
 const STOP_PATIENCE: Duration = Duration::from_secs(10);
 
-/// A listener as its threads know it.
+/// The options and counters of a listener, for its threads.
 pub(super) struct ListenerContext {
     pub(super) config: SyslogOptions,
-    /// What its records name as their source.
+    /// The source of its records.
     pub(super) source: String,
     pub(super) counters: Arc<SourceCounters>,
-    /// Bytes of a message at most.
+    /// The maximum bytes of a message.
     pub(super) limit: usize,
 }
 
@@ -39,7 +39,7 @@ impl ListenerContext {
     }
 }
 
-/// What the row keys of a connection, or of a listener without any, are made of: 64 random bits and a counter.
+/// The identity and the position in row keys of a connection or a datagram socket: 64 random bits and a counter.
 pub(super) struct KeySequence {
     identity: u64,
     next: u64,
@@ -50,30 +50,30 @@ impl KeySequence {
         KeySequence { identity: random_identity(), next: 0 }
     }
 
-    /// How far it has counted.
-    pub(super) fn taken(&self) -> u64 {
+    /// The number of keys so far.
+    pub(super) fn len(&self) -> u64 {
         self.next
     }
 }
 
-/// Who sent a message, and what was learnt of what he sends.
+/// The sender of a message, and the formats of its earlier messages.
 pub(super) struct PeerState<'a> {
     pub(super) counter: &'a mut KeySequence,
     pub(super) learned: &'a mut Learned,
     pub(super) peer: &'a str,
 }
 
-/// RecordWriter that gather on a thread until they are handed over.
+/// Collects the rows of a thread until they are submitted.
 pub(super) struct MessageSink {
     rows: RecordWriter,
     pub(super) delivery: Delivery,
-    /// When the oldest row was taken.
+    /// The arrival of the oldest row.
     oldest: Option<Instant>,
     /// RecordCounts that were taken and not handed over, by listener.
     records: Vec<(Arc<SourceCounters>, u64)>,
-    /// Whether somebody waits for their commit.
+    /// Whether a connection waits for the commit.
     is_awaited: bool,
-    /// Whether the store was closed before everything was handed over.
+    /// Whether the store was closed before all rows were submitted.
     is_closed: bool,
 }
 
@@ -89,8 +89,8 @@ impl MessageSink {
         }
     }
 
-    /// Writes a message to the batch it belongs to.
-    pub(super) fn take(
+    /// Writes a message to its batch.
+    pub(super) fn write(
         &mut self,
         block: &ListenerContext,
         routes: &mut RouteCaches,
@@ -125,54 +125,54 @@ impl MessageSink {
         self.oldest.get_or_insert_with(Instant::now);
     }
 
-    /// Notes that somebody waits for what was taken: the number of the submission that will have it.
-    pub(super) fn awaited(&mut self) -> u64 {
+    /// Notes that a connection waits for the commit of the rows so far. Returns the number of their submission.
+    pub(super) fn request_commit(&mut self) -> u64 {
         self.is_awaited = true;
         self.delivery.next_number()
     }
 
-    /// Hands rows over where there are many, or they are old. Waits where the store does not keep up: nothing is read
-    /// on this thread meanwhile, and senders find out.
-    pub(super) fn hand_over_if_due(&mut self) {
-        let is_old = self.oldest.is_some_and(|oldest| oldest.elapsed() >= HAND_OVER);
+    /// Submits the rows if they are many or old. Blocks while the commit queue is full. The thread then does not read, so
+    /// senders have to wait.
+    pub(super) fn submit_if_due(&mut self) {
+        let is_old = self.oldest.is_some_and(|oldest| oldest.elapsed() >= SUBMIT_AFTER);
         if is_old || self.rows.bytes() >= SUBMISSION_BYTES {
-            self.hand_over();
+            self.submit();
         }
     }
 
-    /// Hands over what there is, and submits again what a failed commit refused.
-    pub(super) fn hand_over(&mut self) {
+    /// Submits the rows, and repeats the submissions of a failed commit.
+    pub(super) fn submit(&mut self) {
         self.oldest = None;
         let is_awaited = std::mem::take(&mut self.is_awaited);
         let (batches, newest) = self.rows.take();
         let done = match batches.is_empty() {
-            true => self.delivery.settle(),
+            true => self.delivery.retry(),
             false => {
                 let records = std::mem::take(&mut self.records).into();
                 self.delivery.submit(batches, records, newest, is_awaited)
             }
         };
         if let Err(SubmitError::Closed) = done {
-            self.delivery.give_up();
+            self.delivery.abandon();
             self.is_closed = true;
         }
     }
 
-    /// While nothing comes: hands over what is old, and submits again what a failed commit refused.
-    pub(super) fn rest(&mut self) {
-        if self.has_rows() { self.hand_over_if_due() } else { self.hand_over() }
+    /// For an idle thread: submits old rows, and repeats the submissions of a failed commit.
+    pub(super) fn idle(&mut self) {
+        if self.has_rows() { self.submit_if_due() } else { self.submit() }
     }
 
-    /// Whether rows wait to be handed over.
+    /// Whether rows wait to be submitted.
     pub(super) fn has_rows(&self) -> bool {
         self.oldest.is_some()
     }
 
-    /// Hands over everything, and waits until it is committed: while the daemon goes on for as long as commits fail, and
-    /// once it stops for [`STOP_PATIENCE`] at most.
+    /// Submits all rows and waits for their commit. While the daemon runs, the wait has no limit. During a stop of the daemon
+    /// the limit is [`STOP_PATIENCE`].
     pub(super) fn finish(&mut self) {
         self.is_awaited = true;
-        self.hand_over();
+        self.submit();
         let mut deadline = None;
         while !self.delivery.is_done() && !self.is_closed {
             let now = Instant::now();
@@ -180,16 +180,16 @@ impl MessageSink {
                 break;
             }
             std::thread::sleep(Duration::from_millis(2));
-            self.hand_over();
+            self.submit();
         }
         if !self.delivery.is_done() {
             tracing::warn!("not every message that was taken could be committed");
-            self.delivery.give_up();
+            self.delivery.abandon();
         }
     }
 }
 
-/// What is counted while something is there.
+/// Increments a gauge until it is dropped.
 pub(super) struct GaugeGuard<'a>(&'a std::sync::atomic::AtomicU64);
 
 impl<'a> GaugeGuard<'a> {

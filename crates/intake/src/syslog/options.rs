@@ -1,4 +1,4 @@
-//! Where a listener listens, and how its messages are read.
+//! The options of a listener.
 
 use crate::instance_template::InstanceTemplate;
 use crate::rate_limit::SenderLimits;
@@ -12,35 +12,35 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
-/// A listener and how what it takes is read.
+/// A listener, and how its messages are read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SyslogOptions {
-    /// Its name among the metrics; no other block has it.
+    /// The unique name in metrics.
     pub name: String,
-    /// Where it listens.
+    /// The address.
     pub listen: ListenAddress,
-    /// How the instance of a record is named; `{host}` stands for the peer.
+    /// The instance of a record. `{host}` stands for the peer.
     pub instance: InstanceTemplate,
-    /// The zone of times that name none, and the secrets that are replaced.
+    /// The formats, the zone of times without a zone, and the secrets to replace.
     pub reading: Reading,
-    /// A longer message is kept up to here and marked.
+    /// A longer message is cut and marked.
     pub message_bytes_max: ByteSize,
-    /// Connections at one time at most.
+    /// The number of connections at one time.
     pub connections_max: NonZeroU16,
-    /// A connection on which nothing comes for so long is closed; none closes no quiet one.
+    /// A connection that stays idle for so long is closed. `None` keeps idle connections.
     pub idle_timeout: Option<Duration>,
-    /// What the kernel is asked to keep of datagrams that are not read yet.
+    /// The receive buffer for datagrams.
     pub receive_buffer: ByteSize,
-    /// Who may connect to a unix socket: the mode of its file.
+    /// The mode of the file of a unix socket.
     pub mode: u32,
-    /// What TLS needs; none where it is not spoken.
+    /// The certificate. `None` means no TLS.
     pub tls: Option<TlsOptions>,
-    /// What each peer may send.
+    /// The limits of each peer.
     pub per_sender: SenderLimits,
 }
 
 impl SyslogOptions {
-    /// A listener with the defaults of everything else.
+    /// A listener with default options.
     pub fn new(listen: ListenAddress) -> SyslogOptions {
         SyslogOptions {
             name: "syslog".into(),
@@ -58,7 +58,7 @@ impl SyslogOptions {
     }
 }
 
-/// Where a listener listens. Shown as it is written.
+/// The address of a listener. It is displayed as it is written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ListenAddress {
     /// `udp://`
@@ -75,27 +75,27 @@ pub enum ListenAddress {
     UnixStream(PathBuf),
 }
 
-/// A `listen` that is none.
+/// Why a `listen` is malformed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ListenAddressError {
-    /// Nothing is called so.
+    /// The scheme is unknown.
     #[error(
         "must begin with \"udp://\", \"tcp://\", \"tls://\", \"relp://\", \"unix-dgram://\" or \"unix-stream://\", for \
          example \"udp://127.0.0.1:5514\""
     )]
     Scheme,
-    /// No address and port.
+    /// The address or the port is missing.
     #[error("must have an IP address and a port, like \"{0}://127.0.0.1:5514\" or \"{0}://[::]:5514\"")]
     Address(&'static str),
-    /// No absolute path.
+    /// The path is not absolute, or too long.
     #[error("must have an absolute path, like \"{0}:///run/daytable/syslog\"")]
     Path(&'static str),
 }
 
 const SCHEMES: [&str; 6] = ["udp", "tcp", "tls", "relp", "unix-dgram", "unix-stream"];
-/// Bytes of a unix socket's path that the kernel takes.
+/// The bytes of a unix socket's path, as the kernel limits them.
 const PATH_BYTES_MAX: usize = 107;
-/// The socket of an endpoint, whatever is spoken over it.
+/// The socket of an address, independent of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SocketKey<'a> {
     /// A port for connections.
@@ -109,7 +109,7 @@ pub enum SocketKey<'a> {
 }
 
 impl ListenAddress {
-    /// Where it listens: two endpoints of one place have one socket.
+    /// The socket. Two addresses with equal keys share one socket.
     pub fn socket_key(&self) -> SocketKey<'_> {
         match self {
             ListenAddress::Udp(at) => SocketKey::Udp(*at),
@@ -119,7 +119,7 @@ impl ListenAddress {
         }
     }
 
-    /// Its scheme, without `://`.
+    /// The scheme, without `://`.
     pub fn scheme(&self) -> &'static str {
         let at = match self {
             ListenAddress::Udp(_) => 0,
@@ -174,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn endpoints_are_shown_as_they_are_written() {
+    fn addresses_are_displayed_as_they_are_written() {
         for text in [
             "udp://127.0.0.1:5514",
             "tcp://[::]:514",

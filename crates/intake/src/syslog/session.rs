@@ -61,7 +61,7 @@ impl Session {
         let mut sender = PeerState { counter: &mut self.counter, learned: &mut self.learned, peer: &self.peer };
         match &mut self.protocol {
             SessionProtocol::Lines(framer) => {
-                framer.feed(bytes, limit, |message| sink.take(block, routes, &mut sender, message, now));
+                framer.feed(bytes, limit, |message| sink.write(block, routes, &mut sender, message, now));
                 Ok(())
             }
             SessionProtocol::Relp(relp) => {
@@ -78,8 +78,8 @@ impl Session {
                             let mut number = 0;
                             if let Some(last) = end {
                                 let message = SyslogMessage { bytes: &data[..=last], cut };
-                                sink.take(block, routes, &mut sender, message, now);
-                                number = sink.awaited();
+                                sink.write(block, routes, &mut sender, message, now);
+                                number = sink.request_commit();
                             }
                             answers.push_back((number, transaction, relp::ACCEPTED));
                         }
@@ -99,13 +99,13 @@ impl Session {
         let mut sender = PeerState { counter: &mut self.counter, learned: &mut self.learned, peer: &self.peer };
         if let SessionProtocol::Lines(framer) = &mut self.protocol {
             let now = time::now();
-            framer.finish(block.limit, |message| sink.take(block, routes, &mut sender, message, now));
+            framer.finish(block.limit, |message| sink.write(block, routes, &mut sender, message, now));
         }
     }
 
     /// Messages that were taken.
     pub(super) fn taken(&self) -> u64 {
-        self.counter.taken()
+        self.counter.len()
     }
 
     /// Bytes of memory that are held for a message that is not whole.

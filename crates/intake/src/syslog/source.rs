@@ -4,7 +4,8 @@
 //! kernel is not lost. Its connections go on by the settings that they began with. A listener that was removed from the
 //! configuration is drained as by a stop.
 
-use super::{BoundSyslog, HeldBytes, ListenError, SocketKey, SyslogListener, SyslogOptions, bind};
+use super::listener::{BoundSyslog, HeldBytes, SyslogListener, bind};
+use super::{ListenError, SocketKey, SyslogOptions};
 use crate::counters::SourceCounters;
 use crate::source::{Source, SourceContext, SourceError};
 use daytable_net::inherited::Inherited;
@@ -66,7 +67,7 @@ impl Source for Syslog {
         let mut before = std::mem::take(&mut self.listeners);
         for (block, bound) in prepared {
             let listener = match bound {
-                Some(bound) => bound.serve(context, &self.held)?,
+                Some(bound) => bound.start(context, &self.held)?,
                 None => match before.iter().position(|(known, _)| *known == block) {
                     Some(at) => before.swap_remove(at).1,
                     None => continue,

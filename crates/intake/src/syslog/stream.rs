@@ -8,9 +8,10 @@
 //! What connections hold of messages that are not whole is bounded together: beyond that a message is cut where it is.
 
 use super::accept::{listen, stopped};
-use super::message_sink::{GaugeGuard, HAND_OVER, ListenerContext, MessageSink};
+use super::listener::HeldBytes;
+use super::message_sink::{GaugeGuard, ListenerContext, MessageSink, SUBMIT_AFTER};
+use super::relp;
 use super::session::Session;
-use super::{HeldBytes, relp};
 use crate::counters::{SourceCounters, SourceEvent};
 use crate::rate_limit::{ConnectionLimiter, ConnectionPermit, Now, RateLimiter};
 use crate::route::RouteCaches;
@@ -133,10 +134,10 @@ pub(super) fn run(
 async fn hand_over(shared: Rc<ThreadState>) {
     loop {
         // Whoever is ready to be read gets his turn before, so that one commit serves them all.
-        if timeout(HAND_OVER, shared.awaited.notified()).await.is_ok() {
+        if timeout(SUBMIT_AFTER, shared.awaited.notified()).await.is_ok() {
             tokio::task::yield_now().await;
         }
-        shared.sink.borrow_mut().hand_over();
+        shared.sink.borrow_mut().submit();
     }
 }
 
@@ -294,7 +295,7 @@ fn read<S: AsyncRead + Unpin>(
     held.set(session.held());
     let records = session.taken() - before;
     state.accounts.borrow_mut().charge(network, records, bytes.len() as u64, Now::read());
-    sink.hand_over_if_due();
+    sink.submit_if_due();
     if session.is_answered() {
         shared.awaited.notify_one();
     }
