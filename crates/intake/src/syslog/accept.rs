@@ -1,8 +1,8 @@
-//! Accepting, bounded, until progress to stop.
+//! Accepts connections, up to a limit, until the stop.
 //!
-//! One connection too many is closed at once: left in the kernel's queue it could send what nobody may ever read. A failure
-//! to accept (no file descriptors left) is said once, tried again after a pause, and never ends the loop. A handshake has
-//! its time limit, and is the task of its own connection: nobody waits behind it.
+//! A connection beyond the limit is closed at once. In the kernel's queue it could send messages that daytable may never read.
+//! A failure to accept (for example, no file descriptor is left) is logged once and retried after a pause. It never ends the
+//! loop. A TLS handshake has a time limit and runs in the task of its own connection, so other connections do not wait.
 
 use super::stream::{DRAIN_QUIET, ListenerState, StreamPeer, StreamSocket, connection};
 use crate::counters::SourceEvent::{self, ConnectionClosed};
@@ -21,10 +21,10 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-/// How long accepting rests after it failed.
+/// The pause after a failure to accept.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Serves a listener until progress to stop, and its connections until they are drained.
+/// Accepts connections until the stop, and serves them until they are drained.
 pub(super) async fn listen(socket: StreamSocket, certificates: Option<Certificates>, state: Rc<ListenerState>) {
     match socket {
         StreamSocket::Tcp(listener) => match TcpListener::from_std(listener) {
@@ -78,17 +78,17 @@ pub(super) async fn listen(socket: StreamSocket, certificates: Option<Certificat
     }
 }
 
-/// A connection works without any of these, only not as well.
+/// Sets options that improve a connection. A connection also works without them.
 fn tune(stream: &TcpStream) {
     let _ = stream.set_nodelay(true);
-    // A peer that is gone without a word holds its place for two minutes.
+    // A peer that disappears without closing its connection is noticed after two minutes.
     let _ = sockopt::set_socket_keepalive(stream, true);
     let _ = sockopt::set_tcp_keepidle(stream, Duration::from_secs(60));
     let _ = sockopt::set_tcp_keepintvl(stream, Duration::from_secs(15));
     let _ = sockopt::set_tcp_keepcnt(stream, 4);
 }
 
-/// Accepts until progress to stop, then what is connected already, and waits until all connections are drained.
+/// Accepts until the stop, then the connections in the queue, and waits until all connections are drained.
 async fn accept_all<S>(
     mut accept: impl FnMut(&mut Context<'_>) -> Poll<io::Result<S>>,
     mut begin: impl FnMut(S, OwnedSemaphorePermit, &mut JoinSet<()>),
@@ -106,7 +106,7 @@ async fn accept_all<S>(
                 is_stopping = true;
                 continue;
             }
-            // Whoever waits in the kernel's queue is accepted by the listener that has the socket now.
+            // The next listener has the socket and accepts the connections in the queue.
             () = stopped(&mut leave), if !is_stopping => break,
             Some(_) = connections.join_next() => continue,
             accepted = poll_fn(&mut accept) => accepted,
@@ -116,7 +116,6 @@ async fn accept_all<S>(
             Ok(stream) => {
                 is_failing = false;
                 counters.count(SourceEvent::ConnectionAccepted, 1);
-                // To leave it in the kernel's queue would let it send what nobody may ever read.
                 match places.clone().try_acquire_owned() {
                     Ok(place) => begin(stream, place, &mut connections),
                     Err(_) => counters.count(ConnectionClosed("connections_max"), 1),
@@ -136,8 +135,8 @@ async fn accept_all<S>(
     while connections.join_next().await.is_some() {}
 }
 
-/// Returns once the daemon stops.
+/// Returns when the signal is set.
 pub(super) async fn stopped(stop: &mut watch::Receiver<bool>) {
-    // An error means that whoever could say it is gone.
+    // An error means that the sender of the signal is gone, which also is a stop.
     let _ = stop.wait_for(|stop| *stop).await;
 }

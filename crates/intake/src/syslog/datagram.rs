@@ -1,5 +1,5 @@
-//! Datagrams, a message each. A socket has a thread of its own, so that nothing stands between it and its rows but its
-//! own work: what is not read in time the kernel drops. What a peer sends beyond its rate or quota is dropped here, and counted.
+//! Datagrams, with one message each. A socket has a thread of its own, because the kernel drops datagrams that are not read in
+//! time. Datagrams beyond the rate or quota of a peer are dropped and counted here.
 
 use super::framing::SyslogMessage;
 use super::message_sink::{KeySequence, ListenerContext, MessageSink, PeerState, SUBMIT_AFTER};
@@ -20,14 +20,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Bytes of a buffer: a datagram, or several of one peer that the kernel has put together.
+/// The bytes of a buffer: one datagram, or several datagrams of one peer that the kernel coalesced.
 const BUFFER_BYTES: usize = 64 << 10;
-/// Peers whose formats are remembered at most.
+/// The number of peers whose formats are remembered.
 const PEERS_MAX: usize = 4096;
-/// How long a socket is drained at most when the daemon stops.
+/// How long a stop drains the socket.
 const DRAIN: Duration = Duration::from_secs(5);
 
-/// How often the kernel is asked what it dropped.
+/// The interval of reading the kernel's count of drops.
 const DROPS_EVERY: Duration = Duration::from_secs(1);
 
 /// A socket of datagrams.
@@ -45,16 +45,16 @@ impl AsFd for DatagramSocket {
     }
 }
 
-/// A peer, and what was learnt of what he sends.
+/// A peer, and the formats of its messages.
 struct DatagramPeer {
     name: String,
     learned: Learned,
 }
 
-/// Takes what comes, until progress to stop and nothing is left.
+/// Reads datagrams until the stop and the socket is empty.
 pub(super) struct Datagrams {
     pub(super) socket: DatagramSocket,
-    /// Where it is one of this host.
+    /// The file of a unix socket.
     pub(super) file: Option<Arc<SocketFile>>,
     pub(super) block: Arc<ListenerContext>,
     pub(super) sink: MessageSink,
@@ -127,27 +127,27 @@ impl Datagrams {
             }
         }
         sink.finish();
-        // Once the socket is closed, nobody knows any more.
+        // Before the socket is closed: the kernel forgets its counter then.
         count_drops(&socket, &block);
         drop(file);
     }
 }
 
-/// Counts what the kernel dropped since the last time.
+/// Counts the datagrams that the kernel dropped since the previous call.
 fn count_drops(socket: &DatagramSocket, block: &ListenerContext) {
     if let DatagramSocket::Udp(_, _, drops) = socket {
         block.counters.count(SourceEvent::KernelDrops, drops.report());
     }
 }
 
-/// Waits until there is something to read, or time is up.
+/// Waits until a datagram can be read, or until the timeout.
 fn wait(socket: &DatagramSocket, patience: Duration) {
     let timeout = Timespec { tv_sec: 0, tv_nsec: patience.subsec_nanos().into() };
-    // A failure shows when the socket is read.
+    // The next read reports a failure.
     let _ = poll(&mut [PollFd::from_borrowed_fd(socket.as_fd(), PollFlags::IN)], Some(&timeout));
 }
 
-/// Buffers to read into.
+/// Reads into buffers.
 struct DatagramReader {
     buffers: Vec<Vec<u8>>,
     metas: [RecvMeta; BATCH_SIZE],
@@ -157,13 +157,13 @@ impl DatagramReader {
     fn new(socket: &DatagramSocket, limit: usize) -> DatagramReader {
         let buffers = match socket {
             DatagramSocket::Udp(..) => vec![vec![0; BUFFER_BYTES]; BATCH_SIZE],
-            // With the byte behind the limit it is known that there was more.
+            // One byte more than the limit shows that a message was longer.
             DatagramSocket::Unix(_) => vec![vec![0; limit.max(BUFFER_BYTES) + 1]],
         };
         DatagramReader { buffers, metas: [RecvMeta::default(); BATCH_SIZE] }
     }
 
-    /// Reads what is there, as much as one call gives.
+    /// Reads the datagrams of one system call.
     fn read(&mut self, socket: &DatagramSocket, mut each: impl FnMut(Option<IpAddr>, &[u8])) -> io::Result<()> {
         match socket {
             DatagramSocket::Udp(socket, state, _) => {
@@ -173,7 +173,7 @@ impl DatagramReader {
                 let read = state.recv(UdpSockRef::from(socket), &mut slices, &mut self.metas)?;
                 for (buffer, meta) in slices.iter().zip(&self.metas).take(read) {
                     let address = Some(meta.addr.ip().to_canonical());
-                    // Several of one size may be put together.
+                    // The kernel can coalesce datagrams of one size.
                     let bytes = &buffer[..meta.len.min(buffer.len())];
                     bytes.chunks(meta.stride.max(1)).for_each(|datagram| each(address, datagram));
                 }

@@ -1,58 +1,58 @@
-//! Bytes of a connection become messages: octet counting and lines, progress apart message by message.
+//! Bytes of a connection become messages, by octet counting or lines
+//! ([RFC 6587, 3.4](https://www.rfc-editor.org/rfc/rfc6587#section-3.4)). Each message can use either method.
 //!
 //! ```text
-//! 43 <6>Sep 10 00:00:00 localhost logger: hello!     MSG-LEN SP MSG, as RFC 6587 counts octets
+//! 43 <6>Sep 10 00:00:00 localhost logger: hello!     MSG-LEN SP MSG
 //! <6>Sep 10 00:00:00 localhost logger: hello!\n      a line, which a NUL ends as well
 //! ```
 //!
-//! A count is believed only where a whole priority stands behind it: a line may begin with a number. What is over the
-//! limit of a message is passed over up to the end that was announced, so the next message begins where it does. A count
-//! that is too small leaves the rest of its message behind; that becomes a record, up to where the next message is
-//! announced. What is held is one message up to the limit, whatever comes.
+//! A count must be followed by a whole priority, because a line can begin with a number. The bytes of a message beyond the limit
+//! are skipped up to its announced end, so the next message begins at the right place. If a count is too small, the rest of
+//! its message becomes a record of its own, up to the next count. The memory is bounded by one message of the limit.
 
 use memchr::memchr3;
 
-/// Digits of a count at most; more are the beginning of a line.
+/// The digits of a count. More digits begin a line.
 const COUNT_DIGITS_MAX: usize = 8;
-/// Bytes that are held between two messages at most.
+/// The bytes of memory that are kept between two messages.
 const HELD_BYTES: usize = 4 << 10;
 
-/// A message as it came.
+/// A message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SyslogMessage<'a> {
-    /// Its bytes, up to the limit.
+    /// The bytes, up to the limit.
     pub bytes: &'a [u8],
-    /// How many more were announced or came.
+    /// The number of further bytes that came or were announced.
     pub cut: usize,
 }
 
 /// The messages of a connection.
 #[derive(Debug, Default)]
 pub struct Framer {
-    /// What came of the message that is not whole.
+    /// The bytes of the incomplete message.
     partial: Vec<u8>,
     state: FramerState,
-    /// Whether the message before was counted.
+    /// Whether the previous message had a count.
     was_counted: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum FramerState {
-    /// What the next message is, is not known yet.
+    /// The method of the next message is unknown.
     #[default]
     Between,
-    /// So many bytes are to come.
+    /// A message with a count, of which so many bytes are missing.
     Counted { left: usize, cut: usize },
-    /// Everything to the next newline or NUL is. `is_rest` where it may be what a count left behind.
+    /// A line up to the next newline or NUL. `is_rest` if it may be the rest of a message whose count was too small.
     Line { cut: usize, is_rest: bool },
 }
 
-/// What a message begins with.
+/// The beginning of a message.
 #[derive(Debug, PartialEq, Eq)]
 enum Head {
-    /// More bytes are needed to know.
+    /// More bytes are needed.
     Open,
-    /// A count of so many bytes, behind a header of so many.
+    /// A header of so many bytes, with the length of the message.
     Counted {
         header: usize,
         length: usize,
@@ -87,14 +87,14 @@ fn is_end(byte: u8) -> bool {
     matches!(byte, b'\n' | 0)
 }
 
-/// A line without what ended it.
+/// A line without its end.
 fn trimmed(bytes: &[u8]) -> &[u8] {
     let end = bytes.iter().rposition(|byte| !matches!(byte, b'\n' | b'\r' | 0)).map_or(0, |last| last + 1);
     &bytes[..end]
 }
 
 impl Framer {
-    /// Takes bytes and hands over the messages that they end. A message is kept up to `limit` bytes.
+    /// Calls `each` for every message that these bytes complete. A message is cut after `limit` bytes.
     pub fn feed(&mut self, input: &[u8], limit: usize, mut each: impl FnMut(SyslogMessage<'_>)) {
         let mut rest = input;
         while !rest.is_empty() {
@@ -107,7 +107,7 @@ impl Framer {
         }
     }
 
-    /// Hands over what is left when nothing more comes. Of a counted message, what is missing counts as cut.
+    /// Calls `each` for an incomplete message at the end of the connection. Missing bytes count as cut.
     pub fn finish(&mut self, limit: usize, mut each: impl FnMut(SyslogMessage<'_>)) {
         let missing = match self.state {
             FramerState::Counted { left, cut } => left + cut,
@@ -117,12 +117,12 @@ impl Framer {
         self.give(missing, limit, &mut each);
     }
 
-    /// Bytes of memory that are held for a message that is not whole.
+    /// The memory of an incomplete message, in bytes.
     pub fn held(&self) -> usize {
         self.partial.capacity()
     }
 
-    /// Finds out what comes next. Its head is in `partial` where it came in pieces.
+    /// Finds the method of the next message. A head that came in pieces is in `partial`.
     fn begin<'a>(&mut self, input: &'a [u8]) -> &'a [u8] {
         if self.partial.is_empty() {
             match input.iter().position(|byte| !matches!(byte, b'\n' | b'\r' | 0)) {
@@ -210,7 +210,7 @@ impl Framer {
         rest
     }
 
-    /// A line that may be what a count that was too small left behind: the next count ends it, too. Rare, so byte by byte.
+    /// A line that may be the rest of a message whose count was too small. A count ends it, too. Rare, so byte by byte.
     fn rest<'a>(
         &mut self,
         input: &'a [u8],
@@ -237,14 +237,14 @@ impl Framer {
         rest
     }
 
-    /// Keeps what there is state for; gives how much there is none for.
+    /// Keeps the bytes up to the limit, and returns the number of further bytes.
     fn keep(&mut self, bytes: &[u8], limit: usize) -> usize {
         let kept = bytes.len().min(limit.saturating_sub(self.partial.len()));
         self.partial.extend_from_slice(&bytes[..kept]);
         bytes.len() - kept
     }
 
-    /// Hands over what is held and begins anew.
+    /// Passes the message on, and begins the next message.
     fn give(&mut self, cut: usize, limit: usize, each: &mut impl FnMut(SyslogMessage<'_>)) {
         let kept = self.partial.len().min(limit);
         emit(&self.partial[..kept], cut + self.partial.len() - kept, each);
@@ -264,7 +264,7 @@ fn emit(bytes: &[u8], cut: usize, each: &mut impl FnMut(SyslogMessage<'_>)) {
     }
 }
 
-/// The count that the last bytes announce: where it begins, the length of its header, and what it counts.
+/// The count in the last bytes: where it begins, the length of its header, and the length of its message.
 fn announced(bytes: &[u8]) -> Option<(usize, usize, usize)> {
     let open = bytes.iter().rev().take(5).position(|byte| *byte == b'<').map(|back| bytes.len() - 1 - back)?;
     let space = open.checked_sub(1).filter(|space| bytes[*space] == b' ')?;
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn both_kinds_are_told_apart_message_by_message() {
+    fn each_message_can_use_either_method() {
         let long = "<1>0123456789";
         for (bytes, expected) in [
             ("<1>a\n<2>b\n", vec![("<1>a", 0), ("<2>b", 0)]),
@@ -311,7 +311,7 @@ mod tests {
             ("4 <1>a5 <2>bc", vec![("<1>a", 0), ("<2>bc", 0)]),
             ("4 <1>a\n5 <2>bc\n<3>line\n4 <4>d", vec![("<1>a", 0), ("<2>bc", 0), ("<3>line", 0), ("<4>d", 0)]),
             ("6 <1>a\nb5 <2>b\n", vec![("<1>a\nb", 0), ("<2>b", 0)]),
-            // Numbers that count nothing.
+            // Numbers that are no counts.
             ("12 apples\n", vec![("12 apples", 0)]),
             ("2026 <b>\n", vec![("2026 <b>", 0)]),
             ("012 <1>a\n", vec![("012 <1>a", 0)]),
@@ -322,7 +322,7 @@ mod tests {
             let expected: Got = expected.into_iter().map(|(text, cut)| (text.to_owned(), cut)).collect();
             assert_eq!(framed(&[bytes.as_bytes()], 100), expected, "{bytes:?}");
         }
-        // Over the limit: kept up to it, and the next one is whole.
+        // A message beyond the limit is cut, and the next message is whole.
         let both = format!("{}{}{long}\n<2>b\n", counted(long), counted("<3>c"));
         let cut = |text: &str, cut| (text.to_owned(), cut);
         assert_eq!(
@@ -332,11 +332,11 @@ mod tests {
     }
 
     #[test]
-    fn counts_that_lie() {
-        // Too small, as a sender has it that counts characters: the rest is a record, the next message is whole.
+    fn wrong_counts() {
+        // A count of characters instead of bytes is too small: the rest is a record, and the next message is whole.
         let got = framed(&[b"5 <1>abcd4 <2>e6 <3>f\ng"], 100);
         assert_eq!(got, [("<1>ab".into(), 0), ("cd".into(), 0), ("<2>e".into(), 0), ("<3>f\ng".into(), 0)]);
-        // Too large: what there is, marked.
+        // A count that is too large: the bytes that came, with a cut.
         assert_eq!(framed(&[b"50 <1>abcd"], 100), [("<1>abcd".into(), 43)]);
     }
 
@@ -351,14 +351,14 @@ mod tests {
     }
 
     proptest! {
-        /// However the bytes come, the messages are the same.
+        /// The messages do not depend on how the bytes are split.
         #[test]
         fn pieces_do_not_matter(bytes in stream(), size in 1usize..20, limit in 8usize..40) {
             let pieces: Vec<&[u8]> = bytes.chunks(size).collect();
             prop_assert_eq!(framed(&pieces, limit), framed(&[&bytes], limit));
         }
 
-        /// Messages come out as they were sent, whatever kinds follow each other.
+        /// Messages come out as they were sent, in any order of methods.
         #[test]
         fn messages_come_out_as_they_were_sent(sent in proptest::collection::vec(("<[0-9]{1,3}>[a-z 0-9]{0,30}[a-z]", any::<bool>()), 0..20)) {
             let bytes: String = sent.iter().map(|(text, is_counted)| if *is_counted { counted(text) } else { format!("{text}\n") }).collect();
@@ -366,7 +366,7 @@ mod tests {
             prop_assert_eq!(framed(&[bytes.as_bytes()], 100), expected);
         }
 
-        /// Any bytes give messages within the limit, and memory stays bounded (see `framed`).
+        /// Any bytes give messages within the limit, in bounded memory (see `framed`).
         #[test]
         fn any_bytes_give_messages(bytes in proptest::collection::vec(any::<u8>(), 0..2000), size in 1usize..200) {
             let pieces: Vec<&[u8]> = bytes.chunks(size).collect();

@@ -1,4 +1,5 @@
-//! RELP: bytes of a connection become commands, and answers become bytes.
+//! RELP, the [Reliable Event Logging Protocol](https://github.com/rsyslog/librelp/blob/master/doc/relp.html): bytes of a
+//! connection become frames, and answers become bytes.
 //!
 //! ```text
 //! 1 open 85 relp_version=0\nrelp_software=…\ncommands=syslog\n        TXNR SP COMMAND SP LENGTH [SP DATA] LF
@@ -6,30 +7,30 @@
 //! 3 close 0\n
 //! ```
 //!
-//! A frame that is none ends the connection: there is no way to know where the next one begins, and a sender that is not
-//! acknowledged sends again. What is over the limit of a message is passed over up to the length that was announced.
+//! A malformed frame ends the connection, because the beginning of the next frame is unknown. The client sends every message
+//! without an acknowledgement again. The bytes of a message beyond the limit are skipped up to the announced length.
 
-/// Digits of a transaction's number and of a length at most.
+/// The digits of a transaction's number, and of a length.
 const DIGITS_MAX: usize = 9;
-/// Bytes of a command's name at most.
+/// The bytes of a command's name.
 const COMMAND_BYTES_MAX: usize = 32;
-/// Bytes that are held between two frames at most.
+/// The bytes of memory that are kept between two frames.
 const HELD_BYTES: usize = 4 << 10;
 
 /// A frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RelpFrame<'a> {
-    /// The number of its transaction.
+    /// The number of the transaction.
     pub transaction: u32,
-    /// What it asks for.
+    /// The command.
     pub command: RelpCommand,
-    /// Its data, up to the limit.
+    /// The data, up to the limit.
     pub data: &'a [u8],
-    /// How many bytes more were announced and came.
+    /// The number of further bytes of data.
     pub cut: usize,
 }
 
-/// What a frame asks for.
+/// The command of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RelpCommand {
     /// Begins a session.
@@ -38,11 +39,11 @@ pub enum RelpCommand {
     Syslog,
     /// Ends the session.
     Close,
-    /// Something else.
+    /// Any other command.
     Unknown,
 }
 
-/// Bytes that are no frame.
+/// The bytes are no frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the bytes are no RELP frame")]
 pub struct InvalidFrame;
@@ -52,7 +53,7 @@ pub struct InvalidFrame;
 pub struct RelpFramer {
     /// The head of a frame, then its data.
     partial: Vec<u8>,
-    /// None while the head is read.
+    /// `None` while the head is read.
     body: Option<Body>,
 }
 
@@ -65,7 +66,11 @@ struct Body {
 }
 
 impl RelpFramer {
-    /// Takes bytes and hands over the frames that they end. Data is kept up to `limit` bytes.
+    /// Calls `each` for every frame that these bytes complete. Data is cut after `limit` bytes.
+    ///
+    /// # Errors
+    ///
+    /// The bytes are no frame.
     pub fn feed(
         &mut self,
         input: &[u8],
@@ -84,7 +89,7 @@ impl RelpFramer {
                             self.partial.clear();
                         }
                         if *byte == b'\n' {
-                            // Without data its newline is behind the length already.
+                            // Without data the newline follows the length.
                             self.body.filter(|body| body.left == 0).ok_or(InvalidFrame)?;
                             self.give(&mut each);
                         }
@@ -110,7 +115,7 @@ impl RelpFramer {
         Ok(())
     }
 
-    /// Bytes of memory that are held for a frame that is not whole.
+    /// The memory of an incomplete frame, in bytes.
     pub fn held(&self) -> usize {
         self.partial.capacity()
     }
@@ -127,7 +132,7 @@ impl RelpFramer {
     }
 }
 
-/// Reads `TXNR SP COMMAND SP LENGTH` and what ends it; none where only a part of it is there.
+/// Parses `TXNR SP COMMAND SP LENGTH` and its end. `None` if the head is incomplete.
 fn head(bytes: &[u8]) -> Result<Option<Body>, InvalidFrame> {
     let (end, head) = bytes.split_last().ok_or(InvalidFrame)?;
     let mut words = head.split(|byte| *byte == b' ');
@@ -167,14 +172,14 @@ pub fn answer(transaction: u32, text: &str, to: &mut Vec<u8>) {
     to.extend_from_slice(frame.as_bytes());
 }
 
-/// What a session is begun with.
+/// The answer to `open`.
 pub const OPENED: &str =
     concat!("200 OK\nrelp_version=0\nrelp_software=daytable,", env!("CARGO_PKG_VERSION"), "\ncommands=syslog");
-/// What says that a message is on disk.
+/// The answer to a committed message.
 pub const ACCEPTED: &str = "200 OK";
-/// What is said to a command that is not known, or not at its place.
+/// The answer to an unknown command, or a command in the wrong state.
 pub const REFUSED: &str = "500 not a command that is taken here";
-/// What says that the server ends the session.
+/// The frame with which the server ends the session.
 pub const SERVER_CLOSE: &[u8] = b"0 serverclose 0\n";
 
 #[cfg(test)]
@@ -200,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_and_what_is_none() {
+    fn frames_and_malformed_bytes() {
         let session = b"1 open 3 a\nb\n2 syslog 4 <1>a\n3 syslog 12 <1>012345678\n4 close 0\n5 close 0 \n6 other 0\n";
         let expected = [
             (1, RelpCommand::Open, "a\nb".into(), 0),
@@ -237,7 +242,7 @@ mod tests {
     }
 
     proptest! {
-        /// However the bytes come, the frames are the same, and so is where they end.
+        /// The frames, and the place of an error, do not depend on how the bytes are split.
         #[test]
         fn pieces_do_not_matter(
             bytes in "([0-9]{1,3} (open|syslog|close) (0|4 [a-z\n]{4})\n|[0-9a-z \n]{0,9}){0,9}", size in 1usize..9, limit in 2usize..9,
@@ -246,7 +251,7 @@ mod tests {
             prop_assert_eq!(frames(&pieces, limit), frames(&[bytes.as_bytes()], limit));
         }
 
-        /// Any bytes give frames or are none, in bounded memory (see `frames`).
+        /// Any bytes give frames or an error, in bounded memory (see `frames`).
         #[test]
         fn any_bytes(bytes in proptest::collection::vec(any::<u8>(), 0..500), size in 1usize..50) {
             let pieces: Vec<&[u8]> = bytes.chunks(size).collect();

@@ -1,4 +1,4 @@
-//! One connection's messages: framed as they come, written as rows; for RELP, answered once they are on disk.
+//! The messages of one connection: cut from its bytes, written as rows and, with RELP, acknowledged after their commit.
 
 use super::framing::{Framer, SyslogMessage};
 use super::message_sink::{KeySequence, ListenerContext, MessageSink, PeerState};
@@ -10,7 +10,7 @@ use daytable_model::time;
 use daytable_parse::Learned;
 use std::collections::VecDeque;
 
-/// What a connection says, and what it is answered.
+/// The state of the protocol of a connection.
 pub(super) struct Session {
     counter: KeySequence,
     learned: Learned,
@@ -27,9 +27,9 @@ enum SessionProtocol {
 struct Relp {
     frames: RelpFramer,
     is_open: bool,
-    /// Whether the client asked to end it.
+    /// Whether the client asked to end the session.
     is_closing: bool,
-    /// What is answered once the submission of that number is committed.
+    /// Answers that wait for the commit of a submission: its number, the transaction, and the text.
     answers: VecDeque<(u64, u32, &'static str)>,
 }
 
@@ -42,12 +42,16 @@ impl Session {
         Session { counter: KeySequence::new(), learned: Learned::default(), peer, protocol }
     }
 
-    /// Whether it is answered.
+    /// Whether the protocol has answers.
     pub(super) fn is_answered(&self) -> bool {
         matches!(self.protocol, SessionProtocol::Relp(_))
     }
 
-    /// Takes what came. `limit` is that of a message; an error ends the connection.
+    /// Writes the messages in `bytes`. A message is cut after `limit` bytes.
+    ///
+    /// # Errors
+    ///
+    /// The bytes are no frames, which ends the connection.
     pub(super) fn feed(
         &mut self,
         bytes: &[u8],
@@ -94,7 +98,7 @@ impl Session {
         }
     }
 
-    /// Takes what is left of an unfinished message, when nothing more comes. RELP's comes again: it was not acknowledged.
+    /// Writes an unfinished message at the end of the connection. A client of RELP sends that message again.
     pub(super) fn finish(&mut self, block: &ListenerContext, routes: &mut RouteCaches, sink: &mut MessageSink) {
         let mut sender = PeerState { counter: &mut self.counter, learned: &mut self.learned, peer: &self.peer };
         if let SessionProtocol::Lines(framer) = &mut self.protocol {
@@ -103,12 +107,12 @@ impl Session {
         }
     }
 
-    /// Messages that were taken.
-    pub(super) fn taken(&self) -> u64 {
+    /// The number of messages so far.
+    pub(super) fn messages(&self) -> u64 {
         self.counter.len()
     }
 
-    /// Bytes of memory that are held for a message that is not whole.
+    /// The memory of an incomplete message, in bytes.
     pub(super) fn held(&self) -> usize {
         match &self.protocol {
             SessionProtocol::Lines(framer) => framer.held(),
@@ -116,7 +120,7 @@ impl Session {
         }
     }
 
-    /// The answers that are due when everything up to `committed` is on disk, in the order they were asked for.
+    /// The answers to messages up to the submission `committed`, in the order of the messages.
     pub(super) fn answers(&mut self, committed: u64) -> Vec<u8> {
         let mut bytes = Vec::new();
         if let SessionProtocol::Relp(relp) = &mut self.protocol {
@@ -130,12 +134,12 @@ impl Session {
         bytes
     }
 
-    /// Whether answers are waited for.
+    /// Whether answers wait for a commit.
     pub(super) fn is_waiting(&self) -> bool {
         matches!(&self.protocol, SessionProtocol::Relp(relp) if !relp.answers.is_empty())
     }
 
-    /// Whether the client asked to end it, and all is answered.
+    /// Whether the session is closed and every message is answered.
     pub(super) fn is_over(&self) -> bool {
         matches!(&self.protocol, SessionProtocol::Relp(relp) if relp.is_closing && relp.answers.is_empty())
     }

@@ -1,11 +1,11 @@
-//! Connections: all of a listener on one thread, a task each.
+//! Connections: all connections of a listener on one thread, with a task for each.
 //!
-//! A task that waits for its client holds no buffer: what comes is read into one that all share, and framed at once. A
-//! read takes what is there, up to that buffer, then it is another's turn, however much more there is. When the store does
-//! not keep up the thread waits for it, so nobody is read from, and senders are held back by their own full sockets. A peer
-//! that is over its rate or quota is held back in the same way, alone: its connections are not read from until it is not.
+//! A task that waits for its client needs no buffer. All tasks read into one shared buffer, and cut the bytes into messages at
+//! once. After one read another task runs, even if the socket has more. While the store is too slow, the thread waits for
+//! it, and the senders' sockets fill up. A peer beyond its rate or quota is held back in the same way, alone: its connections
+//! are not read until it is within its limits again.
 //!
-//! What connections hold of messages that are not whole is bounded together: beyond that a message is cut where it is.
+//! The incomplete messages of all connections share one limit. Beyond it a message is cut.
 
 use super::accept::{listen, stopped};
 use super::listener::HeldBytes;
@@ -31,18 +31,18 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, watch};
 use tokio::task::{LocalSet, yield_now};
 use tokio::time::{sleep, timeout};
 
-/// Bytes that are read at once.
+/// The bytes of one read.
 const READ_BYTES: usize = 64 << 10;
-/// How long a client may leave an answer unread.
+/// How long a client may take to read an answer.
 const WRITE_STALL: Duration = Duration::from_secs(30);
-/// How long nothing comes until a connection is taken for drained, when the daemon stops.
+/// During a stop, a connection that stays idle for so long is drained.
 pub(super) const DRAIN_QUIET: Duration = Duration::from_millis(50);
-/// How long a connection of a peer that is over is left alone at most before it is looked again.
+/// The longest pause of a limited peer before its limits are checked again.
 const PAUSE_MAX: Duration = Duration::from_secs(10);
-/// How long a connection is drained at most.
+/// How long a connection is drained.
 const DRAIN: Duration = Duration::from_secs(5);
 
-/// A bound listener.
+/// A bound socket for connections.
 pub(super) struct StreamListener {
     pub(super) block: Arc<ListenerContext>,
     pub(super) socket: StreamSocket,
@@ -54,27 +54,27 @@ pub(super) enum StreamSocket {
     Unix(std::os::unix::net::UnixListener, Option<Arc<SocketFile>>),
 }
 
-/// What the tasks share.
+/// The state that all tasks of a thread share.
 pub(super) struct ThreadState {
     sink: RefCell<MessageSink>,
     buffer: RefCell<Vec<u8>>,
     held: HeldBytes,
-    /// Somebody waits for a commit of what was taken.
+    /// A connection waits for a commit.
     awaited: Notify,
     pub(super) stop: watch::Receiver<bool>,
-    /// Another listener has the socket: nobody is accepted any more, connections go on to their end.
+    /// The next listener accepts connections. Present connections go on to their end.
     pub(super) leave: watch::Receiver<bool>,
 }
 
-/// When a thread ends.
+/// The signals that end a thread.
 pub(super) struct Signals {
-    /// Once what was sent so far is taken.
+    /// End after reading what was sent before.
     pub(super) stop: watch::Receiver<bool>,
-    /// Once the connections that there are have ended.
+    /// End after the present connections have ended.
     pub(super) leave: watch::Receiver<bool>,
 }
 
-/// What the connections of a listener share.
+/// The state that all connections of a listener share.
 pub(super) struct ListenerState {
     pub(super) block: Arc<ListenerContext>,
     routes: RefCell<RouteCaches>,
@@ -86,16 +86,15 @@ pub(super) struct ListenerState {
 
 /// The other end of a connection.
 pub(super) struct StreamPeer {
-    /// What stands for it as an instance.
+    /// The default instance of its records.
     pub(super) name: String,
-    /// Its network; none on a unix socket, whose clients are one sender.
+    /// The network. `None` on a unix socket, all of whose clients are one sender.
     pub(super) network: Option<IpAddr>,
-    /// Its place among the connections of its network.
+    /// Counts the connection of its network.
     pub(super) counted: Option<ConnectionPermit>,
 }
 
-/// Serves a listener until progress to stop, then drains what is open. `held` is what all connections, of other listeners as
-/// well, hold of messages that are not whole.
+/// Serves connections until the stop, then drains them. `held` counts the incomplete messages of all listeners.
 pub(super) fn run(
     listener: StreamListener,
     sink: MessageSink,
@@ -130,10 +129,10 @@ pub(super) fn run(
     Ok(())
 }
 
-/// Hands over what gathers, when it is old enough or somebody waits for it.
+/// Submits rows when they are old, or when a connection waits for their commit.
 async fn hand_over(shared: Rc<ThreadState>) {
     loop {
-        // Whoever is ready to be read gets his turn before, so that one commit serves them all.
+        // Other ready connections run first, so that one commit serves all of them.
         if timeout(SUBMIT_AFTER, shared.awaited.notified()).await.is_ok() {
             tokio::task::yield_now().await;
         }
@@ -141,14 +140,14 @@ async fn hand_over(shared: Rc<ThreadState>) {
     }
 }
 
-/// What a connection holds of a message that is not whole counts with what the others hold.
+/// The incomplete message of one connection, counted with the messages of all connections.
 struct HeldShare<'a> {
     all: &'a HeldBytes,
     own: usize,
 }
 
 impl HeldShare<'_> {
-    /// How long a message may get now.
+    /// The maximum bytes of a message now.
     fn limit(&self, block: &ListenerContext) -> usize {
         block.limit.min(self.own + self.all.left())
     }
@@ -167,9 +166,9 @@ impl Drop for HeldShare<'_> {
     }
 }
 
-/// How reading ended.
+/// How a connection ended.
 enum ConnectionEnd {
-    /// The client sent all it had.
+    /// The client closed the connection.
     Closed,
     /// The daemon stops.
     Stopped,
@@ -178,7 +177,7 @@ enum ConnectionEnd {
     Idle,
 }
 
-/// Takes what a client sends, until one of both ends it.
+/// Serves a connection until the client or the daemon ends it.
 pub(super) async fn connection<S: AsyncRead + AsyncWrite + Unpin>(
     mut stream: S,
     peer: StreamPeer,
@@ -203,7 +202,7 @@ pub(super) async fn connection<S: AsyncRead + AsyncWrite + Unpin>(
         }
         ConnectionEnd::Idle => counters.count(SourceEvent::ConnectionClosed("idle_timeout"), 1),
     }
-    // The client may be gone.
+    // An error means that the client is gone.
     let _ = timeout(WRITE_STALL, stream.shutdown()).await;
 }
 
@@ -232,7 +231,7 @@ async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
             }
         };
         let read = tokio::select! {
-            // In this order: who never pauses must not keep the daemon from stopping.
+            // In this order: a client that sends without a pause must not delay the stop.
             biased;
             () = stopped(&mut stop) => break,
             _ = committed.changed(), if session.is_waiting() => None,
@@ -253,10 +252,10 @@ async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
         if session.is_over() {
             return ConnectionEnd::Closed;
         }
-        // Without this whoever sends without a pause is read from dozens of times before it is another's turn.
+        // Without this, a client that sends without a pause is read dozens of times before another task runs.
         yield_now().await;
     }
-    // What was sent before is taken still, and answered.
+    // Messages that were sent before the stop are read and answered.
     let drained = timeout(DRAIN, async {
         while let Ok(Ok(Some(1..))) =
             timeout(DRAIN_QUIET, poll_fn(|cx| read(cx, stream, session, state, network, held))).await
@@ -275,7 +274,7 @@ async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
     }
 }
 
-/// Reads once, and takes what came: so many bytes; none where they are no frames.
+/// Reads once, and writes the messages. Returns the number of bytes, or `None` if the bytes are no frames.
 fn read<S: AsyncRead + Unpin>(
     cx: &mut Context<'_>,
     stream: &mut S,
@@ -290,10 +289,10 @@ fn read<S: AsyncRead + Unpin>(
     ready!(Pin::new(stream).poll_read(cx, &mut came))?;
     let mut sink = shared.sink.borrow_mut();
     let bytes = came.filled();
-    let before = session.taken();
+    let before = session.messages();
     let taken = session.feed(bytes, held.limit(block), block, &mut state.routes.borrow_mut(), &mut sink);
     held.set(session.held());
-    let records = session.taken() - before;
+    let records = session.messages() - before;
     state.accounts.borrow_mut().charge(network, records, bytes.len() as u64, Now::read());
     sink.submit_if_due();
     if session.is_answered() {
@@ -302,7 +301,7 @@ fn read<S: AsyncRead + Unpin>(
     Poll::Ready(Ok(taken.is_ok().then_some(bytes.len())))
 }
 
-/// Writes the answers that are due.
+/// Sends the answers to committed messages.
 async fn answer<S: AsyncWrite + Unpin>(
     stream: &mut S,
     session: &mut Session,
@@ -347,14 +346,14 @@ mod tests {
         let mut stream = TcpStream::connect(address).expect("connected");
         stream.set_nonblocking(true).expect("set");
         let line = LINE.repeat(1000);
-        // As much as the kernel takes without anybody who reads, up to 20,000 messages.
+        // Fills the socket without a reader, up to 20,000 messages.
         (0..20).try_for_each(|_| stream.write_all(line.as_bytes())).unwrap_or(());
         stream
     }
 
-    /// Whoever has one message is heard before those who never pause have said all they have.
+    /// A single message is read before connections that send without a pause are drained.
     #[test]
-    fn who_never_pauses_does_not_keep_the_others_waiting() {
+    fn a_client_without_pauses_does_not_delay_other_clients() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("bound");
         listener.set_nonblocking(true).expect("set");
         let address = listener.local_addr().expect("an address");
@@ -379,7 +378,7 @@ mod tests {
             }
             before += submission.batches.iter().map(daytable_model::batch::Batch::len).sum::<usize>();
         }
-        // A read of each, and the one after it of those whose turn it was meanwhile.
+        // One read of each flood, and one more read of those that ran in the meantime.
         let of_a_read = READ_BYTES / LINE.len() + 1;
         assert!(before <= 2 * floods.len() * of_a_read, "{before} messages came before the only one of another");
         drop((floods, quiet));
