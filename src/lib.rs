@@ -11,6 +11,7 @@
 //! * [`verify`]: checks whether the data folder, the archives and the files that were read agree.
 //! * [`metrics`]: every metric, by its Prometheus name.
 //! * [`log`]: what the program logs about itself.
+//! * `testing`: what properties need of private parts, with the feature `testing`.
 //!
 //! What does not exist, on purpose: sources do not know stores, and stores do not know sources (they meet in
 //! [`Batch`](daytable_model::batch::Batch) and in [`CommitQueue`](daytable_store::CommitQueue)); a position is kept only in the commit that

@@ -10,6 +10,7 @@
 //!   entities are the same bytes, so that what was sent may be sent again.
 //! * [`Query`], [`Page`], [`Entity`], [`Value`]: what is read, a page at a time, its types kept.
 //! * [`Error`], [`ErrorKind`], [`Backoff`].
+//! * `testing`: what must hold of any answer, with the feature `testing`.
 //!
 //! ```no_run
 //! # async fn sent() -> Result<(), Box<dyn std::error::Error>> {

@@ -98,7 +98,7 @@ fn what_no_trying_helps_ends_it() {
     let output = stress("AccountName=a", &[]).output().expect("it runs");
     let error = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(78), "{error}");
-    assert!(error.contains("the connection string: has neither AccountKey"), "{error}");
+    assert!(error.contains("AZURE_STORAGE_CONNECTION_STRING: has neither AccountKey"), "{error}");
 }
 
 #[test]

@@ -43,6 +43,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<SavedPosition>, AdoptError> {
 }
 
 /// The positions in a log that no checkpoint stands before.
+#[cfg(any(test, feature = "testing"))]
 pub(super) fn parse(log: &str) -> Result<Vec<SavedPosition>, (usize, String)> {
     let mut states = BTreeMap::new();
     replay(log, 0, &mut states)?;
