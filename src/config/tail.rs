@@ -5,7 +5,7 @@ use super::key::{Key, Place, SectionDoc, bytes, choice, duration, text, texts, w
 use super::reading;
 use super::section::{ProblemList, Section};
 use super::values::or_word;
-use daytable_intake::glob::{Pattern, PatternError};
+use daytable_intake::glob::{GlobError, Pattern};
 use daytable_intake::tail::{TailOptions, WatchMode};
 use daytable_model::units::{ByteSize, parse_duration};
 use daytable_parse::redact::{Redaction, Redactor};
@@ -110,6 +110,6 @@ pub(super) fn section() -> SectionDoc {
 }
 
 /// A pattern that `check` accepts, as a text.
-fn checked(pattern: &str, check: fn(&str) -> Result<Pattern, PatternError>) -> Result<String, PatternError> {
+fn checked(pattern: &str, check: fn(&str) -> Result<Pattern, GlobError>) -> Result<String, GlobError> {
     check(pattern).map(|pattern| pattern.as_str().to_owned())
 }

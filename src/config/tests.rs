@@ -228,7 +228,7 @@ fn every_key_is_read() {
         watch: WatchMode::Poll,
     };
     assert_eq!(config.tails, [tail]);
-    let pattern = |read: fn(&str) -> Result<Pattern, glob::PatternError>, text| read(text).expect("a pattern");
+    let pattern = |read: fn(&str) -> Result<Pattern, glob::GlobError>, text| read(text).expect("a pattern");
     let tables = [
         TableConfig {
             window: Window { keep: 400 * DAY, period: Period::Month },
@@ -342,7 +342,7 @@ fn a_problem_has_its_place_and_the_fix() {
         ),
         (
             "[[tail]]\ninclude = [\"/a\"]\nfields_from_path = \"/srv/*\"",
-            "f:3:20: fields_from_path = \"/srv/*\": names no field: fields are written like {pod}",
+            "f:3:20: fields_from_path = \"/srv/*\": has no field: write a field like {pod}",
         ),
         (
             "[[tail]]\ninclude = [\"/a\"]\ninstance = \"{hots}\"",

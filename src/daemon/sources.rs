@@ -41,7 +41,7 @@ impl Sources {
     }
 
     fn add<S: Source>(&mut self, source: S, options: impl Fn(&Config) -> S::Options + Send + 'static) {
-        self.sections.push(Box::new(Section { source, options, prepared: None }));
+        self.sections.push(Box::new(ConfiguredSource { source, options, prepared: None }));
     }
 
     /// Prepares everything that `config` asks for. On an error nothing is prepared, and what runs goes on.
@@ -85,13 +85,13 @@ impl Sources {
 }
 
 /// A [`Source`], how its options come from the configuration, and what was prepared last.
-struct Section<S: Source, F> {
+struct ConfiguredSource<S: Source, F> {
     source: S,
     options: F,
     prepared: Option<S::Prepared>,
 }
 
-/// A [`Section`] whatever its source is.
+/// A [`ConfiguredSource`] whatever its source is.
 trait SourceSection: Send {
     fn prepare(&mut self, config: &Config, inherited: &mut Inherited) -> Result<(), SourceError>;
     fn discard(&mut self);
@@ -104,7 +104,7 @@ trait SourceSection: Send {
     fn stop(&mut self);
 }
 
-impl<S: Source, F: Fn(&Config) -> S::Options + Send> SourceSection for Section<S, F> {
+impl<S: Source, F: Fn(&Config) -> S::Options + Send> SourceSection for ConfiguredSource<S, F> {
     fn prepare(&mut self, config: &Config, inherited: &mut Inherited) -> Result<(), SourceError> {
         self.prepared = Some(self.source.prepare((self.options)(config), inherited)?);
         Ok(())

@@ -18,7 +18,7 @@ fn a_file_that_it_writes_to_itself_is_not_read() {
         place.path("daemon-*.log").display()
     );
     let daemon = place.start_with(&config);
-    daemon.wait_said("what this daemon says itself is written to this file: it is not read path=");
+    daemon.wait_said("file is not read: the daemon's own output goes to it path=");
     let lines = numbered("line", 20);
     place.write("app.log", &lines);
     place.wait_for_messages(&lines);

@@ -1,7 +1,7 @@
-//! Records gather in open batches, one a table and partition, until they are handed over together.
+//! Open batches, one for each table and partition, which are submitted together.
 //!
-//! A batch that is full is set aside and another one begins in its place; [`Batcher::take`] gives all of them. Who
-//! writes many records to one place asks for its [`Slot`] once and pushes without a look-up.
+//! A full batch is set aside and succeeded by an empty one; [`Batcher::take`] gives all of them. A caller that writes
+//! many records to one place keeps a [`Slot`] and needs no lookup.
 
 use daytable_model::batch::{Batch, Vocabulary};
 use daytable_model::entity::SizedRecord;
@@ -10,7 +10,7 @@ use daytable_model::record::Record;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Bytes that a batch takes by itself: it, its lists, its place in the index, the lane of its instance, and its page in the
+/// Memory of an empty batch in bytes: its lists, its place in the index, the route of its instance, and its page in the
 /// commit.
 const BATCH_MEMORY: usize = 1536;
 
@@ -20,14 +20,14 @@ pub struct Batcher {
     open: Vec<Batch>,
     index: HashMap<(DayTable, Arc<str>), usize, foldhash::quality::RandomState>,
     full: Vec<Batch>,
-    /// The names that the batches of the last filling came to know.
+    /// The property names that the batches of the last filling used.
     vocabulary: Vocabulary,
     bytes: usize,
-    /// Which filling this is: [`Batcher::take`] begins the next one.
+    /// The number of this filling: [`Batcher::take`] begins the next.
     filling: u64,
 }
 
-/// Where the records of one table and partition go, until the batches are taken.
+/// The place of one table and partition, until the batches are taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slot {
     filling: u64,
@@ -45,12 +45,12 @@ impl Batcher {
         Slot { filling: self.filling, at }
     }
 
-    /// Whether a slot can still be pushed to.
+    /// Whether a slot is still valid.
     pub fn holds(&self, slot: Slot) -> bool {
         slot.filling == self.filling
     }
 
-    /// Writes a record to a slot that this filling [holds](Batcher::holds).
+    /// Writes a record to a slot that is still [valid](Batcher::holds).
     pub fn push(&mut self, slot: Slot, key: RowKey, source: &str, record: &Record<'_>) {
         debug_assert!(self.holds(slot));
         let batch = &mut self.open[slot.at];
@@ -70,13 +70,13 @@ impl Batcher {
         self.bytes
     }
 
-    /// Bytes that all batches take in memory, at most: a quarter more than their rows have, for a batch has room for as much as
-    /// the one before it and an eighth, and the allocator rounds up; and what a batch is by itself.
+    /// Memory of all batches in bytes, at most. A quarter is added to the rows: a batch reserves an eighth more than
+    /// its predecessor needed, and the allocator rounds up.
     pub fn memory(&self) -> usize {
         self.bytes + self.bytes / 4 + (self.open.len() + self.full.len()) * BATCH_MEMORY
     }
 
-    /// Every batch that has rows; slots end here.
+    /// Takes every batch with rows, and ends all slots.
     pub fn take(&mut self) -> Vec<Batch> {
         self.index.clear();
         self.bytes = 0;
@@ -87,8 +87,8 @@ impl Batcher {
         batches
     }
 
-    /// Lets the next filling begin with what this one came to know. A batch that has learnt knows what it began with as well,
-    /// so after a few fillings all know what is usual here; where that has become too much, it begins anew.
+    /// Lets the next filling begin with the property names of this one. After a few fillings every batch knows the
+    /// usual names. Where the names have become too many, the vocabulary begins anew.
     fn learn(&mut self) {
         let mut known = self.open.iter().filter_map(Batch::vocabulary).peekable();
         if known.peek().is_none() {
@@ -144,10 +144,10 @@ mod tests {
         };
         let names = |batches: &[Batch]| batches.iter().map(|batch| batch.names().len()).collect::<Vec<_>>();
         assert_eq!(names(&fill(&[("one", 0), ("two", 10)])), [41, 41]);
-        // What `one` came to know, and what `two` names besides.
+        // The names of `one`, and those that only `two` has.
         assert_eq!(names(&fill(&[("one", 0), ("two", 10)])), [41, 51]);
         assert_eq!(names(&fill(&[("one", 0), ("two", 10)])), [51, 51]);
-        // More than are worth with_vocabulary.
+        // More names than a vocabulary keeps.
         assert_eq!(names(&fill(&[("three", 100)])), [91]);
         let last = fill(&[("one", 0)]);
         assert_eq!(names(&last), [41]);

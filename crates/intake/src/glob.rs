@@ -4,80 +4,80 @@ use globset::{GlobBuilder, GlobMatcher};
 use std::fmt;
 use std::path::Path;
 
-/// A pattern as it was written, ready to match. Equality is that of the text.
+/// A compiled pattern. Equality is that of the text.
 ///
-/// `*` and `?` stand for characters, `[ab]` for one of them, `{a,b}` for either text; in a pattern of paths `**` as a
-/// whole component stands for any number of folders, and nothing else stands for a `/`.
+/// `*` and `?` stand for characters, `[ab]` for one of them, `{a,b}` for either text. In a pattern of paths `**` as a
+/// whole component stands for any number of folders; other wildcards do not stand for a `/`.
 #[derive(Clone)]
 pub struct Pattern {
     text: String,
     matcher: GlobMatcher,
 }
 
-/// Why a pattern was refused.
+/// A pattern is refused.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-pub enum PatternError {
-    /// The syntax is not that of a glob.
-    #[error("is no pattern: {0}")]
+pub enum GlobError {
+    /// The syntax is invalid.
+    #[error("is not a valid pattern: {0}")]
     Syntax(String),
-    /// Relative to a folder that nobody names.
+    /// The pattern is relative.
     #[error("must be an absolute path, like \"/var/log/**/*.log\"")]
     Relative,
-    /// Begins neither at the root nor anywhere.
+    /// The pattern begins neither with `/` nor with `**/`.
     #[error("must begin with \"/\" or \"**/\"")]
     Unrooted,
-    /// Files are listed by their plain paths, which have no such parts.
-    #[error("can match no file: a path has no empty part, no \".\" and no \"..\"")]
+    /// The pattern has `.` or `..`, which the paths of files do not have.
+    #[error("matches no file: paths have no empty parts, no \".\" and no \"..\"")]
     Component,
 }
 
 impl Pattern {
-    /// Of the files to read: an absolute path.
-    pub fn include(text: &str) -> Result<Pattern, PatternError> {
+    /// A pattern of files to read: an absolute path.
+    pub fn include(text: &str) -> Result<Pattern, GlobError> {
         if !text.starts_with('/') {
-            return Err(PatternError::Relative);
+            return Err(GlobError::Relative);
         }
         Pattern::path(text)
     }
 
-    /// Of the files to leave out: an absolute path, or `**/` and what the path ends in.
-    pub fn exclude(text: &str) -> Result<Pattern, PatternError> {
+    /// A pattern of files to leave out: an absolute path, or `**/` and the end of a path.
+    pub fn exclude(text: &str) -> Result<Pattern, GlobError> {
         if !text.starts_with('/') && !text.starts_with("**/") {
-            return Err(PatternError::Unrooted);
+            return Err(GlobError::Unrooted);
         }
         Pattern::path(text)
     }
 
-    /// Of a source's name: the path of a file, or the listener.
-    pub fn source(text: &str) -> Result<Pattern, PatternError> {
+    /// A pattern for the name of a source: the path of a file, or a listener.
+    pub fn source(text: &str) -> Result<Pattern, GlobError> {
         Pattern::new(text, true)
     }
 
-    /// Of an instance's name, in which a `/` is a character like any other.
-    pub fn instance(text: &str) -> Result<Pattern, PatternError> {
+    /// A pattern for the name of an instance, in which `/` is a character like any other.
+    pub fn instance(text: &str) -> Result<Pattern, GlobError> {
         Pattern::new(text, false)
     }
 
-    fn path(text: &str) -> Result<Pattern, PatternError> {
+    fn path(text: &str) -> Result<Pattern, GlobError> {
         let components = text.strip_prefix('/').unwrap_or(text).split('/');
         if components.into_iter().any(|part| matches!(part, "" | "." | "..")) {
-            return Err(PatternError::Component);
+            return Err(GlobError::Component);
         }
         Pattern::new(text, true)
     }
 
-    fn new(text: &str, paths: bool) -> Result<Pattern, PatternError> {
+    fn new(text: &str, paths: bool) -> Result<Pattern, GlobError> {
         let built = GlobBuilder::new(text).literal_separator(paths).build();
-        let glob = built.map_err(|error| PatternError::Syntax(error.kind().to_string()))?;
+        let glob = built.map_err(|error| GlobError::Syntax(error.kind().to_string()))?;
         Ok(Pattern { text: text.into(), matcher: glob.compile_matcher() })
     }
 
-    /// As it was written.
+    /// Shows the pattern as it was written.
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// Whether it matches the whole path or name.
+    /// Whether the pattern matches the whole path or name.
     pub fn matches(&self, path: impl AsRef<Path>) -> bool {
         self.matcher.is_match(path)
     }
@@ -121,15 +121,15 @@ mod tests {
     #[test]
     fn patterns_that_are_refused() {
         for (pattern, error) in [
-            ("*.log", PatternError::Relative),
-            ("", PatternError::Relative),
-            ("/var//log", PatternError::Component),
-            ("/var/log/", PatternError::Component),
-            ("/var/../log", PatternError::Component),
+            ("*.log", GlobError::Relative),
+            ("", GlobError::Relative),
+            ("/var//log", GlobError::Component),
+            ("/var/log/", GlobError::Component),
+            ("/var/../log", GlobError::Component),
         ] {
             assert_eq!(Pattern::include(pattern), Err(error), "{pattern}");
         }
-        assert_eq!(Pattern::exclude("*.gz"), Err(PatternError::Unrooted));
-        assert!(matches!(Pattern::include("/var/[a"), Err(PatternError::Syntax(_))));
+        assert_eq!(Pattern::exclude("*.gz"), Err(GlobError::Unrooted));
+        assert!(matches!(Pattern::include("/var/[a"), Err(GlobError::Syntax(_))));
     }
 }

@@ -1,16 +1,16 @@
-//! How the instance of a record is named: `{host}`, `web-{stem}`, `{field:kubernetes.pod}`.
+//! Names of instances: `{host}`, `web-{stem}`, `{field:kubernetes.pod}`.
 
 use std::borrow::Cow;
 use std::fmt;
 use std::path::Path;
 use std::str::FromStr;
 
-/// A text with placeholders, checked when it is read. Equality is that of the parts.
+/// A text with placeholders. Equality is that of the parts.
 ///
 /// * `{host}`: the name of this host.
 /// * `{path}`: the path of the file.
-/// * `{stem}`: the file's name without its folder and without what follows its last dot.
-/// * `{field:NAME}`: a field of the record; a record without it gives the host.
+/// * `{stem}`: the file name without its folder and without its last extension.
+/// * `{field:NAME}`: a field of the record, or the name of this host where the record lacks the field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InstanceTemplate(Vec<Part>);
 
@@ -23,16 +23,16 @@ enum Part {
     Field(String),
 }
 
-/// Why a template was refused.
+/// A template is refused.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum TemplateError {
-    /// No such placeholder.
-    #[error("unknown placeholder {{{0}}}: there are {{host}}, {{path}}, {{stem}} and {{field:NAME}}")]
+    /// An unknown placeholder.
+    #[error("unknown placeholder {{{0}}}: the placeholders are {{host}}, {{path}}, {{stem}} and {{field:NAME}}")]
     Unknown(String),
-    /// A brace without its other one.
-    #[error("a brace has no partner: placeholders are written like {{host}}")]
+    /// A brace is not closed, or not opened.
+    #[error("a brace is not closed or not opened: write a placeholder like {{host}}")]
     Unbalanced,
-    /// Nothing to name an instance by.
+    /// The template is empty.
     #[error("an instance needs a name, for example \"{{host}}\"")]
     Empty,
 }
@@ -43,14 +43,14 @@ impl InstanceTemplate {
         InstanceTemplate(vec![Part::Field(name.into())])
     }
 
-    /// Whether every record of a file has the same instance: no field has a say in it.
+    /// Whether every record of a file has the same instance, because no field is used.
     pub fn is_fixed(&self) -> bool {
         !self.0.iter().any(|part| matches!(part, Part::Field(_)))
     }
 
-    /// The instance of one record, of which `field` gives the fields by name.
+    /// The instance of a record; `field` gives the fields of the record by name.
     pub fn render<'f>(&self, host: &str, path: &str, field: impl Fn(&str) -> Option<Cow<'f, str>>) -> Cow<'f, str> {
-        // The one that is asked for each record costs no copy.
+        // A template of one part is rendered without a copy.
         if let [Part::Field(name)] = &*self.0
             && let Some(value) = field(name)
             && !value.is_empty()
@@ -74,7 +74,7 @@ impl InstanceTemplate {
     }
 }
 
-/// The file's name without its folder and its last extension; a name like `.hidden` has none.
+/// The file name without its folder and its last extension; a name like `.hidden` has no extension.
 fn stem(path: &str) -> &str {
     Path::new(path).file_stem().and_then(|stem| stem.to_str()).unwrap_or(path)
 }
@@ -116,7 +116,7 @@ impl FromStr for InstanceTemplate {
     }
 }
 
-/// As it was written.
+/// Shows the template as it was written.
 impl fmt::Display for InstanceTemplate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|part| match part {
@@ -177,7 +177,7 @@ mod tests {
     }
 
     proptest! {
-        /// A template that is read is shown as it was written; no text panics.
+        /// A template is shown as it was written; any text is a template or an error.
         #[test]
         fn shown_as_written(text in "([a-z{}:]{0,3}|\\{host\\}|\\{field:[a-z.]{1,3}\\}|\\PC){0,5}") {
             if let Ok(template) = text.parse::<InstanceTemplate>() {

@@ -1,15 +1,16 @@
-//! Where records come from, and what becomes of them until their batches are in the commit queue of the store.
+//! Sources of records, up to the batches in the commit queue of the store.
 //!
-//! * [`tail`]: files are found, identified, followed through rotation, and cut into lines. [`adopt`]: positions of other
-//!   collectors.
+//! * [`source`]: the trait that all sources implement; its page tells how to add a source. [`counters`]: what sources
+//! count.
+//! * [`tail`]: files are discovered, identified, followed through rotation, and read. [`adopt`]: positions of other
+//! collectors.
 //! * [`syslog`]: messages of other programs and hosts, from sockets.
 //! * [`journal`]: the entries of systemd's journal.
-//! * [`push`]: bodies of requests, whatever protocol they are in. It does not know HTTP.
-//! * [`route`]: which configured table, and which of its days, takes a record. [`glob`], [`path_fields`],
-//!   [`instance_template`]: the patterns that the options of a source are made of.
+//! * [`push`]: bodies of HTTP requests, in several protocols. It does not know HTTP.
+//! * [`route`]: chooses the configured table, and its day, for a record. [`glob`], [`path_fields`],
+//! [`instance_template`]: patterns in the options of sources.
 //! * [`batcher`]: open batches, one for each table and partition. [`record_writer`]: records become rows in them.
 //! * [`rate_limit`]: limits on one sender. [`own_output`]: this daemon's own output, which is not read again.
-//! * [`source`]: the trait that all sources implement. [`counters`]: what they count.
 
 pub mod source;
 pub mod counters;

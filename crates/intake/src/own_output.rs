@@ -1,14 +1,14 @@
-//! What of the input is this daemon's own output: read, it would be said again, and read again.
+//! This daemon's own output in its input: it must not be read, or it would be logged and read again without end.
 //!
-//! It comes back in three ways, each of which is known by what cannot be another's:
+//! It comes back in three ways, and is recognized by what no other program can have:
 //!
-//! * **A file** that standard output or error is redirected to: by its device and inode. The tailer does not begin it,
-//!   whatever it is called, and says so.
-//! * **The journal**: by the invocation of the unit (`INVOCATION_ID`, which systemd gives to each start of a service and
-//!   journald notes in each entry), else by this process's number and name on this boot. Such entries are passed over and counted.
-//!   What an earlier start said is read: that comes to an end.
-//! * **Syslog**, where another program forwards the journal, or writes it to a file that is tailed: by the name `daytable`, this
-//!   process's number, and this host's name where the message has one. Passed over and counted.
+//! * **A file** to which standard output or error is redirected: by device and inode. The file is not read, whatever
+//! its name is, and a warning says so.
+//! * **The journal**: by the invocation of the unit (`INVOCATION_ID`, which journald notes in each entry), else by the
+//! number and name of this process on this boot. Such entries are skipped and counted. Entries of an earlier start are
+//! read: they come to an end.
+//! * **Syslog**, where another program forwards the journal or writes it to a file: by the name `daytable`, the number
+//! of this process, and the name of this host where the message has one. Such records are skipped and counted.
 
 use daytable_model::record::Record;
 use rustix::fs::{FileType, fstat};
@@ -16,10 +16,10 @@ use std::os::fd::AsFd;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Records and entries that were passed over.
+/// Records and entries that were skipped.
 static PASSED_OVER: AtomicU64 = AtomicU64::new(0);
 
-/// Whether a file is where this process's own output goes.
+/// Whether a file is the standard output or error of this process.
 pub fn is_output(device: u64, inode: u64) -> bool {
     static FILES: OnceLock<Vec<(u64, u64)>> = OnceLock::new();
     let file = |fd: &dyn Fd| {
@@ -42,27 +42,27 @@ impl<F: AsFd> Fd for F {
     }
 }
 
-/// Whether standard error is the stream that `JOURNAL_STREAM` names: a child whose output goes elsewhere inherits the
-/// variable all the same.
+/// Whether standard error is the stream that `JOURNAL_STREAM` names. A child inherits the variable even if its output
+/// goes elsewhere.
 pub fn goes_to_journal() -> bool {
     let Ok(stream) = std::env::var("JOURNAL_STREAM") else { return false };
     fstat(std::io::stderr()).is_ok_and(|stat| stream == format!("{}:{}", stat.st_dev, stat.st_ino))
 }
 
-/// Who this process is, for the journal.
+/// The identity of this process in the journal.
 struct Invocation {
     id: Option<String>,
     pid: String,
-    /// Within a container the number may be that of another process of the host: the name tells them apart.
+    /// In a container the number may be that of another process of the host: the name tells them apart.
     name: Option<String>,
     boot: Option<String>,
 }
 
-/// Whether an entry of the journal is of this process, or of what it started. `field` gives the fields of the entry.
+/// Whether an entry of the journal comes from this process or its children. `field` gives the fields of the entry.
 pub fn is_entry<'f>(field: impl Fn(&str) -> Option<&'f str>) -> bool {
     static OWN: OnceLock<Invocation> = OnceLock::new();
     let own = OWN.get_or_init(|| Invocation {
-        // An interactive shell may have inherited one from the service that started it.
+        // An interactive shell may inherit an invocation from the service that started it.
         id: goes_to_journal().then(|| std::env::var("INVOCATION_ID").ok()).flatten(),
         pid: std::process::id().to_string(),
         name: std::fs::read_to_string("/proc/self/comm").ok().map(|name| name.trim().to_owned()),
@@ -74,10 +74,10 @@ pub fn is_entry<'f>(field: impl Fn(&str) -> Option<&'f str>) -> bool {
     by_process() || by_invocation()
 }
 
-/// Whether a record of syslog is what this process said, come back through another program.
+/// Whether a syslog record is output of this process, forwarded by another program.
 pub fn is_record(record: &Record<'_>) -> bool {
     static OWN: OnceLock<(String, String)> = OnceLock::new();
-    // The name comes first, which nearly none has.
+    // The name is compared first, because few records have it.
     let is = |name: &str, value: &str| record.text(name).is_some_and(|text| text == value);
     if !is("component", "daytable") {
         return false;
@@ -87,14 +87,14 @@ pub fn is_record(record: &Record<'_>) -> bool {
     is("pid", pid) && record.text("host").is_none_or(|named| short(&named) == short(host))
 }
 
-/// Counts a record or an entry that is passed over, and says so the first time.
+/// Counts a skipped record or entry, and logs the first.
 pub fn pass_over(source: &str) {
     if PASSED_OVER.fetch_add(1, Ordering::Relaxed) == 0 {
-        tracing::info!(source, "what this daemon says itself comes back here and is passed over");
+        tracing::info!(source, "this source returns the daemon's own output, which is skipped");
     }
 }
 
-/// How many were passed over.
+/// How many were skipped.
 pub fn passed_over() -> u64 {
     PASSED_OVER.load(Ordering::Relaxed)
 }

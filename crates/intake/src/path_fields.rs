@@ -1,48 +1,48 @@
-//! Fields that the path of a file gives to its records: `/var/log/pods/{namespace}_{pod}_{uid}/{container}/*`.
+//! Fields from the path of a file: `/var/log/pods/{namespace}_{pod}_{uid}/{container}/*`.
 //!
-//! Where logs are files of others (containers above all), who wrote them stands in the path and nowhere else. The pattern
-//! matches the whole path of a file, or gives nothing. `{name}` stands for one character or more, as many as fit, `*` for
-//! any number of them, neither for a `/`; `**` as a whole component is any number of folders. All else means itself.
+//! The path often tells which program wrote a file, above all with containers. The pattern matches the whole path, or
+//! gives no fields. `{name}` stands for one character or more, as many as fit, and `*` for any number; neither for a
+//! `/`. `**` as a whole component stands for any number of folders. Other characters stand for themselves.
 
 use regex::{Regex, RegexBuilder};
 use std::fmt;
 use std::str::FromStr;
 
-/// Bytes that the compiled pattern may take, which nothing that a person writes comes near.
+/// Bytes of a compiled pattern at most, far more than a pattern needs.
 const COMPILED_BYTES_MAX: usize = 1 << 20;
 
-/// A pattern with the names of fields in it, ready to match. Equality is that of the text.
+/// A compiled pattern with names of fields. Equality is that of the text.
 #[derive(Clone)]
 pub struct PathFields {
     text: String,
     pattern: Regex,
 }
 
-/// Why a pattern was refused.
+/// A pattern is refused.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum PathFieldsError {
-    /// Relative to a folder that nobody names.
+    /// The pattern is relative.
     #[error("must be an absolute path, like \"/var/log/pods/{{namespace}}_{{pod}}_{{uid}}/{{container}}/*\"")]
     Relative,
-    /// Nothing to take from a path.
-    #[error("names no field: fields are written like {{pod}}")]
+    /// The pattern has no field.
+    #[error("has no field: write a field like {{pod}}")]
     Empty,
-    /// A brace without its other one.
-    #[error("a brace has no partner: fields are written like {{pod}}")]
+    /// A brace is not closed, or not opened.
+    #[error("a brace is not closed or not opened: write a field like {{pod}}")]
     Unbalanced,
-    /// What cannot be a field's name.
-    #[error("{{{0}}} is no field: a name has letters, digits and \"_\", and begins with a letter")]
+    /// A name that a field cannot have.
+    #[error("{{{0}}} is not a field: a name has letters, digits and \"_\", and begins with a letter")]
     Name(String),
-    /// One field, two values.
-    #[error("{{{0}}} is there twice")]
+    /// Two fields have one name.
+    #[error("has the field {{{0}}} twice")]
     Twice(String),
-    /// Larger than any path that it could match.
+    /// The compiled pattern is too large.
     #[error("is too long")]
     Size,
 }
 
 impl PathFields {
-    /// The fields of the file at `path`, in the order of the pattern; none where it does not match.
+    /// The fields of the file at `path`, in the order of the pattern; none where the pattern does not match.
     pub fn of<'p>(&self, path: &'p str) -> Vec<(&str, &'p str)> {
         let Some(found) = self.pattern.captures(path) else { return Vec::new() };
         let names = self.pattern.capture_names().flatten();
@@ -95,7 +95,7 @@ impl FromStr for PathFields {
     }
 }
 
-/// As it was written.
+/// Shows the pattern as it was written.
 impl fmt::Display for PathFields {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
@@ -130,7 +130,7 @@ mod tests {
                 "/var/log/pods/shop_cart-7d9_0a1b-2c/app/3.log",
                 &[("namespace", "shop"), ("pod", "cart-7d9"), ("uid", "0a1b-2c"), ("container", "app")][..],
             ),
-            // What the kubelet makes of it when it rotates.
+            // The name that the kubelet makes at a rotation.
             (
                 pods,
                 "/var/log/pods/a_b_c/app/3.log.20261121-080000.gz",
@@ -138,7 +138,7 @@ mod tests {
             ),
             (pods, "/var/log/pods/a_b/app/3.log", &[]),
             (pods, "/var/log/pods/a_b_c/app/x/3.log", &[]),
-            // As many as fit: what stands before the last "-".
+            // As many characters as fit: everything before the last "-".
             (
                 "/c/{pod}_{namespace}_{container}-*.log",
                 "/c/web-1_shop_my-app-0a1b2c.log",
@@ -176,7 +176,7 @@ mod tests {
     }
 
     proptest! {
-        /// What is put into a pattern comes out of the path, whatever characters it has but those that part it.
+        /// A value in a path comes out as its field, whatever its characters are, except for separators.
         #[test]
         fn what_was_put_in_comes_out(namespace in "[a-z0-9.-]{1,9}", pod in "[a-z0-9.-]{1,9}", container in "[^/\\x00]{1,9}") {
             let fields_of: PathFields = "/pods/{namespace}_{pod}/{container}/*".parse().expect("a pattern");
@@ -185,7 +185,7 @@ mod tests {
             prop_assert_eq!(fields_of.of(&path), expected);
         }
 
-        /// No text panics, neither as a pattern nor as a path.
+        /// Any text is a pattern or an error, and any path can be matched.
         #[test]
         fn any_text(pattern in "(/|\\{[a-z]{0,2}\\}|[{}*]|\\PC){0,8}", path in "\\PC{0,20}") {
             if let Ok(fields_of) = format!("/{pattern}").parse::<PathFields>() {

@@ -1,7 +1,7 @@
-//! Records become rows: what every source has whose records come over a socket and cannot be read again.
+//! Records become rows in batches, for sources whose records come over a socket.
 //!
-//! A record goes to the lane of its instance, with its own time or that of its arrival. Not that of the record before it,
-//! as in a file: the one before may be another sender's, or of yesterday.
+//! A record without a time gets the time of its arrival. Not the time of the record before it, as in a file: that
+//! record may be from another sender.
 
 use crate::batcher::Batcher;
 use crate::counters::{SourceCounters, count};
@@ -13,13 +13,13 @@ use daytable_model::window::Admission;
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 
-/// 64 random bits: the identity of what has no name of its own.
+/// 64 random bits, as the identity of a source without a name.
 pub fn random_identity() -> u64 {
-    // Its keys are random, and it is built to give nothing away of them.
+    // The keys of `RandomState` are random, and its hash does not reveal them.
     RandomState::new().build_hasher().finish()
 }
 
-/// Rows that gather until they are handed over.
+/// Rows that wait for their submission.
 pub(crate) struct RecordWriter {
     router: Router,
     batcher: Batcher,
@@ -49,23 +49,23 @@ impl RecordWriter {
         if admission != Admission::Own {
             counters.count_misplaced(lane.table(), admission);
         }
-        // One record from the year 9999 must not vouch for any clock.
+        // A record from the year 9999 must not vouch for any clock.
         if admission != Admission::Early {
             self.newest = record.time.max(self.newest);
         }
     }
 
-    /// Bytes of all that gathered.
+    /// Bytes of all rows.
     pub(crate) fn bytes(&self) -> usize {
         self.batcher.bytes()
     }
 
-    /// Bytes that all of it takes in memory, with what is around rows: see [`Batcher::memory`].
+    /// Memory of all rows in bytes: see [`Batcher::memory`].
     pub(crate) fn memory(&self) -> usize {
         self.batcher.memory()
     }
 
-    /// All that gathered, and the newest time that a record among it gave by itself.
+    /// All rows, and the newest time that one of their records gave.
     pub(crate) fn take(&mut self) -> (Vec<Batch>, Option<Ticks>) {
         (self.batcher.take(), self.newest.take())
     }

@@ -8,24 +8,24 @@ use daytable_store::SourceState;
 use std::sync::Arc;
 
 /// All blocks, in the order of the configuration.
-pub(super) struct Blocks(Vec<Block>);
+pub(super) struct TailBlocks(Vec<TailBlock>);
 
-struct Block {
+struct TailBlock {
     options: TailOptions,
     counters: Arc<SourceCounters>,
     /// Whether no earlier run had a source in the block.
     is_new: bool,
 }
 
-impl Blocks {
+impl TailBlocks {
     /// Blocks with their counters, in the same order. `is_new` says whether a block had no source in an earlier run.
     pub(super) fn new(
         options: Vec<TailOptions>,
         counters: Vec<Arc<SourceCounters>>,
         is_new: impl Fn(&TailOptions) -> bool,
-    ) -> Blocks {
-        let block = |(options, counters)| Block { is_new: is_new(&options), options, counters };
-        Blocks(options.into_iter().zip(counters).map(block).collect())
+    ) -> TailBlocks {
+        let block = |(options, counters)| TailBlock { is_new: is_new(&options), options, counters };
+        TailBlocks(options.into_iter().zip(counters).map(block).collect())
     }
 
     pub(super) fn options(&self, block: usize) -> &TailOptions {
@@ -47,7 +47,7 @@ impl Blocks {
     }
 
     /// Whether `block` has the same options in `other`.
-    pub(super) fn is_same_in(&self, block: usize, other: &Blocks, other_block: usize) -> bool {
+    pub(super) fn is_same_in(&self, block: usize, other: &TailBlocks, other_block: usize) -> bool {
         self.0.get(block).map(|block| &block.options) == other.0.get(other_block).map(|block| &block.options)
     }
 

@@ -5,9 +5,9 @@
 //! meanwhile. Reading goes on at the position, by the new options. A record that still waited for more lines is read again
 //! from its first line. So no record is there twice, and the change does not wait for a commit.
 
-use super::blocks::Blocks;
+use super::blocks::TailBlocks;
 use super::discovery::Discovery;
-use super::follower::Follower;
+use super::follower::TailFollower;
 use super::options::TailOptions;
 use super::path_patterns::PathPatterns;
 use crate::counters::SourceCounters;
@@ -42,7 +42,7 @@ pub(super) struct BlockChange {
     pub(super) done: Sender<()>,
 }
 
-impl Follower {
+impl TailFollower {
     /// Follows other blocks from now on.
     pub(super) fn change(&mut self, change: BlockChange) {
         match self.submit() {
@@ -53,7 +53,7 @@ impl Follower {
         }
         let BlockChange { prepared: PreparedTail { blocks, patterns }, counters, done } = change;
         let sources = self.submissions.committed_sources();
-        let blocks = Blocks::new(blocks, counters, |block| {
+        let blocks = TailBlocks::new(blocks, counters, |block| {
             !self.blocks.contains(&block.name) && !sources.iter().any(|state| state.block == block.name)
         });
         self.is_first_discovery = true;

@@ -1,49 +1,48 @@
-//! A file that was read, looked at again: whether it still is what it was read as.
+//! Whether a file still has the bytes that were read from it.
 
-use super::file_content::{FileContent, FileStamp};
+use super::file_content::{FileContent, FileStat};
 use super::follower::is_gone;
 use super::identity::Likeness;
 use super::search::{compare, copied, renamed};
 use daytable_store::{SourceKind, SourceState, SourceStatus};
 use std::path::{Path, PathBuf};
 
-/// What a source's file is, as it is found now.
+/// The state of a source's file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FileCheck {
-    /// It has all that was read of it, or a copy beside it has, in which whoever follows it goes on.
+    /// The file, or a copy beside it, has all bytes that were read.
     Same,
-    /// It is no longer there, or the source is over or has no file.
+    /// The file is gone, or the source has ended or has no file.
     Nowhere,
-    /// It ends before the position.
+    /// The file ends before the position.
     Shorter {
-        /// Where it is.
+        /// Its path.
         path: PathBuf,
-        /// Bytes of it.
+        /// Its size in bytes.
         size: u64,
     },
-    /// Its bytes are others than those that were read.
+    /// The file has other bytes than those that were read.
     Different {
-        /// Where it is.
+        /// Its path.
         path: PathBuf,
     },
-    /// It cannot be read.
+    /// The file cannot be read.
     Unreadable {
-        /// Where it is.
+        /// Its path.
         path: PathBuf,
-        /// IgnoreReason.
+        /// The error.
         why: String,
     },
 }
 
-/// Looks at the file of a source: where it was seen last, or beside that under another name. Its head and the bytes before
-/// its marks are read.
+/// Compares the file of a source, at its last path or renamed beside it, with the head and the marks of the source.
 pub fn check(state: &SourceState) -> FileCheck {
     if state.kind == SourceKind::Journal || state.status == SourceStatus::Ended {
         return FileCheck::Nowhere;
     }
-    let is_its = |stamp: &FileStamp| (stamp.device, stamp.inode) == (state.device, state.inode);
-    let path = match FileStamp::at(&state.path) {
-        Ok(Some(stamp)) if is_its(&stamp) => state.path.clone(),
+    let is_its = |stat: &FileStat| (stat.device, stat.inode) == (state.device, state.inode);
+    let path = match FileStat::at(&state.path) {
+        Ok(Some(stat)) if is_its(&stat) => state.path.clone(),
         Ok(_) => match renamed(&state.path, state.device, state.inode) {
             Some((path, _)) => path,
             None => return FileCheck::Nowhere,
@@ -58,13 +57,13 @@ pub fn check(state: &SourceState) -> FileCheck {
 }
 
 fn compared(state: &SourceState, path: &Path) -> FileCheck {
-    let opened = FileContent::open(path).and_then(|(mut content, stamp)| Ok((compare(&mut content, state)?, stamp)));
+    let opened = FileContent::open(path).and_then(|(mut content, stat)| Ok((compare(&mut content, state)?, stat)));
     let path = path.to_path_buf();
     match opened {
         Ok((Likeness::Same, _)) => FileCheck::Same,
         Ok(_) if copied(state, &state.path, |_, _| false).is_some() => FileCheck::Same,
-        Ok((_, stamp)) if stamp.size < state.position && !is_compressed(&path) => {
-            FileCheck::Shorter { path, size: stamp.size }
+        Ok((_, stat)) if stat.size < state.position && !is_compressed(&path) => {
+            FileCheck::Shorter { path, size: stat.size }
         }
         Ok(_) => FileCheck::Different { path },
         Err(error) if is_gone(&error) => FileCheck::Nowhere,
@@ -72,7 +71,7 @@ fn compared(state: &SourceState, path: &Path) -> FileCheck {
     }
 }
 
-/// Whether the size of a file does not tell how many bytes it has decoded.
+/// Whether the file is compressed, so that its size does not tell the number of decoded bytes.
 fn is_compressed(path: &Path) -> bool {
     matches!(path.extension().and_then(|extension| extension.to_str()), Some("gz" | "zst"))
 }

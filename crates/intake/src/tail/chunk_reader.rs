@@ -1,6 +1,6 @@
 //! Reads files, a chunk at a time, with one buffer for all of them.
 
-use super::blocks::Blocks;
+use super::blocks::TailBlocks;
 use super::file_reader::{ReadContext, ReadOutcome, TailEnd};
 use super::followed_file::FollowedFile;
 use super::submissions::Submissions;
@@ -40,7 +40,7 @@ impl ChunkReader {
         &mut self,
         file: &mut FollowedFile,
         tail_end: TailEnd,
-        blocks: &Blocks,
+        blocks: &TailBlocks,
         submissions: &mut Submissions,
     ) -> io::Result<ReadOutcome> {
         let (batcher, newest) = submissions.rows();

@@ -1,13 +1,13 @@
 //! What a discovered file is: a known source under another name or after a pause, a copy of one, or a new source.
 
 use super::discovery::DiscoveredFile;
-use super::file_content::{FileContent, FileStamp, is_utf16, may_become_compressed};
+use super::file_content::{FileContent, FileStat, is_utf16, may_become_compressed};
 use super::file_reader::FileReader;
 use super::followed_file::FollowedFile;
-use super::follower::{Follower, is_gone};
+use super::follower::{TailFollower, is_gone};
 use super::identity::{Likeness, Relation, head_of};
 use super::ignored_files::{IgnoreReason, IgnoredAction, IgnoredFile};
-use super::related_files::{Finding, is_being_compressed};
+use super::related_files::{FileMatch, is_being_compressed};
 use super::search::{compare, renamed};
 use crate::counters::SourceEvent;
 use crate::own_output;
@@ -31,17 +31,17 @@ enum Expectation<'a> {
     },
 }
 
-impl Follower {
+impl TailFollower {
     /// A file was discovered that no block includes, under a name that a rotation makes. The file is read if it comes from
     /// the path of a known source and was written to since: it was there between two discoveries. So is the first file of
     /// a path, if it came while its folder was watched.
     pub(super) fn consider_rotated(&mut self, path: PathBuf) {
-        let Ok(Some(stamp)) = FileStamp::at(&path) else { return };
-        if self.files.of_file(&stamp).is_some() {
+        let Ok(Some(stat)) = FileStat::at(&path) else { return };
+        if self.files.of_file(&stat).is_some() {
             return;
         }
         let related = self.related_files();
-        let Some(home) = related.rotated_from(&path, &stamp) else { return };
+        let Some(home) = related.rotated_from(&path, &stat) else { return };
         let known = self.sources.of_path(&home).into_iter().next().and_then(|identity| related.state_of(identity));
         let block = known.and_then(|state| self.blocks.of_source(state, &self.discovery));
         let Some(block) = block.or_else(|| self.discovery.block_of(&home)) else { return };
@@ -51,29 +51,29 @@ impl Follower {
     /// A path was discovered that a block includes.
     pub(super) fn consider(&mut self, discovered: DiscoveredFile) {
         let DiscoveredFile { path, block } = discovered;
-        let stamp = match FileStamp::at(&path) {
-            Ok(Some(stamp)) => stamp,
+        let stat = match FileStat::at(&path) {
+            Ok(Some(stat)) => stat,
             Err(error) if !is_gone(&error) => return self.ignore_failed(path, block, error),
             // `check_ignored` notices where the file went.
             _ => return,
         };
         // Another name of the same file: both are one source.
-        if self.files.of_file(&stamp).is_some() {
+        if self.files.of_file(&stat).is_some() {
             return self.ignored.remove(&path);
         }
         let action = match self.ignored.get(&path) {
-            Some(ignored) if ignored.has_no_whole_line() && !stamp.is_same_file(&ignored.stamp) => {
+            Some(ignored) if ignored.has_no_whole_line() && !stat.is_same_file(&ignored.stat) => {
                 let ignored = ignored.clone();
                 return self.ignored_file_moved(path, ignored);
             }
-            Some(ignored) => ignored.next(&stamp, Instant::now(), &self.timings),
+            Some(ignored) => ignored.next(&stat, Instant::now(), &self.timings),
             None => IgnoredAction::Examine,
         };
-        self.act(DiscoveredFile { path, block }, &stamp, action);
+        self.act(DiscoveredFile { path, block }, &stat, action);
     }
 
-    fn act(&mut self, discovered: DiscoveredFile, stamp: &FileStamp, action: IgnoredAction) {
-        let home = self.related_files().rotated_from(&discovered.path, stamp);
+    fn act(&mut self, discovered: DiscoveredFile, stat: &FileStat, action: IgnoredAction) {
+        let home = self.related_files().rotated_from(&discovered.path, stat);
         let expectation = match (action, &home) {
             (IgnoredAction::Leave, _) => return,
             (IgnoredAction::Examine, Some(home)) => Expectation::RotatedFrom { home },
@@ -90,8 +90,8 @@ impl Follower {
                     if error.kind() == io::ErrorKind::Unsupported && self.ignored.get(&path).is_none() {
                         tracing::info!(path = %path.escaped(), %error, "file is not read");
                     }
-                    let stamp = FileStamp::at(&path).ok().flatten().unwrap_or_default();
-                    self.ignore(path.clone(), block, stamp, IgnoreReason::Compressed);
+                    let stat = FileStat::at(&path).ok().flatten().unwrap_or_default();
+                    self.ignore(path.clone(), block, stat, IgnoreReason::Compressed);
                 }
                 _ => self.ignore_failed(path.clone(), block, error),
             }
@@ -104,27 +104,27 @@ impl Follower {
     /// Follows the file or ignores it.
     fn examine(&mut self, discovered: DiscoveredFile, expectation: Expectation<'_>) -> io::Result<()> {
         let DiscoveredFile { path, block } = discovered;
-        let (mut content, stamp) = self.files.open_at(&path)?;
-        if self.files.of_file(&stamp).is_some() {
+        let (mut content, stat) = self.files.open_at(&path)?;
+        if self.files.of_file(&stat).is_some() {
             return Ok(());
         }
-        if own_output::is_output(stamp.device, stamp.inode) {
-            self.ignore(path, block, stamp, IgnoreReason::OwnOutput);
+        if own_output::is_output(stat.device, stat.inode) {
+            self.ignore(path, block, stat, IgnoreReason::OwnOutput);
             return Ok(());
         }
-        for identity in self.sources.of_file(stamp.device, stamp.inode) {
+        for identity in self.sources.of_file(stat.device, stat.inode) {
             let Some(state) = self.sources.source(identity).filter(|_| self.files.file(identity).is_none()) else {
                 continue;
             };
             let state = SourceState::clone(state);
             if compare(&mut content, &state)? == Likeness::Same {
-                self.follow(state, block, path, content, stamp);
+                self.follow(state, block, path, content, stat);
                 return Ok(());
             }
             if state.status != SourceStatus::Ended {
                 // The file could not be read when the source was resumed.
                 self.resume(state);
-                if self.files.of_file(&stamp).is_some() {
+                if self.files.of_file(&stat).is_some() {
                     self.ignored.remove(&path);
                     return Ok(());
                 }
@@ -144,30 +144,30 @@ impl Follower {
                 true => IgnoreReason::Compressed,
                 false => IgnoreReason::NoWholeLine { is_rotated },
             };
-            self.ignore(path, block, stamp, reason);
+            self.ignore(path, block, stat, reason);
             return Ok(());
         };
         let finding = match expectation {
             Expectation::Anything | Expectation::RotatedFrom { .. } => {
-                self.related_files().find(&path, &mut content, &stamp, head)?
+                self.related_files().find(&path, &mut content, &stat, head)?
             }
-            Expectation::Own | Expectation::Complete => Finding::Unrelated,
+            Expectation::Own | Expectation::Complete => FileMatch::Unrelated,
         };
-        if let Finding::Related(identity, relation) = finding {
-            self.apply_relation(identity, relation, block, path, content, stamp);
+        if let FileMatch::Related(identity, relation) = finding {
+            self.apply_relation(identity, relation, block, path, content, stat);
             return Ok(());
         }
         if content.is_compressed() && !is_rotated {
             let is_new = is_being_compressed(&path);
             let reason = if is_new { IgnoreReason::Compressing } else { IgnoreReason::Compressed };
-            self.ignore(path, block, stamp, reason);
+            self.ignore(path, block, stat, reason);
             return Ok(());
         }
-        if finding == Finding::Rewritten {
+        if finding == FileMatch::Rewritten {
             self.blocks.counters(block).count(SourceEvent::Rewrite, 1);
             tracing::info!(path = %path.escaped(), "file was rewritten at its path, it is read from its beginning");
         }
-        self.begin(block, path, content, stamp, head, expectation)
+        self.begin(block, path, content, stat, head, expectation)
     }
 
     /// Begins a new source.
@@ -176,7 +176,7 @@ impl Follower {
         block: usize,
         path: PathBuf,
         content: FileContent,
-        stamp: FileStamp,
+        stat: FileStat,
         head: &[u8],
         expectation: Expectation<'_>,
     ) -> io::Result<()> {
@@ -187,14 +187,14 @@ impl Follower {
             _ => self.ignored.get(&path).and_then(|ignored| ignored.home.clone()).unwrap_or_else(|| path.clone()),
         };
         let status = if is_rotated { SourceStatus::Rotated } else { SourceStatus::Live };
-        let state = SourceState { status, ..self.sources.begin(SourceKind::Tail, &options.name, home, &stamp, head) };
+        let state = SourceState { status, ..self.sources.begin(SourceKind::Tail, &options.name, home, &stat, head) };
         let (identity, now) = (state.identity, state.seen);
-        let age = now.unix_seconds() - stamp.modified.0;
+        let age = now.unix_seconds() - stat.modified.0;
         let is_old = options.ignore_older.is_some_and(|older| age > i64::try_from(older.as_secs()).unwrap_or(i64::MAX));
         let is_at_end = self.is_first_discovery && self.blocks.begins_at_end(block);
         let mut reader = FileReader::new(state, Some(content));
         if is_old || is_at_end {
-            let skipped = reader.skip_to_end(stamp.size)?;
+            let skipped = reader.skip_to_end(stat.size)?;
             let ledger = &mut reader.state_mut().ledger;
             *(if is_old { &mut ledger.older_bytes } else { &mut ledger.begun_bytes }) += skipped;
             self.blocks.counters(block).count(SourceEvent::BytesSkipped, skipped);
@@ -203,7 +203,7 @@ impl Follower {
             tracing::warn!(path = %path.escaped(), "file is UTF-16: its lines are kept with U+FFFD and NUL in them; have it written as UTF-8");
         }
         tracing::debug!(path = %path.escaped(), identity = format!("{identity:016x}"), "file is followed");
-        self.follow_reader(reader, block, path, stamp);
+        self.follow_reader(reader, block, path, stat);
         Ok(())
     }
 
@@ -214,21 +214,21 @@ impl Follower {
         block: usize,
         path: PathBuf,
         content: FileContent,
-        stamp: FileStamp,
+        stat: FileStat,
     ) {
         match relation {
             Relation::Continues => {
                 if let Some(file) = self.files.file_mut(identity) {
                     // The file of the source has gone, which is not noticed yet.
                     file.has_more = false;
-                    self.ignore(path, block, stamp, IgnoreReason::Unfinished);
+                    self.ignore(path, block, stat, IgnoreReason::Unfinished);
                     self.check_file(identity);
                 } else if let Some(state) = self.sources.source(identity) {
-                    self.follow(SourceState::clone(state), block, path, content, stamp);
+                    self.follow(SourceState::clone(state), block, path, content, stat);
                 }
             }
-            Relation::Copy => self.ignore(path, block, stamp, IgnoreReason::Copy),
-            Relation::Unfinished | Relation::Stranger => self.ignore(path, block, stamp, IgnoreReason::Unfinished),
+            Relation::Copy => self.ignore(path, block, stat, IgnoreReason::Copy),
+            Relation::Unfinished | Relation::Stranger => self.ignore(path, block, stat, IgnoreReason::Unfinished),
         }
     }
 
@@ -239,7 +239,7 @@ impl Follower {
         block: usize,
         path: PathBuf,
         content: FileContent,
-        stamp: FileStamp,
+        stat: FileStat,
     ) {
         state.status = match state.status {
             SourceStatus::Rotated => SourceStatus::Rotated,
@@ -247,30 +247,30 @@ impl Follower {
             _ if path == state.path => SourceStatus::Live,
             _ => SourceStatus::Rotated,
         };
-        (state.device, state.inode) = (stamp.device, stamp.inode);
+        (state.device, state.inode) = (stat.device, stat.inode);
         tracing::debug!(path = %path.escaped(), position = state.position, "file goes on");
-        self.follow_reader(FileReader::new(state, Some(content)), block, path, stamp);
+        self.follow_reader(FileReader::new(state, Some(content)), block, path, stat);
     }
 
-    pub(super) fn follow_reader(&mut self, reader: FileReader, block: usize, path: PathBuf, stamp: FileStamp) {
+    pub(super) fn follow_reader(&mut self, reader: FileReader, block: usize, path: PathBuf, stat: FileStat) {
         self.ignored.remove(&path);
         let initial = reader.state.clone();
         self.sources.put(initial.clone());
-        self.files.insert(FollowedFile::new(reader, block, path, stamp, initial, Instant::now(), &self.timings));
+        self.files.insert(FollowedFile::new(reader, block, path, stat, initial, Instant::now(), &self.timings));
     }
 
     /// Examines ignored files that have changed, or whose time has come.
     pub(super) fn check_ignored(&mut self) {
         let now = Instant::now();
         for (path, ignored) in self.ignored.due(now, &self.timings) {
-            match FileStamp::at(&path) {
-                Ok(Some(stamp)) if stamp.is_same_file(&ignored.stamp) || !ignored.has_no_whole_line() => {
-                    let action = ignored.next(&stamp, now, &self.timings);
+            match FileStat::at(&path) {
+                Ok(Some(stat)) if stat.is_same_file(&ignored.stat) || !ignored.has_no_whole_line() => {
+                    let action = ignored.next(&stat, now, &self.timings);
                     if action == IgnoredAction::Own && self.discovery.block_of(&path).is_none() {
                         self.ignored.remove(&path);
                         continue;
                     }
-                    self.act(DiscoveredFile { path, block: ignored.block }, &stamp, action);
+                    self.act(DiscoveredFile { path, block: ignored.block }, &stat, action);
                 }
                 Err(error) if !is_gone(&error) => {}
                 _ => self.ignored_file_moved(path, ignored),
@@ -281,12 +281,12 @@ impl Follower {
     /// An ignored file is no longer at its path. A file without a whole line may have been rotated like that.
     fn ignored_file_moved(&mut self, path: PathBuf, ignored: IgnoredFile) {
         self.ignored.remove(&path);
-        if ignored.has_no_whole_line() && ignored.stamp.size > 0 {
-            match renamed(&path, ignored.stamp.device, ignored.stamp.inode) {
-                Some((path, stamp)) => self.ignored.insert_renamed(path, stamp, ignored),
+        if ignored.has_no_whole_line() && ignored.stat.size > 0 {
+            match renamed(&path, ignored.stat.device, ignored.stat.inode) {
+                Some((path, stat)) => self.ignored.insert_renamed(path, stat, ignored),
                 None => {
                     let counters = self.blocks.counters(ignored.block);
-                    counters.count(SourceEvent::BytesDestroyed, ignored.stamp.size);
+                    counters.count(SourceEvent::BytesDestroyed, ignored.stat.size);
                 }
             }
         }

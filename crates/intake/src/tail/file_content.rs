@@ -1,7 +1,7 @@
-//! The bytes of a file by their offset, whether it is plain or compressed.
+//! The bytes of a file by offset, plain or compressed.
 //!
-//! A plain file is read where it is asked for. A compressed one is decoded from its start; offsets are those of the
-//! decoded bytes. Reading on is cheap, going back by more than was asked for last decodes from the start again.
+//! A plain file is read at the offset. A compressed file is decoded from its start, and offsets are those of the
+//! decoded bytes. Reading on is cheap; going back beyond the last read decodes from the start again.
 
 use super::gzip::Gzip;
 use super::identity::{Fit, HEAD_BYTES_MAX, MARK_BYTES_MAX};
@@ -14,27 +14,27 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use xxhash_rust::xxh3::xxh3_64;
 
-/// What the file system says of a file. Equal facts mean that nothing has to be read.
+/// What the file system says of a file. While it is equal, the file need not be read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct FileStamp {
+pub(super) struct FileStat {
     pub(super) device: u64,
     pub(super) inode: u64,
-    /// Bytes, as they lie on the disk.
+    /// Bytes on disk.
     pub(super) size: u64,
     /// Seconds since the Unix epoch and nanoseconds.
     pub(super) modified: (i64, i64),
-    /// Names it has.
+    /// Number of names.
     pub(super) links: u64,
 }
 
-impl FileStamp {
-    /// Of the file that a path leads to, through symbolic links; none where that is no regular file.
-    pub(super) fn at(path: &Path) -> io::Result<Option<FileStamp>> {
-        Ok(FileStamp::of(&std::fs::metadata(path)?))
+impl FileStat {
+    /// The stat of the file to which a path leads, through symbolic links; none where that is not a regular file.
+    pub(super) fn at(path: &Path) -> io::Result<Option<FileStat>> {
+        Ok(FileStat::of(&std::fs::metadata(path)?))
     }
 
-    fn of(metadata: &Metadata) -> Option<FileStamp> {
-        metadata.is_file().then(|| FileStamp {
+    fn of(metadata: &Metadata) -> Option<FileStat> {
+        metadata.is_file().then(|| FileStat {
             device: metadata.dev(),
             inode: metadata.ino(),
             size: metadata.size(),
@@ -45,40 +45,40 @@ impl FileStamp {
 
     /// Whether both are of one file with the same size and time: then its content need not be read. The number of names may
     /// be another one.
-    pub(super) fn is_same_content(&self, other: &FileStamp) -> bool {
-        *self == FileStamp { links: self.links, ..*other }
+    pub(super) fn is_same_content(&self, other: &FileStat) -> bool {
+        *self == FileStat { links: self.links, ..*other }
     }
 
     /// Whether both are of one file.
-    pub(super) fn is_same_file(&self, other: &FileStamp) -> bool {
+    pub(super) fn is_same_file(&self, other: &FileStat) -> bool {
         (self.device, self.inode) == (other.device, other.inode)
     }
 }
 
-/// A window larger than this (2^27 = 128 MiB, what `zstd --long` makes) is refused.
+/// A larger window than this is refused: 2^27 = 128 MiB, which `zstd --long` makes.
 const ZSTD_WINDOW_LOG_MAX: u32 = 27;
 
 /// An open file.
 pub(super) enum FileContent {
-    /// Its bytes are its content.
+    /// A plain file.
     Plain(File),
-    /// Its content is what its bytes decode to.
+    /// A compressed file.
     Compressed(Box<CompressedFile>),
 }
 
-/// A compressed file as it is decoded.
+/// A compressed file and its decoder.
 pub(super) struct CompressedFile {
     file: File,
     decoder: Option<Box<dyn Read + Send>>,
-    /// The bytes that were asked for last, and those read beyond.
+    /// The bytes of the last read, and those decoded beyond.
     window: Vec<u8>,
-    /// Offset of the first of them.
+    /// Offset of the first byte in `window`.
     start: u64,
     /// Bytes of the file that were decoded.
     encoded: Arc<AtomicU64>,
-    /// Bytes behind what was decoded that nothing can be made of.
+    /// Bytes after the compressed content that cannot be decoded.
     garbage: Arc<AtomicU64>,
-    /// Whether the file ended, when it was last read, before what it holds did.
+    /// Whether the file ended before its content did, when it was last read.
     is_cut: bool,
 }
 
@@ -89,17 +89,17 @@ enum Compression {
 }
 
 impl FileContent {
-    /// Opens a regular file; its first bytes say whether it is compressed.
-    pub(super) fn open(path: &Path) -> io::Result<(FileContent, FileStamp)> {
-        // A pipe without a writer would block an open, and the thread with it.
+    /// Opens a regular file. Its first bytes tell whether it is compressed.
+    pub(super) fn open(path: &Path) -> io::Result<(FileContent, FileStat)> {
+        // Opening a pipe without a writer would block the thread.
         let not_blocking = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or(0);
         let file = OpenOptions::new().read(true).custom_flags(not_blocking).open(path)?;
-        let stamp = FileStamp::of(&file.metadata()?).ok_or_else(not_regular)?;
+        let stat = FileStat::of(&file.metadata()?).ok_or_else(not_regular)?;
         let content = match compression(&file)? {
             Some(_) => FileContent::compressed(file),
             None => FileContent::Plain(file),
         };
-        Ok((content, stamp))
+        Ok((content, stat))
     }
 
     fn compressed(file: File) -> FileContent {
@@ -114,18 +114,18 @@ impl FileContent {
         }))
     }
 
-    /// Whether its bytes have to be decoded.
+    /// Whether the file is compressed.
     pub(super) fn is_compressed(&self) -> bool {
         matches!(self, FileContent::Compressed(_))
     }
 
-    /// Whether it ended, when it was last read, before what it holds did: it is still being compressed, or it was cut
-    /// off. Its last line is then not known to be whole.
+    /// Whether the file ended before its content did, when it was last read: it is still being compressed, or it was
+    /// cut off. Its last line may be incomplete.
     pub(super) fn is_cut(&self) -> bool {
         matches!(self, FileContent::Compressed(stream) if stream.is_cut)
     }
 
-    /// Bytes behind a compressed content that are none of it, once that was read to its end.
+    /// Bytes after the compressed content, once that was read to its end.
     pub(super) fn garbage_bytes(&self) -> u64 {
         match self {
             FileContent::Plain(_) => 0,
@@ -133,7 +133,7 @@ impl FileContent {
         }
     }
 
-    /// How many of its bytes on the disk were read for what lies before `position`, about.
+    /// Bytes on disk that were read for the content before `position`, approximately.
     pub(super) fn bytes_before(&self, position: u64) -> u64 {
         match self {
             FileContent::Plain(_) => position,
@@ -141,16 +141,16 @@ impl FileContent {
         }
     }
 
-    /// What the file system says of it now, whatever its path leads to.
-    pub(super) fn stamp(&self) -> io::Result<FileStamp> {
+    /// The stat of the open file, whatever its path leads to.
+    pub(super) fn stat(&self) -> io::Result<FileStat> {
         let file = match self {
             FileContent::Plain(file) => file,
             FileContent::Compressed(stream) => &stream.file,
         };
-        FileStamp::of(&file.metadata()?).ok_or_else(not_regular)
+        FileStat::of(&file.metadata()?).ok_or_else(not_regular)
     }
 
-    /// Reads what lies at `offset`: as many bytes as `buffer` takes, or as there are.
+    /// Reads at `offset`: as many bytes as `buffer` takes, or as there are.
     pub(super) fn read_at(&mut self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
         let file = match self {
             FileContent::Plain(file) => file,
@@ -168,9 +168,9 @@ impl FileContent {
         Ok(filled)
     }
 
-    /// Its first bytes, as many as a head has.
+    /// The first bytes, as many as a head has.
     ///
-    /// Its very first bytes may not have been there when it was opened: what it is then shows here.
+    /// The file may have had no bytes when it was opened. Whether it is compressed shows here then.
     pub(super) fn beginning(&mut self) -> io::Result<Vec<u8>> {
         let mut bytes = vec![0; HEAD_BYTES_MAX];
         let mut n = self.read_at(0, &mut bytes)?;
@@ -184,7 +184,7 @@ impl FileContent {
         Ok(bytes)
     }
 
-    /// How its bytes fit a head and marks, which are in the order of their positions.
+    /// How the bytes fit a head and marks, which are in the order of their positions.
     pub(super) fn fits(&mut self, head: Mark, marks: &[Mark]) -> io::Result<(Fit, Vec<Fit>)> {
         let head = self.fit(head)?;
         if head != Fit::Equal {
@@ -212,7 +212,7 @@ fn not_regular() -> io::Error {
     io::Error::new(ErrorKind::InvalidInput, "it is no regular file")
 }
 
-/// What compressed files begin with. Of a `?` it is not looked what it is.
+/// The first bytes of compressed files. A `?` stands for any byte.
 const MAGICS: [(&[u8], Result<Compression, &str>); 6] = [
     (b"\x1f\x8b", Ok(Compression::Gzip)),
     (b"\x28\xb5\x2f\xfd", Ok(Compression::Zstd)),
@@ -221,10 +221,10 @@ const MAGICS: [(&[u8], Result<Compression, &str>); 6] = [
     (b"\x04\x22\x4d\x18", Err("lz4")),
     (b"\x1f\x9d", Err("compress")),
 ];
-/// The longest of them.
+/// The length of the longest.
 const MAGIC_BYTES: usize = 10;
 
-/// Whether a magic and a beginning are the same, as far as the shorter of them goes.
+/// Whether a magic and the first bytes agree, as far as the shorter of them goes.
 fn agree(magic: &[u8], bytes: &[u8]) -> bool {
     magic.iter().zip(bytes).all(|(magic, byte)| magic == byte || *magic == b'?')
 }
@@ -235,7 +235,7 @@ fn compression(file: &File) -> io::Result<Option<Compression>> {
     compression_of(&magic[..n])
 }
 
-/// What a file that begins with `bytes` is compressed by. An error where that cannot be decoded: its bytes are no text.
+/// The compression of a file that begins with `bytes`. An error where the compression cannot be decoded.
 fn compression_of(bytes: &[u8]) -> io::Result<Option<Compression>> {
     match MAGICS.iter().find(|(magic, _)| bytes.len() >= magic.len() && agree(magic, bytes)) {
         None => Ok(None),
@@ -249,19 +249,19 @@ fn compression_of(bytes: &[u8]) -> io::Result<Option<Compression>> {
     }
 }
 
-/// Whether a file that begins with `bytes` says that it is UTF-16, of which no line can be read.
+/// Whether a file that begins with `bytes` is UTF-16, whose lines cannot be read.
 pub(super) fn is_utf16(bytes: &[u8]) -> bool {
     matches!(bytes, [0xff, 0xfe, ..] | [0xfe, 0xff, ..])
 }
 
-/// Whether a file that has no more than `bytes`, and the name of a compressed one, may only begin to be one.
+/// Whether a file with only these `bytes`, and the name of a compressed file, may become a compressed file.
 pub(super) fn may_become_compressed(path: &Path, bytes: &[u8]) -> bool {
     let extension = path.extension().and_then(|extension| extension.to_str());
     let is_named = matches!(extension, Some("gz" | "zst" | "xz" | "bz2" | "lz4" | "Z"));
     is_named && MAGICS.iter().any(|(magic, _)| bytes.len() < magic.len() && agree(magic, bytes))
 }
 
-/// A file read from its start by positions of its own, so that the descriptor's is left alone.
+/// Reads a file from its start at offsets of its own, and leaves the offset of the descriptor alone.
 pub(super) struct FromStart {
     pub(super) file: File,
     pub(super) at: Arc<AtomicU64>,
@@ -298,7 +298,7 @@ impl CompressedFile {
         if self.decoder.is_none() || offset < self.start {
             self.restart()?;
         }
-        // The window may begin with more than is asked for, or end before it.
+        // The window may begin before the offset, or end before it.
         let before = usize::try_from(offset - self.start).unwrap_or(usize::MAX).min(self.window.len());
         self.window.drain(..before);
         self.start += before as u64;
@@ -315,7 +315,7 @@ impl CompressedFile {
             match self.decode(buffer.len() - self.window.len()) {
                 Ok(0) => break,
                 Ok(_) => {}
-                // A file that is still being compressed: what there is, first.
+                // A file that is still being compressed: the bytes so far come first.
                 Err(error) if error.kind() == ErrorKind::UnexpectedEof && !self.window.is_empty() => break,
                 Err(error) => return Err(error),
             }
@@ -325,7 +325,7 @@ impl CompressedFile {
         Ok(n)
     }
 
-    /// Decodes up to `wanted` bytes more to the window.
+    /// Decodes up to `wanted` more bytes to the window.
     fn decode(&mut self, wanted: usize) -> io::Result<usize> {
         let Some(decoder) = &mut self.decoder else { return Ok(0) };
         let filled = self.window.len();
@@ -339,7 +339,7 @@ impl CompressedFile {
         self.window.truncate(filled + result.as_ref().map_or(0, |n| *n));
         self.is_cut = matches!(&result, Err(error) if error.kind() == ErrorKind::UnexpectedEof);
         if result.is_err() {
-            // It cannot go on from here; the next read begins anew.
+            // Decoding cannot go on from here; the next read begins at the start.
             self.decoder = None;
         }
         result
@@ -411,7 +411,7 @@ mod tests {
     fn a_file_that_was_empty_when_it_was_opened_is_not_taken_for_plain_text() {
         let folder = tempfile::tempdir().expect("a folder");
         for (name, whole) in [("gz", gzip(&text())), ("zst", zstd::encode_all(&text()[..], 1).expect("memory"))] {
-            // As many bytes as are there when it is opened.
+            // Only the bytes that exist when it is opened.
             for begun in 0..6 {
                 let path = folder.path().join(format!("{begun}.{name}"));
                 std::fs::write(&path, &whole[..begun]).expect("written");

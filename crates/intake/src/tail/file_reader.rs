@@ -1,13 +1,13 @@
-//! One source as it is read: from its position on, a chunk a turn, each record in a batch.
+//! Reads one source from its position on, a chunk at a time, and writes its records to batches.
 //!
-//! A turn reads the bytes before the position once more and compares them with the newest mark. So the same read that
-//! brings new lines notices that the file was truncated and written anew, however long it is again.
+//! Each chunk begins with the bytes before the position, which are compared with the newest mark. So the read that
+//! brings new lines also notices that the file was truncated and written again, however long the file is now.
 //!
-//! An unfinished last line and a last record that may go on in more lines ([`daytable_parse::Assembler`]) are left where
-//! they are, and read again with what follows them. A line or a record that is longer than a chunk is read in one piece
-//! up to the limit; a line that is longer than the limit is passed over, turn by turn, until its newline is found, and
-//! then becomes a record of what is kept. Until then the position stays at its start, so a kill in between changes
-//! nothing. What was learnt of the source moves with the position, and only with it.
+//! An unfinished last line, and a last record that may go on in more lines ([`daytable_parse::Assembler`]), are left
+//! and read again with the bytes after them. A line or record that is longer than a chunk is read in one piece, up to
+//! the limit. A line over the limit is skipped, chunk by chunk, up to its newline, and then becomes a record of its
+//! first bytes. Until then the position stays at the start of the line, so a kill in between changes nothing. The
+//! profile of the source moves with the position, and only with it.
 
 use super::file_content::FileContent;
 use super::identity::{MARK_BYTES_MAX, mark_at, note_marks};
@@ -29,42 +29,42 @@ use std::sync::Arc;
 use std::time::Duration;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Bytes that are read at once, the ones before the position included.
+/// Bytes that are read at once, including those before the position.
 pub(super) const CHUNK_BYTES: usize = 256 << 10;
 
-/// A source, its open file, and what was found out while reading it.
+/// A source, its open file, and the state of reading.
 ///
-/// There may be tens of thousands that nothing is written to: of those no more is kept than the state, which they share with
-/// whoever else knows them.
+/// There may be tens of thousands of idle files. So only the state is kept of those, and it is shared with its other
+/// owners.
 pub(super) struct FileReader {
-    /// As it is to be committed with the records that were read.
+    /// The state to be committed with the records that were read.
     pub(super) state: Arc<SourceState>,
-    /// Its file, while that is open.
+    /// The file, while it is open.
     pub(super) content: Option<FileContent>,
-    /// Offset up to which no newline was found of a line that is over the limit.
+    /// The offset up to which a line over the limit has no newline.
     passed: Option<u64>,
-    /// Whether something was read since garbage was looked for.
+    /// Whether bytes were read since garbage was counted.
     has_advanced: bool,
-    /// How long a record waits that the last turn left at the end of the file because it may go on.
+    /// How long the last record waits at the end of the file, because it may go on.
     open: Option<Duration>,
-    /// None until a record asks for it.
+    /// None until the first record.
     parser: Option<Box<RecordParser>>,
 }
 
-/// What makes rows of the records of a source. All of it follows from the state and the configuration.
+/// Makes rows of the records of a source. Everything here follows from the state and the configuration.
 struct RecordParser {
     learned: Learned,
     lanes: FileRoutes,
-    /// The path that its records name.
+    /// The path that is the source of its records.
     source: String,
-    /// By what instance and table are named, where that is not `source`: as it was before names were escaped, for the rows
-    /// that are there are called by it.
+    /// The unescaped path, where it differs from `source`. Instances and tables are still chosen by it, because
+    /// existing rows are.
     named_by: Option<Box<str>>,
-    /// The fields that this path gives to each record; none until the first record asked.
+    /// The fields from this path; none until the first record.
     path_fields: Option<Vec<(String, String)>>,
 }
 
-/// What a turn needs from outside.
+/// What reading takes from outside.
 pub(super) struct ReadContext<'a> {
     pub(super) buffer: &'a mut Vec<u8>,
     pub(super) router: &'a Router,
@@ -73,37 +73,37 @@ pub(super) struct ReadContext<'a> {
     pub(super) counters: &'a SourceCounters,
     pub(super) host: &'a str,
     pub(super) now: Ticks,
-    /// The newest time that a line gave and that its day took.
+    /// The newest time that a line gave and that its day admitted.
     pub(super) newest: &'a mut Option<Ticks>,
 }
 
-/// How much of the end of a file a turn takes.
+/// How much of the end of a file is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TailEnd {
     /// Neither a record that may go on nor an unfinished line.
     Open,
-    /// The record: it waited long enough for another line. But not if the file has more than `size` bytes by now.
+    /// Also the last record: it waited long enough. But not if the file has more than `size` bytes now.
     FinalRecord {
-        /// Its size when it was found quiet.
+        /// The size of the file when it was found quiet.
         size: u64,
     },
-    /// All there is, for nothing more comes. But not of a compressed file that is cut: the rest may come yet.
+    /// Everything, because no more bytes come. But not the end of an incomplete compressed file.
     Final,
 }
 
-/// What a turn came to.
+/// The result of reading a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ReadOutcome {
-    /// There is nothing to read for now, but for what waits.
+    /// Every byte was read, except for those that wait.
     AtEnd,
-    /// There may be more.
+    /// There may be more bytes.
     More,
-    /// The bytes before the position are not those that were read.
+    /// The bytes before the position are other ones than those that were read.
     Rewritten,
 }
 
 impl FileReader {
-    /// Of a source that goes on at its position.
+    /// A source that is read from its position on.
     pub(super) fn new(state: impl Into<Arc<SourceState>>, content: Option<FileContent>) -> FileReader {
         FileReader { state: state.into(), content, passed: None, has_advanced: false, open: None, parser: None }
     }
@@ -113,13 +113,13 @@ impl FileReader {
         Arc::make_mut(&mut self.state)
     }
 
-    /// The state, of which whoever changes it makes a copy of its own, and what reads by it.
+    /// The state, which is copied on a change if it is shared, and the parser.
     fn parts(&mut self) -> (&mut Arc<SourceState>, &mut RecordParser) {
         let parser = self.parser.get_or_insert_with(|| Box::new(RecordParser::of(&self.state)));
         (&mut self.state, parser)
     }
 
-    /// Goes back to what is committed, or to where it was begun.
+    /// Returns to a committed or initial state.
     pub(super) fn rewind(&mut self, state: Arc<SourceState>) {
         self.state = state;
         self.has_advanced = false;
@@ -128,13 +128,12 @@ impl FileReader {
         self.parser = None;
     }
 
-    /// Forgets where its records go, and what their path gives them: the configuration has other tables, another name for
-    /// the instance or other fields. Or nothing was read for a while, and nobody may ever ask again.
+    /// Drops the parser: the configuration has changed, or the file is quiet and the memory is worth more.
     pub(super) fn forget_parser(&mut self) {
         self.parser = None;
     }
 
-    /// How long the file is to be quiet until the record at its end waits no more; none where none is open.
+    /// How long the file must be quiet until its last record is final; none where no record waits.
     pub(super) fn open(&self) -> Option<Duration> {
         self.open
     }
@@ -148,13 +147,14 @@ impl FileReader {
         Ok(outcome)
     }
 
-    /// Counts what lies behind a compressed content, with its last records: so a restart does not count it again.
+    /// Counts the garbage behind a compressed content, in the submission of its last records. So a restart does not
+    /// count it again.
     fn count_garbage(&mut self, counters: &SourceCounters) {
         let garbage = self.content.as_ref().map_or(0, FileContent::garbage_bytes);
         if garbage == 0 || !std::mem::take(&mut self.has_advanced) {
             return;
         }
-        tracing::warn!(path = %self.state.path.escaped(), bytes = garbage, "trailing garbage behind a gzip file is not read");
+        tracing::warn!(path = %self.state.path.escaped(), bytes = garbage, "the bytes after the gzip content are not read");
         self.state_mut().ledger.lost_bytes += garbage;
         counters.count(SourceEvent::BytesDestroyed, garbage);
     }
@@ -164,7 +164,7 @@ impl FileReader {
         let position = self.state.position;
         let mark = self.state.marks.last().copied().filter(|mark| mark.position == position).unwrap_or_default();
         let before = mark.length as usize;
-        // Of a file that nothing was read from, the first line is all that is known.
+        // While nothing is read, only the first line is known.
         let proof = if position == 0 { self.state.head } else { mark };
         let proven = proof.length as usize;
 
@@ -189,7 +189,7 @@ impl FileReader {
             };
             let buffer = std::mem::take(context.buffer);
             let used = self.records(&buffer[before..n], tail_end, context);
-            // What a cut file has open waits for the rest of the file, however long.
+            // The last record of an incomplete file waits for the rest of the file.
             self.open.take_if(|_| is_cut);
             if used > 0 {
                 self.advance(used as u64, &buffer[..before + used], context.counters);
@@ -202,14 +202,15 @@ impl FileReader {
                 self.passed = Some(position + (n - before) as u64);
                 return Ok(if is_at_end { ReadOutcome::AtEnd } else { ReadOutcome::More });
             }
-            // One line or record that is longer than a chunk: with one byte more than the limit it is known what it is.
+            // A line or record that is longer than a chunk. One byte more than the limit tells whether it is over the
+            // limit.
             context.buffer.resize(before + limit + 1, 0);
             let Some(content) = &mut self.content else { return Ok(ReadOutcome::AtEnd) };
             n += content.read_at(position + (n - before) as u64, &mut context.buffer[n..])?;
         }
     }
 
-    /// Writes the records at the position, of which `data` follows. Gives how many bytes they take.
+    /// Writes the records in `data`, which begins at the position. Gives the number of bytes that they take.
     fn records(&mut self, data: &[u8], tail_end: TailEnd, context: &mut ReadContext<'_>) -> usize {
         if data.is_empty() {
             return 0;
@@ -235,7 +236,7 @@ impl FileReader {
         records.consumed()
     }
 
-    /// Looks for the end of a line that is over the limit, from `passed` on.
+    /// Looks for the end of a line over the limit, from `passed` on.
     fn pass_over(&mut self, passed: u64, tail_end: TailEnd, context: &mut ReadContext<'_>) -> io::Result<ReadOutcome> {
         let Some(content) = &mut self.content else { return Ok(ReadOutcome::AtEnd) };
         let n = content.read_at(passed, context.buffer)?;
@@ -251,7 +252,7 @@ impl FileReader {
             }
         };
         let position = self.state.position;
-        // With the byte behind the limit it is known whether the limit is in the middle of a character.
+        // The byte after the limit tells whether the limit is within a character.
         let mut kept = vec![0; context.options.line_bytes_max + 1];
         let n = content.read_at(position, &mut kept)?;
         let mut before = [0; MARK_BYTES_MAX];
@@ -283,7 +284,7 @@ impl FileReader {
         count(&counters.bytes, by);
     }
 
-    /// Passes over all lines that are complete, without reading them; tells how many bytes that are.
+    /// Skips all complete lines. Gives the number of skipped bytes.
     pub(super) fn skip_to_end(&mut self, size: u64) -> io::Result<u64> {
         let Some(content) = &mut self.content else { return Ok(0) };
         let Some(end) = last_newline_end(content, size)? else { return Ok(0) };
@@ -295,7 +296,7 @@ impl FileReader {
         Ok(skipped)
     }
 
-    /// Moves to a position without reading what lies before it. Marks beyond it are forgotten.
+    /// Moves to a position without reading the bytes before it. Later marks are dropped.
     pub(super) fn go_to(&mut self, position: u64) -> io::Result<()> {
         let Some(content) = &mut self.content else { return Ok(()) };
         let mut before = [0; MARK_BYTES_MAX];
@@ -317,14 +318,14 @@ impl FileReader {
         Ok(())
     }
 
-    /// How many bytes of a file of `size` bytes are not read yet.
+    /// Unread bytes of a file of `size` bytes.
     pub(super) fn unread(&self, size: u64) -> u64 {
         size.saturating_sub(self.state.position)
     }
 }
 
 impl RecordParser {
-    /// Of a source that nothing was read from in this run, or for a second.
+    /// The parser of a source, as the state has it.
     fn of(state: &SourceState) -> RecordParser {
         let (text, lossy) = (state.path.text(), state.path.to_string_lossy());
         RecordParser {
@@ -359,13 +360,14 @@ impl RecordParser {
         }
         if let Some(pattern) = &context.options.fields_from_path {
             let fields = self.path_fields.get_or_insert_with(|| fields_of(pattern, &self.source));
-            // In front: whoever asks for a field by its name is given the path's, which no line can forge.
+            // First, because a query by name gets the first field: a line must not forge a field of the path.
             let fields = fields
                 .iter()
                 .map(|(name, value)| Field { name: name.as_str().into(), value: Value::String(value.as_str().into()) });
             record.fields.splice(0..0, fields);
         }
-        // Only a time that a line gave is handed on: a file without any has the time of arrival in each record.
+        // Only a time from a line is kept for later records. A file without any times has the time of arrival in each
+        // record.
         let time = record.time.or(state.last_time).unwrap_or(context.now);
         state.last_time = record.time.or(state.last_time);
         let position = state.position + raw.start as u64;
@@ -375,20 +377,19 @@ impl RecordParser {
         if admission != Admission::Own {
             context.counters.count_misplaced(lane.table(), admission);
         }
-        // One line from the year 9999 must not vouch for any clock.
+        // A line from the year 9999 must not vouch for any clock.
         if admission != Admission::Early {
             *context.newest = record.time.max(*context.newest);
         }
     }
 }
 
-/// What the path of a file gives to its records.
+/// The fields that a path gives.
 fn fields_of(pattern: &PathFields, path: &str) -> Vec<(String, String)> {
     pattern.of(path).into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
 
-/// The offset behind the last newline of a plain file of `size` bytes; none where there is none in its last 2 MiB and
-/// a chunk.
+/// The offset after the last newline of a plain file of `size` bytes; none where the last 2 MiB have no newline.
 pub(super) fn last_newline_end(content: &mut FileContent, size: u64) -> io::Result<Option<u64>> {
     let mut end = size;
     let mut chunk = vec![0; CHUNK_BYTES];
@@ -404,13 +405,13 @@ pub(super) fn last_newline_end(content: &mut FileContent, size: u64) -> io::Resu
     Ok(None)
 }
 
-/// What `line_bytes_max` may be at most.
+/// The upper limit of `line_bytes_max`.
 const LINE_BYTES_LIMIT: u64 = 2 << 20;
 
-/// The lanes of a source's instances.
+/// The routes of a source's instances.
 #[derive(Default)]
 struct FileRoutes {
-    /// The one of every record, where no field names the instance.
+    /// The route of every record, where no field names the instance.
     fixed: Option<RouteCache>,
     by_name: route::RouteCaches,
 }

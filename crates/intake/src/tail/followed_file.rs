@@ -1,6 +1,6 @@
 //! A file that is followed: its reader, where the file is now, and when it is checked next.
 
-use super::file_content::FileStamp;
+use super::file_content::FileStat;
 use super::file_reader::FileReader;
 use super::lag::Lag;
 use super::options::TailTimings;
@@ -20,7 +20,7 @@ pub(super) struct FollowedFile {
     pub(super) path: PathBuf,
     pub(super) access: FileAccess,
     /// What the file system said last.
-    pub(super) stamp: FileStamp,
+    pub(super) stat: FileStat,
     pub(super) schedule: PollSchedule,
     /// Since when the file has unread bytes.
     pub(super) lag: Lag,
@@ -120,7 +120,7 @@ impl FollowedFile {
         reader: FileReader,
         block: usize,
         path: PathBuf,
-        stamp: FileStamp,
+        stat: FileStat,
         initial: Arc<SourceState>,
         now: Instant,
         timings: &TailTimings,
@@ -130,7 +130,7 @@ impl FollowedFile {
             block,
             path,
             access: FileAccess::Path,
-            stamp,
+            stat,
             schedule: PollSchedule::new(now, timings),
             lag: Lag::default(),
             has_more: true,
@@ -178,7 +178,7 @@ impl FollowedFile {
     pub(super) fn unread(&self) -> u64 {
         match &self.reader.content {
             Some(content) if content.is_compressed() => 0,
-            _ => self.reader.unread(self.stamp.size),
+            _ => self.reader.unread(self.stat.size),
         }
     }
 
@@ -186,7 +186,7 @@ impl FollowedFile {
     pub(super) fn note_lag(&mut self, now: Ticks) {
         match self.unread() {
             0 => self.lag.clear(),
-            _ => self.lag.note(self.reader.state.position, &self.stamp, now),
+            _ => self.lag.note(self.reader.state.position, &self.stat, now),
         }
     }
 
@@ -234,7 +234,7 @@ impl FollowedFile {
             self.reader.state_mut().status = SourceStatus::Rotated;
         }
         // The file itself is still the same.
-        let (device, inode) = (self.stamp.device, self.stamp.inode);
+        let (device, inode) = (self.stat.device, self.stat.inode);
         let state = self.reader.state_mut();
         (state.device, state.inode) = (device, inode);
         self.has_more = true;
@@ -280,7 +280,7 @@ mod tests {
             let state = Arc::new(before.clone());
             let reader = FileReader::new(state.clone(), None);
             let mut file =
-                FollowedFile::new(reader, 0, "a.log".into(), FileStamp::default(), state, now, &TailTimings::default());
+                FollowedFile::new(reader, 0, "a.log".into(), FileStat::default(), state, now, &TailTimings::default());
             file.submit(1, at(9));
             file.reader.state_mut().position += 100;
             let read = file.submit(2, at(5));

@@ -1,6 +1,6 @@
 //! The files that are followed, with a bound on their open descriptors.
 
-use super::file_content::{FileContent, FileStamp};
+use super::file_content::{FileContent, FileStat};
 use super::followed_file::{FileAccess, FollowedFile};
 use crate::counters::SourceCounters;
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -43,7 +43,7 @@ impl FollowedFiles {
     /// Follows a file.
     pub(super) fn insert(&mut self, file: FollowedFile) {
         let identity = file.state().identity;
-        self.by_file.insert((file.stamp.device, file.stamp.inode), identity);
+        self.by_file.insert((file.stat.device, file.stat.inode), identity);
         self.holders.push_back(identity);
         self.followed.insert(identity, Box::new(file));
     }
@@ -51,27 +51,27 @@ impl FollowedFiles {
     /// Follows the file no longer.
     pub(super) fn remove(&mut self, identity: u64) -> Option<Box<FollowedFile>> {
         let file = self.followed.remove(&identity)?;
-        self.release(identity, &file.stamp);
+        self.release(identity, &file.stat);
         Some(file)
     }
 
     /// The source has another file from now on.
-    pub(super) fn moved(&mut self, identity: u64, old: &FileStamp, new: &FileStamp) {
+    pub(super) fn moved(&mut self, identity: u64, old: &FileStat, new: &FileStat) {
         self.release(identity, old);
         self.by_file.insert((new.device, new.inode), identity);
     }
 
     /// The source has no file any more. Another file may get the device and inode.
-    pub(super) fn release(&mut self, identity: u64, stamp: &FileStamp) {
-        let file = (stamp.device, stamp.inode);
+    pub(super) fn release(&mut self, identity: u64, stat: &FileStat) {
+        let file = (stat.device, stat.inode);
         if self.by_file.get(&file) == Some(&identity) {
             self.by_file.remove(&file);
         }
     }
 
     /// The source of a followed file.
-    pub(super) fn of_file(&self, stamp: &FileStamp) -> Option<u64> {
-        self.by_file.get(&(stamp.device, stamp.inode)).copied()
+    pub(super) fn of_file(&self, stat: &FileStat) -> Option<u64> {
+        self.by_file.get(&(stat.device, stat.inode)).copied()
     }
 
     pub(super) fn file(&self, identity: u64) -> Option<&FollowedFile> {
@@ -129,7 +129,7 @@ impl FollowedFiles {
 
     /// Opens the file at `path`, after closing another file where too many are open. A file that has more to read, or
     /// was read recently, keeps its descriptor before a quiet file.
-    pub(super) fn open_at(&mut self, path: &Path) -> io::Result<(FileContent, FileStamp)> {
+    pub(super) fn open_at(&mut self, path: &Path) -> io::Result<(FileContent, FileStat)> {
         while self.holders.len() >= self.open_max && self.close_one() {}
         match FileContent::open(path) {
             Err(error) if is_out_of_descriptors(&error) && self.close_one() => {
@@ -150,10 +150,10 @@ impl FollowedFiles {
             return Ok(());
         }
         let path = file.path.clone();
-        let (content, stamp) = self.open_at(&path)?;
+        let (content, stat) = self.open_at(&path)?;
         self.holders.push_back(identity);
         match self.followed.get_mut(&identity) {
-            Some(file) if file.stamp.is_same_file(&stamp) => {
+            Some(file) if file.stat.is_same_file(&stat) => {
                 file.reader.content = Some(content);
                 Ok(())
             }

@@ -10,15 +10,15 @@
 //! A round reads at most one chunk of each file that is due. So a small file does not wait for a large one. A round submits
 //! when there are many rows or old ones, and at its end.
 //!
-//! [`Follower`] connects the parts. Each part keeps its own state: the blocks, the files and their sources, the rows that
+//! [`TailFollower`] connects the parts. Each part keeps its own state: the blocks, the files and their sources, the rows that
 //! wait, the files that are ignored, the watches of idle files. `discovered_files`, `rotation`, `resume` and `change` are
 //! what the follower does with a file that appears, that moves, that an earlier run knew, and that gets another block.
 
-use super::blocks::Blocks;
+use super::blocks::TailBlocks;
 use super::change::{BlockChange, PreparedTail};
 use super::chunk_reader::ChunkReader;
 use super::discovery::Discovery;
-use super::file_content::FileStamp;
+use super::file_content::FileStat;
 use super::file_reader::{ReadOutcome, TailEnd};
 use super::followed_file::FileAccess;
 use super::followed_files::FollowedFiles;
@@ -46,8 +46,8 @@ const FINAL_READ: Duration = Duration::from_secs(1);
 const GAUGES_EVERY: Duration = Duration::from_secs(1);
 
 /// State of the tail thread.
-pub(super) struct Follower {
-    pub(super) blocks: Blocks,
+pub(super) struct TailFollower {
+    pub(super) blocks: TailBlocks,
     pub(super) timings: TailTimings,
     pub(super) wakeup: Wakeup,
     pub(super) discovery: Discovery,
@@ -62,7 +62,7 @@ pub(super) struct Follower {
     gauged_at: Option<Instant>,
 }
 
-impl Follower {
+impl TailFollower {
     /// No file is discovered yet. `counters` are those of the blocks, in their order. An error where the process has no
     /// descriptor left.
     pub(super) fn new(
@@ -72,11 +72,11 @@ impl Follower {
         intake: CommitQueue,
         counters: Vec<Arc<SourceCounters>>,
         timings: TailTimings,
-    ) -> io::Result<Follower> {
+    ) -> io::Result<TailFollower> {
         let wakeup = Wakeup::new()?;
         let (submissions, sources) = Submissions::new(intake);
-        let blocks = Blocks::new(blocks, counters, |block| !sources.iter().any(|state| state.block == block.name));
-        Ok(Follower {
+        let blocks = TailBlocks::new(blocks, counters, |block| !sources.iter().any(|state| state.block == block.name));
+        Ok(TailFollower {
             discovery: Discovery::new(patterns, blocks.want_events().then_some(&wakeup)),
             files: FollowedFiles::new(blocks.open_files_max()),
             blocks,
@@ -117,7 +117,7 @@ impl Follower {
         self.discover();
         for identity in self.files.identities() {
             // At a stop, each source may pass a full outbox with one submission.
-            let is_over = |follower: &Follower| Instant::now() >= until || follower.submissions.is_queue_full();
+            let is_over = |follower: &TailFollower| Instant::now() >= until || follower.submissions.is_queue_full();
             let mut has_more = self.files.file(identity).is_some_and(|file| !file.has_ended());
             while has_more && !is_over(self) {
                 self.check_file(identity);
@@ -200,15 +200,15 @@ impl Follower {
         if file.has_more {
             return self.read_chunk(identity, TailEnd::Open, unread);
         }
-        let stamp = match (file.access, &file.reader.content) {
-            (FileAccess::Descriptor, Some(content)) => content.stamp().map(Some),
+        let stat = match (file.access, &file.reader.content) {
+            (FileAccess::Descriptor, Some(content)) => content.stat().map(Some),
             (FileAccess::Descriptor, None) => Err(io::ErrorKind::NotFound.into()),
-            (FileAccess::Path, _) => FileStamp::at(&file.path),
+            (FileAccess::Path, _) => FileStat::at(&file.path),
         };
-        match stamp {
-            Ok(Some(stamp)) if stamp.is_same_file(&file.stamp) => {
-                let is_quiet = stamp.is_same_content(&file.stamp);
-                file.stamp = stamp;
+        match stat {
+            Ok(Some(stat)) if stat.is_same_file(&file.stat) => {
+                let is_quiet = stat.is_same_content(&file.stat);
+                file.stat = stat;
                 if is_quiet {
                     return self.file_is_quiet(identity, now);
                 }
@@ -235,7 +235,7 @@ impl Follower {
         }
         if let Some(wait) = file.reader.open() {
             if quiet >= wait {
-                let (unread, size) = (file.unread(), file.stamp.size);
+                let (unread, size) = (file.unread(), file.stat.size);
                 return self.read_chunk(identity, TailEnd::FinalRecord { size }, unread);
             }
             file.schedule.check_by(now + wait - quiet);
@@ -249,7 +249,7 @@ impl Follower {
         } else if !file.is_final {
             let unread = file.unread();
             self.read_chunk(identity, TailEnd::Final, unread);
-        } else if file.access == FileAccess::Descriptor && file.stamp.links == 0 || quiet >= self.timings.rotated {
+        } else if file.access == FileAccess::Descriptor && file.stat.links == 0 || quiet >= self.timings.rotated {
             self.end(identity);
         }
     }
@@ -327,20 +327,20 @@ impl Follower {
 
     /// A view of the files and sources, to compare a file with them.
     pub(super) fn related_files(&self) -> RelatedFiles<'_> {
-        let Follower { files, sources, ignored, discovery, .. } = self;
+        let TailFollower { files, sources, ignored, discovery, .. } = self;
         RelatedFiles { files, sources, ignored, discovery }
     }
 
     /// Ignores a file from now on.
-    pub(super) fn ignore(&mut self, path: PathBuf, block: usize, stamp: FileStamp, reason: IgnoreReason) {
-        self.ignored.insert(path, block, stamp, reason, None);
+    pub(super) fn ignore(&mut self, path: PathBuf, block: usize, stat: FileStat, reason: IgnoreReason) {
+        self.ignored.insert(path, block, stat, reason, None);
     }
 
     /// Ignores a file that cannot be read, until it is tried again.
     pub(super) fn ignore_failed(&mut self, path: PathBuf, block: usize, error: io::Error) {
         self.blocks.counters(block).count(SourceEvent::ReadError, 1);
         let reason = IgnoreReason::Failed(error.kind());
-        self.ignored.insert(path, block, FileStamp::default(), reason, Some(error));
+        self.ignored.insert(path, block, FileStat::default(), reason, Some(error));
     }
 }
 

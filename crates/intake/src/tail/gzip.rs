@@ -1,7 +1,7 @@
-//! Decoding gzip as gzip(1) does: any number of members, and what lies behind the last of them.
+//! Decodes gzip as gzip(1) does: any number of members, and garbage after the last.
 //!
-//! Zeros behind a member are padding, as tapes and block devices leave it. Other bytes that begin no member are garbage: what
-//! was decoded is kept, and the garbage is counted.
+//! Zeros after a member are padding, as tapes and block devices leave. Other bytes that begin no member are garbage:
+//! the decoded bytes are kept, and the garbage is counted.
 
 use super::file_content::FromStart;
 use flate2::bufread::GzDecoder;
@@ -11,14 +11,14 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What a member begins with: the magic, and deflate, the only method there is.
+/// The first bytes of a member: the magic, and deflate, the only method.
 const MEMBER: [u8; 3] = [0x1f, 0x8b, 8];
 const BUFFER_BYTES: usize = 64 << 10;
 
 /// A gzip file, decoded from its start.
 pub(super) struct Gzip {
     file: File,
-    /// None behind the last member.
+    /// None after the last member.
     member: Option<GzDecoder<BufReader<FromStart>>>,
     encoded: Arc<AtomicU64>,
     garbage: Arc<AtomicU64>,
@@ -26,24 +26,25 @@ pub(super) struct Gzip {
 
 /// What follows a member.
 enum Next {
-    /// A member, at this offset of the file.
+    /// Another member, at this offset of the file.
     Member(u64),
     End,
     /// Bytes that begin no member.
     Garbage(u64),
-    /// The beginning of a member, as far as there is one.
+    /// The beginning of a member that is cut off.
     Cut,
 }
 
 impl Gzip {
-    /// From the first byte on. `encoded` is told the bytes that were taken from the file, `garbage` those that were not.
+    /// Decodes from the first byte. `encoded` counts the bytes read from the file, `garbage` those that cannot be
+    /// decoded.
     pub(super) fn new(file: File, encoded: Arc<AtomicU64>, garbage: Arc<AtomicU64>) -> io::Result<Gzip> {
         let from_start = FromStart { file: file.try_clone()?, at: encoded.clone() };
         let member = Some(GzDecoder::new(BufReader::with_capacity(BUFFER_BYTES, from_start)));
         Ok(Gzip { file, member, encoded, garbage })
     }
 
-    /// Looks at what lies behind a member that ended at `offset`.
+    /// Finds what follows a member that ended at `offset`.
     fn next(&self, mut offset: u64) -> io::Result<Next> {
         let mut bytes = vec![0; BUFFER_BYTES];
         loop {

@@ -1,8 +1,8 @@
-//! Which source a file is: decided here from facts, without touching a file.
+//! Which source a file is. Nothing here touches a file.
 //!
-//! A file is known again by its head (the first line) and its marks (hashes of the bytes before a position). The device
-//! and inode, or a name that was made from the old one, say which sources to compare it with; its bytes decide. So a
-//! renamed, copied, truncated or compressed file is told from another one that has the same inode, name or first line.
+//! A file is identified by its head (the first line) and its marks (hashes of the bytes before a position). The device
+//! and inode, or the name, tell which sources to compare with; the bytes decide. So a renamed, copied, truncated or
+//! compressed file is told from another file with the same inode, name or first line.
 
 use daytable_store::source::MARKS_MAX;
 use daytable_store::{Mark, SourceState};
@@ -14,11 +14,11 @@ pub(super) const HEAD_BYTES_MAX: usize = 1 << 10;
 /// Bytes that a mark hashes at most.
 pub(super) const MARK_BYTES_MAX: usize = 1 << 10;
 
-/// How far before the newest mark the nearest of the others is looked for.
+/// The distance from the newest mark to the nearest of the others.
 const NEAREST_MARK: usize = 64;
 
-/// The head of a file that begins with `bytes`, if it has one yet: its first line with its newline, [`HEAD_BYTES_MAX`]
-/// bytes of it at most. A file that is complete has its whole rest for one.
+/// The head of a file that begins with `bytes`: its first line with the newline, [`HEAD_BYTES_MAX`] bytes at most. A
+/// complete file without a newline is its own head. None where the first line is not whole yet.
 pub(super) fn head_of(bytes: &[u8], is_complete: bool) -> Option<&[u8]> {
     let bytes = &bytes[..bytes.len().min(HEAD_BYTES_MAX)];
     match memchr(b'\n', bytes) {
@@ -28,7 +28,7 @@ pub(super) fn head_of(bytes: &[u8], is_complete: bool) -> Option<&[u8]> {
     }
 }
 
-/// The identity that a file is given once. `generation` tells it from those that came before it with the same rest.
+/// The identity of a new file. `generation` tells it from earlier files with the same other values.
 pub(super) fn identity_of(device: u64, inode: u64, generation: u32, head: &[u8]) -> u64 {
     let mut bytes = Vec::with_capacity(20 + head.len());
     bytes.extend_from_slice(&device.to_le_bytes());
@@ -38,25 +38,25 @@ pub(super) fn identity_of(device: u64, inode: u64, generation: u32, head: &[u8])
     xxh3_64(&bytes)
 }
 
-/// The mark at `position`, before which lie `window`'s last bytes.
+/// The mark at `position`; `window` ends there.
 pub(super) fn mark_at(position: u64, window: &[u8]) -> Mark {
     let bytes = &window[window.len().saturating_sub(MARK_BYTES_MAX)..];
     // At most 1 KiB.
     Mark { position, length: bytes.len() as u32, hash: xxh3_64(bytes) }
 }
 
-/// Notes that a file was read up to `position`, before which lie `window`'s last bytes.
+/// Notes that a file was read up to `position`; `window` ends there.
 ///
-/// Besides the newest mark there are some before it, at starts of lines, so that a file which lost its tail is still
-/// known. When they are too many, the one goes that is least missed: marks lie the denser the nearer they are to the
-/// newest.
+/// Besides the newest mark there are earlier marks, at starts of lines, so that a file is still identified after it
+/// lost its end. When there are too many, the mark goes whose loss leaves the smallest relative gap. So marks are
+/// denser near the newest.
 pub(super) fn note_marks(marks: &mut Vec<Mark>, position: u64, window: &[u8]) {
     let mut distance = 64 * MARK_BYTES_MAX;
     while distance >= NEAREST_MARK {
         let lines = &window[..window.len().saturating_sub(distance)];
         if let Some(newline) = memrchr(b'\n', lines) {
             let at = position - (window.len() - newline - 1) as u64;
-            // Only what has all its bytes in the window, and lies behind what is marked already.
+            // Only a mark with all its bytes in the window, and after the last mark.
             let is_whole = newline + 1 >= MARK_BYTES_MAX || position == window.len() as u64;
             if is_whole && at > marks.last().map_or(0, |mark| mark.position) {
                 marks.push(mark_at(at, &window[..=newline]));
@@ -65,7 +65,7 @@ pub(super) fn note_marks(marks: &mut Vec<Mark>, position: u64, window: &[u8]) {
         distance /= 4;
     }
     if marks.last().is_none_or(|mark| mark.position < position) {
-        // Most files have one: a vector that grows has room for four.
+        // Most files have one mark; a vector that grows reserves four.
         marks.reserve_exact(usize::from(marks.is_empty()));
         marks.push(mark_at(position, window));
     }
@@ -82,46 +82,46 @@ pub(super) fn note_marks(marks: &mut Vec<Mark>, position: u64, window: &[u8]) {
 /// How the bytes of a file fit a mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fit {
-    /// They are the same.
+    /// The same bytes.
     Equal,
-    /// They are others.
+    /// Other bytes.
     Different,
-    /// The file ends before it.
+    /// The file ends before the mark.
     Beyond,
 }
 
-/// How a file compares with what is known of a source.
+/// How a file compares with a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Likeness {
-    /// It has all that was read, at least.
+    /// The file has at least everything that was read.
     Same,
-    /// It has the source's beginning and ends before the position; nothing in it is different.
+    /// The file has the source's beginning and ends before the position, without a difference.
     Shorter,
-    /// It has the source's beginning and ends before the position, but was something else before, or after that.
+    /// The file has the source's beginning, and other bytes or an end before the position.
     Parted {
-        /// The last mark that fits, by its index.
+        /// The index of the last mark that fits.
         mark: usize,
     },
-    /// It is another file.
+    /// Another file.
     Different,
 }
 
-/// Compares: `head` and `marks` say how the file fits those of `state`.
+/// Compares a file with `state`: `head` and `marks` tell how the file fits those of the state.
 pub(super) fn likeness(state: &SourceState, head: Fit, marks: &[Fit]) -> Likeness {
     if head != Fit::Equal {
         return Likeness::Different;
     }
     let least = match marks.last() {
         None | Some(Fit::Equal) => return Likeness::Same,
-        // It grew past the position again since. What programs write at each start may be several lines: more than that
-        // must be the same.
+        // The file has grown past the position again. A program may write several equal lines at each start, so more
+        // than that must be equal.
         Some(Fit::Different) => MARK_BYTES_MAX as u32,
         Some(Fit::Beyond) => 0,
     };
     if !marks.contains(&Fit::Different) {
         return Likeness::Shorter;
     }
-    // The head alone is no proof: every file of a program may begin with the same line.
+    // The head alone is no proof: all files of a program may begin with the same line.
     let beyond_head = |(at, fit): &(usize, &Fit)| {
         let mark = state.marks[*at];
         **fit == Fit::Equal && mark.position > state.head.position && mark.length >= least
@@ -132,9 +132,9 @@ pub(super) fn likeness(state: &SourceState, head: Fit, marks: &[Fit]) -> Likenes
     }
 }
 
-/// Where a file that lost its tail goes on: what it has behind the last mark that fits was read already, as far as it
-/// has whole lines. Where a later mark says that it is something else now, it is read again from the one that fits.
-/// None where too little of it is left to be sure that it is the file.
+/// Where to read on in a file that lost its end. The bytes after the last mark that fits were read already, as far as
+/// their lines are whole. Where a later mark does not fit, reading goes on at the last mark that does. None where too
+/// little is left to identify the file.
 pub(super) fn resume_after_loss(state: &SourceState, likeness: Likeness, last_newline_end: u64) -> Option<u64> {
     match likeness {
         Likeness::Parted { mark } => Some(state.marks[mark].position),
@@ -146,26 +146,26 @@ pub(super) fn resume_after_loss(state: &SourceState, likeness: Likeness, last_ne
     }
 }
 
-/// What to do with a file beside a source that its name was made from.
+/// How a file is related to a source from whose name its name is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Relation {
-    /// It is that source's file now.
+    /// It is the source's file now.
     Continues,
-    /// It has nothing that is not read from the original.
+    /// It is a copy of a file that still exists.
     Copy,
-    /// It may become a copy; it is looked at again, and another file if it stays as it is.
+    /// It may become a copy. It is examined again, and is a source of its own if it does not change.
     Unfinished,
-    /// They have nothing to do with each other.
+    /// It is another file.
     Stranger,
 }
 
-/// Decides about a file beside a source by their likeness, whether the source's own file still stands unchanged, and
-/// the file's size, as far as it is known without reading it.
+/// The relation of a file to a source, by likeness, by whether the source's own file exists unchanged, and by the size
+/// of the file, as far as it is known without reading.
 pub(super) fn relation(likeness: Likeness, original_stands: bool, size: Option<u64>) -> Relation {
     match (likeness, original_stands) {
         (Likeness::Same, false) => Relation::Continues,
         (Likeness::Same, true) => Relation::Copy,
-        // More than one KiB of the same bytes under a name made from the other's is no accident.
+        // More than 1 KiB of equal bytes, under a derived name, is no accident.
         (Likeness::Shorter, true) if size.is_some_and(|size| size > HEAD_BYTES_MAX as u64) => Relation::Copy,
         (Likeness::Shorter, _) => Relation::Unfinished,
         (Likeness::Parted { .. } | Likeness::Different, _) => Relation::Stranger,
@@ -223,7 +223,7 @@ mod tests {
             (Equal, [Equal, Equal, Beyond], Likeness::Shorter),
             (Equal, [Equal, Beyond, Beyond], Likeness::Shorter),
             (Equal, [Equal, Equal, Different], Likeness::Different),
-            // Truncated and written anew, with the same first line.
+            // Truncated and written again, with the same first line.
             (Equal, [Equal, Different, Beyond], Likeness::Different),
         ] {
             assert_eq!(likeness(&state, head, &marks), expected, "{head:?} {marks:?}");
@@ -233,7 +233,8 @@ mod tests {
         assert_eq!(resume_after_loss(&state, Likeness::Parted { mark: 1 }, 170), Some(100));
         assert_eq!(resume_after_loss(&state, Likeness::Shorter, 170), Some(170));
         assert_eq!(resume_after_loss(&state, Likeness::Shorter, 90), None, "no more than its first line is left");
-        // Longer again than it was: only a whole window of the same bytes tells it from a file that begins alike.
+        // Longer again than before: only a whole window of equal bytes tells the file from another with the same
+        // beginning.
         assert_eq!(likeness(&state, Equal, &[Equal, Equal, Equal, Different]), Likeness::Different);
         state.marks[1] = Mark { position: 4000, length: MARK_BYTES_MAX as u32, hash: NO };
         assert_eq!(likeness(&state, Equal, &[Equal, Equal, Different, Different]), Likeness::Parted { mark: 1 });
@@ -258,8 +259,8 @@ mod tests {
     }
 
     proptest! {
-        /// However a file grows, it has few marks, the newest among them, in order, each true; and within any distance
-        /// from its end that is not tiny there is one not much farther.
+        /// However a file grows, it has few marks, in order, each true, the newest among them. Within any distance from
+        /// its end that is not tiny there is a mark not much farther away.
         #[test]
         fn marks_stay_few_true_and_dense_at_the_end(lines in proptest::collection::vec(1usize..400, 1..200), turn in 1usize..40) {
             let mut file = Vec::new();

@@ -7,7 +7,7 @@
 //! An idle file is still polled now and then, because a write through mapped memory makes no event, and at once when
 //! its folder changes. Only files on local file systems are watched: on others the writer may be another host.
 
-use super::file_content::FileStamp;
+use super::file_content::FileStat;
 use super::followed_file::{FileAccess, FollowedFile};
 use super::followed_files::FollowedFiles;
 use super::options::TailTimings;
@@ -126,7 +126,7 @@ impl IdleFiles {
             return;
         }
         // Also where the file is watched already: for a moment another file may have had this path, and taken the watch.
-        let number = self.watch(&file.path, file.stamp.device, file.state().identity);
+        let number = self.watch(&file.path, file.stat.device, file.state().identity);
         let before = std::mem::replace(&mut file.idle_watch, number);
         if let Some(before) = before.filter(|before| number != Some(*before)) {
             self.unwatch(before);
@@ -135,8 +135,8 @@ impl IdleFiles {
             return;
         }
         // A write between the last check and the watch made no event.
-        match FileStamp::at(&file.path) {
-            Ok(Some(stamp)) if stamp.is_same_content(&file.stamp) => file.schedule.check_at(now + timings.idle_poll),
+        match FileStat::at(&file.path) {
+            Ok(Some(stat)) if stat.is_same_content(&file.stat) => file.schedule.check_at(now + timings.idle_poll),
             _ => self.wake(file),
         }
     }
@@ -185,7 +185,7 @@ fn is_in(path: &Path, folders: &[PathBuf]) -> bool {
 pub(super) fn fill(mut idle: IdleFiles, path: &Path) -> Option<IdleFiles> {
     use std::io::Write;
     let mut file = std::fs::File::create(path).expect("created");
-    let device = FileStamp::at(path).expect("stamp").expect("a file").device;
+    let device = FileStat::at(path).expect("stat").expect("a file").device;
     let events_max = std::fs::read_to_string("/proc/sys/fs/inotify/max_queued_events").expect("a limit");
     for _ in 0..=events_max.trim().parse::<usize>().expect("a number") {
         idle.watch(path, device, 0)?;
@@ -205,7 +205,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("a.log");
         std::fs::write(&path, "one\n").expect("written");
-        let device = FileStamp::at(&path).expect("stamp").expect("a file").device;
+        let device = FileStat::at(&path).expect("stat").expect("a file").device;
         let mut idle = IdleFiles::default();
         let number = idle.watch(&path, device, 7);
         assert_eq!(idle.watch(&path, device, 7), number, "to ask again changes nothing");

@@ -1,6 +1,6 @@
 //! Files that are not read: for now, or for good.
 
-use super::file_content::FileStamp;
+use super::file_content::FileStat;
 use super::options::TailTimings;
 use daytable_model::path_text::PathText;
 use std::collections::HashMap;
@@ -32,7 +32,7 @@ pub(super) enum IgnoreReason {
 pub(super) struct IgnoredFile {
     pub(super) reason: IgnoreReason,
     pub(super) block: usize,
-    pub(super) stamp: FileStamp,
+    pub(super) stat: FileStat,
     /// When the file was last seen to change.
     pub(super) changed: Instant,
     pub(super) checked: Instant,
@@ -59,17 +59,17 @@ impl IgnoredFile {
         matches!(self.reason, IgnoreReason::NoWholeLine { .. })
     }
 
-    /// What to do when the file system says `stamp`.
-    pub(super) fn next(&self, stamp: &FileStamp, now: Instant, timings: &TailTimings) -> IgnoredAction {
+    /// What to do when the file system says `stat`.
+    pub(super) fn next(&self, stat: &FileStat, now: Instant, timings: &TailTimings) -> IgnoredAction {
         let quiet = now.saturating_duration_since(self.changed);
         let checked = now.saturating_duration_since(self.checked);
-        let is_changed = !stamp.is_same_content(&self.stamp);
+        let is_changed = !stat.is_same_content(&self.stat);
         match self.reason {
             IgnoreReason::Failed(_) if checked < timings.rescan => IgnoredAction::Leave,
             IgnoreReason::Failed(_) => IgnoredAction::Examine,
-            IgnoreReason::OwnOutput if stamp.is_same_file(&self.stamp) => IgnoredAction::Leave,
+            IgnoreReason::OwnOutput if stat.is_same_file(&self.stat) => IgnoredAction::Leave,
             _ if is_changed => IgnoredAction::Examine,
-            IgnoreReason::NoWholeLine { is_rotated: true } if quiet >= timings.line_final && stamp.size > 0 => {
+            IgnoreReason::NoWholeLine { is_rotated: true } if quiet >= timings.line_final && stat.size > 0 => {
                 IgnoredAction::Complete
             }
             IgnoreReason::Unfinished if quiet >= timings.copy_final => IgnoredAction::Own,
@@ -105,7 +105,7 @@ impl IgnoredFiles {
         &mut self,
         path: PathBuf,
         block: usize,
-        stamp: FileStamp,
+        stat: FileStat,
         reason: IgnoreReason,
         error: Option<io::Error>,
     ) {
@@ -116,15 +116,15 @@ impl IgnoredFiles {
             Some(error) if is_news => tracing::warn!(path = %path.escaped(), %error, "cannot read file"),
             Some(_) => {}
             None if reason == IgnoreReason::OwnOutput && is_news => {
-                tracing::warn!(path = %path.escaped(), "what this daemon says itself is written to this file: it is not read");
+                tracing::warn!(path = %path.escaped(), "file is not read: the daemon's own output goes to it");
             }
             None if before.is_none() => tracing::debug!(path = %path.escaped(), ?reason, "file is not read"),
             None => {}
         }
-        let is_same = |before: &&IgnoredFile| before.stamp.is_same_content(&stamp);
+        let is_same = |before: &&IgnoredFile| before.stat.is_same_content(&stat);
         let changed = before.filter(is_same).map_or(now, |before| before.changed);
         let home = before.and_then(|before| before.home.clone());
-        self.0.insert(path, IgnoredFile { reason, block, stamp, changed, checked: now, home });
+        self.0.insert(path, IgnoredFile { reason, block, stat, changed, checked: now, home });
     }
 
     /// Notes the path that an ignored file had before it was rotated.
@@ -135,9 +135,9 @@ impl IgnoredFiles {
     }
 
     /// A file without a whole first line was renamed to `path`: the line is final after a while.
-    pub(super) fn insert_renamed(&mut self, path: PathBuf, stamp: FileStamp, file: IgnoredFile) {
+    pub(super) fn insert_renamed(&mut self, path: PathBuf, stat: FileStat, file: IgnoredFile) {
         let reason = IgnoreReason::NoWholeLine { is_rotated: true };
-        self.0.insert(path, IgnoredFile { reason, stamp, changed: Instant::now(), ..file });
+        self.0.insert(path, IgnoredFile { reason, stat, changed: Instant::now(), ..file });
     }
 
     /// The files to check now. Compressed files are checked rarely: there may be many, and no program writes to them.
@@ -165,28 +165,28 @@ mod tests {
     fn what_is_done_about_a_parked_file() {
         let timings = TailTimings::default();
         let start = Instant::now();
-        let stamp = FileStamp { device: 1, inode: 2, size: 3, modified: (4, 5), links: 1 };
-        let grown = FileStamp { size: 4, ..stamp };
+        let stat = FileStat { device: 1, inode: 2, size: 3, modified: (4, 5), links: 1 };
+        let grown = FileStat { size: 4, ..stat };
         let rotated = IgnoreReason::NoWholeLine { is_rotated: true };
         for (reason, stamp_now, seconds, next) in [
-            (IgnoreReason::NoWholeLine { is_rotated: false }, stamp, 1000, IgnoredAction::Leave),
+            (IgnoreReason::NoWholeLine { is_rotated: false }, stat, 1000, IgnoredAction::Leave),
             (IgnoreReason::NoWholeLine { is_rotated: false }, grown, 1, IgnoredAction::Examine),
-            (rotated, stamp, 1, IgnoredAction::Leave),
-            (rotated, stamp, 5, IgnoredAction::Complete),
-            (IgnoreReason::Copy, stamp, 9, IgnoredAction::Leave),
-            (IgnoreReason::Copy, stamp, 10, IgnoredAction::Examine),
-            (IgnoreReason::Unfinished, stamp, 59, IgnoredAction::Examine),
-            (IgnoreReason::Unfinished, stamp, 60, IgnoredAction::Own),
-            (IgnoreReason::Compressed, stamp, 1000, IgnoredAction::Leave),
+            (rotated, stat, 1, IgnoredAction::Leave),
+            (rotated, stat, 5, IgnoredAction::Complete),
+            (IgnoreReason::Copy, stat, 9, IgnoredAction::Leave),
+            (IgnoreReason::Copy, stat, 10, IgnoredAction::Examine),
+            (IgnoreReason::Unfinished, stat, 59, IgnoredAction::Examine),
+            (IgnoreReason::Unfinished, stat, 60, IgnoredAction::Own),
+            (IgnoreReason::Compressed, stat, 1000, IgnoredAction::Leave),
             (IgnoreReason::Compressed, grown, 0, IgnoredAction::Examine),
-            (IgnoreReason::Compressing, stamp, 9, IgnoredAction::Leave),
-            (IgnoreReason::Compressing, stamp, 10, IgnoredAction::Examine),
+            (IgnoreReason::Compressing, stat, 9, IgnoredAction::Leave),
+            (IgnoreReason::Compressing, stat, 10, IgnoredAction::Examine),
             (IgnoreReason::OwnOutput, grown, 1000, IgnoredAction::Leave),
-            (IgnoreReason::OwnOutput, FileStamp { inode: 9, ..stamp }, 0, IgnoredAction::Examine),
+            (IgnoreReason::OwnOutput, FileStat { inode: 9, ..stat }, 0, IgnoredAction::Examine),
             (IgnoreReason::Failed(std::io::ErrorKind::PermissionDenied), grown, 9, IgnoredAction::Leave),
-            (IgnoreReason::Failed(std::io::ErrorKind::PermissionDenied), stamp, 10, IgnoredAction::Examine),
+            (IgnoreReason::Failed(std::io::ErrorKind::PermissionDenied), stat, 10, IgnoredAction::Examine),
         ] {
-            let ignored = IgnoredFile { reason, block: 0, stamp, changed: start, checked: start, home: None };
+            let ignored = IgnoredFile { reason, block: 0, stat, changed: start, checked: start, home: None };
             let now = start + Duration::from_secs(seconds);
             assert_eq!(ignored.next(&stamp_now, now, &timings), next, "{reason:?} after {seconds} s");
         }

@@ -1,10 +1,10 @@
-//! Files that are read once, from their start to their end, plain or compressed.
+//! Files that are read once, from start to end, plain or compressed.
 //!
-//! They are told apart like files that are followed: the same file again, or a copy of it beside it under a name made
-//! from its own, plain or compressed, gives nothing twice; one that has grown gives what is new. An unfinished last line
-//! is a record, as nobody waits for the rest of it.
+//! They are identified as followed files are. The same file again, or a copy of it under a derived name, adds no
+//! record. A file that has grown adds its new lines. An unfinished last line is a record, because an import does not
+//! wait for the rest.
 
-use super::file_content::{FileContent, FileStamp, is_utf16};
+use super::file_content::{FileContent, FileStat, is_utf16};
 use super::file_reader::{FileReader, ReadContext, ReadOutcome, TailEnd};
 use super::identity::{Likeness, head_of, mark_at};
 use super::names::{is_made_from, is_next_of};
@@ -22,18 +22,18 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-/// Bytes of rows that are handed over at once.
+/// Bytes of rows that are submitted at once.
 const SUBMISSION_BYTES: usize = 4 << 20;
 
-/// How far an import is.
+/// The progress of an import.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ImportProgress {
-    /// Files that are done, and how many there are.
+    /// Files that are complete, and the number of all files.
     pub files: usize,
     /// See `files`.
     pub files_total: usize,
-    /// Bytes on the disk that were read or passed over as known, and how many there are.
+    /// Bytes on disk that were read or are known already, and the bytes of all files.
     pub bytes: u64,
     /// See `bytes`.
     pub bytes_total: u64,
@@ -41,17 +41,18 @@ pub struct ImportProgress {
     pub records: u64,
 }
 
-/// What an import came to.
+/// The result of an import.
 #[derive(Debug, Default)]
 pub struct ImportSummary {
-    /// How far it came; all of it is on disk.
+    /// The progress; all of it is on disk.
     pub progress: ImportProgress,
-    /// Files that could not be read to their end. What was read of them is kept, and goes on when they are imported again.
+    /// Files that could not be read to their end. Their records so far are kept, and another import reads on from
+    /// there.
     pub failed: Vec<(PathBuf, io::Error)>,
 }
 
 impl ImportSummary {
-    /// How far it came, or the first file that could not be read; the others were.
+    /// The progress, or the first file that could not be read.
     pub fn complete(mut self) -> Result<ImportProgress, ImportError> {
         if self.failed.is_empty() {
             return Ok(self.progress);
@@ -61,23 +62,23 @@ impl ImportSummary {
     }
 }
 
-/// IgnoreReason an import ended before its time. What is on disk stays; the same import again goes on from there.
+/// An import ended early. Its records so far are kept, and the same import reads on from there.
 #[derive(Debug, thiserror::Error)]
 pub enum ImportError {
-    /// A commit failed, as on a full disk, or the store closed.
-    #[error("the store did not take the records: {0}")]
+    /// A commit failed, as on a full disk, or the store was closed.
+    #[error("the store refused the records: {0}")]
     Refused(#[from] SubmitError),
     /// A file could not be read to its end.
     #[error("failed to read {}: {source}", .path.escaped())]
     Read {
         /// The file.
         path: PathBuf,
-        /// IgnoreReason.
+        /// The error.
         source: io::Error,
     },
 }
 
-/// Reads files to their end and waits until all of it is on disk. `options` says how lines are read; its patterns are
+/// Reads files to their end and waits until everything is on disk. `options` tells how lines are read; its patterns are
 /// not used. `progress` is called after each chunk.
 pub fn import(
     paths: &[PathBuf],
@@ -89,7 +90,7 @@ pub fn import(
 ) -> Result<ImportSummary, ImportError> {
     let (epoch, sources) = intake.sources();
     let (told, results) = channel();
-    let size = |path: &PathBuf| FileStamp::at(path).ok().flatten().map_or(0, |stamp| stamp.size);
+    let size = |path: &PathBuf| FileStat::at(path).ok().flatten().map_or(0, |stat| stat.size);
     let mut import = Importer {
         options,
         router,
@@ -137,7 +138,7 @@ struct Importer<'a> {
     counters: SourceCounters,
     told: Sender<bool>,
     results: Receiver<bool>,
-    /// Submissions whose end is not known.
+    /// Submissions whose commit is not known yet.
     waiting: usize,
     progress: ImportProgress,
 }
@@ -162,8 +163,8 @@ impl From<SubmitError> for Interrupted {
 impl Importer<'_> {
     fn file(&mut self, path: &Path, progress: &mut impl FnMut(ImportProgress)) -> Result<(), Interrupted> {
         let path = std::path::absolute(path)?;
-        let (mut content, stamp) = FileContent::open(&path)?;
-        let Some(state) = self.source(&path, &mut content, &stamp)? else { return Ok(()) };
+        let (mut content, stat) = FileContent::open(&path)?;
+        let Some(state) = self.source(&path, &mut content, &stat)? else { return Ok(()) };
         let (before, records) = (self.progress.bytes, self.progress.records);
         let known_records = state.ledger.records;
         let mut reader = FileReader::new(state, Some(content));
@@ -197,14 +198,14 @@ impl Importer<'_> {
                 Err(error) => break Err(error),
             }
         };
-        self.progress.bytes = before + stamp.size;
+        self.progress.bytes = before + stat.size;
         self.submit(&reader.state)?;
         self.known.put(reader.state);
         Ok(result?)
     }
 
-    /// The source that a file continues, or a new one; none for an empty file.
-    fn source(&self, path: &Path, content: &mut FileContent, stamp: &FileStamp) -> io::Result<Option<SourceState>> {
+    /// The source that a file continues, or a new source; none for an empty file.
+    fn source(&self, path: &Path, content: &mut FileContent, stat: &FileStat) -> io::Result<Option<SourceState>> {
         let beginning = content.beginning()?;
         let Some(head) = head_of(&beginning, true) else { return Ok(None) };
         if is_utf16(head) {
@@ -212,17 +213,17 @@ impl Importer<'_> {
             return Err(io::Error::new(io::ErrorKind::Unsupported, what));
         }
         let head_mark = mark_at(head.len() as u64, head);
-        let same_file = self.known.of_file(stamp.device, stamp.inode);
+        let same_file = self.known.of_file(stat.device, stat.inode);
         let beside = self.known.of_head(head_mark.hash).into_iter().filter(|identity| self.is_beside(*identity, path));
         for identity in same_file.into_iter().chain(beside) {
             let Some(state) = self.known.source(identity) else { continue };
             if compare(content, state)? == Likeness::Same {
-                let state = SourceState { device: stamp.device, inode: stamp.inode, ..SourceState::clone(state) };
+                let state = SourceState { device: stat.device, inode: stat.inode, ..SourceState::clone(state) };
                 return Ok(Some(state));
             }
         }
         let path = path.to_path_buf();
-        Ok(Some(self.known.begin(SourceKind::Import, &self.options.name, path, stamp, head)))
+        Ok(Some(self.known.begin(SourceKind::Import, &self.options.name, path, stat, head)))
     }
 
     fn is_beside(&self, identity: u64, path: &Path) -> bool {
@@ -236,7 +237,7 @@ impl Importer<'_> {
         let state = SourceState { seen: daytable_model::time::now(), ..state.clone() };
         let told = self.told.clone();
         let done = Ack::new(move |is_committed| {
-            // Nobody listens any more when the import was given up.
+            // The receiver may be gone when the import was given up.
             let _ = told.send(is_committed);
         });
         let (batches, epoch) = (self.batcher.take(), self.epoch);
@@ -246,7 +247,7 @@ impl Importer<'_> {
         Ok(())
     }
 
-    /// Waits until all that was handed over is on disk.
+    /// Waits until everything that was submitted is on disk.
     fn wait(&mut self) -> Result<(), SubmitError> {
         while self.waiting > 0 {
             match self.results.recv() {

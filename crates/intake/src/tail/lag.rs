@@ -1,6 +1,6 @@
 //! Since when a file has unread bytes.
 
-use super::file_content::FileStamp;
+use super::file_content::FileStat;
 use daytable_model::time::Ticks;
 
 /// The time of the oldest unread byte of a file, as far as polling tells.
@@ -14,13 +14,13 @@ impl Lag {
     /// Notes the position in a file, and what the file system says of the file.
     ///
     /// Bytes that exist at the discovery of a file are at least as old as its last change.
-    pub(super) fn note(&mut self, position: u64, stamp: &FileStamp, now: Ticks) {
-        if position >= stamp.size {
+    pub(super) fn note(&mut self, position: u64, stat: &FileStat, now: Ticks) {
+        if position >= stat.size {
             self.unread = None;
         } else if self.unread.is_none_or(|(_, size)| position >= size) {
-            let nanos = u32::try_from(stamp.modified.1).unwrap_or(0);
-            let modified = Ticks::from_unix(stamp.modified.0, nanos).unwrap_or(now);
-            self.unread = Some((modified.min(now), stamp.size));
+            let nanos = u32::try_from(stat.modified.1).unwrap_or(0);
+            let modified = Ticks::from_unix(stat.modified.0, nanos).unwrap_or(now);
+            self.unread = Some((modified.min(now), stat.size));
         }
     }
 
@@ -57,7 +57,7 @@ mod tests {
             // A modification time in the future counts as now.
             (60, 70, 999, 111, Some(111)),
         ] {
-            lag.note(position, &FileStamp { size, modified: (modified, 0), ..FileStamp::default() }, second(now));
+            lag.note(position, &FileStat { size, modified: (modified, 0), ..FileStat::default() }, second(now));
             assert_eq!(lag.since(), since.map(second), "at {now}");
         }
         lag.clear();

@@ -4,7 +4,7 @@
 //! Nothing here changes anything: [`RelatedFiles`] is a view of what the follower knows.
 
 use super::discovery::Discovery;
-use super::file_content::{FileContent, FileStamp};
+use super::file_content::{FileContent, FileStat};
 use super::followed_file::{FileAccess, FollowedFile};
 use super::followed_files::FollowedFiles;
 use super::identity::{Likeness, Relation, mark_at, relation};
@@ -42,7 +42,7 @@ enum Original {
 
 /// What a file is, beside the sources that begin with the same line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Finding {
+pub(super) enum FileMatch {
     /// It is related to this source.
     Related(u64, Relation),
     /// It was saved over the path of a source, and what was read of the source is changed or still has a file: it is read
@@ -54,7 +54,7 @@ pub(super) enum Finding {
 
 /// A file and a source that begin with the same line.
 #[derive(Clone, Copy, Debug)]
-struct Pair {
+struct FilePair {
     /// The name is made from the source's: `app.log.1` from `app.log`.
     is_derived: bool,
     /// The name is the next one in a rotation: `app.log.2` after `app.log.1`.
@@ -68,7 +68,7 @@ struct Pair {
     is_live: bool,
 }
 
-/// What a [`Pair`] is. See [`Pair::case`] for the order in which they apply.
+/// What a [`FilePair`] is. See [`FilePair::case`] for the order in which they apply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Case {
     /// An editor or `rsync` saved the file with a line changed that was read.
@@ -84,9 +84,9 @@ enum Case {
     Related,
 }
 
-impl Pair {
+impl FilePair {
     fn case(&self) -> Case {
-        let Pair { is_derived, is_next, is_saved, likeness, original, is_live } = *self;
+        let FilePair { is_derived, is_next, is_saved, likeness, original, is_live } = *self;
         let is_original_in_place = original == Original::InPlace;
         let can_be_written = is_original_in_place || original == Original::Held { has_name: true };
         match likeness {
@@ -120,17 +120,17 @@ impl<'a> RelatedFiles<'a> {
 
     /// The copy of a source beside `path`, unless another source has the file.
     pub(super) fn copy_of(&self, state: &SourceState, path: &Path) -> Option<CopyCandidate> {
-        copied(state, path, |content, stamp| {
+        copied(state, path, |content, stat| {
             let is_rival = |identity: &u64| {
                 let rival = self.state_of(*identity).filter(|rival| rival.position > state.position);
                 rival.is_some_and(|rival| matches!(compare(content, rival), Ok(Likeness::Same)))
             };
-            self.files.of_file(stamp).is_some() || self.sources.of_file(stamp.device, stamp.inode).iter().any(is_rival)
+            self.files.of_file(stat).is_some() || self.sources.of_file(stat.device, stat.inode).iter().any(is_rival)
         })
     }
 
     /// The path that a file had before it was rotated, if the file was written to since a source was last read there.
-    pub(super) fn rotated_from(&self, path: &Path, stamp: &FileStamp) -> Option<PathBuf> {
+    pub(super) fn rotated_from(&self, path: &Path, stat: &FileStat) -> Option<PathBuf> {
         if is_being_compressed(path) {
             return None;
         }
@@ -139,9 +139,9 @@ impl<'a> RelatedFiles<'a> {
         }
         let is_since = |(_, identity): &(PathBuf, u64)| {
             let seen = self.state_of(*identity).map(|state| state.seen.unix_seconds());
-            seen.is_some_and(|seen| stamp.modified.0 >= seen - CLOCKS_APART)
+            seen.is_some_and(|seen| stat.modified.0 >= seen - CLOCKS_APART)
         };
-        self.homes_of(path).into_iter().find(is_since).map(|(home, _)| home).or_else(|| self.appeared_from(path, stamp))
+        self.homes_of(path).into_iter().find(is_since).map(|(home, _)| home).or_else(|| self.appeared_from(path, stat))
     }
 
     /// Paths from which a file may have been rotated, each with the last source there. A source whose file is still at the
@@ -162,7 +162,7 @@ impl<'a> RelatedFiles<'a> {
     /// may be renamed before it is discovered. The file came to its folder while the folder was watched, and was written to
     /// since. Not a compressed file: its time may be that of the compression. Not a name with a number in the middle: it
     /// may be another log.
-    fn appeared_from(&self, path: &Path, stamp: &FileStamp) -> Option<PathBuf> {
+    fn appeared_from(&self, path: &Path, stat: &FileStat) -> Option<PathBuf> {
         let name = path.file_name()?;
         if uncompressed(path).is_some() || self.discovery.block_of(path).is_some() {
             return None;
@@ -173,8 +173,8 @@ impl<'a> RelatedFiles<'a> {
         };
         let homes = homes_of(name).into_iter().filter(|home| name.as_bytes().starts_with(home.as_bytes()));
         let home = homes.map(|home| path.with_file_name(home)).find(is_first)?;
-        let since = self.discovery.watched_since(path, stamp.inode)?;
-        (stamp.modified.0 >= since.unix_seconds() - CLOCKS_APART).then_some(home)
+        let since = self.discovery.watched_since(path, stat.inode)?;
+        (stat.modified.0 >= since.unix_seconds() - CLOCKS_APART).then_some(home)
     }
 
     /// What the file at `path`, which begins with `head`, is beside the sources that begin with the same line.
@@ -182,18 +182,18 @@ impl<'a> RelatedFiles<'a> {
         &self,
         path: &Path,
         content: &mut FileContent,
-        stamp: &FileStamp,
+        stat: &FileStat,
         head: &[u8],
-    ) -> io::Result<Finding> {
-        let mut finding = Finding::Unrelated;
+    ) -> io::Result<FileMatch> {
+        let mut finding = FileMatch::Unrelated;
         for identity in self.sources.of_head(mark_at(head.len() as u64, head).hash) {
             let Some(state) = self.state_of(identity) else { continue };
-            let Some(pair) = self.pair(path, content, stamp, state)? else { continue };
+            let Some(pair) = self.pair(path, content, stat, state)? else { continue };
             match pair.case() {
                 Case::OtherFile | Case::NextBesideOriginal => {}
-                Case::SavedWithChanges | Case::SavedBesideOriginal => finding = Finding::Rewritten,
+                Case::SavedWithChanges | Case::SavedBesideOriginal => finding = FileMatch::Rewritten,
                 Case::Related => {
-                    let size = (!content.is_compressed()).then_some(stamp.size);
+                    let size = (!content.is_compressed()).then_some(stat.size);
                     let has_original = pair.original != Original::Gone;
                     let must_begin_alike = has_original || pair.likeness == Likeness::Shorter;
                     if must_begin_alike && !self.is_beginning_of(content, size, state)? {
@@ -201,7 +201,7 @@ impl<'a> RelatedFiles<'a> {
                     }
                     match relation(pair.likeness, has_original, size) {
                         Relation::Stranger => {}
-                        relation => return Ok(Finding::Related(identity, relation)),
+                        relation => return Ok(FileMatch::Related(identity, relation)),
                     }
                 }
             }
@@ -214,9 +214,9 @@ impl<'a> RelatedFiles<'a> {
         &self,
         path: &Path,
         content: &mut FileContent,
-        stamp: &FileStamp,
+        stat: &FileStat,
         state: &SourceState,
-    ) -> io::Result<Option<Pair>> {
+    ) -> io::Result<Option<FilePair>> {
         let name = path.file_name().unwrap_or_default();
         // The first and the current path of the source: a rotation makes a name from the name at that time.
         let now = self.files.place(state.identity).map_or(&*state.path, |(path, _)| path);
@@ -224,7 +224,7 @@ impl<'a> RelatedFiles<'a> {
         let is_derived = names.iter().any(|old| is_made_from(old, name));
         let is_next = names.iter().any(|old| is_next_of(old, name));
         let is_saved = [&*state.path, now].contains(&path)
-            && (stamp.device, stamp.inode) != (state.device, state.inode)
+            && (stat.device, stat.inode) != (state.device, state.inode)
             && state.last_time.is_some();
         if state.path.parent() != path.parent() || !is_derived && !is_next && !is_saved {
             return Ok(None);
@@ -234,20 +234,20 @@ impl<'a> RelatedFiles<'a> {
         let is_alike = matches!(likeness, Likeness::Same | Likeness::Shorter);
         let original = if is_alike || is_saved { self.original(state) } else { Original::Gone };
         let is_live = state.status == SourceStatus::Live;
-        Ok(Some(Pair { is_derived, is_next, is_saved, likeness, original, is_live }))
+        Ok(Some(FilePair { is_derived, is_next, is_saved, likeness, original, is_live }))
     }
 
     /// Where the file of a source is, with everything that was read from it.
     fn original(&self, state: &SourceState) -> Original {
         let path = match self.files.file(state.identity) {
             Some(file) if file.access == FileAccess::Descriptor => {
-                return Original::Held { has_name: file.stamp.links > 0 };
+                return Original::Held { has_name: file.stat.links > 0 };
             }
             Some(file) => &file.path,
             None => &state.path,
         };
-        let Ok((mut content, stamp)) = FileContent::open(path) else { return Original::Gone };
-        let is_same = (stamp.device, stamp.inode) == (state.device, state.inode)
+        let Ok((mut content, stat)) = FileContent::open(path) else { return Original::Gone };
+        let is_same = (stat.device, stat.inode) == (state.device, state.inode)
             && matches!(compare(&mut content, state), Ok(Likeness::Same));
         if is_same { Original::InPlace } else { Original::Gone }
     }
@@ -257,8 +257,8 @@ impl<'a> RelatedFiles<'a> {
     fn is_beginning_of(&self, content: &mut FileContent, size: Option<u64>, state: &SourceState) -> io::Result<bool> {
         const COMPARED: usize = 64 << 10;
         let path = self.files.place(state.identity).map_or(state.path.as_path(), |(path, _)| path);
-        let (Some(size), Ok((mut original, stamp))) = (size, FileContent::open(path)) else { return Ok(true) };
-        if (stamp.device, stamp.inode) != (state.device, state.inode) || original.is_compressed() {
+        let (Some(size), Ok((mut original, stat))) = (size, FileContent::open(path)) else { return Ok(true) };
+        if (stat.device, stat.inode) != (state.device, state.inode) || original.is_compressed() {
             return Ok(true);
         }
         let (mut one, mut two) = (vec![0; COMPARED], vec![0; COMPARED]);
@@ -305,7 +305,7 @@ mod tests {
             ((false, true, true), same, in_place, true, Case::NextBesideOriginal),
         ] {
             let (is_derived, is_next, is_saved) = names;
-            let pair = Pair { is_derived, is_next, is_saved, likeness, original, is_live };
+            let pair = FilePair { is_derived, is_next, is_saved, likeness, original, is_live };
             assert_eq!(pair.case(), case, "{pair:?}");
         }
     }

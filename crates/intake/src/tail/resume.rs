@@ -3,9 +3,9 @@
 //! A renamed file is found by its inode. A copied or compressed file is found by its bytes. A file that lost its end in
 //! a power cut is read on from the last position that still matches.
 
-use super::file_content::FileStamp;
+use super::file_content::FileStat;
 use super::file_reader::{FileReader, last_newline_end};
-use super::follower::{Follower, is_gone};
+use super::follower::{TailFollower, is_gone};
 use super::identity::{Likeness, resume_after_loss};
 use super::ignored_files::IgnoreReason;
 use super::search::{CopyCandidate, compare, renamed};
@@ -19,7 +19,7 @@ use std::path::PathBuf;
 /// How often a file is looked for that is renamed between its discovery and its opening.
 const LOOKS_MAX: usize = 4;
 
-impl Follower {
+impl TailFollower {
     /// Finds the files of all sources that have not ended.
     pub(super) fn resume_all(&mut self) {
         let mut open: Vec<SourceState> = self
@@ -36,32 +36,32 @@ impl Follower {
     }
 
     fn is_in_place(&self, state: &SourceState) -> bool {
-        let stamp = FileStamp::at(&state.path).ok().flatten();
-        stamp.is_some_and(|stamp| (stamp.device, stamp.inode) == (state.device, state.inode))
+        let stat = FileStat::at(&state.path).ok().flatten();
+        stat.is_some_and(|stat| (stat.device, stat.inode) == (state.device, state.inode))
     }
 
     pub(super) fn resume(&mut self, mut state: SourceState) {
         let Some(block) = self.blocks.of_source(&state, &self.discovery) else { return };
-        let own = FileStamp::at(&state.path).ok().flatten();
-        let own = own.filter(|stamp| (stamp.device, stamp.inode) == (state.device, state.inode));
-        if let Some(stamp) = own.filter(|stamp| own_output::is_output(stamp.device, stamp.inode)) {
-            return self.ignore(state.path.clone(), block, stamp, IgnoreReason::OwnOutput);
+        let own = FileStat::at(&state.path).ok().flatten();
+        let own = own.filter(|stat| (stat.device, stat.inode) == (state.device, state.inode));
+        if let Some(stat) = own.filter(|stat| own_output::is_output(stat.device, stat.inode)) {
+            return self.ignore(state.path.clone(), block, stat, IgnoreReason::OwnOutput);
         }
         let mut left = None;
         for _ in 0..LOOKS_MAX {
             let Some(path) = place_of(&state) else { break };
-            let opened = self.files.open_at(&path).and_then(|(mut content, stamp)| {
+            let opened = self.files.open_at(&path).and_then(|(mut content, stat)| {
                 let likeness = compare(&mut content, &state)?;
-                Ok((content, stamp, likeness))
+                Ok((content, stat, likeness))
             });
             match opened {
                 // The file was renamed meanwhile, and another file has its name.
-                Ok((_, stamp, _)) if (stamp.device, stamp.inode) != (state.device, state.inode) => {}
-                Ok((content, stamp, Likeness::Same)) if self.files.of_file(&stamp).is_none() => {
-                    return self.follow(state, block, path, content, stamp);
+                Ok((_, stat, _)) if (stat.device, stat.inode) != (state.device, state.inode) => {}
+                Ok((content, stat, Likeness::Same)) if self.files.of_file(&stat).is_none() => {
+                    return self.follow(state, block, path, content, stat);
                 }
-                Ok((content, stamp, likeness)) => {
-                    left = Some((path, content, stamp, likeness));
+                Ok((content, stat, likeness)) => {
+                    left = Some((path, content, stat, likeness));
                     break;
                 }
                 Err(error) if is_gone(&error) => {}
@@ -69,16 +69,16 @@ impl Follower {
                 Err(error) => return self.ignore_failed(path, block, error),
             }
         }
-        if let Some(CopyCandidate { path, content, stamp }) = self.related_files().copy_of(&state, &state.path) {
-            return self.follow(state, block, path, content, stamp);
+        if let Some(CopyCandidate { path, content, stat }) = self.related_files().copy_of(&state, &state.path) {
+            return self.follow(state, block, path, content, stat);
         }
         let was_rewritten = left.is_some();
-        if let Some((path, content, stamp, likeness)) = left.filter(|(_, content, ..)| !content.is_compressed()) {
+        if let Some((path, content, stat, likeness)) = left.filter(|(_, content, ..)| !content.is_compressed()) {
             let mut reader = FileReader::new(state.clone(), Some(content));
-            match go_on_after_loss(&mut reader, likeness, &stamp) {
+            match go_on_after_loss(&mut reader, likeness, &stat) {
                 Ok(true) => {
                     tracing::warn!(path = %path.escaped(), position = reader.state.position, "file lost its tail");
-                    return self.follow_reader(reader, block, path, stamp);
+                    return self.follow_reader(reader, block, path, stat);
                 }
                 Ok(false) => {}
                 Err(error) => tracing::warn!(path = %path.escaped(), %error, "cannot read file"),
@@ -96,17 +96,17 @@ impl Follower {
 
 /// The path of a source's own file, by device and inode.
 fn place_of(state: &SourceState) -> Option<PathBuf> {
-    let own = FileStamp::at(&state.path).ok().flatten();
-    match own.filter(|stamp| (stamp.device, stamp.inode) == (state.device, state.inode)) {
+    let own = FileStat::at(&state.path).ok().flatten();
+    match own.filter(|stat| (stat.device, stat.inode) == (state.device, state.inode)) {
         Some(_) => Some(state.path.clone()),
         None => renamed(&state.path, state.device, state.inode).map(|(path, _)| path),
     }
 }
 
 /// Moves to the position from which a file without its end is read on; false where it is another file.
-fn go_on_after_loss(reader: &mut FileReader, likeness: Likeness, stamp: &FileStamp) -> io::Result<bool> {
+fn go_on_after_loss(reader: &mut FileReader, likeness: Likeness, stat: &FileStat) -> io::Result<bool> {
     let Some(content) = &mut reader.content else { return Ok(false) };
-    let end = last_newline_end(content, stamp.size)?.unwrap_or(0);
+    let end = last_newline_end(content, stat.size)?.unwrap_or(0);
     let Some(position) = resume_after_loss(&reader.state, likeness, end) else { return Ok(false) };
     reader.go_to(position)?;
     Ok(true)

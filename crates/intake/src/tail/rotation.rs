@@ -7,7 +7,7 @@
 use super::discovery::DiscoveredFile;
 use super::file_reader::FileReader;
 use super::followed_file::FileAccess;
-use super::follower::Follower;
+use super::follower::TailFollower;
 use super::search::{CopyCandidate, renamed};
 use super::source_index::NO_INODE;
 use crate::counters::SourceEvent;
@@ -16,12 +16,12 @@ use daytable_store::SourceStatus;
 use std::path::PathBuf;
 use std::time::Instant;
 
-impl Follower {
+impl TailFollower {
     /// The path of a file leads to another file, or nowhere.
     pub(super) fn file_moved(&mut self, identity: u64, unread: u64) {
         let Some(file) = self.files.file_mut(identity) else { return };
-        let (path, stamp) = (file.path.clone(), file.stamp);
-        if let Some((path, _)) = renamed(&path, stamp.device, stamp.inode) {
+        let (path, stat) = (file.path.clone(), file.stat);
+        if let Some((path, _)) = renamed(&path, stat.device, stat.inode) {
             tracing::debug!(from = %file.path.escaped(), to = %path.escaped(), "file was renamed");
             file.path = path;
             file.schedule.check_at(Instant::now());
@@ -70,18 +70,18 @@ impl Follower {
     fn go_on_in_copy(&mut self, identity: u64) -> bool {
         let Some(file) = self.files.file(identity) else { return false };
         let found = self.related_files().copy_of(file.state(), &file.path);
-        let Some(CopyCandidate { path, content, stamp }) = found else { return false };
+        let Some(CopyCandidate { path, content, stat }) = found else { return false };
         tracing::debug!(from = %file.path.escaped(), to = %path.escaped(), "file goes on in its copy");
-        let old = file.stamp;
-        self.files.moved(identity, &old, &stamp);
+        let old = file.stat;
+        self.files.moved(identity, &old, &stat);
         self.ignored.remove(&path);
         let Some(file) = self.files.file_mut(identity) else { return false };
         let mut state = file.state().clone();
-        (state.device, state.inode) = (stamp.device, stamp.inode);
+        (state.device, state.inode) = (stat.device, stat.inode);
         self.sources.put(state.clone());
         file.reader = FileReader::new(state, Some(content));
         file.path = path;
-        file.stamp = stamp;
+        file.stat = stat;
         file.access = FileAccess::Path;
         file.has_more = true;
         file.is_final = false;
@@ -93,7 +93,7 @@ impl Follower {
     /// The file of a source is gone. Its unread bytes are counted as lost.
     fn abandon(&mut self, identity: u64, unread: u64) {
         let Some(file) = self.files.file_mut(identity) else { return };
-        let (block, stamp) = (file.block, file.stamp);
+        let (block, stat) = (file.block, file.stat);
         if unread > 0 {
             tracing::warn!(path = %file.path.escaped(), unread, "file was truncated or removed before it was read");
         }
@@ -102,7 +102,7 @@ impl Follower {
         file.reader.state_mut().inode = NO_INODE;
         file.reader.content = None;
         file.has_more = false;
-        self.files.release(identity, &stamp);
+        self.files.release(identity, &stat);
         self.rotated(identity);
         self.blocks.counters(block).count(SourceEvent::BytesDestroyed, unread);
         self.end(identity);

@@ -1,7 +1,7 @@
 //! Looks for the file of a source beside its old path: by device and inode after a rename, by its bytes after a copy or
 //! a compression.
 
-use super::file_content::{FileContent, FileStamp};
+use super::file_content::{FileContent, FileStat};
 use super::identity::{Likeness, likeness};
 use super::names::{is_made_from, is_next_of};
 use daytable_store::SourceState;
@@ -18,12 +18,12 @@ pub(super) fn compare(content: &mut FileContent, state: &SourceState) -> io::Res
 
 /// The path beside `path` that leads to the file with this device and inode. The folder is read twice where needed: a
 /// name that changes during a reading may be missed.
-pub(super) fn renamed(path: &Path, device: u64, inode: u64) -> Option<(PathBuf, FileStamp)> {
+pub(super) fn renamed(path: &Path, device: u64, inode: u64) -> Option<(PathBuf, FileStat)> {
     let look = || {
         let entries = folders(path).into_iter().filter_map(|folder| std::fs::read_dir(folder).ok()).flatten().flatten();
         entries.filter(|entry| entry.ino() == inode).find_map(|entry| {
-            let stamp = FileStamp::at(&entry.path()).ok().flatten()?;
-            ((stamp.device, stamp.inode) == (device, inode)).then(|| (entry.path(), stamp))
+            let stat = FileStat::at(&entry.path()).ok().flatten()?;
+            ((stat.device, stat.inode) == (device, inode)).then(|| (entry.path(), stat))
         })
     };
     look().or_else(look)
@@ -33,7 +33,7 @@ pub(super) fn renamed(path: &Path, device: u64, inode: u64) -> Option<(PathBuf, 
 pub(super) struct CopyCandidate {
     pub(super) path: PathBuf,
     pub(super) content: FileContent,
-    pub(super) stamp: FileStamp,
+    pub(super) stat: FileStat,
 }
 
 /// The file beside `path` that has everything that was read from a source, plain or compressed. The largest, where
@@ -41,20 +41,20 @@ pub(super) struct CopyCandidate {
 pub(super) fn copied(
     state: &SourceState,
     path: &Path,
-    is_taken: impl Fn(&mut FileContent, &FileStamp) -> bool,
+    is_taken: impl Fn(&mut FileContent, &FileStat) -> bool,
 ) -> Option<CopyCandidate> {
     let mut best: Option<CopyCandidate> = None;
     for candidate in relatives(state, path) {
-        let Ok((mut content, stamp)) = FileContent::open(&candidate) else { continue };
-        if (stamp.device, stamp.inode) == (state.device, state.inode)
+        let Ok((mut content, stat)) = FileContent::open(&candidate) else { continue };
+        if (stat.device, stat.inode) == (state.device, state.inode)
             || !matches!(compare(&mut content, state), Ok(Likeness::Same))
-            || is_taken(&mut content, &stamp)
+            || is_taken(&mut content, &stat)
         {
             continue;
         }
-        let rank = |content: &FileContent, stamp: &FileStamp| (!content.is_compressed(), stamp.size);
-        if best.as_ref().is_none_or(|best| rank(&best.content, &best.stamp) < rank(&content, &stamp)) {
-            best = Some(CopyCandidate { path: candidate, content, stamp });
+        let rank = |content: &FileContent, stat: &FileStat| (!content.is_compressed(), stat.size);
+        if best.as_ref().is_none_or(|best| rank(&best.content, &best.stat) < rank(&content, &stat)) {
+            best = Some(CopyCandidate { path: candidate, content, stat });
         }
     }
     best

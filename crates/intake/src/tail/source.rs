@@ -2,7 +2,7 @@
 
 use super::change::BlockChange;
 pub use super::change::PreparedTail;
-use super::follower::Follower;
+use super::follower::TailFollower;
 use super::options::{TailOptions, TailTimings};
 use super::wakeup::Wakeup;
 use crate::counters::{SourceCounters, SourceEvent};
@@ -97,7 +97,7 @@ impl TailThread {
         timings: TailTimings,
     ) -> io::Result<TailThread> {
         let (changes, received) = channel();
-        let follower = Follower::new(prepared, router, host, intake, counters, timings)?;
+        let follower = TailFollower::new(prepared, router, host, intake, counters, timings)?;
         let wakeup = follower.wakeup.clone();
         let thread = std::thread::Builder::new().name("tail".into()).spawn(move || follower.run(&received))?;
         Ok(TailThread { wakeup, changes, thread: Some(thread) })
@@ -125,7 +125,7 @@ impl TailThread {
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
         {
-            tracing::error!("the tailer failed by a fault of its own; what it had not handed over is read again");
+            tracing::error!("the tail thread panicked; what it had not submitted is read again");
         }
     }
 }

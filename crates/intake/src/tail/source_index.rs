@@ -2,7 +2,7 @@
 //!
 //! They are kept so that a file which comes back under any name is not read twice.
 
-use super::file_content::FileStamp;
+use super::file_content::FileStat;
 use super::identity::{identity_of, mark_at};
 use daytable_store::{SourceKind, SourceState};
 use std::collections::{BTreeSet, HashMap};
@@ -93,13 +93,13 @@ impl SourceIndex {
         kind: SourceKind,
         block: &str,
         path: PathBuf,
-        stamp: &FileStamp,
+        stat: &FileStat,
         head: &[u8],
     ) -> SourceState {
-        let (generation, identity) = self.next_identity(stamp.device, stamp.inode, head);
+        let (generation, identity) = self.next_identity(stat.device, stat.inode, head);
         SourceState {
-            device: stamp.device,
-            inode: stamp.inode,
+            device: stat.device,
+            inode: stat.inode,
             generation,
             head: mark_at(head.len() as u64, head),
             ..SourceState::new(identity, kind, block.to_owned(), path)

@@ -1,14 +1,14 @@
 //! Sources that begin where another collector stopped ([`crate::adopt`]).
 //!
-//! A position is believed where the file bears it out: it is the file that the other one knew (by inode, fingerprint or
-//! path, as far as each says), it has as many bytes, and the position is behind a newline. Where it is in a line, the source
-//! begins with that line: the other one had not taken it as a record. What is not borne out is refused with its reason, and
-//! that file is read from its beginning when the daemon runs, as any that is new.
+//! A position counts if the file confirms it: the inode, fingerprint or path is the one of the other collector, the
+//! file has as many bytes, and the position is after a newline. A position within a line becomes the start of that
+//! line, because the other collector had not sent the line. A position that is not confirmed is refused with its
+//! reason. The daemon reads that file from its beginning, like any new file.
 //!
-//! A source of ours that something was read of is left alone. One that only began somewhere begins where the position says.
+//! A source that was read by daytable already is left alone. A source that was only begun begins at the position.
 
 use super::discovery::{DiscoveredFile, Discovery};
-use super::file_content::{FileContent, FileStamp};
+use super::file_content::{FileContent, FileStat};
 use super::file_reader::{FileReader, last_newline_end};
 use super::identity::{Likeness, head_of};
 use super::options::{TailOptions, TailTimings};
@@ -26,42 +26,42 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Bytes of a first line that Vector's fingerprint takes at most (its `max_line_bytes`).
+/// Bytes of a first line in Vector's fingerprint at most (its `max_line_bytes`).
 const FIRST_LINE_BYTES_MAX: usize = 102_400;
-/// Bytes that Filebeat's fingerprint takes.
+/// Bytes in Filebeat's fingerprint.
 const FINGERPRINT_BYTES: usize = 1024;
 
-/// What is made of a position.
+/// What a position of another collector becomes.
 #[derive(Debug)]
 pub enum StartPosition {
-    /// A source that is to begin there: a new one, or one of ours that nothing was read of.
+    /// A source that is to begin at the position: new, or begun before and unread.
     At(Arc<SourceState>),
-    /// The file is a source of ours already, as far as this.
+    /// daytable has a source of the file already.
     Known {
-        /// Our position.
+        /// The position of that source.
         position: u64,
-        /// Whether it began there, and nothing was read since.
+        /// Whether the source began at the same position and is unread.
         is_same: bool,
     },
-    /// It is not begun there.
+    /// The position is refused, for this reason.
     Refused(String),
 }
 
-/// A file that another collector knows, and what is made of it.
+/// A file that another collector knows, and its start position.
 #[derive(Debug)]
 pub struct AdoptedFile {
-    /// Where it is; where it was, if it is not found.
+    /// The path of the file now, or its former path where it is gone.
     pub path: Option<PathBuf>,
-    /// How far the other one was.
+    /// The position of the other collector.
     pub offset: u64,
-    /// Bytes it has now.
+    /// Bytes of the file now.
     pub size: u64,
-    /// What is made of it.
+    /// What the position becomes.
     pub begun: StartPosition,
 }
 
-/// Makes sources of positions, for the files that `blocks` follow. `sources` are those that are known. Of several
-/// positions of one file the least counts. An error where a pattern is none.
+/// Start positions in the files that `blocks` include. `sources` are the known sources. Of several positions in one
+/// file the smallest counts. An error where a pattern is invalid.
 pub fn start_positions(
     blocks: &[TailOptions],
     positions: &[SavedPosition],
@@ -75,8 +75,8 @@ pub fn start_positions(
     let (mut files, mut adoptees) = (BTreeMap::<(u64, u64), (PathBuf, Option<PathBuf>, u64)>::new(), Vec::new());
     for SavedPosition { file, offset } in positions {
         match find(file, &found) {
-            Ok((path, home, stamp)) => {
-                let least = files.entry((stamp.device, stamp.inode)).or_insert((path, home, *offset));
+            Ok((path, home, stat)) => {
+                let least = files.entry((stat.device, stat.inode)).or_insert((path, home, *offset));
                 least.2 = least.2.min(*offset);
             }
             Err(why) => {
@@ -100,11 +100,11 @@ pub fn start_positions(
     Ok(adoptees)
 }
 
-/// The files that a block follows now.
+/// The files that a block includes now.
 ///
 /// # Errors
 ///
-/// Where a pattern is none.
+/// A pattern is invalid.
 pub fn matching_files(block: &TailOptions) -> io::Result<Vec<PathBuf>> {
     let patterns = PathPatterns::new(block).map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
     let mut discovery = Discovery::new(vec![patterns], None);
@@ -124,33 +124,30 @@ fn path_of(file: &adopt::FileReference) -> Option<&Path> {
     }
 }
 
-/// Where a file is, where it was, and what the file system says of it.
-fn find(
-    file: &adopt::FileReference,
-    found: &[DiscoveredFile],
-) -> Result<(PathBuf, Option<PathBuf>, FileStamp), String> {
-    let at = |path: &Path| FileStamp::at(path).ok().flatten();
+/// The path of a file, its former path if it is another one, and its stat.
+fn find(file: &adopt::FileReference, found: &[DiscoveredFile]) -> Result<(PathBuf, Option<PathBuf>, FileStat), String> {
+    let at = |path: &Path| FileStat::at(path).ok().flatten();
     let all = || found.iter().map(|found| found.path.as_path());
     match file {
         adopt::FileReference::Path(path) => {
-            let stamp = at(path).ok_or("it is not there")?;
-            Ok((path.clone(), None, stamp))
+            let stat = at(path).ok_or("it is not there")?;
+            Ok((path.clone(), None, stat))
         }
         adopt::FileReference::Inode { device, inode, path } => {
-            let is_it = |stamp: &FileStamp| stamp.inode == *inode && device.is_none_or(|device| stamp.device == device);
+            let is_it = |stat: &FileStat| stat.inode == *inode && device.is_none_or(|device| stat.device == device);
             if let Some(path) = path {
-                if let Some(stamp) = at(path).filter(is_it) {
-                    return Ok((path.clone(), None, stamp));
+                if let Some(stat) = at(path).filter(is_it) {
+                    return Ok((path.clone(), None, stat));
                 }
-                // Without a device it is the one of the folder: a rename stays within it.
+                // Without a device, that of the folder counts: a rename stays within it.
                 let of_folder = || at_folder(path);
                 let renamed = device.or_else(of_folder).and_then(|device| renamed(path, device, *inode));
-                let (now, stamp) = renamed.ok_or("the file of that inode is neither there nor beside it")?;
-                return Ok((now, Some(path.clone()), stamp));
+                let (now, stat) = renamed.ok_or("the file of that inode is neither there nor beside it")?;
+                return Ok((now, Some(path.clone()), stat));
             }
             let mut same = all().filter_map(|path| Some((path, at(path).filter(is_it)?)));
-            let (path, stamp) = same.next().ok_or("no file that is followed has this inode")?;
-            Ok((path.to_owned(), None, stamp))
+            let (path, stat) = same.next().ok_or("no file that is followed has this inode")?;
+            Ok((path.to_owned(), None, stat))
         }
         adopt::FileReference::Sha256 { digest, path } => {
             let is_it = |path: &&Path| {
@@ -171,22 +168,22 @@ fn find(
     }
 }
 
-/// The one file that these paths lead to.
+/// The only file to which these paths lead.
 fn only<'p>(
     paths: impl Iterator<Item = &'p Path>,
-    at: impl Fn(&Path) -> Option<FileStamp>,
-) -> Result<(PathBuf, Option<PathBuf>, FileStamp), String> {
-    let mut one: Option<(PathBuf, FileStamp)> = None;
+    at: impl Fn(&Path) -> Option<FileStat>,
+) -> Result<(PathBuf, Option<PathBuf>, FileStat), String> {
+    let mut one: Option<(PathBuf, FileStat)> = None;
     for path in paths {
-        let Some(stamp) = at(path) else { continue };
+        let Some(stat) = at(path) else { continue };
         match &one {
-            Some((first, known)) if !known.is_same_file(&stamp) => {
+            Some((first, known)) if !known.is_same_file(&stat) => {
                 return Err(format!("{} and {} have the same fingerprint", first.escaped(), path.escaped()));
             }
-            _ => one = Some((path.to_owned(), stamp)),
+            _ => one = Some((path.to_owned(), stat)),
         }
     }
-    one.map(|(path, stamp)| (path, None, stamp)).ok_or_else(|| "no file that is followed has this fingerprint".into())
+    one.map(|(path, stat)| (path, None, stat)).ok_or_else(|| "no file that is followed has this fingerprint".into())
 }
 
 fn at_folder(path: &Path) -> Option<u64> {
@@ -206,7 +203,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The source of the file at `path`, which was at `home` first, from `offset` on; and the file's size.
+/// The source of the file at `path`, whose first path was `home`, from `offset` on; and the size of the file.
 fn source(
     known: &mut SourceIndex,
     block: &str,
@@ -214,10 +211,10 @@ fn source(
     home: PathBuf,
     offset: u64,
 ) -> io::Result<(u64, StartPosition)> {
-    let (mut content, stamp) = FileContent::open(path)?;
-    let size = stamp.size;
+    let (mut content, stat) = FileContent::open(path)?;
+    let size = stat.size;
     let refused = |why: &str| Ok((size, StartPosition::Refused(why.into())));
-    let ours = ours(known, &mut content, &stamp)?;
+    let ours = ours(known, &mut content, &stat)?;
     if let Some(state) = ours.as_ref().filter(|state| !is_unread(state)) {
         return Ok((size, StartPosition::Known { position: state.position, is_same: false }));
     }
@@ -236,7 +233,7 @@ fn source(
                 return refused("it has no whole line yet: it is read from its beginning");
             };
             let status = if home == path { SourceStatus::Live } else { SourceStatus::Rotated };
-            SourceState { status, ..known.begin(SourceKind::Tail, block, home, &stamp, head) }
+            SourceState { status, ..known.begin(SourceKind::Tail, block, home, &stat, head) }
         }
     };
     let Some(position) = last_newline_end(&mut content, offset)?.or_else(|| (offset <= 2 << 20).then_some(0)) else {
@@ -247,16 +244,15 @@ fn source(
     }
     let mut reader = FileReader::new(state, Some(content));
     reader.go_to(position)?;
-    // Nothing was read of it: this is all that there is to say.
+    // The source was only begun, and has no other history.
     reader.state_mut().ledger = Ledger { skipped_bytes: position, adopted_bytes: position, ..Ledger::default() };
     known.put(reader.state.clone());
     Ok((size, StartPosition::At(reader.state)))
 }
 
-/// The source of ours whose file this is: it has all that was read of it. An inode is used again when its file is gone,
-/// so it alone says nothing.
-fn ours(known: &SourceIndex, content: &mut FileContent, stamp: &FileStamp) -> io::Result<Option<Arc<SourceState>>> {
-    for identity in known.of_file(stamp.device, stamp.inode) {
+/// The source whose file this is, by its bytes: an inode alone may belong to a later file.
+fn ours(known: &SourceIndex, content: &mut FileContent, stat: &FileStat) -> io::Result<Option<Arc<SourceState>>> {
+    for identity in known.of_file(stat.device, stat.inode) {
         if let Some(state) = known.source(identity).filter(|state| state.kind == SourceKind::Tail)
             && compare(content, state)? == Likeness::Same
         {
@@ -266,7 +262,7 @@ fn ours(known: &SourceIndex, content: &mut FileContent, stamp: &FileStamp) -> io
     Ok(None)
 }
 
-/// Whether nothing was read of a source: it only began somewhere, and may as well begin elsewhere.
+/// Whether a source was begun and not read, so that it may begin elsewhere.
 fn is_unread(state: &SourceState) -> bool {
     state.ledger.records == 0 && state.ledger.skipped_bytes == state.position
 }

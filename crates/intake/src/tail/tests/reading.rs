@@ -3,7 +3,7 @@
 use super::*;
 use crate::source::ReadFrom;
 use crate::tail::WatchMode;
-use crate::tail::follower::Follower;
+use crate::tail::follower::TailFollower;
 use std::sync::atomic::Ordering;
 
 #[test]
@@ -172,7 +172,7 @@ fn a_drowsy_file_is_read_where_its_event_was_lost() {
     let prepared = PreparedTail::new(vec![bench.options.clone()]).expect("patterns");
     let counters = bench.counters.clone();
     let follower =
-        Follower::new(prepared, router(), "host".into(), bench.intake.clone(), counters, bench.timings.clone());
+        TailFollower::new(prepared, router(), "host".into(), bench.intake.clone(), counters, bench.timings.clone());
     let mut follower = follower.expect("a follower");
     bench.append("a.log", "{\"message\":\"one\"}\n");
     bench.until("the file is drowsy", |_| {
