@@ -20,7 +20,7 @@ use super::args::{DataArgs, JsonArgs, load_named_config};
 use super::exit::CliError;
 use super::folder::StepBar;
 use super::output::Output;
-use crate::verify::{Ask, Share, verify};
+use crate::verify::{Share, VerifyRequest, verify};
 use daytable_lifecycle::progress::StepProgress;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -47,7 +47,7 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
         }
         None => Default::default(),
     };
-    let ask = Ask {
+    let request = VerifyRequest {
         data_dir: &args.data.dir,
         access: &access,
         reads_archives: args.archives,
@@ -58,7 +58,7 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
         is_routed,
     };
     let bar = StepBar::new();
-    let report = verify(&ask, &mut |progress| {
+    let report = verify(&request, &mut |progress| {
         let (done, total) = (progress.done, progress.total);
         bar.show(&StepProgress { table: progress.at.clone(), act: progress.at.clone().into(), done, total });
         ControlFlow::Continue(())

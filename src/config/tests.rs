@@ -643,7 +643,10 @@ fn archives_and_their_problems() {
     }
     // Neither the check nor a log shows what may be a secret.
     let secret = problems(&block("archive = \"az://logs/a?sig=U0VDUkVU\""));
-    assert!(secret.starts_with("f:4:12: archive: must name a place only") && !secret.contains("U0VDUkVU"), "{secret}");
+    assert!(
+        secret.starts_with("f:4:12: archive: must name a location only") && !secret.contains("U0VDUkVU"),
+        "{secret}"
+    );
 }
 
 #[test]

@@ -7,7 +7,7 @@
 
 use crate::config::{Config, LifecycleConfig};
 use crate::metrics::Metrics;
-use crate::verify::{Ask, Finding, Kind, Report, Share, verify};
+use crate::verify::{Finding, FindingKind, Share, VerifyReport, VerifyRequest, verify};
 use daytable_intake::tail::TailOptions;
 use daytable_lifecycle::Schedule;
 use daytable_model::time;
@@ -105,7 +105,7 @@ impl Verifier {
             Archives::Read(access) => access.clone(),
             Archives::Skip => Default::default(),
         };
-        let ask = Ask {
+        let request = VerifyRequest {
             data_dir: &self.data_dir,
             access: &access,
             reads_archives: true,
@@ -116,7 +116,7 @@ impl Verifier {
             is_routed: verifying.is_routed,
         };
         let start = Instant::now();
-        let report = verify(&ask, &mut |_| match stopped.has_changed() {
+        let report = verify(&request, &mut |_| match stopped.has_changed() {
             Ok(false) => ControlFlow::Continue(()),
             _ => ControlFlow::Break(()),
         });
@@ -134,12 +134,13 @@ impl Verifier {
         }
     }
 
-    fn tell(&self, Report { findings, verdict, .. }: &Report, took: Duration) {
-        let count = |kind: Kind| findings.iter().filter(|finding| finding.finding == kind && !finding.is_doubt).count();
+    fn tell(&self, VerifyReport { findings, verdict, .. }: &VerifyReport, took: Duration) {
+        let count =
+            |kind: FindingKind| findings.iter().filter(|finding| finding.finding == kind && !finding.is_doubt).count();
         let mut totals = lock(&self.metrics.verify);
         totals.runs += 1;
         totals.bytes += verdict.bytes;
-        totals.findings = Kind::ALL.map(|kind| (kind.name(), count(kind) as u64)).into();
+        totals.findings = FindingKind::ALL.map(|kind| (kind.name(), count(kind) as u64)).into();
         totals.seconds = took.as_secs_f64();
         totals.last_run = time::now().unix_seconds();
         drop(totals);

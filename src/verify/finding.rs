@@ -1,79 +1,80 @@
-//! What a verification finds, and what it comes to.
+//! The findings of a verification, and its verdict.
 
 use serde::Serialize;
 use std::fmt::{self, Display};
 
-/// What kind of thing does not hold. Its name is the label of the metric.
+/// The kind of a finding. Its name is the label of the metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
-    /// The catalog cannot be read, or names a file that is not there.
+pub enum FindingKind {
+    /// The catalog cannot be read, or names a missing file.
     Catalog,
-    /// What came in is not what stands and what went.
-    Books,
-    /// A table's file has other rows than it says, or than the catalog says of it.
+    /// The accounts of records or rows do not balance.
+    #[serde(rename = "books")]
+    Accounting,
+    /// The rows in the file of a table differ from its own count, or from the count in the catalog.
     Table,
-    /// A page of an open day is not what was written.
+    /// A page of an open day has a wrong checksum.
     Page,
-    /// A sealed day, or its manifest, is not what was written.
+    /// A sealed day or its manifest has a wrong checksum.
     Sealed,
-    /// An archive is not there, or not what was written.
+    /// An archive is missing or damaged.
     Archive,
-    /// A source's file is not what was read, or its ledger does not add up.
+    /// The file of a source was replaced or truncated, or its ledger does not add up.
     Source,
-    /// Of numbers that go up by one a record some are missing, or come twice.
+    /// Sequence numbers of records are missing, or repeated.
     Sequence,
 }
 
-impl Kind {
+impl FindingKind {
     /// All of them.
-    pub const ALL: [Kind; 8] = [
-        Kind::Catalog,
-        Kind::Books,
-        Kind::Table,
-        Kind::Page,
-        Kind::Sealed,
-        Kind::Archive,
-        Kind::Source,
-        Kind::Sequence,
+    pub const ALL: [FindingKind; 8] = [
+        FindingKind::Catalog,
+        FindingKind::Accounting,
+        FindingKind::Table,
+        FindingKind::Page,
+        FindingKind::Sealed,
+        FindingKind::Archive,
+        FindingKind::Source,
+        FindingKind::Sequence,
     ];
 
-    /// Its name.
+    /// The name, as in JSON and in the metric.
     pub fn name(self) -> &'static str {
         match self {
-            Kind::Catalog => "catalog",
-            Kind::Books => "books",
-            Kind::Table => "table",
-            Kind::Page => "page",
-            Kind::Sealed => "sealed",
-            Kind::Archive => "archive",
-            Kind::Source => "source",
-            Kind::Sequence => "sequence",
+            FindingKind::Catalog => "catalog",
+            FindingKind::Accounting => "books",
+            FindingKind::Table => "table",
+            FindingKind::Page => "page",
+            FindingKind::Sealed => "sealed",
+            FindingKind::Archive => "archive",
+            FindingKind::Source => "source",
+            FindingKind::Sequence => "sequence",
         }
     }
 }
 
-/// One thing that does not hold.
+/// One finding, or one doubt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// What kind of thing.
-    pub finding: Kind,
-    /// Where: a day-table, or a source's path.
+    /// The kind.
+    pub finding: FindingKind,
+    /// The day-table, or the path of the source.
     #[serde(rename = "where")]
     pub place: String,
-    /// The file or object that it was found in, where it is in one.
+    /// The file or object, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
-    /// What is so.
+    /// The facts.
     pub found: String,
     /// What to do.
     pub advice: &'static str,
-    /// Whether it could not be told: then the folder may be whole all the same.
+    /// Whether this is a doubt: a check without a result. The folder may be whole all the same.
     #[serde(rename = "doubt", skip_serializing_if = "is_false")]
     pub is_doubt: bool,
 }
 
-// By reference, as serde calls it.
+// serde passes a reference.
 #[allow(clippy::trivially_copy_pass_by_ref)]
 fn is_false(is: &bool) -> bool {
     !is
@@ -89,37 +90,36 @@ impl Display for Finding {
     }
 }
 
-/// What a verification came to.
+/// The result of a verification.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Verdict {
-    /// Whether nothing was found.
+pub struct VerifyVerdict {
+    /// Whether there are no findings.
     pub whole: bool,
-    /// Records that stand in day-tables. One that is in two pages, or in two files of its day, counts twice until they are
-    /// merged.
+    /// Records in day-tables. A record in two pages or files of its day counts twice until they are merged.
     pub records: u64,
-    /// Rows that stand, items included.
+    /// Rows in day-tables, items included.
     pub rows: u64,
     /// Day-tables.
     pub tables: u64,
-    /// Sources in the ledger, listeners included.
+    /// Sources and listeners with a ledger.
     pub sources: u64,
     /// Archives.
     pub archives: u64,
-    /// Bytes that were read and held against their checksums.
+    /// Bytes that were read and compared with their checksums.
     pub bytes: u64,
-    /// Numbers of sequences that are missing.
+    /// Missing sequence numbers.
     pub missing: u64,
-    /// Numbers of sequences that come twice.
+    /// Repeated sequence numbers.
     pub twice: u64,
-    /// How many things do not hold.
+    /// Findings.
     pub findings: u64,
-    /// Of how many things it could not be told whether they hold.
+    /// Doubts.
     pub doubts: u64,
 }
 
-impl Display for Verdict {
+impl Display for VerifyVerdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Verdict { records, tables, sources, archives, missing, twice, findings, doubts, .. } = self;
+        let VerifyVerdict { records, tables, sources, archives, missing, twice, findings, doubts, .. } = self;
         match self.whole {
             true => write!(f, "whole: ")?,
             false => write!(f, "not whole: {findings} findings; ")?,
@@ -137,21 +137,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_line_is_the_one_that_is_promised() {
-        let verdict = Verdict { whole: true, records: 12, tables: 2, sources: 1, ..Verdict::default() };
+    fn the_verdict_has_its_documented_form() {
+        let verdict = VerifyVerdict { whole: true, records: 12, tables: 2, sources: 1, ..VerifyVerdict::default() };
         assert_eq!(verdict.to_string(), "whole: 12 records in 2 tables, 1 sources, 0 archives");
-        let verdict = Verdict { whole: false, findings: 3, ..verdict };
+        let verdict = VerifyVerdict { whole: false, findings: 3, ..verdict };
         assert_eq!(verdict.to_string(), "not whole: 3 findings; 12 records in 2 tables, 1 sources, 0 archives");
-        let gaps = Verdict { missing: 4, twice: 1, ..verdict.clone() };
+        let gaps = VerifyVerdict { missing: 4, twice: 1, ..verdict.clone() };
         assert!(gaps.to_string().ends_with("0 archives; 4 numbers of sequences are missing, 1 come twice"), "{gaps}");
-        let verdict = Verdict { whole: true, doubts: 2, ..verdict };
+        let verdict = VerifyVerdict { whole: true, doubts: 2, ..verdict };
         assert_eq!(verdict.to_string(), "whole: 12 records in 2 tables, 1 sources, 0 archives; 2 could not be told");
     }
 
     #[test]
-    fn a_finding_says_where_in_what() {
+    fn a_finding_has_its_place_and_file() {
         let finding = Finding {
-            finding: Kind::Page,
+            finding: FindingKind::Page,
             place: "Log20261121".into(),
             file: Some("Log20261121.1.db".into()),
             found: "page 7: its checksum is another".into(),
@@ -159,7 +159,7 @@ mod tests {
             is_doubt: false,
         };
         assert_eq!(finding.to_string(), "page  Log20261121: Log20261121.1.db: page 7: its checksum is another");
-        let names = Kind::ALL.map(|kind| serde_json::to_value(kind).expect("a name"));
-        assert_eq!(names.to_vec(), Kind::ALL.map(Kind::name));
+        let names = FindingKind::ALL.map(|kind| serde_json::to_value(kind).expect("a name"));
+        assert_eq!(names.to_vec(), FindingKind::ALL.map(FindingKind::name));
     }
 }

@@ -1,29 +1,28 @@
-//! Whether a data folder is whole: nothing lost, nothing twice, as far as that can be told afterwards.
+//! Verification of a data folder: no record lost, no record twice, as far as this can be checked afterwards.
 //!
 //! ```text
-//! what sources and listeners say they committed ═╗ books      what came in = what stands + what went
-//! day-tables that the catalog names ───────────╬ tables     rows, and every page, block and manifest by its checksum
-//! archives that it names ────────────────────────╬ archives   there, and by their manifests
-//! files that were read, where they still are ────╣ sources    position, length, the bytes before the position
-//! numbers that records carry, where they do ─────╝ sequences  one more each time
+//! what sources and listeners have committed ══════╗ accounting accepted = stored + left
+//! day-tables that the catalog names ──────────────╬ tables     rows, and every page, block and manifest by its checksum
+//! archives that the catalog names ────────────────╬ archives   present, and equal to their manifests
+//! files that were read, as far as they exist ─────╣ sources    position, length, the bytes before the position
+//! sequence numbers of records, if configured ─────╝ sequences  one more each time
 //! ```
 //!
-//! [`verify`] reads beside whoever writes, and changes nothing. What it compares it reads in one snapshot, or so that what
-//! was written meanwhile is told from what is wrong: **a daemon at work is no finding**. A folder that is damaged in
-//! any way gives findings; nothing ends at the first.
+//! [`verify`] reads beside a writer, and changes no data. It compares values of one snapshot, or reads again, so that a write is not
+//! mistaken for damage: **a daemon at work is not a finding**. A damaged folder gives all its findings, not only the first.
 //!
-//! The daily run of the daemon is the same with a share of the sealed days and archives, and at a bounded rate ([`Ask`]).
+//! The daily verification of the daemon reads a share of the sealed days and archives, at a limited rate ([`VerifyRequest`]).
 
 mod archives;
-mod books;
+mod accounting;
 mod finding;
 mod sequences;
 mod sources;
-mod stream;
-mod streams;
+mod number_sequence;
+mod table_sequences;
 mod tables;
 
-pub use finding::{Finding, Kind, Verdict};
+pub use finding::{Finding, FindingKind, VerifyVerdict};
 
 use daytable_archive::Access;
 use daytable_intake::tail::TailOptions;
@@ -34,69 +33,69 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 use xxhash_rust::xxh3::xxh3_64;
 
-/// What is to be verified, and how much of it is read.
+/// The subject of a verification, and how much of it is read.
 #[derive(Clone, Copy)]
-pub struct Ask<'a> {
+pub struct VerifyRequest<'a> {
     /// The data folder.
     pub data_dir: &'a Path,
-    /// How archives are reached.
+    /// The access to archives.
     pub access: &'a Access,
-    /// Whether archives are read back whole; else it is looked whether they are there, with the right length.
+    /// Whether archives are read to the last byte. Otherwise only their presence and length are checked.
     pub reads_archives: bool,
-    /// Which sealed days and archives are read to their last byte; of the others footer and manifest are.
+    /// The sealed days and archives to read to the last byte. Of the others, footer and manifest are read.
     pub share: Share,
-    /// Bytes that are read a second at most; none is as fast as it goes.
+    /// Bytes to read per second, or `None` for no limit.
     pub bytes_per_second: Option<u64>,
-    /// The files that are followed. Where that is not known, a file that is not what was read is a doubt: it may be one
-    /// that nobody follows any more.
+    /// The tailed files, or `None` where they are unknown. Then a changed file is a doubt, because daytable may not read it any
+    /// more.
     pub tails: Option<&'a [TailOptions]>,
-    /// The field that carries a number which goes up by one a record; none where there is no such.
+    /// The field with a number that goes up by one with each record, if any.
     pub sequence: Option<&'a str>,
-    /// Whether records of one source may be in several tables: none of them has all numbers, so they are not followed.
+    /// Whether records of one source may be in several tables. Then no table has all numbers, and sequences are not checked.
     pub is_routed: bool,
 }
 
-/// A part of the sealed days and archives: each of them is in one of `parts`.
+/// A share of the sealed days and archives: each belongs to one of `parts`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
-    /// How many parts there are.
+    /// The number of parts.
     pub parts: u64,
-    /// Which of them, from 0.
+    /// The number of this part, from 0.
     pub part: u64,
 }
 
 impl Share {
-    /// All of them.
+    /// All days and archives.
     pub const ALL: Share = Share { parts: 1, part: 0 };
 
-    /// Whether what has this name is in it.
+    /// Whether the file with this name belongs to the share.
     pub fn has(self, name: &str) -> bool {
         xxh3_64(name.as_bytes()) % self.parts.max(1) == self.part
     }
 }
 
-/// How far a verification is: what it looks at, and bytes that were read of it.
+/// The progress of a verification.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Progress {
+pub struct VerifyProgress {
     /// The file or archive.
     pub at: String,
-    /// Things that were looked at.
+    /// Files and archives that are checked.
     pub done: u64,
-    /// Of how many.
+    /// All files and archives.
     pub total: u64,
 }
 
-/// Told of progress; a break ends the verification with what was found by then.
-pub type OnProgress<'a> = &'a mut dyn FnMut(&Progress) -> ControlFlow<()>;
+/// Receives progress. If it breaks, the verification ends with the findings so far.
+pub type OnVerifyProgress<'a> = &'a mut dyn FnMut(&VerifyProgress) -> ControlFlow<()>;
 
-/// What was found, and what it comes to.
+/// The findings and the verdict.
 #[derive(Clone, Debug, Default)]
-pub struct Report {
-    /// What does not hold, or cannot be told.
+pub struct VerifyReport {
+    /// Findings and doubts.
     pub findings: Vec<Finding>,
-    /// What it comes to.
-    pub verdict: Verdict,
-    /// Whether it was ended before it had looked at everything.
+    /// The verdict.
+    pub verdict: VerifyVerdict,
+    /// Whether the verification was stopped early.
     pub is_stopped: bool,
 }
 
@@ -104,38 +103,43 @@ pub struct Report {
 ///
 /// # Errors
 ///
-/// [`StoreError::NoStore`], [`StoreError::NewerFormat`] and [`StoreError::Io`] where it may not be read: there is nothing that
-/// could be verified.
-pub fn verify(ask: &Ask<'_>, on: OnProgress<'_>) -> Result<Report, StoreError> {
-    let mut run = Run { ask, report: Report::default(), on, progress: Progress::default(), pace: Pace::new(ask) };
-    let reader = match Reader::open(ask.data_dir) {
+/// [`StoreError::NoStore`], [`StoreError::NewerFormat`], and [`StoreError::Io`] for missing permissions: the folder cannot be
+/// verified.
+pub fn verify(request: &VerifyRequest<'_>, on: OnVerifyProgress<'_>) -> Result<VerifyReport, StoreError> {
+    let mut verification = Verification {
+        request,
+        report: VerifyReport::default(),
+        on,
+        progress: VerifyProgress::default(),
+        throttle: Throttle::new(request),
+    };
+    let reader = match Reader::open(request.data_dir) {
         Ok(reader) => Some(reader),
-        Err(error) if is_in_the_way(&error, ask.data_dir) => return Err(error),
+        Err(error) if is_fatal(&error, request.data_dir) => return Err(error),
         Err(error) => {
-            run.find(Kind::Catalog, "catalog.db", None, error.to_string(), ADVICE_CATALOG);
+            verification.find(FindingKind::Catalog, "catalog.db", None, error.to_string(), ADVICE_CATALOG);
             None
         }
     };
     if let Some(reader) = &reader {
-        run.books(reader.catalog());
+        verification.accounting(reader.catalog());
     }
-    run.tables(reader.as_ref());
+    verification.tables(reader.as_ref());
     if let Some(reader) = &reader {
-        run.sources(reader);
-        run.archives(reader.catalog());
-        // Last: a sender that skips numbers crowds nothing out that was lost here.
-        run.sequences(reader);
+        verification.sources(reader);
+        verification.archives(reader.catalog());
+        // Last, so that gaps of a sender do not hide losses of daytable.
+        verification.sequences(reader);
     }
-    let Run { mut report, .. } = run;
+    let Verification { mut report, .. } = verification;
     report.verdict.doubts = report.findings.iter().filter(|finding| finding.is_doubt).count() as u64;
     report.verdict.findings = report.findings.len() as u64 - report.verdict.doubts;
     report.verdict.whole = report.verdict.findings == 0;
     Ok(report)
 }
 
-/// Whether an error says that nobody can say anything of the folder. Of one that has lost its catalog the rest is looked
-/// at.
-fn is_in_the_way(error: &StoreError, data_dir: &Path) -> bool {
+/// Whether an error makes a verification impossible. Without a catalog, the other files are still checked.
+fn is_fatal(error: &StoreError, data_dir: &Path) -> bool {
     match error {
         StoreError::NoStore(_) => !data_dir.join("tables").is_dir(),
         StoreError::NewerFormat { .. } => true,
@@ -147,57 +151,57 @@ fn is_in_the_way(error: &StoreError, data_dir: &Path) -> bool {
 const ADVICE_CATALOG: &str =
     "stop the daemon, copy the folder, then bring catalog.db back from a backup, or run `daytable repair`";
 
-impl Default for Progress {
-    fn default() -> Progress {
-        Progress { at: String::new(), done: 0, total: 1 }
+impl Default for VerifyProgress {
+    fn default() -> VerifyProgress {
+        VerifyProgress { at: String::new(), done: 0, total: 1 }
     }
 }
 
-/// A verification under way.
-struct Run<'a> {
-    ask: &'a Ask<'a>,
-    report: Report,
-    on: OnProgress<'a>,
-    progress: Progress,
-    pace: Pace,
+/// A running verification.
+struct Verification<'a> {
+    request: &'a VerifyRequest<'a>,
+    report: VerifyReport,
+    on: OnVerifyProgress<'a>,
+    progress: VerifyProgress,
+    throttle: Throttle,
 }
 
-impl Run<'_> {
-    fn find(&mut self, kind: Kind, place: &str, file: Option<&str>, found: String, advice: &'static str) {
+impl Verification<'_> {
+    fn find(&mut self, kind: FindingKind, place: &str, file: Option<&str>, found: String, advice: &'static str) {
         let file = file.map(str::to_owned);
         self.report.findings.push(Finding { finding: kind, place: place.into(), file, found, advice, is_doubt: false });
     }
 
-    /// The same where it could not be told: it is no finding.
-    fn doubt(&mut self, kind: Kind, place: &str, file: Option<&str>, found: String, advice: &'static str) {
+    /// A check without a result.
+    fn doubt(&mut self, kind: FindingKind, place: &str, file: Option<&str>, found: String, advice: &'static str) {
         let file = file.map(str::to_owned);
         self.report.findings.push(Finding { finding: kind, place: place.into(), file, found, advice, is_doubt: true });
     }
 
-    /// The next thing is looked at.
+    /// Begins the check of the next file or archive.
     fn begin(&mut self, at: &str) {
         at.clone_into(&mut self.progress.at);
         self.progress.done += 1;
         self.progress.total = self.progress.total.max(self.progress.done);
-        // Whether it was ended is looked at before the next thing.
-        let _ = self.told(0);
+        // The caller asks whether the verification was stopped.
+        let _ = self.count_read(0);
     }
 
-    /// Bytes were read. Waits for as long as the rate demands, and breaks where it was ended.
-    fn told(&mut self, bytes: u64) -> ControlFlow<()> {
+    /// Counts bytes that were read, waits as the rate demands, and breaks where the verification was stopped.
+    fn count_read(&mut self, bytes: u64) -> ControlFlow<()> {
         self.report.verdict.bytes += bytes;
-        self.paced(bytes)
+        self.throttle(bytes)
     }
 
-    /// The same of bytes that were held against their checksums before.
-    fn paced(&mut self, bytes: u64) -> ControlFlow<()> {
-        self.pace.bytes = self.pace.bytes.saturating_add(bytes);
+    /// As [`count_read`](Verification::count_read), for bytes that were compared with their checksums before.
+    fn throttle(&mut self, bytes: u64) -> ControlFlow<()> {
+        self.throttle.bytes = self.throttle.bytes.saturating_add(bytes);
         loop {
             self.report.is_stopped |= (self.on)(&self.progress).is_break();
             if self.report.is_stopped {
                 return ControlFlow::Break(());
             }
-            let wait = self.pace.wait();
+            let wait = self.throttle.wait();
             if wait.is_zero() {
                 return ControlFlow::Continue(());
             }
@@ -209,36 +213,35 @@ impl Run<'_> {
         self.report.is_stopped
     }
 
-    /// How often what is not as it should be is looked at again before it is said: somebody at work has a while to come
-    /// to it.
-    fn looks(&self) -> usize {
-        let has_daemon = UnixStream::connect(daytable_store::control_socket(self.ask.data_dir)).is_ok();
-        if has_daemon { LOOKS } else { LOOKS_ALONE }
+    /// How often a suspect is checked again before it becomes a finding: a daemon at work needs time.
+    fn attempts(&self) -> usize {
+        let has_daemon = UnixStream::connect(daytable_store::control_socket(self.request.data_dir)).is_ok();
+        if has_daemon { ATTEMPTS } else { ATTEMPTS_WITHOUT_DAEMON }
     }
 }
 
-/// The longest wait after which it is asked again whether to go on.
+/// The longest wait before the next check for a stop.
 const WAIT_MAX: Duration = Duration::from_millis(500);
-/// How often a thing is looked at again where a daemon answers on the folder's socket,
-const LOOKS: usize = 120;
-/// how long after the time before,
-const LOOK_WAIT: Duration = Duration::from_millis(500);
-/// and how often where none does that could change it.
-const LOOKS_ALONE: usize = 2;
+/// Checks of a suspect with a running daemon.
+const ATTEMPTS: usize = 120;
+/// The wait between two checks of a suspect.
+const RETRY_WAIT: Duration = Duration::from_millis(500);
+/// Checks of a suspect without a daemon.
+const ATTEMPTS_WITHOUT_DAEMON: usize = 2;
 
-/// Keeps reading at a rate, by waiting.
-struct Pace {
+/// Limits the rate of reading by waiting.
+struct Throttle {
     bytes_per_second: Option<u64>,
     since: Instant,
     bytes: u64,
 }
 
-impl Pace {
-    fn new(ask: &Ask<'_>) -> Pace {
-        Pace { bytes_per_second: ask.bytes_per_second, since: Instant::now(), bytes: 0 }
+impl Throttle {
+    fn new(request: &VerifyRequest<'_>) -> Throttle {
+        Throttle { bytes_per_second: request.bytes_per_second, since: Instant::now(), bytes: 0 }
     }
 
-    /// How long nothing more is to be read.
+    /// How long to wait before the next read.
     fn wait(&self) -> Duration {
         let Some(rate) = self.bytes_per_second.filter(|rate| *rate > 0) else { return Duration::ZERO };
         Duration::from_millis(self.bytes.saturating_mul(1000) / rate).saturating_sub(self.since.elapsed())

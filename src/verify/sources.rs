@@ -1,55 +1,54 @@
-//! The files that were read, where they still are: position, length, the bytes before the position; and what each ledger
-//! adds up to.
+//! The files that were read, as far as they exist: position, length, the bytes before the position; and the sums of the ledgers.
 //!
-//! A daemon at work sees a rotation a moment after it happened. So what a file is not is asked again, with what the
-//! catalog knows by then, before it is said; where a daemon runs, for as long as that takes to notice. A file that no
-//! `[[tail]]` follows any more, or that was imported, is its owner's to change: what was read of it is in the tables.
+//! A daemon notices a rotation a moment later. Before a changed file becomes a finding, it is checked again with the current catalog,
+//! long enough for a running daemon to notice. The owner may change a file that no `[[tail]]` includes, and an imported file: their
+//! records are in the tables.
 
-use super::{Kind, LOOK_WAIT, Run};
+use super::{FindingKind, RETRY_WAIT, Verification};
 use daytable_intake::tail::{FileCheck, TailOptions, check};
 use daytable_model::path_text::PathText;
 use daytable_store::{Reader, SourceKind, SourceState, StoreError};
 
-const ADVICE_FILE: &str = "what was read of it is in the tables; what was written to it between the last commit and the change is lost where no copy of it lies beside it. The next daemon goes on from what there is";
-const ADVICE_LEDGER: &str = "somebody changed catalog.db, or this is a fault of daytable's: keep a copy of the folder; the rows are as they were";
-const ADVICE_UNKNOWN: &str = "name the configuration by --config: it says whether this file is followed still; where it is, what was written to it between the last commit and the change is lost";
-const ADVICE_MOVED: &str = "a daemon that runs writes it anew by itself, when it stops at the latest; where none does, copy the folder and run `daytable repair`: what was read with this commit may be read again, and all else stays";
-const ADVICE_UNREADABLE: &str = "see that the daemon's user can read it";
+const ADVICE_FILE: &str = "its records up to the last commit are in the tables; lines that were written between that commit and the change are lost, unless a copy of the file lies beside it. The next daemon continues with the present file";
+const ADVICE_LEDGER: &str = "another program changed catalog.db, or this is a bug of daytable: keep a copy of the folder; the rows are not affected";
+const ADVICE_UNKNOWN: &str = "name the configuration by --config: it says whether daytable still reads this file; if so, lines that were written between the last commit and the change are lost";
+const ADVICE_SOURCE_LOG: &str = "a running daemon writes it again, when it stops at the latest; without a daemon, copy the folder and run `daytable repair`: records of this commit may be read again, and all other data stays";
+const ADVICE_UNREADABLE: &str = "let the user of the daemon read it";
 
-impl Run<'_> {
+impl Verification<'_> {
     pub(super) fn sources(&mut self, reader: &Reader) {
         let known = reader.sources().and_then(|sources| Ok((sources, reader.catalog().listeners()?)));
         let (sources, listeners) = match known {
             Ok(known) => known,
             Err(StoreError::SourceLogDamaged { which, what, .. }) => {
-                return self.moves_damaged(&which, &what);
+                return self.source_log_damaged(&which, &what);
             }
             Err(error) => {
-                return self.find(Kind::Catalog, "catalog.db", None, error.to_string(), super::ADVICE_CATALOG);
+                return self.find(FindingKind::Catalog, "catalog.db", None, error.to_string(), super::ADVICE_CATALOG);
             }
         };
         self.report.verdict.sources = (sources.len() + listeners.len()) as u64;
-        let mut doubtful = Vec::new();
+        let mut suspects = Vec::new();
         for state in sources {
-            if self.told(0).is_break() {
+            if self.count_read(0).is_break() {
                 return;
             }
             self.ledger(&state);
             if self.is_followed(&state) && !matches!(check(&state), FileCheck::Same | FileCheck::Nowhere) {
-                doubtful.push(state.identity);
+                suspects.push(state.identity);
             }
         }
-        let looks = self.looks();
-        for look in 1..=looks {
-            if doubtful.is_empty() || self.told(0).is_break() {
+        let attempts = self.attempts();
+        for attempt in 1..=attempts {
+            if suspects.is_empty() || self.count_read(0).is_break() {
                 return;
             }
-            std::thread::sleep(LOOK_WAIT);
+            std::thread::sleep(RETRY_WAIT);
             let states = reader.sources().unwrap_or_default();
-            doubtful.retain(|identity| {
+            suspects.retain(|identity| {
                 let Some(state) = states.iter().find(|state| state.identity == *identity) else { return false };
                 let found = check(state);
-                if look == looks {
+                if attempt == attempts {
                     self.file_of(state, &found);
                 }
                 !matches!(found, FileCheck::Same | FileCheck::Nowhere)
@@ -57,11 +56,11 @@ impl Run<'_> {
         }
     }
 
-    /// Said once, whoever comes upon it.
-    pub(super) fn moves_damaged(&mut self, which: &str, what: &str) {
+    /// Reports a damaged source log once.
+    pub(super) fn source_log_damaged(&mut self, which: &str, what: &str) {
         let found = format!("what sources moved in {which} is damaged: {what}");
         if !self.report.findings.iter().any(|finding| finding.found == found) {
-            self.find(Kind::Catalog, "catalog.db", None, found, ADVICE_MOVED);
+            self.find(FindingKind::Catalog, "catalog.db", None, found, ADVICE_SOURCE_LOG);
         }
     }
 
@@ -80,24 +79,24 @@ impl Run<'_> {
             FileCheck::Unreadable { path, why } => (path, why.clone(), ADVICE_UNREADABLE),
         };
         let (place, file) = (state.path.text(), path.text());
-        match self.ask.tails {
-            Some(_) => self.find(Kind::Source, &place, Some(&file), what, advice),
-            None => self.doubt(Kind::Source, &place, Some(&file), what, ADVICE_UNKNOWN),
+        match self.request.tails {
+            Some(_) => self.find(FindingKind::Source, &place, Some(&file), what, advice),
+            None => self.doubt(FindingKind::Source, &place, Some(&file), what, ADVICE_UNKNOWN),
         }
     }
 
-    /// Whether somebody goes on with a source's file, as far as that is known.
+    /// Whether daytable still reads the file of a source, as far as that is known.
     fn is_followed(&self, state: &SourceState) -> bool {
         let is_included = |tails: &[TailOptions]| tails.iter().any(|tail| tail.includes(&state.path));
-        state.kind == SourceKind::Tail && self.ask.tails.is_none_or(is_included)
+        state.kind == SourceKind::Tail && self.request.tails.is_none_or(is_included)
     }
 
-    /// What a ledger says of bytes comes to its position.
+    /// Compares the bytes in a ledger with the position.
     fn ledger(&mut self, state: &SourceState) {
         let (position, counted) = (state.position, state.ledger.position());
         if state.kind != SourceKind::Journal && position != counted {
             let what = format!("its ledger comes to {counted} bytes, its position is {position}");
-            self.find(Kind::Source, &state.path.text(), None, what, ADVICE_LEDGER);
+            self.find(FindingKind::Source, &state.path.text(), None, what, ADVICE_LEDGER);
         }
     }
 }

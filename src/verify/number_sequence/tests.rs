@@ -1,32 +1,32 @@
-//! What is told of numbers that came in some order, at some times.
+//! Gaps of numbers that arrive in some order, at some times.
 
 use super::*;
 use proptest::prelude::*;
 
-/// What is told of numbers that came in this order, some seconds after the other.
-fn told(numbers: &[u64]) -> Vec<(What, u64, u64)> {
-    told_at(&numbers.iter().zip(0..).map(|(number, second)| (*number, second * 10_000)).collect::<Vec<_>>())
+/// The gaps of numbers that arrive in this order, ten seconds apart.
+fn gaps(numbers: &[u64]) -> Vec<(GapKind, u64, u64)> {
+    gaps_at(&numbers.iter().zip(0..).map(|(number, second)| (*number, second * 10_000)).collect::<Vec<_>>())
 }
 
 /// The same of numbers and their times, in milliseconds.
-fn told_at(records: &[(u64, u64)]) -> Vec<(What, u64, u64)> {
-    let (mut stream, mut gaps) = (Stream::default(), Vec::new());
+fn gaps_at(records: &[(u64, u64)]) -> Vec<(GapKind, u64, u64)> {
+    let (mut stream, mut gaps) = (NumberSequence::default(), Vec::new());
     let mut tell = |gap: Gap| {
         assert!(gap.between.0 <= gap.between.1, "{gap:?}");
-        gaps.push((gap.what, gap.from, gap.to));
+        gaps.push((gap.kind, gap.from, gap.to));
     };
     for (number, millis) in records.iter().rev() {
         let at = Ticks::UNIX_EPOCH.plus(Duration::from_millis(*millis));
         assert!(stream.older(*number, at, &mut 10_000, &mut tell));
     }
     stream.end(&mut tell);
-    gaps.sort_by_key(|(what, from, _)| (*what == What::Twice, *from));
+    gaps.sort_by_key(|(what, from, _)| (*what == GapKind::Twice, *from));
     gaps
 }
 
 #[test]
 fn what_is_missing_and_what_comes_twice() {
-    use What::{Missing, Twice};
+    use GapKind::{Missing, Twice};
     let lost = |numbers: std::ops::RangeInclusive<u64>| (Missing, *numbers.start(), *numbers.end());
     for (numbers, expected) in [
         (vec![], vec![]),
@@ -43,11 +43,11 @@ fn what_is_missing_and_what_comes_twice() {
         (vec![1, 2, 1, 2, 3, 1, 2], vec![]),
         (vec![1, 3, 1, 2, 4], vec![lost(2..=2), lost(3..=3)]),
         (vec![2_147_483_646, 2_147_483_647, 1, 2], vec![]),
-        // What it began anew with was lost: that is not known, and is no hole of either life.
+        // GapKind it began anew with was lost: that is not known, and is no hole of either life.
         (vec![5000, 5001, 3, 4], vec![]),
         (vec![u64::MAX - 1, u64::MAX, 0, 1], vec![]),
     ] {
-        assert_eq!(told(&numbers), expected, "{numbers:?}");
+        assert_eq!(gaps(&numbers), expected, "{numbers:?}");
     }
 }
 
@@ -56,21 +56,21 @@ fn records_that_are_out_of_order_are_no_holes() {
     for numbers in [[4, 6, 5, 7, 8].as_slice(), &[5, 4, 6, 8, 7], &[4998, 4999, 1, 5000, 2, 3], &[4999, 1, 2, 5000, 3]]
     {
         let at_once: Vec<_> = numbers.iter().zip(0..).map(|(number, n)| (*number, 10 * n)).collect();
-        assert_eq!(told_at(&at_once), [], "{numbers:?}");
+        assert_eq!(gaps_at(&at_once), [], "{numbers:?}");
     }
 }
 
 #[test]
 fn two_seconds_of_disorder_are_no_holes_however_many_records_they_have() {
     let of = |parity: u64, millis| (1..=400).filter(move |n| n % 2 == parity).map(move |n| (n, millis));
-    assert_eq!(told_at(&of(1, 0).chain(of(0, 1000)).collect::<Vec<_>>()), []);
+    assert_eq!(gaps_at(&of(1, 0).chain(of(0, 1000)).collect::<Vec<_>>()), []);
     let lost = of(1, 0).filter(|(n, _)| *n != 77).chain(of(0, 1000)).collect::<Vec<_>>();
-    assert_eq!(told_at(&lost), [(What::Missing, 77, 77)]);
+    assert_eq!(gaps_at(&lost), [(GapKind::Missing, 77, 77)]);
 }
 
 #[test]
 fn a_number_ahead_leaves_a_hole_whose_times_are_in_order() {
-    assert_eq!(told_at(&[(5001, 0), (4999, 10)]), [(What::Missing, 5000, 5000)]);
+    assert_eq!(gaps_at(&[(5001, 0), (4999, 10)]), [(GapKind::Missing, 5000, 5000)]);
 }
 
 /// Of one moment the old numbers are read before the new ones, or among them.
@@ -82,14 +82,14 @@ fn a_sequence_may_begin_anew_within_the_moment_that_it_ended_in() {
     for moment in [behind.collect::<Vec<u64>>(), among.to_vec()] {
         let before = (4980..4990).map(|n| (n, 0));
         let records = before.chain(moment.into_iter().map(|n| (n, 60_000))).chain([(11, 120_000)]);
-        assert_eq!(told_at(&records.collect::<Vec<_>>()), []);
+        assert_eq!(gaps_at(&records.collect::<Vec<_>>()), []);
     }
 }
 
 /// … and what was lost around that is told, as far as it is not the end of the one or the beginning of the other.
 #[test]
 fn what_is_missing_where_two_lives_meet_is_told() {
-    use What::{Missing, Twice};
+    use GapKind::{Missing, Twice};
     let before = |last| (4980..=last).zip(0..).map(|(n, of)| (n, 1000 * of));
     let moment = |numbers: &[u64]| numbers.iter().map(|n| (*n, 60_000)).collect::<Vec<_>>();
     for (last, of_the_moment, expected) in [
@@ -100,18 +100,18 @@ fn what_is_missing_where_two_lives_meet_is_told() {
         (4989, [1, 2, 3, 4, 2, 3], vec![(Twice, 2, 3)]),
     ] {
         let records: Vec<_> = before(last).chain(moment(&of_the_moment)).collect();
-        assert_eq!(told_at(&records), expected, "{of_the_moment:?}");
+        assert_eq!(gaps_at(&records), expected, "{of_the_moment:?}");
     }
     // One life: what is older is not of the hole, or there is nothing older.
     let lost = [(Missing, 4, 4989)];
-    assert_eq!(told_at(&moment(&[1, 2, 3, 4990, 4991])), lost);
-    assert_eq!(told_at(&[(7000, 0), (1, 60_000), (2, 60_000), (3, 60_000), (4990, 60_000)]), lost);
-    assert_eq!(told_at(&[(4989, 0), (1, 60_000), (2, 60_000), (3, 60_000), (4990, 70_000)]), lost);
+    assert_eq!(gaps_at(&moment(&[1, 2, 3, 4990, 4991])), lost);
+    assert_eq!(gaps_at(&[(7000, 0), (1, 60_000), (2, 60_000), (3, 60_000), (4990, 60_000)]), lost);
+    assert_eq!(gaps_at(&[(4989, 0), (1, 60_000), (2, 60_000), (3, 60_000), (4990, 70_000)]), lost);
 }
 
 #[test]
 fn a_sequence_that_has_no_room_for_its_holes_is_given_up_once_and_silently() {
-    let (mut stream, mut room, mut given_up) = (Stream::default(), 5, 0);
+    let (mut stream, mut room, mut given_up) = (NumberSequence::default(), 5, 0);
     let mut tell = |gap: Gap| panic!("{gap:?}");
     for number in (0..100).rev().map(|n| 2 * n) {
         given_up += u64::from(!stream.older(number, Ticks::UNIX_EPOCH, &mut room, &mut tell));
@@ -131,8 +131,8 @@ proptest! {
             numbers.extend((1..=*length).filter(|number| *number == *length || !lost.contains(number)));
             expected += lost.iter().filter(|number| **number < *length).count() as u64;
         }
-        let found = told(&numbers);
-        prop_assert!(found.iter().all(|(what, ..)| *what == What::Missing), "{found:?}");
+        let found = gaps(&numbers);
+        prop_assert!(found.iter().all(|(what, ..)| *what == GapKind::Missing), "{found:?}");
         prop_assert_eq!(found.iter().map(|(_, from, to)| to - from + 1).sum::<u64>(), expected);
     }
 
@@ -154,13 +154,13 @@ proptest! {
             true => before.chain(begin).chain(end).chain(after).collect(),
             false => before.chain(end).chain(begin).chain(after).collect(),
         };
-        prop_assert_eq!(told_at(&records), []);
+        prop_assert_eq!(gaps_at(&records), []);
     }
 
     /// Any numbers in any order are read to their end, in bounded memory.
     #[test]
     fn any_numbers_are_read(numbers in proptest::collection::vec(prop_oneof![any::<u64>(), 0u64..9], 0..500)) {
-        let (mut stream, mut room, mut tell) = (Stream::default(), 50, |_| {});
+        let (mut stream, mut room, mut tell) = (NumberSequence::default(), 50, |_| {});
         for number in numbers {
             stream.older(number, Ticks::UNIX_EPOCH, &mut room, &mut tell);
             prop_assert_eq!(stream.holes() + room, 50);

@@ -1,13 +1,12 @@
-//! The sequences of one table, as far back as its rows were read, and what was found in them.
+//! The sequences of one table, as far back as its rows are read, and their gaps.
 //!
-//! Rows come from the newest to the oldest, those of all instances and sources mixed. Each has its place by instance and
-//! source, which are many rows' and are kept once. What is kept is bounded, whatever the rows say: [`SEQUENCES_MAX`] sequences,
-//! [`HOLES_MAX`] holes in all of them, [`TOLD_MAX`] gaps with their names; of what is beyond there is a count.
+//! Rows arrive from the newest to the oldest, mixed over all instances and sources. Memory is limited, whatever the rows contain:
+//! [`SEQUENCES_MAX`] sequences, [`HOLES_MAX`] holes in all of them, and [`TOLD_MAX`] gaps with their names. Further gaps are counted.
 //!
-//! A gap is told where the rows around it are known: not one that is younger than a minute, and no missing number beside
-//! rows that were not read, for it may be among them.
+//! A gap is reported where the rows around it are known: neither a gap of the last minute, nor missing numbers beside rows that were
+//! not read.
 
-use super::stream::{DISORDER, Gap, Stream, What};
+use super::number_sequence::{DISORDER, Gap, GapKind, NumberSequence};
 use daytable_model::key::instance_of;
 use daytable_model::property::{Property, property_name};
 use daytable_model::time::Ticks;
@@ -16,68 +15,68 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Sequences of one table that are followed at a time: more would be memory without a bound.
+/// Sequences of one table at one time, to limit memory.
 pub(super) const SEQUENCES_MAX: usize = 10_000;
-/// Holes of all of them that may still be filled.
+/// Open holes of all sequences.
 const HOLES_MAX: usize = 500_000;
-/// Gaps of one sequence that are told one by one,
+/// Gaps of one sequence with their names.
 const TOLD_OF_ONE_MAX: usize = 8;
-/// and of all; of more there is only the number.
+/// Gaps of all sequences with their names.
 const TOLD_MAX: usize = 200;
-/// What is younger may be on its way.
+/// Younger records may still arrive.
 const SETTLED_AFTER: Duration = Duration::from_secs(60);
 
 /// The sequences of one table, by instance and source.
-pub(super) struct Streams {
-    /// What rows have of the field.
+pub(super) struct TableSequences {
+    /// The property of the field.
     property: String,
-    by_name: HashMap<Arc<str>, HashMap<String, Followed>>,
+    by_name: HashMap<Arc<str>, HashMap<String, SequenceState>>,
     count: usize,
-    /// Instances by their partitions: one may be spread over several.
+    /// Instances by their partitions: an instance may have several.
     instances: HashMap<Arc<str>, Arc<str>>,
-    /// Holes that there may be in addition.
+    /// Room for further holes.
     room: usize,
-    pub(super) found: Found,
+    pub(super) found: SequenceFindings,
 }
 
 #[derive(Default)]
-struct Followed {
-    stream: Stream,
+struct SequenceState {
+    stream: NumberSequence,
     told: usize,
 }
 
-/// What was found of one table.
-pub(super) struct Found {
-    /// What is younger is not told.
+/// The gaps of one table.
+pub(super) struct SequenceFindings {
+    /// Younger gaps are not reported.
     settled: Ticks,
-    /// Behind and before these times there are rows that are not known: what is missing there may be among them.
+    /// Rows outside these times are unknown: missing numbers there may be among them.
     known: (Ticks, Ticks),
     /// With instance and source.
     pub(super) gaps: Vec<(String, String, Gap)>,
     pub(super) missing: u64,
     pub(super) twice: u64,
-    /// Gaps that are not among these.
+    /// Further gaps.
     pub(super) untold: u64,
     /// Records of sequences beyond [`SEQUENCES_MAX`].
     pub(super) passed_over: u64,
-    /// Sequences that had more holes than there is room for.
+    /// Sequences that were given up, because there was no room for their holes.
     pub(super) given_up: u64,
 }
 
-/// What a row says of its sequence.
+/// The sequence number and the source of a row.
 #[derive(Default)]
-struct Said<'a> {
+struct SequenceRow<'a> {
     number: Option<u64>,
     source: &'a str,
-    /// Some of its fields have no column of their own; the number may be one of them.
+    /// Some fields have no column of their own; the number may be one of them.
     is_in_part: bool,
-    /// About how many bytes it has.
+    /// The approximate size in bytes.
     bytes: u64,
 }
 
-impl<'a> Said<'a> {
-    fn by(row: &'a Row, property: &str) -> Said<'a> {
-        let mut said = Said::default();
+impl<'a> SequenceRow<'a> {
+    fn by(row: &'a Row, property: &str) -> SequenceRow<'a> {
+        let mut said = SequenceRow::default();
         for (name, value) in row.properties() {
             said.bytes += match value {
                 Property::String(text) => text.len() as u64,
@@ -96,16 +95,16 @@ impl<'a> Said<'a> {
     }
 }
 
-impl Streams {
-    /// Those whose numbers are in `field`, verified at `now`.
-    pub(super) fn of(field: &str, now: Ticks) -> Streams {
-        Streams {
+impl TableSequences {
+    /// Sequences with their numbers in `field`, verified at `now`.
+    pub(super) fn of(field: &str, now: Ticks) -> TableSequences {
+        TableSequences {
             property: property_name(field),
             by_name: HashMap::new(),
             count: 0,
             instances: HashMap::new(),
             room: HOLES_MAX,
-            found: Found {
+            found: SequenceFindings {
                 settled: now.minus(SETTLED_AFTER),
                 known: (Ticks::MIN, Ticks::MAX),
                 gaps: Vec::new(),
@@ -118,17 +117,17 @@ impl Streams {
         }
     }
 
-    /// Takes the next older row. Gives about how many bytes it has.
+    /// Adds the next older row. Gives its approximate size in bytes.
     pub(super) fn older(&mut self, row: &Row) -> u64 {
-        let Said { number, source, is_in_part, bytes } = Said::by(row, &self.property);
-        // An item is a part of the record that its master is.
+        let SequenceRow { number, source, is_in_part, bytes } = SequenceRow::by(row, &self.property);
+        // An item row is a part of a record; its master row has the number.
         if row.key().item() != 0 || (number.is_none() && !is_in_part) {
             return bytes;
         }
         let (partition, at) = (&row.partition, row.key().time());
         let instance = self.instances.entry(partition.clone()).or_insert_with(|| instance_of(partition).0.into());
         let of_instance = self.by_name.entry(instance.clone()).or_default();
-        let Followed { stream, told } = match of_instance.get_mut(source) {
+        let SequenceState { stream, told } = match of_instance.get_mut(source) {
             Some(followed) => followed,
             None if self.count < SEQUENCES_MAX => {
                 self.count += 1;
@@ -146,7 +145,7 @@ impl Streams {
                 let has_room = stream.older(number, at, &mut self.room, note);
                 found.given_up += u64::from(!has_room);
             }
-            // Its number is one of many fields that have no column: before it the sequence begins anew.
+            // The number is among the fields without a column: the sequence ends here.
             None => {
                 self.room += stream.holes();
                 let known = std::mem::replace(&mut found.known.0, at.plus(DISORDER));
@@ -157,15 +156,14 @@ impl Streams {
         bytes
     }
 
-    /// What is older than `start` is not known, or there is none; nor is what lies between that and `before`, where
-    /// what is read next ends.
+    /// Ends all sequences: rows before `start` are unknown (or `None`: there are none), up to `before`, where the next read begins.
     pub(super) fn end(&mut self, start: Option<Ticks>, before: Option<Ticks>) {
         self.found.known.0 = start.map_or(Ticks::MIN, |start| start.plus(DISORDER));
         self.drain();
         self.found.known = (Ticks::MIN, before.map_or(self.found.known.1, |before| before.minus(DISORDER)));
     }
 
-    /// What was read is not known to be whole; nor is anything that is not before this time.
+    /// Ends all sequences after a failed read: everything at or after `before` is unknown.
     pub(super) fn forget(&mut self, before: Ticks) {
         self.found.known.0 = Ticks::MAX;
         self.drain();
@@ -177,22 +175,22 @@ impl Streams {
         self.room = HOLES_MAX;
         self.instances.clear();
         for (instance, of_instance) in self.by_name.drain() {
-            for (source, Followed { stream, mut told }) in of_instance {
+            for (source, SequenceState { stream, mut told }) in of_instance {
                 stream.end(&mut |gap| self.found.note(&instance, &source, &mut told, gap));
             }
         }
     }
 }
 
-impl Found {
+impl SequenceFindings {
     fn note(&mut self, instance: &str, source: &str, told: &mut usize, gap: Gap) {
         let is_known = self.known.0 <= gap.between.0 && gap.between.1 <= self.known.1;
-        if gap.between.1 > self.settled || (gap.what == What::Missing && !is_known) {
+        if gap.between.1 > self.settled || (gap.kind == GapKind::Missing && !is_known) {
             return;
         }
-        match gap.what {
-            What::Missing => self.missing = self.missing.saturating_add(gap.numbers()),
-            What::Twice => self.twice = self.twice.saturating_add(gap.numbers()),
+        match gap.kind {
+            GapKind::Missing => self.missing = self.missing.saturating_add(gap.numbers()),
+            GapKind::Twice => self.twice = self.twice.saturating_add(gap.numbers()),
         }
         if *told < TOLD_OF_ONE_MAX && self.gaps.len() < TOLD_MAX {
             *told += 1;
@@ -203,12 +201,12 @@ impl Found {
     }
 }
 
-/// The number that a property says, as a number or as text.
+/// The number of a property, as a number or as text.
 fn number_of(value: Property<'_>) -> Option<u64> {
     match value {
         Property::Int64(number) => u64::try_from(number).ok(),
         Property::Int32(number) => u64::try_from(number).ok(),
-        // No sign: that parses too.
+        // `parse` would accept a sign.
         Property::String(text) if text.starts_with(|first: char| first.is_ascii_digit()) => text.parse().ok(),
         _ => None,
     }
@@ -239,36 +237,36 @@ mod tests {
     fn what_is_missing_beside_what_is_not_read_is_not_told() {
         let midnight = Ticks::UNIX_EPOCH.plus(Duration::from_secs(86_400));
         let at = |seconds| midnight.plus(Duration::from_secs(seconds));
-        let gap = |from, to| Gap { from: 7, to: 7, what: What::Missing, between: (from, to) };
-        let mut streams = Streams::of("seq", Ticks::MAX);
-        streams.end(None, Some(at(60)));
-        streams.found.note("web-1", "app.log", &mut 0, gap(at(50), at(59)));
-        assert_eq!(streams.found.missing, 0);
-        streams.found.note("web-1", "app.log", &mut 0, gap(at(50), at(58)));
-        assert_eq!(streams.found.missing, 1);
+        let gap = |from, to| Gap { from: 7, to: 7, kind: GapKind::Missing, between: (from, to) };
+        let mut sequences = TableSequences::of("seq", Ticks::MAX);
+        sequences.end(None, Some(at(60)));
+        sequences.found.note("web-1", "app.log", &mut 0, gap(at(50), at(59)));
+        assert_eq!(sequences.found.missing, 0);
+        sequences.found.note("web-1", "app.log", &mut 0, gap(at(50), at(58)));
+        assert_eq!(sequences.found.missing, 1);
 
         // A day's first second, with the day before unread, and where there is none before.
         for (start, missing) in [(Some(midnight), 0), (None, 1)] {
-            let mut streams = Streams::of("seq", Ticks::MAX);
-            let mut followed = Followed::default();
+            let mut sequences = TableSequences::of("seq", Ticks::MAX);
+            let mut followed = SequenceState::default();
             followed.stream.older(102, at(1), &mut 9, &mut |_| ());
             followed.stream.older(100, at(0), &mut 9, &mut |_| ());
-            streams.by_name.entry("web-1".into()).or_default().insert("app.log".into(), followed);
-            streams.end(start, None);
-            assert_eq!(streams.found.missing, missing, "{start:?}");
+            sequences.by_name.entry("web-1".into()).or_default().insert("app.log".into(), followed);
+            sequences.end(start, None);
+            assert_eq!(sequences.found.missing, missing, "{start:?}");
         }
     }
 
     /// However many there are, what is told stays short, and all are counted.
     #[test]
     fn gaps_are_told_up_to_a_bound_and_counted_beyond_it() {
-        let mut streams = Streams::of("seq", Ticks::MAX);
-        let gap = |from| Gap { from, to: from + 1, what: What::Missing, between: (Ticks::MIN, Ticks::MIN) };
+        let mut sequences = TableSequences::of("seq", Ticks::MAX);
+        let gap = |from| Gap { from, to: from + 1, kind: GapKind::Missing, between: (Ticks::MIN, Ticks::MIN) };
         for of in 0..100 {
             let mut told = 0;
-            (0..20).for_each(|n| streams.found.note(&format!("web-{of}"), "app.log", &mut told, gap(n)));
+            (0..20).for_each(|n| sequences.found.note(&format!("web-{of}"), "app.log", &mut told, gap(n)));
         }
-        let Found { gaps, missing, untold, .. } = streams.found;
+        let SequenceFindings { gaps, missing, untold, .. } = sequences.found;
         assert_eq!((gaps.len(), missing, untold), (TOLD_MAX, 4000, 2000 - TOLD_MAX as u64));
         assert_eq!(gaps.iter().filter(|(instance, ..)| instance == "web-3").count(), TOLD_OF_ONE_MAX);
     }

@@ -1,24 +1,24 @@
-//! The books: what came in is what stands and what went.
+//! Double-entry accounting: accepted records and rows are those that are stored, and those that left.
 
-use super::{Kind, Run};
+use super::{FindingKind, Verification};
 use daytable_store::StoreError;
 use daytable_store::accounting::Accounts;
 use daytable_store::catalog::Catalog;
 
-const ADVICE: &str = "somebody changed catalog.db, or this is a fault of daytable's: keep a copy of the folder; `daytable repair` begins the books anew";
+const ADVICE: &str = "another program changed catalog.db, or this is a bug of daytable: keep a copy of the folder; `daytable repair` starts the accounts again";
 
-impl Run<'_> {
-    /// Adds up all accounts, read as they were at one moment.
-    pub(super) fn books(&mut self, catalog: &Catalog) {
+impl Verification<'_> {
+    /// Compares all accounts of one snapshot.
+    pub(super) fn accounting(&mut self, catalog: &Catalog) {
         let books = match catalog.books() {
             Ok(Some(books)) => books,
-            // No daemon of this version has opened the folder: it has none yet.
+            // No daemon of this version has opened the folder: there are no accounts yet.
             Ok(None) => return,
-            Err(StoreError::SourceLogDamaged { which, what, .. }) => return self.moves_damaged(&which, &what),
-            Err(error) => return self.find(Kind::Books, "catalog.db", None, error.to_string(), ADVICE),
+            Err(StoreError::SourceLogDamaged { which, what, .. }) => return self.source_log_damaged(&which, &what),
+            Err(error) => return self.find(FindingKind::Accounting, "catalog.db", None, error.to_string(), ADVICE),
         };
         for what in out_of_balance(&books) {
-            self.find(Kind::Books, "catalog.db", None, what, ADVICE);
+            self.find(FindingKind::Accounting, "catalog.db", None, what, ADVICE);
         }
     }
 }
@@ -27,15 +27,15 @@ fn out_of_balance(books: &Accounts) -> Vec<String> {
     let mut found = Vec::new();
     if books.records_out() != 0 {
         let Accounts { of_sources, forgotten, of_listeners, records_before, records_in, .. } = books;
-        let said = of_sources + forgotten + of_listeners;
+        let committed = of_sources + forgotten + of_listeners;
         found.push(format!(
-            "sources and listeners say that they committed {said} records, commits were given {records_in} and {records_before} were there before"
+            "the ledgers of sources and listeners have committed {committed} records, commits were given {records_in}, and {records_before} were there before"
         ));
     }
     if books.rows_out() != 0 {
         let Accounts { standing, dropped, sent, replaced, rows_in, rows_before, .. } = books;
         found.push(format!(
-            "{standing} rows stand, {dropped} were dropped, {sent} sent and {replaced} replaced; commits were given {rows_in} and {rows_before} were there before"
+            "{standing} rows stand, {dropped} were dropped, {sent} sent and {replaced} replaced; commits were given {rows_in}, and {rows_before} were there before"
         ));
     }
     found

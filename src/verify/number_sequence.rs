@@ -1,63 +1,62 @@
-//! A sequence of numbers that goes up by one a record, read from its newest record to its oldest: which are missing, and
-//! which come twice.
+//! A sequence of numbers that goes up by one with each record, read from its newest record to its oldest: missing and repeated
+//! numbers.
 //!
-//! A sequence may begin anew at 0 or 1 (its sender was started again; a number of RFC 5424 wraps to 1): then it is another
-//! *life* of it. How a life ended and where the oldest that is kept began nobody knows, so nothing is missed there. Where a sequence
-//! goes back to a number that it had, and has not come from its beginning, that number came twice.
+//! A sequence may begin again at 0 or 1 (its sender restarted; a number of RFC 5424 wraps to 1). Each such part is a *life*. The end of a
+//! life and the beginning of the oldest life are unknown, so no number is missing there. A number that a life already has, without a
+//! new beginning, is repeated.
 //!
-//! Where a life ends and the next one begins in one moment, that of whole seconds say, their numbers are read among each other, and a
-//! life that has both seems to have a hole, or to come twice. What is older tells: it goes on where the life before did.
+//! Where one life ends and the next begins in the same moment (times of whole seconds), their numbers are mixed, and a life with both
+//! seems to have a hole or repeated numbers. Older records decide: they continue the earlier life.
 //!
-//! Records may be a little out of order ([`DISORDER`]): a number that is late fills the hole that it left. Holes are kept
-//! for as long, and [`LATE_MAX`] of a life for longer. There is room for so many of all sequences together; one that
-//! has more is given up, and nothing is said of it.
+//! Records may be slightly out of order ([`DISORDER`]): a late number fills its hole. Holes are kept for that long, and [`LATE_MAX`]
+//! holes of a life for longer. All sequences share a limit of holes; a sequence beyond the limit is given up without findings.
 
 use daytable_model::time::Ticks;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// How far apart in time records may be that are out of order.
+/// The distance in time of records that are out of order.
 pub(super) const DISORDER: Duration = Duration::from_secs(2);
-/// How far apart their numbers may be.
+/// The distance of their numbers.
 const AHEAD_MAX: u64 = 1000;
-/// Holes of a life that may be filled by what is later than that.
+/// Holes of a life that later records than that may fill.
 const LATE_MAX: usize = 16;
-/// The greatest number that a life may begin with.
+/// The greatest first number of a life.
 const BEGINNING_MAX: u64 = 1;
 
-/// Numbers `from` to `to` that are not as they should be.
+/// Numbers `from` to `to` that are missing or repeated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Gap {
     pub(super) from: u64,
     pub(super) to: u64,
-    pub(super) what: What,
-    /// Missing: the times of the records before and behind them. Twice: those of the first and the last of them.
+    pub(super) kind: GapKind,
+    /// Missing: the times of the records before and after them. Repeated: the times of the first and the last of them.
     pub(super) between: (Ticks, Ticks),
 }
 
-/// What is so of them.
+/// The kind of a gap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum What {
+pub(super) enum GapKind {
     Missing,
     Twice,
 }
 
 impl Gap {
-    /// How many they are.
+    /// The count of numbers.
     pub(super) fn numbers(&self) -> u64 {
         (self.to - self.from).saturating_add(1)
     }
 }
 
-/// A sequence, as far back as it was read.
+/// A sequence, as far back as it is read.
 #[derive(Debug, Default)]
-pub(super) struct Stream {
+pub(super) struct NumberSequence {
     life: Option<Life>,
-    /// The one that began behind it: records of it may be among those of `life`, where that ends.
+    /// The life after `life`: its records may be mixed with those at the end of `life`.
     later: Option<Life>,
-    /// Numbers that came twice, while more may follow them.
+    /// Repeated numbers, while more may follow.
     twice: Option<Gap>,
-    /// There was no room for its holes: what is missing cannot be told.
+    /// There was no room for the holes: missing numbers are unknown.
     is_given_up: bool,
 }
 
@@ -66,37 +65,37 @@ pub(super) struct Stream {
 struct Life {
     least: (u64, Ticks),
     greatest: (u64, Ticks),
-    /// By their first number: the last one, and between which times.
+    /// By their first number: the last number, and the times around the hole.
     holes: BTreeMap<u64, (u64, (Ticks, Ticks))>,
 }
 
-impl Stream {
-    /// Takes the next older record. `told` hears of what cannot be mended by those that come. `room` is how many more holes
-    /// there may be of all sequences. Says whether there was enough: where not, nothing more is said of this one.
+impl NumberSequence {
+    /// Adds the next older record. `told` receives gaps that no later call can fill. `room` is the number of further holes of all
+    /// sequences. Gives `false` where there is no room: the sequence is then given up.
     pub(super) fn older(&mut self, number: u64, at: Ticks, room: &mut usize, told: &mut dyn FnMut(Gap)) -> bool {
         if self.is_given_up {
             return true;
         }
         *room += self.holes();
-        self.take(number, at, told);
+        self.add(number, at, told);
         match room.checked_sub(self.holes()) {
             Some(left) => {
                 *room = left;
                 true
             }
             None => {
-                *self = Stream { is_given_up: true, ..Stream::default() };
+                *self = NumberSequence { is_given_up: true, ..NumberSequence::default() };
                 false
             }
         }
     }
 
-    /// How many holes it has.
+    /// The count of holes.
     pub(super) fn holes(&self) -> usize {
         [&self.life, &self.later].into_iter().flatten().map(|life| life.holes.len()).sum()
     }
 
-    fn take(&mut self, number: u64, at: Ticks, told: &mut dyn FnMut(Gap)) {
+    fn add(&mut self, number: u64, at: Ticks, told: &mut dyn FnMut(Gap)) {
         let Some(life) = &mut self.life else {
             self.life = Some(Life::of(number, at));
             return;
@@ -105,18 +104,18 @@ impl Stream {
             life.least = (number, at);
             return;
         }
-        // Where both are of one moment, what the later life began with is read among or behind the end of this one.
+        // Where both are of one moment, the beginning of the later life is mixed with the end of this life.
         let is_its_end = apart(life.greatest.1, at) <= DISORDER;
         if let Some(later) = &mut self.later
             && ((is_its_end && number < later.least.0)
                 || (is_its_end || apart(later.least.1, at) <= DISORDER)
                     && (number.checked_add(1) == Some(later.least.0) || later.has_hole(number)))
         {
-            later.take(number, at, told);
+            later.add(number, at, told);
             return;
         }
         let (least, greatest) = (life.least.0, life.greatest);
-        // Behind its beginning there are records of the life before, which has numbers of its own.
+        // After the beginning of a life come records of the life before, with numbers of their own.
         let is_open = least > BEGINNING_MAX || apart(life.least.1, at) <= DISORDER;
         let is_new = is_open && life.has_hole(number);
         let is_at_its_end = number > greatest.0
@@ -124,11 +123,11 @@ impl Stream {
             && least > BEGINNING_MAX
             && apart(greatest.1, at) <= DISORDER;
         if number < least || is_new || is_at_its_end {
-            life.take(number, at, told);
+            life.add(number, at, told);
         } else if least <= BEGINNING_MAX
             && let Some(later) = life.part(number)
         {
-            life.take(number, at, told);
+            life.add(number, at, told);
             self.was_later(later, told);
         } else if number > greatest.0 || least <= BEGINNING_MAX {
             let mut before = Life::of(number, at);
@@ -143,14 +142,14 @@ impl Stream {
         }
     }
 
-    /// A life is known from its beginning on.
+    /// A life is complete: its beginning is known.
     fn was_later(&mut self, life: Life, told: &mut dyn FnMut(Gap)) {
         if let Some(later) = self.later.replace(life) {
             later.end(told);
         }
     }
 
-    /// Nothing older is known.
+    /// Ends the sequence: there are no older records.
     pub(super) fn end(self, told: &mut dyn FnMut(Gap)) {
         for life in [self.later, self.life].into_iter().flatten() {
             life.end(told);
@@ -164,7 +163,7 @@ impl Stream {
                 (run.from, run.between.0) = (number, at);
             }
             run => {
-                let next = Gap { from: number, to: number, what: What::Twice, between: (at, at) };
+                let next = Gap { from: number, to: number, kind: GapKind::Twice, between: (at, at) };
                 run.replace(next).into_iter().for_each(told);
             }
         }
@@ -176,7 +175,7 @@ impl Life {
         Life { least: (number, at), greatest: (number, at), holes: BTreeMap::new() }
     }
 
-    /// The hole that a number is in, by its first.
+    /// The first number of the hole with this number.
     fn hole_of(&self, number: u64) -> Option<u64> {
         let (first, (last, _)) = self.holes.range(..=number).next_back()?;
         (number <= *last).then_some(*first)
@@ -186,13 +185,13 @@ impl Life {
         self.hole_of(number).is_some()
     }
 
-    /// Whether it began in the moment of these times.
+    /// Whether the life began at the moment of these times.
     fn began_in(&self, (from, to): (Ticks, Ticks)) -> bool {
         apart(self.least.1, from) <= DISORDER && apart(self.least.1, to) <= DISORDER
     }
 
-    /// Parts what is below a hole, and began in its moment, from what is above, where `number` is in such a one: that was
-    /// the end of the life before. Gives what is below.
+    /// Splits the life at the hole with `number`, where the life began at the moment of the hole: the numbers above the hole were the end
+    /// of the life before. Gives the part below the hole.
     fn part(&mut self, number: u64) -> Option<Life> {
         let first = self.hole_of(number)?;
         let (last, between) = self.holes.get(&first).copied().filter(|(_, between)| self.began_in(*between))?;
@@ -203,8 +202,8 @@ impl Life {
         Some(Life { least, greatest: (first - 1, between.0), holes: below })
     }
 
-    /// Takes a number that it has not.
-    fn take(&mut self, number: u64, at: Ticks, told: &mut dyn FnMut(Gap)) {
+    /// Adds a new number.
+    fn add(&mut self, number: u64, at: Ticks, told: &mut dyn FnMut(Gap)) {
         if number < self.least.0 {
             self.missing(number + 1, self.least.0 - 1, (at, self.least.1), at, told);
             self.least = (number, at);
@@ -223,7 +222,7 @@ impl Life {
         }
     }
 
-    /// Notes a hole, where it is one. The newest are told where there are many, but not while they are in time.
+    /// Adds a hole, unless it is empty. With too many holes, the newest ones outside the disorder become gaps.
     fn missing(&mut self, from: u64, to: u64, between: (Ticks, Ticks), at: Ticks, told: &mut dyn FnMut(Gap)) {
         if from > to {
             return;
@@ -234,18 +233,18 @@ impl Life {
             && apart(newest.get().1.0, at) > DISORDER
         {
             let (from, (to, between)) = newest.remove_entry();
-            told(Gap { from, to, what: What::Missing, between });
+            told(Gap { from, to, kind: GapKind::Missing, between });
         }
     }
 
     fn end(self, told: &mut dyn FnMut(Gap)) {
         for (from, (to, between)) in self.holes {
-            told(Gap { from, to, what: What::Missing, between });
+            told(Gap { from, to, kind: GapKind::Missing, between });
         }
     }
 }
 
-/// How far two times are apart, whichever is the later one.
+/// The distance of two times.
 fn apart(a: Ticks, b: Ticks) -> Duration {
     a.since(b).max(b.since(a))
 }
