@@ -25,7 +25,7 @@ mod stub;
 
 use anyhow::{Result, ensure};
 use daytable_azure::{
-    Client, ClientOptions, DateTime, ENTITIES_MAX, Pushed, SealedTransaction, StorageAccount, Transaction, Value,
+    Client, ClientOptions, DateTime, ENTITIES_MAX, EdmValue, Pushed, SealedTransaction, StorageAccount, Transaction,
 };
 use report::{Report, bytes_each, micros_each, rate};
 use rustix::time::{ClockId, clock_gettime};
@@ -73,13 +73,13 @@ fn transaction(client: &Client, number: usize) -> (SealedTransaction, u64) {
             "GET /shop/cart/{entity} HTTP/1.1 answered to 10.20.30.{entity} for \"Mozilla/5.0 (X11; Linux x86_64) Gecko/20100101\" in {number} us"
         );
         let properties = [
-            ("Time", Value::DateTime(DateTime::from_ticks(ticks))),
-            ("Level", Value::from("info")),
-            ("Severity", Value::Int32(9)),
-            ("Message", Value::from(message.as_str())),
-            ("Source", Value::from("/var/log/nginx/access.log")),
-            ("status", Value::Int64(200)),
-            ("method", Value::from("GET")),
+            ("Time", EdmValue::DateTime(DateTime::from_ticks(ticks))),
+            ("Level", EdmValue::from("info")),
+            ("Severity", EdmValue::Int32(9)),
+            ("Message", EdmValue::from(message.as_str())),
+            ("Source", EdmValue::from("/var/log/nginx/access.log")),
+            ("status", EdmValue::Int64(200)),
+            ("method", EdmValue::from("GET")),
         ];
         // "web-17", the names, and the values as they are written.
         let lengths = [28, 4, 1, message.len(), 25, 3, 3];

@@ -46,7 +46,7 @@ pub(super) struct Args {
 }
 
 /// A store at one end.
-struct End {
+struct CopyEnd {
     /// What it is called: without anything secret.
     name: String,
     tables: Box<dyn TableStore>,
@@ -55,17 +55,17 @@ struct End {
 }
 
 pub(super) fn run(args: &Args) -> Result<(), CliError> {
-    let from = End::open(&args.from, Side::From)?;
-    let to = End::open(&args.to, Side::To)?;
+    let from = CopyEnd::open(&args.from, Side::From)?;
+    let to = CopyEnd::open(&args.to, Side::To)?;
     let copied = copy(args, &from, &to);
-    let End { tables, store, .. } = to;
+    let CopyEnd { tables, store, .. } = to;
     drop(tables);
     let closed = store.map_or(Ok(()), Store::close);
     copied?;
     Ok(closed?)
 }
 
-fn copy(args: &Args, from: &End, to: &End) -> Result<(), CliError> {
+fn copy(args: &Args, from: &CopyEnd, to: &CopyEnd) -> Result<(), CliError> {
     if from.name == to.name {
         return Err(CliError::Unavailable(format!("both ends are {}", to.name)));
     }
@@ -104,29 +104,29 @@ enum Side {
     To,
 }
 
-impl End {
-    fn open(text: &str, side: Side) -> Result<End, CliError> {
+impl CopyEnd {
+    fn open(text: &str, side: Side) -> Result<CopyEnd, CliError> {
         if let Some(file) = text.strip_prefix("azure:") {
             let file = Some(file).filter(|file| !file.is_empty()).map(Path::new);
-            return End::remote(file);
+            return CopyEnd::remote(file);
         }
         if text.ends_with(".toml") {
             // As its file says: what the environment lays over it would be laid over both ends.
             let config = Config::load(Path::new(text))?;
             return match config.store.remote() {
-                Some(remote) => End::remote(remote.connection_string_file.as_deref()),
-                None => End::folder(&config.data_dir, side),
+                Some(remote) => CopyEnd::remote(remote.connection_string_file.as_deref()),
+                None => CopyEnd::folder(&config.data_dir, side),
             };
         }
-        End::folder(Path::new(text), side)
+        CopyEnd::folder(Path::new(text), side)
     }
 
-    fn remote(connection_string_file: Option<&Path>) -> Result<End, CliError> {
+    fn remote(connection_string_file: Option<&Path>) -> Result<CopyEnd, CliError> {
         let remote = remote::connect(connection_string_file, WORK_PATIENCE)?;
-        Ok(End { name: remote.endpoint().to_owned(), tables: remote, store: None })
+        Ok(CopyEnd { name: remote.endpoint().to_owned(), tables: remote, store: None })
     }
 
-    fn folder(path: &Path, side: Side) -> Result<End, CliError> {
+    fn folder(path: &Path, side: Side) -> Result<CopyEnd, CliError> {
         let store = (side == Side::To).then(|| Store::open(path, StoreOptions::default())).transpose()?;
         if Reader::open(path)?.is_outbox()? {
             let what = "is the outbox of a remote store: name that, by its configuration or as azure:FILE";
@@ -137,6 +137,6 @@ impl End {
             None => Box::new(Embedded::open_to_read(path)?),
         };
         let name = path.canonicalize().map_err(|source| StoreError::Io { path: path.into(), source })?;
-        Ok(End { name: name.text().into_owned(), tables, store })
+        Ok(CopyEnd { name: name.text().into_owned(), tables, store })
     }
 }

@@ -173,7 +173,7 @@ fn advice(peak: u32, one: &Measured, many: &Measured, buckets: NonZeroU16) -> St
 #[cfg(test)]
 mod tests {
     use super::*;
-    use daytable_remote::stress::Histogram;
+    use daytable_remote::stress::LatencyHistogram;
 
     #[test]
     fn what_is_advised() {
@@ -181,7 +181,7 @@ mod tests {
             partitions,
             entities,
             took: Duration::from_secs(1),
-            latencies: Histogram::default(),
+            latencies: LatencyHistogram::default(),
             throttled: 0,
             failed: 0,
         };

@@ -24,7 +24,7 @@ use daytable_remote::outbox::{
     waiting,
 };
 use daytable_remote::shared::listing::remote_table_list;
-use daytable_remote::shared::{self, Shared, SharedExecutor};
+use daytable_remote::shared::{self, SharedExecutor, SharedLifecycle};
 use daytable_remote::tables::connect::{ConnectError, account};
 use daytable_remote::tables::{AzureTables, client_of};
 use daytable_store::outbox::bucket_plans::{self, BucketPlans};
@@ -229,7 +229,7 @@ impl RemoteLifecycle for AzureLifecycle {
 
     fn work(&self, on_run: Box<dyn Fn(&RunSummary) + Send>, stop: Receiver<()>) {
         let config = &self.config;
-        let shared = Shared {
+        let shared = SharedLifecycle {
             executor: self.executor.clone(),
             data_dir: config.data_dir.clone(),
             id: host_id(config),

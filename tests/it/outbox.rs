@@ -8,7 +8,7 @@ use crate::azure::emulator::{Azurite, wait};
 use crate::azure::proxy::{Asked, Fault, Proxy};
 use crate::client;
 use crate::place::{Daemon, PATIENCE, Place, numbered, wait_for};
-use daytable_azure::{Query, Value};
+use daytable_azure::{EdmValue, Query};
 use std::collections::BTreeMap;
 use std::fs;
 use std::time::Duration;
@@ -55,7 +55,7 @@ impl Remote {
                 loop {
                     let page = client.query(&table, &Query::default(), next.as_ref()).await.expect("read");
                     for entity in page.entities {
-                        let Some(Value::String(message)) = entity.property("Message") else { panic!("{entity:?}") };
+                        let Some(EdmValue::String(message)) = entity.property("Message") else { panic!("{entity:?}") };
                         *messages.entry(message.to_string()).or_default() += 1;
                     }
                     next = page.next;

@@ -2,7 +2,7 @@
 
 use super::account::Secret;
 use super::entity;
-use super::error::{ErrorKind, RequestInfo, RetryAfter, ServiceError, kind_of};
+use super::error::{ErrorDetail, ErrorKind, RequestInfo, RetryAfter, kind_of};
 use super::names::{encoded, entity_path};
 use super::response::{self, TransactionOutcome};
 use super::signature::shared_key;
@@ -350,7 +350,7 @@ impl Response {
         }
         let mut fault = response::fault(&String::from_utf8_lossy(&self.body));
         if fault.code.is_empty() {
-            fault = ServiceError { code: self.header("x-ms-error-code").unwrap_or_default(), ..fault };
+            fault = ErrorDetail { code: self.header("x-ms-error-code").unwrap_or_default(), ..fault };
         }
         let kind = kind_of(self.status, &fault, self.retry_after(), false);
         Err(self.asked.refused(self.status, fault, kind))

@@ -1,6 +1,6 @@
 //! Entities as a query gives them: `application/json;odata=minimalmetadata`, types beside the values.
 
-use super::{DateTime, Value};
+use super::{DateTime, EdmValue};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, MapAccess, Visitor};
 use serde_json::value::RawValue;
@@ -21,12 +21,12 @@ pub struct Entity {
     /// When the service took it.
     pub timestamp: Option<DateTime>,
     /// Names and values of those that are not null.
-    pub properties: Vec<(String, Value<'static>)>,
+    pub properties: Vec<(String, EdmValue<'static>)>,
 }
 
 impl Entity {
     /// The value of a property.
-    pub fn property(&self, name: &str) -> Option<&Value<'static>> {
+    pub fn property(&self, name: &str) -> Option<&EdmValue<'static>> {
         self.properties.iter().find(|(known, _)| known == name).map(|(_, value)| value)
     }
 
@@ -43,10 +43,10 @@ impl Entity {
             }
             let edm = types.get(&**name).copied();
             let edm = edm.or((name == "Timestamp").then_some("Edm.DateTime"));
-            match (&**name, Value::read(json, edm)) {
-                ("PartitionKey", Some(Value::String(key))) => entity.partition_key = key.into_owned(),
-                ("RowKey", Some(Value::String(key))) => entity.row_key = key.into_owned(),
-                ("Timestamp", Some(Value::DateTime(time))) => entity.timestamp = Some(time),
+            match (&**name, EdmValue::read(json, edm)) {
+                ("PartitionKey", Some(EdmValue::String(key))) => entity.partition_key = key.into_owned(),
+                ("RowKey", Some(EdmValue::String(key))) => entity.row_key = key.into_owned(),
+                ("Timestamp", Some(EdmValue::DateTime(time))) => entity.timestamp = Some(time),
                 (_, Some(value)) => entity.properties.push((name.clone().into_owned(), value)),
                 (_, None) => {}
             }
@@ -138,11 +138,11 @@ mod tests {
         let names: Vec<&str> = entity.properties.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(names, ["Message", "Time", "Severity", "Size", "Ratio", "Up", "Bad"]);
         assert_eq!(entity.property("Message"), Some(&"aé".into()));
-        assert_eq!(entity.property("Time"), DateTime::parse("2026-11-21T00:00:00Z").map(Value::DateTime).as_ref());
-        assert_eq!(entity.property("Severity"), Some(&Value::Int32(9)));
-        assert_eq!(entity.property("Size"), Some(&Value::Int64(5_000_000_000)));
-        assert_eq!(entity.property("Ratio"), Some(&Value::Double(0.1)));
-        assert!(matches!(entity.property("Bad"), Some(Value::Double(number)) if number.is_nan()));
+        assert_eq!(entity.property("Time"), DateTime::parse("2026-11-21T00:00:00Z").map(EdmValue::DateTime).as_ref());
+        assert_eq!(entity.property("Severity"), Some(&EdmValue::Int32(9)));
+        assert_eq!(entity.property("Size"), Some(&EdmValue::Int64(5_000_000_000)));
+        assert_eq!(entity.property("Ratio"), Some(&EdmValue::Double(0.1)));
+        assert!(matches!(entity.property("Bad"), Some(EdmValue::Double(number)) if number.is_nan()));
         assert_eq!(page[1], Entity { partition_key: "web-17".into(), row_key: "2".into(), ..Entity::default() });
     }
 

@@ -1,24 +1,22 @@
-//! Why a request was not done, by what its caller can do about it.
-//!
-//! What is told apart here, and why:
+//! Errors, by what the caller can do about them:
 //!
 //! | kind | answers | what a writer does |
 //! |---|---|---|
 //! | [`ErrorKind::Retry`] | no answer, 408, 500, 502, 503, 504 | sends the same bytes again, after a pause |
 //! | [`ErrorKind::Throttled`] | 429; 503 `ServerBusy` | the same, and spreads its load |
-//! | [`ErrorKind::TableNotFound`] | 404 `TableNotFound` | creates the table, if it is still wanted |
+//! | [`ErrorKind::TableNotFound`] | 404 `TableNotFound` | creates the table, if it is still needed |
 //! | [`ErrorKind::TableBeingDeleted`] | 409 | waits: 40 s at least, says the service |
-//! | [`ErrorKind::TableAlreadyExists`] | 409 | is content |
-//! | [`ErrorKind::Refused`] | 400 with one of [`REFUSALS`], or any 4xx within a transaction | sets the entity aside, after asking for it alone |
-//! | [`ErrorKind::TooLarge`] | 413, `RequestBodyTooLarge`; an answer beyond its bound | halves |
-//! | [`ErrorKind::Denied`] | 401, 403 | stops, and says so |
-//! | [`ErrorKind::Unknown`] | all else | waits long, and says so; nothing is set aside for it |
+//! | [`ErrorKind::TableAlreadyExists`] | 409 | goes on |
+//! | [`ErrorKind::Refused`] | 400 with one of [`REFUSALS`], or any 4xx within a transaction | sets the entity aside, after sending it alone |
+//! | [`ErrorKind::TooLarge`] | 413, `RequestBodyTooLarge`; an answer beyond its bound | sends two halves |
+//! | [`ErrorKind::Denied`] | 401, 403 | stops |
+//! | [`ErrorKind::Unknown`] | all else | waits long |
 
 use std::fmt;
 use std::time::Duration;
 
-/// Codes that an entity is refused with. A refusal of a whole request that is none of them (`InvalidHeaderValue`, say)
-/// is no entity's fault: it would empty an outbox into the dead letters.
+/// Codes that blame an entity. Any other refusal of a whole request (`InvalidHeaderValue`, for example) is not the fault of an
+/// entity, and setting entities aside for it would lose good ones.
 pub const REFUSALS: [&str; 14] = [
     "DuplicatePropertiesSpecified",
     "EntityTooLarge",
@@ -39,7 +37,7 @@ pub const REFUSALS: [&str; 14] = [
 /// Characters of a message that are kept at most.
 const MESSAGE_CHARS_MAX: usize = 300;
 
-/// Why a request was not done. Has nothing secret in it.
+/// Why a request failed. Contains no secret.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Error(Box<ErrorInner>);
 
@@ -58,57 +56,57 @@ struct ErrorInner {
 /// What the caller can do about an [`Error`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorKind {
-    /// Send the same again, after a pause. It may have been done.
+    /// Send the same request again, after a pause. It may have been carried out.
     Retry {
         /// The least pause, where the service named one.
         after: Option<Duration>,
     },
-    /// As [`ErrorKind::Retry`], because there is too much.
+    /// As [`ErrorKind::Retry`]: there are too many requests.
     Throttled {
-        /// Of what there is too much.
+        /// What is throttled.
         scope: ThrottleScope,
         /// The least pause, where the service named one.
         after: Option<Duration>,
     },
-    /// The table is not there.
+    /// The table does not exist.
     TableNotFound,
-    /// A table of this name is being dropped; it can be created again when it is gone.
+    /// A table of this name is being dropped. It can be created again afterwards.
     TableBeingDeleted,
-    /// The table is there already.
+    /// The table exists already.
     TableAlreadyExists,
-    /// What was to be removed is not there.
+    /// The entity to remove does not exist.
     NotFound,
-    /// What was to be inserted is there already, perhaps by an earlier try.
+    /// The entity to insert exists already, perhaps from an earlier try.
     EntityAlreadyExists {
         /// Which entity of the transaction, where the answer says so.
         index: Option<usize>,
     },
-    /// The service will never take it as it is.
+    /// The service will never accept the entity as it is.
     Refused {
-        /// Which entity of the transaction, where the answer says so. The service is known to say 0 for what is no
-        /// entity's fault: who sets an entity aside asks for it alone first.
+        /// Which entity of the transaction, where the answer names one. The service may name 0 where no entity is at fault: send
+        /// the entity alone before you set it aside.
         index: Option<usize>,
     },
-    /// The request, or the answer to it, is too large: half of it may not be.
+    /// The request or its answer is too large. Half of it may fit.
     TooLarge,
-    /// Key, signature, clock, address or rights are not in order, or the account is closed.
+    /// Access is denied: key, signature, clock, address or rights are wrong, or the account is closed.
     Denied,
-    /// No answer of this protocol, or none that this client knows. It may have been done.
+    /// An answer that this client does not know. The request may have been carried out.
     Unknown,
 }
 
-/// Of what there is too much.
+/// What is throttled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ThrottleScope {
-    /// Of the partition.
+    /// The partition.
     Partition,
-    /// Of the whole account.
+    /// The whole account.
     Account,
 }
 
 /// What an answer says of a failure, whatever its form.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct ServiceError {
+pub(super) struct ErrorDetail {
     pub(super) code: String,
     pub(super) message: String,
     /// Which operation, counted from 0.
@@ -134,7 +132,7 @@ impl RetryAfter {
 }
 
 /// The kind of what was answered with `status`. `within` is whether it stood in a transaction's answer.
-pub(super) fn kind_of(status: u16, fault: &ServiceError, after: Option<Duration>, within: bool) -> ErrorKind {
+pub(super) fn kind_of(status: u16, fault: &ErrorDetail, after: Option<Duration>, within: bool) -> ErrorKind {
     let index = fault.index;
     match fault.code.as_str() {
         "TableNotFound" => return ErrorKind::TableNotFound,
@@ -169,7 +167,7 @@ pub(super) struct RequestInfo {
 
 impl RequestInfo {
     /// An error that was answered.
-    pub(super) fn refused(&self, status: u16, fault: ServiceError, kind: ErrorKind) -> Error {
+    pub(super) fn refused(&self, status: u16, fault: ErrorDetail, kind: ErrorKind) -> Error {
         // What a gateway says is not what the service did, and a 503 may be one's.
         let is_unclear =
             matches!(kind, ErrorKind::Retry { .. } | ErrorKind::Unknown | ErrorKind::EntityAlreadyExists { .. });
@@ -213,32 +211,32 @@ impl RequestInfo {
 }
 
 impl Error {
-    /// What can be done about it.
+    /// What the caller can do.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
 
-    /// The service's code, `TableNotFound` for one; empty where there is none.
+    /// The code of the service, such as `TableNotFound`; empty without one.
     pub fn code(&self) -> &str {
         &self.0.code
     }
 
-    /// The HTTP status, of the part of a transaction's answer that failed where there is one. None without an answer.
+    /// The HTTP status; for a transaction, that of the failed operation. `None` without an answer.
     pub fn status(&self) -> Option<u16> {
         self.0.status
     }
 
-    /// What the service says, in its first line.
+    /// The first line of the message of the service.
     pub fn message(&self) -> &str {
         &self.0.message
     }
 
-    /// What the request was called by this client.
+    /// The id that this client gave the request.
     pub fn request_id(&self) -> &str {
         &self.0.request_id
     }
 
-    /// What the request was called by the service: what its support asks for.
+    /// The id that the service gave the request. Its support asks for it.
     pub fn service_request_id(&self) -> Option<&str> {
         self.0.service_request_id.as_deref()
     }
@@ -249,7 +247,7 @@ impl Error {
         self
     }
 
-    /// Whether what was asked may have been done, or may still be. Else it was not, and will not be.
+    /// Whether the request may have been carried out, or still may be.
     pub fn may_have_happened(&self) -> bool {
         self.0.may_have_happened
     }
@@ -281,8 +279,8 @@ impl std::error::Error for Error {}
 mod tests {
     use super::*;
 
-    fn fault(code: &str, message: &str) -> ServiceError {
-        ServiceError { code: code.into(), message: message.into(), index: None }
+    fn fault(code: &str, message: &str) -> ErrorDetail {
+        ErrorDetail { code: code.into(), message: message.into(), index: None }
     }
 
     #[test]

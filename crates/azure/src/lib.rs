@@ -1,45 +1,48 @@
 //! A client of Azure Table storage, of Cosmos DB's Table API, and of Azurite, the emulator of the first.
 //!
-//! It knows nothing of the rest of this program and could be a crate of its own. It decides nothing either: a request is
-//! sent once, and an [`Error`] says by its [`ErrorKind`] what its caller can do about it. Whoever sends again waits as
-//! [`Backoff`] says.
+//! The client sends each request once. An [`Error`] tells by its [`ErrorKind`] what the caller can do: retry, split, create the
+//! table, give up. [`Backoff`] computes the pause before a retry.
 //!
-//! * [`StorageAccount`]: who, where and with which secret, out of a connection string.
-//! * [`Client`]: tables are created, listed and dropped, entities read, transactions sent. Async; its callers own the runtime.
-//! * [`Transaction`]: up to 100 entities of one partition, written into the bytes that are sent as they are pushed. The same
-//!   entities are the same bytes, so that what was sent may be sent again.
-//! * [`Query`], [`Page`], [`Entity`], [`Value`]: what is read, a page at a time, its types kept.
-//! * [`Error`], [`ErrorKind`], [`Backoff`].
+//! * [`StorageAccount`]: name, address and secret, read from a connection string.
+//! * [`Client`]: creates, lists and drops tables, reads entities, sends transactions. It is async and runs in a tokio runtime of
+//!   the caller.
+//! * [`Transaction`]: up to 100 entities of one partition, serialized as they are pushed. The same entities give the same bytes,
+//!   so a transaction can be sent again.
+//! * [`Query`], [`Page`], [`Entity`], [`EdmValue`]: entities are read a page at a time, with their types.
 //! * `testing`: what must hold of any answer, with the feature `testing`.
+//!
+//! # Example
 //!
 //! ```no_run
 //! # async fn sent() -> Result<(), Box<dyn std::error::Error>> {
-//! use daytable_azure::{StorageAccount, Client, DateTime, ClientOptions, Pushed, Transaction, Value};
+//! use daytable_azure::{StorageAccount, Client, DateTime, ClientOptions, Pushed, Transaction, EdmValue};
 //! let account: StorageAccount = "UseDevelopmentStorage=true".parse()?;
 //! // The caller's clock, in ticks of 100 ns since 0001-01-01.
 //! let client = Client::new(account, ClientOptions::new(|| DateTime::from_ticks(638_993_664_000_000_000)))?;
 //! client.create_table("Log20261121").await?;
 //! let mut transaction = Transaction::new(client.account(), "Log20261121", "web-17");
-//! let pushed = transaction.push("2516070815999999999", [("Message", Value::from("started")), ("Severity", Value::Int32(9))]);
+//! let pushed = transaction.push("2516070815999999999", [("Message", EdmValue::from("started")), ("Severity", EdmValue::Int32(9))]);
 //! assert_eq!(pushed, Pushed::Added);
 //! client.transact(&transaction.seal()).await?;
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! # What of the protocol is used
+//! # Protocol
 //!
-//! Version 2020-12-06, JSON. Signatures are of SharedKey's kind for tables, or there is a shared access signature in the
-//! query. An upsert is `PUT` without `If-Match` (*insert or replace*): sent again it changes nothing, so a request of which
-//! nothing is known may be repeated. A transaction that fails is answered with 202, and what failed stands inside
-//! (`answer`); both line ends are read, errors in JSON and in XML. What a server sends is bounded before it is read
-//! into memory, and cannot panic.
+//! The client speaks version 2020-12-06 with JSON, and signs requests with
+//! [SharedKey](https://learn.microsoft.com/rest/api/storageservices/authorize-with-shared-key) or a shared access signature. An
+//! upsert is `PUT` without `If-Match` (*insert or replace*): repeating it changes nothing, so a request with an unknown outcome
+//! may be repeated. A failed transaction is answered with 202 and the error in its body. The client reads errors in JSON and in
+//! XML, limits the size of every answer before reading it into memory, and panics on no answer.
 //!
-//! Secrets are in no error, no `Debug` and no log: a shared access signature stands in the address, so addresses are
-//! never part of what is said.
+//! Secrets appear in no error, no `Debug` output and no log. A shared access signature is part of the address, so errors
+//! contain no addresses.
 //!
-//! Not done on purpose: retries inside (who sends knows what else waits), merging and conditional updates, access policies,
-//! secondary endpoints, tokens of Entra ID.
+//! # Not supported
+//!
+//! Automatic retries (the caller knows what else waits), merge and conditional updates, access policies, secondary endpoints,
+//! tokens of Entra ID.
 
 mod account;
 mod response;
@@ -64,4 +67,4 @@ pub use entity::Entity;
 pub use error::{Error, ErrorKind, REFUSALS, ThrottleScope};
 pub use query::{Continuation, PAGE_ENTITIES_MAX, Page, Query, literal};
 pub use transaction::{ENTITIES_MAX, Pushed, SealedTransaction, Transaction};
-pub use value::Value;
+pub use value::EdmValue;

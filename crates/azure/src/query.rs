@@ -2,7 +2,7 @@
 
 use super::names::write_encoded;
 use super::value::write_guid;
-use super::{Entity, Value};
+use super::{EdmValue, Entity};
 use std::fmt::Write;
 
 /// Entities of a page at most; the service gives no more.
@@ -60,7 +60,7 @@ impl Query {
         if !self.filter.is_empty() {
             self.filter.push_str(" and ");
         }
-        let _ = write!(self.filter, "{compared} {}", literal(&Value::from(key)));
+        let _ = write!(self.filter, "{compared} {}", literal(&EdmValue::from(key)));
         self
     }
 
@@ -107,21 +107,21 @@ impl Query {
 }
 
 /// A value as a filter has it: `'it''s'`, `5L`, `datetime'2026-11-21T00:00:00.0000000Z'`.
-pub fn literal(value: &Value<'_>) -> String {
+pub fn literal(value: &EdmValue<'_>) -> String {
     let quoted = |text: &str| format!("'{}'", text.replace('\'', "''"));
     match value {
-        Value::String(text) => quoted(text),
-        Value::Boolean(value) => value.to_string(),
-        Value::Int32(number) => number.to_string(),
-        Value::Int64(number) => format!("{number}L"),
-        Value::Double(number) => format!("{number:?}"),
-        Value::DateTime(time) => format!("datetime'{time}'"),
-        Value::Guid(bytes) => {
+        EdmValue::String(text) => quoted(text),
+        EdmValue::Boolean(value) => value.to_string(),
+        EdmValue::Int32(number) => number.to_string(),
+        EdmValue::Int64(number) => format!("{number}L"),
+        EdmValue::Double(number) => format!("{number:?}"),
+        EdmValue::DateTime(time) => format!("datetime'{time}'"),
+        EdmValue::Guid(bytes) => {
             let mut text = Vec::new();
             write_guid(bytes, &mut text);
             format!("guid'{}'", String::from_utf8_lossy(&text))
         }
-        Value::Binary(bytes) => {
+        EdmValue::Binary(bytes) => {
             let mut text = String::from("X'");
             for byte in bytes.iter() {
                 let _ = write!(text, "{byte:02x}");
@@ -188,13 +188,16 @@ mod tests {
     #[test]
     fn literals() {
         for (value, text) in [
-            (Value::from("a'b"), "'a''b'"),
-            (Value::Int64(5), "5L"),
-            (Value::Double(1.0), "1.0"),
-            (Value::Boolean(true), "true"),
-            (Value::DateTime(DateTime::from_ticks(639_308_160_000_000_000)), "datetime'2026-11-21T00:00:00.0000000Z'"),
-            (Value::Guid([0xab; 16]), "guid'abababab-abab-abab-abab-abababababab'"),
-            (Value::from(&b"\x0f"[..]), "X'0f'"),
+            (EdmValue::from("a'b"), "'a''b'"),
+            (EdmValue::Int64(5), "5L"),
+            (EdmValue::Double(1.0), "1.0"),
+            (EdmValue::Boolean(true), "true"),
+            (
+                EdmValue::DateTime(DateTime::from_ticks(639_308_160_000_000_000)),
+                "datetime'2026-11-21T00:00:00.0000000Z'",
+            ),
+            (EdmValue::Guid([0xab; 16]), "guid'abababab-abab-abab-abab-abababababab'"),
+            (EdmValue::from(&b"\x0f"[..]), "X'0f'"),
         ] {
             assert_eq!(literal(&value), text);
         }

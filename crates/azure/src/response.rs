@@ -18,7 +18,7 @@
 //!
 //! Lines end in CRLF or LF. A transaction is done where there are as many good parts as entities, and no other one.
 
-use super::error::{RetryAfter, ServiceError};
+use super::error::{ErrorDetail, RetryAfter};
 use serde::Deserialize;
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ pub(super) enum TransactionOutcome {
     /// All of it was done.
     Done,
     /// None of it was.
-    Failed { status: u16, fault: ServiceError, after: Option<Duration> },
+    Failed { status: u16, fault: ErrorDetail, after: Option<Duration> },
     /// Nothing can be told.
     Garbled(&'static str),
 }
@@ -196,7 +196,7 @@ struct ODataMessage {
 }
 
 /// What an error's body says, in JSON or in XML. What is neither says nothing.
-pub(super) fn fault(body: &str) -> ServiceError {
+pub(super) fn fault(body: &str) -> ErrorDetail {
     let body = body.trim_start_matches('\u{feff}').trim();
     let (code, message) = if let Ok(said) = serde_json::from_str::<ODataError>(body) {
         (said.error.code, said.error.message.value)
@@ -208,7 +208,7 @@ pub(super) fn fault(body: &str) -> ServiceError {
     let index =
         message.get(..digits).filter(|_| message[digits..].starts_with(':')).and_then(|index| index.parse().ok());
     let message = if index.is_some() { message[digits + 1..].to_owned() } else { message };
-    ServiceError { code, message, index }
+    ErrorDetail { code, message, index }
 }
 
 /// The text of the first element of this name, in any case, that an XML document has.

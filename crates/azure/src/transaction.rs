@@ -24,7 +24,7 @@
 
 use super::names::{write_encoded, write_key};
 use super::value::write_escaped;
-use super::{StorageAccount, Value};
+use super::{EdmValue, StorageAccount};
 use bytes::Bytes;
 
 /// Entities of a transaction at most.
@@ -116,7 +116,7 @@ impl Transaction {
     pub fn push<'a, N: AsRef<str>>(
         &mut self,
         row_key: &str,
-        properties: impl IntoIterator<Item = (N, Value<'a>)>,
+        properties: impl IntoIterator<Item = (N, EdmValue<'a>)>,
     ) -> Pushed {
         if self.entities >= ENTITIES_MAX {
             return Pushed::Full;
@@ -132,7 +132,7 @@ impl Transaction {
     pub fn push_insert<'a, N: AsRef<str>>(
         &mut self,
         row_key: &str,
-        properties: impl IntoIterator<Item = (N, Value<'a>)>,
+        properties: impl IntoIterator<Item = (N, EdmValue<'a>)>,
     ) -> Pushed {
         let from = self.bytes.len();
         self.bytes.extend_from_slice(&self.insert);
@@ -153,7 +153,7 @@ impl Transaction {
         &mut self,
         from: usize,
         row_key: &str,
-        properties: impl IntoIterator<Item = (N, Value<'a>)>,
+        properties: impl IntoIterator<Item = (N, EdmValue<'a>)>,
     ) -> Pushed {
         write_escaped(row_key, &mut self.bytes);
         self.bytes.push(b'"');
@@ -240,13 +240,13 @@ mod tests {
         "AccountName=acme;AccountKey=c2VjcmV0".parse().expect("an account")
     }
 
-    const NONE: [(&str, Value<'static>); 0] = [];
+    const NONE: [(&str, EdmValue<'static>); 0] = [];
 
     #[test]
     fn what_is_sent() {
         let mut transaction = Transaction::new(&account(), "Log20261121", "it's");
         assert_eq!(
-            transaction.push("1", [("Message", Value::from("a\"b")), ("Severity", Value::Int32(9))]),
+            transaction.push("1", [("Message", EdmValue::from("a\"b")), ("Severity", EdmValue::Int32(9))]),
             Pushed::Added
         );
         assert_eq!(transaction.push_insert("2", NONE), Pushed::Added);
@@ -308,10 +308,10 @@ mod tests {
     fn an_entity_that_no_transaction_takes() {
         let mut transaction = Transaction::with_bytes_max(&account(), "Log", "p", 2000);
         let long = "x".repeat(2000);
-        assert_eq!(transaction.push("1", [("M", Value::from(long.as_str()))]), Pushed::TooLarge);
+        assert_eq!(transaction.push("1", [("M", EdmValue::from(long.as_str()))]), Pushed::TooLarge);
         assert_eq!(transaction.push("2", NONE), Pushed::Added);
-        assert_eq!(transaction.push("1", [("M", Value::from(long.as_str()))]), Pushed::TooLarge);
-        assert_eq!(transaction.push("3", [("M", Value::from(&long[..1300]))]), Pushed::Full);
+        assert_eq!(transaction.push("1", [("M", EdmValue::from(long.as_str()))]), Pushed::TooLarge);
+        assert_eq!(transaction.push("3", [("M", EdmValue::from(&long[..1300]))]), Pushed::Full);
         assert_eq!(transaction.len(), 1);
     }
 
@@ -325,12 +325,12 @@ mod tests {
             let mut transaction = Transaction::with_bytes_max(&account(), "Log", "p", bytes_max);
             for (number, text) in texts.iter().enumerate() {
                 let before = transaction.bytes();
-                let pushed = transaction.push(&number.to_string(), [("M", Value::from(text.as_str()))]);
+                let pushed = transaction.push(&number.to_string(), [("M", EdmValue::from(text.as_str()))]);
                 prop_assert!(transaction.bytes() <= bytes_max);
                 if pushed != Pushed::Added {
                     prop_assert_eq!(transaction.bytes(), before);
                     let mut alone = Transaction::new(&account(), "Log", "p");
-                    prop_assert_eq!(alone.push(&number.to_string(), [("M", Value::from(text.as_str()))]), Pushed::Added);
+                    prop_assert_eq!(alone.push(&number.to_string(), [("M", EdmValue::from(text.as_str()))]), Pushed::Added);
                     let one = alone.bytes() - HEAD.len() - TAIL.len();
                     prop_assert!(transaction.len() == ENTITIES_MAX || before + one > bytes_max);
                     prop_assert_eq!(pushed == Pushed::TooLarge, alone.bytes() > bytes_max);

@@ -12,7 +12,7 @@ use std::io::Write;
 
 /// A property's value, of one of the service's types.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Value<'a> {
+pub enum EdmValue<'a> {
     /// `Edm.String`.
     String(Cow<'a, str>),
     /// `Edm.Boolean`.
@@ -31,28 +31,28 @@ pub enum Value<'a> {
     Binary(Cow<'a, [u8]>),
 }
 
-impl<'a> From<&'a str> for Value<'a> {
-    fn from(text: &'a str) -> Value<'a> {
-        Value::String(Cow::Borrowed(text))
+impl<'a> From<&'a str> for EdmValue<'a> {
+    fn from(text: &'a str) -> EdmValue<'a> {
+        EdmValue::String(Cow::Borrowed(text))
     }
 }
 
-impl<'a> From<&'a [u8]> for Value<'a> {
-    fn from(bytes: &'a [u8]) -> Value<'a> {
-        Value::Binary(Cow::Borrowed(bytes))
+impl<'a> From<&'a [u8]> for EdmValue<'a> {
+    fn from(bytes: &'a [u8]) -> EdmValue<'a> {
+        EdmValue::Binary(Cow::Borrowed(bytes))
     }
 }
 
-impl Value<'_> {
+impl EdmValue<'_> {
     /// The name of its type where it has to be said.
     fn edm(&self) -> Option<&'static str> {
         match self {
-            Value::String(_) | Value::Boolean(_) | Value::Int32(_) => None,
-            Value::Int64(_) => Some("Edm.Int64"),
-            Value::Double(_) => Some("Edm.Double"),
-            Value::DateTime(_) => Some("Edm.DateTime"),
-            Value::Guid(_) => Some("Edm.Guid"),
-            Value::Binary(_) => Some("Edm.Binary"),
+            EdmValue::String(_) | EdmValue::Boolean(_) | EdmValue::Int32(_) => None,
+            EdmValue::Int64(_) => Some("Edm.Int64"),
+            EdmValue::Double(_) => Some("Edm.Double"),
+            EdmValue::DateTime(_) => Some("Edm.DateTime"),
+            EdmValue::Guid(_) => Some("Edm.Guid"),
+            EdmValue::Binary(_) => Some("Edm.Binary"),
         }
     }
 
@@ -74,31 +74,31 @@ impl Value<'_> {
     fn write_json(&self, to: &mut Vec<u8>) {
         const WRITTEN: &str = "a vector takes all that is written";
         match self {
-            Value::String(text) => {
+            EdmValue::String(text) => {
                 to.push(b'"');
                 write_escaped(text, to);
                 to.push(b'"');
             }
-            Value::Boolean(value) => to.extend_from_slice(if *value { b"true" } else { b"false" }),
-            Value::Int32(number) => write!(to, "{number}").expect(WRITTEN),
-            Value::Int64(number) => write!(to, "\"{number}\"").expect(WRITTEN),
-            Value::Double(number) if number.is_nan() => to.extend_from_slice(b"\"NaN\""),
-            Value::Double(number) if number.is_infinite() => {
+            EdmValue::Boolean(value) => to.extend_from_slice(if *value { b"true" } else { b"false" }),
+            EdmValue::Int32(number) => write!(to, "{number}").expect(WRITTEN),
+            EdmValue::Int64(number) => write!(to, "\"{number}\"").expect(WRITTEN),
+            EdmValue::Double(number) if number.is_nan() => to.extend_from_slice(b"\"NaN\""),
+            EdmValue::Double(number) if number.is_infinite() => {
                 to.extend_from_slice(if *number > 0.0 { b"\"Infinity\"" } else { b"\"-Infinity\"" });
             }
             // The shortest text that is read as the same number, with a point or an exponent.
-            Value::Double(number) => write!(to, "{number:?}").expect(WRITTEN),
-            Value::DateTime(time) => {
+            EdmValue::Double(number) => write!(to, "{number:?}").expect(WRITTEN),
+            EdmValue::DateTime(time) => {
                 to.push(b'"');
                 time.write(to);
                 to.push(b'"');
             }
-            Value::Guid(bytes) => {
+            EdmValue::Guid(bytes) => {
                 to.push(b'"');
                 write_guid(bytes, to);
                 to.push(b'"');
             }
-            Value::Binary(bytes) => {
+            EdmValue::Binary(bytes) => {
                 to.push(b'"');
                 let (from, length) = (to.len(), bytes.len().div_ceil(3) * 4);
                 to.resize(from + length, 0);
@@ -110,19 +110,19 @@ impl Value<'_> {
 
     /// Reads a value that stands in an answer as `json`, with the type that is named beside it. Null is none; what is not
     /// of the type that is named is given as the text that it is.
-    pub(super) fn read(json: &RawValue, edm: Option<&str>) -> Option<Value<'static>> {
+    pub(super) fn read(json: &RawValue, edm: Option<&str>) -> Option<EdmValue<'static>> {
         let json = json.get();
         match json.as_bytes().first()? {
             b'"' => {
                 let text: String = serde_json::from_str(json).ok()?;
-                Some(typed(&text, edm).unwrap_or(Value::String(Cow::Owned(text))))
+                Some(typed(&text, edm).unwrap_or(EdmValue::String(Cow::Owned(text))))
             }
-            b't' => Some(Value::Boolean(true)),
-            b'f' => Some(Value::Boolean(false)),
+            b't' => Some(EdmValue::Boolean(true)),
+            b'f' => Some(EdmValue::Boolean(false)),
             b'-' | b'0'..=b'9' => match edm {
-                Some("Edm.Int64") => json.parse().ok().map(Value::Int64),
-                Some("Edm.Double") => json.parse().ok().map(Value::Double),
-                _ => json.parse().map(Value::Int32).or_else(|_| json.parse().map(Value::Double)).ok(),
+                Some("Edm.Int64") => json.parse().ok().map(EdmValue::Int64),
+                Some("Edm.Double") => json.parse().ok().map(EdmValue::Double),
+                _ => json.parse().map(EdmValue::Int32).or_else(|_| json.parse().map(EdmValue::Double)).ok(),
             },
             // Null, and what no property has.
             _ => None,
@@ -130,19 +130,19 @@ impl Value<'_> {
     }
 }
 
-fn typed(text: &str, edm: Option<&str>) -> Option<Value<'static>> {
+fn typed(text: &str, edm: Option<&str>) -> Option<EdmValue<'static>> {
     match edm? {
-        "Edm.Int64" => text.parse().ok().map(Value::Int64),
-        "Edm.Int32" => text.parse().ok().map(Value::Int32),
-        "Edm.Boolean" => text.parse().ok().map(Value::Boolean),
+        "Edm.Int64" => text.parse().ok().map(EdmValue::Int64),
+        "Edm.Int32" => text.parse().ok().map(EdmValue::Int32),
+        "Edm.Boolean" => text.parse().ok().map(EdmValue::Boolean),
         "Edm.Double" => match text {
-            "Infinity" | "INF" => Some(Value::Double(f64::INFINITY)),
-            "-Infinity" | "-INF" => Some(Value::Double(f64::NEG_INFINITY)),
-            _ => text.parse().ok().map(Value::Double),
+            "Infinity" | "INF" => Some(EdmValue::Double(f64::INFINITY)),
+            "-Infinity" | "-INF" => Some(EdmValue::Double(f64::NEG_INFINITY)),
+            _ => text.parse().ok().map(EdmValue::Double),
         },
-        "Edm.DateTime" => DateTime::parse(text).map(Value::DateTime),
-        "Edm.Guid" => read_guid(text).map(Value::Guid),
-        "Edm.Binary" => BASE64_STANDARD.decode(text).ok().map(|bytes| Value::Binary(Cow::Owned(bytes))),
+        "Edm.DateTime" => DateTime::parse(text).map(EdmValue::DateTime),
+        "Edm.Guid" => read_guid(text).map(EdmValue::Guid),
+        "Edm.Binary" => BASE64_STANDARD.decode(text).ok().map(|bytes| EdmValue::Binary(Cow::Owned(bytes))),
         _ => None,
     }
 }
@@ -234,7 +234,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn written(value: &Value<'_>) -> String {
+    fn written(value: &EdmValue<'_>) -> String {
         let mut bytes = Vec::new();
         value.write_property("N", &mut bytes);
         String::from_utf8(bytes).expect("text")
@@ -245,20 +245,20 @@ mod tests {
         let guid = [0x01, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef, 0xfe, 0xdc, 0xba, 0x98, 0x76, 0x54, 0x32, 0x10];
         for (value, json) in [
             ("a\"b\\c\n\u{1}\u{2028}€".into(), r#","N":"a\"b\\c\n\u0001\u2028€""#),
-            (Value::Boolean(true), r#","N":true"#),
-            (Value::Int32(-7), r#","N":-7"#),
-            (Value::Int64(i64::MIN), r#","N@odata.type":"Edm.Int64","N":"-9223372036854775808""#),
-            (Value::Double(1.0), r#","N@odata.type":"Edm.Double","N":1.0"#),
-            (Value::Double(1e300), r#","N@odata.type":"Edm.Double","N":1e300"#),
-            (Value::Double(f64::NAN), r#","N@odata.type":"Edm.Double","N":"NaN""#),
-            (Value::Double(f64::INFINITY), r#","N@odata.type":"Edm.Double","N":"Infinity""#),
-            (Value::Double(f64::NEG_INFINITY), r#","N@odata.type":"Edm.Double","N":"-Infinity""#),
+            (EdmValue::Boolean(true), r#","N":true"#),
+            (EdmValue::Int32(-7), r#","N":-7"#),
+            (EdmValue::Int64(i64::MIN), r#","N@odata.type":"Edm.Int64","N":"-9223372036854775808""#),
+            (EdmValue::Double(1.0), r#","N@odata.type":"Edm.Double","N":1.0"#),
+            (EdmValue::Double(1e300), r#","N@odata.type":"Edm.Double","N":1e300"#),
+            (EdmValue::Double(f64::NAN), r#","N@odata.type":"Edm.Double","N":"NaN""#),
+            (EdmValue::Double(f64::INFINITY), r#","N@odata.type":"Edm.Double","N":"Infinity""#),
+            (EdmValue::Double(f64::NEG_INFINITY), r#","N@odata.type":"Edm.Double","N":"-Infinity""#),
             (
-                Value::DateTime(DateTime::from_ticks(639_308_160_000_000_001)),
+                EdmValue::DateTime(DateTime::from_ticks(639_308_160_000_000_001)),
                 r#","N@odata.type":"Edm.DateTime","N":"2026-11-21T00:00:00.0000001Z""#,
             ),
-            (Value::Guid(guid), r#","N@odata.type":"Edm.Guid","N":"01234567-89ab-cdef-fedc-ba9876543210""#),
-            (Value::Binary(Cow::Borrowed(b"\x00\xff")), r#","N@odata.type":"Edm.Binary","N":"AP8=""#),
+            (EdmValue::Guid(guid), r#","N@odata.type":"Edm.Guid","N":"01234567-89ab-cdef-fedc-ba9876543210""#),
+            (EdmValue::Binary(Cow::Borrowed(b"\x00\xff")), r#","N@odata.type":"Edm.Binary","N":"AP8=""#),
         ] {
             assert_eq!(written(&value), json);
         }
@@ -269,7 +269,7 @@ mod tests {
         for (json, edm, value) in [
             ("null", None, None),
             ("[1]", None, None),
-            ("3000000000", None, Some(Value::Double(3e9))),
+            ("3000000000", None, Some(EdmValue::Double(3e9))),
             ("\"x\"", Some("Edm.Int64"), Some("x".into())),
             ("\"x\"", Some("Edm.Guid"), Some("x".into())),
             (
@@ -279,26 +279,26 @@ mod tests {
             ),
             ("\"yesterday\"", Some("Edm.DateTime"), Some("yesterday".into())),
             ("\"!\"", Some("Edm.Binary"), Some("!".into())),
-            ("12", Some("Edm.Int64"), Some(Value::Int64(12))),
-            ("2", Some("Edm.Double"), Some(Value::Double(2.0))),
+            ("12", Some("Edm.Int64"), Some(EdmValue::Int64(12))),
+            ("2", Some("Edm.Double"), Some(EdmValue::Double(2.0))),
             ("\"\\ud800\"", None, None),
         ] {
             let raw: &RawValue = serde_json::from_str(json).expect("JSON");
-            assert_eq!(Value::read(raw, edm), value, "{json}");
+            assert_eq!(EdmValue::read(raw, edm), value, "{json}");
         }
     }
 
-    fn values() -> impl Strategy<Value = Value<'static>> {
+    fn values() -> impl Strategy<Value = EdmValue<'static>> {
         prop_oneof![
-            any::<String>().prop_map(|text| Value::String(Cow::Owned(text))),
-            "[\u{2027}-\u{202a}\u{0}-\u{22}a\\\\]{0,20}".prop_map(|text| Value::String(Cow::Owned(text))),
-            any::<bool>().prop_map(Value::Boolean),
-            any::<i32>().prop_map(Value::Int32),
-            any::<i64>().prop_map(Value::Int64),
-            any::<f64>().prop_filter("NaN equals nothing", |number| !number.is_nan()).prop_map(Value::Double),
-            any::<i64>().prop_map(|ticks| Value::DateTime(DateTime::from_ticks(ticks))),
-            any::<[u8; 16]>().prop_map(Value::Guid),
-            prop::collection::vec(any::<u8>(), 0..40).prop_map(|bytes| Value::Binary(Cow::Owned(bytes))),
+            any::<String>().prop_map(|text| EdmValue::String(Cow::Owned(text))),
+            "[\u{2027}-\u{202a}\u{0}-\u{22}a\\\\]{0,20}".prop_map(|text| EdmValue::String(Cow::Owned(text))),
+            any::<bool>().prop_map(EdmValue::Boolean),
+            any::<i32>().prop_map(EdmValue::Int32),
+            any::<i64>().prop_map(EdmValue::Int64),
+            any::<f64>().prop_filter("NaN equals nothing", |number| !number.is_nan()).prop_map(EdmValue::Double),
+            any::<i64>().prop_map(|ticks| EdmValue::DateTime(DateTime::from_ticks(ticks))),
+            any::<[u8; 16]>().prop_map(EdmValue::Guid),
+            prop::collection::vec(any::<u8>(), 0..40).prop_map(|bytes| EdmValue::Binary(Cow::Owned(bytes))),
         ]
     }
 
@@ -312,7 +312,7 @@ mod tests {
             let object = format!("{{\"a\":1{text}}}");
             let fields: std::collections::HashMap<String, Box<RawValue>> = serde_json::from_str(&object).expect("JSON");
             let edm: Option<String> = fields.get("N@odata.type").map(|raw| serde_json::from_str(raw.get()).expect("text"));
-            prop_assert_eq!(Value::read(&fields["N"], edm.as_deref()), Some(value));
+            prop_assert_eq!(EdmValue::read(&fields["N"], edm.as_deref()), Some(value));
         }
     }
 }

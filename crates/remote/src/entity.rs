@@ -6,7 +6,7 @@
 //! contradict its key, is not daytable's. A time before 1601, which the service refuses, stands in the RowKey alone.
 
 use daytable_azure as azure;
-use daytable_azure::{DateTime, Pushed, Transaction, Value};
+use daytable_azure::{DateTime, EdmValue, Pushed, Transaction};
 use daytable_model::batch::{Batch, RowRef};
 use daytable_model::key::RowKey;
 use daytable_model::property::Property;
@@ -25,36 +25,36 @@ pub(crate) fn push(transaction: &mut Transaction, page: &Page, index: usize) -> 
 }
 
 /// The properties of a row of `batch`.
-pub(crate) fn properties<'a>(batch: &'a Batch, row: &RowRef<'a>) -> impl Iterator<Item = (&'a str, Value<'a>)> {
+pub(crate) fn properties<'a>(batch: &'a Batch, row: &RowRef<'a>) -> impl Iterator<Item = (&'a str, EdmValue<'a>)> {
     let names = batch.names();
     let own = row.properties().map(|(name, property)| (&*names[usize::from(name)], value(property)));
     derived(row.key, row.level).chain(own)
 }
 
 /// The properties that derive from a record's key and level.
-fn derived<'a>(key: RowKey, level: Option<Level>) -> impl Iterator<Item = (&'a str, Value<'a>)> {
+fn derived<'a>(key: RowKey, level: Option<Level>) -> impl Iterator<Item = (&'a str, EdmValue<'a>)> {
     let is_record = key.item() == 0;
     let first = Ticks::from_date(1601, 1, 1).unwrap_or(Ticks::MIN);
     let time = Some(key.time()).filter(|time| is_record && *time >= first);
     let level = level.filter(|_| is_record);
     let properties = [
-        ("Time", time.map(|time| Value::DateTime(DateTime::from_ticks(time.get())))),
-        ("Level", level.map(|level| Value::from(level.name()))),
-        ("Severity", level.map(|level| Value::Int32(level.severity()))),
+        ("Time", time.map(|time| EdmValue::DateTime(DateTime::from_ticks(time.get())))),
+        ("Level", level.map(|level| EdmValue::from(level.name()))),
+        ("Severity", level.map(|level| EdmValue::Int32(level.severity()))),
     ];
     properties.into_iter().filter_map(|(name, value)| Some((name, value?)))
 }
 
-fn value(property: Property<'_>) -> Value<'_> {
+fn value(property: Property<'_>) -> EdmValue<'_> {
     match property {
-        Property::String(text) => Value::String(Cow::Borrowed(text)),
-        Property::Int64(number) => Value::Int64(number),
-        Property::Double(number) => Value::Double(number),
-        Property::Boolean(truth) => Value::Boolean(truth),
-        Property::Int32(number) => Value::Int32(number),
-        Property::DateTime(time) => Value::DateTime(DateTime::from_ticks(time.get())),
-        Property::Guid(guid) => Value::Guid(guid),
-        Property::Binary(bytes) => Value::Binary(Cow::Borrowed(bytes)),
+        Property::String(text) => EdmValue::String(Cow::Borrowed(text)),
+        Property::Int64(number) => EdmValue::Int64(number),
+        Property::Double(number) => EdmValue::Double(number),
+        Property::Boolean(truth) => EdmValue::Boolean(truth),
+        Property::Int32(number) => EdmValue::Int32(number),
+        Property::DateTime(time) => EdmValue::DateTime(DateTime::from_ticks(time.get())),
+        Property::Guid(guid) => EdmValue::Guid(guid),
+        Property::Binary(bytes) => EdmValue::Binary(Cow::Borrowed(bytes)),
     }
 }
 
@@ -69,9 +69,9 @@ pub(crate) fn row_of(entity: azure::Entity, partition: &Arc<str>) -> Result<Owne
     for (name, value) in properties {
         match (name.as_str(), value) {
             ("Severity", _) => {}
-            ("Time", Value::DateTime(time)) if time.ticks() == key.time().get() => {}
+            ("Time", EdmValue::DateTime(time)) if time.ticks() == key.time().get() => {}
             ("Time", _) => return Err(whose("its Time is not that of its RowKey")),
-            ("Level", Value::String(word)) => {
+            ("Level", EdmValue::String(word)) => {
                 let level = Level::ALL.into_iter().find(|level| level.name() == word);
                 row.level = Some(level.ok_or_else(|| whose("its Level is none of daytable's"))?);
             }
@@ -81,15 +81,15 @@ pub(crate) fn row_of(entity: azure::Entity, partition: &Arc<str>) -> Result<Owne
     Ok(row)
 }
 
-fn owned(value: Value<'static>) -> Option<OwnedValue> {
+fn owned(value: EdmValue<'static>) -> Option<OwnedValue> {
     Some(match value {
-        Value::String(text) => OwnedValue::String(text.into_owned()),
-        Value::Int64(n) => OwnedValue::Int64(n),
-        Value::Double(n) => OwnedValue::Double(n),
-        Value::Boolean(b) => OwnedValue::Boolean(b),
-        Value::Int32(n) => OwnedValue::Int32(n),
-        Value::DateTime(time) => OwnedValue::DateTime(Ticks::new(time.ticks())?),
-        Value::Guid(guid) => OwnedValue::Guid(guid),
-        Value::Binary(bytes) => OwnedValue::Binary(bytes.into_owned()),
+        EdmValue::String(text) => OwnedValue::String(text.into_owned()),
+        EdmValue::Int64(n) => OwnedValue::Int64(n),
+        EdmValue::Double(n) => OwnedValue::Double(n),
+        EdmValue::Boolean(b) => OwnedValue::Boolean(b),
+        EdmValue::Int32(n) => OwnedValue::Int32(n),
+        EdmValue::DateTime(time) => OwnedValue::DateTime(Ticks::new(time.ticks())?),
+        EdmValue::Guid(guid) => OwnedValue::Guid(guid),
+        EdmValue::Binary(bytes) => OwnedValue::Binary(bytes.into_owned()),
     })
 }

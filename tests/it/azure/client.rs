@@ -4,8 +4,8 @@
 use super::emulator::{Azurite, client, kind, wait};
 use super::proxy::{Fault, Proxy};
 use daytable_azure::{
-    Backoff, Client, ClientOptions, DateTime, Entity, Error, ErrorKind, Pauses, Pushed, Query, SealedTransaction,
-    ThrottleScope, Transaction, Value, literal,
+    Backoff, Client, ClientOptions, DateTime, EdmValue, Entity, Error, ErrorKind, Pauses, Pushed, Query,
+    SealedTransaction, ThrottleScope, Transaction, literal,
 };
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ fn numbered(client: &Client, partition: &str, numbers: std::ops::Range<usize>) -
     let mut transaction = Transaction::new(client.account(), TABLE, partition);
     for number in numbers {
         let properties =
-            [("Message", Value::from("started")), ("Number", Value::Int64(number.try_into().expect("small")))];
+            [("Message", EdmValue::from("started")), ("Number", EdmValue::Int64(number.try_into().expect("small")))];
         assert_eq!(transaction.push(&format!("{number:06}"), properties), Pushed::Added);
     }
     transaction.seal()
@@ -45,21 +45,21 @@ fn values_of_every_type_are_what_microsofts_client_reads() {
     let long = "é".repeat(32 << 10);
     let properties = || {
         [
-            ("Text", Value::from(text)),
-            ("Empty", Value::from("")),
-            ("Long", Value::from(long.as_str())),
-            ("Yes", Value::Boolean(true)),
-            ("Small", Value::Int32(i32::MIN)),
-            ("Large", Value::Int64(i64::MAX)),
-            ("Whole", Value::Double(1.0)),
-            ("Third", Value::Double(1.0 / 3.0)),
-            ("Tiny", Value::Double(5e-324)),
-            ("Infinite", Value::Double(f64::INFINITY)),
-            ("Below", Value::Double(f64::NEG_INFINITY)),
-            ("NoNumber", Value::Double(f64::NAN)),
-            ("Time", Value::DateTime(DateTime::from_ticks(639_308_160_001_234_567))),
-            ("Id", Value::Guid([0xab; 16])),
-            ("Bytes", Value::from(&[0u8, 255, 10, 13][..])),
+            ("Text", EdmValue::from(text)),
+            ("Empty", EdmValue::from("")),
+            ("Long", EdmValue::from(long.as_str())),
+            ("Yes", EdmValue::Boolean(true)),
+            ("Small", EdmValue::Int32(i32::MIN)),
+            ("Large", EdmValue::Int64(i64::MAX)),
+            ("Whole", EdmValue::Double(1.0)),
+            ("Third", EdmValue::Double(1.0 / 3.0)),
+            ("Tiny", EdmValue::Double(5e-324)),
+            ("Infinite", EdmValue::Double(f64::INFINITY)),
+            ("Below", EdmValue::Double(f64::NEG_INFINITY)),
+            ("NoNumber", EdmValue::Double(f64::NAN)),
+            ("Time", EdmValue::DateTime(DateTime::from_ticks(639_308_160_001_234_567))),
+            ("Id", EdmValue::Guid([0xab; 16])),
+            ("Bytes", EdmValue::from(&[0u8, 255, 10, 13][..])),
         ]
     };
     wait(async {
@@ -227,7 +227,7 @@ fn pages_go_on_to_the_end_and_keep_the_order() {
         let above = Query::default().partitions_from("b").partitions_below("c");
         assert_eq!(all(&client, above).await.expect("read").len(), 300);
         let chosen =
-            Query::partition("a").filter(&format!("Number lt {}", literal(&Value::Int64(5)))).select(&["Number"]);
+            Query::partition("a").filter(&format!("Number lt {}", literal(&EdmValue::Int64(5)))).select(&["Number"]);
         let chosen = all(&client, chosen).await.expect("read");
         assert_eq!(chosen.len(), 5);
         assert!(chosen.iter().all(|entity| entity.properties.len() == 1 && entity.row_key.is_empty()), "{chosen:?}");
@@ -274,7 +274,7 @@ fn transactions_are_all_or_nothing_and_may_be_repeated() {
         let long = "x".repeat((32 << 10) + 1);
         for number in 0..10 {
             let text = if number == 7 { long.as_str() } else { "short" };
-            assert_eq!(refused.push(&number.to_string(), [("Message", Value::from(text))]), Pushed::Added);
+            assert_eq!(refused.push(&number.to_string(), [("Message", EdmValue::from(text))]), Pushed::Added);
         }
         let error = client.transact(&refused.seal()).await.expect_err("refused");
         assert_eq!(
@@ -286,11 +286,11 @@ fn transactions_are_all_or_nothing_and_may_be_repeated() {
         assert_eq!(all(&client, Query::partition("b")).await.expect("read"), []);
 
         let mut inserts = Transaction::new(client.account(), TABLE, "a");
-        assert_eq!(inserts.push_insert("new", [("Message", Value::from("new"))]), Pushed::Added);
-        assert_eq!(inserts.push_insert("000005", [("Message", Value::from("new"))]), Pushed::Added);
+        assert_eq!(inserts.push_insert("new", [("Message", EdmValue::from("new"))]), Pushed::Added);
+        assert_eq!(inserts.push_insert("000005", [("Message", EdmValue::from("new"))]), Pushed::Added);
         assert_eq!(kind(client.transact(&inserts.seal()).await), ErrorKind::EntityAlreadyExists { index: Some(1) });
         let mut changes = Transaction::new(client.account(), TABLE, "a");
-        assert_eq!(changes.push_insert("new", [("Message", Value::from("new"))]), Pushed::Added);
+        assert_eq!(changes.push_insert("new", [("Message", EdmValue::from("new"))]), Pushed::Added);
         assert_eq!(changes.push_delete("000005"), Pushed::Added);
         let changes = changes.seal();
         client.transact(&changes).await.expect("written");

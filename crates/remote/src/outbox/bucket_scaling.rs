@@ -43,13 +43,13 @@ const MEASURED: Duration = Duration::from_secs(3600);
 const SAMPLE: Duration = Duration::from_secs(60);
 
 /// An instance in a day-table: the table, and the partition name without a bucket.
-pub(super) type Key = (DayTable, Arc<str>);
+pub(super) type InstanceKey = (DayTable, Arc<str>);
 
 /// See the module's head.
 pub(super) struct BucketScaling {
     after: Duration,
     max: NonZeroU16,
-    instances: HashMap<Key, LoadHistory>,
+    instances: HashMap<InstanceKey, LoadHistory>,
     last: Instant,
 }
 
@@ -105,7 +105,7 @@ impl BucketScaling {
         BucketScaling { after, max, instances: HashMap::new(), last: Instant::now() }
     }
 
-    fn entry(&mut self, key: &Key, now: Instant) -> &mut LoadHistory {
+    fn entry(&mut self, key: &InstanceKey, now: Instant) -> &mut LoadHistory {
         self.instances.entry(key.clone()).or_insert_with(|| LoadHistory {
             since: now,
             waited: None,
@@ -119,12 +119,12 @@ impl BucketScaling {
     }
 
     /// Observes the load of an instance from now on.
-    fn watch(&mut self, key: &Key, now: Instant) {
+    fn watch(&mut self, key: &InstanceKey, now: Instant) {
         self.entry(key, now);
     }
 
     /// The service throttles a partition of the instance.
-    pub(super) fn throttled(&mut self, key: &Key, now: Instant) {
+    pub(super) fn throttled(&mut self, key: &InstanceKey, now: Instant) {
         if self.max > NonZeroU16::MIN {
             let hot = self.entry(key, now);
             hot.throttled = Some(now);
@@ -133,7 +133,7 @@ impl BucketScaling {
     }
 
     /// The service took rows of the instance.
-    pub(super) fn landed(&mut self, key: &Key, rows: u64, now: Instant) {
+    pub(super) fn landed(&mut self, key: &InstanceKey, rows: u64, now: Instant) {
         if let Some(hot) = self.instances.get_mut(key) {
             hot.landed += rows;
             hot.peak.add(rows, now);
@@ -158,10 +158,10 @@ impl BucketScaling {
             return;
         }
         self.last = now;
-        let is_of = |queue: &PartitionQueue, (day, instance): &Key| {
+        let is_of = |queue: &PartitionQueue, (day, instance): &InstanceKey| {
             queues.file(queue).is_some_and(|file| file.day == *day) && instance_of(queue.partition()).0 == &**instance
         };
-        let waits = |key: &Key| {
+        let waits = |key: &InstanceKey| {
             let waiting = queues.iter().filter(|(_, queue)| is_of(queue, key)).map(|(_, queue)| {
                 let rows = queues.file(queue).map(|file| unsent.entities_of(file, queue.partition_id()));
                 rows.and_then(Result::ok).unwrap_or(0)
@@ -210,9 +210,9 @@ impl BucketScaling {
     fn decide(
         &mut self,
         now: Instant,
-        mut waits: impl FnMut(&Key) -> u64,
-        has: impl Fn(&Key) -> NonZeroU16,
-    ) -> Vec<(Key, NonZeroU16)> {
+        mut waits: impl FnMut(&InstanceKey) -> u64,
+        has: impl Fn(&InstanceKey) -> NonZeroU16,
+    ) -> Vec<(InstanceKey, NonZeroU16)> {
         let mut grow = Vec::new();
         for (key, hot) in &mut self.instances {
             let Some(throttled) = hot.throttled else { continue };
@@ -256,7 +256,7 @@ impl BucketScaling {
     }
 
     /// The partitions at the start of the next day, for an instance that has `has` today.
-    fn next_day(&self, key: &Key, has: NonZeroU16, now: Instant) -> NonZeroU16 {
+    fn next_day(&self, key: &InstanceKey, has: NonZeroU16, now: Instant) -> NonZeroU16 {
         let Some(hot) = self.instances.get(key) else { return has };
         // An hourly table is not observed for a whole hour before the next one begins.
         let length = key.0.end().since(key.0.start());
@@ -300,7 +300,7 @@ mod tests {
         NonZeroU16::new(buckets).expect("not zero")
     }
 
-    fn key() -> Key {
+    fn key() -> InstanceKey {
         (DayTable::parse("Log20261121").expect("a day-table"), "web".into())
     }
 
@@ -399,7 +399,7 @@ mod tests {
     fn an_hour_is_measured_over_its_half() {
         let start = Instant::now();
         let mut scaling = BucketScaling::new(AFTER, count(64));
-        let hour: Key = (DayTable::parse("Log2026112107").expect("an hour's table"), "web".into());
+        let hour: InstanceKey = (DayTable::parse("Log2026112107").expect("an hour's table"), "web".into());
         scaling.watch(&hour, start);
         let after = |minutes: u64| start + Duration::from_secs(60 * minutes);
         assert_eq!(scaling.next_day(&hour, count(16), after(29)), count(16));

@@ -1,17 +1,17 @@
-//! Over how many partitions each daytable spreads its instances, and since when, in the store itself: who lost his data
-//! folder and reads his files again places each record where it was.
+//! The number of partitions of each daytable's instances, in the store itself. A daytable that lost its data folder and reads its
+//! files again places each record in the partition that it had.
 //!
 //! ```text
 //! DaytableBuckets  PartitionKey            RowKey                                       properties
 //!                  web-17-1f3a9c2e77b0d4a6 Log20261121-3f0c… (hash of the instance)     Host, Instance, Steps: `639…=2;639…=8`
 //! ```
 //!
-//! Each daytable writes rows of its own, so two that write one instance need not agree; who reads merges what he finds. A
-//! row is written before any row of a day-table is sent that was placed by it, and goes with the day-table, or with the last
-//! archive of it.
+//! Each daytable writes rows of its own, so two that write one instance need not agree: readers merge the partitions. A row of
+//! this table is written before the rows of a day-table that were placed by it, and removed after the day-table and its last
+//! archive.
 
 use super::notes::{Notes, text};
-use daytable_azure::{Entity, Query, Value, literal};
+use daytable_azure::{EdmValue, Entity, Query, literal};
 use daytable_model::bucket_plan::{BucketStep, InstanceSteps};
 use daytable_model::key::{DayTable, partition_key};
 use daytable_model::time::Ticks;
@@ -22,48 +22,48 @@ use std::num::NonZeroU16;
 /// The table of steps. No day-table can have this name.
 pub const BUCKETS: &str = "DaytableBuckets";
 
-/// The steps of an instance, and whose they are.
+/// The steps of an instance at one daytable.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Spreading {
-    /// The daytable that goes by them.
+pub struct HostBucketPlan {
+    /// The daytable.
     pub host: String,
-    /// They.
+    /// The steps.
     pub planned: InstanceSteps,
 }
 
 impl Notes<'_> {
-    /// Notes the steps of an instance, in place of those that it had.
+    /// Writes the steps of an instance, in place of those before.
     pub fn put_steps(&self, host: &str, planned: &InstanceSteps) -> Result<(), TableError> {
         let steps = planned.steps.iter().map(|step| format!("{}={}", step.from.get(), step.buckets));
         let steps = steps.collect::<Vec<_>>().join(";");
         let values = vec![
-            ("Host", Value::from(host)),
-            ("Instance", Value::from(&*planned.partition)),
-            ("Steps", Value::from(steps.as_str())),
+            ("Host", EdmValue::from(host)),
+            ("Instance", EdmValue::from(&*planned.partition)),
+            ("Steps", EdmValue::from(steps.as_str())),
         ];
         self.put(BUCKETS, &partition_key(host, None), &row_key(planned), values)
     }
 
-    /// The steps that a daytable goes by.
+    /// The steps of a daytable.
     pub fn steps_of(&self, host: &str) -> Result<Vec<InstanceSteps>, TableError> {
         let found = self.all(BUCKETS, Query::partition(&partition_key(host, None)), read)?;
         Ok(found.into_iter().map(|found| found.planned).collect())
     }
 
-    /// The steps of all.
-    pub fn all_steps(&self) -> Result<Vec<Spreading>, TableError> {
+    /// The steps of all daytables.
+    pub fn all_steps(&self) -> Result<Vec<HostBucketPlan>, TableError> {
         self.all(BUCKETS, Query::default(), read)
     }
 
-    /// Forgets the steps of an instance.
+    /// Removes the steps of an instance.
     pub fn forget_steps(&self, host: &str, planned: &InstanceSteps) -> Result<bool, TableError> {
         self.remove(BUCKETS, &partition_key(host, None), &row_key(planned))
     }
 
-    /// Forgets whatever steps anybody had in a day-table, which is gone.
+    /// Removes the steps of all daytables in a day-table that was dropped.
     pub fn forget_steps_in(&self, table: &DayTable) -> Result<(), TableError> {
         let (from, to) = (format!("{table}-"), format!("{table}."));
-        let (from, to) = (literal(&Value::from(from.as_str())), literal(&Value::from(to.as_str())));
+        let (from, to) = (literal(&EdmValue::from(from.as_str())), literal(&EdmValue::from(to.as_str())));
         let query = Query::default().filter(&format!("RowKey ge {from} and RowKey lt {to}"));
         let keys = |entity: &Entity| Ok(Some((entity.partition_key.clone(), entity.row_key.clone())));
         for (partition, row) in self.all(BUCKETS, query, keys)? {
@@ -82,15 +82,15 @@ fn row_key(planned: &InstanceSteps) -> String {
     key
 }
 
-/// A row that cannot be read is an error: who does not know it would place records elsewhere.
-fn read(entity: &Entity) -> Result<Option<Spreading>, String> {
+/// An unreadable row is an error: without it, records would be placed in other partitions.
+fn read(entity: &Entity) -> Result<Option<HostBucketPlan>, String> {
     let host = text(entity, "Host").unwrap_or_else(|| entity.partition_key.clone());
     let table = entity.row_key.split_once('-').and_then(|(table, _)| DayTable::parse(table).ok());
     let steps = text(entity, "Steps").and_then(|steps| read_steps(&steps));
     match (table, text(entity, "Instance"), steps) {
         (Some(table), Some(instance), Some(steps)) => {
             let planned = InstanceSteps { table, partition: instance.as_str().into(), steps };
-            Ok(Some(Spreading { host, planned }))
+            Ok(Some(HostBucketPlan { host, planned }))
         }
         _ => Err(host),
     }

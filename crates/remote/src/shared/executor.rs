@@ -1,4 +1,4 @@
-//! The owner's steps are taken: what decides nothing and does everything.
+//! Takes the steps of the owner's plan. It decides nothing.
 
 use super::notes::Notes;
 use super::plan::{SharedView, plan};
@@ -16,29 +16,29 @@ use std::num::NonZeroU16;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Rows between two words of how far it is.
-const TELL_ROWS: u64 = 10_000;
+/// Rows between two reports of the progress.
+const REPORT_ROWS: u64 = 10_000;
 
-/// What takes steps on a remote store. Shared by the thread that plans and the commands.
+/// Takes steps on a remote store, for the thread that plans and for the commands.
 pub struct SharedExecutor {
     pub(super) tables: Arc<AzureTables>,
-    /// Those of the data folder: its catalog knows of the archives.
+    /// The executor of the data folder, whose catalog lists the archives.
     pub(super) here: Arc<Executor>,
     pub(super) data_dir: PathBuf,
     is_owner: bool,
-    /// Tables that were read, and had no rows.
+    /// Tables that were read and had no rows.
     empty: Mutex<BTreeSet<DayTable>>,
 }
 
 impl SharedExecutor {
-    /// Steps on `tables`, whose archives the data folder of `here` knows of. Who is not the owner takes none.
+    /// Steps on `tables`; the catalog of `here` lists their archives. Only the owner takes steps.
     pub fn new(tables: Arc<AzureTables>, here: Arc<Executor>, data_dir: PathBuf, is_owner: bool) -> SharedExecutor {
         // What a kill left of a step is no data.
         super::archive::clear(&data_dir);
         SharedExecutor { tables, here, data_dir, is_owner, empty: Mutex::default() }
     }
 
-    /// Refuses where another daytable archives and drops.
+    /// Refuses where another daytable is the owner.
     pub(super) fn owner(&self) -> Result<(), StepError> {
         let what = "another daytable is the owner of this store (`store.owner`), and archives, restores and drops";
         if self.is_owner { Ok(()) } else { Err(StoreError::Refused(what.into()).into()) }
@@ -54,7 +54,7 @@ impl SharedExecutor {
         Notes(&self.tables)
     }
 
-    /// What a plan is made from now.
+    /// The input of a plan now.
     ///
     /// # Errors
     ///
@@ -64,8 +64,8 @@ impl SharedExecutor {
         Ok(SharedView { empty: self.empty(), ..view })
     }
 
-    /// Drops a table because somebody asks for it, under the conditions of the plan but for its numbers, and for the archive
-    /// where that is not asked for. One that was brought back goes before its time as well.
+    /// Drops a table on request, under the conditions of the plan except its limits, and except the archive if `without_archive`.
+    /// A restored table is dropped at any time.
     ///
     /// # Errors
     ///
@@ -124,13 +124,13 @@ impl SharedExecutor {
             LifecycleStep::Archive(table, place) => self.archive(table, place, on).map(drop),
             LifecycleStep::Drop(table) => self.drop_table(table, on),
             LifecycleStep::RemoveArchive(table, generation, place) => self.remove_archive(table, *generation, place),
-            // Whoever sends creates; nothing is sealed or dropped unarchived afar.
+            // The sender creates tables; a remote store has no sealed files.
             LifecycleStep::Create(_) | LifecycleStep::Seal(_) | LifecycleStep::DropUnarchived(_) => Ok(()),
         }
     }
 
-    /// Drops a table that is empty, was brought back from an archive, or holds what its latest archive does, which is looked
-    /// at now. What it holds more is archived first.
+    /// Drops a table that is empty, or that holds what its latest archive holds, which is checked now. Other rows are archived
+    /// first.
     fn drop_table(&self, table: &DayTable, on: &mut OnStepProgress<'_>) -> Result<(), StepError> {
         let restored = self.notes().restored()?.into_iter().find(|restored| restored.table == *table);
         let of = restored.as_ref().map_or(table, |restored| &restored.origin);
@@ -151,14 +151,14 @@ impl SharedExecutor {
                 self.is_empty(table, false);
                 return Err(StoreError::Refused(format!("{table} is not dropped: it has rows now")).into());
             }
-            // Its table asks for no archive.
+            // No archive is configured.
             None => {}
         }
         daytable_platform::failpoint!("shared-drop-before");
         self.tables.drop_once(table)?;
         daytable_platform::failpoint!("shared-drop-after");
         self.notes().forget_restored(table)?;
-        // The rows of its archive have the keys that they got by its steps.
+        // An archive needs the steps: they placed its rows.
         if latest(&self.state()?, table).is_none() {
             self.notes().forget_steps_in(table)?;
         }
@@ -166,14 +166,14 @@ impl SharedExecutor {
         Ok(())
     }
 
-    /// Removes an archive; the steps of its day go with the last one.
+    /// Removes an archive, and with the last one the steps of its day.
     fn remove_archive(&self, table: &DayTable, generation: i64, place: &str) -> Result<(), StepError> {
         let stands = || -> Result<bool, StepError> {
             let is_restored = self.notes().restored()?.iter().any(|restored| restored.origin == *table);
             Ok(is_restored || self.tables.tables()?.contains(table))
         };
         self.here.remove_archive(table, generation, place, |archived| {
-            // Since the plan was made its day may have been brought back.
+            // Its day may have been restored after the plan was made.
             if !archived.is_superseded && stands()? {
                 let what = format!("an archive of {table} is not removed: its table stands");
                 return Err(StoreError::Refused(what).into());
@@ -186,13 +186,13 @@ impl SharedExecutor {
         Ok(())
     }
 
-    /// Archives what came to a table behind its archive, and sees to it that this is all.
+    /// Archives the rows that came after the archive, and checks that no others came meanwhile.
     fn archive_anew(&self, table: &DayTable, place: &str, on: &mut OnStepProgress<'_>) -> Result<(), StepError> {
         tracing::warn!(%table, place, "holds other rows than its archive, and is archived anew");
         let archived = self.archive(table, place, on)?;
         let content = self.content(table, on)?;
         match archived {
-            // Its archive may hold more, as of a day that came back.
+            // The archive may hold more, of a day that was created again.
             Some((_, held)) if content == held => Ok(()),
             _ => Err(StoreError::Refused(format!("{table} is not dropped: rows come to it while it is read")).into()),
         }
@@ -203,7 +203,7 @@ impl SharedExecutor {
         self.content_alone(table, on)
     }
 
-    /// What the rows of a table come to; for a step that is the only one under way.
+    /// Number and checksum of the rows of a table, for a step that holds the lock.
     pub(super) fn content_alone(
         &self,
         table: &DayTable,
@@ -212,7 +212,7 @@ impl SharedExecutor {
         let (mut content, mut reporter) = (TableContent::default(), self.here.reporter(table, on));
         for row in whole_table(&*self.tables, table) {
             content.add(&row?);
-            if content.rows.is_multiple_of(TELL_ROWS) && reporter.report_step("compare", content.rows, 0).is_break() {
+            if content.rows.is_multiple_of(REPORT_ROWS) && reporter.report_step("compare", content.rows, 0).is_break() {
                 return Err(StepError::Stopped);
             }
         }
@@ -220,7 +220,7 @@ impl SharedExecutor {
     }
 }
 
-/// The latest archive of a day that the catalog knows of.
+/// The latest archive of a day in the catalog.
 pub(super) fn latest(state: &LifecycleState, table: &DayTable) -> Option<Archived> {
     let of_day = state.archives.iter().filter(|archived| archived.table == *table && !archived.is_superseded);
     of_day.max_by_key(|archived| (archived.generation, archived.verified)).cloned()

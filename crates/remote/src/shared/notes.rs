@@ -1,4 +1,4 @@
-//! What daytables that share a store tell each other: a table with a row each.
+//! What daytables that share a store tell each other: a table with a row for each daytable and each restored day.
 //!
 //! ```text
 //! DaytableHosts   PartitionKey  RowKey                    properties
@@ -6,10 +6,10 @@
 //!                 restored      Log20261101               Origin, Expires, Sha256
 //! ```
 //!
-//! Its name is none that a day-table can have.
+//! No day-table can have its name.
 
 use crate::tables::{AzureTables, service_error};
-use daytable_azure::{Client, Entity, Error, ErrorKind, Pushed, Query, Transaction, Value};
+use daytable_azure::{Client, EdmValue, Entity, Error, ErrorKind, Pushed, Query, Transaction};
 use daytable_model::key::{DayTable, TableName, partition_key};
 use daytable_model::time::Ticks;
 use daytable_query::tables::TableError;
@@ -20,25 +20,25 @@ pub(super) const NOTES: &str = "DaytableHosts";
 const HOST: &str = "host";
 const RESTORED: &str = "restored";
 
-/// What a daytable tells of itself.
+/// The note of a daytable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Host {
-    /// Its name and what tells it from another on the same host.
+    /// The name of its host, and a hash of its data folder.
     pub id: String,
-    /// When it told, by its own clock.
+    /// When it wrote the note, by its own clock.
     pub seen: Ticks,
-    /// When the oldest period begins that its outbox holds something for, of each table that it does.
+    /// For each table with rows in its outbox: the start of the oldest period.
     pub holds: BTreeMap<TableName, Ticks>,
 }
 
-/// A table that was brought back from an archive.
+/// A day that was restored from an archive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RestoredTable {
     /// The table.
     pub table: DayTable,
     /// The day-table whose archive it comes from.
     pub origin: DayTable,
-    /// When it goes again.
+    /// When it is dropped again.
     pub expires: Ticks,
     /// SHA-256 of the archived file.
     pub sha256: String,
@@ -48,60 +48,60 @@ pub struct RestoredTable {
 pub struct Notes<'a>(pub &'a AzureTables);
 
 impl Notes<'_> {
-    /// Tells of a daytable, in place of what it told before.
+    /// Writes the note of a daytable, in place of the one before.
     pub fn put_host(&self, host: &Host) -> Result<(), TableError> {
         let holds: Vec<String> = host.holds.iter().map(|(name, oldest)| format!("{name}={}", oldest.get())).collect();
         let holds = holds.join(";");
         let values = vec![
-            ("Host", Value::from(host.id.as_str())),
+            ("Host", EdmValue::from(host.id.as_str())),
             ("Seen", time(host.seen)),
-            ("Holds", Value::from(holds.as_str())),
+            ("Holds", EdmValue::from(holds.as_str())),
         ];
         self.put(NOTES, HOST, &partition_key(&host.id, None), values)
     }
 
-    /// Forgets a daytable; says whether it was known.
+    /// Removes the note of a daytable. Returns whether there was one.
     pub fn forget_host(&self, id: &str) -> Result<bool, TableError> {
         self.remove(NOTES, HOST, &partition_key(id, None))
     }
 
-    /// Every daytable that told of itself.
+    /// The notes of all daytables.
     pub fn hosts(&self) -> Result<Vec<Host>, TableError> {
         let host = |entity: &Entity| {
             let id = text(entity, "Host").unwrap_or_else(|| entity.row_key.clone());
             let holds = text(entity, "Holds").and_then(|holds| read_holds(&holds));
-            // Of one that cannot be read nobody knows what it holds.
+            // An unreadable note is an error: its daytable may hold rows.
             let (seen, holds) = ticks(entity, "Seen").zip(holds).ok_or(id.clone())?;
             Ok(Some(Host { id, seen, holds }))
         };
         self.all(NOTES, Query::partition(HOST), host)
     }
 
-    /// Notes a table that is, or is about to be, brought back.
+    /// Notes a day that is restored, or about to be.
     pub fn put_restored(&self, restored: &RestoredTable) -> Result<(), TableError> {
         let RestoredTable { table, origin, expires, sha256 } = restored;
         let origin = origin.to_string();
         let values = vec![
-            ("Origin", Value::from(origin.as_str())),
+            ("Origin", EdmValue::from(origin.as_str())),
             ("Expires", time(*expires)),
-            ("Sha256", Value::from(sha256.as_str())),
+            ("Sha256", EdmValue::from(sha256.as_str())),
         ];
         self.put(NOTES, RESTORED, &table.to_string(), values)
     }
 
-    /// Forgets a table that was brought back and is gone.
+    /// Removes the note of a restored day that was dropped.
     pub fn forget_restored(&self, table: &DayTable) -> Result<bool, TableError> {
         self.remove(NOTES, RESTORED, &table.to_string())
     }
 
-    /// Every table that was brought back.
+    /// All restored days.
     pub fn restored(&self) -> Result<Vec<RestoredTable>, TableError> {
         let restored = |entity: &Entity| {
             let Ok(table) = DayTable::parse(&entity.row_key) else { return Ok(None) };
             let origin = text(entity, "Origin").and_then(|origin| DayTable::parse(&origin).ok());
             let (origin, sha256) =
                 (origin.unwrap_or_else(|| table.clone()), text(entity, "Sha256").unwrap_or_default());
-            // What nobody can read of it must not let it go.
+            // A day with an unreadable time is never dropped.
             let expires = ticks(entity, "Expires").unwrap_or(Ticks::MAX);
             Ok(Some(RestoredTable { table, origin, expires, sha256 }))
         };
@@ -113,13 +113,13 @@ impl Notes<'_> {
         table: &'static str,
         partition: &str,
         row: &str,
-        values: Vec<(&str, Value<'_>)>,
+        values: Vec<(&str, EdmValue<'_>)>,
     ) -> Result<(), TableError> {
         let mut transaction = Transaction::new(self.0.client().account(), table, partition);
         let pushed = transaction.push(row, values);
         debug_assert_eq!(pushed, Pushed::Added);
         let sealed = transaction.seal();
-        self.there(table, async |client| client.transact(&sealed).await)
+        self.with_table(table, async |client| client.transact(&sealed).await)
     }
 
     pub(super) fn remove(&self, table: &'static str, partition: &str, row: &str) -> Result<bool, TableError> {
@@ -159,8 +159,8 @@ impl Notes<'_> {
         }
     }
 
-    /// Asks, and once more behind the creation of the table where it is not there.
-    fn there<T>(
+    /// Sends a request; if the table is missing, creates it and sends the request again.
+    fn with_table<T>(
         &self,
         table: &'static str,
         request: impl AsyncFn(&Client) -> Result<T, Error>,
@@ -187,20 +187,20 @@ fn read_holds(text: &str) -> Option<BTreeMap<TableName, Ticks>> {
     pairs.map(read).collect()
 }
 
-fn time(time: Ticks) -> Value<'static> {
-    Value::Int64(time.get())
+fn time(time: Ticks) -> EdmValue<'static> {
+    EdmValue::Int64(time.get())
 }
 
 fn ticks(entity: &Entity, name: &str) -> Option<Ticks> {
     match entity.property(name)? {
-        Value::Int64(ticks) => Ticks::new(*ticks),
+        EdmValue::Int64(ticks) => Ticks::new(*ticks),
         _ => None,
     }
 }
 
 pub(super) fn text(entity: &Entity, name: &str) -> Option<String> {
     match entity.property(name)? {
-        Value::String(text) => Some(text.to_string()),
+        EdmValue::String(text) => Some(text.to_string()),
         _ => None,
     }
 }
@@ -210,7 +210,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_daytable_holds_is_read_or_is_no_note() {
+    fn a_note_is_read_or_refused() {
         let name = |name| TableName::new(name).expect("a name");
         let ticks = |ticks| Ticks::new(ticks).expect("in range");
         assert_eq!(read_holds(""), Some(BTreeMap::new()));

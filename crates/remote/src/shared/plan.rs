@@ -1,8 +1,8 @@
-//! From the tables of a remote store, what daytables tell of themselves, the archives, the rules and the time to the steps
-//! to take: the owner's plan.
+//! The owner's plan: from the tables of a remote store, the notes of the daytables, the archives, the rules and the time to
+//! the steps.
 //!
 //! As in the [plan](daytable_lifecycle::plan()) of a data folder each day gets its next step and never two, and each day that has
-//! expired and stays has its reason. Only names that are a configured name and a date are ever in it.
+//! expired and stays has its reason. Only tables named by a configured name and a date are in a plan.
 
 use super::notes::{Host, RestoredTable};
 use daytable_lifecycle::clock::Clock;
@@ -17,30 +17,30 @@ use daytable_store::catalog::Archived;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// How long after it was sent a request may still be carried out. The service ends a request after 30 s; the rest is for
-/// what lies between, and for clocks.
+/// How long after it was sent a request may still be carried out. The service ends a request after 30 s; the rest is for the
+/// network and for clocks.
 pub const LANDS_WITHIN: Duration = Duration::from_secs(600);
-/// For how long a daytable that tells nothing of itself holds back what its outbox may have something for.
+/// How long a daytable that writes no notes holds back the days that its outbox may have rows for.
 pub const SILENT_MAX: Duration = Duration::from_secs(30 * 86_400);
 
-/// All that a plan is made from.
+/// The input of a plan.
 #[derive(Clone, Debug)]
 pub struct SharedView {
-    /// The tables that stand.
+    /// The tables of the remote store.
     pub tables: Vec<DayTable>,
-    /// Those of them that were brought back.
+    /// Those that were restored.
     pub restored: Vec<RestoredTable>,
-    /// Those of them that were read and had no rows.
+    /// Those that were read and had no rows.
     pub empty: BTreeSet<DayTable>,
     /// Archives that were read back.
     pub archives: Vec<Archived>,
-    /// What daytables tell of themselves.
+    /// The notes of the daytables.
     pub hosts: Vec<Host>,
     /// The configured tables.
     pub rules: Vec<TableRule>,
     /// What bounds a run.
     pub limits: LifecycleLimits,
-    /// The time, and what it is held against.
+    /// The time, and what confirms it.
     pub clock: Clock,
     /// Tables that this run has dropped.
     pub dropped: u16,
@@ -55,7 +55,7 @@ impl SharedView {
         self.archives.iter().filter(is_one).max_by_key(|archived| archived.generation)
     }
 
-    /// Where a table is in its life.
+    /// The state of a table: `open`, `archived` or `restored`.
     pub fn state_name(&self, table: &DayTable) -> &'static str {
         if self.restored.iter().any(|restored| restored.table == *table) {
             "restored"
@@ -97,7 +97,7 @@ pub fn plan(view: &SharedView) -> LifecyclePlan {
     plan
 }
 
-/// Whether an archive has outlived `keep_archives`, by a record's word, and no table stands that it is of.
+/// The reason to remove an archive: `keep_archives` is over, a record confirms the clock, and its day is not in the store.
 fn outlived(view: &SharedView, archived: &Archived) -> Option<StepReason> {
     let rule = view.rules.iter().find(|rule| rule.name == *archived.table.table())?;
     let until = archived.table.end().plus(rule.keep_archives?);
@@ -112,10 +112,10 @@ fn outlived(view: &SharedView, archived: &Archived) -> Option<StepReason> {
     doubt.is_none().then_some(StepReason::ArchiveExpired(until))
 }
 
-/// The next step of a table, if there is one; or why it stays although it has expired.
+/// The next step of a table, if there is one; otherwise why an expired table stays.
 fn decide(view: &SharedView, table: &DayTable, drops: &mut DropBudget) -> Result<Option<PlannedStep>, HoldReason> {
     let now = view.clock.now;
-    // No daytable watches how long a table is left alone, so only a record's word confirms the clock.
+    // No daytable observes how long a table gets no rows, so only a record can confirm the clock.
     let doubt = |period, patience| view.clock.doubt(period, Duration::ZERO, patience).map_or(Ok(()), Err);
     if let Some(restored) = view.restored.iter().find(|restored| restored.table == *table) {
         if restored.expires > now {
@@ -138,7 +138,7 @@ fn decide(view: &SharedView, table: &DayTable, drops: &mut DropBudget) -> Result
             return Err(HoldReason::Grace { until });
         }
     }
-    heard(view, table, expires)?;
+    check_hosts(view, table, expires)?;
     let place = match (&rule.archive, &rule.archive_before) {
         (ArchiveRequirement::At(place), _) => Some(place.clone()),
         (ArchiveRequirement::None, Some((_, until))) if now < *until && !view.empty.contains(table) => {
@@ -157,20 +157,20 @@ fn decide(view: &SharedView, table: &DayTable, drops: &mut DropBudget) -> Result
     Ok(Some(PlannedStep { step: LifecycleStep::Drop(table.clone()), why: StepReason::Expired(expires) }))
 }
 
-/// Whether every daytable has told, since nothing is admitted for `table` any more, that it holds nothing for it.
-fn heard(view: &SharedView, table: &DayTable, expires: Ticks) -> Result<(), HoldReason> {
+/// Whether every daytable has noted, after the table took its last records, that its outbox has no rows for it.
+fn check_hosts(view: &SharedView, table: &DayTable, expires: Ticks) -> Result<(), HoldReason> {
     let now = view.clock.now;
     for host in &view.hosts {
         let silent_until = host.seen.plus(SILENT_MAX);
         if silent_until <= now {
             continue;
         }
-        // Names that differ by case only are one table to the service.
+        // The service does not distinguish table names by case.
         let of_table = host.holds.iter().filter(|(name, _)| name.same(table.table()));
         if let Some(oldest) = of_table.map(|(_, oldest)| *oldest).min().filter(|oldest| *oldest <= table.start()) {
             return Err(HoldReason::HostHolds { host: host.id.clone(), oldest });
         }
-        // A clock that is ahead of ours told of what has not been.
+        // The clock of this daytable is ahead of ours: the note proves nothing.
         if host.seen < expires || host.seen > now.plus(LANDS_WITHIN) {
             return Err(HoldReason::HostSilent { host: host.id.clone(), seen: host.seen, until: silent_until });
         }

@@ -1,5 +1,5 @@
-//! The thread of a daytable with a remote store: it tells the others what its outbox holds, and where it is the owner, plans
-//! and takes steps when the schedule says so.
+//! The thread of a daytable with a remote store: it notes what the outbox holds, and, if this daytable is the owner, plans and
+//! takes steps by the schedule.
 
 use super::executor::SharedExecutor;
 use super::notes::{Host, Notes};
@@ -22,22 +22,22 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
 use std::time::{Duration, Instant};
 
-/// How often it tells of itself, and how long it sleeps at most.
-const TELL_EVERY: Duration = Duration::from_secs(60);
-/// How soon it tries again to tell what it could not.
-const TELL_AGAIN: Duration = Duration::from_secs(10);
-/// How soon a run is made again of which steps failed.
+/// How often the note is written; also the longest sleep.
+const NOTE_EVERY: Duration = Duration::from_secs(60);
+/// How soon a failed note is written again.
+const NOTE_RETRY: Duration = Duration::from_secs(10);
+/// How soon a run with failed steps is repeated.
 const RETRY: Duration = Duration::from_secs(600);
 
-/// What the thread goes by.
-pub struct Shared {
-    /// What takes the steps.
+/// What the thread needs.
+pub struct SharedLifecycle {
+    /// Takes the steps.
     pub executor: Arc<SharedExecutor>,
     /// The folder of the outbox.
     pub data_dir: PathBuf,
-    /// What it is called among the others.
+    /// The name of this daytable among the others.
     pub id: String,
-    /// Whether it is the one that archives and drops.
+    /// Whether this daytable is the owner.
     pub is_owner: bool,
     /// The configured tables.
     pub rules: Vec<TableRule>,
@@ -45,12 +45,12 @@ pub struct Shared {
     pub schedule: Schedule,
     /// What bounds a run.
     pub limits: LifecycleLimits,
-    /// Told of every run.
+    /// Called after each run.
     pub on_run: Box<dyn Fn(&RunSummary) + Send>,
 }
 
-impl Shared {
-    /// Tells and runs until `stop` hangs up.
+impl SharedLifecycle {
+    /// Works until the other end of `stop` is dropped.
     pub fn work(self, stop: Receiver<()>) {
         let (mut told, mut again, mut reasons): (Option<Instant>, Option<Instant>, HashMap<String, &'static str>) =
             (None, None, HashMap::new());
@@ -58,8 +58,8 @@ impl Shared {
         let mut after = Ticks::MIN;
         loop {
             let now = time::now();
-            let is_told = told.is_some_and(|told| told.elapsed() < TELL_EVERY) || self.tell(now);
-            if is_told && told.is_none_or(|told| told.elapsed() >= TELL_EVERY) {
+            let is_told = told.is_some_and(|told| told.elapsed() < NOTE_EVERY) || self.write_note(now);
+            if is_told && told.is_none_or(|told| told.elapsed() >= NOTE_EVERY) {
                 told = Some(Instant::now());
             }
             let is_due = self.schedule.next_after(after).is_some_and(|next| next <= now);
@@ -71,7 +71,7 @@ impl Shared {
                 (self.on_run)(&run);
             }
             let next = self.schedule.next_after(time::now()).map(|next| next.since(time::now()));
-            let most = if is_told { TELL_EVERY } else { TELL_AGAIN };
+            let most = if is_told { NOTE_EVERY } else { NOTE_RETRY };
             let wait = next.filter(|_| self.is_owner && is_told).map_or(most, |next| next.min(most));
             match stop.recv_timeout(wait.max(Duration::from_millis(100))) {
                 Err(RecvTimeoutError::Timeout) => {}
@@ -80,8 +80,8 @@ impl Shared {
         }
     }
 
-    /// Tells what the outbox holds. Says whether it was heard.
-    fn tell(&self, now: Ticks) -> bool {
+    /// Notes what the outbox holds. Returns whether the note was written.
+    fn write_note(&self, now: Ticks) -> bool {
         let told = holds(&self.data_dir).map_err(StepError::from).and_then(|holds| {
             let host = Host { id: self.id.clone(), seen: now, holds };
             Ok(self.executor.notes().put_host(&host)?)
@@ -144,7 +144,7 @@ impl Shared {
     }
 }
 
-/// What the owner's plan is made from now: `state` is that of its data folder.
+/// The input of the owner's plan now; `state` is that of its data folder.
 ///
 /// # Errors
 ///
@@ -159,7 +159,7 @@ pub fn view(
     for rule in &mut rules {
         apply_retained(rule, &state.rules, limits.grace);
     }
-    // What daytables tell is read first: whoever admits something after that tells of a time that is too early.
+    // Notes are read first: a daytable that admits rows after that has noted an earlier time than its expiry.
     let notes = Notes(tables);
     let (hosts, restored) = (notes.hosts()?, notes.restored()?);
     Ok(SharedView {
@@ -175,10 +175,10 @@ pub fn view(
     })
 }
 
-/// When the oldest period begins that the outbox at `data_dir` holds something for, of each table that it does.
+/// For each table with rows in the outbox at `data_dir`: the start of the oldest period.
 fn holds(data_dir: &Path) -> Result<BTreeMap<TableName, Ticks>, StoreError> {
     let mut holds = BTreeMap::new();
-    // An empty file goes when its period is over.
+    // An empty file is removed after its period.
     for file in Reader::open(data_dir)?.catalog().files()?.iter().filter(|file| file.role == FileRole::Outbox) {
         let oldest = holds.entry(file.day.table().clone()).or_insert(file.day.start());
         *oldest = file.day.start().min(*oldest);

@@ -9,20 +9,20 @@ const POWERS: u64 = 40;
 
 /// How often each duration was.
 #[derive(Clone, Debug)]
-pub struct Histogram {
+pub struct LatencyHistogram {
     counts: Vec<u64>,
     total: u64,
     longest: Duration,
 }
 
-impl Default for Histogram {
-    fn default() -> Histogram {
+impl Default for LatencyHistogram {
+    fn default() -> LatencyHistogram {
         let places = usize::try_from(STEPS * POWERS).expect("a few hundred");
-        Histogram { counts: vec![0; places], total: 0, longest: Duration::ZERO }
+        LatencyHistogram { counts: vec![0; places], total: 0, longest: Duration::ZERO }
     }
 }
 
-impl Histogram {
+impl LatencyHistogram {
     /// Counts one.
     pub fn add(&mut self, duration: Duration) {
         let micros = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
@@ -34,7 +34,7 @@ impl Histogram {
     }
 
     /// Adds all that another one counted.
-    pub fn merge(&mut self, other: &Histogram) {
+    pub fn merge(&mut self, other: &LatencyHistogram) {
         for (count, more) in self.counts.iter_mut().zip(&other.counts) {
             *count += more;
         }
@@ -91,7 +91,7 @@ mod tests {
 
     #[test]
     fn percentiles() {
-        let mut histogram = Histogram::default();
+        let mut histogram = LatencyHistogram::default();
         assert_eq!(histogram.percentile(99), Duration::ZERO);
         for millis in 1..=100 {
             histogram.add(Duration::from_millis(millis));

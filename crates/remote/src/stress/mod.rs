@@ -15,7 +15,7 @@
 mod histogram;
 mod offer;
 
-pub use histogram::Histogram;
+pub use histogram::LatencyHistogram;
 pub use offer::{Load, Measured, StressError, left_behind, stress};
 
 use std::num::NonZeroU16;

@@ -1,8 +1,8 @@
 //! A load is offered, and what came of it counted.
 
-use super::Histogram;
+use super::LatencyHistogram;
 use daytable_azure::{
-    Backoff, Client, DateTime, ENTITIES_MAX, Error, ErrorKind, Pauses, Pushed, SealedTransaction, Transaction, Value,
+    Backoff, Client, DateTime, ENTITIES_MAX, EdmValue, Error, ErrorKind, Pauses, Pushed, SealedTransaction, Transaction,
 };
 use daytable_model::time;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -45,7 +45,7 @@ pub struct Measured {
     /// From the first request to the last answer.
     pub took: Duration,
     /// What each request took that was answered well.
-    pub latencies: Histogram,
+    pub latencies: LatencyHistogram,
     /// Requests that were answered with too much.
     pub throttled: u64,
     /// Requests that failed otherwise, and were sent again.
@@ -153,7 +153,7 @@ async fn insist<F: Future<Output = Result<(), Error>>>(
 }
 
 /// What the workers of a load share.
-struct Shared {
+struct LoadState {
     client: Client,
     table: String,
     load: Load,
@@ -169,11 +169,11 @@ async fn offer(client: &Client, table: &str, load: Load, partitions: u16) -> Res
         partitions,
         entities: 0,
         took: Duration::ZERO,
-        latencies: Histogram::default(),
+        latencies: LatencyHistogram::default(),
         throttled: 0,
         failed: 0,
     };
-    let shared = Arc::new(Shared {
+    let shared = Arc::new(LoadState {
         client: client.clone(),
         table: table.to_owned(),
         load,
@@ -197,8 +197,8 @@ async fn offer(client: &Client, table: &str, load: Load, partitions: u16) -> Res
 }
 
 /// Sends transactions when they are due until the load ends.
-async fn work(shared: Arc<Shared>, worker: u16) -> Result<(), StressError> {
-    let Shared { client, load, begun, .. } = &*shared;
+async fn work(shared: Arc<LoadState>, worker: u16) -> Result<(), StressError> {
+    let LoadState { client, load, begun, .. } = &*shared;
     let ends = *begun + load.lasts;
     let mut backoff = Backoff::new(Pauses::default(), u64::from(worker));
     let message = "x".repeat(load.message_bytes);
@@ -228,7 +228,7 @@ async fn work(shared: Arc<Shared>, worker: u16) -> Result<(), StressError> {
     }
 }
 
-impl Shared {
+impl LoadState {
     fn counted(&self) -> MutexGuard<'_, Measured> {
         self.counted.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -259,18 +259,18 @@ impl Shared {
 }
 
 /// The entities of a number: rows like those of a log, each with a key that no other one has.
-fn transaction(shared: &Shared, number: u64, message: &str) -> SealedTransaction {
+fn transaction(shared: &LoadState, number: u64, message: &str) -> SealedTransaction {
     let partition = format!("stress-{}", number % u64::from(shared.partitions));
     let mut transaction = Transaction::new(shared.client.account(), &shared.table, &partition);
     let now = time::now();
     for entity in 0..ENTITIES_MAX {
         let row_key = format!("{:019}-{number:016x}-{entity:012x}", now.inverted());
         let properties = [
-            ("Time", Value::DateTime(DateTime::from_ticks(now.get()))),
-            ("Level", Value::from("info")),
-            ("Severity", Value::Int32(9)),
-            ("Message", Value::from(message)),
-            ("Source", Value::from("daytable stress")),
+            ("Time", EdmValue::DateTime(DateTime::from_ticks(now.get()))),
+            ("Level", EdmValue::from("info")),
+            ("Severity", EdmValue::Int32(9)),
+            ("Message", EdmValue::from(message)),
+            ("Source", EdmValue::from("daytable stress")),
         ];
         if transaction.push(&row_key, properties) != Pushed::Added {
             // Messages of more than 40 kB make transactions of less than a hundred.

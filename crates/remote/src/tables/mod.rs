@@ -15,7 +15,7 @@ pub mod connect;
 use crate::entity;
 use daytable_azure as azure;
 use daytable_azure::{
-    Backoff, Client, ClientOptions, DateTime, ErrorKind, Pauses, Pushed, Query, StorageAccount, Transaction, Value,
+    Backoff, Client, ClientOptions, DateTime, EdmValue, ErrorKind, Pauses, Pushed, Query, StorageAccount, Transaction,
     literal,
 };
 use daytable_model::batch::{Batch, RowRef};
@@ -270,7 +270,7 @@ impl AzureTables {
         let is_sorted = self.client.account().flavour().is_sorted();
         let (mut found, mut below): (Option<Arc<str>>, _) = (None, below.map(str::to_owned));
         loop {
-            let mut query = Query::default().filter(&format!("PartitionKey gt {}", literal(&Value::from(above))));
+            let mut query = Query::default().filter(&format!("PartitionKey gt {}", literal(&EdmValue::from(above))));
             if let Some(below) = &below {
                 query = query.partitions_below(below);
             }
@@ -429,8 +429,8 @@ impl TableStore for AzureTables {
             };
             let mut query = Query::default();
             if let Some((partition, key)) = start.as_deref() {
-                let (partition, key) = (literal(&Value::from(&**partition)), key.to_string());
-                let key = literal(&Value::from(key.as_str()));
+                let (partition, key) = (literal(&EdmValue::from(&**partition)), key.to_string());
+                let key = literal(&EdmValue::from(key.as_str()));
                 query = query.filter(&format!(
                     "PartitionKey gt {partition} or (PartitionKey eq {partition} and RowKey gt {key})"
                 ));
