@@ -1,9 +1,9 @@
-//! Days of which there is only an archive, read where they are: no table is made of them, and only the row groups that
-//! a query needs are fetched.
+//! Days that exist only as archives. They are read in place: no table is created, and only the necessary row groups
+//! are fetched.
 //!
-//! Which days these are is in the catalog, so no store is asked which days it has. A store that cannot be read costs a
-//! query nothing but these days: the others come all the same, and what is missing is said ([`ArchiveReport`]). A store
-//! that failed once is not asked again by the same query.
+//! The catalog lists these days, so no store is asked for its days. A store that cannot be read costs a query only
+//! these days: the other records are returned, and [`ArchiveReport`] states what is missing. A query does not ask a
+//! failed store again.
 
 use daytable_archive::{Access, Archive, ArchiveError, ArchiveUrl, ArchivedDay, RetryPolicy};
 use daytable_model::key::DayTable;
@@ -15,34 +15,34 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Where a query looks besides the days that stand.
+/// Whether a query reads archives.
 #[derive(Clone, Debug)]
 pub enum Archives {
-    /// Nowhere.
+    /// Archives are skipped.
     Skip,
-    /// In the archives, which are reached like this.
+    /// Archives are read with this access.
     Read(Access),
 }
 
-/// What of the archives one query reads.
+/// The archives that one query reads.
 pub(super) struct ArchiveSession {
     access: Option<Access>,
-    /// Archives that were opened, and those that cannot be read.
+    /// Open archives, and those that cannot be read.
     opened: RefCell<BTreeMap<String, Result<Archive, Arc<str>>>>,
     told: RefCell<ArchiveReport>,
 }
 
-/// What a query read of archives, and what it could not.
+/// The archived days that a query read, and those it could not read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ArchiveReport {
     /// Days that were read from their archives.
     pub archived: BTreeSet<DayTable>,
-    /// Days that could not be read, or not to their end, and why.
+    /// Days that could not be read completely, and why.
     pub unread: BTreeMap<DayTable, String>,
 }
 
 impl ArchiveReport {
-    /// A line for people, where there is something to say.
+    /// A line for people, if archives were read.
     pub fn notice(&self) -> Option<String> {
         if self.archived.is_empty() {
             return None;
@@ -52,7 +52,7 @@ impl ArchiveReport {
         Some(format!("{days} read from the archive: {names}"))
     }
 
-    /// What is missing of the answer, if something is.
+    /// The missing part of the answer, if any.
     pub fn missing(&self) -> Option<String> {
         let (_, reason) = self.unread.first_key_value()?;
         let (count, names) = (self.unread.len(), few(self.unread.keys()));
@@ -81,11 +81,11 @@ impl ArchiveSession {
         ArchiveSession { access, opened: RefCell::default(), told: RefCell::default() }
     }
 
-    /// The latest archive of each archived day, by day. Days that stand are among them.
+    /// The latest archive of each archived day, including days that are still local.
     pub(super) fn latest(&self, reader: &Reader) -> Result<BTreeMap<DayTable, catalog::Archived>, StoreError> {
         let mut latest = BTreeMap::new();
         if self.access.is_some() {
-            // The oldest generation of a day comes first, and one that is superseded before the one that did it.
+            // The generations of a day are in ascending order, so the latest replaces the others.
             for archived in reader.catalog().archives()?.into_iter().filter(|archived| !archived.is_superseded) {
                 latest.insert(archived.table.clone(), archived);
             }
@@ -93,7 +93,7 @@ impl ArchiveSession {
         Ok(latest)
     }
 
-    /// The file of an archived day; none where it cannot be read, which is noted.
+    /// The file of an archived day; `None` if it cannot be read, which is recorded.
     pub(super) fn open(&self, archived: &catalog::Archived) -> Option<SealedFile> {
         let opened = self.open_file(archived);
         match &opened {
@@ -110,7 +110,7 @@ impl ArchiveSession {
         let archive = self.archive(&archived.url)?;
         let reader = archive.reader(&described).map_err(|error| {
             let reason = text(&error);
-            // What is wrong with the store is wrong with all days in it; what is wrong with a day is not.
+            // An error of the store concerns all its days; an error of one archive does not.
             let is_of_the_day = matches!(error, ArchiveError::Missing { .. } | ArchiveError::Damaged { .. });
             if !is_of_the_day {
                 self.opened.borrow_mut().insert(archived.url.clone(), Err(reason.clone()));
@@ -119,7 +119,7 @@ impl ArchiveSession {
         })?;
         let name = format!("{}/{}.{}", archived.url, archived.table, archived.generation);
         let file = SealedFile::open(Arc::new(reader), Path::new(&name)).map_err(|error| text(&error))?;
-        // Bytes are checked as they are read; that they are this day's is said by what they add up to.
+        // Bytes are checked as they are read; the content checksum proves that they are this day's.
         if file.content() != described.manifest().content {
             return Err(format!("{name}: it holds other records than were archived").into());
         }
@@ -137,7 +137,7 @@ impl ArchiveSession {
         known.or_insert_with(|| open().map_err(|reason: String| reason.into())).clone()
     }
 
-    /// Notes that a day could not be read, or not to its end.
+    /// Records that a day could not be read completely.
     pub(super) fn unread(&self, table: &DayTable, reason: impl ToString) {
         let mut told = self.told.borrow_mut();
         told.unread.entry(table.clone()).or_insert_with(|| reason.to_string());

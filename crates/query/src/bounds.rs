@@ -1,4 +1,4 @@
-//! Which tables a query reads, between which times, and which of their rows.
+//! The tables that a query reads, and the times and rows within them.
 
 use super::archived::ArchiveSession;
 use super::filter::Filter;
@@ -13,37 +13,36 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Rows of a table, newest first.
 pub(super) type Rows<'a> = Box<dyn Iterator<Item = Result<Row, StoreError>> + 'a>;
-/// A table and the times between which its wanted records are, both included.
+/// A table, and the range of its matching times, both included.
 #[derive(Clone, Debug)]
 pub(super) struct Bounds {
     pub(super) table: DayTable,
     pub(super) from: Ticks,
     pub(super) to: Ticks,
-    /// It is opened when this could be the next time.
+    /// The table is opened when this time could be next.
     pub(super) opens: Ticks,
-    /// Whether it is a table that stands here. One that is dropped meanwhile is read from its archive.
+    /// Whether it is a local table. If it is dropped meanwhile, its archive is read.
     pub(super) stands: bool,
-    /// Whether it may stand in the remote store.
+    /// Whether it may exist in the remote store.
     pub(super) is_remote: bool,
     pub(super) archived: Option<catalog::Archived>,
 }
 
-/// The tables that can have records that `filter` wants, and between which times: those that stand, and those of which
-/// there is only an archive.
+/// The tables that may have matching records, and the times of these: local tables, remote tables, and archives.
 pub(super) fn tables_of(
     stores: &Stores<'_>,
     reading: &ArchiveSession,
     filter: &Filter,
 ) -> Result<Vec<Bounds>, TableError> {
     let Some((from, to)) = filter.times() else { return Ok(Vec::new()) };
-    // In this order: a day that is sent, or dropped, in between is elsewhere before it goes, and is found twice rather
-    // than never.
+    // In this order: a day that is sent or dropped meanwhile appears elsewhere before it disappears, and is found
+    // twice rather than never.
     let standing = stores.reader.table_times()?;
     let remote = stores.remote.map(|remote| remote.tables()).transpose()?;
     let mut archives = reading.latest(stores.reader)?;
     let mut found = Vec::new();
     let local = |table, times: Option<(Ticks, Ticks)>, stands, archived| {
-        // What is committed from now on is newer than the bound or belongs to the next query: the order stays true.
+        // Later commits are newer than the bound or belong to the next query, so the order stays right.
         let (oldest, newest) = times?;
         let (from, to) = (from.max(oldest), to.min(newest));
         (from <= to).then_some(Bounds { table, from, to, opens: to, stands, is_remote: false, archived })
@@ -67,7 +66,7 @@ pub(super) fn tables_of(
         };
         let end = Ticks::new(table.end().get() - 1).unwrap_or(Ticks::MAX);
         let opens = to.min(newest.map_or(end, |newest| newest.max(end)));
-        // What came late is older than its day; what is dated ahead is found with the day that it came on.
+        // A late record is older than its day; a record that is dated ahead is found with the day of its arrival.
         if opens >= from {
             found.push(Bounds { table, from, to, opens, stands, is_remote: true, archived });
         }
@@ -78,7 +77,8 @@ pub(super) fn tables_of(
     Ok(found)
 }
 
-/// What to read of a table; none where it has nothing of the wanted instance. [`StoreError::TableGone`] where it is gone.
+/// The range to read of a table; `None` if it has no rows of the instance. [`StoreError::TableGone`] if the table is
+/// gone.
 pub(super) fn range_of(reader: &Reader, filter: &Filter, bounds: &Bounds) -> Result<Option<Range>, StoreError> {
     let partitions = match &filter.instance {
         Some(instance) => Some(reader.partitions_of(&bounds.table, instance)?),
@@ -95,7 +95,7 @@ fn range_within(filter: &Filter, bounds: &Bounds, partitions: Option<Vec<String>
     Range { partitions, from: bounds.from, to: bounds.to, contains, level: filter.level }
 }
 
-/// A table that was dropped meanwhile has nothing more to give.
+/// A dropped table has no more rows.
 pub(super) fn unless_gone<T>(result: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
     match result {
         Ok(value) => Ok(Some(value)),
@@ -104,7 +104,7 @@ pub(super) fn unless_gone<T>(result: Result<T, StoreError>) -> Result<Option<T>,
     }
 }
 
-/// The rows behind `last` of a day's archive.
+/// The rows after `last` in a day's archive.
 pub(super) fn archived_rows<'a>(
     reader: &Reader,
     reading: &'a ArchiveSession,
@@ -115,13 +115,13 @@ pub(super) fn archived_rows<'a>(
     let Some((file, mut range)) = archived_range(reader, reading, filter, bounds)? else { return Ok(None) };
     range.to = last.map_or(range.to, |last| last.time());
     let table = bounds.table.clone();
-    // What cannot be read of an archive is said, and ends its rows, not the query.
+    // An unreadable part of an archive is reported and ends its rows, not the query.
     let rows = file.scan(&range).map_while(move |row| row.map_err(|error| reading.unread(&table, error)).ok());
     Ok(Some(Box::new(rows.filter(move |row| last.is_none_or(|last| row.key() > last)).map(Ok))))
 }
 
-/// The archive of a day and what to read of it; none where it has no archive that can be read, or nothing that is
-/// wanted. Of a table that stood when the query began the archive is looked up anew: it may be younger than that.
+/// The archive of a day and the range to read; `None` without a readable archive or matching partitions. For a local
+/// table the archive is looked up again, because it may be newer than the query.
 pub(super) fn archived_range(
     reader: &Reader,
     reading: &ArchiveSession,

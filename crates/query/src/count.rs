@@ -1,7 +1,7 @@
-//! How many records, by time, level and instance.
+//! Numbers of records by time, level and instance.
 //!
-//! Page headers know how many records of each level a minute has, so most are counted without reading one: only where
-//! the filter looks for text, or the steps of time are not whole minutes, is every record read.
+//! Page headers contain the number of records by level and minute, so most records are counted without reading them.
+//! Records are read only if the filter searches for text, or the time steps are not whole minutes.
 
 use super::archived::{ArchiveReport, ArchiveSession};
 use super::bounds::{Bounds, archived_range, range_of, tables_of, unless_gone};
@@ -20,23 +20,23 @@ use std::time::Duration;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// By what records are counted; the default is one number for all.
+/// The grouping of counts; the default is a single number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Grouping {
     /// A number for each level.
     pub level: bool,
     /// A number for each instance, its buckets taken together.
     pub instance: bool,
-    /// A number for each step of time, counted from the Unix epoch. Shorter than a tick is as good as none.
+    /// A number for each step of time, counted from the Unix epoch. A step shorter than a tick counts as one tick.
     pub every: Option<Duration>,
 }
 
-/// One number. What it is not grouped by is none.
+/// One number. Fields that are not part of the grouping are `None`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Count {
     /// The start of the step of time.
     pub time: Option<Ticks>,
-    /// The level; none inside for records without one.
+    /// The level; `Some(None)` for records without one.
     pub level: Option<Option<Level>>,
     /// The instance.
     pub instance: Option<String>,
@@ -44,13 +44,13 @@ pub struct Count {
     pub records: u64,
 }
 
-/// Counts what `filter` wants, without regard to its limit. Groups without records are left out; without any grouping
-/// there is always one number. Says what was read of the archives, and what of them is missing: a day that could not be
-/// read to its end is in no number.
+/// Counts the records that match `filter`, ignoring its limit. Groups without records are omitted; without a grouping
+/// there is always one number. Reports the archives that were read and those that are missing: a day that could not
+/// be read completely is in no number.
 ///
 /// # Errors
 ///
-/// Where the data folder or the remote store cannot be read.
+/// An error of the data folder or the remote store.
 pub fn count(
     stores: &Stores<'_>,
     filter: &Filter,
@@ -75,7 +75,7 @@ fn count_records(stores: &Stores<'_>, filter: &Filter, tally: &mut Tally) -> Res
     })
 }
 
-/// A day that is in a remote store: only the keys and levels of its rows are asked for.
+/// Counts a day of a remote store, reading only keys and levels.
 fn count_rows(
     stores: &Stores<'_>,
     reading: &ArchiveSession,
@@ -111,7 +111,7 @@ fn count_minutes(stores: &Stores<'_>, filter: &Filter, tally: &mut Tally) -> Res
             count_rows(stores, &reading, filter, &bounds, tally)?;
             continue;
         }
-        // A day that is dropped while it is counted, or cannot be read to its end, counts as a whole or not at all.
+        // A day that is dropped while it is counted, or cannot be read completely, counts whole or not at all.
         let mut of_day = Tally::new(tally.grouping);
         if bounds.stands {
             let counted = range_of(reader, filter, &bounds).and_then(|range| match range {
@@ -133,25 +133,25 @@ fn count_minutes(stores: &Stores<'_>, filter: &Filter, tally: &mut Tally) -> Res
     Ok(reading.told())
 }
 
-/// The start of the step that `time` lies in, steps being counted from the Unix epoch.
+/// The start of the step that contains `time`; steps are counted from the Unix epoch.
 fn step_start(time: Ticks, step: Duration) -> Ticks {
     let ticks = i64::try_from(step.as_nanos() / 100).unwrap_or(i64::MAX).max(1);
     let into = (time.get() - UNIX_EPOCH_TICKS).rem_euclid(ticks);
     Ticks::new(time.get() - into).unwrap_or(Ticks::MIN)
 }
 
-/// Numbers that grow, by group. A day of a busy fleet is half a million additions, so names stand
-/// aside and are not made anew for rows of one partition, which follow each other.
+/// Counts by group. A day of a busy fleet is half a million additions, so names are interned, and consecutive rows of
+/// one partition need no look-up.
 struct Tally {
     grouping: Grouping,
     groups: HashMap<Group, u64, foldhash::fast::RandomState>,
     instances: Vec<String>,
     by_name: HashMap<String, usize, foldhash::quality::RandomState>,
-    /// The partition that came last: most often it is the next one, too.
+    /// The last partition, which is usually the next one too.
     last: Option<(String, usize)>,
 }
 
-/// Time and level of a [`Count`], and which of the tally's instances.
+/// Time and level of a [`Count`], and the index of the instance.
 type Group = (Option<Ticks>, Option<Option<Level>>, Option<usize>);
 
 impl Tally {
@@ -167,7 +167,7 @@ impl Tally {
         *self.groups.entry(group).or_default() += records;
     }
 
-    /// Adds all that another one of the same grouping has.
+    /// Adds another tally of the same grouping.
     fn merge_item(&mut self, other: &Tally) {
         for (&(time, level, instance), records) in &other.groups {
             let instance = instance.map(|at| self.number(&other.instances[at]));

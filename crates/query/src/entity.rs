@@ -1,15 +1,15 @@
-//! A record that was written as several rows put together again.
+//! Joins the rows of a record.
 //!
-//! [`daytable_model::entity`] says how a record that is too large for one entity is written: a master row that says how many
-//! `Items` follow, and items under its key. A property that the record has already is continued by an item, another
-//! one is added. They are committed together, so a master without its items is damage; it is given as far as it goes.
+//! [`daytable_model::entity`] defines how a record that exceeds one entity is written: a master row with the number
+//! of `Items`, and items under its key. An item continues a property of the record, or adds another. All are
+//! committed together, so a master without its items is damage; its available part is returned.
 
 pub use crate::tables::{OwnedRow, OwnedValue};
 use daytable_model::key::RowKey;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-/// Takes up an item: what it continues is continued, all else is added.
+/// Merges an item into its master.
 fn merge_item(master: &mut OwnedRow, item: OwnedRow) {
     for (name, value) in item.properties {
         let known = master.properties.iter_mut().find(|(known, _)| *known == name);
@@ -20,17 +20,17 @@ fn merge_item(master: &mut OwnedRow, item: OwnedRow) {
     }
 }
 
-/// Puts masters and their items together, in whatever order they come, as long as the master comes first.
+/// Joins masters and items that arrive in any order, as long as the master is first.
 ///
-/// An item whose master did not come is passed over: the master was not wanted.
+/// An item without a master is skipped: its master did not match.
 #[derive(Default)]
 pub(super) struct Joiner {
-    /// Masters with the items that came so far, by their key. Only a record of over 32 Ki units is ever in here.
+    /// Masters with the items so far, by key. Only records of over 32 Ki units wait here.
     waiting: BTreeMap<(RowKey, Arc<str>), Vec<OwnedRow>>,
 }
 
 impl Joiner {
-    /// Takes a row, and gives the entity that it completes, if it does.
+    /// Adds a row, and returns the entity that it completes.
     pub(super) fn push(&mut self, row: OwnedRow) -> Option<OwnedRow> {
         let items = if row.key.item() == 0 { row.items() } else { 0 };
         if row.key.item() == 0 && items == 0 {
@@ -47,7 +47,7 @@ impl Joiner {
         if complete { self.waiting.remove(&master).and_then(joined) } else { None }
     }
 
-    /// What waits for items that did not come, newest first.
+    /// The entities whose items did not all arrive, newest first.
     pub(super) fn drain_incomplete(&mut self) -> impl Iterator<Item = OwnedRow> + use<> {
         std::mem::take(&mut self.waiting).into_values().filter_map(joined)
     }
@@ -61,7 +61,7 @@ fn joined(mut rows: Vec<OwnedRow>) -> Option<OwnedRow> {
     })
 }
 
-/// The entities of `rows`, which come newest first, each with its items.
+/// The entities of `rows`, which arrive newest first, each joined with its items.
 pub(super) fn join<E>(rows: impl Iterator<Item = Result<OwnedRow, E>>) -> impl Iterator<Item = Result<OwnedRow, E>> {
     let (mut rows, mut joiner, mut incomplete) = (rows, Joiner::default(), VecDeque::new());
     std::iter::from_fn(move || {

@@ -1,8 +1,8 @@
-//! Which records are wanted.
+//! Filters of records.
 //!
-//! A filter is applied in two steps. `RowFilter::may_match` sees a row as it lies in its page and passes over most of
-//! what is not wanted before anything is copied; `RowFilter::wants` sees the record that was made of the rows, and
-//! decides. What is one row is decided by the first step alone; a master and its items need the second.
+//! A filter is applied in two steps. `RowFilter::may_match` tests a row in its page and excludes most rows before
+//! anything is copied. `RowFilter::matches` decides about the record that was made of the rows. The first step alone
+//! decides about a record of one row; a master and its items need the second.
 
 use super::record::StoredRecord;
 use daytable_model::key::{RowKey, partition_key};
@@ -11,25 +11,25 @@ use daytable_model::property::Property;
 use daytable_model::record::Level;
 use daytable_model::time::Ticks;
 
-/// Which records are wanted; the default wants all.
+/// The conditions of a query; the default matches every record.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// Of this instance only, in whatever buckets it has.
+    /// The instance, in any of its buckets.
     pub instance: Option<String>,
-    /// Not before this time.
+    /// The first time.
     pub since: Option<Ticks>,
-    /// Before this time: a record of exactly this time is not wanted, so that ranges join without overlap.
+    /// The end, exclusive, so that adjacent ranges do not overlap.
     pub until: Option<Ticks>,
-    /// Of this level or a worse one; a record without a level is not wanted then.
+    /// The minimum level. A record without a level does not match then.
     pub level: Option<Level>,
-    /// With this text in the message or in the value of a field, as it is printed ([`Needle`]). Case counts.
+    /// A text in the message or in a field's value, as printed ([`Needle`]). Case matters.
     pub contains: Option<String>,
-    /// So many at most.
+    /// Maximum number of records.
     pub limit: Option<u64>,
 }
 
 impl Filter {
-    /// The oldest and the newest time that are wanted, both included; none where no time is.
+    /// The oldest and the newest matching time, both included; `None` if no time matches.
     pub fn times(&self) -> Option<(Ticks, Ticks)> {
         let from = self.since.unwrap_or(Ticks::MIN);
         let to = match self.until {
@@ -39,7 +39,7 @@ impl Filter {
         (from <= to).then_some((from, to))
     }
 
-    /// Whether `partition` is one of the wanted instance's: its own, or one of its buckets (`instance~xx`).
+    /// Whether `partition` belongs to the instance: its own, or one of its buckets (`instance~xx`).
     pub fn wants_partition(&self, partition: &str) -> bool {
         let Some(instance) = &self.instance else { return true };
         match partition.strip_prefix(partition_key(instance, None).as_str()) {
@@ -52,7 +52,7 @@ impl Filter {
         }
     }
 
-    /// The filter, made ready to be asked about many rows.
+    /// Prepares the filter for many rows.
     pub(super) fn row_filter(&self) -> RowFilter {
         RowFilter {
             times: self.times(),
@@ -62,7 +62,7 @@ impl Filter {
     }
 }
 
-/// A filter that was made ready. It knows nothing of partitions: those are chosen before rows are read.
+/// A prepared filter. It ignores partitions, which are chosen before rows are read.
 pub(super) struct RowFilter {
     times: Option<(Ticks, Ticks)>,
     level: Option<Level>,
@@ -70,7 +70,7 @@ pub(super) struct RowFilter {
 }
 
 impl RowFilter {
-    /// Whether a row may belong to a wanted record. Items always may: their master decides.
+    /// Whether a row may belong to a matching record. Items always may: their master decides.
     pub(super) fn may_match<'p>(
         &self,
         key: RowKey,
@@ -88,15 +88,15 @@ impl RowFilter {
         }
         let Some(needle) = &self.needle else { return true };
         properties.any(|(name, value)| match (name, value) {
-            // Not all of the record is in this row, or it is there as JSON.
+            // The record has further rows, or this row contains it as JSON.
             ("Items" | "Fields", _) => true,
             ("Source", Property::String(_)) => false,
             (_, value) => needle.is_in(value),
         })
     }
 
-    /// Whether the record that was made of rows that were let through is wanted.
-    pub(super) fn wants(&self, record: &StoredRecord) -> bool {
+    /// Whether the record made of matching rows matches.
+    pub(super) fn matches(&self, record: &StoredRecord) -> bool {
         let Some(needle) = &self.needle else { return true };
         needle.is_in_text(&record.message) || record.fields.iter().any(|(_, value)| needle.is_in(value.as_property()))
     }

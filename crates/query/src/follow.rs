@@ -1,7 +1,7 @@
 //! Records as they are committed.
 //!
-//! A follower asks again and again; the caller decides how often, and sleeps in between. Records come in the order of
-//! their commits, so one that is late comes when it is committed, not at its own time.
+//! A follower polls; the caller chooses the interval. Records arrive in the order of their commits, so a late record
+//! arrives when it is committed, not at its own time.
 
 use super::entity::{Joiner, OwnedRow};
 use super::filter::Filter;
@@ -11,7 +11,7 @@ use daytable_store::{FollowPosition, Reader, Row, StoreError};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// How far a data folder was followed, and what is wanted of it. The filter's limit counts over all steps.
+/// A position in a data folder, and a filter. The filter's limit counts over all steps.
 pub struct RecordFollower {
     followed: FollowPosition,
     filter: Filter,
@@ -19,13 +19,13 @@ pub struct RecordFollower {
 }
 
 impl RecordFollower {
-    /// Follows from what is committed now, which is not given.
+    /// Follows from the present commit on.
     pub fn from_now(reader: &Reader, filter: Filter) -> Result<RecordFollower, StoreError> {
         Ok(RecordFollower { followed: reader.follow_from_now()?, left: filter.limit.unwrap_or(u64::MAX), filter })
     }
 
-    /// Gives what was committed since the last step to `each`. Breaks when `each` did, or the limit is reached; there
-    /// is nothing more to be had then.
+    /// Passes the records committed since the last step to `each`. Breaks if `each` breaks or the limit is reached;
+    /// then no more records follow.
     pub fn step(
         &mut self,
         reader: &Reader,
@@ -47,7 +47,7 @@ impl RecordFollower {
             }
             let Some(entity) = joiner.push(OwnedRow::of(&row)) else { return };
             let record = StoredRecord::new(names.of(table), entity);
-            if row_filter.wants(&record) {
+            if row_filter.matches(&record) {
                 *left -= 1;
                 flow = each(record);
                 if *left == 0 {
@@ -55,12 +55,12 @@ impl RecordFollower {
                 }
             }
         })?;
-        // A commit is whole or not there, so nothing waits for items now.
+        // A commit is complete, so no record waits for items.
         Ok(flow)
     }
 }
 
-/// The names of tables as text, made once for as long as rows of one table follow each other.
+/// The name of a table as text, cached for consecutive rows of one table.
 #[derive(Default)]
 struct Names(Option<(DayTable, Arc<str>)>);
 

@@ -1,4 +1,4 @@
-//! Rows become records again: newest first, counted, or followed as they are committed.
+//! Queries: rows become records again, newest first, counted, or followed as they are committed.
 //!
 //! ```text
 //! rows of a table ──► entity ──► joined ──► record ──► text, JSON
@@ -8,21 +8,22 @@
 //!
 //! * [`tables`]: the table-store trait, and the data folder behind it.
 //! * [`when`]: points in time and ages as people write them.
-//! * [`filter`]: which records are wanted. What can be told from a row's key and level is told before anything of the
-//!   row is copied.
-//! * [`entity`]: a row, owned; a master and its items put together.
-//! * [`record`]: what a query gives, and its JSON form; [`text`] is the form for people.
-//! * [`archived`]: days of which there is only an archive, read where they are.
-//! * [`stores`]: where a query looks; `both`, `afar`: a day that is in a remote store and, not sent yet, in the data folder.
-//! * [`mod@select`]: the records of all tables, newest first. A table is opened only when its newest row could be next.
-//! * [`mod@count`]: how many, by time, level and instance, from page headers where they can tell.
+//! * [`filter`]: which records match. The key and level of a row are tested before anything is copied.
+//! * [`entity`]: joins a master row and its items.
+//! * [`record`]: the result of a query, and its JSON form; [`text`] is the form for people.
+//! * [`archived`]: days that exist only as archives, read there.
+//! * [`stores`]: where a query reads; `merged`, `remote`: a day that is in a remote store and, as far as not yet
+//!   sent, in the data folder.
+//! * [`mod@select`]: the records of all tables, newest first. A table is opened only when its newest row could be
+//!   next.
+//! * [`mod@count`]: numbers of records by time, level and instance, from page headers if possible.
 //! * [`follow`]: records as they are committed.
-//! * [`listing`]: what is shown of day-tables, sources and listeners.
+//! * [`listing`]: the shown form of day-tables, sources and listeners.
 //!
-//! Everything but the three entry points works on iterators of entities and knows no store, so that the tests need
-//! none. A table that is dropped while it is read has no more rows: what was read of it stays, nothing fails.
+//! Everything except the entry points works on iterators of entities and knows no store, so tests need no store. A
+//! table that is dropped while it is read yields no more rows, without an error.
 //!
-//! Not done on purpose: no query language and no index but the key. What a filter cannot say, `jq` can.
+//! Left out on purpose: a query language, and any index but the key. `jq` covers what a filter cannot express.
 
 pub mod tables;
 pub mod when;

@@ -1,4 +1,4 @@
-//! What is shown of day-tables, of sources and of listeners, in the one JSON form that the command line and the reading API share.
+//! The shown form of day-tables, sources and listeners, in the JSON that the command line and the reading API share.
 
 use daytable_model::path_text;
 use daytable_model::time::Ticks;
@@ -8,18 +8,18 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
-/// A day-table as it is shown. Times are RFC 3339.
+/// A day-table. Times are RFC 3339.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ShownTable {
     /// Its name.
     pub table: String,
-    /// Where it is in its life.
+    /// Its state.
     pub state: &'static str,
-    /// Rows in it, items included. What a remote store holds is not counted for a list.
+    /// Rows, including items. Rows in a remote store are not counted for a list.
     pub rows: Option<u64>,
     /// Bytes of its files.
     pub bytes: Option<u64>,
-    /// Rows in the outbox of this daytable that wait to be sent to it, or were sent a moment ago.
+    /// Rows in this daytable's outbox that wait to be sent, or were just sent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waiting: Option<u64>,
     /// The time of its oldest record.
@@ -28,22 +28,22 @@ pub struct ShownTable {
     pub last_time: Option<String>,
     /// When it expires.
     pub expires: Option<String>,
-    /// What is done with it next: `seal`, `archive`, `drop` or `remove_archive`.
+    /// The next step: `seal`, `archive`, `drop` or `remove_archive`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next: Option<&'static str>,
-    /// When that is due; the run after it does it.
+    /// When the step is due; the first run after that time takes it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_at: Option<String>,
-    /// Where the latest archive of it is that was read back.
+    /// The address of the latest archive that was read back.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub archive: Option<String>,
-    /// Why it stays, although it has expired.
+    /// Why it stays although it has expired.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stays: Option<String>,
-    /// Why the step that was tried last failed.
+    /// Why the last step failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// When it is tried again.
+    /// When the step is retried.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_at: Option<String>,
 }
@@ -64,70 +64,70 @@ impl From<&TableSummary> for ShownTable {
     }
 }
 
-/// A listener as it is shown, which only the daemon that listens can tell of: its counts are those since its start.
+/// A listener, known only to the daemon that listens. Counts are since its start.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ShownListener {
     /// The name of its config block.
     pub block: String,
-    /// What it speaks: `syslog`.
+    /// Its protocol: `syslog`.
     pub kind: String,
-    /// Where it listens, as the configuration has it.
+    /// Its address, as configured.
     pub listen: String,
-    /// Records that were taken.
+    /// Records received.
     pub received: u64,
-    /// Of these, those that are committed.
+    /// Of these, the committed ones.
     pub committed: u64,
-    /// Bytes that came.
+    /// Bytes received.
     pub bytes: u64,
-    /// Connections that are open.
+    /// Open connections.
     pub connections: u64,
-    /// What was lost, cut, replaced or refused, by reason, where there was any. `kernel` are datagrams that the kernel
-    /// dropped, `stopped` records that could not be committed any more, names of settings and `tls` and `no_frame`
-    /// connections that were closed.
+    /// Losses by reason: records lost, cut, replaced or refused. `kernel` counts datagrams that the kernel dropped,
+    /// `stopped` records that could no longer be committed. Names of settings, `tls` and `no_frame` count closed
+    /// connections.
     pub losses: BTreeMap<String, u64>,
 }
 
 impl ShownListener {
-    /// Its losses, each with its number; empty where nothing was lost.
+    /// Its losses as text; empty without any.
     pub fn losses(&self) -> String {
         let shown: Vec<_> = self.losses.iter().map(|(reason, count)| format!("{reason}={count}")).collect();
         shown.join(" ")
     }
 }
 
-/// A source as it is shown: its ledger, and how far it is behind its file.
+/// A source: its ledger, and how far it is behind its file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ShownSource {
     /// The name of its config block.
     pub block: String,
-    /// Where its file was seen last; the folder of a journal, or `journal` for this host's. Bytes of a name that are no UTF-8
-    /// are written `\xFF`.
+    /// The last known path of its file; the folder of a journal, or `journal` for this host's. Bytes that are not
+    /// UTF-8 are written `\xFF`.
     #[serde(serialize_with = "path_text::serialize")]
     pub path: PathBuf,
     /// The 16 hex digits of its row keys.
     pub identity: String,
-    /// Followed, imported, or a journal.
+    /// Whether it is followed, imported, or a journal.
     pub kind: SourceKind,
-    /// Where it is in its life.
+    /// Its state.
     pub status: SourceStatus,
-    /// Offset of the first byte that is not committed; of a journal, how many entries were read.
+    /// Offset of the first uncommitted byte; for a journal, the number of entries read.
     pub position: u64,
-    /// Of a journal, the cursor of the last entry that is committed.
+    /// For a journal, the cursor of the last committed entry.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
-    /// Bytes of its file now; none where another file, or none, is at its path.
+    /// Present size of its file; `None` if the path has another file, or none.
     pub size: Option<u64>,
-    /// Bytes that are not committed yet; none where the file is not there or its size does not tell, being compressed.
+    /// Uncommitted bytes; `None` if the file is missing or compressed.
     pub lag_bytes: Option<u64>,
-    /// When it was advanced last, RFC 3339.
+    /// When it last advanced, RFC 3339.
     pub seen: String,
-    /// What became of its bytes.
+    /// The ledger of its bytes: what became of them.
     #[serde(flatten)]
     pub ledger: Ledger,
 }
 
 impl ShownSource {
-    /// A source as it is now: looks at its file.
+    /// The present state of a source, including its file.
     pub fn of(state: &SourceState) -> ShownSource {
         let file = std::fs::metadata(&state.path).ok();
         let file = file.filter(|file| (file.dev(), file.ino()) == (state.device, state.inode));
@@ -152,7 +152,7 @@ impl ShownSource {
         }
     }
 
-    /// What was lost, cut, replaced or passed over, each with its number; empty where nothing was.
+    /// Losses as text, each with its number; empty without any.
     pub fn losses(&self) -> String {
         let Ledger {
             records: _,

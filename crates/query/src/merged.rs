@@ -1,12 +1,13 @@
-//! A day that is in a remote store and, as far as it was not sent yet, in the data folder: its rows once, newest first.
+//! A day that is in a remote store and, as far as it is not yet sent, in the data folder: each row once, newest
+//! first.
 //!
-//! What is sent goes from the data folder behind that, so a row may be in both places, and is never in none. Two things
-//! follow: rows are merged by their keys and equal ones given once; and what was read ahead from afar must be younger than
-//! the snapshot of the data folder that it is merged with. So with each new snapshot the partitions that the folder has, or
-//! had, are read anew from afar as well, from the last row on.
+//! A row is removed from the data folder after it was sent. It may be in both places, but is never missing from both.
+//! Two rules follow. Rows are merged by their keys, and equal ones are returned once. Rows that were read ahead from
+//! the remote store must be younger than the snapshot of the data folder they are merged with: after each new
+//! snapshot, the partitions of the folder are read again from the remote store, from the last row on.
 //!
-//! A record that was written again may be in the folder as it is now, and afar as it was. The folder's is the record, so every row
-//! of the folder is looked at, also those that are not wanted.
+//! A rewritten record may be current in the folder and outdated in the remote store. The folder's version is valid,
+//! so every row of the folder is read, even those that do not match.
 
 use super::archived::ArchiveSession;
 use super::bounds::{Bounds, Rows, archived_rows, range_of, unless_gone};
@@ -19,7 +20,7 @@ use daytable_store::{Range, Scan, StoreError};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// The rows of one day from both places; from its archive, where it is dropped meanwhile.
+/// The rows of one day from both places, or from its archive if it is dropped meanwhile.
 pub(super) struct MergedRows<'a> {
     stores: &'a Stores<'a>,
     remote: &'a dyn TableStore,
@@ -32,26 +33,26 @@ pub(super) struct MergedRows<'a> {
     here_next: Option<NextRow>,
     /// The partitions that the data folder has, or had.
     ours: BTreeSet<Arc<str>>,
-    /// The snapshots of `here` when they were read from afar.
+    /// The number of snapshots of `here` at the last remote read.
     snapshots: u64,
-    /// None while the table is not there.
+    /// `None` while the table does not exist.
     afar: Option<RemoteRows<'a>>,
     archive: Option<Rows<'a>>,
     archive_next: Option<OwnedRow>,
-    /// The key of the last row, and the partitions of those that had it.
+    /// The key of the last row, and the partitions that had it.
     last: Option<RowKey>,
     given: Vec<Arc<str>>,
     is_over: bool,
 }
 
-/// What is missing of an answer whose table was dropped by a daytable that knows its archive, while this one does not.
+/// The reason for an incomplete answer: another daytable dropped the table and knows its archive, this one does not.
 const GONE: &str = "it was dropped while it was read, and nothing is known here of an archive";
 
-/// A row that is next in its place.
+/// The next row of one place.
 struct NextRow {
     key: RowKey,
     partition: Arc<str>,
-    /// None where it is not wanted; it takes the place of its like all the same.
+    /// `None` if it does not match; it still replaces equal rows of other places.
     row: Option<OwnedRow>,
 }
 
@@ -61,7 +62,7 @@ impl NextRow {
     }
 }
 
-/// Where the next row is.
+/// The place of the next row.
 enum Origin {
     Here,
     RemoteRows,
@@ -102,12 +103,12 @@ impl<'a> MergedRows<'a> {
             given: Vec::new(),
             is_over: false,
         };
-        // Behind the snapshot of the data folder.
+        // After the snapshot of the data folder.
         rows.look_afar_anew()?;
         Ok(rows)
     }
 
-    /// Sees to it that the next row of the data folder is known, if there is one.
+    /// Reads the next row of the data folder.
     fn look_here(&mut self) -> Result<(), TableError> {
         while self.here_next.is_none()
             && let Some(scan) = &mut self.here
@@ -132,7 +133,7 @@ impl<'a> MergedRows<'a> {
         Ok(())
     }
 
-    /// Forgets what was read ahead from afar of what the data folder has, or had.
+    /// Discards the rows read ahead from the partitions that the data folder has, or had.
     fn look_afar_anew(&mut self) -> Result<(), TableError> {
         let table = &self.bounds.table;
         let ours = unless_gone(self.stores.reader.partitions(table))?.unwrap_or_default();
@@ -152,7 +153,7 @@ impl<'a> MergedRows<'a> {
         Ok(())
     }
 
-    /// Takes what is not wanted from afar, until the next row is one that is.
+    /// Skips rows of the remote store, or of the archive, until the next one matches.
     fn look_afar(&mut self) -> Result<(), TableError> {
         while let Some(afar) = &mut self.afar {
             if unless_not_there(afar.look())?.is_none() {
@@ -175,14 +176,14 @@ impl<'a> MergedRows<'a> {
         Ok(())
     }
 
-    /// The table is dropped, or was not created yet: what is archived of it is read.
+    /// The table is dropped, or not created yet: reads its archive.
     fn afar_is_gone(&mut self) -> Result<(), TableError> {
         let was_read = self.afar.take().is_some();
         if self.archive.is_none() {
             let reader = self.stores.reader;
             let archived = self.reading.latest(reader)?.remove(&self.bounds.table);
             if was_read && archived.is_none() {
-                // Its owner may have archived it; only the owner's catalog knows where.
+                // The owner may have archived it; only the owner's catalog knows where.
                 self.reading.unread(&self.bounds.table, GONE);
             }
             let bounds = Bounds { stands: false, archived, ..self.bounds.clone() };
@@ -191,7 +192,7 @@ impl<'a> MergedRows<'a> {
         Ok(())
     }
 
-    /// The next row, or one that was given already.
+    /// The next row, possibly one that was returned already.
     fn take(&mut self) -> Result<Option<NextRow>, TableError> {
         self.look_here()?;
         self.look_afar()?;
@@ -201,7 +202,7 @@ impl<'a> MergedRows<'a> {
         let archive = self.archive_next.as_ref().map(key_of);
         let heads = [(here, Origin::Here), (afar, Origin::RemoteRows), (archive, Origin::Archive)];
         let next = heads.into_iter().filter_map(|(key, place)| Some((key?, place)));
-        // Of equal ones the first: the folder's.
+        // Of equal rows the first: the folder's.
         let Some((_, place)) = next.min_by(|(a, _), (b, _)| a.cmp(b)) else { return Ok(None) };
         Ok(match place {
             Origin::Here => self.here_next.take(),
@@ -241,7 +242,7 @@ impl Iterator for MergedRows<'_> {
     }
 }
 
-/// A table that is not there has no rows.
+/// A missing table has no rows.
 fn unless_not_there<T>(result: Result<T, TableError>) -> Result<Option<T>, TableError> {
     match result {
         Ok(value) => Ok(Some(value)),
@@ -263,7 +264,7 @@ mod tests {
     use std::ops::ControlFlow;
     use std::time::Duration;
 
-    /// A store of one table, which is dropped by somebody else once a page of it was read.
+    /// A store of one table, which disappears after its first page was read.
     struct Dropped {
         table: DayTable,
         pages: Cell<u32>,

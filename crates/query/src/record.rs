@@ -1,13 +1,13 @@
-//! What a query gives: a record with its keys, and its form as one JSON object.
+//! The result of a query: a record with its keys, and its form as one JSON object.
 //!
 //! ```text
 //! {"table":"Log20261121","partition_key":"web-17","row_key":"2516…-1f3a…-ffff…","time":"2026-11-21T08:00:00.123Z",
 //!  "level":"error","message":"disk full","source":"/var/log/app.log","free_bytes":0,"unit":"backup.service"}
 //! ```
 //!
-//! The first seven are always there, `level` as null where the record has none; the fields follow in their order. A
-//! field whose name is one of the seven gets `_` behind it, as often as it takes. Whole numbers are JSON numbers in
-//! full; what JSON has no number for is text (`"NaN"`, `"Infinity"`, `"-Infinity"`).
+//! The first seven keys are always present, `level` as null for a record without one. The fields follow in their
+//! order. A field with one of the seven names gets as many `_` appended as necessary. Whole numbers are exact JSON
+//! numbers; numbers that JSON cannot express are text (`"NaN"`, `"Infinity"`, `"-Infinity"`).
 
 use super::entity::{OwnedRow, OwnedValue};
 use daytable_model::key::{RowKey, instance_of};
@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 const KEYS: [&str; 7] = ["table", "partition_key", "row_key", "time", "level", "message", "source"];
 
-/// A record as it was stored, with its keys.
+/// A stored record with its keys.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoredRecord {
     /// The day-table.
@@ -31,11 +31,11 @@ pub struct StoredRecord {
     pub row_key: RowKey,
     /// Its level.
     pub level: Option<Level>,
-    /// The text without what was taken out of it; empty where there is none.
+    /// The text without the extracted fields; may be empty.
     pub message: String,
-    /// The file's path, or the listener.
+    /// The path of the file, or the listener.
     pub source: String,
-    /// All that was taken out of it, in its order, no name twice.
+    /// The extracted fields in their order; no name occurs twice.
     pub fields: Vec<(String, OwnedValue)>,
 }
 
@@ -57,7 +57,7 @@ impl StoredRecord {
         if let Some(json) = spread {
             match serde_json::from_str::<Pairs>(&json) {
                 Ok(Pairs(pairs)) => add_apart(&mut fields, pairs),
-                // A piece of it is missing; as text it is still of use.
+                // A piece is missing; the text is still useful.
                 Err(_) => fields.push(("Fields".into(), OwnedValue::String(json))),
             }
         }
@@ -70,13 +70,13 @@ impl StoredRecord {
         self.row_key.time()
     }
 
-    /// The instance that wrote it, as far as its PartitionKey tells.
+    /// The instance, as far as the PartitionKey contains its name.
     pub fn instance(&self) -> String {
         instance_of(&self.partition_key).0
     }
 }
 
-/// Adds `more`, with a number behind each name that is there already.
+/// Adds `more`; a name that exists already gets a numbered suffix.
 fn add_apart(fields: &mut Vec<(String, OwnedValue)>, more: Vec<(String, OwnedValue)>) {
     let mut taken: std::collections::HashSet<String> = fields.iter().map(|(name, _)| name.clone()).collect();
     for (name, value) in more {
@@ -111,7 +111,7 @@ impl Serialize for StoredRecord {
     }
 }
 
-/// A name for a field that would be mistaken for a key: with as many `_` behind it as make it one of its own.
+/// The name of a field that would be mistaken for a key: with as many `_` as make it unique.
 pub fn beside_keys(name: &str, taken: impl Fn(&str) -> bool) -> String {
     let mut free = format!("{name}_");
     while taken(&free) {
@@ -129,7 +129,7 @@ impl<T: fmt::Display> Serialize for Text<T> {
     }
 }
 
-/// A JSON object whose names may come twice.
+/// A JSON object whose names may repeat.
 struct Pairs(Vec<(String, OwnedValue)>);
 
 impl<'de> serde::Deserialize<'de> for Pairs {
@@ -158,7 +158,7 @@ fn value_of(json: serde_json::Value) -> OwnedValue {
     match json {
         serde_json::Value::String(text) => OwnedValue::String(text),
         serde_json::Value::Bool(b) => OwnedValue::Boolean(b),
-        // The only value that becomes null is a number that JSON does not have.
+        // Only a number that JSON cannot express becomes null.
         serde_json::Value::Null => OwnedValue::Double(f64::NAN),
         serde_json::Value::Number(n) => match (n.as_i64(), n.as_f64()) {
             (Some(n), _) => OwnedValue::Int64(n),

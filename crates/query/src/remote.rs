@@ -1,7 +1,7 @@
 //! The rows of a day in a remote store, newest first over all its partitions.
 //!
-//! Each partition is a stream of pages, and the streams are merged: the buckets of an instance are just partitions. What
-//! is read ahead of all streams together is bounded, so a day of many partitions is read in small pieces of each.
+//! Each partition is a stream of pages, and the streams are merged; the buckets of an instance are just partitions.
+//! The rows read ahead are bounded over all streams, so a day of many partitions is read in small pieces of each.
 
 use super::filter::Filter;
 use crate::tables::{OwnedRow, PAGE_ROWS_MAX, PageToken, Projection, RangeQuery, RowOrder, TableError, TableStore};
@@ -11,26 +11,26 @@ use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, VecDeque};
 use std::sync::Arc;
 
-/// Rows that are read ahead of all partitions together, about.
+/// Approximate number of rows read ahead over all partitions.
 const AHEAD_ROWS: usize = 16 * PAGE_ROWS_MAX;
-/// Rows that are read of a partition at a time, at least.
+/// Minimum rows read of a partition at a time.
 const PAGE_ROWS_MIN: usize = 16;
 
 /// The rows of a day, or of an instance's part of it.
 pub(super) struct RemoteRows<'a> {
     store: &'a dyn TableStore,
     table: DayTable,
-    /// What is wanted of each partition.
+    /// The query of each partition.
     wanted: RangeQuery,
     streams: Vec<PartitionStream>,
     order: BinaryHeap<Reverse<(RowKey, usize)>>,
-    /// The stream whose next row is not in order yet.
+    /// The stream whose next row is not queued yet.
     behind: Option<usize>,
 }
 
 struct PartitionStream {
     wanted: RangeQuery,
-    /// Rows before this one were given.
+    /// Rows before this one were returned already.
     from: Option<RowKey>,
     rows: VecDeque<OwnedRow>,
     next: Option<PageToken>,
@@ -38,8 +38,8 @@ struct PartitionStream {
 }
 
 impl<'a> RemoteRows<'a> {
-    /// The rows between two times, both included; from `at` on, where that is not the first. What is in `ours` is read
-    /// although the store has nothing of it yet.
+    /// The rows between two times, both included, from `at` on. The partitions in `ours` are read even if the store
+    /// has no rows of them yet.
     pub(super) fn begin(
         store: &'a dyn TableStore,
         table: DayTable,
@@ -53,7 +53,7 @@ impl<'a> RemoteRows<'a> {
             store.partitions(&table, filter.instance.as_deref())?.into_iter().collect();
         partitions.extend(ours.iter().cloned());
         let rows = (AHEAD_ROWS / partitions.len().max(1)).clamp(PAGE_ROWS_MIN, PAGE_ROWS_MAX);
-        // What is looked for inside of rows may be in none of the first.
+        // A search text may occur in none of the first rows.
         let limit = filter.limit.filter(|_| filter.contains.as_ref().is_none_or(String::is_empty));
         let rows = rows.min(limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(rows)).max(1);
         let (level, order) = (filter.level, RowOrder::NewestFirst);
@@ -63,7 +63,7 @@ impl<'a> RemoteRows<'a> {
         Ok(afar)
     }
 
-    /// Forgets what was read ahead of these partitions, and reads them from `at` on, that row included.
+    /// Discards the rows read ahead of these partitions, and reads them again from `at` on, including that row.
     pub(super) fn read_anew(&mut self, partitions: &BTreeSet<Arc<str>>, at: Option<RowKey>) -> Result<(), TableError> {
         self.streams.retain(|stream| !partitions.contains(&stream.wanted.partition));
         for partition in partitions {
@@ -76,7 +76,7 @@ impl<'a> RemoteRows<'a> {
         (0..self.streams.len()).try_for_each(|number| self.queue(number))
     }
 
-    /// Puts the next row of a stream in order, which reads a page where there is none.
+    /// Queues the next row of a stream, reading a page if necessary.
     fn queue(&mut self, number: usize) -> Result<(), TableError> {
         let (store, table) = (self.store, &self.table);
         let stream = &mut self.streams[number];
@@ -93,7 +93,7 @@ impl<'a> RemoteRows<'a> {
         Ok(())
     }
 
-    /// Sees to it that [`RemoteRows::head`] is the next row.
+    /// Makes [`RemoteRows::head`] the next row.
     pub(super) fn look(&mut self) -> Result<(), TableError> {
         while let Some(number) = self.behind.take() {
             self.queue(number)?;
@@ -101,13 +101,13 @@ impl<'a> RemoteRows<'a> {
         Ok(())
     }
 
-    /// The next row, which stays the next one.
+    /// The next row, without removing it.
     pub(super) fn head(&self) -> Option<&OwnedRow> {
         let Reverse((_, number)) = self.order.peek()?;
         self.streams[*number].rows.front()
     }
 
-    /// Takes the next row.
+    /// Removes and returns the next row.
     pub(super) fn pop(&mut self) -> Option<OwnedRow> {
         let Reverse((_, number)) = self.order.pop()?;
         self.behind = Some(number);

@@ -1,13 +1,13 @@
 //! The records of all tables, newest first.
 //!
-//! A day-table says when its oldest and newest records are, and that may be any time: a late record lies in the table
-//! of the day it came. So tables are merged, and each is opened only when its newest record could be the next: a
-//! query for the newest hundred reads one table, however many there are. Days of which there is only an archive are merged
-//! with the others, and read where they are.
+//! A day-table states the times of its oldest and newest records, which may be any time: a late record lies in the
+//! table of the day it arrived. So tables are merged, and each is opened only when its newest record could be next. A
+//! query for the newest hundred records reads one table, however many exist. Days that exist only as archives are
+//! merged with the others and read in place.
 //!
-//! Of a table in a remote store nobody knows the newest record without asking each of its partitions. It is opened when
-//! the end of its period could be next; so a record that is dated ahead of the day that it came on, and is only there,
-//! comes when that day is read.
+//! The newest record of a remote table is unknown without asking each of its partitions. A remote table is opened
+//! when the end of its period could be next. A record that is dated ahead of its day, and is only in the remote
+//! store, is therefore returned when that day is read.
 
 use super::archived::{ArchiveReport, ArchiveSession};
 use super::bounds::{Bounds, Rows, archived_rows, range_of, tables_of, unless_gone};
@@ -47,7 +47,7 @@ pub fn select(
         };
         let name: Arc<str> = bounds.table.to_string().into();
         let records = join(rows).map(move |entity| entity.map(|entity| StoredRecord::new(name.clone(), entity)));
-        Ok(Some(records.filter(|record| record.as_ref().map_or(true, |record| row_filter.wants(record)))))
+        Ok(Some(records.filter(|record| record.as_ref().map_or(true, |record| row_filter.matches(record)))))
     };
     merge(tables, open, |record| {
         left -= 1;
@@ -60,8 +60,8 @@ pub fn select(
 /// Rows of a table, newest first and owned.
 pub(super) type Entities<'a> = Box<dyn Iterator<Item = Result<OwnedRow, TableError>> + 'a>;
 
-/// The entities of a table that `row_filter` lets through, from wherever they are; none where it has nothing of the wanted
-/// instance, or is gone.
+/// The entities of a table that may match, from wherever they are; `None` if the table has no rows of the instance,
+/// or is gone.
 pub(super) fn entities_of<'a>(
     stores: &'a Stores<'a>,
     reading: &'a ArchiveSession,
@@ -90,8 +90,8 @@ pub(super) fn entities_of<'a>(
     Ok(Some(Box::new(rows.filter_map(entity))))
 }
 
-/// The rows that `filter` may want of a table that stands, or of its archive; none where it has nothing of the wanted
-/// instance, or is gone. Of a table that is dropped while it is read, the rest comes from its archive.
+/// The rows of a local table, or of its archive, that may match; `None` if the table has no rows of the instance, or
+/// is gone. If a table is dropped while it is read, the rest comes from its archive.
 fn rows_of<'a>(
     reader: &'a Reader,
     reading: &'a ArchiveSession,
@@ -122,12 +122,12 @@ fn rows_of<'a>(
     }))))
 }
 
-/// One record by its three keys, its items with it; reads the one page that it is in (and those of its items). Where its
-/// table does not stand, its archive is read.
+/// Finds one record by its three keys, with its items. Reads only the pages that contain them; reads the archive if
+/// the table is not local.
 ///
 /// # Errors
 ///
-/// Where the data folder or the remote store cannot be read.
+/// An error of the data folder or the remote store.
 pub fn find_record(
     stores: &Stores<'_>,
     table: &DayTable,
@@ -139,7 +139,7 @@ pub fn find_record(
     if let Some(record) = joined(table, key, stands)? {
         return Ok((Some(record), ArchiveReport::default()));
     }
-    // In this order: what is sent while this runs is there before it goes from here.
+    // In this order: a row that is sent meanwhile is in the remote store before it leaves the folder.
     if let Some(remote) = stores.remote
         && let Some(record) = remote_one(remote, table, partition, key)?
     {
@@ -156,7 +156,7 @@ pub fn find_record(
     Ok((found.flatten(), reading.told()))
 }
 
-/// One record of a remote store: what of its partition has its time is read, which is little.
+/// Finds one record in a remote store. Reads the few rows of its partition with its time.
 fn remote_one(
     remote: &dyn TableStore,
     table: &DayTable,
@@ -181,7 +181,7 @@ fn remote_one(
     Ok(joiner.drain_incomplete().next().map(|entity| StoredRecord::new(table.to_string().into(), entity)))
 }
 
-/// The record under `key`, its items joined with it; `row` gives the row of a key.
+/// The record under `key`, joined with its items; `row` returns the row of a key.
 fn joined(
     table: &DayTable,
     key: RowKey,

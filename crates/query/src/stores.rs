@@ -1,22 +1,22 @@
-//! Where a query looks.
+//! The places where a query reads.
 
 use super::archived::Archives;
 use crate::tables::TableStore;
 use daytable_store::Reader;
 
-/// The data folder, and what is behind it.
+/// The data folder, and the stores behind it.
 #[derive(Clone, Copy)]
 pub struct Stores<'a> {
-    /// The data folder: all there is, or what was not sent to the remote store yet.
+    /// The data folder: everything, or the rows that are not sent to the remote store yet.
     pub reader: &'a Reader,
-    /// Days of which there is only an archive.
+    /// Access to days that exist only as archives.
     pub archives: &'a Archives,
-    /// The store behind the data folder, where there is one.
+    /// The remote store, if there is one.
     pub remote: Option<&'a dyn TableStore>,
 }
 
 impl<'a> Stores<'a> {
-    /// A data folder that is all there is.
+    /// A data folder without a remote store.
     pub fn here(reader: &'a Reader, archives: &'a Archives) -> Stores<'a> {
         Stores { reader, archives, remote: None }
     }

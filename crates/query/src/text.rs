@@ -1,23 +1,23 @@
-//! The form of a record for people: one line.
+//! A record as one line for people.
 //!
 //! ```text
 //! 2026-11-21T08:00:00.123Z ERROR web-17 disk full free_bytes=0 unit="backup service"
 //! ```
 //!
-//! What a program wrote into its log must not do anything to the terminal it is read on, nor make one record look like
-//! two: control characters, those of C1 included, and what turns the direction of text around are shown as `\x1b` or
-//! `\u{202e}`, newlines as `\n`, on a terminal and in a pipe alike (`less -R` would carry them on). A tab stays.
+//! Logged text must neither control the terminal nor make one record look like two. Control characters (including C1)
+//! and characters that change the direction of text are shown as `\x1b` or `\u{202e}`, newlines as `\n`. The same
+//! holds in a pipe, because `less -R` would pass them on. A tab stays.
 
 use super::record::StoredRecord;
 use daytable_model::record::Level;
 use daytable_model::safe_text::SafeLine;
 use std::fmt;
 
-/// Shows a record as one line without its newline; with `colour`, in the colours that every terminal has.
+/// Shows a record as one line without a newline, with `colour` in the colours that every terminal has.
 pub struct RecordLine<'r> {
-    /// What is shown.
+    /// The record.
     pub record: &'r StoredRecord,
-    /// Whether with ANSI colours.
+    /// Whether to use ANSI colours.
     pub colour: bool,
 }
 
@@ -103,7 +103,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever a record says, its line has no control character but tabs, and so no newline and no escape.
+        /// A line of any record contains no control character but tabs, and so no newline and no escape.
         #[test]
         fn no_record_commands_the_terminal(message in any::<String>(), name in any::<String>(), value in any::<String>()) {
             let line = line(&record(&message, &[(&name, &value)]));

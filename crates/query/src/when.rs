@@ -2,9 +2,9 @@
 //!
 //! ```text
 //! 2026-11-21T08:00:00.5+01:00    RFC 3339
-//! 2026-11-21 08:00               UTC, as are all that name no zone; seconds and their fraction may follow
+//! 2026-11-21 08:00               UTC, like all forms without a zone; seconds and their fraction are optional
 //! 2026-11-21                     its first tick
-//! 15m  2h  7d  now               so long before now: ms, s, m, h, d, w
+//! 15m  2h  7d  now               a time before now: ms, s, m, h, d, w
 //! ```
 
 use chrono::{DateTime, NaiveDate, NaiveDateTime, Utc};
@@ -13,22 +13,22 @@ use daytable_model::units::parse_duration;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// A point in time, perhaps one that depends on when it is asked for.
+/// A point in time, absolute or relative to now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum When {
-    /// A time that was written out.
+    /// An absolute time.
     At(Ticks),
-    /// So long before now.
+    /// A time before now.
     Ago(Duration),
 }
 
-/// Text of none of the forms that this module's head shows.
+/// A text in none of the forms above.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is no time: write 2026-11-21, \"2026-11-21 08:00\", 2026-11-21T08:00:00Z, an age such as 15m, or now")]
 pub struct WhenError(pub String);
 
 impl When {
-    /// The point itself, where it is `now`.
+    /// The point in time, given `now`.
     pub fn at(self, now: Ticks) -> Ticks {
         match self {
             When::At(time) => time,

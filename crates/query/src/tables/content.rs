@@ -1,12 +1,12 @@
-//! What the rows of a table come to: how many they are, and a checksum over every value of every row in the order of their keys.
+//! Count and checksum of a table's rows: a checksum over every value of every row in the order of the keys.
 //!
-//! It is the one that a sealed file's manifest has, so a table of any store can be compared with an archive.
+//! It equals the content checksum in a sealed file's manifest, so any table can be compared with an archive.
 
 use super::OwnedRow;
 use daytable_model::batch::Batch;
 use daytable_store::sealed::{ContentChecksum, Manifest};
 
-/// A count and a checksum. Rows are to be added by PartitionKey and RowKey.
+/// A count and a checksum. Add rows by PartitionKey and RowKey.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TableContent {
     /// Rows, items included.
@@ -15,19 +15,19 @@ pub struct TableContent {
 }
 
 impl TableContent {
-    /// Takes the next row.
+    /// Adds the next row.
     pub fn add(&mut self, row: &OwnedRow) {
         self.rows += 1;
         let values = row.properties.iter().map(|(name, value)| (name.as_str(), value.as_property()));
         self.sum.add_row(&row.partition, row.key, row.level, values);
     }
 
-    /// So many rows that come to this.
+    /// The content of `rows` rows with this checksum.
     pub(super) fn of(rows: u64, sum: ContentChecksum) -> TableContent {
         TableContent { rows, sum }
     }
 
-    /// Takes the rows of a batch, which are the next ones.
+    /// Adds the rows of a batch, which must be the next ones.
     pub fn add_batch(&mut self, batch: &Batch) {
         for row in batch.rows() {
             self.rows += 1;

@@ -1,16 +1,16 @@
-//! Tables are copied from one store to another: gone on with where it was, and verified.
+//! Copies tables from one store to another; resumable and verified.
 //!
 //! ```text
-//! from ──pages by key──► batches ──► to            every few seconds: the last key that was written, and what the rows
-//!                                    │              up to it come to, go to a file
-//!                                    └─ read back as a whole: rows and checksum are those that were read,
-//!                                       and those of the source as it is then
+//! from ──pages by key──► batches ──► to            every few seconds, a file records the last written key, and the
+//!                                    │              count and checksum of the rows up to that key
+//!                                    └─ read back as a whole: the rows and the checksum match the rows that were read,
+//!                                       and the source as it is then
 //! ```
 //!
-//! Rows are written by their keys, so a kill repeats the writing of some and no row. KeyRange are newest first, so what comes
-//! while a table is read lies before what was read of its partition, and is passed over. So it counts when the reading
-//! began: a table whose period was over then is gone on with where it was, and is not read again once it is verified; any
-//! other is copied anew.
+//! Rows are written by their keys, so a kill repeats some writes and duplicates no row. Keys are newest first. A row
+//! that arrives while a table is read lies before the rows already read of its partition, and is skipped. The start
+//! of the reading therefore matters: a table whose period had ended by then is resumed, and not read again once
+//! verified. Any other table is copied again.
 
 use super::rebatch::Rebatcher;
 use super::{PageToken, TableContent, TableError, TableStore, whole_table};
@@ -26,16 +26,16 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// How often it is noted how far a table is.
+/// How often the progress is recorded.
 const NOTE_EVERY: Duration = Duration::from_secs(2);
 
-/// Why a table was not copied, or not verified.
+/// Why a table was not copied or not verified.
 #[derive(Debug, thiserror::Error)]
 pub enum CopyError {
-    /// One of the stores says no.
+    /// An error of one of the stores.
     #[error(transparent)]
     Tables(#[from] TableError),
-    /// The file of what was done cannot be read or written.
+    /// The state file cannot be read or written.
     #[error("{}: {source}", .path.escaped())]
     State {
         /// The file.
@@ -43,15 +43,15 @@ pub enum CopyError {
         /// Why.
         source: io::Error,
     },
-    /// The file of what was done is of something else.
+    /// The state file belongs to another copy.
     #[error("{} is of another copy, or damaged: {what}; name another file by --state, or move it away", .path.escaped())]
     Foreign {
         /// The file.
         path: PathBuf,
-        /// Of what it is, or what is wrong.
+        /// The other copy, or the problem.
         what: String,
     },
-    /// What was written is not what was read.
+    /// The copy differs from the source.
     #[error(
         "{table} is not what was copied: {rows} rows, checksum {content}, where {copied} of checksum {sum} were written: \
          it held other rows before, or somebody writes to it"
@@ -68,18 +68,18 @@ pub enum CopyError {
         /// Their checksum.
         sum: String,
     },
-    /// The source holds other rows than were read of it.
+    /// The source changed while it was copied.
     #[error("{table} grew while it was copied; run it again, or leave it out by --until while it is written to")]
     Grew {
         /// The table.
         table: DayTable,
     },
-    /// It was told to stop.
+    /// The caller stopped the copy.
     #[error("stopped before it was done: the same command goes on")]
     Stopped,
 }
 
-/// What was done, as it is kept in a file.
+/// The content of the state file.
 #[derive(Debug, Serialize, Deserialize)]
 struct CopyState {
     from: String,
@@ -87,19 +87,17 @@ struct CopyState {
     tables: BTreeMap<String, TablePosition>,
 }
 
-/// How far a table is.
+/// The progress of a table.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct TablePosition {
     rows: u64,
     /// 16 hexadecimal digits.
     content: String,
-    /// PartitionKey and RowKey of the last row that was written; none when it was verified.
+    /// PartitionKey and RowKey of the last written row; `None` once verified.
     last: Option<(String, String)>,
-    /// Ticks when it was verified.
+    /// The time of verification in ticks.
     verified: Option<i64>,
-    /// Ticks when its reading began: what came later may lie before what was read already. Where an earlier version did
-    /// not note it, that is before all tables.
-    #[serde(default)]
+    /// The time in ticks at which reading began. A row that arrived later may lie before the rows already read.
     begun: i64,
 }
 
@@ -110,16 +108,16 @@ impl TablePosition {
     }
 }
 
-/// A table as it is being copied.
+/// The progress of the table that is being copied.
 struct TableProgress {
     begun: Ticks,
-    /// Where it goes on.
+    /// Where it resumes.
     at: Option<PageToken>,
-    /// What was written of it.
+    /// The rows written so far.
     content: TableContent,
 }
 
-/// Copies tables, and keeps in a file what was done.
+/// Copies tables and records the progress in a state file.
 pub struct TableCopy<'a> {
     from: &'a dyn TableStore,
     to: &'a dyn TableStore,
@@ -128,24 +126,23 @@ pub struct TableCopy<'a> {
     noted: Instant,
 }
 
-/// What became of a table.
+/// The result for a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CopiedTable {
     /// Rows in it, items included.
     pub rows: u64,
     /// Their checksum, 16 hexadecimal digits.
     pub content: String,
-    /// Whether it was done before.
+    /// Whether an earlier run copied it.
     pub was_done: bool,
 }
 
 impl<'a> TableCopy<'a> {
-    /// Goes on with what the file at `path` says was done, from the beginning where there is none. `names` are what the
-    /// stores are called, and say whether the file is of the same copy.
+    /// Resumes from the state file at `path`, or begins without one. `names` identify the stores, and so the copy.
     ///
     /// # Errors
     ///
-    /// Where the file cannot be read, or is of another copy.
+    /// An unreadable state file, or one of another copy.
     pub fn open(
         from: &'a dyn TableStore,
         to: &'a dyn TableStore,
@@ -166,11 +163,11 @@ impl<'a> TableCopy<'a> {
         Ok(TableCopy { from, to, path: path.into(), done, noted: Instant::now() })
     }
 
-    /// Copies one table and verifies it. `on` is told of the rows that were written, then of those that were read back.
+    /// Copies one table and verifies it. `on` receives the number of rows written, then of rows read back.
     ///
     /// # Errors
     ///
-    /// Whatever kept it from being copied, or what was found to differ; the same call goes on.
+    /// Whatever prevented the copy, or a difference; the same call resumes.
     pub fn copy(
         &mut self,
         table: &DayTable,
@@ -210,7 +207,7 @@ impl<'a> TableCopy<'a> {
         Ok(CopiedTable { rows: content.rows, content: content.hex(), was_done: false })
     }
 
-    /// Goes on with what is `known` of a table, or begins it.
+    /// Resumes a table from its recorded progress, or begins it.
     fn start(&self, table: &DayTable, known: Option<TablePosition>) -> Result<TableProgress, CopyError> {
         let Some(TablePosition { rows, content, last: Some((partition, key)), begun, .. }) = known else {
             return Ok(TableProgress { begun: time::now(), at: None, content: TableContent::default() });
@@ -238,7 +235,7 @@ impl<'a> TableCopy<'a> {
         Ok(())
     }
 
-    /// Reads back what was written, and then the source: what was read of it is all that it holds.
+    /// Reads back the copy, and then the source: the copy must hold all its rows.
     fn verify(
         &mut self,
         table: &DayTable,
@@ -251,7 +248,7 @@ impl<'a> TableCopy<'a> {
             return Err(CopyError::Differs { table, rows: read.rows, content, copied: copied.rows, sum });
         }
         if sum_of(self.from, table, on)? != *copied {
-            // The next one has to read what it passed over.
+            // The next run must read the skipped rows.
             self.done.tables.remove(&table.to_string());
             self.note()?;
             return Err(CopyError::Grew { table: table.clone() });
@@ -259,7 +256,7 @@ impl<'a> TableCopy<'a> {
         Ok(())
     }
 
-    /// Keeps what was done: the whole file, under another name first.
+    /// Writes the state file, under a temporary name first.
     fn note(&mut self) -> Result<(), CopyError> {
         let failed = |source| CopyError::State { path: self.path.clone(), source };
         let mut partial = self.path.clone().into_os_string();
@@ -271,7 +268,7 @@ impl<'a> TableCopy<'a> {
     }
 }
 
-/// What was written and not noted is noted, so that the next one goes on behind it.
+/// Records the last progress, so that the next run resumes after it.
 impl Drop for TableCopy<'_> {
     fn drop(&mut self) {
         if !self.done.tables.is_empty() {
@@ -284,7 +281,7 @@ fn go_on(flow: ControlFlow<()>) -> Result<(), CopyError> {
     if flow.is_break() { Err(CopyError::Stopped) } else { Ok(()) }
 }
 
-/// What all rows of a table come to.
+/// The content of a whole table.
 fn sum_of(
     store: &dyn TableStore,
     table: &DayTable,

@@ -1,4 +1,4 @@
-//! The table store of a data folder: read in any process, written by the one that holds the folder's lock.
+//! The table store of a data folder. Any process can read it; only the one that holds the folder's lock writes.
 
 use super::windows::{self, KeyRange, WINDOW_ROWS_MAX};
 use super::{OwnedRow, PAGE_ROWS_MAX, PageToken, RangeQuery, RowOrder, RowPage, TableError, TableStore};
@@ -9,19 +9,19 @@ use daytable_store::{Ack, CommitQueue, LifecycleSteps, Range, Reader, Row, Store
 use std::path::Path;
 use std::sync::{Arc, mpsc};
 
-/// A data folder as a store of tables. For one thread at a time.
+/// A data folder as a table store. For one thread at a time.
 pub struct Embedded {
     reader: Reader,
-    /// None where it is only read.
+    /// `None` if it is only read.
     writing: Option<(CommitQueue, LifecycleSteps)>,
 }
 
 impl Embedded {
-    /// The folder at `data_dir`, to read.
+    /// Opens the folder at `data_dir` to read.
     ///
     /// # Errors
     ///
-    /// Where there is none that can be read.
+    /// If there is no readable folder.
     pub fn open_to_read(data_dir: &Path) -> Result<Embedded, StoreError> {
         Ok(Embedded { reader: Reader::open(data_dir)?, writing: None })
     }
@@ -64,7 +64,7 @@ fn range(partition: &Arc<str>, from: Ticks, to: Ticks) -> Range {
     Range { partitions: Some(vec![partition.to_string()]), from, to, ..Range::all() }
 }
 
-/// What comes behind a full page; a page that is not full is the last.
+/// The token after a full page; a partial page is the last.
 fn behind(rows: &[OwnedRow], rows_max: usize) -> Option<PageToken> {
     let last = rows.last().filter(|_| rows.len() >= rows_max)?;
     Some(PageToken::After(last.partition.clone(), last.key))
@@ -93,7 +93,7 @@ impl TableStore for Embedded {
 
     fn write(&self, batch: Batch) -> Result<(), TableError> {
         let (intake, _) = self.writing()?;
-        // What comes for a table that was dropped would go to today's.
+        // Rows of a dropped table would go to today's.
         if !self.stands(&batch.table)? {
             return Err(TableError::NotThere(batch.table));
         }

@@ -1,7 +1,6 @@
-//! A row, owned: what crosses the border between a table store and whoever reads or writes it.
+//! A row, owned: what table stores and their users exchange.
 //!
-//! `Time` is the key's time and `Severity` follows from `Level`, so neither is among the properties, whatever store the
-//! row comes from.
+//! `Time` is the key's time and `Severity` follows from `Level`, so neither is among the properties, in any store.
 
 use daytable_model::key::RowKey;
 pub use daytable_model::property::OwnedValue;
@@ -9,7 +8,7 @@ use daytable_model::record::Level;
 use daytable_store::Row;
 use std::sync::Arc;
 
-/// Properties that most rows have less of.
+/// A capacity that suffices for most rows.
 const USUAL: usize = 32;
 
 /// A row that outlives its page.
@@ -21,7 +20,7 @@ pub struct OwnedRow {
     pub key: RowKey,
     /// Its level; items have none.
     pub level: Option<Level>,
-    /// Its properties in the order they were written.
+    /// The properties in the order of writing.
     pub properties: Vec<(String, OwnedValue)>,
 }
 
@@ -33,7 +32,7 @@ impl OwnedRow {
         OwnedRow { partition: row.partition.clone(), key: row.key(), level: row.level(), properties }
     }
 
-    /// How many items follow it.
+    /// The number of items that follow it.
     pub fn items(&self) -> usize {
         let items = self.properties.iter().find(|(name, _)| name == "Items").map(|(_, value)| value);
         match items {

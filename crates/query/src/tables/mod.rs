@@ -1,24 +1,25 @@
-//! The table store: what the embedded engine and Azure Table storage have in common, and all that copying, archiving
-//! from afar and reading from afar need of either.
+//! The table store: the common interface of the embedded engine and Azure Table storage, on which copying, archiving
+//! and reading are built.
 //!
 //! ```text
 //! create_table, drop_table, tables        a table a day
-//! write                                   up to 100 entities of one partition, all or none, an upsert
+//! write                                   up to 100 entities of one partition, atomically, an upsert
 //! read_range                              one partition between two times, newest or oldest first
 //! read_table                              a whole table, by PartitionKey and RowKey
 //! ```
 //!
-//! Both reads give a [`RowPage`] and a [`PageToken`] to ask for the next one with; [`walk`] makes iterators of them. A page
-//! that is empty may have a continuation: the service's pages do. Rows that are written while somebody reads may be in
-//! what is read or not; rows that were there before and stay are in it, once.
+//! Both reads return a [`RowPage`] with a [`PageToken`] for the next one; [`walk`] turns them into iterators. An
+//! empty page may have a token: the service's pages do. Rows that are written during a read may be returned or not.
+//! Rows that existed before and stay are returned once.
 //!
 //! * [`entity`]: a row, owned.
-//! * [`embedded`]: a data folder. The service is `daytable_remote::tables`.
-//! * [`rebatch`]: rows become batches again; [`content`]: what a table's rows come to, by which two are compared.
-//! * [`mod@copy`]: tables go from one store to another.
-//! * `windows`: oldest first, and any order at all where the service gives none: by windows of time.
+//! * [`embedded`]: a data folder. `daytable_remote::tables` is the service.
+//! * [`rebatch`]: rows become batches again; [`content`]: count and checksum of a table's rows, to compare two
+//!   tables.
+//! * [`mod@copy`]: copies tables from one store to another.
+//! * `windows`: oldest first, and any order if the store returns none, by windows of time.
 //!
-//! Calls block: they belong to threads of their own, never to a task of a runtime.
+//! Calls block: they run on threads of their own, never in a task of a runtime.
 
 pub mod content;
 pub mod copy;
@@ -40,57 +41,57 @@ use daytable_model::time::Ticks;
 use daytable_store::StoreError;
 use std::sync::Arc;
 
-/// Rows of a page at most: what the service gives at most.
+/// Maximum rows of a page, the limit of the service.
 pub const PAGE_ROWS_MAX: usize = 1000;
 
 /// A store of tables. See the module's head.
 pub trait TableStore {
-    /// Creates `table`; says whether it was not there.
+    /// Creates `table`. Returns whether it was missing.
     ///
     /// # Errors
     ///
-    /// [`TableError::BeingDropped`] where the name is not free again, and whatever keeps the store from answering.
+    /// [`TableError::BeingDropped`] if the name is not free yet, and errors of the store.
     fn create_table(&self, table: &DayTable) -> Result<bool, TableError>;
 
-    /// Drops `table`: gone for every reader when this returns. Says whether it was there.
+    /// Drops `table`: it is gone for every reader when this returns. Returns whether it existed.
     ///
     /// # Errors
     ///
-    /// Whatever keeps the store from answering; the table may be gone all the same then.
+    /// Errors of the store; the table may be gone nevertheless.
     fn drop_table(&self, table: &DayTable) -> Result<bool, TableError>;
 
-    /// Every day-table there is. What else the store holds is none, and never touched.
+    /// All day-tables. Other tables in the store are ignored and never touched.
     ///
     /// # Errors
     ///
-    /// Whatever keeps the store from answering.
+    /// Errors of the store.
     fn tables(&self) -> Result<Vec<DayTable>, TableError>;
 
-    /// Writes a batch, whose rows have different keys, all or none; of rows that are there the new one counts. Written
-    /// again it changes nothing.
+    /// Writes a batch of rows with different keys atomically. Existing rows are replaced; a repeated write changes
+    /// nothing.
     ///
     /// # Errors
     ///
-    /// [`TableError::NotThere`] where the table is not, and whatever keeps the batch from being written; what was not
-    /// answered may be there all the same.
+    /// [`TableError::NotThere`] if the table is missing, and errors of the store. Without an answer, the batch may be
+    /// written nevertheless.
     fn write(&self, batch: Batch) -> Result<(), TableError>;
 
-    /// The partitions of `table`, in order: all, or those of one instance.
+    /// The partitions of `table` in order: all, or those of one instance.
     ///
     /// # Errors
     ///
-    /// [`TableError::NotThere`] where the table is not, and whatever keeps the store from answering.
+    /// [`TableError::NotThere`] if the table is missing, and errors of the store.
     fn partitions(&self, table: &DayTable, instance: Option<&str>) -> Result<Vec<Arc<str>>, TableError>;
 
-    /// A page of a range of one partition: from its begin, or where `at` says.
+    /// A page of a range of one partition, from its beginning or from `at` on.
     ///
     /// # Errors
     ///
-    /// [`TableError::NotThere`] where the table is not, [`TableError::Foreign`] where a row is not daytable's, and
-    /// whatever keeps the store from answering.
+    /// [`TableError::NotThere`] if the table is missing, [`TableError::Foreign`] if daytable did not write a row, and
+    /// errors of the store.
     fn read_range(&self, table: &DayTable, wanted: &RangeQuery, at: Option<&PageToken>) -> Result<RowPage, TableError>;
 
-    /// A page of a whole table, by PartitionKey and RowKey: from its begin, or where `at` says.
+    /// A page of a whole table, by PartitionKey and RowKey, from its beginning or from `at` on.
     ///
     /// # Errors
     ///
@@ -98,22 +99,22 @@ pub trait TableStore {
     fn read_table(&self, table: &DayTable, at: Option<&PageToken>) -> Result<RowPage, TableError>;
 }
 
-/// Which rows of a partition, and in which order.
+/// A range of rows of one partition, and their order.
 #[derive(Clone, Debug)]
 pub struct RangeQuery {
     /// The PartitionKey.
     pub partition: Arc<str>,
-    /// The oldest time,
+    /// The oldest time, included.
     pub from: Ticks,
-    /// and the newest, both included.
+    /// The newest time, included.
     pub to: Ticks,
-    /// Which comes first.
+    /// The order.
     pub order: RowOrder,
-    /// Records of a lesser level, or of none, may be left out with their items.
+    /// The minimum level: the store may omit other records and their items.
     pub level: Option<Level>,
-    /// What of a row is wanted.
+    /// The columns that are read.
     pub columns: Projection,
-    /// Rows of a page, about; [`PAGE_ROWS_MAX`] at most.
+    /// Approximate rows of a page; at most [`PAGE_ROWS_MAX`].
     pub rows: usize,
 }
 
@@ -125,7 +126,7 @@ impl RangeQuery {
     }
 }
 
-/// Which row comes first.
+/// The order of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RowOrder {
     /// The order of the keys.
@@ -134,21 +135,21 @@ pub enum RowOrder {
     OldestFirst,
 }
 
-/// What of a row is wanted.
+/// The columns that are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Projection {
-    /// All of it.
+    /// All columns.
     All,
-    /// Its keys and its level; there may be more.
+    /// Keys and level; the store may return more.
     Keys,
 }
 
-/// Rows, and where the next ones begin.
+/// Rows, and where the next page begins.
 #[derive(Clone, Debug, Default)]
 pub struct RowPage {
-    /// The rows, in the order that was asked for.
+    /// The rows in the requested order.
     pub rows: Vec<OwnedRow>,
-    /// What to ask for the next page with; none at the end.
+    /// The token of the next page; `None` at the end.
     pub next: Option<PageToken>,
 }
 
@@ -163,7 +164,7 @@ pub enum PageToken {
     Window(Option<Arc<str>>, windows::TimeWindow),
 }
 
-/// What the service gave to go on with; it alone understands it.
+/// The continuation token of the service, opaque to daytable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServiceToken {
     /// `NextPartitionKey`
@@ -172,28 +173,28 @@ pub struct ServiceToken {
     pub row_key: Option<String>,
 }
 
-/// Why a table store did not do what it was asked for.
+/// Why a call to a table store failed.
 #[derive(Debug, thiserror::Error)]
 pub enum TableError {
-    /// The data folder says no.
+    /// An error of the data folder.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The service says no.
+    /// An error of the service.
     #[error(transparent)]
     Service(ServiceError),
-    /// The service says that this client may not.
+    /// The service refuses access.
     #[error(transparent)]
     Denied(ServiceError),
-    /// There is no client of the service.
+    /// The client of the service cannot be set up.
     #[error(transparent)]
     Setup(ServiceError),
-    /// The system gives no means to wait for the service.
+    /// The runtime of a client cannot be set up.
     #[error("failed to set up the runtime of a client: {0}")]
     Runtime(#[source] std::io::Error),
-    /// The table is not there.
+    /// The table is missing.
     #[error("there is no table {0}")]
     NotThere(DayTable),
-    /// The name is not free again.
+    /// The name is not free yet.
     #[error("{0} is being dropped by the service, which takes a minute or so")]
     BeingDropped(DayTable),
     /// A row that daytable did not write.
@@ -201,20 +202,20 @@ pub enum TableError {
     Foreign {
         /// The table.
         table: DayTable,
-        /// Which row, and what is wrong with it.
+        /// The row and the problem.
         what: String,
     },
-    /// A note of another daytable that cannot be read.
+    /// An unreadable note of another daytable.
     #[error(
         "{table}: what {whose} tells of itself cannot be read: use the same daytable on all hosts, or forget that one"
     )]
     Note {
         /// The table of notes.
         table: &'static str,
-        /// Whose it is.
+        /// The daytable that wrote the note.
         whose: String,
     },
-    /// A row that the service takes in no way.
+    /// A row that exceeds the service's limits in any form.
     #[error("{table}: row {key} is too large for the service")]
     TooLarge {
         /// The table.
@@ -228,7 +229,7 @@ pub enum TableError {
 pub type ServiceError = Box<dyn std::error::Error + Send + Sync>;
 
 impl TableError {
-    /// Whether it says that the table is not there.
+    /// Whether the table is missing.
     pub fn is_not_there(&self) -> bool {
         matches!(self, TableError::NotThere(_) | TableError::Store(StoreError::TableGone(_)))
     }

@@ -1,28 +1,28 @@
-//! Rows become batches again: those of one partition that come one behind the other, a record and its items never apart.
+//! Rows become batches again: adjacent rows of one partition, with a record and its items together.
 
 use super::OwnedRow;
 use daytable_model::batch::{Batch, ROWS_MAX};
 use daytable_model::key::DayTable;
 
-/// Bytes of a batch of rows that are copied: well below a transaction's most even as JSON with everything escaped.
+/// Maximum bytes of a copied batch: far below the limit of a transaction, even as JSON with everything escaped.
 const BYTES_MAX: usize = 1 << 20;
 
-/// Gathers rows into batches of one table.
+/// Collects rows into batches of one table.
 pub struct Rebatcher {
     table: DayTable,
     batch: Option<Batch>,
     bytes: usize,
-    /// The last record and its items, which go into one batch.
+    /// The last record and its items, which stay in one batch.
     record: Vec<OwnedRow>,
 }
 
 impl Rebatcher {
-    /// Nothing yet, for `table`.
+    /// An empty collector for `table`.
     pub fn new(table: DayTable) -> Rebatcher {
         Rebatcher { table, batch: None, bytes: 0, record: Vec::new() }
     }
 
-    /// Takes the next row; gives the batch that it has no room in.
+    /// Adds the next row. Returns the batch that has no room for it.
     pub fn push(&mut self, row: OwnedRow) -> Option<Batch> {
         let is_item =
             |last: &OwnedRow| last.partition == row.partition && last.key.with_item(0) == row.key.with_item(0);
@@ -34,13 +34,13 @@ impl Rebatcher {
         full
     }
 
-    /// What is left.
+    /// The remaining batches.
     pub fn finish(mut self) -> impl Iterator<Item = Batch> {
         let full = self.end_record();
         full.into_iter().chain(self.batch)
     }
 
-    /// Puts the last record into the batch; gives the one before where it had no room.
+    /// Adds the last record to the batch. Returns the previous batch if that had no room.
     fn end_record(&mut self) -> Option<Batch> {
         let first = self.record.first()?;
         let bytes: usize = self.record.iter().map(bytes_of).sum();

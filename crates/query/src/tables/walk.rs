@@ -1,9 +1,9 @@
-//! Pages become iterators: a page is asked for when the one before it was used up.
+//! Turns pages into iterators: a page is read when the one before is used up.
 
 use super::{OwnedRow, PageToken, RangeQuery, RowPage, TableError, TableStore};
 use daytable_model::key::DayTable;
 
-/// The rows of a range of one partition, in its order. Ends behind an error.
+/// The rows of a range of one partition, in its order. Ends after an error.
 pub fn wanted_rows<'a>(
     store: &'a dyn TableStore,
     table: &'a DayTable,
@@ -12,7 +12,7 @@ pub fn wanted_rows<'a>(
     walk(move |at| store.read_range(table, wanted, at))
 }
 
-/// The rows of a whole table, by PartitionKey and RowKey. Ends behind an error.
+/// The rows of a whole table, by PartitionKey and RowKey. Ends after an error.
 pub fn whole_table<'a>(
     store: &'a dyn TableStore,
     table: &'a DayTable,

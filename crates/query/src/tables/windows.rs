@@ -1,10 +1,10 @@
-//! Rows of a partition in an order that the store does not give: by windows of time.
+//! Reads rows of a partition in an order that the store does not offer, by windows of time.
 //!
-//! Azure's service gives rows newest first and no other way, Cosmos DB in no order at all. So a range is read window by
-//! window, from the end that is wanted first: all rows of a window are read and sorted. A window that holds too many is
-//! made narrower, one that holds few makes the next one wider, so what is in memory is bounded by
-//! [`WINDOW_ROWS_MAX`] whatever the range. A single tick that holds too many (syslog's times are whole seconds) is read in
-//! parts by RowKey: what was found of it says where to cut it, and it is read again up to there.
+//! Azure's service returns rows only newest first, Cosmos DB in no order at all. A range is therefore read window by
+//! window, from the requested end: all rows of a window are read and sorted. A window with too many rows is made
+//! narrower; after a window with few rows, the next is wider. The rows in memory are bounded whatever the range. A
+//! single tick with too many rows (syslog's times are whole seconds) is read in parts by RowKey: the rows found so
+//! far determine where to cut the tick, and it is read again up to there.
 
 use super::{OwnedRow, PageToken, RangeQuery, RowOrder, RowPage, TableError};
 use daytable_model::key::RowKey;
@@ -12,44 +12,45 @@ use daytable_model::time::{TICKS_PER_SECOND, Ticks};
 
 /// Maximum rows of a window that stores use.
 pub const WINDOW_ROWS_MAX: usize = 8 * super::PAGE_ROWS_MAX;
-/// How wide the first window is.
+/// The width of the first window.
 const FIRST_TICKS: i64 = 600 * TICKS_PER_SECOND;
-/// By how much windows are made narrower, and wider.
+/// The factor by which windows become narrower or wider.
 const STEP: i64 = 8;
 
-/// Where the next window begins, and how wide it is.
+/// The beginning and width of the next window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimeWindow {
     edge: Ticks,
     ticks: i64,
-    /// What is left of a tick of which a part was read.
+    /// The remaining keys of a tick that was read in part.
     rest: Option<KeyRange>,
 }
 
-/// Rows from one key on and before another; all, where there is none.
+/// The keys from one key up to, but not including, another; unbounded without them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KeyRange {
     /// The first key.
     pub from: Option<RowKey>,
-    /// The key behind the last.
+    /// The key after the last.
     pub below: Option<RowKey>,
-    /// Whether `from` itself is left out.
+    /// Whether `from` itself is excluded.
     is_behind: bool,
 }
 
 impl KeyRange {
-    /// Those behind a key.
+    /// The keys after a key.
     pub fn behind(after: Option<RowKey>) -> KeyRange {
         KeyRange { from: after, below: None, is_behind: true }
     }
 
-    /// Whether a key is one of them.
+    /// Whether the range contains a key.
     pub fn holds(self, key: RowKey) -> bool {
         let is_out = |from: RowKey| key < from || self.is_behind && key == from;
         !self.from.is_some_and(is_out) && self.below.is_none_or(|below| key < below)
     }
 
-    /// The part of these keys that comes first in `order`, and the other one; cut where about a quarter of `found` is in the first.
+    /// Splits the range into the part that is first in `order` and the other; about a quarter of `found` is in the
+    /// first.
     fn cut(self, found: &mut [OwnedRow], order: RowOrder) -> (KeyRange, KeyRange) {
         found.sort_by_key(|row| row.key);
         let quarter = found.len() / 4;
@@ -61,7 +62,7 @@ impl KeyRange {
 }
 
 impl TimeWindow {
-    /// The oldest and the newest time in it, both included and within the range.
+    /// The oldest and the newest time of the window, both included and within the range.
     fn times(self, wanted: &RangeQuery) -> (Ticks, Ticks) {
         let reach = (self.ticks - 1).max(0);
         let other = |ticks: i64| Ticks::new(ticks.clamp(Ticks::MIN.get(), Ticks::MAX.get())).unwrap_or(self.edge);
@@ -72,8 +73,8 @@ impl TimeWindow {
     }
 }
 
-/// A page of `wanted`, which is empty where the window was. `read` gives the rows between two times, both included, and of
-/// these keys, in any order; it may stop once they are more than `rows_max`.
+/// A page of `wanted`, empty if the window is. `read` returns the rows between two times, both included, with these
+/// keys, in any order; it may stop after more than `rows_max` rows.
 pub fn page(
     wanted: &RangeQuery,
     at: Option<TimeWindow>,
@@ -96,7 +97,7 @@ pub fn page(
             window.ticks = (newest.get() - oldest.get() + 1).min(window.ticks) / STEP;
         } else {
             let (first, others) = keys.cut(&mut rows, wanted.order);
-            // Behind this part: what of the tick was left out before is left out still.
+            // After this part. Keys of the tick that were excluded before stay excluded.
             let end = |rest: KeyRange| match wanted.order {
                 RowOrder::NewestFirst => KeyRange { from: others.from, ..rest },
                 RowOrder::OldestFirst => KeyRange { below: others.below, ..rest },
