@@ -1,19 +1,19 @@
-//! Cursors: where an entry is in a journal, and so who it is.
+//! Cursors: the place of an entry in a journal, which also is its identity.
 //!
 //! ```text
 //! s=3f86…;i=4f2;b=1c0e…;m=2a7f3;t=64d0…;x=9b1f…      all of them hexadecimal
 //! │       └ number within the sequence
-//! └ the sequence that journald numbers its entries in, all its files together
+//! └ the sequence in which journald numbers the entries of all its files
 //! ```
 //!
-//! The journal itself tells two entries of one sequence apart by their number (`sd_journal_seek_cursor(3)`). So sequence
-//! and number are what the row key of an entry is made of, and an entry that is read again, or pushed again, has the same
-//! key.
+//! The journal itself identifies an entry by sequence and number
+//! ([`sd_journal_seek_cursor(3)`](https://www.freedesktop.org/software/systemd/man/latest/sd_journal_seek_cursor.html)). The row
+//! key consists of both, so an entry that is read or pushed again has the same key.
 
 use daytable_model::key::POSITION_MAX;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// What is taken out of a cursor.
+/// The parts of a cursor that identify an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JournalCursor<'a> {
     /// The sequence, as it is written.
@@ -23,7 +23,7 @@ pub struct JournalCursor<'a> {
 }
 
 impl<'a> JournalCursor<'a> {
-    /// Reads a cursor; none where it lacks one of both.
+    /// Parses a cursor. `None` if a part is missing.
     pub fn read(text: &'a str) -> Option<JournalCursor<'a>> {
         let part = |name: &str| text.split(';').find_map(|part| part.strip_prefix(name)?.strip_prefix('='));
         let sequence = part("s").filter(|sequence| !sequence.is_empty())?;
@@ -31,17 +31,17 @@ impl<'a> JournalCursor<'a> {
         Some(JournalCursor { sequence, number })
     }
 
-    /// How many entries of the sequence lie between this one and a later one; none where they are of two sequences.
+    /// The number of entries between this entry and a later entry. `None` for entries of two sequences.
     pub fn missing_before(&self, later: &JournalCursor<'_>) -> Option<u64> {
         (self.sequence == later.sequence).then(|| later.number.saturating_sub(self.number + 1))
     }
 }
 
-/// The identity and the position that the row key of an entry is made of.
+/// The identity and the position in the row key of an entry.
 pub fn origin(cursor: &str) -> (u64, u64) {
     match JournalCursor::read(cursor) {
         Some(cursor) if cursor.number <= POSITION_MAX => (xxh3_64(cursor.sequence.as_bytes()), cursor.number),
-        // None that journald writes: all of it says who the entry is.
+        // Not a cursor of journald: the whole text identifies the entry.
         _ => (xxh3_64(cursor.as_bytes()), 0),
     }
 }
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sequence_and_number_say_which_entry_it_is() {
+    fn sequence_and_number_identify_an_entry() {
         let cursor = "s=3f86;i=4f2;b=1c0e;m=2a7f3;t=64d0;x=9b1f";
         assert_eq!(JournalCursor::read(cursor), Some(JournalCursor { sequence: "3f86", number: 0x4f2 }));
         assert_eq!(origin(cursor), origin("s=3f86;i=4f2"));
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_counted_within_a_sequence() {
+    fn missing_entries_are_counted_within_a_sequence() {
         let at = |sequence, number| JournalCursor { sequence, number };
         assert_eq!(at("a", 5).missing_before(&at("a", 6)), Some(0));
         assert_eq!(at("a", 5).missing_before(&at("a", 16)), Some(10));

@@ -1,4 +1,4 @@
-//! The journal's export format: bytes of a pipe or of a request become entries.
+//! The [journal export format](https://systemd.io/JOURNAL_EXPORT_FORMATS/): bytes of a pipe or of a request become entries.
 //!
 //! ```text
 //! __CURSOR=s=3f…;i=4f2;b=…\n                 NAME=VALUE LF
@@ -8,31 +8,30 @@
 //! \n                                         an empty line ends an entry
 //! ```
 //!
-//! As <https://systemd.io/JOURNAL_EXPORT_FORMATS/> has it. Bytes may come in any pieces. What is held is one entry up to
-//! the limit, whatever lengths are announced: what is beyond is passed over and counted in [`Entry::cut`]. Bytes that are
-//! no entry end the stream ([`Malformed`]), because there is no way to know where the next one begins; entries before
-//! them were handed over.
+//! Bytes may come in any pieces. The memory is bounded by one entry of the limit, whatever lengths are announced. Bytes beyond
+//! the limit are skipped and counted in [`Entry::cut`]. Malformed bytes end the stream ([`Malformed`]), because the beginning
+//! of the next entry is unknown. Earlier entries were passed on already.
 
 use memchr::memchr;
 use std::ops::Range;
 
-/// Bytes of a field's name at most; the journal itself has 64.
+/// The bytes of a field's name. The journal itself allows 64.
 const NAME_BYTES_MAX: usize = 256;
-/// Fields of an entry that are kept at most.
+/// The number of fields of an entry.
 const FIELDS_MAX: usize = 1024;
-/// Bytes of memory that are held between two entries at most.
+/// The bytes of memory that are kept between two entries.
 const HELD_BYTES: usize = 64 << 10;
 
-/// Bytes that are no entries.
+/// The bytes are no entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Malformed {
-    /// A line that is no field and no name of one.
+    /// A line is neither a field nor the name of a field.
     #[error("a line is neither NAME=VALUE nor a field's name")]
     Name,
-    /// A value that is longer than its length says.
+    /// A value is longer than its length says.
     #[error("there is no newline where a value's length says that it ends")]
     Length,
-    /// The end came within a field.
+    /// The stream ends within a field.
     #[error("it ends within a field")]
     CutShort,
 }
@@ -42,15 +41,15 @@ pub enum Malformed {
 pub struct Entry<'a> {
     bytes: &'a [u8],
     fields: &'a [Span],
-    /// Bytes of it that were not kept: beyond the limit, or by a name that no field has.
+    /// The number of skipped bytes: beyond the limit, or of fields with an invalid name.
     pub cut: usize,
 }
 
 impl<'a> Entry<'a> {
-    /// Its fields in their order, those of the journal itself (`__CURSOR`) among them; one name may be there twice.
+    /// The fields in their order, with the fields of the journal itself (`__CURSOR`). A name can occur twice.
     pub fn fields(&self) -> impl Iterator<Item = (&'a str, &'a [u8])> + use<'a> {
         let bytes = self.bytes;
-        // A name is ASCII, else it was not kept.
+        // Only ASCII names were kept.
         self.fields
             .iter()
             .map(|span| (str::from_utf8(&bytes[span.name.clone()]).unwrap_or_default(), &bytes[span.value.clone()]))
@@ -61,28 +60,28 @@ impl<'a> Entry<'a> {
         self.fields().find(|(found, _)| *found == name).map(|(_, value)| value)
     }
 
-    /// Bytes of its names and values, those among them that were not kept.
+    /// The bytes of the names and values, with skipped bytes.
     pub fn bytes(&self) -> u64 {
         (self.bytes.len() + self.cut) as u64
     }
 
-    /// The first field of this name, where it is text.
+    /// The first field of this name, if its value is text.
     pub fn text(&self, name: &str) -> Option<&'a str> {
         str::from_utf8(self.field(name)?).ok()
     }
 }
 
-/// Where a field is in the bytes of its entry.
+/// The place of a field in the bytes of its entry.
 #[derive(Clone, Debug)]
 struct Span {
     name: Range<usize>,
     value: Range<usize>,
 }
 
-/// The entries of a stream.
+/// Cuts a stream into entries.
 #[derive(Debug)]
 pub struct EntryParser {
-    /// What is kept of the entry that is not whole.
+    /// The bytes of the incomplete entry.
     bytes: Vec<u8>,
     fields: Vec<Span>,
     cut: usize,
@@ -92,24 +91,28 @@ pub struct EntryParser {
 
 #[derive(Clone, Debug)]
 enum EntriesState {
-    /// A line that begins at this place of what is kept; where its `=` is, once it came.
+    /// A line that begins at this place of the bytes, and the place of its `=`.
     Line { start: usize, equals: Option<usize> },
-    /// The length of a value, as far as it came.
+    /// The length of a value, of which so many bytes came.
     Length { name: Range<usize>, bytes: [u8; 8], came: usize },
-    /// A value of which so many bytes are to come.
+    /// A value of which so many bytes are missing.
     Value { name: Range<usize>, start: usize, left: u64 },
-    /// Nothing that comes is read.
+    /// Every further byte is refused.
     Broken(Malformed),
 }
 
 impl EntryParser {
-    /// Of a stream from its start. An entry is kept up to so many bytes, its names besides.
+    /// Begins at the start of a stream. An entry is cut after so many bytes, names excluded.
     pub fn new(entry_bytes_max: usize) -> EntryParser {
         let state = EntriesState::Line { start: 0, equals: None };
         EntryParser { bytes: Vec::new(), fields: Vec::new(), cut: 0, state, entry_bytes_max }
     }
 
-    /// Takes bytes and hands over the entries that they end. After an error every further call gives it again.
+    /// Calls `each` for every entry that these bytes complete.
+    ///
+    /// # Errors
+    ///
+    /// The bytes are malformed. Every further call returns the same error.
     pub fn feed(&mut self, input: &[u8], mut each: impl FnMut(Entry<'_>)) -> Result<(), Malformed> {
         let mut rest = input;
         while !rest.is_empty() {
@@ -127,7 +130,11 @@ impl EntryParser {
         Ok(())
     }
 
-    /// Hands over the last entry, which may lack the empty line behind it, when nothing more comes.
+    /// Calls `each` for the last entry at the end of the stream. The empty line after the entry may be missing.
+    ///
+    /// # Errors
+    ///
+    /// The stream ends within a field.
     pub fn finish(&mut self, each: impl FnMut(Entry<'_>)) -> Result<(), Malformed> {
         match &self.state {
             EntriesState::Line { start, .. } if *start == self.bytes.len() => {
@@ -139,7 +146,7 @@ impl EntryParser {
         }
     }
 
-    /// Bytes of memory that are held for an entry that is not whole.
+    /// The memory of an incomplete entry, in bytes.
     pub fn held(&self) -> usize {
         self.bytes.capacity() + self.fields.capacity() * size_of::<Span>()
     }
@@ -154,7 +161,7 @@ impl EntryParser {
         let end = memchr(b'\n', input);
         let (piece, rest) = end.map_or((input, &[][..]), |end| (&input[..end], &input[end + 1..]));
         let equals = equals.or_else(|| memchr(b'=', piece).map(|at| self.bytes.len() + at));
-        // A name is kept whatever was kept before it, for without it its value would be nobody's.
+        // A name is kept even beyond the limit, because a value needs its name.
         let of_name = equals.map_or(piece.len(), |equals| (equals + 1).saturating_sub(self.bytes.len()));
         let (name, value) = piece.split_at(of_name.min(piece.len()));
         self.bytes.extend_from_slice(name);
@@ -208,14 +215,14 @@ impl EntryParser {
         Ok(rest)
     }
 
-    /// Keeps what there is room for, and counts the rest.
+    /// Keeps the bytes up to the limit, and counts further bytes.
     fn keep(&mut self, bytes: &[u8]) {
         let kept = bytes.len().min(self.entry_bytes_max.saturating_sub(self.bytes.len()));
         self.bytes.extend_from_slice(&bytes[..kept]);
         self.cut += bytes.len() - kept;
     }
 
-    /// Notes a field that is whole; one that there is no room for, or that has no name, is let go.
+    /// Adds a complete field. Skips a field beyond the limit, or with an invalid name.
     fn add(&mut self, span: Span) {
         if self.fields.len() < FIELDS_MAX && is_name(&self.bytes[span.name.clone()]) {
             self.fields.push(span);
@@ -225,7 +232,7 @@ impl EntryParser {
         }
     }
 
-    /// Hands over what is held, unless nothing is, and begins anew.
+    /// Passes the entry on unless it is empty, and begins the next entry.
     fn give(&mut self, mut each: impl FnMut(Entry<'_>)) {
         if !self.fields.is_empty() {
             each(Entry { bytes: &self.bytes, fields: &self.fields, cut: self.cut });
@@ -238,7 +245,7 @@ impl EntryParser {
     }
 }
 
-/// Whether these bytes may name a field.
+/// Whether these bytes are a valid name of a field.
 fn is_name(bytes: &[u8]) -> bool {
     let is_part = |byte: &u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || *byte == b'_';
     !bytes.is_empty() && bytes.len() <= NAME_BYTES_MAX && bytes.iter().all(is_part)
@@ -251,7 +258,7 @@ mod tests {
 
     type Fields = Vec<(String, Vec<u8>)>;
 
-    /// EntryParser, what was cut of each, and how it ended.
+    /// Entries, what was cut of each, and how it ended.
     fn read(bytes: &[u8], pieces: usize, limit: usize) -> (Vec<(Fields, usize)>, Result<(), Malformed>) {
         let (mut entries, mut all) = (EntryParser::new(limit), Vec::new());
         let mut note = |entry: Entry<'_>| {
@@ -334,7 +341,7 @@ mod tests {
     }
 
     proptest! {
-        /// EntryParser come back as they were written, in whatever pieces they come.
+        /// Entries come back as they were written, in whatever pieces they come.
         #[test]
         fn entries_come_back(
             written in prop::collection::vec(

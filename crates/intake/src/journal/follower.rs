@@ -1,9 +1,9 @@
-//! One journal's thread: entries come from `journalctl`, and rows go to the store together with the cursor they were
-//! read up to.
+//! The thread of one journal: entries come from `journalctl`, and rows go to the store together with the cursor of the last
+//! entry.
 //!
-//! Reading goes on *at* the last entry that was read, not behind it: the first entry that comes has to be that one, and
-//! is passed over. If it is another one, what was to be gone on behind is gone (vacuumed, or lost with `/run`), and what
-//! went with it is counted as far as the journal's own numbers tell.
+//! Reading resumes *at* the last entry, not after it. The first entry must be the last one again, and is skipped. If it is
+//! another entry, the journal has removed entries (vacuumed, or lost with `/run`). The gap is counted as far as the
+//! journal's own numbers tell.
 
 use super::cursor::{self, JournalCursor};
 use super::export::{Entry, EntryParser};
@@ -23,47 +23,47 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Bytes that are read at once.
+/// The bytes of one read.
 const READ_BYTES: usize = 256 << 10;
-/// Bytes of rows that are handed over at once.
+/// The bytes of rows that are submitted together.
 const SUBMISSION_BYTES: usize = 4 << 20;
-/// Age at which rows are handed over, whatever their number.
+/// The age at which rows are submitted, however few they are.
 const HAND_OVER: Duration = Duration::from_millis(100);
-/// How long nobody looks whether the daemon stops, while nothing comes.
+/// The interval of the check for a stop while no entry comes.
 const IDLE: Duration = Duration::from_millis(250);
-/// How long `journalctl` may take to say where the journal begins or ends.
+/// How long `journalctl` may take to find the beginning or the end of the journal.
 const ANSWER: Duration = Duration::from_secs(60);
-/// How long it rests after `journalctl` ended: the first time, and at most where it ends again and again.
+/// The pause after `journalctl` ended: the first pause, and the longest one.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(30));
 
-/// EntryParser that the journal freed before they were read.
+/// Entries that the journal removed before they were read.
 const VACUUMED: SourceEvent = SourceEvent::RecordsDropped("vacuumed");
 
 /// The events that a journal counts.
 pub(super) const EVENTS: [SourceEvent; 3] = [VACUUMED, SourceEvent::JournalGap, SourceEvent::ReadError];
 
-/// All that the thread has.
+/// The state of the thread.
 pub(super) struct JournalFollower {
     query: JournalQuery,
     config: JournalOptions,
     reading: EntryReading,
-    /// What its records name as their source.
+    /// The source of its records.
     source: String,
     host: String,
     intake: CommitQueue,
     epoch: u64,
     counters: Arc<SourceCounters>,
     stop: Arc<AtomicBool>,
-    /// How far it was read, and whether the store knows of the journal at all.
+    /// The position of reading, and whether the store knows the journal.
     state: SourceState,
     is_begun: bool,
-    /// The cursor that it began at, where it began in this run.
+    /// The first cursor, if the first start was in this run.
     beginning: Option<String>,
-    /// Whether `state` is further than what was handed over.
+    /// Whether `state` is ahead of the last submission.
     is_changed: bool,
     routes: RouteCaches,
     rows: RecordWriter,
-    /// When the oldest row was read.
+    /// The arrival of the oldest row.
     oldest: Option<Instant>,
     pause: Duration,
 }
@@ -72,9 +72,9 @@ pub(super) struct JournalFollower {
 enum ReadEnd {
     /// The daemon stops.
     Stopped,
-    /// The store takes nothing that was read in this epoch, or nothing at all.
+    /// The store refuses submissions of this epoch, or all submissions.
     Refused(SubmitError),
-    /// The program ended, or said what is no entry.
+    /// The process ended, or its output is malformed.
     Failed(String),
 }
 
@@ -124,7 +124,7 @@ impl JournalFollower {
         follower
     }
 
-    /// Reads until the daemon stops, or the store takes nothing more.
+    /// Reads until the daemon stops or the store is closed.
     pub(super) fn run(mut self) {
         while !self.is_stopping() {
             let end = match self.follow() {
@@ -138,7 +138,7 @@ impl JournalFollower {
                 Err(SubmitError::Closed) => return,
             }
         }
-        // A refusal loses nothing: it is read again.
+        // A refused submission is no loss, because its entries are read again.
         let _ = self.hand_over();
     }
 
@@ -146,7 +146,7 @@ impl JournalFollower {
         self.stop.load(Ordering::Acquire)
     }
 
-    /// Goes back to what is committed.
+    /// Returns to the committed position.
     fn rewind(&mut self) {
         let (epoch, sources) = self.intake.sources();
         self.epoch = epoch;
@@ -157,7 +157,7 @@ impl JournalFollower {
                 self.state = SourceState::clone(&committed);
                 self.is_begun = true;
             }
-            // Where it was to begin stays, so that what came since then is read.
+            // The first cursor stays, so that entries since then are read.
             None => {
                 self.state.cursor = self.beginning.clone().unwrap_or_default();
                 (self.state.position, self.state.ledger) = Default::default();
@@ -169,7 +169,7 @@ impl JournalFollower {
         self.oldest = None;
     }
 
-    /// Notes that the program failed, and rests.
+    /// Logs a failure of the process, and pauses.
     fn fail(&mut self, error: String) -> Result<(), SubmitError> {
         self.counters.count(SourceEvent::ReadError, 1);
         if self.pause < PAUSES.1 {
@@ -184,8 +184,7 @@ impl JournalFollower {
         Ok(())
     }
 
-    /// Decides where a journal that was never read begins, and has it committed: what is written from now on is read,
-    /// whatever happens.
+    /// Chooses the first position of a new journal and commits it, so that every later entry is read even after a crash.
     fn begin(&mut self) -> Result<(), ReadEnd> {
         if self.config.read_from == ReadFrom::End {
             self.state.cursor = self.first_cursor(&self.query.of_all(), Start::Newest)?.unwrap_or_default();
@@ -196,7 +195,7 @@ impl JournalFollower {
         Ok(self.hand_over()?)
     }
 
-    /// The cursor of the first entry that the program tells of; none where it tells of none.
+    /// The cursor of the first entry in the output. `None` without entries.
     fn first_cursor(&self, query: &JournalQuery, start: Start<'_>) -> Result<Option<String>, ReadEnd> {
         let failed = |error: std::io::Error| ReadEnd::Failed(format!("failed to run journalctl: {error}"));
         let mut reader = query.once(start).map_err(failed)?;
@@ -222,7 +221,7 @@ impl JournalFollower {
         cursor.map(Some).ok_or_else(|| ReadEnd::Failed("journalctl does not answer".into()))
     }
 
-    /// Reads on, until something ends it.
+    /// Reads until an end.
     fn follow(&mut self) -> Result<(), ReadEnd> {
         if !self.is_begun {
             self.begin()?;
@@ -267,8 +266,8 @@ impl JournalFollower {
         }
     }
 
-    /// Whether the first entry that came is the one that was read last. If not, that is gone, or the configuration
-    /// passes it over now.
+    /// Whether the first entry is the last one that was read. If not, the journal has removed that one, or the configuration now
+    /// filters it.
     fn is_last(&mut self, entry: &Entry<'_>) -> bool {
         let found = entry.text("__CURSOR").unwrap_or_default();
         if is_same(found, &self.state.cursor) {
@@ -285,7 +284,7 @@ impl JournalFollower {
         false
     }
 
-    /// Counts what is gone between the entry that was read last and the oldest one that is left.
+    /// Counts the entries between the last one that was read and the oldest present one.
     fn note_gap(&mut self, first: &str) {
         let last = JournalCursor::read(&self.state.cursor);
         let missing = last.zip(JournalCursor::read(first)).and_then(|(last, first)| last.missing_before(&first));
@@ -312,11 +311,12 @@ impl JournalFollower {
         }
     }
 
-    /// Writes an entry to the batch it belongs to.
+    /// Writes an entry to its batch.
     fn take(&mut self, entry: &Entry<'_>, now: Ticks) {
         if own_output::is_entry(|name| entry.text(name)) {
             own_output::pass_over(&self.source);
-            // Committed with the next entry of another's: a commit for its own sake could be said, and read, and committed.
+            // Committed together with the next foreign entry. A commit of its own could cause a log line, which would again cause
+            // a commit.
             if let Some(cursor) = entry.text("__CURSOR") {
                 self.state.cursor.clear();
                 self.state.cursor.push_str(cursor);
@@ -325,7 +325,7 @@ impl JournalFollower {
         }
         let EntryRecord { record, format, origin, is_invalid_utf8 } = self.reading.record(entry, now);
         let Some(cursor) = entry.text("__CURSOR") else {
-            // `journalctl` gives every entry one; one without could never be gone on behind.
+            // `journalctl` gives every entry a cursor. Reading could not resume after an entry without a cursor.
             self.counters.count(VACUUMED, 1);
             self.state.ledger.lost_records += 1;
             return;
@@ -360,7 +360,7 @@ impl JournalFollower {
         self.oldest.get_or_insert_with(Instant::now);
     }
 
-    /// Hands over the rows that were read, with the cursor they were read up to. Waits while too much waits already.
+    /// Submits the rows with the cursor of the last entry. Blocks while the commit queue is full.
     fn hand_over(&mut self) -> Result<(), SubmitError> {
         self.oldest = None;
         if !std::mem::take(&mut self.is_changed) {
@@ -378,7 +378,7 @@ impl JournalFollower {
     }
 }
 
-/// Whether two cursors are of one entry.
+/// Whether two cursors identify one entry.
 fn is_same(one: &str, other: &str) -> bool {
     one == other || JournalCursor::read(one).is_some_and(|read| JournalCursor::read(other) == Some(read))
 }

@@ -1,12 +1,12 @@
-//! The journal of systemd: what a host's services, its kernel and its syslog wrote, entry by entry.
+//! The journal of systemd: the messages of a host's services, its kernel and its syslog.
 //!
-//! EntryParser are read through `journalctl --output=export`, a child of the daemon, a thread for each `[[journal]]` block.
-//! The rows and the cursor they were read up to are one commit, as rows and positions of files are, so nothing is lost
-//! and nothing is there twice, whatever is killed. A cursor that is gone is noticed and counted.
+//! daytable reads entries from a child process, `journalctl --output=export`, with a thread for each `[[journal]]` block. One
+//! commit has the rows together with the cursor of the last entry. So a kill loses no entry and writes no entry twice. If
+//! the journal has removed the entry of the cursor, daytable counts the gap.
 //!
-//! * [`export`]: bytes become entries. [`mod@cursor`]: who an entry is. [`mod@record`]: an entry becomes a record. None of
-//!   them knows where entries come from.
-//! * `program`: the child. `follower`: the loop. `source`: all blocks of the section.
+//! * [`export`]: bytes become entries. [`mod@cursor`]: the identity of an entry. [`mod@record`]: an entry becomes a record.
+//!   These three do not know the origin of the bytes.
+//! * `program`: the child process. `follower`: the loop. `source`: all blocks of the section.
 
 pub mod cursor;
 pub mod export;
@@ -35,7 +35,11 @@ struct JournalReader {
 }
 
 impl JournalReader {
-    /// Starts to read a journal. An error where no thread can be started; a `journalctl` that cannot be run is tried again.
+    /// Starts the thread. If `journalctl` cannot be run, the thread tries again.
+    ///
+    /// # Errors
+    ///
+    /// The thread cannot be started.
     fn start(
         options: &JournalOptions,
         counters: Arc<SourceCounters>,
@@ -48,7 +52,7 @@ impl JournalReader {
         Ok(JournalReader { thread: Some(thread), stop, counters })
     }
 
-    /// Whether the thread has ended: asked to, or because the store is closed.
+    /// Whether the thread has ended: on request, or because the store is closed.
     fn has_ended(&self) -> bool {
         self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
@@ -57,7 +61,7 @@ impl JournalReader {
         self.stop.store(true, Ordering::Release);
     }
 
-    /// Submits what was read and ends. What was not read yet is read next time.
+    /// Submits the entries that were read, and waits for the end of the thread. The next start reads further entries.
     fn stop(&mut self) {
         self.request_stop();
         if let Some(thread) = self.thread.take()
@@ -70,7 +74,7 @@ impl JournalReader {
     }
 }
 
-/// A reader that is dropped stops.
+/// A dropped reader stops.
 impl Drop for JournalReader {
     fn drop(&mut self) {
         self.stop();

@@ -1,4 +1,4 @@
-//! Which journal is read, and how.
+//! The options of a journal.
 
 use crate::instance_template::InstanceTemplate;
 use crate::source::ReadFrom;
@@ -7,24 +7,24 @@ use daytable_model::units::ByteSize;
 use daytable_parse::Reading;
 use std::path::PathBuf;
 
-/// A journal, which of its entries are read, and how.
+/// A journal, the entries to read, and how to read them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JournalOptions {
-    /// Its name among the metrics; no other block has it.
+    /// The unique name in metrics.
     pub name: String,
-    /// The folder of its files; none is this host's journal.
+    /// The folder of its files. `None` is the journal of this host.
     pub directory: Option<PathBuf>,
-    /// The units whose entries are read, as `journalctl --unit=` takes them; none reads all.
+    /// The units to read, as for `journalctl --unit=`. An empty list reads all units.
     pub units: Vec<String>,
-    /// The least severe level that is read; none reads all, entries without a priority as well.
+    /// The least severe level to read. `None` reads all entries, even without a priority.
     pub level_at_least: Option<Level>,
-    /// Where to begin at the first start.
+    /// The place of the first start.
     pub read_from: ReadFrom,
-    /// How the instance of a record is named.
+    /// The instance of a record.
     pub instance: InstanceTemplate,
-    /// How messages are read. EntryParser are never joined.
+    /// How to parse messages. Entries are never joined.
     pub reading: Reading,
-    /// A longer entry is kept up to here and marked.
+    /// A longer entry is cut and marked.
     pub entry_bytes_max: ByteSize,
 }
 

@@ -1,6 +1,6 @@
-//! `journalctl` as a child: entries from a cursor on, as they are written.
+//! `journalctl` as a child process: entries from a cursor on, as they are written.
 //!
-//! It is killed with its handle. Should the daemon be killed, it ends by itself: its pipe has no other end any more.
+//! A dropped handle kills the process. If the daemon is killed, the process ends by itself, because its pipe is broken.
 
 use daytable_model::record::Level;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -12,12 +12,12 @@ use std::time::{Duration, Instant};
 
 /// The program.
 const PROGRAM: &str = "journalctl";
-/// How long it may take to end when it has nothing more to say.
+/// How long the process may take to end after its output ended.
 const EXIT: Duration = Duration::from_secs(1);
-/// Bytes of what it says of its errors that are kept, the last ones.
+/// The bytes of its error output that are kept, from the end.
 const SAID_BYTES_MAX: usize = 1 << 10;
 
-/// Which entries it is asked for.
+/// The entries to read.
 #[derive(Clone, Debug, Default)]
 pub(super) struct JournalQuery {
     pub(super) directory: Option<PathBuf>,
@@ -25,45 +25,45 @@ pub(super) struct JournalQuery {
     pub(super) level_at_least: Option<Level>,
 }
 
-/// Where in the journal it begins.
+/// The first entry to read.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Start<'a> {
-    /// At the oldest entry.
+    /// The oldest entry.
     Beginning,
-    /// At the entry of this cursor, or where that is gone at the next one that is left.
+    /// The entry of this cursor. If the entry is gone, the next entry.
     At(&'a str),
-    /// At the newest entry there is.
+    /// The newest entry.
     Newest,
 }
 
-/// What became of the program.
+/// How the process ended.
 pub(super) struct ProcessEnd {
     pub(super) is_success: bool,
-    /// Its status, and what it said last.
+    /// The status, and the end of the error output.
     pub(super) how: String,
 }
 
-/// The program while it runs.
+/// The running process.
 pub(super) struct JournalReader {
     child: Child,
     stdout: ChildStdout,
-    /// Gathers the end of what it says of its errors.
+    /// Collects the end of the error output.
     said: Option<JoinHandle<Vec<u8>>>,
 }
 
-/// This host, as its journal has it (machine-id(5)).
+/// The id of this host in its journal (machine-id(5)).
 fn machine_id() -> Option<String> {
     let id = std::fs::read_to_string("/etc/machine-id").ok()?.trim().to_owned();
     (id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit())).then_some(id)
 }
 
 impl JournalQuery {
-    /// Whether it passes entries over.
+    /// Whether the query filters entries.
     pub(super) fn is_choosy(&self) -> bool {
         !self.units.is_empty() || self.level_at_least.is_some()
     }
 
-    /// The same journal with all of its entries.
+    /// All entries of the same journal.
     pub(super) fn of_all(&self) -> JournalQuery {
         JournalQuery { directory: self.directory.clone(), ..JournalQuery::default() }
     }
@@ -80,7 +80,7 @@ impl JournalQuery {
         }
         match start {
             Start::Beginning => {}
-            // Not `--after-cursor`, which passes over an entry too many where the cursor is gone.
+            // Not `--after-cursor`, which skips one entry too many if the entry of the cursor is gone.
             Start::At(cursor) => drop(command.arg(format!("--cursor={cursor}"))),
             Start::Newest => drop(command.arg("--lines=1")),
         }
@@ -88,11 +88,11 @@ impl JournalQuery {
         command
     }
 
-    /// Runs it over all entries from `start` on, and those that are written from now on.
+    /// Reads all entries from `start` on, and follows the journal.
     pub(super) fn follow(&self, start: Start<'_>) -> io::Result<JournalReader> {
         let mut command = self.command(start);
-        // To follow means the newest boot alone, unless journals are merged: after a reboot, what was not read before it
-        // would never be. To merge means those of other machines as well, of which a host's own journal has none.
+        // `--follow` reads only the newest boot unless `--merge` is given, and would skip unread entries of earlier boots.
+        // `--merge` adds the journals of other machines, of which a host's own journal has none.
         command.args(["--follow", "--no-tail", "--merge"]);
         if let (None, Some(id)) = (&self.directory, machine_id()) {
             command.arg(format!("_MACHINE_ID={id}"));
@@ -100,13 +100,13 @@ impl JournalQuery {
         JournalReader::of(&mut command)
     }
 
-    /// Runs it over the entries from `start` on that there are.
+    /// Reads the present entries from `start` on.
     pub(super) fn once(&self, start: Start<'_>) -> io::Result<JournalReader> {
         JournalReader::of(&mut self.command(start))
     }
 }
 
-/// The scale of syslog, as `--priority=` has it.
+/// The value of `--priority=`, on the scale of syslog.
 fn priority(level: Level) -> u8 {
     match level {
         Level::Fatal => 0,
@@ -125,7 +125,7 @@ impl JournalReader {
         let mut child = command.spawn()?;
         let pipes = child.stdout.take().zip(child.stderr.take());
         let (stdout, mut stderr) = pipes.ok_or_else(|| io::Error::other("it has no pipes"))?;
-        // Nobody else reads it, and a pipe that is full would hold the program.
+        // A full pipe would block the process.
         let said = std::thread::Builder::new().name("journal-stderr".into()).spawn(move || {
             let (mut said, mut buffer) = (Vec::new(), [0; 512]);
             while let Ok(read @ 1..) = stderr.read(&mut buffer) {
@@ -145,7 +145,7 @@ impl JournalReader {
         }
     }
 
-    /// Reads what there is, as much as one call gives; 0 at its end. None where nothing comes within `patience`.
+    /// Reads once. Returns 0 at the end, and `None` if no byte comes within `patience`.
     pub(super) fn read(&mut self, buffer: &mut [u8], patience: Duration) -> io::Result<Option<usize>> {
         let seconds = i64::try_from(patience.as_secs()).unwrap_or(i64::MAX);
         let patience = Timespec { tv_sec: seconds, tv_nsec: patience.subsec_nanos().into() };
@@ -160,13 +160,13 @@ impl JournalReader {
         }
     }
 
-    /// What became of it, once all that it writes was read.
+    /// How the process ended, after its output was read to the end.
     pub(super) fn end(mut self) -> ProcessEnd {
         let deadline = Instant::now() + EXIT;
         while Instant::now() < deadline && matches!(self.child.try_wait(), Ok(None)) {
             std::thread::sleep(Duration::from_millis(1));
         }
-        // It has ended by itself, most often.
+        // Most often the process has ended by itself.
         let _ = self.child.kill();
         let status = self.child.wait();
         let said = self.said.take().and_then(|said| said.join().ok()).unwrap_or_default();
@@ -179,7 +179,7 @@ impl JournalReader {
 
 impl Drop for JournalReader {
     fn drop(&mut self) {
-        // Both fail where it has ended and was waited for.
+        // Both fail if the process has ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,11 +1,13 @@
-//! `POST /upload`: what systemd-journal-upload sends, the journal's export format, for as long as it has something.
+//! `POST /upload`:
+//! [systemd-journal-upload](https://www.freedesktop.org/software/systemd/man/latest/systemd-journal-upload.service.html), which
+//! sends the journal export format for as long as entries come.
 //!
-//! Such a body has no length that anybody knows, so it is read as it comes and committed in pieces; the answer comes after
-//! the last commit. Where it breaks off, what was committed stays, and the client sends all of it again: each entry's key
-//! is made of its `__CURSOR`, so what is there already is written over by itself.
+//! The length of such a body is unknown. It is read as it arrives and committed in pieces. The answer follows the last
+//! commit. If an upload breaks off, committed entries stay, and the client repeats the whole upload. The key of an entry
+//! derives from its `__CURSOR`, so a repeated entry overwrites itself.
 //!
-//! EntryParser are read as those of a `[[journal]]` block are ([`crate::journal`]), so that an entry is the same record
-//! whichever way it came; its key is one of the sender's own. The instance is `_HOSTNAME`, else the sender's address.
+//! Entries are parsed like those of a `[[journal]]` block ([`crate::journal`]), so an entry becomes the same record either way.
+//! Its key is bound to the sender. The instance is `_HOSTNAME`, else the sender's address.
 
 use super::request_writer::{InstanceRule, RequestRows, RequestWriter};
 use super::{PushRequest, PushSettings, Refusal};
@@ -17,16 +19,16 @@ use daytable_model::key::POSITION_MAX;
 use daytable_model::time;
 use std::io::{BufRead, ErrorKind};
 
-/// Bytes of an entry that are kept at most.
+/// The bytes of an entry.
 const ENTRY_BYTES_MAX: usize = 1 << 20;
-/// Bytes of rows that are committed at once.
+/// The bytes of rows of one commit.
 const PIECE_BYTES: usize = 1 << 20;
 
-/// Takes entries from a decoded body until it ends, and hands pieces over as they get large enough.
+/// Reads entries from a decoded body until its end, and passes each piece to `hand_over`.
 ///
 /// # Errors
 ///
-/// What is wrong with the body, at which entry; or what `hand_over` says.
+/// The body is malformed, or `hand_over` fails.
 pub(super) fn read(
     settings: &PushSettings,
     request: &PushRequest,
@@ -43,7 +45,7 @@ pub(super) fn read(
             if refused.is_err() {
                 return;
             }
-            // In a piece indexes begin anew, so this never comes to the limit of a request.
+            // Each piece begins with index 0, so an upload never reaches the limit of a request.
             writer.now = time::now();
             refused = write(&entry, &reading, total, &mut writer);
             total += 1;
@@ -72,7 +74,7 @@ pub(super) fn read(
         body.consume(read);
     };
     if in_piece > 0 {
-        // Whatever came after them, these are whole.
+        // These entries are whole, even if later bytes are malformed.
         hand_over(writer.take_rows())?;
     }
     ended.map(|()| total)
@@ -93,8 +95,8 @@ fn write(
     if entry.cut > 0 {
         count(&writer.counters.truncated, 1);
     }
-    // A cursor is one of who pushes it: nobody writes over another's entries by naming them. Without one it is the number
-    // of the entry in this upload.
+    // The key is bound to the sender, so no sender overwrites the entries of another. Without a cursor the key is the number of
+    // the entry in this upload.
     let key = match origin {
         Some((identity, position)) => (writer.key_of_name(&[&identity.to_be_bytes()])?.0, position),
         None => (writer.key(index).0, number & POSITION_MAX),
