@@ -1,15 +1,14 @@
-//! Positions of other collectors: where they stopped, so that daytable begins there.
+//! Positions of other collectors: daytable resumes reading where the other collector stopped.
 //!
-//! | who | what is read | a file is known by |
+//! | collector | file | identity of a log file |
 //! |---|---|---|
 //! | Promtail, Alloy | `positions.yaml`, `positions.yml` | its path |
 //! | Filebeat | the registry's folder: `log.json`, the checkpoint that `active.dat` names | device and inode, or fingerprint, or path |
 //! | Vector | `checkpoints.json` of a `file` source | device and inode, or a checksum of its first lines |
 //! | Fluent Bit | the `DB` of a `tail` input (SQLite) | inode and name |
 //!
-//! Here is what they wrote, and nothing else: [`crate::tail`] finds the file, verifies it and makes a source of it. What is
-//! not understood in their files is an error with its place; nothing is guessed. A position of no file (a journal's cursor) is
-//! left out.
+//! This module only parses the positions. [`crate::tail`] finds and verifies each log file. An unknown form is an error with its
+//! place: this module guesses nothing. A position outside files (the cursor of a journal) is skipped.
 
 mod filebeat;
 mod fluent_bit;
@@ -22,10 +21,10 @@ use daytable_model::path_text::PathText;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Bytes of a file of positions at most: a hundred thousand files take some ten million.
+/// The bytes of a file of positions. A hundred thousand log files need some ten million bytes.
 const FILE_BYTES_MAX: u64 = 256 << 20;
 
-/// Whose positions.
+/// Another collector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Collector {
     /// Promtail, or Grafana Alloy.
@@ -38,41 +37,41 @@ pub enum Collector {
     FluentBit,
 }
 
-/// How a file is known.
+/// The identity of a log file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FileReference {
-    /// By where it is alone.
+    /// The path.
     Path(PathBuf),
-    /// By device and inode; where it was, if that is said.
+    /// Device and inode.
     Inode {
-        /// None where only the inode is known.
+        /// `None` if only the inode is known.
         device: Option<u64>,
         /// The inode.
         inode: u64,
         /// Where it was.
         path: Option<PathBuf>,
     },
-    /// By the SHA-256 of some of its bytes (Filebeat's fingerprint: 1,024 from its start, unless configured otherwise).
+    /// The SHA-256 of some bytes (Filebeat's fingerprint: the first 1,024 bytes by default).
     Sha256 {
         /// In hex.
         digest: String,
         /// Where it was.
         path: Option<PathBuf>,
     },
-    /// By the CRC-64 (ECMA-182) of its first line (Vector's fingerprint, unless configured otherwise).
+    /// The CRC-64 (ECMA-182) of the first line (Vector's default fingerprint).
     FirstLine(u64),
 }
 
-/// How far a file was read.
+/// The position of another collector in a log file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SavedPosition {
-    /// Which file.
+    /// The log file.
     pub file: FileReference,
-    /// Offset of the first byte that was not.
+    /// The offset of the first unread byte.
     pub offset: u64,
 }
 
-/// Why positions are not read.
+/// Why positions cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum AdoptError {
     /// The file cannot be read.
@@ -83,7 +82,7 @@ pub enum AdoptError {
         /// Why.
         source: io::Error,
     },
-    /// It is not what its collector writes.
+    /// The file has an unknown form.
     #[error("{path}: {what}")]
     Format {
         /// The file, and the line where there is one.
@@ -94,11 +93,11 @@ pub enum AdoptError {
 }
 
 impl Collector {
-    /// Reads what it left at `path`.
+    /// Reads the positions at `path`.
     ///
     /// # Errors
     ///
-    /// Where it cannot be read, or is not understood.
+    /// The file cannot be read, or has an unknown form.
     pub fn positions(self, path: &Path) -> Result<Vec<SavedPosition>, AdoptError> {
         match self {
             Collector::Promtail => positions::read(path),

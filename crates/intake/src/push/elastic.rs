@@ -1,19 +1,19 @@
-//! What clients of Elasticsearch ask before they send, and what they want to hear.
+//! Requests that clients of Elasticsearch send before their documents, and the answers that they expect.
 //!
-//! | who | asks |
+//! | client | requests |
 //! |---|---|
 //! | Filebeat and other Beats | `GET /`, `GET /_license`, `/_ilm/policy/…`, `/_index_template/…`, `/_ingest/pipeline/…`, `/_data_stream/…` |
 //! | Logstash | `HEAD` and `GET /`, `GET /_license` (`/_xpack` before 8), `/_index_template/…`, `/_ilm/policy/…` |
 //! | Vector | `GET /` for the version, `GET /_cluster/health` |
-//! | the clients of Python and JavaScript | nothing, but each answer has to name the product |
+//! | the clients of Python and JavaScript | no request, but each answer must name the product |
 //!
-//! What they want set up is taken for done: there are no templates, policies and pipelines here to set up.
+//! daytable acknowledges every setup request, because it has no templates, policies and pipelines.
 
 use serde_json::json;
 
-/// The version that is said: new enough that clients send no types, old enough that they know it.
+/// The announced version: new enough that clients send no types, and old enough that they know it.
 const VERSION: &str = "8.17.0";
-/// Paths below which something is asked for, or set up, that there is no use for here.
+/// Paths of setup requests.
 const SET_UP: [&str; 12] = [
     "_ilm",
     "_index_template",
@@ -29,7 +29,7 @@ const SET_UP: [&str; 12] = [
     "_security",
 ];
 
-/// The answer to what is asked at a path below `/elasticsearch`: status and JSON. None where there is nothing.
+/// The answer to a request to a path below `/elasticsearch`: status and JSON. `None` for an unknown path.
 pub fn answer(method: &str, path: &str) -> Option<(u16, String)> {
     let path = path.trim_matches('/');
     let is_read = matches!(method, "GET" | "HEAD");
@@ -92,7 +92,7 @@ fn license() -> serde_json::Value {
     })
 }
 
-/// An error as its clients know them.
+/// An error in the form of Elasticsearch.
 pub fn error(status: u16, kind: &str, reason: &str) -> String {
     let cause = json!({ "type": kind, "reason": reason });
     json!({ "error": { "root_cause": [cause], "type": kind, "reason": reason }, "status": status }).to_string()
@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_asked_before_anything_is_sent() {
+    fn requests_before_the_first_document() {
         let said = |method: &str, path: &str| {
             answer(method, path).map(|(_, json)| serde_json::from_str::<serde_json::Value>(&json).expect("JSON"))
         };

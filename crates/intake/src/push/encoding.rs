@@ -1,31 +1,33 @@
-//! Bodies as they travel: plain, or compressed in one of four ways.
+//! The content encodings of bodies: plain, or compressed in one of four ways.
 //!
-//! What comes out is bounded as it comes: a bomb costs its limit and the time for that, not what it claims to hold. The
-//! two forms of `deflate` (with zlib's header, as RFC 9110 says, and without, as some clients have it) and of snappy (a
-//! block, as Loki's clients send it, and the framed stream of others) are told apart by their first bytes.
+//! The output is limited while it is decoded, so a decompression bomb costs its limit and no more. Two encodings have two forms,
+//! which differ in their first bytes: `deflate` with the header of zlib
+//! ([RFC 9110](https://www.rfc-editor.org/rfc/rfc9110#section-8.4.1.2)) or without that header, and
+//! [snappy](https://github.com/google/snappy/blob/main/format_description.txt) as a block (clients of Loki) or as a
+//! [framed stream](https://github.com/google/snappy/blob/main/framing_format.txt).
 
 use super::{MemoryReservation, Refusal};
 use flate2::bufread::GzDecoder;
 use flate2::{Decompress, FlushDecompress, Status};
 use std::io::{self, BufRead, Read};
 
-/// The log2 of the window of zstd at most: 8 MiB, what RFC 8878 has every decoder support.
+/// The log2 of the largest window of zstd: 8 MiB, which every decoder must support by RFC 8878.
 const ZSTD_WINDOW_LOG_MAX: u32 = 23;
-/// Bytes that are decoded at once.
+/// The bytes that are decoded at once.
 const PIECE_BYTES: usize = 64 << 10;
-/// Bytes of a decoded body up to which memory grows with what comes out. What is longer is decoded twice: once to see how
-/// long it is, and again into memory of that length. A memory that grows is there twice whenever it grows.
+/// The bytes of a decoded body up to which its memory grows. A longer body is decoded twice: first to find its length, then into
+/// memory of that length. Memory that grows exists twice while it is copied.
 const GROWN_BYTES_MAX: usize = 4 << 20;
-/// What a framed stream of snappy begins with.
+/// The beginning of a framed stream of snappy.
 const SNAPPY_STREAM: &[u8] = b"\xff\x06\x00\x00sNaPpY";
 
-/// How a body is compressed: `Content-Encoding`.
+/// The `Content-Encoding` of a body.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Encoding {
-    /// Not at all.
+    /// No compression.
     #[default]
     Identity,
-    /// RFC 1952, one member or several.
+    /// RFC 1952, with one or more members.
     Gzip,
     /// RFC 1950, or RFC 1951.
     Deflate,
@@ -36,7 +38,7 @@ pub enum Encoding {
 }
 
 impl Encoding {
-    /// Bytes that a decoder has besides what comes out of it.
+    /// The memory of a decoder without its output, in bytes.
     pub const fn window_bytes(self) -> usize {
         match self {
             Encoding::Identity => 0,
@@ -46,11 +48,11 @@ impl Encoding {
         }
     }
 
-    /// By the value of the header.
+    /// The encoding with this value of the header.
     ///
     /// # Errors
     ///
-    /// [`Refusal::Encoding`] for any other, and for several one upon another.
+    /// [`Refusal::Encoding`] for any other value, and for several encodings.
     pub fn read(header: Option<&str>) -> Result<Encoding, Refusal> {
         let name = header.unwrap_or_default().trim().to_ascii_lowercase();
         Ok(match &*name {
@@ -64,11 +66,11 @@ impl Encoding {
     }
 }
 
-/// A body as it was before it was compressed: at most `bytes_max` of it, for which `hold` has to have room.
+/// Decodes a body of at most `bytes_max` decoded bytes, and reserves its memory.
 ///
 /// # Errors
 ///
-/// A body that is not what it is said to be, is over the limit, or has no room.
+/// The body is malformed or too long, or too little memory is left.
 pub fn decode(
     body: Vec<u8>,
     encoding: Encoding,
@@ -81,13 +83,13 @@ pub fn decode(
         Encoding::Snappy if !body.starts_with(SNAPPY_STREAM) => unblock(&body, bytes_max, |bytes| memory.grow(bytes)),
         _ => {
             let before = memory.bytes();
-            // Where there is little room at all, a window is not to keep small bodies out.
+            // In a small pool, a window must not exclude small bodies.
             let window = encoding.window_bytes().min(memory.available_max() / 4);
             memory.grow(window)?;
             let decoded = unpack(&body, encoding, bytes_max, memory)?;
-            // No more of a window is used than what came out of it, and the last block.
+            // A decoder uses no more of its window than its output and the last block.
             memory.release_unused(window.saturating_sub(decoded.len() + (256 << 10)));
-            // Of the body as it came nothing is needed any more.
+            // The compressed body is not needed any more.
             let came = body.capacity();
             drop(body);
             memory.shrink_to(before.saturating_sub(came) + decoded.capacity());
@@ -96,7 +98,7 @@ pub fn decode(
     }
 }
 
-/// What comes out of a reader, in memory that `hold` has room for.
+/// Decodes a stream into reserved memory.
 fn unpack(
     body: &[u8],
     encoding: Encoding,
@@ -123,7 +125,7 @@ fn unpack(
             break;
         }
         if length > GROWN_BYTES_MAX {
-            // It is counted from here on.
+            // From here on only the length counts.
             decoded = Vec::new();
             continue;
         }
@@ -138,21 +140,21 @@ fn unpack(
     drop(input);
     memory.grow(length)?;
     decoded.reserve_exact(length);
-    // The same bytes come out again, and not one more.
+    // The second run gives the same bytes.
     let input = reader(body, encoding).map_err(undecodable)?;
     input.take(length as u64).read_to_end(&mut decoded).map_err(undecodable)?;
     Ok(decoded)
 }
 
-/// What comes out of a reader, as it comes. A block of snappy is none that could be read so.
+/// A reader of the decoded bytes. It cannot read a block of snappy.
 ///
 /// # Errors
 ///
-/// Whatever the reader says.
+/// The beginning of the body cannot be read, or the decoder cannot start.
 pub fn reader<'a>(mut body: impl BufRead + 'a, encoding: Encoding) -> io::Result<Box<dyn Read + 'a>> {
     Ok(match encoding {
         Encoding::Identity => Box::new(body),
-        Encoding::Gzip => Box::new(Members { member: Some(GzDecoder::new(body)) }),
+        Encoding::Gzip => Box::new(GzipMembers { member: Some(GzDecoder::new(body)) }),
         Encoding::Deflate => {
             // RFC 1950, 2.2: the method is 8, and the first two bytes are a multiple of 31.
             let is_zlib = match body.fill_buf()? {
@@ -171,14 +173,13 @@ pub fn reader<'a>(mut body: impl BufRead + 'a, encoding: Encoding) -> io::Result
     })
 }
 
-/// The members of a gzip file one behind another, and zeros behind the last of them, as tapes and some programs pad it: gzip(1)
-/// reads such a file without a word.
-struct Members<R> {
-    /// None behind the last one.
+/// The members of a gzip file. Zeros may follow the last member, as tapes and some programs pad files. gzip(1) accepts that, too.
+struct GzipMembers<R> {
+    /// `None` after the last member.
     member: Option<GzDecoder<R>>,
 }
 
-impl<R: BufRead> Read for Members<R> {
+impl<R: BufRead> Read for GzipMembers<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         while let Some(member) = &mut self.member {
             let read = member.read(buffer)?;
@@ -212,7 +213,7 @@ impl<R: BufRead> Read for Members<R> {
     }
 }
 
-/// Flate2's own readers take a stream for whole that ends before its end.
+/// A reader that reports a truncated stream. The readers of flate2 accept such a stream as complete.
 struct Inflate<R> {
     body: R,
     decompress: Decompress,
@@ -239,7 +240,7 @@ impl<R: BufRead> Read for Inflate<R> {
     }
 }
 
-/// A block of snappy, which says first how long it will be.
+/// Decodes a block of snappy, which begins with its decoded length.
 pub(super) fn unblock(
     body: &[u8],
     bytes_max: usize,
@@ -250,7 +251,7 @@ pub(super) fn unblock(
     if length > bytes_max {
         return Err(too_large(bytes_max));
     }
-    // An element of two bytes gives 64 at most (a copy), so one that claims more is not believed.
+    // A copy element of two bytes gives at most 64 bytes, so a longer claim is false.
     if length / 64 > body.len() {
         return Err(Refusal::bad("the body is no snappy: it claims more than it can hold"));
     }

@@ -1,4 +1,4 @@
-//! A request before its body: where it goes, by whose leave, under which limits.
+//! A request without its body: its endpoint, its sender, and its limits.
 
 use super::{Encoding, PushSender};
 use crate::route::Router;
@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 use std::num::NonZeroU16;
 use std::time::Duration;
 
-/// Where something is pushed to.
+/// The endpoint of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Endpoint {
     /// `/ingest`
@@ -24,11 +24,11 @@ pub enum Endpoint {
 }
 
 impl Endpoint {
-    /// Every endpoint, by its number.
+    /// Every endpoint, in the order of their numbers.
     pub const ALL: [Endpoint; 5] =
         [Endpoint::Ingest, Endpoint::Otlp, Endpoint::Loki, Endpoint::Bulk, Endpoint::Journal];
 
-    /// What its records name as their source, and its name among the metrics.
+    /// The source of its records, and its name in metrics.
     pub const fn source(self) -> &'static str {
         match self {
             Endpoint::Ingest => "http/ingest",
@@ -40,28 +40,28 @@ impl Endpoint {
     }
 }
 
-/// What bounds a request.
+/// The limits of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PushLimits {
-    /// Bytes of a body as it comes.
+    /// The bytes of a body as it arrives.
     pub body_bytes_max: usize,
-    /// Bytes of a body decoded.
+    /// The bytes of a decoded body.
     pub decoded_bytes_max: usize,
-    /// Bytes of all bodies that are in memory.
+    /// The memory of all requests, in bytes.
     pub bodies_bytes_max: usize,
-    /// Records of a request.
+    /// The records of a request.
     pub records_max: usize,
-    /// How long a body may be in coming; of the journal's long ones, each next 16 KiB.
+    /// How long a body may take to arrive. For an upload of a journal, each further 16 KiB.
     pub body_timeout: Duration,
-    /// How long a body that is there waits until somebody takes it apart.
+    /// How long a body waits for its turn to be parsed.
     pub turn_wait: Duration,
-    /// Uploads of journals at one time; each has a thread.
+    /// The uploads of journals at one time. Each one has a thread.
     pub uploads_max: usize,
 }
 
 impl PushLimits {
-    /// Bytes of the rows of a request. A few bytes of a body may stand for many in each of its rows: what a resource, a
-    /// stream or the request itself says is a part of every record. Twice the decoded body is room for what is usual.
+    /// The bytes of the rows of a request. Few bytes of a body can become many bytes of rows, because the attributes of a
+    /// resource, a stream or the request itself are part of every record. Twice the decoded body is enough for usual requests.
     pub const fn rows_bytes_max(&self) -> usize {
         self.decoded_bytes_max.saturating_mul(2)
     }
@@ -81,19 +81,19 @@ impl Default for PushLimits {
     }
 }
 
-/// What requests are read by.
+/// The settings of all requests.
 #[derive(Clone)]
 pub struct PushSettings {
     pub(crate) router: Router,
-    /// Of lines that may be of any format.
+    /// For lines of any format.
     pub(crate) lines: Reading,
-    /// Of records that have to be JSON objects.
+    /// For records that must be JSON objects.
     pub(crate) objects: Reading,
     pub(crate) limits: PushLimits,
 }
 
 impl PushSettings {
-    /// The settings by which bodies are read: plain lines as `lines` says, objects likewise but for what is about lines.
+    /// Reads lines by `lines`, and objects by the same options without those for lines.
     pub fn new(router: Router, lines: Reading, limits: PushLimits) -> PushSettings {
         let objects = Reading {
             format: FormatChoice::Only(Format::Json),
@@ -105,46 +105,46 @@ impl PushSettings {
     }
 }
 
-/// What a request says before its body.
+/// A request without its body.
 #[derive(Clone, Debug)]
 pub struct PushRequest {
-    /// Where to.
+    /// The endpoint.
     pub endpoint: Endpoint,
-    /// The content type, as it came.
+    /// The content type, as it was sent.
     pub media: String,
-    /// How the body is compressed.
+    /// The compression of the body.
     pub encoding: Encoding,
     /// The instance of all its records.
     pub instance: Option<String>,
-    /// Elasticsearch's index, as the path has it.
+    /// The index in a path of Elasticsearch.
     pub index: Option<String>,
-    /// Who sends: the instance of records that name none.
+    /// The address of the sender, which is the instance of records without another one.
     pub peer: String,
-    /// Who sends it, as the listener found out.
+    /// The sender, as the listener authenticated it.
     pub sender: PushSender,
     /// `Idempotency-Key`
     pub key: Option<String>,
 }
 
-/// The key and the body of a request that is written once; what a repeat is told is not known yet.
+/// The idempotency key of a request. The answer for repeats is not known yet.
 pub(super) fn once(request: &PushRequest, key: &str, body: &[u8]) -> IdempotencyKey {
     let source = request.endpoint.source();
     let text = |text: &Option<String>| text.clone().unwrap_or_default().into_bytes();
     let (instance, index) = (text(&request.instance), text(&request.index));
     IdempotencyKey {
         key: hash(&[request.sender.name.as_bytes(), source.as_bytes(), key.as_bytes()]),
-        // Where its records go is a part of what it says.
+        // The destination of the records is part of the body.
         body: hash(&[&instance, &index, body]),
         answer: daytable_store::StoredAnswer::default(),
     }
 }
 
-/// What the row keys of a request with an idempotency key are made of.
+/// The identity in the row keys of a request with an idempotency key.
 pub(super) fn identity_of(once: &IdempotencyKey) -> u64 {
     once.key[..8].iter().fold(0, |identity, byte| identity << 8 | u64::from(*byte))
 }
 
-/// A SHA-256 of parts, of which none can look like two others.
+/// A SHA-256 of the parts. Their lengths are hashed, too, so no two lists of parts have the same input.
 pub(super) fn hash(parts: &[&[u8]]) -> [u8; 32] {
     let mut hash = Sha256::new();
     for part in parts {

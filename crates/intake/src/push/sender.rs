@@ -1,7 +1,6 @@
-//! Who sends a request: its name, whose its records are, where they may go, and what they are charged to.
+//! The sender of a request: its name, its tenant, its tables, and its meter.
 //!
-//! How a sender proved who it is, and what it may send, is the business of the listener. The listener fills a [`PushSender`];
-//! this module knows no listener.
+//! The listener authenticates the sender and fills a [`PushSender`]. This module knows no listener.
 
 use crate::route::Router;
 use daytable_model::record::{Field, Record, Value};
@@ -9,26 +8,26 @@ use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Counts what a sender has sent, and says when it sent too much.
+/// Counts what a sender has sent, and limits it.
 pub trait Meter: Debug + Send + Sync {
     /// Counts accepted records, and bytes of the decompressed body. A sender that exceeds its limits by this is refused
     /// from its next request on.
     fn charge(&self, records: u64, bytes: u64);
 
-    /// How long a long request of this sender is not to be read from now on, because the sender exceeded its limits.
+    /// How long an upload of this sender must pause, because the sender exceeded its limits.
     fn pause(&self) -> Option<Duration>;
 }
 
-/// Who sends a request. Cheap to clone; it holds no secret.
+/// The sender of a request. Cheap to clone. It holds no secret.
 #[derive(Clone, Debug)]
 pub struct PushSender {
-    /// Its name. Idempotency keys and the keys of named documents are bound to it.
+    /// The name. Idempotency keys and the keys of named documents are bound to it.
     pub name: Arc<str>,
-    /// Whose its records are.
+    /// The tenant of its records.
     pub tenant: Option<Arc<str>>,
-    /// The tables its records go to; without one, all that are configured.
+    /// The tables for its records. `None` means all tables.
     tables: Option<Router>,
-    /// What its records are charged to; without one, the sender is not limited.
+    /// The meter of its records. `None` means no limit.
     meter: Option<Arc<dyn Meter>>,
 }
 

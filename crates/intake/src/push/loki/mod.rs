@@ -1,13 +1,14 @@
-//! `POST /loki/api/v1/push`: what Promtail, Alloy, Fluent Bit, Vector and Docker's driver send to Loki.
+//! `POST /loki/api/v1/push`: the [push API of Loki](https://grafana.com/docs/loki/latest/reference/loki-http-api/#ingest-logs),
+//! which Promtail, Alloy, Fluent Bit, Vector and Docker's driver use.
 //!
-//! Protocol buffers in a block of snappy, or JSON. A line is read as a line of a file is; the entry's own time is the
-//! record's, and where the text gave another one that stays as the field `time`. Labels and structured metadata are
-//! fields; the level is the text's, else that of `level`, `detected_level` or `severity` among them. The instance is the
-//! label `instance`, `host`, `hostname`, `pod`, `node_name`, `service_name` or `job`, the first of them that there is, else
-//! the sender's address.
+//! A body is protocol buffers in a block of snappy, or JSON. A line is parsed like a line of a file. The time of the entry is
+//! the time of the record. Another time in the line stays as the field `time`. Labels and structured metadata become
+//! fields. The level is that of the line, else that of the label `level`, `detected_level` or `severity`. The instance is the
+//! label `instance`, `host`, `hostname`, `pod`, `node_name`, `service_name` or `job`, by this priority, else the sender's
+//! address.
 //!
-//! Loki's protocol cannot name an entry that is refused. So none is, where it can be helped: labels that cannot be read
-//! stay as they are written, as the field `labels`; a time that cannot be read leaves that of the text or of the arrival.
+//! The protocol cannot report a single refused entry, so daytable avoids such refusals. Malformed labels stay as the field
+//! `labels`. Without a valid time the record has the time of its line or of its arrival.
 
 mod json;
 mod labels;
