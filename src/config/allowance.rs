@@ -1,6 +1,6 @@
 //! `per_sender = { … }`: the limits of each sender.
 
-use super::key::{Key, Place, SectionDoc, sizes, table};
+use super::key::{ConfigKey, SectionDoc, SectionPlace, sizes, table};
 use daytable_intake::rate_limit::SenderLimits;
 use daytable_model::units::ByteSize;
 use std::num::{NonZeroU32, NonZeroU64};
@@ -10,7 +10,7 @@ use std::ops::RangeInclusive;
 const PER_SECOND: RangeInclusive<ByteSize> = ByteSize::new(1 << 10)..=ByteSize::new(1 << 50);
 const PER_DAY: RangeInclusive<ByteSize> = ByteSize::new(1 << 20)..=ByteSize::new(1 << 50);
 
-fn keys() -> Vec<Key<SenderLimits>> {
+fn keys() -> Vec<ConfigKey<SenderLimits>> {
     vec![
         whole("records_per_s", |allowance| &mut allowance.records_per_s, 1_000_000_000).about("Records per second."),
         size("bytes_per_s", |allowance| &mut allowance.bytes_per_s, PER_SECOND).about("Bytes per second."),
@@ -21,7 +21,7 @@ fn keys() -> Vec<Key<SenderLimits>> {
 }
 
 /// The key of a section that takes records from the network.
-pub(super) fn key<T: 'static>(field: impl Fn(&mut T) -> &mut SenderLimits + Copy + 'static) -> Key<T> {
+pub(super) fn key<T: 'static>(field: impl Fn(&mut T) -> &mut SenderLimits + Copy + 'static) -> ConfigKey<T> {
     let example = "{ records_per_s = 10000, bytes_per_s = \"10MiB\", bytes_per_day = \"10GiB\", connections = 100 }";
     table("per_sender", field, keys, |_, _| ()).example(example)
 }
@@ -30,21 +30,25 @@ pub(super) fn section() -> SectionDoc {
     SectionDoc {
         within: "`[http]` and `[[syslog]]`",
         about: "An absent key sets no limit.",
-        ..SectionDoc::new("per_sender", Place::Inline, keys(), &mut SenderLimits::default())
+        ..SectionDoc::new("per_sender", SectionPlace::Inline, keys(), &mut SenderLimits::default())
     }
 }
 
-fn whole(name: &'static str, field: fn(&mut SenderLimits) -> &mut Option<NonZeroU32>, max: u32) -> Key<SenderLimits> {
+fn whole(
+    name: &'static str,
+    field: fn(&mut SenderLimits) -> &mut Option<NonZeroU32>,
+    max: u32,
+) -> ConfigKey<SenderLimits> {
     let takes = format!("a whole number from 1 to {max}");
-    Key::new(name, takes, field, move |section| section.whole(name, &(1..=max)).map(NonZeroU32::new))
+    ConfigKey::new(name, takes, field, move |section| section.whole(name, &(1..=max)).map(NonZeroU32::new))
 }
 
 fn size(
     name: &'static str,
     field: fn(&mut SenderLimits) -> &mut Option<NonZeroU64>,
     range: RangeInclusive<ByteSize>,
-) -> Key<SenderLimits> {
-    Key::new(name, sizes(&range), field, move |section| {
+) -> ConfigKey<SenderLimits> {
+    ConfigKey::new(name, sizes(&range), field, move |section| {
         section.size(name, &range).map(|size| NonZeroU64::new(size.get()))
     })
 }

@@ -3,15 +3,15 @@
 //! No key holds a secret: the keys name files that do. daytable looks for an absent key in the environment, under its usual
 //! name (`AWS_ACCESS_KEY_ID`, `AZURE_STORAGE_CONNECTION_STRING`, `GOOGLE_APPLICATION_CREDENTIALS`, …).
 
-use super::key::{self, Key, Place, SectionDoc, optional_text, truth};
+use super::key::{self, ConfigKey, SectionDoc, SectionPlace, optional_text, truth};
 use super::section::Section;
 use super::values::secret_file;
 use daytable_archive::Access;
 
-pub(super) fn keys() -> Vec<Key<Access>> {
+pub(super) fn keys() -> Vec<ConfigKey<Access>> {
     let file = "an absolute path, or \"%d/NAME\"";
     vec![
-        Key::new("s3_endpoint", "an http:// or https:// address", |access: &mut Access| &mut access.s3_endpoint, |section| {
+        ConfigKey::new("s3_endpoint", "an http:// or https:// address", |access: &mut Access| &mut access.s3_endpoint, |section| {
             read_endpoint(section).map(Some)
         })
         .example("\"https://s3.example.org\"")
@@ -53,7 +53,7 @@ pub(super) fn section() -> SectionDoc {
         about: "Access to the object stores that tables name as their `archive`. No key holds a secret: the keys name files that do. daytable looks for \
                 an absent key in the environment, under its usual name (AWS_ACCESS_KEY_ID, AWS_REGION, AZURE_STORAGE_CONNECTION_STRING, \
                 GOOGLE_APPLICATION_CREDENTIALS, …).",
-        ..SectionDoc::new("[archives]", Place::Table, keys(), &mut Access::default())
+        ..SectionDoc::new("[archives]", SectionPlace::Table, keys(), &mut Access::default())
     }
 }
 

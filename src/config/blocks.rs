@@ -1,6 +1,6 @@
 //! What the blocks of sources share: `[[tail]]`, `[[syslog]]` and `[[journal]]` have names, and no two have the same.
 
-use super::key::{self, Key, text};
+use super::key::{self, ConfigKey, text};
 use super::section::{ProblemList, Section};
 use super::values;
 use daytable_intake::source::ReadFrom;
@@ -8,7 +8,7 @@ use daytable_intake::source::ReadFrom;
 pub(super) const READ_FROM: [(&str, ReadFrom); 2] = [("beginning", ReadFrom::Beginning), ("end", ReadFrom::End)];
 
 /// The `name` of a block. Its text ends with the names of blocks without one.
-pub(super) fn name<T: 'static>(field: impl Fn(&mut T) -> &mut String + Copy + 'static) -> Key<T> {
+pub(super) fn name<T: 'static>(field: impl Fn(&mut T) -> &mut String + Copy + 'static) -> ConfigKey<T> {
     text("name", "letters, digits, \"-\", \"_\" and \".\"", field, values::name).about(
         "The name of the block, which metrics have as the label `source`. daytable stores positions under this name. A block without a name is called like its \
          kind; the next one has a number, as in \"tail-2\".",
@@ -19,7 +19,7 @@ pub(super) fn name<T: 'static>(field: impl Fn(&mut T) -> &mut String + Copy + 's
 pub(super) struct Blocks<'a, T> {
     /// `tail`; also the name of the first block without one.
     pub(super) kind: &'static str,
-    pub(super) keys: Vec<Key<T>>,
+    pub(super) keys: Vec<ConfigKey<T>>,
     /// The options that a block begins with. The field `name` is empty.
     pub(super) new: &'a dyn Fn() -> T,
     pub(super) name: fn(&mut T) -> &mut String,

@@ -2,7 +2,7 @@
 //!
 //! The report has no values, because a value may be a secret.
 
-use super::key::{Key, Reload, differing};
+use super::key::{ConfigKey, Reload, differing};
 use super::{Config, StoreKind, TableConfig};
 use super::{archives, file, http, journal, lifecycle, log, syslog, table, tail};
 
@@ -48,14 +48,14 @@ impl Changes {
         if is_shared { &mut self.at_restart } else { &mut self.live }.extend(changes.live);
     }
 
-    fn section<T: Clone>(&mut self, name: &str, keys: &[Key<T>], before: &T, now: &T) {
+    fn section<T: Clone>(&mut self, name: &str, keys: &[ConfigKey<T>], before: &T, now: &T) {
         self.live.extend(differing(keys, before, now).into_iter().map(|(key, _)| format!("{name}.{key}")));
     }
 
     fn blocks<T: Clone + PartialEq>(
         &mut self,
         kind: &str,
-        keys: &[Key<T>],
+        keys: &[ConfigKey<T>],
         before: &[T],
         now: &[T],
         name: fn(&T) -> &str,

@@ -8,7 +8,7 @@
 //! A table has one condition, so that no rule of precedence between keys is needed: `all`, `any` and `not` combine conditions.
 //! [`daytable_intake::route::condition`] says what each condition means.
 
-use super::key::{KeyDoc, Place, SectionDoc};
+use super::key::{KeyDoc, SectionDoc, SectionPlace};
 use super::section::Section;
 use super::values::field_name;
 use daytable_intake::glob::Pattern;
@@ -134,7 +134,7 @@ pub(super) fn section() -> SectionDoc {
         name: NAME,
         within: "`[[table]]`",
         about: "A record without a property does not meet a condition on that property. Conditions nest up to eight levels deep.",
-        place: Place::Inline,
+        place: SectionPlace::Inline,
         before: "",
         after: "",
         keys,

@@ -18,7 +18,7 @@
 //!    `DAYTABLE_CONFIG`, which are options of the commands, nor for the variables that Kubernetes and Docker make for a
 //!    service called `daytable` (`DAYTABLE_SERVICE_HOST`, `DAYTABLE_PORT_7878_TCP`, …).
 
-use super::key::Place;
+use super::key::SectionPlace;
 use super::reference::sections;
 use daytable_model::did_you_mean::did_you_mean;
 use std::borrow::Cow;
@@ -51,12 +51,12 @@ static NAMES: LazyLock<Names> = LazyLock::new(|| {
     let (mut top, mut tables, mut blocks, mut inline) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for section in sections() {
         match section.place {
-            Place::Top => top.extend(section.keys.iter().map(|key| key.name)),
-            Place::Table => tables.push(section.bare_name()),
-            Place::Blocks { .. } => blocks.push(section.bare_name()),
+            SectionPlace::Top => top.extend(section.keys.iter().map(|key| key.name)),
+            SectionPlace::Table => tables.push(section.bare_name()),
+            SectionPlace::Blocks { .. } => blocks.push(section.bare_name()),
             // A list in the file: its variable is a value of TOML.
-            Place::Inline if section.name == "redact" => {}
-            Place::Inline => inline.push(section.name),
+            SectionPlace::Inline if section.name == "redact" => {}
+            SectionPlace::Inline => inline.push(section.name),
         }
     }
     Names { top, tables, blocks, inline }

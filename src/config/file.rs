@@ -2,7 +2,7 @@
 
 use super::environment::{AppendedVariables, Variable};
 use super::error::{ConfigError, Problem, line_and_column};
-use super::key::{self, Key, Place, Reload, SectionDoc, duration, text};
+use super::key::{self, ConfigKey, Reload, SectionDoc, SectionPlace, duration, text};
 use super::section::{ProblemList, Section};
 use super::values::{absolute, or_word};
 use super::{HttpConfig, LifecycleConfig, LogConfig, StoreConfig, TableConfig};
@@ -78,7 +78,7 @@ impl Default for Config {
 }
 
 /// The keys before the first section.
-pub(super) fn keys() -> Vec<Key<Config>> {
+pub(super) fn keys() -> Vec<ConfigKey<Config>> {
     vec![
         text("data_dir", "an absolute path", |config: &mut Config| &mut config.data_dir, absolute)
             .default("\"/var/lib/daytable\"")
@@ -100,7 +100,7 @@ pub(super) fn keys() -> Vec<Key<Config>> {
             "The memory for daytable. \"auto\" is the limit of the control group (of the container, or MemoryMax=). Below 512MiB, daytable uses smaller \
              buffers: bodies of pushes, rows that wait for a commit, unfinished messages, concurrent scans.",
         ),
-        Key::by_hand(
+        ConfigKey::by_hand(
             "redact",
             "a list of texts and tables",
             |section: &mut Section<'_>, config: &mut Config| config.redact = reading::read_redact(section, 0),
@@ -116,7 +116,7 @@ pub(super) fn keys() -> Vec<Key<Config>> {
 }
 
 pub(super) fn section() -> SectionDoc {
-    SectionDoc::new("the file", Place::Top, keys(), &mut Config::default())
+    SectionDoc::new("the file", SectionPlace::Top, keys(), &mut Config::default())
 }
 
 impl Config {

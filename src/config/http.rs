@@ -1,6 +1,8 @@
 //! `[http]`: the TCP listener.
 
-use super::key::{self, Key, Place, Reload, SectionDoc, bytes, count, duration, optional_text, table, text, whole};
+use super::key::{
+    self, ConfigKey, Reload, SectionDoc, SectionPlace, bytes, count, duration, optional_text, table, text, whole,
+};
 use super::section::Section;
 use super::values::secret_file;
 use super::{allowance, tls};
@@ -120,7 +122,7 @@ impl Default for HttpConfig {
     }
 }
 
-pub(super) fn keys() -> Vec<Key<HttpConfig>> {
+pub(super) fn keys() -> Vec<ConfigKey<HttpConfig>> {
     let file = "an absolute path, or \"%d/NAME\"";
     vec![
         text("listen", "an address and a port, or \"off\"", |http: &mut HttpConfig| &mut http.listen, str::parse)
@@ -234,6 +236,6 @@ impl HttpConfig {
 pub(super) fn section() -> SectionDoc {
     SectionDoc {
         about: "The listener for pushes, metrics, health and the reading API.",
-        ..SectionDoc::new("[http]", Place::Table, keys(), &mut HttpConfig::default())
+        ..SectionDoc::new("[http]", SectionPlace::Table, keys(), &mut HttpConfig::default())
     }
 }

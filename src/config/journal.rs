@@ -1,7 +1,7 @@
 //! `[[journal]]`: the journal of systemd.
 
 use super::blocks::{self, Blocks, READ_FROM};
-use super::key::{Key, Place, SectionDoc, choice, optional_text, size, text, texts};
+use super::key::{ConfigKey, SectionDoc, SectionPlace, choice, optional_text, size, text, texts};
 use super::reading;
 use super::section::{ProblemList, Section};
 use super::values::{absolute, or_word};
@@ -15,7 +15,7 @@ const ENTRY_BYTES: RangeInclusive<ByteSize> = ByteSize::new(1 << 10)..=ByteSize:
 /// Bytes of the name of a unit; the limit of systemd.
 const UNIT_BYTES_MAX: usize = 255;
 
-pub(super) fn keys() -> Vec<Key<JournalOptions>> {
+pub(super) fn keys() -> Vec<ConfigKey<JournalOptions>> {
     let levels = "\"debug\", \"info\", \"notice\", \"warn\", \"error\", \"critical\", \"alert\", \"fatal\", or \"off\"";
     vec![
         blocks::name(|journal: &mut JournalOptions| &mut journal.name).default("\"journal\""),
@@ -65,7 +65,12 @@ pub(super) fn section() -> SectionDoc {
     SectionDoc {
         about: "Journals of systemd, read through `journalctl`. Entries keep their fields. There can be any number of these blocks. With `format = \"auto\"`, \
                 daytable parses the output of services and containers, and JSON objects; a message that a program passed to the journal is a record already.",
-        ..SectionDoc::new("[[journal]]", Place::Blocks { in_sample: false }, keys(), &mut JournalOptions::default())
+        ..SectionDoc::new(
+            "[[journal]]",
+            SectionPlace::Blocks { in_sample: false },
+            keys(),
+            &mut JournalOptions::default(),
+        )
     }
 }
 

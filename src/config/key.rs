@@ -1,4 +1,4 @@
-//! The declarative table of the configuration: one [`Key`] a row, one list of rows a section.
+//! The declarative table of the configuration: one [`ConfigKey`] a row, one list of rows a section.
 //!
 //! ```text
 //!                              +-> section        the value is read into the options of its part
@@ -62,7 +62,7 @@ impl KeyDoc {
 
 /// Where a section stands in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum SectionPlace {
     /// The keys before the first header.
     Top,
     /// `[name]`
@@ -80,7 +80,7 @@ pub(super) struct SectionDoc {
     /// Inline sections only: the sections that have it.
     pub(super) within: &'static str,
     pub(super) about: &'static str,
-    pub(super) place: Place,
+    pub(super) place: SectionPlace,
     /// Blocks of the sample before and after the section's own, as TOML. A line `{key}` stands for the text about a key, which
     /// then is absent from the section's own block.
     pub(super) before: &'static str,
@@ -90,8 +90,13 @@ pub(super) struct SectionDoc {
 
 impl SectionDoc {
     /// A section whose keys are rows, with the defaults of `options`.
-    pub(super) fn new<T: 'static>(name: &'static str, place: Place, keys: Vec<Key<T>>, options: &mut T) -> SectionDoc {
-        let doc = |key: Key<T>| KeyDoc { default: (key.default)(options), ..key.doc };
+    pub(super) fn new<T: 'static>(
+        name: &'static str,
+        place: SectionPlace,
+        keys: Vec<ConfigKey<T>>,
+        options: &mut T,
+    ) -> SectionDoc {
+        let doc = |key: ConfigKey<T>| KeyDoc { default: (key.default)(options), ..key.doc };
         let keys = keys.into_iter().map(doc).collect();
         SectionDoc { name, within: "", about: "", place, before: "", after: "", keys }
     }
@@ -103,7 +108,7 @@ impl SectionDoc {
 }
 
 /// One key of a section whose options are `T`.
-pub(super) struct Key<T> {
+pub(super) struct ConfigKey<T> {
     doc: KeyDoc,
     read: Box<dyn Fn(&mut Section<'_>, &mut T)>,
     /// Borrows mutably because a field has one accessor only. It changes neither of them.
@@ -111,20 +116,20 @@ pub(super) struct Key<T> {
     default: Box<dyn Fn(&mut T) -> Option<String>>,
 }
 
-impl<T: 'static> Key<T> {
+impl<T: 'static> ConfigKey<T> {
     /// A key with one field. `read` gives `None` where the key is absent or wrong; the field then stays as it is.
     pub(super) fn new<V: PartialEq + 'static>(
         name: &'static str,
         takes: impl Into<String>,
         field: impl Fn(&mut T) -> &mut V + Copy + 'static,
         read: impl Fn(&mut Section<'_>) -> Option<V> + 'static,
-    ) -> Key<T> {
+    ) -> ConfigKey<T> {
         let read = move |section: &mut Section<'_>, options: &mut T| {
             if let Some(value) = read(section) {
                 *field(options) = value;
             }
         };
-        Key::by_hand(name, takes, read, move |before, now| *field(before) != *field(now))
+        ConfigKey::by_hand(name, takes, read, move |before, now| *field(before) != *field(now))
     }
 
     /// A key with a reader and a comparison of its own.
@@ -133,40 +138,40 @@ impl<T: 'static> Key<T> {
         takes: impl Into<String>,
         read: impl Fn(&mut Section<'_>, &mut T) + 'static,
         differs: impl Fn(&mut T, &mut T) -> bool + 'static,
-    ) -> Key<T> {
+    ) -> ConfigKey<T> {
         let doc = KeyDoc { takes: takes.into(), ..KeyDoc::new(name, "", "") };
-        Key { doc, read: Box::new(read), differs: Box::new(differs), default: Box::new(|_| None) }
+        ConfigKey { doc, read: Box::new(read), differs: Box::new(differs), default: Box::new(|_| None) }
     }
 
     /// The text for people.
-    pub(super) fn about(mut self, about: &'static str) -> Key<T> {
+    pub(super) fn about(mut self, about: &'static str) -> ConfigKey<T> {
         self.doc.about = about;
         self
     }
 
     /// The default as TOML. A test compares it with the field.
-    pub(super) fn default(self, default: &'static str) -> Key<T> {
+    pub(super) fn default(self, default: &'static str) -> ConfigKey<T> {
         self.shown(move |_| Some(default.into()))
     }
 
-    fn shown(mut self, default: impl Fn(&mut T) -> Option<String> + 'static) -> Key<T> {
+    fn shown(mut self, default: impl Fn(&mut T) -> Option<String> + 'static) -> ConfigKey<T> {
         self.default = Box::new(default);
         self
     }
 
     /// A value for the sample, as TOML.
-    pub(super) fn example(mut self, example: &'static str) -> Key<T> {
+    pub(super) fn example(mut self, example: &'static str) -> ConfigKey<T> {
         self.doc.example = Some(example);
         self
     }
 
     /// A value for the sample of a key that every block needs.
-    pub(super) fn required(mut self, example: &'static str) -> Key<T> {
+    pub(super) fn required(mut self, example: &'static str) -> ConfigKey<T> {
         self.doc.is_required = true;
         self.example(example)
     }
 
-    pub(super) fn on_reload(mut self, reload: Reload) -> Key<T> {
+    pub(super) fn on_reload(mut self, reload: Reload) -> ConfigKey<T> {
         self.doc.reload = reload;
         self
     }
@@ -177,13 +182,13 @@ impl<T: 'static> Key<T> {
 }
 
 /// Reads all keys of a section into `options`.
-pub(super) fn read<T>(keys: &[Key<T>], section: &mut Section<'_>, mut options: T) -> T {
+pub(super) fn read<T>(keys: &[ConfigKey<T>], section: &mut Section<'_>, mut options: T) -> T {
     keys.iter().for_each(|key| (key.read)(section, &mut options));
     options
 }
 
 /// The keys that differ.
-pub(super) fn differing<T: Clone>(keys: &[Key<T>], before: &T, now: &T) -> Vec<(&'static str, Reload)> {
+pub(super) fn differing<T: Clone>(keys: &[ConfigKey<T>], before: &T, now: &T) -> Vec<(&'static str, Reload)> {
     let (mut before, mut now) = (before.clone(), now.clone());
     let differing = keys.iter().filter(|key| (key.differs)(&mut before, &mut now));
     differing.map(|key| (key.doc.name, key.doc.reload)).collect()
@@ -195,8 +200,8 @@ pub(super) fn text<T: 'static, V: PartialEq + 'static, E: Display>(
     takes: impl Into<String>,
     field: impl Fn(&mut T) -> &mut V + Copy + 'static,
     read: impl Fn(&str) -> Result<V, E> + 'static,
-) -> Key<T> {
-    Key::new(name, takes, field, move |section| section.text(name, &read))
+) -> ConfigKey<T> {
+    ConfigKey::new(name, takes, field, move |section| section.text(name, &read))
 }
 
 /// A text without a default.
@@ -205,7 +210,7 @@ pub(super) fn optional_text<T: 'static, V: PartialEq + 'static, E: Display>(
     takes: impl Into<String>,
     field: impl Fn(&mut T) -> &mut Option<V> + Copy + 'static,
     read: impl Fn(&str) -> Result<V, E> + 'static,
-) -> Key<T> {
+) -> ConfigKey<T> {
     text(name, takes, field, move |text| read(text).map(Some))
 }
 
@@ -216,8 +221,8 @@ pub(super) fn texts<T: 'static, V: PartialEq + 'static, E: Display>(
     least: usize,
     field: impl Fn(&mut T) -> &mut Vec<V> + Copy + 'static,
     read: impl Fn(&str) -> Result<V, E> + 'static,
-) -> Key<T> {
-    let key = Key::new(name, takes, field, move |section| section.texts(name, least, &read));
+) -> ConfigKey<T> {
+    let key = ConfigKey::new(name, takes, field, move |section| section.texts(name, least, &read));
     if least == 0 { key.default("[]") } else { key }
 }
 
@@ -226,21 +231,21 @@ pub(super) fn choice<T: 'static, V: Copy + PartialEq + 'static>(
     name: &'static str,
     field: impl Fn(&mut T) -> &mut V + Copy + 'static,
     choices: &'static [(&'static str, V)],
-) -> Key<T> {
+) -> ConfigKey<T> {
     let word = move |options: &mut T| {
         let default = *field(options);
         choices.iter().find(|(_, choice)| *choice == default).map(|(word, _)| format!("{word:?}"))
     };
-    Key::new(name, quoted_words(choices), field, move |section| section.choice(name, choices)).shown(word)
+    ConfigKey::new(name, quoted_words(choices), field, move |section| section.choice(name, choices)).shown(word)
 }
 
 pub(super) fn duration<T: 'static>(
     name: &'static str,
     field: impl Fn(&mut T) -> &mut Duration + Copy + 'static,
     range: RangeInclusive<Duration>,
-) -> Key<T> {
+) -> ConfigKey<T> {
     let takes = format!("from {:?} to {:?}", show_duration(*range.start()), show_duration(*range.end()));
-    Key::new(name, takes, field, move |section| section.duration(name, &range))
+    ConfigKey::new(name, takes, field, move |section| section.duration(name, &range))
         .shown(move |options| Some(format!("{:?}", show_duration(*field(options)))))
 }
 
@@ -248,8 +253,8 @@ pub(super) fn size<T: 'static>(
     name: &'static str,
     field: impl Fn(&mut T) -> &mut ByteSize + Copy + 'static,
     range: RangeInclusive<ByteSize>,
-) -> Key<T> {
-    Key::new(name, sizes(&range), field, move |section| section.size(name, &range))
+) -> ConfigKey<T> {
+    ConfigKey::new(name, sizes(&range), field, move |section| section.size(name, &range))
         .shown(move |options| Some(format!("\"{}\"", field(options))))
 }
 
@@ -258,9 +263,9 @@ pub(super) fn bytes<T: 'static>(
     name: &'static str,
     field: impl Fn(&mut T) -> &mut usize + Copy + 'static,
     range: RangeInclusive<ByteSize>,
-) -> Key<T> {
+) -> ConfigKey<T> {
     let read = |size: ByteSize| usize::try_from(size.get()).unwrap_or(usize::MAX);
-    Key::new(name, sizes(&range), field, move |section| section.size(name, &range).map(read))
+    ConfigKey::new(name, sizes(&range), field, move |section| section.size(name, &range).map(read))
         .shown(move |options| Some(format!("\"{}\"", ByteSize::new(*field(options) as u64))))
 }
 
@@ -274,12 +279,12 @@ pub(super) fn whole<T: 'static, N>(
     name: &'static str,
     field: impl Fn(&mut T) -> &mut N + Copy + 'static,
     range: RangeInclusive<N>,
-) -> Key<T>
+) -> ConfigKey<T>
 where
     N: TryFrom<i64> + PartialOrd + Display + Clone + 'static,
 {
     let takes = format!("a whole number from {} to {}", range.start(), range.end());
-    Key::new(name, takes, field, move |section| section.whole(name, &range))
+    ConfigKey::new(name, takes, field, move |section| section.whole(name, &range))
         .shown(move |options| Some(field(options).to_string()))
 }
 
@@ -288,14 +293,17 @@ pub(super) fn count<T: 'static>(
     name: &'static str,
     field: impl Fn(&mut T) -> &mut NonZeroU16 + Copy + 'static,
     max: u16,
-) -> Key<T> {
+) -> ConfigKey<T> {
     let read = move |section: &mut Section<'_>| section.whole(name, &(1..=max)).and_then(NonZeroU16::new);
-    Key::new(name, format!("a whole number from 1 to {max}"), field, read)
+    ConfigKey::new(name, format!("a whole number from 1 to {max}"), field, read)
         .shown(move |options| Some(field(options).to_string()))
 }
 
-pub(super) fn truth<T: 'static>(name: &'static str, field: impl Fn(&mut T) -> &mut bool + Copy + 'static) -> Key<T> {
-    Key::new(name, "true or false", field, move |section| section.truth(name))
+pub(super) fn truth<T: 'static>(
+    name: &'static str,
+    field: impl Fn(&mut T) -> &mut bool + Copy + 'static,
+) -> ConfigKey<T> {
+    ConfigKey::new(name, "true or false", field, move |section| section.truth(name))
         .shown(move |options| Some(field(options).to_string()))
 }
 
@@ -303,9 +311,9 @@ pub(super) fn truth<T: 'static>(name: &'static str, field: impl Fn(&mut T) -> &m
 pub(super) fn table<T: 'static, V: PartialEq + 'static>(
     name: &'static str,
     field: impl Fn(&mut T) -> &mut V + Copy + 'static,
-    keys: fn() -> Vec<Key<V>>,
+    keys: fn() -> Vec<ConfigKey<V>>,
     complete: fn(&Section<'_>, &mut V),
-) -> Key<T> {
+) -> ConfigKey<T> {
     let read_table = move |section: &mut Section<'_>, options: &mut T| {
         let mut section = section.section(name, name);
         let options = field(options);
@@ -315,9 +323,9 @@ pub(super) fn table<T: 'static, V: PartialEq + 'static>(
     };
     let shown = move |options: &mut T| {
         let options = field(options);
-        let value = |key: Key<V>| (key.default)(options).map(|value| format!("{} = {value}", key.doc.name));
+        let value = |key: ConfigKey<V>| (key.default)(options).map(|value| format!("{} = {value}", key.doc.name));
         let values: Option<Vec<String>> = keys().into_iter().map(value).collect();
         values.map(|values| format!("{{ {} }}", values.join(", ")))
     };
-    Key::by_hand(name, "a table", read_table, move |before, now| *field(before) != *field(now)).shown(shown)
+    ConfigKey::by_hand(name, "a table", read_table, move |before, now| *field(before) != *field(now)).shown(shown)
 }

@@ -1,6 +1,6 @@
 //! `[lifecycle]`: when day-tables are created, sealed, archived, dropped and verified.
 
-use super::key::{self, Key, Place, SectionDoc, count, duration, optional_text, size, text, truth, whole};
+use super::key::{self, ConfigKey, SectionDoc, SectionPlace, count, duration, optional_text, size, text, truth, whole};
 use super::section::Section;
 use super::values::{field_name, or_word};
 use daytable_lifecycle::{LifecycleLimits, Schedule};
@@ -40,7 +40,7 @@ impl Default for LifecycleConfig {
     }
 }
 
-pub(super) fn keys() -> Vec<Key<LifecycleConfig>> {
+pub(super) fn keys() -> Vec<ConfigKey<LifecycleConfig>> {
     vec![
         text("schedule", "a cron expression in UTC", |lifecycle: &mut LifecycleConfig| &mut lifecycle.schedule, Schedule::parse)
             .default("\"0 15 0 * * *\"")
@@ -111,7 +111,7 @@ pub(super) fn read(mut section: Section<'_>) -> LifecycleConfig {
 pub(super) fn section() -> SectionDoc {
     SectionDoc {
         about: "The life of a day-table: daytable creates it, fills it, seals it, archives it, and drops it as a whole.",
-        ..SectionDoc::new("[lifecycle]", Place::Table, keys(), &mut LifecycleConfig::default())
+        ..SectionDoc::new("[lifecycle]", SectionPlace::Table, keys(), &mut LifecycleConfig::default())
     }
 }
 

@@ -1,6 +1,6 @@
 //! `[log]`: the log of the program itself.
 
-use super::key::{self, Key, Place, SectionDoc, choice};
+use super::key::{self, ConfigKey, SectionDoc, SectionPlace, choice};
 use super::section::Section;
 use crate::log::LogFormat;
 use tracing::level_filters::LevelFilter;
@@ -29,7 +29,7 @@ impl Default for LogConfig {
     }
 }
 
-pub(super) fn keys() -> Vec<Key<LogConfig>> {
+pub(super) fn keys() -> Vec<ConfigKey<LogConfig>> {
     vec![
         choice("level", |log: &mut LogConfig| &mut log.level, &LEVELS)
             .about("The least severe level that the daemon logs about itself."),
@@ -46,5 +46,5 @@ pub(super) fn read(mut section: Section<'_>) -> LogConfig {
 }
 
 pub(super) fn section() -> SectionDoc {
-    SectionDoc::new("[log]", Place::Table, keys(), &mut LogConfig::default())
+    SectionDoc::new("[log]", SectionPlace::Table, keys(), &mut LogConfig::default())
 }

@@ -1,6 +1,6 @@
 //! The keys for parsing lines: `format`, `zone`, `join`, `redact`.
 
-use super::key::{self, Key, KeyDoc, Place, SectionDoc, count, duration};
+use super::key::{self, ConfigKey, KeyDoc, SectionDoc, SectionPlace, count, duration};
 use super::section::{Section, SourceText, quoted_words};
 use super::values::name;
 use daytable_parse::redact::{PATTERNS_MAX, Redaction, Redactor};
@@ -13,7 +13,7 @@ use std::time::Duration;
 const JOIN_WAIT: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(60);
 
 /// All of them.
-pub(super) fn keys<T: 'static>(reading: impl Fn(&mut T) -> &mut Reading + Copy + 'static) -> Vec<Key<T>> {
+pub(super) fn keys<T: 'static>(reading: impl Fn(&mut T) -> &mut Reading + Copy + 'static) -> Vec<ConfigKey<T>> {
     let join = key::table("join", move |options: &mut T| &mut reading(options).join, join_keys, |_, _| ()).about(
         "How daytable joins lines to one record, as in a stack trace: how many lines, and how long a record waits for the next line. A line \
          without a time or level of its own waits a tenth of that. Formats with one record per line, like \"json\", do not wait.",
@@ -21,7 +21,7 @@ pub(super) fn keys<T: 'static>(reading: impl Fn(&mut T) -> &mut Reading + Copy +
     vec![format(reading), zone(reading), join, redact(reading)]
 }
 
-pub(super) fn format<T: 'static>(reading: impl Fn(&mut T) -> &mut Reading + Copy + 'static) -> Key<T> {
+pub(super) fn format<T: 'static>(reading: impl Fn(&mut T) -> &mut Reading + Copy + 'static) -> ConfigKey<T> {
     let read = move |section: &mut Section<'_>, options: &mut T| {
         let reading = reading(options);
         (reading.format, reading.explicit) = read_format(section);
@@ -30,7 +30,7 @@ pub(super) fn format<T: 'static>(reading: impl Fn(&mut T) -> &mut Reading + Copy
         let (before, now) = (reading(before), reading(now));
         (before.format, &before.explicit) != (now.format, &now.explicit)
     };
-    Key::by_hand("format", format!("{}, or a table", quoted_words(&formats())), read, differs)
+    ConfigKey::by_hand("format", format!("{}, or a table", quoted_words(&formats())), read, differs)
         .default("\"auto\"")
         .about(
             "The format of a line. \"auto\" recognizes it. \"text\" is TIMESTAMP LEVEL text. With \"plain\" the whole line is the message, and the time is that of arrival. \
@@ -42,14 +42,14 @@ pub(super) fn format<T: 'static>(reading: impl Fn(&mut T) -> &mut Reading + Copy
         )
 }
 
-pub(super) fn zone<T: 'static>(reading: impl Fn(&mut T) -> &mut Reading + Copy + 'static) -> Key<T> {
+pub(super) fn zone<T: 'static>(reading: impl Fn(&mut T) -> &mut Reading + Copy + 'static) -> ConfigKey<T> {
     key::text("zone", "a time zone", move |options: &mut T| &mut reading(options).zone, str::parse)
         .default("\"UTC\"")
         .about("The zone of times without one: \"UTC\", \"local\", an offset like \"+02:00\", or a name like \"Europe/Paris\".")
 }
 
 /// The patterns of a block. They add to those of the whole file, with which the block begins.
-pub(super) fn redact<T: 'static>(reading: impl Fn(&mut T) -> &mut Reading + Copy + 'static) -> Key<T> {
+pub(super) fn redact<T: 'static>(reading: impl Fn(&mut T) -> &mut Reading + Copy + 'static) -> ConfigKey<T> {
     let read = move |section: &mut Section<'_>, options: &mut T| {
         let redactor = &mut reading(options).redactor;
         let mut patterns = redactor.as_ref().map(|redactor| redactor.patterns().to_vec()).unwrap_or_default();
@@ -57,12 +57,12 @@ pub(super) fn redact<T: 'static>(reading: impl Fn(&mut T) -> &mut Reading + Copy
         *redactor = Redactor::new(patterns);
     };
     let differs = move |before: &mut T, now: &mut T| reading(before).redactor != reading(now).redactor;
-    Key::by_hand("redact", "a list of texts and tables", read, differs)
+    ConfigKey::by_hand("redact", "a list of texts and tables", read, differs)
         .default("[]")
         .about("Secrets to replace in these records, in addition to the `redact` at the top of the file.")
 }
 
-fn join_keys() -> Vec<Key<Join>> {
+fn join_keys() -> Vec<ConfigKey<Join>> {
     vec![
         count("lines_max", |join: &mut Join| &mut join.lines_max, u16::MAX)
             .about("Lines of one record. With 1, daytable joins no lines. In bytes, `line_bytes_max` is the limit."),
@@ -73,7 +73,7 @@ fn join_keys() -> Vec<Key<Join>> {
 
 pub(super) fn sections() -> [SectionDoc; 3] {
     let by_hand = |name, within, keys| {
-        let place = Place::Inline;
+        let place = SectionPlace::Inline;
         SectionDoc { name, within, about: "", place, before: "", after: "", keys }
     };
     let format = vec![
@@ -102,7 +102,7 @@ pub(super) fn sections() -> [SectionDoc; 3] {
         by_hand("format", "`[[tail]]` and `[[journal]]`, as a table", format),
         SectionDoc {
             within: "`[[tail]]`",
-            ..SectionDoc::new("join", Place::Inline, join_keys(), &mut Join::default())
+            ..SectionDoc::new("join", SectionPlace::Inline, join_keys(), &mut Join::default())
         },
         by_hand("redact", "all sections that have it, as a table of the list", redact),
     ]

@@ -1,7 +1,7 @@
 //! The documents that follow from the rows: the reference (`daytable config --reference`, `docs/reference/configuration.md`) and
 //! the sample (`daytable config`, `config/daytable.toml`).
 
-use super::key::{KeyDoc, Place, Reload, SectionDoc};
+use super::key::{KeyDoc, Reload, SectionDoc, SectionPlace};
 use super::{
     allowance, archives, condition, file, http, journal, lifecycle, log, reading, store, syslog, table, tail, tls,
 };
@@ -39,10 +39,10 @@ pub fn reference() -> String {
     for section in sections() {
         let prefix = section.bare_name().to_uppercase();
         let (title, variables) = match section.place {
-            Place::Top => ("At the top".into(), Some("`DAYTABLE_`".into())),
-            Place::Inline => (format!("`{}` of {}", section.name, section.within), None),
-            Place::Table => (format!("`{}`", section.name), Some(format!("`DAYTABLE_{prefix}_`"))),
-            Place::Blocks { .. } => {
+            SectionPlace::Top => ("At the top".into(), Some("`DAYTABLE_`".into())),
+            SectionPlace::Inline => (format!("`{}` of {}", section.name, section.within), None),
+            SectionPlace::Table => (format!("`{}`", section.name), Some(format!("`DAYTABLE_{prefix}_`"))),
+            SectionPlace::Blocks { .. } => {
                 (format!("`{}`", section.name), Some(format!("`DAYTABLE_{prefix}_0_` (the number of the block)")))
             }
         };
@@ -107,12 +107,12 @@ fn reload(key: &KeyDoc) -> &'static str {
 /// The sample: every key with its text and its default.
 pub fn sample() -> String {
     let mut sample = comment(SAMPLE_HEAD);
-    for section in sections().iter().filter(|section| section.place != Place::Inline) {
-        let is_set = section.place != Place::Blocks { in_sample: false };
+    for section in sections().iter().filter(|section| section.place != SectionPlace::Inline) {
+        let is_set = section.place != SectionPlace::Blocks { in_sample: false };
         sample.push('\n');
         sample.push_str(&comment(section.about));
         sample.push_str(&around(section, section.before));
-        if section.place != Place::Top {
+        if section.place != SectionPlace::Top {
             let _ = writeln!(sample, "{}{}", if is_set { "" } else { "#" }, section.name);
         }
         let own = section.keys.iter().filter(|key| !is_around(section, key.name));

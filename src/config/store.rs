@@ -3,7 +3,9 @@
 //! The keys of the remote store and its outbox have an effect only with `kind = "azure"`. They are read and checked in any
 //! case, so that the sample can show them with their defaults.
 
-use super::key::{self, Key, Place, Reload, SectionDoc, choice, count, duration, optional_text, size, text, truth};
+use super::key::{
+    self, ConfigKey, Reload, SectionDoc, SectionPlace, choice, count, duration, optional_text, size, text, truth,
+};
 use super::remote::{RemoteConfig, SendOrder, WhenFull};
 use super::section::Section;
 use super::table::{KEEP, TableConfig};
@@ -62,7 +64,7 @@ impl StoreConfig {
     }
 }
 
-pub(super) fn keys() -> Vec<Key<StoreConfig>> {
+pub(super) fn keys() -> Vec<ConfigKey<StoreConfig>> {
     let keys = vec![
         choice("kind", |store: &mut StoreConfig| &mut store.kind, &KINDS).about(
             "\"embedded\" stores rows in `data_dir`. \"azure\" stores them in Azure Table storage, in the Table API of Cosmos DB, or in a service with the same \
@@ -139,7 +141,7 @@ pub(super) fn read(mut section: Section<'_>, tables: &[TableConfig]) -> StoreCon
 }
 
 pub(super) fn section() -> SectionDoc {
-    SectionDoc::new("[store]", Place::Table, keys(), &mut StoreConfig::default())
+    SectionDoc::new("[store]", SectionPlace::Table, keys(), &mut StoreConfig::default())
 }
 
 /// The minimum is more than a healthy service needs.

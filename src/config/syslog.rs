@@ -1,7 +1,7 @@
 //! `[[syslog]]`: listeners for messages of other programs and hosts.
 
 use super::blocks::{self, Blocks};
-use super::key::{Key, Place, Reload, SectionDoc, count, size, text};
+use super::key::{ConfigKey, Reload, SectionDoc, SectionPlace, count, size, text};
 use super::section::{ProblemList, Section};
 use super::values::or_word;
 use super::{allowance, reading, tls};
@@ -17,7 +17,7 @@ const RECEIVE_BUFFER: RangeInclusive<ByteSize> = ByteSize::new(64 << 10)..=ByteS
 /// Stands for a `listen` that is absent or wrong.
 const NO_ENDPOINT: ListenAddress = ListenAddress::UnixDatagram(PathBuf::new());
 
-pub(super) fn keys() -> Vec<Key<SyslogOptions>> {
+pub(super) fn keys() -> Vec<ConfigKey<SyslogOptions>> {
     let mut keys = vec![
         blocks::name(|syslog: &mut SyslogOptions| &mut syslog.name).default("\"syslog\""),
         text("listen", "a protocol, an IP address and a port; or a protocol and a path", |syslog: &mut SyslogOptions| &mut syslog.listen, str::parse)
@@ -60,7 +60,7 @@ pub(super) fn keys() -> Vec<Key<SyslogOptions>> {
             "Datagrams only: the size of the receive buffer that daytable asks the kernel for. More than net.core.rmem_max needs CAP_NET_ADMIN; the log says at the start which size the kernel granted.",
         ),
     ]);
-    let is_live = |key: &Key<SyslogOptions>| matches!(key.name(), "listen" | "name");
+    let is_live = |key: &ConfigKey<SyslogOptions>| matches!(key.name(), "listen" | "name");
     keys.into_iter().map(|key| if is_live(&key) { key } else { key.on_reload(Reload::NewConnections) }).collect()
 }
 
@@ -130,7 +130,7 @@ pub(super) fn section() -> SectionDoc {
         after: "#[[syslog]]\n#name = \"local\"\n#listen = \"unix-dgram:///run/daytable/log\"\n{mode}\n#mode = \"0660\"\n{receive_buffer}\n#receive_buffer = \"16MiB\"",
         ..SectionDoc::new(
             "[[syslog]]",
-            Place::Blocks { in_sample: false },
+            SectionPlace::Blocks { in_sample: false },
             keys(),
             &mut SyslogOptions::new(NO_ENDPOINT),
         )

@@ -1,7 +1,7 @@
 //! `[[table]]`: tables for the records, and how long their days stay.
 
 use super::condition;
-use super::key::{Key, Place, SectionDoc, choice, count, duration, read};
+use super::key::{ConfigKey, SectionDoc, SectionPlace, choice, count, duration, read};
 use super::section::{ProblemList, Section};
 use super::values::or_word;
 use daytable_archive::ArchiveUrl;
@@ -104,16 +104,16 @@ impl TableConfig {
     }
 }
 
-pub(super) fn keys() -> Vec<Key<TableConfig>> {
+pub(super) fn keys() -> Vec<ConfigKey<TableConfig>> {
     vec![
         // Read apart from the others: a table without a name is left out.
-        Key::by_hand("name", "3 to 53 letters and digits", |_, _| (), |before: &mut TableConfig, now| before.name != now.name)
+        ConfigKey::by_hand("name", "3 to 53 letters and digits", |_, _| (), |before: &mut TableConfig, now| before.name != now.name)
             .required("\"Log\"")
             .about(
                 "The name: a letter first, and no digit last. Two names differ by more than case. A *day-table*, the table of one day, has this name \
                  and the day: Debug20261121.",
             ),
-        Key::by_hand(
+        ConfigKey::by_hand(
             "when",
             "a condition",
             |section: &mut Section<'_>, table: &mut TableConfig| table.when = condition::read(section.section("when", "when")),
@@ -133,7 +133,7 @@ pub(super) fn keys() -> Vec<Key<TableConfig>> {
             .about("How long a day stays after its end. Then daytable drops it as a whole."),
         choice("period", |table: &mut TableConfig| &mut table.window.period, &PERIODS)
             .about("How long one day-table accepts records, in UTC."),
-        Key::new("archive", "an address, or \"none\"", |table: &mut TableConfig| &mut table.archive, read_archive)
+        ConfigKey::new("archive", "an address, or \"none\"", |table: &mut TableConfig| &mut table.archive, read_archive)
             .default("\"none\"")
             .about(
                 "Where a day is archived before it is dropped; \"none\" drops it without an archive:\n\
@@ -141,7 +141,7 @@ pub(super) fn keys() -> Vec<Key<TableConfig>> {
                  - az://container/prefix, s3://bucket/prefix and gs://bucket/prefix are object stores, see [archives].\n\
                  daytable drops a day only after it has read the archive back and compared it. Every daytable needs an address of its own.",
             ),
-        Key::by_hand(
+        ConfigKey::by_hand(
             "keep_archives",
             "a duration longer than `keep`, or \"forever\"",
             |section: &mut Section<'_>, table: &mut TableConfig| {
@@ -164,7 +164,7 @@ pub(super) fn section() -> SectionDoc {
         before: "#\n{when}\n#[[table]]\n#name = \"Debug\"\n#when = { level_at_most = \"debug\" }\n#keep = \"2d\"\n\n#[[table]]\n#name = \"Slow\"\n\
                  #when = { all = [{ instance = \"web-*\" }, { not = { any = [{ source = \"**/health.log\" }, { field = \"took_ms\", at_most = 999 }] } }] }\n\
                  #keep = \"90d\"\n\n",
-        ..SectionDoc::new("[[table]]", Place::Blocks { in_sample: true }, keys(), &mut TableConfig::log())
+        ..SectionDoc::new("[[table]]", SectionPlace::Blocks { in_sample: true }, keys(), &mut TableConfig::log())
     }
 }
 

@@ -1,7 +1,7 @@
 //! `[[tail]]`: the files to read.
 
 use super::blocks::{self, Blocks, READ_FROM};
-use super::key::{Key, Place, SectionDoc, bytes, choice, duration, text, texts, whole};
+use super::key::{ConfigKey, SectionDoc, SectionPlace, bytes, choice, duration, text, texts, whole};
 use super::reading;
 use super::section::{ProblemList, Section};
 use super::values::or_word;
@@ -16,7 +16,7 @@ const LINE_BYTES: RangeInclusive<ByteSize> = ByteSize::new(1 << 10)..=ByteSize::
 const POLL: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(60);
 const WATCH: [(&str, WatchMode); 2] = [("auto", WatchMode::Auto), ("poll", WatchMode::Poll)];
 
-pub(super) fn keys() -> Vec<Key<TailOptions>> {
+pub(super) fn keys() -> Vec<ConfigKey<TailOptions>> {
     let mut keys = vec![
         blocks::name(|tail: &mut TailOptions| &mut tail.name).default("\"tail\""),
         texts("include", "a list of absolute patterns", 1, |tail: &mut TailOptions| &mut tail.include, |pattern| {
@@ -102,7 +102,7 @@ pub(super) fn section() -> SectionDoc {
         about: "A set of files. There can be any number of these blocks.",
         ..SectionDoc::new(
             "[[tail]]",
-            Place::Blocks { in_sample: true },
+            SectionPlace::Blocks { in_sample: true },
             keys(),
             &mut TailOptions::new("tail", Vec::new()),
         )

@@ -129,7 +129,8 @@ fn the_sample_and_the_reference_have_every_key() {
         // Conditions exclude each other; the sample has the others in its text.
         let is_in_text = section == "when" && text.contains(&format!(" {key} = "));
         assert!(is_given || is_in_text, "{section} {key} is absent from the sample");
-        let is_header = sections.iter().any(|header| header.bare_name() == key && header.place != key::Place::Inline);
+        let is_header =
+            sections.iter().any(|header| header.bare_name() == key && header.place != key::SectionPlace::Inline);
         let has_row = |section: &key::SectionDoc| section.keys.iter().any(|row| row.name == key);
         let mut own = sections.iter().filter(|known| known.name == section);
         assert!(is_header || own.any(has_row), "{section} {key} has no row");

@@ -1,13 +1,13 @@
 //! The keys of a TLS listener: `[http] tls = { … }`, and the same keys of a `[[syslog]]` block.
 
-use super::key::{Key, Place, Reload, SectionDoc, optional_text, text};
+use super::key::{ConfigKey, Reload, SectionDoc, SectionPlace, optional_text, text};
 use super::section::Section;
 use super::values::secret_file;
 use daytable_net::tls::TlsOptions;
 use std::path::PathBuf;
 
 /// The three files. Files that are not given stay empty until [`complete`].
-pub(super) fn keys<T: 'static>(tls: impl Fn(&mut T) -> &mut Option<TlsOptions> + Copy + 'static) -> Vec<Key<T>> {
+pub(super) fn keys<T: 'static>(tls: impl Fn(&mut T) -> &mut Option<TlsOptions> + Copy + 'static) -> Vec<ConfigKey<T>> {
     let file = "an absolute path, or \"%d/NAME\"";
     vec![
         text("cert_file", file, move |options| &mut tls(options).get_or_insert_with(no_files).cert_file, secret_file)
@@ -37,7 +37,7 @@ pub(super) fn complete(section: &Section<'_>, tls: &mut Option<TlsOptions>, is_w
 
 pub(super) fn section() -> SectionDoc {
     let keys = keys(|tls: &mut Option<TlsOptions>| tls);
-    SectionDoc { within: "`[http]`", ..SectionDoc::new("tls", Place::Inline, keys, &mut None) }
+    SectionDoc { within: "`[http]`", ..SectionDoc::new("tls", SectionPlace::Inline, keys, &mut None) }
 }
 
 fn no_files() -> TlsOptions {
