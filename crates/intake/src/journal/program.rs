@@ -44,7 +44,7 @@ pub(super) struct ProcessEnd {
 }
 
 /// The running process.
-pub(super) struct JournalReader {
+pub(super) struct JournalProcess {
     child: Child,
     stdout: ChildStdout,
     /// Collects the end of the error output.
@@ -89,7 +89,7 @@ impl JournalQuery {
     }
 
     /// Reads all entries from `start` on, and follows the journal.
-    pub(super) fn follow(&self, start: Start<'_>) -> io::Result<JournalReader> {
+    pub(super) fn follow(&self, start: Start<'_>) -> io::Result<JournalProcess> {
         let mut command = self.command(start);
         // `--follow` reads only the newest boot unless `--merge` is given, and would skip unread entries of earlier boots.
         // `--merge` adds the journals of other machines, of which a host's own journal has none.
@@ -97,12 +97,12 @@ impl JournalQuery {
         if let (None, Some(id)) = (&self.directory, machine_id()) {
             command.arg(format!("_MACHINE_ID={id}"));
         }
-        JournalReader::of(&mut command)
+        JournalProcess::of(&mut command)
     }
 
     /// Reads the present entries from `start` on.
-    pub(super) fn once(&self, start: Start<'_>) -> io::Result<JournalReader> {
-        JournalReader::of(&mut self.command(start))
+    pub(super) fn once(&self, start: Start<'_>) -> io::Result<JournalProcess> {
+        JournalProcess::of(&mut self.command(start))
     }
 }
 
@@ -120,8 +120,8 @@ fn priority(level: Level) -> u8 {
     }
 }
 
-impl JournalReader {
-    fn of(command: &mut Command) -> io::Result<JournalReader> {
+impl JournalProcess {
+    fn of(command: &mut Command) -> io::Result<JournalProcess> {
         let mut child = command.spawn()?;
         let pipes = child.stdout.take().zip(child.stderr.take());
         let (stdout, mut stderr) = pipes.ok_or_else(|| io::Error::other("it has no pipes"))?;
@@ -136,7 +136,7 @@ impl JournalReader {
             said
         });
         match said {
-            Ok(said) => Ok(JournalReader { child, stdout, said: Some(said) }),
+            Ok(said) => Ok(JournalProcess { child, stdout, said: Some(said) }),
             Err(error) => {
                 let _ = child.kill();
                 let _ = child.wait();
@@ -177,7 +177,7 @@ impl JournalReader {
     }
 }
 
-impl Drop for JournalReader {
+impl Drop for JournalProcess {
     fn drop(&mut self) {
         // Both fail if the process has ended already.
         let _ = self.child.kill();
