@@ -1,9 +1,9 @@
-//! What the program says of itself: `daytable --version` names the commit, the features and the target.
+//! Finds what `daytable --version` shows: the commit, the features and the target.
 //!
-//! The commit is `DAYTABLE_COMMIT` where that is set (a build from an archive without its history), else what git says of
-//! this folder, else what `cargo package` noted, else it is unknown; none of them is needed to build. It is asked for in
-//! release builds alone: in others every commit would be a build of everything. No time goes into the program, so two
-//! builds of one commit are the same, whatever `SOURCE_DATE_EPOCH` says.
+//! The commit is the first of: the variable `DAYTABLE_COMMIT` (for a build from an archive without its history), the commit
+//! of this git checkout, the commit that `cargo package` recorded, or `unknown`. Only release builds look for a commit,
+//! because other builds would run again after each commit. The program contains no time of the build, so two builds of one
+//! commit are the same, with any `SOURCE_DATE_EPOCH`.
 
 use std::env;
 use std::process::Command;
@@ -13,12 +13,12 @@ fn main() {
         println!("cargo::rerun-if-changed={path}");
     }
     println!("cargo::rerun-if-env-changed=DAYTABLE_COMMIT");
-    // Not named as the program's own variables are: cargo hands them to tests, too.
+    // The names differ from the program's own variables, because cargo also passes these to tests.
     println!("cargo::rustc-env=BUILT_COMMIT={}", commit());
     println!("cargo::rustc-env=BUILT_FEATURES={}", features());
     println!("cargo::rustc-env=BUILT_TARGET={}", env::var("TARGET").unwrap_or_default());
-    // Relocations as a bitmap, not 24 bytes each: nearly a megabyte that every start would read. The C library has to know
-    // them (glibc 2.36), and a linker that does not passes over the option.
+    // Relocations as a bitmap take nearly a megabyte less than 24 bytes each, which every start would read. They need
+    // glibc 2.36; a linker that does not know the option ignores it.
     if env::var("TARGET").is_ok_and(|target| target.ends_with("-linux-gnu")) {
         println!("cargo::rustc-link-arg-bins=-Wl,-z,pack-relative-relocs");
     }
@@ -35,7 +35,7 @@ fn commit() -> String {
     by_git().or_else(by_cargo).unwrap_or_else(|| "unknown".into())
 }
 
-/// What git says; none where this is no checkout of its own (an archive that was unpacked within another's).
+/// The commit of this git checkout; `None` for an archive that was unpacked inside another checkout.
 fn by_git() -> Option<String> {
     let is_ours = std::path::Path::new(".git").exists();
     let commit = is_ours.then(|| git(&["rev-parse", "--short=12", "HEAD"]))??;
@@ -51,7 +51,7 @@ fn git(args: &[&str]) -> Option<String> {
     Some(String::from_utf8(output.stdout).ok()?.trim().to_owned())
 }
 
-/// The commit in `.cargo_vcs_info.json`, which is in what `cargo package` made.
+/// The commit in `.cargo_vcs_info.json`, which `cargo package` writes.
 fn by_cargo() -> Option<String> {
     let noted = std::fs::read_to_string(".cargo_vcs_info.json").ok()?;
     let (_, rest) = noted.split_once("\"sha1\"")?;

@@ -1,17 +1,17 @@
-//! daytable takes log records in, writes each day's records to a table of its own, and drops a day with one drop.
+//! daytable collects log records, stores each day's records in a separate table, and drops a day by dropping its table.
 //!
-//! This package is the program. Its parts are crates under `crates/`, which the compiler keeps from depending on each other
-//! in circles; `docs/architecture/index.md` has the picture. The modules here:
+//! This package is the program. Its parts are crates under `crates/`, so the compiler refuses circular dependencies;
+//! `docs/architecture/index.md` has the picture. The modules here:
 //!
 //! * [`config`]: the configuration file, its defaults, its errors. It alone translates keys into the options of the parts.
-//! * [`daemon`]: starts the parts, connects them, drains and stops them.
-//! * [`http`]: the listeners: metrics, health, the reading API, pushes, the control socket.
+//! * [`daemon`]: starts the parts, reloads them, drains and stops them.
+//! * [`http`]: the listeners: metrics, health, the read API, pushes, the control socket.
 //! * [`remote`]: the remote store, the feature `azure`.
 //! * [`cli`]: the commands.
 //! * [`verify`]: checks whether the data folder, the archives and the files that were read agree.
-//! * [`metrics`]: every metric, by its Prometheus name.
-//! * [`log`]: what the program logs about itself.
-//! * `testing`: what properties need of private parts, with the feature `testing`.
+//! * [`metrics`]: one table of all metrics, by their Prometheus names.
+//! * [`log`]: the log of the program itself.
+//! * `testing`: the private parts that properties need, with the feature `testing`.
 //!
 //! What does not exist, on purpose: sources do not know stores, and stores do not know sources (they meet in
 //! [`Batch`](daytable_model::batch::Batch) and in [`CommitQueue`](daytable_store::CommitQueue)); a position is kept only in the commit that

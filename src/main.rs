@@ -1,9 +1,9 @@
-//! The command `daytable`. What it does is in the library; here it becomes a process: a version and an exit code.
+//! The command `daytable`: the library, as a process with a version and an exit code.
 
 use daytable::cli::{Cli, Exit, say, say_usage};
 use std::process::ExitCode;
 
-/// What `--version` says: the release, the commit it was built from, the features and the target (see `build.rs`).
+/// The output of `--version`: the release, the commit it was built from, the features and the target (see `build.rs`).
 const VERSION: &str = concat!(
     env!("CARGO_PKG_VERSION"),
     "\ncommit: ",

@@ -1,39 +1,40 @@
-//! What is made smaller where there is little memory.
+//! Memory budgets, which shrink where memory is limited.
 //!
-//! The limit is the least of the control groups that this process is in (`memory.max`, or `memory.limit_in_bytes` of version
-//! 1), unless the configuration says one. Budgets are shares of it, each at most what it is without a limit:
+//! The limit is `memory_max` of the configuration, or else the smallest limit of the control groups of this process
+//! (`memory.max`, or `memory.limit_in_bytes` of version 1). Each budget is a share of the limit, and never more than its
+//! value without a limit:
 //!
 //! | budget | without a limit | share of the limit |
 //! |---|--:|--:|
-//! | bodies of pushes in memory, and what they become (`bodies_bytes_max`) | 128 MiB | a quarter |
-//! | one decoded body (`decoded_bytes_max`), one as it came | 64, 16 MiB | an eighth, a sixteenth |
+//! | bodies of pushes in memory, and their records (`bodies_bytes_max`) | 128 MiB | a quarter |
+//! | one decoded body (`decoded_bytes_max`), one encoded body | 64, 16 MiB | an eighth, a sixteenth |
 //! | rows that wait for a commit | 12 MiB | a sixteenth |
 //! | unfinished messages of syslog | 32 MiB | a sixteenth |
-//! | scans at a time | 8 | one a 32 MiB |
-//! | readers that wait with their caches | 8 | one a 32 MiB |
+//! | scans at a time | 8 | one per 32 MiB |
+//! | idle readers with their caches | 8 | one per 32 MiB |
 //!
-//! So nothing is smaller from 512 MiB on. At 64 MiB a push has 16 MiB, a commit 4.
+//! From 512 MiB on every budget has its full size. At 64 MiB pushes have 16 MiB and a commit 4 MiB.
 
 use daytable_intake::push;
 
 const MIB: u64 = 1 << 20;
-/// The least that a limit counts as: below it nothing works anyway.
+/// The smallest limit. With less memory the daemon does not work.
 const LEAST: u64 = 16 * MIB;
 
-/// What may be taken of what.
+/// The memory that parts of the daemon may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Budget {
     /// Bytes of rows that wait for a commit.
     pub(super) waiting_bytes: usize,
-    /// Bytes of messages of syslog that are not whole.
+    /// Bytes of incomplete syslog messages.
     pub(super) held_bytes: usize,
-    /// Scans at a time, and readers that wait.
+    /// Scans at a time, and idle readers.
     pub(super) scans: usize,
     limit: Option<u64>,
 }
 
 impl Budget {
-    /// The budgets within so many bytes; none is without a limit.
+    /// The budgets within `limit` bytes.
     pub(super) fn within(limit: Option<u64>) -> Budget {
         let limit = limit.map(|limit| limit.max(LEAST));
         let share = |part: u64, most: usize| limit.map_or(most, |limit| most.min(bytes(limit / part)));
@@ -45,7 +46,7 @@ impl Budget {
         }
     }
 
-    /// What bounds a push, made smaller where there is less.
+    /// The configured limits of pushes, within the budget.
     pub(super) fn push(&self, limits: push::PushLimits) -> push::PushLimits {
         let Some(limit) = self.limit else { return limits };
         let least = |configured: usize, part: u64| configured.min(bytes(limit / part));
@@ -67,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn budgets_are_shares_and_never_more_than_without_a_limit() {
+    fn budgets_are_shares_of_the_limit_and_never_above_their_full_size() {
         let free = Budget::within(None);
         assert_eq!((free.waiting_bytes, free.held_bytes, free.scans), (12 << 20, 32 << 20, 8));
         assert_eq!(Budget::within(Some(1 << 40)), Budget { limit: Some(1 << 40), ..free });

@@ -1,8 +1,8 @@
-//! The listener for HTTP over TCP: who may come in, and what becomes of it when the configuration changes.
+//! The HTTP server over TCP, and how a reload changes it.
 //!
-//! What is asked of clients (the token, the gate) changes at once, for connections that stand as well. Another address,
-//! certificate or number of connections takes a new server: it has the socket of the one before where the address is the
-//! same, so nobody is refused in between, and that one api the requests that it has and ends.
+//! 1. The token and the push authentication change at once, also for open connections.
+//! 2. Another address, certificate or number of connections needs a new server. If the address is the same, the new server
+//!    gets the socket of the old one, so no client is refused in between. The old server answers its open requests and ends.
 
 use super::DaemonError;
 use crate::config::{HttpConfig, Listen};
@@ -18,24 +18,24 @@ use std::sync::Arc;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-/// What the server over TCP is made of.
+/// The HTTP server over TCP.
 pub(super) struct TcpServer {
     config: HttpConfig,
     reading: Reloadable<Option<ReadToken>>,
     pushing: Reloadable<PushAuth>,
     limits: HttpLimits,
     counters: Arc<HttpCounters>,
-    /// Its socket once more, for the server after it.
+    /// A copy of the socket, for the next server.
     socket: Option<TcpListener>,
-    /// Has the server that runs drain.
+    /// Drains the running server.
     drain: watch::Sender<bool>,
 }
 
-/// What a configuration asks for, read and bound.
+/// A configuration that is checked and bound.
 pub(super) struct PreparedServer {
     token: Option<ReadToken>,
-    gate: PushAuth,
-    /// The listener of a server that is to come in place of the one that runs; `Some(None)` where none is to listen.
+    auth: PushAuth,
+    /// The listener of a new server; `Some(None)` if the configuration has no listener.
     listener: Option<Option<BoundListener>>,
 }
 
@@ -45,7 +45,7 @@ struct BoundListener {
 }
 
 impl TcpServer {
-    /// What `config` asks of clients. Nobody listens yet.
+    /// A server for `config` that does not run yet.
     pub(super) fn new(
         config: &HttpConfig,
         router: &Router,
@@ -53,11 +53,11 @@ impl TcpServer {
         limits: HttpLimits,
     ) -> Result<TcpServer, DaemonError> {
         let token = config.token_file.as_deref().map(ReadToken::read).transpose()?;
-        let gate = PushAuth::new(config, router, counters.clone())?;
+        let auth = PushAuth::new(config, router, counters.clone())?;
         Ok(TcpServer {
             config: config.clone(),
             reading: Reloadable::new(token),
-            pushing: Reloadable::new(gate),
+            pushing: Reloadable::new(auth),
             limits,
             counters,
             socket: None,
@@ -65,19 +65,19 @@ impl TcpServer {
         })
     }
 
-    /// What bounds it.
+    /// The limits of the server.
     pub(super) fn limits(&self) -> HttpLimits {
         self.limits.clone()
     }
 
-    /// Binds the port, before there is anybody to serve it.
+    /// Binds the port, before the server runs.
     pub(super) fn bind(config: &HttpConfig, inherited: &mut Inherited) -> Result<Option<TcpListener>, BindError> {
         let Listen::Tcp(address) = config.listen else { return Ok(None) };
         let listener = inherited.claim_tcp(address).map_or_else(|| TcpListener::bind(address), Ok);
         listener.map(Some).map_err(|source| BindError::Io { at: address.to_string(), source })
     }
 
-    /// Serves a port that was bound. Within a runtime.
+    /// Serves a bound port. Within a runtime.
     pub(super) fn serve(
         &mut self,
         port: Option<TcpListener>,
@@ -85,34 +85,34 @@ impl TcpServer {
         push: &Arc<Push>,
         servers: &mut JoinSet<()>,
     ) -> Result<(), DaemonError> {
-        let bound = port.map(|port| self.secured(port, &self.config)).transpose()?;
-        self.put(bound, shared, push, servers);
+        let bound = port.map(|port| self.with_tls(port, &self.config)).transpose()?;
+        self.spawn(bound, shared, push, servers);
         Ok(())
     }
 
-    /// Reads and binds what another configuration asks for; changes nothing. Within a runtime.
+    /// Checks and binds a changed configuration, without changing the server. Within a runtime.
     pub(super) fn prepare(&self, config: &HttpConfig, router: &Router) -> Result<PreparedServer, DaemonError> {
         let token = config.token_file.as_deref().map(ReadToken::read).transpose()?;
-        let gate = self.pushing.load().reload(config, router)?;
+        let auth = self.pushing.load().reload(config, router)?;
         let before = &self.config;
         let stays = (&before.listen, &before.tls, before.connections_max, before.per_sender.connections)
             == (&config.listen, &config.tls, config.connections_max, config.per_sender.connections);
         if stays {
-            return Ok(PreparedServer { token, gate, listener: None });
+            return Ok(PreparedServer { token, auth, listener: None });
         }
         let Listen::Tcp(address) = config.listen else {
-            return Ok(PreparedServer { token, gate, listener: Some(None) });
+            return Ok(PreparedServer { token, auth, listener: Some(None) });
         };
         let failed = |source| BindError::Io { at: address.to_string(), source };
         let port = match &self.socket {
             Some(socket) if before.listen == config.listen => socket.try_clone(),
             _ => TcpListener::bind(address),
         };
-        let bound = self.secured(port.map_err(failed)?, config)?;
-        Ok(PreparedServer { token, gate, listener: Some(Some(bound)) })
+        let bound = self.with_tls(port.map_err(failed)?, config)?;
+        Ok(PreparedServer { token, auth, listener: Some(Some(bound)) })
     }
 
-    /// Does as another configuration asks from now on.
+    /// Applies a prepared configuration.
     pub(super) fn apply(
         &mut self,
         config: &HttpConfig,
@@ -122,25 +122,25 @@ impl TcpServer {
         servers: &mut JoinSet<()>,
     ) {
         self.reading.store(prepared.token);
-        self.pushing.store(prepared.gate);
+        self.pushing.store(prepared.auth);
         self.config = config.clone();
         if let Some(bound) = prepared.listener {
             let peers = self.limits.peers.with_limits(config.per_sender);
             self.limits = HttpLimits { connections: config.connections_max.get().into(), peers, ..self.limits.clone() };
             self.drain();
             self.drain = watch::Sender::new(false);
-            self.put(bound, shared, push, servers);
+            self.spawn(bound, shared, push, servers);
         }
     }
 
-    /// Has the server close its listener, answer what is asked already, and end.
+    /// Makes the server close its listener, answer its open requests, and end.
     pub(super) fn drain(&mut self) {
         self.socket = None;
         self.drain.send_replace(true);
     }
 
-    fn secured(&self, port: TcpListener, config: &HttpConfig) -> Result<BoundListener, DaemonError> {
-        // Without another descriptor it serves as well, and a change binds the port anew.
+    fn with_tls(&self, port: TcpListener, config: &HttpConfig) -> Result<BoundListener, DaemonError> {
+        // Without the copy a reload binds the port again.
         let socket = port.try_clone().ok();
         let listener = Listener::from_std(port)?;
         let listener = match config.tls.clone() {
@@ -150,7 +150,7 @@ impl TcpServer {
         Ok(BoundListener { listener, socket })
     }
 
-    fn put(
+    fn spawn(
         &mut self,
         bound: Option<BoundListener>,
         shared: &Arc<ServerContext>,
@@ -162,8 +162,8 @@ impl TcpServer {
         if let Some(address) = listener.tcp_address() {
             tracing::info!(%address, tls = self.config.tls.is_some(), "listening");
         }
-        let door = ListenerKind::Tcp { reading: self.reading.clone(), pushing: self.pushing.clone() };
-        let router = http::router(shared.clone(), door, Some(push.clone()));
+        let kind = ListenerKind::Tcp { reading: self.reading.clone(), pushing: self.pushing.clone() };
+        let router = http::router(shared.clone(), kind, Some(push.clone()));
         servers.spawn(http::serve(
             listener,
             router,

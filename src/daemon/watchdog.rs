@@ -1,15 +1,14 @@
-//! Whether the commit loop goes round: what the service manager is told, and what ends the daemon when it does not.
+//! Reports to the service manager whether the commit loop runs (`sd_notify(3)`, `WatchdogSec=`).
 //!
-//! A process that only lives is not enough. The watchdog is fed while the committer goes round, which it does every second
-//! at least, and a loop that hangs starves it. A **disk that stalls** is no loop that hangs: a kill does not make it answer, and
-//! a process that waits for it cannot even be killed. So while the committer's thread is in uninterruptible sleep, as
-//! the kernel shows it (`D`), the watchdog is fed on, for [`DISK_PATIENCE`] at most, and the status says what is waited for.
-//!
-//! The status, as `systemctl status` shows it: records a second, how far the slowest source is behind, and the next step of a
-//! day's life. Nothing is computed for it: all of it is counted anyway.
+//! 1. The committer finishes a round at least once a second. The watchdog notifies the service manager while it does, so
+//!    that a committer that hangs gets the daemon restarted.
+//! 2. A disk that stalls is not a committer that hangs: a restart does not help, and the kernel does not even end a process
+//!    that waits for the disk. While the committer's thread is in uninterruptible sleep (state `D`), the watchdog goes on
+//!    notifying for at most [`DISK_PATIENCE`].
+//! 3. The status, as `systemctl status` shows it, has records a second, the lag of the slowest source, and the next step of
+//!    the lifecycle. All of these are counted anyway.
 
-use crate::metrics::CounterRegistry;
-use crate::metrics::Metrics;
+use crate::metrics::{CounterRegistry, Metrics};
 use daytable_lifecycle::LifecycleProgress;
 use daytable_model::time;
 use daytable_platform::lock;
@@ -22,22 +21,22 @@ use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
-/// How often the committer is looked at; it comes round every second at least.
-const LOOK: Duration = Duration::from_secs(1);
-/// How often the service manager hears, where it does not ask for more.
-const PACE: Duration = Duration::from_secs(10);
-/// How long the committer may be away before that is told: an idle one comes round once a second, a busy machine is slower.
-const AWAY: Duration = Duration::from_secs(5);
-/// How long the disk may leave the committer without an answer before that counts as standing still.
+/// How often the committer is checked; it finishes a round at least once a second.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+/// How often the service manager is notified, unless it asks for more.
+const NOTIFY_INTERVAL: Duration = Duration::from_secs(10);
+/// How long a round may take before it is reported. An idle committer takes a second, and a busy machine is slower.
+const SLOW_ROUND: Duration = Duration::from_secs(5);
+/// How long the committer may wait for the disk before it counts as hanging.
 pub(super) const DISK_PATIENCE: Duration = Duration::from_secs(600);
 
-/// The thread that looks.
+/// The thread that checks the committer.
 pub(super) struct Watchdog {
     died: watch::Receiver<bool>,
     stop: mpsc::Sender<()>,
 }
 
-/// What is looked at.
+/// What the watchdog reads.
 pub(super) struct WatchdogContext {
     pub(super) intake: CommitQueue,
     pub(super) counters: Reloadable<CounterRegistry>,
@@ -45,106 +44,106 @@ pub(super) struct WatchdogContext {
     pub(super) progress: Arc<LifecycleProgress>,
 }
 
-/// Tells the service manager that the daemon is ready, and begins to watch.
+/// Notifies the service manager that the daemon is ready, and starts the watchdog.
 pub(super) fn start(watched: WatchdogContext) -> std::io::Result<Watchdog> {
-    let pace = sd_notify::watchdog_enabled().map_or(PACE, |limit| limit / 3);
+    let pace = sd_notify::watchdog_enabled().map_or(NOTIFY_INTERVAL, |limit| limit / 3);
     let (told, died) = watch::channel(false);
     let (stop, stopped) = mpsc::channel();
     notify(&[NotifyState::Ready]);
     std::thread::Builder::new().name("watchdog".into()).spawn(move || {
-        let mut going = CommitterWatch::new(&watched, pace);
-        while let Err(mpsc::RecvTimeoutError::Timeout) = stopped.recv_timeout(LOOK.min(pace)) {
+        let mut rounds = CommitterRounds::new(&watched, pace);
+        while let Err(mpsc::RecvTimeoutError::Timeout) = stopped.recv_timeout(CHECK_INTERVAL.min(pace)) {
             if watched.intake.has_ended() {
                 told.send_replace(true);
                 return;
             }
-            going.look(&watched);
-            crate::log::say_left_out();
+            rounds.check(&watched);
+            crate::log::log_suppressed();
         }
     })?;
     Ok(Watchdog { died, stop })
 }
 
-/// How the loop went so far.
-struct CommitterWatch {
+/// The committer's rounds so far.
+struct CommitterRounds {
     pace: Duration,
-    /// When the service manager heard last.
-    told: Instant,
+    /// The time of the last notification.
+    notified: Instant,
     records: u64,
-    beats: u64,
-    /// When it came round last, as far as it was seen.
-    went: Instant,
-    /// Whether it waited for the disk since the service manager heard last.
+    rounds: u64,
+    /// The time of the last round that was seen.
+    last_round: Instant,
+    /// Whether the committer waited for the disk since the last notification.
     waited: bool,
     committer: Option<PathBuf>,
 }
 
-/// What is made of it.
+/// What the committer does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum CommitterState {
-    /// It goes round.
-    Goes,
+    /// It finishes rounds.
+    Running,
     /// It waits for the disk.
-    Waits,
-    /// It stands still.
-    Stands,
+    WaitsForDisk,
+    /// It hangs.
+    Hangs,
 }
 
-fn judge(has_gone: bool, waited: bool, since: Duration) -> CommitterState {
-    match (has_gone, waited) {
-        (true, _) => CommitterState::Goes,
-        (false, true) if since < DISK_PATIENCE => CommitterState::Waits,
-        (false, _) => CommitterState::Stands,
+fn judge(has_finished: bool, waited: bool, since: Duration) -> CommitterState {
+    match (has_finished, waited) {
+        (true, _) => CommitterState::Running,
+        (false, true) if since < DISK_PATIENCE => CommitterState::WaitsForDisk,
+        (false, _) => CommitterState::Hangs,
     }
 }
 
-impl CommitterWatch {
-    fn new(watched: &WatchdogContext, pace: Duration) -> CommitterWatch {
+impl CommitterRounds {
+    fn new(watched: &WatchdogContext, pace: Duration) -> CommitterRounds {
         let now = Instant::now();
-        CommitterWatch {
+        CommitterRounds {
             pace,
-            told: now,
+            notified: now,
             records: lock(&watched.metrics.commits).records,
-            beats: watched.intake.beats(),
-            went: now,
+            rounds: watched.intake.beats(),
+            last_round: now,
             waited: false,
             committer: committer(),
         }
     }
 
-    fn look(&mut self, watched: &WatchdogContext) {
+    fn check(&mut self, watched: &WatchdogContext) {
         let (now, beats) = (Instant::now(), watched.intake.beats());
-        let has_gone = beats != self.beats;
-        if !has_gone && self.committer.as_deref().and_then(state) == Some('D') {
+        let has_finished = beats != self.rounds;
+        if !has_finished && self.committer.as_deref().and_then(state) == Some('D') {
             self.waited = true;
         }
-        let since = now.duration_since(self.told);
+        let since = now.duration_since(self.notified);
         if since < self.pace {
             return;
         }
-        let away = now.duration_since(self.went);
-        if !has_gone && away < AWAY.max(self.pace) {
+        let round = now.duration_since(self.last_round);
+        if !has_finished && round < SLOW_ROUND.max(self.pace) {
             return;
         }
-        let found = judge(has_gone, self.waited, away);
-        if found == CommitterState::Goes {
-            (self.beats, self.went) = (beats, now);
+        let found = judge(has_finished, self.waited, round);
+        if found == CommitterState::Running {
+            (self.rounds, self.last_round) = (beats, now);
         }
         let status = self.status(watched, found, since);
         let status = NotifyState::Status(&status);
         match found {
-            CommitterState::Stands => notify(&[status]),
-            CommitterState::Goes | CommitterState::Waits => notify(&[NotifyState::Watchdog, status]),
+            CommitterState::Hangs => notify(&[status]),
+            CommitterState::Running | CommitterState::WaitsForDisk => notify(&[NotifyState::Watchdog, status]),
         }
-        (self.told, self.waited) = (now, false);
+        (self.notified, self.waited) = (now, false);
     }
 
     fn status(&mut self, watched: &WatchdogContext, found: CommitterState, since: Duration) -> String {
-        let still = self.went.elapsed().as_secs();
+        let still = self.last_round.elapsed().as_secs();
         match found {
-            CommitterState::Waits => return format!("commits wait for the disk, for {still} s"),
-            CommitterState::Stands => return format!("commits stand still, for {still} s"),
-            CommitterState::Goes => {}
+            CommitterState::WaitsForDisk => return format!("commits wait for the disk, for {still} s"),
+            CommitterState::Hangs => return format!("commits stand still, for {still} s"),
+            CommitterState::Running => {}
         }
         let records = lock(&watched.metrics.commits).records;
         let committed = records.saturating_sub(std::mem::replace(&mut self.records, records));
@@ -164,25 +163,25 @@ impl CommitterWatch {
     }
 }
 
-/// Where the kernel shows the committer's thread; none where it does not.
+/// The file with the state of the committer's thread, if `/proc` has one.
 fn committer() -> Option<PathBuf> {
     let tasks = std::fs::read_dir("/proc/self/task").ok()?;
     let is_it = |path: &PathBuf| std::fs::read_to_string(path.join("comm")).is_ok_and(|name| name.trim() == "commit");
     tasks.flatten().map(|task| task.path()).find(is_it).map(|task| task.join("stat"))
 }
 
-/// The state of a thread, as proc(5) has it.
+/// The state of a thread, see proc(5).
 fn state(stat: &std::path::Path) -> Option<char> {
     state_in(&std::fs::read_to_string(stat).ok()?)
 }
 
-/// The letter behind the name, which is in brackets and may have some of its own.
+/// The letter after the name. The name is in brackets and may contain brackets.
 fn state_in(stat: &str) -> Option<char> {
     stat.rsplit_once(')')?.1.trim_start().chars().next()
 }
 
 impl Watchdog {
-    /// Returns once the committer is gone.
+    /// Returns once the committer has ended.
     pub(super) async fn died(&self) {
         let mut died = self.died.clone();
         if died.wait_for(|died| *died).await.is_err() {
@@ -190,14 +189,14 @@ impl Watchdog {
         }
     }
 
-    /// Tells the service manager that the daemon is stopping.
+    /// Notifies the service manager that the daemon is stopping.
     pub(super) fn stop(self) {
         notify(&[NotifyState::Stopping]);
         drop(self.stop);
     }
 }
 
-/// Tells the service manager that the configuration is being read again.
+/// Notifies the service manager that a reload has begun.
 pub(super) fn reloading() {
     match NotifyState::monotonic_usec_now() {
         Ok(now) => notify(&[NotifyState::Reloading, now]),
@@ -205,12 +204,12 @@ pub(super) fn reloading() {
     }
 }
 
-/// Tells it that this is over, whatever came of it.
+/// Notifies the service manager that the reload has ended, with or without success.
 pub(super) fn reloaded() {
     notify(&[NotifyState::Ready]);
 }
 
-/// Where no service manager listens this does nothing.
+/// Does nothing without a service manager.
 fn notify(states: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(states) {
         tracing::debug!(%error, "failed to notify the service manager");
@@ -222,21 +221,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_disk_that_stalls_is_waited_for_and_a_loop_that_hangs_is_not() {
+    fn the_watchdog_waits_for_a_stalled_disk_and_not_for_a_hanging_loop() {
         let (short, long) = (Duration::from_secs(90), DISK_PATIENCE);
-        for (has_gone, waited, since, expected) in [
-            (true, false, short, CommitterState::Goes),
-            (true, true, long, CommitterState::Goes),
-            (false, false, short, CommitterState::Stands),
-            (false, true, short, CommitterState::Waits),
-            (false, true, long, CommitterState::Stands),
+        for (has_finished, waited, since, expected) in [
+            (true, false, short, CommitterState::Running),
+            (true, true, long, CommitterState::Running),
+            (false, false, short, CommitterState::Hangs),
+            (false, true, short, CommitterState::WaitsForDisk),
+            (false, true, long, CommitterState::Hangs),
         ] {
-            assert_eq!(judge(has_gone, waited, since), expected, "{has_gone} {waited} {since:?}");
+            assert_eq!(judge(has_finished, waited, since), expected, "{has_finished} {waited} {since:?}");
         }
     }
 
     #[test]
-    fn the_state_of_a_thread_is_behind_its_name() {
+    fn the_state_of_a_thread_follows_its_name() {
         assert_eq!(state_in("42 (commit) D 1 42 42 0"), Some('D'));
         assert_eq!(state_in("42 (a) S b) R 1"), Some('R'));
         assert_eq!(state_in("nothing"), None);

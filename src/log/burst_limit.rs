@@ -1,4 +1,4 @@
-//! How often one message is said.
+//! The limit of messages from one window in the program.
 
 use super::log_line::LogLine;
 use std::collections::HashMap;
@@ -6,74 +6,74 @@ use std::time::{Duration, Instant};
 use tracing::callsite::Identifier;
 use tracing::{Level, Metadata};
 
-/// Messages from one place in the program that are said within a [`WINDOW`].
+/// Messages of one window within a [`WINDOW`].
 pub(super) const BURST: u32 = 50;
-/// How long a place that said so many is quiet.
+/// The length of a window.
 pub(super) const WINDOW: Duration = Duration::from_secs(10);
-/// Characters of a message that are repeated when it is said how many were left out.
+/// Characters of the first suppressed message that the report repeats.
 const REPEATED_CHARS: usize = 100;
 
-/// What each place said. There are as many as the program has of them.
+/// The windows of all places. Their number is the number of log statements in the program.
 #[derive(Default)]
 pub(super) struct BurstLimits(HashMap<Identifier, CallsiteRate>);
 
 struct CallsiteRate {
     since: Instant,
-    said: u32,
-    left_out: u64,
+    logged: u32,
+    suppressed: u64,
     level: Level,
-    /// The first message that was left out.
+    /// The first suppressed message.
     message: String,
 }
 
-/// How many messages of one place were left out.
+/// The suppressed messages of one window.
 #[derive(Debug)]
 pub(super) struct Suppressed {
-    pub(super) left_out: u64,
+    pub(super) suppressed: u64,
     pub(super) level: Level,
     pub(super) message: String,
 }
 
 impl BurstLimits {
-    /// Counts a message: whether it is said, and what is to be said of those that were left out before it.
+    /// Counts a message: whether to log it, and a report of the window before if that is over.
     pub(super) fn count(
         &mut self,
         metadata: &Metadata<'_>,
         line: &LogLine,
         now: Instant,
     ) -> (bool, Option<Suppressed>) {
-        let place = self.0.entry(metadata.callsite()).or_insert_with(|| CallsiteRate::new(line.level, now));
-        let over = place.over(now);
-        place.said = place.said.saturating_add(1);
-        let is_said = place.said <= BURST;
-        if !is_said {
-            if place.left_out == 0 {
-                place.message = line.message.chars().take(REPEATED_CHARS).collect();
+        let window = self.0.entry(metadata.callsite()).or_insert_with(|| CallsiteRate::new(line.level, now));
+        let over = window.over(now);
+        window.logged = window.logged.saturating_add(1);
+        let is_logged = window.logged <= BURST;
+        if !is_logged {
+            if window.suppressed == 0 {
+                window.message = line.message.chars().take(REPEATED_CHARS).collect();
             }
-            place.left_out += 1;
+            window.suppressed += 1;
         }
-        (is_said, over)
+        (is_logged, over)
     }
 
-    /// What is to be said of messages that were left out, of places whose window is over.
+    /// The reports of all windows that are over.
     pub(super) fn over(&mut self, now: Instant) -> Vec<Suppressed> {
-        self.0.values_mut().filter_map(|place| place.over(now)).collect()
+        self.0.values_mut().filter_map(|window| window.over(now)).collect()
     }
 }
 
 impl CallsiteRate {
     fn new(level: Level, since: Instant) -> CallsiteRate {
-        CallsiteRate { since, said: 0, left_out: 0, level, message: String::new() }
+        CallsiteRate { since, logged: 0, suppressed: 0, level, message: String::new() }
     }
 
-    /// Begins a new window where the old one is over.
+    /// Starts a new window if the old one is over.
     fn over(&mut self, now: Instant) -> Option<Suppressed> {
         if now.saturating_duration_since(self.since) < WINDOW {
             return None;
         }
         let before = std::mem::replace(self, CallsiteRate::new(self.level, now));
-        let CallsiteRate { left_out, level, message, .. } = before;
-        (left_out > 0).then_some(Suppressed { left_out, level, message })
+        let CallsiteRate { suppressed, level, message, .. } = before;
+        (suppressed > 0).then_some(Suppressed { suppressed, level, message })
     }
 }
 
@@ -82,13 +82,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_is_quiet_for_the_rest_of_its_window_and_then_says_how_much_it_kept() {
+    fn a_window_reports_its_suppressed_messages_when_it_is_over() {
         let start = Instant::now();
-        let mut place = CallsiteRate::new(Level::WARN, start);
-        assert!(place.over(start + WINDOW / 2).is_none());
-        (place.said, place.left_out, place.message) = (BURST + 7, 7, "no".into());
-        let said = place.over(start + WINDOW).expect("the window is over");
-        assert_eq!((said.left_out, said.message.as_str(), place.said), (7, "no", 0));
-        assert!(place.over(start + WINDOW * 3).is_none(), "nothing was left out since");
+        let mut window = CallsiteRate::new(Level::WARN, start);
+        assert!(window.over(start + WINDOW / 2).is_none());
+        (window.logged, window.suppressed, window.message) = (BURST + 7, 7, "no".into());
+        let logged = window.over(start + WINDOW).expect("the window is over");
+        assert_eq!((logged.suppressed, logged.message.as_str(), window.logged), (7, "no", 0));
+        assert!(window.over(start + WINDOW * 3).is_none(), "no message was suppressed since");
     }
 }

@@ -1,4 +1,4 @@
-//! One message, and how it is written.
+//! One message, and its formats.
 
 use daytable_model::safe_text::{self, is_unsafe};
 use daytable_model::time::Ticks;
@@ -7,19 +7,19 @@ use std::fmt::{self, Write};
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level};
 
-/// Characters of one value at most: an error may quote what is long.
+/// Characters of one value at most, because an error may quote a long text.
 const VALUE_CHARS_MAX: usize = 2000;
 
-/// What standard error is.
+/// How messages are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LineFormat {
-    /// The journal's stream.
+    /// For the journal.
     Journal,
-    /// A terminal.
+    /// For a terminal.
     Terminal,
-    /// A file or a pipe.
+    /// For a file or a pipe.
     Plain,
-    /// Whatever it is, objects are wanted.
+    /// JSON objects.
     Json,
 }
 
@@ -27,7 +27,7 @@ pub(super) enum LineFormat {
 #[derive(Clone, Debug)]
 pub(super) struct LogLine {
     pub(super) level: Level,
-    /// The module that says it.
+    /// The module that logs the message.
     pub(super) component: String,
     pub(super) message: String,
     pub(super) fields: Vec<(&'static str, FieldValue)>,
@@ -36,10 +36,10 @@ pub(super) struct LogLine {
 /// The value of a key.
 #[derive(Clone, Debug)]
 pub(super) enum FieldValue {
-    /// A text, shown in quotes.
+    /// A text, written in quotes.
     Text(String),
-    /// What shows itself.
-    Shown(Value),
+    /// A value, written without quotes.
+    Plain(Value),
 }
 
 impl LogLine {
@@ -51,11 +51,11 @@ impl LogLine {
         line
     }
 
-    /// As text, its last newline included.
+    /// The message as text, with its final newline.
     pub(super) fn render(&self, form: LineFormat, now: Ticks) -> String {
         match form {
             LineFormat::Json => self.json(now),
-            // A further line is an entry of its own for the journal.
+            // Each line is a separate entry of the journal.
             LineFormat::Journal => {
                 let prefix = format!("<{}>", priority(self.level));
                 format!("{prefix}{}\n", self.text().replace('\n', &format!("\n{prefix}  ")))
@@ -80,8 +80,8 @@ impl LogLine {
         for (key, value) in &self.fields {
             let _ = match value {
                 FieldValue::Text(value) => write!(text, " {key}={value:?}"),
-                FieldValue::Shown(Value::String(value)) => write!(text, " {key}={}", escaped(value)),
-                FieldValue::Shown(value) => write!(text, " {key}={value}"),
+                FieldValue::Plain(Value::String(value)) => write!(text, " {key}={}", escaped(value)),
+                FieldValue::Plain(value) => write!(text, " {key}={value}"),
             };
         }
         text
@@ -101,12 +101,12 @@ impl LogLine {
         for (key, value) in &self.fields {
             let value = match value {
                 FieldValue::Text(value) => value.clone().into(),
-                FieldValue::Shown(value) => value.clone(),
+                FieldValue::Plain(value) => value.clone(),
             };
             object.insert((*key).into(), value);
         }
         let mut json = Vec::new();
-        // Writing to memory cannot fail, and an object of texts has a JSON.
+        // Writing to memory cannot fail, and an object of texts can be serialized.
         let _ = safe_text::to_json(&mut json, &object);
         json.push(b'\n');
         String::from_utf8_lossy(&json).into_owned()
@@ -114,7 +114,7 @@ impl LogLine {
 
     fn add(&mut self, field: &Field, value: FieldValue) {
         match (field.name(), value) {
-            ("message", FieldValue::Shown(Value::String(message)) | FieldValue::Text(message)) => {
+            ("message", FieldValue::Plain(Value::String(message)) | FieldValue::Text(message)) => {
                 self.message = message
             }
             (name, value) => self.fields.push((name, value)),
@@ -125,9 +125,9 @@ impl LogLine {
 impl Visit for LogLine {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         let mut text = Bounded::default();
-        // It says no when it has enough.
+        // The write fails when the limit is reached.
         let _ = write!(text, "{value:?}");
-        self.add(field, FieldValue::Shown(text.text.into()));
+        self.add(field, FieldValue::Plain(text.text.into()));
     }
 
     fn record_str(&mut self, field: &Field, value: &str) {
@@ -137,19 +137,19 @@ impl Visit for LogLine {
     }
 
     fn record_u64(&mut self, field: &Field, value: u64) {
-        self.add(field, FieldValue::Shown(value.into()));
+        self.add(field, FieldValue::Plain(value.into()));
     }
 
     fn record_i64(&mut self, field: &Field, value: i64) {
-        self.add(field, FieldValue::Shown(value.into()));
+        self.add(field, FieldValue::Plain(value.into()));
     }
 
     fn record_bool(&mut self, field: &Field, value: bool) {
-        self.add(field, FieldValue::Shown(value.into()));
+        self.add(field, FieldValue::Plain(value.into()));
     }
 }
 
-/// A text that takes so much and no more.
+/// A text of at most [`VALUE_CHARS_MAX`] characters.
 #[derive(Default)]
 struct Bounded {
     text: String,
@@ -170,7 +170,7 @@ impl fmt::Write for Bounded {
     }
 }
 
-/// Without what would command a terminal, but for newlines.
+/// Escapes characters that control a terminal, except newlines.
 fn escaped(text: &str) -> String {
     let is_escaped = |c: char| c != '\n' && (is_unsafe(c) || c.is_control());
     if !text.contains(is_escaped) {
@@ -205,15 +205,15 @@ mod tests {
             component: "daytable::tail".into(),
             message: "cannot read\n<0>file".into(),
             fields: vec![
-                ("path", FieldValue::Shown("/a\x1b[2J\u{9b}\u{202e}".into())),
-                ("count", FieldValue::Shown(7.into())),
+                ("path", FieldValue::Plain("/a\x1b[2J\u{9b}\u{202e}".into())),
+                ("count", FieldValue::Plain(7.into())),
                 ("block", FieldValue::Text("a\nb\u{85}\u{2066}\u{61c}".into())),
             ],
         }
     }
 
     #[test]
-    fn every_line_of_a_message_has_its_priority_and_none_looks_like_another() {
+    fn every_line_has_its_priority_and_cannot_look_like_another_message() {
         let now = Ticks::from_date(2026, 11, 21).expect("a date");
         let text = r#"cannot read
   <0>file path=/a\u{1b}[2J\u{9b}\u{202e} count=7 block="a\nb\u{85}\u{2066}\u{61c}""#;
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_is_cut_where_it_is_long() {
+    fn a_long_value_is_cut() {
         let mut text = Bounded::default();
         assert!(write!(text, "{}", "x".repeat(10 * VALUE_CHARS_MAX)).is_err());
         assert_eq!(text.text.chars().count(), VALUE_CHARS_MAX + 1);

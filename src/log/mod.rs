@@ -1,23 +1,22 @@
-//! What the program says of itself, on standard error.
+//! The log of the program itself, on standard error.
 //!
 //! | standard error | a message is |
 //! |---|---|
-//! | the journal's | `<4>text key=value`: the priority is taken off again (sd-daemon(3)), the time is the journal's |
-//! | a terminal | with a time, a level in colour, the text |
-//! | anything else | the same without colours |
-//! | any, with `format = "json"` | an object a line: `time`, `level`, `message`, `component`, and the keys |
+//! | the journal | `<4>text key=value`: the journal removes the priority (sd-daemon(3)) and adds the time |
+//! | a terminal | a time, a level in colour, the text |
+//! | another file | the same without colours |
+//! | any, with `format = "json"` | one JSON object a line: `time`, `level`, `message`, `component`, and the keys |
 //!
-//! **What is not in it**: secrets and what records say. Values of the configuration, bodies, lines and fields of records
-//! are never given to it; peers, paths, names and numbers are. What libraries say comes through from `warn` on, so that
-//! none of them shows a header that it sends. Control characters are escaped; a further line of a message is indented and has
-//! the same priority, so that no text can look like another message.
+//! 1. The log has no secrets and no content of records. Messages contain peers, paths, names and numbers, never values of
+//!    the configuration, bodies, lines or fields. Messages of libraries appear from `warn` on, because a library may log the
+//!    headers that it sends.
+//! 2. No text can look like another message: control characters are escaped, and further lines of a message are indented
+//!    and have the same priority.
+//! 3. One window in the program logs at most 50 messages within 10 s. The number of suppressed messages follows. Levels
+//!    below `info` are not limited.
+//! 4. The daemon does not read its own log as a source: see [`daytable_intake::own_output`].
 //!
-//! **How much**: of one message (one place in the program) 50 within 10 s; how many more there were is said after it. Levels below `info` are asked for by somebody who looks, and are not bounded.
-//!
-//! **Never its own input**: see [`daytable_intake::own_output`].
-//!
-//! It is a subscriber of `tracing` of its own: what that crate's companion does with spans and filters by module is not
-//! needed here, and would be a registry in the memory of every daemon.
+//! Rejected: `tracing-subscriber`, whose spans and filters by module the daemon does not need.
 
 mod log_line;
 mod burst_limit;
@@ -34,17 +33,17 @@ use tracing::level_filters::LevelFilter;
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 
-/// The form of what the program says of itself.
+/// The format of the log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LogFormat {
-    /// A text a line; with priorities where the journal takes it, with a time elsewhere.
+    /// A text a line: with priorities for the journal, with a time elsewhere.
     #[default]
     Auto,
     /// A JSON object a line.
     Json,
 }
 
-/// The subscriber of this process, once there is one.
+/// The subscriber of this process, after [`init`].
 static LOGGER: OnceLock<&'static Logger> = OnceLock::new();
 
 /// Writes messages to standard error.
@@ -52,32 +51,32 @@ struct Logger {
     /// As a number: 0 is off, 5 is trace.
     level: AtomicU8,
     is_json: AtomicBool,
-    /// What standard error is, where `format` is "auto".
+    /// The format for standard error, where the configuration has "auto".
     form: LineFormat,
     rates: Mutex<BurstLimits>,
 }
 
-/// Begins to log what is at least of this level. Only the first call counts.
+/// Starts the log, from this level on. Only the first call counts.
 pub fn init(level: LevelFilter, format: LogFormat) {
     let form = match (goes_to_journal(), std::io::stderr().is_terminal()) {
         (true, _) => LineFormat::Journal,
         (false, true) => LineFormat::Terminal,
         (false, false) => LineFormat::Plain,
     };
-    // For as long as the process: `tracing` keeps it for ever anyway.
+    // Never freed: `tracing` keeps the subscriber until the process ends.
     let logger: &'static Logger = Box::leak(Box::new(Logger {
         level: AtomicU8::new(number(level)),
         is_json: AtomicBool::new(format == LogFormat::Json),
         form,
         rates: Mutex::default(),
     }));
-    // It fails only where somebody logs already.
+    // The call fails only if there is another subscriber.
     if tracing::subscriber::set_global_default(logger).is_ok() {
         let _ = LOGGER.set(logger);
     }
 }
 
-/// Logs what is at least of this level from now on.
+/// Logs from this level on.
 pub fn set_level(level: LevelFilter) {
     if let Some(logger) = LOGGER.get() {
         logger.level.store(number(level), Ordering::Relaxed);
@@ -85,18 +84,18 @@ pub fn set_level(level: LevelFilter) {
     }
 }
 
-/// Writes in this form from now on.
+/// Writes in this format from now on.
 pub fn set_format(format: LogFormat) {
     if let Some(logger) = LOGGER.get() {
         logger.is_json.store(format == LogFormat::Json, Ordering::Relaxed);
     }
 }
 
-/// Says how many messages were left out, of those whose time is over. To be called now and then.
-pub fn say_left_out() {
+/// Logs how many messages were suppressed, of the windows that are over. The daemon calls this every second.
+pub fn log_suppressed() {
     if let Some(logger) = LOGGER.get() {
         let over = logger.rates().over(Instant::now());
-        over.into_iter().for_each(|said| logger.say_left_out(&said));
+        over.into_iter().for_each(|logged| logger.log_suppressed(&logged));
     }
 }
 
@@ -131,15 +130,18 @@ impl Logger {
     fn write(&self, line: &LogLine) {
         let form = if self.is_json.load(Ordering::Relaxed) { LineFormat::Json } else { self.form };
         let text = line.render(form, time::now());
-        // In one piece, so that no other thread's comes between; nobody hears of it where it cannot be written.
+        // One write, so that no message of another thread comes between. There is no window to report a failure.
         let _ = std::io::stderr().lock().write_all(text.as_bytes());
     }
 
-    fn say_left_out(&self, said: &Suppressed) {
+    fn log_suppressed(&self, logged: &Suppressed) {
         self.write(&LogLine {
-            level: said.level,
+            level: logged.level,
             component: "daytable::log".into(),
-            message: format!("{} more messages like the one before were left out: {}", said.left_out, said.message),
+            message: format!(
+                "{} more messages like the one before were left out: {}",
+                logged.suppressed, logged.message
+            ),
             fields: Vec::new(),
         });
     }
@@ -159,18 +161,18 @@ impl Subscriber for &'static Logger {
     fn event(&self, event: &Event<'_>) {
         let line = LogLine::of(event);
         if line.level <= Level::INFO {
-            let (is_said, over) = self.rates().count(event.metadata(), &line, Instant::now());
+            let (is_logged, over) = self.rates().count(event.metadata(), &line, Instant::now());
             if let Some(over) = over {
-                self.say_left_out(&over);
+                self.log_suppressed(&over);
             }
-            if !is_said {
+            if !is_logged {
                 return;
             }
         }
         self.write(&line);
     }
 
-    // Spans say nothing here.
+    // The log has no spans.
     fn new_span(&self, _: &Attributes<'_>) -> Id {
         Id::from_u64(1)
     }
