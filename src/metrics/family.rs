@@ -1,6 +1,6 @@
 //! A metric's definition, its samples of one scrape, and their text.
 
-use super::histogram::Histogram;
+use super::histogram::BucketHistogram;
 use super::snapshot::Snapshot;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -58,7 +58,7 @@ pub(super) struct Family {
     labels: &'static [&'static str],
     /// By the values of the labels.
     samples: BTreeMap<Vec<String>, f64>,
-    histogram: Option<Histogram>,
+    histogram: Option<BucketHistogram>,
 }
 
 impl Family {
@@ -76,7 +76,7 @@ impl Family {
         *self.sample(labels) = value;
     }
 
-    pub(super) fn histogram(&mut self, histogram: &Histogram) {
+    pub(super) fn histogram(&mut self, histogram: &BucketHistogram) {
         self.histogram = Some(histogram.clone());
     }
 

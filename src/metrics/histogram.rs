@@ -2,22 +2,22 @@
 
 /// Counts observations by the smallest bucket bound that is at least as large.
 #[derive(Clone, Debug)]
-pub struct Histogram {
+pub struct BucketHistogram {
     /// Upper bounds with the observations of each bucket alone, ascending.
     buckets: Vec<(f64, u64)>,
     count: u64,
     sum: f64,
 }
 
-impl Histogram {
+impl BucketHistogram {
     /// An empty histogram with `count` bounds: `first`, then twice the bound before.
-    pub fn doubling(first: f64, count: i32) -> Histogram {
+    pub fn doubling(first: f64, count: i32) -> BucketHistogram {
         let buckets = (0..count).map(|n| (first * 2.0_f64.powi(n), 0)).collect();
-        Histogram { buckets, count: 0, sum: 0.0 }
+        BucketHistogram { buckets, count: 0, sum: 0.0 }
     }
 
     /// The same histogram with a further bound, which is above the others.
-    pub fn with_bound(mut self, bound: f64) -> Histogram {
+    pub fn with_bound(mut self, bound: f64) -> BucketHistogram {
         self.buckets.push((bound, 0));
         self
     }
@@ -54,7 +54,7 @@ mod tests {
 
     #[test]
     fn an_observation_counts_in_every_bucket_that_is_large_enough() {
-        let mut histogram = Histogram::doubling(1.0, 2).with_bound(100.0);
+        let mut histogram = BucketHistogram::doubling(1.0, 2).with_bound(100.0);
         for value in [0.5, 1.0, 1.5, 100.0, 101.0] {
             histogram.observe(value);
         }

@@ -23,7 +23,7 @@ mod totals;
 #[cfg(test)]
 mod reference;
 
-pub use histogram::Histogram;
+pub use histogram::BucketHistogram;
 pub use registry::CounterRegistry;
 pub use snapshot::{LifecycleSample, MetricSources, RemoteSample};
 pub use totals::{CommitTotals, ReloadTotals, RunTotals, TransactionTotals, VerifyTotals};

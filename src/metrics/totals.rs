@@ -1,6 +1,6 @@
 //! Counters of the daemon's own parts.
 
-use super::histogram::Histogram;
+use super::histogram::BucketHistogram;
 use std::collections::BTreeMap;
 
 /// Counters of commits.
@@ -21,13 +21,13 @@ pub struct CommitTotals {
     /// Idempotency keys that were dropped early, because there were too many.
     pub keys_dropped: u64,
     /// Records a batch.
-    pub batch_records: Histogram,
+    pub batch_records: BucketHistogram,
     /// Seconds from the first insert to the commit point.
-    pub seconds: Histogram,
+    pub seconds: BucketHistogram,
     /// Seconds of the final fsync.
-    pub fsync_seconds: Histogram,
+    pub fsync_seconds: BucketHistogram,
     /// Bytes of a page as stored.
-    pub page_bytes: Histogram,
+    pub page_bytes: BucketHistogram,
 }
 
 impl Default for CommitTotals {
@@ -40,10 +40,10 @@ impl Default for CommitTotals {
             pages: 0,
             pages_merged: 0,
             keys_dropped: 0,
-            batch_records: Histogram::doubling(1.0, 8),
-            seconds: Histogram::doubling(0.000_5, 14),
-            fsync_seconds: Histogram::doubling(0.000_1, 16),
-            page_bytes: Histogram::doubling(256.0, 11),
+            batch_records: BucketHistogram::doubling(1.0, 8),
+            seconds: BucketHistogram::doubling(0.000_5, 14),
+            fsync_seconds: BucketHistogram::doubling(0.000_1, 16),
+            page_bytes: BucketHistogram::doubling(256.0, 11),
         }
     }
 }
@@ -93,11 +93,11 @@ pub struct ReloadTotals {
 #[derive(Clone)]
 pub struct TransactionTotals {
     /// Entities of each transaction that succeeded.
-    pub entities: Histogram,
+    pub entities: BucketHistogram,
 }
 
 impl Default for TransactionTotals {
     fn default() -> TransactionTotals {
-        TransactionTotals { entities: Histogram::doubling(1.0, 7).with_bound(100.0) }
+        TransactionTotals { entities: BucketHistogram::doubling(1.0, 7).with_bound(100.0) }
     }
 }

@@ -1,5 +1,5 @@
-//! Who may come in: listeners that ask nobody do not start, TLS and its certificates, credentials, and that whoever
-//! sends too much waits alone.
+//! Authentication and rate limits: listeners without authentication do not start, TLS and its certificates, credentials,
+//! and a sender above its limit waits alone.
 
 use crate::client::{Answer, over, over_tcp};
 use crate::place::{DAYTABLE, Daemon, PATIENCE, Place, message_of, numbered, wait_for};
@@ -9,7 +9,7 @@ use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream, UdpSocket};
 use std::process::Command;
 
-/// A connection from an address of this host that is not the usual one.
+/// A connection from another address of this host.
 fn connect_from(from: Ipv4Addr, to: SocketAddr) -> TcpStream {
     use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
     let made = socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");
@@ -19,7 +19,7 @@ fn connect_from(from: Ipv4Addr, to: SocketAddr) -> TcpStream {
 }
 
 #[test]
-fn a_listener_beyond_loopback_that_asks_nobody_does_not_start() {
+fn a_listener_beyond_loopback_without_authentication_does_not_start() {
     let place = Place::new();
     let (ca, credentials) = (place.path("ca.pem"), place.path("credentials.toml"));
     for (http, says) in [
@@ -36,7 +36,7 @@ fn a_listener_beyond_loopback_that_asks_nobody_does_not_start() {
         assert!(daemon.said().contains(says), "{http}: {}", daemon.said());
         assert!(!place.data().exists() || says == "ca.pem", "{http}: nothing is made");
     }
-    // What the command line says is held to it as well.
+    // The rule also holds for options of the command line.
     let mut command = Command::new(DAYTABLE);
     command.arg("run").arg("--config").arg(place.configure("")).args(["--listen", "0.0.0.0:0"]);
     let mut daemon = place.spawn_command(command);
@@ -54,7 +54,7 @@ fn a_listener_beyond_loopback_that_asks_nobody_does_not_start() {
 }
 
 #[test]
-fn http_within_tls_with_certificates_that_are_renewed() {
+fn http_over_tls_uses_renewed_certificates() {
     let place = Place::new();
     let (first, second) = (Authority::new(), Authority::new());
     write_pair(&place, &first.sign("localhost"));
@@ -66,7 +66,7 @@ fn http_within_tls_with_certificates_that_are_renewed() {
     let status = |answer: std::io::Result<Answer>| answer.map(|answer| answer.status).ok();
     assert_eq!(status(asked(&first)), Some(200));
     assert_eq!(status(asked(&second)), None, "the client does not know the authority");
-    // Those who are silent in their handshake hold nobody.
+    // Clients that are silent in their handshake do not hold up others.
     let _silent: Vec<_> = (0..20).map(|_| TcpStream::connect(to).expect("connected")).collect();
     assert_eq!(status(asked(&first)), Some(200));
     assert_eq!(status(over_tcp(to, "GET", "/healthz", "")), None, "nothing is said in the clear");
@@ -83,7 +83,7 @@ fn http_within_tls_with_certificates_that_are_renewed() {
 }
 
 #[test]
-fn a_peer_that_sends_too_many_datagrams_loses_its_own() {
+fn a_peer_with_too_many_datagrams_loses_only_its_own() {
     let place = Place::new();
     let more = "per_sender = { records_per_s = 50 }";
     let daemon = place.start_with(&block("udp", "udp://127.0.0.1:0", more));
@@ -113,7 +113,7 @@ fn a_peer_that_sends_too_many_datagrams_loses_its_own() {
 }
 
 #[test]
-fn a_peer_that_sends_too_much_over_a_connection_is_held_back_and_loses_nothing() {
+fn a_peer_that_sends_too_fast_over_a_connection_is_paced_and_loses_no_record() {
     let place = Place::new();
     let more = "per_sender = { records_per_s = 2000, bytes_per_s = \"1MiB\" }\nidle_timeout = \"1s\"";
     let daemon = place.start_with(&block("tcp", "tcp://127.0.0.1:0", more));
@@ -126,7 +126,7 @@ fn a_peer_that_sends_too_much_over_a_connection_is_held_back_and_loses_nothing()
     });
     let paced = "daytable_senders_paced_total{reason=\"rate_limited\",source=\"tcp\"}";
     wait_for("it is held back", PATIENCE, || (daemon.metric(paced)? >= 1.0).then_some(()));
-    // Meanwhile another peer is heard.
+    // Meanwhile the daemon serves another peer.
     connect_from(Ipv4Addr::new(127, 0, 0, 2), to).write_all(b"<13>app: quiet\n").expect("sent");
     by_message(&place, "quiet");
     assert!(daemon.metric("daytable_records_received_total{source=\"tcp\"}") < Some(12_001.0), "it was too fast");
@@ -159,13 +159,13 @@ const WEB: &str = "Authorization: Bearer 0123456789abcdef-web\r\n";
 /// `beat:correct horse`
 const BEAT: &str = "Authorization: Basic YmVhdDpjb3JyZWN0IGhvcnNl\r\n";
 
-/// Has the file of credentials say this, from one moment to the next.
+/// Replaces the file of credentials in one step.
 fn write_credentials(place: &Place, text: &str) {
     fs::write(place.path("credentials.new"), text).expect("written");
     fs::rename(place.path("credentials.new"), place.path("credentials.toml")).expect("renamed");
 }
 
-/// A daemon that asks for credentials.
+/// A daemon that needs credentials.
 fn guarded(place: &Place, more: &str) -> Daemon {
     write_credentials(place, CREDENTIALS);
     let file = place.path("credentials.toml");
@@ -178,7 +178,7 @@ fn push(daemon: &Daemon, headers: &str, body: &str) -> Answer {
     over(stream, "POST", "/ingest?instance=test", headers, body.as_bytes()).expect("an answer")
 }
 
-/// What `push` comes to, until it is this.
+/// Repeats `push` until it gets this status.
 fn wait_status(daemon: &Daemon, headers: &str, status: u16) {
     wait_for(&format!("the answer is {status}"), PATIENCE, || {
         (push(daemon, headers, "{\"message\":\"again\"}\n").status == status).then_some(())
@@ -186,7 +186,7 @@ fn wait_status(daemon: &Daemon, headers: &str, status: u16) {
 }
 
 #[test]
-fn pushing_asks_for_a_credential_and_honours_what_it_is_bound_to() {
+fn a_push_needs_a_credential_and_goes_to_its_tables() {
     let place = Place::new();
     let daemon = guarded(&place, "");
     for (headers, status) in [
@@ -204,7 +204,7 @@ fn pushing_asks_for_a_credential_and_honours_what_it_is_bound_to() {
         let answer = over(stream, "POST", target, "", b"{}").expect("an answer");
         assert_eq!(answer.status, 401, "{target}");
     }
-    // A body that is not what it says is not looked at before its sender is: nothing is unpacked.
+    // The sender is checked before the body: a malformed body is not decoded.
     let answer = push(&daemon, "Content-Encoding: gzip\r\n", "no gzip");
     assert_eq!(answer.status, 401);
     let info = "{\"message\":\"of web\",\"level\":\"info\",\"tenant\":\"of another\"}\n";
@@ -220,7 +220,7 @@ fn pushing_asks_for_a_credential_and_honours_what_it_is_bound_to() {
     for secret in ["0123456789abcdef", "correct horse", "YmVhdDpjb3JyZWN0IGhvcnNl"] {
         assert!(!daemon.said().contains(secret), "{secret} is in the log");
     }
-    // Over the socket nobody is asked.
+    // The unix socket needs no credential.
     let stream = std::os::unix::net::UnixStream::connect(daemon.socket()).expect("connected");
     let answer = over(stream, "POST", "/ingest", "", b"{\"message\":\"of root\"}\n").expect("an answer");
     assert_eq!(answer.status, 200, "{}", answer.body);
@@ -248,7 +248,7 @@ fn credentials_are_read_again_and_bad_ones_are_not_used() {
 }
 
 #[test]
-fn who_pushes_too_much_is_told_when_to_come_again_and_the_others_are_served() {
+fn a_sender_above_its_limit_gets_retry_after_and_others_are_served() {
     let place = Place::new();
     let daemon = guarded(&place, "per_sender = { records_per_s = 100, bytes_per_day = \"1MiB\" }");
     let many = "{\"message\":\"one of many\"}\n".repeat(1000);
@@ -270,9 +270,9 @@ fn who_pushes_too_much_is_told_when_to_come_again_and_the_others_are_served() {
     daemon.stop();
 }
 
-/// Most of an upload is packed: what counts is what comes out of it, as it does of any other push.
+/// An upload is charged by its decoded bytes, like any other push.
 #[test]
-fn an_upload_is_charged_by_what_is_in_it() {
+fn an_upload_is_charged_by_its_decoded_bytes() {
     let place = Place::new();
     let daemon = guarded(&place, "per_sender = { bytes_per_day = \"1MiB\" }");
     let entry = format!("__REALTIME_TIMESTAMP=1763712345678901\nMESSAGE={}\n\n", "x".repeat(600_000));
@@ -294,7 +294,7 @@ fn without_credentials_loopback_is_open_but_not_to_web_pages() {
     let place = Place::new();
     let daemon = place.start_with(TABLES);
     assert_eq!(push(&daemon, "", "{\"message\":\"taken\"}\n").status, 200);
-    // Clients that always send one are not asked for it.
+    // A credential that a client always sends is ignored.
     assert_eq!(push(&daemon, BEAT, "{\"message\":\"taken as well\"}\n").status, 200);
     let answer = push(&daemon, "Origin: https://evil.example\r\n", "{\"message\":\"never\"}\n");
     assert_eq!(answer.status, 403, "{}", answer.body);
@@ -306,7 +306,7 @@ fn without_credentials_loopback_is_open_but_not_to_web_pages() {
 }
 
 #[test]
-fn a_client_certificate_stands_for_a_credential_where_there_are_no_others() {
+fn a_client_certificate_replaces_credentials_where_there_are_none() {
     let place = Place::new();
     let (authority, other) = (Authority::new(), Authority::new());
     write_pair(&place, &authority.sign("localhost"));
@@ -332,7 +332,7 @@ fn a_client_certificate_stands_for_a_credential_where_there_are_no_others() {
 }
 
 #[test]
-fn a_peer_with_too_many_connections_leaves_room_for_the_others() {
+fn a_peer_with_too_many_connections_leaves_room_for_others() {
     let place = Place::new();
     let http = "[http]\nlisten = \"127.0.0.1:0\"\nconnections_max = 4\nper_sender = { connections = 2 }\n";
     let more = "connections_max = 4\nper_sender = { connections = 2 }";

@@ -1,4 +1,4 @@
-//! The listeners: who may read, what is open, what a request must look like.
+//! The HTTP listeners: authentication, open routes, and the errors of wrong requests.
 
 use crate::client::{Answer, follow, over_tcp, over_unix};
 use crate::place::{Daemon, Lines, Place, TAIL, numbered};
@@ -24,7 +24,7 @@ fn asked(daemon: &Daemon, target: &str) -> Answer {
     over_unix(daemon.socket(), "GET", target, "").expect("an answer")
 }
 
-/// Reading over TCP needs the token of the configuration; without one there, nobody reads over TCP.
+/// Reading over TCP needs the configured token; without a configured token reading over TCP is refused.
 #[test]
 fn reading_over_tcp_needs_the_token() {
     let bearer = |token: &str| format!("Authorization: Bearer {token}\r\n");
@@ -56,9 +56,9 @@ fn reading_over_tcp_needs_the_token() {
     }
 }
 
-/// What changes something is on the unix socket alone, and that is its owner's.
+/// Routes that change something are on the unix socket alone, which only its owner can open.
 #[test]
-fn control_is_not_to_be_had_over_tcp() {
+fn control_routes_are_not_on_tcp() {
     let place = Place::new();
     let daemon = start(&place, Some("s3cret"));
     for target in ["/-/drop?table=Log20200101", "/-/import"] {
@@ -71,9 +71,9 @@ fn control_is_not_to_be_had_over_tcp() {
     assert!(!place.data().join("control.sock").exists(), "the socket goes with the daemon");
 }
 
-/// The unix socket asks for no token and answers what the command line answers.
+/// The unix socket needs no token and gives the same answers as the command line.
 #[test]
-fn the_unix_socket_answers_as_the_command_line_does() {
+fn the_unix_socket_gives_the_answers_of_the_command_line() {
     let place = Place::new();
     let daemon = place.start();
     let lines = numbered("line", 250);
@@ -93,9 +93,9 @@ fn the_unix_socket_answers_as_the_command_line_does() {
     daemon.stop();
 }
 
-/// A request that is wrong is answered with what is wrong with it.
+/// The response to a wrong request names the error.
 #[test]
-fn a_wrong_request_is_told_what_is_wrong() {
+fn the_response_to_a_wrong_request_names_the_error() {
     let place = Place::new();
     let daemon = place.start();
     for (target, status, says) in [
@@ -125,7 +125,7 @@ fn a_wrong_request_is_told_what_is_wrong() {
     daemon.stop();
 }
 
-/// `promtool check metrics` finds nothing, before any record and after some of each kind.
+/// `promtool check metrics` finds no fault, before the first record and after records of each kind.
 #[test]
 fn metrics_are_clean_under_promtool() {
     let place = Place::new();
@@ -155,9 +155,9 @@ fn check_metrics(metrics: &str) {
     assert!(output.status.success() && said.trim().is_empty(), "promtool: {}\n{said}", output.status);
 }
 
-/// A client that follows gets every record that is committed after its answer began, and none from before.
+/// A follower gets every record that is committed after its response began, and no earlier record.
 #[test]
-fn a_follower_gets_what_is_committed_from_then_on() {
+fn a_follower_gets_records_from_the_start_of_its_response_on() {
     let place = Place::new();
     let daemon = place.start();
     place.write("app.log", &["before".into()]);

@@ -1,4 +1,4 @@
-//! What the daemon says of itself: what is not in it, and that it does not read it again.
+//! The log of the daemon: what the log must not contain, and that the daemon does not read it as a source.
 
 use crate::client;
 use crate::journal::{entry, write as write_journal};
@@ -9,9 +9,9 @@ use std::fs;
 use std::os::unix::net::UnixDatagram;
 use std::process::Command;
 
-/// Standard error goes to a file that a block follows: it is not read, and the daemon says so.
+/// Standard error goes to a file that a block follows: the daemon does not read the file, and says so.
 #[test]
-fn a_file_that_it_writes_to_itself_is_not_read() {
+fn a_file_that_the_daemon_logs_to_is_not_read() {
     let place = Place::new();
     let config = format!(
         "[[tail]]\ninclude = [\"{}\", \"LOGS/*.log\"]\ninstance = \"test\"\njoin = {{ lines_max = 1 }}\n",
@@ -26,9 +26,9 @@ fn a_file_that_it_writes_to_itself_is_not_read() {
     place.wait_for_messages(&lines);
 }
 
-/// What it says comes back through the journal and through syslog: it is passed over, what others say is not.
+/// Messages of the daemon come back through the journal and syslog: they are skipped, and messages of others are not.
 #[test]
-fn what_comes_back_is_passed_over() {
+fn its_own_messages_are_skipped() {
     let place = Place::new();
     let (folder, socket) = (place.path("journal"), place.path("log"));
     fs::create_dir(&folder).expect("a folder");
@@ -69,10 +69,9 @@ fn what_comes_back_is_passed_over() {
     daemon.stop();
 }
 
-/// Whatever goes wrong, and however much is asked for: no secret and nothing of a record is in the log. In JSON every line is
-/// an object.
+/// After any error, and at any level, the log has no secret and no content of a record. In JSON every line is an object.
 #[test]
-fn no_secret_and_no_record_is_in_it() {
+fn the_log_has_no_secret_and_no_record() {
     const CANARY: &str = "canary4711secret";
     let place = Place::new();
     let token = place.path("token");
@@ -126,7 +125,7 @@ fn no_secret_and_no_record_is_in_it() {
         client::over_tcp(address, "GET", &format!("/api/query?contains={CANARY}"), &headers).expect("answered");
         client::over_tcp(address, "POST", "/ingest", &headers).expect("answered");
     }
-    // Files of secrets that are wrong are named, not quoted.
+    // Errors name a wrong file of secrets and do not quote it.
     fs::write(&credentials, format!("[[credential]]\nname = \"web\"\ntoken = \"{CANARY} two words\"\n"))
         .expect("written");
     let answer = client::over_unix(daemon.socket(), "POST", "/-/reload", "").expect("answered");

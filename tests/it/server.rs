@@ -1,10 +1,10 @@
-//! Servers that a test starts beside the daemon: each on a port of its own, killed with the test.
+//! Servers that a test starts beside the daemon. Each has its own port, and ends with the test.
 
 use crate::place::{PATIENCE, wait_for};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 
-/// A server that runs.
+/// A running server.
 pub(crate) struct Server(Child);
 
 impl Drop for Server {
@@ -15,7 +15,7 @@ impl Drop for Server {
 }
 
 impl Server {
-    /// Starts it, and waits until it takes connections on `port`.
+    /// Starts a server, and waits until it accepts connections on `port`.
     pub(crate) fn start(mut command: Command, port: u16) -> Server {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let program = format!("{command:?}");
@@ -26,7 +26,7 @@ impl Server {
     }
 }
 
-/// A port that nobody had a moment ago.
+/// A port that was free a moment ago.
 pub(crate) fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port").port()
 }

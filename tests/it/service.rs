@@ -1,4 +1,4 @@
-//! What systemd sees: the unit file, readiness, the watchdog, and a stop that loses nothing.
+//! The service under systemd: the unit file, readiness, the watchdog, and a stop that loses no record.
 
 use crate::place::{DAYTABLE, PATIENCE, Place, TAIL, numbered};
 use std::os::unix::net::UnixDatagram;
@@ -16,9 +16,9 @@ fn systemd_analyze(args: &[&str]) -> String {
     said
 }
 
-/// The units as they would be installed, their program being the one under test: verify looks for it.
+/// The installed units, with the program under test, because `verify` looks for the program.
 #[test]
-fn the_units_are_verified_without_a_word() {
+fn systemd_verifies_the_units_without_a_message() {
     let place = Place::new();
     let unit = std::fs::read_to_string(UNIT).expect("the unit");
     assert!(
@@ -27,7 +27,7 @@ fn the_units_are_verified_without_a_word() {
     );
     let path = place.path("daytable.service");
     std::fs::write(&path, unit.replace("/usr/bin/daytable", DAYTABLE)).expect("written");
-    // With every socket that it tells of.
+    // With every socket that the unit mentions.
     let sockets = std::fs::read_to_string(SOCKETS).expect("the sockets");
     let all_set = |line: &str| match line.strip_prefix('#') {
         Some(set) if set.starts_with(char::is_uppercase) => format!("{set}\n"),
@@ -36,7 +36,7 @@ fn the_units_are_verified_without_a_word() {
     std::fs::write(place.path("daytable.socket"), sockets.lines().map(all_set).collect::<String>()).expect("written");
     let paths = [path, place.path("daytable.socket")].map(|path| path.display().to_string());
     let said = systemd_analyze(&["verify", "--man=no", &paths[0], &paths[1]]);
-    // Whatever other units of this machine have to say is theirs.
+    // Messages about other units of this machine do not count.
     let ours: Vec<&str> = said.lines().filter(|line| line.contains("daytable")).collect();
     assert!(ours.is_empty(), "{ours:#?}");
 }
@@ -47,9 +47,9 @@ fn the_unit_exposes_little() {
     systemd_analyze(&["security", "--offline=true", "--threshold=20", UNIT]);
 }
 
-/// `READY=1` once it is ready, `WATCHDOG=1` as often as it was asked for, `STOPPING=1` at the end.
+/// The daemon sends `READY=1` once, `WATCHDOG=1` as often as requested, and `STOPPING=1` at the end.
 #[test]
-fn the_service_manager_is_told() {
+fn the_service_manager_is_notified() {
     let place = Place::new();
     let path = place.path("notify");
     let socket = UnixDatagram::bind(&path).expect("bound");
@@ -76,7 +76,7 @@ fn the_service_manager_is_told() {
     assert!(daemon.ended().success());
 }
 
-/// What the service manager hears, a notification at a time.
+/// A daemon, and the socket of its notifications.
 fn notified(place: &Place, config: &str, stall: Option<&str>) -> (crate::place::Daemon, UnixDatagram) {
     let path = place.path("notify");
     let socket = UnixDatagram::bind(&path).expect("bound");
@@ -96,9 +96,9 @@ fn told(socket: &UnixDatagram) -> String {
     String::from_utf8_lossy(&buffer[..length]).into_owned()
 }
 
-/// The status says how much comes and what is next.
+/// The status has the rate of records and the next step.
 #[test]
-fn the_status_says_what_it_does() {
+fn the_status_shows_rate_and_next_step() {
     let place = Place::new();
     let (daemon, socket) = notified(&place, TAIL, None);
     daemon.wait_ready();
@@ -119,17 +119,17 @@ fn the_status_says_what_it_does() {
     panic!("{statuses:#?}");
 }
 
-/// The process lives and answers, but commits stand still: the watchdog is fed no more, and the status says so. A stop has
-/// its time, and what was not committed is read again.
+/// The process answers, but the committer hangs: the watchdog stops notifying, and the status says so. A stop is cut short
+/// after its time limit, and uncommitted records are read again.
 #[cfg(feature = "failpoints")]
 #[test]
-fn failpoint_a_commit_loop_that_stands_still_starves_the_watchdog() {
+fn failpoint_a_hanging_committer_starves_the_watchdog() {
     let place = Place::new();
     let lines = numbered("line", 100);
     let config = format!("drain_timeout = \"2s\"\n{TAIL}");
     let (mut daemon, socket) = notified(&place, "", Some("commit-between:1"));
     daemon.wait_ready();
-    // Only now, for the folder's own commits are none of rows.
+    // Only now, because the commits of a new folder have no rows.
     place.configure(&config);
     let config = std::fs::read_to_string(place.path("daytable.toml")).expect("read");
     let config = config.replacen("drain_timeout = \"2s\"\n", "", 1);
@@ -149,9 +149,9 @@ fn failpoint_a_commit_loop_that_stands_still_starves_the_watchdog() {
     place.finish(daemon, TAIL, &lines);
 }
 
-/// What was read when the signal came is committed; what was not is read at the next start. Neither takes long.
+/// Records that were read before the signal are committed; the others are read at the next start. Both take seconds.
 #[test]
-fn a_stop_drains_within_seconds_and_loses_nothing() {
+fn a_stop_drains_within_seconds_and_loses_no_record() {
     let place = Place::new();
     let lines = numbered("line", 100_000);
     place.write("app.log", &lines);
