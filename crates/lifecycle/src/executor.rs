@@ -1,11 +1,11 @@
-//! Steps are taken: what decides nothing and does everything.
+//! Takes the steps of a plan. It decides nothing.
 //!
-//! A long step has a short beginning and a short end, which the committer takes between two commits; what lies between
-//! (a day is written anew, a copy is sent and read back) is done here, on the caller's thread. One such step at a time,
-//! whoever asks: the scheduler, or somebody at the command line.
+//! The committer does the short beginning and the short end of a step, between two commits. The long part (a day is written as
+//! one file, a copy is sent and read back) runs here, on the caller's thread. The scheduler and the commands share one lock,
+//! so one long step runs at a time.
 //!
-//! A step that fails has changed nothing but for what it says it did; taken again it begins anew, and what lies in the
-//! archive already is only read back.
+//! A failed step has changed nothing that it does not report. Repeated, it starts again; an archive that exists is only read
+//! back.
 
 use super::plan::LifecycleStep;
 use super::progress::{LifecycleProgress, StepBytes, StepProgress};
@@ -35,7 +35,7 @@ pub use restore::{RestoreOutcome, RestoreSpec};
 /// How often a long step says in the log how far it is.
 const SAY_EVERY: Duration = Duration::from_secs(10);
 
-/// Why a step was not taken.
+/// Why a step failed.
 #[derive(Debug, thiserror::Error)]
 pub enum StepError {
     /// The store says no.

@@ -1,28 +1,25 @@
-//! The life of a day-table: created ahead, sealed when it is over, archived with proof, dropped; restored, and dropped
-//! again.
+//! The lifecycle of a day-table (the table of one configured table and one day): it is created ahead, sealed after its day,
+//! archived with proof, and dropped. A restored day is dropped again.
 //!
-//! All that decides is a pure function of its arguments:
+//! Pure functions decide:
 //!
-//! * [`daytable_model::window`]: one rule says which days take records and which are expired, so that no record can enter a day that is
-//!   being dropped.
+//! * [`daytable_model::window`]: one rule says which days take records and which have expired, so no record can enter a day
+//!   that is being dropped.
 //! * [`clock`]: whether the wall clock is believed.
-//! * [`mod@plan`]: from the day-tables, the archives, the rules of the configuration and the time to a list of steps,
-//!   and to the reason for every expired day that stays; [`reason`] says both in words.
-//! * [`plan_output`]: a plan as it is shown.
-//! * [`schedule`]: when the next plan is made.
-//! * [`retained_rules`]: what an earlier configuration kept longer.
-//! * `retry`: when a step that failed is tried again.
+//! * [`mod@plan`]: from the day-tables, the archives, the configured rules and the time to the steps, and to the reason for
+//!   every expired day that stays. [`reason`] has the reasons, [`plan_output`] the form in which a plan is shown.
+//! * [`schedule`]: when the next plan is made. `retry`: when a failed step is repeated.
+//! * [`retained_rules`]: the longer retention of an earlier configuration, which counts for a grace time.
 //!
-//! All that does is here:
+//! These act:
 //!
-//! * [`view`]: what a plan is made from, out of the catalog.
-//! * [`executor`]: takes one step; the long part of it on the caller's thread, the short one in the committer.
-//! * [`run`]: the thread that plans and takes.
-//! * [`progress`]: what it is doing, for whoever looks. [`listing`]: each day-table with what becomes of it.
+//! * [`view`]: reads the input of a plan from the catalog.
+//! * [`executor`]: takes one step. Its long part runs on the caller's thread, its short part in the committer.
+//! * [`run`]: the thread that plans and takes the steps.
+//! * [`progress`]: what the lifecycle does now. [`listing`]: each day-table with its next step.
 //!
-//! What is not here, on purpose: names: a table
-//! whose name is not a configured name and a date is never a [`DayTable`](daytable_model::key::DayTable), so it cannot be in a
-//! plan.
+//! A table whose name is not a configured name and a date is not a [`DayTable`](daytable_model::key::DayTable), so no plan can
+//! contain it.
 
 pub mod clock;
 pub mod reason;

@@ -68,7 +68,7 @@ impl PageScan {
             Ok(files)
         });
         let mut has_more = false;
-        for live in files.inspect_err(|error| log_unreadable(error)).unwrap_or_default() {
+        for live in files.inspect_err(log_unreadable).unwrap_or_default() {
             let table = live.day.clone();
             // A file that cannot be read does not delay other days.
             match self.scan_file(unsent, queues, removal, live, now) {
