@@ -27,8 +27,7 @@ pub struct PreparedTail {
 impl PreparedTail {
     /// Compiles the patterns. An error where one is invalid.
     pub(super) fn new(blocks: Vec<TailOptions>) -> io::Result<PreparedTail> {
-        let patterns = blocks.iter().map(PathPatterns::new).collect::<Result<_, _>>();
-        let patterns = patterns.map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
+        let patterns = blocks.iter().map(PathPatterns::new).collect::<io::Result<_>>()?;
         Ok(PreparedTail { blocks, patterns })
     }
 }

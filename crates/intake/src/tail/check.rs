@@ -40,7 +40,7 @@ pub fn check(state: &SourceState) -> FileCheck {
     if state.kind == SourceKind::Journal || state.status == SourceStatus::Ended {
         return FileCheck::Nowhere;
     }
-    let is_its = |stat: &FileStat| (stat.device, stat.inode) == (state.device, state.inode);
+    let is_its = |stat: &FileStat| stat.is_file_of(state);
     let path = match FileStat::at(&state.path) {
         Ok(Some(stat)) if is_its(&stat) => state.path.clone(),
         Ok(_) => match renamed(&state.path, state.device, state.inode) {

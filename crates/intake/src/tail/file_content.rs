@@ -5,7 +5,7 @@
 
 use super::gzip::Gzip;
 use super::identity::{Fit, HEAD_BYTES_MAX, MARK_BYTES_MAX};
-use daytable_store::Mark;
+use daytable_store::{Mark, SourceState};
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind, Read};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
@@ -47,6 +47,11 @@ impl FileStat {
     /// be another one.
     pub(super) fn is_same_content(&self, other: &FileStat) -> bool {
         *self == FileStat { links: self.links, ..*other }
+    }
+
+    /// Whether the file has the device and inode of a source.
+    pub(super) fn is_file_of(&self, state: &SourceState) -> bool {
+        (self.device, self.inode) == (state.device, state.inode)
     }
 
     /// Whether both are of one file.

@@ -2,6 +2,7 @@
 
 use super::options::TailOptions;
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// The compiled patterns of one block.
@@ -16,7 +17,7 @@ pub(super) struct PathPatterns {
 
 impl PathPatterns {
     /// An error with the text of a pattern that is invalid.
-    pub(super) fn new(options: &TailOptions) -> Result<PathPatterns, globset::Error> {
+    pub(super) fn new(options: &TailOptions) -> io::Result<PathPatterns> {
         let absolute = |text: &String| match std::path::absolute(text) {
             Ok(path) if !text.starts_with("**/") => path.to_string_lossy().into_owned(),
             _ => text.clone(),
@@ -43,12 +44,13 @@ impl PathPatterns {
     }
 }
 
-fn set(patterns: &[String]) -> Result<GlobSet, globset::Error> {
+fn set(patterns: &[String]) -> io::Result<GlobSet> {
+    let invalid = |error| io::Error::new(io::ErrorKind::InvalidInput, error);
     let mut set = GlobSetBuilder::new();
     for pattern in patterns {
-        set.add(GlobBuilder::new(pattern).literal_separator(true).build()?);
+        set.add(GlobBuilder::new(pattern).literal_separator(true).build().map_err(invalid)?);
     }
-    set.build()
+    set.build().map_err(invalid)
 }
 
 fn is_literal(component: &str) -> bool {

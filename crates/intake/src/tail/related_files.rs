@@ -223,9 +223,7 @@ impl<'a> RelatedFiles<'a> {
         let names = [&*state.path, now].map(|path| path.file_name().unwrap_or_default());
         let is_derived = names.iter().any(|old| is_made_from(old, name));
         let is_next = names.iter().any(|old| is_next_of(old, name));
-        let is_saved = [&*state.path, now].contains(&path)
-            && (stat.device, stat.inode) != (state.device, state.inode)
-            && state.last_time.is_some();
+        let is_saved = [&*state.path, now].contains(&path) && !stat.is_file_of(state) && state.last_time.is_some();
         if state.path.parent() != path.parent() || !is_derived && !is_next && !is_saved {
             return Ok(None);
         }
@@ -247,8 +245,7 @@ impl<'a> RelatedFiles<'a> {
             None => &state.path,
         };
         let Ok((mut content, stat)) = FileContent::open(path) else { return Original::Gone };
-        let is_same = (stat.device, stat.inode) == (state.device, state.inode)
-            && matches!(compare(&mut content, state), Ok(Likeness::Same));
+        let is_same = stat.is_file_of(state) && matches!(compare(&mut content, state), Ok(Likeness::Same));
         if is_same { Original::InPlace } else { Original::Gone }
     }
 
@@ -258,7 +255,7 @@ impl<'a> RelatedFiles<'a> {
         const COMPARED: usize = 64 << 10;
         let path = self.files.place(state.identity).map_or(state.path.as_path(), |(path, _)| path);
         let (Some(size), Ok((mut original, stat))) = (size, FileContent::open(path)) else { return Ok(true) };
-        if (stat.device, stat.inode) != (state.device, state.inode) || original.is_compressed() {
+        if !stat.is_file_of(state) || original.is_compressed() {
             return Ok(true);
         }
         let (mut one, mut two) = (vec![0; COMPARED], vec![0; COMPARED]);

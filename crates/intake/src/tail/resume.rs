@@ -37,13 +37,13 @@ impl TailFollower {
 
     fn is_in_place(&self, state: &SourceState) -> bool {
         let stat = FileStat::at(&state.path).ok().flatten();
-        stat.is_some_and(|stat| (stat.device, stat.inode) == (state.device, state.inode))
+        stat.is_some_and(|stat| stat.is_file_of(state))
     }
 
     pub(super) fn resume(&mut self, mut state: SourceState) {
         let Some(block) = self.blocks.of_source(&state, &self.discovery) else { return };
         let own = FileStat::at(&state.path).ok().flatten();
-        let own = own.filter(|stat| (stat.device, stat.inode) == (state.device, state.inode));
+        let own = own.filter(|stat| stat.is_file_of(&state));
         if let Some(stat) = own.filter(|stat| own_output::is_output(stat.device, stat.inode)) {
             return self.ignore(state.path.clone(), block, stat, IgnoreReason::OwnOutput);
         }
@@ -56,7 +56,7 @@ impl TailFollower {
             });
             match opened {
                 // The file was renamed meanwhile, and another file has its name.
-                Ok((_, stat, _)) if (stat.device, stat.inode) != (state.device, state.inode) => {}
+                Ok((_, stat, _)) if !stat.is_file_of(&state) => {}
                 Ok((content, stat, Likeness::Same)) if self.files.of_file(&stat).is_none() => {
                     return self.follow(state, block, path, content, stat);
                 }
@@ -97,7 +97,7 @@ impl TailFollower {
 /// The path of a source's own file, by device and inode.
 fn place_of(state: &SourceState) -> Option<PathBuf> {
     let own = FileStat::at(&state.path).ok().flatten();
-    match own.filter(|stat| (stat.device, stat.inode) == (state.device, state.inode)) {
+    match own.filter(|stat| stat.is_file_of(state)) {
         Some(_) => Some(state.path.clone()),
         None => renamed(&state.path, state.device, state.inode).map(|(path, _)| path),
     }

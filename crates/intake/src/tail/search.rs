@@ -46,7 +46,7 @@ pub(super) fn copied(
     let mut best: Option<CopyCandidate> = None;
     for candidate in relatives(state, path) {
         let Ok((mut content, stat)) = FileContent::open(&candidate) else { continue };
-        if (stat.device, stat.inode) == (state.device, state.inode)
+        if stat.is_file_of(state)
             || !matches!(compare(&mut content, state), Ok(Likeness::Same))
             || is_taken(&mut content, &stat)
         {

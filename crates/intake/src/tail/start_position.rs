@@ -67,10 +67,8 @@ pub fn start_positions(
     positions: &[SavedPosition],
     sources: Vec<Arc<SourceState>>,
 ) -> io::Result<Vec<AdoptedFile>> {
-    let patterns = blocks.iter().map(PathPatterns::new).collect::<Result<Vec<_>, _>>();
-    let patterns = patterns.map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
-    let mut discovery = Discovery::new(patterns, None);
-    let found = discovery.list_changed(&FolderChanges::default(), Instant::now(), &TailTimings::default()).included;
+    let patterns = blocks.iter().map(PathPatterns::new).collect::<io::Result<_>>()?;
+    let (discovery, found) = discovered(patterns);
     let mut known = SourceIndex::new(sources);
     let (mut files, mut adoptees) = (BTreeMap::<(u64, u64), (PathBuf, Option<PathBuf>, u64)>::new(), Vec::new());
     for SavedPosition { file, offset } in positions {
@@ -106,14 +104,15 @@ pub fn start_positions(
 ///
 /// A pattern is invalid.
 pub fn matching_files(block: &TailOptions) -> io::Result<Vec<PathBuf>> {
-    let patterns = PathPatterns::new(block).map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
-    let mut discovery = Discovery::new(vec![patterns], None);
-    Ok(discovery
-        .list_changed(&FolderChanges::default(), Instant::now(), &TailTimings::default())
-        .included
-        .into_iter()
-        .map(|found| found.path)
-        .collect())
+    let (_, found) = discovered(vec![PathPatterns::new(block)?]);
+    Ok(found.into_iter().map(|found| found.path).collect())
+}
+
+/// The files that exist now.
+fn discovered(patterns: Vec<PathPatterns>) -> (Discovery, Vec<DiscoveredFile>) {
+    let mut discovery = Discovery::new(patterns, None);
+    let listing = discovery.list_changed(&FolderChanges::default(), Instant::now(), &TailTimings::default());
+    (discovery, listing.included)
 }
 
 fn path_of(file: &adopt::FileReference) -> Option<&Path> {
