@@ -2,7 +2,7 @@
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use daytable_model::time::now;
-use daytable_parse::{Format, FormatChoice, Learned, Reading, parse};
+use daytable_parse::{Format, FormatChoice, ParseOptions, SourceProfile, parse};
 use std::fmt::Write;
 use std::hint::black_box;
 
@@ -182,11 +182,11 @@ fn sources(criterion: &mut Criterion) {
         ("cbs", include_str!("../tests/golden/cbs/servicing.log")),
         ("kernel", include_str!("../tests/golden/kernel/dmesg.log")),
     ];
-    let (reading, seen) = (Reading::default(), now());
+    let (reading, seen) = (ParseOptions::default(), now());
     let mut group = criterion.benchmark_group("sources");
     for (name, text) in files {
         let lines: Vec<_> = text.lines().collect();
-        let mut learned = Learned::default();
+        let mut learned = SourceProfile::default();
         group.throughput(Throughput::Elements(lines.len() as u64));
         group.bench_function(name, |bencher| {
             bencher.iter(|| {

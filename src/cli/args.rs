@@ -9,7 +9,7 @@ use daytable_model::key::{DayTable, KeyError, TableName};
 use daytable_model::record::Level;
 use daytable_model::safe_text::SafeLines;
 use daytable_model::time::Ticks;
-use daytable_parse::Reading;
+use daytable_parse::ParseOptions;
 use daytable_query::tables::TableStore;
 use daytable_query::{ArchiveReport, Archives, Filter, Stores, When};
 use daytable_store::{Reader, StoreError};
@@ -203,9 +203,9 @@ fn level(word: &str) -> Result<Level, String> {
     Level::from_word(word).ok_or_else(|| format!("the levels are {}", names()))
 }
 
-/// A `--format` that [`Reading::set_format`] accepts.
+/// A `--format` that [`ParseOptions::set_format`] accepts.
 pub(super) fn format(text: &str) -> Result<String, String> {
-    Reading::default().set_format(text).map(|()| text.to_owned()).map_err(|error| error.to_string())
+    ParseOptions::default().set_format(text).map(|()| text.to_owned()).map_err(|error| error.to_string())
 }
 
 /// A duration of more than zero.

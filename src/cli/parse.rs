@@ -17,7 +17,7 @@ use crate::config::Config;
 use daytable_intake::tail::TailOptions;
 use daytable_model::path_text::PathText;
 use daytable_model::time::now;
-use daytable_parse::{Parsed, RawRecord, Records, Unsaid};
+use daytable_parse::{Parsed, RawRecord, Records, TimestampDefaults};
 use explain::Explanation;
 use parsed_record::ParsedRecord;
 use std::io::{self, IsTerminal};
@@ -91,7 +91,7 @@ fn read(path: &Path, options: TailOptions, explain: bool, output: &mut Output) -
             summary.add(offset, raw, &parsed);
             if written.is_ok() {
                 written = if explain {
-                    let unsaid = Unsaid { zone, seen };
+                    let unsaid = TimestampDefaults { zone, seen };
                     let path = path.text().into_owned();
                     output.line(Explanation { path, offset, text: &raw.text, parsed: &parsed, unsaid })
                 } else {

@@ -13,7 +13,7 @@ use daytable_intake::syslog::SyslogOptions;
 use daytable_intake::tail::TailOptions;
 use daytable_model::path_text::PathText;
 use daytable_model::units::ByteSize;
-use daytable_parse::Reading;
+use daytable_parse::ParseOptions;
 use daytable_parse::redact::{Redaction, Redactor};
 use std::io::Read;
 use std::ops::RangeInclusive;
@@ -179,8 +179,8 @@ impl Config {
     }
 
     /// How lines are parsed without a block: those of an import, and of `--tail`.
-    pub fn reading(&self) -> Reading {
-        Reading { redactor: Redactor::new(self.redact.iter().cloned()), ..Reading::default() }
+    pub fn reading(&self) -> ParseOptions {
+        ParseOptions { redactor: Redactor::new(self.redact.iter().cloned()), ..ParseOptions::default() }
     }
 
     /// Whether the records of one source may be in several tables.

@@ -4,7 +4,7 @@ use super::key::{self, ConfigKey, KeyDoc, SectionDoc, SectionPlace, count, durat
 use super::section::{Section, SourceText, quoted_words};
 use super::values::name;
 use daytable_parse::redact::{PATTERNS_MAX, Redaction, Redactor};
-use daytable_parse::{Explicit, FormatChoice, Join, PatternError, Reading};
+use daytable_parse::{Explicit, FormatChoice, Join, LinePatternError, ParseOptions};
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use std::time::Duration;
 const JOIN_WAIT: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(60);
 
 /// All of them.
-pub(super) fn keys<T: 'static>(reading: impl Fn(&mut T) -> &mut Reading + Copy + 'static) -> Vec<ConfigKey<T>> {
+pub(super) fn keys<T: 'static>(reading: impl Fn(&mut T) -> &mut ParseOptions + Copy + 'static) -> Vec<ConfigKey<T>> {
     let join = key::table("join", move |options: &mut T| &mut reading(options).join, join_keys, |_, _| ()).about(
         "How daytable joins lines to one record, as in a stack trace: how many lines, and how long a record waits for the next line. A line \
          without a time or level of its own waits a tenth of that. Formats with one record per line, like \"json\", do not wait.",
@@ -21,7 +21,7 @@ pub(super) fn keys<T: 'static>(reading: impl Fn(&mut T) -> &mut Reading + Copy +
     vec![format(reading), zone(reading), join, redact(reading)]
 }
 
-pub(super) fn format<T: 'static>(reading: impl Fn(&mut T) -> &mut Reading + Copy + 'static) -> ConfigKey<T> {
+pub(super) fn format<T: 'static>(reading: impl Fn(&mut T) -> &mut ParseOptions + Copy + 'static) -> ConfigKey<T> {
     let read = move |section: &mut Section<'_>, options: &mut T| {
         let reading = reading(options);
         (reading.format, reading.explicit) = read_format(section);
@@ -42,14 +42,14 @@ pub(super) fn format<T: 'static>(reading: impl Fn(&mut T) -> &mut Reading + Copy
         )
 }
 
-pub(super) fn zone<T: 'static>(reading: impl Fn(&mut T) -> &mut Reading + Copy + 'static) -> ConfigKey<T> {
+pub(super) fn zone<T: 'static>(reading: impl Fn(&mut T) -> &mut ParseOptions + Copy + 'static) -> ConfigKey<T> {
     key::text("zone", "a time zone", move |options: &mut T| &mut reading(options).zone, str::parse)
         .default("\"UTC\"")
         .about("The zone of times without one: \"UTC\", \"local\", an offset like \"+02:00\", or a name like \"Europe/Paris\".")
 }
 
 /// The patterns of a block. They add to those of the whole file, with which the block begins.
-pub(super) fn redact<T: 'static>(reading: impl Fn(&mut T) -> &mut Reading + Copy + 'static) -> ConfigKey<T> {
+pub(super) fn redact<T: 'static>(reading: impl Fn(&mut T) -> &mut ParseOptions + Copy + 'static) -> ConfigKey<T> {
     let read = move |section: &mut Section<'_>, options: &mut T| {
         let redactor = &mut reading(options).redactor;
         let mut patterns = redactor.as_ref().map(|redactor| redactor.patterns().to_vec()).unwrap_or_default();
@@ -147,7 +147,7 @@ fn read_explicit(mut section: Section<'_>) -> Option<Explicit> {
 }
 
 /// Reports an error at its place in the pattern that has it.
-fn report_grok(section: &Section<'_>, grok: &SourceText<'_>, patterns: &[SourceText<'_>], error: &PatternError) {
+fn report_grok(section: &Section<'_>, grok: &SourceText<'_>, patterns: &[SourceText<'_>], error: &LinePatternError) {
     let pattern = error.of.as_ref().and_then(|name| patterns.iter().find(|pattern| pattern.name == name));
     section.report_within(pattern.unwrap_or(grok), error.at, error);
 }

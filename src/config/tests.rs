@@ -18,7 +18,7 @@ use daytable_model::units::{ByteSize, count};
 use daytable_model::window::Window;
 use daytable_net::tls::TlsOptions;
 use daytable_parse::redact::{Redaction, Redactor};
-use daytable_parse::{Explicit, Format, FormatChoice, Join, Reading};
+use daytable_parse::{Explicit, Format, FormatChoice, Join, ParseOptions};
 use proptest::prelude::*;
 use std::num::{NonZeroU32, NonZeroU64};
 use std::path::Path;
@@ -214,7 +214,7 @@ fn every_key_is_read() {
         exclude: include(&["**/*.gz", "/srv/old/*"]),
         instance: "{host}-{stem}".parse().expect("a template"),
         fields_from_path: Some("/srv/{app}/*".parse().expect("a pattern")),
-        reading: Reading {
+        reading: ParseOptions {
             format: FormatChoice::Only(Format::Logfmt),
             explicit: None,
             zone: "Europe/Paris".parse().expect("a zone"),
@@ -484,10 +484,10 @@ fn listeners_and_their_problems() {
     ));
     let expected = SyslogOptions {
         instance: "edge-{field:host}".parse().expect("a template"),
-        reading: Reading {
+        reading: ParseOptions {
             zone: "+02:00".parse().expect("a zone"),
             redactor: Redactor::new([Redaction::preset("email").expect("a preset")]),
-            ..Reading::default()
+            ..ParseOptions::default()
         },
         message_bytes_max: ByteSize::new(8 << 10),
         connections_max: count(3),

@@ -13,7 +13,7 @@ use daytable_intake::counters::{SourceCounters, SourceEvent};
 use daytable_intake::instance_template::TemplateError;
 use daytable_intake::route::Router;
 use daytable_intake::tail::{self, ImportError, ImportSummary, TailOptions};
-use daytable_parse::Reading;
+use daytable_parse::ParseOptions;
 use daytable_platform::reloadable::Reloadable;
 use daytable_query::tables::TableStore;
 use daytable_query::{Archives, ShownListener, ShownSource, Stores};
@@ -29,7 +29,7 @@ pub(super) struct ApiContext {
     pub(super) intake: CommitQueue,
     pub(super) router: Router,
     /// How imports are parsed.
-    pub(super) reading: Reloadable<Reading>,
+    pub(super) reading: Reloadable<ParseOptions>,
     /// How archived days are read.
     pub(super) archives: Reloadable<Archives>,
     pub(super) counters: Reloadable<CounterRegistry>,
@@ -107,7 +107,7 @@ impl Api for ApiContext {
     fn import(&self, request: &ImportRequest, out: &mut ResponseWriter) -> ApiResult {
         let instance = request.instance.as_deref().unwrap_or("{host}").parse();
         let instance = instance.map_err(|e: TemplateError| ApiError::parameter("instance", e.to_string()))?;
-        let (mut reading, mut router) = (Reading::clone(&self.reading.load()), self.router.clone());
+        let (mut reading, mut router) = (ParseOptions::clone(&self.reading.load()), self.router.clone());
         router.refresh();
         if !router.is_loaded() {
             let reason = "the remote store has not said how instances are spread: files wait";

@@ -56,7 +56,7 @@ use daytable_lifecycle::{Executor, Lifecycle, RunSummary, Settings};
 use daytable_model::path_text::PathText;
 use daytable_model::units::ByteSize;
 use daytable_net::inherited::Inherited;
-use daytable_parse::Reading;
+use daytable_parse::ParseOptions;
 use daytable_platform::memory;
 use daytable_platform::reloadable::Reloadable;
 use daytable_query::Archives;
@@ -181,7 +181,7 @@ struct Daemon {
     config: Config,
     load: Arc<LoadConfig>,
     router: Router,
-    reading: Reloadable<Reading>,
+    reading: Reloadable<ParseOptions>,
     archives: Reloadable<Archives>,
     lifecycle: LifecycleApi,
     verifying: Reloadable<Verifying>,

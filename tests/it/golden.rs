@@ -5,7 +5,7 @@
 
 use crate::place::DAYTABLE;
 use daytable_model::time::now;
-use daytable_parse::{Reading, Records};
+use daytable_parse::{ParseOptions, Records};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -61,7 +61,7 @@ fn golden_files_are_recognised_as_what_their_folder_is_called() {
             continue;
         }
         let file = File::open(&case).expect("a case can be read");
-        let mut records = Records::new(file, Reading::default(), 1 << 20);
+        let mut records = Records::new(file, ParseOptions::default(), 1 << 20);
         while records.turn(now(), |_, _, _| {}).expect("a case can be read") {}
         let format = records.learned().format().map(|format| format.label());
         assert_eq!(format, Some(folder), "{}", case.display());

@@ -14,18 +14,18 @@
 //! There is no level: the line gives none. A status of 404 is business as usual for one server and an alarm for another,
 //! and `status` is there for whoever wants to judge by it.
 
-use super::cut::{Cut, number, text};
+use super::cut::{LineScanner, number, text};
 use super::pairs::pair_at;
-use super::timestamp::{self, Unsaid};
+use super::timestamp::{self, TimestampDefaults};
 use daytable_model::record::{Field, Record, Value};
 use std::borrow::Cow;
 use std::net::IpAddr;
 
 /// Reads a line of an access log.
-pub(super) fn record<'a>(line: &'a str, unsaid: &Unsaid) -> Option<Record<'a>> {
-    let mut cut = Cut::new(line);
+pub(super) fn record<'a>(line: &'a str, defaults: &TimestampDefaults) -> Option<Record<'a>> {
+    let mut cut = LineScanner::new(line);
     let who = Who::read(cut.until(b'[')?)?;
-    let stamp = timestamp::at_start(cut.rest.as_bytes(), unsaid)?;
+    let stamp = timestamp::at_start(cut.rest.as_bytes(), defaults)?;
     cut.bytes(stamp.length)?;
     cut.text("] ")?;
     let request = cut.quoted()?;
@@ -120,7 +120,7 @@ fn is_protocol(word: &str) -> bool {
 }
 
 /// What stands behind the bytes; none where it does not stand apart from them.
-fn add_rest<'a>(mut cut: Cut<'a>, fields: &mut Vec<Field<'a>>) -> Option<()> {
+fn add_rest<'a>(mut cut: LineScanner<'a>, fields: &mut Vec<Field<'a>>) -> Option<()> {
     if !cut.rest.is_empty() && !cut.rest.starts_with(' ') {
         return None;
     }
@@ -173,7 +173,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn read(line: &str) -> Option<Record<'_>> {
-        record(line, &Unsaid::default())
+        record(line, &TimestampDefaults::default())
     }
 
     fn fields(line: &str) -> String {

@@ -8,17 +8,17 @@
 //! What tells it from other bracketed lines is the module before the level; it may be empty (`[:error]`). Without one it is
 //! Apache 2.2, a layout like many others.
 
-use super::cut::{Cut, number, text};
-use super::timestamp::{self, Unsaid};
+use super::cut::{LineScanner, number, text};
+use super::timestamp::{self, TimestampDefaults};
 use daytable_model::record::{Field, Level, Record};
 use memchr::memmem;
 use std::borrow::Cow;
 
 /// Reads a line of Apache's error log.
-pub(super) fn record<'a>(line: &'a str, unsaid: &Unsaid) -> Option<Record<'a>> {
-    let mut cut = Cut::new(line);
+pub(super) fn record<'a>(line: &'a str, defaults: &TimestampDefaults) -> Option<Record<'a>> {
+    let mut cut = LineScanner::new(line);
     cut.byte(b'[')?;
-    let stamp = timestamp::at_start(cut.rest.as_bytes(), unsaid)?;
+    let stamp = timestamp::at_start(cut.rest.as_bytes(), defaults)?;
     cut.bytes(stamp.length)?;
     cut.text("] [")?;
     let (module, level) = cut.until(b']')?.split_once(':')?;
@@ -47,7 +47,7 @@ fn level_of(word: &str) -> Option<Level> {
 }
 
 /// ` [pid 123]` or ` [pid 123:tid 456]`.
-fn add_process<'a>(cut: &mut Cut<'a>, fields: &mut Vec<Field<'a>>) -> Option<()> {
+fn add_process<'a>(cut: &mut LineScanner<'a>, fields: &mut Vec<Field<'a>>) -> Option<()> {
     let mut ahead = *cut;
     ahead.text(" [pid ")?;
     let pid = ahead.number()?;
@@ -66,7 +66,7 @@ fn add_process<'a>(cut: &mut Cut<'a>, fields: &mut Vec<Field<'a>>) -> Option<()>
 }
 
 /// `(13)Permission denied: `, where a client is named behind it; else there is no telling where it ends.
-fn system_error<'a>(cut: &mut Cut<'a>) -> Option<Field<'a>> {
+fn system_error<'a>(cut: &mut LineScanner<'a>) -> Option<Field<'a>> {
     let mut ahead = *cut;
     ahead.byte(b'(').and_then(|()| ahead.number())?;
     let end = memmem::find(cut.rest.as_bytes(), b": [client ")?;
@@ -76,7 +76,7 @@ fn system_error<'a>(cut: &mut Cut<'a>) -> Option<Field<'a>> {
 }
 
 /// `[client 192.0.2.7:567] ` or `[remote …] `.
-fn client<'a>(cut: &mut Cut<'a>) -> Option<Field<'a>> {
+fn client<'a>(cut: &mut LineScanner<'a>) -> Option<Field<'a>> {
     let mut ahead = *cut;
     ahead.byte(b'[')?;
     let (name, value) = ahead.until(b']')?.split_once(' ')?;
@@ -113,7 +113,7 @@ mod tests {
             ("[a:info] (x)Denied: [client ::1] x", Level::Info, "(x)Denied: [client ::1] x", &["component"]),
         ] {
             let line = format!("[Sun Dec 04 04:47:44.123456 2005] {rest}");
-            let record = record(&line, &Unsaid::default()).unwrap_or_else(|| panic!("{rest}"));
+            let record = record(&line, &TimestampDefaults::default()).unwrap_or_else(|| panic!("{rest}"));
             assert_eq!((record.level, &*record.message), (Some(level), message), "{rest}");
             assert_eq!(record.time.map(|time| time.to_string()).as_deref(), Some("2005-12-04T04:47:44.123456Z"));
             assert_eq!(record.fields.iter().map(|field| &*field.name).collect::<Vec<_>>(), fields, "{rest}");
@@ -135,7 +135,7 @@ mod tests {
             "[Sun Dec 44 04:47:44 2005] [core:error] text",
             "Sun Dec 04 04:47:44 2005 [core:error] text",
         ] {
-            assert_eq!(record(line, &Unsaid::default()), None, "{line}");
+            assert_eq!(record(line, &TimestampDefaults::default()), None, "{line}");
         }
     }
 
@@ -144,7 +144,7 @@ mod tests {
         #[test]
         fn the_message_ends_as_it_is_written(text in "(\\[(pid|client) [0-9a-z:]{0,4}\\]? ?){0,3}\\PC{0,20}") {
             let line = format!("[Sun Dec 04 04:47:44 2005] [core:error] {text}");
-            let record = record(&line, &Unsaid::default()).expect("a level and a space");
+            let record = record(&line, &TimestampDefaults::default()).expect("a level and a space");
             prop_assert!(text.ends_with(&*record.message));
             prop_assert!(record.fields.len() > 1 || *record.message == text);
         }

@@ -4,16 +4,16 @@
 //! What the protocol itself says of time, level and message comes before any name, and names that would say it otherwise
 //! stay fields.
 
-use super::Reading;
-use super::draft::Draft;
-use super::timestamp::Unsaid;
+use super::ParseOptions;
+use super::builder::RecordBuilder;
+use super::timestamp::TimestampDefaults;
 use daytable_model::record::{Level, Record, Value};
 use daytable_model::time::Ticks;
 use std::borrow::Cow;
 
 /// What a protocol says of a record beside its names and values; a part that it does not say may be given by a name.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Said<'a> {
+pub struct ProtocolFields<'a> {
     /// When it was.
     pub time: Option<Ticks>,
     /// How bad it is.
@@ -24,12 +24,12 @@ pub struct Said<'a> {
 
 /// The record that names and values make, in their order; secrets are replaced. `seen` is the time of arrival.
 pub fn compose<'a>(
-    said: Said<'a>,
+    said: ProtocolFields<'a>,
     members: impl IntoIterator<Item = (Cow<'a, str>, Value<'a>)>,
-    reading: &Reading,
+    reading: &ParseOptions,
     seen: Ticks,
 ) -> Record<'a> {
-    let mut draft = Draft::new(&Unsaid { zone: reading.zone, seen });
+    let mut draft = RecordBuilder::new(&TimestampDefaults { zone: reading.zone, seen });
     draft.know(said.time, said.level, said.message);
     for (name, value) in members {
         draft.add(name, value);
@@ -69,7 +69,7 @@ mod tests {
             ("_HOSTNAME", text("epsilon")),
         ];
         let members = members.map(|(name, value)| (Cow::Borrowed(name), value));
-        let record = compose(Said::default(), members, &Reading::default(), Ticks::MAX);
+        let record = compose(ProtocolFields::default(), members, &ParseOptions::default(), Ticks::MAX);
         assert_eq!(record.time.map(|time| time.to_string()).as_deref(), Some("2012-07-17T16:01:01.416409Z"));
         assert_eq!((record.level, &*record.message), (Some(Level::Warn), "up"));
         assert_eq!(names(&record), ["pid", "host"]);
@@ -77,10 +77,11 @@ mod tests {
 
     #[test]
     fn what_the_protocol_says_comes_before_any_name() {
-        let said = Said { time: Some(Ticks::UNIX_EPOCH), level: Some(Level::Error), message: Some("said".into()) };
+        let said =
+            ProtocolFields { time: Some(Ticks::UNIX_EPOCH), level: Some(Level::Error), message: Some("said".into()) };
         let members = ["time", "level", "message", "host.name", "timestamp"]
             .map(|name| (name.into(), text("2026-11-21T00:00:00Z")));
-        let record = compose(said, members, &Reading::default(), Ticks::MAX);
+        let record = compose(said, members, &ParseOptions::default(), Ticks::MAX);
         assert_eq!(
             (record.time, record.level, &*record.message),
             (Some(Ticks::UNIX_EPOCH), Some(Level::Error), "said")
@@ -91,8 +92,8 @@ mod tests {
     #[test]
     fn secrets_are_replaced_in_every_part() {
         let redactor = Redactor::new(Redaction::preset("email"));
-        let reading = Reading { redactor, ..Reading::default() };
-        let said = Said { message: Some("of ann@example.com".into()), ..Said::default() };
+        let reading = ParseOptions { redactor, ..ParseOptions::default() };
+        let said = ProtocolFields { message: Some("of ann@example.com".into()), ..ProtocolFields::default() };
         let bytes = Value::Binary(b"\xffann@example.com".as_slice().into());
         let members = [("user".into(), text("ann@example.com")), ("raw".into(), bytes)];
         let record = compose(said, members, &reading, Ticks::MAX);

@@ -12,11 +12,11 @@
 //!
 //! A value in quotes is text; others are typed by their looks, and none becomes nothing. Without a column for the message the line is the message.
 
+use super::builder::RecordBuilder;
 use super::cells::Cells;
-use super::draft::Draft;
 use super::names::{self, Role, role_of};
 use super::pairs;
-use super::timestamp::{self, Unsaid};
+use super::timestamp::{self, TimestampDefaults};
 use daytable_model::record::{Record, Value};
 use daytable_model::time::Ticks;
 use memchr::memchr;
@@ -33,7 +33,7 @@ const NAME_BYTES_MAX: usize = 48;
 
 /// The names of the columns.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Header {
+pub(super) struct CsvHeader {
     /// As it is written.
     line: String,
     separator: u8,
@@ -46,9 +46,9 @@ struct Column {
     role: Option<(Role, u8)>,
 }
 
-impl Header {
+impl CsvHeader {
     /// The columns that a line names, if it looks as if it does: names only, each once.
-    pub(super) fn read(line: &str) -> Option<Header> {
+    pub(super) fn read(line: &str) -> Option<CsvHeader> {
         if line.len() > HEADER_BYTES_MAX {
             return None;
         }
@@ -67,10 +67,10 @@ impl Header {
         if cells.is_open || cells.is_broken || columns.len() < 2 || columns.iter().all(|column| column.role.is_none()) {
             return None;
         }
-        Some(Header { line: line.to_owned(), separator, columns })
+        Some(CsvHeader { line: line.to_owned(), separator, columns })
     }
 
-    /// The line that [`Header::read`] reads.
+    /// The line that [`CsvHeader::read`] reads.
     pub(super) fn save(&self) -> &str {
         &self.line
     }
@@ -87,8 +87,8 @@ impl Header {
     }
 
     /// Reads a record; none where it has not as many values, or neither time nor level.
-    pub(super) fn record<'a>(&self, text: &'a str, unsaid: &Unsaid) -> Option<Record<'a>> {
-        let mut draft = Draft::new(unsaid);
+    pub(super) fn record<'a>(&self, text: &'a str, defaults: &TimestampDefaults) -> Option<Record<'a>> {
+        let mut draft = RecordBuilder::new(defaults);
         let mut cells = Cells::new(text, self.separator);
         let (mut date, mut clock) = (None, None);
         let mut columns = self.columns.iter();
@@ -113,7 +113,7 @@ impl Header {
         }
         let mut record = draft.finish();
         if let (None, Some(date), Some(clock)) = (record.time, date, clock) {
-            record.time = together(&date.text(), &clock.text(), unsaid);
+            record.time = together(&date.text(), &clock.text(), defaults);
         }
         if record.time.is_none() && record.level.is_none() {
             return None;
@@ -156,12 +156,12 @@ fn role(name: &str) -> Option<(Role, u8)> {
 }
 
 /// The time that a date and a time of day in columns of their own make.
-fn together(date: &str, clock: &str, unsaid: &Unsaid) -> Option<Ticks> {
+fn together(date: &str, clock: &str, defaults: &TimestampDefaults) -> Option<Ticks> {
     if date.len() + clock.len() > 64 {
         return None;
     }
     let both = format!("{date} {clock}");
-    timestamp::at_start(both.as_bytes(), unsaid).filter(|stamp| stamp.length == both.len()).map(|stamp| stamp.time)
+    timestamp::at_start(both.as_bytes(), defaults).filter(|stamp| stamp.length == both.len()).map(|stamp| stamp.time)
 }
 
 #[cfg(test)]
@@ -171,8 +171,8 @@ mod tests {
     use proptest::prelude::*;
 
     fn read(header: &str, text: &str) -> Option<Record<'static>> {
-        let header = Header::read(header).unwrap_or_else(|| panic!("{header}"));
-        let record = header.record(text, &Unsaid::default());
+        let header = CsvHeader::read(header).unwrap_or_else(|| panic!("{header}"));
+        let record = header.record(text, &TimestampDefaults::default());
         record.map(|record| Record {
             message: record.message.into_owned().into(),
             fields: record.fields.into_iter().map(|field| own(&field)).collect(),
@@ -243,11 +243,11 @@ mod tests {
             "time,\"level\"x",
             "name,channel,target",
         ] {
-            assert_eq!(Header::read(line), None, "{line}");
+            assert_eq!(CsvHeader::read(line), None, "{line}");
         }
-        assert_eq!(Header::read(&format!("time{}", ",a".repeat(HEADER_BYTES_MAX))), None);
-        let header = Header::read("\u{feff}time;level").expect("a header");
-        assert_eq!(Header::read(header.save()), Some(header));
+        assert_eq!(CsvHeader::read(&format!("time{}", ",a".repeat(HEADER_BYTES_MAX))), None);
+        let header = CsvHeader::read("\u{feff}time;level").expect("a header");
+        assert_eq!(CsvHeader::read(header.save()), Some(header));
     }
 
     #[test]
@@ -267,7 +267,7 @@ mod tests {
 
     #[test]
     fn a_newline_in_quotes_goes_on() {
-        let header = Header::read("time,level,msg,user").expect("a header");
+        let header = CsvHeader::read("time,level,msg,user").expect("a header");
         for (text, is_open) in [
             ("2024-01-02T03:04:05Z,info,text,ada", false),
             ("2024-01-02T03:04:05Z,info,\"text", true),
@@ -298,9 +298,9 @@ mod tests {
         /// No text makes it panic, as a header or below one.
         #[test]
         fn any_text(text in "(time|level|[,;\t\"\n]|\\PC){0,16}") {
-            let _ = Header::read(&text);
-            let header = Header::read("time,level,msg").expect("a header");
-            let _ = (header.is_open(&text), header.record(&text, &Unsaid::default()));
+            let _ = CsvHeader::read(&text);
+            let header = CsvHeader::read("time,level,msg").expect("a header");
+            let _ = (header.is_open(&text), header.record(&text, &TimestampDefaults::default()));
         }
     }
 }

@@ -11,13 +11,13 @@ use std::borrow::Cow;
 
 /// What is left of a line.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Cut<'a> {
+pub(super) struct LineScanner<'a> {
     pub(super) rest: &'a str,
 }
 
-impl<'a> Cut<'a> {
+impl<'a> LineScanner<'a> {
     pub(super) fn new(line: &'a str) -> Self {
-        Cut { rest: line }
+        LineScanner { rest: line }
     }
 
     /// The next `length` bytes.
@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn pieces_of_a_line() {
-        let mut cut = Cut::new(r#"[a b]  word 007 "say \"hi\"" é"#);
+        let mut cut = LineScanner::new(r#"[a b]  word 007 "say \"hi\"" é"#);
         assert_eq!(cut.byte(b'['), Some(()));
         assert_eq!(cut.until(b']'), Some("a b"));
         cut.spaces();
@@ -130,7 +130,7 @@ mod tests {
     #[test]
     fn a_quote_that_is_not_closed_is_none() {
         for text in ["", "\"", "\"a", "\"a\\\"", "\"\\", "a\"b\"", "\"\\é"] {
-            let mut cut = Cut::new(text);
+            let mut cut = LineScanner::new(text);
             assert_eq!((cut.quoted(), cut.rest), (None, text));
         }
     }
@@ -139,7 +139,7 @@ mod tests {
         /// What is taken and what is left are the line.
         #[test]
         fn nothing_is_lost(line in "[a-z0-9 \\]\"\\\\é]{0,24}", steps in proptest::collection::vec(0u8..6, 0..8)) {
-            let mut cut = Cut::new(&line);
+            let mut cut = LineScanner::new(&line);
             for step in steps {
                 let before = cut.rest;
                 let taken = match step {

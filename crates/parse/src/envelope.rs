@@ -10,7 +10,7 @@
 //!
 //! Docker's `attrs` are passed over, as are CRI's other tags: they are the same for every line of a container.
 
-use super::json::flat;
+use super::json::fast;
 use super::pairs::unquote;
 use super::{scan, timestamp};
 use daytable_model::time::Ticks;
@@ -19,7 +19,7 @@ use std::borrow::Cow;
 
 /// Which of a program's outputs wrote a line, where that is known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Stream {
+pub enum OutputStream {
     /// There is only one, or it is not said.
     #[default]
     Only,
@@ -35,7 +35,7 @@ pub struct Envelope {
     /// When the runtime read it; the record's time where its text gives none.
     pub time: Option<Ticks>,
     /// Which output wrote it.
-    pub stream: Stream,
+    pub stream: OutputStream,
     /// Whether the program's own line goes on in the next line of this stream, without a newline between them.
     pub is_partial: bool,
 }
@@ -67,8 +67,8 @@ pub(super) fn cri(line: &str) -> Option<(&str, Envelope)> {
     }
     let rest = line.get(length..)?.strip_prefix(" std")?;
     let (stream, rest) = match rest.split_at_checked(4)? {
-        ("out ", rest) => (Stream::Stdout, rest),
-        ("err ", rest) => (Stream::Stderr, rest),
+        ("out ", rest) => (OutputStream::Stdout, rest),
+        ("err ", rest) => (OutputStream::Stderr, rest),
         _ => return None,
     };
     let (tag, text) = match rest.split_at_checked(1)? {
@@ -76,7 +76,7 @@ pub(super) fn cri(line: &str) -> Option<(&str, Envelope)> {
         _ => return None,
     };
     let text = match text.as_bytes() {
-        // Written with nothing after the tag where the line was empty.
+        // PairValue with nothing after the tag where the line was empty.
         [] => text,
         [b' ', ..] => text.get(1..)?,
         [b':', ..] => text.get(scan::space(text.as_bytes(), 0)..)?.strip_prefix(' ').unwrap_or_default(),
@@ -114,8 +114,8 @@ pub(super) fn docker(line: &str) -> Option<(Cow<'_, str>, Envelope)> {
         return None;
     }
     let stream = match stream? {
-        "\"stdout\"" => Stream::Stdout,
-        "\"stderr\"" => Stream::Stderr,
+        "\"stdout\"" => OutputStream::Stdout,
+        "\"stderr\"" => OutputStream::Stderr,
         _ => return None,
     };
     let time = time.and_then(|time| time.get(1..time.len() - 1))?;
@@ -130,7 +130,7 @@ fn string_at(line: &str, at: usize) -> Option<(&str, usize)> {
     if bytes.get(at) != Some(&b'"') {
         return None;
     }
-    let end = flat::string_end(bytes, at + 1)?;
+    let end = fast::string_end(bytes, at + 1)?;
     Some((line.get(at..end)?, end))
 }
 
@@ -180,12 +180,12 @@ mod tests {
     fn lines_of_cri() {
         let time = "2016-10-06T00:17:09.669794202Z";
         for (rest, stream, is_partial, text) in [
-            (" stdout F The content", Stream::Stdout, false, "The content"),
-            (" stderr P first half, ", Stream::Stderr, true, "first half, "),
-            (" stdout F:tag:other  x ", Stream::Stdout, false, " x "),
-            (" stdout F ", Stream::Stdout, false, ""),
-            (" stdout F", Stream::Stdout, false, ""),
-            (" stdout F \tat x", Stream::Stdout, false, "\tat x"),
+            (" stdout F The content", OutputStream::Stdout, false, "The content"),
+            (" stderr P first half, ", OutputStream::Stderr, true, "first half, "),
+            (" stdout F:tag:other  x ", OutputStream::Stdout, false, " x "),
+            (" stdout F ", OutputStream::Stdout, false, ""),
+            (" stdout F", OutputStream::Stdout, false, ""),
+            (" stdout F \tat x", OutputStream::Stdout, false, "\tat x"),
         ] {
             let line = format!("{time}{rest}");
             let (found, envelope) = cri(&line).unwrap_or_else(|| panic!("{rest}"));
@@ -205,20 +205,25 @@ mod tests {
     fn entries_of_docker() {
         let time = r#""time":"2016-10-06T00:17:09.669794202Z""#;
         for (line, stream, is_partial, text) in [
-            (format!(r#"{{"log":"up\n","stream":"stdout",{time}}}"#), Stream::Stdout, false, "up"),
-            (format!(r#"{{"log":"up\r\n","stream":"stderr",{time}}}"#), Stream::Stderr, false, "up"),
-            (format!(r#"{{"log":"\n","stream":"stderr",{time}}}"#), Stream::Stderr, false, ""),
-            (format!(r#"{{"log":"half","stream":"stdout",{time}}}"#), Stream::Stdout, true, "half"),
-            (format!(r#"{{"log":"C:\\new","stream":"stdout",{time}}}"#), Stream::Stdout, true, "C:\\new"),
-            (format!(r#"{{"log":"C:\\n","stream":"stdout",{time}}}"#), Stream::Stdout, true, "C:\\n"),
-            (format!(r#"{{"log":"a \"b\" \u003c\n","stream":"stdout",{time}}}"#), Stream::Stdout, false, "a \"b\" <"),
+            (format!(r#"{{"log":"up\n","stream":"stdout",{time}}}"#), OutputStream::Stdout, false, "up"),
+            (format!(r#"{{"log":"up\r\n","stream":"stderr",{time}}}"#), OutputStream::Stderr, false, "up"),
+            (format!(r#"{{"log":"\n","stream":"stderr",{time}}}"#), OutputStream::Stderr, false, ""),
+            (format!(r#"{{"log":"half","stream":"stdout",{time}}}"#), OutputStream::Stdout, true, "half"),
+            (format!(r#"{{"log":"C:\\new","stream":"stdout",{time}}}"#), OutputStream::Stdout, true, "C:\\new"),
+            (format!(r#"{{"log":"C:\\n","stream":"stdout",{time}}}"#), OutputStream::Stdout, true, "C:\\n"),
+            (
+                format!(r#"{{"log":"a \"b\" \u003c\n","stream":"stdout",{time}}}"#),
+                OutputStream::Stdout,
+                false,
+                "a \"b\" <",
+            ),
             (
                 format!(r#"{{"log":"up\n","stream":"stdout","attrs":{{"tag":"x","é":"}}"}},{time}}}"#),
-                Stream::Stdout,
+                OutputStream::Stdout,
                 false,
                 "up",
             ),
-            (format!(r#"{{{time},"stream":"stdout","log":"up\n","attrs":{{}}}}"#), Stream::Stdout, false, "up"),
+            (format!(r#"{{{time},"stream":"stdout","log":"up\n","attrs":{{}}}}"#), OutputStream::Stdout, false, "up"),
         ] {
             let (found, envelope) = docker(&line).unwrap_or_else(|| panic!("{line}"));
             assert_eq!((&*found, envelope.stream, envelope.is_partial), (text, stream, is_partial), "{line}");

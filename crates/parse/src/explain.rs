@@ -5,7 +5,7 @@
 //! them. A piece that is not found that way has no place, rather than a wrong one.
 
 use super::Parsed;
-use super::timestamp::{Unsaid, at_start};
+use super::timestamp::{TimestampDefaults, at_start};
 use daytable_model::record::{Level, Value};
 use std::ops::Range;
 
@@ -14,7 +14,7 @@ const TIME_WITHIN: usize = 4096;
 
 /// A part of a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Part {
+pub struct ExplainedPart {
     /// `time`, `level`, `message`, or the name of a field.
     pub name: String,
     /// What was made of the bytes.
@@ -24,7 +24,7 @@ pub struct Part {
 }
 
 /// The parts of a record that was read from `text`, in the order of the text; those without a place come last.
-pub fn explain(text: &str, parsed: &Parsed<'_>, unsaid: &Unsaid) -> Vec<Part> {
+pub fn explain(text: &str, parsed: &Parsed<'_>, defaults: &TimestampDefaults) -> Vec<ExplainedPart> {
     let record = &parsed.record;
     let mut parts = Vec::new();
     for field in &record.fields {
@@ -37,23 +37,23 @@ pub fn explain(text: &str, parsed: &Parsed<'_>, unsaid: &Unsaid) -> Vec<Part> {
             Value::Boolean(is) => written(text, behind, is.to_string()),
             Value::Binary(bytes) => (String::from_utf8_lossy(bytes).into_owned(), None),
         };
-        parts.push(Part { name: field.name.to_string(), value, bytes });
+        parts.push(ExplainedPart { name: field.name.to_string(), value, bytes });
     }
     let taken: Vec<Range<usize>> = parts.iter().filter_map(|part| part.bytes.clone()).collect();
     if let Some(time) = record.time {
         let told = parsed.time_at.as_ref().and_then(|told| told_place(text, told));
         let starts = text.char_indices().map(|(at, _)| at).take_while(|at| *at < TIME_WITHIN);
-        let read = |at: usize| at_start(&text.as_bytes()[at..], unsaid).filter(|stamp| stamp.time == time);
+        let read = |at: usize| at_start(&text.as_bytes()[at..], defaults).filter(|stamp| stamp.time == time);
         let bytes = starts.filter(|at| begins_word(text, *at)).find_map(|at| Some(at..at + read(at)?.length));
-        parts.push(Part { name: "time".into(), value: time.to_string(), bytes: told.or(bytes) });
+        parts.push(ExplainedPart { name: "time".into(), value: time.to_string(), bytes: told.or(bytes) });
     }
     if let Some(level) = record.level {
         let told = parsed.level_at.as_ref().and_then(|told| told_place(text, told));
         let bytes = told.or_else(|| level_in(text, level, &taken));
-        parts.push(Part { name: "level".into(), value: level.name().into(), bytes });
+        parts.push(ExplainedPart { name: "level".into(), value: level.name().into(), bytes });
     }
     if !record.message.is_empty() {
-        parts.push(Part {
+        parts.push(ExplainedPart {
             name: "message".into(),
             value: record.message.to_string(),
             bytes: place_of(text, &record.message),
@@ -147,7 +147,7 @@ mod tests {
             ),
             ("just words", &[("just words", "message", "just words")]),
         ] {
-            let parts = explain(text, &parse(text, FormatChoice::Auto), &Unsaid::default());
+            let parts = explain(text, &parse(text, FormatChoice::Auto), &TimestampDefaults::default());
             let shown: Vec<_> = parts
                 .iter()
                 .map(|part| (&text[part.bytes.clone().unwrap_or(0..0)], part.name.as_str(), part.value.as_str()))
@@ -160,7 +160,7 @@ mod tests {
         /// Every place lies within the text, and what was borrowed reads there as its value.
         #[test]
         fn places_are_places(text in "(2026-11-21 08:00:00 |INFO |a=1 |b=\"x\" |\\{\"c\":2.5\\}|\\PC){0,8}") {
-            for part in explain(&text, &parse(&text, FormatChoice::Auto), &Unsaid::default()) {
+            for part in explain(&text, &parse(&text, FormatChoice::Auto), &TimestampDefaults::default()) {
                 let Some(bytes) = part.bytes else { continue };
                 let there = text.get(bytes).expect("a place");
                 prop_assert!(part.name == "time" || part.name == "level" || there == part.value, "{} is {}", part.name, there);

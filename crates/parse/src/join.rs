@@ -25,10 +25,10 @@ mod group;
 mod part;
 
 use super::envelope::Envelope;
-use super::learned::{Join, Learned, Reading};
 use super::lines::{Line, Lines, cut_line, without_mark};
-use group::Group;
-use part::{Part, Piece};
+use super::source_profile::{Join, ParseOptions, SourceProfile};
+use group::LineGroup;
+use part::{LinePiece, RecordPart};
 use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -94,7 +94,7 @@ impl<'a> Assembler<'a> {
         chunk: &'a [u8],
         unfinished: usize,
         bytes_max: usize,
-        reading: &Reading,
+        reading: &ParseOptions,
         ending: Ending,
     ) -> Assembler<'a> {
         Assembler {
@@ -122,14 +122,14 @@ impl<'a> Assembler<'a> {
 
     /// The next record that is whole; none where there is no other. What is learnt from a record is to be learnt before
     /// the next one is asked for.
-    pub fn next(&mut self, learned: &Learned, reading: &Reading) -> Option<RawRecord<'a>> {
+    pub fn next(&mut self, learned: &SourceProfile, reading: &ParseOptions) -> Option<RawRecord<'a>> {
         let record = self.next_record(learned, reading)?;
         // One of several lines lies in the chunk as it was written.
         let is_first = self.is_beginning && record.start == 0;
         Some(if is_first { record.at_beginning() } else { record })
     }
 
-    fn next_record(&mut self, learned: &Learned, reading: &Reading) -> Option<RawRecord<'a>> {
+    fn next_record(&mut self, learned: &SourceProfile, reading: &ParseOptions) -> Option<RawRecord<'a>> {
         if let Some(record) = self.ready.pop_front() {
             return Some(record);
         }
@@ -138,7 +138,7 @@ impl<'a> Assembler<'a> {
                 self.consumed = self.lines.bytes().len();
                 break;
             };
-            let piece = Piece::of(&line, learned, reading);
+            let piece = LinePiece::of(&line, learned, reading);
             if piece.text.is_empty() {
                 continue;
             }
@@ -176,9 +176,14 @@ impl<'a> Assembler<'a> {
     }
 
     /// Gathers lines from `first` on until there is a cut behind it, and gives out the first record before that.
-    fn group(&mut self, first: Piece<'a>, learned: &Learned, reading: &Reading) -> Option<RawRecord<'a>> {
+    fn group(
+        &mut self,
+        first: LinePiece<'a>,
+        learned: &SourceProfile,
+        reading: &ParseOptions,
+    ) -> Option<RawRecord<'a>> {
         let start = first.start;
-        let mut group = Group::default();
+        let mut group = LineGroup::default();
         group.open(first, learned, reading);
         loop {
             let Some(line) = self.next_line() else {
@@ -194,7 +199,7 @@ impl<'a> Assembler<'a> {
                 self.ahead = Some(line);
                 return self.give_out(group.close(), at);
             }
-            let piece = Piece::of(&line, learned, reading);
+            let piece = LinePiece::of(&line, learned, reading);
             let goes_on = group.goes_on(&piece, learned, reading);
             if !goes_on && let Some(whole) = group.ended_by(&piece) {
                 self.ahead = Some(line);
@@ -219,7 +224,7 @@ impl<'a> Assembler<'a> {
     }
 
     /// Makes the cut behind which nothing of `closed` lies that is given out.
-    fn give_out(&mut self, mut closed: Vec<Part<'a>>, cut: usize) -> Option<RawRecord<'a>> {
+    fn give_out(&mut self, mut closed: Vec<RecordPart<'a>>, cut: usize) -> Option<RawRecord<'a>> {
         closed.sort_by_key(|part| part.record.start);
         self.ready.extend(closed.into_iter().map(|part| part.record).take_while(|record| record.start < cut));
         self.consumed = cut;
@@ -232,10 +237,10 @@ pub fn cut_record<'a>(
     bytes: &'a [u8],
     bytes_max: usize,
     cut: usize,
-    learned: &Learned,
-    reading: &Reading,
+    learned: &SourceProfile,
+    reading: &ParseOptions,
 ) -> RawRecord<'a> {
-    Piece::of(&cut_line(bytes, bytes_max, cut), learned, reading).into_record()
+    LinePiece::of(&cut_line(bytes, bytes_max, cut), learned, reading).into_record()
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! A JSON object a line.
 //!
-//! Most lines are read by `flat`, in one pass. What that leaves alone is read here, and here alone it is decided whether
+//! Most lines are read by `json::fast`, in one pass. What that leaves alone is read here, and here alone it is decided whether
 //! a line is JSON.
 //!
 //! Every value is first cut out as the text it is written as, and then read by its first byte. That makes one way for
@@ -8,11 +8,11 @@
 //! borrowed from the line, and no tree of values is ever built. An object inside is read by cutting again; at most
 //! [`DEPTH_MAX`] times, which bounds both the stack and the time.
 
-pub(super) mod flat;
+pub(super) mod fast;
 
-use super::draft::Draft;
+use super::builder::RecordBuilder;
 use super::pairs::unquote;
-use super::timestamp::Unsaid;
+use super::timestamp::TimestampDefaults;
 use daytable_model::record::{Record, Value};
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, Visitor};
 use serde_json::value::RawValue;
@@ -26,22 +26,27 @@ pub(super) const DEPTH_MAX: usize = 32;
 pub(super) const PREFIX_BYTES_MAX: usize = 255;
 
 /// Reads a line that is one object and nothing else.
-pub(super) fn parse<'a>(line: &'a str, unsaid: &Unsaid) -> Option<Record<'a>> {
+pub(super) fn parse<'a>(line: &'a str, defaults: &TimestampDefaults) -> Option<Record<'a>> {
     if !line.trim_ascii_start().starts_with('{') {
         return None;
     }
-    flat::read(line, unsaid).or_else(|| judged(line, unsaid))
+    fast::read(line, defaults).or_else(|| judged(line, defaults))
 }
 
 /// Reads a line by serde_json's judgement.
-pub(super) fn judged<'a>(line: &'a str, unsaid: &Unsaid) -> Option<Record<'a>> {
-    let mut draft = Draft::new(unsaid);
+pub(super) fn judged<'a>(line: &'a str, defaults: &TimestampDefaults) -> Option<Record<'a>> {
+    let mut draft = RecordBuilder::new(defaults);
     read_object(line, &mut draft, "", 0).ok()?;
     Some(draft.finish())
 }
 
 /// Adds the members of the object that `text` is, and says how many it has.
-fn read_object<'a>(text: &'a str, draft: &mut Draft<'a>, prefix: &str, depth: usize) -> serde_json::Result<usize> {
+fn read_object<'a>(
+    text: &'a str,
+    draft: &mut RecordBuilder<'a>,
+    prefix: &str,
+    depth: usize,
+) -> serde_json::Result<usize> {
     let mut input = serde_json::Deserializer::from_str(text);
     let members = input.deserialize_map(Members { draft, prefix, depth })?;
     input.end()?;
@@ -49,7 +54,7 @@ fn read_object<'a>(text: &'a str, draft: &mut Draft<'a>, prefix: &str, depth: us
 }
 
 struct Members<'d, 'a> {
-    draft: &'d mut Draft<'a>,
+    draft: &'d mut RecordBuilder<'a>,
     /// The name of the object that these are the members of; empty for the line itself.
     prefix: &'d str,
     depth: usize,
@@ -143,15 +148,15 @@ mod tests {
     use proptest::prelude::*;
 
     fn fields(line: &str) -> Vec<(String, Value<'_>)> {
-        let record = judged(line, &Unsaid::default()).unwrap_or_else(|| panic!("{line}"));
-        assert_eq!(parse(line, &Unsaid::default()).as_ref(), Some(&record), "{line}");
+        let record = judged(line, &TimestampDefaults::default()).unwrap_or_else(|| panic!("{line}"));
+        assert_eq!(parse(line, &TimestampDefaults::default()).as_ref(), Some(&record), "{line}");
         record.fields.into_iter().map(|Field { name, value }| (name.into_owned(), value)).collect()
     }
 
     #[test]
     fn a_line_of_the_corpus() {
         let line = r#"{"time":"2026-11-20T00:00:00.054356Z","level":"INFO","instance":"worker-28","message":"blob chunk stored","status":200,"client":"10.4.144.214"}"#;
-        let record = parse(line, &Unsaid::default()).expect("json");
+        let record = parse(line, &TimestampDefaults::default()).expect("json");
         assert_eq!(record.time.map(|time| time.to_string()).as_deref(), Some("2026-11-20T00:00:00.054356Z"));
         assert_eq!((record.level, &*record.message), (Some(Level::Info), "blob chunk stored"));
         assert!(matches!(record.message, Cow::Borrowed(_)));
@@ -197,7 +202,7 @@ mod tests {
             ("message.a".to_owned(), Value::Int64(1)),
         ];
         assert_eq!(fields(line), expected);
-        let record = parse(line, &Unsaid::default()).expect("json");
+        let record = parse(line, &TimestampDefaults::default()).expect("json");
         assert_eq!((record.level, &*record.message), (Some(Level::Warn), ""));
     }
 
@@ -219,9 +224,9 @@ mod tests {
             "{\"a\":{\"b\":1}",
             "\u{a0}{}",
         ] {
-            assert_eq!(parse(line, &Unsaid::default()), None, "{line}");
+            assert_eq!(parse(line, &TimestampDefaults::default()), None, "{line}");
         }
-        assert_eq!(parse("{}", &Unsaid::default()), Some(Record::default()));
+        assert_eq!(parse("{}", &TimestampDefaults::default()), Some(Record::default()));
     }
 
     #[test]
@@ -272,7 +277,7 @@ mod tests {
         )) {
             let line = format!("{{{}}}", tokens.concat());
             let is_object = serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(&line).is_ok();
-            prop_assert_eq!(parse(&line, &Unsaid::default()).is_some(), is_object, "{}", line);
+            prop_assert_eq!(parse(&line, &TimestampDefaults::default()).is_some(), is_object, "{}", line);
         }
     }
 }

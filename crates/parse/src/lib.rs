@@ -6,24 +6,24 @@
 //! a level without its spelling, a JSON null not at all.
 //!
 //! No text is tried with all parsers. Its first bytes leave one or two of them, and what most records of the source were
-//! lately ([`Learned`]) comes before what else begins so: `{` can only be an object, `<` a priority, `key=` logfmt; behind
-//! a digit, a bracket or a name comes one of the formats with a grammar of their own (`shaped`), or else a header that is
+//! lately ([`SourceProfile`]) comes before what else begins so: `{` can only be an object, `<` a priority, `key=` logfmt; behind
+//! a digit, a bracket or a name comes one of the formats with a grammar of their own (`structured`), or else a header that is
 //! read by the shapes of its words (`layout`), whoever wrote it. What was learnt decides nothing that a line says by
 //! itself, but for what one line cannot say: whether a line without a header goes on with the one before, whether a word
 //! before a colon is a component, what the columns of a table are called.
 //!
 //! * `names`: which names mean time, level, message, component, process and host; `scales`: what values mean as levels;
-//!   `draft`: a record in the making, and what becomes of a second candidate.
+//!   `builder`: a record in the making, and what becomes of a second candidate.
 //! * `timestamp`: times in the forms that logs have; `zone`: that of a source whose times name none.
 //! * `pairs`: `key=value` as logfmt and the end of a text line write it.
 //! * `scan`: where a short piece of a line ends.
-//! * `json`, `logfmt`: objects and pairs; `flat`: the fast way through most JSON, by names that are `foreseen`.
+//! * `json`, `logfmt`: objects and pairs; `json::fast`: the fast way through most JSON, by names that are `key_cache`.
 //! * `layout`: what was written for people; times, levels and components by general rules, syslog, klog and others.
-//! * `shaped`: the formats with a grammar of their own, a file each, written with `cut`; `envelope`: what a container
+//! * `structured`: the formats with a grammar of their own, a file each, written with `cut`; `envelope`: what a container
 //!   runtime puts around a line.
 //! * `compose`: names and values that a protocol tells apart by itself.
 //! * [`redact`]: secrets are replaced before a record goes on.
-//! * `lines`, `join`: bytes become lines, and lines records; `learned` is asked which. `records`: those of a reader.
+//! * `lines`, `join`: bytes become lines, and lines records; `source_profile` is asked which. `records`: those of a reader.
 
 pub mod redact;
 mod access;
@@ -33,16 +33,16 @@ mod clef;
 mod compose;
 mod csv;
 mod cut;
-mod draft;
+mod builder;
 mod envelope;
 mod explain;
 mod explicit;
-mod foreseen;
+mod key_cache;
 mod format;
 mod join;
 mod json;
 mod layout;
-mod learned;
+mod source_profile;
 mod lines;
 mod logfmt;
 mod mysql;
@@ -55,22 +55,22 @@ mod records;
 mod redis;
 mod scales;
 mod scan;
-mod shaped;
+mod structured;
 mod timestamp;
 mod w3c;
 
-pub use compose::{Said, compose, level_of_severity};
-pub use envelope::{Envelope, Stream, Unwrapped};
-pub use explain::{Part, explain};
+pub use compose::{ProtocolFields, compose, level_of_severity};
+pub use envelope::{Envelope, OutputStream, Unwrapped};
+pub use explain::{ExplainedPart, explain};
 pub(crate) use explicit::compile_part;
-pub use explicit::{Explicit, PatternError};
+pub use explicit::{Explicit, LinePatternError};
 pub use format::{Format, FormatChoice, UnknownFormat};
 pub use join::{Assembler, Ending, RawRecord, cut_record};
 pub use layout::facility_name;
-pub use learned::{FormatError, Join, Learned, Reading};
 pub use records::Records;
 pub use scales::syslog as syslog_level;
-pub use timestamp::Unsaid;
+pub use source_profile::{FormatError, Join, ParseOptions, SourceProfile};
+pub use timestamp::TimestampDefaults;
 pub use timestamp::zone::{UnknownZone, Zone};
 
 use daytable_model::record::Record;
@@ -103,10 +103,10 @@ impl<'a> Parsed<'a> {
     }
 }
 
-/// Reads a line by itself, given without its newline and without a carriage return before that: as [`Learned::record`]
+/// Reads a line by itself, given without its newline and without a carriage return before that: as [`SourceProfile::record`]
 /// reads the first one of a source.
 pub fn parse(line: &str, choice: FormatChoice) -> Parsed<'_> {
-    Learned::default().chosen(choice, line, Unsaid { zone: Zone::default(), seen: time::now() })
+    SourceProfile::default().chosen(choice, line, TimestampDefaults { zone: Zone::default(), seen: time::now() })
 }
 
 #[cfg(test)]

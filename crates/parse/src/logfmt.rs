@@ -1,25 +1,25 @@
 //! Logfmt: a line of nothing but `key=value` pairs.
 
-use super::draft::Draft;
+use super::builder::RecordBuilder;
 use super::names::Role;
 use super::pairs::{self, pair_at, skip_spaces};
-use super::timestamp::Unsaid;
+use super::timestamp::TimestampDefaults;
 use daytable_model::record::{Record, Value};
 
 /// Reads a line that begins with a pair and has at least two of them and nothing else: fewer could be prose.
-pub(super) fn parse<'a>(line: &'a str, unsaid: &Unsaid) -> Option<Record<'a>> {
+pub(super) fn parse<'a>(line: &'a str, defaults: &TimestampDefaults) -> Option<Record<'a>> {
     let first = pair_at(line, 0)?;
-    (skip_spaces(line.as_bytes(), first.end) < line.len()).then(|| read(line, false, unsaid))?
+    (skip_spaces(line.as_bytes(), first.end) < line.len()).then(|| read(line, false, defaults))?
 }
 
 /// Reads a line that is known to be logfmt: one pair is enough, and a bare word is a flag that is true.
-pub(super) fn parse_with_flags<'a>(line: &'a str, unsaid: &Unsaid) -> Option<Record<'a>> {
-    read(line, true, unsaid)
+pub(super) fn parse_with_flags<'a>(line: &'a str, defaults: &TimestampDefaults) -> Option<Record<'a>> {
+    read(line, true, defaults)
 }
 
-fn read<'a>(line: &'a str, flags: bool, unsaid: &Unsaid) -> Option<Record<'a>> {
+fn read<'a>(line: &'a str, flags: bool, defaults: &TimestampDefaults) -> Option<Record<'a>> {
     let bytes = line.as_bytes();
-    let mut draft = Draft::new(unsaid);
+    let mut draft = RecordBuilder::new(defaults);
     let mut has_pair = false;
     let mut at = skip_spaces(bytes, 0);
     while at < bytes.len() {
@@ -60,7 +60,7 @@ mod tests {
     fn a_line_of_pairs() {
         let line =
             r#"time=2026-11-20T00:05:45Z lvl=warn msg="slow \"query\"" rows=12 took=1.5 cached=true host=web-17 a="#;
-        let record = parse(line, &Unsaid::default()).expect("logfmt");
+        let record = parse(line, &TimestampDefaults::default()).expect("logfmt");
         assert_eq!(record.time.map(|time| time.to_string()).as_deref(), Some("2026-11-20T00:05:45Z"));
         assert_eq!(record.level, Some(Level::Warn));
         assert_eq!(record.message, "slow \"query\"");
@@ -76,7 +76,7 @@ mod tests {
 
     #[test]
     fn a_message_is_text_and_a_time_may_be_a_number() {
-        let record = parse("ts=1763596800.120 msg=42", &Unsaid::default()).expect("logfmt");
+        let record = parse("ts=1763596800.120 msg=42", &TimestampDefaults::default()).expect("logfmt");
         assert_eq!(record.message, "42");
         assert_eq!(record.time.map(|time| time.to_string()).as_deref(), Some("2025-11-20T00:00:00.120Z"));
         assert!(record.fields.is_empty());
@@ -84,12 +84,12 @@ mod tests {
 
     #[test]
     fn bare_words_are_flags_only_where_logfmt_is_chosen() {
-        assert_eq!(parse("a=1 flag b=2", &Unsaid::default()), None);
-        assert_eq!(parse("a=1 ", &Unsaid::default()), None);
-        let record = parse_with_flags(" flag a=1 ", &Unsaid::default()).expect("logfmt");
+        assert_eq!(parse("a=1 flag b=2", &TimestampDefaults::default()), None);
+        assert_eq!(parse("a=1 ", &TimestampDefaults::default()), None);
+        let record = parse_with_flags(" flag a=1 ", &TimestampDefaults::default()).expect("logfmt");
         assert_eq!(record.fields, [field("flag", Value::Boolean(true)), field("a", Value::Int64(1))]);
         for line in ["", "no pair here", "a=1 (b)", "a=1 b\"c", "a=1 =2", r#"a=1 b="c"#] {
-            assert_eq!(parse_with_flags(line, &Unsaid::default()), None, "{line}");
+            assert_eq!(parse_with_flags(line, &TimestampDefaults::default()), None, "{line}");
         }
     }
 
@@ -99,7 +99,7 @@ mod tests {
         fn pairs_are_kept_in_order(pairs in proptest::collection::vec(("k[a-z0-9_.@/-]{0,8}", "[!#-~]{0,12}"), 2..20)) {
             let line: Vec<_> = pairs.iter().map(|(key, value)| format!("{key}={value}")).collect();
             let line = line.join(" ");
-            let record = parse(&line, &Unsaid::default()).expect("logfmt");
+            let record = parse(&line, &TimestampDefaults::default()).expect("logfmt");
             prop_assert_eq!(record.fields.len(), pairs.len());
             for (field, (key, value)) in record.fields.iter().zip(&pairs) {
                 prop_assert_eq!(&*field.name, key);

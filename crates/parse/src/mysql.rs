@@ -17,16 +17,16 @@
 //! SELECT SLEEP(2);                                                      the message is what no `#` is before
 //! ```
 
-use super::cut::{Cut, number, text, typed};
-use super::timestamp::{self, Unsaid};
+use super::cut::{LineScanner, number, text, typed};
+use super::timestamp::{self, TimestampDefaults};
 use daytable_model::record::{Field, Level, Record, Value};
 use daytable_model::time::Ticks;
 use std::borrow::Cow;
 
 /// Reads a line of the error log.
-pub(super) fn error<'a>(line: &'a str, unsaid: &Unsaid) -> Option<Record<'a>> {
-    let stamp = timestamp::at_start(line.as_bytes(), unsaid)?;
-    let mut cut = Cut::new(line);
+pub(super) fn error<'a>(line: &'a str, defaults: &TimestampDefaults) -> Option<Record<'a>> {
+    let stamp = timestamp::at_start(line.as_bytes(), defaults)?;
+    let mut cut = LineScanner::new(line);
     cut.bytes(stamp.length)?;
     cut.byte(b' ')?;
     cut.spaces();
@@ -87,13 +87,14 @@ fn is_user(line: &str) -> bool {
 }
 
 /// Reads a slow query.
-pub(super) fn slow<'a>(record: &'a str, unsaid: &Unsaid) -> Option<Record<'a>> {
+pub(super) fn slow<'a>(record: &'a str, defaults: &TimestampDefaults) -> Option<Record<'a>> {
     let mut time = None;
     let mut fields = Vec::with_capacity(12);
     let mut rest = record;
     while let Some(comment) = rest.strip_prefix("# ") {
         let (line, after) = comment.split_once('\n').unwrap_or((comment, ""));
-        if let Some(stamp) = line.strip_prefix("Time: ").and_then(|text| timestamp::at_start(text.as_bytes(), unsaid)) {
+        if let Some(stamp) = line.strip_prefix("Time: ").and_then(|text| timestamp::at_start(text.as_bytes(), defaults))
+        {
             time = Some(stamp.time);
         } else if let Some(who) = line.strip_prefix("User@Host: ") {
             add_who(who, &mut fields);
@@ -129,7 +130,7 @@ fn add_who<'a>(who: &'a str, fields: &mut Vec<Field<'a>>) {
 
 /// `Query_time: 2.000298  Lock_time: 0.000003 Rows_sent: 1`: names and numbers in turn.
 fn add_pairs<'a>(line: &'a str, fields: &mut Vec<Field<'a>>) {
-    let mut cut = Cut::new(line);
+    let mut cut = LineScanner::new(line);
     loop {
         cut.spaces();
         let mut ahead = cut;
@@ -187,7 +188,8 @@ mod tests {
             ("240102  3:04:05 [Note] up", "2024-01-02T03:04:05Z", Level::Info, "up", vec![]),
         ] {
             let seen = Ticks::from_date(2024, 6, 1).expect("a date");
-            let record = error(line, &Unsaid { seen, ..Unsaid::default() }).unwrap_or_else(|| panic!("{line}"));
+            let record = error(line, &TimestampDefaults { seen, ..TimestampDefaults::default() })
+                .unwrap_or_else(|| panic!("{line}"));
             assert_eq!(record.time.map(|time| time.to_string()).as_deref(), Some(time), "{line}");
             assert_eq!((record.level, &*record.message, record.fields), (Some(level), message, fields), "{line}");
         }
@@ -205,10 +207,10 @@ mod tests {
             "2024-01-02T03:04:05Z 0x [Note] text",
             "2024-13-02T03:04:05Z 0 [Note] text",
         ] {
-            assert_eq!(error(line, &Unsaid::default()), None, "{line}");
+            assert_eq!(error(line, &TimestampDefaults::default()), None, "{line}");
         }
         for text in ["", "# Time: 2024-01-02T03:04:05Z", "# a heading\ntext", "# User@Hosts: a", "SELECT 1"] {
-            assert_eq!(slow(text, &Unsaid::default()), None, "{text}");
+            assert_eq!(slow(text, &TimestampDefaults::default()), None, "{text}");
         }
     }
 
@@ -221,7 +223,7 @@ mod tests {
         );
         for (head, time) in [("# Time: 2024-01-02T03:04:07Z\n", "2024-01-02T03:04:07Z"), ("", "2024-01-02T03:04:05Z")] {
             let whole = format!("{head}{lines}");
-            let record = slow(&whole, &Unsaid::default()).expect("a slow query");
+            let record = slow(&whole, &TimestampDefaults::default()).expect("a slow query");
             assert_eq!(record.time.map(|time| time.to_string()).as_deref(), Some(time));
             assert_eq!(record.message, "SET timestamp=1704164645;\n# no comment\nSELECT SLEEP(2);");
             let expected = [
@@ -260,13 +262,13 @@ mod tests {
         fn any_message(text in any::<String>()) {
             prop_assume!(!text.starts_with("[MY-"));
             let line = format!("2024-01-02T03:04:05Z 7 [Note] {text}");
-            prop_assert_eq!(error(&line, &Unsaid::default()).map(|record| record.message), Some(text.into()));
+            prop_assert_eq!(error(&line, &TimestampDefaults::default()).map(|record| record.message), Some(text.into()));
         }
 
         /// No text makes it panic.
         #[test]
         fn any_text(text in "(# |Time: |User@Host: |a: |[0-9.]|\n| @ |\\[|  Id:|SET timestamp=|;|\\PC){0,16}") {
-            let _ = (slow(&text, &Unsaid::default()), error(&text, &Unsaid::default()));
+            let _ = (slow(&text, &TimestampDefaults::default()), error(&text, &TimestampDefaults::default()));
         }
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! A role has a list of names, the preferred one first. Most names say it by themselves. Some are too common for that
 //! and count only beside a witness: `name` is a logger's where a process and a host are named as bunyan and pino do, and
-//! a user's elsewhere. They rank behind [`WEAK`], and `draft` asks for their witness when the line is read.
+//! a user's elsewhere. They rank behind [`WEAK`], and `builder` asks for their witness when the line is read.
 
 /// What a name may give besides a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

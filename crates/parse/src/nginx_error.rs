@@ -9,16 +9,16 @@
 //! names; where anything else stands there, it all stays in the message. Its `host` is what the client asked for, and not
 //! where the log was written, so it becomes `http_host`.
 
-use super::cut::{Cut, number, text};
-use super::timestamp::{self, Unsaid};
+use super::cut::{LineScanner, number, text};
+use super::timestamp::{self, TimestampDefaults};
 use daytable_model::record::{Field, Level, Record};
 use memchr::memmem;
 use std::borrow::Cow;
 
 /// Reads a line of nginx' error log.
-pub(super) fn record<'a>(line: &'a str, unsaid: &Unsaid) -> Option<Record<'a>> {
-    let mut cut = Cut::new(line);
-    let stamp = timestamp::at_start(line.as_bytes(), unsaid)?;
+pub(super) fn record<'a>(line: &'a str, defaults: &TimestampDefaults) -> Option<Record<'a>> {
+    let mut cut = LineScanner::new(line);
+    let stamp = timestamp::at_start(line.as_bytes(), defaults)?;
     cut.bytes(stamp.length)?;
     cut.text(" [")?;
     let level = Level::from_word(cut.until(b']')?)?;
@@ -45,7 +45,7 @@ fn without_request<'a>(message: &'a str, fields: &mut Vec<Field<'a>>) -> &'a str
     let Some(at) = memmem::find(message.as_bytes(), b", client: ") else { return message };
     let (Some(before), Some(about)) = (message.get(..at), message.get(at..)) else { return message };
     let known = fields.len();
-    let mut cut = Cut::new(about);
+    let mut cut = LineScanner::new(about);
     while !cut.rest.is_empty() {
         let Some(field) = said(&mut cut) else {
             fields.truncate(known);
@@ -57,7 +57,7 @@ fn without_request<'a>(message: &'a str, fields: &mut Vec<Field<'a>>) -> &'a str
 }
 
 /// `, name: value` or `, name: "value"`.
-fn said<'a>(cut: &mut Cut<'a>) -> Option<Field<'a>> {
+fn said<'a>(cut: &mut LineScanner<'a>) -> Option<Field<'a>> {
     cut.text(", ")?;
     let name = match cut.until(b':')? {
         "host" => "http_host",
@@ -83,7 +83,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn parts(line: &str) -> (String, Vec<(String, Value<'_>)>) {
-        let record = record(line, &Unsaid::default()).unwrap_or_else(|| panic!("{line}"));
+        let record = record(line, &TimestampDefaults::default()).unwrap_or_else(|| panic!("{line}"));
         (record.message.into_owned(), record.fields.into_iter().map(|f| (f.name.into_owned(), f.value)).collect())
     }
 
@@ -139,7 +139,7 @@ mod tests {
             "2023/13/02 03:04:05 [error] 1#1: text",
             "[error] 1#1: text",
         ] {
-            assert_eq!(record(line, &Unsaid::default()), None, "{line}");
+            assert_eq!(record(line, &TimestampDefaults::default()), None, "{line}");
         }
     }
 

@@ -29,18 +29,18 @@ const IN_KEY: [bool; 256] = {
 
 /// A value as the line has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Written<'a> {
+pub(super) enum PairValue<'a> {
     Bare(&'a str),
     /// With its quotes.
     Quoted(&'a str),
 }
 
-impl<'a> Written<'a> {
+impl<'a> PairValue<'a> {
     /// The value as text.
     pub(super) fn text(self) -> Cow<'a, str> {
         match self {
-            Written::Bare(text) => Cow::Borrowed(text),
-            Written::Quoted(quoted) => unquote(quoted),
+            PairValue::Bare(text) => Cow::Borrowed(text),
+            PairValue::Quoted(quoted) => unquote(quoted),
         }
     }
 
@@ -48,23 +48,23 @@ impl<'a> Written<'a> {
     #[inline(always)]
     pub(super) fn value(self) -> Value<'a> {
         match self {
-            Written::Bare(text) => typed(text),
-            Written::Quoted(quoted) => Value::String(unquote(quoted)),
+            PairValue::Bare(text) => typed(text),
+            PairValue::Quoted(quoted) => Value::String(unquote(quoted)),
         }
     }
 }
 
 /// A pair that stands at some place of a line.
-pub(super) struct Pair<'a> {
+pub(super) struct KeyValue<'a> {
     pub(super) key: &'a str,
-    pub(super) value: Written<'a>,
+    pub(super) value: PairValue<'a>,
     /// Where the line goes on.
     pub(super) end: usize,
 }
 
 /// The pair that begins at `at` and is followed by a space, a tab or the end of the line.
 #[inline]
-pub(super) fn pair_at(line: &str, at: usize) -> Option<Pair<'_>> {
+pub(super) fn pair_at(line: &str, at: usize) -> Option<KeyValue<'_>> {
     let bytes = line.as_bytes();
     let equals = key_end(bytes, at)?;
     if bytes.get(equals) != Some(&b'=') {
@@ -79,8 +79,8 @@ pub(super) fn pair_at(line: &str, at: usize) -> Option<Pair<'_>> {
         return None;
     }
     let value = line.get(start..end)?;
-    let value = if quoted { Written::Quoted(value) } else { Written::Bare(value) };
-    Some(Pair { key: line.get(at..equals)?, value, end })
+    let value = if quoted { PairValue::Quoted(value) } else { PairValue::Bare(value) };
+    Some(KeyValue { key: line.get(at..equals)?, value, end })
 }
 
 /// Where the key that begins at `at` ends; none where none begins.

@@ -11,9 +11,9 @@
 //! on lines with a prefix of their own and belong to the record before; PostgreSQL writes them with it, in one piece. They
 //! become fields `detail`, `hint`, …, with the lines that go on below them.
 
-use super::cut::{Cut, number, text};
+use super::cut::{LineScanner, number, text};
 use super::scales::postgres as level_of;
-use super::timestamp::{self, Unsaid};
+use super::timestamp::{self, TimestampDefaults};
 use daytable_model::record::{Field, Record};
 use daytable_model::time::Ticks;
 use memchr::{memchr, memmem};
@@ -31,24 +31,24 @@ const MORE: [(&str, &str); 7] = [
 ];
 
 /// Whether a line begins a record; none where it is no line with a prefix, and may be the text of one.
-pub(super) fn begins(line: &str, unsaid: &Unsaid) -> Option<bool> {
-    let head = Head::read(line, unsaid)?;
+pub(super) fn begins(line: &str, defaults: &TimestampDefaults) -> Option<bool> {
+    let head = Head::read(line, defaults)?;
     Some(level_of(head.severity).is_some())
 }
 
 /// Reads a record: its first line, and those that belong to it.
-pub(super) fn record<'a>(record: &'a str, unsaid: &Unsaid) -> Option<Record<'a>> {
-    let head = Head::read(record, unsaid)?;
+pub(super) fn record<'a>(record: &'a str, defaults: &TimestampDefaults) -> Option<Record<'a>> {
+    let head = Head::read(record, defaults)?;
     let level = level_of(head.severity)?;
     let mut fields = Vec::with_capacity(8);
     add_prefix(head.prefix, &mut fields);
-    let (message, rest) = record.get(head.length..)?.split_at_checked(part_length(record, head.length, unsaid))?;
+    let (message, rest) = record.get(head.length..)?.split_at_checked(part_length(record, head.length, defaults))?;
     let mut rest = rest;
     while let Some(line) = rest.get(1..)
-        && let Some(more) = Head::read(line, unsaid)
+        && let Some(more) = Head::read(line, defaults)
     {
         let name = MORE.iter().find(|(word, _)| *word == more.severity).map_or("more", |(_, name)| name);
-        let (value, after) = line.get(more.length..)?.split_at_checked(part_length(line, more.length, unsaid))?;
+        let (value, after) = line.get(more.length..)?.split_at_checked(part_length(line, more.length, defaults))?;
         fields.push(text(name, value));
         rest = after;
     }
@@ -56,12 +56,12 @@ pub(super) fn record<'a>(record: &'a str, unsaid: &Unsaid) -> Option<Record<'a>>
 }
 
 /// Bytes from `start` to the next line with a prefix, without the newline before it, or to the end.
-fn part_length(record: &str, start: usize, unsaid: &Unsaid) -> usize {
+fn part_length(record: &str, start: usize, defaults: &TimestampDefaults) -> usize {
     let rest = record.get(start..).unwrap_or_default();
     let mut at = 0;
     while let Some(newline) = rest.get(at..).and_then(|rest| memchr(b'\n', rest.as_bytes())) {
         let line = at + newline + 1;
-        if rest.get(line..).is_some_and(|line| Head::read(line, unsaid).is_some()) {
+        if rest.get(line..).is_some_and(|line| Head::read(line, defaults).is_some()) {
             return at + newline;
         }
         at = line;
@@ -80,8 +80,8 @@ struct Head<'a> {
 }
 
 impl<'a> Head<'a> {
-    fn read(line: &'a str, unsaid: &Unsaid) -> Option<Self> {
-        let stamp = timestamp::at_start(line.as_bytes(), unsaid)?;
+    fn read(line: &'a str, defaults: &TimestampDefaults) -> Option<Self> {
+        let stamp = timestamp::at_start(line.as_bytes(), defaults)?;
         let rest = line.get(stamp.length..)?;
         let first_line = rest.get(..memchr(b'\n', rest.as_bytes()).unwrap_or(rest.len()))?;
         let end = memmem::find(first_line.as_bytes(), b":  ")?;
@@ -153,7 +153,7 @@ fn add_pairs<'a>(pairs: &'a str, fields: &mut Vec<Field<'a>>) {
 }
 
 fn whole(digits: &str) -> Option<i64> {
-    let mut cut = Cut::new(digits);
+    let mut cut = LineScanner::new(digits);
     cut.number().filter(|_| cut.rest.is_empty())
 }
 
@@ -164,7 +164,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn read(text: &str) -> Option<Record<'_>> {
-        record(text, &Unsaid::default())
+        record(text, &TimestampDefaults::default())
     }
 
     #[test]
@@ -226,7 +226,7 @@ mod tests {
             (format!("{head} STATEMENT:  x"), Some(false)),
             ("\tFROM a".to_owned(), None),
         ] {
-            assert_eq!(begins(&line, &Unsaid::default()), expected, "{line}");
+            assert_eq!(begins(&line, &TimestampDefaults::default()), expected, "{line}");
         }
     }
 
@@ -263,7 +263,7 @@ mod tests {
         /// No text makes it panic.
         #[test]
         fn any_text(text in "(2024-01-02 03:04:05( UTC)?|[: \n\\[\\]@]|LOG:  |DETAIL:  |\\PC){0,12}") {
-            let _ = (read(&text), begins(&text, &Unsaid::default()));
+            let _ = (read(&text), begins(&text, &TimestampDefaults::default()));
         }
     }
 }

@@ -9,7 +9,7 @@
 use super::cells::Cells;
 use super::cut::typed;
 use super::scales::postgres as level_of;
-use super::timestamp::{self, Unsaid};
+use super::timestamp::{self, TimestampDefaults};
 use daytable_model::record::{Field, Record, Value};
 use std::borrow::Cow;
 
@@ -49,14 +49,14 @@ const COLUMNS_MIN: usize = 21;
 
 /// Whether a line begins a record. The lines of a statement may stand in quotes; that one of those begins with a time and
 /// a comma is taken for impossible.
-pub(super) fn begins(line: &str, unsaid: &Unsaid) -> bool {
-    let stamp = timestamp::at_start(line.as_bytes(), unsaid);
+pub(super) fn begins(line: &str, defaults: &TimestampDefaults) -> bool {
+    let stamp = timestamp::at_start(line.as_bytes(), defaults);
     stamp.is_some_and(|stamp| line.as_bytes().get(stamp.length) == Some(&b','))
 }
 
 /// Reads a record, which may be several lines.
-pub(super) fn record<'a>(text: &'a str, unsaid: &Unsaid) -> Option<Record<'a>> {
-    let stamp = timestamp::at_start(text.as_bytes(), unsaid)?;
+pub(super) fn record<'a>(text: &'a str, defaults: &TimestampDefaults) -> Option<Record<'a>> {
+    let stamp = timestamp::at_start(text.as_bytes(), defaults)?;
     let mut cells = Cells::new(text.get(stamp.length..)?.strip_prefix(',')?, b',');
     let (mut level, mut message) = (None, Cow::Borrowed(""));
     let mut fields = Vec::with_capacity(16);
@@ -93,7 +93,7 @@ mod tests {
 
     #[test]
     fn a_record_of_two_lines() {
-        let record = record(LINE, &Unsaid::default()).expect("csvlog");
+        let record = record(LINE, &TimestampDefaults::default()).expect("csvlog");
         assert_eq!(record.time.map(|time| time.to_string()).as_deref(), Some("2024-01-02T03:04:05.678Z"));
         assert_eq!((record.level, &*record.message), (Some(Level::Error), "relation \"a\" does not exist"));
         let names: Vec<_> = record.fields.iter().map(|field| &*field.name).collect();
@@ -102,7 +102,7 @@ mod tests {
         assert_eq!(names, expected.split_ascii_whitespace().collect::<Vec<_>>());
         assert_eq!(record.fields[2].value, Value::Int64(123));
         assert_eq!(record.fields[11].value, Value::String("SELECT *\nFROM a;".into()));
-        let lines: Vec<_> = LINE.lines().map(|line| begins(line, &Unsaid::default())).collect();
+        let lines: Vec<_> = LINE.lines().map(|line| begins(line, &TimestampDefaults::default())).collect();
         assert_eq!(lines, [true, false]);
     }
 
@@ -112,7 +112,7 @@ mod tests {
         let long = format!("{LINE},1");
         let loud = LINE.replace("ERROR", "LOUD");
         for text in ["", first, &long, &loud, "2024-01-02 03:04:05.678 UTC,a,b", "x,y"] {
-            assert_eq!(record(text, &Unsaid::default()), None, "{text}");
+            assert_eq!(record(text, &TimestampDefaults::default()), None, "{text}");
         }
     }
 
@@ -120,9 +120,9 @@ mod tests {
         /// No text makes it panic, nor does any part of a record.
         #[test]
         fn any_part(start in 0..LINE.len(), text in "2024-01-02 03:04:05,([,\"\n]|\\PC){0,40}") {
-            let _ = (record(&LINE[start..], &Unsaid::default()), record(&text, &Unsaid::default()));
+            let _ = (record(&LINE[start..], &TimestampDefaults::default()), record(&text, &TimestampDefaults::default()));
             let in_statement = LINE.find("FROM").unwrap_or(0);
-            prop_assert!(start == 0 || start > in_statement || record(&LINE[..start], &Unsaid::default()).is_none());
+            prop_assert!(start == 0 || start > in_statement || record(&LINE[..start], &TimestampDefaults::default()).is_none());
         }
     }
 }

@@ -4,7 +4,7 @@
 //! is closed by the next one or by the end.
 
 use super::join::{Assembler, Ending, RawRecord, cut_record};
-use super::{Learned, Parsed, Reading};
+use super::{ParseOptions, Parsed, SourceProfile};
 use daytable_model::time::Ticks;
 use memchr::{memchr, memrchr};
 use std::io::{self, ErrorKind, Read};
@@ -15,9 +15,9 @@ const CHUNK_BYTES: usize = 256 << 10;
 /// The records of a reader, in turns.
 pub struct Records<R> {
     reader: R,
-    reading: Reading,
+    reading: ParseOptions,
     bytes_max: usize,
-    learned: Learned,
+    learned: SourceProfile,
     /// What was read and belongs to no record that was given out.
     buffer: Vec<u8>,
     /// Offset of the first of its bytes.
@@ -26,8 +26,8 @@ pub struct Records<R> {
 
 impl<R: Read> Records<R> {
     /// Of all that `reader` gives. A line has at most `bytes_max` bytes; what is longer is kept up to there.
-    pub fn new(reader: R, reading: Reading, bytes_max: usize) -> Records<R> {
-        Records { reader, reading, bytes_max, learned: Learned::default(), buffer: Vec::new(), offset: 0 }
+    pub fn new(reader: R, reading: ParseOptions, bytes_max: usize) -> Records<R> {
+        Records { reader, reading, bytes_max, learned: SourceProfile::default(), buffer: Vec::new(), offset: 0 }
     }
 
     /// Reads on once, and hands over the records that are whole with the offset of the chunk in which they lie. `seen` is
@@ -58,7 +58,7 @@ impl<R: Read> Records<R> {
     }
 
     /// What was learnt so far.
-    pub fn learned(&self) -> &Learned {
+    pub fn learned(&self) -> &SourceProfile {
         &self.learned
     }
 
@@ -117,7 +117,7 @@ mod tests {
     }
 
     fn all(reader: impl Read) -> Vec<(u64, String, usize)> {
-        let mut records = Records::new(reader, Reading::default(), 40);
+        let mut records = Records::new(reader, ParseOptions::default(), 40);
         let mut shown = Vec::new();
         let mut each = |offset: u64, raw: &RawRecord<'_>, parsed: Parsed<'_>| {
             assert!(raw.text.contains(&*parsed.record.message));

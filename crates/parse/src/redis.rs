@@ -8,14 +8,14 @@
 //! The role is M for a master, S for a replica, C for a child that saves, X for a sentinel. Redis 2 had the process in
 //! brackets and no role, and before Redis 5 the time had no year.
 
-use super::cut::{Cut, number, text};
-use super::timestamp::{self, Unsaid};
+use super::cut::{LineScanner, number, text};
+use super::timestamp::{self, TimestampDefaults};
 use daytable_model::record::{Level, Record};
 use std::borrow::Cow;
 
 /// Reads a line of Redis' log.
-pub(super) fn record<'a>(line: &'a str, unsaid: &Unsaid) -> Option<Record<'a>> {
-    let mut cut = Cut::new(line);
+pub(super) fn record<'a>(line: &'a str, defaults: &TimestampDefaults) -> Option<Record<'a>> {
+    let mut cut = LineScanner::new(line);
     let bracketed = cut.byte(b'[').is_some();
     let pid = cut.number()?;
     let role = if bracketed {
@@ -26,7 +26,7 @@ pub(super) fn record<'a>(line: &'a str, unsaid: &Unsaid) -> Option<Record<'a>> {
         Some(cut.bytes(1).filter(|role| matches!(*role, "M" | "S" | "C" | "X"))?)
     };
     cut.byte(b' ')?;
-    let stamp = timestamp::at_start(cut.rest.as_bytes(), unsaid)?;
+    let stamp = timestamp::at_start(cut.rest.as_bytes(), defaults)?;
     cut.bytes(stamp.length)?;
     cut.byte(b' ')?;
     let level = match cut.bytes(1)? {
@@ -53,7 +53,7 @@ mod tests {
 
     fn read(line: &str) -> Option<Record<'_>> {
         let seen = Ticks::from_date(2024, 3, 1).expect("a date");
-        record(line, &Unsaid { seen, ..Unsaid::default() })
+        record(line, &TimestampDefaults { seen, ..TimestampDefaults::default() })
     }
 
     #[test]

@@ -10,9 +10,9 @@
 //! last `#Date:`. The message is what was asked for, `GET /index.html`; for a log of anything else it is the whole line.
 //! A `-` stands for nothing and becomes nothing. `s-computername` is the host; other names are as `#Fields:` has them.
 
-use super::cut::Cut;
+use super::cut::LineScanner;
 use super::pairs;
-use super::timestamp::{self, Unsaid};
+use super::timestamp::{self, TimestampDefaults};
 use daytable_model::record::{Field, Record, Value};
 use daytable_model::time::Ticks;
 use std::borrow::Cow;
@@ -22,7 +22,7 @@ const HEADER_BYTES_MAX: usize = 16 << 10;
 
 /// What the directives before a line said.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Header {
+pub(super) struct W3cHeader {
     columns: Vec<Column>,
     /// The day of `#Date:`.
     date: Option<String>,
@@ -78,7 +78,7 @@ impl Column {
     }
 }
 
-impl Header {
+impl W3cHeader {
     /// Whether a line is a directive; what it says of the lines behind it is remembered.
     pub(super) fn learn(&mut self, line: &str) -> bool {
         let Some((name, value)) = line.strip_prefix('#').and_then(|line| line.split_once(':')) else { return false };
@@ -98,7 +98,7 @@ impl Header {
         }
     }
 
-    /// The directives that say the same; [`Header::learn`] reads them, a line each. Empty where nothing was learnt.
+    /// The directives that say the same; [`W3cHeader::learn`] reads them, a line each. Empty where nothing was learnt.
     pub(super) fn save(&self) -> String {
         let mut saved = String::new();
         if let Some(date) = &self.date {
@@ -124,7 +124,7 @@ impl Header {
         let (mut date, mut time) = (self.date.as_deref(), None);
         // Where they begin and what they are.
         let (mut method, mut asked) = (None, None);
-        let mut cut = Cut::new(line);
+        let mut cut = LineScanner::new(line);
         for column in &self.columns {
             cut.spaces();
             let at = line.len() - cut.rest.len();
@@ -194,7 +194,7 @@ fn point(date: &str, time: &str) -> Option<Ticks> {
     both[..DAY_BYTES].copy_from_slice(date.as_bytes());
     both[DAY_BYTES] = b'T';
     both[DAY_BYTES + 1..length].copy_from_slice(time.as_bytes());
-    let stamp = timestamp::at_start(&both[..length], &Unsaid::default())?;
+    let stamp = timestamp::at_start(&both[..length], &TimestampDefaults::default())?;
     (stamp.length == length).then_some(stamp.time)
 }
 
@@ -206,8 +206,8 @@ mod tests {
     const FIELDS: &str =
         "#Fields: date time s-computername cs-method cs-uri-stem cs-uri-query sc-status time-taken x-id";
 
-    fn header(lines: &[&str]) -> Header {
-        let mut header = Header::default();
+    fn header(lines: &[&str]) -> W3cHeader {
+        let mut header = W3cHeader::default();
         for line in lines {
             assert!(header.learn(line), "{line}");
         }
@@ -240,7 +240,7 @@ mod tests {
         let record = header.record("03:04:05.5\tALLOW \"/a b\" GET").expect("w3c");
         assert_eq!(record.time.map(|time| time.to_string()).as_deref(), Some("2024-01-02T03:04:05.500Z"));
         assert_eq!(record.message, "GET /a b");
-        let other = super::Header::default();
+        let other = super::W3cHeader::default();
         assert_eq!(other.record("03:04:05 ALLOW / GET"), None);
     }
 
@@ -248,7 +248,7 @@ mod tests {
     fn what_was_learnt_is_saved_and_read_again() {
         for lines in [&[][..], &[FIELDS], &["#Date: 2024-01-02 00:00:00"], &["#Date: 2024-01-02 00:00:00", FIELDS]] {
             let header = header(lines);
-            let mut again = Header::default();
+            let mut again = W3cHeader::default();
             for line in header.save().lines() {
                 assert!(again.learn(line));
             }
@@ -270,9 +270,9 @@ mod tests {
             assert_eq!(header.record(line), None, "{line}");
         }
         for line in ["", "#", "# a comment: x", "#Fieldsets: a", "Fields: a", "#Date: today"] {
-            assert!(!Header::default().learn(line), "{line}");
+            assert!(!W3cHeader::default().learn(line), "{line}");
         }
-        assert!(!Header::default().learn(&format!("#Fields: {}", "a ".repeat(HEADER_BYTES_MAX))));
+        assert!(!W3cHeader::default().learn(&format!("#Fields: {}", "a ".repeat(HEADER_BYTES_MAX))));
     }
 
     proptest! {
@@ -287,7 +287,7 @@ mod tests {
             let expected: Vec<_> = values.iter().map(|value| pairs::typed(value)).collect();
             prop_assert_eq!(found, expected);
             prop_assert_eq!(&*record.message, &*line);
-            let _ = (header.record(&near), Header::default().learn(&near));
+            let _ = (header.record(&near), W3cHeader::default().learn(&near));
         }
     }
 }

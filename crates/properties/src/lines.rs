@@ -4,7 +4,7 @@
 use super::seen;
 use daytable_model::time::Ticks;
 use daytable_parse::redact::{Redaction, Redactor};
-use daytable_parse::{Assembler, Ending, Explicit, Learned, Reading, Unsaid, explain};
+use daytable_parse::{Assembler, Ending, Explicit, ParseOptions, SourceProfile, TimestampDefaults, explain};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -13,13 +13,13 @@ use std::sync::LazyLock;
 const BYTES_MAX: usize = 4096;
 
 /// How bytes are read, by the first of them: as by default, with every preset of redaction, by each format by its name.
-pub(super) static READINGS: LazyLock<Vec<Reading>> = LazyLock::new(|| {
+pub(super) static READINGS: LazyLock<Vec<ParseOptions>> = LazyLock::new(|| {
     let redactor = Redactor::new(Redaction::presets().filter_map(Redaction::preset));
-    let mut readings = vec![Reading::default(), Reading { redactor, ..Reading::default() }];
+    let mut readings = vec![ParseOptions::default(), ParseOptions { redactor, ..ParseOptions::default() }];
     for format in daytable_parse::FormatChoice::all() {
-        readings.push(Reading { format, ..Reading::default() });
+        readings.push(ParseOptions { format, ..ParseOptions::default() });
     }
-    let mut by_pattern = Reading::default();
+    let mut by_pattern = ParseOptions::default();
     // A pattern that is none leaves the default, which does no harm here.
     let _ = by_pattern.set_format("grok:%{TIMESTAMP_ISO8601:time} %{LOGLEVEL:level} %{GREEDYDATA:message}");
     readings.push(by_pattern);
@@ -39,9 +39,9 @@ pub(super) fn any_bytes(bytes: &[u8]) {
 }
 
 /// The records of bytes that come in two pieces, as `format time level message fields`.
-fn records(bytes: &[u8], reading: &Reading, cut: usize) -> Vec<(usize, String)> {
+fn records(bytes: &[u8], reading: &ParseOptions, cut: usize) -> Vec<(usize, String)> {
     let seen = seen();
-    let mut learned = Learned::default();
+    let mut learned = SourceProfile::default();
     let (mut all, mut at) = (Vec::new(), 0);
     for (end, ending) in [(cut, Ending::Open), (bytes.len(), Ending::Closed)] {
         let whole = match ending {
@@ -55,7 +55,7 @@ fn records(bytes: &[u8], reading: &Reading, cut: usize) -> Vec<(usize, String)> 
         while let Some(raw) = assembler.next(&learned, reading) {
             let start = at + raw.start;
             let parsed = learned.record(&raw.text, raw.envelope, reading, seen);
-            let parts = explain(&raw.text, &parsed, &Unsaid { zone: reading.zone, seen });
+            let parts = explain(&raw.text, &parsed, &TimestampDefaults { zone: reading.zone, seen });
             for part in parts.iter().filter_map(|part| part.bytes.clone()) {
                 assert!(raw.text.get(part.clone()).is_some(), "{part:?} is no part of {:?}", raw.text);
             }
@@ -66,7 +66,7 @@ fn records(bytes: &[u8], reading: &Reading, cut: usize) -> Vec<(usize, String)> 
         }
         at += assembler.consumed();
         // What was learnt travels as text.
-        learned = Learned::restore(&learned.save());
+        learned = SourceProfile::restore(&learned.save());
     }
     all
 }
@@ -75,9 +75,9 @@ fn records(bytes: &[u8], reading: &Reading, cut: usize) -> Vec<(usize, String)> 
 pub(super) fn any_time(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let (zone, text) = text.split_once('\n').unwrap_or(("UTC", &text));
-    let reading = Reading { zone: zone.parse().unwrap_or_default(), ..Reading::default() };
+    let reading = ParseOptions { zone: zone.parse().unwrap_or_default(), ..ParseOptions::default() };
     let seen = seen();
-    let parsed = Learned::default();
+    let parsed = SourceProfile::default();
     for text in
         [text, &format!("{text} INFO up"), &format!("{{\"time\":\"{text}\"}}"), &format!("<13>{text} host app: up")]
     {
@@ -99,8 +99,8 @@ pub(super) fn any_pattern(bytes: &[u8]) {
     for made in [Explicit::grok(pattern, patterns), Explicit::regex(pattern)] {
         match made {
             Ok(explicit) => {
-                let reading = Reading { explicit: Some(explicit), ..Reading::default() };
-                Learned::default().record(line, Default::default(), &reading, Ticks::UNIX_EPOCH);
+                let reading = ParseOptions { explicit: Some(explicit), ..ParseOptions::default() };
+                SourceProfile::default().record(line, Default::default(), &reading, Ticks::UNIX_EPOCH);
             }
             Err(error) => {
                 let of = if error.of.is_some() { own } else { pattern };
@@ -110,7 +110,7 @@ pub(super) fn any_pattern(bytes: &[u8]) {
         }
     }
     if let Ok(redaction) = Redaction::regex("own", pattern, None) {
-        let reading = Reading { redactor: Redactor::new([redaction]), ..Reading::default() };
-        Learned::default().record(line, Default::default(), &reading, Ticks::UNIX_EPOCH);
+        let reading = ParseOptions { redactor: Redactor::new([redaction]), ..ParseOptions::default() };
+        SourceProfile::default().record(line, Default::default(), &reading, Ticks::UNIX_EPOCH);
     }
 }

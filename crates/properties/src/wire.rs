@@ -10,7 +10,7 @@ use daytable_intake::syslog::relp::RelpFramer;
 use daytable_model::key::{Period, TableName};
 use daytable_model::time::Ticks;
 use daytable_model::window::Window;
-use daytable_parse::Reading;
+use daytable_parse::ParseOptions;
 use std::io::Write;
 use std::sync::LazyLock;
 
@@ -96,7 +96,7 @@ static PUSHED: LazyLock<Option<PushSettings>> = LazyLock::new(|| {
         records_max: PUSHED_MAX,
         ..PushLimits::default()
     };
-    Some(PushSettings::new(Router::new(vec![route]), Reading::default(), limits))
+    Some(PushSettings::new(Router::new(vec![route]), ParseOptions::default(), limits))
 });
 
 /// Any bytes pushed to any endpoint, in any form and encoding, give records within the limits or are refused. The first

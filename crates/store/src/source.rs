@@ -121,7 +121,7 @@ pub struct SourceState {
     pub marks: Vec<Mark>,
     /// The time of the last record, for a record without one that follows it.
     pub last_time: Option<Ticks>,
-    /// What was learnt of its lines, as `daytable_parse::Learned::save` writes it.
+    /// What was learnt of its lines, as `daytable_parse::SourceProfile::save` writes it.
     pub learned: String,
     /// Where it is in its life.
     pub status: SourceStatus,

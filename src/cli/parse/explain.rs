@@ -10,7 +10,7 @@
 //! ```
 
 use daytable_model::safe_text::SafeLine;
-use daytable_parse::{Parsed, Unsaid, explain};
+use daytable_parse::{Parsed, TimestampDefaults, explain};
 use std::fmt;
 
 /// A record with its place.
@@ -19,7 +19,7 @@ pub(super) struct Explanation<'r> {
     pub(super) offset: u64,
     pub(super) text: &'r str,
     pub(super) parsed: &'r Parsed<'r>,
-    pub(super) unsaid: Unsaid,
+    pub(super) unsaid: TimestampDefaults,
 }
 
 impl fmt::Display for Explanation<'_> {
@@ -54,9 +54,14 @@ mod tests {
     fn control_characters_are_escaped() {
         let text = "2026-11-21 08:00:00 WARN \u{1b}[31mdisk\nbelow";
         let parsed = parse(text, FormatChoice::Auto);
-        let explained =
-            Explanation { path: "a\u{7}".into(), offset: 12, text, parsed: &parsed, unsaid: Unsaid::default() }
-                .to_string();
+        let explained = Explanation {
+            path: "a\u{7}".into(),
+            offset: 12,
+            text,
+            parsed: &parsed,
+            unsaid: TimestampDefaults::default(),
+        }
+        .to_string();
         assert!(
             explained.starts_with("a\\x07, byte 12: text\n  | 2026-11-21 08:00:00 WARN \\x1b[31mdisk\n  | below\n")
         );

@@ -97,11 +97,11 @@ impl fmt::Display for Summary {
 mod tests {
     use super::*;
     use daytable_model::time::Ticks;
-    use daytable_parse::{Reading, Records};
+    use daytable_parse::{ParseOptions, Records};
 
     fn summary(text: &str) -> String {
         let mut summary = Summary::default();
-        let mut records = Records::new(text.as_bytes(), Reading::default(), 1 << 20);
+        let mut records = Records::new(text.as_bytes(), ParseOptions::default(), 1 << 20);
         let mut each = |offset: u64, raw: &RawRecord<'_>, parsed: Parsed<'_>| {
             summary.add(offset + raw.start as u64, raw, &parsed);
         };

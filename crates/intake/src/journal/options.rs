@@ -4,7 +4,7 @@ use crate::instance_template::InstanceTemplate;
 use crate::source::ReadFrom;
 use daytable_model::record::Level;
 use daytable_model::units::ByteSize;
-use daytable_parse::Reading;
+use daytable_parse::ParseOptions;
 use std::path::PathBuf;
 
 /// A journal, the entries to read, and how to read them.
@@ -23,7 +23,7 @@ pub struct JournalOptions {
     /// The instance of a record.
     pub instance: InstanceTemplate,
     /// How to parse messages. Entries are never joined.
-    pub reading: Reading,
+    pub reading: ParseOptions,
     /// A longer entry is cut and marked.
     pub entry_bytes_max: ByteSize,
 }
@@ -37,7 +37,7 @@ impl Default for JournalOptions {
             level_at_least: None,
             read_from: ReadFrom::Beginning,
             instance: InstanceTemplate::of_field("host"),
-            reading: Reading::default(),
+            reading: ParseOptions::default(),
             entry_bytes_max: ByteSize::new(1 << 20),
         }
     }

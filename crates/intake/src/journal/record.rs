@@ -26,14 +26,16 @@ use daytable_model::property::BINARY_BYTES_MAX;
 use daytable_model::record::{Field, Record, Value};
 use daytable_model::time::Ticks;
 use daytable_parse::redact::Redactor;
-use daytable_parse::{Envelope, Format, FormatChoice, Learned, Parsed, Reading, facility_name, syslog_level};
+use daytable_parse::{
+    Envelope, Format, FormatChoice, ParseOptions, Parsed, SourceProfile, facility_name, syslog_level,
+};
 use std::borrow::Cow;
 
 /// How the messages of entries are read.
 #[derive(Clone, Debug, Default)]
 pub struct EntryReading {
     /// Without the secrets: those are looked for in the whole record.
-    reading: Reading,
+    reading: ParseOptions,
     redactor: Option<Redactor>,
 }
 
@@ -52,7 +54,7 @@ pub struct EntryRecord<'a> {
 
 impl EntryReading {
     /// By what the configuration says of how lines are read.
-    pub fn new(mut reading: Reading) -> EntryReading {
+    pub fn new(mut reading: ParseOptions) -> EntryReading {
         let redactor = reading.redactor.take();
         EntryReading { reading, redactor }
     }
@@ -127,7 +129,7 @@ impl EntryReading {
         }
         let envelope = Envelope { time, ..Envelope::default() };
         // A time without its year is of the year in which the entry was written, whenever it is read.
-        Learned::default().record(text, envelope, &self.reading, time.unwrap_or(now))
+        SourceProfile::default().record(text, envelope, &self.reading, time.unwrap_or(now))
     }
 }
 
@@ -255,7 +257,8 @@ mod tests {
         ] {
             assert_eq!(shown(&reading, format!("{head}{fields}\n").as_bytes()).0, expected);
         }
-        let plain = EntryReading::new(Reading { format: FormatChoice::Only(Format::Plain), ..Reading::default() });
+        let plain =
+            EntryReading::new(ParseOptions { format: FormatChoice::Only(Format::Plain), ..ParseOptions::default() });
         let (text, _) = shown(&plain, b"MESSAGE={\"msg\":\"up\"}\nPRIORITY=9\n\n");
         assert_eq!(text, "  \"{\\\"msg\\\":\\\"up\\\"}\" PRIORITY=\"9\"");
     }
@@ -270,7 +273,7 @@ mod tests {
         let (text, read) = shown(&EntryReading::default(), b"MESSAGE=a\nA=\xff\n\n");
         assert_eq!((text.as_str(), read.is_invalid_utf8), ("  \"a\" A=Binary([255])", false));
         let redactor = Redactor::new(Redaction::preset("email"));
-        let reading = EntryReading::new(Reading { redactor, ..Reading::default() });
+        let reading = EntryReading::new(ParseOptions { redactor, ..ParseOptions::default() });
         let (text, _) = shown(&reading, b"MESSAGE=to ann@example.com\n_CMDLINE=mail bob@example.com\n\n");
         assert_eq!(text, "  \"to [redacted email]\" _CMDLINE=\"mail [redacted email]\"");
     }

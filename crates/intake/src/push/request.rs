@@ -2,7 +2,7 @@
 
 use super::{Encoding, PushSender};
 use crate::route::Router;
-use daytable_parse::{Format, FormatChoice, Join, Reading};
+use daytable_parse::{Format, FormatChoice, Join, ParseOptions};
 use daytable_store::IdempotencyKey;
 use sha2::{Digest, Sha256};
 use std::num::NonZeroU16;
@@ -86,16 +86,16 @@ impl Default for PushLimits {
 pub struct PushSettings {
     pub(crate) router: Router,
     /// For lines of any format.
-    pub(crate) lines: Reading,
+    pub(crate) lines: ParseOptions,
     /// For records that must be JSON objects.
-    pub(crate) objects: Reading,
+    pub(crate) objects: ParseOptions,
     pub(crate) limits: PushLimits,
 }
 
 impl PushSettings {
     /// Reads lines by `lines`, and objects by the same options without those for lines.
-    pub fn new(router: Router, lines: Reading, limits: PushLimits) -> PushSettings {
-        let objects = Reading {
+    pub fn new(router: Router, lines: ParseOptions, limits: PushLimits) -> PushSettings {
+        let objects = ParseOptions {
             format: FormatChoice::Only(Format::Json),
             explicit: None,
             join: Join { lines_max: NonZeroU16::MIN, ..lines.join },

@@ -9,7 +9,7 @@ use daytable_model::batch::Batch;
 use daytable_model::key::POSITION_MAX;
 use daytable_model::record::{Field, Record, Value};
 use daytable_model::time::Ticks;
-use daytable_parse::{Envelope, Format, Learned, Parsed, Reading};
+use daytable_parse::{Envelope, Format, ParseOptions, Parsed, SourceProfile};
 use std::borrow::Cow;
 
 /// The bytes of a record. A longer text is cut, any other longer record is refused.
@@ -34,7 +34,7 @@ pub(crate) struct RequestWriter<'p> {
     /// The part of the reservation for rows, in bytes.
     rows_reserved: usize,
     routes: RouteCaches,
-    learned: Learned,
+    learned: SourceProfile,
     pub(super) counters: SourceCounters,
     /// The number of records that were begun.
     index: usize,
@@ -96,7 +96,7 @@ impl<'p> RequestWriter<'p> {
             memory: None,
             rows_reserved: 0,
             routes: RouteCaches::default(),
-            learned: Learned::default(),
+            learned: SourceProfile::default(),
             counters: SourceCounters::default(),
             index: 0,
             refused: 0,
@@ -185,17 +185,17 @@ impl<'p> RequestWriter<'p> {
     }
 
     /// How to read lines of any format, and how to read JSON objects.
-    pub(super) fn readings(&self) -> (&'p Reading, &'p Reading) {
+    pub(super) fn readings(&self) -> (&'p ParseOptions, &'p ParseOptions) {
         (&self.settings.lines, &self.settings.objects)
     }
 
     /// The formats of earlier lines.
-    pub(super) fn learned(&self) -> &Learned {
+    pub(super) fn learned(&self) -> &SourceProfile {
         &self.learned
     }
 
     /// Parses a text like a line of a file.
-    pub(super) fn parse<'a>(&mut self, text: &'a str, envelope: Envelope, reading: &'a Reading) -> Parsed<'a> {
+    pub(super) fn parse<'a>(&mut self, text: &'a str, envelope: Envelope, reading: &'a ParseOptions) -> Parsed<'a> {
         self.learned.record(text, envelope, reading, self.now)
     }
 

@@ -11,7 +11,7 @@ use crate::record_writer::random_identity;
 use crate::route::Router;
 use daytable_model::batch::Batch;
 use daytable_model::time::{self, Ticks};
-use daytable_parse::Reading;
+use daytable_parse::ParseOptions;
 use daytable_platform::reloadable::Reloadable;
 use daytable_store as store;
 use daytable_store::{Ack, CommitOutcome, CommitQueue, IdempotencyKey, Submission};
@@ -98,7 +98,7 @@ impl Push {
     /// A service that submits rows to `intake`. `host` is the name of senders on the unix socket.
     pub fn new(
         router: Router,
-        reading: Reading,
+        reading: ParseOptions,
         limits: PushLimits,
         host: String,
         intake: CommitQueue,
@@ -121,7 +121,7 @@ impl Push {
     }
 
     /// Applies other settings to requests that begin from now on.
-    pub fn reconfigure(&self, reading: Reading, limits: PushLimits) {
+    pub fn reconfigure(&self, reading: ParseOptions, limits: PushLimits) {
         let before = self.settings.load();
         if before.limits.bodies_bytes_max != limits.bodies_bytes_max {
             self.memory.store(MemoryPool::within(limits.bodies_bytes_max));

@@ -4,14 +4,14 @@ use super::{Push, PushLimits};
 use crate::counters::SourceCounters;
 use crate::source::{Source, SourceContext, SourceError};
 use daytable_net::inherited::Inherited;
-use daytable_parse::Reading;
+use daytable_parse::ParseOptions;
 use std::sync::Arc;
 
 /// How pushed bodies are read.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PushOptions {
     /// How lines and fields are read.
-    pub reading: Reading,
+    pub reading: ParseOptions,
     /// What bounds a request.
     pub limits: PushLimits,
 }

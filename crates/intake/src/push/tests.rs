@@ -8,7 +8,7 @@ use daytable_model::key::{Period, TableName};
 use daytable_model::property::Property;
 use daytable_model::time::{self, Ticks};
 use daytable_model::window::Window;
-use daytable_parse::Reading;
+use daytable_parse::ParseOptions;
 use std::borrow::Cow;
 use std::fmt::Write;
 use std::num::NonZeroU16;
@@ -23,7 +23,7 @@ static SETTING: LazyLock<PushSettings> = LazyLock::new(|| {
     let window = Window { keep: Duration::from_secs(86_400 * 36_500), period: Period::Month };
     let route = Route { table, window, buckets: NonZeroU16::MIN, when: Condition::Always };
     let limits = PushLimits { records_max: RECORDS_MAX, ..PushLimits::default() };
-    PushSettings::new(Router::new(vec![route]), Reading::default(), limits)
+    PushSettings::new(Router::new(vec![route]), ParseOptions::default(), limits)
 });
 
 pub(super) fn with_setting<T>(work: impl FnOnce(&PushSettings) -> T) -> T {

@@ -8,7 +8,7 @@ use crate::rate_limit::{Now, RateLimiter, network_of};
 use crate::route::RouteCaches;
 use daytable_net::KernelDrops;
 use daytable_net::SocketFile;
-use daytable_parse::Learned;
+use daytable_parse::SourceProfile;
 use quinn_udp::{BATCH_SIZE, RecvMeta, UdpSockRef, UdpSocketState};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::HashMap;
@@ -48,7 +48,7 @@ impl AsFd for DatagramSocket {
 /// A peer, and the formats of its messages.
 struct DatagramPeer {
     name: String,
-    learned: Learned,
+    learned: SourceProfile,
 }
 
 /// Reads datagrams until the stop and the socket is empty.
@@ -80,7 +80,7 @@ impl Datagrams {
             }
             let peer = peers.entry(address).or_insert_with(|| DatagramPeer {
                 name: address.map_or_else(|| host.clone(), |address| address.to_string()),
-                learned: Learned::default(),
+                learned: SourceProfile::default(),
             });
             count(&block.counters.bytes, bytes.len() as u64);
             let end = bytes.iter().rposition(|byte| !matches!(byte, b'\n' | b'\r' | 0)).map_or(0, |last| last + 1);

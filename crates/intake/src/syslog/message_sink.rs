@@ -9,7 +9,7 @@ use crate::route::{Origin, RouteCaches, Router};
 use crate::syslog::SyslogOptions;
 use daytable_model::record::{Field, Value};
 use daytable_model::time::Ticks;
-use daytable_parse::{Envelope, Learned};
+use daytable_parse::{Envelope, SourceProfile};
 use daytable_store::{CommitQueue, SubmitError};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -59,7 +59,7 @@ impl KeySequence {
 /// The sender of a message, and the formats of its earlier messages.
 pub(super) struct PeerState<'a> {
     pub(super) counter: &'a mut KeySequence,
-    pub(super) learned: &'a mut Learned,
+    pub(super) learned: &'a mut SourceProfile,
     pub(super) peer: &'a str,
 }
 

@@ -4,7 +4,7 @@ use crate::instance_template::InstanceTemplate;
 use crate::rate_limit::SenderLimits;
 use daytable_model::units::{ByteSize, count};
 use daytable_net::tls::TlsOptions;
-use daytable_parse::Reading;
+use daytable_parse::ParseOptions;
 use std::fmt;
 use std::net::SocketAddr;
 use std::num::NonZeroU16;
@@ -22,7 +22,7 @@ pub struct SyslogOptions {
     /// The instance of a record. `{host}` stands for the peer.
     pub instance: InstanceTemplate,
     /// The formats, the zone of times without a zone, and the secrets to replace.
-    pub reading: Reading,
+    pub reading: ParseOptions,
     /// A longer message is cut and marked.
     pub message_bytes_max: ByteSize,
     /// The number of connections at one time.
@@ -46,7 +46,7 @@ impl SyslogOptions {
             name: "syslog".into(),
             listen,
             instance: InstanceTemplate::of_field("host"),
-            reading: Reading::default(),
+            reading: ParseOptions::default(),
             message_bytes_max: ByteSize::new(1 << 20),
             connections_max: count(1024),
             idle_timeout: None,

@@ -7,13 +7,13 @@ use crate::counters::count;
 use crate::route::RouteCaches;
 use crate::syslog::ListenAddress;
 use daytable_model::time;
-use daytable_parse::Learned;
+use daytable_parse::SourceProfile;
 use std::collections::VecDeque;
 
 /// The state of the protocol of a connection.
 pub(super) struct Session {
     counter: KeySequence,
-    learned: Learned,
+    learned: SourceProfile,
     peer: String,
     protocol: SessionProtocol,
 }
@@ -39,7 +39,7 @@ impl Session {
             ListenAddress::Relp(_) => SessionProtocol::Relp(Box::default()),
             _ => SessionProtocol::Lines(Framer::default()),
         };
-        Session { counter: KeySequence::new(), learned: Learned::default(), peer, protocol }
+        Session { counter: KeySequence::new(), learned: SourceProfile::default(), peer, protocol }
     }
 
     /// Whether the protocol has answers.

@@ -21,7 +21,7 @@ use daytable_model::path_text::PathText;
 use daytable_model::record::{Field, Record, Value};
 use daytable_model::time::Ticks;
 use daytable_model::window::Admission;
-use daytable_parse::{Assembler, Ending, Format, Learned, RawRecord, cut_record};
+use daytable_parse::{Assembler, Ending, Format, RawRecord, SourceProfile, cut_record};
 use daytable_store::{Mark, SourceState};
 use memchr::{memchr, memrchr};
 use std::io;
@@ -53,7 +53,7 @@ pub(super) struct FileReader {
 
 /// Makes rows of the records of a source. Everything here follows from the state and the configuration.
 struct RecordParser {
-    learned: Learned,
+    learned: SourceProfile,
     lanes: FileRoutes,
     /// The path that is the source of its records.
     source: String,
@@ -329,7 +329,7 @@ impl RecordParser {
     fn of(state: &SourceState) -> RecordParser {
         let (text, lossy) = (state.path.text(), state.path.to_string_lossy());
         RecordParser {
-            learned: Learned::restore(&state.learned),
+            learned: SourceProfile::restore(&state.learned),
             lanes: FileRoutes::default(),
             named_by: (text != lossy).then(|| lossy.into()),
             source: text.into_owned(),

@@ -4,7 +4,7 @@ use super::path_patterns::PathPatterns;
 use crate::instance_template::InstanceTemplate;
 use crate::path_fields::PathFields;
 use crate::source::ReadFrom;
-use daytable_parse::Reading;
+use daytable_parse::ParseOptions;
 use std::path::Path;
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ pub struct TailOptions {
     /// Patterns of the files to leave out.
     pub exclude: Vec<String>,
     /// How lines are read.
-    pub reading: Reading,
+    pub reading: ParseOptions,
     /// Where to begin in a file that exists at the first start.
     pub read_from: ReadFrom,
     /// A file is read from its end if it was not written to for so long at its discovery.
@@ -44,7 +44,7 @@ impl TailOptions {
             name: name.into(),
             include,
             exclude: Vec::new(),
-            reading: Reading::default(),
+            reading: ParseOptions::default(),
             read_from: ReadFrom::Beginning,
             ignore_older: None,
             line_bytes_max: 1 << 20,

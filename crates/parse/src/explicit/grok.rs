@@ -3,9 +3,9 @@
 //! A reference becomes a group of what its pattern says, references in that included. A field that is written
 //! `[http][status]` is called `http.status`.
 
-use super::Kind;
+use super::CaptureKind;
 use super::library;
-use super::pattern::{PatternError, syntax};
+use super::pattern::{LinePatternError, syntax};
 use daytable_model::did_you_mean::did_you_mean;
 use std::collections::BTreeMap;
 
@@ -20,19 +20,19 @@ const GROUP: &str = "__field_";
 #[derive(Default)]
 pub(super) struct Expanded {
     pub(super) regex: String,
-    fields: Vec<(String, Kind)>,
+    fields: Vec<(String, CaptureKind)>,
 }
 
 impl Expanded {
     /// The field that a group gives, if it was made of a reference.
-    pub(super) fn field(&self, group: &str) -> Option<(&str, Kind)> {
+    pub(super) fn field(&self, group: &str) -> Option<(&str, CaptureKind)> {
         let (name, kind) = self.fields.get(group.strip_prefix(GROUP)?.parse::<usize>().ok()?)?;
         Some((name, *kind))
     }
 }
 
 /// Expands a pattern. All `patterns` are looked at, whether they are referred to or not.
-pub(super) fn expand(pattern: &str, patterns: &BTreeMap<String, String>) -> Result<Expanded, PatternError> {
+pub(super) fn expand(pattern: &str, patterns: &BTreeMap<String, String>) -> Result<Expanded, LinePatternError> {
     for (name, text) in patterns {
         check(text).map_err(|error| error.of(Some(name)))?;
         Expansion { patterns, trail: vec![name], made: Expanded::default() }.add(text, Some(name))?;
@@ -44,7 +44,7 @@ pub(super) fn expand(pattern: &str, patterns: &BTreeMap<String, String>) -> Resu
 }
 
 /// Whether what stands between the references is a regular expression.
-fn check(text: &str) -> Result<(), PatternError> {
+fn check(text: &str) -> Result<(), LinePatternError> {
     // Each reference stands for an empty group; what is shown is the place in the text with the reference.
     let (mut regex, mut starts) = (String::new(), Vec::new());
     for piece in pieces(text) {
@@ -58,7 +58,7 @@ fn check(text: &str) -> Result<(), PatternError> {
     syntax(&regex).map_err(|(at, said)| {
         let before = starts.iter().rev().find(|(start, _)| *start <= at);
         let at = before.map_or(0, |(start, of_text)| of_text + (at - start));
-        PatternError::new(text, at, said)
+        LinePatternError::new(text, at, said)
     })
 }
 
@@ -71,20 +71,20 @@ struct Expansion<'p> {
 
 impl<'p> Expansion<'p> {
     /// Adds what `text` says, which is that of the pattern `of`.
-    fn add(&mut self, text: &'p str, of: Option<&'p str>) -> Result<(), PatternError> {
+    fn add(&mut self, text: &'p str, of: Option<&'p str>) -> Result<(), LinePatternError> {
         for piece in pieces(text) {
             let (at, piece) = piece.map_err(|error| error.of(of))?;
             match piece {
                 Piece::Text(text) => self.made.regex.push_str(text),
                 Piece::Reference(reference) => {
                     self.refer(reference).map_err(|fault| match fault {
-                        Fault::Here(said) => PatternError::new(text, at, said).of(of),
+                        Fault::Here(said) => LinePatternError::new(text, at, said).of(of),
                         Fault::Below(error) => error,
                     })?;
                 }
             }
             if self.made.regex.len() > EXPANDED_BYTES_MAX {
-                return Err(PatternError::new(text, at, "expands to more than 64 KiB").of(of));
+                return Err(LinePatternError::new(text, at, "expands to more than 64 KiB").of(of));
             }
         }
         Ok(())
@@ -125,7 +125,7 @@ impl<'p> Expansion<'p> {
 /// Where something is wrong with a reference.
 enum Fault {
     Here(String),
-    Below(PatternError),
+    Below(LinePatternError),
 }
 
 /// `[http][status]` as `http.status`; others as they are.
@@ -140,7 +140,7 @@ fn dotted(field: &str) -> String {
 struct Reference<'t> {
     name: &'t str,
     field: Option<&'t str>,
-    kind: Kind,
+    kind: CaptureKind,
 }
 
 enum Piece<'t> {
@@ -149,7 +149,7 @@ enum Piece<'t> {
 }
 
 /// The pieces of a text, each with its place. It ends with the first fault.
-fn pieces(text: &str) -> impl Iterator<Item = Result<(usize, Piece<'_>), PatternError>> {
+fn pieces(text: &str) -> impl Iterator<Item = Result<(usize, Piece<'_>), LinePatternError>> {
     let mut at = 0;
     std::iter::from_fn(move || {
         let (start, rest) = (at, &text[at..]);
@@ -163,7 +163,11 @@ fn pieces(text: &str) -> impl Iterator<Item = Result<(usize, Piece<'_>), Pattern
         };
         let Some(length) = inside.find('}') else {
             at = text.len();
-            return Some(Err(PatternError::new(text, start, "a reference has no end, it is written %{NAME:field}")));
+            return Some(Err(LinePatternError::new(
+                text,
+                start,
+                "a reference has no end, it is written %{NAME:field}",
+            )));
         };
         at += length + 3;
         let reference = reference(&inside[..length]);
@@ -171,7 +175,7 @@ fn pieces(text: &str) -> impl Iterator<Item = Result<(usize, Piece<'_>), Pattern
         if piece.is_err() {
             at = text.len();
         }
-        Some(piece.map_err(|said| PatternError::new(text, start, said)))
+        Some(piece.map_err(|said| LinePatternError::new(text, start, said)))
     })
 }
 
@@ -186,9 +190,9 @@ fn reference(inside: &str) -> Result<Reference<'_>, String> {
         return Err(format!("{field:?} is no name of a field: letters, digits and _ . - @"));
     }
     let kind = match kind {
-        None | Some("string") => Kind::Text,
-        Some("int" | "long") => Kind::Int,
-        Some("float" | "double") => Kind::Float,
+        None | Some("string") => CaptureKind::Text,
+        Some("int" | "long") => CaptureKind::Int,
+        Some("float" | "double") => CaptureKind::Float,
         Some(kind) => return Err(format!("unknown type {kind:?}: there are int and float")),
     };
     Ok(Reference { name, field, kind })

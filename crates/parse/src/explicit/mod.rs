@@ -21,10 +21,10 @@ mod grok;
 mod library;
 mod pattern;
 
-pub use pattern::PatternError;
+pub use pattern::LinePatternError;
 pub(crate) use pattern::compile_part;
 
-use super::timestamp::{Unsaid, read_with};
+use super::timestamp::{TimestampDefaults, read_with};
 use daytable_model::record::{Field, Level, Record, Value};
 use regex::Regex;
 use std::borrow::Cow;
@@ -36,30 +36,30 @@ use std::sync::Arc;
 pub struct Explicit(Arc<Compiled>);
 
 struct Compiled {
-    written: Written,
+    written: PatternText,
     regex: Regex,
     /// The groups that have a name, by their number.
-    groups: Vec<Group>,
+    groups: Vec<Capture>,
     has_message: bool,
 }
 
 /// A pattern as it was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Written {
+enum PatternText {
     Regex(String),
     Grok(String, BTreeMap<String, String>),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Group {
+struct Capture {
     number: usize,
     name: String,
-    role: Role,
-    kind: Kind,
+    role: CaptureRole,
+    kind: CaptureKind,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Role {
+enum CaptureRole {
     Time,
     Level,
     Message,
@@ -68,7 +68,7 @@ enum Role {
 
 /// What a group's text is made to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum CaptureKind {
     Text,
     Int,
     Float,
@@ -80,16 +80,16 @@ impl Explicit {
     /// # Errors
     ///
     /// Where it is none, is too large, or names no group.
-    pub fn regex(pattern: &str) -> Result<Explicit, PatternError> {
+    pub fn regex(pattern: &str) -> Result<Explicit, LinePatternError> {
         pattern::check(pattern)?;
         let regex = pattern::compile_whole(pattern, pattern)?;
-        let kind_of = |name: &str| if name == "pid" { Kind::Int } else { Kind::Text };
+        let kind_of = |name: &str| if name == "pid" { CaptureKind::Int } else { CaptureKind::Text };
         let named = regex.capture_names().enumerate().filter_map(|(number, name)| Some((number, name?)));
         let groups: Vec<_> = named.map(|(number, name)| (number, name.to_owned(), kind_of(name))).collect();
         if groups.is_empty() {
-            return Err(PatternError::new(pattern, 0, "names no group, for example (?P<message>.*)"));
+            return Err(LinePatternError::new(pattern, 0, "names no group, for example (?P<message>.*)"));
         }
-        Ok(Explicit::new(Written::Regex(pattern.into()), regex, groups))
+        Ok(Explicit::new(PatternText::Regex(pattern.into()), regex, groups))
     }
 
     /// A grok pattern, `%{TIMESTAMP_ISO8601:time} %{GREEDYDATA:message}`. `patterns` are known besides the library's, and
@@ -99,35 +99,40 @@ impl Explicit {
     ///
     /// Where a reference leads nowhere or to itself, what it makes is no regular expression or too large, or it names no
     /// field. The error says whether that is in `pattern` or in one of `patterns`.
-    pub fn grok(pattern: &str, patterns: BTreeMap<String, String>) -> Result<Explicit, PatternError> {
+    pub fn grok(pattern: &str, patterns: BTreeMap<String, String>) -> Result<Explicit, LinePatternError> {
         let expanded = grok::expand(pattern, &patterns)?;
         let regex = pattern::compile_whole(&expanded.regex, pattern)?;
         let named = regex.capture_names().enumerate().filter_map(|(number, name)| Some((number, name?)));
         let groups: Vec<_> = named
             .map(|(number, name)| match expanded.field(name) {
                 Some((field, kind)) => (number, field.to_owned(), kind),
-                None => (number, name.to_owned(), Kind::Text),
+                None => (number, name.to_owned(), CaptureKind::Text),
             })
-            .map(|(number, name, kind)| if name == "pid" { (number, name, Kind::Int) } else { (number, name, kind) })
+            .map(
+                |(number, name, kind)| {
+                    if name == "pid" { (number, name, CaptureKind::Int) } else { (number, name, kind) }
+                },
+            )
             .collect();
         if groups.is_empty() {
-            return Err(PatternError::new(pattern, 0, "names no field, for example %{GREEDYDATA:message}"));
+            return Err(LinePatternError::new(pattern, 0, "names no field, for example %{GREEDYDATA:message}"));
         }
-        Ok(Explicit::new(Written::Grok(pattern.into(), patterns), regex, groups))
+        Ok(Explicit::new(PatternText::Grok(pattern.into(), patterns), regex, groups))
     }
 
-    fn new(written: Written, regex: Regex, groups: Vec<(usize, String, Kind)>) -> Explicit {
+    fn new(written: PatternText, regex: Regex, groups: Vec<(usize, String, CaptureKind)>) -> Explicit {
         let is_named = |wanted: &str| groups.iter().any(|(_, name, _)| name == wanted);
         let (has_time, has_level, has_message) = (is_named("time"), is_named("level"), is_named("message"));
         let role_of = |name: &str| match name {
-            "time" => Role::Time,
-            "timestamp" if !has_time => Role::Time,
-            "level" => Role::Level,
-            "loglevel" if !has_level => Role::Level,
-            "message" => Role::Message,
-            _ => Role::Field,
+            "time" => CaptureRole::Time,
+            "timestamp" if !has_time => CaptureRole::Time,
+            "level" => CaptureRole::Level,
+            "loglevel" if !has_level => CaptureRole::Level,
+            "message" => CaptureRole::Message,
+            _ => CaptureRole::Field,
         };
-        let group = |(number, name, kind): (usize, String, Kind)| Group { number, role: role_of(&name), name, kind };
+        let group =
+            |(number, name, kind): (usize, String, CaptureKind)| Capture { number, role: role_of(&name), name, kind };
         let groups = groups.into_iter().map(group).collect();
         Explicit(Arc::new(Compiled { written, regex, groups, has_message }))
     }
@@ -138,7 +143,7 @@ impl Explicit {
     }
 
     /// The record that a text says; none where its first line does not match.
-    pub(super) fn record<'a>(&'a self, text: &'a str, unsaid: &Unsaid) -> Option<Record<'a>> {
+    pub(super) fn record<'a>(&'a self, text: &'a str, defaults: &TimestampDefaults) -> Option<Record<'a>> {
         let first = text.split('\n').next().unwrap_or(text);
         let mut found = self.0.regex.capture_locations();
         self.0.regex.captures_read(&mut found, first)?;
@@ -150,17 +155,17 @@ impl Explicit {
             let Some((start, end)) = found.get(group.number).filter(|(start, end)| start < end) else { continue };
             let Some(value) = first.get(start..end) else { continue };
             match group.role {
-                Role::Message if record.message.is_empty() => {
+                CaptureRole::Message if record.message.is_empty() => {
                     record.message = with_lines_below(text, first.len(), start, end);
                     continue;
                 }
-                Role::Time if record.time.is_none() => {
-                    record.time = read_with(&Value::String(Cow::Borrowed(value.trim())), unsaid);
+                CaptureRole::Time if record.time.is_none() => {
+                    record.time = read_with(&Value::String(Cow::Borrowed(value.trim())), defaults);
                     if record.time.is_some() {
                         continue;
                     }
                 }
-                Role::Level if record.level.is_none() => {
+                CaptureRole::Level if record.level.is_none() => {
                     record.level = Level::from_word(value.trim());
                     if record.level.is_some() {
                         continue;
@@ -188,13 +193,13 @@ fn with_lines_below(text: &str, length: usize, start: usize, end: usize) -> Cow<
     Cow::Owned([&text[start..end], &text[length..]].concat())
 }
 
-impl Kind {
+impl CaptureKind {
     /// What it makes of a text; text where it cannot be read.
     fn value(self, text: &str) -> Value<'_> {
         let number = match self {
-            Kind::Text => None,
-            Kind::Int => text.parse().ok().map(Value::Int64),
-            Kind::Float => text.parse().ok().filter(|number: &f64| number.is_finite()).map(Value::Double),
+            CaptureKind::Text => None,
+            CaptureKind::Int => text.parse().ok().map(Value::Int64),
+            CaptureKind::Float => text.parse().ok().filter(|number: &f64| number.is_finite()).map(Value::Double),
         };
         number.unwrap_or(Value::String(Cow::Borrowed(text)))
     }

@@ -12,7 +12,7 @@ const EXCERPT: usize = 50;
 
 /// What is wrong with a pattern, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PatternError {
+pub struct LinePatternError {
     /// The pattern of the configuration's `patterns` that is at fault; none for the one that was given.
     pub of: Option<String>,
     /// The byte of that pattern.
@@ -23,24 +23,24 @@ pub struct PatternError {
     excerpt: String,
 }
 
-impl PatternError {
-    pub(crate) fn new(pattern: &str, at: usize, text: impl Into<String>) -> PatternError {
-        PatternError { of: None, at, text: text.into(), excerpt: excerpt(pattern, at) }
+impl LinePatternError {
+    pub(crate) fn new(pattern: &str, at: usize, text: impl Into<String>) -> LinePatternError {
+        LinePatternError { of: None, at, text: text.into(), excerpt: excerpt(pattern, at) }
     }
 
-    pub(super) fn of(self, name: Option<&str>) -> PatternError {
-        PatternError { of: name.map(str::to_owned), ..self }
+    pub(super) fn of(self, name: Option<&str>) -> LinePatternError {
+        LinePatternError { of: name.map(str::to_owned), ..self }
     }
 }
 
 /// What is wrong, then the line of the pattern, then a caret below the place.
-impl fmt::Display for PatternError {
+impl fmt::Display for LinePatternError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}\n{}", self.text, self.excerpt)
     }
 }
 
-impl std::error::Error for PatternError {}
+impl std::error::Error for LinePatternError {}
 
 /// The part of the line around the byte `at`, and a caret below it.
 fn excerpt(pattern: &str, at: usize) -> String {
@@ -60,12 +60,12 @@ fn excerpt(pattern: &str, at: usize) -> String {
 }
 
 /// Whether a text is a regular expression at all.
-pub(super) fn check(pattern: &str) -> Result<(), PatternError> {
+pub(super) fn check(pattern: &str) -> Result<(), LinePatternError> {
     let (at, text) = match syntax(pattern) {
         Ok(()) => return Ok(()),
         Err(fault) => fault,
     };
-    Err(PatternError::new(pattern, at, text))
+    Err(LinePatternError::new(pattern, at, text))
 }
 
 /// Where a regular expression is none, and why.
@@ -92,7 +92,7 @@ pub(super) fn syntax(pattern: &str) -> Result<(), (usize, String)> {
 }
 
 /// Compiles a pattern that has to match a whole line; `shown` is what an error shows of it.
-pub(super) fn compile_whole(pattern: &str, shown: &str) -> Result<Regex, PatternError> {
+pub(super) fn compile_whole(pattern: &str, shown: &str) -> Result<Regex, LinePatternError> {
     compile(&format!(r"\A(?:{pattern})\z"), shown)
 }
 
@@ -101,12 +101,12 @@ pub(super) fn compile_whole(pattern: &str, shown: &str) -> Result<Regex, Pattern
 /// # Errors
 ///
 /// Where it is no regular expression, or compiles to too much.
-pub(crate) fn compile_part(pattern: &str) -> Result<Regex, PatternError> {
+pub(crate) fn compile_part(pattern: &str) -> Result<Regex, LinePatternError> {
     check(pattern)?;
     compile(pattern, pattern)
 }
 
-fn compile(pattern: &str, shown: &str) -> Result<Regex, PatternError> {
+fn compile(pattern: &str, shown: &str) -> Result<Regex, LinePatternError> {
     let built = RegexBuilder::new(pattern)
         .size_limit(COMPILED_BYTES_MAX)
         .dfa_size_limit(COMPILED_BYTES_MAX)
@@ -121,7 +121,7 @@ fn compile(pattern: &str, shown: &str) -> Result<Regex, PatternError> {
                 said.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned()
             }
         };
-        PatternError::new(shown, 0, text)
+        LinePatternError::new(shown, 0, text)
     })
 }
 

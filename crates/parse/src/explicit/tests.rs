@@ -14,8 +14,9 @@ fn grok(pattern: &str) -> Explicit {
 
 /// A record as one line, in the order in which it is shown.
 fn shown(pattern: &Explicit, text: &str) -> Option<String> {
-    let unsaid = Unsaid { seen: Ticks::from_date(2026, 11, 22).expect("a date"), ..Unsaid::default() };
-    let record = pattern.record(text, &unsaid)?;
+    let defaults =
+        TimestampDefaults { seen: Ticks::from_date(2026, 11, 22).expect("a date"), ..TimestampDefaults::default() };
+    let record = pattern.record(text, &defaults)?;
     let mut parts: Vec<String> = record.time.iter().map(Ticks::to_string).collect();
     parts.extend(record.level.map(|level| level.name().to_owned()));
     parts.push(format!("{:?}", record.message));
@@ -108,7 +109,7 @@ proptest! {
     #[test]
     fn nothing_is_made_up(text in "([A-Z]{1,5} \\[[a-z0-9]{0,3}\\] \\PC{0,9}|\\PC{0,20})(\n\\PC{0,9}){0,3}") {
         let pattern = regex(r"(?P<kind>[A-Z]+) \[(?P<pid>[^\]]*)\] (?P<message>.*)");
-        if let Some(record) = pattern.record(&text, &Unsaid::default()) {
+        if let Some(record) = pattern.record(&text, &TimestampDefaults::default()) {
             prop_assert!(pattern.begins(text.split('\n').next().unwrap_or_default()));
             prop_assert!(text.ends_with(&*record.message));
             for field in &record.fields {

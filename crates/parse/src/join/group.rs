@@ -1,34 +1,34 @@
 //! The records behind a cut, while it is not known where the next one is: one of each stream at most is open.
 
 use super::RawRecord;
-use super::part::{Part, Piece};
-use crate::envelope::Stream;
-use crate::learned::{Join, Learned, Reading};
+use super::part::{LinePiece, RecordPart};
+use crate::envelope::OutputStream;
 use crate::lines::Lines;
 use crate::redact::Redactor;
+use crate::source_profile::{Join, ParseOptions, SourceProfile};
 use std::time::Duration;
 
 /// What lies behind a cut, up to where it was read.
 #[derive(Default)]
-pub(super) struct Group<'a> {
+pub(super) struct LineGroup<'a> {
     /// By stream.
-    open: [Option<Part<'a>>; 3],
+    open: [Option<RecordPart<'a>>; 3],
     /// In the order in which they were closed.
-    pub(super) closed: Vec<Part<'a>>,
+    pub(super) closed: Vec<RecordPart<'a>>,
     pub(super) lines: u32,
 }
 
-fn slot_of(stream: Stream) -> usize {
+fn slot_of(stream: OutputStream) -> usize {
     match stream {
-        Stream::Only => 0,
-        Stream::Stdout => 1,
-        Stream::Stderr => 2,
+        OutputStream::Only => 0,
+        OutputStream::Stdout => 1,
+        OutputStream::Stderr => 2,
     }
 }
 
-impl<'a> Group<'a> {
-    pub(super) fn open(&mut self, piece: Piece<'a>, learned: &Learned, reading: &Reading) {
-        let part = Part {
+impl<'a> LineGroup<'a> {
+    pub(super) fn open(&mut self, piece: LinePiece<'a>, learned: &SourceProfile, reading: &ParseOptions) {
+        let part = RecordPart {
             end: piece.end,
             empty: 0,
             last: piece.envelope.time,
@@ -44,7 +44,7 @@ impl<'a> Group<'a> {
     }
 
     /// Whether a line goes on with the open record of its stream, as far as its text says.
-    pub(super) fn goes_on(&self, piece: &Piece<'_>, learned: &Learned, reading: &Reading) -> bool {
+    pub(super) fn goes_on(&self, piece: &LinePiece<'_>, learned: &SourceProfile, reading: &ParseOptions) -> bool {
         let part = self.open[slot_of(piece.envelope.stream)].as_ref();
         part.is_some_and(|part| {
             let is_of_key = part.is_in_key && Redactor::goes_on_with_key(&piece.text);
@@ -55,23 +55,23 @@ impl<'a> Group<'a> {
     }
 
     /// The common case, for which nothing is put down: there is one record, and `piece` begins the next one.
-    pub(super) fn ended_by(&mut self, piece: &Piece<'_>) -> Option<RawRecord<'a>> {
+    pub(super) fn ended_by(&mut self, piece: &LinePiece<'_>) -> Option<RawRecord<'a>> {
         let is_only = self.closed.is_empty() && self.open.iter().flatten().count() == 1;
         let part = self.open[slot_of(piece.envelope.stream)].take_if(|_| is_only && !piece.text.is_empty())?;
         Some(part.record)
     }
 
     /// How long the open records wait.
-    pub(super) fn wait(&self, learned: &Learned, reading: &Reading) -> Duration {
-        let of = |part: &Part<'_>| {
+    pub(super) fn wait(&self, learned: &SourceProfile, reading: &ParseOptions) -> Duration {
+        let of = |part: &RecordPart<'_>| {
             if part.is_partial { reading.join.wait } else { learned.wait(&part.record.text, reading) }
         };
         self.open.iter().flatten().map(of).max().unwrap_or_default()
     }
 
     /// Closes what had waited for too long when `piece` came.
-    pub(super) fn close_over(&mut self, piece: &Piece<'_>, join: Join) {
-        let is_over = |part: &mut Part<'_>| {
+    pub(super) fn close_over(&mut self, piece: &LinePiece<'_>, join: Join) {
+        let is_over = |part: &mut RecordPart<'_>| {
             piece.envelope.time.zip(part.last).is_some_and(|(now, last)| now.since(last) > join.wait)
         };
         let over = self.open.iter_mut().filter_map(|part| part.take_if(is_over));
@@ -81,11 +81,11 @@ impl<'a> Group<'a> {
     /// Puts a line where it belongs.
     pub(super) fn take(
         &mut self,
-        piece: Piece<'a>,
+        piece: LinePiece<'a>,
         goes_on: bool,
         lines: &Lines<'a>,
-        learned: &Learned,
-        reading: &Reading,
+        learned: &SourceProfile,
+        reading: &ParseOptions,
     ) {
         let slot = slot_of(piece.envelope.stream);
         match &mut self.open[slot] {
@@ -106,7 +106,7 @@ impl<'a> Group<'a> {
                 self.open(piece, learned, reading);
             }
         }
-        let is_done = |part: &mut Part<'_>| !part.is_partial && !part.may_continue && !part.is_in_key;
+        let is_done = |part: &mut RecordPart<'_>| !part.is_partial && !part.may_continue && !part.is_in_key;
         self.closed.extend(self.open[slot].take_if(is_done));
     }
 
@@ -120,7 +120,7 @@ impl<'a> Group<'a> {
     }
 
     /// Closes all that is open. Gives every record.
-    pub(super) fn close(mut self) -> Vec<Part<'a>> {
+    pub(super) fn close(mut self) -> Vec<RecordPart<'a>> {
         self.closed.extend(self.open.into_iter().flatten());
         self.closed
     }

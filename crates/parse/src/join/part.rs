@@ -2,13 +2,13 @@
 
 use super::RawRecord;
 use crate::envelope::Envelope;
-use crate::learned::{Learned, Reading};
 use crate::lines::{Line, Lines};
+use crate::source_profile::{ParseOptions, SourceProfile};
 use daytable_model::time::Ticks;
 use std::borrow::Cow;
 
 /// A line without its envelope.
-pub(super) struct Piece<'a> {
+pub(super) struct LinePiece<'a> {
     pub(super) start: usize,
     pub(super) end: usize,
     pub(super) text: Cow<'a, str>,
@@ -17,8 +17,8 @@ pub(super) struct Piece<'a> {
     pub(super) is_invalid: bool,
 }
 
-impl<'a> Piece<'a> {
-    pub(super) fn of(line: &Line<'a>, learned: &Learned, reading: &Reading) -> Piece<'a> {
+impl<'a> LinePiece<'a> {
+    pub(super) fn of(line: &Line<'a>, learned: &SourceProfile, reading: &ParseOptions) -> LinePiece<'a> {
         let (text, envelope) = match &line.text {
             Cow::Borrowed(text) => {
                 let inner = learned.unwrap(text, reading);
@@ -30,7 +30,7 @@ impl<'a> Piece<'a> {
             }
         };
         let mut piece =
-            Piece { start: line.start, end: line.end, text, envelope, cut: line.cut, is_invalid: line.is_invalid };
+            LinePiece { start: line.start, end: line.end, text, envelope, cut: line.cut, is_invalid: line.is_invalid };
         if line.cut > 0
             && let Some(redactor) = &reading.redactor
         {
@@ -48,13 +48,13 @@ impl<'a> Piece<'a> {
     }
 
     /// Whether it is a record, whatever comes behind it.
-    pub(super) fn is_alone(&self, learned: &Learned, reading: &Reading) -> bool {
+    pub(super) fn is_alone(&self, learned: &SourceProfile, reading: &ParseOptions) -> bool {
         !self.envelope.is_partial && !learned.may_continue(&self.text, reading) && !self.leaves_key_open(false, reading)
     }
 
     /// Whether it is a record because `next` begins another: what most lines are that might go on, so it is asked before
     /// anything is put together. Only of lines without an envelope, which have no streams to be told apart.
-    pub(super) fn is_whole_before(&self, next: &Line<'_>, learned: &Learned, reading: &Reading) -> bool {
+    pub(super) fn is_whole_before(&self, next: &Line<'_>, learned: &SourceProfile, reading: &ParseOptions) -> bool {
         if self.envelope != Envelope::default() || self.leaves_key_open(false, reading) {
             return false;
         }
@@ -65,7 +65,7 @@ impl<'a> Piece<'a> {
     }
 
     /// Whether a private key that is to be replaced goes on in the next line.
-    pub(super) fn leaves_key_open(&self, is_open: bool, reading: &Reading) -> bool {
+    pub(super) fn leaves_key_open(&self, is_open: bool, reading: &ParseOptions) -> bool {
         reading.redactor.as_ref().is_some_and(|redactor| redactor.leaves_key_open(is_open, &self.text))
     }
 
@@ -82,7 +82,7 @@ impl<'a> Piece<'a> {
 }
 
 /// A record that is being put together, or has been.
-pub(super) struct Part<'a> {
+pub(super) struct RecordPart<'a> {
     pub(super) record: RawRecord<'a>,
     /// Where its last line ends.
     pub(super) end: usize,
@@ -100,8 +100,8 @@ pub(super) struct Part<'a> {
     pub(super) is_in_key: bool,
 }
 
-impl<'a> Part<'a> {
-    pub(super) fn append(&mut self, piece: Piece<'a>, lines: &Lines<'a>) {
+impl<'a> RecordPart<'a> {
+    pub(super) fn append(&mut self, piece: LinePiece<'a>, lines: &Lines<'a>) {
         let record = &mut self.record;
         let gap = &lines.bytes()[self.end..piece.start];
         let is_as_it_lies = |text: &Cow<'_, str>, start: usize, end: usize| matches!(text, Cow::Borrowed(text) if text.len() == end - start);

@@ -1,10 +1,10 @@
 //! Records as they are put together, in one go and piece by piece.
 //!
-//! The rules of the lines themselves are [`Learned`]'s; here lines begin with a time or go on with an indent, as nearly
+//! The rules of the lines themselves are [`SourceProfile`]'s; here lines begin with a time or go on with an indent, as nearly
 //! all do, and lines of a container are taken apart. In the texts `@` stands for the time.
 
 use super::*;
-use crate::{Reading, Stream};
+use crate::{OutputStream, ParseOptions};
 use daytable_model::time::Ticks;
 use proptest::prelude::*;
 use std::num::NonZeroU16;
@@ -18,16 +18,16 @@ fn timed(text: &str) -> String {
 }
 
 /// What a test wants to know of a record.
-type Shown = (usize, String, Stream, u32);
+type Shown = (usize, String, OutputStream, u32);
 
-fn reading(lines_max: u16) -> Reading {
+fn reading(lines_max: u16) -> ParseOptions {
     let join = Join { lines_max: NonZeroU16::new(lines_max).expect("not 0"), wait: Duration::from_secs(1) };
-    Reading { join, ..Reading::default() }
+    ParseOptions { join, ..ParseOptions::default() }
 }
 
 /// Reads as a tailer does: `pieces` are written one after the other, what is not consumed is seen again.
-fn read(pieces: &[&[u8]], reading: &Reading) -> Vec<Shown> {
-    let (mut learned, mut seen, mut at, mut shown) = (Learned::default(), Vec::new(), 0, Vec::new());
+fn read(pieces: &[&[u8]], reading: &ParseOptions) -> Vec<Shown> {
+    let (mut learned, mut seen, mut at, mut shown) = (SourceProfile::default(), Vec::new(), 0, Vec::new());
     for (number, piece) in pieces.iter().enumerate() {
         seen.extend_from_slice(piece);
         let is_last = number + 1 == pieces.len();
@@ -69,7 +69,7 @@ fn indented_lines_go_on_with_the_record_before_them() {
 
 #[test]
 fn a_record_that_lies_as_it_is_read_is_not_copied() {
-    let (learned, reading) = (Learned::default(), reading(1000));
+    let (learned, reading) = (SourceProfile::default(), reading(1000));
     for (input, is_borrowed) in
         [("@ a\n\tb\n\n\tc\n", true), ("@ a\n", true), ("@ a\r\n", true), ("@ a\r\n\tb\r\n", false)]
     {
@@ -83,7 +83,7 @@ fn a_record_that_lies_as_it_is_read_is_not_copied() {
 
 #[test]
 fn what_may_go_on_is_open_and_what_may_not_is_not() {
-    let (learned, reading) = (Learned::default(), reading(1000));
+    let (learned, reading) = (SourceProfile::default(), reading(1000));
     for (input, records, consumed, is_open) in [
         ("@ a\n", 0, 0, true),
         ("\n@ a\n\tb\n", 0, 1, true),
@@ -116,7 +116,7 @@ fn at_a_limit_a_record_is_closed_and_the_next_goes_on_with_nothing_lost() {
     assert_eq!(texts(&long).iter().map(String::len).collect::<Vec<_>>(), [405, 401]);
     // A line that is too long for itself is the only one that is cut.
     let long = timed(&format!("@ a\n\t{}\n\tc\n", "b".repeat(600)));
-    let (learned, reading) = (Learned::default(), reading(1000));
+    let (learned, reading) = (SourceProfile::default(), reading(1000));
     let mut records = Assembler::new(long.as_bytes(), 0, BYTES_MAX, &reading, Ending::Closed);
     let cuts: Vec<_> = std::iter::from_fn(|| records.next(&learned, &reading)).map(|r| (r.text.len(), r.cut)).collect();
     assert_eq!(cuts, [(TIME.len() + 2, 0), (500, 101), (2, 0)]);
@@ -124,7 +124,7 @@ fn at_a_limit_a_record_is_closed_and_the_next_goes_on_with_nothing_lost() {
 
 #[test]
 fn an_open_record_that_fills_the_limit_does_not_wait() {
-    let (learned, reading) = (Learned::default(), reading(1000));
+    let (learned, reading) = (SourceProfile::default(), reading(1000));
     let chunk = timed(&format!("@ a\n\t{}\n", "b".repeat(450)));
     for (unfinished, is_open) in [(0, true), (BYTES_MAX - chunk.len(), true), (BYTES_MAX - chunk.len() + 1, false)] {
         let mut records = Assembler::new(chunk.as_bytes(), unfinished, BYTES_MAX, &reading, Ending::Open);
@@ -155,16 +155,16 @@ fn partial_lines_are_one_line_and_streams_are_apart() {
     let shown: Vec<_> = shown.into_iter().map(|shown| (shown.1.replace(TIME, "@"), shown.2, shown.3)).collect();
     let shown: Vec<_> = shown.iter().map(|(text, stream, lines)| (text.as_str(), *stream, *lines)).collect();
     let expected = [
-        ("@ out\n\tat out", Stream::Stdout, 4),
-        ("@ e\n\tat e\n\n\tat e2", Stream::Stderr, 3),
-        ("{}", Stream::Stdout, 1),
+        ("@ out\n\tat out", OutputStream::Stdout, 4),
+        ("@ e\n\tat e\n\n\tat e2", OutputStream::Stderr, 3),
+        ("{}", OutputStream::Stdout, 1),
     ];
     assert_eq!(shown, expected);
 }
 
 #[test]
 fn an_object_in_pieces_is_whole_with_its_last() {
-    let (learned, reading) = (Learned::default(), reading(1000));
+    let (learned, reading) = (SourceProfile::default(), reading(1000));
     let pieces = [
         cri(0.0, "stdout", "P", "{\"a\":"),
         cri(0.1, "stdout", "P", "1"),
@@ -181,7 +181,7 @@ fn an_object_in_pieces_is_whole_with_its_last() {
 
 #[test]
 fn interleaved_streams_do_not_hold_each_other_up() {
-    let (learned, reading) = (Learned::default(), reading(1000));
+    let (learned, reading) = (SourceProfile::default(), reading(1000));
     let lines: Vec<_> =
         (0..20).map(|n| cri(0.01 * f64::from(n), ["stdout", "stderr"][n as usize % 2], "F", "@ x")).collect();
     let chunk = lines.concat();
@@ -239,16 +239,16 @@ proptest! {
         prop_assert_eq!(read(&pieces, &reading(lines_max)), read(&[&input], &reading(lines_max)));
     }
 
-    /// Stream by stream, the records' texts are the lines that went in, in their order and each once: none is lost,
+    /// OutputStream by stream, the records' texts are the lines that went in, in their order and each once: none is lost,
     /// none is there twice, and none is in a record of the other stream.
     #[test]
     fn every_line_is_in_one_record_of_its_stream(input in input(), lines_max in 1u16..9) {
-        let (learned, reading) = (Learned::default(), reading(lines_max));
+        let (learned, reading) = (SourceProfile::default(), reading(lines_max));
         let shown = read(&[&input], &reading);
-        for stream in [Stream::Only, Stream::Stdout, Stream::Stderr] {
+        for stream in [OutputStream::Only, OutputStream::Stdout, OutputStream::Stderr] {
             let mut lines = String::new();
             for line in Lines::new(&input, BYTES_MAX) {
-                let piece = Piece::of(&line, &learned, &reading);
+                let piece = LinePiece::of(&line, &learned, &reading);
                 if piece.envelope.stream == stream {
                     lines += &piece.text;
                 }

@@ -10,13 +10,13 @@ use super::shape::{is_number, letter, source};
 use super::sketch::Sketch;
 use crate::pairs::skip_spaces;
 use crate::scan;
-use crate::timestamp::{self, Unsaid};
+use crate::timestamp::{self, TimestampDefaults};
 
 /// The header of such a line, and the place of the message.
-pub(super) fn read<'a>(line: &'a str, unsaid: &Unsaid) -> Option<(Sketch<'a>, usize)> {
+pub(super) fn read<'a>(line: &'a str, defaults: &TimestampDefaults) -> Option<(Sketch<'a>, usize)> {
     let bytes = line.as_bytes();
     let level = letter(*bytes.first()?)?;
-    let stamp = timestamp::at_start(bytes.get(1..)?, unsaid)?;
+    let stamp = timestamp::at_start(bytes.get(1..)?, defaults)?;
     let mut sketch = Sketch::default();
     sketch.level(level, 0, 1);
     sketch.stamp(1, stamp);

@@ -6,8 +6,8 @@
 //! D/WindowManager( 1702): text                             brief
 //! ```
 
-use super::general::Header;
-use super::shape::{Kind, is_number, letter, token};
+use super::general::LineHeader;
+use super::shape::{WordKind, is_number, letter, token};
 use super::sketch::Sketch;
 use crate::pairs::skip_spaces;
 use memchr::memmem;
@@ -16,7 +16,7 @@ use memchr::memmem;
 const TAG_BYTES_MAX: usize = 64;
 
 /// Reads on behind the time of `threadtime` and `time`; false where that is not what follows.
-pub(super) fn behind_the_time(header: &mut Header<'_>) -> bool {
+pub(super) fn behind_the_time(header: &mut LineHeader<'_>) -> bool {
     header.skip();
     match header.line.as_bytes().get(header.at..) {
         Some([b'0'..=b'9', ..]) => thread_time(header).is_some(),
@@ -25,11 +25,11 @@ pub(super) fn behind_the_time(header: &mut Header<'_>) -> bool {
     }
 }
 
-fn thread_time(header: &mut Header<'_>) -> Option<()> {
+fn thread_time(header: &mut LineHeader<'_>) -> Option<()> {
     let line = header.line;
     let number = |at: usize| {
         let token = token(line, skip_spaces(line.as_bytes(), at))?;
-        let Kind::Number(number) = token.kind else { return None };
+        let WordKind::Number(number) = token.kind else { return None };
         (token.mark == 0).then_some((number, token.end))
     };
     let (pid, at) = number(header.at)?;
@@ -47,7 +47,7 @@ fn thread_time(header: &mut Header<'_>) -> Option<()> {
 }
 
 /// `D/Tag( 1702): `
-pub(super) fn brief(header: &mut Header<'_>) -> Option<()> {
+pub(super) fn brief(header: &mut LineHeader<'_>) -> Option<()> {
     header.skip();
     let line = header.line;
     let at = header.at;
@@ -78,7 +78,7 @@ fn tag(line: &str, at: usize) -> Option<(&str, usize)> {
 
 /// A line of `brief`, which has no time.
 pub(super) fn untimed(line: &str) -> Option<(Sketch<'_>, usize)> {
-    let mut header = Header::at(line, 0);
+    let mut header = LineHeader::at(line, 0);
     brief(&mut header)?;
     Some((header.sketch, header.at))
 }

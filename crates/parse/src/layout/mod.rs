@@ -27,17 +27,17 @@ mod usual;
 pub(super) use habits::Habits;
 pub use syslog::facility_name;
 
-use super::timestamp::{Form, Unsaid};
+use super::timestamp::{Form, TimestampDefaults};
 use super::{Format, Parsed, json, logfmt};
 use daytable_model::record::{Record, Value};
-use general::Header;
+use general::LineHeader;
 use memchr::memchr;
 use sketch::Sketch;
 use std::borrow::Cow;
 
 /// What is known when a record is read.
 pub(super) struct Given<'g> {
-    pub(super) unsaid: Unsaid,
+    pub(super) defaults: TimestampDefaults,
     /// What most lines of the source were lately.
     pub(super) usual: Option<Format>,
     pub(super) habits: &'g mut Habits,
@@ -66,7 +66,7 @@ pub(super) fn is_layout(format: Format) -> bool {
 /// Whether a line that is not indented begins a record in a source whose records are of this format mostly.
 ///
 /// Where records begin with a header, that is a line with one, or with a whole object. Elsewhere every line is one.
-pub(super) fn begins(usual: Option<Format>, habits: Habits, text: &str, unsaid: &Unsaid) -> bool {
+pub(super) fn begins(usual: Option<Format>, habits: Habits, text: &str, defaults: &TimestampDefaults) -> bool {
     let Some(usual) = usual else { return true };
     let line = first_line(text);
     match usual {
@@ -77,37 +77,37 @@ pub(super) fn begins(usual: Option<Format>, habits: Habits, text: &str, unsaid: 
         | Format::Csv
         | Format::Cri
         | Format::Docker => true,
-        Format::Dotnet => dotnet::read(text).is_some() || timed_format(line, unsaid).is_some(),
+        Format::Dotnet => dotnet::read(text).is_some() || timed_format(line, defaults).is_some(),
         Format::Kernel => kernel::read(line, 0, &mut Sketch::default()).is_some() || line.starts_with('<'),
-        Format::Logcat => logcat::untimed(line).is_some() || timed_format(line, unsaid).is_some(),
+        Format::Logcat => logcat::untimed(line).is_some() || timed_format(line, defaults).is_some(),
         _ if !habits.is_timed() => true,
-        _ => timed_format(line, unsaid).is_some() || matches!(line.as_bytes(), [b'{', .., b'}']) || is_pair(line),
+        _ => timed_format(line, defaults).is_some() || matches!(line.as_bytes(), [b'{', .., b'}']) || is_pair(line),
     }
 }
 
 /// Whether an open record and a line begin with a full time each: the answer to most questions whether one goes on with
 /// the other, which is no, without any of the rules that come to it.
-pub(super) fn are_both_timed(open: &str, line: &str, unsaid: &Unsaid) -> bool {
+pub(super) fn are_both_timed(open: &str, line: &str, defaults: &TimestampDefaults) -> bool {
     let is_timed = |text: &str| {
         text.as_bytes().get(10) == Some(&b'T')
-            && super::timestamp::at_start(text.as_bytes(), unsaid).is_some_and(|stamp| stamp.form == Form::Rfc3339)
+            && super::timestamp::at_start(text.as_bytes(), defaults).is_some_and(|stamp| stamp.form == Form::Rfc3339)
     };
     is_timed(line) && is_timed(open)
 }
 
 /// Whether a record so far may be a trace: it begins with neither a time nor an object.
-pub(super) fn may_be_trace(open: &str, unsaid: &Unsaid) -> bool {
-    !open.starts_with('{') && super::timestamp::at_start(open.as_bytes(), unsaid).is_none()
+pub(super) fn may_be_trace(open: &str, defaults: &TimestampDefaults) -> bool {
+    !open.starts_with('{') && super::timestamp::at_start(open.as_bytes(), defaults).is_none()
 }
 
 /// The kind of header with a time that a line has, not told apart more than it takes to know that it has one.
-pub(super) fn timed_format(line: &str, unsaid: &Unsaid) -> Option<Format> {
+pub(super) fn timed_format(line: &str, defaults: &TimestampDefaults) -> Option<Format> {
     match line.as_bytes() {
         [] => None,
         [b'<', ..] => syslog::priority(line).map(|_| Format::Syslog),
-        [b'A'..=b'Z', b'0'..=b'9', ..] => klog::read(line, unsaid).map(|_| Format::Klog),
-        [0x1b, ..] => Header::is_timed(&ansi::strip(line), unsaid).then_some(Format::Text),
-        _ => Header::is_timed(line, unsaid).then_some(Format::Text),
+        [b'A'..=b'Z', b'0'..=b'9', ..] => klog::read(line, defaults).map(|_| Format::Klog),
+        [0x1b, ..] => LineHeader::is_timed(&ansi::strip(line), defaults).then_some(Format::Text),
+        _ => LineHeader::is_timed(line, defaults).then_some(Format::Text),
     }
 }
 
@@ -120,7 +120,7 @@ pub(super) fn is_pair(line: &str) -> bool {
 /// Reads only by the general rules, whatever else it could be.
 pub(super) fn read_general<'a>(text: &'a str, given: &mut Given<'_>) -> Option<Parsed<'a>> {
     let line = first_line(text);
-    let mut header = Header::timed(line, &given.unsaid)?;
+    let mut header = LineHeader::timed(line, &given.defaults)?;
     header.behind_the_time(given.habits);
     Some(finish(text, header, given))
 }
@@ -138,7 +138,7 @@ fn read_plain<'a>(text: &'a str, given: &mut Given<'_>) -> Option<Parsed<'a>> {
         }
         b'A'..=b'Z' | b'a'..=b'z' => {
             if line.as_bytes().get(1).is_some_and(u8::is_ascii_digit)
-                && let Some((sketch, at)) = klog::read(line, &given.unsaid)
+                && let Some((sketch, at)) = klog::read(line, &given.defaults)
             {
                 return Some(structured(sketch, behind(text, at), Format::Klog));
             }
@@ -154,8 +154,8 @@ fn read_plain<'a>(text: &'a str, given: &mut Given<'_>) -> Option<Parsed<'a>> {
         }
         b'1' if line.as_bytes().get(1) == Some(&b' ') => {
             let mut sketch = Sketch::default();
-            match syslog::rfc_5424(line, 2, &given.unsaid, &mut sketch) {
-                Some(at) if sketch.time.is_some() => Some(inner(sketch, behind(text, at), true, &given.unsaid)),
+            match syslog::rfc_5424(line, 2, &given.defaults, &mut sketch) {
+                Some(at) if sketch.time.is_some() => Some(inner(sketch, behind(text, at), true, &given.defaults)),
                 _ => timed(text, line, given),
             }
         }
@@ -168,7 +168,7 @@ fn read_plain<'a>(text: &'a str, given: &mut Given<'_>) -> Option<Parsed<'a>> {
 
 /// A line that has a time near its start.
 fn timed<'a>(text: &'a str, line: &'a str, given: &mut Given<'_>) -> Option<Parsed<'a>> {
-    let mut header = Header::timed(line, &given.unsaid)?;
+    let mut header = LineHeader::timed(line, &given.defaults)?;
     let is_usual = given.usual == Some(Format::Syslog);
     let may_be_syslog = match header.form {
         Form::Bsd => true,
@@ -176,7 +176,7 @@ fn timed<'a>(text: &'a str, line: &'a str, given: &mut Given<'_>) -> Option<Pars
         _ => false,
     };
     if may_be_syslog && syslog::behind_the_time(&mut header, is_usual) {
-        return Some(inner(header.sketch, behind(text, header.at), false, &given.unsaid));
+        return Some(inner(header.sketch, behind(text, header.at), false, &given.defaults));
     }
     if matches!(header.form, Form::Other | Form::Iso)
         && header.has_nothing_else()
@@ -188,7 +188,7 @@ fn timed<'a>(text: &'a str, line: &'a str, given: &mut Given<'_>) -> Option<Pars
     Some(finish(text, header, given))
 }
 
-fn finish<'a>(text: &'a str, header: Header<'a>, given: &mut Given<'_>) -> Parsed<'a> {
+fn finish<'a>(text: &'a str, header: LineHeader<'a>, given: &mut Given<'_>) -> Parsed<'a> {
     if let Some(colon) = header.colon {
         given.habits.note_colon(colon);
     }
@@ -224,7 +224,7 @@ fn level_below<'a>(text: &'a str, end: usize, at: usize, sketch: &mut Sketch<'a>
         return None;
     }
     let below = shape::token(text, end + 1).filter(|token| token.mark == b':')?;
-    let shape::Kind::Word(word) = below.kind else { return None };
+    let shape::WordKind::Word(word) = below.kind else { return None };
     let level = shape::level_word(word).filter(|_| word.len() > 1)?;
     let mut words = text.get(at..end)?.split(' ');
     let (class, method, more) = (words.next()?, words.next()?, words.next());
@@ -255,8 +255,8 @@ fn with_priority<'a>(text: &'a str, line: &'a str, given: &mut Given<'_>) -> Opt
     if line.as_bytes().get(at..)?.starts_with(b"1 ") {
         let mut sketch = Sketch::default();
         syslog::take_priority(&mut sketch, priority, at);
-        if let Some(at) = syslog::rfc_5424(line, at + 2, &given.unsaid, &mut sketch) {
-            return Some(inner(sketch, behind(text, at), true, &given.unsaid));
+        if let Some(at) = syslog::rfc_5424(line, at + 2, &given.defaults, &mut sketch) {
+            return Some(inner(sketch, behind(text, at), true, &given.defaults));
         }
     }
     let mut sketch = Sketch::default();
@@ -264,25 +264,30 @@ fn with_priority<'a>(text: &'a str, line: &'a str, given: &mut Given<'_>) -> Opt
     if let Some(at) = kernel::read(line, at, &mut sketch) {
         return Some(sketch.finish(behind(text, at), Format::Kernel));
     }
-    let mut header = Header::at(line, at);
+    let mut header = LineHeader::at(line, at);
     header.sketch = sketch;
-    if header.stamp(&given.unsaid) {
+    if header.stamp(&given.defaults) {
         if !syslog::behind_the_time(&mut header, true) {
             header.skip();
         }
     } else {
         syslog::tag_at(&mut header);
     }
-    Some(inner(header.sketch, behind(text, header.at), false, &given.unsaid))
+    Some(inner(header.sketch, behind(text, header.at), false, &given.defaults))
 }
 
 /// A syslog line whose message may be a record of its own: an object, or logfmt. `is_structured` where pairs may stand
 /// behind the message.
-fn inner<'a>(mut sketch: Sketch<'a>, message: &'a str, is_structured: bool, unsaid: &Unsaid) -> Parsed<'a> {
+fn inner<'a>(
+    mut sketch: Sketch<'a>,
+    message: &'a str,
+    is_structured: bool,
+    defaults: &TimestampDefaults,
+) -> Parsed<'a> {
     let record = match message.as_bytes().first() {
-        Some(b'{') => json::parse(message, unsaid),
+        Some(b'{') => json::parse(message, defaults),
         Some(b'a'..=b'z' | b'A'..=b'Z' | b'@' | b'_') if memchr(b'=', message.as_bytes()).is_some() => {
-            logfmt::parse(message, unsaid).filter(|record| record.level.is_some() || !record.message.is_empty())
+            logfmt::parse(message, defaults).filter(|record| record.level.is_some() || !record.message.is_empty())
         }
         _ => None,
     };

@@ -67,7 +67,7 @@ pub(super) struct Token<'a> {
     pub(super) start: usize,
     /// Behind it, and behind the mark that it has at its end.
     pub(super) end: usize,
-    pub(super) kind: Kind<'a>,
+    pub(super) kind: WordKind<'a>,
     /// The kinds of its bytes, without the mark at its end; none for a group.
     pub(super) kinds: u16,
     /// `:` or `,` at its end, else 0.
@@ -77,7 +77,7 @@ pub(super) struct Token<'a> {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind<'a> {
+pub(super) enum WordKind<'a> {
     /// Digits and nothing else.
     Number(&'a str),
     /// `-`, `--`, `---`, `|`, `:`: what stands between the parts of a header.
@@ -105,7 +105,7 @@ pub(super) fn token(line: &str, at: usize) -> Option<Token<'_>> {
         return Some(Token {
             start: at,
             end,
-            kind: Kind::Group(inner.trim_ascii()),
+            kind: WordKind::Group(inner.trim_ascii()),
             kinds: 0,
             mark,
             gap: gap(bytes, end),
@@ -117,7 +117,7 @@ pub(super) fn token(line: &str, at: usize) -> Option<Token<'_>> {
     if matches!(first, b'-' | b'|' | b':' | b'=')
         && matches!(word, "-" | "--" | "---" | "|" | "||" | ":" | "::" | "=>" | "->")
     {
-        return Some(Token { start: at, end, kind: Kind::Dash, kinds: 0, mark: 0, gap });
+        return Some(Token { start: at, end, kind: WordKind::Dash, kinds: 0, mark: 0, gap });
     }
     let (word, mark) = match bytes[end - 1] {
         mark @ (b':' | b',') if word.len() > 1 => (line.get(at..end - 1)?, mark),
@@ -127,19 +127,19 @@ pub(super) fn token(line: &str, at: usize) -> Option<Token<'_>> {
     Some(Token { start: at, end, kind: kind_of(word, kinds), kinds, mark, gap })
 }
 
-fn kind_of(word: &str, kinds: u16) -> Kind<'_> {
+fn kind_of(word: &str, kinds: u16) -> WordKind<'_> {
     if kinds == kinds::DIGIT {
-        return Kind::Number(word);
+        return WordKind::Number(word);
     }
     match word.as_bytes() {
         [.., b']'] => match word.get(..word.len() - 1).and_then(|word| word.split_once('[')) {
-            Some((name, pid)) if is_number(pid) && !name.is_empty() => Kind::Tagged(name, pid),
-            _ => Kind::Word(word),
+            Some((name, pid)) if is_number(pid) && !name.is_empty() => WordKind::Tagged(name, pid),
+            _ => WordKind::Word(word),
         },
         [.., b'0'..=b'9' | b')'] if kinds & kinds::DOT != 0 && kinds & (kinds::COLON | kinds::ROUND) != 0 => {
-            source(word).map_or(Kind::Word(word), |(file, line)| Kind::Source(file, line))
+            source(word).map_or(WordKind::Word(word), |(file, line)| WordKind::Source(file, line))
         }
-        _ => Kind::Word(word),
+        _ => WordKind::Word(word),
     }
 }
 
@@ -238,7 +238,7 @@ pub(super) fn level_word(word: &str) -> Option<Level> {
 
 /// What a word can be the name of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Name {
+pub(super) enum NameShape {
     /// Of a component, whatever is around it: no word of a language is written so.
     Surely,
     /// Of a component, or a plain word.
@@ -248,7 +248,7 @@ pub(super) enum Name {
 }
 
 /// Whether a word is written as the name of a component is: `dfs.DataNode$Xceiver`, `WindowManager`, `mod::path`.
-pub(super) fn name(word: &str) -> Name {
+pub(super) fn name(word: &str) -> NameShape {
     const MARKS: u16 = kinds::DIGIT
         | kinds::DOT
         | kinds::DASH
@@ -258,7 +258,7 @@ pub(super) fn name(word: &str) -> Name {
         | kinds::ROUND
         | kinds::NAMING;
     let bytes = word.as_bytes();
-    let (Some(first), Some(last)) = (bytes.first(), bytes.last()) else { return Name::Never };
+    let (Some(first), Some(last)) = (bytes.first(), bytes.last()) else { return NameShape::Never };
     let kinds = kinds_of(word);
     let never = !matches!(first, b'A'..=b'Z' | b'a'..=b'z' | b'_' | b'%' | b'$')
         || bytes.len() > NAME_BYTES_MAX
@@ -266,11 +266,11 @@ pub(super) fn name(word: &str) -> Name {
         || matches!(last, b'.' | b'/')
         || kinds & kinds::SLASH != 0 && word.contains("//");
     if never {
-        Name::Never
+        NameShape::Never
     } else if kinds & MARKS != 0 || has_hump(bytes) {
-        Name::Surely
+        NameShape::Surely
     } else {
-        Name::Perhaps
+        NameShape::Perhaps
     }
 }
 
@@ -334,22 +334,22 @@ mod tests {
     #[test]
     fn names_by_their_letters() {
         for (word, expected) in [
-            ("dfs.DataNode$Xceiver", Name::Surely),
-            ("WindowManager", Name::Surely),
-            ("my_crate::api", Name::Surely),
-            ("sshd(pam_unix)", Name::Surely),
-            ("postfix/smtpd", Name::Surely),
-            ("http", Name::Perhaps),
-            ("Failed", Name::Perhaps),
-            ("NETWORK", Name::Perhaps),
-            ("", Name::Never),
-            ("10.0.0.1", Name::Never),
-            ("can't", Name::Never),
-            ("http://a", Name::Never),
-            ("/var/log/x", Name::Never),
-            ("end.", Name::Never),
-            ("a=b", Name::Never),
-            ("caf\u{e9}", Name::Never),
+            ("dfs.DataNode$Xceiver", NameShape::Surely),
+            ("WindowManager", NameShape::Surely),
+            ("my_crate::api", NameShape::Surely),
+            ("sshd(pam_unix)", NameShape::Surely),
+            ("postfix/smtpd", NameShape::Surely),
+            ("http", NameShape::Perhaps),
+            ("Failed", NameShape::Perhaps),
+            ("NETWORK", NameShape::Perhaps),
+            ("", NameShape::Never),
+            ("10.0.0.1", NameShape::Never),
+            ("can't", NameShape::Never),
+            ("http://a", NameShape::Never),
+            ("/var/log/x", NameShape::Never),
+            ("end.", NameShape::Never),
+            ("a=b", NameShape::Never),
+            ("caf\u{e9}", NameShape::Never),
         ] {
             assert_eq!(name(word), expected, "{word}");
         }
@@ -380,16 +380,16 @@ mod tests {
     fn tokens_and_what_is_behind_them() {
         let kind = |text| token(text, 0).map(|token| (token.kind, token.mark, token.end));
         for (text, expected) in [
-            ("[QuorumPeer[myid=1]/0:2181] x", (Kind::Group("QuorumPeer[myid=1]/0:2181"), 0, 27)),
-            ("[ main ]: x", (Kind::Group("main"), b':', 9)),
-            ("[open x", (Kind::Word("[open"), 0, 5)),
-            ("sshd[7]: x", (Kind::Tagged("sshd", "7"), b':', 8)),
-            ("a.go:12: x", (Kind::Source("a.go", "12"), b':', 8)),
-            ("main.c:27:f x", (Kind::Word("main.c:27:f"), 0, 11)),
-            ("12 x", (Kind::Number("12"), 0, 2)),
-            ("--- x", (Kind::Dash, 0, 3)),
-            ("word, x", (Kind::Word("word"), b',', 5)),
-            (": x", (Kind::Dash, 0, 1)),
+            ("[QuorumPeer[myid=1]/0:2181] x", (WordKind::Group("QuorumPeer[myid=1]/0:2181"), 0, 27)),
+            ("[ main ]: x", (WordKind::Group("main"), b':', 9)),
+            ("[open x", (WordKind::Word("[open"), 0, 5)),
+            ("sshd[7]: x", (WordKind::Tagged("sshd", "7"), b':', 8)),
+            ("a.go:12: x", (WordKind::Source("a.go", "12"), b':', 8)),
+            ("main.c:27:f x", (WordKind::Word("main.c:27:f"), 0, 11)),
+            ("12 x", (WordKind::Number("12"), 0, 2)),
+            ("--- x", (WordKind::Dash, 0, 3)),
+            ("word, x", (WordKind::Word("word"), b',', 5)),
+            (": x", (WordKind::Dash, 0, 1)),
         ] {
             assert_eq!(kind(text), Some(expected), "{text}");
         }

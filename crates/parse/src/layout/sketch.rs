@@ -74,7 +74,7 @@ impl<'a> Sketch<'a> {
         if self.fields.capacity() == 0 {
             self.fields.reserve_exact(16);
         }
-        // Made in its place; see `Draft::add_borrowed`.
+        // Made in its place; see `RecordBuilder::add_borrowed`.
         self.fields.extend(once_with(|| Field { name: Cow::Borrowed(name), value }));
     }
 

@@ -11,13 +11,13 @@
 //! (`syslogd 1.4.1:`), and macOS has a second name in parentheses behind it. What is no tag stays in the message, so that
 //! `last message repeated 2 times` is whole. There is no level without a priority: a word in the text is not one.
 
-use super::general::Header;
-use super::shape::{Kind, closing, token};
+use super::general::LineHeader;
+use super::shape::{WordKind, closing, token};
 use super::sketch::Sketch;
 use crate::pairs::{skip_spaces, typed};
 use crate::scales;
 use crate::scan;
-use crate::timestamp::{self, Form, Unsaid};
+use crate::timestamp::{self, Form, TimestampDefaults};
 use daytable_model::record::{Field, Level, Value};
 use memchr::memchr2;
 use std::borrow::Cow;
@@ -52,7 +52,12 @@ pub fn facility_name(number: u8) -> Option<&'static str> {
 }
 
 /// What stands behind `VERSION `: the place of the message, or none where it is no RFC 5424 line.
-pub(super) fn rfc_5424<'a>(line: &'a str, at: usize, unsaid: &Unsaid, sketch: &mut Sketch<'a>) -> Option<usize> {
+pub(super) fn rfc_5424<'a>(
+    line: &'a str,
+    at: usize,
+    defaults: &TimestampDefaults,
+    sketch: &mut Sketch<'a>,
+) -> Option<usize> {
     let mut at = at;
     let mut word = || -> Option<&'a str> {
         let end = scan::space(line.as_bytes(), at);
@@ -63,7 +68,7 @@ pub(super) fn rfc_5424<'a>(line: &'a str, at: usize, unsaid: &Unsaid, sketch: &m
     let time = word()?;
     let (host, app, process, message_id) = (word()?, word()?, word()?, word()?);
     if time != "-" {
-        let stamp = timestamp::at_start(time.as_bytes(), unsaid).filter(|stamp| stamp.length == time.len())?;
+        let stamp = timestamp::at_start(time.as_bytes(), defaults).filter(|stamp| stamp.length == time.len())?;
         let start = time.as_ptr() as usize - line.as_ptr() as usize;
         sketch.stamp(start, stamp);
     }
@@ -154,7 +159,7 @@ fn unescape(text: &str) -> Cow<'_, str> {
 /// Reads on behind a time as syslog daemons write it: host, tag, process. False where that is not what follows.
 ///
 /// `is_usual` where the lines before were syslog lines, so that a host without a tag behind it is one too.
-pub(super) fn behind_the_time(header: &mut Header<'_>, is_usual: bool) -> bool {
+pub(super) fn behind_the_time(header: &mut LineHeader<'_>, is_usual: bool) -> bool {
     header.skip();
     let (line, at) = (header.line, header.at);
     if header.form != Form::Bsd && !is_usual && !has_tag_nearby(line, at) {
@@ -166,7 +171,7 @@ pub(super) fn behind_the_time(header: &mut Header<'_>, is_usual: bool) -> bool {
         return true;
     }
     let Some(host) = token(line, at).filter(|host| host.mark == 0) else { return false };
-    let Kind::Word(name) = host.kind else { return false };
+    let WordKind::Word(name) = host.kind else { return false };
     let next = skip_spaces(line.as_bytes(), host.end);
     let found = tag(line, next).filter(|tag| header.form == Form::Bsd || is_usual || tag.pid.is_some() && !tag.is_long);
     if is_level(name) || found.is_none() && !(is_usual && header.form == Form::Bsd) {
@@ -193,7 +198,7 @@ fn is_level(word: &str) -> bool {
     Level::from_word(word).is_some()
 }
 
-fn take_tag<'a>(header: &mut Header<'a>, tag: Tag<'a>) {
+fn take_tag<'a>(header: &mut LineHeader<'a>, tag: Tag<'a>) {
     header.sketch.component(tag.name);
     if let Some(pid) = tag.pid {
         header.sketch.has_pid = true;
@@ -218,7 +223,7 @@ pub(super) struct Tag<'a> {
 }
 
 /// Takes the tag at `at` of a line with a priority.
-pub(super) fn tag_at<'a>(header: &mut Header<'a>) -> bool {
+pub(super) fn tag_at<'a>(header: &mut LineHeader<'a>) -> bool {
     match tag(header.line, header.at) {
         Some(tag) => {
             take_tag(header, tag);

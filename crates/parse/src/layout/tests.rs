@@ -7,8 +7,8 @@ use proptest::prelude::*;
 
 /// Reads a line as the first one of its source.
 fn first(text: &str) -> Option<Parsed<'_>> {
-    let unsaid = Unsaid { seen: now(), ..Unsaid::default() };
-    read(text, &mut Given { unsaid, usual: None, habits: &mut Habits::default() })
+    let defaults = TimestampDefaults { seen: now(), ..TimestampDefaults::default() };
+    read(text, &mut Given { defaults, usual: None, habits: &mut Habits::default() })
 }
 
 fn field(parsed: &Parsed<'_>, name: &str) -> String {
@@ -105,7 +105,8 @@ fn what_lines_are_used_to_tells_a_plain_word_from_a_component() {
     let line = "2026-11-20 00:05:45 INFO Remoting: text";
     let mut messages = Vec::new();
     for _ in 0..6 {
-        let given = &mut Given { unsaid: Unsaid::default(), usual: Some(Format::Text), habits: &mut habits };
+        let given =
+            &mut Given { defaults: TimestampDefaults::default(), usual: Some(Format::Text), habits: &mut habits };
         messages.push(read(line, given).expect("a header").record.message.len());
         let number = habits.number();
         assert_eq!(Habits::from_number(number), habits);

@@ -5,7 +5,7 @@
 
 use crate::json;
 use crate::pairs::{is_space, pair_at, skip_spaces};
-use crate::timestamp::Unsaid;
+use crate::timestamp::TimestampDefaults;
 use daytable_model::record::{Field, Value};
 use memchr::{memchr, memchr2, memrchr2};
 use std::borrow::Cow;
@@ -27,7 +27,7 @@ pub(super) fn pairs<'a>(text: &'a str, fields: &mut Vec<Field<'a>>) -> &'a str {
             if fields.capacity() == 0 {
                 fields.reserve_exact(16);
             }
-            // Made in its place; see `Draft::add_borrowed`.
+            // Made in its place; see `RecordBuilder::add_borrowed`.
             fields.extend(once_with(|| Field { name: Cow::Borrowed(pair.key), value: pair.value.value() }));
             at = skip_spaces(bytes, pair.end);
             if at == bytes.len() {
@@ -67,7 +67,7 @@ pub(super) fn object<'a>(text: &'a str, fields: &mut Vec<Field<'a>>) -> Option<&
         return None;
     }
     let tab = text.find("\t{")?;
-    let record = json::parse(text.get(tab + 1..)?, &Unsaid::default())?;
+    let record = json::parse(text.get(tab + 1..)?, &TimestampDefaults::default())?;
     // What would have been its message or level elsewhere stays in the text.
     if !record.message.is_empty() || record.level.is_some() || record.time.is_some() {
         return None;

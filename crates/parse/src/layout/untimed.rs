@@ -1,6 +1,6 @@
 //! Lines with a level and no time: what programs print on a terminal.
 
-use super::general::Header;
+use super::general::LineHeader;
 use super::sketch::Sketch;
 use super::{Given, behind, shape, trailing};
 use crate::pairs::skip_spaces;
@@ -14,18 +14,18 @@ pub(super) fn untimed<'a>(text: &'a str, line: &'a str, given: &mut Given<'_>) -
     let token = shape::token(line, 0)?;
     let level_at = |word: &str, start: usize| Some((shape::level_word(word)?, start, start + word.len()));
     let (level, at) = match token.kind {
-        shape::Kind::Group(word) if word.len() > 1 => {
+        shape::WordKind::Group(word) if word.len() > 1 => {
             let start = 1 + line.get(1..)?.len() - line.get(1..)?.trim_start().len();
             (level_at(word, start)?, token.end)
         }
-        shape::Kind::Tagged(word, _) if word.len() > 1 => {
+        shape::WordKind::Tagged(word, _) if word.len() > 1 => {
             let level = level_at(word, 0)?;
             let mut sketch = Sketch::default();
             sketch.level(level.0, level.1, level.2);
             let message = trailing::pairs(behind(line, token.end).trim_start(), sketch.fields());
             return (text.len() == line.len()).then(|| sketch.finish(message, Format::Text));
         }
-        shape::Kind::Word(word) if word.len() > 1 => {
+        shape::WordKind::Word(word) if word.len() > 1 => {
             let is_capital = word.bytes().all(|byte| byte.is_ascii_uppercase());
             if token.mark == b':' {
                 (level_at(word, 0)?, token.end)
@@ -33,7 +33,7 @@ pub(super) fn untimed<'a>(text: &'a str, line: &'a str, given: &mut Given<'_>) -
                 // Python: `WARNING:root:text`
                 let component = rest.split(':').next().filter(|_| rest.contains(':') || line.contains(' '))?;
                 let end = word.len() + 1 + component.len();
-                if line.as_bytes().get(end) != Some(&b':') || shape::name(component) == shape::Name::Never {
+                if line.as_bytes().get(end) != Some(&b':') || shape::name(component) == shape::NameShape::Never {
                     return None;
                 }
                 let mut sketch = Sketch::default();
@@ -44,7 +44,7 @@ pub(super) fn untimed<'a>(text: &'a str, line: &'a str, given: &mut Given<'_>) -
             } else if is_capital
                 && matches!(
                     shape::token(line, skip_spaces(line.as_bytes(), token.end))?.kind,
-                    shape::Kind::Group(_) | shape::Kind::Dash
+                    shape::WordKind::Group(_) | shape::WordKind::Dash
                 )
             {
                 (level_at(word, 0)?, token.end)
@@ -54,7 +54,7 @@ pub(super) fn untimed<'a>(text: &'a str, line: &'a str, given: &mut Given<'_>) -
         }
         _ => return None,
     };
-    let header = Header::untimed(line, at, level, given.habits);
+    let header = LineHeader::untimed(line, at, level, given.habits);
     let at = header.at;
     Some(header.sketch.finish(behind(text, at), Format::Text))
 }
@@ -71,7 +71,7 @@ pub(super) fn time_of_day<'a>(text: &'a str, line: &'a str, given: &mut Given<'_
     let in_time = |byte: &&u8| byte.is_ascii_digit() || matches!(byte, b':' | b'.' | b',');
     let length = bytes.get(start..)?.iter().take_while(in_time).count();
     let at = start + length + usize::from(start == 1 && bytes.get(start + length) == Some(&b']'));
-    let mut header = Header::at(line, at);
+    let mut header = LineHeader::at(line, at);
     header.sketch.text("time_of_day", line.get(start..start + length)?);
     header.behind_the_time(given.habits);
     header.sketch.level?;

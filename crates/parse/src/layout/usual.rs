@@ -8,7 +8,7 @@
 //! It reads what the general rules would read, and nothing else: one space between the parts, a level in capitals, then
 //! a dotted name or a plain word. Whatever is not so is left to them. That both agree, and learn the same, is a test.
 
-use super::shape::{self, Name};
+use super::shape::{self, NameShape};
 use super::sketch::Sketch;
 use super::{Given, trailing};
 use crate::timestamp::{self, Form};
@@ -24,7 +24,7 @@ pub(super) fn read<'a>(text: &'a str, given: &mut Given<'_>) -> Option<Parsed<'a
     if given.usual != Some(Format::Text) || bytes.get(10) != Some(&b'T') || memchr2(b'\n', 0x1b, bytes).is_some() {
         return None;
     }
-    let stamp = timestamp::at_start(bytes, &given.unsaid).filter(|stamp| stamp.form == Form::Rfc3339)?;
+    let stamp = timestamp::at_start(bytes, &given.defaults).filter(|stamp| stamp.form == Form::Rfc3339)?;
     let level_at = stamp.length + 1;
     let level_end = level_at + run(bytes, level_at, |byte| byte.is_ascii_uppercase());
     let is_spaced = bytes.get(stamp.length) == Some(&b' ') && bytes.get(level_end) == Some(&b' ');
@@ -41,7 +41,7 @@ pub(super) fn read<'a>(text: &'a str, given: &mut Given<'_>) -> Option<Parsed<'a
     let word = text.get(word_at..word_end)?;
     let is_component = word.contains('.');
     let is_known = match is_component {
-        true => shape::is_dotted(word) && shape::name(word) != Name::Never,
+        true => shape::is_dotted(word) && shape::name(word) != NameShape::Never,
         false => word.bytes().all(|byte| byte.is_ascii_lowercase()) && !word.is_empty(),
     };
     // What may be a component in parentheses, or an object, at the end.
@@ -70,12 +70,12 @@ fn run(bytes: &[u8], at: usize, is_in: impl Fn(&u8) -> bool) -> usize {
 mod tests {
     use super::super::{Habits, read_plain};
     use super::*;
-    use crate::timestamp::Unsaid;
+    use crate::timestamp::TimestampDefaults;
     use proptest::prelude::*;
 
     fn both(line: &str) -> Option<()> {
         let (mut short, mut general) = (Habits::default(), Habits::default());
-        let given = |habits| Given { unsaid: Unsaid::default(), usual: Some(Format::Text), habits };
+        let given = |habits| Given { defaults: TimestampDefaults::default(), usual: Some(Format::Text), habits };
         let parsed = read(line, &mut given(&mut short))?;
         assert_eq!(Some(parsed), read_plain(line, &mut given(&mut general)), "{line}");
         assert_eq!(short, general, "{line}");

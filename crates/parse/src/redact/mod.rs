@@ -3,9 +3,9 @@
 //!
 //! It is done to a record that is whole, its lines joined and its format taken apart, before it is routed and gets its
 //! keys; so a value is clean whether it came from JSON with escapes, from logfmt or from plain text, and no instance is
-//! named by a secret. What matched is counted by the pattern's name; nothing else remains of it.
+//! named by a secret. Target matched is counted by the pattern's name; nothing else remains of it.
 //!
-//! A line without anything that could match costs one look for the letters that a match must have. What was
+//! A line without anything that could match costs one look for the letters that a match must have. Target was
 //! copied while it was parsed, because it had escapes, is always looked at by itself.
 //!
 //! * `presets`: what is known by name.
@@ -17,7 +17,7 @@
 mod cards;
 mod presets;
 
-use crate::{PatternError, compile_part};
+use crate::{LinePatternError, compile_part};
 use daytable_model::record::{Record, Value};
 use regex::Regex;
 use std::borrow::Cow;
@@ -40,14 +40,14 @@ pub struct Redaction(Arc<Inner>);
 struct Inner {
     name: String,
     written: String,
-    what: What,
+    what: Target,
     replace: String,
     matches: Arc<AtomicU64>,
 }
 
-/// What is looked for.
+/// Target is looked for.
 #[derive(Clone)]
-enum What {
+enum Target {
     Card,
     Regex(Search),
 }
@@ -57,7 +57,7 @@ enum What {
 struct Search {
     regex: Regex,
     has_group: bool,
-    /// What a text must have in it to match, without a look at what stands beside it: then a part of a text without it does
+    /// Target a text must have in it to match, without a look at what stands beside it: then a part of a text without it does
     /// not match either.
     hint: Option<Regex>,
     /// Whether a match is one, judged by what would be replaced.
@@ -83,13 +83,13 @@ impl Redaction {
     /// # Errors
     ///
     /// Where the pattern is none, or matches where there is nothing.
-    pub fn regex(name: &str, pattern: &str, replace: Option<&str>) -> Result<Redaction, PatternError> {
+    pub fn regex(name: &str, pattern: &str, replace: Option<&str>) -> Result<Redaction, LinePatternError> {
         let regex = compile_part(pattern)?;
         if regex.is_match("") {
-            return Err(PatternError::new(pattern, 0, "matches where there is nothing, thus everywhere"));
+            return Err(LinePatternError::new(pattern, 0, "matches where there is nothing, thus everywhere"));
         }
         let replace = replace.map_or_else(|| format!("[redacted {name}]"), str::to_owned);
-        let what = What::Regex(Search {
+        let what = Target::Regex(Search {
             has_group: regex.captures_len() > 1,
             regex,
             hint: None,
@@ -99,7 +99,7 @@ impl Redaction {
         Ok(Redaction::new(name, pattern.to_owned(), what, replace))
     }
 
-    fn new(name: &str, written: String, what: What, replace: String) -> Redaction {
+    fn new(name: &str, written: String, what: Target, replace: String) -> Redaction {
         Redaction(Arc::new(Inner { name: name.into(), written, what, replace, matches: Arc::default() }))
     }
 
@@ -124,8 +124,8 @@ impl Redaction {
 
     fn may_be_in(&self, text: &str) -> bool {
         match &self.0.what {
-            What::Card => cards::may_be_in(text),
-            What::Regex(search) => search.hint.as_ref().is_none_or(|hint| hint.is_match(text)),
+            Target::Card => cards::may_be_in(text),
+            Target::Regex(search) => search.hint.as_ref().is_none_or(|hint| hint.is_match(text)),
         }
     }
 
@@ -154,18 +154,18 @@ impl Redaction {
 
     fn is_name_of_secret(&self, name: &str) -> bool {
         match &self.0.what {
-            What::Card => false,
-            What::Regex(search) => (search.names)(name),
+            Target::Card => false,
+            Target::Regex(search) => (search.names)(name),
         }
     }
 }
 
-impl What {
+impl Target {
     /// The next secret from `at` on, and where to look for the one after it.
     fn next(&self, text: &str, mut at: usize) -> Option<(Range<usize>, usize)> {
         let search = match self {
-            What::Card => return cards::next(text, at).map(|card| (card.clone(), card.end)),
-            What::Regex(search) => search,
+            Target::Card => return cards::next(text, at).map(|card| (card.clone(), card.end)),
+            Target::Regex(search) => search,
         };
         while at <= text.len() {
             let (whole, secret) = if search.has_group {
@@ -231,7 +231,7 @@ impl Redactor {
 
     /// Replaces what matches in a record that was read from `text`; true where anything did.
     pub fn redact(&self, record: &mut Record<'_>, text: &str) -> bool {
-        // What is borrowed is a part of the text, and cannot have what the text does not.
+        // Target is borrowed is a part of the text, and cannot have what the text does not.
         let mut possible = 0u64;
         for (number, pattern) in self.0.iter().enumerate() {
             possible |= u64::from(pattern.may_be_in(text)) << number;

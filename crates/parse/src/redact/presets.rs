@@ -1,6 +1,6 @@
-//! What is known by name.
+//! Target is known by name.
 
-use super::{Search, What};
+use super::{Search, Target};
 use regex::Regex;
 use std::sync::LazyLock;
 
@@ -21,9 +21,9 @@ const TOKEN: &str = concat!(
 const KEY: &str = r"-----BEGIN (?:[0-9A-Z]+ )*PRIVATE KEY(?: BLOCK)?-----(?s:.*?-----END (?:[0-9A-Z]+ )*PRIVATE KEY(?: BLOCK)?-----|.*)";
 
 /// The presets, compiled once; a test says that none is left out because it is no pattern.
-static ALL: LazyLock<Vec<(&str, What)>> = LazyLock::new(|| {
+static ALL: LazyLock<Vec<(&str, Target)>> = LazyLock::new(|| {
     let all = [
-        ("credit-card", Some(What::Card)),
+        ("credit-card", Some(Target::Card)),
         ("email", search(EMAIL, r"@|%40|\\u0040", |_| true, |_| false)),
         (
             "bearer-token",
@@ -34,14 +34,14 @@ static ALL: LazyLock<Vec<(&str, What)>> = LazyLock::new(|| {
     all.into_iter().filter_map(|(name, what)| Some((name, what?))).collect()
 });
 
-fn search(pattern: &str, hint: &str, counts: fn(&str) -> bool, names: fn(&str) -> bool) -> Option<What> {
+fn search(pattern: &str, hint: &str, counts: fn(&str) -> bool, names: fn(&str) -> bool) -> Option<Target> {
     let regex = Regex::new(pattern).ok()?;
     let hint = Some(Regex::new(hint).ok()?);
-    Some(What::Regex(Search { has_group: regex.captures_len() > 1, regex, hint, counts, names }))
+    Some(Target::Regex(Search { has_group: regex.captures_len() > 1, regex, hint, counts, names }))
 }
 
 /// Every preset.
-pub(super) fn all() -> impl Iterator<Item = (&'static str, What)> {
+pub(super) fn all() -> impl Iterator<Item = (&'static str, Target)> {
     ALL.iter().map(|(name, what)| (*name, what.clone()))
 }
 

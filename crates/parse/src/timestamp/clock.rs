@@ -7,12 +7,12 @@ const TICK_DIGITS: u32 = TICKS_PER_SECOND.ilog10();
 
 /// A text, and how far it is read. Each method takes what it is named after, or nothing.
 #[derive(Clone, Copy)]
-pub(super) struct Cursor<'a> {
+pub(super) struct DigitCursor<'a> {
     pub(super) bytes: &'a [u8],
     pub(super) at: usize,
 }
 
-impl<'a> Cursor<'a> {
+impl<'a> DigitCursor<'a> {
     pub(super) fn peek(&self) -> Option<u8> {
         self.bytes.get(self.at).copied()
     }
@@ -114,7 +114,7 @@ impl<'a> Cursor<'a> {
                 ticks
             }
             b':' => {
-                let mut after = Cursor { at: self.at + 1, ..*self };
+                let mut after = DigitCursor { at: self.at + 1, ..*self };
                 let least = if seconds == Seconds::Unpadded { 1 } else { 3 };
                 let Some(milliseconds) = after.number(least, 3) else { return 0 };
                 self.at = after.at;

@@ -15,45 +15,45 @@
 //! `-` the day first; a number above 12 is a day whatever its place. Of two digits each, the first is the year, unless
 //! that is no date, or one of the future.
 
-use super::clock::{Cursor, Seconds};
+use super::clock::{DigitCursor, Seconds};
 use super::offset::{ends_word, zone};
-use super::{Form, Stamp, Unsaid, epoch, point, point_in_some_year};
+use super::{Form, Stamp, TimestampDefaults, epoch, point, point_in_some_year};
 use daytable_model::time::TICKS_PER_DAY;
 
 /// A date as far as it is written.
 #[derive(Clone, Copy)]
-enum Date {
+enum WrittenDate {
     Full(i32, u32, u32),
     /// Month and day.
     Short(u32, u32),
 }
 
 /// The timestamp that a text of digits first begins with.
-pub(super) fn from_digits(bytes: &[u8], unsaid: &Unsaid) -> Option<Stamp> {
-    let mut cursor = Cursor { bytes, at: 0 };
+pub(super) fn from_digits(bytes: &[u8], defaults: &TimestampDefaults) -> Option<Stamp> {
+    let mut cursor = DigitCursor { bytes, at: 0 };
     let digits = cursor.run();
     let next = bytes.get(digits).copied();
     match (digits, next) {
-        (4, Some(b'-' | b'/' | b'.')) => year_first(&mut cursor, unsaid),
+        (4, Some(b'-' | b'/' | b'.')) => year_first(&mut cursor, defaults),
         (4, Some(b' ')) => {
             let digits = cursor.digits(4)?;
             cursor.at += 1;
-            clock_after(Date::Short(digits / 100, digits % 100), &mut cursor, Seconds::Required, unsaid)
+            clock_after(WrittenDate::Short(digits / 100, digits % 100), &mut cursor, Seconds::Required, defaults)
         }
-        (1 | 2, Some(b'/' | b'-' | b'.' | b' ')) => small_first(&mut cursor, unsaid),
+        (1 | 2, Some(b'/' | b'-' | b'.' | b' ')) => small_first(&mut cursor, defaults),
         (6, Some(b' ')) => {
-            let date = two_digit_years(&mut cursor, unsaid)?;
+            let date = two_digit_years(&mut cursor, defaults)?;
             cursor.at += 1;
-            clock_after(date, &mut cursor, Seconds::Required, unsaid)
+            clock_after(date, &mut cursor, Seconds::Required, defaults)
         }
         (8, Some(b'-' | b'T' | b' ' | b'_' | b':')) => {
-            let date = Date::Full(signed(cursor.digits(4)?)?, cursor.digits(2)?, cursor.digits(2)?);
+            let date = WrittenDate::Full(signed(cursor.digits(4)?)?, cursor.digits(2)?, cursor.digits(2)?);
             cursor.at += 1;
-            clock_after(date, &mut cursor, Seconds::Unpadded, unsaid)
+            clock_after(date, &mut cursor, Seconds::Unpadded, defaults)
         }
         (14, _) => {
-            let date = Date::Full(signed(cursor.digits(4)?)?, cursor.digits(2)?, cursor.digits(2)?);
-            clock_after(date, &mut cursor, Seconds::Required, unsaid)
+            let date = WrittenDate::Full(signed(cursor.digits(4)?)?, cursor.digits(2)?, cursor.digits(2)?);
+            clock_after(date, &mut cursor, Seconds::Required, defaults)
         }
         (10 | 13 | 16 | 19, _) => epoch::at_start(bytes, digits),
         _ => None,
@@ -61,8 +61,8 @@ pub(super) fn from_digits(bytes: &[u8], unsaid: &Unsaid) -> Option<Stamp> {
 }
 
 /// The timestamp that a text which begins with the name of a month or of a day of the week begins with.
-pub(super) fn from_name(bytes: &[u8], unsaid: &Unsaid) -> Option<Stamp> {
-    let mut cursor = Cursor { bytes, at: 0 };
+pub(super) fn from_name(bytes: &[u8], defaults: &TimestampDefaults) -> Option<Stamp> {
+    let mut cursor = DigitCursor { bytes, at: 0 };
     if weekday(&mut cursor) {
         let _comma = cursor.eat(b',');
         if !cursor.eat(b' ') {
@@ -70,7 +70,7 @@ pub(super) fn from_name(bytes: &[u8], unsaid: &Unsaid) -> Option<Stamp> {
         }
         let _padding = cursor.eat(b' ');
         if cursor.peek()?.is_ascii_digit() {
-            let stamp = super::at_start(cursor.rest(), unsaid)?;
+            let stamp = super::at_start(cursor.rest(), defaults)?;
             let form = if stamp.form == Form::Epoch { return None } else { Form::Other };
             return Some(Stamp { length: stamp.length + cursor.at, form, ..stamp });
         }
@@ -86,7 +86,7 @@ pub(super) fn from_name(bytes: &[u8], unsaid: &Unsaid) -> Option<Stamp> {
         let year = signed(cursor.digits(4)?)?;
         let _comma = cursor.eat(b',');
         cursor.eat_any(b" :-")?;
-        return clock_after(Date::Full(year, month, day), &mut cursor, Seconds::Optional, unsaid);
+        return clock_after(WrittenDate::Full(year, month, day), &mut cursor, Seconds::Optional, defaults);
     }
     if comma {
         return None;
@@ -96,20 +96,20 @@ pub(super) fn from_name(bytes: &[u8], unsaid: &Unsaid) -> Option<Stamp> {
     let (offset, length) = zone(cursor.rest())?;
     cursor.at += length;
     let (date, form) = match trailing_year(&mut cursor) {
-        Some(year) => (Date::Full(year, month, day), Form::Other),
-        None if begins_with_month => (Date::Short(month, day), Form::Bsd),
-        None => (Date::Short(month, day), Form::Other),
+        Some(year) => (WrittenDate::Full(year, month, day), Form::Other),
+        None if begins_with_month => (WrittenDate::Short(month, day), Form::Bsd),
+        None => (WrittenDate::Short(month, day), Form::Other),
     };
-    finish(date, since_midnight, offset, &cursor, form, unsaid)
+    finish(date, since_midnight, offset, &cursor, form, defaults)
 }
 
 /// `2026-11-21`, and a time with `:` between its parts, or `.` where the date has `-` before it.
-fn year_first(cursor: &mut Cursor<'_>, unsaid: &Unsaid) -> Option<Stamp> {
+fn year_first(cursor: &mut DigitCursor<'_>, defaults: &TimestampDefaults) -> Option<Stamp> {
     let first = cursor.digits(4)?;
     let between = cursor.eat_any(b"-/.")?;
     if between == b'/' && cursor.run() == 6 {
-        let date = Date::Short(first / 100, first % 100);
-        return clock_after(date, cursor, Seconds::Required, unsaid);
+        let date = WrittenDate::Short(first / 100, first % 100);
+        return clock_after(date, cursor, Seconds::Required, defaults);
     }
     let month = if cursor.run() == 0 { month(cursor)? } else { cursor.number(1, 2)? };
     if !cursor.eat(between) {
@@ -119,34 +119,34 @@ fn year_first(cursor: &mut Cursor<'_>, unsaid: &Unsaid) -> Option<Stamp> {
     let _comma = cursor.eat(b',');
     let separator = cursor.eat_any(b"Tt -_:")?;
     let _padding = separator == b' ' && cursor.eat(b' ');
-    let date = Date::Full(signed(first)?, month, day);
+    let date = WrittenDate::Full(signed(first)?, month, day);
     if separator == b'-' && cursor.bytes.get(cursor.at + 2) == Some(&b'.') {
         let since_midnight = cursor.clock(b'.', Seconds::Required)?;
-        return with_zone(date, since_midnight, cursor, Form::Other, unsaid);
+        return with_zone(date, since_midnight, cursor, Form::Other, defaults);
     }
     let since_midnight = cursor.clock(b':', Seconds::Optional)?;
-    with_zone(date, since_midnight, cursor, Form::Iso, unsaid)
+    with_zone(date, since_midnight, cursor, Form::Iso, defaults)
 }
 
 /// A date that begins with one digit or two.
-fn small_first(cursor: &mut Cursor<'_>, unsaid: &Unsaid) -> Option<Stamp> {
+fn small_first(cursor: &mut DigitCursor<'_>, defaults: &TimestampDefaults) -> Option<Stamp> {
     let padded = cursor.run() == 2;
     let first = cursor.number(1, 2)?;
     let between = cursor.eat_any(b"/-. ")?;
     if cursor.run() == 0 {
         let month = month(cursor)?;
         let date = match cursor.eat_any(b"/-., ")? {
-            _ if cursor.run() == 4 => Date::Full(signed(cursor.digits(4)?)?, month, first),
-            b'-' | b'/' if cursor.run() == 2 => Date::Full(near_year(cursor.digits(2)?, unsaid), month, first),
+            _ if cursor.run() == 4 => WrittenDate::Full(signed(cursor.digits(4)?)?, month, first),
+            b'-' | b'/' if cursor.run() == 2 => WrittenDate::Full(near_year(cursor.digits(2)?, defaults), month, first),
             b' ' if cursor.run() <= 2 => {
-                return clock_after(Date::Short(month, first), cursor, Seconds::Required, unsaid);
+                return clock_after(WrittenDate::Short(month, first), cursor, Seconds::Required, defaults);
             }
             _ => return None,
         };
         let _comma = cursor.eat(b',');
         // Erlang's has two colons.
         let _doubled = cursor.eat_any(b" :T-")? == b':' && cursor.eat(b':');
-        return clock_after(date, cursor, Seconds::Optional, unsaid);
+        return clock_after(date, cursor, Seconds::Optional, defaults);
     }
     if between == b' ' {
         return None;
@@ -156,8 +156,8 @@ fn small_first(cursor: &mut Cursor<'_>, unsaid: &Unsaid) -> Option<Stamp> {
         if !padded || !cursor.eat(b' ') {
             return None;
         }
-        let date = if first > 12 { Date::Short(second, first) } else { Date::Short(first, second) };
-        return clock_after(date, cursor, Seconds::Required, unsaid);
+        let date = if first > 12 { WrittenDate::Short(second, first) } else { WrittenDate::Short(first, second) };
+        return clock_after(date, cursor, Seconds::Required, defaults);
     }
     let year_digits = cursor.run();
     let third = cursor.number(2, 4)?;
@@ -166,55 +166,66 @@ fn small_first(cursor: &mut Cursor<'_>, unsaid: &Unsaid) -> Option<Stamp> {
     let _comma = cursor.eat(b',');
     cursor.eat_any(b" T-:_")?;
     if year_digits == 4 {
-        return clock_after(Date::Full(signed(third)?, month, day), cursor, Seconds::Optional, unsaid);
+        return clock_after(WrittenDate::Full(signed(third)?, month, day), cursor, Seconds::Optional, defaults);
     }
-    let begins_with_year = Date::Full(near_year(first, unsaid), second, third);
+    let begins_with_year = WrittenDate::Full(near_year(first, defaults), second, third);
     let since_midnight = cursor.clock(b':', Seconds::Required)?;
     let rest = *cursor;
-    with_zone(begins_with_year, since_midnight, cursor, Form::Other, unsaid)
-        .filter(|stamp| padded && (unsaid.seen.get() == 0 || stamp.time.get() <= unsaid.seen.get() + TICKS_PER_DAY))
+    with_zone(begins_with_year, since_midnight, cursor, Form::Other, defaults)
+        .filter(|stamp| padded && (defaults.seen.get() == 0 || stamp.time.get() <= defaults.seen.get() + TICKS_PER_DAY))
         .or_else(|| {
             *cursor = rest;
-            let ends_with_year = Date::Full(near_year(third, unsaid), month, day);
-            with_zone(ends_with_year, since_midnight, cursor, Form::Other, unsaid)
+            let ends_with_year = WrittenDate::Full(near_year(third, defaults), month, day);
+            with_zone(ends_with_year, since_midnight, cursor, Form::Other, defaults)
         })
 }
 
 /// Year, month and day of two digits each.
-fn two_digit_years(cursor: &mut Cursor<'_>, unsaid: &Unsaid) -> Option<Date> {
-    Some(Date::Full(near_year(cursor.digits(2)?, unsaid), cursor.digits(2)?, cursor.digits(2)?))
+fn two_digit_years(cursor: &mut DigitCursor<'_>, defaults: &TimestampDefaults) -> Option<WrittenDate> {
+    Some(WrittenDate::Full(near_year(cursor.digits(2)?, defaults), cursor.digits(2)?, cursor.digits(2)?))
 }
 
 /// A time of day behind its date, packed or with colons, and a zone if there is one.
-fn clock_after(date: Date, cursor: &mut Cursor<'_>, seconds: Seconds, unsaid: &Unsaid) -> Option<Stamp> {
+fn clock_after(
+    date: WrittenDate,
+    cursor: &mut DigitCursor<'_>,
+    seconds: Seconds,
+    defaults: &TimestampDefaults,
+) -> Option<Stamp> {
     let _padding = cursor.eat(b' ');
     let since_midnight = if cursor.run() == 6 { cursor.packed_clock()? } else { cursor.clock(b':', seconds)? };
-    with_zone(date, since_midnight, cursor, Form::Other, unsaid)
+    with_zone(date, since_midnight, cursor, Form::Other, defaults)
 }
 
-fn with_zone(date: Date, since_midnight: i64, cursor: &mut Cursor<'_>, form: Form, unsaid: &Unsaid) -> Option<Stamp> {
+fn with_zone(
+    date: WrittenDate,
+    since_midnight: i64,
+    cursor: &mut DigitCursor<'_>,
+    form: Form,
+    defaults: &TimestampDefaults,
+) -> Option<Stamp> {
     let (offset, length) = zone(cursor.rest())?;
     cursor.at += length;
-    finish(date, since_midnight, offset, cursor, form, unsaid)
+    finish(date, since_midnight, offset, cursor, form, defaults)
 }
 
 fn finish(
-    date: Date,
+    date: WrittenDate,
     since_midnight: i64,
     offset: Option<i64>,
-    cursor: &Cursor<'_>,
+    cursor: &DigitCursor<'_>,
     form: Form,
-    unsaid: &Unsaid,
+    defaults: &TimestampDefaults,
 ) -> Option<Stamp> {
     let time = match date {
-        Date::Full(year, month, day) => point((year, month, day), since_midnight, offset, unsaid)?,
-        Date::Short(month, day) => point_in_some_year((month, day), since_midnight, offset, unsaid)?,
+        WrittenDate::Full(year, month, day) => point((year, month, day), since_midnight, offset, defaults)?,
+        WrittenDate::Short(month, day) => point_in_some_year((month, day), since_midnight, offset, defaults)?,
     };
     Some(Stamp { time, length: cursor.at, form })
 }
 
 /// A year behind the time of day, as in `Sun Dec 04 04:47:44 2005`.
-fn trailing_year(cursor: &mut Cursor<'_>) -> Option<i32> {
+fn trailing_year(cursor: &mut DigitCursor<'_>) -> Option<i32> {
     let mut after = *cursor;
     if !after.eat(b' ') {
         return None;
@@ -228,10 +239,10 @@ fn trailing_year(cursor: &mut Cursor<'_>) -> Option<i32> {
 }
 
 /// The year of this century that two digits mean, or of the last where that is yet to come.
-fn near_year(digits: u32, unsaid: &Unsaid) -> i32 {
+fn near_year(digits: u32, defaults: &TimestampDefaults) -> i32 {
     let year = 2000 + i32::try_from(digits).unwrap_or(0);
-    let known = unsaid.seen.get() > 0;
-    if known && year > unsaid.seen.date().year + 1 || !known && year >= 2070 { year - 100 } else { year }
+    let known = defaults.seen.get() > 0;
+    if known && year > defaults.seen.date().year + 1 || !known && year >= 2070 { year - 100 } else { year }
 }
 
 fn signed(year: u32) -> Option<i32> {
@@ -239,7 +250,7 @@ fn signed(year: u32) -> Option<i32> {
 }
 
 /// The number of the month whose name, short or whole, comes next.
-fn month(cursor: &mut Cursor<'_>) -> Option<u32> {
+fn month(cursor: &mut DigitCursor<'_>) -> Option<u32> {
     const LONG: [&[u8]; 12] = [
         b"january",
         b"february",
@@ -284,7 +295,7 @@ fn month(cursor: &mut Cursor<'_>) -> Option<u32> {
 }
 
 /// Whether the name of a day of the week, short or whole, comes next.
-fn weekday(cursor: &mut Cursor<'_>) -> bool {
+fn weekday(cursor: &mut DigitCursor<'_>) -> bool {
     let [a, b, c, ..] = cursor.rest() else { return false };
     let long: &[u8] = match &[a | 0x20, b | 0x20, c | 0x20] {
         b"mon" => b"monday",

@@ -2,14 +2,14 @@
 
 use super::clock::{fraction, leap};
 use super::offset::{two, zone};
-use super::{Form, Stamp, Unsaid, point};
+use super::{Form, Stamp, TimestampDefaults, point};
 use daytable_model::time::TICKS_PER_SECOND;
 
 /// Bytes of `YYYY-MM-DDTHH:MM`, the least that is a timestamp.
 const SHORTEST: usize = 16;
 
 #[inline]
-pub(super) fn read(bytes: &[u8], unsaid: &Unsaid) -> Option<Stamp> {
+pub(super) fn read(bytes: &[u8], defaults: &TimestampDefaults) -> Option<Stamp> {
     let (head, rest) = bytes.split_first_chunk::<SHORTEST>()?;
     let separated = (head[4] == b'-' && head[7] == b'-' || head[4] == b'/' && head[7] == b'/')
         && matches!(head[10], b'T' | b't' | b' ')
@@ -26,11 +26,11 @@ pub(super) fn read(bytes: &[u8], unsaid: &Unsaid) -> Option<Stamp> {
     let (second, fraction, rest) = seconds(rest)?;
     // With an hour of a 24-hour clock those letters belong to the text.
     let (offset, length) = match super::clock::half(rest).filter(|_| (1..=12).contains(&hour)) {
-        Some(_) => return super::date::from_digits(bytes, unsaid),
+        Some(_) => return super::date::from_digits(bytes, defaults),
         None => zone(rest)?,
     };
     let since_midnight = i64::from(hour * 3600 + minute * 60 + second) * TICKS_PER_SECOND + fraction;
-    let time = point(date, since_midnight, offset, unsaid)?;
+    let time = point(date, since_midnight, offset, defaults)?;
     let is_rfc_3339 = matches!(head[10], b'T' | b't') && offset.is_some();
     let form = if is_rfc_3339 { Form::Rfc3339 } else { Form::Iso };
     Some(Stamp { time, length: bytes.len() - rest.len() + length, form })

@@ -8,7 +8,7 @@
 //! Nov 20 00:05:45               without a year: the year that puts it nearest before the time of reading
 //! ```
 //!
-//! What a timestamp does not say ([`Unsaid`]) comes from outside: the zone of its source, and the time of reading. A
+//! What a timestamp does not say ([`TimestampDefaults`]) comes from outside: the zone of its source, and the time of reading. A
 //! time may be a day ahead of that, for clocks that differ and zones that were not said.
 //!
 //! There is one pass and no list of patterns to try: the first bytes (how many digits, what comes after them, which
@@ -36,19 +36,19 @@ use zone::Zone;
 /// Years that a log can be of. Year 1 is what Go and .NET show for no time, 1601 what Windows does, 9999 what others do.
 const YEARS: RangeInclusive<i32> = 1970..=9998;
 
-/// What a timestamp may leave unsaid.
+/// What a timestamp may leave defaults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Unsaid {
+pub struct TimestampDefaults {
     /// Its zone.
     pub zone: Zone,
     /// When it was read: a time without a year is of the year that puts it nearest before that.
     pub seen: Ticks,
 }
 
-impl Default for Unsaid {
+impl Default for TimestampDefaults {
     /// UTC, and no time that could give a year.
-    fn default() -> Unsaid {
-        Unsaid { zone: Zone::Utc, seen: Ticks::MIN }
+    fn default() -> TimestampDefaults {
+        TimestampDefaults { zone: Zone::Utc, seen: Ticks::MIN }
     }
 }
 
@@ -78,13 +78,13 @@ pub(super) struct Stamp {
 
 /// The timestamp that `text` begins with.
 #[inline]
-pub(super) fn at_start(text: &[u8], unsaid: &Unsaid) -> Option<Stamp> {
+pub(super) fn at_start(text: &[u8], defaults: &TimestampDefaults) -> Option<Stamp> {
     match text {
         [b'0'..=b'9', _, _, _, b'-' | b'/', _, _, b'-' | b'/', _, _, b'T' | b't' | b' ', b'0'..=b'9', _, b':', ..] => {
-            iso::read(text, unsaid)
+            iso::read(text, defaults)
         }
-        [b'0'..=b'9', ..] => date::from_digits(text, unsaid),
-        [b'A'..=b'Z' | b'a'..=b'z', ..] => date::from_name(text, unsaid),
+        [b'0'..=b'9', ..] => date::from_digits(text, defaults),
+        [b'A'..=b'Z' | b'a'..=b'z', ..] => date::from_name(text, defaults),
         _ => None,
     }
 }
@@ -92,14 +92,14 @@ pub(super) fn at_start(text: &[u8], unsaid: &Unsaid) -> Option<Stamp> {
 /// The time and length of a timestamp that says all: RFC 3339 and its nearest cousins, UTC where they name no zone.
 #[inline]
 pub(super) fn leading(text: &str) -> Option<(Ticks, usize)> {
-    iso::read(text.as_bytes(), &Unsaid::default()).map(|stamp| (stamp.time, stamp.length))
+    iso::read(text.as_bytes(), &TimestampDefaults::default()).map(|stamp| (stamp.time, stamp.length))
 }
 
 /// The time that a value gives: a timestamp and nothing else, or a number of seconds since the epoch or of
 /// thousandths, millionths or billionths of them, also as text.
-pub(super) fn read_with(value: &Value<'_>, unsaid: &Unsaid) -> Option<Ticks> {
+pub(super) fn read_with(value: &Value<'_>, defaults: &TimestampDefaults) -> Option<Ticks> {
     match value {
-        Value::String(text) => match at_start(text.as_bytes(), unsaid) {
+        Value::String(text) => match at_start(text.as_bytes(), defaults) {
             Some(stamp) if stamp.length == text.len() => Some(stamp.time),
             _ => epoch::read(text),
         },
@@ -113,7 +113,12 @@ pub(super) fn read_with(value: &Value<'_>, unsaid: &Unsaid) -> Option<Ticks> {
 
 /// The point in time at which clocks show this. `offset` is that of the timestamp, in minutes east of UTC.
 #[inline]
-fn point(date: (i32, u32, u32), since_midnight: i64, offset: Option<i64>, unsaid: &Unsaid) -> Option<Ticks> {
+fn point(
+    date: (i32, u32, u32),
+    since_midnight: i64,
+    offset: Option<i64>,
+    defaults: &TimestampDefaults,
+) -> Option<Ticks> {
     let (year, month, day) = date;
     if !YEARS.contains(&year) {
         return None;
@@ -121,7 +126,7 @@ fn point(date: (i32, u32, u32), since_midnight: i64, offset: Option<i64>, unsaid
     let shown = Ticks::from_date(year, month, day)?.get() + since_midnight;
     match offset {
         Some(minutes) => Ticks::new(shown - minutes * (TICKS_PER_DAY / (24 * 60))),
-        None => unsaid.zone.to_utc(Ticks::new(shown)?),
+        None => defaults.zone.to_utc(Ticks::new(shown)?),
     }
 }
 
@@ -130,14 +135,14 @@ fn point_in_some_year(
     (month, day): (u32, u32),
     since_midnight: i64,
     offset: Option<i64>,
-    unsaid: &Unsaid,
+    defaults: &TimestampDefaults,
 ) -> Option<Ticks> {
-    let seen = unsaid.seen.date();
+    let seen = defaults.seen.date();
     let first = if month == 1 && seen.month == 12 { seen.year + 1 } else { seen.year };
     // A 29th of February may be eight years back.
     (first - 9..=first).rev().find_map(|year| {
-        let time = point((year, month, day), since_midnight, offset, unsaid)?;
-        (time.get() <= unsaid.seen.get() + TICKS_PER_DAY).then_some(time)
+        let time = point((year, month, day), since_midnight, offset, defaults)?;
+        (time.get() <= defaults.seen.get() + TICKS_PER_DAY).then_some(time)
     })
 }
 

@@ -6,12 +6,12 @@ use proptest::prelude::*;
 
 /// The time that a value gives, where it says all by itself.
 fn read(value: &Value<'_>) -> Option<Ticks> {
-    read_with(value, &Unsaid::default())
+    read_with(value, &TimestampDefaults::default())
 }
 
 /// Read in November 2026, in UTC.
-fn unsaid() -> Unsaid {
-    Unsaid { zone: Zone::Utc, seen: "2026-11-21T12:00:00Z".parse_time() }
+fn defaults() -> TimestampDefaults {
+    TimestampDefaults { zone: Zone::Utc, seen: "2026-11-21T12:00:00Z".parse_time() }
 }
 
 trait ParseTime {
@@ -24,8 +24,8 @@ impl ParseTime for str {
     }
 }
 
-fn shown(written: &str, unsaid: &Unsaid) -> Option<String> {
-    let stamp = at_start(written.as_bytes(), unsaid).filter(|stamp| stamp.length == written.len())?;
+fn shown(written: &str, defaults: &TimestampDefaults) -> Option<String> {
+    let stamp = at_start(written.as_bytes(), defaults).filter(|stamp| stamp.length == written.len())?;
     Some(stamp.time.to_string())
 }
 
@@ -108,8 +108,8 @@ fn what_is_no_timestamp() {
         "1.2.3 4:5:6",
         "1/2/3/4",
     ] {
-        assert_eq!(shown(written, &unsaid()), None, "{written}");
-        assert_eq!(read_with(&Value::String(written.into()), &unsaid()), None, "{written}");
+        assert_eq!(shown(written, &defaults()), None, "{written}");
+        assert_eq!(read_with(&Value::String(written.into()), &defaults()), None, "{written}");
     }
 }
 
@@ -166,7 +166,7 @@ fn dates_in_other_orders() {
         ("1763596800.25", "2025-11-20T00:00:00.250Z"),
         ("1763596800123", "2025-11-20T00:00:00.123Z"),
     ] {
-        assert_eq!(shown(written, &unsaid()).unwrap_or_default(), meant, "{written}");
+        assert_eq!(shown(written, &defaults()).unwrap_or_default(), meant, "{written}");
     }
 }
 
@@ -189,15 +189,15 @@ fn without_a_year_it_is_the_one_nearest_before_the_reading() {
         ("Nov 20 00:05:45 2005", "2026-11-21T12:00:00Z", "2005-11-20T00:05:45Z"),
         ("Nov 20 00:05:45 CET", "2026-11-21T12:00:00Z", "2026-11-19T23:05:45Z"),
     ] {
-        let unsaid = Unsaid { zone: Zone::Utc, seen: seen.parse_time() };
-        assert_eq!(shown(written, &unsaid).as_deref(), Some(meant), "{written} read at {seen}");
+        let defaults = TimestampDefaults { zone: Zone::Utc, seen: seen.parse_time() };
+        assert_eq!(shown(written, &defaults).as_deref(), Some(meant), "{written} read at {seen}");
     }
-    assert_eq!(shown("Nov 20 00:05:45", &Unsaid::default()), None);
+    assert_eq!(shown("Nov 20 00:05:45", &TimestampDefaults::default()), None);
 }
 
 #[test]
 fn the_sources_zone_is_for_what_names_none() {
-    let paris = Unsaid { zone: "Europe/Paris".parse().expect("a zone"), ..unsaid() };
+    let paris = TimestampDefaults { zone: "Europe/Paris".parse().expect("a zone"), ..defaults() };
     for (written, meant) in [
         ("2026-07-20 12:00:00", "2026-07-20T10:00:00Z"),
         ("2026-11-20 12:00:00", "2026-11-20T11:00:00Z"),
@@ -228,11 +228,11 @@ fn a_timestamp_ends_where_the_text_begins() {
         ("1763596800.123 310", 14),
         ("1763596800] x", 10),
     ] {
-        let found = at_start(line.as_bytes(), &unsaid()).map(|stamp| stamp.length);
+        let found = at_start(line.as_bytes(), &defaults()).map(|stamp| stamp.length);
         assert_eq!(found, Some(length), "{line}");
     }
     for line in ["1763596800-1", "1763596800abc", "9763596800", "176359680 x", "1763596800/7"] {
-        assert_eq!(at_start(line.as_bytes(), &unsaid()), None, "{line}");
+        assert_eq!(at_start(line.as_bytes(), &defaults()), None, "{line}");
     }
 }
 
@@ -303,10 +303,10 @@ proptest! {
     #[test]
     fn any_text_is_a_time_or_none(text in near_misses()) {
         for length in (0..=text.len()).filter(|length| text.is_char_boundary(*length)) {
-            if let Some(stamp) = at_start(&text.as_bytes()[..length], &unsaid()) {
+            if let Some(stamp) = at_start(&text.as_bytes()[..length], &defaults()) {
                 prop_assert!(stamp.length <= length && text.is_char_boundary(stamp.length));
                 if stamp.form == Form::Bsd {
-                    prop_assert!(stamp.time <= unsaid().seen.plus(std::time::Duration::from_secs(86_400)));
+                    prop_assert!(stamp.time <= defaults().seen.plus(std::time::Duration::from_secs(86_400)));
                 }
             }
         }

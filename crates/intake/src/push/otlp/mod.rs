@@ -27,7 +27,7 @@ use super::request::essence;
 use super::request_writer::{InstanceRule, RECORD_BYTES_MAX, RequestWriter};
 use daytable_model::record::{Level, Record, Value};
 use daytable_model::time::Ticks;
-use daytable_parse::{Envelope, Said, compose, level_of_severity};
+use daytable_parse::{Envelope, ProtocolFields, compose, level_of_severity};
 use std::borrow::Cow;
 use value::{AnyValue, Attributes, FieldList, bytes_of, flatten};
 
@@ -184,7 +184,7 @@ impl<'a> ScopeContext<'a> {
         let observed = ticks(log.observed);
         let level = level_of_severity(log.severity).or_else(|| Level::from_word(&log.severity_text));
         let mut fields: FieldList<'_> = Vec::new();
-        let mut said = Said { time: ticks(log.time), level, message: None };
+        let mut said = ProtocolFields { time: ticks(log.time), level, message: None };
         let mut line = Cow::Borrowed("");
         match log.body {
             AnyValue::Empty => {}
@@ -204,7 +204,7 @@ impl<'a> ScopeContext<'a> {
             {
                 fields.push(("time".into(), Value::String(own.to_string().into())));
             }
-            said = Said { time: said.time.or(time), level, message: Some(message) };
+            said = ProtocolFields { time: said.time.or(time), level, message: Some(message) };
             fields.extend(own.into_iter().map(|field| (field.name, field.value)));
         }
         said.time = said.time.or(observed);

@@ -1,13 +1,13 @@
 //! Headers whose parts stand between `|`.
 
-use super::Header;
-use crate::layout::shape::{Name, is_number, level_word, name};
+use super::LineHeader;
+use crate::layout::shape::{NameShape, is_number, level_word, name};
 use crate::pairs::skip_spaces;
 
 /// Columns before the message.
 const COLUMNS_MAX: usize = 8;
 
-impl<'a> Header<'a> {
+impl<'a> LineHeader<'a> {
     /// What stands between `|`: a level, a number, a name, each at most once; then the message.
     pub(super) fn columns(&mut self) {
         let mut has_number = false;
@@ -22,7 +22,7 @@ impl<'a> Header<'a> {
                     self.sketch.pid(cell);
                 }
                 _ if cell.is_empty() => {}
-                _ if name(cell) != Name::Never && !self.sketch.has_component => self.sketch.component(cell),
+                _ if name(cell) != NameShape::Never && !self.sketch.has_component => self.sketch.component(cell),
                 _ => break,
             }
             self.at += length + 1;
@@ -31,7 +31,7 @@ impl<'a> Header<'a> {
         let rest = self.rest().trim_ascii_start();
         let start = self.line.len() - rest.len();
         if !self.sketch.has_component
-            && let Some((cell, _)) = rest.split_once(" - ").filter(|(cell, _)| name(cell) == Name::Surely)
+            && let Some((cell, _)) = rest.split_once(" - ").filter(|(cell, _)| name(cell) == NameShape::Surely)
         {
             self.numbered_component(cell);
             self.at = start + cell.len() + 3;

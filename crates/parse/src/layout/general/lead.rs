@@ -1,58 +1,58 @@
 //! The time of a line, and what stands before it.
 
-use super::Header;
+use super::LineHeader;
 use crate::layout::shape::{
-    self, Kind, Name, Token, closing, is_capital, is_dotted, is_number, kinds, level_word, name, token,
+    self, NameShape, Token, WordKind, closing, is_capital, is_dotted, is_number, kinds, level_word, name, token,
 };
 use crate::pairs::{skip_spaces, typed};
-use crate::timestamp::{self, Form, Stamp, Unsaid};
+use crate::timestamp::{self, Form, Stamp, TimestampDefaults};
 use daytable_model::record::Level;
 use daytable_model::time::{TICKS_PER_SECOND, Ticks};
 
 /// Tokens before the time.
 const LEAD_MAX: usize = 6;
 
-impl<'a> Header<'a> {
+impl<'a> LineHeader<'a> {
     /// Whether there is a time near the start of a line, which is less than to read its header.
-    pub(in crate::layout) fn is_timed(line: &'a str, unsaid: &Unsaid) -> bool {
-        let mut header = Header::at(line, skip_spaces(line.as_bytes(), 0));
+    pub(in crate::layout) fn is_timed(line: &'a str, defaults: &TimestampDefaults) -> bool {
+        let mut header = LineHeader::at(line, skip_spaces(line.as_bytes(), 0));
         let mut is_numbered = false;
         for place in 0..=LEAD_MAX {
-            if header.stamp_at(header.at, unsaid).is_some() || header.bracketed(unsaid).is_some() {
+            if header.stamp_at(header.at, defaults).is_some() || header.bracketed(defaults).is_some() {
                 return true;
             }
             let Some(token) = token(line, header.at).filter(|token| may_lead(token, place, is_numbered)) else {
                 return false;
             };
-            is_numbered |= place == 0 && matches!(token.kind, Kind::Number(_));
+            is_numbered |= place == 0 && matches!(token.kind, WordKind::Number(_));
             header.at = token.end;
             header.skip();
         }
         false
     }
 
-    pub(super) fn time(&mut self, unsaid: &Unsaid) -> Option<()> {
-        if let Some(stamp) = self.stamp_at(self.at, unsaid) {
+    pub(super) fn time(&mut self, defaults: &TimestampDefaults) -> Option<()> {
+        if let Some(stamp) = self.stamp_at(self.at, defaults) {
             self.take_stamp(stamp);
-            return if self.form == Form::Epoch { self.civil(unsaid) } else { Some(()) };
+            return if self.form == Form::Epoch { self.civil(defaults) } else { Some(()) };
         }
-        if self.bracketed(unsaid).is_some() {
+        if self.bracketed(defaults).is_some() {
             return Some(());
         }
         self.has_lead = true;
         let mut lead: [Option<Token<'a>>; LEAD_MAX] = [None; LEAD_MAX];
         for place in 0..LEAD_MAX {
-            let is_numbered = matches!(lead[0], Some(Token { kind: Kind::Number(_), .. }));
+            let is_numbered = matches!(lead[0], Some(Token { kind: WordKind::Number(_), .. }));
             let token = token(self.line, self.at).filter(|token| may_lead(token, place, is_numbered))?;
             lead[place] = Some(token);
             self.at = token.end;
             self.skip();
-            let found = match self.stamp_at(self.at, unsaid) {
+            let found = match self.stamp_at(self.at, defaults) {
                 Some(stamp) => {
                     self.take_stamp(stamp);
-                    if self.form == Form::Epoch { self.civil(unsaid) } else { Some(()) }
+                    if self.form == Form::Epoch { self.civil(defaults) } else { Some(()) }
                 }
-                None => self.bracketed(unsaid),
+                None => self.bracketed(defaults),
             };
             if found.is_some() {
                 self.take_lead(lead.iter().flatten());
@@ -64,8 +64,8 @@ impl<'a> Header<'a> {
 
     /// A timestamp that ends as a word does.
     #[inline]
-    pub(super) fn stamp_at(&self, at: usize, unsaid: &Unsaid) -> Option<Stamp> {
-        let stamp = timestamp::at_start(self.bytes().get(at..)?, unsaid)?;
+    pub(super) fn stamp_at(&self, at: usize, defaults: &TimestampDefaults) -> Option<Stamp> {
+        let stamp = timestamp::at_start(self.bytes().get(at..)?, defaults)?;
         match self.bytes().get(at + stamp.length) {
             None | Some(b' ' | b'\t' | b'|' | b',' | b';') => Some(stamp),
             Some(b':') if stamp.form != Form::Epoch => Some(stamp),
@@ -99,13 +99,13 @@ impl<'a> Header<'a> {
 
     /// Behind seconds since the epoch, a time as people read it may follow. It gives its fraction, and the rest where it
     /// says more than the same: the seconds of the epoch have no zone to be wrong about.
-    fn civil(&mut self, unsaid: &Unsaid) -> Option<()> {
+    fn civil(&mut self, defaults: &TimestampDefaults) -> Option<()> {
         let Some(epoch) = self.sketch.time else { return Some(()) };
-        let unsaid = Unsaid { seen: epoch, ..*unsaid };
+        let defaults = TimestampDefaults { seen: epoch, ..*defaults };
         let mut at = skip_spaces(self.bytes(), self.at);
         let mut between: [Option<Token<'a>>; 3] = [None; 3];
         for place in 0..=between.len() {
-            if let Some(stamp) = self.stamp_at(at, &unsaid).filter(|stamp| stamp.form != Form::Epoch) {
+            if let Some(stamp) = self.stamp_at(at, &defaults).filter(|stamp| stamp.form != Form::Epoch) {
                 let fraction = stamp.time.get() % TICKS_PER_SECOND;
                 let is_whole = epoch.get() % TICKS_PER_SECOND == 0;
                 let time = Ticks::new(epoch.get() + if is_whole { fraction } else { 0 }).unwrap_or(epoch);
@@ -128,7 +128,7 @@ impl<'a> Header<'a> {
     }
 
     /// A time within brackets, and what else is in them.
-    fn bracketed(&mut self, unsaid: &Unsaid) -> Option<()> {
+    fn bracketed(&mut self, defaults: &TimestampDefaults) -> Option<()> {
         let open = self.at;
         if !matches!(self.bytes().get(open), Some(b'[' | b'(' | b'<')) {
             return None;
@@ -137,7 +137,7 @@ impl<'a> Header<'a> {
         let mut at = skip_spaces(self.bytes(), open + 1);
         let mut early = None;
         let inner = |at: usize| self.line.get(at..close);
-        let mut stamp = timestamp::at_start(inner(at)?.as_bytes(), unsaid);
+        let mut stamp = timestamp::at_start(inner(at)?.as_bytes(), defaults);
         if stamp.is_none() {
             // `[I 161121 08:00:00 web:1946]`, and `[1234:5678:1121/080000.123:INFO:file.cc(12)]`.
             let word = inner(at)?.split([' ', '\t']).next()?;
@@ -148,7 +148,7 @@ impl<'a> Header<'a> {
                 let numbers = word.split(':').take(2).take_while(|piece| is_number(piece));
                 at += numbers.map(|piece| piece.len() + 1).sum::<usize>();
             }
-            stamp = timestamp::at_start(inner(at)?.as_bytes(), unsaid);
+            stamp = timestamp::at_start(inner(at)?.as_bytes(), defaults);
         }
         let stamp = stamp?;
         let behind = inner(at + stamp.length)?;
@@ -196,7 +196,7 @@ impl<'a> Header<'a> {
                     self.sketch.pid(part.trim_start_matches('#'));
                 }
                 _ if number > 0 => self.sketch.thread(part),
-                _ if name(part) != Name::Never => self.numbered_component(part),
+                _ if name(part) != NameShape::Never => self.numbered_component(part),
                 _ => self.sketch.text("context", part),
             }
             place += part.len() + 1;
@@ -222,18 +222,18 @@ impl<'a> Header<'a> {
         let mut is_numbered = false;
         for token in lead {
             match token.kind {
-                Kind::Dash => {}
-                Kind::Number(number) => {
+                WordKind::Dash => {}
+                WordKind::Number(number) => {
                     is_numbered = true;
                     self.sketch.text("context", number);
                 }
-                Kind::Tagged(name, pid) => {
+                WordKind::Tagged(name, pid) => {
                     self.sketch.component(name);
                     self.sketch.pid(pid);
                 }
-                Kind::Source(file, line) => self.sketch.source(file, line),
-                Kind::Group(inner) => self.group(token, inner),
-                Kind::Word(word) => match level_word(word) {
+                WordKind::Source(file, line) => self.sketch.source(file, line),
+                WordKind::Group(inner) => self.group(token, inner),
+                WordKind::Word(word) => match level_word(word) {
                     Some(level) if self.sketch.level.is_none() => {
                         self.sketch.level(level, token.start, token.start + word.len());
                     }
@@ -251,7 +251,7 @@ impl<'a> Header<'a> {
 /// Behind a number at the start of the line, which numbers the lines, come words too.
 fn may_lead(token: &Token<'_>, place: usize, is_numbered: bool) -> bool {
     match token.kind {
-        Kind::Word(word) => {
+        WordKind::Word(word) => {
             let is_level = || place == 0 && Level::from_word(word).is_some();
             let is_label = is_capital(token.kinds) && (word.len() > 1 || place == 0 && level_word(word).is_some());
             let is_name =
@@ -262,14 +262,14 @@ fn may_lead(token: &Token<'_>, place: usize, is_numbered: bool) -> bool {
                 || token.kinds & kinds::SLASH != 0 && word.contains("://");
             (is_label || is_name || is_column) && !is_prose || is_level()
         }
-        Kind::Group(inner) => inner.len() < 64,
+        WordKind::Group(inner) => inner.len() < 64,
         _ => true,
     }
 }
 
 /// A date without a time, which stands beside a time that says the same.
 fn is_date(token: &Token<'_>) -> bool {
-    let Kind::Word(word) = token.kind else { return false };
+    let WordKind::Word(word) = token.kind else { return false };
     matches!(word.as_bytes(), [_, _, _, _, b'.' | b'-' | b'/', _, _, b'.' | b'-' | b'/', _, _])
         && word.bytes().filter(u8::is_ascii_digit).count() == 8
 }

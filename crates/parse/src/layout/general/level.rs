@@ -1,14 +1,14 @@
 //! The level behind the time, and what stands between them.
 
-use super::Header;
-use crate::layout::shape::{Kind, Name, Token, is_capital, is_plain, kinds, letter, level_word, name, token};
+use super::LineHeader;
+use crate::layout::shape::{NameShape, Token, WordKind, is_capital, is_plain, kinds, letter, level_word, name, token};
 use crate::pairs::skip_spaces;
 use daytable_model::record::Level;
 
 /// Tokens between the time and the level.
 const BEFORE_LEVEL_MAX: usize = 6;
 
-impl<'a> Header<'a> {
+impl<'a> LineHeader<'a> {
     /// Looks for a level behind the time. Where there is one, what stands before it is a part of the header.
     pub(super) fn find_level(&mut self) {
         let mut before: [Option<Token<'a>>; BEFORE_LEVEL_MAX] = [None; BEFORE_LEVEL_MAX];
@@ -22,7 +22,7 @@ impl<'a> Header<'a> {
                 self.sketch.level(level, start, end);
                 self.is_padded = self.mark == b',' && token.gap > 1;
                 self.take_before_level(&before);
-                if let Kind::Group(inner) = token.kind {
+                if let WordKind::Group(inner) = token.kind {
                     self.beside_level(inner);
                 }
                 self.at = skip_spaces(self.bytes(), token.end);
@@ -31,9 +31,9 @@ impl<'a> Header<'a> {
             if place == 0 && self.joined_level(&token) {
                 return;
             }
-            dash = token.kind == Kind::Dash;
+            dash = token.kind == WordKind::Dash;
             let may_come = match token.kind {
-                Kind::Word(word) => {
+                WordKind::Word(word) => {
                     // One that begins like a sentence counts for two.
                     let is_capital = token.gap < 2 && word.starts_with(|first: char| first.is_ascii_uppercase());
                     plain += if is_plain(token.kinds) {
@@ -59,7 +59,7 @@ impl<'a> Header<'a> {
 
     /// Takes `INFO:name:`, which is one word with the beginning of the text.
     fn joined_level(&mut self, token: &Token<'a>) -> bool {
-        let Kind::Word(joined) = token.kind else { return false };
+        let WordKind::Word(joined) = token.kind else { return false };
         if token.kinds & kinds::COLON == 0 {
             return false;
         }
@@ -68,7 +68,8 @@ impl<'a> Header<'a> {
             return false;
         };
         let rest = self.line.get(token.start + word.len() + 1..).unwrap_or_default();
-        let Some((component, _)) = rest.split_once(':').filter(|(component, _)| name(component) != Name::Never) else {
+        let Some((component, _)) = rest.split_once(':').filter(|(component, _)| name(component) != NameShape::Never)
+        else {
             return false;
         };
         self.sketch.level(level, token.start, token.start + word.len());
@@ -82,13 +83,13 @@ impl<'a> Header<'a> {
     fn level_of(&self, token: &Token<'a>, may_be_small: bool) -> Option<(Level, usize, usize)> {
         let is_marked = token.mark != 0 || token.gap > 1;
         match token.kind {
-            Kind::Word(word) if word.len() == 1 => {
+            WordKind::Word(word) if word.len() == 1 => {
                 // `A` is a word of its own.
                 let level = letter(word.as_bytes()[0]).filter(|level| *level != Level::Alert)?;
                 (may_be_small || self.sketch.has_pid || token.start > self.at).then_some(())?;
                 self.goes_on_as_header(token.end).then_some((level, token.start, token.end))
             }
-            Kind::Word(word) => {
+            WordKind::Word(word) => {
                 let (word, start) = match word.strip_prefix("level=").filter(|_| token.kinds & kinds::PROSE != 0) {
                     Some(word) => (word, token.start + 6),
                     None => (word, token.start),
@@ -100,7 +101,7 @@ impl<'a> Header<'a> {
                     || start > token.start;
                 is_level.then_some((level, start, start + word.len()))
             }
-            Kind::Group(inner) => {
+            WordKind::Group(inner) => {
                 let start = token.start + 1;
                 let at = |part: &str| {
                     let offset = self.line.get(start..token.end).and_then(|text| text.find(part)).unwrap_or(0);
@@ -121,30 +122,30 @@ impl<'a> Header<'a> {
     fn goes_on_as_header(&self, at: usize) -> bool {
         let Some(next) = token(self.line, skip_spaces(self.bytes(), at)) else { return false };
         match next.kind {
-            Kind::Group(_) | Kind::Source(..) | Kind::Tagged(..) | Kind::Dash => true,
-            Kind::Word(word) => {
+            WordKind::Group(_) | WordKind::Source(..) | WordKind::Tagged(..) | WordKind::Dash => true,
+            WordKind::Word(word) => {
                 next.mark == b':' || next.gap > 1 || word.len() > 2 && is_capital(next.kinds & !kinds::UNDERSCORE)
             }
-            Kind::Number(_) => false,
+            WordKind::Number(_) => false,
         }
     }
 
     fn take_before_level(&mut self, before: &[Option<Token<'a>>]) {
-        let is_word = |token: &&Token<'a>| matches!(token.kind, Kind::Word(_) | Kind::Tagged(..));
+        let is_word = |token: &&Token<'a>| matches!(token.kind, WordKind::Word(_) | WordKind::Tagged(..));
         let words = before.iter().flatten().filter(is_word).count();
         let mut word_number = 0;
         for token in before.iter().flatten() {
             match token.kind {
-                Kind::Dash => {}
-                Kind::Number(number) => self.sketch.pid(number),
-                Kind::Group(inner) => self.group(token, inner),
-                Kind::Source(file, line) => self.sketch.source(file, line),
-                Kind::Tagged(name, pid) => {
+                WordKind::Dash => {}
+                WordKind::Number(number) => self.sketch.pid(number),
+                WordKind::Group(inner) => self.group(token, inner),
+                WordKind::Source(file, line) => self.sketch.source(file, line),
+                WordKind::Tagged(name, pid) => {
                     word_number += 1;
                     self.sketch.component(name);
                     self.sketch.pid(pid);
                 }
-                Kind::Word(word) => {
+                WordKind::Word(word) => {
                     word_number += 1;
                     match () {
                         () if word_number == words => self.sketch.component(word),

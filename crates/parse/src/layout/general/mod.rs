@@ -21,11 +21,11 @@ mod rest;
 use super::habits::Habits;
 use super::sketch::Sketch;
 use crate::pairs::skip_spaces;
-use crate::timestamp::{Form, Unsaid};
+use crate::timestamp::{Form, TimestampDefaults};
 use daytable_model::record::Level;
 
 /// The header of a line, and how far it is read.
-pub(super) struct Header<'a> {
+pub(super) struct LineHeader<'a> {
     pub(super) line: &'a str,
     pub(super) at: usize,
     pub(super) sketch: Sketch<'a>,
@@ -40,23 +40,23 @@ pub(super) struct Header<'a> {
     pub(super) is_padded: bool,
 }
 
-impl<'a> Header<'a> {
+impl<'a> LineHeader<'a> {
     /// The header of a line that has a time near its start.
-    pub(super) fn timed(line: &'a str, unsaid: &Unsaid) -> Option<Header<'a>> {
-        let mut header = Header::at(line, skip_spaces(line.as_bytes(), 0));
-        header.time(unsaid)?;
+    pub(super) fn timed(line: &'a str, defaults: &TimestampDefaults) -> Option<LineHeader<'a>> {
+        let mut header = LineHeader::at(line, skip_spaces(line.as_bytes(), 0));
+        header.time(defaults)?;
         Some(header)
     }
 
     /// A header of which nothing is read yet.
-    pub(super) fn at(line: &'a str, at: usize) -> Header<'a> {
+    pub(super) fn at(line: &'a str, at: usize) -> LineHeader<'a> {
         let (sketch, form) = (Sketch::default(), Form::Other);
-        Header { line, at, sketch, form, mark: 0, has_lead: false, colon: None, is_padded: false }
+        LineHeader { line, at, sketch, form, mark: 0, has_lead: false, colon: None, is_padded: false }
     }
 
     /// Takes the time that comes next, if one does.
-    pub(super) fn stamp(&mut self, unsaid: &Unsaid) -> bool {
-        match self.stamp_at(self.at, unsaid) {
+    pub(super) fn stamp(&mut self, defaults: &TimestampDefaults) -> bool {
+        match self.stamp_at(self.at, defaults) {
             Some(stamp) => {
                 self.take_stamp(stamp);
                 true
@@ -71,8 +71,8 @@ impl<'a> Header<'a> {
     }
 
     /// The header of a line that begins with a level and has no time.
-    pub(super) fn untimed(line: &'a str, at: usize, level: (Level, usize, usize), habits: &Habits) -> Header<'a> {
-        let mut header = Header::at(line, at);
+    pub(super) fn untimed(line: &'a str, at: usize, level: (Level, usize, usize), habits: &Habits) -> LineHeader<'a> {
+        let mut header = LineHeader::at(line, at);
         header.sketch.level(level.0, level.1, level.2);
         header.behind(habits);
         header

@@ -1,8 +1,8 @@
 //! What stands between the level and the message.
 
-use super::Header;
+use super::LineHeader;
 use crate::layout::habits::Habits;
-use crate::layout::shape::{self, Kind, Name, Token, is_dotted, is_number, level_word, name, token};
+use crate::layout::shape::{self, NameShape, Token, WordKind, is_dotted, is_number, level_word, name, token};
 use crate::pairs::{is_space, skip_spaces, typed};
 use daytable_model::record::Level;
 use memchr::memmem;
@@ -10,7 +10,7 @@ use memchr::memmem;
 /// Tokens behind the level, or behind the time where there is none.
 const BEHIND_MAX: usize = 8;
 
-impl<'a> Header<'a> {
+impl<'a> LineHeader<'a> {
     pub(super) fn behind(&mut self, habits: &Habits) {
         let has_level = self.sketch.level.is_some();
         let mut groups: [Option<Token<'a>>; 4] = [None; 4];
@@ -21,20 +21,20 @@ impl<'a> Header<'a> {
             self.skip();
             let Some(token) = token(self.line, self.at) else { break };
             match token.kind {
-                Kind::Dash => {
+                WordKind::Dash => {
                     self.at = token.end;
                     dashes = token.end - token.start;
                     if held == 0 {
                         message = self.at;
                     }
                 }
-                Kind::Number(number) => {
+                WordKind::Number(number) => {
                     let next = || self::token(self.line, skip_spaces(self.bytes(), token.end));
-                    let counts = has_level && next().is_some_and(|next| next.kind == Kind::Dash)
+                    let counts = has_level && next().is_some_and(|next| next.kind == WordKind::Dash)
                         || self.has_lead && !has_level && !self.sketch.has_pid
                         || has_level
                             && !self.sketch.has_pid
-                            && next().is_some_and(|next| matches!(next.kind, Kind::Group(_)));
+                            && next().is_some_and(|next| matches!(next.kind, WordKind::Group(_)));
                     if !counts || token.mark != 0 {
                         break;
                     }
@@ -47,7 +47,7 @@ impl<'a> Header<'a> {
                     self.at = token.end;
                     message = self.at;
                 }
-                Kind::Group(inner) => {
+                WordKind::Group(inner) => {
                     let first = *self.bytes().get(token.start).unwrap_or(&0);
                     let is_known =
                         is_process(inner) || has_level && (inner.contains('@') || shape::source(inner).is_some());
@@ -64,7 +64,7 @@ impl<'a> Header<'a> {
                         self.take_groups(&mut groups, &mut held);
                     }
                 }
-                Kind::Source(file, line) => {
+                WordKind::Source(file, line) => {
                     if !(token.mark == b':' || has_level) {
                         break;
                     }
@@ -73,7 +73,7 @@ impl<'a> Header<'a> {
                     self.at = token.end;
                     message = self.at;
                 }
-                Kind::Tagged(name, pid) => {
+                WordKind::Tagged(name, pid) => {
                     if self.sketch.has_component || !(token.mark == b':' || has_level && token.gap > 1) {
                         break;
                     }
@@ -85,18 +85,18 @@ impl<'a> Header<'a> {
                     break;
                 }
                 // A letter before the time, and the word for it here.
-                Kind::Word(word) if self.has_lead && has_level && Level::from_word(word) == self.sketch.level => {
+                WordKind::Word(word) if self.has_lead && has_level && Level::from_word(word) == self.sketch.level => {
                     self.take_groups(&mut groups, &mut held);
                     self.at = token.end;
                     message = self.at;
                 }
-                Kind::Word(word) if dashes == 2 && token.mark == b':' && name(word) != Name::Never => {
+                WordKind::Word(word) if dashes == 2 && token.mark == b':' && name(word) != NameShape::Never => {
                     self.take_groups(&mut groups, &mut held);
                     self.sketch.component(word);
                     message = token.end;
                     break;
                 }
-                Kind::Word(word) => {
+                WordKind::Word(word) => {
                     let Some(end) = self.component(&token, word, has_level, habits) else { break };
                     self.take_groups(&mut groups, &mut held);
                     self.at = end;
@@ -114,7 +114,7 @@ impl<'a> Header<'a> {
 
     fn take_groups(&mut self, groups: &mut [Option<Token<'a>>; 4], held: &mut usize) {
         for token in groups.iter_mut().filter_map(Option::take) {
-            if let Kind::Group(inner) = token.kind {
+            if let WordKind::Group(inner) = token.kind {
                 self.group(&token, inner);
             }
         }
@@ -142,8 +142,8 @@ impl<'a> Header<'a> {
             let after = skip_spaces(self.bytes(), self.at + length + 2);
             let target = self::token(self.line, after);
             if let Some(target) = target.filter(|target| target.mark == b':')
-                && let Kind::Word(word) = target.kind
-                && name(word) != Name::Never
+                && let WordKind::Word(word) = target.kind
+                && name(word) != NameShape::Never
             {
                 self.sketch.component(word);
                 return Some(target.end);
@@ -152,8 +152,8 @@ impl<'a> Header<'a> {
         }
         let kind = name(word);
         if token.mark == b':' {
-            let is_component = kind == Name::Surely || kind == Name::Perhaps && habits.has_colons();
-            if kind != Name::Never && has_level {
+            let is_component = kind == NameShape::Surely || kind == NameShape::Perhaps && habits.has_colons();
+            if kind != NameShape::Never && has_level {
                 self.colon = Some(true);
             }
             if is_component && Level::from_word(word).is_none() {
@@ -167,7 +167,7 @@ impl<'a> Header<'a> {
         }
         let behind = self.bytes().get(next..)?;
         let before_dash = behind.starts_with(b"- ") || behind.starts_with(b"-- ") || behind.starts_with(b": ");
-        if before_dash && (kind != Name::Never || word == "-") {
+        if before_dash && (kind != NameShape::Never || word == "-") {
             self.sketch.component(word);
             return Some(next + behind.iter().take_while(|byte| !is_space(**byte)).count());
         }
@@ -176,13 +176,13 @@ impl<'a> Header<'a> {
             let rest = self.line.get(next..)?;
             let short = self::token(rest, 0)
                 .filter(|second| second.end <= 4 && rest.get(second.end..).is_some_and(|rest| rest.starts_with(" - ")));
-            if let Some(second) = short.filter(|_| kind == Name::Surely) {
+            if let Some(second) = short.filter(|_| kind == NameShape::Surely) {
                 self.sketch.component(self.line.get(token.start..next + second.end)?);
                 return Some(next + second.end + 3);
             }
             return None;
         }
-        if kind == Name::Never {
+        if kind == NameShape::Never {
             return None;
         }
         if token.gap > 1 && next < self.line.len() {
@@ -191,12 +191,12 @@ impl<'a> Header<'a> {
         }
         let is_capital = word.len() > 1 && shape::is_capital(token.kinds & !shape::kinds::UNDERSCORE);
         let first = behind.first();
-        if is_dotted(word) || is_capital && first == Some(&b'[') || kind == Name::Surely && word.contains("::") {
+        if is_dotted(word) || is_capital && first == Some(&b'[') || kind == NameShape::Surely && word.contains("::") {
             self.sketch.component(word);
             // What a request is known by stands in one group behind the component.
             if first == Some(&b'[')
                 && let Some(group) = self::token(self.line, next)
-                && let Kind::Group(inner) = group.kind
+                && let WordKind::Group(inner) = group.kind
                 && !inner.contains(": ")
             {
                 if inner != "-" {
@@ -247,7 +247,9 @@ impl<'a> Header<'a> {
 
     fn has_component_behind(&self, at: usize) -> bool {
         let next = token(self.line, skip_spaces(self.bytes(), at));
-        next.is_some_and(|next| matches!(next.kind, Kind::Word(word) if next.mark == b':' && name(word) != Name::Never))
+        next.is_some_and(
+            |next| matches!(next.kind, WordKind::Word(word) if next.mark == b':' && name(word) != NameShape::Never),
+        )
     }
 }
 

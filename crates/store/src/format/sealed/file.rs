@@ -72,11 +72,11 @@ impl SealedFile {
         let header =
             header.and_then(|pair| pair.value.as_deref()).ok_or_else(|| foreign("daytable did not write it"))?;
         #[derive(Deserialize)]
-        struct Format {
+        struct FormatField {
             format: u32,
         }
         let unreadable = |error: serde_json::Error| foreign(&error.to_string());
-        let Format { format } = serde_json::from_str(header).map_err(unreadable)?;
+        let FormatField { format } = serde_json::from_str(header).map_err(unreadable)?;
         if format > FORMAT {
             let (found, known) = (format.into(), FORMAT.into());
             return Err(StoreError::NewerFormat { path: path.into(), found, known });

@@ -76,14 +76,14 @@ impl Manifest {
     /// Reads the text of a manifest.
     pub fn from_json(json: &[u8]) -> Result<Manifest, ManifestError> {
         #[derive(Deserialize)]
-        struct Format {
+        struct FormatField {
             format: u32,
         }
         let damaged = |error: serde_json::Error| ManifestError::Damaged(error.to_string());
         if json.len() > BYTES_MAX {
             return Err(ManifestError::Damaged(format!("it has more than {BYTES_MAX} bytes")));
         }
-        let Format { format } = serde_json::from_slice(json).map_err(damaged)?;
+        let FormatField { format } = serde_json::from_slice(json).map_err(damaged)?;
         if format > FORMAT {
             return Err(ManifestError::NewerFormat(format));
         }

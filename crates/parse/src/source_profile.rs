@@ -1,17 +1,17 @@
 //! What was learnt of one source: the format of its lines first. It travels with the source's position, so that reading
 //! goes on after a restart as it would have gone on without one.
 //!
-//! Four questions are asked in turn. What did the program itself write of this line ([`Learned::unwrap`]: a container
+//! Four questions are asked in turn. What did the program itself write of this line ([`SourceProfile::unwrap`]: a container
 //! runtime puts a time and a stream before it)? Does that begin a record, or go on with the one before
-//! ([`Learned::begins`])? If it begins one, may others go on with it ([`Learned::may_continue`])? And, when a record is
-//! whole, what does it say ([`Learned::record`])? Only the last one learns.
+//! ([`SourceProfile::begins`])? If it begins one, may others go on with it ([`SourceProfile::may_continue`])? And, when a record is
+//! whole, what does it say ([`SourceProfile::record`])? Only the last one learns.
 
 use super::envelope::{Envelope, Unwrapped};
 use super::layout::{self, Given, Habits, trace};
-use super::shaped::{self, Headers};
-use super::timestamp::Unsaid;
+use super::structured::{self, Headers};
+use super::timestamp::TimestampDefaults;
 use super::timestamp::zone::Zone;
-use super::{Explicit, Format, FormatChoice, Parsed, PatternError, UnknownFormat, envelope, json, logfmt};
+use super::{Explicit, Format, FormatChoice, LinePatternError, Parsed, UnknownFormat, envelope, json, logfmt};
 use crate::redact::Redactor;
 use daytable_model::record::Record;
 use daytable_model::time::Ticks;
@@ -23,7 +23,7 @@ use std::time::Duration;
 
 /// How the lines of a source are read: the part that the configuration says. Cheap to clone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Reading {
+pub struct ParseOptions {
     /// Which format they have.
     pub format: FormatChoice,
     /// The pattern that the configuration gives in place of a format.
@@ -44,10 +44,10 @@ pub enum FormatError {
     Name(#[from] UnknownFormat),
     /// The pattern is none.
     #[error(transparent)]
-    Pattern(#[from] PatternError),
+    Pattern(#[from] LinePatternError),
 }
 
-impl Reading {
+impl ParseOptions {
     /// Sets the format to the one of that name, or to `regex:PATTERN` or `grok:PATTERN`.
     pub fn set_format(&mut self, text: &str) -> Result<(), FormatError> {
         self.explicit = match text.split_once(':') {
@@ -83,7 +83,7 @@ impl Default for Join {
 /// (`habits`), and the names that a table has above it. A record is recognised by its first bytes, by what was usual,
 /// and then by its layout; what was usual is revisited every 64th record and whenever it does not fit.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Learned {
+pub struct SourceProfile {
     /// What most records were lately.
     format: Option<Format>,
     /// How much it would take to make it another.
@@ -111,13 +111,13 @@ const PLAIN_WAIT: u32 = 10;
 /// The first word of what is saved: its version.
 const VERSION: &str = "1";
 
-impl Learned {
-    /// As [`Learned::save`] wrote it; nothing learnt where that is empty, or written by another version.
-    pub fn restore(saved: &str) -> Learned {
-        Learned::read(saved).unwrap_or_default()
+impl SourceProfile {
+    /// As [`SourceProfile::save`] wrote it; nothing learnt where that is empty, or written by another version.
+    pub fn restore(saved: &str) -> SourceProfile {
+        SourceProfile::read(saved).unwrap_or_default()
     }
 
-    fn read(saved: &str) -> Option<Learned> {
+    fn read(saved: &str) -> Option<SourceProfile> {
         let (first, headers) = saved.split_once('\n').unwrap_or((saved, ""));
         let mut words = first.split(' ');
         if words.next() != Some(VERSION) {
@@ -126,7 +126,7 @@ impl Learned {
         let label = words.next()?;
         let format = Format::ALL.into_iter().find(|format| format.label() == label);
         let mut number = || words.next()?.parse::<u32>().ok();
-        Some(Learned {
+        Some(SourceProfile {
             format,
             weight: u8::try_from(number()?).ok()?.min(WEIGHT_MAX),
             fitted: number()?,
@@ -137,13 +137,13 @@ impl Learned {
         })
     }
 
-    /// For [`Learned::restore`]; empty where nothing was learnt.
+    /// For [`SourceProfile::restore`]; empty where nothing was learnt.
     pub fn save(&self) -> String {
-        if *self == Learned::default() {
+        if *self == SourceProfile::default() {
             return String::new();
         }
         let label = self.format.map_or("none", Format::label);
-        let Learned { weight, fitted, counted, since, .. } = self;
+        let SourceProfile { weight, fitted, counted, since, .. } = self;
         let mut saved =
             format!("{VERSION} {label} {weight} {fitted} {counted} {since} {habits}", habits = self.habits.number());
         let headers = self.headers.save();
@@ -155,7 +155,7 @@ impl Learned {
     }
 
     /// Takes a line out of its envelope, if it has one.
-    pub fn unwrap<'a>(&self, line: &'a str, _reading: &Reading) -> Unwrapped<'a> {
+    pub fn unwrap<'a>(&self, line: &'a str, _reading: &ParseOptions) -> Unwrapped<'a> {
         let inner = match line.as_bytes() {
             [b'0'..=b'9', ..] => envelope::cri(line).map(|(text, envelope)| (Cow::Borrowed(text), envelope)),
             [b'{', b'"', b'l' | b's' | b't' | b'a', ..] => envelope::docker(line),
@@ -166,7 +166,7 @@ impl Learned {
     }
 
     /// Whether a line (without its envelope) begins a record; else it goes on with the record before it in its stream.
-    pub fn begins(&self, text: &str, reading: &Reading) -> bool {
+    pub fn begins(&self, text: &str, reading: &ParseOptions) -> bool {
         match &reading.explicit {
             Some(explicit) => explicit.begins(text),
             None => self.begins_as(self.format, text, reading),
@@ -174,57 +174,59 @@ impl Learned {
     }
 
     /// Whether a line goes on with the record that `open` is so far.
-    pub fn goes_on(&self, open: &str, text: &str, reading: &Reading) -> bool {
-        let unsaid = Learned::any_time(reading);
+    pub fn goes_on(&self, open: &str, text: &str, reading: &ParseOptions) -> bool {
+        let defaults = SourceProfile::any_time(reading);
         if let Some(explicit) = &reading.explicit {
             return !explicit.begins(text);
         }
-        if self.format == Some(Format::Text) && !self.headers.has_table() && layout::are_both_timed(open, text, &unsaid)
+        if self.format == Some(Format::Text)
+            && !self.headers.has_table()
+            && layout::are_both_timed(open, text, &defaults)
         {
             return false;
         }
-        if let Some(goes_on) = shaped::goes_on(open, text, &self.headers) {
+        if let Some(goes_on) = structured::goes_on(open, text, &self.headers) {
             return goes_on && reading.format != FormatChoice::Only(Format::Plain);
         }
         // Before anything was learnt the open record's first line says how lines begin.
         let usual = match self.format {
-            None => layout::timed_format(layout::first_line(open), &unsaid),
+            None => layout::timed_format(layout::first_line(open), &defaults),
             known => known,
         };
         if !self.begins_as(usual, text, reading) {
             return true;
         }
-        if reading.format == FormatChoice::Only(Format::Plain) || !layout::may_be_trace(open, &unsaid) {
+        if reading.format == FormatChoice::Only(Format::Plain) || !layout::may_be_trace(open, &defaults) {
             return false;
         }
-        trace::goes_on(open, text) && layout::timed_format(layout::first_line(open), &unsaid).is_none()
+        trace::goes_on(open, text) && layout::timed_format(layout::first_line(open), &defaults).is_none()
     }
 
-    fn begins_as(&self, usual: Option<Format>, text: &str, reading: &Reading) -> bool {
+    fn begins_as(&self, usual: Option<Format>, text: &str, reading: &ParseOptions) -> bool {
         if reading.format == FormatChoice::Only(Format::Plain) {
             return true;
         }
-        let unsaid = Learned::any_time(reading);
-        if let Some(begins) = shaped::begins(self.format, text, &unsaid) {
+        let defaults = SourceProfile::any_time(reading);
+        if let Some(begins) = structured::begins(self.format, text, &defaults) {
             return begins;
         }
-        !trace::is_inner(text) && layout::begins(usual, self.habits, text, &unsaid)
+        !trace::is_inner(text) && layout::begins(usual, self.habits, text, &defaults)
     }
 
     /// Whether later lines may go on with the record that `text` (without its envelope, and perhaps only its first part)
     /// begins. Where not, nothing is joined to it and nobody waits for more: so for formats of one line a record, such as
     /// JSON. A line that is first only because the record before it was closed, and would have gone on with that, may
     /// itself be gone on with.
-    pub fn may_continue(&self, text: &str, reading: &Reading) -> bool {
+    pub fn may_continue(&self, text: &str, reading: &ParseOptions) -> bool {
         match text.as_bytes() {
             _ if reading.explicit.is_some() => true,
             [b'{', .., b'}'] => false,
             _ if reading.format == FormatChoice::Only(Format::Plain) => false,
-            _ if let Some(may_continue) = shaped::may_continue(text, &self.headers) => may_continue,
+            _ if let Some(may_continue) = structured::may_continue(text, &self.headers) => may_continue,
             _ => match self.format {
                 Some(Format::Access | Format::W3c) => false,
                 Some(Format::Logfmt) => !layout::is_pair(text),
-                None => !layout::is_pair(text) && !shaped::stands_alone(text, &Learned::any_time(reading)),
+                None => !layout::is_pair(text) && !structured::stands_alone(text, &SourceProfile::any_time(reading)),
                 _ => true,
             },
         }
@@ -232,10 +234,10 @@ impl Learned {
 
     /// How long a record that may go on waits for another line, `open` being all of it so far. Where lines have no header
     /// each of them is a record most of the time, and what goes on with one is written in the same moment.
-    pub fn wait(&self, open: &str, reading: &Reading) -> Duration {
+    pub fn wait(&self, open: &str, reading: &ParseOptions) -> Duration {
         let is_plain = match self.format {
             None | Some(Format::Plain) if reading.explicit.is_none() => {
-                layout::timed_format(open, &Learned::any_time(reading)).is_none()
+                layout::timed_format(open, &SourceProfile::any_time(reading)).is_none()
             }
             _ => false,
         };
@@ -245,14 +247,20 @@ impl Learned {
 
     /// Reads a whole record: its lines with `\n` between them, without envelopes. `envelope` is that of its first line,
     /// `seen` the time of reading, for times that do not give their year. Cannot fail: what is not understood is plain.
-    pub fn record<'a>(&mut self, text: &'a str, envelope: Envelope, reading: &'a Reading, seen: Ticks) -> Parsed<'a> {
-        let unsaid = Unsaid { zone: reading.zone, seen };
+    pub fn record<'a>(
+        &mut self,
+        text: &'a str,
+        envelope: Envelope,
+        reading: &'a ParseOptions,
+        seen: Ticks,
+    ) -> Parsed<'a> {
+        let defaults = TimestampDefaults { zone: reading.zone, seen };
         let mut parsed = match &reading.explicit {
             Some(explicit) => {
-                let record = explicit.record(text, &unsaid);
+                let record = explicit.record(text, &defaults);
                 record.map_or_else(|| Parsed::plain(text), |record| Parsed::of(record, Format::Explicit))
             }
-            None => self.chosen(reading.format, text, unsaid),
+            None => self.chosen(reading.format, text, defaults),
         };
         parsed.record.time = parsed.record.time.or(envelope.time);
         if let Some(redactor) = &reading.redactor {
@@ -266,10 +274,15 @@ impl Learned {
     }
 
     /// Reads a record as this choice of format says, and learns from it.
-    pub(super) fn chosen<'a>(&mut self, format: FormatChoice, text: &'a str, unsaid: Unsaid) -> Parsed<'a> {
+    pub(super) fn chosen<'a>(
+        &mut self,
+        format: FormatChoice,
+        text: &'a str,
+        defaults: TimestampDefaults,
+    ) -> Parsed<'a> {
         let found = match format {
-            FormatChoice::Auto => self.auto(text, unsaid),
-            FormatChoice::Only(format) => self.only(format, text, unsaid),
+            FormatChoice::Auto => self.auto(text, defaults),
+            FormatChoice::Only(format) => self.only(format, text, defaults),
         };
         let parsed = found.unwrap_or_else(|| {
             self.headers.learn(text, self.format.is_none());
@@ -293,16 +306,16 @@ impl Learned {
     }
 
     /// The format by the looks of a record and by what was usual.
-    fn auto<'a>(&mut self, text: &'a str, unsaid: Unsaid) -> Option<Parsed<'a>> {
+    fn auto<'a>(&mut self, text: &'a str, defaults: TimestampDefaults) -> Option<Parsed<'a>> {
         let first = *text.as_bytes().first()?;
         if matches!(first, b'{' | b' ' | b'\t')
-            && let Some(record) = object(text, &unsaid)
+            && let Some(record) = object(text, &defaults)
         {
             return Some(Parsed::of(record, Format::Json));
         }
         if matches!(first, b'A'..=b'Z' | b'a'..=b'z' | b'_' | b'@')
             && layout::is_pair(text)
-            && let Some(record) = logfmt::parse(text, &unsaid)
+            && let Some(record) = logfmt::parse(text, &defaults)
         {
             return Some(Parsed::of(record, Format::Logfmt));
         }
@@ -310,41 +323,41 @@ impl Learned {
         let asks_shaped = !is_layout || self.since >= REVISIT;
         if !asks_shaped {
             self.since += 1;
-        } else if let Some((format, record)) = shaped::recognise(text, &unsaid, &mut self.headers) {
+        } else if let Some((format, record)) = structured::recognise(text, &defaults, &mut self.headers) {
             // They are asked again next time, until they are the usual ones or do not answer.
             return Some(Parsed::of(record, format));
         } else {
             self.since = 0;
         }
-        let found = self.layout(text, unsaid);
+        let found = self.layout(text, defaults);
         if found.is_none() && !asks_shaped {
-            let (format, record) = shaped::recognise(text, &unsaid, &mut self.headers)?;
+            let (format, record) = structured::recognise(text, &defaults, &mut self.headers)?;
             return Some(Parsed::of(record, format));
         }
         found
     }
 
     /// A record of this format or none.
-    fn only<'a>(&mut self, format: Format, text: &'a str, unsaid: Unsaid) -> Option<Parsed<'a>> {
+    fn only<'a>(&mut self, format: Format, text: &'a str, defaults: TimestampDefaults) -> Option<Parsed<'a>> {
         match format {
-            Format::Json => object(text, &unsaid).map(|record| Parsed::of(record, format)),
-            Format::Logfmt => logfmt::parse_with_flags(text, &unsaid).map(|record| Parsed::of(record, format)),
-            Format::Cri | Format::Docker => self.auto(text, unsaid),
+            Format::Json => object(text, &defaults).map(|record| Parsed::of(record, format)),
+            Format::Logfmt => logfmt::parse_with_flags(text, &defaults).map(|record| Parsed::of(record, format)),
+            Format::Cri | Format::Docker => self.auto(text, defaults),
             Format::Text => {
-                let mut given = Given { unsaid, usual: self.format, habits: &mut self.habits };
+                let mut given = Given { defaults, usual: self.format, habits: &mut self.habits };
                 layout::read_general(text, &mut given)
             }
             Format::Plain | Format::Explicit => None,
-            _ if layout::is_layout(format) => self.layout(text, unsaid).filter(|parsed| parsed.format == format),
+            _ if layout::is_layout(format) => self.layout(text, defaults).filter(|parsed| parsed.format == format),
             _ => {
-                let record = shaped::read(format, text, &unsaid, &mut self.headers)?;
+                let record = structured::read(format, text, &defaults, &mut self.headers)?;
                 Some(Parsed::of(record, format))
             }
         }
     }
 
-    fn layout<'a>(&mut self, text: &'a str, unsaid: Unsaid) -> Option<Parsed<'a>> {
-        layout::read(text, &mut Given { unsaid, usual: self.format, habits: &mut self.habits })
+    fn layout<'a>(&mut self, text: &'a str, defaults: TimestampDefaults) -> Option<Parsed<'a>> {
+        layout::read(text, &mut Given { defaults, usual: self.format, habits: &mut self.habits })
     }
 
     fn note(&mut self, format: Format) {
@@ -366,19 +379,19 @@ impl Learned {
     }
 
     /// For questions in which it does not matter when a line was read.
-    fn any_time(reading: &Reading) -> Unsaid {
-        Unsaid { zone: reading.zone, seen: Ticks::MAX }
+    fn any_time(reading: &ParseOptions) -> TimestampDefaults {
+        TimestampDefaults { zone: reading.zone, seen: Ticks::MAX }
     }
 }
 
 /// An object, over one line or several; or an object in the first line, and what is below it as more of its message.
-fn object<'a>(text: &'a str, unsaid: &Unsaid) -> Option<Record<'a>> {
-    let whole = json::parse(text, unsaid);
+fn object<'a>(text: &'a str, defaults: &TimestampDefaults) -> Option<Record<'a>> {
+    let whole = json::parse(text, defaults);
     if whole.is_some() || !text.contains('\n') {
         return whole;
     }
     let (first, rest) = text.split_once('\n')?;
-    let mut record = json::parse(first, unsaid)?;
+    let mut record = json::parse(first, defaults)?;
     let message = record.message.to_mut();
     message.push('\n');
     message.push_str(rest);

@@ -8,14 +8,14 @@ mod settle;
 
 use super::names::{self, Role, role_of};
 use super::scales;
-use super::timestamp::{self, Unsaid};
+use super::timestamp::{self, TimestampDefaults};
 use daytable_model::record::{Field, Level, Record, Value};
 use daytable_model::time::Ticks;
 use std::borrow::Cow;
 use std::iter::once_with;
 
 /// A record to which the names and values of a line are added in their order.
-pub(super) struct Draft<'a> {
+pub(super) struct RecordBuilder<'a> {
     record: Record<'a>,
     added: usize,
     /// What gave the time, the level and the message, by [`Role`].
@@ -24,8 +24,8 @@ pub(super) struct Draft<'a> {
     named: [Option<Named>; 3],
     /// Whether something was met that only the whole line can tell.
     is_odd: bool,
-    /// What a time may leave unsaid.
-    unsaid: Unsaid,
+    /// What a time may leave defaults.
+    defaults: TimestampDefaults,
 }
 
 /// A name and value that gave a part of the record; a better name that comes later makes a field of it again.
@@ -51,11 +51,18 @@ const COMPONENT: usize = 0;
 const PID: usize = 1;
 const HOST: usize = 2;
 
-impl<'a> Draft<'a> {
-    pub(super) fn new(unsaid: &Unsaid) -> Self {
+impl<'a> RecordBuilder<'a> {
+    pub(super) fn new(defaults: &TimestampDefaults) -> Self {
         // Room for the fields of most lines, so that a line costs one allocation.
         let record = Record { fields: Vec::with_capacity(16), ..Record::default() };
-        Draft { record, added: 0, taken: [None, None, None], named: [None; 3], is_odd: false, unsaid: *unsaid }
+        RecordBuilder {
+            record,
+            added: 0,
+            taken: [None, None, None],
+            named: [None; 3],
+            is_odd: false,
+            defaults: *defaults,
+        }
     }
 
     /// Gives parts of the record that are known without a name. Whatever is added later for one of them stays a field.
@@ -141,7 +148,7 @@ impl<'a> Draft<'a> {
             return None;
         }
         match role {
-            Role::Time => self.record.time = Some(timestamp::read_with(value, &self.unsaid)?),
+            Role::Time => self.record.time = Some(timestamp::read_with(value, &self.defaults)?),
             Role::Level if rank == names::MONGO && !self.is_mongo() => return None,
             Role::Level => {
                 let (level, rank) = scales::level(value, rank)?;
@@ -221,7 +228,7 @@ mod tests {
     use super::*;
 
     pub(super) fn draft<'a>(members: &[(&'a str, &'a str)]) -> Record<'a> {
-        let mut draft = Draft::new(&Unsaid::default());
+        let mut draft = RecordBuilder::new(&TimestampDefaults::default());
         for (name, text) in members {
             draft.add((*name).into(), Value::String((*text).into()));
         }

@@ -5,8 +5,8 @@ use daytable_model::time::now;
 use proptest::prelude::*;
 
 /// What is learnt from lines, each a record.
-fn learn<'a>(lines: impl IntoIterator<Item = &'a str>) -> Learned {
-    let (mut learned, reading) = (Learned::default(), Reading::default());
+fn learn<'a>(lines: impl IntoIterator<Item = &'a str>) -> SourceProfile {
+    let (mut learned, reading) = (SourceProfile::default(), ParseOptions::default());
     for line in lines {
         learned.record(line, Envelope::default(), &reading, now());
     }
@@ -20,7 +20,7 @@ const SYSLOG: &str = "Nov 20 00:05:45 host app[7]: up";
 
 #[test]
 fn the_usual_format_is_that_of_most_records_lately() {
-    assert_eq!((Learned::default().format(), Learned::default().confidence()), (None, 0.0));
+    assert_eq!((SourceProfile::default().format(), SourceProfile::default().confidence()), (None, 0.0));
     let learned = learn([TIMED, TIMED, TIMED, "words", TIMED]);
     assert_eq!((learned.format(), learned.confidence()), (Some(Format::Text), 0.8));
     assert_eq!(learn(["words", OBJECT]).format(), Some(Format::Json));
@@ -63,13 +63,13 @@ fn a_line_begins_a_record_where_it_begins_as_records_do() {
         ("D/Tag( 7): up", "E/Tag( 7): up", true),
     ] {
         let learned = learn([before; 3]);
-        assert_eq!(learned.begins(line, &Reading::default()), begins, "{line:?} after {before:?}");
+        assert_eq!(learned.begins(line, &ParseOptions::default()), begins, "{line:?} after {before:?}");
     }
 }
 
 #[test]
 fn before_anything_is_learnt_the_open_record_says_how_records_begin() {
-    let (learned, reading) = (Learned::default(), Reading::default());
+    let (learned, reading) = (SourceProfile::default(), ParseOptions::default());
     for (open, line, goes_on) in [
         (TIMED, "ValueError: x", true),
         (TIMED, TIMED, false),
@@ -82,7 +82,7 @@ fn before_anything_is_learnt_the_open_record_says_how_records_begin() {
     ] {
         assert_eq!(learned.goes_on(open, line, &reading), goes_on, "{line:?} after {open:?}");
     }
-    let plain = Reading { format: FormatChoice::Only(Format::Plain), ..Reading::default() };
+    let plain = ParseOptions { format: FormatChoice::Only(Format::Plain), ..ParseOptions::default() };
     assert!(
         learned.begins("  indented", &plain) && !learned.goes_on("Traceback (most recent call last):", " x", &plain)
     );
@@ -90,9 +90,9 @@ fn before_anything_is_learnt_the_open_record_says_how_records_begin() {
 
 #[test]
 fn a_zone_is_that_of_the_source() {
-    let reading = Reading { zone: "+02:00".parse().expect("a zone"), ..Reading::default() };
+    let reading = ParseOptions { zone: "+02:00".parse().expect("a zone"), ..ParseOptions::default() };
     for line in [TIMED, "{\"time\":\"2026-11-20 00:05:45\"}", "time=\"2026-11-20 00:05:45\" n=1"] {
-        let time = Learned::default().record(line, Envelope::default(), &reading, now()).record.time;
+        let time = SourceProfile::default().record(line, Envelope::default(), &reading, now()).record.time;
         assert_eq!(time.map(|time| time.to_string()).as_deref(), Some("2026-11-19T22:05:45Z"), "{line}");
     }
 }
@@ -100,7 +100,7 @@ fn a_zone_is_that_of_the_source() {
 #[test]
 fn what_another_version_saved_is_nothing() {
     for saved in ["", "0 text 1 1 1 0 0", "1", "1 text", "1 text x 1 1 0 0", "1 text 1 1 1 0 99999999", "{}"] {
-        assert_eq!(Learned::restore(saved), Learned::default(), "{saved:?}");
+        assert_eq!(SourceProfile::restore(saved), SourceProfile::default(), "{saved:?}");
     }
 }
 
@@ -111,8 +111,8 @@ proptest! {
         prop_oneof![Just(TIMED), Just(UNTIMED), Just(OBJECT), Just(SYSLOG), Just("words"), Just("time,level,msg"),
             Just("2026-11-20 00:05:45 INFO Remoting: up"), Just("#Fields: date time x")], 0..80), at in 0usize..80) {
         let (before, after) = lines.split_at(at.min(lines.len()));
-        let mut restored = Learned::restore(&learn(before.iter().copied()).save());
-        let reading = Reading::default();
+        let mut restored = SourceProfile::restore(&learn(before.iter().copied()).save());
+        let reading = ParseOptions::default();
         for line in after {
             restored.record(line, Envelope::default(), &reading, now());
         }

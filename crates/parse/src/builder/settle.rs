@@ -3,12 +3,12 @@
 
 use super::super::clef;
 use super::super::names::{self, Role, role_of};
-use super::{COMPONENT, Draft, HOST, Named, PID, Taken};
+use super::{COMPONENT, HOST, Named, PID, RecordBuilder, Taken};
 use daytable_model::record::{Field, Level, Value};
 use std::borrow::Cow;
 use std::time::Duration;
 
-impl Draft<'_> {
+impl RecordBuilder<'_> {
     /// Settles what only the whole line can tell: whether it is GELF, and what Serilog left out.
     #[cold]
     pub(super) fn settle(&mut self) {
@@ -133,7 +133,7 @@ impl Draft<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::timestamp::Unsaid;
+    use super::super::super::timestamp::TimestampDefaults;
     use super::super::tests::{draft, names};
     use super::*;
 
@@ -163,7 +163,7 @@ mod tests {
     fn a_small_number_is_a_level_only_in_gelf() {
         for (message, level) in [("short_message", Some(Level::Error)), ("message", None)] {
             for first in [true, false] {
-                let mut draft = Draft::new(&Unsaid::default());
+                let mut draft = RecordBuilder::new(&TimestampDefaults::default());
                 let level_of = Value::Int64(3);
                 if first {
                     draft.add("level".into(), level_of.clone());
@@ -211,7 +211,7 @@ mod tests {
             (-1, "2017-04-25T12:01:04Z", &["instant.nanoOfSecond", "component"]),
             (1_000_000_000, "2017-04-25T12:01:04Z", &["instant.nanoOfSecond", "component"]),
         ] {
-            let mut draft = Draft::new(&Unsaid::default());
+            let mut draft = RecordBuilder::new(&TimestampDefaults::default());
             draft.add("instant.epochSecond".into(), Value::Int64(1_493_121_664));
             draft.add("instant.nanoOfSecond".into(), Value::Int64(nanos));
             draft.add("loggerName".into(), Value::String("app".into()));

@@ -4,7 +4,7 @@
 //! Each of these parsers accepts its own shape and nothing near it, so the order in which they are asked does not matter
 //! but for the time it takes: the first bytes leave one or two of them.
 
-use super::timestamp::Unsaid;
+use super::timestamp::TimestampDefaults;
 use super::{Format, access, apache_error, csv, mysql, nginx_error, postgresql, postgresql_csv, redis, w3c};
 use daytable_model::record::Record;
 use memchr::memmem;
@@ -12,14 +12,14 @@ use memchr::memmem;
 /// The names of values, from lines that came before.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Headers {
-    w3c: w3c::Header,
+    w3c: w3c::W3cHeader,
     csv: Option<Table>,
 }
 
 /// A header of CSV, and whether a line below it has proved it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Table {
-    header: csv::Header,
+    header: csv::CsvHeader,
     is_proved: bool,
 }
 
@@ -35,7 +35,7 @@ impl Headers {
         for line in saved.lines() {
             if !headers.w3c.learn(line) {
                 let (mark, line) = line.split_at_checked(1).unwrap_or_default();
-                headers.csv = csv::Header::read(line).map(|header| Table { header, is_proved: mark == "+" });
+                headers.csv = csv::CsvHeader::read(line).map(|header| Table { header, is_proved: mark == "+" });
             }
         }
         headers
@@ -59,17 +59,17 @@ impl Headers {
         if text.starts_with('#') {
             self.w3c.learn(text);
         } else if is_first {
-            self.csv = csv::Header::read(text).map(|header| Table { header, is_proved: false });
+            self.csv = csv::CsvHeader::read(text).map(|header| Table { header, is_proved: false });
         }
     }
 
     /// Reads a record below a header; a table that its second line does not prove is none.
-    fn record<'a>(&mut self, text: &'a str, unsaid: &Unsaid) -> Option<(Format, Record<'a>)> {
+    fn record<'a>(&mut self, text: &'a str, defaults: &TimestampDefaults) -> Option<(Format, Record<'a>)> {
         if let Some(record) = self.w3c.record(text) {
             return Some((Format::W3c, record));
         }
         let table = self.csv.as_mut()?;
-        let record = table.header.record(text, unsaid);
+        let record = table.header.record(text, defaults);
         match record {
             Some(record) => {
                 table.is_proved = true;
@@ -84,8 +84,12 @@ impl Headers {
 }
 
 /// The format of a record, by all that was learnt and by its looks, and the record.
-pub(super) fn recognise<'a>(text: &'a str, unsaid: &Unsaid, headers: &mut Headers) -> Option<(Format, Record<'a>)> {
-    if let Some(found) = headers.record(text, unsaid) {
+pub(super) fn recognise<'a>(
+    text: &'a str,
+    defaults: &TimestampDefaults,
+    headers: &mut Headers,
+) -> Option<(Format, Record<'a>)> {
+    if let Some(found) = headers.record(text, defaults) {
         return Some(found);
     }
     let candidates: &[Format] = match text.as_bytes() {
@@ -102,29 +106,34 @@ pub(super) fn recognise<'a>(text: &'a str, unsaid: &Unsaid, headers: &mut Header
         [b'a'..=b'z' | b'A'..=b'Z' | b':', ..] => &[Format::Access],
         _ => &[],
     };
-    candidates.iter().find_map(|format| Some((*format, read(*format, text, unsaid, headers)?)))
+    candidates.iter().find_map(|format| Some((*format, read(*format, text, defaults, headers)?)))
 }
 
 /// Reads a record as one of these formats; none where it is not of that format, or where the format is none of these.
-pub(super) fn read<'a>(format: Format, text: &'a str, unsaid: &Unsaid, headers: &mut Headers) -> Option<Record<'a>> {
+pub(super) fn read<'a>(
+    format: Format,
+    text: &'a str,
+    defaults: &TimestampDefaults,
+    headers: &mut Headers,
+) -> Option<Record<'a>> {
     match format {
-        Format::Access => access::record(text, unsaid),
-        Format::NginxError => nginx_error::record(text, unsaid),
-        Format::ApacheError => apache_error::record(text, unsaid),
-        Format::Postgresql => postgresql::record(text, unsaid).or_else(|| postgresql_csv::record(text, unsaid)),
-        Format::Mysql if text.starts_with('#') => mysql::slow(text, unsaid),
-        Format::Mysql => mysql::error(text, unsaid),
-        Format::Redis => redis::record(text, unsaid),
+        Format::Access => access::record(text, defaults),
+        Format::NginxError => nginx_error::record(text, defaults),
+        Format::ApacheError => apache_error::record(text, defaults),
+        Format::Postgresql => postgresql::record(text, defaults).or_else(|| postgresql_csv::record(text, defaults)),
+        Format::Mysql if text.starts_with('#') => mysql::slow(text, defaults),
+        Format::Mysql => mysql::error(text, defaults),
+        Format::Redis => redis::record(text, defaults),
         Format::W3c | Format::Csv => {
-            headers.record(text, unsaid).filter(|(found, _)| *found == format).map(|(_, record)| record)
+            headers.record(text, defaults).filter(|(found, _)| *found == format).map(|(_, record)| record)
         }
         _ => None,
     }
 }
 
 /// Whether a line is of a format whose records have one line each.
-pub(super) fn stands_alone(line: &str, unsaid: &Unsaid) -> bool {
-    access::record(line, unsaid).is_some()
+pub(super) fn stands_alone(line: &str, defaults: &TimestampDefaults) -> bool {
+    access::record(line, defaults).is_some()
 }
 
 /// Whether a line goes on with the record that `open` is so far, where these formats say so themselves.
@@ -142,14 +151,14 @@ pub(super) fn may_continue(text: &str, headers: &Headers) -> Option<bool> {
 
 /// Whether a line begins a record, where these formats say so themselves; none leaves it to how lines look elsewhere.
 /// `format` is what was learnt of the source.
-pub(super) fn begins(format: Option<Format>, line: &str, unsaid: &Unsaid) -> Option<bool> {
+pub(super) fn begins(format: Option<Format>, line: &str, defaults: &TimestampDefaults) -> Option<bool> {
     match format {
         _ if mysql::is_time(line) => Some(true),
         Some(Format::Access | Format::W3c) => Some(true),
-        Some(Format::Postgresql) if postgresql_csv::begins(line, unsaid) => Some(true),
+        Some(Format::Postgresql) if postgresql_csv::begins(line, defaults) => Some(true),
         // PostgreSQL's first record may have details, before anything was learnt.
         None | Some(Format::Postgresql) if memmem::find(line.as_bytes(), b":  ").is_some() => {
-            postgresql::begins(line, unsaid)
+            postgresql::begins(line, defaults)
         }
         _ => None,
     }
@@ -160,7 +169,7 @@ mod tests {
     use super::*;
 
     fn found(text: &str) -> Option<Format> {
-        recognise(text, &Unsaid::default(), &mut Headers::default()).map(|(format, _)| format)
+        recognise(text, &TimestampDefaults::default(), &mut Headers::default()).map(|(format, _)| format)
     }
 
     #[test]
@@ -188,16 +197,16 @@ mod tests {
 
     #[test]
     fn a_header_must_be_proved_by_the_next_record() {
-        let unsaid = Unsaid::default();
+        let defaults = TimestampDefaults::default();
         for (second, format) in [("2024-01-02T03:04:05Z,info", Some(Format::Csv)), ("noon,loud", None)] {
             let mut headers = Headers::default();
             headers.learn("time,level", true);
             assert_eq!(Headers::restore(&headers.save()), headers);
-            assert_eq!(recognise(second, &unsaid, &mut headers).map(|(format, _)| format), format);
+            assert_eq!(recognise(second, &defaults, &mut headers).map(|(format, _)| format), format);
             assert_eq!(Headers::restore(&headers.save()), headers);
             assert_eq!(headers.csv.is_some(), format.is_some());
             // What does not fit is no end of a table that is proved.
-            assert_eq!(recognise("noon,loud", &unsaid, &mut headers), None);
+            assert_eq!(recognise("noon,loud", &defaults, &mut headers), None);
             assert_eq!(headers.csv.is_some(), format.is_some());
         }
         let mut headers = Headers::default();
@@ -213,9 +222,12 @@ mod tests {
         }
         let mut headers = Headers::restore(&headers.save());
         let line = "2024-01-02 03:04:05 ALLOW";
-        assert_eq!(recognise(line, &Unsaid::default(), &mut headers).map(|found| found.0), Some(Format::W3c));
+        assert_eq!(
+            recognise(line, &TimestampDefaults::default(), &mut headers).map(|found| found.0),
+            Some(Format::W3c)
+        );
         headers.learn("#Fields: time", false);
-        assert_eq!(recognise(line, &Unsaid::default(), &mut headers), None);
+        assert_eq!(recognise(line, &TimestampDefaults::default(), &mut headers), None);
     }
 
     #[test]
@@ -229,7 +241,7 @@ mod tests {
             (Some(Format::Mysql), "# Time: 240102  3:04:05", Some(true)),
             (None, "text", None),
         ] {
-            assert_eq!(begins(format, line, &Unsaid::default()), expected, "{format:?} {line}");
+            assert_eq!(begins(format, line, &TimestampDefaults::default()), expected, "{format:?} {line}");
         }
     }
 

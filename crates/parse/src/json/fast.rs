@@ -7,12 +7,12 @@
 //! same one.
 
 use super::{self as json, DEPTH_MAX, PREFIX_BYTES_MAX};
-use crate::draft::Draft;
-use crate::foreseen::Foreseen;
+use crate::builder::RecordBuilder;
+use crate::key_cache::KeyCache;
 use crate::names::{Role, role_of};
 use crate::pairs::{unquote, whole};
 use crate::scan::special;
-use crate::timestamp::Unsaid;
+use crate::timestamp::TimestampDefaults;
 use daytable_model::record::{Record, Value};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
@@ -20,12 +20,12 @@ use std::cell::RefCell;
 
 thread_local! {
     /// For all objects that a thread reads: those of one file come by the hundred.
-    static FORESEEN: RefCell<Foreseen> = const { RefCell::new(Foreseen::new()) };
+    static FORESEEN: RefCell<KeyCache> = const { RefCell::new(KeyCache::new()) };
 }
 
 /// Reads a line that is one object and nothing else; none where that is for serde_json to say.
-pub(super) fn read<'a>(line: &'a str, unsaid: &Unsaid) -> Option<Record<'a>> {
-    let mut draft = Draft::new(unsaid);
+pub(super) fn read<'a>(line: &'a str, defaults: &TimestampDefaults) -> Option<Record<'a>> {
+    let mut draft = RecordBuilder::new(defaults);
     FORESEEN.with_borrow_mut(|foreseen| {
         foreseen.begin();
         let mut cursor = Cursor { line, bytes: line.as_bytes(), at: 0, foreseen };
@@ -42,12 +42,12 @@ struct Cursor<'a, 'f> {
     line: &'a str,
     bytes: &'a [u8],
     at: usize,
-    foreseen: &'f mut Foreseen,
+    foreseen: &'f mut KeyCache,
 }
 
 impl<'a> Cursor<'a, '_> {
     /// Adds the members of an object, and says how many it has. `prefix` is the object's own name, empty at depth 0.
-    fn object(&mut self, draft: &mut Draft<'a>, prefix: &str, depth: usize) -> Option<usize> {
+    fn object(&mut self, draft: &mut RecordBuilder<'a>, prefix: &str, depth: usize) -> Option<usize> {
         self.take(b'{')?;
         self.skip_space();
         if self.take(b'}').is_some() {
@@ -78,7 +78,12 @@ impl<'a> Cursor<'a, '_> {
 
     /// Reads a value of one of the two kinds that nearly all are of and adds it; false where it is of another kind.
     #[inline(always)]
-    fn simple_member(&mut self, draft: &mut Draft<'a>, name: &'a str, meaning: Option<(Role, u8)>) -> Option<bool> {
+    fn simple_member(
+        &mut self,
+        draft: &mut RecordBuilder<'a>,
+        name: &'a str,
+        meaning: Option<(Role, u8)>,
+    ) -> Option<bool> {
         if self.bytes.get(self.at) == Some(&b'"') {
             let (start, end) = (self.at + 1, special(self.bytes, self.at + 1));
             if self.bytes.get(end) != Some(&b'"') {
@@ -100,7 +105,7 @@ impl<'a> Cursor<'a, '_> {
     }
 
     /// Reads a value of any kind and adds it.
-    fn member(&mut self, draft: &mut Draft<'a>, name: Cow<'a, str>, depth: usize) -> Option<()> {
+    fn member(&mut self, draft: &mut RecordBuilder<'a>, name: Cow<'a, str>, depth: usize) -> Option<()> {
         let start = self.at;
         let value = match *self.bytes.get(start)? {
             b'"' => {
@@ -224,8 +229,8 @@ mod tests {
 
     /// The claim of this module for one line.
     fn check(line: &str) -> Result<(), TestCaseError> {
-        if let Some(record) = read(line, &Unsaid::default()) {
-            prop_assert_eq!(Some(record), json::judged(line, &Unsaid::default()), "{}", line);
+        if let Some(record) = read(line, &TimestampDefaults::default()) {
+            prop_assert_eq!(Some(record), json::judged(line, &TimestampDefaults::default()), "{}", line);
         }
         Ok(())
     }
@@ -259,8 +264,8 @@ mod tests {
     fn lines_as_programs_write_them_take_this_way() {
         for line in ["{}", " { } ", r#"{"a":1}"#, "\t{ \"a\" : \"\" }\r\n", r#"{"a":{"b":{}},"c":[[]]}"#, LINE] {
             assert!(
-                read(line, &Unsaid::default()).is_some()
-                    && read(line, &Unsaid::default()) == json::judged(line, &Unsaid::default()),
+                read(line, &TimestampDefaults::default()).is_some()
+                    && read(line, &TimestampDefaults::default()) == json::judged(line, &TimestampDefaults::default()),
                 "{line}"
             );
         }
@@ -287,7 +292,7 @@ mod tests {
             "{\"a\":\"\t\"}",
             "\u{c}{}",
         ] {
-            assert_eq!(read(line, &Unsaid::default()), None, "{line}");
+            assert_eq!(read(line, &TimestampDefaults::default()), None, "{line}");
         }
     }
 
@@ -296,16 +301,16 @@ mod tests {
         for depth in [DEPTH_MAX, DEPTH_MAX + 1, DEPTH_MAX + 3, 1000] {
             let line = format!("{}1{}", "{\"a\":".repeat(depth), "}".repeat(depth));
             assert!(
-                read(&line, &Unsaid::default()).is_some()
-                    && read(&line, &Unsaid::default()) == json::judged(&line, &Unsaid::default()),
+                read(&line, &TimestampDefaults::default()).is_some()
+                    && read(&line, &TimestampDefaults::default()) == json::judged(&line, &TimestampDefaults::default()),
                 "{depth}"
             );
         }
         for length in [PREFIX_BYTES_MAX, PREFIX_BYTES_MAX + 1] {
             let line = format!("{{\"{}\":{{\"a\":1}}}}", "n".repeat(length));
             assert!(
-                read(&line, &Unsaid::default()).is_some()
-                    && read(&line, &Unsaid::default()) == json::judged(&line, &Unsaid::default()),
+                read(&line, &TimestampDefaults::default()).is_some()
+                    && read(&line, &TimestampDefaults::default()) == json::judged(&line, &TimestampDefaults::default()),
                 "{length}"
             );
         }

@@ -17,7 +17,7 @@ const MISSED_MAX: u32 = 256;
 type Meaning = Option<(Role, u8)>;
 
 /// Names by their place in an object.
-pub(super) struct Foreseen {
+pub(super) struct KeyCache {
     members: Vec<Member>,
     missed: u32,
     is_learning: bool,
@@ -29,10 +29,10 @@ struct Member {
     meaning: Meaning,
 }
 
-impl Foreseen {
+impl KeyCache {
     /// Nothing is foreseen yet.
-    pub(super) const fn new() -> Foreseen {
-        Foreseen { members: Vec::new(), missed: 0, is_learning: true }
+    pub(super) const fn new() -> KeyCache {
+        KeyCache { members: Vec::new(), missed: 0, is_learning: true }
     }
 
     /// Another object begins.
@@ -40,7 +40,7 @@ impl Foreseen {
     pub(super) fn begin(&mut self) {
         self.is_learning = self.members.is_empty();
         if self.missed >= MISSED_MAX {
-            *self = Foreseen::new();
+            *self = KeyCache::new();
         }
     }
 
@@ -84,7 +84,7 @@ mod tests {
 
     #[test]
     fn what_stood_at_a_place_is_foreseen_there_until_too_much_else_does() {
-        let mut foreseen = Foreseen::new();
+        let mut foreseen = KeyCache::new();
         foreseen.begin();
         foreseen.note(0, "time", Some((Role::Time, 0)));
         foreseen.note(1, "a", None);
@@ -104,13 +104,13 @@ mod tests {
 
     #[test]
     fn no_object_makes_it_keep_more_than_its_bounds() {
-        let mut foreseen = Foreseen::new();
+        let mut foreseen = KeyCache::new();
         foreseen.begin();
         for place in 0..2 * MEMBERS_MAX {
             foreseen.note(place, &"n".repeat(if place == 9 { NAME_BYTES_MAX + 1 } else { 4 }), None);
         }
         assert_eq!(foreseen.members.len(), 9);
-        let mut foreseen = Foreseen::new();
+        let mut foreseen = KeyCache::new();
         foreseen.begin();
         (0..2 * MEMBERS_MAX).for_each(|place| foreseen.note(place, "name", None));
         assert_eq!(foreseen.members.len(), MEMBERS_MAX);
