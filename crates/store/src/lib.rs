@@ -52,6 +52,7 @@ pub use maintain::check;
 pub use maintain::compaction::compact_file;
 pub use maintain::disk_usage;
 pub use maintain::repair::repair;
+pub use maintain::thresholds::Thresholds;
 pub use outbox::{Forwarding, OutboxOptions};
 pub use progress::{OnProgress, Phase, Progress};
 pub use read::counts::CountBy;

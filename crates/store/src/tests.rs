@@ -45,7 +45,7 @@ impl Folder {
     }
 
     fn open(&self) -> Store {
-        Store::open(&self.path(), StoreOptions { commit_interval: Duration::from_millis(1), ..StoreOptions::default() })
+        Store::open(&self.path(), StoreOptions { commit_interval: Duration::from_millis(1), ..StoreOptions::small() })
             .expect("opened")
     }
 
@@ -231,7 +231,7 @@ fn a_second_writer_is_refused_and_a_reader_is_not() {
     let folder = Folder::new();
     let store = folder.open();
     write(&store, day(0), 0, 1);
-    let second = Store::open(&folder.path(), StoreOptions::default()).err();
+    let second = Store::open(&folder.path(), StoreOptions::small()).err();
     let Some(StoreError::Locked(_, holder)) = second else { panic!("{second:?}") };
     assert_eq!(holder, std::process::id().to_string());
     assert_eq!(folder.messages(day(0)), ["record 0"]);
@@ -298,7 +298,7 @@ fn a_catalog_and_files_that_do_not_belong_together_are_refused() {
         break_it(&folder);
         let before: Vec<_> =
             std::fs::read_dir(folder.path().join("tables")).expect("a folder").flatten().map(|e| e.path()).collect();
-        let refused = Store::open(&folder.path(), StoreOptions::default()).err();
+        let refused = Store::open(&folder.path(), StoreOptions::small()).err();
         let Some(error @ StoreError::Mismatch { .. }) = refused else { panic!("{refused:?}") };
         assert!(error.to_string().contains(&*folder.file(day(0)).to_string_lossy()), "{error}");
         assert!(error.to_string().contains("daytable repair"), "{error}");
@@ -319,7 +319,7 @@ fn repair_keeps_every_row_and_says_what_is_missing() {
     killed(&folder);
     tear(&folder, day(0), 9);
     std::fs::remove_file(folder.file(day(1))).expect("removed");
-    assert!(Store::open(&folder.path(), StoreOptions::default()).is_err());
+    assert!(Store::open(&folder.path(), StoreOptions::small()).is_err());
     let said = repair(&folder.path()).expect("repaired").join("\n");
     assert!(said.contains("Log20261101.1.db: 1 entities more than the catalog noted"), "{said}");
     assert!(said.contains("Log20261102.1.db: missing, with 10 entities"), "{said}");
@@ -363,7 +363,7 @@ fn days_without_a_catalog_are_refused_until_they_are_repaired() {
         if !lost {
             std::fs::write(&catalog, "").expect("written");
         }
-        let refused = Store::open(&folder.path(), StoreOptions::default()).err();
+        let refused = Store::open(&folder.path(), StoreOptions::small()).err();
         let Some(error @ StoreError::Mismatch { .. }) = refused else { panic!("{refused:?}") };
         assert!(error.to_string().contains("catalog.db") && error.to_string().contains("Log20261101.1.db"), "{error}");
         repair(&folder.path()).expect("repaired");
@@ -385,7 +385,7 @@ fn a_catalog_without_its_state_is_refused() {
     assert!(folder.reader().scan(&table(day(0)), &everything()).is_err());
     // It cannot be closed in order, nor opened again.
     let _ = store.close();
-    let refused = Store::open(&folder.path(), StoreOptions::default()).err();
+    let refused = Store::open(&folder.path(), StoreOptions::small()).err();
     assert!(matches!(&refused, Some(StoreError::Foreign(path, _)) if path.ends_with("catalog.db")), "{refused:?}");
     repair(&folder.path()).expect("repaired");
     folder.open().close().expect("opened");

@@ -2,7 +2,7 @@
 //!
 //! A commit's tiny pages lie in its pack. Every half minute or so the packs of a day are **unpacked**: all of a partition's
 //! pages in them become one, and the packs go. Pages that are still small are merged again: tiny ones among themselves
-//! when there are [`RUN_MIN`] in a row, others when there is enough for a full page. So each record is rewritten two or
+//! when there are [`Thresholds::run_pages_min`] in a row, others when there is enough for a full page. So each record is rewritten two or
 //! three times.
 //!
 //! What may be merged are committed pages of one partition, in one transaction of the file, and the merged page takes
@@ -20,8 +20,9 @@
 
 use crate::StoreError;
 use crate::format::day_file::{self, DayFile, HEADER_COLUMNS, PageMerge, TINY_BYTES, WrittenPages, read_header};
-use crate::format::page::{EncodedPage, PAGE_BYTES, PAGE_SPAN, PageBuilder, PageHeader};
+use crate::format::page::{EncodedPage, PAGE_SPAN, PageBuilder, PageHeader};
 use crate::format::small_pages::{self, PageLocation, PageRow, SmallPagesRow};
+use crate::maintain::thresholds::Thresholds;
 use crate::outbox::RemovedPages;
 use daytable_model::key::{DayTable, RowKey};
 use daytable_model::time::Ticks;
@@ -33,29 +34,16 @@ use std::time::{Duration, Instant};
 
 /// Raw bytes from which a page is full enough to be left alone.
 const FULL_BYTES: u32 = 64 << 10;
-/// Tiny pages in a row that are worth a merge.
-const RUN_MIN: usize = if cfg!(test) { 6 } else { 48 };
-/// Raw bytes of small pages that are worth one: about those of a full page.
-const RUN_BYTES: u64 = if cfg!(test) { 24 << 10 } else { PAGE_BYTES as u64 * 9 / 10 };
 /// Pages of a partition that are looked at for one merge, the newest first.
 const LOOKED_AT: usize = 256;
-/// Raw bytes that one merge takes at most.
-const MERGE_BYTES_MAX: u64 = if cfg!(test) { 64 << 10 } else { 1 << 20 };
 /// Age from which a page is merged: longer than any follower takes from one look to the next.
-const SETTLED_AFTER: Duration = Duration::from_secs(5);
-/// Packs that are worth unpacking when the oldest is [`UNPACKED_AFTER`] old.
+pub(crate) const SETTLED_AFTER: Duration = Duration::from_secs(5);
+/// Packs that are worth unpacking when the oldest is [`Thresholds::unpack_after`] old.
 const PACKS_MIN: usize = 32;
-/// See [`PACKS_MIN`]. The longer, the more records a partition has in its first page, and the more heads a reader looks at.
-const UNPACKED_AFTER: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 30 });
-/// Age at which any pack is unpacked.
-const UNPACKED_AT_LAST: Duration = Duration::from_secs(if cfg!(test) { 7 } else { 500 });
 /// Raw bytes in packs that are unpacked whatever their age, and that are unpacked at a time.
 const PACKED_BYTES_MAX: u64 = 16 << 20;
 /// Pages that one transaction takes away, about.
 const PAGES_A_TRANSACTION: usize = 1000;
-/// How long merged pages wait for others at most before they take their place. Pages of many partitions share the leaves
-/// of SQLite's that one transaction writes.
-const REPLACED_AFTER: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 10 });
 /// How long one step may keep the committer.
 const STEP: Duration = Duration::from_millis(20);
 /// How long the last steps may take when the store closes.
@@ -67,12 +55,14 @@ pub(crate) struct Compactor {
     commits: VecDeque<(Instant, i64)>,
     settled: i64,
     settled_after: Duration,
+    thresholds: Thresholds,
     /// Pages that were taken away since [`Compactor::reset_merged`].
     merged: u64,
 }
 
 #[derive(Default)]
 struct Day {
+    thresholds: Thresholds,
     /// The packs, the oldest first, and when they came.
     packs: VecDeque<(Instant, SmallPagesRow)>,
     packed_bytes: u64,
@@ -109,16 +99,14 @@ struct Unpacking {
     merges: Vec<PageMerge>,
 }
 
-impl Default for Compactor {
-    fn default() -> Compactor {
-        Compactor::new(SETTLED_AFTER)
-    }
-}
-
 impl Compactor {
     /// Nothing yet; pages are left alone until they are `settled_after` old.
-    pub(crate) fn new(settled_after: Duration) -> Compactor {
-        Compactor { days: HashMap::new(), commits: VecDeque::new(), settled: 0, settled_after, merged: 0 }
+    pub(crate) fn new(settled_after: Duration, thresholds: Thresholds) -> Compactor {
+        Compactor { days: HashMap::new(), commits: VecDeque::new(), settled: 0, settled_after, thresholds, merged: 0 }
+    }
+
+    fn day(&mut self, day: &DayTable) -> &mut Day {
+        self.days.entry(day.clone()).or_insert_with(|| Day::new(self.thresholds))
     }
 
     /// Notes that pages of a day went, because they were sent: what was being made of them is not put in their place.
@@ -130,12 +118,12 @@ impl Compactor {
 
     /// Notes that a day's file is open and has something to tidy from before.
     pub(crate) fn opened(&mut self, day: &DayTable) {
-        self.days.entry(day.clone()).or_default();
+        self.day(day);
     }
 
     /// Notes what a commit wrote.
     pub(crate) fn written(&mut self, day: &DayTable, written: WrittenPages) {
-        self.days.entry(day.clone()).or_default().add(written);
+        self.day(day).add(written);
     }
 
     /// Pages that were merged away since this was asked last.
@@ -197,7 +185,7 @@ impl Compactor {
             Err(error) if error.is_damage() => {
                 tracing::error!(table = %name, %error, "some pages stay as small as they are");
                 if let Some(day) = self.days.get_mut(name) {
-                    *day = Day { counted: true, ..Day::default() };
+                    *day = Day { counted: true, ..Day::new(self.thresholds) };
                 }
                 Ok(())
             }
@@ -239,7 +227,7 @@ impl Compactor {
 #[cfg(feature = "testing")]
 pub fn compact_file(path: &Path, table: &DayTable) {
     let mut file = DayFile::open(path, table).expect("a file");
-    let mut compactor = Compactor::new(Duration::ZERO);
+    let mut compactor = Compactor::new(Duration::ZERO, Thresholds::default());
     compactor.opened(table);
     compactor.committed(i64::MAX);
     compactor.finish(table, &mut file).expect("merged");
@@ -275,6 +263,10 @@ impl Compactor {
 }
 
 impl Day {
+    fn new(thresholds: Thresholds) -> Day {
+        Day { thresholds, ..Day::default() }
+    }
+
     fn has_work(&self) -> bool {
         !self.counted || self.unpacking.is_some() || self.is_packed_long() || self.is_ready() || self.is_prepared()
     }
@@ -282,8 +274,8 @@ impl Day {
     /// Whether packs are worth unpacking. The oldest is always settled then.
     fn is_packed_long(&self) -> bool {
         let age = self.packs.front().map_or(Duration::ZERO, |(since, _)| since.elapsed());
-        age >= UNPACKED_AT_LAST
-            || age >= UNPACKED_AFTER && self.packs.len() >= PACKS_MIN
+        age >= self.thresholds.unpack_at_last
+            || age >= self.thresholds.unpack_after && self.packs.len() >= PACKS_MIN
             || age > SETTLED_AFTER && self.packed_bytes >= PACKED_BYTES_MAX
     }
 
@@ -294,7 +286,7 @@ impl Day {
 
     /// Whether what was merged is worth a transaction.
     fn is_prepared(&self) -> bool {
-        let is_old = self.prepared_since.is_some_and(|since| since.elapsed() >= REPLACED_AFTER);
+        let is_old = self.prepared_since.is_some_and(|since| since.elapsed() >= self.thresholds.replace_after);
         is_old || self.prepared_pages >= PAGES_A_TRANSACTION
     }
 
@@ -351,7 +343,9 @@ impl Day {
         small.first = Some(small.first.map_or(first, |newest| newest.min(first)));
         small.tiny += tiny;
         small.bytes += bytes;
-        if (small.tiny >= RUN_MIN || small.bytes >= RUN_BYTES) && self.queued.insert(partition) {
+        if (small.tiny >= self.thresholds.run_pages_min || small.bytes >= self.thresholds.run_bytes_min)
+            && self.queued.insert(partition)
+        {
             self.ready.push_back((Instant::now(), partition));
         }
     }
@@ -424,7 +418,7 @@ impl Day {
                 return Ok(taken);
             };
             let between = between(file, partition, &parts)?;
-            for run in runs_of(parts, between) {
+            for run in runs_of(parts, between, self.thresholds.merge_bytes_max) {
                 merges.extend(merge_run(file, run, bodies)?);
             }
         }
@@ -438,7 +432,7 @@ impl Day {
         let packed = small_pages::oldest_of(file.connection(), partition).map_err(StoreError::sqlite(file.path()))?;
         let Some(first) = self.small.get(&partition).and_then(|small| small.first) else { return Ok(()) };
         let limit = packed.map_or(settled, |seq| settled.min(seq - 1));
-        let merges = match merges_of(file, partition, first, limit) {
+        let merges = match merges_of(file, partition, first, limit, &self.thresholds) {
             // The others need not wait for it.
             Err(error) if error.is_damage() => {
                 tracing::error!(%error, "small pages of its partition stay as they are");
@@ -523,9 +517,9 @@ fn between(file: &DayFile, partition: i64, parts: &[PageRow]) -> Result<Vec<Page
 /// Packed pages of a partition, `parts`, with what is `between` them, as runs that can be merged: all in one where that is
 /// little, else so many that nothing that is left out is between the pages of one. A burst is not rewritten because
 /// there were single records before and after it.
-fn runs_of(mut parts: Vec<PageRow>, between: Vec<PageRow>) -> Vec<Vec<PageRow>> {
+fn runs_of(mut parts: Vec<PageRow>, between: Vec<PageRow>, bytes_max: u64) -> Vec<Vec<PageRow>> {
     let bytes: u64 = parts.iter().chain(&between).map(|page| u64::from(page.header.raw_bytes)).sum();
-    if bytes <= MERGE_BYTES_MAX {
+    if bytes <= bytes_max {
         parts.extend(between);
         return vec![parts];
     }
@@ -574,7 +568,13 @@ impl Cluster {
 }
 
 /// What is worth merging among the rows of `partition` from `first` on and up to commit `settled`, merged.
-fn merges_of(file: &DayFile, partition: i64, first: RowKey, settled: i64) -> Result<Vec<PageMerge>, StoreError> {
+fn merges_of(
+    file: &DayFile,
+    partition: i64,
+    first: RowKey,
+    settled: i64,
+    thresholds: &Thresholds,
+) -> Result<Vec<PageMerge>, StoreError> {
     let clusters = clusters(file, partition, first).map_err(StoreError::sqlite(file.path()))?;
     let (mut run, mut bytes) = (Vec::new(), 0);
     // First the tiny ones among themselves, then the small ones, if they make a full page.
@@ -583,7 +583,7 @@ fn merges_of(file: &DayFile, partition: i64, first: RowKey, settled: i64) -> Res
     for cluster in clusters {
         let is_tiny = cluster.is_below(TINY_BYTES);
         let mergeable = cluster.is_settled(settled) && cluster.is_below(FULL_BYTES);
-        if !mergeable || is_tiny != tiny || bytes + cluster.raw_bytes() > MERGE_BYTES_MAX {
+        if !mergeable || is_tiny != tiny || bytes + cluster.raw_bytes() > thresholds.merge_bytes_max {
             runs.push((tiny, std::mem::take(&mut run)));
             bytes = 0;
         }
@@ -598,7 +598,8 @@ fn merges_of(file: &DayFile, partition: i64, first: RowKey, settled: i64) -> Res
     for (tiny, run) in runs {
         let pages: usize = run.iter().map(|c| c.pages.len()).sum();
         let bytes: u64 = run.iter().map(Cluster::raw_bytes).sum();
-        let worth = pages > 1 && if tiny { pages >= RUN_MIN } else { bytes >= RUN_BYTES };
+        let worth =
+            pages > 1 && if tiny { pages >= thresholds.run_pages_min } else { bytes >= thresholds.run_bytes_min };
         if worth {
             let pages = run.into_iter().flat_map(|c| c.pages).collect();
             merges.extend(merge_run(file, pages, &HashMap::default())?);
@@ -716,7 +717,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("a folder");
         let mut file = DayFile::open(&dir.path().join("day.db"), &day()).expect("opened");
         let long = "x".repeat(5000);
-        let mut compactor = Day { counted: true, ..Day::default() };
+        let mut compactor = Day { counted: true, ..Day::new(Thresholds::small()) };
         for (seq, rows) in [
             (1, &[(1, "a"), (2, "a"), (3, "a"), (9, "a")][..]),
             (2, &[(2, "b"), (3, "b"), (4, &long)]),
@@ -767,7 +768,7 @@ mod tests {
             let dir = tempfile::tempdir().expect("a folder");
             let mut file = DayFile::open(&dir.path().join("day.db"), &day()).expect("opened");
             let day = day();
-            let mut compactor = Compactor::new(Duration::ZERO);
+            let mut compactor = Compactor::new(Duration::ZERO, Thresholds::small());
             let mut seq = 0;
             let mut write = |compactor: &mut Compactor, file: &mut DayFile, partition: &str| {
                 seq += 1;
@@ -794,7 +795,7 @@ mod tests {
     fn rows_wait_for_packed_pages_of_their_own_partition_only() {
         let dir = tempfile::tempdir().expect("a folder");
         let mut file = DayFile::open(&dir.path().join("day.db"), &day()).expect("opened");
-        let mut compactor = Day { counted: true, ..Day::default() };
+        let mut compactor = Day { counted: true, ..Day::new(Thresholds::small()) };
         let long = "x".repeat(6000);
         let mut seq = 0;
         let mut write = |compactor: &mut Day, file: &mut DayFile, partition: &str, text: &str| {
@@ -826,7 +827,7 @@ mod tests {
     fn a_burst_between_packs_is_not_rewritten() {
         let dir = tempfile::tempdir().expect("a folder");
         let mut file = DayFile::open(&dir.path().join("day.db"), &day()).expect("opened");
-        let mut compactor = Day { counted: true, ..Day::default() };
+        let mut compactor = Day { counted: true, ..Day::new(Thresholds::small()) };
         let long = "x".repeat(20_000);
         let burst = |from: u64| -> Vec<(u64, &str)> { (from..from + 4).map(|n| (n, long.as_str())).collect() };
         let single = |n, text| vec![(n, text)];

@@ -6,4 +6,5 @@ pub(crate) mod compaction;
 pub mod disk_usage;
 pub(crate) mod orphans;
 pub(crate) mod repair;
+pub(crate) mod thresholds;
 pub(crate) mod unnamed_files;

@@ -169,7 +169,7 @@ fn a_sealed_file_that_is_cut_short_is_refused_at_the_start() {
     let path = folder.path().join("tables/Log20261101.2.parquet");
     let whole = std::fs::read(&path).expect("read");
     std::fs::write(&path, &whole[..whole.len() - 1]).expect("written");
-    let refused = Store::open(&folder.path(), StoreOptions::default()).err();
+    let refused = Store::open(&folder.path(), StoreOptions::small()).err();
     let Some(error @ StoreError::Mismatch { .. }) = refused else { panic!("{refused:?}") };
     assert!(error.to_string().contains("Log20261101.2.parquet"), "{error}");
     std::fs::write(&path, &whole).expect("written");

@@ -6,7 +6,7 @@ use crate::outbox::{OutboxLevel, OutboxOptions};
 use std::sync::Arc;
 
 fn open(folder: &Folder, forwarding: Forwarding) -> Store {
-    let options = StoreOptions { commit_interval: Duration::from_millis(1), forwarding, ..StoreOptions::default() };
+    let options = StoreOptions { commit_interval: Duration::from_millis(1), forwarding, ..StoreOptions::small() };
     Store::open(&folder.path(), options).expect("opened")
 }
 

@@ -55,7 +55,7 @@ fn a_repair_leaves_out_a_row_that_is_damaged_and_nothing_else() {
     let killed = copy_of(&folder, |_| true);
     store.close().expect("closed");
     change(&killed, DAMAGE);
-    let refused = Store::open(&killed.path(), StoreOptions::default()).err();
+    let refused = Store::open(&killed.path(), StoreOptions::small()).err();
     let Some(error @ StoreError::SourceLogDamaged { .. }) = refused else { panic!("{refused:?}") };
     assert!(error.to_string().contains("daytable repair --data"), "{error}");
     let said = repair(&killed.path()).expect("repaired");

@@ -13,7 +13,7 @@ fn unnamed(folder: &Folder) -> Vec<(String, Option<u64>)> {
 }
 
 fn refused(folder: &Folder, name: &str) {
-    let refused = Store::open(&folder.path(), StoreOptions::default()).err();
+    let refused = Store::open(&folder.path(), StoreOptions::small()).err();
     let Some(error @ StoreError::Mismatch { .. }) = refused else { panic!("{refused:?}") };
     assert!(error.to_string().contains(name) && error.to_string().contains("daytable repair"), "{error}");
 }
@@ -126,7 +126,7 @@ fn repair_takes_a_sealed_file_for_what_it_was_made_of() {
     std::fs::copy(catalog_of(&before), catalog_of(&folder)).expect("copied");
     // Of its parts one is there still, as after a kill between their removals.
     put(&folder, &before, "Log20261101.3.db");
-    assert!(Store::open(&folder.path(), StoreOptions::default()).is_err());
+    assert!(Store::open(&folder.path(), StoreOptions::small()).is_err());
     let said = repair(&folder.path()).expect("repaired").join("\n");
     assert_eq!(folder.messages(day(0)), newest_first(0, 20), "{said}");
     assert!(said.contains("Log20261101.4.parquet has what it had"), "{said}");

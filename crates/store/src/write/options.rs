@@ -1,6 +1,8 @@
 //! How a store is run, and the report of each commit.
 
 use crate::StoreError;
+use crate::format::catalog::CHECKPOINT_COMMITS;
+use crate::maintain::thresholds::Thresholds;
 use crate::outbox::Forwarding;
 use std::time::Duration;
 
@@ -14,6 +16,11 @@ pub struct StoreOptions {
     pub on_failure: Box<dyn Fn(&StoreError) + Send>,
     /// Told when the folder was opened again after a failure.
     pub on_reopened: Box<dyn Fn() + Send>,
+    /// When small pages are merged.
+    pub compaction: Thresholds,
+    /// Commits after which the source log is checkpointed. With a larger number fewer rows are written, and a reader applies
+    /// more of the log.
+    pub checkpoint_commits: u64,
     /// Where what is committed goes on to.
     pub forwarding: Forwarding,
 }
@@ -25,8 +32,18 @@ impl Default for StoreOptions {
             on_commit: Box::new(|_| {}),
             on_failure: Box::new(|_| {}),
             on_reopened: Box::new(|| {}),
+            compaction: Thresholds::default(),
+            checkpoint_commits: CHECKPOINT_COMMITS,
             forwarding: Forwarding::AsRecorded,
         }
+    }
+}
+
+#[cfg(test)]
+impl StoreOptions {
+    /// Options with small thresholds.
+    pub(crate) fn small() -> StoreOptions {
+        StoreOptions { compaction: Thresholds::small(), checkpoint_commits: 5, ..StoreOptions::default() }
     }
 }
 

@@ -15,8 +15,9 @@
 //! are copies and stand outside. A folder of an earlier format has an opening balance, `records_before` and `rows_before`:
 //! what it held when it was brought to this one; and so has one that `repair` changed.
 
+use super::database::Catalog;
+use super::source_log::latest as latest_deltas;
 use crate::StoreError;
-use crate::format::catalog::{Catalog, latest_deltas};
 use crate::source::Ledger;
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, params};
@@ -65,7 +66,7 @@ pub struct ListenerLedger {
 /// What a commit enters.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct CommitEntry<'t> {
-    pub(crate) stamp: Option<crate::format::catalog::commit_clock::CommitTime>,
+    pub(crate) stamp: Option<super::commit_clock::CommitTime>,
     pub(crate) records: u64,
     pub(crate) rows: u64,
     /// Rows that were given, less those that files were noted to have: a later one with the same key took their place.

@@ -3,8 +3,8 @@
 //! Of a row that waits it is asked how long ago it was accepted. So there is a note a second at most, in the transaction
 //! that is the commit point; those that nobody can ask for go with the next.
 
+use super::database::Catalog;
 use crate::StoreError;
-use crate::format::catalog::Catalog;
 use daytable_model::key::TableName;
 use daytable_model::time::Ticks;
 use rusqlite::{Connection, OptionalExtension, params};

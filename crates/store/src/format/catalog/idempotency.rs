@@ -16,6 +16,8 @@
 //! there are is the last less the first, and which one is the oldest needs no index. A commit with keys removes twice as
 //! many as it brings and `REMOVED_MIN` more at most, so that no commit pays for a week of them.
 
+use super::database::Catalog;
+use crate::StoreError;
 use daytable_model::time::Ticks;
 use rusqlite::{Connection, OptionalExtension, params};
 use std::time::Duration;
@@ -120,6 +122,18 @@ pub fn count(connection: &Connection) -> rusqlite::Result<u64> {
     let count = "SELECT (SELECT max(number) FROM once) - (SELECT min(number) FROM once) + 1";
     let count: Option<i64> = connection.prepare_cached(count)?.query_row([], |row| row.get(0))?;
     Ok(count.map_or(0, |count| u64::try_from(count).unwrap_or(0)))
+}
+
+impl Catalog {
+    /// What becomes of a submission with this key, where the key is known.
+    pub(crate) fn repeat_of(&self, once: &IdempotencyKey) -> Result<Option<Repeat>, StoreError> {
+        self.sql(repeat_of(&self.connection, once))
+    }
+
+    /// Whether a submission with this key was committed.
+    pub fn knows(&self, once: &IdempotencyKey) -> Result<bool, StoreError> {
+        Ok(self.repeat_of(once)?.is_some())
+    }
 }
 
 #[cfg(test)]

@@ -25,7 +25,7 @@
 //! in memory: its moves are let go, and whoever reads its file begins it anew.
 
 use super::schema::SOURCE_LOG;
-use super::{insert_source, update_source};
+use super::source_rows::{insert_source, update_source};
 use crate::error::{SourceLogError, source_log_error};
 use crate::format::page::{ByteReader, PageError, put_varint};
 use crate::source::{Ledger, MARKS_MAX, Mark, SourceState, SourceStatus};
@@ -44,7 +44,7 @@ const VERSION: u8 = 1;
 const HEAD_BYTES: usize = 9;
 
 /// Commits after which what moved is entered. The more, the fewer rows are written, and the more a reader lays over them.
-const CHECKPOINT_COMMITS: u64 = if cfg!(test) { 5 } else { 64 };
+pub(crate) const CHECKPOINT_COMMITS: u64 = 64;
 /// Bytes after which it is, at the latest.
 const CHECKPOINT_BYTES: u64 = 4 << 20;
 
@@ -73,9 +73,9 @@ impl SourceLog {
     }
 
     /// Whether it is to be entered together with what one more commit moves, instead of that being written.
-    pub(super) fn is_due_with(&self, moves: &SourceLogRow) -> bool {
+    pub(super) fn is_due_with(&self, moves: &SourceLogRow, checkpoint_commits: u64) -> bool {
         let (commits, bytes) = moves.size();
-        let is_full = self.commits + commits >= CHECKPOINT_COMMITS || self.bytes + bytes >= CHECKPOINT_BYTES;
+        let is_full = self.commits + commits >= checkpoint_commits || self.bytes + bytes >= CHECKPOINT_BYTES;
         is_full && !self.is_doubtful
     }
 
@@ -479,6 +479,15 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
+    /// Commits after which these tests have the log checkpointed.
+    const FEW: u64 = 5;
+
+    fn open(data_dir: &std::path::Path) -> Result<Catalog, StoreError> {
+        let mut catalog = Catalog::open_to_write(data_dir)?;
+        catalog.set_checkpoint_commits(FEW);
+        Ok(catalog)
+    }
+
     fn number() -> impl Strategy<Value = u64> {
         prop_oneof![Just(0), Just(u64::MAX), any::<u64>(), 0u64..300]
     }
@@ -533,7 +542,7 @@ mod tests {
     /// A catalog of one source, and what commits it, a byte further each time.
     fn moving() -> (tempfile::TempDir, Catalog, impl FnMut(&mut Catalog, i64) -> SourceState) {
         let dir = tempfile::tempdir().expect("a folder");
-        let mut catalog = Catalog::open_to_write(dir.path()).expect("opened");
+        let mut catalog = open(dir.path()).expect("opened");
         let mut source = tests_state(1);
         let mut commit = move |catalog: &mut Catalog, seq| {
             source.position += 1;
@@ -582,7 +591,7 @@ mod tests {
         commit(&mut catalog, 2);
         execute(&catalog, "DELETE FROM source");
         drop(catalog);
-        let mut catalog = Catalog::open_to_write(dir.path()).expect("opened again");
+        let mut catalog = open(dir.path()).expect("opened again");
         assert_eq!(catalog.sources().expect("read"), []);
         let last = commit(&mut catalog, 3);
         assert_eq!(catalog.sources().expect("read"), [last]);
@@ -603,7 +612,7 @@ mod tests {
             let mut last = commit(&mut catalog, 4);
             if is_closed {
                 catalog.close().expect("closed");
-                catalog = Catalog::open_to_write(dir.path()).expect("opened again");
+                catalog = open(dir.path()).expect("opened again");
             } else {
                 assert!(catalog.sources().is_err());
                 last = commit(&mut catalog, 5);
@@ -622,7 +631,7 @@ mod tests {
         execute(&catalog, FLIP);
         drop(catalog);
         for error in [
-            Catalog::open_to_write(dir.path()).err(),
+            open(dir.path()).err(),
             Catalog::open_to_read(dir.path()).expect("opened").sources().err(),
             Catalog::open_to_read(dir.path()).expect("opened").books().err(),
         ] {
@@ -638,7 +647,7 @@ mod tests {
         assert!(said.len() == 1 && said[0].contains("what sources moved in commit 3 is damaged"), "{said:?}");
         assert_eq!(catalog.mend_moved().expect("whole"), [""; 0]);
         drop(catalog);
-        let mut catalog = Catalog::open_to_write(dir.path()).expect("opened");
+        let mut catalog = open(dir.path()).expect("opened");
         assert_eq!(catalog.sources().expect("read"), [second]);
         let last = commit(&mut catalog, 4);
         assert_eq!(catalog.sources().expect("read"), [last]);
@@ -648,7 +657,7 @@ mod tests {
     #[test]
     fn a_row_whose_pages_are_lost_is_left_out_as_well() {
         let dir = tempfile::tempdir().expect("a folder");
-        let mut catalog = Catalog::open_to_write(dir.path()).expect("opened");
+        let mut catalog = open(dir.path()).expect("opened");
         let mut source = tests_state(1);
         for seq in 1..4 {
             source.position += 1;
@@ -664,13 +673,13 @@ mod tests {
         let pages = bytes.chunks_mut(4096).filter(|page| page[100..].iter().all(|byte| *byte == b'2'));
         pages.for_each(|page| page.fill(0));
         std::fs::write(&path, bytes).expect("written");
-        let error = Catalog::open_to_write(dir.path()).err();
+        let error = open(dir.path()).err();
         assert!(matches!(&error, Some(StoreError::SourceLogDamaged { which, .. }) if which == "commit 2"), "{error:?}");
         let mut catalog = Catalog::open_to_repair(dir.path()).expect("opened");
         let said = catalog.mend_moved().expect("mended");
         assert!(said.len() == 1 && said[0].contains("commit 2 is damaged"), "{said:?}");
         drop(catalog);
-        let mut catalog = Catalog::open_to_write(dir.path()).expect("opened");
+        let mut catalog = open(dir.path()).expect("opened");
         assert_eq!(catalog.sources().expect("read"), [source.clone()]);
         for seq in 4..15 {
             source.position += 1;
@@ -679,7 +688,7 @@ mod tests {
             commit.expect("committed");
         }
         catalog.close().expect("closed");
-        let catalog = Catalog::open_to_write(dir.path()).expect("opened");
+        let catalog = open(dir.path()).expect("opened");
         assert_eq!(catalog.sources().expect("read"), [source]);
     }
 
@@ -687,7 +696,7 @@ mod tests {
     #[test]
     fn rows_on_whole_pages_are_kept() {
         let dir = tempfile::tempdir().expect("a folder");
-        let mut catalog = Catalog::open_to_write(dir.path()).expect("opened");
+        let mut catalog = open(dir.path()).expect("opened");
         let mut states = Vec::new();
         for seq in 1..5 {
             let source = SourceState { position: seq, learned: format!("{seq}").repeat(1500), ..tests_state(1) };
@@ -712,7 +721,7 @@ mod tests {
         let said = catalog.mend_moved().expect("mended");
         assert!(said.len() == 1 && said[0].contains("the last commits is damaged"), "{said:?}");
         drop(catalog);
-        let catalog = Catalog::open_to_write(dir.path()).expect("opened");
+        let catalog = open(dir.path()).expect("opened");
         assert_eq!(catalog.sources().expect("read"), [states[first_lost - 2].clone()]);
     }
 
@@ -730,7 +739,7 @@ mod tests {
         };
         newer(catalog.sources().err());
         drop(catalog);
-        newer(Catalog::open_to_write(dir.path()).err());
+        newer(open(dir.path()).err());
         let mut catalog = Catalog::open_to_repair(dir.path()).expect("opened");
         newer(catalog.check_moved().err());
         newer(catalog.mend_moved().err());
@@ -763,7 +772,7 @@ mod tests {
         assert!(failed.is_err());
         assert!(catalog.forget_sources(Ticks::MAX).is_err());
         catalog.close().expect("closed");
-        let catalog = Catalog::open_to_write(dir.path()).expect("opened");
+        let catalog = open(dir.path()).expect("opened");
         assert_eq!((catalog.sources().expect("read"), rows(&catalog)), (vec![last], 2));
     }
 
@@ -802,7 +811,7 @@ mod tests {
             commits in proptest::collection::vec((proptest::collection::vec(source(), 0..4), 0u8..8), 1..16),
         ) {
             let dir = tempfile::tempdir().expect("a folder");
-            let mut writer = Catalog::open_to_write(dir.path()).expect("opened");
+            let mut writer = open(dir.path()).expect("opened");
             let reader = Catalog::open_to_read(dir.path()).expect("opened");
             let mut want: BTreeMap<u64, SourceState> = BTreeMap::new();
             for (seq, (sources, what)) in (1..).zip(commits) {
@@ -831,7 +840,7 @@ mod tests {
                     }
                 }
                 if what == 2 {
-                    writer = Catalog::open_to_write(dir.path()).expect("opened again");
+                    writer = open(dir.path()).expect("opened again");
                 }
                 let by_identity = |catalog: &Catalog| -> BTreeMap<u64, SourceState> {
                     catalog.sources().expect("read").into_iter().map(|source| (source.identity, source)).collect()

@@ -65,7 +65,7 @@ fn push(committer: &mut Committer, key: u8, body: u8, number: u64) -> Receiver<C
 }
 
 fn open(path: &Path) -> Committer {
-    Committer::open(FolderLayout { data: path.into() }, StoreOptions::default()).expect("opened")
+    Committer::open(FolderLayout { data: path.into() }, StoreOptions::small()).expect("opened")
 }
 
 /// What a push is told where its key was committed before with the body `first`.

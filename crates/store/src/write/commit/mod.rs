@@ -15,7 +15,7 @@ use crate::format::day_file::{DayFile, Insert};
 use crate::format::page::{self, EncodedPage, PAGE_BYTES, PageBuilder};
 use crate::layout::{self, FolderLayout};
 use crate::lock::{self, Lock};
-use crate::maintain::compaction::Compactor;
+use crate::maintain::compaction::{Compactor, SETTLED_AFTER};
 use crate::maintain::orphans::Opening;
 use crate::outbox::{COMPACTED_AFTER, Forwarding};
 use crate::source::SourceState;
@@ -240,6 +240,7 @@ impl Committer {
         let lock = layout.lock()?;
         lock::refuse_shared(&Catalog::path_in(&layout.data))?;
         let recovery::RecoveredFolder { catalog, days } = recovery::open(&layout, Opening::First)?;
+        let thresholds = options.compaction;
         let queue = CommitQueue::new(catalog.sources()?);
         let checkpoints = checkpoint::Checkpointer::spawn()?;
         let mut committer = Committer {
@@ -252,7 +253,7 @@ impl Committer {
             catalog,
             days: HashMap::new(),
             pending: Pending::default(),
-            compactor: Compactor::default(),
+            compactor: Compactor::new(SETTLED_AFTER, thresholds),
             checkpoints,
             outbox: outbox_backlog::OutboxBacklog::default(),
             last_commit: None,
@@ -265,10 +266,12 @@ impl Committer {
     /// Goes on with a folder that was opened.
     fn begin(&mut self, days: Vec<(LiveFile, DayFile)>) -> Result<(), StoreError> {
         self.decide()?;
+        self.catalog.set_checkpoint_commits(self.options.checkpoint_commits);
+        let thresholds = self.options.compaction;
         self.compactor = match self.options.forwarding {
             // What waits a short time only is left to whoever sends it.
-            Forwarding::To(_) => Compactor::new(COMPACTED_AFTER),
-            Forwarding::AsRecorded | Forwarding::Disabled => Compactor::default(),
+            Forwarding::To(_) => Compactor::new(COMPACTED_AFTER, thresholds),
+            Forwarding::AsRecorded | Forwarding::Disabled => Compactor::new(SETTLED_AFTER, thresholds),
         };
         self.adopt_days(days)?;
         self.compactor.committed(self.seq);

@@ -93,7 +93,7 @@ pub(super) fn batches(rows: &Rows, number: usize) -> (Vec<Batch>, Model) {
 }
 
 fn open(path: &Path) -> Committer {
-    Committer::open(FolderLayout { data: path.into() }, StoreOptions::default()).expect("opened")
+    Committer::open(FolderLayout { data: path.into() }, StoreOptions::small()).expect("opened")
 }
 
 impl Committer {

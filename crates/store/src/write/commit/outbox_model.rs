@@ -55,7 +55,7 @@ fn open(path: &Path, level: &Arc<OutboxLevel>) -> Committer {
         level: level.clone(),
         on_commit: Box::new(|| {}),
     };
-    let options = StoreOptions { forwarding: Forwarding::To(outbox), ..StoreOptions::default() };
+    let options = StoreOptions { forwarding: Forwarding::To(outbox), ..StoreOptions::small() };
     Committer::open(FolderLayout { data: path.into() }, options).expect("opened")
 }
 

@@ -2,7 +2,9 @@
 
 use super::*;
 use crate::format::catalog::accounting::CommitEntry;
+use crate::format::catalog::{Archived, DayState, FileRole, Seal, WatchedTime};
 use crate::format::catalog::{Rule, Touched};
+use std::time::Duration;
 
 fn day(name: &str) -> DayTable {
     DayTable::parse(name).expect("a day-table")

@@ -1,0 +1,209 @@
+//! The commit point, and opening the catalog to write.
+
+use super::accounting;
+use super::accounting::CommitEntry;
+use super::commit_clock as clock;
+use super::database::Catalog;
+use super::files::Touched;
+use super::idempotency;
+use super::idempotency::IdempotencyKey;
+use super::source_log;
+use super::source_rows::insert_source;
+use super::source_rows::is_known;
+use super::source_rows::read_known;
+use super::values::one;
+use crate::StoreError;
+use crate::source::SourceState;
+use crate::sqlite;
+use daytable_model::time;
+use daytable_model::time::Ticks;
+use rusqlite::params;
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Which pages a reader may see.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Committed {
+    /// The number of the last commit.
+    pub seq: i64,
+    /// Numbers below it that never happened.
+    pub void: BTreeSet<i64>,
+}
+
+impl Committed {
+    /// Whether pages of commit `seq` are data.
+    pub fn includes(&self, seq: i64) -> bool {
+        seq <= self.seq && !self.void.contains(&seq)
+    }
+}
+
+/// Commit numbers that never happened and are remembered, for readers whose snapshot still has their pages. Older
+/// ones than this many are in no snapshot any more.
+const VOID_MAX: usize = 1000;
+
+impl Catalog {
+    pub(crate) fn open_to_write(data_dir: &Path) -> Result<Catalog, StoreError> {
+        let mut catalog = Catalog::open_to_repair(data_dir)?;
+        accounting::open(&mut catalog.connection).map_err(StoreError::sqlite(&catalog.path))?;
+        catalog.known = catalog.sql(read_known(&catalog.connection))?;
+        let latest = catalog.sql(source_log::latest(&catalog.connection))?;
+        let moved = catalog.moved(latest)?;
+        catalog.waiting = catalog.sql(source_log::SourceLog::read(&catalog.connection, moved))?;
+        catalog.seen = sqlite::seen(&catalog.path)?;
+        Ok(catalog)
+    }
+
+    /// How far is committed.
+    pub fn committed(&self) -> Result<Committed, StoreError> {
+        let (committed, states) = self.sql((|| {
+            // One statement is one snapshot: a number is never seen committed without being seen void as well.
+            let mut statement = self
+                .connection
+                .prepare_cached("SELECT committed, NULL FROM state UNION ALL SELECT NULL, seq FROM void")?;
+            let mut rows = statement.query([])?;
+            let (mut committed, mut states) = (Committed::default(), 0);
+            while let Some(row) = rows.next()? {
+                match row.get(1)? {
+                    Some(seq) => drop(committed.void.insert(seq)),
+                    None => (committed.seq, states) = (row.get(0)?, states + 1),
+                }
+            }
+            Ok((committed, states))
+        })())?;
+        // SQLite notices neither where a page of it is another.
+        let foreign = |what: &str| Err(StoreError::Foreign(self.path.clone(), what.into()));
+        if states != 1 {
+            return foreign("it does not say which commit was the last");
+        }
+        if committed.void.last().is_some_and(|void| *void > committed.seq) {
+            return foreign("it says that a commit which is still to come never happened");
+        }
+        Ok(committed)
+    }
+
+    /// The newest time that a record gave by itself.
+    pub fn newest(&self) -> Result<Option<Ticks>, StoreError> {
+        let newest = self.connection.query_row("SELECT newest FROM state", [], |row| row.get::<_, Option<i64>>(0));
+        Ok(self.sql(newest)?.and_then(Ticks::new))
+    }
+
+    /// The commit point of commit `seq`. Says how many idempotency keys are left, where it brought some.
+    pub(crate) fn commit<'s>(
+        &mut self,
+        seq: i64,
+        touched: &[Touched<'_>],
+        sources: impl Iterator<Item = &'s Arc<SourceState>>,
+        keys: impl ExactSizeIterator<Item = &'s IdempotencyKey>,
+        newest: Option<Ticks>,
+        entry: CommitEntry<'_>,
+    ) -> Result<Option<idempotency::KeyCount>, StoreError> {
+        let (mut back, mut begun) = (Vec::new(), Vec::new());
+        let mut moves = source_log::SourceLogRow::new();
+        let sources: Vec<&Arc<SourceState>> = sources.inspect(|source| moves.push(source)).collect();
+        let is_entered = self.waiting.is_due_with(&moves, self.checkpoint_commits);
+        let result = (|| {
+            let emptying = is_entered.then(|| self.waiting.truncation(&self.connection)).transpose()?;
+            let transaction = self.connection.transaction()?;
+            for Touched { file, entities, times } in touched {
+                let (oldest, newest) = times.map(|(oldest, newest)| (oldest.get(), newest.get())).unzip();
+                let noted = transaction
+                    .prepare_cached(
+                        "UPDATE file SET last_seq = ?2, entities = entities + ?3,
+                         oldest = min(coalesce(oldest, ?4), coalesce(?4, oldest)),
+                         newest = max(coalesce(newest, ?5), coalesce(?5, newest)) WHERE name = ?1",
+                    )?
+                    .execute(params![file, seq, entities, oldest, newest])?;
+                one(noted)?;
+            }
+            let mut remembered = 0;
+            for source in &sources {
+                if !is_known(&self.known, source) {
+                    insert_source(&transaction, source)?;
+                    begun.push((source.identity, (source.generation, source.block.as_str().into())));
+                    // With fewer records it is a new one.
+                    let records = source.ledger.records.cast_signed();
+                    if let Some(old) = self.forgotten.get(&source.identity).filter(|old| **old <= records) {
+                        remembered += old;
+                        back.push(source.identity);
+                    }
+                }
+            }
+            match emptying {
+                Some(emptying) => self.waiting.enter(&transaction, &sources, emptying)?,
+                None => moves.insert(&transaction, seq)?,
+            }
+            let noted = transaction
+                .prepare_cached(
+                    "UPDATE state SET committed = ?1, newest = max(coalesce(newest, 0), coalesce(?2, newest, 0)),
+                     records_in = records_in + ?3, rows_in = rows_in + ?4, rows_replaced = rows_replaced + ?5,
+                     records_forgotten = records_forgotten - ?6",
+                )?
+                .execute(params![
+                    seq,
+                    newest.map(Ticks::get),
+                    entry.records.cast_signed(),
+                    entry.rows.cast_signed(),
+                    entry.replaced.cast_signed(),
+                    remembered
+                ])?;
+            one(noted)?;
+            accounting::enter(&transaction, entry.taken)?;
+            if let Some(stamp) = entry.stamp {
+                clock::put(&transaction, seq, stamp)?;
+            }
+            let kept =
+                (keys.len() > 0).then(|| idempotency::keep(&transaction, keys, time::now(), idempotency::KEYS_MAX));
+            let kept = kept.transpose()?;
+            transaction.commit()?;
+            Ok(kept)
+        })();
+        match &result {
+            Ok(_) => {
+                for identity in back {
+                    self.forgotten.remove(&identity);
+                }
+                self.known.extend(begun);
+                match is_entered {
+                    true => self.waiting = source_log::SourceLog::default(),
+                    false => self.waiting.add(&moves, sources),
+                }
+            }
+            Err(_) => self.waiting.mark_doubtful(),
+        }
+        self.sql(result)
+    }
+
+    /// Says that commit `seq` never happened, and that its number is not to be used again.
+    pub(crate) fn void(&mut self, seq: i64) -> Result<(), StoreError> {
+        let result = (|| {
+            let transaction = self.connection.transaction()?;
+            transaction.execute("INSERT OR IGNORE INTO void VALUES (?1)", [seq])?;
+            transaction.execute(
+                "DELETE FROM void WHERE seq NOT IN (SELECT seq FROM void ORDER BY seq DESC LIMIT ?1)",
+                [VOID_MAX as i64],
+            )?;
+            transaction.execute("UPDATE state SET committed = max(committed, ?1)", [seq])?;
+            transaction.commit()
+        })();
+        self.sql(result)
+    }
+
+    /// Enters what moved, moves the journal into the database and closes it.
+    pub(crate) fn close(self) -> Result<(), StoreError> {
+        let Catalog { mut connection, path, waiting, .. } = self;
+        if !waiting.is_doubtful() {
+            let entered = waiting.truncation(&connection).and_then(|emptying| {
+                let transaction = connection.transaction()?;
+                waiting.enter(&transaction, &[], emptying)?;
+                transaction.commit()
+            });
+            // Who opens the folder next finds it where it is.
+            if let Err(error) = entered {
+                tracing::error!(%error, "failed to enter how far sources moved: it stays where it is");
+            }
+        }
+        sqlite::checkpoint(&connection, true).map_err(StoreError::sqlite(&path))?;
+        connection.close().map_err(|(_, e)| StoreError::sqlite(&path)(e))
+    }
+}

@@ -1,0 +1,134 @@
+//! Day-tables: every one that exists or existed.
+
+use super::database::Catalog;
+use super::files::FileRole;
+use super::files::LiveFile;
+use super::values::from_sql;
+use super::values::seconds;
+use super::values::table_in;
+use crate::StoreError;
+use daytable_model::key::DayTable;
+use daytable_model::time::Ticks;
+use rusqlite::OptionalExtension;
+use rusqlite::Row;
+use rusqlite::params;
+use std::collections::HashMap;
+use std::time::Duration;
+
+/// A day-table: every one that there is or was.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Day {
+    /// Which.
+    pub table: DayTable,
+    /// What has become of it.
+    pub state: DayState,
+    /// Its live files, by generation; none once it was dropped.
+    pub files: Vec<LiveFile>,
+    /// Its last commit when it was last looked at, and how long the daemon had watched when that was first seen.
+    pub quiet: Option<(i64, Duration)>,
+    /// Whether it was made while the clock was behind: later days of its table were known already.
+    pub is_behind: bool,
+}
+
+/// What has become of a day-table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DayState {
+    /// It stands.
+    Open,
+    /// It was brought back from an archive: it takes no records, and goes again.
+    Restored {
+        /// After this.
+        expires: Ticks,
+        /// The day-table whose archive it came from.
+        origin: DayTable,
+    },
+    /// It was dropped; its name is remembered.
+    Dropped,
+}
+
+impl Catalog {
+    /// Every day-table there is or was, the oldest first.
+    pub fn days(&self) -> Result<Vec<Day>, StoreError> {
+        let select = "SELECT name, state, expires, origin, quiet_mark, quiet_since, behind FROM day";
+        let mut days = self.all(select, read_day)?;
+        let mut files: HashMap<DayTable, Vec<LiveFile>> = HashMap::new();
+        for file in self.files()? {
+            files.entry(file.day.clone()).or_default().push(file);
+        }
+        for day in &mut days {
+            day.files = files.remove(&day.table).unwrap_or_default();
+        }
+        days.sort_by(|a, b| (a.table.start(), &a.table).cmp(&(b.table.start(), &b.table)));
+        Ok(days)
+    }
+
+    /// Names of day-tables that were dropped: nothing brings them back by accident.
+    pub fn dropped(&self) -> Result<Vec<DayTable>, StoreError> {
+        self.all("SELECT name FROM day WHERE state = 'dropped'", |row| {
+            DayTable::parse(&row.get::<_, String>(0)?).map_err(|e| from_sql(0, e))
+        })
+    }
+
+    /// Names of day-tables that take no records: those that were dropped, and those that were restored.
+    pub(crate) fn closed(&self) -> Result<Vec<DayTable>, StoreError> {
+        self.all("SELECT name FROM day WHERE state <> 'open'", |row| {
+            DayTable::parse(&row.get::<_, String>(0)?).map_err(|e| from_sql(0, e))
+        })
+    }
+
+    /// Whether there is, or was, a day of the same table that begins after the one behind `day` has ended.
+    pub(crate) fn has_later(&self, day: &DayTable) -> Result<bool, StoreError> {
+        let ahead = day.next().end();
+        let names: Vec<String> = self.all("SELECT name FROM day", |row| row.get(0))?;
+        let days = names.iter().filter_map(|name| DayTable::parse(name).ok());
+        let is_later =
+            |other: DayTable| other.table() == day.table() && other.period() == day.period() && other.start() >= ahead;
+        Ok(days.into_iter().any(is_later))
+    }
+
+    /// The highest generation that a file of `day` ever had.
+    pub(crate) fn generation(&self, day: &DayTable) -> Result<i64, StoreError> {
+        let found = self
+            .connection
+            .query_row("SELECT generation FROM day WHERE name = ?1", [day.to_string()], |row| row.get(0));
+        Ok(self.sql(found.optional())?.unwrap_or(0))
+    }
+
+    /// Makes `file` the live file of `day` in this role, which is open from now on. `is_behind`: the clock is, which called it today.
+    pub(crate) fn create_day(
+        &mut self,
+        day: &DayTable,
+        generation: i64,
+        file: &str,
+        role: FileRole,
+        now: Ticks,
+        is_behind: bool,
+    ) -> Result<(), StoreError> {
+        let result = (|| {
+            let transaction = self.connection.transaction()?;
+            transaction.execute(
+                "INSERT INTO day(name, state, generation, changed, behind) VALUES (?1, 'open', ?2, ?3, ?4)
+                 ON CONFLICT (name) DO UPDATE SET state = 'open', generation = ?2, changed = ?3, behind = behind OR ?4",
+                params![day.to_string(), generation, now.get(), is_behind],
+            )?;
+            let insert = "INSERT INTO file(name, day, last_seq, entities, writable, role) VALUES (?1, ?2, 0, 0, 1, ?3)";
+            transaction.execute(insert, params![file, day.to_string(), role.name()])?;
+            transaction.execute("DELETE FROM making WHERE name = ?1", [file])?;
+            transaction.commit()
+        })();
+        self.sql(result)
+    }
+}
+
+fn read_day(row: &Row<'_>) -> rusqlite::Result<Day> {
+    let state = match row.get::<_, String>(1)?.as_str() {
+        "dropped" => DayState::Dropped,
+        "restored" => DayState::Restored {
+            expires: row.get::<_, Option<i64>>(2)?.and_then(Ticks::new).unwrap_or(Ticks::MAX),
+            origin: table_in(row, 3)?,
+        },
+        _ => DayState::Open,
+    };
+    let quiet = row.get::<_, Option<i64>>(4)?.zip(row.get::<_, Option<i64>>(5)?.map(seconds));
+    Ok(Day { table: table_in(row, 0)?, state, files: Vec::new(), quiet, is_behind: row.get(6)? })
+}

@@ -1,0 +1,108 @@
+//! Sources: the rows of the last checkpoint, with the source log applied.
+
+use super::accounting;
+use super::database::Catalog;
+use super::source_log;
+use super::source_rows::read_source;
+use crate::StoreError;
+use crate::error::SourceLogError;
+use crate::source::Ledger;
+use crate::source::SourceState;
+use daytable_model::time::Ticks;
+
+impl Catalog {
+    /// Every source that is known.
+    pub fn sources(&self) -> Result<Vec<SourceState>, StoreError> {
+        // What moved and what it is laid over are of one moment: that of whoever has one open already, or else of this.
+        let moment = self.connection.is_autocommit().then(|| self.connection.unchecked_transaction()).transpose();
+        let _moment = self.sql(moment)?;
+        let mut sources = self.entered_sources()?;
+        let mut latest = self.sql(source_log::latest(&self.connection))?;
+        apply(&mut sources, &mut latest);
+        Ok(sources)
+    }
+
+    /// Every source, as it was when what moved was entered last.
+    pub(crate) fn entered_sources(&self) -> Result<Vec<SourceState>, StoreError> {
+        let select = "SELECT identity, block, kind, path, device, inode, generation, head, position, marks, last_time,
+                      status, ledger, seen, learned, cursor FROM source ORDER BY block, path";
+        self.all(select, read_source)
+    }
+
+    /// The sources that moved since it was entered last, as they are now.
+    pub(super) fn moved(&self, mut latest: source_log::LatestDeltas) -> Result<Vec<SourceState>, StoreError> {
+        if latest.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut sources = self.entered_sources()?;
+        sources.retain(|source| latest.contains_key(&source.identity));
+        apply(&mut sources, &mut latest);
+        for identity in latest.keys() {
+            let identity = format!("{identity:016x}");
+            tracing::error!(identity, "a source that moved is not in the catalog any more: who reads it begins anew");
+        }
+        Ok(sources)
+    }
+
+    /// An error where nothing can be said of what moved, or where a newer program wrote it. That it is damaged is none.
+    pub(crate) fn check_moved(&self) -> Result<(), StoreError> {
+        self.sql(source_log::readable(&self.connection)).map(drop)
+    }
+
+    /// Leaves out what cannot be read of what moved, and enters the rest: a source is then where it was before. Says what
+    /// was left out.
+    pub(crate) fn mend_moved(&mut self) -> Result<Vec<String>, StoreError> {
+        let (latest, damaged) = self.sql(source_log::readable(&self.connection))?;
+        if damaged.is_empty() {
+            return Ok(Vec::new());
+        }
+        let sources = self.moved(latest)?;
+        let mended = source_log::begin_anew(&mut self.connection, &sources);
+        self.sql(mended)?;
+        let left_out = |unread: SourceLogError| {
+            format!("catalog.db: {unread}; left out: what was read with it may be read again from where it was before")
+        };
+        Ok(damaged.into_iter().map(left_out).collect())
+    }
+
+    /// Forgets sources that ended before `before`. Gives their identities.
+    pub(crate) fn forget_sources(&mut self, before: Ticks) -> Result<Vec<u64>, StoreError> {
+        let gone = "DELETE FROM source WHERE status = 'ended' AND kind = 'tail' AND seen < ?1
+                    RETURNING identity, ledger";
+        if self.waiting.is_doubtful() {
+            return Err(StoreError::Refused("a commit failed, and the store was not opened again".into()));
+        }
+        let result = (|| {
+            let emptying = self.waiting.truncation(&self.connection)?;
+            let transaction = self.connection.unchecked_transaction()?;
+            // By what they are now.
+            self.waiting.enter(&transaction, &[], emptying)?;
+            let forgotten: Vec<(i64, Ledger)> = {
+                let mut statement = transaction.prepare(gone)?;
+                let rows = statement.query_map([before.get()], |row| {
+                    Ok((row.get(0)?, accounting::ledger_in(&row.get::<_, String>(1)?)?))
+                })?;
+                rows.collect::<rusqlite::Result<_>>()?
+            };
+            let records: i64 = forgotten.iter().map(|(_, ledger)| ledger.records.cast_signed()).sum();
+            transaction.execute("UPDATE state SET records_forgotten = records_forgotten + ?1", [records])?;
+            transaction.commit()?;
+            let of = |(identity, ledger): (i64, Ledger)| (identity.cast_unsigned(), ledger.records.cast_signed());
+            Ok(forgotten.into_iter().map(of).collect::<Vec<_>>())
+        })();
+        let forgotten = self.sql(result)?;
+        self.waiting = source_log::SourceLog::default();
+        forgotten.iter().for_each(|(identity, _)| drop(self.known.remove(identity)));
+        self.forgotten.extend(forgotten.iter().copied());
+        Ok(forgotten.into_iter().map(|(identity, _)| identity).collect())
+    }
+}
+
+/// Lays what moved over sources as they were before, and takes it out.
+pub(super) fn apply(sources: &mut [SourceState], latest: &mut source_log::LatestDeltas) {
+    for source in sources {
+        if let Some(moved) = latest.remove(&source.identity) {
+            moved.apply(source);
+        }
+    }
+}
