@@ -1,5 +1,5 @@
-//! The embedded engine: open days in SQLite as pages of entities, sealed days in Parquet, and a catalog that says what is
-//! true.
+//! The embedded engine. An open *day-table* (the records of one table and day) is an SQLite file of compressed pages; a
+//! *sealed* day-table is one Parquet file that never changes. The catalog names the files that are data.
 //!
 //! ```text
 //! catalog.db                the commit point: sources and their positions, day-tables, live files, format version
@@ -7,21 +7,24 @@
 //! tables/Log20261120.2.parquet  a sealed day, Log20261120.2.manifest.json beside it
 //! control.sock              while a daemon runs
 //! lock                      the number of the one process that writes, which holds the folder itself locked
-//! trash/                    what was dropped or set aside, being removed
+//! trash/                    dropped files and copies of unfinished commits, until they are removed
 //! ```
 //!
-//! The way in: [`intake`] is the bounded queue that sources submit to, [`commit`] the one committer behind it,
-//! [`page`] what it makes of a partition's batches, `day` the file they go to, [`catalog`] the commit point,
-//! compaction what merges small pages later. [`sealed`] makes one Parquet file of a day that is over. The way out is [`read`]
-//! and [`scan`], in any process. What belongs to a source is [`source`], what belongs to a push that may be repeated
-//! [`once`]. Where rows go on to a remote store, the files are its [`outbox`]. [`books`] counts records and rows twice, and
-//! [`check`] compares. [`steps`]: what the lifecycle has the committer do. [`private`]: files that only their owner reads.
-//! [`bytes`]: numbers as they lie on the disk. [`error`]: what fails, by what the caller can do.
+//! | folder | duty | uses |
+//! |---|---|---|
+//! | `format` | the files: [`page`], [`sealed`], the day file, the [`catalog`] | the modules below |
+//! | `read` | readers in any process: scan, follow, count | `format` |
+//! | [`outbox`] | day files whose rows go to a remote store | `format`, `read` |
+//! | `maintain` | compaction, [`check`], repair, backup, orphans | `format`, `outbox` |
+//! | `write` | the bounded [`queue`], the committer behind it, recovery, the steps of the lifecycle | all of them |
 //!
-//! **Commit k**: (1) in every open day it touches, one transaction inserts pages marked `seq = k`; (2) in the
-//! catalog, one transaction moves the positions, notes each touched file's last `seq` and number of entities, and
-//! sets `committed = k`: this is the commit point; (3) acknowledge. Pages above `committed` never happened: readers
-//! pass them over, and whoever opens the folder to write sets them aside before anything else is written.
+//! Below all of these stand [`error`], `layout` (paths), `lock`, [`private_file`] (files that only their owner reads), `sqlite`
+//! and [`source`]. No module is in a circle with another one.
+//!
+//! **Commit k** has three steps: (1) in each open day that it touches, one transaction inserts pages marked `seq = k`. (2) In
+//! the catalog, one transaction moves the positions, notes the last `seq` and the number of entities of each touched file,
+//! and sets `committed = k`. This is the commit point. (3) The submissions are acknowledged. Pages above `committed` are not
+//! data: readers skip them, and recovery moves them to `trash/` before anything else is written.
 
 pub mod error;
 mod format;

@@ -1,4 +1,5 @@
-//! What the catalog keeps of a source: who it is, how far it was read, and what became of its bytes.
+//! A *source* as the catalog stores it: its identity, its committed position, and its *ledger*, the counts of its bytes and
+//! records.
 
 use daytable_model::time::Ticks;
 use serde::{Deserialize, Serialize};

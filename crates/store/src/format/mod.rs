@@ -1,4 +1,4 @@
-//! What lies in a data folder: pages of open days, sealed days, and the catalog.
+//! The files of a data folder: pages of open days, sealed days, and the catalog.
 
 pub mod catalog;
 pub(crate) mod day_file;

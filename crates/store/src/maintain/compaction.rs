@@ -1,22 +1,22 @@
-//! Compactor: quiet sources make small pages; they are merged into full ones as the day goes.
+//! Compaction: quiet sources make small pages, which are merged into full ones as the day goes. The field knows this from
+//! [log-structured merge trees](https://www.cs.umb.edu/~poneil/lsmtree.pdf).
 //!
-//! A commit's tiny pages lie in its pack. Every half minute or so the packs of a day are **unpacked**: all of a partition's
-//! pages in them become one, and the packs go. Pages that are still small are merged again: tiny ones among themselves
-//! when there are [`Thresholds::run_pages_min`] in a row, others when there is enough for a full page. So each record is rewritten two or
-//! three times.
+//! The tiny pages of one commit lie in one pack. Every half minute or so the packs of a day are **unpacked**: all pages of
+//! a partition in them become one page, and the packs are deleted. Pages that are still small are merged again: tiny ones when
+//! [`Thresholds::run_pages_min`] are in a row, others when together they fill a page. Each record is rewritten two or three times.
 //!
-//! What may be merged are committed pages of one partition, in one transaction of the file, and the merged page takes
-//! the highest `seq` of its parts. (With a `seq` of its own, a crash before the next commit point would remove it when
-//! its parts are gone.) So no page that is left out may come between its parts, with a row that they have too: an older
-//! duplicate could win over it. Rows of `page` are merged with all that overlap them, and only those that are older than
-//! every packed page of their partition. Packs are taken the oldest first, so that those left are newer than all that is merged; and what a
-//! partition has in rows between them, and overlaps them, is merged with them, or parts them where it is much.
+//! Only committed pages of one partition are merged, in one transaction of the file, and the merged page gets the highest
+//! `seq` of its parts. (With a `seq` of its own, a crash before the next commit point would remove the merged page when its
+//! parts are gone.) So a page that is left out must not lie between the parts and share a row with them: an older duplicate
+//! could win over that row. Rows of `page` are merged with all pages that overlap them, and only if they are older than every
+//! packed page of their partition. Packs are unpacked oldest first, so the packs left over are newer than the merged ones. Rows
+//! of the partition that lie between packs and overlap them are merged with them, or split the run where they are large.
 //!
-//! A page that is damaged is left where it is, with those it would have been merged with: reading it says what is wrong, and
-//! commits do not fail for it.
+//! A damaged page is left where it is, together with the pages it would have been merged with. Readers of that page get the
+//! error; commits do not fail.
 //!
-//! Pages younger than [`SETTLED_AFTER`] stay as they are: a follower has not seen them yet, and would be shown the older
-//! rows that they are merged with again.
+//! Pages younger than [`SETTLED_AFTER`] stay as they are: a follower has not seen them yet, and would be shown again the older
+//! rows that they are merged with.
 
 use crate::StoreError;
 use crate::format::day_file::{self, DayFile, HEADER_COLUMNS, PageMerge, TINY_BYTES, WrittenPages, read_header};

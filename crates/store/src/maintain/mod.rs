@@ -1,4 +1,4 @@
-//! Care of a data folder: compaction, checks, repair, backup, and the removal of orphans.
+//! Maintenance of a data folder: compaction, checks, repair, backup, and the removal of orphans.
 
 pub(crate) mod backup;
 pub mod check;

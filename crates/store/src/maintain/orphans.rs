@@ -1,9 +1,9 @@
-//! What `tables/` holds and the catalog does not name as live.
+//! Orphans: files in `tables/` that the catalog does not name as live.
 //!
-//! What was being made when a kill came is removed: it was never data, and it is made again. So is what is data no more: what a
-//! day was sealed from, and files of a dropped day. Its name is forgotten when its removal is on the disk, and not before: a
-//! power cut that brought it back would leave a file that nobody knows. Of what has no name at all, `unnamed` says
-//! what it is; what is neither a leftover nor data is left alone and said.
+//! A file that was being made when a kill came is removed: it never was data, and it is made again. So are files that are no
+//! longer data: the inputs of a sealed day, and files of a dropped day. The catalog forgets such a name only when the removal is
+//! on the disk. A power cut could otherwise bring back a file that the catalog no longer names. `unnamed_files` examines files
+//! without any name in the catalog.
 
 use crate::StoreError;
 use crate::format::catalog::Catalog;

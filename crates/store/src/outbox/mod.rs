@@ -1,25 +1,23 @@
-//! The outbox: day files whose rows go to a remote store, and are removed from here once they are there.
+//! The *outbox*: day files whose rows are forwarded to a remote store, and are removed here once they are there.
 //!
-//! There is no second engine. With a remote store a commit is what it always is, and writes the same pages to the same
-//! kind of file, `tables/Log20261121.1.db`: with the same commit point, the same recovery, the same readers. That file *is*
-//! the outbox of its day-table. What differs:
+//! There is no second engine. A commit writes the same pages to the same kind of file, `tables/Log20261121.1.db`, with the same
+//! commit point, recovery and readers. That file *is* the outbox of its day-table. The differences:
 //!
-//! * Its [role](crate::format::catalog::FileRole::Outbox) says what it is. Such a file is never sealed, and never dropped while it
-//!   has rows.
+//! * Its [role](crate::format::catalog::FileRole::Outbox) says so. Such a file is never sealed, and never dropped while it has
+//!   rows.
 //! * [`OutboxReader`] reads its pages in the order of their commits, partition by partition.
-//! * [`OutboxRemover::remove`] has the committer take away what was sent, page by page, in one transaction of the file.
-//!   How many entities went is noted in it (in `merged`, with the duplicates that tidy took away), so file and catalog
-//!   still agree.
-//! * An empty file whose period is over is let go as a whole. What comes for its day later begins another generation.
-//! * [`OutboxLevel`] is how much waits. Where that is too much, [`CommitQueue`](crate::CommitQueue) takes nothing more from the sources, or what is oldest
-//!   goes, and is counted: [`OutboxOptions`].
+//! * The committer removes sent pages, page by page, in one transaction of the file. The file counts the removed entities (in
+//!   `merged`, together with the duplicates that compaction removed), so file and catalog still agree.
+//! * An empty file whose period is over is removed as a whole. Later records of its day begin another generation.
+//! * [`OutboxLevel`] says how much waits. Where that is too much, sources are blocked, or the oldest rows are dropped and
+//!   counted: [`OutboxOptions`].
 //!
-//! **A removal is not synced.** What a crash brings back of it is sent again: keys are derived, and an upsert of the same
-//! row changes nothing. For the same reason it may come too late: a page that tidy has merged with others meanwhile is not
-//! found (it is known by its id, commit and checksum), and what it was merged into is sent. Only what is committed is
-//! ever read here, so nothing of a torn commit is sent.
+//! **A removal is not synced.** After a crash some removed pages come back and are sent again. Keys are derived from the record,
+//! so an upsert of the same row changes no value. A removal may also come too late: compaction has merged the page meanwhile, so
+//! its id, commit and checksum are not found, and the merged page is sent. Only committed pages are read here, so a torn
+//! commit is never sent.
 //!
-//! **Rows stay for [`STAYS_AFTER`]** after they were read to be sent: whoever reads outbox and remote store as one reads
+//! **Rows stay for [`STAYS_AFTER`]** after they were read to be sent. A reader that merges outbox and remote store reads
 //! the outbox first, and a follower looks at a page within that time.
 
 mod level;

@@ -1,4 +1,4 @@
-//! How rows are committed: the queue, the committer behind it, and the recovery of a folder that is opened.
+//! Writing: the queue that sources submit to, the one committer behind it, and the recovery of a folder that is opened.
 
 pub(crate) mod checkpoint;
 pub(crate) mod commit;

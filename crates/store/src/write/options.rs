@@ -10,18 +10,18 @@ use std::time::Duration;
 pub struct StoreOptions {
     /// How long a row waits for others before it is committed.
     pub commit_interval: Duration,
-    /// Told of every commit, from the committer's thread.
+    /// Called after each commit, from the committer's thread.
     pub on_commit: Box<dyn Fn(&CommitReport) + Send>,
-    /// Told of every failure, from the committer's thread: nothing is accepted until `on_reopened` is called.
+    /// Called on each failure, from the committer's thread. Submissions are refused until `on_reopened` is called.
     pub on_failure: Box<dyn Fn(&StoreError) + Send>,
-    /// Told when the folder was opened again after a failure.
+    /// Called when the folder was opened again after a failure.
     pub on_reopened: Box<dyn Fn() + Send>,
     /// When small pages are merged.
     pub compaction: Thresholds,
     /// Commits after which the source log is checkpointed. With a larger number fewer rows are written, and a reader applies
     /// more of the log.
     pub checkpoint_commits: u64,
-    /// Where what is committed goes on to.
+    /// Whether committed rows are forwarded to a remote store.
     pub forwarding: Forwarding,
 }
 
@@ -47,25 +47,25 @@ impl StoreOptions {
     }
 }
 
-/// What a commit did.
+/// The report of a commit.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CommitReport {
     /// Records in it.
     pub records: u64,
     /// Rows in it, items included.
     pub rows: u64,
-    /// Batches it was made of.
+    /// Batches in it.
     pub batches: u64,
-    /// Pages that were made of them.
+    /// Pages made of the batches.
     pub pages: u64,
     /// Bytes of those pages.
     pub page_bytes: u64,
     /// Small pages that were merged away since the commit before.
     pub pages_merged: u64,
-    /// From its begin to the commit point.
+    /// From the beginning to the commit point.
     pub took: Duration,
-    /// The part of it in which the days' files were written and synced.
+    /// The part of `took` in which day files were written and synced.
     pub days_written: Duration,
-    /// Idempotency keys that went before their time, because there were too many.
+    /// Idempotency keys that were removed early because there were too many.
     pub keys_dropped: u64,
 }

@@ -1,9 +1,9 @@
-//! The queue between sources and the committer: bounded in bytes, and it pushes back.
+//! The queue between sources and the committer. It is bounded in bytes, and it pushes back.
 //!
-//! A [`Submission`] is committed whole or not at all: its rows together with the positions they were read up to. When
-//! a commit fails, everything that waits is refused, the [epoch](WorkQueue::epoch) goes up, and each source starts again
-//! at what [`WorkQueue::sources`] says is committed. A submission that was built in an older epoch is refused, so
-//! nothing that was read before the failure can slip in behind it.
+//! A [`Submission`] is committed whole or not at all: its rows together with the positions up to which they were read. When a
+//! commit fails, every waiting submission is refused and the [epoch](WorkQueue::epoch) goes up. Each source then starts again
+//! at the committed positions ([`WorkQueue::sources`]). A submission of an older epoch is refused, so rows that were read before
+//! the failure cannot arrive after it.
 
 use crate::format::catalog::accounting::SourceReceipt;
 use crate::format::catalog::idempotency::{IdempotencyKey, Repeat, StoredAnswer};
@@ -15,39 +15,39 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-/// Bytes of submissions that may wait before [`WorkQueue::submit`] does.
+/// Bytes of waiting submissions from which [`WorkQueue::submit`] blocks.
 pub const WAITING_BYTES_MAX: usize = 12 << 20;
 
-/// Rows, and how far their sources were read for them.
+/// Rows, and the positions up to which their sources were read.
 #[derive(Default)]
 pub struct Submission {
     /// Rows; several batches may be of one partition.
     pub batches: Vec<Batch>,
     /// The state of each source that has rows here or moved without any. A later one of a source replaces an earlier.
     pub advances: Vec<Arc<SourceState>>,
-    /// The newest time that a record here gave by itself and that its day admitted. Holds the clock to account.
+    /// The newest time that a record here had in its own text and that its day admitted. The clock is checked against it.
     pub newest: Option<Ticks>,
     /// The epoch that the sources were read in.
     pub epoch: u64,
-    /// Whose rows these are, where they are of no source in `advances`; what it lost.
+    /// The listeners whose rows these are, where no source in `advances` has them, and what the listeners lost.
     pub receipts: Vec<SourceReceipt>,
     /// The idempotency key under which all of it is written once.
     pub idempotency: Option<IdempotencyKey>,
-    /// Told what became of it.
+    /// Completed when the outcome is known.
     pub ack: Ack,
 }
 
-/// What became of a submission.
+/// The outcome of a submission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CommitOutcome {
     /// All of it is on disk.
     Committed,
-    /// Its key was committed before, with the same body: nothing was written, and this was answered then.
+    /// Its key was committed before, with the same body. No row was written; this is the answer of then.
     Repeated(StoredAnswer),
-    /// Its key was committed before, with another body: nothing was written.
+    /// Its key was committed before, with another body. No row was written.
     OtherBody,
-    /// None of it is on disk. Where a commit failed at its very end this may turn out wrong when the store is opened again;
-    /// whoever repeats it with its key is told which it was.
+    /// It is not on disk. After a commit that failed at its very end, recovery may find that it is; a repeat with the same
+    /// key gets the right answer.
     NotCommitted,
 }
 
@@ -60,30 +60,32 @@ impl From<Repeat> for CommitOutcome {
     }
 }
 
-/// Called once, when it is known what became of a submission.
+/// The acknowledgement of a submission: called once, when its outcome is known.
 #[derive(Default)]
 pub struct Ack {
-    told: Option<Box<dyn FnOnce(CommitOutcome) + Send>>,
+    callback: Option<Box<dyn FnOnce(CommitOutcome) + Send>>,
     is_awaited: bool,
 }
 
 impl Ack {
-    /// Calls `told` from the committer's thread, which waits for it: keep it short. With `true` when all of a submission
-    /// is on disk, with `false` when none of it is and never will be.
-    pub fn new(told: impl FnOnce(bool) + Send + 'static) -> Ack {
-        let mut done = Ack::awaited(told);
+    /// Calls `callback` from the committer's thread, which waits for it: keep it short. `true` says that the whole submission is
+    /// on disk, `false` that it is not and never will be.
+    pub fn new(callback: impl FnOnce(bool) + Send + 'static) -> Ack {
+        let mut done = Ack::awaited(callback);
         done.is_awaited = false;
         done
     }
 
-    /// The same for whom somebody waits: the commit does not wait for its interval.
-    pub fn awaited(told: impl FnOnce(bool) + Send + 'static) -> Ack {
-        Ack::with_outcome(move |outcome| told(matches!(outcome, CommitOutcome::Committed | CommitOutcome::Repeated(_))))
+    /// As [`Ack::new`], where a client waits: the commit does not wait for its interval.
+    pub fn awaited(callback: impl FnOnce(bool) + Send + 'static) -> Ack {
+        Ack::with_outcome(move |outcome| {
+            callback(matches!(outcome, CommitOutcome::Committed | CommitOutcome::Repeated(_)))
+        })
     }
 
-    /// The same for whom waits and has an idempotency key.
-    pub fn with_outcome(told: impl FnOnce(CommitOutcome) + Send + 'static) -> Ack {
-        Ack { told: Some(Box::new(told)), is_awaited: true }
+    /// As [`Ack::awaited`], with the whole outcome.
+    pub fn with_outcome(callback: impl FnOnce(CommitOutcome) + Send + 'static) -> Ack {
+        Ack { callback: Some(Box::new(callback)), is_awaited: true }
     }
 
     pub(crate) fn complete(mut self, outcome: CommitOutcome) {
@@ -95,14 +97,14 @@ impl Ack {
         self.is_awaited
     }
 
-    /// Whether anybody is told.
+    /// Whether a callback is set.
     pub(crate) fn has_callback(&self) -> bool {
-        self.told.is_some()
+        self.callback.is_some()
     }
 
     fn complete_once(&mut self, outcome: CommitOutcome) {
-        if let Some(told) = self.told.take() {
-            told(outcome);
+        if let Some(callback) = self.callback.take() {
+            callback(outcome);
         }
     }
 }
@@ -114,23 +116,23 @@ impl Drop for Ack {
     }
 }
 
-/// Why a submission was not taken.
+/// Why a submission was not accepted.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum SubmitError {
     /// A commit failed since its sources were read: read again from what is committed.
     #[error("a commit failed meanwhile, read again from what is committed")]
     Stale,
-    /// The store is closing and takes nothing more.
+    /// The store is closing.
     #[error("the store is closing")]
     Closed,
 }
 
-/// What the committer is asked for.
+/// A piece of work for the committer.
 pub(crate) enum Work<S> {
     Rows(Submission),
     /// A step of the lifecycle, or another change of what is live: it runs between two commits.
     Step(S),
-    /// The same, for what does not concern rows that wait: they are not committed for it.
+    /// A step that does not concern waiting rows, so they are not committed before it.
     Aside(S),
 }
 
@@ -208,7 +210,11 @@ impl<S> WorkQueue<S> {
         self.queue.waiting_bytes_max.store(bytes.min(WAITING_BYTES_MAX), Ordering::Relaxed);
     }
 
-    /// Hands rows and positions over; blocks while too much waits already, and while the outbox is full.
+    /// Adds a submission. Blocks while too many bytes wait, and while the outbox is full.
+    ///
+    /// # Errors
+    ///
+    /// Where a commit failed since the rows were read, or the store is closing.
     pub fn submit(&self, submission: Submission) -> Result<(), SubmitError> {
         let bytes = submission.bytes();
         let mut state = self.lock();
@@ -328,7 +334,7 @@ impl<S> WorkQueue<S> {
         state.draining || state.closed
     }
 
-    /// Takes nothing more; what waits is still committed.
+    /// Closes the queue: waiting submissions are still committed, later ones are refused.
     pub fn close(&self) {
         self.lock().closed = true;
         self.queue.changed.notify_all();
@@ -379,7 +385,7 @@ impl<S> WorkQueue<S> {
         }
     }
 
-    /// A commit failed: everything that waits is refused and a new epoch begins. Steps stay.
+    /// A commit failed: every waiting submission is refused and a new epoch begins. Steps stay in the queue.
     pub(crate) fn fail(&self) {
         let mut state = self.lock();
         state.epoch += 1;

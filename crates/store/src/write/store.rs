@@ -1,4 +1,4 @@
-//! A data folder that is open to write: the committer's thread, and the handles to it.
+//! A data folder that is open to write: the thread of the committer, and the handles to it.
 
 use super::commit::{CommitQueue, Committer};
 use super::lifecycle_steps::LifecycleSteps;
@@ -15,13 +15,16 @@ use std::thread::JoinHandle;
 pub struct Store {
     queue: CommitQueue,
     thread: JoinHandle<Result<(), StoreError>>,
-    /// Held until this is closed, also where the thread ended early: whoever comes next finds all of it gone, sockets
-    /// included.
+    /// Held until the store is closed, also where the thread ended early.
     _lock: Arc<Lock>,
 }
 
 impl Store {
-    /// Opens the folder to write; makes it where there is none. Sets aside what a crash left half-way.
+    /// Opens the folder to write, and creates it where it does not exist. Moves unfinished commits to `trash/`.
+    ///
+    /// # Errors
+    ///
+    /// Where another process writes there, files disagree with the catalog, or the disk fails.
     pub fn open(data_dir: &Path, options: StoreOptions) -> Result<Store, StoreError> {
         let committer = Committer::open(FolderLayout { data: data_dir.into() }, options)?;
         let (queue, lock) = (committer.commit_queue(), committer.lock());
@@ -34,34 +37,34 @@ impl Store {
         Ok(Store { queue, thread, _lock: lock })
     }
 
-    /// Where sources hand over what they read.
+    /// The queue that sources submit to.
     pub fn commit_queue(&self) -> CommitQueue {
         self.queue.clone()
     }
 
-    /// The steps that change what is live.
+    /// The steps of the lifecycle.
     pub fn steps(&self) -> LifecycleSteps {
         LifecycleSteps { queue: self.queue.clone() }
     }
 
-    /// What takes rows away that were sent elsewhere.
+    /// The handle that removes forwarded rows.
     pub fn outbox_remover(&self) -> OutboxRemover {
         OutboxRemover { queue: self.queue.clone() }
     }
 
-    /// Has what sources have in hand be taken, however full the outbox is: they are about to stop.
+    /// Accepts the submissions that stopping sources still have, however full the outbox is.
     pub fn drain(&self) {
         self.queue.drain();
     }
 
-    /// Commits what waits, and closes the folder so that every file is whole without its journal.
+    /// Commits waiting submissions, and closes the folder so that each file is whole without its journal.
     pub fn close(self) -> Result<(), StoreError> {
         self.queue.close();
         self.thread.join().unwrap_or_else(|_| Err(StoreError::Refused("the committer ended early".into())))
     }
 }
 
-/// Says that the committer ended, however it did.
+/// Marks the queue as ended when the committer's thread ends, also by a panic.
 struct Ended(CommitQueue);
 
 impl Drop for Ended {
