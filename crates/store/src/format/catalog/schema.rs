@@ -42,7 +42,7 @@ const TABLES: &str = "
         writable INTEGER NOT NULL,           -- whether a journal may belong to it
         oldest INTEGER,                      -- ticks of the oldest and the newest time in it
         newest INTEGER,
-        role TEXT NOT NULL,                  -- 'open', 'closed', 'sealed' or 'outbox'
+        role TEXT NOT NULL DEFAULT 'open',   -- or 'closed', 'sealed', 'outbox'
         bytes INTEGER,                       -- of a sealed file
         sha256 TEXT,                         -- 64 hex digits
         sealed_at INTEGER                    -- ticks
@@ -111,8 +111,8 @@ const TABLES: &str = "
         status TEXT NOT NULL,
         ledger TEXT NOT NULL,
         seen INTEGER NOT NULL,
-        learned TEXT NOT NULL,               -- the source's profile: what the parser learnt of its lines
-        cursor TEXT NOT NULL                 -- of a journal: how far it was read
+        learned TEXT NOT NULL DEFAULT '',    -- the source's profile: what the parser learnt of its lines
+        cursor TEXT NOT NULL DEFAULT ''      -- of a journal: how far it was read
     );
     CREATE TABLE listener(                   -- the ledgers of listeners
         kind TEXT NOT NULL,                  -- 'syslog', 'push', 'outbox', or 'daytable' for rows of its own
