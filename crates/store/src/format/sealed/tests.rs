@@ -382,7 +382,7 @@ fn inputs_that_lost_entities_are_not_sealed() {
     connection.execute_batch("DELETE FROM pack WHERE seq = 2; DELETE FROM page WHERE seq = 2").expect("deleted");
     drop(connection);
     let error = place.seal(1, &[path]).expect_err("half of it is gone");
-    assert!(error.to_string().contains("400 entities, but 200"), "{error}");
+    assert!(error.to_string().contains("400 entities, but contain 200"), "{error}");
     assert!(!place.path("Log20261120.1.parquet").exists());
     assert!(!place.path("Log20261120.1.parquet.partial").exists());
 }
