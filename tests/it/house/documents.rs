@@ -187,13 +187,39 @@ fn quoted_messages_are_those_of_the_program() {
         code_on_one_line.push_str(line.strip_suffix('\\').unwrap_or(line));
     }
     let page = text(Path::new("docs/operate/disaster.md"));
-    let symptoms = page.lines().filter_map(|line| line.strip_prefix("| ")?.split(" | ").next());
-    let quotes: Vec<&str> = symptoms.flat_map(|symptom| symptom.split('"').skip(1).step_by(2)).collect();
+    let quotes: Vec<&str> = first_cells(&page).flat_map(|symptom| symptom.split('"').skip(1).step_by(2)).collect();
     assert!(quotes.len() > 5, "{quotes:?}");
     let fragments = quotes.iter().flat_map(|quote| quote.split('\u{2026}')).map(|part| part.trim().trim_matches('`'));
     let fragments = fragments.filter(|part| part.contains(' ') && !part.contains(char::is_numeric));
     let missing = fragments.filter(|part| !code_on_one_line.contains(part)).map(str::to_owned);
     assert_none("no message has these words", missing.collect());
+}
+
+/// The first cells of the tables in a page.
+fn first_cells(page: &str) -> impl Iterator<Item = &str> {
+    page.lines().filter_map(|line| line.strip_prefix("| ")?.split(" | ").next())
+}
+
+#[test]
+fn members_of_the_json_output_are_in_the_code() {
+    let code: String =
+        ["src", "crates"].iter().flat_map(|folder| super::sources(folder)).map(|file| file.text).collect();
+    let words: BTreeSet<&str> = code.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
+    let page = text(Path::new("docs/reference/json.md"));
+    let members = first_cells(&page).flat_map(|cell| cell.split('`').skip(1).step_by(2));
+    let missing = members.filter(|member| !words.contains(member)).map(str::to_owned);
+    assert_none("is no member", missing.collect());
+}
+
+#[test]
+fn every_kind_of_finding_is_explained() {
+    let code = text(Path::new("src/verify/finding.rs"));
+    let arms = code.lines().filter(|line| line.contains("Kind::"));
+    let kinds: Vec<&str> = arms.filter_map(|line| line.split_once("=> \"")?.1.split('"').next()).collect();
+    assert!(kinds.len() > 5, "{kinds:?}");
+    let page = text(Path::new("docs/operate/verify.md"));
+    let missing = kinds.iter().filter(|kind| !first_cells(&page).any(|cell| cell == format!("`{kind}`")));
+    assert_none("is not in docs/operate/verify.md", missing.map(|kind| (*kind).to_owned()).collect());
 }
 
 /// A block that waits for something forever would hang whoever runs it.
