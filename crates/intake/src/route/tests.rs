@@ -1,3 +1,5 @@
+//! The router: which table and day takes a record, and what its caches decide once.
+
 use super::*;
 use crate::batcher::Batcher;
 use crate::glob::Pattern;
