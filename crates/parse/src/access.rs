@@ -1,4 +1,4 @@
-//! The access logs of nginx and Apache, and of what writes as they do.
+//! The access logs of nginx and Apache, and of programs that write the same format.
 //!
 //! ```text
 //! 192.0.2.7 - ada [10/Oct/2000:13:55:36 -0700] "GET /a?b=1 HTTP/1.1" 200 2326                        common
@@ -7,12 +7,12 @@
 //! … "curl/8.5.0" "198.51.100.4, 10.0.0.1" 0.023 rt=0.023 uct="0.001"                                 with more behind
 //! ```
 //!
-//! The message is the request's line. What stands behind the user agent has no agreed order: the addresses of proxies, a
-//! time with a fraction and pairs are known by their looks, and from the first that is not, the rest is the field `extra`.
-//! A `-` stands for nothing and becomes nothing.
+//! The message is the request line. The parts behind the user agent have no agreed order. Addresses of proxies, a time
+//! with a fraction, and pairs are recognised by their form; from the first unknown part on, the rest is the field
+//! `extra`. A `-` stands for a missing value and adds no field.
 //!
-//! There is no level: the line gives none. A status of 404 is business as usual for one server and an alarm for another,
-//! and `status` is there for whoever wants to judge by it.
+//! The line has no level, so the record has no level. Whether a status of 404 is an error depends on the server;
+//! readers can judge by `status`.
 
 use super::cut::{LineScanner, number, text};
 use super::pairs::pair_at;
@@ -21,10 +21,10 @@ use daytable_model::record::{Field, Record, Value};
 use std::borrow::Cow;
 use std::net::IpAddr;
 
-/// Reads a line of an access log.
+/// Parses a line of an access log.
 pub(super) fn record<'a>(line: &'a str, defaults: &TimestampDefaults) -> Option<Record<'a>> {
     let mut cut = LineScanner::new(line);
-    let who = Who::read(cut.until(b'[')?)?;
+    let who = ClientPart::read(cut.until(b'[')?)?;
     let stamp = timestamp::at_start(cut.rest.as_bytes(), defaults)?;
     cut.bytes(stamp.length)?;
     cut.text("] ")?;
@@ -45,25 +45,25 @@ pub(super) fn record<'a>(line: &'a str, defaults: &TimestampDefaults) -> Option<
     Some(Record { time: Some(stamp.time), level: None, message: Cow::Borrowed(request), fields })
 }
 
-/// What stands before the time.
-struct Who<'a> {
+/// The part before the time.
+struct ClientPart<'a> {
     vhost: Option<&'a str>,
     client: &'a str,
     ident: &'a str,
     user: &'a str,
 }
 
-impl<'a> Who<'a> {
-    /// `client ident user `, or the same behind a virtual host. A user's name may hold spaces, so an `ident` that is `-`,
-    /// as they all are, shows where it stands.
+impl<'a> ClientPart<'a> {
+    /// `client ident user `, or the same behind a virtual host. A user's name may contain spaces, so `ident` must be
+    /// `-`, as in practice, to find its start.
     fn read(text: &'a str) -> Option<Self> {
         let (first, rest) = text.strip_suffix(' ')?.split_once(' ')?;
         let (second, rest) = rest.split_once(' ')?;
         let who = match rest.split_once(' ') {
             Some((third, user)) if second != "-" && is_host(second) => {
-                Who { vhost: Some(first), client: second, ident: third, user }
+                ClientPart { vhost: Some(first), client: second, ident: third, user }
             }
-            _ => Who { vhost: None, client: first, ident: second, user: rest },
+            _ => ClientPart { vhost: None, client: first, ident: second, user: rest },
         };
         (is_host(first) && !who.user.is_empty()).then_some(who)
     }
@@ -80,7 +80,7 @@ impl<'a> Who<'a> {
     }
 }
 
-/// Whether a word can be an address or a host's name, with a port or without.
+/// Whether a word can be an address or a host name, with or without a port.
 fn is_host(word: &str) -> bool {
     !word.is_empty()
         && word
@@ -98,7 +98,7 @@ fn add_count<'a>(name: &'a str, word: &'a str, fields: &mut Vec<Field<'a>>) {
     }
 }
 
-/// `GET /path HTTP/1.1`; what is anything else stays in the message alone.
+/// `GET /path HTTP/1.1`; any other request stays in the message alone.
 fn add_request<'a>(request: &'a str, fields: &mut Vec<Field<'a>>) {
     let Some((method, rest)) = request.split_once(' ') else { return };
     let (path, protocol) = match rest.rsplit_once(' ') {
@@ -119,7 +119,7 @@ fn is_protocol(word: &str) -> bool {
     matches!(word.split_once('/'), Some(("HTTP" | "RTSP" | "SIP" | "ICY", _)))
 }
 
-/// What stands behind the bytes; none where it does not stand apart from them.
+/// The part behind the byte count; `None` unless a space separates them.
 fn add_rest<'a>(mut cut: LineScanner<'a>, fields: &mut Vec<Field<'a>>) -> Option<()> {
     if !cut.rest.is_empty() && !cut.rest.starts_with(' ') {
         return None;
@@ -152,7 +152,7 @@ fn add_rest<'a>(mut cut: LineScanner<'a>, fields: &mut Vec<Field<'a>>) -> Option
     }
 }
 
-/// Addresses of clients and proxies, or none.
+/// Whether the value is a list of client and proxy addresses.
 fn is_forwarded(value: &str) -> bool {
     value
         .split(',')
@@ -160,7 +160,7 @@ fn is_forwarded(value: &str) -> bool {
         .all(|address| address == "-" || address == "unknown" || address.parse::<IpAddr>().is_ok())
 }
 
-/// Seconds with a fraction; without one it may be any unit.
+/// Seconds with a fraction; a whole number could have any unit.
 fn seconds(word: &str) -> Option<f64> {
     let (whole, fraction) = word.split_once('.')?;
     let digits = |digits: &str| (1..=9).contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_digit());
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_before_the_time() {
+    fn the_part_before_the_time() {
         let rest = r#"[10/Oct/2000:13:55:36 +0000] "-" 408 -"#;
         for (who, expected) in [
             ("192.0.2.7 - -", "client=192.0.2.7"),
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_that_is_none_stays_in_the_message() {
+    fn a_malformed_request_stays_in_the_message() {
         for (request, expected) in [
             ("-", ""),
             ("", ""),
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn near_misses_are_none() {
+    fn near_misses_are_rejected() {
         for line in [
             "",
             "a - - []",
@@ -267,9 +267,9 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever stands in its places, a record has all of it, and no text makes it panic.
+        /// Every part stays in the record, whatever the parts contain, and no text makes the parser panic.
         #[test]
-        fn all_of_it_is_kept(path in "/[!#-\\[\\]-~]{0,16}", agent in "[ -!#-\\[\\]-~]{1,16}", rest in "( [!-~]{0,6}){0,3}", near in "\\PC{0,40}") {
+        fn every_part_is_kept(path in "/[!#-\\[\\]-~]{0,16}", agent in "[ -!#-\\[\\]-~]{1,16}", rest in "( [!-~]{0,6}){0,3}", near in "\\PC{0,40}") {
             prop_assume!(agent != "-");
             let line = format!(r#"a - - [10/Oct/2000:13:55:36 +0000] "GET {path} HTTP/1.1" 200 7 "-" "{agent}"{rest}"#);
             let found = read(&line).expect("access");

@@ -5,8 +5,8 @@
 //! time                               component:level  pid   thread error                   client  message
 //! ```
 //!
-//! What tells it from other bracketed lines is the module before the level; it may be empty (`[:error]`). Without one it is
-//! Apache 2.2, a layout like many others.
+//! The module before the level distinguishes this format from other lines in brackets; the module may be empty
+//! (`[:error]`). A line without one is of Apache 2.2, which `layout` reads.
 
 use super::cut::{LineScanner, number, text};
 use super::timestamp::{self, TimestampDefaults};
@@ -14,7 +14,7 @@ use daytable_model::record::{Field, Level, Record};
 use memchr::memmem;
 use std::borrow::Cow;
 
-/// Reads a line of Apache's error log.
+/// Parses a line of Apache's error log.
 pub(super) fn record<'a>(line: &'a str, defaults: &TimestampDefaults) -> Option<Record<'a>> {
     let mut cut = LineScanner::new(line);
     cut.byte(b'[')?;
@@ -38,7 +38,7 @@ pub(super) fn record<'a>(line: &'a str, defaults: &TimestampDefaults) -> Option<
     Some(Record { time: Some(stamp.time), level: Some(level), message: Cow::Borrowed(cut.rest), fields })
 }
 
-/// A word of Apache's; `trace1` to `trace8` among them.
+/// The level of Apache's word for it, including `trace1` to `trace8`.
 fn level_of(word: &str) -> Option<Level> {
     match word.as_bytes() {
         [b't', b'r', b'a', b'c', b'e', b'1'..=b'8'] => Some(Level::Trace),
@@ -65,7 +65,7 @@ fn add_process<'a>(cut: &mut LineScanner<'a>, fields: &mut Vec<Field<'a>>) -> Op
     Some(())
 }
 
-/// `(13)Permission denied: `, where a client is named behind it; else there is no telling where it ends.
+/// `(13)Permission denied: `. Only a client behind it shows where the error text ends.
 fn system_error<'a>(cut: &mut LineScanner<'a>) -> Option<Field<'a>> {
     let mut ahead = *cut;
     ahead.byte(b'(').and_then(|()| ahead.number())?;
@@ -95,7 +95,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn all_of_its_parts() {
+    fn every_part_becomes_a_field() {
         for (rest, level, message, fields) in [
             (
                 "[core:error] [pid 123:tid 456] [client 192.0.2.7:567] AH00126: bad, referer: x",
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn near_misses_are_none() {
+    fn near_misses_are_rejected() {
         for line in [
             "",
             "[Sun Dec 04 04:47:44 2005] [error] [client 192.0.2.7] text",
@@ -140,7 +140,7 @@ mod tests {
     }
 
     proptest! {
-        /// Any text behind the level is the message, but for what is taken out before it.
+        /// Any text behind the level is the message, without the parts before it.
         #[test]
         fn the_message_ends_as_it_is_written(text in "(\\[(pid|client) [0-9a-z:]{0,4}\\]? ?){0,3}\\PC{0,20}") {
             let line = format!("[Sun Dec 04 04:47:44 2005] [core:error] {text}");

@@ -1,35 +1,35 @@
-//! Values between separators, one after the other: how CSV is taken apart.
+//! Splits a CSV record into its values.
 //!
-//! A value in double quotes may hold the separator, newlines, and quotes written twice. Quotes within a value that does
-//! not begin with one are a part of it.
+//! A value in double quotes may contain the separator, newlines, and doubled quotes. In a value that does not begin
+//! with a quote, quotes are ordinary characters.
 
 use memchr::memchr;
 use std::borrow::Cow;
 
-/// A value as it is written, without the quotes around it.
+/// A value as written, without its surrounding quotes.
 #[derive(Clone, Copy)]
 pub(super) struct Cell<'a> {
     pub(super) written: &'a str,
     pub(super) is_quoted: bool,
-    /// Whether a quote in it is written twice.
+    /// Whether it contains doubled quotes.
     has_quotes: bool,
 }
 
 impl<'a> Cell<'a> {
-    /// The value.
+    /// The value with doubled quotes replaced.
     pub(super) fn text(&self) -> Cow<'a, str> {
         if self.has_quotes { Cow::Owned(self.written.replace("\"\"", "\"")) } else { Cow::Borrowed(self.written) }
     }
 }
 
-/// The values of a record in their order.
+/// The values of a record, in order.
 pub(super) struct Cells<'a> {
-    /// None behind the last one.
+    /// `None` after the last value.
     rest: Option<&'a str>,
     separator: u8,
-    /// Whether the last value is in quotes that are not closed.
+    /// Whether the last value has an unclosed quote.
     pub(super) is_open: bool,
-    /// Whether something stands behind a closing quote.
+    /// Whether text follows a closing quote.
     pub(super) is_broken: bool,
 }
 
@@ -115,7 +115,7 @@ mod tests {
     }
 
     proptest! {
-        /// Values without quotes come back as they were written.
+        /// Values without quotes come back as written.
         #[test]
         fn bare_values_come_back(values in proptest::collection::vec("[^\",]{0,8}", 1..8)) {
             let text = values.join(",");

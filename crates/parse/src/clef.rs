@@ -1,23 +1,23 @@
-//! The message of a Serilog event that carries only the template of one: `{User} logged in from {Address:l}`.
+//! Renders the message of a Serilog event that carries only a template: `{User} logged in from {Address:l}`.
 //!
 //! ```text
 //! {Name}  {@Name}  {$Name}  {Name,-8}  {Name:000}     the value of that property, as it is written
 //! {{  }}                                              a brace
 //! ```
 //!
-//! A hole whose property is not there stays as it is. Alignment and format are passed over: what they would have made
-//! of a value is .NET's to know.
+//! A hole without a matching property stays as written. Alignment and format are ignored, because only .NET can apply
+//! them.
 
 use daytable_model::record::{Field, Value};
 use memchr::memchr2;
 use std::fmt::Write;
 
-/// Holes that are filled at most. Each looks through all fields, so this is what keeps a line's time in bounds.
+/// Holes that are filled. Each hole searches all fields, so this bounds the time for a line.
 const HOLES_MAX: usize = 64;
-/// Bytes of a message made of a template at most; a value can be in many holes.
+/// Bytes of a rendered message. One value can fill many holes.
 const RENDERED_BYTES_MAX: usize = 64 << 10;
 
-/// The message that a template and the fields beside it make; none where it would be the template itself, or too long.
+/// Renders a template with the fields beside it; `None` if the result is the template itself or too long.
 pub(super) fn render(template: &str, fields: &[Field<'_>]) -> Option<String> {
     let mut text = String::new();
     let mut rest = template;
@@ -50,7 +50,7 @@ pub(super) fn render(template: &str, fields: &[Field<'_>]) -> Option<String> {
     (text != template).then_some(text)
 }
 
-/// The name in a hole, and the hole's length.
+/// The name in a hole, and the length of the hole.
 fn hole(text: &str) -> Option<(&str, usize)> {
     let inner = text.get(1..)?;
     let start = usize::from(inner.starts_with(['@', '$']));
@@ -86,7 +86,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn holes_are_filled_with_what_is_known() {
+    fn holes_are_filled_from_the_fields() {
         let fields = [
             Field { name: "User".into(), value: Value::String("ada".into()) },
             Field { name: "n".into(), value: Value::Int64(-7) },
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_does_not_grow_without_bound() {
+    fn a_rendered_message_is_bounded() {
         let long = "x".repeat(RENDERED_BYTES_MAX / 2);
         let fields = [Field { name: "a".into(), value: Value::String(long.as_str().into()) }];
         assert_eq!(render("{a}{a}{a}", &fields), None);
@@ -124,7 +124,7 @@ mod tests {
     }
 
     proptest! {
-        /// Any template makes a text or none, and one without braces is its own text.
+        /// Any template gives a text or `None`; a template without braces is its own text.
         #[test]
         fn any_template(template in "([{}@$:,a ]|\\PC){0,24}") {
             let fields = [Field { name: "a".into(), value: Value::Int64(1) }];

@@ -1,8 +1,7 @@
-//! A record of names and values that nobody has to find in a text: what protocols send that have fields of their own.
+//! Builds a record from names and values that a protocol sends as separate fields.
 //!
-//! They mean what they mean in a JSON line: `service.name` is the component, `_HOSTNAME` the host, `PRIORITY` the level.
-//! What the protocol itself says of time, level and message comes before any name, and names that would say it otherwise
-//! stay fields.
+//! Names mean the same as in a JSON line: `service.name` is the component, `_HOSTNAME` the host, `PRIORITY` the level.
+//! Time, level and message of the protocol itself come first; names for the same parts stay fields.
 
 use super::ParseOptions;
 use super::builder::RecordBuilder;
@@ -11,18 +10,18 @@ use daytable_model::record::{Level, Record, Value};
 use daytable_model::time::Ticks;
 use std::borrow::Cow;
 
-/// What a protocol says of a record beside its names and values; a part that it does not say may be given by a name.
+/// Time, level and message as the protocol gives them. A name may fill a missing part.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ProtocolFields<'a> {
-    /// When it was.
+    /// The time of the event.
     pub time: Option<Ticks>,
-    /// How bad it is.
+    /// The level.
     pub level: Option<Level>,
-    /// Its text.
+    /// The message.
     pub message: Option<Cow<'a, str>>,
 }
 
-/// The record that names and values make, in their order; secrets are replaced. `seen` is the time of arrival.
+/// Builds a record from names and values in their order, and replaces secrets. `seen` is the time of arrival.
 pub fn compose<'a>(
     said: ProtocolFields<'a>,
     members: impl IntoIterator<Item = (Cow<'a, str>, Value<'a>)>,
@@ -41,7 +40,7 @@ pub fn compose<'a>(
     record
 }
 
-/// The level of a severity of OpenTelemetry, 1 to 24.
+/// The level of an OpenTelemetry severity number, 1 to 24.
 pub fn level_of_severity(number: i32) -> Option<Level> {
     super::scales::opentelemetry(i64::from(number))
 }
@@ -76,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_protocol_says_comes_before_any_name() {
+    fn the_protocols_own_parts_come_before_any_name() {
         let said =
             ProtocolFields { time: Some(Ticks::UNIX_EPOCH), level: Some(Level::Error), message: Some("said".into()) };
         let members = ["time", "level", "message", "host.name", "timestamp"]

@@ -1,4 +1,4 @@
-//! Values between separators, whose names stand in the first line of the source.
+//! CSV: values between separators, named by the first line of the source.
 //!
 //! ```text
 //! Level,Date and Time,Source,Message
@@ -6,11 +6,12 @@
 //! is not ready"
 //! ```
 //!
-//! Commas, semicolons or tabs separate; a value in double quotes may hold them, newlines, and quotes written twice. That
-//! a first line names columns is a guess, and the lines behind it prove it: as many values, and among them a time or a
-//! level. What is no such line stays plain, and so does the header itself.
+//! Commas, semicolons or tabs separate values. A value in double quotes may contain separators, newlines and doubled
+//! quotes. The first line is only assumed to be a header; the lines below confirm it when they have as many values and
+//! a time or a level. Other lines stay plain, and so does the header itself.
 //!
-//! A value in quotes is text; others are typed by their looks, and none becomes nothing. Without a column for the message the line is the message.
+//! A value in quotes is text. Other values are typed by their form, and an empty value adds no field. Without a message
+//! column, the whole line is the message.
 
 use super::builder::RecordBuilder;
 use super::cells::Cells;
@@ -22,19 +23,19 @@ use daytable_model::time::Ticks;
 use memchr::memchr;
 use std::borrow::Cow;
 
-/// Columns of a header at most.
+/// Columns of a header.
 const COLUMNS_MAX: usize = 256;
-/// Bytes of a header at most.
+/// Bytes of a header.
 const HEADER_BYTES_MAX: usize = 16 << 10;
-/// Bytes of a record at most to which lines are added.
+/// Bytes of a record that may still get more lines.
 const OPEN_BYTES_MAX: usize = 64 << 10;
-/// Bytes of a column's name at most; what is longer is a sentence.
+/// Bytes of a column's name; a longer text is a sentence.
 const NAME_BYTES_MAX: usize = 48;
 
 /// The names of the columns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct CsvHeader {
-    /// As it is written.
+    /// The line as written.
     line: String,
     separator: u8,
     columns: Vec<Column>,
@@ -47,7 +48,7 @@ struct Column {
 }
 
 impl CsvHeader {
-    /// The columns that a line names, if it looks as if it does: names only, each once.
+    /// Reads a header if the line looks like one: only names, each once.
     pub(super) fn read(line: &str) -> Option<CsvHeader> {
         if line.len() > HEADER_BYTES_MAX {
             return None;
@@ -70,14 +71,14 @@ impl CsvHeader {
         Some(CsvHeader { line: line.to_owned(), separator, columns })
     }
 
-    /// The line that [`CsvHeader::read`] reads.
+    /// The line, for [`CsvHeader::read`].
     pub(super) fn save(&self) -> &str {
         &self.line
     }
 
-    /// Whether the last value of a record is in quotes that are not closed: then it goes on in the next line.
+    /// Whether the last value has an unclosed quote, so that the record continues in the next line.
     pub(super) fn is_open(&self, text: &str) -> bool {
-        // Each line that comes looks through all that is there, so this is what keeps the time in bounds.
+        // Each new line scans the whole record again, so this bounds the time.
         if text.len() > OPEN_BYTES_MAX {
             return false;
         }
@@ -86,7 +87,7 @@ impl CsvHeader {
         cells.is_open
     }
 
-    /// Reads a record; none where it has not as many values, or neither time nor level.
+    /// Parses a record; `None` if the number of values differs, or it has neither time nor level.
     pub(super) fn record<'a>(&self, text: &'a str, defaults: &TimestampDefaults) -> Option<Record<'a>> {
         let mut draft = RecordBuilder::new(defaults);
         let mut cells = Cells::new(text, self.separator);
@@ -105,7 +106,7 @@ impl CsvHeader {
             if cell.written.is_empty() && !cell.is_quoted {
                 continue;
             }
-            // The record cannot borrow from what was learnt, so each name costs an allocation.
+            // The record cannot borrow from the header, so each name costs an allocation.
             draft.add_as(column.role, Cow::Owned(column.name.clone()), value);
         }
         if cells.is_open || cells.is_broken || columns.next().is_some() {
@@ -113,7 +114,7 @@ impl CsvHeader {
         }
         let mut record = draft.finish();
         if let (None, Some(date), Some(clock)) = (record.time, date, clock) {
-            record.time = together(&date.text(), &clock.text(), defaults);
+            record.time = joined_time(&date.text(), &clock.text(), defaults);
         }
         if record.time.is_none() && record.level.is_none() {
             return None;
@@ -133,7 +134,7 @@ impl Column {
     }
 }
 
-/// Whether a column may have this name: a few words, nothing that could be a value.
+/// Whether a column may have this name: a few words, and no value.
 fn is_name(name: &str) -> bool {
     let is_part =
         |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | '-' | '@' | '/' | '(' | ')' | ' ' | '#' | '%');
@@ -143,7 +144,7 @@ fn is_name(name: &str) -> bool {
         && name.chars().all(is_part)
 }
 
-/// The role of a column: that of its name in any case, or of one that tables have.
+/// The role of a column: the role of its name in any case, or of a name that only tables have.
 fn role(name: &str) -> Option<(Role, u8)> {
     let lower = name.to_ascii_lowercase();
     match lower.as_str() {
@@ -155,8 +156,8 @@ fn role(name: &str) -> Option<(Role, u8)> {
     }
 }
 
-/// The time that a date and a time of day in columns of their own make.
-fn together(date: &str, clock: &str, defaults: &TimestampDefaults) -> Option<Ticks> {
+/// The time from separate columns for date and time of day.
+fn joined_time(date: &str, clock: &str, defaults: &TimestampDefaults) -> Option<Ticks> {
     if date.len() + clock.len() > 64 {
         return None;
     }
@@ -228,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_header() {
+    fn lines_that_are_not_headers() {
         for line in [
             "",
             "time",
@@ -251,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_the_header() {
+    fn lines_that_do_not_fit_the_header() {
         for line in [
             "",
             "time,level,msg",
@@ -266,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_newline_in_quotes_goes_on() {
+    fn a_newline_in_quotes_continues_the_record() {
         let header = CsvHeader::read("time,level,msg,user").expect("a header");
         for (text, is_open) in [
             ("2024-01-02T03:04:05Z,info,text,ada", false),
@@ -284,7 +285,7 @@ mod tests {
     }
 
     proptest! {
-        /// Values that were quoted as CSV quotes them come back as they were.
+        /// Values quoted as in CSV come back unchanged.
         #[test]
         fn values_come_back(values in proptest::collection::vec(any::<String>(), 1..6)) {
             let names: Vec<_> = (0..values.len()).map(|n| format!("x{n}")).collect();
@@ -295,7 +296,7 @@ mod tests {
             prop_assert_eq!(found, values.iter().map(|value| Value::String(value.as_str().into())).collect::<Vec<_>>());
         }
 
-        /// No text makes it panic, as a header or below one.
+        /// No text makes the parser panic, as a header or below one.
         #[test]
         fn any_text(text in "(time|level|[,;\t\"\n]|\\PC){0,16}") {
             let _ = CsvHeader::read(&text);

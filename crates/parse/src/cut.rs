@@ -1,7 +1,7 @@
-//! Taking a line apart from its start, piece by piece: what the parsers of shaped formats are written with.
+//! A scanner that takes a line apart from left to right, for the parsers of structured formats.
 //!
-//! Each step either takes what it is named after and goes on behind it, or gives none. None of them copies anything, and
-//! none looks at a byte that it does not take, but the one that ends it.
+//! Each method either consumes the part it is named after, or returns `None`. Methods copy nothing, and read no byte
+//! beyond the part and the byte that ends it.
 
 use super::pairs::{self, skip_spaces};
 use super::scan;
@@ -9,7 +9,7 @@ use daytable_model::record::{Field, Value};
 use memchr::{memchr, memchr2};
 use std::borrow::Cow;
 
-/// What is left of a line.
+/// The unread rest of a line.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LineScanner<'a> {
     pub(super) rest: &'a str,
@@ -28,21 +28,21 @@ impl<'a> LineScanner<'a> {
         Some(piece)
     }
 
-    /// An ASCII character.
+    /// The ASCII character `byte`.
     #[inline]
     pub(super) fn byte(&mut self, byte: u8) -> Option<()> {
         (self.rest.as_bytes().first() == Some(&byte)).then_some(())?;
         self.bytes(1).map(|_| ())
     }
 
-    /// These characters.
+    /// The characters `text`.
     #[inline]
     pub(super) fn text(&mut self, text: &str) -> Option<()> {
         self.rest = self.rest.strip_prefix(text)?;
         Some(())
     }
 
-    /// What is before the next such character, which is taken too.
+    /// The text before the next `byte`; consumes `byte` too.
     #[inline]
     pub(super) fn until(&mut self, byte: u8) -> Option<&'a str> {
         let piece = self.bytes(memchr(byte, self.rest.as_bytes())?)?;
@@ -50,20 +50,20 @@ impl<'a> LineScanner<'a> {
         Some(piece)
     }
 
-    /// What is before the next space or tab, or the end; may be empty.
+    /// The text before the next space or tab, or before the end; may be empty.
     #[inline]
     pub(super) fn word(&mut self) -> &'a str {
         let end = scan::space(self.rest.as_bytes(), 0);
         self.bytes(end).unwrap_or_default()
     }
 
-    /// Spaces and tabs, as many as there are.
+    /// Any number of spaces and tabs.
     #[inline]
     pub(super) fn spaces(&mut self) {
         self.rest = self.rest.get(skip_spaces(self.rest.as_bytes(), 0)..).unwrap_or_default();
     }
 
-    /// A whole number without a sign, of at most 18 digits; zeros may lead.
+    /// A whole number without a sign, of at most 18 digits; leading zeros are allowed.
     #[inline]
     pub(super) fn number(&mut self) -> Option<i64> {
         let length = self.rest.bytes().take_while(u8::is_ascii_digit).count();
@@ -73,7 +73,7 @@ impl<'a> LineScanner<'a> {
         self.bytes(length)?.parse().ok()
     }
 
-    /// What is between a double quote and the next one that no backslash is before, as it is written.
+    /// The text between a double quote and the next quote without a backslash before it, as written.
     pub(super) fn quoted(&mut self) -> Option<&'a str> {
         let bytes = self.rest.as_bytes();
         if bytes.first() != Some(&b'"') {
@@ -91,19 +91,19 @@ impl<'a> LineScanner<'a> {
     }
 }
 
-/// A field of text.
+/// A text field.
 #[inline]
 pub(super) fn text<'a>(name: &'a str, text: &'a str) -> Field<'a> {
     Field { name: Cow::Borrowed(name), value: Value::String(Cow::Borrowed(text)) }
 }
 
-/// A field that is a whole number.
+/// A field with a whole number.
 #[inline]
 pub(super) fn number(name: &str, number: i64) -> Field<'_> {
     Field { name: Cow::Borrowed(name), value: Value::Int64(number) }
 }
 
-/// A field whose type is by its looks.
+/// A field typed by its form.
 #[inline]
 pub(super) fn typed<'a>(name: &'a str, text: &'a str) -> Field<'a> {
     Field { name: Cow::Borrowed(name), value: pairs::typed(text) }
@@ -115,7 +115,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn pieces_of_a_line() {
+    fn parts_of_a_line() {
         let mut cut = LineScanner::new(r#"[a b]  word 007 "say \"hi\"" é"#);
         assert_eq!(cut.byte(b'['), Some(()));
         assert_eq!(cut.until(b']'), Some("a b"));
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quote_that_is_not_closed_is_none() {
+    fn an_unclosed_quote_is_rejected() {
         for text in ["", "\"", "\"a", "\"a\\\"", "\"\\", "a\"b\"", "\"\\é"] {
             let mut cut = LineScanner::new(text);
             assert_eq!((cut.quoted(), cut.rest), (None, text));
@@ -136,7 +136,7 @@ mod tests {
     }
 
     proptest! {
-        /// What is taken and what is left are the line.
+        /// The consumed parts and the rest make up the line.
         #[test]
         fn nothing_is_lost(line in "[a-z0-9 \\]\"\\\\é]{0,24}", steps in proptest::collection::vec(0u8..6, 0..8)) {
             let mut cut = LineScanner::new(&line);

@@ -1,14 +1,14 @@
-//! What a container runtime puts around each line that a program wrote.
+//! The envelope: what a container runtime writes around each line of a program.
 //!
 //! ```text
 //! 2016-10-06T00:17:09.669794202Z stdout F text                                CRI: containerd, CRI-O
 //! {"log":"text\n","stream":"stderr","time":"2016-10-06T00:17:09.669794202Z"}  Docker's json-file, attrs if configured
 //! ```
 //!
-//! A program's line that is too long for the runtime comes in several: all but the last are partial. CRI says so with a
-//! tag, `P` for partial and `F` for full, that others may follow after a `:`; Docker leaves the `\n` away.
+//! A runtime splits a line that is too long for it; all parts but the last are partial. CRI marks parts with a tag, `P`
+//! for partial and `F` for full, which others may follow after a `:`. Docker omits the `\n`.
 //!
-//! Docker's `attrs` are passed over, as are CRI's other tags: they are the same for every line of a container.
+//! Docker's `attrs` and CRI's other tags are ignored: they are the same for every line of a container.
 
 use super::json::fast;
 use super::pairs::unquote;
@@ -17,10 +17,10 @@ use daytable_model::time::Ticks;
 use memchr::memchr;
 use std::borrow::Cow;
 
-/// Which of a program's outputs wrote a line, where that is known.
+/// The output of the program that wrote a line, if known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum OutputStream {
-    /// There is only one, or it is not said.
+    /// There is only one output, or the line does not name it.
     #[default]
     Only,
     /// Standard output.
@@ -29,39 +29,39 @@ pub enum OutputStream {
     Stderr,
 }
 
-/// What a container runtime says of a line.
+/// The parts of an envelope.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Envelope {
-    /// When the runtime read it; the record's time where its text gives none.
+    /// When the runtime read the line; the time of the record if its text has none.
     pub time: Option<Ticks>,
-    /// Which output wrote it.
+    /// The output that wrote the line.
     pub stream: OutputStream,
-    /// Whether the program's own line goes on in the next line of this stream, without a newline between them.
+    /// Whether the program's line continues in the next line of this stream, without a newline between them.
     pub is_partial: bool,
 }
 
 /// A line without its envelope.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unwrapped<'a> {
-    /// What the program wrote.
+    /// The text that the program wrote.
     pub text: Cow<'a, str>,
-    /// What was around it; the default where nothing was.
+    /// The envelope; the default if there was none.
     pub envelope: Envelope,
 }
 
-/// Bytes of a runtime's time and the space behind it at most.
+/// Bytes of a runtime's time with the space behind it.
 const TIME_BYTES_MAX: usize = 40;
 
-/// The text of a CRI line, and what was around it.
+/// The text of a CRI line, and its envelope.
 pub(super) fn cri(line: &str) -> Option<(&str, Envelope)> {
-    // Asked first, as every line that begins with a digit comes here.
+    // Cheap test first: every line that begins with a digit comes here.
     let bytes = line.as_bytes();
     let space = memchr(b' ', bytes.get(..TIME_BYTES_MAX).unwrap_or(bytes))?;
     if !bytes[space..].starts_with(b" std") {
         return None;
     }
     let (time, length) = timestamp::leading(line)?;
-    // RFC 3339, so its 11th byte is `T`; with a space it is a text line whose first word is `stdout`.
+    // In RFC 3339 the 11th byte is `T`; with a space this is a text line whose first word is `stdout`.
     if line.as_bytes().get(10) != Some(&b'T') {
         return None;
     }
@@ -76,7 +76,7 @@ pub(super) fn cri(line: &str) -> Option<(&str, Envelope)> {
         _ => return None,
     };
     let text = match text.as_bytes() {
-        // PairValue with nothing after the tag where the line was empty.
+        // The line was empty: no text follows the tag.
         [] => text,
         [b' ', ..] => text.get(1..)?,
         [b':', ..] => text.get(scan::space(text.as_bytes(), 0)..)?.strip_prefix(' ').unwrap_or_default(),
@@ -85,14 +85,14 @@ pub(super) fn cri(line: &str) -> Option<(&str, Envelope)> {
     Some((text, Envelope { time: Some(time), stream, is_partial: tag == "P" }))
 }
 
-/// The text of an entry of Docker's json-file, and what was around it: an object of `log`, `stream`, `time` and at most
-/// `attrs`, in any order, without spaces between them.
+/// The text of an entry of Docker's json-file, and its envelope. An entry is an object of `log`, `stream`, `time` and
+/// perhaps `attrs`, in any order, without spaces between them.
 pub(super) fn docker(line: &str) -> Option<(Cow<'_, str>, Envelope)> {
     let bytes = line.as_bytes();
     let (mut log, mut stream, mut time) = (None, None, None);
     let mut at = 0;
     while bytes.get(at) == Some(if at == 0 { &b'{' } else { &b',' }) {
-        // By the whole name: of the program's own objects many begin as one of these does, and few go on so.
+        // Compare the whole name: many other objects begin with the same letters.
         let member = bytes.get(at + 1..)?;
         let (place, value) = match member {
             _ if member.starts_with(b"\"log\":") => (&mut log, at + 7),
@@ -124,7 +124,7 @@ pub(super) fn docker(line: &str) -> Option<(Cow<'_, str>, Envelope)> {
     (length == time.len()).then_some((text, Envelope { time: Some(ticks), stream, is_partial }))
 }
 
-/// The string in quotes that begins at `at`, and the place after it.
+/// The quoted string that begins at `at`, and the place after it.
 fn string_at(line: &str, at: usize) -> Option<(&str, usize)> {
     let bytes = line.as_bytes();
     if bytes.get(at) != Some(&b'"') {
@@ -150,7 +150,7 @@ fn attributes_end(line: &str, mut at: usize) -> Option<usize> {
     (bytes.get(at) == Some(&b'}')).then_some(at + 1)
 }
 
-/// The text of a line in quotes without its newline, and whether there is none: the line goes on.
+/// A quoted line without its newline, and whether the newline is missing, so that the line continues.
 ///
 /// Nearly all lines have no other escape, and are borrowed.
 fn unquote_line(quoted: &str) -> (Cow<'_, str>, bool) {
@@ -252,7 +252,7 @@ mod tests {
     }
 
     proptest! {
-        /// What Docker writes of a line comes back, and any other text is none or something, but never a panic.
+        /// Docker's lines come back unchanged, and no other text makes the parser panic.
         #[test]
         fn docker_lines_come_back(text in any::<String>(), is_partial in any::<bool>(), cut in any::<prop::sample::Index>()) {
             prop_assume!(!is_partial || !text.ends_with('\n'));
@@ -266,7 +266,7 @@ mod tests {
             prop_assert_eq!(docker(&line[..cut]), None);
         }
 
-        /// So with CRI, whose text may be anything.
+        /// CRI lines come back unchanged, whatever their text.
         #[test]
         fn cri_lines_come_back(text in any::<String>(), near in "2016-10-06T00:17:09Z[ :FPstdoure]{0,12}") {
             let line = format!("2016-10-06T00:17:09Z stderr F {text}");

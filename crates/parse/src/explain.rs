@@ -1,15 +1,17 @@
-//! Which bytes of a text became which part of its record: for people who try a format, not for the way of a record.
+//! Shows which bytes of a text became which part of its record. It serves people who try a format; the pipeline does
+//! not use it.
 //!
-//! What a record borrows lies in its text, so its address says where. A parser may tell where the time and the level
-//! stood. What else was copied (a text with escapes) or read (a number, a time, a level) is looked for: a number behind its name, a time and a level as the first piece that reads as
-//! them. A piece that is not found that way has no place, rather than a wrong one.
+//! A borrowed part is located by its address in the text. A parser may report the places of the time and the level.
+//! Other parts were copied (a text with escapes) or converted (a number, a time, a level), so the text is searched for
+//! them: a number behind its name, a time or a level as the first piece with that value. A part that is not found has
+//! no place.
 
 use super::Parsed;
 use super::timestamp::{TimestampDefaults, at_start};
 use daytable_model::record::{Level, Value};
 use std::ops::Range;
 
-/// Bytes in which a time is looked for.
+/// Bytes that are searched for a time.
 const TIME_WITHIN: usize = 4096;
 
 /// A part of a record.
@@ -17,13 +19,13 @@ const TIME_WITHIN: usize = 4096;
 pub struct ExplainedPart {
     /// `time`, `level`, `message`, or the name of a field.
     pub name: String,
-    /// What was made of the bytes.
+    /// The value made of the bytes.
     pub value: String,
-    /// The bytes; none where they are not to be found.
+    /// The bytes; `None` if they were not found.
     pub bytes: Option<Range<usize>>,
 }
 
-/// The parts of a record that was read from `text`, in the order of the text; those without a place come last.
+/// The parts of a record that was parsed from `text`, in the order of the text. Parts without a place come last.
 pub fn explain(text: &str, parsed: &Parsed<'_>, defaults: &TimestampDefaults) -> Vec<ExplainedPart> {
     let record = &parsed.record;
     let mut parts = Vec::new();
@@ -41,15 +43,15 @@ pub fn explain(text: &str, parsed: &Parsed<'_>, defaults: &TimestampDefaults) ->
     }
     let taken: Vec<Range<usize>> = parts.iter().filter_map(|part| part.bytes.clone()).collect();
     if let Some(time) = record.time {
-        let told = parsed.time_at.as_ref().and_then(|told| told_place(text, told));
+        let reported = parsed.time_at.as_ref().and_then(|reported| reported_place(text, reported));
         let starts = text.char_indices().map(|(at, _)| at).take_while(|at| *at < TIME_WITHIN);
         let read = |at: usize| at_start(&text.as_bytes()[at..], defaults).filter(|stamp| stamp.time == time);
         let bytes = starts.filter(|at| begins_word(text, *at)).find_map(|at| Some(at..at + read(at)?.length));
-        parts.push(ExplainedPart { name: "time".into(), value: time.to_string(), bytes: told.or(bytes) });
+        parts.push(ExplainedPart { name: "time".into(), value: time.to_string(), bytes: reported.or(bytes) });
     }
     if let Some(level) = record.level {
-        let told = parsed.level_at.as_ref().and_then(|told| told_place(text, told));
-        let bytes = told.or_else(|| level_in(text, level, &taken));
+        let reported = parsed.level_at.as_ref().and_then(|reported| reported_place(text, reported));
+        let bytes = reported.or_else(|| level_in(text, level, &taken));
         parts.push(ExplainedPart { name: "level".into(), value: level.name().into(), bytes });
     }
     if !record.message.is_empty() {
@@ -63,20 +65,20 @@ pub fn explain(text: &str, parsed: &Parsed<'_>, defaults: &TimestampDefaults) ->
     parts
 }
 
-/// The place that a parser told of.
-fn told_place(text: &str, told: &Range<u32>) -> Option<Range<usize>> {
-    let bytes = usize::try_from(told.start).ok()?..usize::try_from(told.end).ok()?;
+/// The place that the parser reported.
+fn reported_place(text: &str, reported: &Range<u32>) -> Option<Range<usize>> {
+    let bytes = usize::try_from(reported.start).ok()?..usize::try_from(reported.end).ok()?;
     text.get(bytes.clone()).map(|_| bytes)
 }
 
-/// Where a part lies in a text, if it was borrowed from it: what was copied lies elsewhere.
+/// The place of a part that was borrowed from the text; a copied part lies elsewhere in memory.
 fn place_of(text: &str, part: &str) -> Option<Range<usize>> {
     let start = (part.as_ptr() as usize).checked_sub(text.as_ptr() as usize)?;
     let bytes = start..start.checked_add(part.len())?;
     (bytes.end <= text.len() && !part.is_empty()).then_some(bytes)
 }
 
-/// A value as it is written, and the first place from `from` on where it is.
+/// A value as written, and its first place at or after `from`.
 fn written(text: &str, from: usize, value: String) -> (String, Option<Range<usize>>) {
     let is_alone = |at: &usize| {
         let after = text.as_bytes().get(at + value.len());
@@ -91,7 +93,7 @@ fn begins_word(text: &str, at: usize) -> bool {
     text.as_bytes()[at].is_ascii_alphanumeric() && (at == 0 || !text.as_bytes()[at - 1].is_ascii_alphanumeric())
 }
 
-/// The first word that stands for a level and became no field.
+/// The first word that means the level and became no field.
 fn level_in(text: &str, level: Level, taken: &[Range<usize>]) -> Option<Range<usize>> {
     let is_of_word = |c: char| c.is_ascii_alphanumeric();
     let mut at = 0;
@@ -103,7 +105,7 @@ fn level_in(text: &str, level: Level, taken: &[Range<usize>]) -> Option<Range<us
         if !is_taken && Level::from_word(first) == Some(level) {
             return Some(start..end);
         }
-        // `I1121`, `E`: a letter of the level's own.
+        // `I1121`, `E`: a letter that means the level.
         if !is_taken
             && letter
             && level.name().to_ascii_uppercase().starts_with(&first[..1])
@@ -123,7 +125,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn bytes_and_what_became_of_them() {
+    fn bytes_and_the_parts_they_became() {
         for (text, expected) in [
             (
                 "2026-11-21 08:00:00 WARN disk full free=0 dev=sda1",
@@ -157,9 +159,9 @@ mod tests {
     }
 
     proptest! {
-        /// Every place lies within the text, and what was borrowed reads there as its value.
+        /// Every place lies within the text, and a borrowed part reads there as its value.
         #[test]
-        fn places_are_places(text in "(2026-11-21 08:00:00 |INFO |a=1 |b=\"x\" |\\{\"c\":2.5\\}|\\PC){0,8}") {
+        fn places_lie_in_the_text(text in "(2026-11-21 08:00:00 |INFO |a=1 |b=\"x\" |\\{\"c\":2.5\\}|\\PC){0,8}") {
             for part in explain(&text, &parse(&text, FormatChoice::Auto), &TimestampDefaults::default()) {
                 let Some(bytes) = part.bytes else { continue };
                 let there = text.get(bytes).expect("a place");

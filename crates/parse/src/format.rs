@@ -1,22 +1,22 @@
-//! The formats by name: what a line can be recognised as, and what the configuration can ask for.
+//! The names of the formats: what a line can be recognised as, and what the configuration can choose.
 
 use std::str::FromStr;
 
-/// What a line was recognised as.
+/// The format of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Format {
     /// One JSON object.
     Json,
     /// `key=value` pairs and nothing else.
     Logfmt,
-    /// A timestamp near the start; perhaps a level, a thread, a component, a process; then the message. What nearly all
-    /// logging libraries write for people.
+    /// A timestamp near the start, perhaps a level, a thread, a component and a process, then the message: the form of
+    /// nearly all logging libraries.
     Text,
-    /// A syslog line of RFC 5424 or RFC 3164, with its priority or without.
+    /// RFC 5424 or RFC 3164, with or without the priority.
     Syslog,
-    /// A line in the envelope of a Kubernetes runtime, whose inner text is plain.
+    /// A line in the envelope of a Kubernetes runtime, with plain text inside.
     Cri,
-    /// A line in the envelope of Docker's json-file, whose inner text is plain.
+    /// A line in the envelope of Docker's json-file, with plain text inside.
     Docker,
     /// `I1121 08:00:00.000000 1 file.go:123] text`, the layout of glog.
     Klog,
@@ -28,11 +28,11 @@ pub enum Format {
     NginxError,
     /// Android's log, in its layouts `threadtime`, `time` and `brief`.
     Logcat,
-    /// Windows' component based servicing: `TIME, LEVEL   COMPONENT   text`.
+    /// Windows' component-based servicing: `TIME, LEVEL   COMPONENT   text`.
     Cbs,
-    /// The kernel's ring buffer: seconds since the start in brackets.
+    /// The kernel's ring buffer: seconds since boot in brackets.
     Kernel,
-    /// .NET's console: `info: Category[0]`, the message in the indented lines below.
+    /// .NET's console: `info: Category[0]`, then the message in indented lines.
     Dotnet,
     /// PostgreSQL's log to stderr.
     Postgresql,
@@ -40,18 +40,18 @@ pub enum Format {
     Mysql,
     /// Redis' log.
     Redis,
-    /// W3C extended (IIS): fields as its last `#Fields:` line names them.
+    /// W3C extended (IIS): the last `#Fields:` line names the fields.
     W3c,
-    /// Values between commas, as the first line names them.
+    /// Values between commas; the first line names them.
     Csv,
-    /// By a pattern of the configuration.
+    /// A pattern of the configuration.
     Explicit,
-    /// Anything else: the text is the message.
+    /// Any other text: the text is the message.
     Plain,
 }
 
 impl Format {
-    /// Every format, in the order of their numbers.
+    /// Every format, in the order of [`Format::number`].
     pub const ALL: [Format; 21] = [
         Format::Json,
         Format::Logfmt,
@@ -76,12 +76,12 @@ impl Format {
         Format::Plain,
     ];
 
-    /// Its place in [`Format::ALL`].
+    /// The index in [`Format::ALL`].
     pub const fn number(self) -> usize {
         self as usize
     }
 
-    /// The name that metrics, the ledger and the configuration use.
+    /// The name in metrics, in the ledger of the store and in the configuration.
     pub const fn label(self) -> &'static str {
         match self {
             Format::Json => "json",
@@ -109,24 +109,24 @@ impl Format {
     }
 }
 
-/// Which format the lines of a source have: the `format` key of the configuration.
+/// The `format` key of the configuration: how the lines of a source are read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FormatChoice {
-    /// Whatever they look like.
+    /// The format is recognised line by line.
     #[default]
     Auto,
-    /// This one, else plain. As logfmt one pair is enough, and a bare word is a flag that is true; plain is plain
-    /// whatever it looks like. Never [`Format::Explicit`], which no name stands for.
+    /// This format, else plain. Chosen logfmt accepts a single pair, and reads a bare word as a flag that is true.
+    /// Never [`Format::Explicit`], which has no name to choose.
     Only(Format),
 }
 
-/// A `format` that is none.
+/// The name of an unknown format.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown format \"{0}\" (known: {known})", known = known())]
 pub struct UnknownFormat(pub String);
 
 impl FormatChoice {
-    /// Every choice that has a name.
+    /// Every choice, except explicit patterns.
     pub fn all() -> impl Iterator<Item = FormatChoice> {
         let named = Format::ALL.into_iter().filter(|format| *format != Format::Explicit);
         std::iter::once(FormatChoice::Auto).chain(named.map(FormatChoice::Only))
@@ -159,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn choices_are_named_as_their_formats_are() {
+    fn choices_have_the_names_of_their_formats() {
         for choice in FormatChoice::all() {
             assert_eq!(choice.name().parse(), Ok(choice));
         }

@@ -1,29 +1,62 @@
-//! What is written in a log becomes records: an object, pairs, a line with a header in any of many layouts, or plain text.
+//! Turns the text of a log into records: a JSON object, pairs, a line with a header, or plain text.
 //!
-//! The contract: reading cannot fail and does not panic; it takes time linear in the text and a bounded stack. What is
-//! not understood is [`Format::Plain`]: all of it is the message. Nothing is lost: what is not taken out as time, level or
-//! field stays in the message as it was written. What *is* taken out is kept by its meaning: a time to 100 ns and in UTC,
-//! a level without its spelling, a JSON null not at all.
+//! # Contract
 //!
-//! No text is tried with all parsers. Its first bytes leave one or two of them, and what most records of the source were
-//! lately ([`SourceProfile`]) comes before what else begins so: `{` can only be an object, `<` a priority, `key=` logfmt; behind
-//! a digit, a bracket or a name comes one of the formats with a grammar of their own (`structured`), or else a header that is
-//! read by the shapes of its words (`layout`), whoever wrote it. What was learnt decides nothing that a line says by
-//! itself, but for what one line cannot say: whether a line without a header goes on with the one before, whether a word
-//! before a colon is a component, what the columns of a table are called.
+//! * Parsing cannot fail and does not panic. Time is linear in the text, and the stack is bounded.
+//! * A text that no format fits is [`Format::Plain`]: the whole text is the message.
+//! * Every part of the text becomes the time, the level or a field, or stays in the message as it was written. A time
+//!   is kept to 100 ns and in UTC, a level without its spelling; a JSON null is dropped.
 //!
-//! * `names`: which names mean time, level, message, component, process and host; `scales`: what values mean as levels;
-//!   `builder`: a record in the making, and what becomes of a second candidate.
-//! * `timestamp`: times in the forms that logs have; `zone`: that of a source whose times name none.
-//! * `pairs`: `key=value` as logfmt and the end of a text line write it.
-//! * `scan`: where a short piece of a line ends.
-//! * `json`, `logfmt`: objects and pairs; `json::fast`: the fast way through most JSON, by names that are `key_cache`.
-//! * `layout`: what was written for people; times, levels and components by general rules, syslog, klog and others.
-//! * `structured`: the formats with a grammar of their own, a file each, written with `cut`; `envelope`: what a container
-//!   runtime puts around a line.
-//! * `compose`: names and values that a protocol tells apart by itself.
-//! * [`redact`]: secrets are replaced before a record goes on.
-//! * `lines`, `join`: bytes become lines, and lines records; `source_profile` is asked which. `records`: those of a reader.
+//! # How the format is found
+//!
+//! The first bytes of a text leave one or two formats; the parser never tries all of them. `{` begins an object, `<` a
+//! syslog priority, `key=` logfmt. A digit, a bracket or a name begins a format with a grammar of its own
+//! (`structured`), or a header that is read by the shapes of its words (`layout`).
+//!
+//! The parser remembers for each source what its recent records were ([`SourceProfile`]). Among formats with the same
+//! first bytes, the usual format is tried first. The profile also answers three questions that one line cannot: does a
+//! line without a header continue the record before it, is a word before a colon a component, and which names do the
+//! columns of a table have?
+//!
+//! # Modules, in the order the data takes
+//!
+//! * `lines`, `join`: bytes become lines, and lines become records, as `source_profile` decides. `records` does this
+//!   for a reader.
+//! * `envelope`: removes what a container runtime writes around a line.
+//! * `source_profile`: finds the format of a record. `format`: the names of the formats.
+//! * `json`, `logfmt`: objects and pairs. `json::fast` reads most JSON in one pass, with the names in `key_cache`.
+//!   `pairs`: the syntax of `key=value`.
+//! * `structured`: formats with a grammar of their own, a file each, written with `cut` (or `cells` for CSV).
+//! * `layout`: lines written for people: general rules for time, level and component; syslog, klog and others.
+//! * `explicit`: patterns from the configuration.
+//! * `names`: the names that mean time, level, message, component, process or host. `scales`: the values that mean a
+//!   level.
+//! * `builder`: builds a record from names and values. `clef`: renders the message of a Serilog event.
+//! * `timestamp`: the forms of timestamps. `zone` in it: the time zone of a source.
+//! * `scan`: finds the end of a short piece of a line.
+//! * `compose`: builds a record from the fields of a protocol.
+//! * [`redact`]: replaces secrets before a record leaves this crate.
+//! * `explain`: shows which bytes became which part of a record.
+//!
+//! # To add a log format
+//!
+//! `redis.rs` is the smallest example. A new format touches these files:
+//!
+//! 1. `src/NAME.rs`: the line drawn in the module head, a function `record` that returns `None` for any other line, and
+//!    its tests. Add `mod NAME;` to this file.
+//! 2. `src/format.rs`: the variant of [`Format`], its entry in `Format::ALL` (with the array's length) and its label.
+//!    Metrics and the configuration take the name from there.
+//! 3. `src/structured.rs`: an arm of `read`, and the first bytes of a line in `recognise`. If a record has several
+//!    lines, also `begins`, `goes_on` and `may_continue`; if it always has one line, `stands_alone`. A row in the table
+//!    test.
+//! 4. `tests/golden/LABEL/`: a case is a log, `CASE.log`, and the output of `daytable parse` for it,
+//!    `CASE.expected.ndjson`. `near_miss*.log` has lines of another format that look similar.
+//! 5. `docs/reference/log-formats.md`: a row of the table. `config/daytable.toml`, `docs/reference/configuration.md`
+//!    and `src/config/tests.rs` list the labels.
+//! 6. `benches/parse.rs`: a row with the golden log.
+//!
+//! A layout for people (a header with a time, then text) goes to `src/layout` instead of step 3: `layout/mod.rs`
+//! chooses it, and `is_layout` lists it.
 
 pub mod redact;
 mod access;
@@ -78,33 +111,33 @@ use daytable_model::time;
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// A record, and the format it was recognised as.
+/// A record, and the format that was recognised.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Parsed<'a> {
-    /// What the text says.
+    /// The record.
     pub record: Record<'a>,
-    /// What it was recognised as; never more than the choice allows, and plain where that does not fit.
+    /// The recognised format: one that the choice allows, or plain.
     pub format: Format,
-    /// Where the time stood in the text, in bytes, where that is known: in layouts that people read.
+    /// The bytes of the time in the text. Only the layouts for people report them.
     pub time_at: Option<Range<u32>>,
-    /// Where the level stood.
+    /// The bytes of the level, likewise.
     pub level_at: Option<Range<u32>>,
 }
 
 impl<'a> Parsed<'a> {
-    /// A record whose parts are not told the places of.
+    /// A record without the places of its parts.
     pub fn of(record: Record<'a>, format: Format) -> Parsed<'a> {
         Parsed { record, format, time_at: None, level_at: None }
     }
 
-    /// A text that was not understood: all of it is the message.
+    /// A text of no known format: the whole text is the message.
     pub(crate) fn plain(text: &'a str) -> Parsed<'a> {
         Parsed::of(Record { message: Cow::Borrowed(text), ..Record::default() }, Format::Plain)
     }
 }
 
-/// Reads a line by itself, given without its newline and without a carriage return before that: as [`SourceProfile::record`]
-/// reads the first one of a source.
+/// Parses one line by itself, as [`SourceProfile::record`] parses the first line of a source. The line comes without
+/// its newline and without a carriage return before it.
 pub fn parse(line: &str, choice: FormatChoice) -> Parsed<'_> {
     SourceProfile::default().chosen(choice, line, TimestampDefaults { zone: Zone::default(), seen: time::now() })
 }
@@ -115,7 +148,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_line_is_known_by_its_looks() {
+    fn the_first_bytes_decide_the_format() {
         for (line, format) in [
             ("", Format::Plain),
             ("just words", Format::Plain),
@@ -140,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fixed_format_takes_no_other() {
+    fn a_fixed_format_accepts_no_other_format() {
         let lines = ["{\"a\":1}", "a=1 b=2", "2026-11-20T00:05:45Z INFO up", "words"];
         for choice in [Format::Json, Format::Logfmt, Format::Text, Format::Plain].map(FormatChoice::Only) {
             for line in lines {
@@ -152,7 +185,7 @@ mod tests {
         }
     }
 
-    /// Text that comes close to each format, so that properties reach past the first byte.
+    /// Text that resembles each format, so that the properties reach past the first byte.
     fn near_misses() -> impl Strategy<Value = String> {
         let piece = prop_oneof![
             Just("2026-11-20T00:05:45.607815Z".to_owned()),
@@ -175,7 +208,7 @@ mod tests {
                 let plain = Record { message: line.into(), ..Record::default() };
                 prop_assert_eq!(&parsed.record, &plain);
             }
-            // What a container runtime's line has in it may be anything.
+            // The line inside an envelope may have any format.
             let is_open = [FormatChoice::Auto, FormatChoice::Only(Format::Cri), FormatChoice::Only(Format::Docker)];
             if !is_open.contains(&choice) && parsed.format != Format::Plain {
                 prop_assert_eq!(parsed.format.label(), choice.name());
@@ -185,19 +218,19 @@ mod tests {
     }
 
     proptest! {
-        /// Any line of text gives a record, and a plain one is the line itself and nothing else.
+        /// Every line gives a record, and a plain record is the line itself.
         #[test]
         fn any_text_gives_a_record(line in ".*") {
             check(&line)?;
         }
 
-        /// So does any sequence of characters, newlines and NULs among them.
+        /// Any sequence of characters gives a record, with newlines and NULs.
         #[test]
         fn any_characters_give_a_record(characters in proptest::collection::vec(any::<char>(), 0..64)) {
             check(&characters.into_iter().collect::<String>())?;
         }
 
-        /// So does what almost is one of the formats.
+        /// A near miss of a format gives a record.
         #[test]
         fn near_misses_give_a_record(line in near_misses()) {
             check(&line)?;

@@ -1,69 +1,70 @@
-//! The formats with a shape of their own behind one door: which of them a record has, whether a line begins one, and what
-//! the lines before said of it ([`Headers`]).
+//! The formats with a grammar of their own: recognises the format of a record, decides whether a line begins a record,
+//! and keeps what earlier lines declared ([`Headers`]).
 //!
-//! Each of these parsers accepts its own shape and nothing near it, so the order in which they are asked does not matter
-//! but for the time it takes: the first bytes leave one or two of them.
+//! Each parser accepts only its own grammar, so their order affects time alone. The first bytes leave one or two
+//! candidates.
 
 use super::timestamp::TimestampDefaults;
 use super::{Format, access, apache_error, csv, mysql, nginx_error, postgresql, postgresql_csv, redis, w3c};
 use daytable_model::record::Record;
 use memchr::memmem;
 
-/// The names of values, from lines that came before.
+/// The names of values, as earlier lines declared them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Headers {
     w3c: w3c::W3cHeader,
     csv: Option<Table>,
 }
 
-/// A header of CSV, and whether a line below it has proved it.
+/// A CSV header, and whether a line below it has confirmed it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Table {
     header: csv::CsvHeader,
-    is_proved: bool,
+    is_confirmed: bool,
 }
 
 impl Headers {
-    /// Whether lines are cells below a header, or may be: a quoted cell goes on in the next line, whatever that looks like.
+    /// Whether lines are cells below a header, or may be. A quoted cell can continue in the next line, whatever that
+    /// line looks like.
     pub(super) fn has_table(&self) -> bool {
         self.csv.is_some()
     }
 
-    /// As [`Headers::save`] wrote it.
+    /// Reads what [`Headers::save`] wrote.
     pub(super) fn restore(saved: &str) -> Headers {
         let mut headers = Headers::default();
         for line in saved.lines() {
             if !headers.w3c.learn(line) {
                 let (mark, line) = line.split_at_checked(1).unwrap_or_default();
-                headers.csv = csv::CsvHeader::read(line).map(|header| Table { header, is_proved: mark == "+" });
+                headers.csv = csv::CsvHeader::read(line).map(|header| Table { header, is_confirmed: mark == "+" });
             }
         }
         headers
     }
 
-    /// For [`Headers::restore`]; empty where nothing was learnt, else a few lines.
+    /// The headers as a few lines for [`Headers::restore`]; empty if there are none.
     pub(super) fn save(&self) -> String {
         let mut saved = self.w3c.save();
         if let Some(table) = &self.csv {
             if !saved.is_empty() {
                 saved.push('\n');
             }
-            saved.push(if table.is_proved { '+' } else { '?' });
+            saved.push(if table.is_confirmed { '+' } else { '?' });
             saved.push_str(table.header.save());
         }
         saved
     }
 
-    /// Takes what a plain record says of those behind it; the first record of a source may be the header of a table.
+    /// Learns a header from a plain record. The first record of a source may be the header of a table.
     pub(super) fn learn(&mut self, text: &str, is_first: bool) {
         if text.starts_with('#') {
             self.w3c.learn(text);
         } else if is_first {
-            self.csv = csv::CsvHeader::read(text).map(|header| Table { header, is_proved: false });
+            self.csv = csv::CsvHeader::read(text).map(|header| Table { header, is_confirmed: false });
         }
     }
 
-    /// Reads a record below a header; a table that its second line does not prove is none.
+    /// Reads a record below a header. If the second line does not confirm a table, the table is dropped.
     fn record<'a>(&mut self, text: &'a str, defaults: &TimestampDefaults) -> Option<(Format, Record<'a>)> {
         if let Some(record) = self.w3c.record(text) {
             return Some((Format::W3c, record));
@@ -72,18 +73,18 @@ impl Headers {
         let record = table.header.record(text, defaults);
         match record {
             Some(record) => {
-                table.is_proved = true;
+                table.is_confirmed = true;
                 Some((Format::Csv, record))
             }
             None => {
-                self.csv.take_if(|table| !table.is_proved);
+                self.csv.take_if(|table| !table.is_confirmed);
                 None
             }
         }
     }
 }
 
-/// The format of a record, by all that was learnt and by its looks, and the record.
+/// Recognises the format of a record by the headers and the first bytes, and reads the record.
 pub(super) fn recognise<'a>(
     text: &'a str,
     defaults: &TimestampDefaults,
@@ -109,7 +110,7 @@ pub(super) fn recognise<'a>(
     candidates.iter().find_map(|format| Some((*format, read(*format, text, defaults, headers)?)))
 }
 
-/// Reads a record as one of these formats; none where it is not of that format, or where the format is none of these.
+/// Reads a record as `format`; `None` if the record or the format does not belong here.
 pub(super) fn read<'a>(
     format: Format,
     text: &'a str,
@@ -131,12 +132,12 @@ pub(super) fn read<'a>(
     }
 }
 
-/// Whether a line is of a format whose records have one line each.
+/// Whether the line has a format whose records always have one line.
 pub(super) fn stands_alone(line: &str, defaults: &TimestampDefaults) -> bool {
     access::record(line, defaults).is_some()
 }
 
-/// Whether a line goes on with the record that `open` is so far, where these formats say so themselves.
+/// Whether `line` continues the record `open`; `None` if these formats do not decide.
 pub(super) fn goes_on(open: &str, line: &str, headers: &Headers) -> Option<bool> {
     match &headers.csv {
         Some(table) => Some(table.header.is_open(open)),
@@ -144,19 +145,18 @@ pub(super) fn goes_on(open: &str, line: &str, headers: &Headers) -> Option<bool>
     }
 }
 
-/// Whether more lines may go on with a record, where these formats say so themselves.
+/// Whether more lines may continue a record; `None` if these formats do not decide.
 pub(super) fn may_continue(text: &str, headers: &Headers) -> Option<bool> {
     headers.csv.as_ref().map(|table| table.header.is_open(text))
 }
 
-/// Whether a line begins a record, where these formats say so themselves; none leaves it to how lines look elsewhere.
-/// `format` is what was learnt of the source.
+/// Whether a line begins a record; `None` if these formats do not decide. `format` is the usual format of the source.
 pub(super) fn begins(format: Option<Format>, line: &str, defaults: &TimestampDefaults) -> Option<bool> {
     match format {
         _ if mysql::is_time(line) => Some(true),
         Some(Format::Access | Format::W3c) => Some(true),
         Some(Format::Postgresql) if postgresql_csv::begins(line, defaults) => Some(true),
-        // PostgreSQL's first record may have details, before anything was learnt.
+        // PostgreSQL's first record may have details before the profile knows the format.
         None | Some(Format::Postgresql) if memmem::find(line.as_bytes(), b":  ").is_some() => {
             postgresql::begins(line, defaults)
         }
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn each_shape_is_known_by_its_looks() {
+    fn each_format_is_recognised_by_its_grammar() {
         for (text, format) in [
             (r#"192.0.2.7 - - [10/Oct/2000:13:55:36 -0700] "GET / HTTP/1.0" 200 2326"#, Some(Format::Access)),
             (r#"::1 - - [10/Oct/2000:13:55:36 -0700] "GET / HTTP/1.0" 200 2326"#, Some(Format::Access)),
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_must_be_proved_by_the_next_record() {
+    fn the_next_record_must_confirm_a_header() {
         let defaults = TimestampDefaults::default();
         for (second, format) in [("2024-01-02T03:04:05Z,info", Some(Format::Csv)), ("noon,loud", None)] {
             let mut headers = Headers::default();
@@ -205,7 +205,7 @@ mod tests {
             assert_eq!(recognise(second, &defaults, &mut headers).map(|(format, _)| format), format);
             assert_eq!(Headers::restore(&headers.save()), headers);
             assert_eq!(headers.csv.is_some(), format.is_some());
-            // What does not fit is no end of a table that is proved.
+            // A confirmed table survives a line that does not fit.
             assert_eq!(recognise("noon,loud", &defaults, &mut headers), None);
             assert_eq!(headers.csv.is_some(), format.is_some());
         }
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_are_named_until_they_are_named_anew() {
+    fn field_names_last_until_the_next_fields_line() {
         let mut headers = Headers::default();
         for line in ["#Date: 2024-01-02 00:00:00", "#Fields: date time action"] {
             headers.learn(line, false);
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn what_belongs_to_a_record_does_not_begin_one() {
+    fn a_detail_line_does_not_begin_a_record() {
         for (format, line, expected) in [
             (None, "2024-01-02 03:04:05 UTC [1] DETAIL:  text", Some(false)),
             (Some(Format::Postgresql), "2024-01-02 03:04:05 UTC [1] LOG:  text", Some(true)),
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_says_which_of_its_records_are_open() {
+    fn an_open_quote_keeps_a_record_of_a_table_open() {
         let mut table = Headers::default();
         assert_eq!((goes_on("a,\"b", "c", &table), may_continue("a,\"b", &table)), (None, None));
         table.learn("time,level,msg", true);

@@ -1,8 +1,8 @@
-//! A record in the making, from the names and values of a line in their order.
+//! Builds a record from the names and values of a line, in their order.
 //!
-//! The first name of a role's list that is there, and whose value can be read, gives its part of the record. All others
-//! stay fields: a time that does not read, a level that is not known, the second of two messages. A component, a process
-//! and a host are fields too, and are called `component`, `pid` and `host` whatever the line calls them.
+//! Each role (time, level, message, component, …) has a list of names in order of preference. The most preferred name
+//! with a readable value fills the role. Every other name stays a field: an unreadable time, an unknown level, a second
+//! message. Component, process and host stay fields, renamed to `component`, `pid` and `host`.
 
 mod settle;
 
@@ -14,46 +14,46 @@ use daytable_model::time::Ticks;
 use std::borrow::Cow;
 use std::iter::once_with;
 
-/// A record to which the names and values of a line are added in their order.
+/// A record under construction.
 pub(super) struct RecordBuilder<'a> {
     record: Record<'a>,
     added: usize,
-    /// What gave the time, the level and the message, by [`Role`].
+    /// The sources of the time, the level and the message, by [`Role`].
     taken: [Option<Taken<'a>>; 3],
-    /// Which fields name the component, the process and the host, by [`Role`] less three.
+    /// The fields that name the component, the process and the host, by [`Role`] minus three.
     named: [Option<Named>; 3],
-    /// Whether something was met that only the whole line can tell.
+    /// Whether something needs the whole line to decide (`settle`).
     is_odd: bool,
-    /// What a time may leave defaults.
+    /// Defaults for incomplete times.
     defaults: TimestampDefaults,
 }
 
-/// A name and value that gave a part of the record; a better name that comes later makes a field of it again.
+/// A name and value that filled a role; a preferred name that comes later turns it back into a field.
 struct Taken<'a> {
     rank: u8,
-    /// How many were added before it.
+    /// How many fields were added before it.
     added: usize,
-    /// Where it would stand among the fields.
+    /// Its index among the fields.
     at: usize,
     field: Field<'a>,
 }
 
-/// A field that gives a part of the record.
+/// A field that fills a role.
 #[derive(Clone, Copy)]
 struct Named {
     rank: u8,
-    /// Where it stands among the fields.
+    /// Its index among the fields.
     at: usize,
 }
 
-/// Where the parts stand that are fields, by [`Role`] less three.
+/// Indexes of the roles that are fields, by [`Role`] minus three.
 const COMPONENT: usize = 0;
 const PID: usize = 1;
 const HOST: usize = 2;
 
 impl<'a> RecordBuilder<'a> {
     pub(super) fn new(defaults: &TimestampDefaults) -> Self {
-        // Room for the fields of most lines, so that a line costs one allocation.
+        // Capacity for the fields of most lines: one allocation a line.
         let record = Record { fields: Vec::with_capacity(16), ..Record::default() };
         RecordBuilder {
             record,
@@ -65,7 +65,7 @@ impl<'a> RecordBuilder<'a> {
         }
     }
 
-    /// Gives parts of the record that are known without a name. Whatever is added later for one of them stays a field.
+    /// Sets parts of the record that are known without a name. Later names for these roles stay fields.
     pub(super) fn know(&mut self, time: Option<Ticks>, level: Option<Level>, message: Option<Cow<'a, str>>) {
         let known = |value| Some(Taken { rank: 0, added: 0, at: 0, field: Field { name: Cow::Borrowed(""), value } });
         if time.is_some() {
@@ -87,7 +87,7 @@ impl<'a> RecordBuilder<'a> {
         self.add_as(role, name, value);
     }
 
-    /// Adds a name whose role is known.
+    /// Adds a name with a known role.
     #[inline]
     pub(super) fn add_as(&mut self, role: Option<(Role, u8)>, name: Cow<'a, str>, value: Value<'a>) {
         self.added += 1;
@@ -97,17 +97,17 @@ impl<'a> RecordBuilder<'a> {
         }
     }
 
-    /// Adds a name that is borrowed from the line, as nearly all are, and the value that it has in its role.
+    /// Adds a name borrowed from the line, as nearly all are. `value` computes the value for the role of the name.
     ///
-    /// It is inlined, and the field is made in the place where it stays, only once there is room for it. A field that is
-    /// made first, since making room might panic, is written to memory twice and read back before it has arrived there,
-    /// which takes longer than all else that is done to a member.
+    /// The function is inlined, and the field is made in its final place after room was reserved. A field made earlier
+    /// is written to memory twice, because reserving might panic; that costs more than the rest of the work for a
+    /// member.
     #[inline(always)]
     pub(super) fn add_borrowed(&mut self, name: &'a str, value: impl FnOnce(Option<Role>) -> Value<'a>) {
         self.add_borrowed_as(role_of(name), name, value);
     }
 
-    /// The same with a name whose role is known.
+    /// As `add_borrowed`, for a name with a known role.
     #[inline(always)]
     pub(super) fn add_borrowed_as(
         &mut self,
@@ -139,8 +139,8 @@ impl<'a> RecordBuilder<'a> {
         }
     }
 
-    /// Takes a part of the record from a value, and says with what rank; none where it cannot be read as such, or where
-    /// what gave that part already is preferred.
+    /// Fills a role from a value and returns the rank. `None` if the value is unreadable or the present source has a
+    /// better rank.
     fn give(&mut self, role: Role, rank: u8, value: &Value<'a>) -> Option<u8> {
         let best = self.rank(role);
         let preferred = |rank: u8| best.is_none_or(|best| rank < best);
@@ -169,7 +169,7 @@ impl<'a> RecordBuilder<'a> {
         Some(rank)
     }
 
-    /// Makes a field again of what gave a part of the record.
+    /// Turns the former source of a role back into a field.
     fn put_back(&mut self, displaced: Taken<'a>) {
         self.record.fields.insert(displaced.at, displaced.field);
         for taken in self.taken.iter_mut().flatten().filter(|taken| taken.added > displaced.added) {
@@ -195,7 +195,7 @@ impl<'a> RecordBuilder<'a> {
         self.record.fields.push(field);
     }
 
-    /// The rank of the name that gave a part of the record.
+    /// The rank of the name that fills a role.
     fn rank(&self, role: Role) -> Option<u8> {
         self.taken.get(role as usize)?.as_ref().map(|taken| taken.rank)
     }
@@ -209,7 +209,7 @@ impl<'a> RecordBuilder<'a> {
         if self.is_odd {
             self.settle();
         }
-        // A field of the first rank has its name already; a process may have to become a number.
+        // A field of the first rank already has its final name; a process may still have to become a number.
         let is_renamed = |(part, named): (usize, &Option<Named>)| named.is_some_and(|it| it.rank > 0 || part == PID);
         if self.is_odd || self.named.iter().enumerate().any(is_renamed) {
             self.rename();
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_better_name_displaces_and_the_order_of_the_line_stays() {
+    fn a_better_name_displaces_another_and_fields_keep_their_order() {
         let record = draft(&[
             ("a", "1"),
             ("event", "login"),
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_or_comes_second_stays_a_field() {
+    fn unreadable_and_second_values_stay_fields() {
         let record = draft(&[
             ("time", "noon"),
             ("ts", "2026-11-20T00:05:45Z"),
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_is_a_number_where_it_can_be_one() {
+    fn a_process_becomes_a_number_if_possible() {
         let record = draft(&[("_PID", "0042"), ("process", "main")]);
         assert_eq!(record.fields[0], Field { name: "pid".into(), value: Value::Int64(42) });
         assert_eq!(names(&record), ["pid", "process"]);

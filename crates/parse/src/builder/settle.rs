@@ -1,5 +1,5 @@
-//! What only the whole line can tell of its record: whether it is GELF, what Serilog left out, and which of the names that
-//! are common elsewhere is a component's here.
+//! Decisions that need the whole line: is it GELF, which parts did Serilog leave out, and does a common name mean the
+//! component here?
 
 use super::super::clef;
 use super::super::names::{self, Role, role_of};
@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 impl RecordBuilder<'_> {
-    /// Settles what only the whole line can tell: whether it is GELF, and what Serilog left out.
+    /// Applies the decisions that need the whole line: GELF and Serilog's omissions.
     #[cold]
     pub(super) fn settle(&mut self) {
         let message = self.rank(Role::Message);
@@ -40,7 +40,7 @@ impl RecordBuilder<'_> {
         }
     }
 
-    /// Makes the message of its template, which then stays as a field.
+    /// Renders the message from its template. The template stays a field.
     fn render(&mut self) {
         let Some(taken) = &mut self.taken[Role::Message as usize] else { return };
         let Value::String(template) = &taken.field.value else { return };
@@ -50,7 +50,7 @@ impl RecordBuilder<'_> {
         self.put_back(Taken { rank: names::CLEF_TEMPLATE, added: usize::MAX, at, field: template });
     }
 
-    /// Adds the nanoseconds that stand in a field of their own to a time that has only seconds.
+    /// Adds nanoseconds from a separate field to a time in whole seconds.
     fn add_nanos(&mut self, name: &str) {
         let is_nanos = |field: &Field<'_>| field.name == name && matches!(field.value, Value::Int64(0..1_000_000_000));
         let Some(at) = self.record.fields.iter().position(is_nanos) else { return };
@@ -65,7 +65,7 @@ impl RecordBuilder<'_> {
         }
     }
 
-    /// Makes text of a message that journald gives as numbers, since it has bytes that cannot be printed.
+    /// Decodes a message that journald writes as numbers because it has unprintable bytes.
     fn decode(&mut self) {
         let Some(taken) = &mut self.taken[Role::Message as usize] else { return };
         let Value::String(written) = &taken.field.value else { return };
@@ -75,7 +75,7 @@ impl RecordBuilder<'_> {
         }
     }
 
-    /// Finds the component, the process and the host among the additional fields of GELF, whose names begin with `_`.
+    /// Finds the component, the process and the host among GELF's additional fields, whose names begin with `_`.
     fn name_additional(&mut self) {
         for (at, field) in self.record.fields.iter().enumerate() {
             let Some((role, rank)) = field.name.strip_prefix('_').and_then(role_of) else { continue };
@@ -90,7 +90,7 @@ impl RecordBuilder<'_> {
         }
     }
 
-    /// Calls the fields that are the component, the process and the host by their names.
+    /// Renames the fields of component, process and host.
     pub(super) fn rename(&mut self) {
         for (part, name) in [(PID, "pid"), (HOST, "host"), (COMPONENT, "component")] {
             let Some(Named { rank, at }) = self.named[part] else { continue };
@@ -108,7 +108,7 @@ impl RecordBuilder<'_> {
         }
     }
 
-    /// Whether the line shows that a name which is common elsewhere is a component's here.
+    /// Whether other names of the line show that a common name means the component.
     fn has_witness(&self, rank: u8, at: usize) -> bool {
         match rank {
             names::NAME => {
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn serilog_leaves_out_what_is_usual() {
+    fn serilog_omits_the_usual_level() {
         let time = ("@t", "2024-01-02T03:04:05Z");
         let record = draft(&[time, ("@mt", "{User} logged in"), ("User", "ada")]);
         assert_eq!((record.level, &*record.message), (Some(Level::Info), "ada logged in"));
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn nanoseconds_of_their_own_are_a_part_of_the_time() {
+    fn nanoseconds_in_a_separate_field_belong_to_the_time() {
         for (nanos, time, fields) in [
             (118_000_000, "2017-04-25T12:01:04.118Z", &["component"][..]),
             (-1, "2017-04-25T12:01:04Z", &["instant.nanoOfSecond", "component"]),
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_of_numbers_is_text() {
+    fn a_message_written_as_numbers_becomes_text() {
         for (written, text) in [
             ("[27,91,51,49,109,195,169]", "\u{1b}[31mé"),
             ("[104,255]", "h\u{fffd}"),
