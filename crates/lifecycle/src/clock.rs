@@ -1,41 +1,41 @@
-//! Whether the clock is believed: what must agree before anything is dropped.
+//! Whether the clock is trusted: the conditions for every drop.
 //!
-//! The wall clock alone drops nothing: one bad answer of a time server, or a battery that is empty, would drop all
-//! there is. It is believed where something that cannot be wrong in the same way confirms it:
+//! The wall clock alone drops no day: one wrong answer of a time server, or an empty battery, would drop every day.
+//! The clock is trusted only if independent evidence confirms it:
 //!
-//! * **a record**: a time that was parsed from a record, not dated far ahead itself, is at most one period behind the
-//!   clock. Or, where records carry no times,
-//! * **patience**: a daemon has itself watched, by a clock that nobody can set (`CLOCK_MONOTONIC`), for as long as the
-//!   day is kept and one period more, and in all that time nothing was written to the day and no record gave a newer
-//!   time. So whatever the clock says, the day is at least as old as it has to be.
+//! * **a record**: the newest timestamp parsed from a record is at most one period behind the clock, and is not dated
+//!   far ahead itself. Or, where records have no timestamps,
+//! * **patience**: a daemon has watched the day for its `keep` plus one period, by a clock that cannot be set
+//!   (`CLOCK_MONOTONIC`). In that time no row was written to the day and no record had a newer timestamp.
+//!   So the day has at least its required age, whatever the wall clock says.
 //!
-//! A day that was made while the clock was behind (later days of its table were known already) has records that may be
-//! of a minute ago under a name of long ago. It goes by patience alone.
+//! A day that was created while the clock was behind (later days of its table already existed) may hold recent records
+//! under an old name. Only patience confirms such a day.
 //!
-//! A clock that is ten years ahead is contradicted by every record with a time, and drops nothing however long. Where
-//! no record has one, what goes has been left alone for its whole `keep`, by a clock that counts seconds only: a right
-//! clock would have dropped it too. What was not watched does not count, so a wrong clock, or a daemon that was down,
-//! delays a drop and never causes one.
+//! Every record with a timestamp contradicts a clock that is ten years ahead, so that clock never causes a drop.
+//! Without timestamps, a dropped day was idle for its whole `keep` by a clock that only counts seconds. A correct
+//! clock would have dropped the day too. Unwatched time does not count, so a wrong clock or a stopped daemon delays a
+//! drop and never causes one.
 
 use super::reason::HoldReason;
 use daytable_model::key::Period;
 use daytable_model::time::Ticks;
 use std::time::Duration;
 
-/// The wall clock, and what it is held against.
+/// The wall clock and its evidence.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Clock {
-    /// What the wall clock says.
+    /// Time of the wall clock.
     pub now: Ticks,
-    /// The newest time parsed from a record that was not dated far ahead, over all tables.
+    /// The newest timestamp parsed from a record, over all tables. Timestamps far ahead do not count.
     pub newest_record: Option<Ticks>,
-    /// How long was watched since that last changed.
+    /// Watched time since `newest_record` last changed.
     pub newest_watched: Duration,
 }
 
 impl Clock {
-    /// Why the clock is not believed about something of `period` that was left alone for `watched`, and would have to
-    /// be for `patience`; none where it is.
+    /// Why the clock is not trusted for a table of `period` that was idle for `watched` and needs `patience`. `None`:
+    /// trusted.
     pub fn doubt(&self, period: Period, watched: Duration, patience: Duration) -> Option<HoldReason> {
         let confirmed = |newest: Ticks| self.now <= newest.plus(length(period, newest));
         if self.newest_record.is_some_and(confirmed) {
@@ -52,13 +52,13 @@ impl Clock {
     }
 }
 
-/// Why a day that was made while the clock was behind may not go: it was not left alone for long enough.
+/// Why a day that was created while the clock was behind may not be dropped: it was not idle long enough.
 pub(super) fn behind(period: Period, now: Ticks, watched: Duration, patience: Duration) -> Option<HoldReason> {
     let patience = patience.saturating_add(length(period, now));
     (watched < patience).then_some(HoldReason::ClockWasBehind)
 }
 
-/// How long the period is that `time` lies in.
+/// Length of the period that contains `time`.
 pub fn length(period: Period, time: Ticks) -> Duration {
     let start = period.start(time);
     period.next(start).since(start)
@@ -80,7 +80,7 @@ mod tests {
             (clock(soon, Some(newest), Duration::ZERO), Duration::ZERO, None),
             (clock(newest.minus(99 * DAY), Some(newest), Duration::ZERO), Duration::ZERO, None),
             (clock(far, Some(newest), Duration::ZERO), Duration::ZERO, Some("clock_ahead")),
-            // Records contradict it still: no patience helps.
+            // Records contradict the clock, so patience does not help.
             (clock(far, Some(newest), DAY), 999 * DAY, Some("clock_ahead")),
             (clock(far, None, 999 * DAY), 30 * DAY, Some("no_record_time")),
             (clock(far, None, 31 * DAY), 31 * DAY, None),

@@ -1,11 +1,10 @@
-//! Takes the steps of a plan. It decides nothing.
+//! Takes the steps of a plan. Decides no step itself.
 //!
-//! The committer does the short beginning and the short end of a step, between two commits. The long part (a day is written as
-//! one file, a copy is sent and read back) runs here, on the caller's thread. The scheduler and the commands share one lock,
-//! so one long step runs at a time.
+//! The committer performs the short beginning and the short end of a step, between two commits. The long part (writing
+//! a sealed file, sending and verifying a copy) runs on the caller's thread. The scheduler and the commands share one
+//! lock, so one long step runs at a time.
 //!
-//! A failed step has changed nothing that it does not report. Repeated, it starts again; an archive that exists is only read
-//! back.
+//! A failed step reports every change it made. A repeated step starts again; an existing archive is only verified.
 
 use super::plan::LifecycleStep;
 use super::progress::{LifecycleProgress, StepBytes, StepProgress};
@@ -32,51 +31,51 @@ mod seal;
 pub use archive_now::ArchiveOutcome;
 pub use restore::{RestoreOutcome, RestoreSpec};
 
-/// How often a long step says in the log how far it is.
+/// Log interval for the progress of a long step.
 const SAY_EVERY: Duration = Duration::from_secs(10);
 
 /// Why a step failed.
 #[derive(Debug, thiserror::Error)]
 pub enum StepError {
-    /// The store says no.
+    /// Error of the store.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The archive says no.
+    /// Error of the archive.
     #[error(transparent)]
     Archive(#[from] ArchiveError),
-    /// The remote store says no.
+    /// Error of the remote store.
     #[error(transparent)]
     Tables(#[from] TableError),
-    /// An archive's address that cannot be used.
+    /// Invalid address of an archive.
     #[error("{0} is no address of an archive: {1}")]
     Address(String, archive::UrlError),
-    /// A manifest that the catalog keeps, or that lies beside a file, cannot be used.
+    /// Invalid manifest, in the catalog or beside a file.
     #[error("the manifest of {0} cannot be used: {1}")]
     Manifest(DayTable, String),
-    /// There is no archive of the day.
+    /// The day has no archive.
     #[error("there is no archive of {0}{1}")]
     NoArchive(DayTable, String),
-    /// It was told to stop.
+    /// A stop was requested.
     #[error("stopped before it was done")]
     Stopped,
 }
 
-/// Told how far a long step is.
+/// Callback for the progress of a long step.
 pub type OnStepProgress<'a> = dyn FnMut(&StepProgress) + 'a;
 
-/// What takes steps. Shared by the scheduler and the commands.
+/// Takes steps. Shared by the scheduler and the commands.
 pub struct Executor {
     steps: LifecycleSteps,
     data_dir: PathBuf,
     access: Reloadable<Access>,
     progress: Arc<LifecycleProgress>,
-    /// Held while a step that takes long is under way.
+    /// Held during a long step.
     one: Mutex<()>,
     stopped: AtomicBool,
 }
 
 impl Executor {
-    /// Steps on the folder at `data_dir`; archives are reached as `access` says.
+    /// Creates an executor for the folder at `data_dir`. `access` says how to reach archives.
     pub fn new(steps: LifecycleSteps, data_dir: PathBuf, access: Access, progress: Arc<LifecycleProgress>) -> Executor {
         Executor {
             steps,
@@ -88,43 +87,43 @@ impl Executor {
         }
     }
 
-    /// The steps that the committer takes.
+    /// The steps that the committer performs.
     pub fn steps(&self) -> &LifecycleSteps {
         &self.steps
     }
 
-    /// Archives that are opened from now on are reached in this way.
+    /// Replaces the access for archives that are opened from now on.
     pub fn reach(&self, access: Access) {
         self.access.store(access);
     }
 
-    /// How archives are reached.
+    /// The current access to archives.
     pub fn access(&self) -> Arc<Access> {
         self.access.load()
     }
 
-    /// What it is doing.
+    /// Current progress.
     pub fn progress(&self) -> &Arc<LifecycleProgress> {
         &self.progress
     }
 
-    /// Has a long step end soon, and no other begin.
+    /// Ends the current long step soon, and starts no other step.
     pub fn stop(&self) {
         self.stopped.store(true, Ordering::Relaxed);
     }
 
-    /// Whether a stop was asked for.
+    /// Whether a stop was requested.
     pub fn is_stopped(&self) -> bool {
         self.stopped.load(Ordering::Relaxed)
     }
 
-    /// Waits until no other step is taken.
+    /// Waits until no other step runs.
     ///
     /// # Errors
     ///
-    /// Where a stop was asked for meanwhile.
+    /// If a stop is requested meanwhile.
     pub fn alone(&self) -> Result<MutexGuard<'_, ()>, StepError> {
-        // What a panicking thread left behind is what a kill would have left.
+        // A panicked thread leaves the same state as a kill, so a poisoned lock is safe.
         let one = self.one.lock().unwrap_or_else(PoisonError::into_inner);
         if self.is_stopped() { Err(StepError::Stopped) } else { Ok(one) }
     }
@@ -133,7 +132,7 @@ impl Executor {
     ///
     /// # Errors
     ///
-    /// Whatever kept it from being taken, as a whole or in part; taken again it goes on.
+    /// The error of the failed part. The step can be repeated.
     pub fn take(&self, step: &LifecycleStep, on: &mut OnStepProgress<'_>) -> Result<(), StepError> {
         match step {
             LifecycleStep::Create(table) => self.steps.create_table(table).map(drop)?,
@@ -148,7 +147,7 @@ impl Executor {
         Ok(())
     }
 
-    /// Copies the sealed file of `table` to `place`, reads the copy back, and notes it.
+    /// Copies the sealed file of `table` to `place`, verifies the copy, and records it.
     fn archive(&self, table: &DayTable, place: &str, on: &mut OnStepProgress<'_>) -> Result<(), StepError> {
         let _one = self.alone()?;
         let (path, seal) = self.sealed_file(table)?;
@@ -175,7 +174,7 @@ impl Executor {
         Ok(())
     }
 
-    /// Removes an archive, unless `look`, with all else standing still, says why not.
+    /// Removes an archive, unless `look` gives a reason against it while all other steps wait.
     pub fn remove_archive(
         &self,
         table: &DayTable,
@@ -198,7 +197,7 @@ impl Executor {
         Ok(())
     }
 
-    /// The sealed file of a day that stands, and by what it is known.
+    /// The sealed file of an existing day, and its seal.
     fn sealed_file(&self, table: &DayTable) -> Result<(PathBuf, Seal), StepError> {
         let state = self.steps.lifecycle_state()?;
         let day = state.days.into_iter().find(|day| day.table == *table);
@@ -213,7 +212,7 @@ impl Executor {
         tables(&self.data_dir).join(name)
     }
 
-    /// Reports how far a step on `table` is.
+    /// A reporter for a step on `table`.
     pub fn reporter<'a>(&'a self, table: &DayTable, on: &'a mut OnStepProgress<'a>) -> ProgressReporter<'a> {
         ProgressReporter { executor: self, table: table.to_string(), on, said: Instant::now(), counted: (None, 0) }
     }
@@ -223,34 +222,34 @@ fn tables(data_dir: &Path) -> PathBuf {
     data_dir.join("tables")
 }
 
-/// The address of an archive, as the configuration has it.
+/// Parses the address of an archive from the configuration.
 ///
 /// # Errors
 ///
-/// Where the text is no address of an archive.
+/// If the text is not an archive address.
 pub fn address(place: &str) -> Result<ArchiveUrl, StepError> {
     place.parse().map_err(|error| StepError::Address(place.to_owned(), error))
 }
 
-/// What the catalog knows of an archive, as the archive wants to be asked for it.
+/// Converts a catalog entry to the type of the archive crate.
 pub fn described(archived: &Archived) -> Result<archive::ArchivedDay, StepError> {
     let failed = |what: String| StepError::Manifest(archived.table.clone(), what);
     let manifest = Manifest::from_json(archived.manifest.as_bytes()).map_err(|error| failed(error.to_string()))?;
     archive::ArchivedDay::new(manifest).map_err(|error| failed(error.to_string()))
 }
 
-/// Tells how far a long step is: the board each time, the log now and then.
+/// Reports the progress of a long step: always to the shared progress, periodically to the log.
 pub struct ProgressReporter<'a> {
     executor: &'a Executor,
     table: String,
     on: &'a mut OnStepProgress<'a>,
     said: Instant,
-    /// What is being done, and the bytes of it that were counted.
+    /// The current activity and its counted bytes.
     counted: (Option<&'static str>, u64),
 }
 
 impl ProgressReporter<'_> {
-    /// Reports the progress of sealing, or of a copy.
+    /// Reports the progress of a seal or a copy.
     pub fn report(&mut self, progress: Progress) -> ControlFlow<()> {
         let act = match progress.phase {
             Phase::Survey => "survey",
@@ -263,7 +262,7 @@ impl ProgressReporter<'_> {
         self.report_step(act, progress.done, progress.total)
     }
 
-    /// Reports that `done` of `total` bytes or rows of an act are done.
+    /// Reports that `done` of `total` bytes or rows are completed.
     pub fn report_step(&mut self, act: &'static str, done: u64, total: u64) -> ControlFlow<()> {
         if self.counted.0 != Some(act) || done < self.counted.1 {
             self.counted = (Some(act), 0);
@@ -273,7 +272,7 @@ impl ProgressReporter<'_> {
             "archive" => Some(&bytes.archived),
             "verify" => Some(&bytes.verified),
             "restore" => Some(&bytes.restored),
-            // Rows are told of.
+            // Rows are not counted.
             _ => None,
         };
         if let Some(counter) = counter {
@@ -297,7 +296,7 @@ impl Drop for ProgressReporter<'_> {
     }
 }
 
-/// By what the file is known that a manifest describes.
+/// The seal of the file that a manifest describes.
 pub fn seal_of(manifest: &Manifest, at: Ticks) -> Seal {
     let time = |text: &Option<String>| {
         let time = chrono::DateTime::parse_from_rfc3339(text.as_deref()?).ok()?;

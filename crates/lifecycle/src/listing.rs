@@ -1,5 +1,5 @@
-//! The list of day-tables with what becomes of each: where it is in its life, what is next and when, and what is in
-//! the way. Days of which there is only an archive are in it, too.
+//! The list of day-tables: the state of each, its next step and time, and the reason it waits. Days that exist only as
+//! an archive are listed too.
 
 use crate::plan::{TableState, View, next};
 use crate::progress::ProgressSnapshot;
@@ -8,8 +8,7 @@ use daytable_query::ShownTable;
 use daytable_store::TableSummary;
 use daytable_store::catalog::{Archived, DayState};
 
-/// Day-tables, the oldest first, and those that were dropped and are archived. `shown` is what a running daemon knows
-/// besides the catalog.
+/// Day-tables, oldest first, and dropped days that have an archive. `shown` is the progress of a running daemon.
 pub fn table_list(summaries: &[TableSummary], view: &View, shown: &ProgressSnapshot) -> Vec<ShownTable> {
     let mut tables: Vec<(Ticks, ShownTable)> = Vec::with_capacity(summaries.len());
     for summary in summaries {
@@ -33,7 +32,7 @@ fn add_life(table: &mut ShownTable, view: &View, state: &TableState) {
     table.state = view.state_name(state);
     table.expires = match &state.state {
         DayState::Restored { expires, .. } => Some(expires.to_string()),
-        // What is configured no more stays.
+        // A table without a configured rule stays.
         _ => table.expires.take().filter(|_| view.rule_of(&state.table).is_some()),
     };
     if let Some(next) = next(view, state) {

@@ -1,4 +1,4 @@
-//! From the list of day-tables, their archives, the rules of the configuration and the time to the steps to take.
+//! Plans the next steps from the day-tables, their archives, the configured rules and the time.
 //!
 //! ```text
 //! open ──► sealed ──► archived ──► dropped        a day whose table asks for an archive
@@ -7,18 +7,16 @@
 //! restored ─────────────────────────────┘
 //! ```
 //!
-//! Each plan has the next step of each day, never two: the plan after that step has the one after it. So a step that
-//! fails, or a kill, leaves a day where it was, and the next plan goes on from there; [`forecast`] tells what all the
-//! steps will be.
+//! A plan has at most one step per day; the next plan has the following step. After a failure or a kill, the next plan
+//! continues from the state of the day. [`forecast`] lists all steps of a run.
 //!
-//! A drop is planned only where everything says so: the day belongs to a configured table and has that table's
-//! period, its window is over, the [clock](super::clock) is believed, nothing remembered from an earlier configuration
-//! still keeps it, an archive of all that it holds was read back where its table asks for one, enough other days of
-//! its table stay, and the run has not dropped its fill. Each "no" is a [`HoldReason`](super::HoldReason) that the plan carries beside
-//! its steps, so that a day that stays can be explained.
+//! A drop requires all of these conditions. The day belongs to a configured table and has its period. Its window is
+//! over. The [clock](super::clock) is trusted. No retained rule keeps the day. Where the table requires an archive, an
+//! archive of all its rows was verified. Enough other days of the table stay. The run is within its limit of drops.
+//! Each failed condition is a [`HoldReason`](super::HoldReason) in the plan, which explains why a day stays.
 //!
-//! Under pressure (the folder has more bytes than `max_bytes`) the oldest days go before their time, under the same
-//! conditions but for the window; their period has to be over.
+//! Under pressure (the folder has more than `max_bytes`) the oldest days are dropped early. All conditions but the
+//! window apply, and the period of the day must be over.
 
 use super::clock::Clock;
 use super::reason::{HeldTable, StepReason};
@@ -42,92 +40,92 @@ pub use drop_budget::DropBudget;
 pub use forecast::forecast;
 pub use next::{NextStep, next};
 
-/// A day-table that the catalog knows.
+/// A day-table in the catalog.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableState {
-    /// Which.
+    /// The day-table.
     pub table: DayTable,
-    /// What has become of it.
+    /// Its state.
     pub state: DayState,
-    /// Rows that no sealed file of it holds.
+    /// Rows that are in no sealed file.
     pub unsealed_rows: u64,
-    /// Whether its sealing was begun, and not finished.
+    /// Whether a seal was begun and not completed.
     pub is_closed: bool,
     /// Its sealed file.
     pub sealed: Option<SealedGeneration>,
     /// Bytes of its files.
     pub bytes: u64,
-    /// How long a daemon has watched since something was last written to it.
+    /// How long a daemon has watched the day since the last write.
     pub watched: Duration,
-    /// Whether it was made while the clock was behind, so that its name does not say how old its records are.
+    /// Whether the table was created while the clock was behind. Its name then does not tell the age of its records.
     pub is_behind: bool,
 }
 
 /// A sealed file of a day.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SealedGeneration {
-    /// The generation that it is.
+    /// Generation number.
     pub generation: i64,
-    /// By what it is known.
+    /// The seal that identifies the file.
     pub seal: Seal,
 }
 
-/// What the configuration says of one table.
+/// The rule of one configured table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableRule {
     /// The configured name.
     pub name: TableName,
     /// Its `keep` and `period`.
     pub window: Window,
-    /// What a day needs before it may go.
+    /// The archive that a drop requires.
     pub archive: ArchiveRequirement,
-    /// How long an archive is kept after the end of its day; none is for ever.
+    /// How long an archive is retained after the end of its day. `None`: without limit.
     pub keep_archives: Option<Duration>,
-    /// The longer `keep` of an earlier configuration, if the catalog remembers one.
+    /// The longer `keep` of an earlier configuration, if retained.
     pub shortened: Option<ShorterKeep>,
-    /// Where days were archived until lately, and until when a drop asks for an archive there.
+    /// The place of an archive that an earlier configuration required, and the time until which a drop requires it.
     pub archive_before: Option<(Arc<str>, Ticks)>,
-    /// Until when no archive is removed, because they were kept longer until lately.
+    /// The time until which no archive is removed, after `keep_archives` was shortened.
     pub archives_until: Option<Ticks>,
 }
 
-/// What a day needs before it may be dropped.
+/// The archive that a drop requires.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ArchiveRequirement {
-    /// Nothing.
+    /// No archive.
     #[default]
     None,
-    /// An archive at this place that was read back.
+    /// A verified archive at this place.
     At(Arc<str>),
 }
 
-/// A `keep` that was made shorter.
+/// A `keep` that was shortened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShorterKeep {
     /// The `keep` before the change.
     pub keep_before: Duration,
-    /// When the shorter one was first seen.
+    /// When the shorter `keep` was first seen.
     pub since: Ticks,
 }
 
-/// What bounds one run, and the folder.
+/// Limits of one run and of the folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LifecycleLimits {
-    /// Tables that one run drops at most.
+    /// Maximum drops of one run.
     pub drops_per_run_max: NonZeroU16,
-    /// How long what is configured to go earlier than before waits.
+    /// Delay before a shorter retention takes effect.
     pub grace: Duration,
-    /// Days with records of each configured table that stay, however old.
+    /// Days with records of each configured table that always stay.
     pub min_tables: u16,
     /// How long after its end a day waits for late records before it is sealed.
     pub seal_after: Duration,
     /// Bytes of the data folder above which the oldest days go.
     pub max_bytes: Option<u64>,
-    /// Whether days that their table wants archived go without, when the folder has too many bytes.
+    /// Whether pressure may drop days that require an archive and have none.
     pub drop_unarchived: bool,
 }
 
-/// What an empty configuration says.
+/// The limits of an empty configuration.
 impl Default for LifecycleLimits {
     fn default() -> LifecycleLimits {
         LifecycleLimits {
@@ -141,64 +139,64 @@ impl Default for LifecycleLimits {
     }
 }
 
-/// All that a plan is made from.
+/// The input of a plan.
 #[derive(Clone, Debug)]
 pub struct View {
-    /// Every day-table there is or was.
+    /// All existing and former day-tables.
     pub tables: Vec<TableState>,
-    /// Archives that were read back.
+    /// Verified archives.
     pub archives: Vec<Archived>,
     /// The configured tables.
     pub rules: Vec<TableRule>,
-    /// What bounds a run.
+    /// The limits.
     pub limits: LifecycleLimits,
-    /// The time, and what it is held against.
+    /// The time and its evidence.
     pub clock: Clock,
     /// Bytes of the data folder.
     pub bytes: u64,
-    /// Since when `max_bytes` is what it is, or larger.
+    /// The time since which `max_bytes` is this value or larger.
     pub pressure_since: Ticks,
-    /// Tables that this run has dropped.
+    /// Tables that this run has already dropped.
     pub dropped: u16,
 }
 
-/// What to do now, in order, and what is left although it has expired.
+/// The steps to take, in order, and the expired days that stay.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LifecyclePlan {
-    /// Tables to create; then the next step of each day, the oldest first; then archives that go.
+    /// First the tables to create, then the next step of each day (oldest first), then the archives to remove.
     pub steps: Vec<PlannedStep>,
-    /// Tables that stay although they have expired, or that no rule covers, and why.
+    /// Tables that stay although expired or without a rule, and why.
     pub held_back: Vec<HeldTable>,
 }
 
-/// A step, and why it is taken.
+/// A step and its reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlannedStep {
-    /// What to do.
+    /// The step.
     pub step: LifecycleStep,
-    /// Why.
+    /// The reason.
     pub why: StepReason,
 }
 
-/// One step; each is the same taken twice.
+/// One step. Every step is idempotent.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum LifecycleStep {
-    /// Create a table that does not stand yet.
+    /// Create a missing table.
     Create(DayTable),
-    /// Make one sealed file of all that a day has.
+    /// Write one sealed file with all rows of a day.
     Seal(DayTable),
     /// Copy the sealed file of a day, and read the copy back.
     Archive(DayTable, Arc<str>),
-    /// Drop a table: with its permit.
+    /// Drop a table, with its permit.
     Drop(DayTable),
-    /// Drop a table whether it is archived or not, because the configuration says so.
+    /// Drop a table with or without an archive, because the configuration allows it.
     DropUnarchived(DayTable),
-    /// Remove this generation's archive from this place.
+    /// Remove the archive of this generation from this place.
     RemoveArchive(DayTable, i64, Arc<str>),
 }
 
 impl LifecycleStep {
-    /// The day it is about.
+    /// The day of the step.
     pub fn table(&self) -> &DayTable {
         match self {
             LifecycleStep::Create(table)
@@ -209,7 +207,7 @@ impl LifecycleStep {
         }
     }
 
-    /// The archive that it needs.
+    /// The archive that the step accesses.
     pub fn place(&self) -> Option<&Arc<str>> {
         match self {
             LifecycleStep::Archive(_, place) | LifecycleStep::RemoveArchive(_, _, place) => Some(place),
@@ -217,7 +215,7 @@ impl LifecycleStep {
         }
     }
 
-    /// A short name, for a metric's label.
+    /// A short name for the label of a metric.
     pub const fn name(&self) -> &'static str {
         match self {
             LifecycleStep::Create(_) => "create",
@@ -231,24 +229,24 @@ impl LifecycleStep {
 }
 
 impl TableState {
-    /// Rows in it, items included.
+    /// Rows in the table, outbox items included.
     pub fn rows(&self) -> u64 {
         self.unsealed_rows + self.sealed.as_ref().map_or(0, |sealed| sealed.seal.rows)
     }
 
-    /// Whether it stands.
+    /// Whether the table exists.
     pub fn stands(&self) -> bool {
         self.state != DayState::Dropped
     }
 }
 
 impl View {
-    /// The configured table that `table` is a day of.
+    /// The configured rule for `table`.
     pub fn rule_of(&self, table: &DayTable) -> Option<&TableRule> {
         self.rules.iter().find(|rule| rule.name == *table.table())
     }
 
-    /// Where `state` is in its life: `open`, `sealed`, `archived`, `restored` or `dropped`.
+    /// The lifecycle state of `state`: `open`, `sealed`, `archived`, `restored` or `dropped`.
     pub fn state_name(&self, state: &TableState) -> &'static str {
         match &state.state {
             DayState::Dropped => "dropped",
@@ -259,7 +257,7 @@ impl View {
         }
     }
 
-    /// Tables that stand, by where they are in their lives.
+    /// Existing tables by lifecycle state.
     pub fn count_states(&self) -> [(&'static str, usize); 4] {
         ["open", "sealed", "archived", "restored"].map(|name| {
             let is_one = |state: &&TableState| state.stands() && self.state_name(state) == name;
@@ -267,7 +265,7 @@ impl View {
         })
     }
 
-    /// Whether all that `state` holds is in an archive that was read back, at `place` or anywhere.
+    /// Whether a verified archive at `place` (or anywhere, if `None`) has all rows of `state`.
     pub fn is_proven(&self, state: &TableState, place: Option<&str>) -> bool {
         let Some(sealed) = state.sealed.as_ref().filter(|_| state.unsealed_rows == 0) else {
             return state.rows() == 0;
@@ -286,7 +284,7 @@ impl View {
     }
 }
 
-/// What to do now. Pure; see the module's head for what it promises.
+/// Plans the next steps. A pure function; the module head lists its guarantees.
 pub fn plan(view: &View) -> LifecyclePlan {
     let mut plan = LifecyclePlan::default();
     let known: BTreeSet<&DayTable> = view.tables.iter().map(|state| &state.table).collect();
@@ -313,7 +311,7 @@ pub fn plan(view: &View) -> LifecyclePlan {
     plan
 }
 
-/// Today's table and tomorrow's; only today's on the last day of the calendar.
+/// The tables of today and tomorrow; on the last day of the calendar only today's.
 fn ahead(rule: &TableRule, now: Ticks) -> Vec<DayTable> {
     let today = DayTable::at(&rule.name, rule.window.period, now);
     let tomorrow = DayTable::at(&rule.name, rule.window.period, today.end());

@@ -1,24 +1,24 @@
-//! A plan as it is told, in the one JSON form that the command line and the daemon share.
+//! The JSON form of a plan, shared by the command line and the daemon.
 
 use super::plan::LifecyclePlan;
 use serde::{Deserialize, Serialize};
 
-/// A step that the next run would take, or a day that stays.
+/// A step of the next run, or a day that stays.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlanLine {
-    /// `create`, `seal`, `archive`, `drop`, `remove_archive`; or `stay`.
+    /// `create`, `seal`, `archive`, `drop`, `remove_archive`, or `stay`.
     pub step: String,
     /// The day-table.
     pub table: String,
-    /// Where to, or from where.
+    /// Target or source archive.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub archive: Option<String>,
-    /// Why.
+    /// The reason.
     pub why: String,
 }
 
 impl LifecyclePlan {
-    /// A line a step, then a line a day that stays.
+    /// One line per step, then one line per day that stays.
     pub fn told(&self) -> Vec<PlanLine> {
         let steps = self.steps.iter().map(|planned| PlanLine {
             step: planned.step.name().into(),

@@ -1,4 +1,4 @@
-//! What the lifecycle is doing, and what keeps it from doing more: for metrics, `/api/tables` and the commands.
+//! The current work of the lifecycle and the reasons it waits, for metrics, `/api/tables` and the commands.
 
 use super::plan::LifecycleStep;
 use super::reason::HoldReason;
@@ -9,63 +9,63 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Shared by the thread that works and whoever looks.
+/// The lifecycle thread writes; metrics and commands read.
 #[derive(Default)]
 pub struct LifecycleProgress {
     shown: Mutex<ProgressSnapshot>,
-    /// Bytes that were sealed, archived, restored: what was read or copied, done or not.
+    /// Bytes that steps have processed, including unfinished steps.
     pub bytes: StepBytes,
 }
 
-/// Counts of bytes by what was done with them.
+/// Bytes by kind of step.
 #[derive(Default)]
 pub struct StepBytes {
-    /// Of sealed files that were made.
+    /// Bytes of sealed files written.
     pub sealed: AtomicU64,
-    /// Sent to archives.
+    /// Bytes sent to archives.
     pub archived: AtomicU64,
-    /// Read back from archives, to match them.
+    /// Bytes read back from archives and compared.
     pub verified: AtomicU64,
-    /// Brought back.
+    /// Bytes restored.
     pub restored: AtomicU64,
 }
 
-/// What is shown of one table.
+/// A snapshot of the progress.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProgressSnapshot {
-    /// Steps that failed, by the day-table's name.
+    /// Failed steps, by day-table.
     pub failed: BTreeMap<String, FailedStep>,
-    /// Why days stay that have expired, by name.
+    /// Why expired days stay, by day-table.
     pub held_back: BTreeMap<String, HoldReason>,
-    /// The long step that is under way.
+    /// The long step in progress.
     pub working: Option<StepProgress>,
-    /// What is next, in words: `seal Log20261121 at 2026-11-22T06:00:00Z`.
+    /// The next step as text: `seal Log20261121 at 2026-11-22T06:00:00Z`.
     pub next: Option<String>,
 }
 
-/// A step that failed, and when it is tried again.
+/// A failed step and the time of its retry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FailedStep {
-    /// Its name.
+    /// Name of the step.
     pub step: &'static str,
-    /// Why.
+    /// The error.
     pub reason: String,
-    /// How often in a row.
+    /// Consecutive failures.
     pub attempts: u32,
-    /// When it is tried again.
+    /// Time of the retry.
     pub again: Ticks,
 }
 
-/// A long step, and how far it is.
+/// A long step and its progress.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StepProgress {
     /// The day-table.
     pub table: String,
-    /// What is done with it: `survey`, `seal`, `compare` (in rows), `archive`, `verify`, `restore` (in bytes).
+    /// The activity: `survey`, `seal`, `compare` (in rows), `archive`, `verify`, `restore` (in bytes).
     pub act: Cow<'static, str>,
-    /// Bytes, or rows, that are done.
+    /// Bytes or rows completed.
     pub done: u64,
-    /// In all.
+    /// Bytes or rows in total.
     pub total: u64,
 }
 
@@ -74,12 +74,12 @@ impl LifecycleProgress {
         self.shown.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// As it is now.
+    /// The current state.
     pub fn read(&self) -> ProgressSnapshot {
         self.lock().clone()
     }
 
-    /// Whether a step is under way that may take long.
+    /// Whether a long step is in progress.
     pub fn is_working(&self) -> bool {
         self.lock().working.is_some()
     }
@@ -102,7 +102,7 @@ impl LifecycleProgress {
 }
 
 impl StepBytes {
-    /// Each with the name of what was done.
+    /// Each count with its name.
     pub fn read(&self) -> [(&'static str, u64); 4] {
         let StepBytes { sealed, archived, verified, restored } = self;
         [("seal", sealed), ("archive", archived), ("verify", verified), ("restore", restored)]

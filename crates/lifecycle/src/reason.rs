@@ -1,4 +1,4 @@
-//! Why a step is taken, and why a day stays.
+//! Why a step is planned, and why an expired day stays.
 
 use daytable_model::key::{DayTable, Period};
 use daytable_model::time::Ticks;
@@ -9,64 +9,64 @@ use std::sync::Arc;
 /// A day-table that stays.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeldTable {
-    /// Which.
+    /// The day-table.
     pub table: DayTable,
-    /// Why.
+    /// The reason.
     pub reason: HoldReason,
 }
 
 /// Why a day-table stays.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HoldReason {
-    /// No configured table has its name.
+    /// No configured table has this name.
     NotConfigured,
-    /// Its table is configured with another period than it was made with.
+    /// The configuration gives the table another period than the period it was created with.
     OtherPeriod(Period),
     /// The clock is further ahead of the newest record than one period.
     ClockAhead {
         /// The newest time parsed from a record.
         newest_record: Ticks,
     },
-    /// No record ever gave a time to hold the clock against.
+    /// No record ever had a timestamp that could confirm the clock.
     NoRecordTime,
-    /// It was made while the clock was behind, and was not left alone for as long as it is kept.
+    /// The table was created while the clock was behind, and has not been idle for its whole `keep`.
     ClockWasBehind,
-    /// A longer `keep`, or an archive, was configured until lately.
+    /// A longer `keep` or an archive was configured until recently.
     Grace {
-        /// When the new configuration begins to count.
+        /// When the new configuration takes effect.
         until: Ticks,
     },
-    /// It needs an archive that was read back, and has none.
+    /// The day needs a verified archive and has none.
     NoPermit,
-    /// The run drops its most already.
+    /// The run has reached its limit of drops.
     OverLimit(NonZeroU16),
-    /// So many days of its table stay, however old.
+    /// This number of days of the table always stays.
     Floor(u16),
-    /// The outbox of a daytable may hold something for it.
+    /// The outbox of an instance may hold rows for the day.
     HostHolds {
-        /// Which daytable.
+        /// The instance.
         host: String,
-        /// When the oldest period begins that it holds something for.
+        /// Start of the oldest period that its outbox holds rows for.
         oldest: Ticks,
     },
-    /// A daytable has not told since it expired what its outbox holds.
+    /// Since the day expired, an instance has not reported the contents of its outbox.
     HostSilent {
-        /// Which daytable.
+        /// The instance.
         host: String,
-        /// When it told last, by its own clock.
+        /// The last report, by the clock of the instance.
         seen: Ticks,
-        /// Until when it is waited for.
+        /// The end of the wait.
         until: Ticks,
     },
-    /// A request that timed out may still be carried out.
+    /// The service may still execute a request that timed out.
     Landing {
-        /// Until then.
+        /// The end of the wait.
         until: Ticks,
     },
 }
 
 impl HoldReason {
-    /// A short name, for a metric's label.
+    /// A short name for the label of a metric.
     pub const fn name(&self) -> &'static str {
         match self {
             HoldReason::NotConfigured => "not_configured",
@@ -124,33 +124,33 @@ impl fmt::Display for HoldReason {
     }
 }
 
-/// Why a step is taken.
+/// Why a step is planned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StepReason {
-    /// It is needed now, or in the next period.
+    /// The table is needed now or in the next period.
     Ahead,
-    /// The day is over, and late records had their time, since then.
+    /// The day and its wait for late records ended at this time.
     Over(Ticks),
-    /// So many rows came after it was sealed.
+    /// This number of rows arrived after the day was sealed.
     Late(u64),
-    /// Its sealing was begun.
+    /// An earlier run began to seal the day.
     Begun,
-    /// Its table asks for an archive there.
+    /// The table requires an archive at this place.
     Asked(Arc<str>),
-    /// It expired then.
+    /// The day expired at this time.
     Expired(Ticks),
-    /// It was restored until then.
+    /// The day was restored until this time.
     RestoredUntil(Ticks),
-    /// The folder has more bytes than it may.
+    /// The data folder exceeds its limit.
     Pressure {
-        /// Bytes that it has.
+        /// Current bytes.
         bytes: u64,
-        /// Bytes that it may have.
+        /// Limit in bytes.
         bytes_max: u64,
     },
-    /// A later archive of the day has all that this one has.
+    /// A later archive of the day contains all rows of this archive.
     Superseded,
-    /// Archives are kept until then.
+    /// Archives are retained until this time.
     ArchiveExpired(Ticks),
 }
 

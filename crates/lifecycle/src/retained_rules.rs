@@ -1,19 +1,19 @@
-//! What the catalog remembers of the configuration, so that what was changed by mistake drops nothing for a while.
+//! The catalog retains earlier rules, so that a mistake in the configuration drops no day during a grace time.
 //!
-//! A table that is configured no more is remembered with what it was: nothing drops its days, and configured again
-//! with a shorter `keep` it waits as if it had never been away.
+//! The rule of a table that left the configuration is retained. No run drops its days. If the table returns with a
+//! shorter `keep`, the grace time applies as if the table had never left.
 
 use super::plan::{ArchiveRequirement, LifecycleLimits, ShorterKeep, TableRule};
 use daytable_model::time::Ticks;
 use daytable_store::catalog::Rule;
 use std::time::Duration;
 
-/// What to remember of the configured tables now, those that are configured no more behind them.
+/// The rules to retain: first the configured tables, then the tables that left the configuration.
 ///
-/// A `keep` that is shorter than it was is remembered with what it was before and since when; made shorter once more,
-/// it keeps the older of both, and the newer time. Made as long as before, or longer, there is nothing to wait for.
-/// Where days were archived and are no more, a drop asks for the archive until the grace time is over, and archives
-/// that are to be kept shorter are not removed until then.
+/// A shortened `keep` is retained with its earlier value and the time of the change. A second shortening retains the
+/// longer value and the newer time. A `keep` restored to its earlier value or more ends the wait. If archiving was
+/// switched off, a drop requires the archive until the grace time ends. If `keep_archives` was shortened, no archive
+/// is removed until the grace time ends.
 pub fn retain_rules(before: &[Rule], configured: &[TableRule], limits: &LifecycleLimits, now: Ticks) -> Vec<Rule> {
     let known = |name: &str| before.iter().find(|rule| rule.name == name);
     let mut rules: Vec<Rule> =
@@ -24,7 +24,7 @@ pub fn retain_rules(before: &[Rule], configured: &[TableRule], limits: &Lifecycl
     rules
 }
 
-/// Brings what is remembered of it to a configured table.
+/// Adds the retained rule to a configured table.
 pub fn apply_retained(rule: &mut TableRule, rules: &[Rule], grace: Duration) {
     let Some(known) = rules.iter().find(|known| known.name == rule.name.as_str() && !known.is_removed) else { return };
     rule.shortened = known.shortened.map(|(since, keep_before)| ShorterKeep { keep_before, since });
@@ -75,7 +75,7 @@ fn rule_of(known: Option<&Rule>, rule: &TableRule, limits: &LifecycleLimits, now
 
 fn shortened(known: &Rule, keep: Duration, now: Ticks, grace: Duration) -> Option<(Ticks, Duration)> {
     let pending = known.shortened.filter(|(since, _)| since.plus(grace) > now);
-    // Noted by a clock that was ahead, it waits from now on, and not from then.
+    // A clock that was ahead wrote this time, so the wait starts now.
     let pending = pending.map(|(since, before)| (since.min(now), before));
     let longest = pending.map_or(known.keep, |(_, before)| before.max(known.keep));
     if keep >= longest {
@@ -87,8 +87,8 @@ fn shortened(known: &Rule, keep: Duration, now: Ticks, grace: Duration) -> Optio
     }
 }
 
-/// The bound of the folder to remember, and since when it is that, or larger. A bound that was set, or made smaller,
-/// drops nothing before the grace time is over.
+/// The folder limit to retain, and the time since which the limit is this value or larger. A new or smaller limit
+/// drops no day before the grace time ends.
 pub fn retain_bytes_max(before: Option<(u64, Ticks)>, bytes_max: Option<u64>, now: Ticks) -> Option<(u64, Ticks)> {
     bytes_max.map(|bytes_max| match before {
         Some((known, since)) if bytes_max >= known => (bytes_max, since.min(now)),
@@ -116,7 +116,7 @@ mod tests {
         }
     }
 
-    /// What is remembered with a grace time of a day.
+    /// The retained rules with a grace time of one day.
     fn remember(before: &[Rule], configured: &[TableRule], now: Ticks, grace: Duration) -> Vec<Rule> {
         super::retain_rules(before, configured, &LifecycleLimits { grace, ..LifecycleLimits::default() }, now)
     }

@@ -1,7 +1,7 @@
-//! Steps that failed, and when each is tried again: after 5 s, then twice as long each time, up to 15 minutes.
+//! Retries of failed steps: after 5 s, then with a doubled delay each time, up to 15 minutes.
 //!
-//! Waiting goes by a clock that nobody can set. Where a whole service fails (an object store is away), each of its
-//! days waits for itself, so that the first that gets through is soon followed by the others.
+//! Delays use the monotonic clock. When a whole service fails (an object store is down), each day waits separately:
+//! the first success is soon followed by the other days.
 
 use super::plan::LifecycleStep;
 use std::collections::HashMap;
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 const FIRST: Duration = Duration::from_secs(5);
 const LAST: Duration = Duration::from_secs(900);
 
-/// A step that failed.
+/// A failed step.
 #[derive(Clone, Debug)]
 pub(super) struct Failure {
     pub(super) attempts: u32,
@@ -22,12 +22,12 @@ pub(super) struct Failure {
 pub(super) struct Retries(HashMap<LifecycleStep, Failure>);
 
 impl Retries {
-    /// Whether `step` may be taken: it did not fail, or has waited.
+    /// Whether `step` may run: it has not failed, or its delay is over.
     pub(super) fn allows(&self, step: &LifecycleStep, now: Instant) -> bool {
         self.0.get(step).is_none_or(|failure| failure.again <= now)
     }
 
-    /// Notes that `step` failed. Says how long it waits.
+    /// Records that `step` failed. Returns its delay.
     pub(super) fn failed(&mut self, step: &LifecycleStep, reason: String, now: Instant) -> Duration {
         let attempts = self.0.get(step).map_or(1, |failure| failure.attempts.saturating_add(1));
         let wait = FIRST.saturating_mul(1 << (attempts - 1).min(16)).min(LAST);
@@ -35,12 +35,12 @@ impl Retries {
         wait
     }
 
-    /// Notes that `step` was taken.
+    /// Records that `step` succeeded.
     pub(super) fn taken(&mut self, step: &LifecycleStep) {
         self.0.remove(step);
     }
 
-    /// Forgets steps that are not planned any more.
+    /// Removes steps that are no longer planned.
     pub(super) fn keep(&mut self, is_planned: impl Fn(&LifecycleStep) -> bool) {
         self.0.retain(|step, _| is_planned(step));
     }
@@ -49,7 +49,7 @@ impl Retries {
         self.0.iter()
     }
 
-    /// How long until the first of them may be tried again.
+    /// Time until the first retry.
     pub(super) fn wait(&self, now: Instant) -> Option<Duration> {
         self.0.values().map(|failure| failure.again.saturating_duration_since(now)).min()
     }

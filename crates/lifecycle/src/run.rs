@@ -1,10 +1,9 @@
-//! The thread that makes a plan when the schedule says so, and takes its steps one by one.
+//! The lifecycle thread: plans when the schedule is due, and takes the steps one by one.
 //!
-//! A run plans, takes the first step that may be taken, and plans anew, until nothing is left to do: so every step is
-//! decided by how things are just before it. Runs are made at the start (for what was missed), when the schedule says
-//! so, and for steps that failed and have waited. Where a table is kept by the hour, each hour's end makes one too,
-//! for tables of an hour alone: whatever the schedule, these are there ahead and gone in time. One thread runs, so no
-//! two runs overlap.
+//! A run plans, takes the first permitted step, and plans again until no step is left. So each step is decided on the
+//! current state. Runs happen at the start (for missed runs), on schedule, and for retries of failed steps. A table
+//! with hourly periods gets an extra run at the end of each hour, for hourly tables only: the schedule may be too rare
+//! for them. One thread runs, so runs never overlap.
 
 use super::executor::{Executor, StepError};
 use super::plan::{LifecycleLimits, LifecyclePlan, LifecycleStep, NextStep, PlannedStep, TableRule, View, next, plan};
@@ -22,63 +21,63 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
 use std::time::{Duration, Instant};
 
-/// How long the thread sleeps at most before it looks at the clock again: a clock that is set is noticed.
+/// Longest sleep before the thread reads the clock again, so that a changed clock is noticed.
 const LOOK: Duration = Duration::from_secs(30);
-/// How long a source that ended is kept, so that a late copy of its file is recognised.
+/// How long an ended source is retained, so that a late copy of its file is recognized.
 const SOURCES_KEPT: Duration = Duration::from_secs(30 * 86_400);
-/// How long it is waited before the rules of another configuration are tried to be remembered again.
+/// Delay before another attempt to store the retained rules.
 const REMEMBER_AGAIN: Duration = Duration::from_secs(5);
-/// How often it is noted how long the folder was watched. A kill forgets that much.
+/// Interval between writes of the watched time. A kill loses at most this interval.
 const WATCH_NOTED: Duration = Duration::from_secs(300);
 
-/// What the runs go by.
+/// The lifecycle thread and its inputs.
 pub struct Lifecycle {
-    /// What takes the steps.
+    /// Takes the steps.
     pub executor: Arc<Executor>,
-    /// The folder that holds the days.
+    /// The data folder.
     pub data_dir: PathBuf,
-    /// What is configured; a reload sends other settings.
+    /// The configuration; a reload sends new settings.
     pub settings: Settings,
-    /// Told of every run: how many steps failed, by name.
+    /// Called after each run with its summary.
     pub on_run: Box<dyn Fn(&RunSummary) + Send>,
 }
 
-/// What the configuration says of the lives of days.
+/// The configuration of the lifecycle.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The configured tables, without what is remembered of them.
+    /// The configured tables, without retained rules.
     pub rules: Vec<TableRule>,
-    /// Configured tables whose days are elsewhere: they are remembered, and nothing else.
+    /// Configured tables whose days are in a remote store. Their rules are only retained.
     pub also: Vec<TableRule>,
-    /// When to run.
+    /// When runs are due.
     pub schedule: Schedule,
-    /// What bounds a run.
+    /// The limits.
     pub limits: LifecycleLimits,
 }
 
-/// What a run did.
+/// The summary of a run.
 #[derive(Clone, Debug, Default)]
 pub struct RunSummary {
-    /// Tables that were created.
+    /// Tables created.
     pub created: u64,
-    /// Days that were sealed.
+    /// Days sealed.
     pub sealed: u64,
-    /// Days that were archived, and read back.
+    /// Days archived and verified.
     pub archived: u64,
-    /// Tables that were dropped.
+    /// Tables dropped.
     pub dropped: u64,
-    /// Steps that failed, by name.
+    /// Names of failed steps.
     pub failed: Vec<&'static str>,
-    /// When.
+    /// Time of the run.
     pub at: Ticks,
 }
 
-/// What a run is for.
+/// Scope of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Round {
-    /// All that is due.
+    /// All due steps.
     Whole,
-    /// What is due of tables of an hour, and tables that are needed now.
+    /// Due steps of hourly tables, and missing tables.
     Hours,
 }
 
@@ -88,30 +87,30 @@ impl Round {
     }
 }
 
-/// What became of a step.
+/// The outcome of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum StepOutcome {
-    /// It was taken, or failed for itself.
+    /// The step succeeded, or failed for a reason of its own.
     Done,
-    /// The place of the archive cannot be used now, whatever the day.
+    /// The place of the archive is unreachable, for every day.
     NotReached,
 }
 
-/// What the thread keeps between runs.
+/// State of the thread between runs.
 struct State {
     retries: Retries,
-    /// The reason that was last said of a day that stays.
+    /// The last reported reason for each day that stays.
     told: HashMap<String, &'static str>,
-    /// Since when it was not noted how long the folder was watched.
+    /// Start of the watched time that is not yet written.
     watched: Instant,
     /// Other settings; told to stop by hanging up.
     orders: Receiver<Settings>,
-    /// Settings that came while a run was under way.
+    /// Settings that arrived during a run.
     ordered: Option<Settings>,
 }
 
 impl State {
-    /// Whether the thread is to end; settings that come meanwhile are kept for the end of the run.
+    /// Whether the thread must end. New settings wait for the end of the run.
     fn is_over(&mut self) -> bool {
         loop {
             match self.orders.try_recv() {
@@ -123,9 +122,8 @@ impl State {
 }
 
 impl Lifecycle {
-    /// Remembers the configured rules, then runs whenever something is due, and at once for a run that was missed
-    /// and for tables that are needed now. Settings that come through `orders` are remembered and gone by from then on, after
-    /// the run that is under way. Ends when `orders` hangs up.
+    /// Stores the configured rules, then runs whenever a step is due. Missed runs and missing tables run at once. New
+    /// settings from `orders` are stored and take effect after the current run. Returns when `orders` disconnects.
     pub fn work(mut self, orders: Receiver<Settings>) {
         let (retries, told, watched) = (Retries::default(), HashMap::new(), Instant::now());
         let mut state = State { retries, told, watched, orders, ordered: None };
@@ -134,7 +132,7 @@ impl Lifecycle {
             return;
         }
         let mut after = time::now();
-        // Whether missed or not, today's and tomorrow's tables are to be there.
+        // Today's and tomorrow's tables must exist, even if no run was missed.
         self.run(&mut state, Round::Whole);
         loop {
             let now = time::now();
@@ -163,7 +161,7 @@ impl Lifecycle {
                 let before = std::mem::replace(&mut self.settings, settings);
                 match self.remember() {
                     Ok(()) => self.run(&mut state, Round::Whole),
-                    // What is not remembered must not be gone by.
+                    // Settings take effect only after they are stored.
                     Err(error) => {
                         tracing::error!(%error, "failed to remember the configured tables: those before count still");
                         state.ordered = Some(std::mem::replace(&mut self.settings, before));
@@ -183,7 +181,7 @@ impl Lifecycle {
         self.settings.rules.iter().any(|rule| rule.window.period == Period::Hour)
     }
 
-    /// How long until something may be due.
+    /// Time until a step may be due.
     fn wait(&self, state: &State, now: Ticks) -> Duration {
         let scheduled = self.settings.schedule.next_after(now).map(|next| next.since(now));
         let hour = self.has_hours().then(|| Period::Hour.next(Period::Hour.start(now)).since(now));
@@ -233,7 +231,7 @@ impl Lifecycle {
         Ok(View::of(&self.data_dir, state, &self.settings.rules, self.settings.limits, time::now()))
     }
 
-    /// One run. A step that fails does not keep the others from being taken.
+    /// One run. A failed step does not block the other steps.
     fn run(&self, state: &mut State, round: Round) {
         let mut run = RunSummary { at: time::now(), ..RunSummary::default() };
         let (mut taken, mut away) = (HashSet::new(), HashSet::new());
@@ -263,7 +261,7 @@ impl Lifecycle {
             }
             taken.insert(planned.step.clone());
             if self.take(planned, state, &mut run) == StepOutcome::NotReached {
-                // The other days need not wait for it, one after the other.
+                // Other days need not wait for the same unreachable place.
                 away.extend(planned.step.place().cloned());
             }
         }
@@ -278,7 +276,7 @@ impl Lifecycle {
         (self.on_run)(&run);
     }
 
-    /// Shows which step is next, and when: what is due waits for the next run.
+    /// Shows the next step and its time. Due steps wait for the next run.
     fn show_next(&self, now: Ticks) {
         let Ok(view) = self.view() else { return };
         let at_run = self.settings.schedule.next_after(now);
@@ -290,7 +288,7 @@ impl Lifecycle {
         self.executor.progress().next(first.map(|(at, step, table)| format!("{step} {table} at {at}")));
     }
 
-    /// Says, once a reason and not once a run, why days stay; forgets failures of steps that are planned no more.
+    /// Logs each new reason why a day stays, and forgets failures of steps that are no longer planned.
     fn report_plan(&self, plan: &LifecyclePlan, state: &mut State) {
         for held in &plan.held_back {
             if state.told.insert(held.table.to_string(), held.reason.name()) != Some(held.reason.name()) {

@@ -1,49 +1,49 @@
 //! When the lifecycle runs: a cron expression, in UTC.
 //!
-//! Six fields: second, minute, hour, day of month, month, day of week; a seventh may name the years. Five fields are a
-//! crontab's, the second being 0. Two things differ from crontab and are dealt with here:
+//! Six fields: second, minute, hour, day of month, month, day of week. An optional seventh field gives the years. Five
+//! fields are a crontab expression with second 0. Two differences from crontab:
 //!
-//! * The `cron` crate counts Sunday as 1 where crontab counts it as 0 or 7, so `1` would silently run on another day
-//!   than meant. Weekdays are therefore names: `MON`, `MON-FRI`, `SAT,SUN`.
-//! * Where both the day of the month and the weekday are given, both must hold (crontab: either).
+//! * The `cron` crate counts Sunday as 1; crontab counts Sunday as 0 or 7. A number would select the wrong day, so
+//!   weekdays are names: `MON`, `MON-FRI`, `SAT,SUN`.
+//! * If both the day of month and the weekday are given, both must match (crontab: either).
 
 use chrono::{DateTime, Utc};
 use daytable_model::time::Ticks;
 use std::fmt;
 use std::str::FromStr;
 
-/// A checked cron expression that comes around at least once. Equality is that of the text.
+/// A valid cron expression with at least one future match. Equality compares the text.
 #[derive(Clone)]
 pub struct Schedule {
     text: String,
     cron: cron::Schedule,
 }
 
-/// Why an expression was refused.
+/// Why an expression is invalid.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum ScheduleError {
-    /// Not the right number of fields.
+    /// Wrong number of fields.
     #[error(
         "a schedule has 6 fields (second minute hour day month weekday), or 5 without the second, not {0}: \
          for example \"0 15 0 * * *\" for 00:15:00 every day"
     )]
     Fields(usize),
-    /// Weekdays by number mean different days to different programs.
+    /// A weekday given as a number, which programs interpret differently.
     #[error("a weekday is written by its name, like MON or MON-FRI: {0:?} means another day here than in a crontab")]
     NumericWeekday(String),
-    /// A field cannot be read.
+    /// An unreadable field.
     #[error("{0:?} is no schedule: \"0 15 0 * * *\" is 00:15:00 every day")]
     Expression(String),
-    /// Such a day does not exist.
+    /// The expression matches no date.
     #[error("{0:?} never comes")]
     Never(String),
 }
 
 impl Schedule {
-    /// Longest expression that is read.
+    /// Maximum length of an expression.
     const BYTES_MAX: usize = 256;
 
-    /// Reads an expression.
+    /// Parses an expression.
     pub fn parse(text: &str) -> Result<Schedule, ScheduleError> {
         let text = text.trim();
         if text.len() > Schedule::BYTES_MAX {
@@ -56,7 +56,7 @@ impl Schedule {
             6 | 7 => {}
             count => return Err(ScheduleError::Fields(count)),
         }
-        // What stands behind a `/` is a step, not a day.
+        // The number after `/` is an interval, not a weekday.
         let weekday = fields.get(5).copied().unwrap_or_default();
         let days = weekday.split(',').map(|part| part.split('/').next().unwrap_or_default());
         if days.into_iter().any(|days| days.contains(|c: char| c.is_ascii_digit())) {
@@ -70,15 +70,15 @@ impl Schedule {
         Ok(schedule)
     }
 
-    /// The first time after `now`, or none where the expression's years (at most until 2100) are over.
+    /// The first match after `now`, or `None` after the last year (at most 2100).
     pub fn next_after(&self, now: Ticks) -> Option<Ticks> {
-        // The years of the crate begin in 1970.
+        // The `cron` crate starts in 1970.
         let now = DateTime::<Utc>::from_timestamp(now.max(Ticks::UNIX_EPOCH).unix_seconds(), 0)?;
         let next = self.cron.after(&now).next()?;
         Ticks::from_unix(next.timestamp(), 0)
     }
 
-    /// Whether a run was due since the last one, for example because nothing was running then; true if there was none.
+    /// Whether a run was missed since `last_run`. True if no run was recorded.
     pub fn missed(&self, last_run: Option<Ticks>, now: Ticks) -> bool {
         match last_run {
             None => true,
@@ -87,7 +87,7 @@ impl Schedule {
     }
 }
 
-/// 00:15:00 every day: late enough that the day before has got its last records.
+/// 00:15:00 every day: late enough for the last records of the day before.
 impl Default for Schedule {
     fn default() -> Schedule {
         Schedule::parse("0 15 0 * * *").expect("a test parses it")
@@ -186,7 +186,7 @@ mod tests {
     }
 
     proptest! {
-        /// No text panics, and the next time is always later: whoever waits for it in a loop makes progress.
+        /// No text panics, and the next time is always later, so a waiting loop makes progress.
         #[test]
         fn the_next_time_is_later(text in "([0-9*/,?@-]{1,4}|[A-Z]{3}|4294967296)( ([0-9*/,?-]{1,4}|[A-Z]{3}|MON-FRI)){4,6}",
                                   now in 0..=daytable_model::time::MAX_TICKS) {

@@ -1,4 +1,4 @@
-//! From what the catalog says to what a plan is made from.
+//! Builds the input of a plan from the catalog.
 
 use super::clock::Clock;
 use super::plan::{ArchiveRequirement, LifecycleLimits, SealedGeneration, TableRule, TableState, View};
@@ -13,7 +13,7 @@ use std::path::Path;
 use std::time::Duration;
 
 impl View {
-    /// The folder at `data_dir` as `state` says it is, under these rules, at `now`.
+    /// The data folder at `data_dir` in the state `state`, with these rules, at `now`.
     pub fn of(
         data_dir: &Path,
         state: LifecycleState,
@@ -43,7 +43,7 @@ impl View {
     }
 }
 
-/// The rules and the limits of the last daemon, as the catalog remembers them, for whoever has no configuration.
+/// The rules and limits of the last daemon, from the catalog. For callers without a configuration.
 pub fn rules_of_last_run(state: &LifecycleState) -> (Vec<TableRule>, LifecycleLimits) {
     let rules = state.rules.iter().filter(|rule| !rule.is_removed).filter_map(|rule| {
         let place = rule.archive.as_deref().map(Into::into);
@@ -70,7 +70,7 @@ pub fn rules_of_last_run(state: &LifecycleState) -> (Vec<TableRule>, LifecycleLi
 fn table_of(data_dir: &Path, day: &Day, watch: &WatchedTime) -> TableState {
     let of_role = |sealed: bool| day.files.iter().filter(move |file| (file.role == FileRole::Sealed) == sealed);
     let last_commit = day.files.iter().map(|file| file.last_seq).max();
-    // What was not looked at since its last commit was not watched.
+    // A watch that ended before the last commit does not count.
     let quiet = day.quiet.filter(|(mark, _)| Some(*mark) == last_commit);
     TableState {
         table: day.table.clone(),

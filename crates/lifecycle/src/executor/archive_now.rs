@@ -1,4 +1,4 @@
-//! A day is sealed and archived now, because somebody asks for it.
+//! Seals and archives a day on request.
 
 use super::{Executor, OnStepProgress, StepError};
 use daytable_model::key::DayTable;
@@ -6,25 +6,25 @@ use daytable_store::StoreError;
 use daytable_store::catalog::{DayState, FileRole};
 use serde::{Deserialize, Serialize};
 
-/// What a day is after it was archived as asked for.
+/// The day after an archive request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ArchiveOutcome {
     /// The day-table.
     pub table: String,
-    /// Rows in its sealed file.
+    /// Rows in the sealed file.
     pub rows: u64,
-    /// Bytes of it.
+    /// Bytes of the sealed file.
     pub bytes: u64,
-    /// Where its archive is; none where its table asks for none.
+    /// Place of the archive, or `None` if the table requires no archive.
     pub archive: Option<String>,
 }
 
 impl Executor {
-    /// Seals what `table` has, and archives it at `place`. What is done already is not done again.
+    /// Seals the rows of `table` and archives the sealed file at `place`. Completed work is not repeated.
     ///
     /// # Errors
     ///
-    /// Whatever kept a step from being taken; those before it stay taken.
+    /// The error of the failed step. Earlier steps remain done.
     pub fn archive_now(
         &self,
         table: &DayTable,

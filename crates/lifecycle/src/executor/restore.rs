@@ -1,4 +1,4 @@
-//! A day comes back from its archive as a table.
+//! Restores a day from its archive as a table.
 
 use super::{Executor, OnStepProgress, StepError, address, described, seal_of};
 use daytable_archive as archive;
@@ -11,39 +11,39 @@ use daytable_store::sealed::Manifest;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// What is to be brought back.
+/// A restore request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RestoreSpec {
-    /// The day-table that was archived.
+    /// The archived day-table.
     pub origin: DayTable,
-    /// Under what name, if not its own.
+    /// The name of the restored table, if different.
     pub name: Option<TableName>,
-    /// How long it stands.
+    /// How long the restored table stays.
     pub keep: Duration,
-    /// Where to look for an archive that the catalog does not know.
+    /// Places to search for an archive that the catalog does not list.
     pub places: Vec<String>,
 }
 
-/// What was brought back.
+/// The result of a restore.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RestoreOutcome {
-    /// The table that it is now.
+    /// The restored table.
     pub table: String,
-    /// Rows in it.
+    /// Its rows.
     pub rows: u64,
-    /// When it goes again, RFC 3339.
+    /// Its expiry, RFC 3339.
     pub expires: String,
-    /// Whether it stood already, from the same archive.
+    /// Whether the table already existed, from the same archive.
     pub stood: bool,
 }
 
 impl Executor {
-    /// Brings a day back, complete and once: asked for twice it is there once, until the later of the two times.
+    /// Restores a day completely. A repeated request creates no second copy; the later expiry counts.
     ///
     /// # Errors
     ///
-    /// [`StepError::NoArchive`] where there is none, [`StepError::Archive`] where it is not what it was when it was
-    /// archived, with what is wrong; nothing is changed then.
+    /// [`StepError::NoArchive`] if the day has no archive. [`StepError::Archive`] if the archive has changed since it
+    /// was written. An error changes no state.
     pub fn restore(&self, wanted: &RestoreSpec, on: &mut OnStepProgress<'_>) -> Result<RestoreOutcome, StepError> {
         let _one = self.alone()?;
         let origin = &wanted.origin;
@@ -98,15 +98,15 @@ impl Executor {
         }
     }
 
-    /// The latest archive of a day that the catalog knows.
+    /// The latest archive of a day in the catalog.
     pub fn known_archive(&self, origin: &DayTable) -> Result<Option<Archived>, StepError> {
         let mut archives = self.steps.lifecycle_state()?.archives;
         archives.retain(|archived| archived.table == *origin && !archived.is_superseded);
         Ok(archives.into_iter().max_by_key(|archived| (archived.generation, archived.verified)))
     }
 
-    /// The latest archive of a day at one of the places, of which the catalog knows nothing: another folder's, or it
-    /// was lost. It is read as a whole, and noted.
+    /// The latest archive of a day at the given places, which the catalog does not list: another folder wrote it, or
+    /// the entry was lost. The archive is read completely and recorded.
     pub fn found_archive(&self, wanted: &RestoreSpec, on: &mut OnStepProgress<'_>) -> Result<Archived, StepError> {
         let origin = &wanted.origin;
         let mut faulty = String::new();
@@ -130,7 +130,7 @@ impl Executor {
         Err(StepError::NoArchive(origin.clone(), faulty))
     }
 
-    /// Brings the file here, matched with what the catalog knows of it, its manifest beside it.
+    /// Downloads the file, compares it with the catalog, and stores its manifest beside it.
     fn fetch(
         &self,
         archived: &Archived,
@@ -153,7 +153,7 @@ impl Executor {
     }
 }
 
-/// An archive that was found and read back.
+/// The catalog entry of an archive that was found and verified.
 fn noted(archived: &archive::ArchivedDay, place: &str) -> Archived {
     let manifest = archived.manifest();
     let seal = seal_of(manifest, time::now());

@@ -1,4 +1,4 @@
-//! A day is sealed: one file of all that it has.
+//! Seals a day: writes all rows into one file.
 
 use super::{Executor, OnStepProgress, StepBytes, StepError, seal_of};
 use daytable_model::key::DayTable;
@@ -8,7 +8,7 @@ use daytable_store::sealed;
 use daytable_store::{SealTarget, StoreError};
 
 impl Executor {
-    /// Makes one sealed file of all that `table` has. What comes for it meanwhile goes to the next generation.
+    /// Writes one sealed file with all rows of `table`. Rows that arrive meanwhile go into the next generation.
     pub(super) fn seal(&self, table: &DayTable, on: &mut OnStepProgress<'_>) -> Result<(), StepError> {
         let _one = self.alone()?;
         let sealing = self.steps.begin_seal(table)?;
@@ -28,7 +28,7 @@ impl Executor {
         }
     }
 
-    /// Writes the sealed file, and compares it with what it was made of.
+    /// Writes the sealed file and compares it with its source.
     fn write(&self, sealing: &SealTarget, on: &mut OnStepProgress<'_>) -> Result<Seal, StepError> {
         let what = sealing.to_write(self.steps.committed()?);
         let mut reporter = self.reporter(&sealing.table, on);

@@ -1,4 +1,4 @@
-//! Archives that go: those that a later one supersedes, and those that have outlived `keep_archives`.
+//! Which archives to remove: superseded archives, and archives older than `keep_archives`.
 
 use super::{LifecyclePlan, LifecycleStep, PlannedStep, TableState, View};
 use crate::reason::StepReason;
@@ -15,7 +15,7 @@ pub(super) fn remove(view: &View, standing: &[&TableState], plan: &mut Lifecycle
     }
 }
 
-/// Only one at the same place is: what lies elsewhere may be out of reach, and was paid for by somebody.
+/// Only an archive at the same place supersedes: an archive elsewhere may be unreachable.
 fn superseded(view: &View, archived: &Archived) -> Option<StepReason> {
     let has_all = |other: &Archived| {
         other.table == archived.table && other.url == archived.url && other.generation > archived.generation
@@ -23,7 +23,8 @@ fn superseded(view: &View, archived: &Archived) -> Option<StepReason> {
     (archived.is_superseded && view.archives.iter().any(has_all)).then_some(StepReason::Superseded)
 }
 
-/// An archive is what is left of a day: it goes only by a record's word, and while no table stands that it is of.
+/// An archive may be the last copy of a day. Its removal needs a record that confirms the clock, and no table of that
+/// day.
 fn expired(view: &View, standing: &[&TableState], archived: &Archived) -> Option<StepReason> {
     let rule = view.rule_of(&archived.table)?;
     let until: Ticks = archived.table.end().plus(rule.keep_archives?);

@@ -1,4 +1,4 @@
-//! The next step of one day, or why it stays.
+//! The next step of one day, or the reason it stays.
 
 use super::DropBudget;
 use super::{ArchiveRequirement, LifecycleStep, PlannedStep, ShorterKeep, TableRule, TableState, View};
@@ -10,10 +10,10 @@ use daytable_model::window::Window;
 use daytable_store::catalog::DayState;
 use std::time::Duration;
 
-/// A day that was sealed is sealed again for late records after this, and not before.
+/// Minimum age of a sealed file before late records cause a new generation.
 pub(super) const SEALED_AGAIN_AFTER: Duration = Duration::from_secs(86_400);
 
-/// What is to be done with a day now.
+/// The result for one day.
 #[derive(Default)]
 pub(super) struct Outlook {
     pub(super) next: Option<PlannedStep>,
@@ -30,7 +30,7 @@ impl Outlook {
     }
 }
 
-/// The configured table of a day that counts for `min_tables`: one with records that is no copy.
+/// The configured table for which a day counts toward `min_tables`: the day has records and is not a restored copy.
 pub(super) fn counted(state: &TableState) -> Option<&TableName> {
     (state.state == DayState::Open && state.rows() > 0).then(|| state.table.table())
 }
@@ -102,16 +102,16 @@ fn drop_it(state: &TableState, drops: &mut DropBudget, why: StepReason) -> Outlo
     }
 }
 
-/// How much a day's sealing waits for.
+/// Whether a day waits for late records before it is sealed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Urgency {
-    /// For late records.
+    /// Wait for late records.
     InTime,
-    /// For nothing: it is to go.
+    /// Do not wait: the day is about to be dropped.
     Now,
 }
 
-/// What brings a day on to its archive: it is sealed, or copied.
+/// The step that prepares a day for its drop: seal or archive.
 pub(super) fn ripen(view: &View, rule: &TableRule, state: &TableState, ripe: Urgency) -> Option<PlannedStep> {
     if state.unsealed_rows > 0 || state.is_closed {
         let over = state.table.end().plus(view.limits.seal_after);
@@ -131,23 +131,23 @@ pub(super) fn ripen(view: &View, rule: &TableRule, state: &TableState, ripe: Urg
     }
     let ArchiveRequirement::At(place) = &rule.archive else { return None };
     let sealed = state.sealed.as_ref()?;
-    // What came late goes with the next generation.
+    // Late rows go into the next generation.
     let whole = TableState { unsealed_rows: 0, ..state.clone() };
     let is_copied = view.is_proven(&whole, Some(place)) || sealed.seal.rows == 0;
     let step = LifecycleStep::Archive(state.table.clone(), place.clone());
     (!is_copied).then(|| PlannedStep { step, why: StepReason::Asked(place.clone()) })
 }
 
-/// Whether the clock is believed about the end of a day, and it was not sealed lately.
+/// Whether the clock is trusted for the end of this day, and the last seal is old enough.
 fn settled(view: &View, rule: &TableRule, state: &TableState) -> bool {
     let now = view.clock.now;
-    // Sealed in the future: the clock was wrong then, or is now.
+    // A seal time in the future means that the clock was wrong then or is wrong now.
     let again = |at: Ticks| at > now || at.plus(SEALED_AGAIN_AFTER) <= now;
     let is_rested = state.sealed.as_ref().is_none_or(|sealed| again(sealed.seal.at));
     is_rested && view.clock.doubt(rule.window.period, state.watched, view.limits.seal_after).is_none()
 }
 
-/// Whether a day's period is over, by a clock that is believed.
+/// Whether the period of a day is over, by a trusted clock.
 pub(super) fn is_over(view: &View, state: &TableState) -> bool {
     let is_believed = view.clock.doubt(state.table.period(), state.watched, Duration::ZERO).is_none();
     state.table.end() <= view.clock.now && is_believed

@@ -1,4 +1,4 @@
-//! How many tables a run may still drop, and how many of each configured table stay in any case.
+//! How many tables a run may still drop, and how many days of each configured table always stay.
 
 use super::LifecycleLimits;
 use crate::reason::HoldReason;
@@ -6,18 +6,19 @@ use daytable_model::key::TableName;
 use std::collections::BTreeMap;
 use std::num::NonZeroU16;
 
-/// See the module's head.
+/// The remaining drops of a run.
 #[derive(Debug)]
 pub struct DropBudget {
     left: u16,
     drops_per_run_max: NonZeroU16,
     min_tables: u16,
-    /// Days with records that stand, by configured table. Restored days are copies and do not count.
+    /// Existing days with records, by configured table. Restored days are copies and do not count.
     standing: BTreeMap<TableName, u16>,
 }
 
 impl DropBudget {
-    /// The budget of a run that has dropped `dropped` tables. `standing` gives the configured table of each day with records.
+    /// The budget of a run that has dropped `dropped` tables. `standing` gives the configured table of each day with
+    /// records.
     pub fn new<'n>(
         limits: &LifecycleLimits,
         dropped: u16,
@@ -37,11 +38,11 @@ impl DropBudget {
         }
     }
 
-    /// Charges one drop: of a day of the configured table `counted`, or of a table that does not count.
+    /// Charges one drop of a day. `counted` is the configured table it counts for, if any.
     ///
     /// # Errors
     ///
-    /// Why this run may not drop it.
+    /// The reason why this run may not drop the day.
     pub fn charge(&mut self, counted: Option<&TableName>) -> Result<(), HoldReason> {
         let standing = counted.and_then(|name| self.standing.get_mut(name));
         if standing.as_ref().is_some_and(|standing| **standing <= self.min_tables) {

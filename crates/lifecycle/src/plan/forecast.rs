@@ -1,13 +1,13 @@
-//! All the steps that a run would take, were none to fail: plan after plan, each step taken in thought.
+//! All steps of a run in which every step succeeds: plan after plan, with each step simulated.
 
 use super::{LifecyclePlan, LifecycleStep, SealedGeneration, TableState, View, plan};
 use daytable_store::catalog::{Archived, DayState, Seal};
 use std::time::Duration;
 
-/// Plans in a row that are looked at; a day needs four at most.
+/// Upper limit of successive plans; a day needs at most four.
 const PLANS_MAX: usize = 8;
 
-/// The steps of one run, in their order, and what stays after it. Changes nothing.
+/// The steps of one run in order, and the days that stay after the run. Changes no state.
 pub fn forecast(view: &View) -> LifecyclePlan {
     let mut view = view.clone();
     let mut told = LifecyclePlan::default();
@@ -26,7 +26,7 @@ pub fn forecast(view: &View) -> LifecyclePlan {
 }
 
 impl View {
-    /// Has `step` taken, in thought.
+    /// Simulates `step`.
     pub(super) fn take(&mut self, step: &LifecycleStep) {
         let now = self.clock.now;
         let known = self.tables.iter_mut().find(|state| state.table == *step.table());
@@ -77,7 +77,7 @@ impl View {
 }
 
 impl TableState {
-    /// A table that was just created.
+    /// A newly created table.
     pub fn empty(table: daytable_model::key::DayTable) -> TableState {
         TableState {
             table,

@@ -1,20 +1,20 @@
-//! What happens next to a day, and when it is due: what `daytable tables` shows.
+//! The next step of a day and its due time, as `daytable tables` shows them.
 
 use super::day::SEALED_AGAIN_AFTER;
 use super::{ArchiveRequirement, TableState, View};
 use daytable_model::time::Ticks;
 use daytable_store::catalog::DayState;
 
-/// What happens next to a day.
+/// The next step of a day.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NextStep {
-    /// What: `seal`, `archive` or `drop`.
+    /// The step: `seal`, `archive` or `drop`.
     pub step: &'static str,
-    /// When it is due; the run after that does it. None where it is due now.
+    /// Due time; the first run after this time takes the step. `None`: due now.
     pub at: Option<Ticks>,
 }
 
-/// What is due next for `state`; none where nothing ever is.
+/// The next step of `state`, or `None` if the day has no further step.
 pub fn next(view: &View, state: &TableState) -> Option<NextStep> {
     let now = view.clock.now;
     let due = |step, at: Ticks| Some(NextStep { step, at: Some(at).filter(|at| *at > now) });
@@ -29,7 +29,7 @@ pub fn next(view: &View, state: &TableState) -> Option<NextStep> {
                 let again = state.sealed.as_ref().map(|sealed| sealed.seal.at.plus(SEALED_AGAIN_AFTER));
                 let sealed = again.map_or(settled, |again| again.max(settled));
                 match (&rule.archive, expires) {
-                    // It may go before it was sealed.
+                    // The day expires before it would be sealed.
                     (ArchiveRequirement::None, Some(expires)) if expires <= sealed => return due("drop", expires),
                     (ArchiveRequirement::At(_), Some(expires)) => return due("seal", sealed.min(expires)),
                     _ => return due("seal", sealed),

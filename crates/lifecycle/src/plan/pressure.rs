@@ -1,4 +1,4 @@
-//! What goes before its time because the folder has more bytes than it may.
+//! Drops before expiry, because the data folder exceeds its limit.
 
 use super::DropBudget;
 use super::day::{Urgency, counted, is_over, ripen};
@@ -8,8 +8,8 @@ use daytable_model::key::DayTable;
 use daytable_store::catalog::DayState;
 use std::collections::BTreeSet;
 
-/// Adds the drops that bring the folder below its bound: restored days first, which are copies, then the oldest. Stops
-/// at the first day that may not go: a younger one does not go in its place.
+/// Adds drops until the folder is below its limit: first restored days, which are copies, then the oldest days. Stops
+/// at the first day that may not be dropped; a younger day never replaces it.
 pub(super) fn relieve(view: &View, standing: &[&TableState], drops: &mut DropBudget, plan: &mut LifecyclePlan) {
     let Some(bytes_max) = view.limits.max_bytes else { return };
     let dropped = plan.steps.iter().filter(|planned| matches!(planned.step, LifecycleStep::Drop(_)));
@@ -44,7 +44,7 @@ pub(super) fn relieve(view: &View, standing: &[&TableState], drops: &mut DropBud
         let needs_proof = place.is_some() || matches!(state.state, DayState::Restored { .. });
         let is_proven = !needs_proof || view.is_proven(state, place.map(|place| &**place));
         if !is_proven && !view.limits.drop_unarchived {
-            // The permit is what it waits for.
+            // The drop waits for the permit, so prepare the day.
             let ripening = rule.and_then(|rule| ripen(view, rule, state, Urgency::Now));
             let is_planned = plan.steps.iter().any(|planned| planned.step.table() == &state.table);
             plan.steps.extend(ripening.filter(|_| !is_planned));
@@ -53,7 +53,7 @@ pub(super) fn relieve(view: &View, standing: &[&TableState], drops: &mut DropBud
         }
         match drops.charge(counted(state)) {
             Ok(()) => {
-                // It need not be sealed or copied for its own sake any more.
+                // A dropped day needs no other step.
                 plan.steps.retain(|planned| planned.step.table() != &state.table);
                 plan.held_back.retain(|held| held.table != state.table);
                 let table = state.table.clone();

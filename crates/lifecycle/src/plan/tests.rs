@@ -1,4 +1,4 @@
-//! Plans for every state that a table can be in.
+//! Plans for every state of a table.
 
 use super::*;
 use crate::HoldReason;
@@ -15,7 +15,7 @@ fn day(name: &str) -> DayTable {
     DayTable::parse(name).expect("a day-table")
 }
 
-/// A day that is open, with some rows.
+/// An open day with rows.
 fn open(name: &str) -> TableState {
     TableState { unsealed_rows: 7, bytes: 700, ..TableState::empty(day(name)) }
 }
@@ -28,7 +28,7 @@ fn seal(rows: u64) -> Seal {
     Seal { bytes: 50 * rows, sha256: format!("of {rows} rows"), rows, times: None, at: at(2, 0) }
 }
 
-/// A day that is sealed, as generation 2, long ago.
+/// A day that was sealed long ago, as generation 2.
 fn sealed(name: &str) -> TableState {
     let sealed = Some(SealedGeneration { generation: 2, seal: seal(7) });
     TableState { sealed, bytes: 350, ..TableState::empty(day(name)) }
@@ -36,7 +36,7 @@ fn sealed(name: &str) -> TableState {
 
 const PLACE: &str = "file:///archive";
 
-/// The archive of what [`sealed`] makes.
+/// The archive of a day from [`sealed`].
 fn archived(name: &str) -> Archived {
     let (table, seal, manifest) = (day(name), seal(7), "".into());
     Archived { table, generation: 2, url: PLACE.into(), seal, verified: at(2, 1), is_superseded: false, manifest }
@@ -46,7 +46,7 @@ fn required() -> ArchiveRequirement {
     ArchiveRequirement::At(PLACE.into())
 }
 
-/// All but `min_tables`, which has tests of its own.
+/// A view with `min_tables` off; that limit has its own tests.
 fn view(
     tables: &[TableState],
     rules: &[TableRule],
@@ -66,7 +66,7 @@ fn view(
     }
 }
 
-/// What is planned without archives.
+/// A plan without archives.
 fn plan(
     tables: &[TableState],
     rules: &[TableRule],
@@ -175,7 +175,7 @@ fn a_shorter_keep_waits_for_its_grace() {
     let mut short = rule("Log", 2 * DAY);
     short.shortened = Some(ShorterKeep { keep_before: 10 * DAY, since: at(20, 12) });
     let planned = plan(&tables, std::slice::from_ref(&short), at(21, 0), Some(at(21, 0)), &limits(9));
-    // The first had outlived the longer keep, too.
+    // The first day had outlived the longer `keep` too.
     assert_eq!(drops(&planned), ["Log20261105"]);
     assert_eq!(reasons(&planned), [("Log20261115".into(), HoldReason::Grace { until: at(21, 12) })]);
     let planned = plan(&tables, &[short], at(21, 12), Some(at(21, 12)), &limits(9));
@@ -209,7 +209,7 @@ fn period() -> impl Strategy<Value = Period> {
 }
 
 prop_compose! {
-    /// A time within some days of 2026-11-21, so that windows are met.
+    /// A time within a few days of 2026-11-21, so that windows apply.
     fn near()(hours in 0u64..24 * 90, nanos in 0u64..1_000_000_000) -> Ticks {
         Ticks::from_date(2026, 10, 1).expect("a date").plus(Duration::from_secs(3600 * hours) + Duration::from_nanos(nanos))
     }
@@ -242,9 +242,9 @@ prop_compose! {
 }
 
 proptest! {
-    /// Of any list of tables, under any rules and any clock: what is dropped stands, is covered by a rule of its name
-    /// and period, takes no records any more, is old against the newest record too, and is not more than the limit;
-    /// what is created is not in the list. Every table that expired is either dropped or held back.
+    /// For any tables, rules and clock: a dropped table exists, matches a rule by name and period, and accepts no
+    /// records. Its age is confirmed by the newest record, and drops stay within the limit. Created tables are not in
+    /// the list. Every expired table is either dropped or held back.
     #[test]
     fn only_what_everything_agrees_on_is_dropped(
         tables in proptest::collection::vec(any_table(), 0..60), log in any_rule("Log"), debug in any_rule("Debug"),
@@ -290,7 +290,7 @@ proptest! {
         }
     }
 
-    /// Carrying a plan out and planning again at the same time creates nothing, and drops only what was over the limit.
+    /// A second plan at the same time creates no table, and drops only the tables beyond the limit of the first run.
     #[test]
     fn a_plan_that_was_carried_out_is_not_planned_again(
         tables in proptest::collection::vec(any_table(), 0..60), log in any_rule("Log"), now in near(), newest in near(),

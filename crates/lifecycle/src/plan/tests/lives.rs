@@ -7,7 +7,7 @@ fn steps(plan: &LifecyclePlan) -> Vec<String> {
     others.map(|planned| format!("{} {}", planned.step.name(), planned.step.table())).collect()
 }
 
-/// A folder at noon of the 21st, with a record of that time, whose days wait six hours for late records.
+/// A folder at noon of the 21st with a record of that time. Days wait six hours for late records.
 fn noon(tables: &[TableState], rule: TableRule) -> View {
     let limits = LifecycleLimits { seal_after: Duration::from_secs(6 * 3600), ..limits(9) };
     view(tables, &[rule], at(21, 12), Some(at(21, 11)), &limits)
@@ -211,7 +211,7 @@ fn archives_go_when_a_later_one_is_there_or_their_time_is_over() {
 }
 
 prop_compose! {
-    /// A day in any state, with or without what its state needs.
+    /// A day in any state, with or without the files of that state.
     fn any_life()(
         name in prop_oneof![3 => Just("Log"), 1 => Just("Debug"), 1 => Just("Stranger")], time in near(),
         unsealed_rows in prop_oneof![Just(0_u64), 1..9_u64], is_sealed in any::<bool>(), is_closed in any::<bool>(),
@@ -261,8 +261,8 @@ fn dropped_states<'v>(view: &'v View, plan: &LifecyclePlan) -> Vec<&'v TableStat
 }
 
 proptest! {
-    /// Whatever the folder, the rules and the clock: what is dropped and was to be archived is in an archive of
-    /// exactly that, unless it was said that pressure may do without; so is every restored day.
+    /// For any folder, rules and clock: a dropped day that requires an archive has an archive of exactly its rows.
+    /// Only `drop_unarchived` under pressure is exempt. The rule covers restored days too.
     #[test]
     fn nothing_is_dropped_without_its_permit(view in any_view()) {
         let planned = super::super::plan(&view);
@@ -280,7 +280,7 @@ proptest! {
         }
     }
 
-    /// A day that takes records is never dropped but under pressure; a day whose period is not over never at all.
+    /// A day that accepts records is dropped only under pressure. A day whose period is not over is never dropped.
     #[test]
     fn today_is_never_dropped(view in any_view()) {
         for state in dropped_states(&view, &super::super::plan(&view)) {
@@ -294,12 +294,12 @@ proptest! {
         }
     }
 
-    /// An archive that is taken away never lets another day go, but where pressure goes on to the next one: what is
-    /// dropped without it is dropped with it as well.
+    /// Removing an archive never causes another drop, unless pressure continues with the next day: each day dropped
+    /// without the archive is also dropped with it.
     #[test]
     fn fewer_archives_never_drop_more(mut view in any_view(), gone in any::<prop::sample::Index>()) {
         view.limits.max_bytes = None;
-        // What bounds a run lets another day go in the place of one that may not.
+        // A limit on drops would let another day go in place of the blocked day.
         view.limits.drops_per_run_max = NonZeroU16::MAX;
         view.limits.min_tables = 0;
         let with: BTreeSet<String> = drops(&super::super::plan(&view)).into_iter().collect();
@@ -313,8 +313,8 @@ proptest! {
         }
     }
 
-    /// A clock that is ten years ahead of records that come still drops no day and removes no archive, but for one that
-    /// a later archive has all of, and for copies that go because the folder is full, which no clock says.
+    /// A clock ten years ahead of new records drops no day and removes no archive. Exempt are superseded archives, and
+    /// restored copies under pressure: neither depends on the clock.
     #[test]
     fn a_clock_far_ahead_drops_nothing(mut view in any_view(), newest in near()) {
         view.clock.now = newest.plus(3652 * DAY);
@@ -328,7 +328,7 @@ proptest! {
         prop_assert_eq!(planned.steps.iter().filter(is_removal).count(), 0);
     }
 
-    /// So many days with records stay of each table, and no run drops more than it may.
+    /// The minimum number of days of each table stays, and no run exceeds its limit of drops.
     #[test]
     fn floors_hold(view in any_view()) {
         let planned = super::super::plan(&view);
@@ -344,8 +344,7 @@ proptest! {
         }
     }
 
-    /// Every day has one step at most in a plan, and a forecast comes to an end: after its steps nothing is left to do
-    /// but what the limits of a run put off.
+    /// A plan has at most one step per day. A forecast ends: only steps that the limits of a run postponed remain.
     #[test]
     fn a_forecast_ends(mut view in any_view()) {
         view.limits.max_bytes = None;
