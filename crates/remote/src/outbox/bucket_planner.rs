@@ -1,4 +1,4 @@
-//! Agrees with the service on the number of partitions of each instance, and writes it down first.
+//! Agrees with the service on the number of partitions of each instance, and stores the number before its use.
 //!
 //! ```text
 //! throttled ──► step: after the last lease ──► buckets.json ──► in effect ──► DaytableBuckets ──► rows placed by it are sent
@@ -204,7 +204,7 @@ impl BucketPlanner {
     fn newest(&self, table: &DayTable, partition: &Arc<str>) -> Result<Option<Ticks>, PlannerError> {
         let last = Ticks::new(table.end().get() - 1).unwrap_or(Ticks::MAX);
         let mut partitions = vec![partition.to_string()];
-        // It may have had any number, under another configuration.
+        // Another configuration may have used any number of buckets.
         partitions.extend((0..=u8::MAX).map(|bucket| format!("{partition}~{bucket:02x}")));
         let unsent = OutboxReader::open(&self.data_dir)?;
         let mut newest = unsent.newest_of(table, &partitions, (table.start(), last))?;
@@ -243,8 +243,8 @@ impl BucketPlanner {
         }
     }
 
-    /// Forgets days that take no more records. The service keeps their steps as long as the table or an archive exists; whoever
-    /// drops the last one removes them.
+    /// Forgets days that accept no more records. The service keeps their steps while the table or an archive exists.
+    /// The drop of the last of them removes the steps.
     fn forget(&self) -> Result<(), PlannerError> {
         if self.plan.is_empty() {
             return Ok(());
@@ -256,7 +256,7 @@ impl BucketPlanner {
         Ok(())
     }
 
-    /// Whether a day takes no more records; none where no record time confirms the clock.
+    /// Tests whether a day accepts no more records. `None` if no record time confirms the clock.
     fn is_over(&self) -> Result<Option<impl Fn(&DayTable) -> bool>, PlannerError> {
         let Some(newest) = OutboxReader::open(&self.data_dir)?.newest()? else { return Ok(None) };
         let now = time::now();

@@ -304,7 +304,7 @@ mod tests {
         (DayTable::parse("Log20261121").expect("a day-table"), "web".into())
     }
 
-    /// An instance that is watched second by second.
+    /// An instance observed second by second.
     struct WatchedInstance {
         scaling: BucketScaling,
         now: Instant,
@@ -322,7 +322,8 @@ mod tests {
             }
         }
 
-        /// So many seconds of the same: what lands and what is added to what waits in each, and whether it is throttled.
+        /// Simulates seconds with equal load: rows landed and rows added to the backlog in each, and whether the
+        /// service throttles.
         fn pass(&mut self, seconds: u64, lands: u64, waits: i64, is_throttled: bool) -> Vec<u16> {
             let mut steps = Vec::new();
             for _ in 0..seconds {
@@ -363,7 +364,7 @@ mod tests {
     fn a_step_is_as_large_as_the_load_needs_and_no_larger_than_allowed() {
         assert_eq!(WatchedInstance::new(64).pass(40, 2000, 9000, true), [8]);
         assert_eq!(WatchedInstance::new(4).pass(40, 2000, 9000, true), [4]);
-        // A service that takes less a partition than it says is found by doubling.
+        // Doubling finds the limit of a service with less throughput than documented.
         let mut slow = WatchedInstance::new(64);
         assert_eq!(slow.pass(31, 10, 90, true), [2]);
         assert_eq!(slow.pass(30, 20, 80, true), [4]);

@@ -1,4 +1,4 @@
-//! What the parts of the sender share: the client, the committer, the counters, and what is configured.
+//! Shared by the parts of the sender: the client, the committer, the counters and the configuration.
 
 use super::bucket_planner::BucketOrder;
 use super::counters::OutboxCounters;

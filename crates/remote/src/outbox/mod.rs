@@ -94,7 +94,7 @@ pub fn commit_signal() -> (CommitSignal, SenderInbox) {
     (signal.clone(), SenderInbox { events: received, signal })
 }
 
-/// What the sender needs.
+/// The configuration of the sender.
 pub struct OutboxSetup<'a> {
     /// The data folder.
     pub data_dir: &'a Path,
@@ -136,7 +136,7 @@ pub enum OutboxError {
     Start(#[from] std::io::Error),
 }
 
-/// The sender, running.
+/// The running sender.
 pub struct Outbox {
     signal: CommitSignal,
     counters: Arc<OutboxCounters>,

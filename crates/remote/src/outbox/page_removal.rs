@@ -18,7 +18,7 @@ const REMOVE_EVERY: Duration = Duration::from_millis(500);
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// The most pages of one removal.
 const PAGES_AT_A_TIME: usize = 4096;
-/// Pages become due nearly in order: after so many that are not due, the others are not looked at.
+/// Pages become due nearly in order. After this number of pages that are not due, the search stops.
 const NOT_DUE_MAX: usize = 64;
 
 /// A page with rows that are not sent yet.

@@ -24,18 +24,18 @@ const QUEUES_AT_A_TIME: usize = 64;
 #[derive(Default)]
 pub(super) struct PageScan {
     last: Option<Instant>,
-    /// How far each file was read.
+    /// Read position of each file.
     positions: HashMap<Arc<str>, OutboxPosition>,
     newest: Option<Ticks>,
 }
 
 impl PageScan {
-    /// Whether a scan is due; `has_news` says that something was committed.
+    /// Whether a scan is due. `has_news`: rows were committed.
     pub(super) fn is_due(&self, has_news: bool, now: Instant) -> bool {
         self.last.is_none_or(|at| at + SCAN_EVERY <= now || has_news && at + SCAN_PAUSE <= now)
     }
 
-    /// The newest time that a record gave.
+    /// The newest timestamp of a record.
     pub(super) fn newest(&self) -> Option<Ticks> {
         self.newest
     }
@@ -119,7 +119,7 @@ impl PageScan {
     }
 }
 
-/// Gives pages to queues that lack some.
+/// Gives pages to queues that lack pages.
 pub(super) fn fill_queues(unsent: &OutboxReader, queues: &mut Queues, removal: &mut PageRemoval, now: Instant) {
     queues.schedule_due(now);
     for _ in 0..QUEUES_AT_A_TIME {
@@ -145,7 +145,7 @@ fn log_unreadable(error: &StoreError) {
     tracing::error!(%error, "failed to read rows that wait to be sent");
 }
 
-/// The queue of a partition; none where the partition is not in the file.
+/// The queue of a partition, or `None` if the file does not have the partition.
 fn queue_of(
     unsent: &OutboxReader,
     queues: &mut Queues,

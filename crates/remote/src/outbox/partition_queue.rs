@@ -222,8 +222,8 @@ impl PartitionQueue {
         }
     }
 
-    /// When it has something to send. A full transaction is sent at once, and so is any while the file has more pages;
-    /// otherwise rows wait `fill` for more.
+    /// When the queue has rows to send. A full transaction is sent at once, and so is any transaction while the file
+    /// has more pages. Otherwise rows wait `fill` for more rows.
     pub(super) fn demand(&self, now: Instant, fill: Duration) -> Demand {
         // After a failure, one request probes the partition.
         let parallel = if self.is_failing() { 1 } else { PARALLEL };
@@ -247,7 +247,7 @@ impl PartitionQueue {
         if due <= now { Demand::Now } else { Demand::At(due) }
     }
 
-    /// The next transaction, as full as it can be; none where nothing can be sent now.
+    /// The next transaction, as full as possible. `None` if the queue cannot send now.
     pub(super) fn build(
         &mut self,
         id: QueueId,
@@ -308,7 +308,7 @@ impl PartitionQueue {
         next
     }
 
-    /// Rows are under way no more: others with their keys may be sent.
+    /// The rows are no longer in flight, so other rows with their keys may be sent.
     pub(super) fn release_keys(&mut self, rows: &[QueuedRow]) {
         for row in rows {
             self.keys.remove(&row.key());
@@ -337,7 +337,7 @@ impl PartitionQueue {
     }
 }
 
-/// What [`PartitionQueue::build`] gives.
+/// The result of [`PartitionQueue::build`].
 #[derive(Default)]
 pub(super) struct NextTransaction {
     pub(super) request: Option<TransactionRequest>,
@@ -389,7 +389,7 @@ mod tests {
             Outbox { _dir: dir, store, unsent, seen: OutboxPosition::default(), queue, serials: 0 }
         }
 
-        /// Commits rows at these positions, which the queue then has.
+        /// Commits rows at these positions and adds them to the queue.
         fn write(&mut self, positions: std::ops::Range<u64>, now: Instant) {
             let day = Ticks::from_date(2026, 11, 1).expect("a date");
             let table = DayTable::at(&TableName::new("Log").expect("a name"), Period::Day, day);
@@ -442,7 +442,7 @@ mod tests {
         assert_eq!(outbox.queue.demand(now, FILL), Demand::Now);
         let first = outbox.build().expect("a transaction");
         assert_eq!((first.rows.len(), first.sealed.len()), (100, 100));
-        // The oldest commit first; what is left waits again.
+        // The oldest commit is sent first; the other rows wait again.
         assert!(first.rows[..90].iter().all(|row| row.key().position() < 90));
         assert_eq!(outbox.queue.demand(now, FILL), Demand::At(now + FILL));
         assert_eq!(outbox.build().expect("the rest").rows.len(), 30);

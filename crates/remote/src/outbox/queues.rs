@@ -1,4 +1,4 @@
-//! The queues of all partitions: which may send now, which later, and which lack pages.
+//! The queues of all partitions: which queues may send now, which wait, and which lack pages.
 
 use super::partition_queue::{Demand, PAGES_MAX, PageNumber, PartitionQueue, QueueId, QueuedPage};
 use super::request::TransactionRequest;
@@ -36,7 +36,7 @@ pub(super) struct Queues {
 }
 
 impl Queues {
-    /// `seed` differs from run to run: pauses are random, and numbers are not used twice.
+    /// `seed` must differ between runs: pauses are random, and numbers must not repeat.
     pub(super) fn new(fill: Duration, is_newest_first: bool, seed: u64) -> Queues {
         Queues {
             fill,
@@ -52,7 +52,7 @@ impl Queues {
         }
     }
 
-    /// A number that nothing else has.
+    /// A unique number.
     pub(super) fn next_number(&mut self) -> u64 {
         self.last_number += 1;
         self.last_number
@@ -93,18 +93,18 @@ impl Queues {
         self.queues.keys().copied().filter(|id| self.day(*id) == Some(day)).collect()
     }
 
-    /// Whether anything waits for a day.
+    /// Whether rows of a day wait.
     pub(super) fn waits_for(&self, day: &DayTable) -> bool {
         let is_used = |file: &OutboxFile| file.queues.values().any(|id| self.queues.contains_key(id));
         self.files.values().any(|file| file.live.day == *day && is_used(file))
     }
 
-    /// Adds a file, if it is new.
+    /// Adds a new file.
     pub(super) fn add_file(&mut self, name: &Arc<str>, live: LiveFile) {
         self.files.entry(name.clone()).or_insert_with(|| OutboxFile { live, queues: HashMap::new() });
     }
 
-    /// Forgets files that `is_live` does not name and that no queue uses.
+    /// Removes files that `is_live` rejects and that no queue uses.
     pub(super) fn retain_files(&mut self, is_live: impl Fn(&str) -> bool) {
         let queues = &self.queues;
         self.files.retain(|name, file| is_live(name) || file.queues.values().any(|id| queues.contains_key(id)));
@@ -159,7 +159,7 @@ impl Queues {
         self.retry_bytes
     }
 
-    /// Drops what a queue holds in memory. Returns the pages.
+    /// Unloads a queue from memory. Returns its pages.
     pub(super) fn unload(&mut self, id: QueueId) -> Vec<PageNumber> {
         let Some(queue) = self.queues.get_mut(&id) else { return Vec::new() };
         self.pages -= queue.page_count();
@@ -167,7 +167,7 @@ impl Queues {
         queue.unload()
     }
 
-    /// Does not wait for transactions to fill any more.
+    /// Stops waiting for full transactions.
     pub(super) fn flush(&mut self, now: Instant) {
         self.fill = Duration::ZERO;
         self.queues.keys().copied().collect::<Vec<_>>().into_iter().for_each(|id| self.schedule(id, now));
@@ -178,7 +178,7 @@ impl Queues {
         self.timers.push(Reverse((at, id)));
     }
 
-    /// Puts a queue where it belongs: it is ready, is scheduled for later, lacks pages, or is over and closed.
+    /// Files a queue under its state: ready, scheduled, lacking pages, or empty and closed.
     pub(super) fn schedule(&mut self, id: QueueId, now: Instant) {
         let Some(queue) = self.queues.get_mut(&id) else { return };
         if let Some(place) = queue.place.take() {

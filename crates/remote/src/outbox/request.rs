@@ -105,7 +105,7 @@ impl TransactionRequest {
     }
 }
 
-/// What [`TransactionRequest::split`] gives.
+/// The result of [`TransactionRequest::split`].
 pub(super) enum Split {
     /// There is only one record.
     One(TransactionRequest),
@@ -165,7 +165,7 @@ pub(super) mod tests {
         "AccountName=acme;AccountKey=c2VjcmV0".parse().expect("an account")
     }
 
-    /// Records of so many rows each, as rows of a page.
+    /// Records with these numbers of rows, as rows of a page.
     fn rows(records: &[u16]) -> Vec<QueuedRow> {
         let log = TableName::new("Log").expect("a name");
         let mut batch = Batch::new(DayTable::at(&log, Period::Day, Ticks::UNIX_EPOCH), "web".into());
@@ -189,8 +189,8 @@ pub(super) mod tests {
     }
 
     proptest! {
-        /// Whatever is split, by an index or not: no row is lost, none is in both, a record stays together, and what cannot be
-        /// split is one record.
+        /// For any split, with or without an index: no row is lost or duplicated, records stay together, and an
+        /// indivisible request is one record.
         #[test]
         fn parts_are_the_whole(records in prop::collection::vec(1u16..4, 1..30), index in prop::option::of(0usize..100)) {
             let rows = rows(&records);
@@ -218,13 +218,13 @@ pub(super) mod tests {
         }
     }
 
-    /// However the service misleads: a single bad record of a hundred is alone after the hint and seven halves.
+    /// Even with misleading indexes, a single bad record of a hundred is isolated after the hint and seven halvings.
     #[test]
     fn a_bad_record_is_found_in_few_steps() {
         let all = rows(&[1; 100]);
         let bad = all[61].key();
         let (mut request, mut steps) = (request(all), 0);
-        // The service says 0, whichever it is.
+        // The service always names index 0.
         loop {
             request = match request.split(&account(), "Log20261121", "web", Some(0)) {
                 Split::One(request) => {

@@ -77,7 +77,7 @@ impl TableCreation {
         }
     }
 
-    /// Until when the rows of a table wait for it.
+    /// End of the wait of rows for their table.
     pub(super) fn resume(&self, day: &DayTable, now: Instant) -> Option<Instant> {
         let table = self.tables.get(day)?;
         let creation = table.is_under_way.then(|| now + CREATION_WAIT);
@@ -98,7 +98,7 @@ impl TableCreation {
         self.under_way -= 1;
     }
 
-    /// Whether the tables of the next period are to be looked at again.
+    /// Whether the tables of the next period must be checked again.
     pub(super) fn is_ahead_due(&mut self, now: Instant) -> bool {
         let is_due = self.last_ahead.is_none_or(|at| at + AHEAD_EVERY <= now);
         if is_due {
@@ -139,7 +139,7 @@ impl TableCreation {
     }
 }
 
-/// The tables of the next period, where it begins soon.
+/// The tables of the next period, if the period begins soon.
 fn needed_soon<'t>(tables: impl Iterator<Item = (&'t TableName, Period)>, now: Ticks) -> Vec<DayTable> {
     let next = tables.map(|(name, period)| DayTable::at(name, period, now).next());
     next.filter(|next| is_needed_soon(next, now)).collect()

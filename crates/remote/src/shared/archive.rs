@@ -1,15 +1,15 @@
-//! A table of a remote store is archived: read into a folder beside the data, sealed there by the same code that seals
-//! days here, and proved in the archive.
+//! Archives a table of a remote store. The rows are read into a folder beside the data and sealed by the code for
+//! local days. The archive is verified by reading it back.
 //!
 //! ```text
 //! service ──pages──► staging/ (a data folder) ──► staging/Log20261101.1.parquet ──► archive ──► read back ──► noted
 //! ```
 //!
-//! A day that has an archive already, having come back behind its drop or taken rows since, is archived as what both hold: the
-//! archive is fetched and merged with what the table has, and the two together are its next generation.
+//! If the day already has an archive (the table reappeared after its drop, or took later rows), the archive is fetched
+//! and merged with the table. The result is the next generation.
 //!
-//! The folder takes the rows in any order and merges equal keys, so nothing depends on the service's order; what is in
-//! memory is a page, a commit and a row group. A kill leaves the folder, and the next step that needs it begins it anew.
+//! The folder accepts rows in any order and merges equal keys, so the order of the service is irrelevant. Memory holds
+//! a page, a commit and a row group. A kill leaves the folder behind; the next step recreates it.
 
 use super::executor::{SharedExecutor, latest};
 use super::merge;
@@ -27,16 +27,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// The folder's name beside the catalog.
+/// Name of the folder beside the catalog.
 const STAGING: &str = "staging";
-/// Rows between two words of how far it is.
+/// Rows between two progress reports.
 const TELL_ROWS: u64 = 10_000;
 
-/// A folder for what is under way. It is no data, and goes with this.
+/// A temporary folder, removed on drop.
 pub(super) struct Staging(PathBuf);
 
 impl Staging {
-    /// An empty one.
+    /// Creates an empty folder.
     pub(super) fn new(data_dir: &Path) -> Result<Staging, StoreError> {
         let path = data_dir.join(STAGING);
         match std::fs::remove_dir_all(&path) {
@@ -54,18 +54,18 @@ impl Staging {
 
 impl Drop for Staging {
     fn drop(&mut self) {
-        // What is left is removed before it is used again.
+        // A leftover folder is removed before the next use.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
-/// Removes what a kill left.
+/// Removes the folder of a killed run.
 pub(super) fn clear(data_dir: &Path) {
     drop(Staging(data_dir.join(STAGING)));
 }
 
 impl SharedExecutor {
-    /// Archives a table now, because somebody asks for it.
+    /// Archives a table on request.
     pub fn archive_now(
         &self,
         table: &DayTable,
@@ -78,8 +78,8 @@ impl SharedExecutor {
         Ok(ArchiveOutcome { table: table.to_string(), rows, bytes, archive: archived.map(|archived| archived.url) })
     }
 
-    /// Archives a table and notes it, with what the table held; none where it has no rows. What is archived already is only
-    /// read back.
+    /// Archives a table and records the archive with the content of the table. `None` if the table has no rows. An
+    /// existing archive is only verified.
     pub(super) fn archive(
         &self,
         table: &DayTable,
@@ -89,7 +89,7 @@ impl SharedExecutor {
         let _one = self.here.alone()?;
         let staging = Staging::new(&self.data_dir)?;
         let archive = Archive::open_to_write(&address(place)?, &self.here.access(), &RetryPolicy::LIFECYCLE)?;
-        // What a kill left unnoted is there all the same, and no generation is used twice.
+        // A killed run may have left an unrecorded archive; a generation number is never reused.
         let mut listed = archive.list(std::slice::from_ref(table.table()))?.archives;
         listed.retain(|archived| archived.table() == table);
         listed.sort_by_key(|archived| archived.generation());
@@ -99,8 +99,8 @@ impl SharedExecutor {
         let sealed = self.seal(table, generation, &staging, on)?;
         self.is_empty(table, sealed.is_none());
         let Some((mut manifest, mut path, held)) = sealed else { return Ok(None) };
-        // In place of an archive that has other rows it would be a loss: of what stands at this place, which may not be noted,
-        // and of what is noted, which may be at another.
+        // An archive with different rows must not be replaced: rows would be lost. The archive at this place may be
+        // unrecorded, and the recorded archive may be at another place.
         let mut before = Vec::new();
         before.extend(listed.last().map(|there| (archive.clone(), there.clone())));
         let is_listed = |noted: &Archived| {
@@ -119,7 +119,7 @@ impl SharedExecutor {
             let mut reporter = self.here.reporter(table, on);
             archive.fetch(before, &old, &mut |progress| reporter.report(progress))?;
             drop(reporter);
-            // A name of its own: what is merged is read still.
+            // A new name, because the merged file is still read.
             let folder = staging.path(&format!("merged{nth}"));
             let merged = self.merge(table, generation, &folder, [&path, &old], &whole, on)?;
             if let Some(merged) = merged {
@@ -151,8 +151,8 @@ impl SharedExecutor {
         Ok(Some((archived, held)))
     }
 
-    /// Seals what is in one sealed file or in the other, of rows that are in both that of the first; none where that is what the
-    /// first one holds.
+    /// Seals the union of two sealed files; for equal keys the row of the first file wins. `None` if the result equals
+    /// the first file.
     fn merge(
         &self,
         table: &DayTable,
@@ -174,7 +174,7 @@ impl SharedExecutor {
         self.seal_rows(table, generation, folder, rows, on)
     }
 
-    /// Reads a table and seals what was read; none where it has no rows.
+    /// Reads a table and seals its rows. `None` if there are no rows.
     fn seal(
         &self,
         table: &DayTable,
@@ -186,7 +186,7 @@ impl SharedExecutor {
         self.seal_rows(table, generation, &staging.path("rows"), rows, on)
     }
 
-    /// Seals rows, by way of a data folder of this name; none where there are none.
+    /// Seals rows through a data folder of this name. `None` if there are no rows.
     fn seal_rows(
         &self,
         table: &DayTable,
@@ -217,7 +217,7 @@ impl SharedExecutor {
         sealed
     }
 
-    /// Brings rows into a table of `store`.
+    /// Writes rows into a table of `store`.
     fn fill(
         &self,
         table: &DayTable,
@@ -249,7 +249,7 @@ impl SharedExecutor {
             }
         }
         gather.finish().try_for_each(submit)?;
-        // Behind all that was submitted.
+        // Waits for all submitted rows.
         store.steps().committed()?;
         if lost.load(Ordering::Relaxed) {
             return Err(StoreError::Refused(format!("not all rows of {table} could be kept for sealing")).into());

@@ -1,4 +1,4 @@
-//! Takes the steps of the owner's plan. It decides nothing.
+//! Takes the steps of the owner's plan. Decides no step itself.
 
 use super::notes::Notes;
 use super::plan::{SharedView, plan};
@@ -31,14 +31,14 @@ pub struct SharedExecutor {
 }
 
 impl SharedExecutor {
-    /// Steps on `tables`; the catalog of `here` lists their archives. Only the owner takes steps.
+    /// Creates an executor for `tables`. The catalog of `here` lists their archives. Only the owner takes steps.
     pub fn new(tables: Arc<AzureTables>, here: Arc<Executor>, data_dir: PathBuf, is_owner: bool) -> SharedExecutor {
-        // What a kill left of a step is no data.
+        // Leftovers of a killed step are not data.
         super::archive::clear(&data_dir);
         SharedExecutor { tables, here, data_dir, is_owner, empty: Mutex::default() }
     }
 
-    /// Refuses where another daytable is the owner.
+    /// Returns an error if another daytable is the owner.
     pub(super) fn owner(&self) -> Result<(), StepError> {
         let what = "another daytable is the owner of this store (`store.owner`), and archives, restores and drops";
         if self.is_owner { Ok(()) } else { Err(StoreError::Refused(what.into()).into()) }
@@ -64,12 +64,13 @@ impl SharedExecutor {
         Ok(SharedView { empty: self.empty(), ..view })
     }
 
-    /// Drops a table on request, under the conditions of the plan except its limits, and except the archive if `without_archive`.
+    /// Drops a table on request. The conditions of the plan apply, except its limits, and except the archive if
+    /// `without_archive`.
     /// A restored table is dropped at any time.
     ///
     /// # Errors
     ///
-    /// Why it stays; whatever kept it from being dropped.
+    /// The reason why the table stays, or the error of the drop.
     pub fn drop_now(&self, table: &DayTable, mut view: SharedView, without_archive: bool) -> Result<(), StepError> {
         self.owner()?;
         let refused = |what: String| Err(StoreError::Refused(format!("{table} is not dropped: {what}")).into());
@@ -118,7 +119,7 @@ impl SharedExecutor {
     ///
     /// # Errors
     ///
-    /// Whatever kept it from being taken; taken again it begins anew.
+    /// The error of the failed part. A repeated step starts again.
     pub fn take(&self, step: &LifecycleStep, on: &mut OnStepProgress<'_>) -> Result<(), StepError> {
         match step {
             LifecycleStep::Archive(table, place) => self.archive(table, place, on).map(drop),
@@ -129,8 +130,7 @@ impl SharedExecutor {
         }
     }
 
-    /// Drops a table that is empty, or that holds what its latest archive holds, which is checked now. Other rows are archived
-    /// first.
+    /// Drops a table that is empty or equals its latest archive, which is verified now. Other rows are archived first.
     fn drop_table(&self, table: &DayTable, on: &mut OnStepProgress<'_>) -> Result<(), StepError> {
         let restored = self.notes().restored()?.into_iter().find(|restored| restored.table == *table);
         let of = restored.as_ref().map_or(table, |restored| &restored.origin);
@@ -146,7 +146,7 @@ impl SharedExecutor {
                 }
             }
             None if restored.is_some() => return Err(StepError::NoArchive(of.clone(), String::new())),
-            // It was planned because it had no rows.
+            // The plan took the table for empty.
             None if self.empty().contains(table) && self.content(table, on)?.rows > 0 => {
                 self.is_empty(table, false);
                 return Err(StoreError::Refused(format!("{table} is not dropped: it has rows now")).into());
@@ -166,14 +166,14 @@ impl SharedExecutor {
         Ok(())
     }
 
-    /// Removes an archive, and with the last one the steps of its day.
+    /// Removes an archive. The last archive of a day takes the bucket steps of the day with it.
     fn remove_archive(&self, table: &DayTable, generation: i64, place: &str) -> Result<(), StepError> {
         let stands = || -> Result<bool, StepError> {
             let is_restored = self.notes().restored()?.iter().any(|restored| restored.origin == *table);
             Ok(is_restored || self.tables.tables()?.contains(table))
         };
         self.here.remove_archive(table, generation, place, |archived| {
-            // Its day may have been restored after the plan was made.
+            // The day may have been restored after the plan.
             if !archived.is_superseded && stands()? {
                 let what = format!("an archive of {table} is not removed: its table stands");
                 return Err(StoreError::Refused(what).into());
@@ -186,13 +186,13 @@ impl SharedExecutor {
         Ok(())
     }
 
-    /// Archives the rows that came after the archive, and checks that no others came meanwhile.
+    /// Archives the rows that arrived after the archive, and checks that no further rows arrived.
     fn archive_anew(&self, table: &DayTable, place: &str, on: &mut OnStepProgress<'_>) -> Result<(), StepError> {
         tracing::warn!(%table, place, "holds other rows than its archive, and is archived anew");
         let archived = self.archive(table, place, on)?;
         let content = self.content(table, on)?;
         match archived {
-            // The archive may hold more, of a day that was created again.
+            // The archive may have more rows, if the table was created again after its drop.
             Some((_, held)) if content == held => Ok(()),
             _ => Err(StoreError::Refused(format!("{table} is not dropped: rows come to it while it is read")).into()),
         }

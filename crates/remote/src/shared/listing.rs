@@ -1,11 +1,11 @@
-//! The list of day-tables of a remote store, with what becomes of each.
+//! The list of day-tables of a remote store, with the state of each.
 
 use super::SharedView;
 use daytable_model::key::DayTable;
 use daytable_query::ShownTable;
 use std::collections::BTreeMap;
 
-/// The list of a data folder that is an outbox, `here`, with the tables of the remote store.
+/// The list `here` of the data folder (the outbox), with the tables of the remote store added.
 pub fn remote_table_list(here: Vec<ShownTable>, view: &SharedView) -> Vec<ShownTable> {
     let planned = super::plan(view);
     let mut tables: BTreeMap<String, ShownTable> = here.into_iter().map(|table| (table.table.clone(), table)).collect();

@@ -1,5 +1,5 @@
-//! The rows of two sealed files of one day as one stream, by PartitionKey and RowKey. Of a row that is in both, that of the first
-//! counts.
+//! Merges the rows of two sealed files of one day, ordered by PartitionKey and RowKey. For equal keys, the row of the
+//! first file wins.
 
 use daytable_model::key::RowKey;
 use daytable_query::tables::OwnedRow;
@@ -9,7 +9,7 @@ use daytable_store::sealed::SealedFile;
 use std::iter::Peekable;
 use std::sync::Arc;
 
-/// See the module's head. Ends behind an error.
+/// The merged rows. Ends after an error.
 pub(super) fn rows<'a>(
     first: &'a SealedFile,
     other: &'a SealedFile,
@@ -22,7 +22,7 @@ pub(super) fn rows<'a>(
                 first.next()
             }
             (Some(one), Some(two)) if two < one => other.next(),
-            // What cannot be read has no key, and comes before all.
+            // An unreadable row has no key and sorts first.
             (Some(_), _) => first.next(),
             (None, _) => other.next(),
         }
@@ -31,7 +31,7 @@ pub(super) fn rows<'a>(
 
 type Key = Option<(Arc<str>, RowKey)>;
 
-/// The key of the next row; none of one that cannot be read, and no row at all where there is none.
+/// The key of the next row. `None` if there is no row or the row is unreadable.
 fn key(rows: &mut Peekable<impl Iterator<Item = Result<OwnedRow, StoreError>>>) -> Option<Key> {
     rows.peek().map(|row| row.as_ref().ok().map(|row| (row.partition.clone(), row.key)))
 }

@@ -28,9 +28,9 @@ pub const SILENT_MAX: Duration = Duration::from_secs(30 * 86_400);
 pub struct SharedView {
     /// The tables of the remote store.
     pub tables: Vec<DayTable>,
-    /// Those that were restored.
+    /// Restored tables.
     pub restored: Vec<RestoredTable>,
-    /// Those that were read and had no rows.
+    /// Tables that had no rows when they were read.
     pub empty: BTreeSet<DayTable>,
     /// Archives that were read back.
     pub archives: Vec<Archived>,
@@ -38,16 +38,16 @@ pub struct SharedView {
     pub hosts: Vec<Host>,
     /// The configured tables.
     pub rules: Vec<TableRule>,
-    /// What bounds a run.
+    /// Limits of a run.
     pub limits: LifecycleLimits,
-    /// The time, and what confirms it.
+    /// The time and its evidence.
     pub clock: Clock,
     /// Tables that this run has dropped.
     pub dropped: u16,
 }
 
 impl SharedView {
-    /// The latest archive of a day, at a place or anywhere.
+    /// The latest archive of a day at `place`, or anywhere if `None`.
     pub fn archive_of(&self, table: &DayTable, place: Option<&str>) -> Option<&Archived> {
         let is_one = |archived: &&Archived| {
             archived.table == *table && !archived.is_superseded && place.is_none_or(|place| place == archived.url)
@@ -67,7 +67,7 @@ impl SharedView {
     }
 }
 
-/// What to do now. Pure.
+/// Plans the next steps. A pure function.
 pub fn plan(view: &SharedView) -> LifecyclePlan {
     let mut plan = LifecyclePlan::default();
     let standing = view.tables.iter().filter_map(|table| counted(view, table));
@@ -179,7 +179,8 @@ fn check_hosts(view: &SharedView, table: &DayTable, expires: Ticks) -> Result<()
     if now < lands_until { Err(HoldReason::Landing { until: lands_until }) } else { Ok(()) }
 }
 
-/// The configured table of a day that counts for `min_tables`: one that has begun, with rows, and is no copy.
+/// The configured table for which a day counts toward `min_tables`: the day has begun, has rows, and is not a restored
+/// copy.
 fn counted<'t>(view: &SharedView, table: &'t DayTable) -> Option<&'t TableName> {
     let is_copy = view.restored.iter().any(|restored| restored.table == *table);
     let counts = table.start() <= view.clock.now && !view.empty.contains(table) && !is_copy;
@@ -208,7 +209,8 @@ mod tests {
         Host { id: "web-17".into(), seen, holds: holds.into_iter().collect() }
     }
 
-    /// Days from the 10th to the 21st, kept for five days; today is the 21st, so those up to the 15th have expired.
+    /// Days from the 10th to the 21st with `keep` of five days. Today is the 21st, so days up to the 15th have
+    /// expired.
     fn view() -> SharedView {
         let rule = TableRule {
             name: TableName::new("Log").expect("a name"),
@@ -275,23 +277,23 @@ mod tests {
     #[test]
     fn an_outbox_that_may_hold_something_keeps_a_day() {
         let told = |seen, oldest| SharedView { hosts: vec![host(seen, oldest)], ..view() };
-        // It holds something of the 12th: of all from there on nobody knows.
+        // The outbox holds rows of the 12th; later days are unknown.
         let held = told(at(21), Some(at(12)));
         assert_eq!(steps(&held), ["archive Log20261110", "archive Log20261111"]);
         assert!(stays(&held).iter().all(|(_, reason)| *reason == "host_holds"));
-        // What it holds of other tables is their business.
+        // Rows of other tables do not count.
         let mut other = told(at(21), None);
         other.hosts[0].holds.insert(TableName::new("Month").expect("a name"), at(1));
         assert_eq!(steps(&other).len(), 6);
-        // It was last heard of when the 12th had not expired yet.
+        // The last note predates the expiry of the 12th.
         let silent = told(at(18), None);
         assert_eq!(steps(&silent), ["archive Log20261110", "archive Log20261111", "archive Log20261112"]);
         assert_eq!(stays(&silent)[0], ("Log20261113".into(), "host_silent"));
-        // It is not waited for for ever.
+        // The wait has a limit.
         let mut gone = told(at(1), Some(at(1)));
         gone.hosts[0].seen = at(21).minus(SILENT_MAX);
         assert_eq!(steps(&gone).len(), 6);
-        // Who told of the future told nothing.
+        // A note from the future is no evidence.
         assert_eq!(stays(&told(at(23), None))[0].1, "host_silent");
         assert_eq!(steps(&told(at(23), None)), [""; 0]);
     }

@@ -1,7 +1,8 @@
-//! An archived day is brought back as a table of the remote store.
+//! Restores an archived day as a table of the remote store.
 //!
-//! That it is one is noted before the table is there, so the owner never takes it for a day that has expired, whatever
-//! is killed. It is written by its keys, so twice is the same as once, and compared with the archive before it is said to stand.
+//! The note of the restored day is written before the table is created. So the owner never treats the table as an
+//! expired day, even after a kill. Rows are written by key, so repeated writes are harmless. The table is compared
+//! with the archive before the restore succeeds.
 
 use super::archive::Staging;
 use super::executor::{SharedExecutor, manifest};
@@ -16,17 +17,18 @@ use daytable_store::sealed::{EXTENSION, SealedFile};
 use daytable_store::{Range, StoreError};
 use std::time::{Duration, Instant};
 
-/// How long a name is waited for that the service has not let go of.
+/// Time limit for a table name that the service has not released.
 const NAME_PATIENCE: Duration = Duration::from_secs(240);
-/// How often it is asked for.
+/// Interval between attempts.
 const NAME_EVERY: Duration = Duration::from_secs(5);
 
 impl SharedExecutor {
-    /// Brings a day back, complete and once: asked for twice it is there once, until the later of the two times.
+    /// Restores a day completely. A repeated request creates no second copy; the later expiry counts.
     ///
     /// # Errors
     ///
-    /// [`StepError::NoArchive`] where there is none; where it fails half-way, the table goes when its time is over.
+    /// [`StepError::NoArchive`] if the day has no archive. After a partial failure, the table is dropped at its
+    /// expiry.
     pub fn restore(&self, wanted: &RestoreSpec, on: &mut OnStepProgress<'_>) -> Result<RestoreOutcome, StepError> {
         self.owner()?;
         let _one = self.here.alone()?;
@@ -75,7 +77,7 @@ impl SharedExecutor {
         Ok(RestoreOutcome { table: table.to_string(), rows, expires: expires.to_string(), stood })
     }
 
-    /// Creates the table; waits for its name where the service clears an earlier one away.
+    /// Creates the table. Waits while the service deletes an earlier table of this name.
     fn create(&self, table: &DayTable) -> Result<(), StepError> {
         let until = Instant::now() + NAME_PATIENCE;
         loop {

@@ -1,5 +1,5 @@
-//! The thread of a daytable with a remote store: it notes what the outbox holds, and, if this daytable is the owner, plans and
-//! takes steps by the schedule.
+//! The lifecycle thread of an instance with a remote store. The thread notes the content of the outbox. On the owner,
+//! the thread also plans and takes steps by the schedule.
 
 use super::executor::SharedExecutor;
 use super::notes::{Host, Notes};
@@ -29,7 +29,7 @@ const NOTE_RETRY: Duration = Duration::from_secs(10);
 /// How soon a run with failed steps is repeated.
 const RETRY: Duration = Duration::from_secs(600);
 
-/// What the thread needs.
+/// The thread and its inputs.
 pub struct SharedLifecycle {
     /// Takes the steps.
     pub executor: Arc<SharedExecutor>,
@@ -43,7 +43,7 @@ pub struct SharedLifecycle {
     pub rules: Vec<TableRule>,
     /// When to run.
     pub schedule: Schedule,
-    /// What bounds a run.
+    /// Limits of a run.
     pub limits: LifecycleLimits,
     /// Called after each run.
     pub on_run: Box<dyn Fn(&RunSummary) + Send>,
@@ -54,7 +54,7 @@ impl SharedLifecycle {
     pub fn work(self, stop: Receiver<()>) {
         let (mut told, mut again, mut reasons): (Option<Instant>, Option<Instant>, HashMap<String, &'static str>) =
             (None, None, HashMap::new());
-        // A run that was missed is made at once.
+        // A missed run happens at once.
         let mut after = Ticks::MIN;
         loop {
             let now = time::now();

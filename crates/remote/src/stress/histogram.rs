@@ -1,13 +1,13 @@
-//! Durations by how often they were: percentiles to within a sixteenth, in a few kilobytes whatever there is.
+//! A histogram of durations: percentiles accurate to 1/16, in constant memory of a few kilobytes.
 
 use std::time::Duration;
 
-/// Steps of each power of two.
+/// Buckets per power of two.
 const STEPS: u64 = 16;
-/// Up to 2^40 µs, twelve days; what is longer counts as that.
+/// Up to 2^40 µs (twelve days); longer durations count as this value.
 const POWERS: u64 = 40;
 
-/// How often each duration was.
+/// Counts by duration.
 #[derive(Clone, Debug)]
 pub struct LatencyHistogram {
     counts: Vec<u64>,
@@ -23,7 +23,7 @@ impl Default for LatencyHistogram {
 }
 
 impl LatencyHistogram {
-    /// Counts one.
+    /// Counts one duration.
     pub fn add(&mut self, duration: Duration) {
         let micros = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
         let last = self.counts.len() - 1;
@@ -33,7 +33,7 @@ impl LatencyHistogram {
         self.longest = self.longest.max(duration);
     }
 
-    /// Adds all that another one counted.
+    /// Adds the counts of another histogram.
     pub fn merge(&mut self, other: &LatencyHistogram) {
         for (count, more) in self.counts.iter_mut().zip(&other.counts) {
             *count += more;
@@ -42,17 +42,17 @@ impl LatencyHistogram {
         self.longest = self.longest.max(other.longest);
     }
 
-    /// How many were counted.
+    /// Number of counted durations.
     pub fn total(&self) -> u64 {
         self.total
     }
 
-    /// The longest one.
+    /// The longest duration.
     pub fn longest(&self) -> Duration {
         self.longest
     }
 
-    /// What `percent` of them took at most; zero where there are none.
+    /// The smallest bound that covers `percent` of the durations; zero if there are no durations.
     pub fn percentile(&self, percent: u64) -> Duration {
         let wanted = self.total.saturating_mul(percent.min(100)).div_ceil(100).max(1);
         let mut seen = 0;
@@ -66,7 +66,7 @@ impl LatencyHistogram {
     }
 }
 
-/// The place of a number: itself below 16, then the power of two and the four bits behind its first one.
+/// The bucket of a number: the number itself below 16, otherwise its power of two and the next four bits.
 fn place_of(micros: u64) -> u64 {
     if micros < STEPS {
         return micros;
@@ -75,7 +75,7 @@ fn place_of(micros: u64) -> u64 {
     (power - 3) * STEPS + (micros >> (power - 4)) - STEPS
 }
 
-/// The largest number of a place.
+/// The largest number of a bucket.
 fn upper_of(place: u64) -> u64 {
     if place < STEPS {
         return place;
@@ -106,7 +106,8 @@ mod tests {
     }
 
     proptest! {
-        /// A number is in the place whose largest is at most a sixteenth more, and places are in the order of numbers.
+        /// The upper bound of a number's bucket exceeds the number by at most 1/16, and buckets keep the order of
+        /// numbers.
         #[test]
         fn places(micros in 0u64..1 << 43) {
             let upper = upper_of(place_of(micros));

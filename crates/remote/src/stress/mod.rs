@@ -1,16 +1,15 @@
-//! How much a remote store takes: a peak load is offered to one partition, then the same to many.
+//! Measures the throughput of a remote store: offers a peak load to one partition, then to many.
 //!
-//! The load is an open one: transactions of 100 entities are due at fixed times, whether those before are answered or not,
-//! until as many are under way as is allowed; from then on it is offered what the service takes. What is throttled or
-//! fails is sent again after a pause, as the daemon does. Both rates together say how many hash buckets an instance needs
-//! that writes at that peak ([`recommend`]).
+//! The load is open: transactions of 100 entities are due at fixed times, independent of earlier answers. At the limit
+//! of requests in flight, the service sets the pace. Throttled and failed requests are retried after a pause, as in
+//! the daemon. Both rates together give the number of hash buckets for an instance with this peak ([`recommend`]).
 //!
 //! ```text
 //! peak 5,000/s ──► one partition     1,900/s, 4,100 throttled ──┐
 //!              └─► 16 partitions     5,000/s                  ──┴──► 3 buckets
 //! ```
 //!
-//! It writes to a table of its own, whose name no day-table has, and drops it in the end, whatever comes of it.
+//! The test writes to its own table, whose name no day-table has, and always drops the table.
 
 mod histogram;
 mod offer;
@@ -20,14 +19,14 @@ pub use offer::{Load, Measured, StressError, left_behind, stress};
 
 use std::num::NonZeroU16;
 
-/// Buckets that a partition can have at most: two hexadecimal digits behind its name.
+/// Maximum buckets of a partition: the suffix has two hexadecimal digits.
 const BUCKETS_MAX: u64 = 256;
 
-/// How many buckets an instance needs that writes `peak` entities a second at most, where one partition took `one` a second
-/// and many took `many`.
+/// Recommended buckets for an instance with `peak` entities per second. `one` and `many` are the measured rates of one
+/// partition and of many.
 ///
-/// More than what many partitions took altogether does not become less by parting it, so it asks for no buckets; and within
-/// a twentieth of the peak it was reached.
+/// Buckets cannot raise the rate above `many`, so a higher peak gets no extra buckets. A rate within 1/20 of the peak
+/// counts as reached.
 pub fn recommend(peak: u64, one: u64, many: u64) -> NonZeroU16 {
     let wanted = peak.min(many.max(one));
     if wanted <= one.saturating_add(wanted / 20) {
@@ -48,7 +47,7 @@ mod tests {
             (5000, 4800, 5000, 1),
             (5000, 1900, 5000, 3),
             (5000, 2000, 4000, 2),
-            // Nothing is gained by parting what nobody takes.
+            // Buckets do not help if many partitions have the same rate as one.
             (5000, 300, 310, 1),
             (5000, 400, 310, 1),
             (1_000_000, 2000, 1_000_000, 256),

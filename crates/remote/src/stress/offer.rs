@@ -1,4 +1,4 @@
-//! A load is offered, and what came of it counted.
+//! Offers a load and counts the results.
 
 use super::LatencyHistogram;
 use daytable_azure::{
@@ -13,77 +13,77 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-/// What the table is called before its number. A day-table's name ends in a date of 6 to 10 digits, this one in letters.
+/// Prefix of the table name. A day-table's name ends in 6 to 10 digits; this name ends in letters.
 const TABLE: &str = "DaytableStress";
-/// How long what is under way at the end is waited for.
+/// Maximum wait for open requests at the end of a load.
 const GRACE: Duration = Duration::from_secs(60);
-/// How long the table is tried to be made, and to be dropped.
+/// Time limit for creating and dropping the table.
 const TABLE_PATIENCE: Duration = Duration::from_secs(60);
 
-/// What is offered.
+/// The load.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
-    /// Entities a second.
+    /// Entities per second.
     pub peak: NonZeroU32,
-    /// Partitions that the second load is spread over.
+    /// Partitions of the second load.
     pub partitions: NonZeroU16,
-    /// How long each load lasts.
+    /// Duration of each load.
     pub lasts: Duration,
-    /// Transactions that are under way at a time at most.
+    /// Maximum transactions in flight.
     pub in_flight: NonZeroU16,
-    /// Bytes of an entity's message.
+    /// Bytes of the message of an entity.
     pub message_bytes: usize,
 }
 
-/// What came of a load.
+/// The result of a load.
 #[derive(Clone, Debug)]
 pub struct Measured {
-    /// Partitions it was spread over.
+    /// Partitions used.
     pub partitions: u16,
-    /// Entities that were written.
+    /// Entities written.
     pub entities: u64,
-    /// From the first request to the last answer.
+    /// Time from the first request to the last answer.
     pub took: Duration,
-    /// What each request took that was answered well.
+    /// Latencies of successful requests.
     pub latencies: LatencyHistogram,
-    /// Requests that were answered with too much.
+    /// Throttled requests.
     pub throttled: u64,
-    /// Requests that failed otherwise, and were sent again.
+    /// Requests that failed otherwise and were retried.
     pub failed: u64,
 }
 
 impl Measured {
-    /// Entities a second.
+    /// Entities per second.
     pub fn rate(&self) -> u64 {
         let nanos = self.took.as_nanos().max(1);
         u64::try_from(u128::from(self.entities) * 1_000_000_000 / nanos).unwrap_or(u64::MAX)
     }
 }
 
-/// Why a store was not measured.
+/// Why the measurement failed.
 #[derive(Debug, thiserror::Error)]
 pub enum StressError {
-    /// The service does not do what it is asked for.
+    /// The service refused a request.
     #[error("failed to {0}")]
     Service(#[from] Error),
-    /// Nothing was answered well for too long.
+    /// No request succeeded within the time limit.
     #[error("nothing was written within {0:?} after the load had ended; the last error: {1}")]
     Stuck(Duration, Error),
-    /// It was told to stop.
+    /// A stop was requested.
     #[error("stopped before its end")]
     Stopped,
-    /// The table is still there.
+    /// The table could not be dropped.
     #[error("the table {table} is left behind, as it could not be dropped: failed to {source}")]
     LeftBehind {
         /// Its name.
         table: String,
-        /// Why.
+        /// The reason.
         source: Error,
     },
 }
 
-/// Offers the load to one partition, then to many. `tell` is told what begins; `stop` ends it before its time. The table
-/// that is written to is dropped in any case.
+/// Offers the load to one partition, then to many. `tell` receives each new phase; `stop` ends the load early. The
+/// table is always dropped.
 pub async fn stress(
     client: &Client,
     load: Load,
@@ -91,7 +91,7 @@ pub async fn stress(
     mut tell: impl FnMut(&str, u16),
 ) -> Result<[Measured; 2], StressError> {
     let table = table_name();
-    // To its end in any case: else the table might come after it was dropped.
+    // The creation always completes: otherwise the table might appear after the drop.
     insist(|| client.create_table(&table), &[ErrorKind::TableAlreadyExists]).await?;
     let measured = tokio::select! {
         biased;
@@ -111,23 +111,23 @@ pub async fn stress(
     }
 }
 
-/// The tables of runs that were killed, or are under way: nobody can tell which.
+/// Tables of killed or running stress tests, which cannot be distinguished.
 ///
 /// # Errors
 ///
-/// Where the service does not list them.
+/// If the service cannot list tables.
 pub async fn left_behind(client: &Client) -> Result<Vec<String>, StressError> {
     Ok(client.list_tables(TABLE).await?)
 }
 
-/// A name that no other run has, and no day-table: letters alone.
+/// A unique name that ends in letters, so no day-table has the name.
 fn table_name() -> String {
     let random = RandomState::new().build_hasher().finish();
     let letters = (0..12).map(|at| char::from(b'a' + u8::try_from(random >> (at * 4) & 15).unwrap_or_default()));
     TABLE.chars().chain(letters).collect()
 }
 
-/// Asks until it is done, or is as good as done, or there is no use, or patience ends.
+/// Repeats a request until it succeeds, its effect exists, the error is permanent, or the time limit is reached.
 async fn insist<F: Future<Output = Result<(), Error>>>(
     mut ask: impl FnMut() -> F,
     good: &[ErrorKind],
@@ -152,14 +152,14 @@ async fn insist<F: Future<Output = Result<(), Error>>>(
     }
 }
 
-/// What the workers of a load share.
+/// Shared state of the workers of a load.
 struct LoadState {
     client: Client,
     table: String,
     load: Load,
     partitions: u16,
     begun: Instant,
-    /// The next transaction's number; the first is due at once, each other one its part of a second after the one before.
+    /// Number of the next transaction. Transactions are due at equal intervals, starting at once.
     next: AtomicU64,
     counted: Mutex<Measured>,
 }
@@ -187,7 +187,7 @@ async fn offer(client: &Client, table: &str, load: Load, partitions: u16) -> Res
         workers.spawn(work(shared.clone(), worker));
     }
     while let Some(ended) = workers.join_next().await {
-        // The first that fails ends the others: they end with their set.
+        // The first failed worker ends the others, when the join set is dropped.
         if let Ok(result) = ended {
             result?;
         }
@@ -196,7 +196,7 @@ async fn offer(client: &Client, table: &str, load: Load, partitions: u16) -> Res
     Ok(measured)
 }
 
-/// Sends transactions when they are due until the load ends.
+/// Sends due transactions until the load ends.
 async fn work(shared: Arc<LoadState>, worker: u16) -> Result<(), StressError> {
     let LoadState { client, load, begun, .. } = &*shared;
     let ends = *begun + load.lasts;
@@ -211,7 +211,7 @@ async fn work(shared: Arc<LoadState>, worker: u16) -> Result<(), StressError> {
         }
         tokio::time::sleep_until(due).await;
         let transaction = transaction(&shared, number, &message);
-        // Until it is written: else the rate would be of what was tried.
+        // Retries until the transaction is written, so the rate counts written entities only.
         loop {
             let asked = Instant::now();
             let Err(error) = client.transact(&transaction).await else {
@@ -241,7 +241,7 @@ impl LoadState {
         counted.latencies.add(now - asked);
     }
 
-    /// The pause that the service named, where the same may be asked again.
+    /// The pause that the service requested, if the request may be retried.
     fn count_failed(&self, error: &Error) -> Result<Option<Duration>, Error> {
         let mut counted = self.counted();
         match error.kind() {
@@ -258,7 +258,7 @@ impl LoadState {
     }
 }
 
-/// The entities of a number: rows like those of a log, each with a key that no other one has.
+/// The entities of a transaction: rows like log records, each with a unique key.
 fn transaction(shared: &LoadState, number: u64, message: &str) -> SealedTransaction {
     let partition = format!("stress-{}", number % u64::from(shared.partitions));
     let mut transaction = Transaction::new(shared.client.account(), &shared.table, &partition);
@@ -273,7 +273,7 @@ fn transaction(shared: &LoadState, number: u64, message: &str) -> SealedTransact
             ("Source", EdmValue::from("daytable stress")),
         ];
         if transaction.push(&row_key, properties) != Pushed::Added {
-            // Messages of more than 40 kB make transactions of less than a hundred.
+            // Messages above 40 kB leave fewer than 100 entities in a transaction.
             break;
         }
     }

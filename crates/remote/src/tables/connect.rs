@@ -1,6 +1,6 @@
-//! How the service is reached: by the connection string in the file that the configuration names, else in the environment.
+//! Finds the connection string: in the configured file, otherwise in the environment.
 //!
-//! It is read when a store is opened, so that a new secret needs no restart of whoever opens one; it is in no error.
+//! The string is read when a store is opened, so a new secret needs no restart. No error contains the string.
 
 use daytable_azure::{AccountError, StorageAccount};
 use daytable_model::path_text::PathText;
@@ -8,12 +8,12 @@ use daytable_query::tables::TableError;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// Where a connection string is looked for that no file is named for.
+/// The environment variable, if no file is configured.
 const ENVIRONMENT: &str = "AZURE_STORAGE_CONNECTION_STRING";
-/// Bytes of a file with a connection string at most.
+/// Maximum size of the file.
 const BYTES_MAX: u64 = 64 << 10;
 
-/// Why a service cannot be reached as it is configured.
+/// Why the service cannot be reached with this configuration.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
     /// The file cannot be read.
@@ -21,30 +21,30 @@ pub enum ConnectError {
     File {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The error of the operating system.
         source: std::io::Error,
     },
-    /// Nothing says how.
+    /// No connection string is configured.
     #[error("nothing says how the store is reached: set `connection_string_file` in [store], or {ENVIRONMENT}")]
     Nothing,
-    /// What was found is no connection string.
+    /// The text is not a connection string.
     #[error("{place}: {source}")]
     ConnectionString {
-        /// The file, or the variable.
+        /// The file or the variable.
         place: String,
-        /// Why.
+        /// The reason.
         source: AccountError,
     },
-    /// There is no client.
+    /// The client cannot be created.
     #[error(transparent)]
     Client(#[from] TableError),
 }
 
-/// The account of the connection string in `file`; without a file, of that in the environment.
+/// The account of the connection string in `file`; without a file, of the string in the environment.
 ///
 /// # Errors
 ///
-/// Where there is no usable connection string.
+/// If there is no usable connection string.
 pub fn account(file: Option<&Path>) -> Result<StorageAccount, ConnectError> {
     let (place, text) = match file {
         None => (ENVIRONMENT.to_owned(), std::env::var(ENVIRONMENT).map_err(|_| ConnectError::Nothing)?),

@@ -1,14 +1,17 @@
-//! The table store of Azure Table storage, of Cosmos DB's Table API, and of Azurite.
+//! Tables in Azure Table storage, Cosmos DB's Table API, and Azurite.
 //!
-//! Reads that fail for a while are asked again until the store's patience ends; then the error is the answer, never a
-//! shorter one. What the service can decide exactly is left to it: keys, times and, of whole records, the level.
+//! Temporary read failures are retried until the patience of the store ends. Then the read returns the error, never a
+//! shortened result. The service filters by conditions it evaluates exactly: keys, times and, for whole records, the
+//! level.
 //!
-//! * **A partition, newest first** is what the service gives by itself: a page, and its continuation. Cosmos DB gives no
-//!   order, so there it is read by windows of time, as is any range oldest first.
-//! * **Partitions** are not listed by the service. The next one behind a name is found by asking for one entity behind it.
-//! * **Items** have no level, so where one is asked for, those of the records that come are read by their keys.
-//! * **A batch** whose bytes are too many for one transaction, being written as JSON, goes as several, items before their
-//!   master: who reads it meanwhile sees no record in part.
+//! * **A partition, newest first**, is the native order of the service: a page and its continuation. Cosmos DB
+//!   guarantees no order, so its partitions are read by time windows. Ranges with the oldest row first are read the
+//!   same way.
+//! * **Partitions**: the service has no list. The next partition is found by a query for one entity after the current
+//!   name.
+//! * **Items** have no level. A query with a level reads the items of each matching record by key.
+//! * **A batch** larger than one transaction (as JSON) is sent as several, items before their master. Concurrent
+//!   readers see no partial record.
 
 pub mod connect;
 
@@ -29,60 +32,60 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 
-/// A service as a store of tables. May be used by several threads at a time.
+/// A service as a table store. Threads may share the store.
 pub struct AzureTables {
     client: Client,
-    /// None only while it is dropped.
+    /// `None` only during the drop.
     runtime: Option<Runtime>,
     patience: Duration,
 }
 
 impl Drop for AzureTables {
     fn drop(&mut self) {
-        // Does not wait, so that it may be let go of anywhere.
+        // Shutdown in the background does not wait, so the store may be dropped in any thread.
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }
     }
 }
 
-/// Bytes of a partition's name that say which bucket it is: `~3f`.
+/// Bytes of the bucket suffix of a partition name: `~3f`.
 const BUCKET_BYTES: usize = 3;
 
-/// Pauses between tries: short ones, as somebody waits.
+/// Pauses between retries: short, because a caller waits.
 const PAUSES: Pauses = Pauses {
     first: Duration::from_millis(100),
     longest: Duration::from_secs(5),
     named_longest: Duration::from_secs(30),
 };
 
-/// A client of an account, dated by the clock of this host.
+/// Creates a client of an account. Requests are dated by the clock of this host.
 ///
 /// # Errors
 ///
-/// Where the system gives no sockets.
+/// If the system provides no sockets.
 pub fn client_of(account: StorageAccount) -> Result<Client, TableError> {
     let clock = || DateTime::from_ticks(time::now().get());
     Client::new(account, ClientOptions::new(clock)).map_err(|error| TableError::Setup(error.into()))
 }
 
 impl AzureTables {
-    /// The tables of an account. Asks nobody yet.
+    /// The tables of an account. Sends no request yet.
     ///
     /// # Errors
     ///
-    /// Where the system gives no sockets or threads.
+    /// If the system provides no sockets or threads.
     pub fn new(account: StorageAccount, patience: Duration) -> Result<AzureTables, TableError> {
         AzureTables::over(client_of(account)?, patience)
     }
 
-    /// The tables that `client` reaches, which nobody else may use: its connections live as long as this.
+    /// The tables of `client`, which must have no other user: its connections end with this store.
     ///
     /// # Errors
     ///
-    /// Where the system gives no sockets or threads.
+    /// If the system provides no sockets or threads.
     pub fn over(client: Client, patience: Duration) -> Result<AzureTables, TableError> {
-        // A thread of its own: connections that are kept are looked after also while nobody asks.
+        // The runtime has its own thread, which also maintains idle connections.
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).thread_name("tables").enable_all().build();
         Ok(AzureTables { client, runtime: Some(runtime.map_err(TableError::Runtime)?), patience })
@@ -93,7 +96,7 @@ impl AzureTables {
         &self.client
     }
 
-    /// Asks until there is an answer, or no more patience.
+    /// Repeats a request until an answer arrives or the patience ends.
     pub(crate) fn ask<T>(&self, request: impl AsyncFn(&Client) -> Result<T, azure::Error>) -> Result<T, azure::Error> {
         let until = Instant::now() + self.patience;
         let mut backoff = Backoff::new(PAUSES, std::process::id().into());
@@ -116,11 +119,11 @@ impl AzureTables {
         })
     }
 
-    /// Drops a table by one request, whatever becomes of it: what was looked at before is not true for long.
+    /// Drops a table with one request and no retry: checks made before the request soon become stale.
     ///
     /// # Errors
     ///
-    /// As for [`TableStore::drop_table`], which asks again.
+    /// As for [`TableStore::drop_table`], which retries.
     pub fn drop_once(&self, table: &DayTable) -> Result<bool, TableError> {
         let (name, runtime) = (table.to_string(), self.runtime());
         dropped(table, runtime.block_on(self.client.drop_table(&name)))
@@ -157,7 +160,7 @@ impl AzureTables {
         entities.into_iter().map(&mut row).collect()
     }
 
-    /// What of a partition lies between two times, both included, and has one of these keys.
+    /// The query for rows between two times (both inclusive) with one of these keys.
     fn range(wanted: &RangeQuery, from: Ticks, to: Ticks, keys: KeyRange) -> Query {
         let mut query = Query::partition(&wanted.partition);
         if to < Ticks::MAX {
@@ -181,7 +184,7 @@ impl AzureTables {
         }
     }
 
-    /// Every row of a range, in the service's order; stops when they are more than a window holds.
+    /// All rows of a range in the order of the service. Stops if a window cannot hold the rows.
     fn window(
         &self,
         table: &DayTable,
@@ -200,7 +203,7 @@ impl AzureTables {
         }
     }
 
-    /// Puts the items of records behind them that were left out because they have no level.
+    /// Adds the items of each record, which a filter by level leaves out.
     fn with_items(
         &self,
         table: &DayTable,
@@ -215,7 +218,7 @@ impl AzureTables {
             let (key, has_items) = (row.key, row.items() > 0);
             all.push(row);
             if has_items {
-                // What begins with the key and `_` lies before the key and the character behind that.
+                // Keys that begin with `key_` lie below the key plus the next character.
                 let query =
                     Query::partition(&wanted.partition).rows_from(&format!("{key}_")).rows_below(&format!("{key}`"));
                 let mut items = self.all(table, wanted, &query)?;
@@ -242,14 +245,14 @@ impl AzureTables {
         }
     }
 
-    /// The partitions of an instance: `whole`, whether it has rows or not, and its buckets.
+    /// The partitions of an instance: `whole` (with or without rows) and its buckets.
     ///
     /// # Errors
     ///
     /// As for [`TableStore::partitions`].
     pub fn buckets_of(&self, table: &DayTable, whole: &str) -> Result<Vec<Arc<str>>, TableError> {
         let mut found: Vec<Arc<str>> = vec![whole.into()];
-        // Nothing but a bucket begins with a key and `~`. Whether the key itself has rows is seen when they are read.
+        // Only a bucket begins with the key and `~`. A later read shows whether the key itself has rows.
         let (mut above, below) = (format!("{whole}~"), format!("{whole}~g"));
         while let Some(partition) = self.next_partition(table, &above, Some(&below))? {
             above = partition.to_string();
@@ -260,7 +263,7 @@ impl AzureTables {
         Ok(found)
     }
 
-    /// The first partition behind `above`, and before `below` where that is given.
+    /// The first partition after `above`, and before `below` if given.
     fn next_partition(
         &self,
         table: &DayTable,
@@ -289,7 +292,7 @@ impl AzureTables {
             if is_sorted {
                 return Ok(found);
             }
-            // Any one behind it was given; there may be others before that.
+            // The service returned any later partition; earlier ones may exist.
             below = Some(entity.partition_key);
         }
     }
@@ -324,7 +327,7 @@ impl AzureTables {
     }
 }
 
-/// What is not there, or is being cleared away, was dropped.
+/// A table that is missing or being deleted counts as dropped.
 fn dropped(table: &DayTable, answer: Result<(), azure::Error>) -> Result<bool, TableError> {
     match answer {
         Ok(()) => Ok(true),
@@ -341,7 +344,7 @@ fn error_of(table: &DayTable, error: azure::Error) -> TableError {
     }
 }
 
-/// An error of the client, by what the caller can do.
+/// Converts a client error to the error that tells the caller what to do.
 pub fn service_error(error: azure::Error) -> TableError {
     match error.kind() {
         ErrorKind::Denied => TableError::Denied(error.into()),
@@ -462,7 +465,7 @@ impl TableStore for AzureTables {
     }
 }
 
-/// A key behind all of a partition.
+/// A key after all rows of a partition.
 fn partition_end() -> RowKey {
     RowKey::range(Ticks::MIN, Ticks::MIN).1
 }
