@@ -1,15 +1,15 @@
-//! Power cuts: a run is recorded, and the collector is started on what may be left of its folder at many moments of it.
+//! Power cuts: a run is recorded, then the collector starts on the possible remains of its folder at many moments.
 //!
-//! The files that are read are on another disk, so to say: they are whole. Those that the collector had read are removed in the
-//! middle of the recording. So after a cut before that whatever was lost with the power is read again; after a cut behind it the
-//! folder alone has them. In the end every record is there once.
+//! The log files lie on another disk and stay whole. Halfway through the recording, the files already read are removed.
+//! After a cut before the removal, the collector reads lost records again. After a later cut, only the folder has them.
+//! In the end every record is there once.
 //!
-//! A client pushes meanwhile, and nobody but the folder has what it pushed. Whichever moment the power is cut at,
+//! A client pushes meanwhile, and only the folder has the pushed records. After a cut at any moment:
 //!
-//! * a push whose answer was heard before is there once;
-//! * one that was asked before and not answered is there once or not at all, and both of its records or none;
-//! * one that is asked again after the cut, under the key it had, is there once, answered before or not;
-//! * one that was not asked before is not there.
+//! * a push whose answer the client received before the cut is there once;
+//! * a push sent before the cut, without an answer, is there once or not at all: both of its records or neither;
+//! * a push repeated after the cut under the same key is there once, whether answered before or not;
+//! * a push not sent before the cut is not there.
 
 use crate::disk::Disk;
 use crate::found::{Found, Tally};
@@ -25,7 +25,7 @@ use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-/// Cuts of one recording.
+/// Cuts per recording.
 const CUTS: u64 = 24;
 
 /// Cuts the power `options.count` times.
@@ -59,7 +59,7 @@ fn play(options: &Options, place: &Place, seed: u64, tally: &Tally) -> Result<u6
     Ok(recording.disk.len() as u64)
 }
 
-/// What was done to the folder, and what was pushed meanwhile.
+/// The changes to the folder, and the concurrent pushes.
 pub(crate) struct Recording {
     pub(crate) disk: Disk,
     pub(crate) client: Recorded,
@@ -80,11 +80,11 @@ impl Player for Recording {
     }
 }
 
-/// Records everything that a run does to the folder.
+/// Records every change that a run makes to the folder.
 pub(crate) fn record(options: &Options, place: &Place, seed: u64) -> Result<(World, Recording), String> {
     let failed = |error: io::Error| error.to_string();
     let collector = &*options.collector;
-    // Files are later than the folder, and one that was compressed since continues nothing that the folder knows.
+    // Files are newer than the folder, so a file compressed since then continues no file that the folder knows.
     let abilities = Abilities { gzip: false, ..collector.abilities() };
     let mut world = World::new(&place.logs(), abilities, seed).map_err(failed)?;
     (0..4).try_for_each(|_| world.step()).map_err(failed)?;
@@ -96,7 +96,7 @@ pub(crate) fn record(options: &Options, place: &Place, seed: u64) -> Result<(Wor
     Ok((world, recording))
 }
 
-/// Starts the collector on what may be left after a cut before change `at`.
+/// Starts the collector on a folder as a cut before change `at` may leave it.
 pub(crate) fn cut(
     options: &Options,
     place: &Place,
@@ -108,7 +108,7 @@ pub(crate) fn cut(
 ) -> Result<(), String> {
     let (store, failed) = (place.store(), |error: io::Error| error.to_string());
     fs::remove_dir_all(&store).and_then(|()| fs::create_dir_all(&store)).map_err(failed)?;
-    // What had been read and was removed cannot be read again: it is there, or lost.
+    // The collector cannot read removed files again: their records are in the folder or lost.
     world.bring_back(!disk.is_forgotten(at)).map_err(failed)?;
     disk.after_cut(at, random).map_err(failed)?;
     client.owe(at, &mut world.written);

@@ -1,8 +1,8 @@
-//! What lies on the disk, and what of it is sure to: every change that a program makes below a folder, and every sync.
+//! The contents of the disk, and their durable part: every change that a program makes below a folder, and every sync.
 //!
-//! A sync makes durable what was written before it was called. Whatever else was written may be there after a power cut
-//! or not, each write for itself, and the last of them torn. Names are durable with a sync of their folder, and not
-//! before. That is what POSIX promises; file systems promise more, and a program that trusts them finds out elsewhere.
+//! A sync makes earlier writes durable. After a power cut, each other write may be there or not, independently, and
+//! the last write may be torn. A name becomes durable with a sync of its folder. POSIX promises no more. File systems
+//! promise more, but programs should not rely on that.
 
 use crate::random::Random;
 use crate::tracer::{Call, Player, Verdict};
@@ -16,26 +16,26 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-/// A file, whatever it is called.
+/// A file, independent of its names.
 type Inode = usize;
 
 /// One change.
 #[derive(Debug)]
 enum Change {
-    /// A name for a file.
+    /// A new name of a file.
     Name {
         path: PathBuf,
         inode: Inode,
     },
-    /// A folder is made.
+    /// A new folder.
     Folder {
         path: PathBuf,
     },
-    /// A name goes.
+    /// A removed name.
     Gone {
         path: PathBuf,
     },
-    /// A name becomes another one.
+    /// A rename.
     Renamed {
         from: PathBuf,
         to: PathBuf,
@@ -50,43 +50,43 @@ enum Change {
         inode: Inode,
         size: u64,
     },
-    /// Of a file, the changes before `before` are durable.
+    /// The changes to a file before `before` are durable.
     Synced {
         inode: Inode,
         before: usize,
     },
-    /// Of a folder, the names that were changed before `before` are.
+    /// The name changes in a folder before `before` are durable.
     FolderSynced {
         path: PathBuf,
         before: usize,
     },
 }
 
-/// Everything that was done below a folder.
+/// Every change below a folder.
 pub(crate) struct Disk {
     root: PathBuf,
     changes: Vec<Change>,
     inodes: HashMap<(u64, u64), Inode>,
     count: usize,
-    /// What each thread is about to do.
+    /// The call that each thread is about to make.
     begun: HashMap<Pid, Begun>,
-    /// How many changes there were when the files that had been read were removed.
+    /// The number of changes before the removal of the files already read.
     forgotten: Option<usize>,
-    /// Whether it says that it synced what it did not: a fault that has to be found.
+    /// Whether the disk reports syncs that it did not do: a fault that the torture must find.
     pub(crate) is_lying: bool,
 }
 
-/// What a disk writes as a whole.
+/// The unit that a disk writes as a whole.
 const SECTOR_BYTES: usize = 512;
 
-/// What becomes of a write that was not synced.
+/// The fate of a write without a sync.
 #[derive(Clone, Copy)]
 enum Fate {
     Whole,
     Lost,
-    /// The sectors before one are there.
+    /// The sectors before this number are there.
     TornAt(usize),
-    /// Each sector is there or not.
+    /// Each sector is there or not, at random.
     Sectors,
 }
 
@@ -103,27 +103,27 @@ impl Fate {
 
 struct Begun {
     call: Call,
-    /// The paths that it names.
+    /// The paths in the arguments of the call.
     paths: Vec<PathBuf>,
-    /// Whether the first of them is there before it.
+    /// Whether the first path exists before the call.
     is_there: bool,
-    /// How many changes there were.
+    /// The number of earlier changes.
     before: usize,
 }
 
 impl Disk {
-    /// Nothing was done yet below `root`, which is empty or not there.
+    /// An empty record of `root`, which is empty or missing.
     pub(crate) fn new(root: &Path) -> Disk {
         let (changes, inodes, begun) = (Vec::new(), HashMap::new(), HashMap::new());
         Disk { root: root.into(), changes, inodes, count: 0, begun, forgotten: None, is_lying: false }
     }
 
-    /// Whether the files that had been read were removed before change `at`.
+    /// Whether change `at` comes after the removal of the files already read.
     pub(crate) fn is_forgotten(&self, at: usize) -> bool {
         self.forgotten.is_some_and(|forgotten| forgotten <= at)
     }
 
-    /// How many changes there are to cut between.
+    /// The number of changes to cut between.
     pub(crate) fn len(&self) -> usize {
         self.changes.len()
     }
@@ -132,7 +132,7 @@ impl Disk {
         path.starts_with(&self.root) && !path.to_string_lossy().ends_with("-shm")
     }
 
-    /// The file behind a descriptor, if it is one of ours.
+    /// The file behind a descriptor, if the file lies below the root.
     fn inode_of(&mut self, process: Pid, descriptor: u64) -> Option<(Inode, PathBuf)> {
         let link = PathBuf::from(format!("/proc/{process}/fd/{descriptor}"));
         let path = fs::read_link(&link).ok()?;
@@ -165,7 +165,7 @@ impl Disk {
         }
     }
 
-    /// Writes below `root`, which is empty, what is there after a power cut before change `at`.
+    /// Writes below the empty folder `root` a possible state after a power cut before change `at`.
     pub(crate) fn after_cut(&self, at: usize, random: &mut Random) -> io::Result<()> {
         let happened = &self.changes[..at.min(self.changes.len())];
         let (mut synced, mut folders) = (HashMap::new(), HashMap::new());
@@ -180,7 +180,7 @@ impl Disk {
         let is_sure = |number: usize, path: &Path| {
             path.parent().and_then(|parent| folders.get(parent)).is_some_and(|before| number < *before)
         };
-        // Names that are not sure are there up to some moment, or each by chance.
+        // Names that are not durable survive up to some moment, or each at random.
         let until = at.saturating_sub(random.below(40) as usize * random.below(2) as usize);
         let is_by_chance = random.one_in(3);
         let chances: Vec<bool> = happened.iter().map(|_| random.one_in(2)).collect();
@@ -237,7 +237,7 @@ impl Disk {
         }
         made.iter().try_for_each(fs::create_dir_all)?;
         for (path, inode) in names {
-            // Its folder may not have made it.
+            // The cut may have lost the folder of the file.
             if path.parent().is_some_and(Path::is_dir) {
                 fs::write(path, contents.get(&inode).map_or(&[][..], Vec::as_slice))?;
             }
@@ -346,17 +346,17 @@ impl Player for Disk {
     }
 }
 
-/// Where a descriptor stands.
+/// The position of a descriptor.
 fn position(process: Pid, descriptor: u64) -> Option<u64> {
     let text = fs::read_to_string(format!("/proc/{process}/fdinfo/{descriptor}")).ok()?;
     text.lines().find_map(|line| line.strip_prefix("pos:")?.trim().parse().ok())
 }
 
-/// A path that a call names, made absolute.
+/// The absolute path of a path argument.
 fn path_of(process: Pid, folder: u64, address: u64) -> Option<PathBuf> {
     let memory = File::open(format!("/proc/{process}/mem")).ok()?;
     let mut bytes = [0; 4096];
-    // A page may end behind the path.
+    // A page may end after the path.
     let in_page = 4096 - (address % 4096) as usize;
     let mut length = memory.read_at(&mut bytes[..in_page], address).ok()?;
     if !bytes[..length].contains(&0) {
@@ -364,7 +364,7 @@ fn path_of(process: Pid, folder: u64, address: u64) -> Option<PathBuf> {
     }
     let end = bytes[..length].iter().position(|byte| *byte == 0)?;
     let path = Path::new(OsStr::from_bytes(&bytes[..end]));
-    // The kernel takes a descriptor as 32 bits.
+    // The kernel reads a descriptor as 32 bits.
     let base = match folder as i32 {
         libc::AT_FDCWD => fs::read_link(format!("/proc/{process}/cwd")).ok()?,
         folder => fs::read_link(format!("/proc/{process}/fd/{folder}")).ok()?,

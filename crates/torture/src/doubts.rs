@@ -1,4 +1,4 @@
-//! Whether this program can find anything: it is tried on what is wrong on purpose before it is believed.
+//! Self-tests: the torture must find faults made on purpose before its results count.
 
 use crate::collector::named;
 use crate::cuts::{self, Recording};
@@ -15,10 +15,10 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-/// What may be doubted: an error where the doubt is right.
+/// A self-test. Returns an error if the torture misses the fault.
 type Doubt = fn(&Options) -> Result<(), String>;
 
-/// Tries everything that can be doubted.
+/// Runs every self-test.
 pub(crate) fn tried(options: &Options) -> Found {
     let doubts: [(&str, Doubt); 5] = [
         ("the oracle", oracle),
@@ -34,7 +34,7 @@ pub(crate) fn tried(options: &Options) -> Found {
     Found { report, failed: faults.len() }
 }
 
-/// What is lost, there twice, damaged or nobody's is found.
+/// The oracle finds lost, duplicate, damaged and foreign records.
 fn oracle(_: &Options) -> Result<(), String> {
     let [one, two, three] = [0, 1, 2].map(|seq| Id { stream: 0, seq });
     let mut written = Written::default();
@@ -66,21 +66,21 @@ fn seed(options: &Options) -> Result<(), String> {
     (one == other && one.len() > 10).then_some(()).ok_or(format!("{one:?}\n{other:?}"))
 }
 
-/// How long each file is. Times differ from day to day, but not in how they are written.
+/// The length of each file. The times differ between days, but not their length.
 fn lengths(folder: &Path) -> io::Result<BTreeMap<String, usize>> {
     let entries = fs::read_dir(folder)?;
     entries
         .map(|entry| {
             let path = entry?.path();
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            // Compression depends on the digits of the times.
+            // The compressed length depends on the digits of the times.
             let length = if name.ends_with(".gz") { 0 } else { fs::read(&path)?.len() };
             Ok((name, length))
         })
         .collect()
 }
 
-/// What is printed with a fault is a command that means the same run.
+/// The command printed with a fault parses to the same run.
 fn again(_: &Options) -> Result<(), String> {
     let rsyslog = named("rsyslog", Path::new("daytable")).ok_or("no rsyslog")?;
     let (_, mut options) = Options::parse(std::iter::empty(), None)?;
@@ -92,13 +92,13 @@ fn again(_: &Options) -> Result<(), String> {
     is_same.then_some(()).ok_or(command)
 }
 
-/// Of a disk that only says that it synced, records are lost, and that is seen: here, or by the program itself, which starts
-/// on no folder that it knows not to be whole.
+/// A disk that only pretends to sync loses records. Either the torture or the program itself notices: the program
+/// refuses to start on a damaged folder.
 fn cuts(options: &Options) -> Result<(), String> {
     on_a_disk_that_lies(options, "\n  lost: [", |recording, _| Some(recording.disk.len()))
 }
 
-/// The same where files can be read again, so that nothing but what was pushed can be lost.
+/// The same self-test with log files that can be read again, so that only pushed records can be lost.
 fn pushes_in_cuts(options: &Options) -> Result<(), String> {
     if !options.collector.takes_pushes() {
         return Ok(());
@@ -108,7 +108,8 @@ fn pushes_in_cuts(options: &Options) -> Result<(), String> {
     })
 }
 
-/// Cuts the power at moments of a recording until the fault is one that says `lost`; first without the lie, which is none.
+/// Cuts the power at moments of a recording until a fault contains `lost`. First checks that an honest disk has no
+/// fault.
 fn on_a_disk_that_lies(
     options: &Options,
     lost: &str,

@@ -1,4 +1,4 @@
-//! What a mode found, in a line that a table can take.
+//! The result of a mode, as one line that fits a table.
 
 use crate::Options;
 use crate::oracle::{Verdict, Written};
@@ -6,7 +6,7 @@ use crate::world::World;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-/// What is counted while a mode runs, by whoever plays its runs.
+/// Counters of a running mode.
 pub(crate) struct Tally {
     began: Instant,
     records: AtomicU64,
@@ -21,7 +21,7 @@ impl Tally {
         Tally { began: Instant::now(), records: zero(), lost: zero(), twice: zero(), damaged: zero() }
     }
 
-    /// Counts what was wrong when a collector was looked at.
+    /// Counts the faults of a verdict.
     pub(crate) fn count(&self, verdict: &Verdict) {
         let add = |counter: &AtomicU64, number: usize| _ = counter.fetch_add(number as u64, Ordering::Relaxed);
         add(&self.lost, verdict.lost.len());
@@ -29,19 +29,19 @@ impl Tally {
         add(&self.damaged, verdict.wrong.len());
     }
 
-    /// Counts the records of a run that is over.
+    /// Counts the records of a finished run.
     pub(crate) fn played(&self, world: &World) {
         self.wrote(&world.written);
     }
 
-    /// Counts the records that a run has to have.
+    /// Counts the records that a run must have.
     pub(crate) fn wrote(&self, written: &Written) {
         let records: usize = written.records.values().map(|(least, _)| least).sum();
         self.records.fetch_add(records as u64, Ordering::Relaxed);
     }
 
-    /// The last line of a mode, and whether it failed. `what` was done, such as "25 kills"; `faults` are the runs that
-    /// failed.
+    /// The last line of a mode, and whether the mode failed. `what` is the action, such as "25 kills". `faults` are the
+    /// failed runs.
     pub(crate) fn found(&self, options: &Options, mode: &str, what: &str, faults: &[String]) -> Found {
         let number = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let report = format!(
@@ -59,7 +59,7 @@ impl Tally {
     }
 }
 
-/// What a mode found.
+/// The result of a mode.
 pub(crate) struct Found {
     pub(crate) report: String,
     pub(crate) failed: usize,

@@ -1,8 +1,8 @@
-//! Somebody who has the data folder and does not know better: `lock` is removed under a daemon and another one is started,
-//! again and again, while a client pushes; and the catalog's journal is gone while nobody runs.
+//! Mistakes of people with access to the data folder. A person removes `lock` under a daemon and starts a second
+//! daemon, again and again, while a client pushes. A person removes the catalog's journal while no daemon runs.
 //!
-//! Whatever becomes of the daemons, what one of them acknowledged is there once. A folder that lost its journal is refused,
-//! `verify` does not call it whole, and `repair` brings every record back.
+//! Whatever happens to the daemons, each acknowledged record is there once. A folder that lost its journal is refused,
+//! `verify` reports the damage, and `repair` brings every record back.
 
 use crate::found::{Found, Tally};
 use crate::line::{self, Id};
@@ -20,15 +20,15 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Removals of a round.
+/// Removals per round.
 const ROUND: u64 = 6;
-/// Records of a folder whose journal is lost: few enough for the catalog to have all that it knows of them in it.
+/// Records in a folder that loses its journal: so few that the journal holds everything the catalog knows of them.
 const RECORDS: u64 = 20;
-/// The stream that pushed records are of.
+/// The stream of pushed records.
 const STREAM: u32 = 8;
-/// How long anything may take that takes a second.
+/// Time limit for operations that take about a second.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// What a daemon may end with here: the folder is another's, or is not what it was.
+/// Permitted exit codes of a daemon: the folder is in use, or is not what it was.
 const ENDS: [i32; 2] = [IN_USE, NOT_WHAT_IT_WAS];
 const IN_USE: i32 = 75;
 const NOT_WHAT_IT_WAS: i32 = 65;
@@ -69,7 +69,8 @@ fn play(options: &Options, place: &Place, seed: u64, tally: &Tally) -> Result<()
     run::settle(collector, place, &mut world, tally)
 }
 
-/// Pushes a record, which is there at least once if that is acknowledged, and at most once in any case. Whether it was.
+/// Pushes a record and returns whether the push was acknowledged. An acknowledged record is there once, any other at
+/// most once.
 fn push(socket: &Path, world: &mut World, seq: u64) -> bool {
     let id = Id { stream: STREAM, seq };
     world.written.records.insert(id, (0, 1));
@@ -94,7 +95,7 @@ fn ask(socket: &Path, body: &str) -> io::Result<bool> {
     Ok(answer.starts_with(b"HTTP/1.1 200 "))
 }
 
-/// Two daemons, and the lock of the first one removed: before the second is started, or while it starts.
+/// Starts two daemons and removes the first one's lock, before or during the start of the second.
 fn remove(options: &Options, place: &Place, random: &mut Random) -> io::Result<()> {
     let start = || run::start(&*options.collector, place);
     let lock = place.store().join("data/lock");
@@ -115,14 +116,14 @@ fn remove(options: &Options, place: &Place, random: &mut Random) -> io::Result<(
             Some(status) if !status.code().is_some_and(|code| ENDS.contains(&code)) => fault = Some(status),
             Some(_) => {}
             None if random.one_in(2) => run::end(daemon)?,
-            // It may come to notice only now.
+            // The first daemon may notice only now.
             None => drop(run::terminate(daemon)),
         }
     }
     fault.map_or(Ok(()), |status| Err(io::Error::other(format!("a daemon ended: {status}"))))
 }
 
-/// Kills a daemon that committed a little, takes the journal of its catalog away, and has it repaired.
+/// Kills a daemon after a few commits, removes the journal of its catalog, and repairs the folder.
 fn lose_the_journal(options: &Options, place: &Place, world: &mut World) -> Result<(), String> {
     let failed = |error: io::Error| error.to_string();
     let mut daemon = run::start(&*options.collector, place).map_err(failed)?;
@@ -161,7 +162,7 @@ fn lose_the_journal(options: &Options, place: &Place, world: &mut World) -> Resu
     run::settle(&*options.collector, place, world, &Tally::begin())
 }
 
-/// Runs a command to its end, which is killed where it does not come to one.
+/// Runs a command to its end. Kills the command if it does not end in time.
 fn ended(mut command: Command) -> io::Result<ExitStatus> {
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
     let deadline = Instant::now() + PATIENCE;

@@ -1,4 +1,4 @@
-//! Kills at random: a world that goes on, and a collector that is killed and started again and again.
+//! Kills at random: the world goes on, and the collector is killed and started again and again.
 
 use crate::found::{Found, Tally};
 use crate::random::Random;
@@ -9,10 +9,10 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Kills of one folder; after half of them everything is looked at, and the files that were read are removed.
+/// Kills per folder. Halfway, the mode checks every record and removes the files already read.
 const ROUND: u64 = 24;
 
-/// Kills `options.count` times, in rounds that each begin with an empty folder.
+/// Kills the collector `options.count` times, in rounds that each begin with an empty folder.
 pub(crate) fn random(options: &Options) -> Found {
     in_rounds(options, "kills", ROUND, "kills", |place, seed, tally| play(options, place, seed, tally))
 }
@@ -26,7 +26,7 @@ fn play(options: &Options, place: &Place, seed: u64, tally: &Tally) -> Result<()
         under_way(&mut world, seed, || {
             (0..ROUND / 2).try_for_each(|_| {
                 let mut child = run::start(&*options.collector, place)?;
-                // From "not even open" to "in the middle of it".
+                // The moment of a kill ranges from "before the first open" to "in the middle of the work".
                 let pause = if random.one_in(4) { random.below(15) } else { random.below(120) };
                 std::thread::sleep(Duration::from_millis(pause));
                 run::end(&mut child)
@@ -40,13 +40,13 @@ fn play(options: &Options, place: &Place, seed: u64, tally: &Tally) -> Result<()
     Ok(())
 }
 
-/// Has a collector read the first line of each file.
+/// Waits until the collector has read the first line of each file.
 pub(crate) fn begin(options: &Options, place: &Place, world: &mut World) -> Result<(), String> {
     world.forget().map_err(|error| error.to_string())?;
     run::settle(&*options.collector, place, world, &Tally::begin())
 }
 
-/// Has a world go on while something is done.
+/// Runs `act` while the world goes on.
 pub(crate) fn under_way(world: &mut World, seed: u64, act: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {

@@ -1,5 +1,5 @@
-//! A torture that any collector of log files can be put through: what it kept is compared with what was written, record by
-//! record and byte by byte.
+//! A torture for any collector of log files. It compares the stored records with the written records, one by one and
+//! byte by byte.
 //!
 //! ```text
 //! cargo test --test torture                            what CI runs: a little of each
@@ -19,13 +19,13 @@
 //!     --collector rsyslog                            another collector: sweep, kills, troubles, cuts
 //! ```
 //!
-//! A failure says the command that plays it again, and leaves the folder, with what the daemon said in `said.log`. Threads
-//! meet by chance, so a run is played again as far as the machine allows: the world is the same to the byte, and the moment
-//! by its number or its pause.
+//! A failure prints the command that repeats the run, and leaves the folder. The file `said.log` there has the daemon's
+//! output. Threads interleave by chance, so a run repeats as far as the machine allows: the world is the same to the
+//! byte, and the moment has the same number or pause.
 //!
-//! The parts: `world` is what happens to the files, each of them a `stream`, `line` how a record is told from all others,
-//! `collector` what is tortured, `tracer` shows each of its system calls, `disk` records what it writes, `run` plays one run,
-//! `oracle` judges it, `found` says it. The modes are modules of their names.
+//! The parts: `world` changes the files, each a `stream`. `line` makes records that can be told apart. `collector`
+//! starts the program under test, `tracer` shows its system calls, `disk` records its writes. `run` plays one run,
+//! `oracle` judges the result, `found` prints it. Each mode is a module of the same name.
 
 mod collector;
 mod cuts;
@@ -54,11 +54,11 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Mutex;
 
-/// The folder of the workspace, which has the programs and files of the tests.
+/// The folder of the workspace, with the programs and files of the tests.
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
-/// Does what `args` ask for with the program `daytable`, where `args` name no other one. Answers with success if
-/// nothing was lost, changed or kept twice.
+/// Runs the modes that `args` name. `daytable` is the program under test, unless `args` name another one. The exit code
+/// is success if every record was kept, unchanged and once.
 pub fn run(args: impl Iterator<Item = String>, daytable: Option<PathBuf>) -> ExitCode {
     match Options::parse(args, daytable) {
         Ok((modes, options)) => {
@@ -88,8 +88,8 @@ pub fn run(args: impl Iterator<Item = String>, daytable: Option<PathBuf>) -> Exi
     }
 }
 
-/// Does something `options.count` times, in rounds of so many that each begin with an empty folder and a seed of their own.
-/// `what` was done, such as "kills".
+/// Repeats an action `options.count` times, in rounds that each begin with an empty folder and a new seed. `what` names
+/// the action, such as "kills".
 pub(crate) fn in_rounds(
     options: &Options,
     mode: &str,
@@ -107,7 +107,7 @@ pub(crate) fn in_rounds(
     tally.found(options, mode, &format!("{} {what}", rounds * round), &faults)
 }
 
-/// Does `one` for each of `numbers`, `jobs` at a time. Prints the faults as they come, and gives them.
+/// Runs `one` for each of `numbers`, `jobs` at a time. Prints each fault at once, and returns all faults.
 pub(crate) fn in_parallel(
     jobs: usize,
     numbers: impl Iterator<Item = u64> + Send,

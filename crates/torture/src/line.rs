@@ -1,4 +1,4 @@
-//! The records that are written, and what tells each from every other: its stream, its number, its length, a checksum.
+//! Records that can be told apart: each has its stream, its number, its length and a checksum.
 //!
 //! ```text
 //! {"time":"2026-11-20T10:00:00.000123Z","level":"INFO","message":"@0/17/40/5b1d…@payload of 40 bytes"}
@@ -6,28 +6,28 @@
 //! k                                                       a line of one byte, told by how often it is there
 //! ```
 //!
-//! A collector may do with the line what it likes as long as the message comes out as it went in.
+//! A collector may store the line in any form, as long as the message stays the same.
 
 use crate::random::Random;
 
-/// One record.
+/// The identity of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Id {
-    /// The file it was written to, by number.
+    /// The number of the file.
     pub(crate) stream: u32,
-    /// Which record of that file it is.
+    /// The number of the record within the file.
     pub(crate) seq: u64,
 }
 
-/// The stream of lines of one byte, whose number is the byte.
+/// The stream of one-byte lines. A record's number is its byte.
 pub(crate) const BARE: u32 = 4;
 
-/// The line of a record at a time, with a payload of `length` bytes and a newline.
+/// The line of a record, with a time, a payload of `length` bytes and a newline.
 pub(crate) fn line(id: Id, time: &str, length: usize) -> String {
     format!("{{\"time\":\"{time}\",\"level\":\"INFO\",\"message\":\"{}\"}}\n", message(id, length))
 }
 
-/// What of a record has to come out as it went in.
+/// The part of a record that must stay the same.
 pub(crate) fn message(id: Id, length: usize) -> String {
     let payload = payload(id, length);
     let sum = checksum(payload.as_bytes());
@@ -35,7 +35,7 @@ pub(crate) fn message(id: Id, length: usize) -> String {
     format!("@{stream}/{seq}/{length}/{sum:016x}@{payload}")
 }
 
-/// The same line as a container's runtime writes it: cut before the bytes `cuts`, which are in order.
+/// The same line as a container runtime writes it: cut before the byte offsets `cuts`, in ascending order.
 pub(crate) fn in_pieces(line: &str, time: &str, cuts: &[usize]) -> String {
     let mut pieces = String::with_capacity(line.len() + 64 * (cuts.len() + 1));
     let mut from = 0;
@@ -46,7 +46,7 @@ pub(crate) fn in_pieces(line: &str, time: &str, cuts: &[usize]) -> String {
     pieces + &format!("{time} stdout F {}\n", line[from..].trim_end())
 }
 
-/// The record of a message, once every byte of it is as it was written. None where it is none of ours.
+/// The record of a message. `None` if the message is foreign, an error if a byte differs.
 pub(crate) fn read(message: &str) -> Option<Result<Id, String>> {
     if let [letter @ b'a'..=b'z'] = message.as_bytes() {
         return Some(Ok(Id { stream: BARE, seq: u64::from(*letter) }));
@@ -61,7 +61,7 @@ pub(crate) fn read(message: &str) -> Option<Result<Id, String>> {
     Some(if is_whole { Ok(id) } else { Err(format!("{id:?} is damaged: {} of {length} bytes", payload.len())) })
 }
 
-/// Letters and digits that depend on the record alone.
+/// Letters and digits that depend only on the record.
 fn payload(id: Id, length: usize) -> String {
     const LETTERS: &[u8; 64] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-.";
     let mut random = Random::new(u64::from(id.stream) << 40 ^ id.seq);
@@ -74,7 +74,7 @@ fn payload(id: Id, length: usize) -> String {
     String::from_utf8(letters).unwrap_or_default()
 }
 
-/// XXH3, which is compiled for speed in test builds, too.
+/// XXH3, which test builds also compile for speed.
 fn checksum(bytes: &[u8]) -> u64 {
     xxhash_rust::xxh3::xxh3_64(bytes)
 }

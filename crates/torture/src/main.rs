@@ -1,4 +1,4 @@
-//! The torture as a program: see the library.
+//! The program of the torture. The library does the work.
 
 use std::process::ExitCode;
 

@@ -1,33 +1,33 @@
-//! What the command line says.
+//! The command line.
 
 use crate::collector::{self, Collector};
 use std::path::PathBuf;
 
-/// What is done, and how often, and to whom.
+/// The options of a mode.
 pub(crate) struct Options {
     pub(crate) seed: u64,
-    /// Kills, power cuts, rounds; how many a mode does of them.
+    /// The number of kills, power cuts or rounds.
     pub(crate) count: u64,
     pub(crate) stride: usize,
     pub(crate) offset: u64,
     pub(crate) jobs: usize,
-    /// Where folders are made; memory, unless told otherwise: what is killed loses nothing that it wrote.
+    /// The parent folder of all runs. The default is in memory: a killed program loses no write there.
     pub(crate) base: PathBuf,
     pub(crate) collector: Box<dyn Collector>,
-    /// The program that is tortured; without another one the release build.
+    /// The program under test. The default is the release build.
     binary: PathBuf,
 }
 
-/// How much of it the short version does: a minute's worth.
+/// The stride of the short version, which takes about a minute.
 const SHORT_STRIDE: usize = 311;
 const SHORT_COUNT: u64 = 24;
 
-/// What can be done, in the order in which the short version does a little of each.
+/// The modes, in the order of the short version.
 const MODES: [&str; 10] =
     ["doubts", "sweep", "faults", "kills", "troubles", "rotations", "cuts", "intruders", "pushes", "outbox"];
 
 impl Options {
-    /// The modes that `args` ask for, and with what. None at all where a test of another name is asked for.
+    /// The modes that `args` ask for, and their options. No modes if `args` ask for a test of another name.
     pub(crate) fn parse(
         args: impl Iterator<Item = String>,
         daytable: Option<PathBuf>,
@@ -51,7 +51,7 @@ impl Options {
                 "--base" => options.base = value()?.into(),
                 "--collector" => name = value()?,
                 "--daytable" => options.binary = value()?.into(),
-                // What `cargo test` says to every test binary, such as a filter; there are no tests to choose from.
+                // `cargo test` passes a filter to every test binary. This binary has no tests to choose from.
                 _ if modes.is_empty() && !arg.starts_with("--") => return Ok((Vec::new(), options)),
                 "--nocapture" | "--quiet" | "-q" | "--test-threads" => {}
                 _ => return Err(format!("unknown argument {arg:?}")),
@@ -68,7 +68,7 @@ impl Options {
         Ok((modes, options))
     }
 
-    /// The command that plays `mode` again with `rest`, a run that failed.
+    /// The command that repeats a failed run of `mode`. `rest` has the further arguments.
     pub(crate) fn again(&self, mode: &str, rest: &str) -> String {
         let daytable = self.binary.display();
         let mut command = format!("cargo run -rp daytable-torture -- {mode} {rest} --daytable {daytable}");

@@ -1,46 +1,46 @@
-//! What was written against what can be read: each record as often as it was written, with its bytes.
+//! Compares the written records with the readable records: the number of copies, and the bytes.
 
 use crate::line::{self, Id};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What has to be there.
+/// The records that must be there.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Written {
-    /// How often each record has to be there at least, and at most. A line that was written twice is there twice.
+    /// Minimum and maximum copies of each record. A line written twice must be there twice.
     pub(crate) records: BTreeMap<Id, (usize, usize)>,
-    /// Messages of somebody else that were there before, and how often.
+    /// Foreign messages from before the run, and their number.
     pub(crate) others: BTreeMap<String, usize>,
-    /// Records of which both are there or none.
+    /// Pairs of records: both are there or neither.
     pub(crate) whole: BTreeSet<[Id; 2]>,
 }
 
 impl Written {
-    /// How many messages there have to be.
+    /// The minimum number of messages.
     pub(crate) fn least(&self) -> usize {
         self.records.values().map(|(least, _)| least).sum::<usize>() + self.others.values().sum::<usize>()
     }
 
-    /// A record was written once more, so it is to be there once more.
+    /// Counts a record that was written once more.
     pub(crate) fn add(&mut self, id: Id) {
         let (least, most) = self.records.entry(id).or_default();
         (*least, *most) = (*least + 1, *most + 1);
     }
 }
 
-/// The difference between what was written and what is there.
+/// The difference between the written and the readable records.
 #[derive(Debug, Default)]
 pub(crate) struct Verdict {
     pub(crate) written: usize,
-    /// Written more often than it is there.
+    /// Records with too few copies.
     pub(crate) lost: Vec<Id>,
-    /// There more often than it was written.
+    /// Records with too many copies.
     pub(crate) twice: Vec<Id>,
-    /// There, and never written, or not as it was written.
+    /// Messages that were never written, or that changed.
     pub(crate) wrong: Vec<String>,
 }
 
 impl Verdict {
-    /// Compares the messages that a collector kept.
+    /// Compares the messages that a collector stored.
     pub(crate) fn of(written: &Written, messages: impl IntoIterator<Item = String>) -> Verdict {
         let count = written.records.values().map(|(least, _)| least).sum::<usize>();
         let mut verdict = Verdict { written: count, ..Verdict::default() };
@@ -71,7 +71,7 @@ impl Verdict {
         verdict
     }
 
-    /// Whether nothing is lost, twice or wrong.
+    /// Whether no record is lost, duplicate or wrong.
     pub(crate) fn is_clean(&self) -> bool {
         self.lost.is_empty() && self.twice.is_empty() && self.wrong.is_empty()
     }

@@ -1,8 +1,8 @@
-//! An outbox with a service behind it: the daemon is killed while it sends what it has committed, and what is in the service,
-//! the outbox and the dead letters together has to be every record once.
+//! An outbox with a service: the daemon is killed while it sends committed rows. Afterwards the service, the outbox and
+//! the dead letters together must hold every record once.
 //!
-//! The service is Azurite's, as `tests/setup` installs it, one a round: it keeps what it has in memory and takes some hundred
-//! entities a second, so rounds are short.
+//! The service is an Azurite per round, installed by `tests/setup`. Azurite keeps its data in memory and accepts some
+//! hundred entities a second, so rounds are short.
 
 use crate::found::{Found, Tally};
 use crate::kills::{begin, under_way};
@@ -16,12 +16,12 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Kills of a round.
+/// Kills per round.
 const ROUND: u64 = 8;
-/// How long Azurite may take to start.
+/// Time limit for the start of Azurite.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Kills `options.count` times while rows are sent.
+/// Kills the daemon `options.count` times while it sends rows.
 pub(crate) fn sending(options: &Options) -> Found {
     if options.collector.name() != "daytable" {
         return Tally::begin().found(options, "outbox", "0 kills, as it has none", &[]);
@@ -52,7 +52,7 @@ fn play(options: &Options, place: &Place, seed: u64, tally: &Tally) -> Result<()
     run::settle(&*options.collector, place, &mut world, tally)
 }
 
-/// A server of tables, empty at its start. It ends with the round.
+/// A table server for one round, empty at its start.
 struct Azurite {
     port: u16,
     child: Child,
@@ -97,7 +97,7 @@ impl Drop for Azurite {
     }
 }
 
-/// The port at which a process listens, which says itself only what it was told.
+/// The port at which a process listens. Azurite prints only the configured port.
 fn listening_port(process: u32) -> Option<u16> {
     const LISTENS: &str = "0A";
     let sockets: Vec<String> = fs::read_dir(format!("/proc/{process}/fd"))

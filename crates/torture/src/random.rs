@@ -1,4 +1,4 @@
-//! A generator of one seed: the same seed, the same run, as far as the machine allows.
+//! A random generator: the same seed gives the same run, as far as the machine allows.
 
 /// xorshift64.
 #[derive(Clone, Debug)]
@@ -10,7 +10,7 @@ impl Random {
         Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 
-    /// Any number but zero.
+    /// Any number except zero.
     pub(crate) fn next(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -18,7 +18,7 @@ impl Random {
         self.0
     }
 
-    /// A number below `bound`, which is not zero.
+    /// A number below `bound`, which must not be zero.
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
         self.next() % bound
     }

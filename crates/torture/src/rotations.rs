@@ -1,5 +1,5 @@
-//! Rotation as it is done in earnest: by rename or by copy, with `gzip` at once or one rotation later, at every pace, with
-//! rotated names that the collector follows and with others, and a first meeting under each name that a file has in its life.
+//! Real rotations: by rename or by copy, with `gzip` at once or one rotation later, and at every pace. The collector
+//! follows some of the rotated names and ignores others. It first meets a file under each of the file's names.
 //!
 //! ```text
 //! delayed    a.log.1 is compressed, the others move on by one, a.log becomes a.log.1   logrotate, delaycompress
@@ -8,8 +8,8 @@
 //! copied     the others move on by one, a.log is copied to a.log.1 and truncated, a.log.1 is compressed
 //! ```
 //!
-//! Nothing is killed here: the collector runs from the first record to the last, and what is tried are the moments at which it
-//! looks. Every record has to be there once but those of files that were rotated before the collector began.
+//! The collector is never killed: it runs from the first record to the last. The test varies the moments at which the
+//! collector looks. Every record must be there once, except records of files rotated before the collector's start.
 
 use crate::found::{Found, Tally};
 use crate::line::{self, Id};
@@ -26,17 +26,17 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Rotations of a round.
+/// Rotations per round.
 const ROTATIONS: u64 = 6;
-/// Records of a file.
+/// Records per file.
 const RECORDS: u64 = 40;
-/// What the collector is left alone for at most between two rotations, in milliseconds; mostly it is much less.
+/// Maximum pauses between two rotations, in milliseconds. Most pauses are much shorter.
 const PACES: [u64; 8] = [0, 20, 100, 200, 400, 700, 1_200, 2_500];
-/// At such paces a file is there for long enough to be met before it is compressed, in milliseconds.
+/// Minimum pace at which the collector surely meets a file before its compression, in milliseconds.
 const SEEN_WITHIN: u64 = 1_200;
-/// Within this a collector that runs has read what is written.
+/// Time in which a running collector reads all written lines.
 const SEEN: Duration = Duration::from_millis(1_500);
-/// The last rotated files have ended, and been looked at as copies once more.
+/// Time after which the last rotated files have ended and the collector has compared them as copies once more.
 const AFTER: Duration = Duration::from_secs(7);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,14 +47,14 @@ enum Style {
     Copied,
 }
 
-/// Rotates `options.count` times, in rounds of a collector each.
+/// Rotates `options.count` times, in rounds with a new collector.
 pub(crate) fn gzipped(options: &Options) -> Found {
     in_rounds(options, "rotations", ROTATIONS, "rotations with gzip", |place, seed, tally| {
         play(options, place, seed, tally)
     })
 }
 
-/// A log and what became of it, the newest first.
+/// A log and its older files, newest first.
 struct Log {
     path: PathBuf,
     style: Style,
@@ -69,7 +69,7 @@ fn play(options: &Options, place: &Place, seed: u64, tally: &Tally) -> Result<()
     let mut random = Random::new(seed.rotate_left(32) ^ 0x726f_7461);
     let mut pick = |most: u64| random.below(most);
     let style = [Style::Delayed, Style::Moved, Style::AtOnce, Style::Copied][(seed % 4) as usize];
-    // `app-0.log*` is followed under all names, `only-0.log` under this one.
+    // The collector follows `app-0.log*` under all names, and `only-0.log` under this name only.
     let name = ["app-0.log", "only-0.log"][(seed / 4 % 2) as usize];
     let met_as = seed / 8 % 3;
     let pace = PACES[(seed / 24 % 8) as usize];
@@ -77,7 +77,7 @@ fn play(options: &Options, place: &Place, seed: u64, tally: &Tally) -> Result<()
     fs::create_dir_all(place.logs()).map_err(failed)?;
     let has_gzip = Command::new("gzip").arg("--version").stdout(Stdio::null()).status().is_ok();
     let mut log = Log { path: place.logs().join(name), style, written: Written::default(), next: 0, has_gzip };
-    // A file that the collector meets as `app-0.log.1`, or only when it is compressed.
+    // The collector meets this file as `app-0.log.1`, or only after its compression.
     for _ in 0..met_as {
         log.write(false).map_err(failed)?;
         if pick(3) == 0 {
@@ -87,15 +87,15 @@ fn play(options: &Options, place: &Place, seed: u64, tally: &Tally) -> Result<()
     }
     let mut child = run::start(collector, place).map_err(failed)?;
     let rotated = (|| {
-        // The collector has to have read a file of the name before the first is compressed.
+        // The collector must have read a file of the name before the first compression.
         if met_as > 0 {
-            // Under the name that it has now, before there is one of the name that it had.
+            // The collector reads the file under its present name before a new file has the old name.
             std::thread::sleep(SEEN);
         }
         if is_met_first || pick(2) == 0 {
             log.write(true)?;
             let until = Instant::now() + place.patience;
-            // What cannot be read now may be in the middle of something.
+            // A store that cannot be read now may be in the middle of a change.
             while collector.messages(&place.home()).map_or(0, |messages| messages.len()) < log.written.least() {
                 if Instant::now() > until {
                     return Err(io::Error::other("the first file is never read"));
@@ -122,7 +122,7 @@ fn play(options: &Options, place: &Place, seed: u64, tally: &Tally) -> Result<()
 }
 
 impl Log {
-    /// Writes a file's worth of records. They have to be there if `is_due`; else they may be, once.
+    /// Writes one file of records. If `is_due`, the records must be there; otherwise they may be there once.
     fn write(&mut self, is_due: bool) -> io::Result<()> {
         let mut text = String::new();
         for _ in 0..RECORDS {
@@ -134,7 +134,7 @@ impl Log {
         File::options().append(true).create(true).open(&self.path)?.write_all(text.as_bytes())
     }
 
-    /// Gives the file the time of a day with less to do.
+    /// Gives the file an older modification time, as on a quieter day.
     fn grow_old(&self) -> io::Result<()> {
         let before = std::time::SystemTime::now() - Duration::from_secs(60);
         File::options().append(true).open(&self.path)?.set_modified(before)
@@ -172,7 +172,7 @@ impl Log {
         }
     }
 
-    /// As gzip(1) does: the compressed file is made, written, given the time of the other, and then that goes.
+    /// Compresses like gzip(1): creates and writes the compressed file, copies the time, then removes the original.
     fn compress(&self, path: &Path) -> io::Result<()> {
         if !path.exists() {
             return Ok(());

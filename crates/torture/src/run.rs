@@ -1,4 +1,4 @@
-//! One run: a collector on a world, stopped once in some way, then left in peace until it has everything.
+//! One run: a collector on a world, stopped once in some way, then left undisturbed until it has every record.
 
 use crate::Options;
 use crate::collector::{Collector, Stage};
@@ -13,26 +13,26 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long a collector may take to end when it is told to, on a machine that is busy with other things.
+/// Time limit for a collector's stop on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(180);
-/// Quiet after which it is asked how far it is, and how long it is left alone after that.
+/// Idle time before the first check of the progress, and between later checks.
 const IDLE: Duration = Duration::from_millis(30);
 const PAUSE: Duration = Duration::from_millis(50);
-/// Quiet after which it reads nothing more of what was written before: it has lost what it has not.
+/// Idle time after which a record not yet read counts as lost.
 const GIVEN_UP: Duration = Duration::from_secs(20);
-/// From such pauses on it is not asked first whether it seems to have everything.
+/// From this pause on, the run skips the quick check for every record.
 const LONG_PAUSE: Duration = Duration::from_millis(200);
-/// How often the lifecycle looks at what is to be done, and a little more.
+/// The interval of the lifecycle, and a little more.
 const LIFECYCLE: Duration = Duration::from_millis(1200);
 /// Calls between two steps of the world.
 const CALLS_A_STEP: u64 = 100;
-/// Steps of the world in a traced run before everything that was read is removed, and after it.
+/// Steps of the world in a traced run, before and after the removal of the files already read.
 const STEPS: [u64; 2] = [16, 10];
 
-/// The folders of one run, removed with it.
+/// The folders of one run. Dropping the value removes them.
 pub(crate) struct Place {
     folder: tempfile::TempDir,
-    /// How long a collector may take here to have everything once it is left in peace.
+    /// Time limit for storing every record after the disturbances.
     pub(crate) patience: Duration,
 }
 
@@ -53,38 +53,38 @@ impl Place {
         self.folder.path().join("logs")
     }
 
-    /// What the collector keeps, and nothing else.
+    /// The store of the collector.
     pub(crate) fn store(&self) -> PathBuf {
         self.folder.path().join("store")
     }
 
-    /// Leaves the folders where they are, for whoever looks for the reason.
+    /// Keeps the folders for inspection.
     pub(crate) fn keep(self) -> PathBuf {
         self.folder.keep()
     }
 }
 
-/// Plays in folders that stay when it fails.
+/// Plays a run in folders that stay after a failure.
 pub(crate) fn in_place<T>(options: &Options, play: impl FnOnce(&mut Place) -> Result<T, String>) -> Result<T, String> {
     let mut place = Place::new(options).map_err(|error| error.to_string())?;
     let played = play(&mut place);
     played.map_err(|fault| format!("{fault}\n  left in {}", place.keep().display()))
 }
 
-/// Where a traced run is.
+/// The part of a traced run.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Part {
-    /// The world takes its first steps, and its last.
+    /// The world takes its first and its last steps.
     Steps(usize),
-    /// All of it is to be read.
+    /// The collector must read every record.
     Reading(usize),
-    /// The days are to go their way, then they are let go, then they go.
+    /// The collector completes the days, gets the order to drop them, and drops them.
     Days,
     LetGo,
     Stopping,
 }
 
-/// Takes the steps of a world between the calls of a collector, and leads it through the life of a day to its end.
+/// Steps the world between the calls of a collector, and leads the collector through the life of a day.
 struct Playing<'a> {
     collector: &'a dyn Collector,
     place: &'a Place,
@@ -98,11 +98,11 @@ struct Playing<'a> {
 }
 
 impl Playing<'_> {
-    /// Goes on if the collector is through with the part where it is. Gives the signal that it is to have.
+    /// Goes on when the collector has finished the present part. Returns the signal to send.
     fn go_on(&mut self, idle: Duration) -> io::Result<Option<Signal>> {
         if let Part::Steps(part) = self.part {
             self.since += 1;
-            // It may wait for something to happen.
+            // An idle collector may be waiting for a change.
             if self.since >= CALLS_A_STEP || idle >= IDLE {
                 (self.steps, self.since) = (self.steps + 1, 0);
                 self.world.step()?;
@@ -125,7 +125,7 @@ impl Playing<'_> {
         let (home, days) = (self.place.home(), self.world.days());
         match self.part {
             Part::Reading(part) => {
-                // What cannot be read now may be in the middle of something.
+                // A store that cannot be read now may be in the middle of a change.
                 let Ok(messages) = self.collector.messages(&home) else { return Ok(None) };
                 let verdict = Verdict::of(&self.world.written, messages);
                 if !verdict.lost.is_empty() {
@@ -182,8 +182,8 @@ impl Player for Playing<'_> {
     }
 }
 
-/// Plays a world beside a collector that is traced, and does at each call what `player` says. Gives how it ended and how
-/// many calls it made.
+/// Plays a world beside a traced collector, and obeys `player` at each call. Returns the collector's end and the number
+/// of its calls.
 pub(crate) fn traced(
     collector: &dyn Collector,
     place: &Place,
@@ -199,22 +199,22 @@ pub(crate) fn traced(
     )
 }
 
-/// Starts a collector that is not traced.
+/// Starts a collector without tracing.
 pub(crate) fn start(collector: &dyn Collector, place: &Place) -> io::Result<Child> {
     spawn(place, collector.command(&place.home(), &place.logs())?)
 }
 
-/// Starts a collector by a command that was changed.
+/// Starts a collector by a modified command.
 pub(crate) fn spawn(place: &Place, mut command: Command) -> io::Result<Child> {
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(said(place)?).spawn()
 }
 
-/// Where what it says goes.
+/// The file for the collector's output.
 fn said(place: &Place) -> io::Result<File> {
     File::options().append(true).create(true).open(place.home().join("said.log"))
 }
 
-/// Leaves a collector in peace until it has every record, stops it, and says what is lost, twice or wrong.
+/// Waits until an undisturbed collector has every record, stops it, and reports lost, duplicate and wrong records.
 pub(crate) fn settle(collector: &dyn Collector, place: &Place, world: &mut World, tally: &Tally) -> Result<(), String> {
     let failed = |error: io::Error| error.to_string();
     world.finish().map_err(failed)?;
@@ -224,7 +224,7 @@ pub(crate) fn settle(collector: &dyn Collector, place: &Place, world: &mut World
     Ok(())
 }
 
-/// The same of a collector that was started already.
+/// Does the same with a collector that already runs.
 pub(crate) fn settled(
     collector: &dyn Collector,
     place: &Place,
@@ -241,11 +241,11 @@ pub(crate) fn settled(
         if let Some(status) = child.try_wait().map_err(failed)? {
             return Err(format!("it ended by itself: {status}"));
         }
-        // To read all of it is work, so that is not done in vain, nor put off for ever.
+        // A complete read is expensive: avoid useless reads, but do not postpone the read for ever.
         if pause < LONG_PAUSE && !collector.seems_to_have(&place.home(), written.least()) {
             continue;
         }
-        // What cannot be read now may be in the middle of something.
+        // A store that cannot be read now may be in the middle of a change.
         match collector.messages(&place.home()).map(|messages| Verdict::of(written, messages)) {
             Ok(verdict) if verdict.lost.is_empty() || Instant::now() >= deadline => break verdict,
             Err(error) if Instant::now() >= deadline => {
@@ -256,7 +256,7 @@ pub(crate) fn settled(
         }
     };
     if verdict.written.is_multiple_of(8) {
-        // What a lifecycle that was begun again does comes within the second after.
+        // A restarted lifecycle acts within the next second.
         std::thread::sleep(LIFECYCLE);
     }
     terminate(&mut child).map_err(failed)?;
@@ -264,7 +264,7 @@ pub(crate) fn settled(
         tally.count(&verdict);
         return Err(verdict.to_string());
     }
-    // Once more when nothing moves.
+    // Read once more when the store is quiet.
     let messages = collector.messages(&place.home()).map_err(failed)?;
     let count = messages.len();
     let verdict = Verdict::of(written, messages);
@@ -275,7 +275,7 @@ pub(crate) fn settled(
     collector.fault(&place.home(), count).map_err(failed)?.map_or(Ok(()), Err)
 }
 
-/// Ends a collector as its service manager would.
+/// Stops a collector as its service manager would.
 pub(crate) fn terminate(child: &mut Child) -> io::Result<()> {
     let pid = nix::unistd::Pid::from_raw(i32::try_from(child.id()).map_err(io::Error::other)?);
     nix::sys::signal::kill(pid, Signal::SIGTERM)?;
@@ -290,7 +290,7 @@ pub(crate) fn terminate(child: &mut Child) -> io::Result<()> {
     Ok(())
 }
 
-/// Ends a collector at once.
+/// Kills a collector.
 pub(crate) fn end(child: &mut Child) -> io::Result<()> {
     child.kill()?;
     child.wait().map(drop)

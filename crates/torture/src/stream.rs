@@ -1,4 +1,4 @@
-//! One file that is written to, and what became of the files that had its name before.
+//! A log file and its rotated files.
 
 use crate::line::Id;
 use flate2::Compression;
@@ -12,23 +12,23 @@ use std::path::PathBuf;
 /// The number of the stream whose name is a link.
 const LINKED: u32 = 2;
 
-/// A file, by its name.
+/// A log file, by name.
 pub(crate) struct Stream {
     pub(crate) path: PathBuf,
     pub(crate) number: u32,
-    /// The number of its next record.
+    /// The number of the next record.
     pub(crate) next: u64,
-    /// The rest of a line that is not written yet, and its record.
+    /// The unwritten rest of a line, and its record.
     pub(crate) rest: Option<(String, Id)>,
-    /// What it was called before, the oldest first; compressed files are not among them.
+    /// Earlier files, oldest first, without compressed files.
     old: Vec<PathBuf>,
-    /// The inodes of files that the collector has read something of: one that is compressed before that continues nothing
-    /// that it knows, and is not its to read.
+    /// The inodes of files that the collector has begun to read. A file compressed before that continues no file that
+    /// the collector knows, so the collector need not read it.
     known: BTreeSet<u64>,
-    /// How often it was rotated.
+    /// The number of rotations.
     rotated: u32,
     packed: Vec<PathBuf>,
-    /// A file that is being compressed, and what is still to be written of that.
+    /// A file under compression, and the bytes still to write.
     packing: Option<(PathBuf, Vec<u8>)>,
 }
 
@@ -38,13 +38,13 @@ impl Stream {
         Stream { path, number, next: 0, rest: None, old, known, rotated: 0, packed, packing: None }
     }
 
-    /// The collector has read all that is there.
+    /// Notes that the collector has read every line.
     pub(crate) fn was_read(&mut self) {
         let there = self.old.iter().chain([&self.path]);
         self.known = there.filter_map(|path| fs::metadata(path).ok()).map(|file| file.ino()).collect();
     }
 
-    /// Whether there is something to compress.
+    /// Whether some file can be compressed.
     pub(crate) fn has_packable(&self) -> bool {
         let inode = self.old.first().and_then(|path| fs::metadata(path).ok()).map(|file| file.ino());
         self.packing.is_some() || inode.is_some_and(|inode| self.known.contains(&inode))
@@ -61,14 +61,14 @@ impl Stream {
         self.path.with_extension(format!("log.{}", self.rotated))
     }
 
-    /// Lets its name lead to another file, in one step.
+    /// Points the link to another file, in one step.
     fn link(&self, target: &PathBuf) -> io::Result<()> {
         let link = self.path.with_extension("next");
         symlink(target, &link)?;
         fs::rename(link, &self.path)
     }
 
-    /// As logrotate does by default. Gives the new name of the old file.
+    /// Rotates as logrotate does by default. Returns the new name of the old file.
     pub(crate) fn rename(&mut self) -> io::Result<PathBuf> {
         let before = self.numbered();
         self.rotated += 1;
@@ -84,7 +84,7 @@ impl Stream {
         Ok(old)
     }
 
-    /// As logrotate does with `copytruncate`.
+    /// Rotates as logrotate does with `copytruncate`.
     pub(crate) fn copy_and_truncate(&mut self) -> io::Result<()> {
         self.rotated += 1;
         let (temporary, old) = (self.path.with_extension("tmp"), self.numbered());
@@ -94,8 +94,8 @@ impl Stream {
         File::options().write(true).open(&self.path)?.set_len(0)
     }
 
-    /// As logrotate does with `delaycompress`: an old file that nobody writes to becomes a compressed one, which is there
-    /// before it is whole. Half of it is written now, the rest with the next call.
+    /// Compresses an old file as logrotate does with `delaycompress`. The compressed file exists before it is whole:
+    /// this call writes one half, the next call the other half.
     pub(crate) fn compress(&mut self) -> io::Result<()> {
         if self.packing.is_some() {
             return self.compress_on();
@@ -113,7 +113,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Writes the rest of a file that is being compressed, if there is one.
+    /// Writes the rest of a file under compression.
     pub(crate) fn compress_on(&mut self) -> io::Result<()> {
         let Some((path, rest)) = self.packing.take() else { return Ok(()) };
         File::options().append(true).open(gzipped(&path))?.write_all(&rest)?;
@@ -121,7 +121,7 @@ impl Stream {
         fs::remove_file(path)
     }
 
-    /// Takes away every file that has or had its name, and gives them.
+    /// Removes every file that has or had this name. Returns their paths.
     pub(crate) fn forget(&mut self) -> io::Result<Vec<PathBuf>> {
         let mut files: Vec<PathBuf> = self.old.drain(..).chain(self.packed.drain(..)).collect();
         if self.path.exists() {
@@ -137,7 +137,7 @@ impl Stream {
     }
 }
 
-/// The name that `gzip` gives.
+/// The name that `gzip` makes.
 fn gzipped(path: &std::path::Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".gz");

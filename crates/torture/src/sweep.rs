@@ -1,7 +1,8 @@
-//! The same short run again and again, each time with something done at the next of its system calls.
+//! Repeats the same short run. Each repetition disturbs the next system call.
 //!
-//! The run goes from an empty folder over tailing, rotation, commits, sealing, archiving, another configuration and the drop
-//! to the stop. Two runs are never the same to the call, as threads meet by chance; over all `n` every kind of place is met, most of them many times.
+//! The run starts with an empty folder. It covers tailing, rotation, commits, sealing, archiving, a reload, the drop
+//! and the stop. Threads interleave by chance, so two runs differ in their calls. Over all `n`, every kind of call is
+//! disturbed, most kinds many times.
 
 use crate::collector::Stage;
 use crate::found::{Found, Tally};
@@ -13,23 +14,23 @@ use nix::errno::Errno;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What is done at the n-th call that counts, and at how many behind it.
+/// The disturbance at the n-th call that counts, and at some calls after it.
 type Deed = fn(u64, &Call) -> Option<Verdict>;
 
-/// Killed before the n-th call.
+/// Kills the collector before the n-th call.
 pub(crate) fn kills(options: &Options) -> Found {
     sweep(options, "sweep", |_, _| Some(Verdict::Kill))
 }
 
-/// The n-th of the calls that may fail fails; of every other n those behind it as well, for a while.
+/// Makes the n-th fallible call fail. For every other n, the calls after it fail for a while, too.
 pub(crate) fn faults(options: &Options) -> Found {
     sweep(options, "faults", trouble)
 }
 
-/// How many calls fail where it is not one.
+/// Length of a burst of failing calls.
 const BURST: u64 = 40;
 
-/// How a call may go wrong on a machine in trouble; none for one that is not known to.
+/// The failure of a call on a troubled machine. `None` for a call without a known failure.
 fn trouble(n: u64, call: &Call) -> Option<Verdict> {
     use nix::libc::*;
     let [full, broken, files] = [Errno::ENOSPC, Errno::EIO, Errno::EMFILE].map(Verdict::Fail);
@@ -52,7 +53,7 @@ fn trouble(n: u64, call: &Call) -> Option<Verdict> {
     Some(verdict)
 }
 
-/// Does the deed at the n-th call for which there is one.
+/// Disturbs the n-th eligible call.
 struct Once {
     n: u64,
     met: u64,
@@ -70,7 +71,7 @@ impl Player for Once {
 
 fn sweep(options: &Options, mode: &str, deed: Deed) -> Found {
     let (name, tally) = (options.collector.name(), Tally::begin());
-    // A run with nothing done to it says how many calls there are.
+    // An undisturbed run gives the number of calls.
     let calls = match one(options, 0, deed, &tally) {
         Ok(calls) => calls,
         Err(fault) => return Found { report: format!("{name} {mode}: with nothing done to it: {fault}"), failed: 1 },
@@ -90,13 +91,13 @@ fn sweep(options: &Options, mode: &str, deed: Deed) -> Found {
     tally.found(options, mode, &format!("{} runs over {calls} calls", runs.into_inner()), &faults)
 }
 
-/// One run. Gives the number of calls that counted.
+/// One run. Returns the number of calls that counted.
 fn one(options: &Options, n: u64, deed: Deed, tally: &Tally) -> Result<u64, String> {
     run::in_place(options, |place| {
         let failed = |error: io::Error| error.to_string();
         let collector = &*options.collector;
         let mut world = World::new(&place.logs(), collector.abilities(), options.seed).map_err(failed)?;
-        // Something is there before the collector, as in life.
+        // Some files exist before the collector starts, as in production.
         (0..4).try_for_each(|_| world.step()).map_err(failed)?;
         let mut once = Once { n, met: 0, deed };
         let (end, _) = run::traced(collector, place, &mut world, &mut once).map_err(failed)?;
@@ -106,7 +107,7 @@ fn one(options: &Options, n: u64, deed: Deed, tally: &Tally) -> Result<u64, Stri
                 return Err(format!("{end:?} while its days were {stage:?}"));
             }
         }
-        // More is written while nobody reads.
+        // Lines are also written while no collector runs.
         (0..3).try_for_each(|_| world.step()).and_then(|()| world.rotate_twice()).map_err(failed)?;
         tally.played(&world);
         run::settle(collector, place, &mut world, tally)?;

@@ -1,9 +1,8 @@
-//! A program that runs call by call: every system call of each of its threads is seen before it is made, whoever makes it.
+//! Runs a program call by call: the tracer sees every system call of each thread before the kernel runs it.
 //!
-//! By ptrace(2), so it does not matter whether a call goes through the C library. Calls are numbered over all threads in
-//! the order in which they are seen; before a call is made the player may take a step of the world, kill the program, or
-//! have the call fail. Where no call is made for a while, as by a program that waits for what only the player does, the player is
-//! asked all the same: each [`TICK`].
+//! The tracer uses ptrace(2), so calls outside the C library count, too. Calls are numbered over all threads in the
+//! order of their observation. Before a call the player may step the world, kill the program, or make the call fail. A
+//! program may wait for an action of the player. Without calls, the player therefore runs each [`TICK`].
 
 use nix::errno::Errno;
 use nix::sys::ptrace::{self, Options};
@@ -18,66 +17,66 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-/// What happens at a call.
+/// The treatment of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// It is made.
+    /// The kernel runs the call.
     Go,
-    /// The program is killed before it.
+    /// The program is killed before the call.
     Kill,
-    /// It is not made, and fails.
+    /// The call fails without running.
     Fail(Errno),
-    /// It is made, and writes less than it was to write.
+    /// The call runs, and writes less than asked.
     Short,
-    /// The program gets a signal, then the call is made.
+    /// The program gets a signal, then the call runs.
     Signal(Signal),
 }
 
-/// Who is asked before each call, and told after it.
+/// Decides before each call, and learns its result.
 pub(crate) trait Player {
-    /// A call is about to be made.
+    /// Runs before a call.
     fn before(&mut self, call: &Call) -> io::Result<Verdict>;
 
-    /// No call was made for a while, and `idle` is as in [`Call`]. Gives the signal that the program is to have.
+    /// Runs when no call came for a while, with `idle` as in [`Call`]. Returns the signal for the program.
     fn tick(&mut self, _idle: Duration) -> io::Result<Option<Signal>> {
         Ok(None)
     }
 
-    /// The call that `thread` was about to make is made; negative results are errors.
+    /// Runs after the call of `thread`. Negative results are errors.
     fn after(&mut self, _thread: Pid, _result: i64) {}
 
-    /// Whatever was written until now has been read, and is removed.
+    /// Runs after the removal of every file already read.
     fn forgotten(&mut self) {}
 }
 
-/// One call, before it is made.
+/// A call before it runs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Call {
-    /// The thread that makes it, and the process it belongs to.
+    /// The calling thread, and its process.
     pub(crate) thread: Pid,
     pub(crate) process: Pid,
-    /// What it is made with.
+    /// The arguments.
     pub(crate) arguments: [u64; 6],
-    /// The kernel's number for what it does.
+    /// The kernel's number of the call.
     pub(crate) kind: u64,
-    /// How long none of the program's calls did anything but wait and look at the clock.
+    /// Time since the last call that did more than wait or read the clock.
     pub(crate) idle: Duration,
 }
 
-/// How a program ended.
+/// The end of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
     Exited(i32),
     Killed(Signal),
 }
 
-/// How often the player is asked while there are no calls.
+/// Interval of the player's ticks while no calls come.
 const TICK: Duration = Duration::from_millis(50);
-/// How long a run may take.
+/// Time limit of a run.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// Runs `command` to its end, what it says going to `said`, and asks `player` before each call. Gives its end and the number of its calls. A run that does
-/// not end is killed, and an error.
+/// Runs `command` to its end, with its output going to `said`, and asks `player` before each call. Returns the end and
+/// the number of calls. A run beyond the time limit is killed, and is an error.
 pub(crate) fn run(command: &Command, said: File, player: &mut dyn Player) -> io::Result<(End, u64)> {
     let leader = start(command, said)?;
     let (over, is_over) = mpsc::channel::<()>();
@@ -88,7 +87,7 @@ pub(crate) fn run(command: &Command, said: File, player: &mut dyn Player) -> io:
         });
         let ended = follow(leader, player);
         if ended.is_err() {
-            // Nobody leads it any more.
+            // The group has lost its tracer.
             kill(leader, Signal::SIGKILL)?;
         }
         drop(over);
@@ -99,9 +98,9 @@ pub(crate) fn run(command: &Command, said: File, player: &mut dyn Player) -> io:
     })
 }
 
-/// Starts a program that is stopped before its first call.
+/// Starts a program, stopped before its first call.
 fn start(command: &Command, said: File) -> io::Result<Pid> {
-    // It stops before it becomes the program, so that not one call of that is missed.
+    // The process stops before it executes the program, so that the tracer misses no call.
     let mut shell = Command::new("/bin/sh");
     shell.args(["-c", "kill -STOP $$; exec \"$0\" \"$@\""]).arg(command.get_program()).args(command.get_args());
     shell.stdin(Stdio::null()).stdout(Stdio::null()).stderr(said).process_group(0);
@@ -123,7 +122,8 @@ fn start(command: &Command, said: File) -> io::Result<Pid> {
     Ok(leader)
 }
 
-/// A child whose end is waited for together with the program's next stop: there is no such wait with a time to it.
+/// A child process that ends at the next tick. waitpid(2) has no timeout, so one call waits for the child and the
+/// program.
 struct Clock(Child);
 
 impl Clock {
@@ -137,7 +137,7 @@ impl Clock {
         sleep.spawn()
     }
 
-    /// Whether what ended is the clock, which then goes on.
+    /// Whether the clock ended. Restarts the clock in that case.
     fn has_struck(&mut self, pid: Pid) -> io::Result<bool> {
         let has_struck = u32::try_from(pid.as_raw()) == Ok(self.0.id());
         if has_struck {
@@ -147,7 +147,7 @@ impl Clock {
     }
 }
 
-/// Nobody waited yet for the tick that is under way.
+/// Ends the child of the present tick.
 impl Drop for Clock {
     fn drop(&mut self) {
         let _ = self.0.kill();
@@ -161,7 +161,7 @@ fn follow(leader: Pid, player: &mut dyn Player) -> io::Result<(End, u64)> {
     let mut failing: HashMap<Pid, Errno> = HashMap::new();
     let mut busy = Instant::now();
     loop {
-        // Only what this thread traces: others play runs of their own.
+        // Wait only for children of this thread: other threads play their own runs.
         let status = waitpid(None, Some(WaitPidFlag::__WALL | WaitPidFlag::__WNOTHREAD))?;
         let (thread, signal) = match status {
             WaitStatus::Exited(pid, code) if pid == leader => return Ok((End::Exited(code), number)),
@@ -196,7 +196,7 @@ fn follow(leader: Pid, player: &mut dyn Player) -> io::Result<(End, u64)> {
                         }
                         Verdict::Signal(signal) => kill(leader, signal)?,
                         Verdict::Short => {
-                            // Bytes of a buffer, or buffers of a list.
+                            // The number of bytes in a buffer, or of buffers in a list.
                             registers.rdx = registers.rdx.div_ceil(2);
                             ptrace::setregs(thread, registers)?;
                         }
@@ -222,14 +222,14 @@ fn follow(leader: Pid, player: &mut dyn Player) -> io::Result<(End, u64)> {
                 }
                 continue;
             }
-            // A thread that ended.
+            // The end of a thread.
             WaitStatus::Exited(thread, _) | WaitStatus::Signaled(thread, ..) => {
                 inside.remove(&thread);
                 continue;
             }
             _ => continue,
         };
-        // It may have been killed meanwhile, which the next wait tells.
+        // A kill may have come meanwhile. The next wait reports it.
         match ptrace::syscall(thread, signal) {
             Ok(()) | Err(Errno::ESRCH) => {}
             Err(error) => return Err(error.into()),
@@ -237,7 +237,7 @@ fn follow(leader: Pid, player: &mut dyn Player) -> io::Result<(End, u64)> {
     }
 }
 
-/// Whether a call only waits, or looks whether it is time.
+/// Whether a call only waits or reads the clock.
 fn is_waiting(kind: u64) -> bool {
     const WAITING: [i64; 9] = [
         nix::libc::SYS_futex,

@@ -1,12 +1,12 @@
-//! Whatever else happens to a collector in its life, at random: it stands still and goes on, runs out of memory or of files,
-//! is told to read another configuration, lives with a clock that is wrong or comes to midnight, is stopped and killed.
+//! Other disturbances in a collector's life, at random. The collector stops and continues, lacks memory or file
+//! descriptors, reloads its configuration, gets a wrong clock, passes midnight, is stopped, is killed.
 //!
-//! A round is a world that goes on and a dozen lives of the collector on it; then it is left in peace, and everything has to
-//! be there. Of daytable every other round begins with the data folder of a killed daemon, whose records have to stay.
+//! A round is a world that goes on and a dozen lives of the collector. Then the collector runs undisturbed, and every
+//! record must be there. For daytable, every other round begins with the data folder of a killed daemon, whose records
+//! must stay.
 //!
-//! Memory is limited by rlimit, under which an allocation fails. A control group's limit is not here: to whoever is in it, it
-//! is a SIGKILL at whichever page he touches next, which `kills` and `sweep` do at every place; and a machine that lends a
-//! group to its tests is rare, while moving processes out of the group that a session put them in is not a test's to do.
+//! Memory is limited by rlimit, under which an allocation fails. A control group would instead send SIGKILL at the next
+//! new page, and `kills` and `sweep` already kill everywhere. Few machines lend a group to their tests.
 
 use crate::collector::Collector;
 use crate::found::{Found, Tally};
@@ -23,10 +23,10 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command};
 use std::time::Duration;
 
-/// Lives of a round.
+/// Lives per round.
 const LIVES: u64 = 12;
 
-/// Leads a collector through trouble for `options.count` lives.
+/// Disturbs a collector for `options.count` lives.
 pub(crate) fn random(options: &Options) -> Found {
     in_rounds(options, "troubles", LIVES, "lives in trouble", |place, seed, tally| play(options, place, seed, tally))
 }
@@ -56,14 +56,14 @@ fn is_gone(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::NotFound
 }
 
-/// Begins with the data folder of a killed daemon that the fuzzers use.
+/// Copies the data folder of a killed daemon, which the fuzzers use.
 fn copy_killed_folder(place: &Place) -> io::Result<()> {
     let folder = format!("{}/fuzz/folder/data", crate::ROOT);
     let status = Command::new("cp").args(["-r", &folder]).arg(place.store()).status()?;
     if status.success() { Ok(()) } else { Err(io::Error::other(format!("cp: {status}"))) }
 }
 
-/// Starts a collector, does something to it, and kills it, or stops it now and then.
+/// Starts a collector, disturbs it, and kills it or sometimes stops it.
 fn live(collector: &dyn Collector, place: &Place, days: &[String], random: &mut Random) -> io::Result<()> {
     let trouble = random.below(8);
     let command = collector.command(&place.home(), &place.logs())?;
@@ -102,8 +102,8 @@ fn live(collector: &dyn Collector, place: &Place, days: &[String], random: &mut 
     }
     pause(random, 100);
     if let Some(status) = child.try_wait()? {
-        // Out of memory or of files it may end; at SIGHUP, before it has come to listen for it; and where somebody else has
-        // its folder, it is to be started again.
+        // The collector may end in three cases: without memory or descriptors; at a SIGHUP before its handler is
+        // installed; with code 75 when another process has its folder.
         const TRY_AGAIN: i32 = 75;
         let may_end = match trouble {
             0 | 1 => true,
@@ -122,21 +122,21 @@ fn pause(random: &mut Random, most: u64) {
 
 fn signal(child: &Child, signal: Signal) -> io::Result<()> {
     let pid = Pid::from_raw(i32::try_from(child.id()).map_err(io::Error::other)?);
-    // It may have ended by itself, which is looked at later.
+    // The collector may have ended by itself. A later check finds that.
     match kill(pid, signal) {
         Ok(()) | Err(nix::errno::Errno::ESRCH) => Ok(()),
         Err(error) => Err(error.into()),
     }
 }
 
-/// The same command behind a limit of the shell.
+/// The same command under a limit of the shell.
 fn limited(command: &Command, limit: &str) -> Command {
     let mut shell = Command::new("/bin/sh");
     shell.arg("-c").arg(format!("{limit}; exec \"$0\" \"$@\"")).arg(command.get_program()).args(command.get_args());
     shell
 }
 
-/// The same command with a clock that is up to three days ahead or behind, or a moment before midnight.
+/// The same command with a clock up to three days off, or just before midnight.
 fn at_another_time(mut command: Command, random: &mut Random) -> Command {
     const SECONDS_A_DAY: u64 = 86_400;
     let now = daytable_model::time::now().unix_seconds();
@@ -149,7 +149,7 @@ fn at_another_time(mut command: Command, random: &mut Random) -> Command {
     let folders = ["/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib"];
     let library = folders.map(|folder| format!("{folder}/faketime/libfaketime.so.1"));
     let library = library.iter().find(|path| fs::exists(path).is_ok_and(|there| there));
-    // Without the library the program would not start, and the round fails: `tests/setup` installs it.
+    // Without the library the program does not start, and the round fails. `tests/setup` installs the library.
     command.env("LD_PRELOAD", library.map_or("libfaketime.so.1", String::as_str)).env("FAKETIME", offset);
     command.env("FAKETIME_DONT_FAKE_MONOTONIC", "1").env("NO_FAKE_STAT", "1");
     command

@@ -1,5 +1,4 @@
-//! What happens to the files that are read: lines are appended, whole and in pieces, and the files are rotated in every
-//! way that rotation knows.
+//! The changes to the log files: lines are appended, whole and in pieces, and the files are rotated in every usual way.
 //!
 //! ```text
 //! app-0.log, app-1.log      objects of JSON; renamed, copied and truncated, compressed, removed and made anew
@@ -8,8 +7,8 @@
 //! bare-4.log                lines of one byte, most of which are there many times; renamed
 //! ```
 //!
-//! A world is a list of steps that a seed gives. It is taken step by step, by whoever plays the run, so that a step can
-//! fall between any two system calls of the collector. Times begin shortly before a midnight and cross it.
+//! A world is a list of steps from a seed. The player of the run takes the steps, so that a step can fall between any
+//! two system calls of the collector. The times begin shortly before midnight and cross it.
 
 use crate::line::{self, BARE, Id};
 use crate::oracle::Written;
@@ -21,16 +20,16 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// What a collector can read, besides plain lines. What it cannot is written as plain lines in files that stay as they are.
+/// Formats that a collector can read besides plain lines. Other formats are replaced by plain lines in unrotated files.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Abilities {
-    /// Lines that a container's runtime split.
+    /// Lines that a container runtime split.
     pub(crate) cri: bool,
-    /// Files that were compressed after their rotation.
+    /// Files compressed after their rotation.
     pub(crate) gzip: bool,
 }
 
-/// The files of one run, and what was written to them.
+/// The files of one run, and the written records.
 pub(crate) struct World {
     random: Random,
     streams: Vec<Stream>,
@@ -39,16 +38,16 @@ pub(crate) struct World {
     abilities: Abilities,
     start: Ticks,
     clock: Duration,
-    /// How many records of the present there are.
+    /// The number of records with the present time.
     present: u64,
     aside: Option<PathBuf>,
     folder: PathBuf,
 }
 
-/// The stream of records that are of the present, by which a collector believes the clock.
+/// The stream of records with the present time, which convince a collector that the clock is right.
 const PRESENT: u32 = 5;
 
-/// How many days ago the records are: long enough for their days to be over.
+/// The age of the records in days: enough for their days to be over.
 const DAYS_AGO: u64 = 3;
 const DAY: Duration = Duration::from_secs(86_400);
 
@@ -73,17 +72,17 @@ impl World {
         })
     }
 
-    /// The tables' days of its records, as in `20261121`.
+    /// The days of the records in table names, such as `20261121`.
     pub(crate) fn days(&self) -> [String; 2] {
         [Duration::ZERO, DAY].map(|later| self.start.plus(later).to_string()[..10].replace('-', ""))
     }
 
-    /// When its records begin.
+    /// The time of the first record.
     pub(crate) fn start(&self) -> Ticks {
         self.start
     }
 
-    /// Takes the next step: mostly lines, now and then a rotation.
+    /// Takes the next step: mostly lines, sometimes a rotation.
     pub(crate) fn step(&mut self) -> io::Result<()> {
         let stream = self.random.below(self.streams.len() as u64) as usize;
         let (kind, number) = (self.random.below(18), self.streams[stream].number);
@@ -103,17 +102,17 @@ impl World {
         }
     }
 
-    /// Two rotations of each file, as they come while nobody reads.
+    /// Rotates each file twice, as happens while no collector runs.
     pub(crate) fn rotate_twice(&mut self) -> io::Result<()> {
         (0..self.streams.len() * 2).try_for_each(|n| self.rotate(n / 2, false))
     }
 
-    /// The collector has read all that was written.
+    /// Notes that the collector has read every line.
     pub(crate) fn was_read(&mut self) {
         self.streams.iter_mut().for_each(Stream::was_read);
     }
 
-    /// Ends what was begun: lines, and files that are being compressed.
+    /// Completes unfinished lines and compressions.
     pub(crate) fn finish(&mut self) -> io::Result<()> {
         (0..self.streams.len()).try_for_each(|stream| {
             self.end_line(stream)?;
@@ -121,8 +120,7 @@ impl World {
         })
     }
 
-    /// Removes what has been read: the old files go, and the present ones make way for new ones of the same names, which
-    /// often get their inodes.
+    /// Removes the files already read. New files of the same names replace the present ones and often get their inodes.
     pub(crate) fn forget(&mut self) -> io::Result<()> {
         self.finish()?;
         for stream in 0..self.streams.len() {
@@ -136,15 +134,14 @@ impl World {
         (0..self.streams.len()).try_for_each(|stream| self.write_line(stream))
     }
 
-    /// Has files that are removed set aside instead, so that the time before can be played again.
+    /// Sets removed files aside instead, so that the time before can be played again.
     pub(crate) fn set_aside(&mut self, aside: PathBuf) -> io::Result<()> {
         fs::create_dir_all(&aside)?;
         self.aside = Some(aside);
         Ok(())
     }
 
-    /// Brings the files that were set aside back, under names that a rotation may make and that nothing else has, or takes
-    /// them away again.
+    /// Restores the files set aside, under unused names that a rotation may make, or removes them again.
     pub(crate) fn bring_back(&self, is_back: bool) -> io::Result<()> {
         let Some(aside) = &self.aside else { return Ok(()) };
         for entry in fs::read_dir(aside)?.chain(fs::read_dir(&self.folder)?) {
@@ -159,7 +156,7 @@ impl World {
         Ok(())
     }
 
-    /// Writes a record of this moment.
+    /// Writes a record with the present time.
     pub(crate) fn write_present(&mut self) -> io::Result<()> {
         let id = Id { stream: PRESENT, seq: self.present };
         self.present += 1;
@@ -171,7 +168,7 @@ impl World {
     fn next_line(&mut self, stream: usize) -> (String, Id) {
         let Stream { number, next, path, .. } = &mut self.streams[stream];
         let number = *number;
-        // Files that stand beside each other with the same bytes cannot be told from copies, so one line is its own.
+        // Neighbouring files with the same bytes look like copies, so each file gets one line of its own.
         let is_first = !path.exists();
         if number == BARE && !is_first {
             let letter = b'a' + self.random.below(26) as u8;
@@ -184,7 +181,7 @@ impl World {
         }
         self.clock += Duration::from_micros(1 + self.random.below(2_000));
         let time = self.start.plus(self.clock).to_string();
-        // Most lines are short; some are longer than a chunk that is read at once, and a few as long as a line may be.
+        // Most lines are short. Some are longer than a read buffer, and a few reach the maximum.
         let length = match self.random.below(400) {
             0 => (1 << 20) - 200,
             1 | 2 => 64 << 10,
@@ -197,7 +194,7 @@ impl World {
                 0 => (0..1 + self.random.below(3)).map(|_| self.random.below(line.len() as u64) as usize).collect(),
                 _ => Vec::new(),
             };
-            // A runtime cuts what is longer than 16 KiB.
+            // A container runtime cuts lines longer than 16 KiB.
             cuts.extend((16 << 10..line.len() - 1).step_by(16 << 10));
             cuts.sort_unstable();
             line = line::in_pieces(&line, &time, &cuts);
@@ -213,7 +210,7 @@ impl World {
         Ok(())
     }
 
-    /// Writes one line several times, the same in each byte.
+    /// Writes one line several times, with the same bytes.
     fn write_again(&mut self, stream: usize) -> io::Result<()> {
         self.end_line(stream)?;
         let (line, id) = self.next_line(stream);
@@ -228,7 +225,7 @@ impl World {
     fn write_piece(&mut self, stream: usize) -> io::Result<()> {
         self.end_line(stream)?;
         let (line, id) = self.next_line(stream);
-        // The pieces of a runtime come at once: a collector need not wait for them for ever.
+        // A runtime writes the pieces at once, so a collector need not wait for them for ever.
         let end = line.find('\n').unwrap_or(line.len() - 1).max(2);
         let (piece, rest) = line.split_at(1 + self.random.below(end as u64 - 1) as usize);
         self.streams[stream].append(piece.as_bytes())?;
@@ -243,7 +240,7 @@ impl World {
         Ok(())
     }
 
-    /// The old file gets another name, or the link another file; sometimes the program goes on writing to the old one.
+    /// Renames the old file, or moves the link. Sometimes the program continues to write to the old file.
     fn rotate(&mut self, stream: usize, goes_on: bool) -> io::Result<()> {
         self.end_line(stream)?;
         if !self.streams[stream].path.exists() {
@@ -258,7 +255,7 @@ impl World {
         self.write_line(stream)
     }
 
-    /// A copy is made and the file truncated. Nothing is written in between.
+    /// Copies and truncates the file, without a write in between.
     fn copy_and_truncate(&mut self, stream: usize) -> io::Result<()> {
         self.end_line(stream)?;
         if self.streams[stream].path.exists() {

@@ -1,4 +1,4 @@
-//! The program of this repository.
+//! The collector `daytable`: the program of this repository.
 
 use super::{Collector, Stage};
 use crate::world::Abilities;
@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// How long it is waited for an answer that is only a hint.
+/// Time limit for a request whose answer is only a hint.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The program, with one configuration for all runs.
+/// The program `daytable`, with the same configuration in all runs.
 pub(crate) struct Daytable {
     binary: PathBuf,
 }
@@ -23,19 +23,19 @@ impl Daytable {
         Daytable { binary: binary.into() }
     }
 
-    /// Where it keeps what it has.
+    /// The data folder.
     pub(crate) fn data(home: &Path) -> PathBuf {
         home.join("store/data")
     }
 
-    /// One of its commands on a data folder.
+    /// A `daytable` command on a data folder.
     pub(crate) fn command_on(&self, home: &Path, command: &str) -> Command {
         let mut daytable = Command::new(&self.binary);
         daytable.args([command, "--data"]).arg(Daytable::data(home)).stdin(Stdio::null());
         daytable
     }
 
-    /// What one of its commands prints of a data folder.
+    /// The JSON lines that a `daytable` command prints about a data folder.
     pub(crate) fn ask(&self, home: &Path, command: &str, args: &[&str]) -> io::Result<Vec<Value>> {
         let mut command_on = self.command_on(home, command);
         if home.join("store.toml").exists() && command != "sources" {
@@ -50,7 +50,7 @@ impl Daytable {
         text.lines().map(|line| serde_json::from_str(line).map_err(io::Error::other)).collect()
     }
 
-    /// How many records a running daemon says that it has.
+    /// The number of records that a running daemon reports.
     fn counted(&self, home: &Path) -> io::Result<u64> {
         let mut daemon = UnixStream::connect(Daytable::data(home).join("control.sock"))?;
         daemon.set_read_timeout(Some(PATIENCE))?;
@@ -62,10 +62,11 @@ impl Daytable {
         Ok(counts.iter().filter_map(|count| count["records"].as_u64()).sum())
     }
 
-    /// Writes the configuration: days are sealed and archived as soon as they are over, and stay for `keep`.
+    /// Writes the configuration. The daemon seals and archives each day as soon as the day is over, and keeps it for
+    /// `keep`.
     fn configure(home: &Path, logs: &Path, keep: &str) -> io::Result<PathBuf> {
         let (data, logs, archive) = (Daytable::data(home), logs.display(), home.join("store/archive"));
-        // What a mode wants besides.
+        // Settings that some modes need in addition.
         let [more, store] =
             ["more.toml", "store.toml"].map(|name| fs::read_to_string(home.join(name)).unwrap_or_default());
         let config = home.join("daytable.toml");
@@ -103,7 +104,7 @@ commit_interval = "20ms"
             archive = archive.display(),
         );
         if fs::read_to_string(&config).ok().as_ref() != Some(&text) {
-            // In one step: a daemon may be reading it.
+            // Replaced in one step: a daemon may be reading the file.
             let next = home.join("daytable.toml.next");
             fs::write(&next, text)?;
             fs::rename(next, &config)?;
@@ -134,7 +135,7 @@ impl Collector for Daytable {
         Ok(command)
     }
 
-    /// Those of the day-tables, and of the archives of days that were dropped.
+    /// Messages of the day-tables, and of the archives of dropped days.
     fn messages(&self, home: &Path) -> io::Result<Vec<String>> {
         if !Daytable::data(home).join("catalog.db").exists() {
             return Ok(Vec::new());
@@ -151,7 +152,7 @@ impl Collector for Daytable {
             (Stage::Busy, _) => Stage::Busy,
             (stage, Some("dropped")) => stage,
             (_, Some("archived")) => Stage::Kept,
-            // Records came when it was sealed already: it is sealed again a day after, so nothing more happens to it here.
+            // The day received records after its seal. The next seal is a day away, so this run sees no further change.
             (stage, _) if table["next_at"].as_str().is_some_and(|at| at[..19] > now[..19]) => stage,
             _ => Stage::Busy,
         }))
@@ -168,7 +169,7 @@ impl Collector for Daytable {
     }
 
     fn seems_to_have(&self, home: &Path, count: usize) -> bool {
-        // What a service has is counted slowly.
+        // Counting the rows of a remote store is slow.
         home.join("store.toml").exists() || self.counted(home).is_ok_and(|counted| counted >= count as u64)
     }
 

@@ -1,4 +1,4 @@
-//! What is tortured: how it is started on a folder of files, and how what it kept is read.
+//! The programs under test: how to start a collector on a folder of files, and how to read the records it stored.
 
 mod daytable;
 mod rsyslog;
@@ -11,61 +11,61 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-/// How far a collector is with the days of the records once it has read all there is.
+/// Progress of a collector on the days of the records, after it read every file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// It does something with them by itself.
+    /// The collector still works on the days by itself.
     Busy,
-    /// It does nothing more before it is told to let them go.
+    /// The collector waits for the command to drop the days.
     Kept,
-    /// Nothing more is expected of it.
+    /// The collector has finished.
     Done,
 }
 
-/// A collector that reads files and keeps their records. Whatever it needs lies in one folder.
+/// A collector that reads files and keeps their records. All its files lie in one folder.
 pub(crate) trait Collector: Sync {
-    /// Its name in what is printed.
+    /// The name in the output.
     fn name(&self) -> &'static str;
 
-    /// What it can read.
+    /// The file formats that the collector can read.
     fn abilities(&self) -> Abilities;
 
-    /// How long it may take to have everything once it is left in peace, on a machine that is busy with other things.
+    /// Time limit for storing every record once the disturbances end, on a busy machine.
     fn patience(&self) -> Duration {
         Duration::from_secs(180)
     }
 
-    /// Whether it takes pushes, at the socket of a daytable.
+    /// Whether the collector accepts pushes, at the socket of a daytable.
     fn takes_pushes(&self) -> bool {
         false
     }
 
-    /// The program and its arguments, for `home` as its folder and `logs` as what it reads. It stays in the foreground and
-    /// ends at SIGTERM.
+    /// The command line, with `home` as the collector's folder and `logs` as the folder it reads. The process stays in
+    /// the foreground and ends at SIGTERM.
     fn command(&self, home: &Path, logs: &Path) -> io::Result<Command>;
 
-    /// The messages that it kept so far. An error where they cannot be read now.
+    /// The messages stored so far. An error if the store cannot be read now.
     fn messages(&self, home: &Path) -> io::Result<Vec<String>>;
 
-    /// How far it is with `days`, such as `20261121`.
+    /// The progress on `days`, such as `20261121`.
     fn stage(&self, home: &Path, days: &[String]) -> io::Result<Stage>;
 
-    /// Changes its configuration so that days which are over are let go when it is told to read that again, by SIGHUP.
+    /// Changes the configuration so that the collector drops past days when it reloads at SIGHUP.
     fn let_go(&self, home: &Path, logs: &Path) -> io::Result<()>;
 
-    /// A command that people give while it runs and that takes a while, for a day, if there is one.
+    /// A slow command that people run beside the collector, for a day. `None` if the collector has no such command.
     fn errand(&self, home: &Path, day: &str) -> Option<Command>;
 
-    /// Whether it may have so many records by now, as far as can be asked quickly while it runs.
+    /// Whether the collector may hold `count` records by now, as far as a quick request can tell.
     fn seems_to_have(&self, _home: &Path, _count: usize) -> bool {
         true
     }
 
-    /// What else has to be so at the end of a run, besides the records, of which there are `count`; the first thing that is not.
+    /// The first violated condition at the end of a run, besides the `count` records. `None` if every condition holds.
     fn fault(&self, home: &Path, count: usize) -> io::Result<Option<String>>;
 }
 
-/// The collector of a name. `daytable` is the program of the collector `daytable`.
+/// The collector of that name. `daytable` is the path of the program for the collector `daytable`.
 pub(crate) fn named(name: &str, daytable: &Path) -> Option<Box<dyn Collector>> {
     match name {
         "daytable" => Some(Box::new(Daytable::new(daytable))),

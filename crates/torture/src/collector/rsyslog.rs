@@ -1,4 +1,4 @@
-//! rsyslog, as Debian ships it: `imfile` to one file.
+//! rsyslog as Debian ships it: `imfile` writes to one file.
 
 use super::{Collector, Stage};
 use crate::world::Abilities;
@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// rsyslog's `imfile` to one file, with what its documentation names to lose nothing: a persisted state after each
-/// message, and a queue on the disk.
+/// rsyslog's `imfile`, which writes to one file. The configuration follows the documentation's advice against loss: a
+/// persisted state after each message, and a queue on disk.
 pub(super) struct Rsyslog;
 
 impl Rsyslog {
@@ -23,13 +23,13 @@ impl Collector for Rsyslog {
         "rsyslog"
     }
 
-    /// It reads files as they grow, and knows neither of what a container's runtime writes nor of compression.
+    /// `imfile` reads growing files. It knows neither the line format of container runtimes nor compression.
     fn abilities(&self) -> Abilities {
         Abilities { cri: false, gzip: false }
     }
 
-    /// It reads a file when it hears of it, and never looks again for one that it did not hear of: it is not waited for in
-    /// vain after each loss.
+    /// `imfile` reads a file after a notification and never scans for missed files. A short limit avoids a useless wait
+    /// after each loss.
     fn patience(&self) -> Duration {
         Duration::from_secs(30)
     }

@@ -1,11 +1,11 @@
-//! Clients that push, and repeat what they heard no answer to: the connection is cut at every byte of what is asked and of
-//! what is answered, and the daemon is killed now and then.
+//! Clients that push, and repeat a push without an answer. The connection is cut at every byte of the request and of
+//! the response, and the daemon is killed now and then.
 //!
-//! Some clients are spoken for here, byte by byte; others are programs, curl and the libraries of OpenTelemetry and Elasticsearch,
-//! whose repetitions are their own. Those come by way of a proxy that cuts.
+//! This module plays some clients itself, byte by byte. Others are real programs with their own retries: curl, and the
+//! libraries of OpenTelemetry and Elasticsearch. Their connections go through a proxy that cuts.
 //!
-//! Whoever repeats under an idempotency key is taken once; whoever has none at least once, and no more often than the whole of
-//! what he asked can have come.
+//! A record repeated under an idempotency key is stored once. A record without a key is stored at least once, and at
+//! most as often as its whole request can have arrived.
 
 mod program;
 mod protocol;
@@ -34,16 +34,16 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Pushes of one folder.
+/// Pushes per folder.
 const ROUND: u64 = 120;
-/// How long a client tries.
+/// Time limit for a client's retries.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Steps between the bytes at which connections are cut: prime, so that each comes in its turn.
+/// The distance between the bytes of successive cuts: a prime, so that the cuts reach every byte.
 const STEP: u64 = 7919;
 
-/// How often curl tries again.
+/// Retries of curl.
 const CURL_RETRIES: &str = "19";
-/// As long as an answer may be.
+/// Maximum length of a response.
 const ANSWER_BYTES_MAX: usize = 250;
 
 /// Pushes `options.count` times.
@@ -62,10 +62,10 @@ struct Client<'a> {
     place: &'a Place,
     daemon: Child,
     proxy: Proxy,
-    /// Those that were started.
+    /// The libraries already started.
     programs: BTreeMap<&'static str, Program>,
     random: Random,
-    /// What each record has to be there, at least and at most.
+    /// Minimum and maximum copies of each record.
     world: World,
     next: u64,
 }
@@ -88,7 +88,7 @@ fn play(options: &Options, place: &Place, seed: u64, pushes: u64, tally: &Tally)
 }
 
 impl Client<'_> {
-    /// One push: cut, then repeated until it is answered.
+    /// Makes one push: cuts the connection, then repeats the push until an answer comes.
     fn push(&mut self, number: u64) -> io::Result<()> {
         let (turn, protocol) = (number / TURN, Protocol::of_push(number));
         let key = (turn.is_multiple_of(2) && protocol.takes_keys()).then(|| format!("key-{}", self.next));
@@ -108,7 +108,7 @@ impl Client<'_> {
             whole = self.counted(|client| client.by_library(library, ids, key.as_deref()))?;
         } else {
             let cut = self.ask(protocol, &request[..at.min(request.len())], at.saturating_sub(request.len()));
-            // Of frames each is taken for itself, however the next one is cut.
+            // The daemon accepts each RELP frame separately, whether or not the next frame is whole.
             whole += usize::from(at >= request.len() || protocol == Protocol::Relp);
             self.kill_now_and_then()?;
             let mut is_answered = cut.is_ok_and(|answer| protocol.is_taken(&answer));
@@ -137,15 +137,15 @@ impl Client<'_> {
         Ok(())
     }
 
-    /// Has a program push through the proxy. It says nothing of how often it asked, but each connection brings what is asked
-    /// once at most, and one may have been open before.
+    /// Has a program push through the proxy. Returns the maximum number of requests: each connection carries at most
+    /// one, and one connection may have been open before.
     fn counted(&mut self, push: impl FnOnce(&mut Self) -> io::Result<()>) -> io::Result<usize> {
         let before = self.proxy.connections();
         push(self)?;
         Ok(self.proxy.connections() - before + 1)
     }
 
-    /// Has a library push.
+    /// Pushes through a library.
     fn by_library(&mut self, library: &'static str, ids: [Id; 2], key: Option<&str>) -> io::Result<()> {
         let program = match self.programs.entry(library) {
             Entry::Occupied(there) => there.into_mut(),
@@ -156,7 +156,7 @@ impl Client<'_> {
         self.programs.get_mut(library).map_or(Ok(()), Program::hear)
     }
 
-    /// Sends what is to be sent, and reads so much of the answer at most.
+    /// Sends a request, and reads at most `answer_max` bytes of the response.
     fn ask(&self, protocol: Protocol, request: &[u8], answer_max: usize) -> io::Result<Vec<u8>> {
         if protocol == Protocol::Relp {
             let stream = TcpStream::connect(self.relp()?)?;
@@ -170,7 +170,7 @@ impl Client<'_> {
         socket(self.place)
     }
 
-    /// Where the daemon that was started last takes RELP.
+    /// The RELP address of the current daemon.
     fn relp(&self) -> io::Result<String> {
         let said = fs::read_to_string(self.place.home().join("said.log"))?;
         let line = said.lines().rfind(|line| line.contains("taking syslog"));
@@ -178,7 +178,7 @@ impl Client<'_> {
         address.ok_or(io::Error::other("it does not say where it takes syslog"))
     }
 
-    /// Has curl send a body.
+    /// Sends a body through curl.
     fn by_curl(&self, body: &[u8], key: Option<&str>) -> io::Result<()> {
         let mut curl = Command::new("curl");
         curl.args(["--silent", "--fail", "--retry-all-errors", "--retry-delay", "1", "--data-binary", "@-"]);
@@ -192,12 +192,12 @@ impl Client<'_> {
     }
 }
 
-/// Where a daemon takes pushes.
+/// The socket at which a daemon accepts pushes.
 pub(crate) fn socket(place: &Place) -> PathBuf {
     place.store().join("data/control.sock")
 }
 
-/// Sends what is to be sent to a daemon at `socket`, and reads so much of the answer at most.
+/// Sends a request to the daemon at `socket`, and reads at most `answer_max` bytes of the response.
 fn ask(socket: &Path, protocol: Protocol, request: &[u8], answer_max: usize) -> io::Result<Vec<u8>> {
     let stream = UnixStream::connect(socket)?;
     stream.set_read_timeout(Some(PATIENCE))?;

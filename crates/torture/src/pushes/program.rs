@@ -1,11 +1,11 @@
-//! A library that people push with, in a process of its own that pushes again and again: `program.py`.
+//! A client library in a process of its own, which pushes again and again: `program.py`.
 
 use crate::line::{self, Id};
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-/// One process, until it goes.
+/// A running client process. Dropping the value ends the process.
 pub(super) struct Program {
     child: Child,
     asking: ChildStdin,
@@ -13,7 +13,7 @@ pub(super) struct Program {
 }
 
 impl Program {
-    /// Starts the program of a library, which pushes to `url`.
+    /// Starts the program for a library, which pushes to `url`.
     pub(super) fn start(library: &str, url: &str) -> io::Result<Program> {
         let home = Path::new(crate::ROOT);
         let mut python = Command::new(home.join("target/venv/bin/python"));
@@ -27,13 +27,13 @@ impl Program {
         }
     }
 
-    /// Has it push two records.
+    /// Asks the process to push two records.
     pub(super) fn ask(&mut self, ids: [Id; 2], key: Option<&str>) -> io::Result<()> {
         let messages = ids.map(|id| line::message(id, 20));
         writeln!(self.asking, "{}", serde_json::json!({ "key": key, "messages": messages }))
     }
 
-    /// Waits until they are taken.
+    /// Waits until the records are accepted.
     pub(super) fn hear(&mut self) -> io::Result<()> {
         let mut answer = String::new();
         self.answers.read_line(&mut answer)?;

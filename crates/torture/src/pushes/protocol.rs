@@ -1,9 +1,9 @@
-//! What is pushed, in every protocol, as its clients send it.
+//! The requests of every protocol, as clients send them.
 
 use crate::line::{self, Id};
 use daytable_model::time::{Ticks, UNIX_EPOCH_TICKS};
 
-/// A protocol, or a client that speaks one.
+/// A protocol, or a client that speaks a protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Protocol {
     Ndjson,
@@ -11,14 +11,14 @@ pub(super) enum Protocol {
     Bulk,
     Loki,
     Relp,
-    /// The command, which repeats by itself.
+    /// The command, which has its own retries.
     Curl,
-    /// Libraries, which do so too.
+    /// Libraries, which also have their own retries.
     OpenTelemetry,
     Elasticsearch,
 }
 
-/// Pushes of one turn: each protocol four times, and curl once, since it waits for a second before it repeats.
+/// Pushes per cycle: each protocol four times, and curl once, because curl waits a second before a retry.
 pub(super) const TURN: u64 = 4 * EACH.len() as u64 + 1;
 
 const EACH: [Protocol; 7] = {
@@ -27,7 +27,7 @@ const EACH: [Protocol; 7] = {
 };
 
 impl Protocol {
-    /// That of a push, by its number.
+    /// The protocol of the push with this number.
     pub(super) fn of_push(number: u64) -> Protocol {
         match number % TURN {
             last if last + 1 == TURN => Protocol::Curl,
@@ -35,12 +35,12 @@ impl Protocol {
         }
     }
 
-    /// Whether there is a place for an idempotency key.
+    /// Whether the protocol has a place for an idempotency key.
     pub(super) fn takes_keys(self) -> bool {
         self != Protocol::Relp
     }
 
-    /// What `program.py` calls the library of this name.
+    /// The name of the library in `program.py`.
     pub(super) fn library(self) -> Option<&'static str> {
         match self {
             Protocol::OpenTelemetry => Some("opentelemetry"),
@@ -49,7 +49,7 @@ impl Protocol {
         }
     }
 
-    /// The bytes that a client sends; of curl the body alone, and of a library what it sends itself, about as long.
+    /// The bytes that a client sends. For curl the body only. For a library a request of about the same length.
     pub(super) fn request(self, records: &[(Id, Ticks)], key: Option<&str>) -> Vec<u8> {
         let each = |one: &dyn Fn(&str, Ticks) -> String| {
             records.iter().map(|(id, time)| one(&line::message(*id, 20), *time)).collect::<Vec<_>>()
@@ -94,11 +94,11 @@ impl Protocol {
         .into_bytes()
     }
 
-    /// Whether an answer, as far as it was heard, says that all is taken.
+    /// Whether the received part of the response acknowledges every record.
     pub(super) fn is_taken(self, answer: &[u8]) -> bool {
         let text = String::from_utf8_lossy(answer);
         if self == Protocol::Relp {
-            // The answers to the opening and to two messages, each of which ends with a newline.
+            // The answers to the opening and to two messages. Each ends with a newline.
             return ["2 rsp ", "3 rsp "].iter().all(|number| {
                 let Some((_, rest)) = text.split_once(&format!("\n{number}")) else { return false };
                 rest.split_once(' ').is_some_and(|(length, rest)| {

@@ -1,4 +1,4 @@
-//! What stands between a client and the daemon, and cuts a connection at a byte.
+//! A proxy between a client and the daemon, which cuts a connection at a byte.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -8,19 +8,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long a client waits here for a daemon that is being started.
+/// How long a connection waits here for the daemon's start.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Where a connection is cut.
+/// The place of a cut.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Cut {
-    /// So many bytes of what is asked come through.
+    /// After this many bytes of the request.
     Asked(usize),
-    /// So many bytes of what is answered.
+    /// After this many bytes of the response.
     Answered(usize),
 }
 
-/// Takes connections on a port of its own, until it goes.
+/// Accepts connections on a port of its own until dropped.
 pub(super) struct Proxy {
     address: SocketAddr,
     state: Arc<State>,
@@ -31,7 +31,7 @@ const NEVER: usize = usize::MAX;
 
 struct State {
     daemon: PathBuf,
-    /// How many bytes come through before the cut.
+    /// Bytes of the request before the cut.
     asked: AtomicUsize,
     answered: AtomicUsize,
     connections: AtomicUsize,
@@ -39,7 +39,7 @@ struct State {
 }
 
 impl Proxy {
-    /// One for the daemon at the socket `daemon`, which may be killed and started while it stands.
+    /// A proxy for the daemon at the socket `daemon`. The daemon may be killed and started meanwhile.
     pub(super) fn start(daemon: PathBuf) -> io::Result<Proxy> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let address = listener.local_addr()?;
@@ -60,12 +60,12 @@ impl Proxy {
         Ok(Proxy { address, state })
     }
 
-    /// Where clients come to.
+    /// The URL for clients.
     pub(super) fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// Cuts the next connection that comes so far, and no other.
+    /// Cuts the next connection that carries enough bytes, and no other.
     pub(super) fn cut(&self, cut: Cut) {
         let (asked, answered) = match cut {
             Cut::Asked(bytes) => (bytes, NEVER),
@@ -75,7 +75,7 @@ impl Proxy {
         self.state.answered.store(answered, Ordering::SeqCst);
     }
 
-    /// How many connections there were.
+    /// The number of connections so far.
     pub(super) fn connections(&self) -> usize {
         self.state.connections.load(Ordering::SeqCst)
     }
@@ -113,7 +113,7 @@ fn connect(daemon: &Path) -> io::Result<UnixStream> {
     }
 }
 
-/// Carries bytes until there are no more, or none are left before the cut.
+/// Copies bytes until the end of the input or the cut.
 fn pump(mut from: impl Read, mut to: impl Write, left: &AtomicUsize) {
     let mut bytes = [0; 16 << 10];
     while let Ok(length @ 1..) = from.read(&mut bytes) {

@@ -1,8 +1,9 @@
-//! A client that pushes while the disk is recorded. It acts between the calls of the daemon, so what it hears it hears before
-//! the next change, and how many changes there were is what a power cut is held against.
+//! A client that pushes during the recording of the disk. The client acts between the calls of the daemon, so it
+//! receives an answer before the next change. The number of changes at that time is compared with the moment of a power
+//! cut.
 //!
-//! Every push has two records, mostly of different days, which lie in different files. Some clients hang up before they hear
-//! the answer; of those that have a key, some ask again while the recording goes on.
+//! Every push has two records, mostly of different days, which lie in different files. Some clients disconnect before
+//! the answer. Of those with a key, some repeat the push during the recording.
 
 use super::ask;
 use super::protocol::Protocol;
@@ -16,63 +17,63 @@ use std::path::PathBuf;
 use std::process::Child;
 use std::time::{Duration, Instant};
 
-/// Pushes of one recording, and how many calls of the daemon there are between two of them at most.
+/// Pushes per recording, and the maximum number of daemon calls between two pushes.
 const PUSHES: usize = 24;
 const CALLS_BETWEEN: u64 = 200;
-/// How many calls a client waits that hangs up.
+/// Calls before a client disconnects.
 const CALLS_WAITED: u64 = 120;
-/// The stream of what is pushed.
+/// The stream of pushed records.
 const STREAM: u32 = 7;
 
-/// What is pushed in turn.
+/// The protocols, in turn.
 const PROTOCOLS: [Protocol; 4] = [Protocol::Ndjson, Protocol::Otlp, Protocol::Bulk, Protocol::Loki];
 
-/// One request, which may have been asked several times.
+/// One push, possibly repeated.
 struct Push {
     ids: [Id; 2],
     protocol: Protocol,
     request: Vec<u8>,
     has_key: bool,
-    /// How many changes there were when it was first asked, and when it was heard that it is taken.
+    /// The number of changes at the first request, and at the acknowledgement.
     asked: usize,
     heard: Option<usize>,
 }
 
 /// A push that waits for its answer.
 struct Open {
-    /// Which one it is.
+    /// The number of the push.
     number: usize,
     stream: UnixStream,
     answer: Vec<u8>,
-    /// Calls until the client hangs up.
+    /// Calls until the client disconnects.
     calls_left: u64,
 }
 
-/// A client and everything it has pushed.
+/// A client and all its pushes.
 pub(crate) struct Recorded {
     socket: PathBuf,
     random: Random,
-    /// The first time that records are of.
+    /// The start of the records' times.
     first: Ticks,
-    /// How many pushes there are to be.
+    /// The number of pushes to make.
     most: usize,
     pushes: Vec<Push>,
     open: Option<Open>,
-    /// Which one is to be asked again.
+    /// The push to repeat.
     again: Option<usize>,
     calls_left: u64,
 }
 
 impl Recorded {
-    /// A client of the daemon at `socket`, or one that does nothing where there is none. Its records are of the day that
-    /// begins at `first`, of the next one, and of today.
+    /// A client of the daemon at `socket`. Without a socket the client does no work. Its records belong to the day that
+    /// begins at `first`, to the next day, and to today.
     pub(crate) fn new(socket: Option<PathBuf>, first: Ticks, seed: u64) -> Recorded {
         let (most, socket) = (if socket.is_some() { PUSHES } else { 0 }, socket.unwrap_or_default());
         let random = Random::new(seed ^ 0x7265_636f);
         Recorded { socket, random, first, most, pushes: Vec::new(), open: None, again: None, calls_left: 0 }
     }
 
-    /// The daemon is about to make a call, `changes` after the beginning.
+    /// Acts before a call of the daemon. `changes` is the number of changes so far.
     pub(crate) fn step(&mut self, changes: usize) {
         match self.open.take() {
             Some(open) => self.open = self.listen(open, changes),
@@ -88,11 +89,11 @@ impl Recorded {
     }
 
     fn begin(&mut self, changes: usize) -> Option<Open> {
-        // It is not there before the daemon is, and goes with it.
+        // The socket exists only while the daemon runs.
         let mut stream = UnixStream::connect(&self.socket).ok()?;
         stream.set_nonblocking(true).ok()?;
         let number = self.again.take().unwrap_or_else(|| self.next(changes));
-        // A few hundred bytes, which a socket takes at once.
+        // A socket accepts a few hundred bytes at once.
         stream.write_all(&self.pushes[number].request).ok()?;
         let calls_left = if self.random.one_in(3) { 1 + self.random.below(CALLS_WAITED) } else { u64::MAX };
         Some(Open { number, stream, answer: Vec::new(), calls_left })
@@ -113,7 +114,7 @@ impl Recorded {
         number
     }
 
-    /// Reads what there is of an answer. Gives the push back while it goes on.
+    /// Reads the available part of an answer. Returns the push while its answer is incomplete.
     fn listen(&mut self, mut open: Open, changes: usize) -> Option<Open> {
         let push = &mut self.pushes[open.number];
         let mut bytes = [0; 1024];
@@ -138,20 +139,20 @@ impl Recorded {
         None
     }
 
-    /// Where a cut shows most: how many changes there were when the answer to some push was heard.
+    /// The number of changes at the answer to a random push: the moment at which a cut shows most.
     pub(crate) fn heard(&self, random: &mut Random) -> Option<usize> {
         let heard: Vec<usize> = self.pushes.iter().filter_map(|push| push.heard).collect();
         (!heard.is_empty()).then(|| heard[random.below(heard.len() as u64) as usize])
     }
 
-    /// Says what has to be there of the pushes after a cut before change `at`, once those with a key were repeated.
+    /// Adds the pushes that must be there after a cut before change `at`, once pushes with a key were repeated.
     pub(crate) fn owe(&self, at: usize, written: &mut Written) {
         for push in &self.pushes {
             let is_sure = push.heard.is_some_and(|heard| heard <= at) || push.has_key;
             for id in push.ids {
                 match push.asked < at {
                     true => drop(written.records.insert(id, (usize::from(is_sure), 1))),
-                    // It is asked after the cut, so never.
+                    // The client would ask only after the cut, so never.
                     false => drop(written.records.remove(&id)),
                 }
             }
@@ -159,9 +160,8 @@ impl Recorded {
         }
     }
 
-    /// Asks once more, after a cut before change `at`, what has a key and was asked before it: what was not answered then,
-    /// and some of what was, as if the client had forgotten that. Tries until `deadline`,
-    /// or until the daemon ends.
+    /// Repeats pushes that have a key, after a cut before change `at`: all unanswered pushes, and some answered ones,
+    /// as if the client had forgotten the answer. Tries until `deadline` or until the daemon ends.
     pub(crate) fn repeat(
         &self,
         at: usize,
