@@ -56,7 +56,7 @@ struct AdoptionRow {
     size: u64,
     /// The position to begin at.
     position: Option<u64>,
-    /// The result, in words.
+    /// The result as text.
     what: String,
 }
 
@@ -106,7 +106,7 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
             start_positions(blocks, &positions, sources.into_iter().map(Arc::new).collect()).map_err(unavailable)?;
         return show(args, &adoptees);
     }
-    // This takes the lock of the folder: a running daemon has begun to read the files already.
+    // Opening takes the lock of the folder: a running daemon has already begun to read the files.
     let store = Store::open(data_dir, StoreOptions::default())?;
     let adopted = adopt(args, &store, blocks, &positions);
     store.close()?;

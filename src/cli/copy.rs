@@ -1,11 +1,11 @@
-//! `daytable copy`: tables go from one store to another.
+//! `daytable copy`: copies tables from one store to another.
 //!
-//! | an end | what it is |
+//! | argument | store |
 //! |---|---|
-//! | `/var/lib/daytable` | a data folder; it is made where it is not there |
-//! | `daytable.toml` | the store of that configuration: its data folder, or its remote store |
-//! | `azure:FILE` | the account whose connection string FILE holds |
-//! | `azure:` | the account of the environment's connection string |
+//! | `/var/lib/daytable` | a data folder; created if missing |
+//! | `daytable.toml` | the store of this configuration: its data folder, or its remote store |
+//! | `azure:FILE` | the account of the connection string in FILE |
+//! | `azure:` | the account of the connection string in the environment |
 
 use super::args::table_name;
 use super::exit::CliError;
@@ -45,12 +45,12 @@ pub(super) struct Args {
     state: PathBuf,
 }
 
-/// A store at one end.
+/// A store at one end of the copy.
 struct CopyEnd {
-    /// What it is called: without anything secret.
+    /// The name for messages, without secrets.
     name: String,
     tables: Box<dyn TableStore>,
-    /// The folder that is open to write.
+    /// The folder, open for writing.
     store: Option<Store>,
 }
 
@@ -111,7 +111,7 @@ impl CopyEnd {
             return CopyEnd::remote(file);
         }
         if text.ends_with(".toml") {
-            // As its file says: what the environment lays over it would be laid over both ends.
+            // Environment variables would override the settings of both ends, so only the file counts.
             let config = Config::load(Path::new(text))?;
             return match config.store.remote() {
                 Some(remote) => CopyEnd::remote(remote.connection_string_file.as_deref()),

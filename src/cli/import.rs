@@ -62,7 +62,7 @@ fn absolute(path: &Path) -> Result<PathBuf, CliError> {
     std::fs::canonicalize(path).map_err(|source| CliError::Input { path: path.into(), source })
 }
 
-/// A bar with bytes, rate and time left on standard error, where that is a terminal.
+/// A progress bar with bytes, rate and time left on standard error, if that is a terminal.
 fn bar() -> ProgressBar {
     let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr_with_hz(10));
     let template = "{bar:30} {percent:>3}%  {binary_bytes} of {binary_total_bytes}  {binary_bytes_per_sec}  {eta} left";

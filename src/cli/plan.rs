@@ -44,7 +44,7 @@ fn ask_daemon(control: Control) -> Result<Vec<PlanLine>, CliError> {
     Ok(plan)
 }
 
-/// Plans beside a writer: a plan only reads.
+/// Plans while another process may write: a plan only reads.
 fn plan_offline(args: &Args) -> Result<Vec<PlanLine>, CliError> {
     let config = args.rules.config()?;
     let state = LifecycleState::of(args.data.reader()?.catalog())?;

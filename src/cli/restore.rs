@@ -1,4 +1,4 @@
-//! `daytable restore`: makes an archived day a table again, for a while.
+//! `daytable restore`: restores an archived day as a table for a limited time.
 
 use super::args::{DataArgs, day_table, interval, table_name};
 use super::exit::CliError;

@@ -1,4 +1,4 @@
-//! `daytable stress`: how much the remote store takes, by offering it a peak load.
+//! `daytable stress`: measures the throughput of the remote store with a peak load.
 
 use super::args::load_named_config;
 use super::exit::CliError;
@@ -62,11 +62,11 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
                 args.peak
             );
         };
-        // What cannot be listed now is told by the run itself.
+        // If the tables cannot be listed, the run reports the error.
         for table in left_behind(&client).await.unwrap_or_default() {
             eprintln!("daytable: {table} is there from another run: where none is under way, drop it");
         }
-        // Asked for before the table is there: a signal that comes now is heard later.
+        // The signal handlers exist before the table, so no signal is missed.
         stress(&client, load, told_to_stop(), tell).await
     });
     let [one, many] = measured.map_err(|error| unavailable(error.to_string()))?;
@@ -84,11 +84,11 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
     output.flush()
 }
 
-/// Ends with SIGINT or SIGTERM, from this call on.
+/// Completes on SIGINT or SIGTERM after this call.
 fn told_to_stop() -> impl Future<Output = ()> {
     let (interrupt, terminate) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()));
     async {
-        // Where they cannot be waited for, they end the process as ever.
+        // Without handlers, the signals end the process as usual.
         let (Ok(mut interrupt), Ok(mut terminate)) = (interrupt, terminate) else {
             return std::future::pending().await;
         };
@@ -99,7 +99,7 @@ fn told_to_stop() -> impl Future<Output = ()> {
     }
 }
 
-/// A client of the account that the arguments lead to.
+/// A client of the account that the arguments name.
 fn client(args: &Args) -> Result<Client, CliError> {
     let configured = load_named_config(args.config.as_deref())?;
     let mut azure = configured.map(|config| config.store.azure).unwrap_or_default();
@@ -156,14 +156,14 @@ fn shown(load: &Measured, peak: u32) -> serde_json::Value {
     })
 }
 
-/// What to do about it.
+/// The advice for the operator.
 fn advice(peak: u32, one: &Measured, many: &Measured, buckets: NonZeroU16) -> String {
     let (peak, reached) = (u64::from(peak), one.rate().max(many.rate()));
     let advice = match buckets.get() {
         1 => "buckets = 1 is enough".to_owned(),
         count => format!("an instance that writes {} entities/s needs buckets = {count}", peak.min(reached)),
     };
-    // The same twentieth as in the recommendation.
+    // The recommendation uses the same tolerance of 1/20.
     match reached + peak / 20 >= peak {
         true => advice,
         false => format!("{advice}; {reached} entities/s are all that came through to {} partitions", many.partitions),

@@ -1,4 +1,4 @@
-//! What the lifecycle answers: the list of day-tables, the plan, and what an operator has done with a day.
+//! The lifecycle API: the list of day-tables, the plan, and an operator's requests for a day.
 
 use super::reader_pool::ReaderPool;
 use crate::config::{Config, StoreKind};
@@ -17,9 +17,9 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
-/// How often a client is told how far a long step is,
+/// Interval of progress reports to a client.
 const TELL_EVERY: Duration = Duration::from_millis(100);
-/// and how often that it goes on, where nothing is heard of it.
+/// Interval of repeated reports while a step reports no progress.
 const TELL_AGAIN: Duration = Duration::from_secs(15);
 
 /// Answers requests about the lifecycle of day-tables.
@@ -29,7 +29,7 @@ pub(super) struct LifecycleApi {
     readers: Arc<ReaderPool>,
     data_dir: PathBuf,
     settings: Reloadable<Settings>,
-    /// The tables of a remote store.
+    /// The lifecycle of the tables in a remote store.
     remote: Option<Arc<dyn RemoteLifecycle>>,
 }
 
@@ -49,12 +49,12 @@ impl LifecycleApi {
         }
     }
 
-    /// Goes by other settings from now on.
+    /// Replaces the settings.
     pub(super) fn change(&self, settings: Settings) {
         self.settings.store(settings);
     }
 
-    /// The remote store, where `table` is not a table of the data folder.
+    /// The remote store, if `table` is not a table of the data folder.
     fn remote_of(&self, table: &DayTable) -> Option<&dyn RemoteLifecycle> {
         let stays = self.settings.load().rules.iter().any(|rule| rule.name == *table.table());
         self.remote.as_deref().filter(|_| !stays)
@@ -158,7 +158,7 @@ impl LifecycleApi {
     }
 }
 
-/// What a configuration says of the lives of days.
+/// The lifecycle settings of a configuration.
 pub(super) fn settings(config: &Config) -> Settings {
     Settings {
         rules: local_rules(config),
@@ -171,7 +171,7 @@ pub(super) fn settings(config: &Config) -> Settings {
     }
 }
 
-/// Where archives are looked for that the catalog does not know.
+/// Places to search for archives that the catalog does not list.
 fn places(rules: &[TableRule]) -> Vec<String> {
     let mut places: Vec<String> = rules
         .iter()
@@ -189,8 +189,8 @@ fn day_table(name: &str) -> Result<DayTable, ApiError> {
     DayTable::parse(name).map_err(|e| ApiError::parameter("table", e.to_string()))
 }
 
-/// Does `work` on a thread of its own, for an archive waits for its store in its own way, and tells the client how far
-/// it is: now and then while it goes on, and while nothing is heard of it, that it is not forgotten.
+/// Runs `work` on a separate thread, because an archive blocks on its store. Reports progress to the client, and
+/// repeats the last report while `work` is silent.
 fn worked<T: Send>(
     table: &DayTable,
     out: &mut ResponseWriter,
@@ -199,11 +199,11 @@ fn worked<T: Send>(
     let (tell, told) = mpsc::sync_channel::<StepProgress>(1);
     std::thread::scope(|scope| {
         let worker = std::thread::Builder::new().name("by-hand".into()).spawn_scoped(scope, move || {
-            // Where the last word was not heard yet, the next one is left out.
+            // A report is skipped if the previous report was not yet read.
             work(&mut |working| drop(tell.try_send(working.clone())))
         });
         let worker = worker.map_err(|error| ApiError::Failed(error.to_string()))?;
-        // Another step may be under way.
+        // Another step may hold the lock.
         let mut last = StepProgress { table: table.to_string(), act: "wait".into(), done: 0, total: 0 };
         loop {
             match told.recv_timeout(TELL_AGAIN) {
@@ -211,7 +211,7 @@ fn worked<T: Send>(
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
             }
-            // A client that went away does not end the step.
+            // The step continues if the client disconnects.
             let _ = out.line(&last) && out.begin();
             std::thread::sleep(TELL_EVERY);
         }

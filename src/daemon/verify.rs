@@ -1,9 +1,9 @@
-//! The daily verification: when it is due, how gently it reads, and what is told of it.
+//! The daily verification: its schedule, its read rate and its report.
 //!
-//! A run has a thread of its own at the lowest priority, reads at a bounded rate, and of sealed days and archives reads one in
-//! [`PARTS`] to its last byte, each run the next part: daily, that is each of them once in four weeks, whatever their number. Books, open days, sources,
-//! footers, manifests and the presence of archives are looked at every time. A run that was missed while nothing ran is not
-//! made up.
+//! A run has its own thread at the lowest priority and reads at a bounded rate. Each run reads one in [`PARTS`] of the
+//! sealed days and archives completely. Daily runs so read each file once in four weeks, whatever the number of files.
+//! Every run checks the ledgers, open days, sources, footers, manifests and the presence of archives. A run missed
+//! while the daemon was down is not repeated.
 
 use crate::config::{Config, LifecycleConfig};
 use crate::metrics::Metrics;
@@ -20,16 +20,16 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::{oneshot, watch};
 
-/// Parts that sealed days and archives are read in, one a run.
+/// Sealed days and archives are divided into this number of parts; each run reads one part.
 const PARTS: u64 = 28;
-/// How long it sleeps at most before it looks at the clock and the configuration again.
+/// Longest sleep before the clock and the configuration are read again.
 const LOOK: Duration = Duration::from_secs(15);
-/// What the thread of a run adds to its niceness: whatever else wants the CPU goes first.
+/// Added to the niceness of the thread, so that other work gets the CPU first.
 const NICENESS: i32 = 19;
-/// Findings of a run that are said in the log, a line each.
+/// Maximum findings of a run in the log, one line each.
 const SAID_MAX: usize = 20;
 
-/// What a verification goes by.
+/// Settings of the verification.
 pub(super) struct Verifying {
     lifecycle: LifecycleConfig,
     tails: Vec<TailOptions>,
@@ -37,13 +37,13 @@ pub(super) struct Verifying {
 }
 
 impl Verifying {
-    /// Of the configuration.
+    /// The settings in a configuration.
     pub(super) fn of(config: &Config) -> Verifying {
         Verifying { lifecycle: config.lifecycle.clone(), tails: config.tails.clone(), is_routed: config.is_routed() }
     }
 }
 
-/// What verifies.
+/// The verification task and its inputs.
 pub(super) struct Verifier {
     pub(super) data_dir: PathBuf,
     pub(super) archives: Reloadable<Archives>,
@@ -52,21 +52,21 @@ pub(super) struct Verifier {
 }
 
 impl Verifier {
-    /// Works until the other end of `stopped` is gone.
+    /// Works until the other end of `stopped` is dropped.
     pub(super) async fn work(self, mut stopped: watch::Receiver<()>) {
         let verifier = Arc::new(self);
         let mut since = time::now();
-        // Where it begins matters only in that restarts do not have the same part read each time.
+        // The first part depends on the date, so that restarts do not repeat the same part.
         let mut part = u64::try_from(since.unix_seconds() / 86_400).unwrap_or(0);
         loop {
             let schedule = verifier.verifying.load().lifecycle.verify.clone();
             let due = schedule.and_then(|schedule: Schedule| schedule.next_after(since));
             let now = time::now();
-            // A clock that was set back does not have the next run wait for it.
+            // After the clock was set back, the next run does not wait for the old time.
             since = since.min(now);
             match due {
                 Some(due) if due <= now => {
-                    // One that did not come to its end is to be done.
+                    // An interrupted run repeats its part.
                     part += u64::from(verifier.clone().run_aside(part % PARTS, stopped.clone()).await);
                     since = time::now();
                 }
@@ -79,14 +79,14 @@ impl Verifier {
         }
     }
 
-    /// Verifies on a thread of its own. Says whether it came to its end.
+    /// Verifies on a separate thread. Returns whether the run completed.
     async fn run_aside(self: Arc<Verifier>, part: u64, stopped: watch::Receiver<()>) -> bool {
         let (told, hears) = oneshot::channel();
         let thread = std::thread::Builder::new().name("verify".into()).spawn(move || {
             if let Err(error) = rustix::process::nice(NICENESS) {
                 tracing::debug!(%error, "the verification runs at the usual priority");
             }
-            // At the stop nobody hears any more.
+            // During a stop the receiver is gone.
             let _ = told.send(self.run(part, &stopped));
         });
         match thread {
@@ -98,7 +98,7 @@ impl Verifier {
         }
     }
 
-    /// Verifies, with this part. Says whether it came to its end.
+    /// Verifies, with this part. Returns whether the run completed.
     fn run(&self, part: u64, stopped: &watch::Receiver<()>) -> bool {
         let verifying = self.verifying.load();
         let access = match &*self.archives.load() {
@@ -121,7 +121,7 @@ impl Verifier {
             _ => ControlFlow::Break(()),
         });
         match report {
-            // What it had found by then may be half of it.
+            // The report of an interrupted run is incomplete.
             Ok(report) if report.is_stopped => false,
             Ok(report) => {
                 self.tell(&report, start.elapsed());

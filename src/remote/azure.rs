@@ -1,4 +1,4 @@
-//! The remote store with the feature `azure`: Azure Table storage by way of [`daytable_remote`].
+//! The remote store with the feature `azure`: Azure Table storage through [`daytable_remote`].
 
 use super::{
     BucketStatus, LossReader, OpenRemote, QUERY_PATIENCE, RemoteError, RemoteLifecycle, RemoteSetup, RemoteStore,
@@ -79,9 +79,9 @@ impl RemoteStore for AzureTables {
     }
 }
 
-/// The name of this daytable among those that share a store.
+/// The name of this instance of daytable among those that share a store.
 fn host_id(config: &Config) -> String {
-    // Two daytables on one host have two folders.
+    // Two daemons on one host have different folders.
     let folder = config.data_dir.canonicalize().unwrap_or_else(|_| config.data_dir.clone());
     let hash = xxhash_rust::xxh3::xxh3_64(folder.as_os_str().as_encoded_bytes());
     format!("{}-{hash:016x}", daytable_platform::host::name())
@@ -125,7 +125,7 @@ impl RemoteSetup for AzureSetup {
     fn load_bucket_plan(&self) {
         let mut steps = match bucket_plans::read(&self.config.data_dir) {
             Ok(Some(steps)) => steps,
-            // The service is asked all the same, but files and journals do not wait for the answer.
+            // The service is asked too, but files and journals do not wait for the answer.
             Ok(None) if self.config.store.azure.buckets_max == NonZeroU16::MIN => BucketPlans::default(),
             Ok(None) => return,
             Err(error) => {
@@ -134,7 +134,7 @@ impl RemoteSetup for AzureSetup {
         };
         let (host, endpoint) = (host_id(&self.config), self.client.account().endpoint());
         if (steps.host.as_str(), steps.endpoint.as_str()) != (host.as_str(), endpoint) {
-            // This service has no plan under this name.
+            // The service has no plan under this name.
             steps.planned.iter_mut().flat_map(|planned| &mut planned.steps).for_each(|step| step.is_remote = false);
         }
         self.plan.load(steps.planned);
@@ -189,7 +189,7 @@ impl RemoteSetup for AzureSetup {
     }
 }
 
-/// The tables of the remote store, for the lifecycle.
+/// The lifecycle of the tables in the remote store.
 struct AzureLifecycle {
     executor: Arc<SharedExecutor>,
     rules: Vec<TableRule>,
@@ -277,7 +277,7 @@ impl super::RemoteOutbox for AzureOutbox {
     }
 }
 
-/// What the sender counts, and how much waits for it.
+/// Counters of the sender, and the backlog.
 struct OutboxState {
     counters: Arc<OutboxCounters>,
     level: Arc<OutboxLevel>,

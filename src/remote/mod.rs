@@ -58,7 +58,7 @@ pub enum RemoteError {
     File {
         /// The file.
         path: PathBuf,
-        /// What the operating system says.
+        /// The error of the operating system.
         source: std::io::Error,
     },
     /// Neither the configuration nor the environment has a connection string.
@@ -92,7 +92,7 @@ pub trait RemoteStore: TableStore + Send + Sync {
     ///
     /// # Errors
     ///
-    /// Where the remote store cannot be read.
+    /// If the remote store cannot be read.
     fn list_tables(
         &self,
         local: Vec<ShownTable>,
@@ -107,11 +107,11 @@ pub trait RemoteSetup: Send {
     /// The number of partitions of each instance. The router places rows by it.
     fn bucket_plan(&self) -> &Arc<BucketPlan>;
 
-    /// What makes the data folder the outbox of this store.
+    /// The options that make the data folder the outbox of this store.
     ///
     /// # Errors
     ///
-    /// Where the name of the dead letters' table is not valid.
+    /// If the name of the dead letters' table is not valid.
     fn outbox_options(&self) -> Result<OutboxOptions, RemoteError>;
 
     /// Loads the bucket plan that the last run wrote. Without one, as in a new folder, the service is asked first, unless
@@ -122,14 +122,14 @@ pub trait RemoteSetup: Send {
     ///
     /// # Errors
     ///
-    /// Where the system gives no sockets or threads.
+    /// If the system provides no sockets or threads.
     fn open(&self, local: &Arc<Executor>) -> Result<OpenRemote, RemoteError>;
 
-    /// Begins to send.
+    /// Starts to send.
     ///
     /// # Errors
     ///
-    /// Where the data folder cannot be read, or a thread cannot be started.
+    /// If the data folder cannot be read, or a thread cannot be started.
     fn start(
         self: Box<Self>,
         store: &Store,
@@ -155,39 +155,40 @@ pub trait RemoteLifecycle: Send + Sync {
     ///
     /// # Errors
     ///
-    /// Where the remote store cannot be read.
+    /// If the remote store cannot be read.
     fn list_tables(&self, local: Vec<ShownTable>, limits: LifecycleLimits) -> Result<Vec<ShownTable>, StepError>;
 
-    /// What the next run would do.
+    /// The steps of the next run.
     ///
     /// # Errors
     ///
-    /// Where the remote store cannot be read.
+    /// If the remote store cannot be read.
     fn plan(&self, limits: LifecycleLimits) -> Result<Vec<PlanLine>, StepError>;
 
-    /// Drops a table now, if no outbox may hold rows for it and, unless `without_archive`, its archive is proven.
+    /// Drops a table now. No outbox may hold rows for the table, and its archive must be verified unless
+    /// `without_archive`.
     ///
     /// # Errors
     ///
-    /// Why the table stays.
+    /// The reason why the table stays.
     fn drop_table(&self, table: &DayTable, limits: LifecycleLimits, without_archive: bool) -> Result<(), StepError>;
 
     /// Archives a table at `place` now.
     ///
     /// # Errors
     ///
-    /// Where the table cannot be read, or the archive cannot be written and read back.
+    /// If the table cannot be read, or the archive cannot be written and verified.
     fn archive(&self, table: &DayTable, place: &str, on: &mut OnStepProgress<'_>) -> Result<ArchiveOutcome, StepError>;
 
-    /// Writes an archived day to the remote store again.
+    /// Restores an archived day to the remote store.
     ///
     /// # Errors
     ///
-    /// Where there is no archive, or the table cannot be written.
+    /// If there is no archive, or the table cannot be written.
     fn restore(&self, wanted: &RestoreSpec, on: &mut OnStepProgress<'_>) -> Result<RestoreOutcome, StepError>;
 
-    /// Tells the other daytables what this outbox holds, and runs the lifecycle where this daytable is the owner. Returns
-    /// when the other end of `stop` is dropped.
+    /// Notes the content of this outbox for the other instances. On the owner, runs the lifecycle too. Returns when
+    /// the other end of `stop` is dropped.
     fn work(&self, on_run: Box<dyn Fn(&RunSummary) + Send>, stop: Receiver<()>);
 }
 
@@ -198,15 +199,15 @@ pub type SampleReader = Box<dyn Fn() -> RemoteSample + Send + Sync>;
 /// Reads how many rows left the outbox unsent since the start, by reason.
 pub type LossReader = Box<dyn Fn() -> BTreeMap<String, u64> + Send + Sync>;
 
-/// The sender of the outbox, running.
+/// The running sender of the outbox.
 pub trait RemoteOutbox: Send + Sync {
     /// Whether one of its threads has ended, which happens only by a fault.
     fn has_ended(&self) -> bool;
 
-    /// Wakes callers that wait for a decision that nothing takes any more. Does nothing while the threads run.
+    /// Wakes callers that wait for a decision of an ended thread. Does nothing while the threads run.
     fn release_waiters(&self);
 
-    /// What `daytable sources` shows.
+    /// The state that `daytable sources` shows.
     fn status(&self) -> StatusReader;
 
     /// See [`SampleReader`].
@@ -223,7 +224,7 @@ pub trait RemoteOutbox: Send + Sync {
 ///
 /// # Errors
 ///
-/// Where there is no usable connection string, or the feature `azure` is not compiled in.
+/// If there is no usable connection string, or the feature `azure` is not compiled in.
 pub fn connect(file: Option<&Path>, patience: Duration) -> Result<Box<dyn RemoteStore>, RemoteError> {
     #[cfg(feature = "azure")]
     return Ok(Box::new(azure::connect(file, patience)?));
@@ -234,7 +235,7 @@ pub fn connect(file: Option<&Path>, patience: Duration) -> Result<Box<dyn Remote
     }
 }
 
-/// The remote store that the configuration names; none where rows stay in the data folder.
+/// The remote store of the configuration, or `None` if rows stay in the data folder.
 ///
 /// # Errors
 ///
@@ -271,7 +272,7 @@ pub fn local_rules(config: &Config) -> Vec<TableRule> {
     TableName::new(DEAD_LETTERS).map(rule).into_iter().collect()
 }
 
-/// What bounds the lifecycle of the data folder: an outbox has bounds of its own.
+/// Limits of the lifecycle of the data folder. An outbox has limits of its own.
 pub fn local_limits(config: &Config) -> LifecycleLimits {
     let limits = config.lifecycle.limits;
     match config.store.kind {

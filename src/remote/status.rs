@@ -14,8 +14,8 @@ pub struct OutboxStatus {
     pub kind: String,
     /// The address of the service, without secrets.
     pub endpoint: String,
-    /// `sending`, `idle`, `failing`, `denied` or `full`; `asking` while files and journals wait for the service to say how
-    /// instances are spread.
+    /// `sending`, `idle`, `failing`, `denied` or `full`. `asking`: files and journals wait for the service to return
+    /// the bucket plan.
     pub state: String,
     /// Entities that wait to be sent.
     pub entities: u64,
@@ -25,7 +25,7 @@ pub struct OutboxStatus {
     pub age_seconds: u64,
     /// Entities sent since the start.
     pub sent: u64,
-    /// Entities set aside or dropped since the start, by reason.
+    /// Entities lost or set aside since the start, by reason.
     pub losses: BTreeMap<String, u64>,
     /// The error of the last request that failed; empty after a request succeeded.
     pub said: String,
@@ -61,7 +61,7 @@ impl BucketStatus {
 }
 
 impl OutboxStatus {
-    /// Each loss with its number, then the last error; empty where nothing was lost and no request failed.
+    /// Each loss with its count, then the last error. Empty if there are no losses and no failed request.
     pub fn losses(&self) -> String {
         let losses = self.losses.iter().map(|(reason, count)| format!("{reason}={count}"));
         let error = Some(self.said.clone()).filter(|said| !said.is_empty());

@@ -1,4 +1,4 @@
-//! Who is asked, where, and with which secret: a connection string, read.
+//! The account: address and secret, parsed from a connection string.
 //!
 //! ```text
 //! DefaultEndpointsProtocol=https;AccountName=acme;AccountKey=…;EndpointSuffix=core.windows.net
@@ -7,15 +7,15 @@
 //! UseDevelopmentStorage=true
 //! ```
 //!
-//! The names are those of the service's own clients, in any case. An address with a path (`http://127.0.0.1:10002/dev`) is
-//! of the emulator's kind: the account stands in the path, not in the host.
+//! Key names are those of Microsoft's clients, in any case. An address with a path (`http://127.0.0.1:10002/dev`) has
+//! the form of the emulator: the account is in the path, not in the host.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use std::fmt;
 use std::str::FromStr;
 
-/// The emulator's account and key, which everybody knows.
+/// The emulator's account and its public key.
 const DEVELOPMENT_ACCOUNT: &str = "devstoreaccount1";
 const DEVELOPMENT_KEY: &str =
     "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
@@ -25,7 +25,7 @@ const DEVELOPMENT_ENDPOINT: &str = "http://127.0.0.1:10002/devstoreaccount1";
 #[derive(Clone, PartialEq, Eq)]
 pub struct StorageAccount {
     pub(super) name: String,
-    /// Without a `/` at its end.
+    /// Without a trailing `/`.
     pub(super) endpoint: String,
     pub(super) secret: Secret,
     flavour: Flavour,
@@ -34,31 +34,31 @@ pub struct StorageAccount {
 #[derive(Clone, PartialEq, Eq)]
 pub(super) enum Secret {
     Key(Vec<u8>),
-    /// Without `?` at its start.
+    /// Without a leading `?`.
     Sas(String),
 }
 
-/// Which service it is. They speak one protocol and differ in their limits.
+/// The service behind the address. Both services use one protocol with different limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flavour {
     /// Azure Table storage, and Azurite.
     Storage,
-    /// Cosmos DB's Table API. Its names of tables differ by case, a RowKey has 255 bytes at most, what a query gives is in no
-    /// order, and too many requests are 429.
+    /// Cosmos DB's Table API. Table names are case-sensitive, a RowKey has at most 255 bytes, query results have no
+    /// order, and throttling is status 429.
     Cosmos,
 }
 
 impl Flavour {
-    /// Bytes of a transaction at most, its framing included.
+    /// Maximum bytes of a transaction, including its framing.
     pub const fn transaction_bytes_max(self) -> usize {
         match self {
             Flavour::Storage => 4 << 20,
-            // "2 MB", which is read in the way that is safe.
+            // The documentation says "2 MB"; the smaller reading is safe.
             Flavour::Cosmos => 2_000_000,
         }
     }
 
-    /// Bytes of a RowKey at most.
+    /// Maximum bytes of a RowKey.
     pub const fn row_key_bytes_max(self) -> usize {
         match self {
             Flavour::Storage => 1024,
@@ -66,13 +66,13 @@ impl Flavour {
         }
     }
 
-    /// Whether a query gives the entities of a partition in the order of their RowKeys.
+    /// Whether a query returns the entities of a partition in the order of their RowKeys.
     pub const fn is_sorted(self) -> bool {
         matches!(self, Flavour::Storage)
     }
 }
 
-/// Why a text is no connection string. Never has any of it.
+/// Why a text is not a connection string. Contains no part of the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs, reason = "each says itself what it is")]
 pub enum AccountError {
@@ -96,17 +96,17 @@ impl StorageAccount {
         &self.name
     }
 
-    /// The address of its tables, without anything secret and without a `/` at its end.
+    /// The address of the account's tables, without secrets and without a trailing `/`.
     pub fn endpoint(&self) -> &str {
         &self.endpoint
     }
 
-    /// Which service it is, as far as its address tells.
+    /// The service, as far as the address tells.
     pub fn flavour(&self) -> Flavour {
         self.flavour
     }
 
-    /// Whether what is sent is encrypted.
+    /// Whether requests are encrypted.
     pub fn is_encrypted(&self) -> bool {
         self.endpoint.starts_with("https://")
     }
@@ -117,7 +117,7 @@ impl FromStr for StorageAccount {
 
     fn from_str(text: &str) -> Result<StorageAccount, AccountError> {
         let pairs = text.trim().split(';').map(str::trim).filter(|pair| !pair.is_empty());
-        // Keys and signatures hold `=` themselves.
+        // Keys and signatures contain `=` themselves.
         let pairs: Option<Vec<(&str, &str)>> = pairs.map(|pair| pair.split_once('=')).collect();
         let pairs = pairs.filter(|pairs| !pairs.is_empty()).ok_or(AccountError::Form)?;
         let value = |name: &str| {
@@ -142,7 +142,7 @@ impl FromStr for StorageAccount {
             }
             (None, None) => return Err(AccountError::Name),
         };
-        // A shared access signature needs no name; the first part of the host is it all the same.
+        // A shared access signature needs no name, so the first part of the host serves as the name.
         let name = match (name, &secret) {
             (Some(name), _) => name.to_owned(),
             (None, Secret::Sas(_)) => {
@@ -166,7 +166,7 @@ impl StorageAccount {
         }
         let host = url.host_str().ok_or(AccountError::Endpoint)?;
         let flavour = if host.contains(".table.cosmos") { Flavour::Cosmos } else { Flavour::Storage };
-        // As it is sent, so that an address within a transaction is the address without.
+        // The normalized form, so that addresses inside a transaction equal the address of the request.
         let endpoint = url.as_str().trim_end_matches('/').to_owned();
         Ok(StorageAccount { name, endpoint, secret, flavour })
     }
@@ -261,7 +261,7 @@ mod tests {
     }
 
     proptest! {
-        /// No text panics in the place of a connection string.
+        /// No text panics as a connection string.
         #[test]
         fn any_text(text in "((AccountName|AccountKey|TableEndpoint|SharedAccessSignature|UseDevelopmentStorage)?=?(https?://|[a-z/:.?#@%]|\\PC){0,12};?){0,6}") {
             let _ = text.parse::<StorageAccount>();

@@ -1,24 +1,24 @@
-//! How long to wait before a request is sent again.
+//! The pause before a retry.
 //!
-//! Full jitter: each pause is drawn evenly between nothing and a limit that doubles from try to try, up to the longest.
-//! Many that failed together so come again apart. A pause that the service names is the least there is, and what is drawn
-//! comes on top of it, else all that were told the same would come at once.
+//! Full jitter: each pause is random between zero and a limit, which doubles with each failure up to a maximum. So
+//! clients that failed together retry at different times. A pause requested by the service is the minimum, and the
+//! random pause is added: otherwise all clients with the same request would retry together.
 
 use std::time::Duration;
 
 /// The limits of pauses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pauses {
-    /// The limit of the first.
+    /// The limit of the first pause.
     pub first: Duration,
-    /// The limit of all.
+    /// The limit of every pause.
     pub longest: Duration,
-    /// The longest that a service may name.
+    /// The longest pause that the service may request.
     pub named_longest: Duration,
 }
 
 impl Default for Pauses {
-    /// 250 ms, 30 s, and 5 min for what is named.
+    /// 250 ms, 30 s, and 5 min for requested pauses.
     fn default() -> Pauses {
         Pauses {
             first: Duration::from_millis(250),
@@ -29,19 +29,19 @@ impl Default for Pauses {
 }
 
 impl Pauses {
-    /// The pause after `failures` failures in a row, of which `named` is what the service said, by `random`, all of whose
-    /// values are alike. Never more than `longest` and `named_longest` together.
+    /// The pause after `failures` successive failures. `named` is the pause that the service requested; `random` is a
+    /// uniform random number. The result is at most `longest` plus `named_longest`.
     pub fn pause(&self, failures: u32, named: Option<Duration>, random: u64) -> Duration {
         let doubled = self.first.saturating_mul(1u32.checked_shl(failures.saturating_sub(1)).unwrap_or(u32::MAX));
         let limit = u64::try_from(doubled.min(self.longest).as_nanos()).unwrap_or(u64::MAX);
-        // The upper half of the product is even between 0 and the limit.
+        // The upper half of the product is uniform between 0 and the limit.
         let drawn = (u128::from(limit) * u128::from(random)) >> 64;
         let drawn = Duration::from_nanos(u64::try_from(drawn).unwrap_or(limit));
         named.unwrap_or_default().min(self.named_longest) + drawn
     }
 }
 
-/// Pauses one after the other, each longer than the one before as long as nothing succeeds.
+/// A sequence of pauses, which grow until a success.
 #[derive(Clone, Debug)]
 pub struct Backoff {
     pauses: Pauses,
@@ -50,12 +50,13 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// Before the first failure. Who waits beside others takes a seed of its own.
+    /// The state before the first failure. Concurrent users need different seeds.
     pub fn new(pauses: Pauses, seed: u64) -> Backoff {
         Backoff { pauses, failures: 0, state: seed }
     }
 
-    /// Notes a failure: how long to wait. `named` is what the service said, as [`super::ErrorKind`] has it.
+    /// Records a failure and returns the pause. `named` is the pause that the service requested, from
+    /// [`super::ErrorKind`].
     pub fn failed(&mut self, named: Option<Duration>) -> Duration {
         self.failures = self.failures.saturating_add(1);
         // SplitMix64 (Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators").
@@ -66,7 +67,7 @@ impl Backoff {
         self.pauses.pause(self.failures, named, random ^ random >> 31)
     }
 
-    /// Notes a success.
+    /// Records a success.
     pub fn succeeded(&mut self) {
         self.failures = 0;
     }
@@ -111,7 +112,7 @@ mod tests {
     }
 
     proptest! {
-        /// No pause is longer than both limits together, or shorter than what was named within its limit.
+        /// No pause exceeds the sum of both limits, or is shorter than the requested pause within its limit.
         #[test]
         fn within_the_limits(failures in any::<u32>(), named in prop::option::of(0u64..1000), random in any::<u64>()) {
             let (pauses, named) = (Pauses::default(), named.map(Duration::from_secs));

@@ -1,4 +1,4 @@
-//! The client: requests are signed, sent once over connections that are kept, and their answers read within bounds.
+//! The client: signs each request, sends the request once over pooled connections, and reads the answer within limits.
 
 use super::account::Secret;
 use super::entity;
@@ -21,29 +21,29 @@ use std::time::Duration;
 const VERSION: &str = "2020-12-06";
 const JSON: &str = "application/json";
 const MINIMAL: &str = "application/json;odata=minimalmetadata";
-/// Bytes of an answer at most. A transaction's answer takes some 600 bytes an entity, and 12 KiB where long keys were
-/// inserted; a page of the service's ends at 4 MiB, one of Azurite's at a thousand entities.
+/// Maximum bytes of an answer. A transaction's answer has some 600 bytes per entity, and 12 KiB after inserts of long
+/// keys. A page of the service ends at 4 MiB, a page of Azurite at a thousand entities.
 const ANSWER_BYTES_MAX: usize = 4 << 20;
 const PAGE_BYTES_MAX: usize = 64 << 20;
-/// Tables that are listed at most, and pages of them: a page may have none and not be the last.
+/// Maximum tables in a list, and maximum pages: a page may be empty and not the last.
 const TABLES_MAX: usize = 100_000;
 const TABLE_PAGES_MAX: usize = 10_000;
 
-/// How the service is reached.
+/// Settings of the connection.
 #[derive(Clone, Copy, Debug)]
 pub struct ClientOptions {
-    /// What a connection may take, TLS included.
+    /// Time limit for a connection, including TLS.
     pub connect: Duration,
-    /// What a request may take, from its first byte to the last one of its answer.
+    /// Time limit for a request, from its first byte to the last byte of the answer.
     pub request: Duration,
-    /// A connection that was not used for so long is not used again.
+    /// Maximum idle time of a connection before reuse.
     pub idle: Duration,
-    /// The clock that requests are dated with: the service takes what is within 15 minutes of its own.
+    /// The clock that dates requests. The service accepts a difference of 15 minutes.
     pub clock: fn() -> DateTime,
 }
 
 impl ClientOptions {
-    /// 10 s for a connection; 60 s for a request, which is twice what the service may take; 60 s idle.
+    /// 10 s for a connection, 60 s for a request (twice the limit of the service), 60 s idle.
     pub fn new(clock: fn() -> DateTime) -> ClientOptions {
         ClientOptions {
             connect: Duration::from_secs(10),
@@ -54,13 +54,13 @@ impl ClientOptions {
     }
 }
 
-/// Why there is no client.
+/// Why the client cannot be created.
 #[derive(Debug, thiserror::Error)]
 #[error("the HTTP client cannot be set up: {0}")]
 pub struct SetupError(#[source] reqwest::Error);
 
-/// A client of one account. Cheap to clone; all clones share their connections. Its requests have to be awaited within a
-/// runtime of tokio's; one that is dropped may have been done.
+/// A client of one account. Cheap to clone; all clones share their connections. Await requests within a tokio runtime.
+/// A request that was dropped may have been executed.
 #[derive(Clone)]
 pub struct Client(Arc<ClientInner>);
 
@@ -68,7 +68,7 @@ struct ClientInner {
     http: reqwest::Client,
     account: StorageAccount,
     clock: fn() -> DateTime,
-    /// What this client's requests are called, before their number.
+    /// Prefix of the request ids of this client.
     name: u64,
     requests: AtomicU64,
 }
@@ -76,14 +76,14 @@ struct ClientInner {
 /// A request before it is signed.
 struct HttpRequest<'a> {
     method: Method,
-    /// Below the account's address, percent-encoded, without `/` at its start.
+    /// Path below the account's address, percent-encoded, without the leading `/`.
     path: &'a str,
-    /// Without `?`.
+    /// Query without `?`.
     query: &'a str,
     accept: &'static str,
     content: Option<(&'static str, Bytes)>,
     answer_bytes_max: usize,
-    /// What reads well after "failed to".
+    /// The operation, as text after "failed to".
     doing: String,
 }
 
@@ -95,9 +95,9 @@ struct Response {
 }
 
 impl Client {
-    /// A client. Asks nobody yet.
+    /// Creates a client. Sends no request yet.
     pub fn new(account: StorageAccount, options: ClientOptions) -> Result<Client, SetupError> {
-        // reqwest takes the process's provider of cryptography. Where there is one already this one is not needed.
+        // reqwest uses the default cryptography provider of the process. An existing default provider stays.
         let _ = tokio_rustls::rustls::crypto::ring::default_provider().install_default();
         let mut builder = reqwest::Client::builder()
             .http1_only()
@@ -109,21 +109,21 @@ impl Client {
             .referer(false)
             .user_agent(concat!(env!("CARGO_PKG_NAME"), "/", env!("CARGO_PKG_VERSION")));
         if is_loopback(account.endpoint()) {
-            // The emulator is not behind the proxy that the environment names.
+            // The emulator is local, so no proxy applies.
             builder = builder.no_proxy();
         }
         let http = builder.build().map_err(SetupError)?;
-        // Its keys are random.
+        // `RandomState` has random keys.
         let name = std::hash::RandomState::new().build_hasher().finish();
         Ok(Client(Arc::new(ClientInner { http, account, clock: options.clock, name, requests: AtomicU64::new(0) })))
     }
 
-    /// Whom it asks.
+    /// The account.
     pub fn account(&self) -> &StorageAccount {
         &self.0.account
     }
 
-    /// Creates a table. Is it there, that is [`ErrorKind::TableAlreadyExists`].
+    /// Creates a table. If the table exists, the error is [`ErrorKind::TableAlreadyExists`].
     pub async fn create_table(&self, table: &str) -> Result<(), Error> {
         let body = serde_json::json!({ "TableName": table }).to_string();
         let request = HttpRequest {
@@ -134,8 +134,8 @@ impl Client {
         answer.succeeded()
     }
 
-    /// Drops a table: it is gone at once, and its name may be used again when the service has cleared it away, in a minute
-    /// or so. Is it not there, that is [`ErrorKind::TableNotFound`].
+    /// Drops a table. The table is gone at once; its name is free after the service has deleted the rows, in about a
+    /// minute. If the table is missing, the error is [`ErrorKind::TableNotFound`].
     pub async fn drop_table(&self, table: &str) -> Result<(), Error> {
         let path = format!("Tables('{}')", encoded(table));
         let answer = self.send(HttpRequest::new(Method::DELETE, &path, "", format!("drop the table {table}"))).await?;
@@ -145,12 +145,12 @@ impl Client {
         })
     }
 
-    /// The names of all tables that begin with `prefix`, in the service's order. Tables that are being dropped are not
-    /// among them. More than a hundred thousand are [`ErrorKind::TooLarge`].
+    /// The names of all tables that begin with `prefix`, in the order of the service. Tables that are being deleted
+    /// are not listed. More than a hundred thousand tables give [`ErrorKind::TooLarge`].
     pub async fn list_tables(&self, prefix: &str) -> Result<Vec<String>, Error> {
         let mut filter = String::new();
         if let Some(last) = prefix.chars().last() {
-            // What begins with it lies before what has its last character raised by one.
+            // Names with the prefix lie below the prefix with its last character incremented.
             let raised = char::from_u32(u32::from(last) + 1).unwrap_or(char::MAX);
             let above = format!("{}{raised}", &prefix[..prefix.len() - last.len_utf8()]);
             let quoted = |text: &str| text.replace('\'', "''");
@@ -191,7 +191,7 @@ impl Client {
         }
     }
 
-    /// Names differ by case on Cosmos alone.
+    /// Only Cosmos DB distinguishes names by case.
     fn begins_with(&self, table: &str, prefix: &str) -> bool {
         match self.0.account.flavour() {
             Flavour::Cosmos => table.starts_with(prefix),
@@ -199,8 +199,8 @@ impl Client {
         }
     }
 
-    /// Sends a transaction, all of which is done, or none. The same one may be sent as often as it takes, if all of it are
-    /// upserts. An empty one is not sent.
+    /// Sends a transaction, which is executed completely or not at all. A transaction of upserts only may be repeated.
+    /// An empty transaction is not sent.
     pub async fn transact(&self, transaction: &SealedTransaction) -> Result<(), Error> {
         if transaction.is_empty() {
             return Ok(());
@@ -211,7 +211,7 @@ impl Client {
             ..HttpRequest::new(Method::POST, "$batch", "", doing)
         };
         let answer = self.send(request).await?;
-        // 202 is all that the service says; 200 is Cosmos's.
+        // The service always answers 202; Cosmos DB answers 200.
         if !matches!(answer.status, 200 | 202) {
             return answer.succeeded().and_then(|()| Err(answer.garbled("the answer is of no transaction")));
         }
@@ -226,7 +226,7 @@ impl Client {
         }
     }
 
-    /// Reads one entity; none where there is none. `select` names the properties that are wanted, none of them all.
+    /// Reads one entity, or `None` if the entity is missing. `select` names the wanted properties; empty means all.
     pub async fn entity(
         &self,
         table: &str,
@@ -247,7 +247,7 @@ impl Client {
         entity::entity(&answer.body).map(Some).map_err(|error| answer.garbled(&error.to_string()))
     }
 
-    /// Asks for a page: the first one, or the one that begins at `next`, which a page before gave for the same query.
+    /// Reads a page: the first page, or the page at `next`, from an earlier page of the same query.
     pub async fn query(&self, table: &str, query: &Query, next: Option<&Continuation>) -> Result<Page, Error> {
         let (path, parameters) = (format!("{}()", encoded(table)), query.parameters(next));
         let doing = format!("read entities of {table}");
@@ -356,7 +356,7 @@ impl Response {
         Err(self.asked.refused(self.status, fault, kind))
     }
 
-    /// That it has this status, where no other good one is one.
+    /// Requires this status, where no other success status is valid.
     fn expect(&self, status: u16) -> Result<(), Error> {
         self.succeeded()?;
         if self.status == status { Ok(()) } else { Err(self.garbled("the answer is of no such request")) }
@@ -367,9 +367,10 @@ impl Response {
     }
 }
 
-/// The error of a request that has no answer, or half of one. Addresses are left out: a secret may stand in them.
+/// The error of a request with no answer or a partial answer. Addresses are left out, because they may contain a
+/// secret.
 fn unanswered(asked: &RequestInfo, status: Option<u16>, error: reqwest::Error) -> Error {
-    // What could not connect was not asked.
+    // Without a connection the service received no request.
     let may_have_happened = !error.is_connect() && !error.is_builder();
     let error = error.without_url();
     let mut said = error.to_string();

@@ -1,4 +1,4 @@
-//! `Edm.DateTime`: ticks of 100 ns, written with seven digits of a second.
+//! `Edm.DateTime`: ticks of 100 ns, written with seven decimals.
 
 use chrono::{Datelike, NaiveDate};
 use std::fmt;
@@ -8,8 +8,8 @@ const TICKS_PER_DAY: i64 = 86_400 * TICKS_PER_SECOND;
 /// 9999-12-31T23:59:59.9999999Z.
 const TICKS_MAX: i64 = 3_155_378_975_999_999_999;
 
-/// A point in time in ticks of 100 ns since 0001-01-01 UTC, up to the end of the year 9999. The service takes those from
-/// the year 1601 on.
+/// A point in time in ticks of 100 ns since 0001-01-01 UTC, up to the end of the year 9999. The service accepts times
+/// from the year 1601 on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DateTime(i64);
 
@@ -24,7 +24,7 @@ pub(super) struct Civil {
 }
 
 impl DateTime {
-    /// From ticks since 0001-01-01; what lies outside the years 1 to 9999 becomes the nearest of them.
+    /// Converts ticks since 0001-01-01. Times outside the years 1 to 9999 become the nearest valid time.
     pub fn from_ticks(ticks: i64) -> DateTime {
         DateTime(ticks.clamp(0, TICKS_MAX))
     }
@@ -49,7 +49,7 @@ impl DateTime {
         }
     }
 
-    /// Writes it as the service does: `2026-11-21T15:00:00.0000000Z`.
+    /// Writes the form of the service: `2026-11-21T15:00:00.0000000Z`.
     pub(super) fn write(self, to: &mut Vec<u8>) {
         let civil = self.civil();
         let mut text = *b"0000-00-00T00:00:00.0000000Z";
@@ -69,7 +69,7 @@ impl DateTime {
         to.extend_from_slice(&text);
     }
 
-    /// Reads what the service writes, with up to seven digits of a second.
+    /// Parses the form of the service, with up to seven decimals.
     pub(super) fn parse(text: &str) -> Option<DateTime> {
         let bytes = text.as_bytes();
         let number = |at: std::ops::Range<usize>| -> Option<u32> {
@@ -99,7 +99,7 @@ impl DateTime {
     }
 }
 
-/// As the service writes it.
+/// The form of the service.
 impl fmt::Display for DateTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut text = Vec::new();
@@ -135,7 +135,7 @@ mod tests {
     }
 
     proptest! {
-        /// Every tick is read as it was written.
+        /// Every tick survives a round trip.
         #[test]
         fn round_trip(ticks in 0..=TICKS_MAX) {
             let text = DateTime(ticks).to_string();

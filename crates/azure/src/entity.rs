@@ -1,4 +1,4 @@
-//! Entities as a query gives them: `application/json;odata=minimalmetadata`, types beside the values.
+//! Entities in query results: `application/json;odata=minimalmetadata`, with types beside the values.
 
 use super::{DateTime, EdmValue};
 use serde::Deserialize;
@@ -8,19 +8,19 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
 
-/// Fields of an entity at most: 255 properties, a type beside each, and what the service says of it.
+/// Maximum fields of an entity: 255 properties, a type for each, and the metadata of the service.
 const FIELDS_MAX: usize = 1024;
 
-/// An entity: its keys, when it was written last, and its properties in the order they came.
+/// An entity: its keys, its last write time, and its properties in the order of the answer.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Entity {
-    /// Empty where a query selected without it.
+    /// Empty if the query did not select this key.
     pub partition_key: String,
-    /// Empty where a query selected without it.
+    /// Empty if the query did not select this key.
     pub row_key: String,
-    /// When the service took it.
+    /// The time of the last write, by the service.
     pub timestamp: Option<DateTime>,
-    /// Names and values of those that are not null.
+    /// Names and values of the properties that are not null.
     pub properties: Vec<(String, EdmValue<'static>)>,
 }
 
@@ -55,12 +55,12 @@ impl Entity {
     }
 }
 
-/// One entity alone, as a point read gives it.
+/// Parses a single entity, the answer to a point read.
 pub(super) fn entity(body: &[u8]) -> Result<Entity, serde_json::Error> {
     serde_json::from_slice::<JsonFields<'_>>(body).map(|fields| Entity::read(&fields))
 }
 
-/// The entities of a page.
+/// Parses the entities of a page.
 pub(super) fn entities(body: &[u8]) -> Result<Vec<Entity>, serde_json::Error> {
     #[derive(Deserialize)]
     struct PageBody<'a> {
@@ -70,7 +70,7 @@ pub(super) fn entities(body: &[u8]) -> Result<Vec<Entity>, serde_json::Error> {
     serde_json::from_slice::<PageBody<'_>>(body).map(|page| page.value.iter().map(Entity::read).collect())
 }
 
-/// The names of tables of a page.
+/// Parses the table names of a page.
 pub(super) fn tables(body: &[u8]) -> Result<Vec<String>, serde_json::Error> {
     #[derive(Deserialize)]
     struct TableItem {
@@ -84,7 +84,7 @@ pub(super) fn tables(body: &[u8]) -> Result<Vec<String>, serde_json::Error> {
     serde_json::from_slice::<PageBody>(body).map(|page| page.value.into_iter().map(|table| table.name).collect())
 }
 
-/// An object's fields in their order, values as they stand there: numbers are read by their type, to the last bit.
+/// The fields of an object in order, with raw values: numbers are parsed by their type without loss.
 struct JsonFields<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for JsonFields<'a> {

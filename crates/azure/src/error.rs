@@ -1,4 +1,4 @@
-//! Errors, by what the caller can do about them:
+//! Errors, classified by what the caller can do:
 //!
 //! | kind | answers | what a writer does |
 //! |---|---|---|
@@ -34,7 +34,7 @@ pub const REFUSALS: [&str; 14] = [
     "UpdateConditionNotSatisfied",
 ];
 
-/// Characters of a message that are kept at most.
+/// Maximum characters of a message.
 const MESSAGE_CHARS_MAX: usize = 300;
 
 /// Why a request failed. Contains no secret.
@@ -104,25 +104,25 @@ pub enum ThrottleScope {
     Account,
 }
 
-/// What an answer says of a failure, whatever its form.
+/// The content of a failure answer, in either form.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct ErrorDetail {
     pub(super) code: String,
     pub(super) message: String,
-    /// Which operation, counted from 0.
+    /// The failed operation, counted from 0.
     pub(super) index: Option<usize>,
 }
 
-/// The least pause that the headers of an answer name.
+/// The minimum pause in the headers of an answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct RetryAfter(pub(super) Option<Duration>);
 
 impl RetryAfter {
-    /// Takes note of a header. Milliseconds win over seconds, being Cosmos's own; dates are not used by either service.
+    /// Reads a header. Milliseconds, the header of Cosmos DB, take precedence over seconds. Dates do not occur.
     pub(super) fn note(&mut self, name: &str, value: &str) {
         let number = || value.trim().parse::<u64>().ok();
         if name.eq_ignore_ascii_case("x-ms-retry-after-ms") {
-            // Cosmos gives fractions of milliseconds as well.
+            // Cosmos DB sends fractions of milliseconds.
             let whole = value.trim().split('.').next().and_then(|whole| whole.parse().ok());
             self.0 = whole.map(Duration::from_millis).or(self.0);
         } else if name.eq_ignore_ascii_case("retry-after") && self.0.is_none() {
@@ -131,7 +131,7 @@ impl RetryAfter {
     }
 }
 
-/// The kind of what was answered with `status`. `within` is whether it stood in a transaction's answer.
+/// The kind of an answer with `status`. `within`: the status is inside a transaction's answer.
 pub(super) fn kind_of(status: u16, fault: &ErrorDetail, after: Option<Duration>, within: bool) -> ErrorKind {
     let index = fault.index;
     match fault.code.as_str() {
@@ -156,26 +156,26 @@ pub(super) fn kind_of(status: u16, fault: &ErrorDetail, after: Option<Duration>,
     }
 }
 
-/// What a request was, for the errors that come of it.
+/// The request, for its errors.
 #[derive(Clone, Debug)]
 pub(super) struct RequestInfo {
-    /// What reads well after "failed to".
+    /// The operation, as text after "failed to".
     pub(super) doing: String,
     pub(super) request_id: String,
     pub(super) service_request_id: Option<String>,
 }
 
 impl RequestInfo {
-    /// An error that was answered.
+    /// The error of an answer that reports a failure.
     pub(super) fn refused(&self, status: u16, fault: ErrorDetail, kind: ErrorKind) -> Error {
-        // What a gateway says is not what the service did, and a 503 may be one's.
+        // A gateway's answer does not tell what the service did, and a 503 may come from a gateway.
         let is_unclear =
             matches!(kind, ErrorKind::Retry { .. } | ErrorKind::Unknown | ErrorKind::EntityAlreadyExists { .. });
         let may_have_happened = is_unclear || status == 503;
         self.error(kind, Some(status), fault.code, &fault.message, may_have_happened)
     }
 
-    /// An error without an answer that could be read.
+    /// The error of a missing or unreadable answer.
     pub(super) fn unanswered(
         &self,
         kind: ErrorKind,
@@ -194,7 +194,7 @@ impl RequestInfo {
         message: &str,
         may_have_happened: bool,
     ) -> Error {
-        // The service repeats its request's number and the time on lines of their own.
+        // The service appends the request id and the time on separate lines.
         let line = message.lines().next().unwrap_or_default();
         let printable = |c: char| if c.is_control() { ' ' } else { c };
         Error(Box::new(ErrorInner {
@@ -236,18 +236,18 @@ impl Error {
         &self.0.request_id
     }
 
-    /// The id that the service gave the request. Its support asks for it.
+    /// The id that the service gave the request, for Microsoft's support.
     pub fn service_request_id(&self) -> Option<&str> {
         self.0.service_request_id.as_deref()
     }
 
-    /// The same error as another kind.
+    /// The same error with another kind.
     pub(super) fn of_kind(mut self, kind: ErrorKind) -> Error {
         self.0.kind = kind;
         self
     }
 
-    /// Whether the request may have been carried out, or still may be.
+    /// Whether the request may have been executed or may still be executed.
     pub fn may_have_happened(&self) -> bool {
         self.0.may_have_happened
     }

@@ -1,4 +1,4 @@
-//! A client of Azure Table storage, of Cosmos DB's Table API, and of Azurite, the emulator of the first.
+//! A client of Azure Table storage, of Cosmos DB's Table API, and of Azurite, the emulator of Azure storage.
 //!
 //! The client sends each request once. An [`Error`] tells by its [`ErrorKind`] what the caller can do: retry, split, create the
 //! table, give up. [`Backoff`] computes the pause before a retry.
@@ -9,7 +9,7 @@
 //! * [`Transaction`]: up to 100 entities of one partition, serialized as they are pushed. The same entities give the same bytes,
 //!   so a transaction can be sent again.
 //! * [`Query`], [`Page`], [`Entity`], [`EdmValue`]: entities are read a page at a time, with their types.
-//! * `testing`: what must hold of any answer, with the feature `testing`.
+//! `testing`: invariants of every answer, with the feature `testing`.
 //!
 //! # Example
 //!
@@ -41,8 +41,8 @@
 //!
 //! # Not supported
 //!
-//! Automatic retries (the caller knows what else waits), merge and conditional updates, access policies, secondary endpoints,
-//! tokens of Entra ID.
+//! Automatic retries (the caller knows its other work), merge and conditional updates, access policies, secondary
+//! endpoints, Entra ID tokens.
 
 mod account;
 mod response;

@@ -1,8 +1,8 @@
-//! Keys and names as they stand in an address: a quote doubled, and all that is not unreserved as `%XX`.
+//! Percent-encoding of keys and names in addresses: quotes are doubled, and reserved characters become `%XX`.
 
 const HEX: &[u8; 16] = b"0123456789ABCDEF";
 
-/// Writes what may stand in a path or in a value of a query.
+/// Writes text for a path or a query value.
 pub(super) fn write_encoded(text: &str, to: &mut Vec<u8>) {
     for byte in text.bytes() {
         if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~') {
@@ -13,7 +13,7 @@ pub(super) fn write_encoded(text: &str, to: &mut Vec<u8>) {
     }
 }
 
-/// Writes the inside of a key's literal: `it's` becomes `it%27%27s`.
+/// Writes the content of a key literal: `it's` becomes `it%27%27s`.
 pub(super) fn write_key(text: &str, to: &mut Vec<u8>) {
     for (number, part) in text.split('\'').enumerate() {
         if number > 0 {
@@ -23,7 +23,7 @@ pub(super) fn write_key(text: &str, to: &mut Vec<u8>) {
     }
 }
 
-/// As [`write_encoded`].
+/// Returns the result of [`write_encoded`].
 pub(super) fn encoded(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len() + text.len() / 4);
     write_encoded(text, &mut bytes);
@@ -53,7 +53,7 @@ mod tests {
             ("a b%", "é+&", "Log(PartitionKey='a%20b%25',RowKey='%C3%A9%2B%26')"),
         ] {
             assert_eq!(entity_path("Log", partition, row), path);
-            // Nothing in it is changed on its way to the wire, else its signature would be another one.
+            // The URL parser must not change the path: the signature covers the exact bytes.
             let url = reqwest::Url::parse(&format!("https://acme.table.core.windows.net/{path}")).expect("an address");
             assert_eq!(url.path(), format!("/{path}"));
         }

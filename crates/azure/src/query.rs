@@ -1,17 +1,17 @@
-//! What is asked for, and the page that comes.
+//! Queries and their pages.
 
 use super::names::write_encoded;
 use super::value::write_guid;
 use super::{EdmValue, Entity};
 use std::fmt::Write;
 
-/// Entities of a page at most; the service gives no more.
+/// Maximum entities of a page, a limit of the service.
 pub const PAGE_ENTITIES_MAX: u16 = 1000;
 
-/// Which entities of a table, and what of them. By default all, a thousand a page.
+/// A query: a range of entities and their properties. By default all entities, a thousand per page.
 ///
-/// Within a partition they come in the order of their RowKeys, and partitions in the order of their keys; from Cosmos DB
-/// in none. The service answers a query that names no partition by reading the whole table.
+/// The service orders entities by PartitionKey, then RowKey; Cosmos DB guarantees no order. A query without a
+/// partition reads the whole table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Query {
     filter: String,
@@ -25,33 +25,32 @@ impl Query {
         Query::default().and("PartitionKey eq", partition_key)
     }
 
-    /// Of the partitions from this one on.
+    /// Restricts to partitions from this key on.
     pub fn partitions_from(self, partition_key: &str) -> Query {
         self.and("PartitionKey ge", partition_key)
     }
 
-    /// Of the partitions before this one.
+    /// Restricts to partitions before this key.
     pub fn partitions_below(self, partition_key: &str) -> Query {
         self.and("PartitionKey lt", partition_key)
     }
 
-    /// Of the RowKeys from this one on.
+    /// Restricts to RowKeys from this key on.
     pub fn rows_from(self, row_key: &str) -> Query {
         self.and("RowKey ge", row_key)
     }
 
-    /// Of the RowKeys before this one.
+    /// Restricts to RowKeys before this key.
     pub fn rows_below(self, row_key: &str) -> Query {
         self.and("RowKey lt", row_key)
     }
 
-    /// Of those that meet this condition as well, in the service's own language. Values stand in it as [`literal`] writes
-    /// them.
+    /// Adds a condition in the filter language of the service. Write values with [`literal`].
     pub fn filter(mut self, condition: &str) -> Query {
         if !self.filter.is_empty() {
             self.filter.push_str(" and ");
         }
-        // Who wrote an `or` in it meant all of it.
+        // The parentheses keep an `or` in the condition together.
         let _ = write!(self.filter, "({condition})");
         self
     }
@@ -64,19 +63,19 @@ impl Query {
         self
     }
 
-    /// These properties alone. PartitionKey and RowKey have to be among them where they are wanted.
+    /// Returns only these properties. Include PartitionKey and RowKey if they are needed.
     pub fn select(mut self, properties: &[&str]) -> Query {
         self.select = properties.join(",");
         self
     }
 
-    /// A page of so many entities at most, 1 to [`PAGE_ENTITIES_MAX`].
+    /// Limits a page to this number of entities, 1 to [`PAGE_ENTITIES_MAX`].
     pub fn top(mut self, entities: u16) -> Query {
         self.top = Some(entities.clamp(1, PAGE_ENTITIES_MAX));
         self
     }
 
-    /// The query of an address.
+    /// The query string of the address.
     pub(super) fn parameters(&self, next: Option<&Continuation>) -> String {
         let mut parameters = Vec::new();
         let mut put = |name: &str, value: &str| {
@@ -106,7 +105,7 @@ impl Query {
     }
 }
 
-/// A value as a filter has it: `'it''s'`, `5L`, `datetime'2026-11-21T00:00:00.0000000Z'`.
+/// A value in the filter language: `'it''s'`, `5L`, `datetime'2026-11-21T00:00:00.0000000Z'`.
 pub fn literal(value: &EdmValue<'_>) -> String {
     let quoted = |text: &str| format!("'{}'", text.replace('\'', "''"));
     match value {
@@ -131,16 +130,16 @@ pub fn literal(value: &EdmValue<'_>) -> String {
     }
 }
 
-/// Some of what a query gives, in the order of the service.
+/// A part of the result, in the order of the service.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Page {
-    /// May be none although there is more.
+    /// May be empty although more pages follow.
     pub entities: Vec<Entity>,
-    /// Where it goes on; none at the end.
+    /// The position of the next page; `None` at the end.
     pub next: Option<Continuation>,
 }
 
-/// Where a query goes on: given back with the same query, and understood by the service alone.
+/// The position of the next page of a query. Only the service can interpret the position; use it with the same query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Continuation {
     pub(super) partition_key: String,
@@ -148,12 +147,12 @@ pub struct Continuation {
 }
 
 impl Continuation {
-    /// One that was [taken apart](Continuation::into_parts) before.
+    /// Creates a position from its [parts](Continuation::into_parts).
     pub fn new(partition_key: String, row_key: Option<String>) -> Continuation {
         Continuation { partition_key, row_key }
     }
 
-    /// `NextPartitionKey` and `NextRowKey`, for whoever has to keep them.
+    /// `NextPartitionKey` and `NextRowKey`, for callers that store the position.
     pub fn into_parts(self) -> (String, Option<String>) {
         (self.partition_key, self.row_key)
     }

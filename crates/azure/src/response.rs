@@ -1,4 +1,4 @@
-//! What servers answer: errors in JSON and XML, and transactions, whose failure stands inside of a 202.
+//! Parses answers: errors in JSON and XML, and transactions, whose failures are inside a 202.
 //!
 //! ```text
 //! --batchresponse_1                                               HTTP 202, whatever came of it
@@ -16,27 +16,28 @@
 //! --batchresponse_1--
 //! ```
 //!
-//! Lines end in CRLF or LF. A transaction is done where there are as many good parts as entities, and no other one.
+//! Lines end in CRLF or LF. A transaction succeeded if the number of successful parts equals the number of entities,
+//! with no other part.
 
 use super::error::{ErrorDetail, RetryAfter};
 use serde::Deserialize;
 use std::time::Duration;
 
-/// Boundaries of one answer at most.
+/// Maximum boundaries of an answer.
 const BOUNDARIES_MAX: usize = 4;
 
-/// What came of a transaction.
+/// The result of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum TransactionOutcome {
-    /// All of it was done.
+    /// All operations were executed.
     Done,
-    /// None of it was.
+    /// No operation was executed.
     Failed { status: u16, fault: ErrorDetail, after: Option<Duration> },
-    /// Nothing can be told.
+    /// The answer is unreadable.
     Garbled(&'static str),
 }
 
-/// Reads the body of a transaction's answer. `entities` is how many there were.
+/// Parses the answer to a transaction of `entities` entities.
 pub(super) fn outcome(content_type: &str, body: &[u8], entities: usize) -> TransactionOutcome {
     let text = String::from_utf8_lossy(body);
     let mut reading = MultipartReader { text: &text, boundaries: Vec::new(), at: At::Outside, good: 0 };
@@ -46,7 +47,7 @@ pub(super) fn outcome(content_type: &str, body: &[u8], entities: usize) -> Trans
     match reading.read() {
         Some(mut failed) => {
             if let TransactionOutcome::Failed { fault, .. } = &mut failed {
-                // A transaction of one has no other to blame.
+                // In a transaction of one entity, the fault is always that entity's.
                 fault.index = fault.index.filter(|index| *index < entities).or((entities == 1).then_some(0));
             }
             failed
@@ -60,25 +61,25 @@ struct MultipartReader<'a> {
     text: &'a str,
     boundaries: Vec<String>,
     at: At,
-    /// Parts that say that all is well.
+    /// Successful parts.
     good: usize,
 }
 
 enum At {
-    /// Before the first part, or in one that is no answer itself.
+    /// Before the first part, or in a part without an answer.
     Outside,
     /// In the headers of a part.
     Part { is_http: bool },
-    /// Before the status line of the answer within.
+    /// Before the status line of the inner answer.
     Answer,
-    /// In its headers.
+    /// In the headers of the inner answer.
     Headers { status: u16, after: RetryAfter },
-    /// In its body, which began there.
+    /// In the body of the inner answer, which begins at `from`.
     Body { status: u16, after: RetryAfter, from: usize },
 }
 
 impl MultipartReader<'_> {
-    /// The first part that failed.
+    /// Reads up to the first failed part.
     fn read(&mut self) -> Option<TransactionOutcome> {
         let mut next = 0;
         for piece in self.text.split_inclusive('\n') {
@@ -117,7 +118,7 @@ impl MultipartReader<'_> {
         self.finish(self.text.len())
     }
 
-    /// Whether a line parts parts. Where no header said what such a line is, the first that begins like one says it.
+    /// Whether a line is a boundary. If no header names the boundary, the first line of that form defines it.
     fn is_delimiter(&mut self, line: &str) -> bool {
         let Some(name) = line.strip_prefix("--") else { return false };
         let name = name.trim_end();
@@ -129,7 +130,7 @@ impl MultipartReader<'_> {
         self.boundaries.iter().any(is)
     }
 
-    /// Takes note of a part's header; whether it says that there is an answer inside.
+    /// Reads a header of a part. Returns whether the part contains an answer.
     fn part_header(&mut self, line: &str) -> bool {
         let Some((name, value)) = line.split_once(':') else { return false };
         if !name.trim().eq_ignore_ascii_case("content-type") {
@@ -141,7 +142,7 @@ impl MultipartReader<'_> {
         value.trim().to_ascii_lowercase().starts_with("application/http")
     }
 
-    /// Ends the part that was read, at `end`.
+    /// Ends the current part at `end`.
     fn finish(&mut self, end: usize) -> Option<TransactionOutcome> {
         let (status, after, body) = match self.at {
             At::Headers { status, after } => (status, after, ""),
@@ -165,7 +166,7 @@ fn boundary_of(content_type: &str) -> Option<&str> {
         let (name, value) = parameter.split_once('=')?;
         name.trim().eq_ignore_ascii_case("boundary").then(|| value.trim().trim_matches('"'))
     })?;
-    // RFC 2046 has 70 characters at most.
+    // RFC 2046 allows 70 characters.
     Some(value).filter(|value| !value.is_empty() && value.len() <= 100)
 }
 
@@ -195,7 +196,7 @@ struct ODataMessage {
     value: String,
 }
 
-/// What an error's body says, in JSON or in XML. What is neither says nothing.
+/// Parses the body of an error, in JSON or XML. Any other body gives an empty detail.
 pub(super) fn fault(body: &str) -> ErrorDetail {
     let body = body.trim_start_matches('\u{feff}').trim();
     let (code, message) = if let Ok(said) = serde_json::from_str::<ODataError>(body) {
@@ -211,7 +212,7 @@ pub(super) fn fault(body: &str) -> ErrorDetail {
     ErrorDetail { code, message, index }
 }
 
-/// The text of the first element of this name, in any case, that an XML document has.
+/// The text of the first XML element of this name, in any case.
 fn element(xml: &str, name: &str) -> Option<String> {
     let is_name = |tag: &str| {
         tag.split(|c: char| c.is_whitespace() || c == '/')
@@ -237,7 +238,7 @@ mod tests {
 
     const TYPE: &str = "multipart/mixed; boundary=batchresponse_1";
 
-    /// A transaction's answer, as the service was recorded to write it.
+    /// A transaction's answer in the recorded form of the service.
     fn answer(parts: &[&str], line_end: &str) -> String {
         let mut text =
             String::from("--batchresponse_1\nContent-Type: multipart/mixed; boundary=changesetresponse_2\n\n");
@@ -270,7 +271,7 @@ mod tests {
         for line_end in ["\n", "\r\n"] {
             let text = answer(&[GOOD, GOOD, GOOD], line_end);
             assert_eq!(outcome(TYPE, text.as_bytes(), 3), TransactionOutcome::Done);
-            // Also where no header names the boundary.
+            // The boundary is found even if no header names it.
             assert_eq!(outcome("", text.as_bytes(), 3), TransactionOutcome::Done);
             assert_eq!(
                 outcome("multipart/mixed; boundary=\"batchresponse_1\"", text.as_bytes(), 3),
@@ -340,7 +341,7 @@ mod tests {
         assert_eq!((status, after), (429, Some(Duration::from_millis(350))));
     }
 
-    /// As Azurite 3.35 answers: no blank line behind good headers, and a general error behind a line of its own.
+    /// The form of Azurite 3.35: no blank line after successful headers, and a general error after a line of its own.
     #[test]
     fn azurites_ways() {
         let good = "--batchresponse_1\r\nContent-Type: multipart/mixed; boundary=changesetresponse_2\r\n\r\n\
@@ -396,7 +397,7 @@ mod tests {
     }
 
     proptest! {
-        /// No answer panics, and none that is cut or changed becomes a success of more entities than it has parts.
+        /// No answer panics, and no cut or changed answer reports a success of more entities than it has parts.
         #[test]
         fn any_answer(text in "(--(batchresponse_1|a|)(--)?\r?\n|Content-Type: (multipart/mixed; boundary=a|application/http)\r?\n|\r?\n|HTTP/1.[01] [0-9]{0,4} x\r?\n|Retry-After: 9|\\PC){0,30}", entities in 0usize..4) {
             let _ = fault(&text);

@@ -1,11 +1,11 @@
-//! SharedKey, as tables have it:
+//! SharedKey signatures for tables:
 //!
 //! ```text
 //! VERB \n Content-MD5 \n Content-Type \n x-ms-date \n /account/path
 //! ```
 //!
-//! where the path is the one on the wire, percent-encoded as it is there, and of the query `comp` alone counts, which this
-//! client does not use. In the emulator's style the account stands twice, once more as the path's first part.
+//! The path is percent-encoded as in the request. Of the query only `comp` counts, which this client does not use. In
+//! the emulator's form the account appears twice: again as the first part of the path.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -24,7 +24,7 @@ pub(super) fn shared_key(account: &str, key: &[u8], verb: &str, content_type: &s
 mod tests {
     use super::*;
 
-    /// Worked out with Python's hmac.
+    /// The expected value was computed with Python's hmac.
     #[test]
     fn a_signature_of_another_program() {
         let date = "Sat, 21 Nov 2026 15:00:00 GMT";

@@ -1,8 +1,8 @@
-//! What must hold of any answer of the service. Only tests compile this module.
+//! Invariants of every answer of the service. Only tests compile this module.
 
 use crate::{entity, response};
 
-/// Reads `body` as each kind of answer, and asserts what must hold of it.
+/// Parses `body` as each kind of answer, and asserts the invariants.
 pub fn assert_answers(entities: usize, body: &[u8]) {
     let text = String::from_utf8_lossy(body);
     for content_type in ["", "multipart/mixed; boundary=batchresponse_1"] {

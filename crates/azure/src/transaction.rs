@@ -1,4 +1,4 @@
-//! An entity group transaction, written as it is sent while entities are pushed.
+//! An entity group transaction, serialized while entities are pushed.
 //!
 //! ```text
 //! --batch_transaction                                            once
@@ -18,16 +18,16 @@
 //! --batch_transaction--
 //! ```
 //!
-//! Lines end in CRLF. Boundaries are constant: in JSON a text has no line of its own, in an address everything is
-//! percent-encoded, so no content can look like one; and the same entities are the same bytes. Bytes are counted as they
-//! are sent, so a limit is never found out by being refused. No secret is in them: they may be kept.
+//! Lines end in CRLF. Boundaries are constant: JSON text contains no line breaks and addresses are percent-encoded, so
+//! no content can look like a boundary. Equal entities give equal bytes. Bytes are counted as they are sent, so a
+//! limit is known before the service refuses a request. The bytes contain no secret and may be stored.
 
 use super::names::{write_encoded, write_key};
 use super::value::write_escaped;
 use super::{EdmValue, StorageAccount};
 use bytes::Bytes;
 
-/// Entities of a transaction at most.
+/// Maximum entities of a transaction.
 pub const ENTITIES_MAX: usize = 100;
 
 const HEAD: &[u8] = b"--batch_transaction\r\nContent-Type: multipart/mixed; boundary=changeset_entities\r\n\r\n";
@@ -37,44 +37,45 @@ const JSON_HEADERS: &str = " HTTP/1.1\r\nContent-Type: application/json\r\nAccep
      DataServiceVersion: 3.0;\r\n";
 const DELETE_HEADERS: &str = " HTTP/1.1\r\nIf-Match: *\r\nAccept: application/json;odata=minimalmetadata\r\nDataServiceVersion: 3.0;\r\n\r\n\r\n";
 const TAIL: &[u8] = b"--changeset_entities--\r\n--batch_transaction--\r\n";
-/// What a transaction begins with room for: a hundred entities of usual size.
+/// Initial capacity of a transaction: a hundred entities of usual size.
 const CAPACITY_BYTES: usize = 80 << 10;
 
 /// The `Content-Type` of a transaction.
 pub(super) const CONTENT_TYPE: &str = "multipart/mixed; boundary=batch_transaction";
 
-/// Entities of one table and one partition, each RowKey once, that are written all or none.
+/// Entities of one table and one partition with distinct RowKeys, written all or not at all.
 #[derive(Clone, Debug)]
 pub struct Transaction {
     table: String,
     bytes: Vec<u8>,
     bytes_max: usize,
     entities: usize,
-    /// An upsert up to its RowKey in the address; from there to its RowKey in the JSON.
+    /// The constant text of an upsert: up to the RowKey in the address, and from there to the RowKey in the JSON.
     upsert: [Vec<u8>; 2],
     insert: Vec<u8>,
     delete: Vec<u8>,
 }
 
-/// What became of an entity that was pushed.
+/// The result of a push.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Pushed {
-    /// It is in.
+    /// The entity was added.
     Added,
-    /// It is not in, and belongs to the next transaction: there are 100 entities, or too many bytes with it.
+    /// The entity was not added and belongs in the next transaction: this transaction has 100 entities, or would have
+    /// too many bytes.
     Full,
-    /// It is not in: alone it would be too large for a transaction.
+    /// The entity was not added: its size alone exceeds the limit of a transaction.
     TooLarge,
 }
 
 impl Transaction {
-    /// An empty one.
+    /// Creates an empty transaction.
     pub fn new(account: &StorageAccount, table: &str, partition_key: &str) -> Transaction {
         Transaction::with_bytes_max(account, table, partition_key, account.flavour().transaction_bytes_max())
     }
 
-    /// An empty one of `bytes_max` bytes at most; the service's limit holds as well.
+    /// Creates an empty transaction with at most `bytes_max` bytes. The limit of the service applies too.
     pub fn with_bytes_max(account: &StorageAccount, table: &str, partition_key: &str, bytes_max: usize) -> Transaction {
         let entity = |method: &str| {
             let mut prefix = format!("{PART}{method} {}/", account.endpoint).into_bytes();
@@ -111,8 +112,8 @@ impl Transaction {
         }
     }
 
-    /// Adds an entity that is inserted, or takes the place of the one with its keys. Names of properties are to be C#
-    /// identifiers and different ones; null is a property that is left out.
+    /// Adds an upsert: inserts the entity, or replaces the entity with its keys. Property names must be distinct C#
+    /// identifiers; a null property is left out.
     pub fn push<'a, N: AsRef<str>>(
         &mut self,
         row_key: &str,
@@ -128,7 +129,7 @@ impl Transaction {
         self.finish_entity(from, row_key, properties)
     }
 
-    /// Adds an entity that must not be there yet: else [`super::ErrorKind::EntityAlreadyExists`].
+    /// Adds an insert. If the entity exists, the transaction fails with [`super::ErrorKind::EntityAlreadyExists`].
     pub fn push_insert<'a, N: AsRef<str>>(
         &mut self,
         row_key: &str,
@@ -139,7 +140,7 @@ impl Transaction {
         self.finish_entity(from, row_key, properties)
     }
 
-    /// Adds that an entity is removed, which must be there: else [`super::ErrorKind::NotFound`].
+    /// Adds a delete. If the entity is missing, the transaction fails with [`super::ErrorKind::NotFound`].
     pub fn push_delete(&mut self, row_key: &str) -> Pushed {
         let from = self.bytes.len();
         self.bytes.extend_from_slice(&self.delete);
@@ -159,7 +160,7 @@ impl Transaction {
         self.bytes.push(b'"');
         for (name, value) in properties {
             value.write_property(name.as_ref(), &mut self.bytes);
-            // No more of what will not be kept.
+            // The entity will be discarded, so stop writing.
             if self.bytes.len() > self.bytes_max {
                 break;
             }
@@ -179,29 +180,29 @@ impl Transaction {
         if self.entities == 0 || alone > self.bytes_max { Pushed::TooLarge } else { Pushed::Full }
     }
 
-    /// Entities in it.
+    /// Number of entities.
     pub fn len(&self) -> usize {
         self.entities
     }
 
-    /// Whether it has no entities.
+    /// Whether the transaction has no entities.
     pub fn is_empty(&self) -> bool {
         self.entities == 0
     }
 
-    /// Bytes that would be sent.
+    /// Bytes of the request body.
     pub fn bytes(&self) -> usize {
         self.bytes.len() + TAIL.len()
     }
 
-    /// What is sent, as often as it takes.
+    /// Finishes the transaction. The result may be sent repeatedly.
     pub fn seal(mut self) -> SealedTransaction {
         self.bytes.extend_from_slice(TAIL);
         SealedTransaction { table: self.table, bytes: self.bytes.into(), entities: self.entities }
     }
 }
 
-/// A transaction as it is sent, byte for byte, each time. Cheap to clone.
+/// A finished transaction, which is sent as the same bytes each time. Cheap to clone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SealedTransaction {
     table: String,
@@ -210,22 +211,22 @@ pub struct SealedTransaction {
 }
 
 impl SealedTransaction {
-    /// The table it is for.
+    /// The table.
     pub fn table(&self) -> &str {
         &self.table
     }
 
-    /// Entities in it.
+    /// Number of entities.
     pub fn len(&self) -> usize {
         self.entities
     }
 
-    /// Whether it has no entities. Such a one is not sent.
+    /// Whether the transaction has no entities. An empty transaction is not sent.
     pub fn is_empty(&self) -> bool {
         self.entities == 0
     }
 
-    /// The body of its request.
+    /// The body of the request.
     pub fn bytes(&self) -> &Bytes {
         &self.bytes
     }
@@ -318,8 +319,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(32))]
 
-        /// A transaction is never over its limit, is counted to the byte, and takes no more only where one more of the same
-        /// would be too much.
+        /// A transaction never exceeds its limit, counts its bytes exactly, and is full only if another such entity
+        /// would exceed the limit.
         #[test]
         fn never_over_its_limit(bytes_max in 600usize..20_000, texts in prop::collection::vec("\\PC{0,200}", 1..60)) {
             let mut transaction = Transaction::with_bytes_max(&account(), "Log", "p", bytes_max);

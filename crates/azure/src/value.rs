@@ -1,7 +1,7 @@
-//! Values of properties, and how they stand in JSON.
+//! Property values and their JSON form.
 //!
-//! Types that JSON does not have are named beside the value (`Name@odata.type`). Doubles are always named: `1` would be
-//! taken for an `Edm.Int32`, and `NaN` is a text.
+//! Types that JSON lacks are named beside the value (`Name@odata.type`). Doubles always have a type: the service would
+//! read `1` as `Edm.Int32`, and `NaN` is a text.
 
 use super::DateTime;
 use base64::Engine;
@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::io::Write;
 
-/// A property's value, of one of the service's types.
+/// The value of a property, in one of the service's types.
 #[derive(Clone, Debug, PartialEq)]
 pub enum EdmValue<'a> {
     /// `Edm.String`.
@@ -21,7 +21,7 @@ pub enum EdmValue<'a> {
     Int32(i32),
     /// `Edm.Int64`.
     Int64(i64),
-    /// `Edm.Double`, its `NaN` and infinities included.
+    /// `Edm.Double`, including `NaN` and infinities.
     Double(f64),
     /// `Edm.DateTime`.
     DateTime(DateTime),
@@ -44,7 +44,7 @@ impl<'a> From<&'a [u8]> for EdmValue<'a> {
 }
 
 impl EdmValue<'_> {
-    /// The name of its type where it has to be said.
+    /// The name of the type, if the JSON form needs one.
     fn edm(&self) -> Option<&'static str> {
         match self {
             EdmValue::String(_) | EdmValue::Boolean(_) | EdmValue::Int32(_) => None,
@@ -56,7 +56,7 @@ impl EdmValue<'_> {
         }
     }
 
-    /// Writes `,"Name":value`, with its type before it where it has to be said.
+    /// Writes `,"Name":value`, preceded by the type if the JSON form needs one.
     pub(super) fn write_property(&self, name: &str, to: &mut Vec<u8>) {
         if let Some(edm) = self.edm() {
             to.extend_from_slice(b",\"");
@@ -86,7 +86,7 @@ impl EdmValue<'_> {
             EdmValue::Double(number) if number.is_infinite() => {
                 to.extend_from_slice(if *number > 0.0 { b"\"Infinity\"" } else { b"\"-Infinity\"" });
             }
-            // The shortest text that is read as the same number, with a point or an exponent.
+            // The shortest text that parses to the same number, with a point or an exponent.
             EdmValue::Double(number) => write!(to, "{number:?}").expect(WRITTEN),
             EdmValue::DateTime(time) => {
                 to.push(b'"');
@@ -108,8 +108,8 @@ impl EdmValue<'_> {
         }
     }
 
-    /// Reads a value that stands in an answer as `json`, with the type that is named beside it. Null is none; what is not
-    /// of the type that is named is given as the text that it is.
+    /// Reads the JSON value `json` of an answer, with the type beside the value. Null gives `None`. A value that does
+    /// not match its type is returned as text.
     pub(super) fn read(json: &RawValue, edm: Option<&str>) -> Option<EdmValue<'static>> {
         let json = json.get();
         match json.as_bytes().first()? {
@@ -124,7 +124,7 @@ impl EdmValue<'_> {
                 Some("Edm.Double") => json.parse().ok().map(EdmValue::Double),
                 _ => json.parse().map(EdmValue::Int32).or_else(|_| json.parse().map(EdmValue::Double)).ok(),
             },
-            // Null, and what no property has.
+            // Null, and JSON types that no property has.
             _ => None,
         }
     }
@@ -147,7 +147,7 @@ fn typed(text: &str, edm: Option<&str>) -> Option<EdmValue<'static>> {
     }
 }
 
-/// What is to be done with a byte of a text: nothing, an escape, or, of the first one of U+2028, a look at the next two.
+/// Classes of bytes in a text: copy, escape, or first byte of U+2028 or U+2029 (check the next two bytes).
 const PLAIN: u8 = 0;
 const ESCAPED: u8 = 1;
 const SEPARATOR: u8 = 2;
@@ -165,8 +165,8 @@ const CLASSES: [u8; 256] = {
     classes
 };
 
-/// Writes the inside of a JSON string. Line separators are escaped besides what must be: nothing that a text holds can
-/// then be a line of the transaction around it, not even for a server that takes U+2028 for the end of one (Azurite does).
+/// Writes the content of a JSON string. Line separators are escaped too, so no text can form a line of the surrounding
+/// transaction. Azurite accepts U+2028 as the end of a line.
 pub(super) fn write_escaped(text: &str, to: &mut Vec<u8>) {
     let bytes = text.as_bytes();
     let mut done = 0;
@@ -303,7 +303,7 @@ mod tests {
     }
 
     proptest! {
-        /// What is written is JSON of one line, and read it is the same value of the same type.
+        /// The written JSON has one line, and parses to the same value and type.
         #[test]
         fn round_trip(value in values()) {
             let text = written(&value);

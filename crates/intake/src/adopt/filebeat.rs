@@ -8,8 +8,8 @@
 //!                  {"k":"filestream::my-id::native::INODE-DEVICE","v":{"cursor":{"offset":66},"meta":{"source":"/a.log",…},…}}
 //! ```
 //!
-//! A key of the old `log` input is `filebeat::logs::native::INODE-DEVICE`, its state has `offset`, `source` and
-//! `FileStateOS`. A last line that was cut by a crash is passed over, as Filebeat does.
+//! In a key of the old `log` input (`filebeat::logs::native::INODE-DEVICE`), the state has `offset`, `source` and
+//! `FileStateOS`. A last line that a crash cut is skipped, as in Filebeat.
 
 use super::{AdoptError, FileReference, SavedPosition, format, text};
 use daytable_model::path_text::PathText;
@@ -24,7 +24,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<SavedPosition>, AdoptError> {
     let active = folder.join("active.dat");
     if active.exists() {
         let name = text(&active)?;
-        // It names the path that it had where Filebeat ran.
+        // The path is the path on the host of Filebeat, so only the file name counts.
         let name = Path::new(name.trim()).file_name().unwrap_or_default().to_owned();
         let checkpoint = folder.join(&name);
         since = name.to_string_lossy().trim_end_matches(".json").parse().unwrap_or(0);
@@ -42,7 +42,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<SavedPosition>, AdoptError> {
     Ok(states.iter().filter_map(|(key, state)| position(key, state)).collect())
 }
 
-/// The positions in a log that no checkpoint stands before.
+/// The positions in a log without a checkpoint.
 #[cfg(any(test, feature = "testing"))]
 pub(super) fn parse(log: &str) -> Result<Vec<SavedPosition>, (usize, String)> {
     let mut states = BTreeMap::new();
@@ -50,7 +50,7 @@ pub(super) fn parse(log: &str) -> Result<Vec<SavedPosition>, (usize, String)> {
     Ok(states.iter().filter_map(|(key, state)| position(key, state)).collect())
 }
 
-/// The folder with the log: what was named, or below it.
+/// The folder with the log: the given folder, or a folder below.
 fn folder_of(path: &Path) -> PathBuf {
     let within = ["", "filebeat", "registry/filebeat", "data/registry/filebeat"].map(|below| path.join(below));
     within.into_iter().find(|folder| folder.join("log.json").exists()).unwrap_or_else(|| path.to_owned())
@@ -62,7 +62,7 @@ fn replay(log: &str, since: u64, states: &mut BTreeMap<String, Value>) -> Result
     for (number, line) in lines.iter().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
         let parsed: Value = match serde_json::from_str(line) {
             Ok(parsed) => parsed,
-            // A crash cut it.
+            // A crash cut the last line.
             Err(_) if number + 1 == lines.len() => break,
             Err(error) => return Err((number + 1, error.to_string())),
         };
@@ -87,7 +87,7 @@ fn replay(log: &str, since: u64, states: &mut BTreeMap<String, Value>) -> Result
     Ok(())
 }
 
-/// How far the file of a state was read; none where it is no file's, or was not read.
+/// The position in a state. `None` if the state is not a file's, or the file was not read.
 fn position(key: &str, state: &Value) -> Option<SavedPosition> {
     let path = state.pointer("/meta/source").or_else(|| state.get("source")).and_then(Value::as_str).map(PathBuf::from);
     let offset = state.pointer("/cursor/offset").or_else(|| state.get("offset")).and_then(Value::as_u64)?;
@@ -95,7 +95,7 @@ fn position(key: &str, state: &Value) -> Option<SavedPosition> {
     let file = match rest.rsplit("::").next()? {
         "native" => {
             let (inode, device) = identity.split_once('-')?;
-            // A marker may stand behind the device.
+            // A marker may follow the device.
             let device = device.split('-').next().and_then(|device| device.parse().ok());
             FileReference::Inode { inode: inode.parse().ok()?, device, path }
         }

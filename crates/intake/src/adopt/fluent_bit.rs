@@ -5,9 +5,9 @@
 //!                             created INTEGER, rotated INTEGER DEFAULT 0);   -- newer ones have more columns
 //! ```
 //!
-//! The newest row of an inode counts, as it does there. The offset is that of the compressed bytes for a compressed file,
-//! which is left out when the file is found. The database is read in a copy of its own, so that a journal that a killed Fluent Bit left is
-//! used and nothing is changed.
+//! The newest row of an inode counts, as in Fluent Bit. The offset in a compressed file counts compressed bytes; such
+//! files are skipped later. The database is read from a copy, so the journal of a killed Fluent Bit is applied and the
+//! original stays unchanged.
 
 use super::{AdoptError, FileReference, SavedPosition, format};
 use daytable_model::path_text::PathText;
@@ -40,7 +40,7 @@ fn rows(path: &Path) -> rusqlite::Result<Vec<SavedPosition>> {
     Ok(newest.into_iter().map(position).collect())
 }
 
-/// The database and its journal in a folder of their own, which goes with it.
+/// A temporary copy of the database and its journal, removed on drop.
 struct DatabaseCopy(PathBuf);
 
 impl DatabaseCopy {
@@ -74,7 +74,7 @@ fn end_is_there(path: &Path) -> bool {
 
 impl Drop for DatabaseCopy {
     fn drop(&mut self) {
-        // A temporary folder that stays does no harm.
+        // A leftover temporary folder is harmless.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
@@ -101,7 +101,7 @@ mod tests {
             file: FileReference::Inode { device: None, inode, path: Some(path.into()) },
             offset,
         };
-        // While it is open, the rows are in the journal alone.
+        // While the connection is open, the rows are only in the journal.
         assert_eq!(read(&path).expect("read"), [of(7, "/a.log.1", 9), of(8, "/b.log", 6)]);
         std::fs::write(folder.path().join("other"), "text that is no database at all").expect("written");
         assert!(matches!(read(&folder.path().join("other")), Err(AdoptError::Format { .. })));

@@ -7,8 +7,8 @@
 //! | Vector | `checkpoints.json` of a `file` source | device and inode, or a checksum of its first lines |
 //! | Fluent Bit | the `DB` of a `tail` input (SQLite) | inode and name |
 //!
-//! This module only parses the positions. [`crate::tail`] finds and verifies each log file. An unknown form is an error with its
-//! place: this module guesses nothing. A position outside files (the cursor of a journal) is skipped.
+//! This module only parses the positions. [`crate::tail`] finds and verifies each log file. An unknown form is an
+//! error with its place, never a guess. A position outside files (the cursor of a journal) is skipped.
 
 mod filebeat;
 mod fluent_bit;
@@ -21,7 +21,7 @@ use daytable_model::path_text::PathText;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The bytes of a file of positions. A hundred thousand log files need some ten million bytes.
+/// Maximum bytes of a file of positions. A hundred thousand log files need some ten million bytes.
 const FILE_BYTES_MAX: u64 = 256 << 20;
 
 /// Another collector.
@@ -48,14 +48,14 @@ pub enum FileReference {
         device: Option<u64>,
         /// The inode.
         inode: u64,
-        /// Where it was.
+        /// The last known path.
         path: Option<PathBuf>,
     },
     /// The SHA-256 of some bytes (Filebeat's fingerprint: the first 1,024 bytes by default).
     Sha256 {
         /// In hex.
         digest: String,
-        /// Where it was.
+        /// The last known path.
         path: Option<PathBuf>,
     },
     /// The CRC-64 (ECMA-182) of the first line (Vector's default fingerprint).
@@ -79,15 +79,15 @@ pub enum AdoptError {
     Io {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// The file has an unknown form.
     #[error("{path}: {what}")]
     Format {
-        /// The file, and the line where there is one.
+        /// The file, and the line if known.
         path: String,
-        /// What is wrong.
+        /// The error.
         what: String,
     },
 }

@@ -9,8 +9,8 @@
 //!   : "99"
 //! ```
 //!
-//! Both write it by the same encoder, so these forms, plain or in quotes, are all there are. A file that Alloy reads under
-//! several labels has several positions: the least counts.
+//! Promtail and Alloy use the same encoder, so only these forms occur, plain or in quotes. A file that Alloy reads
+//! under several labels has several positions: the smallest counts.
 
 use super::{AdoptError, FileReference, SavedPosition, format, text};
 use daytable_model::path_text::PathText;
@@ -61,13 +61,13 @@ pub(super) fn parse(text: &str) -> Result<Vec<SavedPosition>, (usize, String)> {
     Ok(found.into_iter().map(position).collect())
 }
 
-/// A key and its value, between which the last colon with a space behind it stands.
+/// Splits a key and its value at the last colon that a space follows.
 fn split(line: &str) -> Option<(String, String)> {
     let (key, value) = line.rsplit_once(": ")?;
     Some((unquoted(key.trim())?, value.to_owned()))
 }
 
-/// A text without its quotes and what they escape.
+/// Removes quotes and resolves escapes.
 fn unquoted(text: &str) -> Option<String> {
     match text.as_bytes() {
         [b'"', .., b'"'] if text.len() > 1 => serde_json::from_str(text).ok(),

@@ -5,8 +5,8 @@
 //! ```
 //!
 //! A fingerprint is `first_lines_checksum` (the CRC-64 of the first line, unless `fingerprint.lines` or
-//! `ignored_header_bytes` say otherwise) or `dev_inode`. The forms before version 0.15 are refused: Vector itself brings them
-//! to this one.
+//! `ignored_header_bytes` change that) or `dev_inode`. Forms before version 0.15 are rejected; Vector itself converts
+//! them.
 
 use super::{AdoptError, FileReference, SavedPosition, format, text};
 use daytable_model::path_text::PathText;
@@ -78,7 +78,7 @@ mod tests {
         }
     }
 
-    /// The check value of the catalog of parametrised CRC algorithms.
+    /// The check value from the catalog of parametrised CRC algorithms.
     #[test]
     fn the_checksum_is_the_one_of_its_name() {
         assert_eq!(crc64(b"123456789"), 0x6c40_df5f_0b49_7347);

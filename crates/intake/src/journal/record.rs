@@ -1,24 +1,24 @@
-//! An entry becomes a record.
+//! Converts a journal entry to a record.
 //!
-//! | of the entry | in the record |
+//! | journal field | record |
 //! |---|---|
-//! | `_SOURCE_REALTIME_TIMESTAMP`, else `__REALTIME_TIMESTAMP` | its time, where the message has none of its own |
-//! | `PRIORITY` | its level, where the message has none; else the field `priority` |
-//! | `MESSAGE` | its message; it is read as a line is, see below |
+//! | `_SOURCE_REALTIME_TIMESTAMP`, else `__REALTIME_TIMESTAMP` | its time, if the message has no timestamp |
+//! | `PRIORITY` | its level, if the message has no level; else the field `priority` |
+//! | `MESSAGE` | its message, parsed as described below |
 //! | `_HOSTNAME` | `host` |
 //! | `SYSLOG_IDENTIFIER`, else `_COMM` | `component` |
 //! | `_PID`, else `SYSLOG_PID` | `pid` |
 //! | `_SYSTEMD_UNIT` | `unit` |
 //! | `SYSLOG_FACILITY` | `facility`, by its name |
 //! | `__CURSOR` | its row key ([`super::cursor`]) |
-//! | other names with two underscores, `_SOURCE_MONOTONIC_TIMESTAMP`, `SYSLOG_TIMESTAMP`, `SYSLOG_RAW` | nothing |
-//! | all others | fields under their own names; bytes where they are no UTF-8 |
+//! | other names with two underscores, `_SOURCE_MONOTONIC_TIMESTAMP`, `SYSLOG_TIMESTAMP`, `SYSLOG_RAW` | left out |
+//! | all others | fields under their own names; invalid UTF-8 gives bytes |
 //!
-//! A message is read as a line of a file is ([`daytable_parse`]) where it is one: what a service or a container wrote to
-//! its output, an object, or whatever it is where the configuration gives a format. What a program handed to the
-//! journal or to syslog is a message already. Each is read by itself, with nothing learnt from those before it: so an
-//! entry that is read again gives the same record, wherever reading began. Several lines in one entry are one record;
-//! journald makes each line of a service's output an entry.
+//! A message is parsed like a line of a file ([`daytable_parse`]) if a service or container wrote the message to its
+//! output, if the message is a JSON object, or if the configuration gives a format. A message that a program sent to
+//! the journal or to syslog is used as it is. Each entry is parsed independently of earlier entries, so an entry that
+//! is read again gives the same record. Several lines in one entry are one record; journald makes each line of a
+//! service's output an entry.
 
 use super::cursor;
 use super::export::Entry;
@@ -31,35 +31,35 @@ use daytable_parse::{
 };
 use std::borrow::Cow;
 
-/// How the messages of entries are read.
+/// How the messages of entries are parsed.
 #[derive(Clone, Debug, Default)]
 pub struct EntryReading {
-    /// Without the secrets: those are looked for in the whole record.
+    /// Without secret replacement, which runs on the whole record.
     reading: ParseOptions,
     redactor: Option<Redactor>,
 }
 
-/// What an entry says.
+/// A converted entry.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EntryRecord<'a> {
-    /// The record; its time is none where the entry has none that can be read.
+    /// The record. Its time is `None` if the entry has no readable time.
     pub record: Record<'a>,
-    /// What its message was recognised as; [`Format::Plain`] where it was not read further.
+    /// The recognized format of the message; [`Format::Plain`] if the message was not parsed.
     pub format: Format,
-    /// Identity and position for its row key, which are those of its cursor; none where it has no cursor.
+    /// Identity and position of the row key, from the cursor. `None` without a cursor.
     pub origin: Option<(u64, u64)>,
-    /// Whether some of its text is no UTF-8, and has U+FFFD in its place.
+    /// Whether invalid UTF-8 was replaced by U+FFFD.
     pub is_invalid_utf8: bool,
 }
 
 impl EntryReading {
-    /// By what the configuration says of how lines are read.
+    /// Creates a converter with the configured parse options.
     pub fn new(mut reading: ParseOptions) -> EntryReading {
         let redactor = reading.redactor.take();
         EntryReading { reading, redactor }
     }
 
-    /// Reads an entry. `now` stands in for a time that the entry does not have. Cannot fail.
+    /// Converts an entry. `now` replaces a missing time. Cannot fail.
     pub fn record<'a>(&'a self, entry: &Entry<'a>, now: Ticks) -> EntryRecord<'a> {
         let time =
             ["_SOURCE_REALTIME_TIMESTAMP", "__REALTIME_TIMESTAMP"].iter().find_map(|name| time(entry.text(name)?));
@@ -111,7 +111,7 @@ impl EntryReading {
         EntryRecord { record, format, origin, is_invalid_utf8 }
     }
 
-    /// Reads the message, as far as it is to be read.
+    /// Parses the message, if its kind requires parsing.
     fn message<'a>(&'a self, entry: &Entry<'a>, time: Option<Ticks>, now: Ticks) -> Parsed<'a> {
         let bytes = entry.field("MESSAGE").unwrap_or_default();
         let plain = |message| {
@@ -128,17 +128,17 @@ impl EntryReading {
             return plain(text.into());
         }
         let envelope = Envelope { time, ..Envelope::default() };
-        // A time without its year is of the year in which the entry was written, whenever it is read.
+        // A timestamp without a year gets the year in which the entry was written.
         SourceProfile::default().record(text, envelope, &self.reading, time.unwrap_or(now))
     }
 }
 
-/// The names that were given another meaning; each counts once.
+/// Names that became other parts of the record. Only the first field of each name counts.
 #[derive(Default)]
 struct Taken(Vec<&'static str>);
 
 impl Taken {
-    /// Makes a field of the first of these names that the entry has.
+    /// Adds a field from the first of these names that the entry has.
     fn take<'a>(
         &mut self,
         entry: &Entry<'a>,
@@ -160,19 +160,19 @@ impl Taken {
     }
 }
 
-/// Whether a field says where and when the entry was written, which its key and its time say as well.
+/// Whether a field repeats the position or time of the entry, which its key and time contain.
 fn is_left_out(name: &str) -> bool {
     const NAMES: [&str; 4] =
         ["_SOURCE_REALTIME_TIMESTAMP", "_SOURCE_MONOTONIC_TIMESTAMP", "SYSLOG_TIMESTAMP", "SYSLOG_RAW"];
     name.starts_with("__") || NAMES.contains(&name)
 }
 
-/// Values are text, but for those of names that are always a number.
+/// Values are text, except under names that always hold numbers.
 fn typed<'a>(name: &str, value: &'a str) -> Value<'a> {
     const NUMBERS: [&str; 8] =
         ["_PID", "SYSLOG_PID", "_UID", "_GID", "_AUDIT_SESSION", "_AUDIT_LOGINUID", "CODE_LINE", "ERRNO"];
     let number = NUMBERS.contains(&name).then(|| value.parse::<i64>().ok()).flatten();
-    // What would not be written the same way again stays text.
+    // A number that would not be written back identically stays text.
     match number.filter(|number| number.to_string() == value) {
         Some(number) => Value::Int64(number),
         None => Value::String(value.into()),
@@ -192,7 +192,7 @@ mod tests {
     use daytable_model::record::Level;
     use daytable_parse::redact::Redaction;
 
-    /// The record of one entry in the export format, as a text a part.
+    /// The record of one entry in the export format, with each part as text.
     fn shown(reading: &EntryReading, export: &[u8]) -> (String, EntryRecord<'static>) {
         let (mut entries, mut shown) = (EntryParser::new(1 << 20), None);
         let fed = entries.feed(export, |entry| {
