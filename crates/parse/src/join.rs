@@ -1,25 +1,25 @@
-//! Lines become records of several lines: a stack trace is one record, and so is what a container runtime tore apart.
+//! Lines become records of several lines: a stack trace is one record, and so are the parts of a line that a container
+//! runtime split.
 //!
-//! An [`Assembler`] is given a chunk of whole lines that begins where a record begins, and gives out the records that
-//! are known to be whole. The last one may go on in lines that are not read yet: it stays **open** until a line comes
-//! that begins the next one, or its source is quiet for so long that nobody waits any more ([`Ending::Closed`]). What is
-//! open is not consumed, so a source's position never passes the start of its oldest open record, and whoever starts
-//! again there comes to the same records. What is closed stays closed: a line that goes on with it later is a record of
-//! its own.
+//! An [`Assembler`] gets a chunk of whole lines that begins at the start of a record, and returns the complete records.
+//! The last record stays **open**, because later lines may continue it. It closes when a line begins the next record,
+//! or when its source is quiet for long enough ([`Ending::Closed`]). An open record is not consumed: the position of a
+//! source never passes the start of its oldest open record, so a restart produces the same records. A closed record
+//! stays closed; a later line that would continue it becomes a record of its own.
 //!
-//! **Streams.** Under a container runtime the lines of stdout and stderr come as they were written, each with its
-//! stream's name, and are joined apart. As the position is one number, records are given out up to a **cut**: a start of
-//! a line with no record on both sides of it and no open one before it. Learning happens at cuts and nowhere else, and
-//! what lies behind a cut is looked at again with what was learnt: so it does not matter whether a cut is where a chunk
-//! ended, or where the process was killed. (Each line is looked at three times at most: a cut moves past the start of a
-//! record only when that is closed.)
+//! **Streams.** Under a container runtime, the lines of stdout and stderr come interleaved, each with the name of its
+//! stream, and are joined per stream. The position is one number, so records are returned up to a **cut**: the start of
+//! a line that no record spans and that has no open record before it. The profile learns only at cuts, and lines behind
+//! a cut are parsed again with the new profile. So the cut has the same effect whether a chunk ended there or the
+//! process was killed. (Each line is parsed at most three times: a cut passes the start of a record only when the
+//! record is closed.)
 //!
-//! **Bounds.** What lies between two cuts has at most `join.lines_max` lines and as many bytes as a line may have. At
-//! either bound what is open is closed and what goes on is a record of its own, so nothing is cut off; only a single
-//! line that is too long for itself is. A record is closed, too, when the runtime's own times say that more than
-//! `join.wait` passed after its last line, as whoever followed the file then did not wait for more.
+//! **Bounds.** Between two cuts there are at most `join.lines_max` lines, and as many bytes as one line may have. At
+//! either bound the open record closes, and the rest becomes a record of its own. Only a single line over the limit
+//! loses bytes. A record also closes when the runtime's times show a gap of more than `join.wait` after its last line,
+//! because a live reader would have closed it then.
 //!
-//! Empty lines begin nothing. Inside a record they are kept, between records they are passed over.
+//! Empty lines begin no record. Inside a record they are kept; between records they are skipped.
 
 mod group;
 mod part;
@@ -33,54 +33,54 @@ use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// A record as it lies in a chunk, before anything is read of it.
+/// A record as it lies in a chunk, before parsing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RawRecord<'a> {
-    /// Offset of its first byte in the chunk.
+    /// Offset of the first byte in the chunk.
     pub start: usize,
-    /// Its lines without envelopes, `\n` between them. Borrowed where it lies in the chunk just so.
+    /// The lines without envelopes, joined with `\n`. Borrowed if the chunk has the same bytes.
     pub text: Cow<'a, str>,
-    /// That of its first line.
+    /// The envelope of the first line.
     pub envelope: Envelope,
-    /// How many lines it has, empty ones not counted.
+    /// Number of lines, without empty ones.
     pub lines: u32,
     /// Bytes that the limit cut off.
     pub cut: usize,
-    /// Whether bytes of it were no UTF-8; U+FFFD stands for them.
+    /// Whether some bytes were not UTF-8; U+FFFD replaces them.
     pub is_invalid: bool,
 }
 
-/// What becomes of a record that is open where a chunk ends.
+/// The fate of a record that is open at the end of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
     /// It waits: more lines may come.
     Open,
-    /// It is as whole as it gets.
+    /// The record closes.
     Closed,
 }
 
 /// The records of a chunk.
 pub struct Assembler<'a> {
     lines: Lines<'a>,
-    /// Bytes of an unfinished line behind the chunk.
+    /// Bytes of an unfinished line after the chunk.
     unfinished: usize,
     bytes_max: usize,
     join: Join,
     ending: Ending,
-    /// The line that was read last, where it belongs to what comes next.
+    /// The last line read, if it belongs to the next record.
     ahead: Option<Line<'a>>,
-    /// Records before the last cut that were not given out yet.
+    /// Records before the last cut that were not returned yet.
     ready: VecDeque<RawRecord<'a>>,
     /// The last cut.
     consumed: usize,
-    /// How long what lies behind the last cut waits, where something does.
+    /// How long the lines after the last cut wait, if there are any.
     open: Option<Duration>,
-    /// Whether the chunk is the beginning of what it is of.
+    /// Whether the chunk is the beginning of a file or a body.
     is_beginning: bool,
 }
 
 impl RawRecord<'_> {
-    /// The same of a record that a file or body begins with: a byte order mark is no part of it. Where it begins stays.
+    /// Removes a byte order mark from the first record of a file or a body. `start` does not change.
     pub fn at_beginning(mut self) -> Self {
         without_mark(&mut self.text);
         self
@@ -88,20 +88,20 @@ impl RawRecord<'_> {
 }
 
 impl<'a> Assembler<'a> {
-    /// Of the whole lines of a chunk, behind which lie `unfinished` bytes of a line that is not. A line has at most
-    /// `bytes_max` bytes, and so has what is joined.
+    /// Reads the whole lines of a chunk; `unfinished` bytes of an incomplete line follow the chunk. A line, and a
+    /// joined record, has at most `bytes_max` bytes.
     pub fn new(
         chunk: &'a [u8],
         unfinished: usize,
         bytes_max: usize,
-        reading: &ParseOptions,
+        options: &ParseOptions,
         ending: Ending,
     ) -> Assembler<'a> {
         Assembler {
             lines: Lines::new(chunk, bytes_max),
             unfinished,
             bytes_max,
-            join: reading.join,
+            join: options.join,
             ending,
             ahead: None,
             ready: VecDeque::new(),
@@ -111,7 +111,7 @@ impl<'a> Assembler<'a> {
         }
     }
 
-    /// The same where the chunk `is_beginning` of a file or a body, in front of which there may be a byte order mark.
+    /// Sets whether the chunk is the beginning of a file or a body, where a byte order mark may stand.
     pub fn at_beginning(mut self, is_beginning: bool) -> Self {
         self.is_beginning = is_beginning;
         if is_beginning {
@@ -120,16 +120,15 @@ impl<'a> Assembler<'a> {
         self
     }
 
-    /// The next record that is whole; none where there is no other. What is learnt from a record is to be learnt before
-    /// the next one is asked for.
-    pub fn next(&mut self, learned: &SourceProfile, reading: &ParseOptions) -> Option<RawRecord<'a>> {
-        let record = self.next_record(learned, reading)?;
-        // One of several lines lies in the chunk as it was written.
+    /// The next complete record, or `None`. The caller must learn from each record before it asks for the next.
+    pub fn next(&mut self, profile: &SourceProfile, options: &ParseOptions) -> Option<RawRecord<'a>> {
+        let record = self.next_record(profile, options)?;
+        // A record of several lines lies in the chunk as it was written.
         let is_first = self.is_beginning && record.start == 0;
         Some(if is_first { record.at_beginning() } else { record })
     }
 
-    fn next_record(&mut self, learned: &SourceProfile, reading: &ParseOptions) -> Option<RawRecord<'a>> {
+    fn next_record(&mut self, profile: &SourceProfile, options: &ParseOptions) -> Option<RawRecord<'a>> {
         if let Some(record) = self.ready.pop_front() {
             return Some(record);
         }
@@ -138,35 +137,35 @@ impl<'a> Assembler<'a> {
                 self.consumed = self.lines.bytes().len();
                 break;
             };
-            let piece = LinePiece::of(&line, learned, reading);
+            let piece = LinePiece::of(&line, profile, options);
             if piece.text.is_empty() {
                 continue;
             }
-            if self.join.lines_max.get() == 1 || piece.is_alone(learned, reading) {
+            if self.join.lines_max.get() == 1 || piece.is_alone(profile, options) {
                 self.consumed = self.lines.at();
                 return Some(piece.into_record());
             }
             if let Some(next) = self.next_line() {
                 let at = next.start;
-                let is_whole = piece.is_whole_before(&next, learned, reading);
+                let is_whole = piece.is_whole_before(&next, profile, options);
                 self.ahead = Some(next);
                 if is_whole {
                     self.consumed = at;
                     return Some(piece.into_record());
                 }
             }
-            return self.group(piece, learned, reading);
+            return self.group(piece, profile, options);
         }
         None
     }
 
-    /// How many bytes of the chunk need not be seen again, once all records were given out.
+    /// Bytes of the chunk that need not be read again, after the last record was returned.
     pub fn consumed(&self) -> usize {
         self.consumed
     }
 
-    /// How long a source is to be quiet until its open record is as whole as it gets, once all others were given out.
-    /// None where no record is open.
+    /// How long the source must be quiet until its open record closes, after the last record was returned. `None`
+    /// without an open record.
     pub fn open(&self) -> Option<Duration> {
         self.open
     }
@@ -175,23 +174,23 @@ impl<'a> Assembler<'a> {
         self.ahead.take().or_else(|| self.lines.next())
     }
 
-    /// Gathers lines from `first` on until there is a cut behind it, and gives out the first record before that.
+    /// Collects lines from `first` until a cut follows them, and returns the first record before the cut.
     fn group(
         &mut self,
         first: LinePiece<'a>,
-        learned: &SourceProfile,
-        reading: &ParseOptions,
+        profile: &SourceProfile,
+        options: &ParseOptions,
     ) -> Option<RawRecord<'a>> {
         let start = first.start;
         let mut group = LineGroup::default();
-        group.open(first, learned, reading);
+        group.open(first, profile, options);
         loop {
             let Some(line) = self.next_line() else {
                 let size = self.lines.bytes().len() + self.unfinished - start;
                 if self.ending == Ending::Closed || size > self.bytes_max {
                     return self.give_out(group.close(), self.lines.bytes().len());
                 }
-                (self.consumed, self.open) = (start, Some(group.wait(learned, reading)));
+                (self.consumed, self.open) = (start, Some(group.wait(profile, options)));
                 return None;
             };
             let at = line.start;
@@ -199,8 +198,8 @@ impl<'a> Assembler<'a> {
                 self.ahead = Some(line);
                 return self.give_out(group.close(), at);
             }
-            let piece = LinePiece::of(&line, learned, reading);
-            let goes_on = group.goes_on(&piece, learned, reading);
+            let piece = LinePiece::of(&line, profile, options);
+            let goes_on = group.goes_on(&piece, profile, options);
             if !goes_on && let Some(whole) = group.ended_by(&piece) {
                 self.ahead = Some(line);
                 self.consumed = at;
@@ -208,7 +207,7 @@ impl<'a> Assembler<'a> {
             }
             let before = group.closed.len();
             group.close_over(&piece, self.join);
-            group.take(piece, goes_on, &self.lines, learned, reading);
+            group.take(piece, goes_on, &self.lines, profile, options);
             if group.closed.len() > before {
                 let cut = group.cut(self.lines.at());
                 if cut > start {
@@ -223,7 +222,7 @@ impl<'a> Assembler<'a> {
         }
     }
 
-    /// Makes the cut behind which nothing of `closed` lies that is given out.
+    /// Makes the cut before which all of `closed` is returned.
     fn give_out(&mut self, mut closed: Vec<RecordPart<'a>>, cut: usize) -> Option<RawRecord<'a>> {
         closed.sort_by_key(|part| part.record.start);
         self.ready.extend(closed.into_iter().map(|part| part.record).take_while(|record| record.start < cut));
@@ -232,15 +231,15 @@ impl<'a> Assembler<'a> {
     }
 }
 
-/// The record of a single line over the limit, of which `bytes` were read and `cut` more were passed over.
+/// The record of a single line over the limit: `bytes` were read, and `cut` more were skipped.
 pub fn cut_record<'a>(
     bytes: &'a [u8],
     bytes_max: usize,
     cut: usize,
-    learned: &SourceProfile,
-    reading: &ParseOptions,
+    profile: &SourceProfile,
+    options: &ParseOptions,
 ) -> RawRecord<'a> {
-    LinePiece::of(&cut_line(bytes, bytes_max, cut), learned, reading).into_record()
+    LinePiece::of(&cut_line(bytes, bytes_max, cut), profile, options).into_record()
 }
 
 #[cfg(test)]

@@ -1,12 +1,10 @@
-//! A JSON object a line.
+//! JSON: one object a line.
 //!
-//! Most lines are read by `json::fast`, in one pass. What that leaves alone is read here, and here alone it is decided whether
-//! a line is JSON.
+//! `json::fast` reads most lines in one pass. This module reads the rest, and alone decides whether a line is JSON.
 //!
-//! Every value is first cut out as the text it is written as, and then read by its first byte. That makes one way for
-//! all: a number keeps its digits where no type holds them, an array stays the text it was, a string without escapes is
-//! borrowed from the line, and no tree of values is ever built. An object inside is read by cutting again; at most
-//! [`DEPTH_MAX`] times, which bounds both the stack and the time.
+//! Every value is first cut out as written, and then read by its first byte. So a number too large for any type keeps
+//! its digits, an array stays the text it was, a string without escapes is borrowed, and no tree of values is built. An
+//! inner object is cut in the same way, to a depth of [`DEPTH_MAX`], which bounds the stack and the time.
 
 pub(super) mod fast;
 
@@ -19,13 +17,13 @@ use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::fmt;
 
-/// Objects within objects that become fields of their own; what is deeper stays JSON text.
+/// Depth to which members of inner objects become fields of their own; deeper objects stay JSON text.
 pub(super) const DEPTH_MAX: usize = 32;
 /// Bytes of the name of an object whose members become fields of their own: the longest name that a property may have.
-/// Without it a line of one long name and many short members would take memory by its square.
+/// Without this limit, one long name with many short members would take memory quadratic in the line.
 pub(super) const PREFIX_BYTES_MAX: usize = 255;
 
-/// Reads a line that is one object and nothing else.
+/// Reads a line that is one object.
 pub(super) fn parse<'a>(line: &'a str, defaults: &TimestampDefaults) -> Option<Record<'a>> {
     if !line.trim_ascii_start().starts_with('{') {
         return None;
@@ -33,29 +31,29 @@ pub(super) fn parse<'a>(line: &'a str, defaults: &TimestampDefaults) -> Option<R
     fast::read(line, defaults).or_else(|| judged(line, defaults))
 }
 
-/// Reads a line by serde_json's judgement.
+/// Reads a line with serde_json as the judge.
 pub(super) fn judged<'a>(line: &'a str, defaults: &TimestampDefaults) -> Option<Record<'a>> {
-    let mut draft = RecordBuilder::new(defaults);
-    read_object(line, &mut draft, "", 0).ok()?;
-    Some(draft.finish())
+    let mut builder = RecordBuilder::new(defaults);
+    read_object(line, &mut builder, "", 0).ok()?;
+    Some(builder.finish())
 }
 
-/// Adds the members of the object that `text` is, and says how many it has.
+/// Adds the members of the object `text` and returns their number.
 fn read_object<'a>(
     text: &'a str,
-    draft: &mut RecordBuilder<'a>,
+    builder: &mut RecordBuilder<'a>,
     prefix: &str,
     depth: usize,
 ) -> serde_json::Result<usize> {
     let mut input = serde_json::Deserializer::from_str(text);
-    let members = input.deserialize_map(Members { draft, prefix, depth })?;
+    let members = input.deserialize_map(Members { builder, prefix, depth })?;
     input.end()?;
     Ok(members)
 }
 
 struct Members<'d, 'a> {
-    draft: &'d mut RecordBuilder<'a>,
-    /// The name of the object that these are the members of; empty for the line itself.
+    builder: &'d mut RecordBuilder<'a>,
+    /// The name of the object with these members; empty for the line itself.
     prefix: &'d str,
     depth: usize,
 }
@@ -89,20 +87,20 @@ impl<'a> Members<'_, 'a> {
             Some(b'f') => Value::Boolean(false),
             Some(b'n') => return Ok(()),
             Some(b'{') if self.depth < DEPTH_MAX && name.len() <= PREFIX_BYTES_MAX => {
-                if read_object(written, self.draft, &name, self.depth + 1)? > 0 {
+                if read_object(written, self.builder, &name, self.depth + 1)? > 0 {
                     return Ok(());
                 }
-                // An empty object has no member that could tell of it.
+                // An empty object has no members to become fields.
                 Value::String(Cow::Borrowed(written))
             }
             _ => Value::String(Cow::Borrowed(written)),
         };
-        self.draft.add(name, value);
+        self.builder.add(name, value);
         Ok(())
     }
 }
 
-/// A number of JSON's grammar; text where no type holds it.
+/// A number in JSON's grammar; text if no type holds the number.
 pub(super) fn number(written: &str) -> Value<'_> {
     if let Ok(number) = written.parse() {
         return Value::Int64(number);
@@ -114,7 +112,7 @@ pub(super) fn number(written: &str) -> Value<'_> {
     }
 }
 
-/// The name of a member, borrowed where it has no escapes.
+/// The name of a member, borrowed if it has no escapes.
 struct Name;
 
 impl<'a> DeserializeSeed<'a> for Name {
@@ -193,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn objects_inside_are_flattened() {
+    fn inner_objects_are_flattened() {
         let line =
             r#"{"http":{"status":200,"request":{"id":"x"},"none":null},"log":{"level":"warn"},"message":{"a":1}}"#;
         let expected = [
@@ -207,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_one_object_is_no_json() {
+    fn anything_but_one_object_is_not_json() {
         for line in [
             "",
             "[]",
@@ -230,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn depth_is_bounded_and_what_is_deeper_is_kept_as_text() {
+    fn depth_is_bounded_and_deeper_objects_stay_text() {
         let nested = |depth: usize| format!("{}1{}", "{\"a\":".repeat(depth), "}".repeat(depth));
         let flat = nested(DEPTH_MAX + 1);
         assert_eq!(fields(&flat), [(vec!["a"; DEPTH_MAX + 1].join("."), Value::Int64(1))]);
@@ -249,7 +247,7 @@ mod tests {
     }
 
     proptest! {
-        /// Any names and texts come back as they were, however they had to be escaped.
+        /// Any names and texts come back unchanged, however they were escaped.
         #[test]
         fn strings_come_back(members in proptest::collection::vec((any::<String>(), any::<String>()), 0..8)) {
             let members: Vec<_> = members.into_iter().map(|(name, text)| (format!("k{name}"), text)).collect();
@@ -261,7 +259,7 @@ mod tests {
             prop_assert_eq!(fields(&line), expected);
         }
 
-        /// Any number that has a type comes back as that number.
+        /// Any number that fits a type comes back as the same number.
         #[test]
         fn numbers_come_back(int in any::<i64>(), double in proptest::num::f64::NORMAL) {
             let line = format!("{{\"i\":{int},\"d\":{double:?}}}");
@@ -269,7 +267,7 @@ mod tests {
             prop_assert_eq!(fields(&line), expected);
         }
 
-        /// What is read as an object is what serde_json itself reads as one.
+        /// A line is an object here exactly if serde_json reads an object.
         #[test]
         fn agrees_with_serde_json(tokens in proptest::collection::vec(
             prop::sample::select(vec!["\"a\"", "\"a\":", ":", ",", "1", "-0.5", "01", "true", "nul", "{", "}", "[", "]", " "]),

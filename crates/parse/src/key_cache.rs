@@ -1,19 +1,19 @@
-//! The names that an object is going to have: those of the objects before it.
+//! A cache of the names in the previous objects, by their place.
 //!
-//! Nearly all lines of a program have the same names in the same order. To find where a name ends, and what it stands
-//! for, takes longer than all else that is done to a member; to see that it is the one that stood there before takes two
-//! comparisons. What is kept is a guess and nothing more: whether a name was foreseen or not, it is read the same way.
+//! Nearly all lines of a program have the same names in the same order. Finding the end and the role of a name takes
+//! longer than the rest of the work for a member. Comparing it with the name that had this place before takes two
+//! comparisons. The cache is only a guess: a name gives the same result with it and without it.
 
 use super::names::Role;
 
-/// Members that are foreseen at most, and the bytes of their names.
+/// Members in the cache.
 const MEMBERS_MAX: usize = 64;
-/// See [`MEMBERS_MAX`].
+/// Bytes of a name in the cache.
 const NAME_BYTES_MAX: usize = 64;
-/// Names that were not foreseen until what is foreseen is that of the next object.
+/// Misses until the cache takes the names of the next object.
 const MISSED_MAX: u32 = 256;
 
-/// What a name stands for, as [`super::names::role_of`] says it.
+/// The role of a name, as [`super::names::role_of`] returns it.
 type Meaning = Option<(Role, u8)>;
 
 /// Names by their place in an object.
@@ -30,7 +30,7 @@ struct Member {
 }
 
 impl KeyCache {
-    /// Nothing is foreseen yet.
+    /// An empty cache.
     pub(super) const fn new() -> KeyCache {
         KeyCache { members: Vec::new(), missed: 0, is_learning: true }
     }
@@ -44,14 +44,14 @@ impl KeyCache {
         }
     }
 
-    /// Whether `text` begins with the name that is foreseen at a place: its length with quotes and colon, and its meaning.
+    /// If `text` begins with the cached name of this place: its length with quotes and colon, and its role.
     #[inline(always)]
     pub(super) fn name_at(&self, place: usize, text: &[u8]) -> Option<(usize, Meaning)> {
         let Member { written, meaning } = self.members.get(place)?;
         begins_with(text, written).then_some((written.len(), *meaning))
     }
 
-    /// Notes a name that was not foreseen at its place.
+    /// Records a miss: the name at this place.
     #[cold]
     pub(super) fn note(&mut self, place: usize, name: &str, meaning: Meaning) {
         self.is_learning &= place == self.members.len() && place < MEMBERS_MAX && name.len() <= NAME_BYTES_MAX;
@@ -63,7 +63,7 @@ impl KeyCache {
     }
 }
 
-/// Without a call where the beginning is short: its first and its last eight bytes, or four, are all there are.
+/// Compares without a call if the beginning is short: its first and its last eight bytes, or four, cover it.
 #[inline(always)]
 fn begins_with(text: &[u8], beginning: &[u8]) -> bool {
     fn ends<const N: usize>(bytes: &[u8]) -> Option<(&[u8; N], &[u8; N])> {
@@ -83,7 +83,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn what_stood_at_a_place_is_foreseen_there_until_too_much_else_does() {
+    fn a_place_keeps_its_name_until_too_many_misses() {
         let mut foreseen = KeyCache::new();
         foreseen.begin();
         foreseen.note(0, "time", Some((Role::Time, 0)));
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn no_object_makes_it_keep_more_than_its_bounds() {
+    fn no_object_makes_the_cache_exceed_its_bounds() {
         let mut foreseen = KeyCache::new();
         foreseen.begin();
         for place in 0..2 * MEMBERS_MAX {
@@ -117,7 +117,7 @@ mod tests {
     }
 
     proptest! {
-        /// A beginning is found where it is, whatever its length.
+        /// A beginning is found at any length.
         #[test]
         fn beginnings_are_compared_whole(beginning in "[ab]{0,24}", rest in "[ab]{0,9}", other in "[ab]{0,24}", at in 0usize..24) {
             let mut text = format!("{beginning}{rest}").into_bytes();

@@ -1,7 +1,7 @@
 //! Grok: `%{NAME}`, `%{NAME:field}` and `%{NAME:field:int}` within a regular expression.
 //!
-//! A reference becomes a group of what its pattern says, references in that included. A field that is written
-//! `[http][status]` is called `http.status`.
+//! Each reference expands to a group with the text of its pattern, in which references expand too. A field
+//! `[http][status]` gets the name `http.status`.
 
 use super::CaptureKind;
 use super::library;
@@ -9,11 +9,11 @@ use super::pattern::{LinePatternError, syntax};
 use daytable_model::did_you_mean::did_you_mean;
 use std::collections::BTreeMap;
 
-/// References within references at most.
+/// Depth of references within references.
 const DEPTH_MAX: usize = 32;
-/// Bytes of the regular expression at most.
+/// Bytes of the expanded regular expression.
 const EXPANDED_BYTES_MAX: usize = 64 << 10;
-/// What the groups of fields are called: a name that nobody writes, and a number.
+/// The prefix of the group names for fields: a number follows. Users do not write this name.
 const GROUP: &str = "__field_";
 
 /// A regular expression, and the fields of its groups.
@@ -24,14 +24,14 @@ pub(super) struct Expanded {
 }
 
 impl Expanded {
-    /// The field that a group gives, if it was made of a reference.
+    /// The field of a group, if a reference made the group.
     pub(super) fn field(&self, group: &str) -> Option<(&str, CaptureKind)> {
         let (name, kind) = self.fields.get(group.strip_prefix(GROUP)?.parse::<usize>().ok()?)?;
         Some((name, *kind))
     }
 }
 
-/// Expands a pattern. All `patterns` are looked at, whether they are referred to or not.
+/// Expands a pattern. Checks every pattern of `patterns`, even those without a reference to them.
 pub(super) fn expand(pattern: &str, patterns: &BTreeMap<String, String>) -> Result<Expanded, LinePatternError> {
     for (name, text) in patterns {
         check(text).map_err(|error| error.of(Some(name)))?;
@@ -43,9 +43,9 @@ pub(super) fn expand(pattern: &str, patterns: &BTreeMap<String, String>) -> Resu
     Ok(expansion.made)
 }
 
-/// Whether what stands between the references is a regular expression.
+/// Checks that the text between the references is a regular expression.
 fn check(text: &str) -> Result<(), LinePatternError> {
-    // Each reference stands for an empty group; what is shown is the place in the text with the reference.
+    // Each reference counts as an empty group. An error shows the place in the text with the reference.
     let (mut regex, mut starts) = (String::new(), Vec::new());
     for piece in pieces(text) {
         let (at, piece) = piece?;
@@ -55,22 +55,22 @@ fn check(text: &str) -> Result<(), LinePatternError> {
             Piece::Reference(_) => "(?:)",
         });
     }
-    syntax(&regex).map_err(|(at, said)| {
+    syntax(&regex).map_err(|(at, message)| {
         let before = starts.iter().rev().find(|(start, _)| *start <= at);
         let at = before.map_or(0, |(start, of_text)| of_text + (at - start));
-        LinePatternError::new(text, at, said)
+        LinePatternError::new(text, at, message)
     })
 }
 
 struct Expansion<'p> {
     patterns: &'p BTreeMap<String, String>,
-    /// The patterns that led here.
+    /// The names of the patterns from the outermost to this one.
     trail: Vec<&'p str>,
     made: Expanded,
 }
 
 impl<'p> Expansion<'p> {
-    /// Adds what `text` says, which is that of the pattern `of`.
+    /// Adds the expansion of `text`, the text of the pattern `of`.
     fn add(&mut self, text: &'p str, of: Option<&'p str>) -> Result<(), LinePatternError> {
         for piece in pieces(text) {
             let (at, piece) = piece.map_err(|error| error.of(of))?;
@@ -78,7 +78,7 @@ impl<'p> Expansion<'p> {
                 Piece::Text(text) => self.made.regex.push_str(text),
                 Piece::Reference(reference) => {
                     self.refer(reference).map_err(|fault| match fault {
-                        Fault::Here(said) => LinePatternError::new(text, at, said).of(of),
+                        Fault::Here(message) => LinePatternError::new(text, at, message).of(of),
                         Fault::Below(error) => error,
                     })?;
                 }
@@ -122,13 +122,13 @@ impl<'p> Expansion<'p> {
     }
 }
 
-/// Where something is wrong with a reference.
+/// The place of an error: at the reference itself, or inside the pattern that it names.
 enum Fault {
     Here(String),
     Below(LinePatternError),
 }
 
-/// `[http][status]` as `http.status`; others as they are.
+/// `[http][status]` as `http.status`; other names unchanged.
 fn dotted(field: &str) -> String {
     match field.strip_prefix('[').and_then(|inner| inner.strip_suffix(']')) {
         Some(inner) => inner.replace("][", "."),
@@ -148,7 +148,7 @@ enum Piece<'t> {
     Reference(Reference<'t>),
 }
 
-/// The pieces of a text, each with its place. It ends with the first fault.
+/// The parts of a text, each with its place. Ends at the first error.
 fn pieces(text: &str) -> impl Iterator<Item = Result<(usize, Piece<'_>), LinePatternError>> {
     let mut at = 0;
     std::iter::from_fn(move || {
@@ -175,7 +175,7 @@ fn pieces(text: &str) -> impl Iterator<Item = Result<(usize, Piece<'_>), LinePat
         if piece.is_err() {
             at = text.len();
         }
-        Some(piece.map_err(|said| LinePatternError::new(text, start, said)))
+        Some(piece.map_err(|message| LinePatternError::new(text, start, message)))
     })
 }
 
@@ -183,17 +183,17 @@ fn reference(inside: &str) -> Result<Reference<'_>, String> {
     let mut parts = inside.splitn(3, ':');
     let (name, field, kind) = (parts.next().unwrap_or_default(), parts.next(), parts.next());
     if name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
-        return Err(format!("{name:?} is no name of a pattern: letters, digits and _"));
+        return Err(format!("{name:?} is not a pattern name: use letters, digits and _"));
     }
     let plain = |c: char| c.is_alphanumeric() || "_.-@[]".contains(c);
     if let Some(field) = field.filter(|field| field.is_empty() || !field.chars().all(plain)) {
-        return Err(format!("{field:?} is no name of a field: letters, digits and _ . - @"));
+        return Err(format!("{field:?} is not a field name: use letters, digits and _ . - @"));
     }
     let kind = match kind {
         None | Some("string") => CaptureKind::Text,
         Some("int" | "long") => CaptureKind::Int,
         Some("float" | "double") => CaptureKind::Float,
-        Some(kind) => return Err(format!("unknown type {kind:?}: there are int and float")),
+        Some(kind) => return Err(format!("unknown type {kind:?}: use int or float")),
     };
     Ok(Reference { name, field, kind })
 }
@@ -209,13 +209,13 @@ mod tests {
 
     fn fault(pattern: &str, patterns: &[(&str, &str)]) -> (Option<String>, usize, String) {
         let error = expand(pattern, &own(patterns)).err().expect(pattern);
-        let said = error.to_string();
-        (error.of, error.at, said.lines().next().unwrap_or_default().to_owned())
+        let message = error.to_string();
+        (error.of, error.at, message.lines().next().unwrap_or_default().to_owned())
     }
 
     #[test]
-    fn faults_are_found_where_they_are() {
-        for (pattern, patterns, of, at, said) in [
+    fn errors_show_their_place() {
+        for (pattern, patterns, of, at, message) in [
             (
                 "a %{TIMESTAMP_ISO8610:t}",
                 &[][..],
@@ -224,20 +224,20 @@ mod tests {
                 "unknown pattern TIMESTAMP_ISO8610, did you mean TIMESTAMP_ISO8601?",
             ),
             ("%{WORD:w", &[], None, 0, "a reference has no end, it is written %{NAME:field}"),
-            ("x%{WORD:w:bool}", &[], None, 1, "unknown type \"bool\": there are int and float"),
-            ("%{WORD:}", &[], None, 0, "\"\" is no name of a field: letters, digits and _ . - @"),
-            ("%{}", &[], None, 0, "\"\" is no name of a pattern: letters, digits and _"),
+            ("x%{WORD:w:bool}", &[], None, 1, "unknown type \"bool\": use int or float"),
+            ("%{WORD:}", &[], None, 0, "\"\" is not a field name: use letters, digits and _ . - @"),
+            ("%{}", &[], None, 0, "\"\" is not a pattern name: use letters, digits and _"),
             ("%{WORD:w} (%{INT:n}", &[], None, 10, "unclosed group"),
             ("%{A:a}", &[("A", "%{B}"), ("B", "x%{A}")], Some("B"), 1, "A refers to itself: A > B > A"),
             ("%{WORD:a}", &[("A", "%{INT}[")], Some("A"), 6, "unclosed character class"),
             ("%{WORD:a}", &[("A", "%{WORDS}")], Some("A"), 0, "unknown pattern WORDS, did you mean WORD?"),
         ] {
-            assert_eq!(fault(pattern, patterns), (of.map(str::to_owned), at, said.to_owned()), "{pattern}");
+            assert_eq!(fault(pattern, patterns), (of.map(str::to_owned), at, message.to_owned()), "{pattern}");
         }
     }
 
     #[test]
-    fn what_grows_without_end_is_refused() {
+    fn endless_expansion_is_refused() {
         let chain: Vec<_> = (0..40).map(|n| (format!("P{n}"), format!("%{{P{}}}", n + 1))).collect();
         let mut patterns: BTreeMap<_, _> = chain.into_iter().collect();
         patterns.insert("P40".into(), "x".into());
@@ -251,7 +251,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is written is expanded or refused at a place that it has.
+        /// Any pattern either expands, or is refused with a place inside its text.
         #[test]
         fn any_pattern_is_expanded_or_refused(pattern in "(%\\{(A|B|WORD|INT)?(:[a-z\\[\\]]{0,3})?(:int)?\\}?|[a-z(){}%:]|\\PC){0,8}",
                                               a in "(%\\{(A|B|WORD)\\}|[a-z(?]){0,4}", b in "(%\\{(A|B|WORD)\\}|[a-z]){0,4}") {

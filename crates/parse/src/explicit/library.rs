@@ -1,8 +1,8 @@
-//! The patterns that grok knows by name: those of Logstash's legacy set that are in common use, written anew without
-//! look-around. They take what their originals take in a line that is matched as a whole; what those rule out by a look
-//! at the text around is ruled out here by what stands beside them.
+//! The grok patterns that are available by name: the common ones of Logstash's legacy set, rewritten without
+//! look-around. In a line that is matched as a whole they accept what the originals accept; the neighbouring text
+//! excludes what the originals exclude by look-around.
 //!
-//! Fields in them have this program's names where they mean the same: `time`, `level`, `host`, `component`, `pid`.
+//! Fields have daytable's own names for the same meaning: `time`, `level`, `host`, `component`, `pid`.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -133,7 +133,7 @@ const PATTERNS: &[(&str, &str)] = &[
 
 static BY_NAME: LazyLock<BTreeMap<&str, &str>> = LazyLock::new(|| PATTERNS.iter().copied().collect());
 
-/// A pattern by its name, and that name.
+/// The pattern of this name, with the name.
 pub(super) fn pattern(name: &str) -> Option<(&'static str, &'static str)> {
     BY_NAME.get_key_value(name).map(|(name, text)| (*name, *text))
 }
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn what_patterns_take_and_what_they_leave() {
+    fn texts_that_patterns_accept_and_refuse() {
         for (name, takes, leaves) in [
             ("INT", &["0", "-12", "+7"][..], &["1.5", "", "x"][..]),
             ("NUMBER", &["1", "-1.5", ".5"], &["1.", "1e5"]),

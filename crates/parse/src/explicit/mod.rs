@@ -1,21 +1,19 @@
-//! Formats that the configuration says: a regular expression with named groups, or a grok pattern.
+//! Formats from the configuration: a regular expression with named groups, or a grok pattern.
 //!
-//! The pattern has to match the whole first line of a record, as if it began with `^` and ended with `$`. A line that it
-//! does not match goes on with the record before it; where there is none, it is plain. So it says both what a record
-//! is and where it begins.
+//! The pattern must match the whole first line of a record, as if it began with `^` and ended with `$`. So the pattern
+//! also decides where a record begins: another line continues the record before it, or is plain if there is none.
 //!
-//! * `time`, `level` and `message` are what they are called (`timestamp` and `loglevel` too, where the pattern has no
-//!   group of the first name). A time or a level that cannot be read stays a field of that name.
-//! * `pid` is a whole number where it reads as one. Every other group is a field of text, unless grok says `:int` or
-//!   `:float`. A group that matched nothing is none.
-//! * Without a group `message` the message is all of the text, so that nothing of it is lost. With one, the lines that
-//!   follow the first belong to it.
+//! * `time`, `level` and `message` fill these parts. `timestamp` and `loglevel` do too if the first name is missing. An
+//!   unreadable time or level stays a field of that name.
+//! * `pid` is a whole number if possible. Every other group is a text field, unless grok says `:int` or `:float`. A
+//!   group that matched no text adds no field.
+//! * Without a group `message`, the message is the whole text. With it, the following lines belong to the message.
 //!
-//! Matching takes time linear in the line (`regex` has neither look-around nor back references), and what a pattern may
-//! compile to is bounded.
+//! Matching takes time linear in the line (`regex` has neither look-around nor back references). The size of a compiled
+//! pattern is bounded.
 //!
-//! * `pattern`: compiling, and where in a pattern a fault is.
-//! * `grok`: references are expanded to one regular expression; `library` has the common patterns.
+//! * `pattern`: compiles patterns and locates errors in them.
+//! * `grok`: expands references to one regular expression. `library`: the common patterns.
 
 mod grok;
 mod library;
@@ -31,19 +29,19 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A pattern, ready to match. Cheap to clone; equality is that of what was written.
+/// A compiled pattern. Cheap to clone; two are equal if their source texts are.
 #[derive(Clone)]
 pub struct Explicit(Arc<Compiled>);
 
 struct Compiled {
     written: PatternText,
     regex: Regex,
-    /// The groups that have a name, by their number.
+    /// The named groups, by number.
     groups: Vec<Capture>,
     has_message: bool,
 }
 
-/// A pattern as it was written.
+/// The source text of a pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum PatternText {
     Regex(String),
@@ -66,7 +64,7 @@ enum CaptureRole {
     Field,
 }
 
-/// What a group's text is made to.
+/// The type of a group's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum CaptureKind {
     Text,
@@ -79,7 +77,7 @@ impl Explicit {
     ///
     /// # Errors
     ///
-    /// Where it is none, is too large, or names no group.
+    /// If the pattern is invalid or too large, or names no group.
     pub fn regex(pattern: &str) -> Result<Explicit, LinePatternError> {
         pattern::check(pattern)?;
         let regex = pattern::compile_whole(pattern, pattern)?;
@@ -92,13 +90,13 @@ impl Explicit {
         Ok(Explicit::new(PatternText::Regex(pattern.into()), regex, groups))
     }
 
-    /// A grok pattern, `%{TIMESTAMP_ISO8601:time} %{GREEDYDATA:message}`. `patterns` are known besides the library's, and
-    /// before them.
+    /// A grok pattern, `%{TIMESTAMP_ISO8601:time} %{GREEDYDATA:message}`. `patterns` extend the library and take
+    /// precedence over it.
     ///
     /// # Errors
     ///
-    /// Where a reference leads nowhere or to itself, what it makes is no regular expression or too large, or it names no
-    /// field. The error says whether that is in `pattern` or in one of `patterns`.
+    /// If a reference is unknown or refers to itself, if the expansion is invalid or too large, or if it names no
+    /// field. The error says whether the place is in `pattern` or in one of `patterns`.
     pub fn grok(pattern: &str, patterns: BTreeMap<String, String>) -> Result<Explicit, LinePatternError> {
         let expanded = grok::expand(pattern, &patterns)?;
         let regex = pattern::compile_whole(&expanded.regex, pattern)?;
@@ -142,7 +140,7 @@ impl Explicit {
         self.0.regex.is_match(line)
     }
 
-    /// The record that a text says; none where its first line does not match.
+    /// Parses a text; `None` if its first line does not match.
     pub(super) fn record<'a>(&'a self, text: &'a str, defaults: &TimestampDefaults) -> Option<Record<'a>> {
         let first = text.split('\n').next().unwrap_or(text);
         let mut found = self.0.regex.capture_locations();
@@ -182,7 +180,7 @@ impl Explicit {
     }
 }
 
-/// The message at `start..end` of a first line of `length` bytes, and the lines that follow it.
+/// The message at `start..end` of a first line of `length` bytes, together with the following lines.
 fn with_lines_below(text: &str, length: usize, start: usize, end: usize) -> Cow<'_, str> {
     if end == length {
         return Cow::Borrowed(&text[start..]);
@@ -194,7 +192,7 @@ fn with_lines_below(text: &str, length: usize, start: usize, end: usize) -> Cow<
 }
 
 impl CaptureKind {
-    /// What it makes of a text; text where it cannot be read.
+    /// Converts a text; an unreadable text stays text.
     fn value(self, text: &str) -> Value<'_> {
         let number = match self {
             CaptureKind::Text => None,

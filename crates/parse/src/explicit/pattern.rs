@@ -1,25 +1,25 @@
-//! Compiling a regular expression, and where in it a fault is.
+//! Compiles regular expressions, and locates errors in them.
 
 use regex::{Regex, RegexBuilder};
 use std::fmt;
 
-/// Bytes that a pattern compiles to at most, and that its matching caches.
+/// Bytes of a compiled pattern, and of the caches for matching.
 const COMPILED_BYTES_MAX: usize = 4 << 20;
-/// Groups within groups at most.
+/// Depth of nested groups.
 const NESTED_MAX: u32 = 100;
-/// Characters of a longer pattern that are shown on either side of a fault.
+/// Characters of a long pattern shown on either side of an error.
 const EXCERPT: usize = 50;
 
-/// What is wrong with a pattern, and where.
+/// An error in a pattern, with its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LinePatternError {
-    /// The pattern of the configuration's `patterns` that is at fault; none for the one that was given.
+    /// The name of the faulty pattern of the configuration's `patterns`; `None` for the pattern itself.
     pub of: Option<String>,
-    /// The byte of that pattern.
+    /// The byte in that pattern.
     pub at: usize,
-    /// What is wrong, and what would be right.
+    /// The error, and the remedy.
     text: String,
-    /// The line of the pattern, and the place in it.
+    /// The line of the pattern, and a caret below the place.
     excerpt: String,
 }
 
@@ -33,7 +33,7 @@ impl LinePatternError {
     }
 }
 
-/// What is wrong, then the line of the pattern, then a caret below the place.
+/// Prints the error, then the line of the pattern, then a caret below the place.
 impl fmt::Display for LinePatternError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}\n{}", self.text, self.excerpt)
@@ -59,7 +59,7 @@ fn excerpt(pattern: &str, at: usize) -> String {
     format!("    {start}{line}{end}\n    {spaces}^")
 }
 
-/// Whether a text is a regular expression at all.
+/// Checks that a text is a regular expression.
 pub(super) fn check(pattern: &str) -> Result<(), LinePatternError> {
     let (at, text) = match syntax(pattern) {
         Ok(()) => return Ok(()),
@@ -68,7 +68,7 @@ pub(super) fn check(pattern: &str) -> Result<(), LinePatternError> {
     Err(LinePatternError::new(pattern, at, text))
 }
 
-/// Where a regular expression is none, and why.
+/// Checks the syntax of a regular expression; the error has the place and the reason.
 pub(super) fn syntax(pattern: &str) -> Result<(), (usize, String)> {
     let parsed = regex_syntax::ParserBuilder::new().nest_limit(NESTED_MAX).build().parse(pattern);
     let (at, kind) = match parsed {
@@ -91,16 +91,16 @@ pub(super) fn syntax(pattern: &str) -> Result<(), (usize, String)> {
     Err((at, format!("{kind}{hint}")))
 }
 
-/// Compiles a pattern that has to match a whole line; `shown` is what an error shows of it.
+/// Compiles a pattern that must match a whole line. Errors show `shown`.
 pub(super) fn compile_whole(pattern: &str, shown: &str) -> Result<Regex, LinePatternError> {
     compile(&format!(r"\A(?:{pattern})\z"), shown)
 }
 
-/// Compiles a pattern that is looked for anywhere in a text.
+/// Compiles a pattern that may match any part of a text.
 ///
 /// # Errors
 ///
-/// Where it is no regular expression, or compiles to too much.
+/// If the pattern is invalid, or too large when compiled.
 pub(crate) fn compile_part(pattern: &str) -> Result<Regex, LinePatternError> {
     check(pattern)?;
     compile(pattern, pattern)
@@ -115,7 +115,7 @@ fn compile(pattern: &str, shown: &str) -> Result<Regex, LinePatternError> {
     built.map_err(|error| {
         let text = match error {
             regex::Error::CompiledTooBig(_) => "is too large: it compiles to more than 4 MiB".to_owned(),
-            // Its parts are right, so it is what they make together.
+            // Every part is valid, so the whole is at fault.
             _ => {
                 let said = error.to_string();
                 said.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned()
@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_fault_is_shown_with_its_place() {
+    fn an_error_shows_its_place() {
         for (pattern, at, shown) in [
             (r"(?P<a>\d+", 0, "unclosed group\n    (?P<a>\\d+\n    ^"),
             ("a{2,1}", 1, "invalid repetition count range, the start must be <= the end\n    a{2,1}\n     ^"),
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn what_compiles_to_too_much_is_refused() {
+    fn a_pattern_that_compiles_too_large_is_refused() {
         let error = compile_part(r"(?:\w{1000}){100}").expect_err("too large");
         assert!(error.to_string().starts_with("is too large"), "{error}");
     }

@@ -1,4 +1,4 @@
-//! What a pattern makes of lines.
+//! Tests: the records that patterns make of lines.
 
 use super::*;
 use daytable_model::time::Ticks;
@@ -12,7 +12,7 @@ fn grok(pattern: &str) -> Explicit {
     Explicit::grok(pattern, BTreeMap::new()).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// A record as one line, in the order in which it is shown.
+/// A record as one line, its parts in display order.
 fn shown(pattern: &Explicit, text: &str) -> Option<String> {
     let defaults =
         TimestampDefaults { seen: Ticks::from_date(2026, 11, 22).expect("a date"), ..TimestampDefaults::default() };
@@ -31,12 +31,12 @@ fn shown(pattern: &Explicit, text: &str) -> Option<String> {
 }
 
 #[test]
-fn groups_become_what_they_are_called() {
+fn groups_fill_the_parts_they_name() {
     let pattern = regex(r"(?P<time>\S+ \S+) (?P<level>\w+) \[(?P<pid>\w+)\] (?:(?P<user>\w+): )?(?P<message>.*)");
     for (line, record) in [
         ("2026-11-21 08:00:00,5 WARN [7] ann: hot", "2026-11-21T08:00:00.500Z warn \"hot\" pid=7 user=\"ann\""),
         ("2026-11-21 08:00:00 INFO [7] up", "2026-11-21T08:00:00Z info \"up\" pid=7"),
-        // What does not read stays a field.
+        // Unreadable values stay fields.
         ("yesterday night loud [main] x", "\"x\" time=\"yesterday night\" level=\"loud\" pid=\"main\""),
     ] {
         assert_eq!(shown(&pattern, line).as_deref(), Some(record), "{line}");
@@ -46,12 +46,12 @@ fn groups_become_what_they_are_called() {
 }
 
 #[test]
-fn lines_that_follow_belong_to_the_message() {
+fn following_lines_belong_to_the_message() {
     for (pattern, text, record) in [
         (r"(?P<level>\w+) (?P<message>.*)", "ERROR a\n  at b\n  at c", "error \"a\\n  at b\\n  at c\""),
         (r"(?P<message>\w+) (?P<level>\w+)", "a ERROR\n  at b", "error \"a\\n  at b\""),
         (r"(?P<level>\w+)(?: (?P<message>.*))?", "ERROR\n  at b", "error \"  at b\""),
-        // Without a message nothing is taken away.
+        // Without a group `message`, the message is the whole text.
         (r"(?P<level>\w+) .*", "ERROR a\n  at b", "error \"ERROR a\\n  at b\""),
     ] {
         assert_eq!(shown(&regex(pattern), text).as_deref(), Some(record), "{pattern}");
@@ -59,7 +59,7 @@ fn lines_that_follow_belong_to_the_message() {
 }
 
 #[test]
-fn the_lines_of_the_library() {
+fn library_patterns_for_whole_lines() {
     for (pattern, line, record) in [
         (
             "%{COMBINEDAPACHELOG}",
@@ -97,7 +97,7 @@ fn patterns_of_the_configuration_come_first() {
 }
 
 #[test]
-fn a_pattern_that_names_nothing_is_refused() {
+fn a_pattern_without_named_parts_is_refused() {
     let regex = Explicit::regex(r"\w+ (.*)").expect_err("no names").to_string();
     assert_eq!(regex, "names no group, for example (?P<message>.*)\n    \\w+ (.*)\n    ^");
     let grok = Explicit::grok("%{WORD} x", BTreeMap::new()).expect_err("no names").to_string();
@@ -105,9 +105,9 @@ fn a_pattern_that_names_nothing_is_refused() {
 }
 
 proptest! {
-    /// A record of any text has nothing that is not in the text.
+    /// Every value of a record stands in its text.
     #[test]
-    fn nothing_is_made_up(text in "([A-Z]{1,5} \\[[a-z0-9]{0,3}\\] \\PC{0,9}|\\PC{0,20})(\n\\PC{0,9}){0,3}") {
+    fn every_value_comes_from_the_text(text in "([A-Z]{1,5} \\[[a-z0-9]{0,3}\\] \\PC{0,9}|\\PC{0,20})(\n\\PC{0,9}){0,3}") {
         let pattern = regex(r"(?P<kind>[A-Z]+) \[(?P<pid>[^\]]*)\] (?P<message>.*)");
         if let Some(record) = pattern.record(&text, &TimestampDefaults::default()) {
             prop_assert!(pattern.begins(text.split('\n').next().unwrap_or_default()));

@@ -1,4 +1,4 @@
-//! A line without its envelope, and the record that such lines are put together to.
+//! A line without its envelope, and the record that such lines are joined to.
 
 use super::RawRecord;
 use crate::envelope::Envelope;
@@ -18,21 +18,21 @@ pub(super) struct LinePiece<'a> {
 }
 
 impl<'a> LinePiece<'a> {
-    pub(super) fn of(line: &Line<'a>, learned: &SourceProfile, reading: &ParseOptions) -> LinePiece<'a> {
+    pub(super) fn of(line: &Line<'a>, profile: &SourceProfile, options: &ParseOptions) -> LinePiece<'a> {
         let (text, envelope) = match &line.text {
             Cow::Borrowed(text) => {
-                let inner = learned.unwrap(text, reading);
+                let inner = profile.unwrap(text, options);
                 (inner.text, inner.envelope)
             }
             Cow::Owned(text) => {
-                let inner = learned.unwrap(text, reading);
+                let inner = profile.unwrap(text, options);
                 (Cow::Owned(inner.text.into_owned()), inner.envelope)
             }
         };
         let mut piece =
             LinePiece { start: line.start, end: line.end, text, envelope, cut: line.cut, is_invalid: line.is_invalid };
         if line.cut > 0
-            && let Some(redactor) = &reading.redactor
+            && let Some(redactor) = &options.redactor
         {
             let kept = redactor.keep_of_cut(&piece.text);
             piece.cut += piece.text.len() - kept;
@@ -47,26 +47,26 @@ impl<'a> LinePiece<'a> {
         piece
     }
 
-    /// Whether it is a record, whatever comes behind it.
-    pub(super) fn is_alone(&self, learned: &SourceProfile, reading: &ParseOptions) -> bool {
-        !self.envelope.is_partial && !learned.may_continue(&self.text, reading) && !self.leaves_key_open(false, reading)
+    /// Whether the line is a record by itself, whatever follows.
+    pub(super) fn is_alone(&self, profile: &SourceProfile, options: &ParseOptions) -> bool {
+        !self.envelope.is_partial && !profile.may_continue(&self.text, options) && !self.leaves_key_open(false, options)
     }
 
-    /// Whether it is a record because `next` begins another: what most lines are that might go on, so it is asked before
-    /// anything is put together. Only of lines without an envelope, which have no streams to be told apart.
-    pub(super) fn is_whole_before(&self, next: &Line<'_>, learned: &SourceProfile, reading: &ParseOptions) -> bool {
-        if self.envelope != Envelope::default() || self.leaves_key_open(false, reading) {
+    /// Whether the line is a record by itself because `next` begins another. Most lines that could continue end this
+    /// way, so this test comes before any joining. It applies only to lines without an envelope, which have one stream.
+    pub(super) fn is_whole_before(&self, next: &Line<'_>, profile: &SourceProfile, options: &ParseOptions) -> bool {
+        if self.envelope != Envelope::default() || self.leaves_key_open(false, options) {
             return false;
         }
-        let next = learned.unwrap(&next.text, reading);
+        let next = profile.unwrap(&next.text, options);
         next.envelope == Envelope::default()
             && !next.text.is_empty()
-            && !learned.goes_on(&self.text, &next.text, reading)
+            && !profile.goes_on(&self.text, &next.text, options)
     }
 
-    /// Whether a private key that is to be replaced goes on in the next line.
-    pub(super) fn leaves_key_open(&self, is_open: bool, reading: &ParseOptions) -> bool {
-        reading.redactor.as_ref().is_some_and(|redactor| redactor.leaves_key_open(is_open, &self.text))
+    /// Whether a private key that must be replaced continues in the next line.
+    pub(super) fn leaves_key_open(&self, is_open: bool, options: &ParseOptions) -> bool {
+        options.redactor.as_ref().is_some_and(|redactor| redactor.leaves_key_open(is_open, &self.text))
     }
 
     pub(super) fn into_record(self) -> RawRecord<'a> {
@@ -81,22 +81,22 @@ impl<'a> LinePiece<'a> {
     }
 }
 
-/// A record that is being put together, or has been.
+/// A record under construction.
 pub(super) struct RecordPart<'a> {
     pub(super) record: RawRecord<'a>,
-    /// Where its last line ends.
+    /// The end of its last line.
     pub(super) end: usize,
-    /// Empty lines behind that: they belong to it if it goes on.
+    /// Empty lines after that; they belong to the record if it continues.
     pub(super) empty: usize,
     /// When the runtime read its last line.
     pub(super) last: Option<Ticks>,
-    /// Whether its last line goes on in the next one.
+    /// Whether its last line continues in the next.
     pub(super) is_partial: bool,
-    /// Whether its first line is in pieces of which the last has not come.
+    /// Whether its first line is split and still incomplete.
     pub(super) is_begun: bool,
     /// Whether lines may be joined to it.
     pub(super) may_continue: bool,
-    /// Whether its last line is one of a private key that goes on.
+    /// Whether its last line is inside a private key.
     pub(super) is_in_key: bool,
 }
 

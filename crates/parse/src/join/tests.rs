@@ -1,7 +1,7 @@
-//! Records as they are put together, in one go and piece by piece.
+//! Records joined from a whole input, and from the input in pieces.
 //!
-//! The rules of the lines themselves are [`SourceProfile`]'s; here lines begin with a time or go on with an indent, as nearly
-//! all do, and lines of a container are taken apart. In the texts `@` stands for the time.
+//! [`SourceProfile`] decides about single lines. Here lines begin with a time or continue with an indent, as nearly all
+//! do, or have a container's envelope. In the texts `@` stands for the time.
 
 use super::*;
 use crate::{OutputStream, ParseOptions};
@@ -17,26 +17,26 @@ fn timed(text: &str) -> String {
     text.replace('@', TIME)
 }
 
-/// What a test wants to know of a record.
+/// The parts of a record that these tests compare.
 type Shown = (usize, String, OutputStream, u32);
 
-fn reading(lines_max: u16) -> ParseOptions {
+fn options(lines_max: u16) -> ParseOptions {
     let join = Join { lines_max: NonZeroU16::new(lines_max).expect("not 0"), wait: Duration::from_secs(1) };
     ParseOptions { join, ..ParseOptions::default() }
 }
 
-/// Reads as a tailer does: `pieces` are written one after the other, what is not consumed is seen again.
-fn read(pieces: &[&[u8]], reading: &ParseOptions) -> Vec<Shown> {
-    let (mut learned, mut seen, mut at, mut shown) = (SourceProfile::default(), Vec::new(), 0, Vec::new());
+/// Reads as a tailer does: the `pieces` arrive one by one, and unconsumed bytes are read again.
+fn read(pieces: &[&[u8]], options: &ParseOptions) -> Vec<Shown> {
+    let (mut profile, mut seen, mut at, mut shown) = (SourceProfile::default(), Vec::new(), 0, Vec::new());
     for (number, piece) in pieces.iter().enumerate() {
         seen.extend_from_slice(piece);
         let is_last = number + 1 == pieces.len();
         let data = &seen[at..];
         let whole = if is_last { data.len() } else { memchr::memrchr(b'\n', data).map_or(0, |newline| newline + 1) };
         let ending = if is_last { Ending::Closed } else { Ending::Open };
-        let mut records = Assembler::new(&data[..whole], data.len() - whole, BYTES_MAX, reading, ending);
-        while let Some(record) = records.next(&learned, reading) {
-            learned.record(&record.text, record.envelope, reading, Ticks::UNIX_EPOCH);
+        let mut records = Assembler::new(&data[..whole], data.len() - whole, BYTES_MAX, options, ending);
+        while let Some(record) = records.next(&profile, options) {
+            profile.record(&record.text, record.envelope, options, Ticks::UNIX_EPOCH);
             shown.push((at + record.start, record.text.into_owned(), record.envelope.stream, record.lines));
         }
         at += records.consumed();
@@ -46,12 +46,12 @@ fn read(pieces: &[&[u8]], reading: &ParseOptions) -> Vec<Shown> {
 }
 
 fn texts(input: &str) -> Vec<String> {
-    let shown = read(&[timed(input).as_bytes()], &reading(1000));
+    let shown = read(&[timed(input).as_bytes()], &options(1000));
     shown.into_iter().map(|(_, text, ..)| text.replace(TIME, "@")).collect()
 }
 
 #[test]
-fn indented_lines_go_on_with_the_record_before_them() {
+fn indented_lines_continue_the_record_before_them() {
     for (input, expected) in [
         ("@ a\n\tb\n\tc\n@ d\n", &["@ a\n\tb\n\tc", "@ d"][..]),
         ("\tb\n\tc\n@ d\n", &["\tb\n\tc", "@ d"]),
@@ -68,22 +68,22 @@ fn indented_lines_go_on_with_the_record_before_them() {
 }
 
 #[test]
-fn a_record_that_lies_as_it_is_read_is_not_copied() {
-    let (learned, reading) = (SourceProfile::default(), reading(1000));
+fn an_unchanged_record_is_borrowed() {
+    let (profile, options) = (SourceProfile::default(), options(1000));
     for (input, is_borrowed) in
         [("@ a\n\tb\n\n\tc\n", true), ("@ a\n", true), ("@ a\r\n", true), ("@ a\r\n\tb\r\n", false)]
     {
         let input = timed(input);
-        let mut records = Assembler::new(input.as_bytes(), 0, BYTES_MAX, &reading, Ending::Closed);
-        let record = records.next(&learned, &reading).expect("a record");
+        let mut records = Assembler::new(input.as_bytes(), 0, BYTES_MAX, &options, Ending::Closed);
+        let record = records.next(&profile, &options).expect("a record");
         assert_eq!(matches!(record.text, Cow::Borrowed(_)), is_borrowed, "{input:?}");
-        assert_eq!(records.next(&learned, &reading), None);
+        assert_eq!(records.next(&profile, &options), None);
     }
 }
 
 #[test]
-fn what_may_go_on_is_open_and_what_may_not_is_not() {
-    let (learned, reading) = (SourceProfile::default(), reading(1000));
+fn only_a_record_that_may_continue_is_open() {
+    let (profile, options) = (SourceProfile::default(), options(1000));
     for (input, records, consumed, is_open) in [
         ("@ a\n", 0, 0, true),
         ("\n@ a\n\tb\n", 0, 1, true),
@@ -95,40 +95,40 @@ fn what_may_go_on_is_open_and_what_may_not_is_not() {
         ("\n\n", 0, 2, false),
     ] {
         let input = timed(input);
-        let mut assembler = Assembler::new(input.as_bytes(), 0, BYTES_MAX, &reading, Ending::Open);
-        let given = std::iter::from_fn(|| assembler.next(&learned, &reading)).count();
+        let mut assembler = Assembler::new(input.as_bytes(), 0, BYTES_MAX, &options, Ending::Open);
+        let given = std::iter::from_fn(|| assembler.next(&profile, &options)).count();
         assert_eq!(
             (given, assembler.consumed(), assembler.open().is_some()),
             (records, consumed, is_open),
             "{input:?}"
         );
-        assert_eq!(assembler.next(&learned, &reading), None);
+        assert_eq!(assembler.next(&profile, &options), None);
     }
 }
 
 #[test]
-fn at_a_limit_a_record_is_closed_and_the_next_goes_on_with_nothing_lost() {
+fn at_a_limit_a_record_closes_and_the_next_has_the_rest() {
     let lines = timed("@ a\n") + &"\tb\n".repeat(5);
-    let shown = read(&[lines.as_bytes()], &reading(3));
+    let shown = read(&[lines.as_bytes()], &options(3));
     let lengths: Vec<_> = shown.iter().map(|(start, text, _, lines)| (*start, text.len(), *lines)).collect();
     assert_eq!(lengths, [(0, TIME.len() + 8, 3), (TIME.len() + 9, 8, 3)]);
     let long = format!("@ a\n\t{}\n\t{}\n", "b".repeat(400), "c".repeat(400));
     assert_eq!(texts(&long).iter().map(String::len).collect::<Vec<_>>(), [405, 401]);
-    // A line that is too long for itself is the only one that is cut.
+    // A single line over the limit is the only one that loses bytes.
     let long = timed(&format!("@ a\n\t{}\n\tc\n", "b".repeat(600)));
-    let (learned, reading) = (SourceProfile::default(), reading(1000));
-    let mut records = Assembler::new(long.as_bytes(), 0, BYTES_MAX, &reading, Ending::Closed);
-    let cuts: Vec<_> = std::iter::from_fn(|| records.next(&learned, &reading)).map(|r| (r.text.len(), r.cut)).collect();
+    let (profile, options) = (SourceProfile::default(), options(1000));
+    let mut records = Assembler::new(long.as_bytes(), 0, BYTES_MAX, &options, Ending::Closed);
+    let cuts: Vec<_> = std::iter::from_fn(|| records.next(&profile, &options)).map(|r| (r.text.len(), r.cut)).collect();
     assert_eq!(cuts, [(TIME.len() + 2, 0), (500, 101), (2, 0)]);
 }
 
 #[test]
 fn an_open_record_that_fills_the_limit_does_not_wait() {
-    let (learned, reading) = (SourceProfile::default(), reading(1000));
+    let (profile, options) = (SourceProfile::default(), options(1000));
     let chunk = timed(&format!("@ a\n\t{}\n", "b".repeat(450)));
     for (unfinished, is_open) in [(0, true), (BYTES_MAX - chunk.len(), true), (BYTES_MAX - chunk.len() + 1, false)] {
-        let mut records = Assembler::new(chunk.as_bytes(), unfinished, BYTES_MAX, &reading, Ending::Open);
-        assert_eq!(records.next(&learned, &reading).is_some(), !is_open, "{unfinished} bytes behind it");
+        let mut records = Assembler::new(chunk.as_bytes(), unfinished, BYTES_MAX, &options, Ending::Open);
+        assert_eq!(records.next(&profile, &options).is_some(), !is_open, "{unfinished} bytes behind it");
         assert_eq!(records.open().is_some(), is_open);
     }
 }
@@ -139,7 +139,7 @@ fn cri(second: f64, stream: &str, tag: &str, text: &str) -> String {
 }
 
 #[test]
-fn partial_lines_are_one_line_and_streams_are_apart() {
+fn partial_lines_become_one_line_in_each_stream() {
     let input = [
         cri(0.0, "stdout", "P", "@ o"),
         cri(0.1, "stderr", "F", "@ e"),
@@ -151,7 +151,7 @@ fn partial_lines_are_one_line_and_streams_are_apart() {
         cri(0.7, "stderr", "F", "\tat e2"),
         cri(0.8, "stdout", "F", "{}"),
     ];
-    let shown = read(&[input.concat().as_bytes()], &reading(1000));
+    let shown = read(&[input.concat().as_bytes()], &options(1000));
     let shown: Vec<_> = shown.into_iter().map(|shown| (shown.1.replace(TIME, "@"), shown.2, shown.3)).collect();
     let shown: Vec<_> = shown.iter().map(|(text, stream, lines)| (text.as_str(), *stream, *lines)).collect();
     let expected = [
@@ -163,8 +163,8 @@ fn partial_lines_are_one_line_and_streams_are_apart() {
 }
 
 #[test]
-fn an_object_in_pieces_is_whole_with_its_last() {
-    let (learned, reading) = (SourceProfile::default(), reading(1000));
+fn a_split_object_is_complete_with_its_last_part() {
+    let (profile, options) = (SourceProfile::default(), options(1000));
     let pieces = [
         cri(0.0, "stdout", "P", "{\"a\":"),
         cri(0.1, "stdout", "P", "1"),
@@ -173,35 +173,35 @@ fn an_object_in_pieces_is_whole_with_its_last() {
     ];
     for (lines, given, is_open) in [(2, vec![], true), (3, vec!["{\"a\":1}"], false), (4, vec!["{\"a\":1}"], true)] {
         let chunk = pieces[..lines].concat();
-        let mut records = Assembler::new(chunk.as_bytes(), 0, 1 << 20, &reading, Ending::Open);
-        let texts: Vec<_> = std::iter::from_fn(|| records.next(&learned, &reading)).map(|record| record.text).collect();
+        let mut records = Assembler::new(chunk.as_bytes(), 0, 1 << 20, &options, Ending::Open);
+        let texts: Vec<_> = std::iter::from_fn(|| records.next(&profile, &options)).map(|record| record.text).collect();
         assert_eq!((texts, records.open().is_some()), (given.into_iter().map(Into::into).collect(), is_open));
     }
 }
 
 #[test]
-fn interleaved_streams_do_not_hold_each_other_up() {
-    let (learned, reading) = (SourceProfile::default(), reading(1000));
+fn interleaved_streams_do_not_delay_each_other() {
+    let (profile, options) = (SourceProfile::default(), options(1000));
     let lines: Vec<_> =
         (0..20).map(|n| cri(0.01 * f64::from(n), ["stdout", "stderr"][n as usize % 2], "F", "@ x")).collect();
     let chunk = lines.concat();
-    let mut records = Assembler::new(chunk.as_bytes(), 0, 1 << 20, &reading, Ending::Open);
-    let given = std::iter::from_fn(|| records.next(&learned, &reading)).count();
+    let mut records = Assembler::new(chunk.as_bytes(), 0, 1 << 20, &options, Ending::Open);
+    let given = std::iter::from_fn(|| records.next(&profile, &options)).count();
     assert_eq!(given, 18, "only the last of each stream may go on");
 }
 
 #[test]
-fn a_record_after_which_the_other_stream_went_on_for_long_is_closed() {
+fn a_record_closes_when_the_other_stream_continued_past_the_wait() {
     let input = [
         cri(0.0, "stderr", "F", "@ e"),
         cri(0.9, "stdout", "F", "{}"),
         cri(1.1, "stdout", "F", "{}"),
         cri(1.2, "stderr", "F", "\tat e"),
     ];
-    assert_eq!(read(&[input.concat().as_bytes()], &reading(1000)).len(), 4);
+    assert_eq!(read(&[input.concat().as_bytes()], &options(1000)).len(), 4);
 }
 
-/// Text that is joined, torn, cut and passed over.
+/// Text that is joined, split, cut and skipped.
 fn input() -> impl Strategy<Value = Vec<u8>> {
     let line = prop_oneof![
         4 => "@ [a-c]{0,3}",
@@ -224,7 +224,7 @@ fn input() -> impl Strategy<Value = Vec<u8>> {
 }
 
 proptest! {
-    /// Written in pieces that end anywhere, the records are those of the whole: each where it begins, with its lines.
+    /// An input in any pieces gives the same records as the whole: the same starts and the same lines.
     #[test]
     fn pieces_do_not_matter(input in input(), cuts in proptest::collection::vec(0usize..1000, 0..8), lines_max in 1u16..9) {
         let mut cuts: Vec<_> = cuts.into_iter().map(|cut| cut % (input.len() + 1)).collect();
@@ -236,19 +236,19 @@ proptest! {
             from = cut;
         }
         pieces.push(&input[from..]);
-        prop_assert_eq!(read(&pieces, &reading(lines_max)), read(&[&input], &reading(lines_max)));
+        prop_assert_eq!(read(&pieces, &options(lines_max)), read(&[&input], &options(lines_max)));
     }
 
-    /// OutputStream by stream, the records' texts are the lines that went in, in their order and each once: none is lost,
-    /// none is there twice, and none is in a record of the other stream.
+    /// In each stream, the texts of the records are the lines of the input in order. Every line occurs once, and in a
+    /// record of its own stream.
     #[test]
     fn every_line_is_in_one_record_of_its_stream(input in input(), lines_max in 1u16..9) {
-        let (learned, reading) = (SourceProfile::default(), reading(lines_max));
-        let shown = read(&[&input], &reading);
+        let (profile, options) = (SourceProfile::default(), options(lines_max));
+        let shown = read(&[&input], &options);
         for stream in [OutputStream::Only, OutputStream::Stdout, OutputStream::Stderr] {
             let mut lines = String::new();
             for line in Lines::new(&input, BYTES_MAX) {
-                let piece = LinePiece::of(&line, &learned, &reading);
+                let piece = LinePiece::of(&line, &profile, &options);
                 if piece.envelope.stream == stream {
                     lines += &piece.text;
                 }
@@ -261,9 +261,9 @@ proptest! {
         prop_assert!(shown.iter().all(|shown| shown.3 <= lines_max.into()));
     }
 
-    /// No record is longer than a line may be, whatever was joined; U+FFFD takes three bytes for one.
+    /// A record is never longer than the limit for a line. U+FFFD takes three bytes for one.
     #[test]
-    fn a_record_is_bounded_as_a_line_is(input in input()) {
-        prop_assert!(read(&[&input], &reading(1000)).iter().all(|shown| shown.1.len() <= 3 * BYTES_MAX));
+    fn a_record_has_the_limit_of_a_line(input in input()) {
+        prop_assert!(read(&[&input], &options(1000)).iter().all(|shown| shown.1.len() <= 3 * BYTES_MAX));
     }
 }

@@ -1,10 +1,9 @@
-//! A JSON object in one pass: the fast way through the lines that nearly all programs write.
+//! Reads a JSON object in one pass: the fast path for the lines of nearly all programs.
 //!
-//! It takes names without escapes, and all values; members are added as they are met. Whatever else it meets, be it an
-//! escape in a name, a control character or a comma too many, it gives up without a verdict, and `json` starts again.
-//! So serde_json remains the only judge of what is JSON: this way may be taken, or not, and nobody can tell but by the
-//! clock. What holds that up are the properties at the end of the file: where this way gives a record, the other gives the
-//! same one.
+//! It accepts all values, and names without escapes. Members are added as they are read. At anything else (an escape in
+//! a name, a control character, a surplus comma) it gives up without a verdict, and `json` starts again. So serde_json
+//! remains the only judge of what is JSON, and the fast path changes only the time. The properties at the end of the
+//! file check this: a record from the fast path equals the record from the slow path.
 
 use super::{self as json, DEPTH_MAX, PREFIX_BYTES_MAX};
 use crate::builder::RecordBuilder;
@@ -19,35 +18,35 @@ use std::borrow::Cow;
 use std::cell::RefCell;
 
 thread_local! {
-    /// For all objects that a thread reads: those of one file come by the hundred.
-    static FORESEEN: RefCell<KeyCache> = const { RefCell::new(KeyCache::new()) };
+    /// One cache a thread: the objects of one file come by the hundred.
+    static KEY_CACHE: RefCell<KeyCache> = const { RefCell::new(KeyCache::new()) };
 }
 
-/// Reads a line that is one object and nothing else; none where that is for serde_json to say.
+/// Reads a line that is one object; `None` leaves the decision to serde_json.
 pub(super) fn read<'a>(line: &'a str, defaults: &TimestampDefaults) -> Option<Record<'a>> {
-    let mut draft = RecordBuilder::new(defaults);
-    FORESEEN.with_borrow_mut(|foreseen| {
-        foreseen.begin();
-        let mut cursor = Cursor { line, bytes: line.as_bytes(), at: 0, foreseen };
+    let mut builder = RecordBuilder::new(defaults);
+    KEY_CACHE.with_borrow_mut(|cache| {
+        cache.begin();
+        let mut cursor = Cursor { line, bytes: line.as_bytes(), at: 0, cache };
         cursor.skip_space();
-        cursor.object(&mut draft, "", 0)?;
+        cursor.object(&mut builder, "", 0)?;
         cursor.skip_space();
         (cursor.at == line.len()).then_some(())
     })?;
-    Some(draft.finish())
+    Some(builder.finish())
 }
 
-/// A line, and how far it is read. Each method begins at what it is named after and ends behind it.
+/// A line, and how far it is read. Each method begins at the part it is named after and ends behind it.
 struct Cursor<'a, 'f> {
     line: &'a str,
     bytes: &'a [u8],
     at: usize,
-    foreseen: &'f mut KeyCache,
+    cache: &'f mut KeyCache,
 }
 
 impl<'a> Cursor<'a, '_> {
-    /// Adds the members of an object, and says how many it has. `prefix` is the object's own name, empty at depth 0.
-    fn object(&mut self, draft: &mut RecordBuilder<'a>, prefix: &str, depth: usize) -> Option<usize> {
+    /// Adds the members of an object and returns their number. `prefix` is the name of the object, empty at depth 0.
+    fn object(&mut self, builder: &mut RecordBuilder<'a>, prefix: &str, depth: usize) -> Option<usize> {
         self.take(b'{')?;
         self.skip_space();
         if self.take(b'}').is_some() {
@@ -58,12 +57,12 @@ impl<'a> Cursor<'a, '_> {
             if depth > 0 {
                 let name = self.name()?;
                 self.skip_space();
-                self.member(draft, Cow::Owned(format!("{prefix}.{name}")), depth)?;
+                self.member(builder, Cow::Owned(format!("{prefix}.{name}")), depth)?;
             } else {
                 let (name, meaning) = self.name_at(members)?;
                 self.skip_space();
-                if !self.simple_member(draft, name, meaning)? {
-                    self.member(draft, Cow::Borrowed(name), depth)?;
+                if !self.simple_member(builder, name, meaning)? {
+                    self.member(builder, Cow::Borrowed(name), depth)?;
                 }
             }
             members += 1;
@@ -76,11 +75,11 @@ impl<'a> Cursor<'a, '_> {
         }
     }
 
-    /// Reads a value of one of the two kinds that nearly all are of and adds it; false where it is of another kind.
+    /// Reads and adds a value of one of the two most common kinds; false for another kind.
     #[inline(always)]
     fn simple_member(
         &mut self,
-        draft: &mut RecordBuilder<'a>,
+        builder: &mut RecordBuilder<'a>,
         name: &'a str,
         meaning: Option<(Role, u8)>,
     ) -> Option<bool> {
@@ -91,21 +90,21 @@ impl<'a> Cursor<'a, '_> {
             }
             let text = self.line.get(start..end)?;
             self.at = end + 1;
-            draft.add_borrowed_as(meaning, name, |_| Value::String(Cow::Borrowed(text)));
+            builder.add_borrowed_as(meaning, name, |_| Value::String(Cow::Borrowed(text)));
             return Some(true);
         }
         match whole(self.bytes, self.at) {
             Some((number, end)) => {
                 self.at = end;
-                draft.add_borrowed_as(meaning, name, |_| Value::Int64(number));
+                builder.add_borrowed_as(meaning, name, |_| Value::Int64(number));
                 Some(true)
             }
             None => Some(false),
         }
     }
 
-    /// Reads a value of any kind and adds it.
-    fn member(&mut self, draft: &mut RecordBuilder<'a>, name: Cow<'a, str>, depth: usize) -> Option<()> {
+    /// Reads and adds a value of any kind.
+    fn member(&mut self, builder: &mut RecordBuilder<'a>, name: Cow<'a, str>, depth: usize) -> Option<()> {
         let start = self.at;
         let value = match *self.bytes.get(start)? {
             b'"' => {
@@ -120,33 +119,33 @@ impl<'a> Cursor<'a, '_> {
             b'f' => self.word("false").map(|()| Value::Boolean(false))?,
             b'n' => return self.word("null"),
             b'{' if depth < DEPTH_MAX && name.len() <= PREFIX_BYTES_MAX => {
-                if self.object(draft, &name, depth + 1)? > 0 {
+                if self.object(builder, &name, depth + 1)? > 0 {
                     return Some(());
                 }
-                // An empty object has no member that could tell of it.
+                // An empty object has no members to become fields.
                 Value::String(Cow::Borrowed(self.line.get(start..self.at)?))
             }
             _ => Value::String(Cow::Borrowed(self.cut()?)),
         };
-        draft.add(name, value);
+        builder.add(name, value);
         Some(())
     }
 
-    /// A name of the line itself and the colon behind it, with what the name stands for.
+    /// A name at depth 0 with its colon, and the role of the name.
     #[inline(always)]
     fn name_at(&mut self, place: usize) -> Option<(&'a str, Option<(Role, u8)>)> {
-        if let Some((length, meaning)) = self.foreseen.name_at(place, self.bytes.get(self.at..)?) {
+        if let Some((length, meaning)) = self.cache.name_at(place, self.bytes.get(self.at..)?) {
             let name = self.line.get(self.at + 1..self.at + length - 2)?;
             self.at += length;
             return Some((name, meaning));
         }
         let name = self.name()?;
         let meaning = role_of(name);
-        self.foreseen.note(place, name, meaning);
+        self.cache.note(place, name, meaning);
         Some((name, meaning))
     }
 
-    /// A name without escapes, and the colon behind it.
+    /// A name without escapes, and its colon.
     fn name(&mut self) -> Option<&'a str> {
         self.take(b'"')?;
         let (start, end) = (self.at, special(self.bytes, self.at));
@@ -157,7 +156,7 @@ impl<'a> Cursor<'a, '_> {
         self.line.get(start..end)
     }
 
-    /// A number of JSON's grammar.
+    /// A number in JSON's grammar.
     fn number(&mut self) -> Option<()> {
         let _sign = self.take(b'-');
         if self.take(b'0').is_none() {
@@ -187,7 +186,7 @@ impl<'a> Cursor<'a, '_> {
         ends.then_some(())
     }
 
-    /// An array or an object as it is written; serde_json finds its end.
+    /// An array or an object as written; serde_json finds its end.
     #[cold]
     fn cut(&mut self) -> Option<&'a str> {
         let mut values = serde_json::Deserializer::from_str(self.line.get(self.at..)?).into_iter::<&RawValue>();
@@ -209,7 +208,7 @@ impl<'a> Cursor<'a, '_> {
     }
 }
 
-/// The place after the quote that ends the string of which `at` is within; none for an escape that JSON does not know.
+/// The place after the closing quote of the string that contains `at`; `None` for an escape that JSON does not have.
 pub(crate) fn string_end(bytes: &[u8], mut at: usize) -> Option<usize> {
     loop {
         at = special(bytes, at);
@@ -227,7 +226,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The claim of this module for one line.
+    /// Checks the claim of this module for one line.
     fn check(line: &str) -> Result<(), TestCaseError> {
         if let Some(record) = read(line, &TimestampDefaults::default()) {
             prop_assert_eq!(Some(record), json::judged(line, &TimestampDefaults::default()), "{}", line);
@@ -241,7 +240,7 @@ mod tests {
         r#""http":{"é":1,"request":{"id":"x"},"none":{ }},"list":[1,{"a":"]"}],"empty":""}"#,
     );
 
-    /// A value as a program may write it, with objects and arrays inside.
+    /// A value as a program may write it, with inner objects and arrays.
     fn values() -> impl Strategy<Value = String> {
         let scalar = prop_oneof![
             any::<String>().prop_map(|text| serde_json::to_string(&text).expect("a string")),
@@ -261,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_as_programs_write_them_take_this_way() {
+    fn common_lines_take_the_fast_path() {
         for line in ["{}", " { } ", r#"{"a":1}"#, "\t{ \"a\" : \"\" }\r\n", r#"{"a":{"b":{}},"c":[[]]}"#, LINE] {
             assert!(
                 read(line, &TimestampDefaults::default()).is_some()
@@ -272,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn anything_else_is_left_to_the_judge() {
+    fn other_lines_are_left_to_serde_json() {
         for line in [
             "",
             "{",
@@ -297,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn depth_and_long_names_end_as_with_the_judge() {
+    fn depth_and_name_limits_agree_with_the_slow_path() {
         for depth in [DEPTH_MAX, DEPTH_MAX + 1, DEPTH_MAX + 3, 1000] {
             let line = format!("{}1{}", "{\"a\":".repeat(depth), "}".repeat(depth));
             assert!(
@@ -330,7 +329,7 @@ mod tests {
             check(&format!("{{{}}}", members.join(",")))?;
         }
 
-        /// So it does on a line in which some bytes were changed or lost.
+        /// The same for a line in which some bytes were changed or lost.
         #[test]
         fn agrees_on_broken_lines(
             faults in proptest::collection::vec((0..LINE.len(), prop::option::of(0u8..128), any::<bool>()), 1..4),

@@ -1,8 +1,8 @@
-//! Colours of a terminal, which some programs write into files too.
+//! Terminal colours, which some programs write into files too.
 
 use memchr::memchr;
 
-/// Whether there is an escape character in the text.
+/// Whether the text has an escape character.
 #[inline]
 pub(super) fn has_escapes(text: &str) -> bool {
     memchr(0x1b, text.as_bytes()).is_some()
@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_control_sequences_are_taken_out() {
+    fn only_control_sequences_are_removed() {
         for (text, plain) in [
             ("\u{1b}[2m2026\u{1b}[0m \u{1b}[32m INFO\u{1b}[0m é", "2026  INFO é"),
             ("\u{1b}[38;5;208mx\u{1b}[K", "x"),

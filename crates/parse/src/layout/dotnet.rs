@@ -1,4 +1,4 @@
-//! .NET's console: a level of four letters, a category and the number of the event; the message on the lines below.
+//! .NET's console: a level of four letters, a category and an event number; the message is in the lines below.
 //!
 //! ```text
 //! info: Microsoft.Hosting.Lifetime[14]

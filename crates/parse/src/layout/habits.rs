@@ -1,20 +1,20 @@
-//! What the lines of a source are used to, where one line alone cannot tell.
+//! The habits of a source: facts that one line alone does not show.
 
-/// Lines that are looked back at.
+/// Lines that are remembered.
 const LOOK_BACK: u32 = 8;
 
 /// How the last lines were written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Habits {
-    /// A bit a line, the newest lowest: whether a name with a colon stood where a component stands.
+    /// A bit a line, the newest lowest: whether a name with a colon stood at the component's place.
     colons: u8,
-    /// How many lines these bits tell of, up to [`LOOK_BACK`].
+    /// How many lines these bits describe, up to [`LOOK_BACK`].
     lines: u8,
-    /// Whether the last record that had a header had no time in it.
+    /// Whether the last record with a header had no time.
     is_untimed: bool,
 }
 
-/// Where `is_untimed` stands in a number.
+/// The bit of `is_untimed` in the saved number.
 const UNTIMED: u8 = 0x80;
 
 impl Habits {
@@ -28,7 +28,7 @@ impl Habits {
         self.lines = self.lines.saturating_add(1).min(8);
     }
 
-    /// Whether a record begins with a time, so that a line without one goes on with the record before.
+    /// Whether records begin with a time, so that a line without a time continues a record.
     pub(crate) fn is_timed(self) -> bool {
         !self.is_untimed
     }
@@ -37,7 +37,7 @@ impl Habits {
         self.is_untimed = !has_time;
     }
 
-    /// As [`Habits::from_number`] reads it.
+    /// The number that [`Habits::from_number`] reads.
     pub(crate) fn number(self) -> u16 {
         u16::from(self.lines | if self.is_untimed { UNTIMED } else { 0 }) << 8 | u16::from(self.colons)
     }

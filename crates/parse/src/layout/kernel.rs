@@ -1,13 +1,13 @@
 //! The kernel's ring buffer, as `dmesg` prints it: `[   12.345678] text`, with a priority before it or not.
 //!
-//! The number counts seconds since the machine was started, which the line does not say when. So there is no time, and
-//! the number is the field `uptime_s`.
+//! The number counts seconds since boot, and the line does not tell when that was. So the record has no time, and the
+//! number is the field `uptime_s`.
 
 use super::sketch::Sketch;
 use crate::pairs::skip_spaces;
 use daytable_model::record::Value;
 
-/// Reads on at `at`: the place of the message.
+/// Reads the header from `at`, and returns the place of the message.
 pub(super) fn read<'a>(line: &'a str, at: usize, sketch: &mut Sketch<'a>) -> Option<usize> {
     let bytes = line.as_bytes();
     if bytes.get(at) != Some(&b'[') {
@@ -22,7 +22,7 @@ pub(super) fn read<'a>(line: &'a str, at: usize, sketch: &mut Sketch<'a>) -> Opt
         return None;
     }
     sketch.add("uptime_s", Value::Double(written.parse().ok()?));
-    // `[    0.000000][    T0] text`: who printed it.
+    // `[    0.000000][    T0] text`: the second group is the thread.
     let behind = close + 1;
     if bytes.get(behind) == Some(&b'[')
         && let Some(length) = bytes.get(behind..)?.iter().take(24).position(|byte| *byte == b']')

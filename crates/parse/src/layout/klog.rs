@@ -1,4 +1,4 @@
-//! The layout of glog, which Kubernetes' klog has too.
+//! The layout of glog and of Kubernetes' klog.
 //!
 //! ```text
 //! I1121 08:00:00.123456    1234 file.go:123] text

@@ -12,10 +12,10 @@ use super::sketch::Sketch;
 use crate::pairs::skip_spaces;
 use memchr::memmem;
 
-/// Bytes of a tag at most; tags may have spaces in them.
+/// Bytes of a tag; tags may contain spaces.
 const TAG_BYTES_MAX: usize = 64;
 
-/// Reads on behind the time of `threadtime` and `time`; false where that is not what follows.
+/// Reads the header behind the time of `threadtime` and `time`; false for any other text.
 pub(super) fn behind_the_time(header: &mut LineHeader<'_>) -> bool {
     header.skip();
     match header.line.as_bytes().get(header.at..) {
@@ -65,7 +65,7 @@ pub(super) fn brief(header: &mut LineHeader<'_>) -> Option<()> {
     Some(())
 }
 
-/// A tag and the place behind its colon. A space stands behind that, unless the message is empty.
+/// A tag, and the place behind its colon. A space follows the colon unless the message is empty.
 fn tag(line: &str, at: usize) -> Option<(&str, usize)> {
     let rest = line.get(at..)?;
     let length = match memmem::find(rest.as_bytes(), b": ") {

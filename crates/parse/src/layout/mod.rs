@@ -1,13 +1,14 @@
-//! Lines that were written for people: what their headers say, whatever program wrote them.
+//! Lines written for people: reads their headers, whatever program wrote them.
 //!
-//! [`read`] looks at the first bytes and at what the lines before were, and asks the one or two layouts that come into
-//! question; none is a search through all of them. Each layout reads a header from left to right and says where the
-//! message begins. What is behind that is the message, as it was written, over all lines of the record.
+//! [`read`] uses the first bytes and the profile of the source to choose one or two layouts. Each layout reads a header
+//! from left to right and returns the place of the message. The message is the rest of the record, as written.
 //!
-//! * `usual`: the short way of most lines; `general`: time, level, component, process, thread in the orders that logging libraries have them in.
-//! * `syslog`, `klog`, `logcat`, `kernel`, `dotnet`: layouts with a grammar of their own; `untimed`: levels without times.
-//! * `shape`: what a word looks like; `habits`: what the lines before looked like; `sketch`: the record in the making.
-//! * `trailing`: pairs behind the message; `ansi`: colours, which are taken off first; `trace`: lines that go on.
+//! * `usual`: the fast path for most lines. `general`: time, level, component, process and thread in the orders that
+//!   logging libraries use.
+//! * `syslog`, `klog`, `logcat`, `kernel`, `dotnet`: layouts with a grammar of their own. `untimed`: levels without
+//!   times.
+//! * `shape`: the shape of a word. `habits`: the habits of the previous lines. `sketch`: the record under construction.
+//! * `trailing`: pairs behind the message. `ansi`: removes colours first. `trace`: lines that continue a record.
 
 mod ansi;
 mod dotnet;
@@ -35,15 +36,15 @@ use memchr::memchr;
 use sketch::Sketch;
 use std::borrow::Cow;
 
-/// What is known when a record is read.
+/// The context for reading a record.
 pub(super) struct Given<'g> {
     pub(super) defaults: TimestampDefaults,
-    /// What most lines of the source were lately.
+    /// The usual format of the source.
     pub(super) usual: Option<Format>,
     pub(super) habits: &'g mut Habits,
 }
 
-/// Reads a record whose first line has a header; none where it has none that is known.
+/// Reads a record whose first line has a known header; `None` for any other record.
 pub(super) fn read<'a>(text: &'a str, given: &mut Given<'_>) -> Option<Parsed<'a>> {
     if let Some(parsed) = usual::read(text, given) {
         return Some(parsed);
@@ -55,7 +56,7 @@ pub(super) fn read<'a>(text: &'a str, given: &mut Given<'_>) -> Option<Parsed<'a
     read_plain(text, given)
 }
 
-/// Whether a format is one of those that [`read`] reads.
+/// Whether [`read`] reads this format.
 pub(super) fn is_layout(format: Format) -> bool {
     matches!(
         format,
@@ -63,9 +64,9 @@ pub(super) fn is_layout(format: Format) -> bool {
     )
 }
 
-/// Whether a line that is not indented begins a record in a source whose records are of this format mostly.
+/// Whether a line without an indent begins a record, in a source with this usual format.
 ///
-/// Where records begin with a header, that is a line with one, or with a whole object. Elsewhere every line is one.
+/// If records begin with a header, only a line with a header or a whole object begins one. Otherwise every line does.
 pub(super) fn begins(usual: Option<Format>, habits: Habits, text: &str, defaults: &TimestampDefaults) -> bool {
     let Some(usual) = usual else { return true };
     let line = first_line(text);
@@ -85,8 +86,8 @@ pub(super) fn begins(usual: Option<Format>, habits: Habits, text: &str, defaults
     }
 }
 
-/// Whether an open record and a line begin with a full time each: the answer to most questions whether one goes on with
-/// the other, which is no, without any of the rules that come to it.
+/// Whether an open record and a line both begin with a full time. Then the line does not continue the record, and the
+/// other rules need not run. Most lines end here.
 pub(super) fn are_both_timed(open: &str, line: &str, defaults: &TimestampDefaults) -> bool {
     let is_timed = |text: &str| {
         text.as_bytes().get(10) == Some(&b'T')
@@ -95,12 +96,12 @@ pub(super) fn are_both_timed(open: &str, line: &str, defaults: &TimestampDefault
     is_timed(line) && is_timed(open)
 }
 
-/// Whether a record so far may be a trace: it begins with neither a time nor an object.
+/// Whether an open record may be a stack trace: it begins with neither a time nor an object.
 pub(super) fn may_be_trace(open: &str, defaults: &TimestampDefaults) -> bool {
     !open.starts_with('{') && super::timestamp::at_start(open.as_bytes(), defaults).is_none()
 }
 
-/// The kind of header with a time that a line has, not told apart more than it takes to know that it has one.
+/// The format of a line with a time in its header. The check is only precise enough to know that there is a time.
 pub(super) fn timed_format(line: &str, defaults: &TimestampDefaults) -> Option<Format> {
     match line.as_bytes() {
         [] => None,
@@ -117,7 +118,7 @@ pub(super) fn is_pair(line: &str) -> bool {
     super::pairs::key_end(bytes, 0).is_some_and(|end| bytes.get(end) == Some(&b'='))
 }
 
-/// Reads only by the general rules, whatever else it could be.
+/// Reads with the general rules only.
 pub(super) fn read_general<'a>(text: &'a str, given: &mut Given<'_>) -> Option<Parsed<'a>> {
     let line = first_line(text);
     let mut header = LineHeader::timed(line, &given.defaults)?;
@@ -166,7 +167,7 @@ fn read_plain<'a>(text: &'a str, given: &mut Given<'_>) -> Option<Parsed<'a>> {
     }
 }
 
-/// A line that has a time near its start.
+/// Reads a line with a time near its start.
 fn timed<'a>(text: &'a str, line: &'a str, given: &mut Given<'_>) -> Option<Parsed<'a>> {
     let mut header = LineHeader::timed(line, &given.defaults)?;
     let is_usual = given.usual == Some(Format::Syslog);
@@ -213,7 +214,7 @@ fn finish<'a>(text: &'a str, header: LineHeader<'a>, given: &mut Given<'_>) -> P
     sketch.finish(message, if is_table { Format::Cbs } else { Format::Text })
 }
 
-/// Java's own logging has the class and its method behind the time, and level and message on the line below:
+/// Java's own logging writes the class and its method behind the time, and level and message on the line below:
 ///
 /// ```text
 /// Nov 21, 2026 8:00:00 AM org.example.Main start
@@ -249,7 +250,7 @@ fn trailing_component<'a>(sketch: &mut Sketch<'a>, message: &'a str) -> &'a str 
     }
 }
 
-/// A line with a priority.
+/// Reads a line with a priority.
 fn with_priority<'a>(text: &'a str, line: &'a str, given: &mut Given<'_>) -> Option<Parsed<'a>> {
     let (priority, at) = syslog::priority(line)?;
     if line.as_bytes().get(at..)?.starts_with(b"1 ") {
@@ -276,7 +277,7 @@ fn with_priority<'a>(text: &'a str, line: &'a str, given: &mut Given<'_>) -> Opt
     Some(inner(header.sketch, behind(text, header.at), false, &given.defaults))
 }
 
-/// A syslog line whose message may be a record of its own: an object, or logfmt. `is_structured` where pairs may stand
+/// A syslog line whose message may be a record of its own: an object, or logfmt. `is_structured`: pairs may stand
 /// behind the message.
 fn inner<'a>(
     mut sketch: Sketch<'a>,
@@ -325,13 +326,13 @@ pub(super) fn first_line(text: &str) -> &str {
     memchr(b'\n', text.as_bytes()).and_then(|end| text.get(..end)).unwrap_or(text)
 }
 
-/// The message: what is behind the header, and the lines below.
+/// The message: the text behind the header, with the lines below.
 fn behind(text: &str, at: usize) -> &str {
     let rest = text.get(at..).unwrap_or_default();
     rest.strip_prefix('\n').unwrap_or(rest)
 }
 
-/// What was read of a text that does not live as long.
+/// Copies a record of a temporary text.
 fn owned<'a>(parsed: Parsed<'_>) -> Parsed<'a> {
     let text = |text: Cow<'_, str>| Cow::Owned(text.into_owned());
     let fields = parsed.record.fields.into_iter().map(|field| daytable_model::record::Field {
@@ -350,7 +351,7 @@ fn owned<'a>(parsed: Parsed<'_>) -> Parsed<'a> {
         message: text(parsed.record.message),
         fields: fields.collect(),
     };
-    // Where they stood in the text without its colours says nothing of the text.
+    // Places in the text without colours do not apply to the original text.
     Parsed { record, format: parsed.format, time_at: None, level_at: None }
 }
 

@@ -1,4 +1,4 @@
-//! Headers whose parts stand between `|`.
+//! Headers with `|` between their parts.
 
 use super::LineHeader;
 use crate::layout::shape::{NameShape, is_number, level_word, name};
@@ -8,7 +8,7 @@ use crate::pairs::skip_spaces;
 const COLUMNS_MAX: usize = 8;
 
 impl<'a> LineHeader<'a> {
-    /// What stands between `|`: a level, a number, a name, each at most once; then the message.
+    /// Reads the columns between `|`: a level, a number, a name, each at most once; then the message.
     pub(super) fn columns(&mut self) {
         let mut has_number = false;
         for _ in 0..COLUMNS_MAX {

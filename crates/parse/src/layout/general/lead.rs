@@ -1,4 +1,4 @@
-//! The time of a line, and what stands before it.
+//! The time of a line, and the tokens before the time.
 
 use super::LineHeader;
 use crate::layout::shape::{
@@ -13,7 +13,7 @@ use daytable_model::time::{TICKS_PER_SECOND, Ticks};
 const LEAD_MAX: usize = 6;
 
 impl<'a> LineHeader<'a> {
-    /// Whether there is a time near the start of a line, which is less than to read its header.
+    /// Whether a line has a time near its start. Cheaper than reading the header.
     pub(in crate::layout) fn is_timed(line: &'a str, defaults: &TimestampDefaults) -> bool {
         let mut header = LineHeader::at(line, skip_spaces(line.as_bytes(), 0));
         let mut is_numbered = false;
@@ -62,7 +62,7 @@ impl<'a> LineHeader<'a> {
         None
     }
 
-    /// A timestamp that ends as a word does.
+    /// A timestamp that ends at a word border.
     #[inline]
     pub(super) fn stamp_at(&self, at: usize, defaults: &TimestampDefaults) -> Option<Stamp> {
         let stamp = timestamp::at_start(self.bytes().get(at..)?, defaults)?;
@@ -80,7 +80,7 @@ impl<'a> LineHeader<'a> {
         self.skip_mark();
     }
 
-    /// The mark that stands behind a time.
+    /// Skips the mark behind a time.
     fn skip_mark(&mut self) {
         match self.bytes().get(self.at) {
             Some(mark @ (b',' | b':' | b'|' | b';')) => {
@@ -97,8 +97,8 @@ impl<'a> LineHeader<'a> {
         }
     }
 
-    /// Behind seconds since the epoch, a time as people read it may follow. It gives its fraction, and the rest where it
-    /// says more than the same: the seconds of the epoch have no zone to be wrong about.
+    /// Behind seconds since the epoch, a time in the form for people may follow. That time gives its fraction. Its
+    /// other digits are used only if they differ; the seconds of the epoch have no time zone to guess.
     fn civil(&mut self, defaults: &TimestampDefaults) -> Option<()> {
         let Some(epoch) = self.sketch.time else { return Some(()) };
         let defaults = TimestampDefaults { seen: epoch, ..*defaults };
@@ -127,7 +127,7 @@ impl<'a> LineHeader<'a> {
         Some(())
     }
 
-    /// A time within brackets, and what else is in them.
+    /// A time in brackets, with the other parts inside the brackets.
     fn bracketed(&mut self, defaults: &TimestampDefaults) -> Option<()> {
         let open = self.at;
         if !matches!(self.bytes().get(open), Some(b'[' | b'(' | b'<')) {
@@ -174,7 +174,7 @@ impl<'a> LineHeader<'a> {
         Some(())
     }
 
-    /// A piece of what stands behind the time within its brackets.
+    /// A part behind the time inside its brackets.
     fn within_brackets(&mut self, start: usize, piece: &'a str) {
         let mut place = start + piece.len() - piece.trim_start_matches(':').len();
         let mut piece = piece.trim_matches(':');
@@ -203,7 +203,7 @@ impl<'a> LineHeader<'a> {
         }
     }
 
-    /// A component that may have a line of its source behind it, as in `web:1946`.
+    /// A component with an optional source line behind it, as in `web:1946`.
     pub(super) fn numbered_component(&mut self, word: &'a str) {
         match word.rsplit_once(':').filter(|(name, line)| is_number(line) && !name.is_empty()) {
             Some((name, line)) => {
@@ -214,7 +214,7 @@ impl<'a> LineHeader<'a> {
         }
     }
 
-    /// What stood before the time.
+    /// Adds the tokens before the time.
     fn take_lead<'t>(&mut self, lead: impl Iterator<Item = &'t Token<'a>>)
     where
         'a: 't,
@@ -246,9 +246,9 @@ impl<'a> LineHeader<'a> {
     }
 }
 
-/// Whether a token may stand before a time: no word of a language, unless a name and `|` follow.
+/// Whether a token may stand before a time: an ordinary word may not, unless a name and `|` follow.
 ///
-/// Behind a number at the start of the line, which numbers the lines, come words too.
+/// Behind a number at the start of the line (a line number), ordinary words may stand too.
 fn may_lead(token: &Token<'_>, place: usize, is_numbered: bool) -> bool {
     match token.kind {
         WordKind::Word(word) => {
@@ -267,14 +267,14 @@ fn may_lead(token: &Token<'_>, place: usize, is_numbered: bool) -> bool {
     }
 }
 
-/// A date without a time, which stands beside a time that says the same.
+/// A date without a time, next to a time with the same date.
 fn is_date(token: &Token<'_>) -> bool {
     let WordKind::Word(word) = token.kind else { return false };
     matches!(word.as_bytes(), [_, _, _, _, b'.' | b'-' | b'/', _, _, b'.' | b'-' | b'/', _, _])
         && word.bytes().filter(u8::is_ascii_digit).count() == 8
 }
 
-/// Whether a word looks like the name of a machine: letters and digits with marks between them.
+/// Whether a word looks like a host name: letters and digits with marks between them.
 fn is_host(kinds: u16) -> bool {
     const OTHERS: u16 =
         kinds::LOWER | kinds::UPPER | kinds::DASH | kinds::DOT | kinds::COLON | kinds::SLASH | kinds::UNDERSCORE;

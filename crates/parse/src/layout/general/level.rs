@@ -1,4 +1,4 @@
-//! The level behind the time, and what stands between them.
+//! The level behind the time, and the tokens between them.
 
 use super::LineHeader;
 use crate::layout::shape::{NameShape, Token, WordKind, is_capital, is_plain, kinds, letter, level_word, name, token};
@@ -9,13 +9,13 @@ use daytable_model::record::Level;
 const BEFORE_LEVEL_MAX: usize = 6;
 
 impl<'a> LineHeader<'a> {
-    /// Looks for a level behind the time. Where there is one, what stands before it is a part of the header.
+    /// Searches a level behind the time. If there is one, the tokens before it belong to the header.
     pub(super) fn find_level(&mut self) {
         let mut before: [Option<Token<'a>>; BEFORE_LEVEL_MAX] = [None; BEFORE_LEVEL_MAX];
         let (mut at, mut plain, mut dash) = (self.at, 0, self.mark == b',' || self.mark == b':');
         for place in 0..=BEFORE_LEVEL_MAX {
             let Some(token) = token(self.line, at) else { return };
-            // `PHP Warning: text`: capitals before it are the name of what warns.
+            // `PHP Warning: text`: capitals before the level name the source of the warning.
             let is_named = place == 1 && token.mark == b':' && before[0].is_some_and(|first| is_capital(first.kinds));
             let may_be_small = plain == 0 && (place == 0 || dash || is_named);
             if let Some((level, start, end)) = self.level_of(&token, may_be_small) {
@@ -34,7 +34,7 @@ impl<'a> LineHeader<'a> {
             dash = token.kind == WordKind::Dash;
             let may_come = match token.kind {
                 WordKind::Word(word) => {
-                    // One that begins like a sentence counts for two.
+                    // A token that begins like a sentence counts twice.
                     let is_capital = token.gap < 2 && word.starts_with(|first: char| first.is_ascii_uppercase());
                     plain += if is_plain(token.kinds) {
                         1 + usize::from(is_capital && !self.is_before_dash(token.end))
@@ -57,7 +57,7 @@ impl<'a> LineHeader<'a> {
         self.bytes().get(skip_spaces(self.bytes(), at)..).is_some_and(|rest| rest.starts_with(b"- "))
     }
 
-    /// Takes `INFO:name:`, which is one word with the beginning of the text.
+    /// Reads `INFO:name:`, which is one word with the beginning of the text.
     fn joined_level(&mut self, token: &Token<'a>) -> bool {
         let WordKind::Word(joined) = token.kind else { return false };
         if token.kinds & kinds::COLON == 0 {
@@ -78,13 +78,13 @@ impl<'a> LineHeader<'a> {
         true
     }
 
-    /// The level that a token is, and where it stands. `may_be_small` where the place is one that levels have, so that it
-    /// needs no capitals.
+    /// The level of a token, and its place. `may_be_small`: the token is at a usual place for levels, so small letters
+    /// are enough.
     fn level_of(&self, token: &Token<'a>, may_be_small: bool) -> Option<(Level, usize, usize)> {
         let is_marked = token.mark != 0 || token.gap > 1;
         match token.kind {
             WordKind::Word(word) if word.len() == 1 => {
-                // `A` is a word of its own.
+                // A single `A` is an ordinary word.
                 let level = letter(word.as_bytes()[0]).filter(|level| *level != Level::Alert)?;
                 (may_be_small || self.sketch.has_pid || token.start > self.at).then_some(())?;
                 self.goes_on_as_header(token.end).then_some((level, token.start, token.end))
@@ -118,7 +118,7 @@ impl<'a> LineHeader<'a> {
         }
     }
 
-    /// Whether what comes behind a letter shows that it is a level: a group, a name with a colon, capitals.
+    /// Whether the text behind a letter shows that the letter is a level: a group, a name with a colon, capitals.
     fn goes_on_as_header(&self, at: usize) -> bool {
         let Some(next) = token(self.line, skip_spaces(self.bytes(), at)) else { return false };
         match next.kind {
@@ -157,7 +157,7 @@ impl<'a> LineHeader<'a> {
         }
     }
 
-    /// What stood in the brackets of a level with it, as in `[main/INFO]` and `[core:error]`.
+    /// Adds the other parts in the brackets of a level, as in `[main/INFO]` and `[core:error]`.
     fn beside_level(&mut self, inner: &'a str) {
         for part in inner.split(['/', ':', '|']).map(str::trim) {
             if level_word(part).is_none() && !part.is_empty() {
@@ -167,7 +167,7 @@ impl<'a> LineHeader<'a> {
     }
 }
 
-/// Whether a level's word in small letters is one even where it could begin a sentence: `fine so far` has none.
+/// Whether a level's word in small letters is a level even where a sentence may begin: `fine so far` has none.
 fn is_small_level(word: &str) -> bool {
     ["trace", "debug", "info", "warn", "warning", "error", "fatal", "notice", "crit", "critical"].contains(&word)
 }

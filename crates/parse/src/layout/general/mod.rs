@@ -1,17 +1,18 @@
-//! The general case: a timestamp near the start, perhaps a level, a component, a process, and then the message.
+//! The general rules: a timestamp near the start, perhaps a level, a component and a process, then the message.
 //!
-//! No logging library is known by name here. A header is a row of tokens; what a token is, its shape says (`shape`), and
-//! what its neighbours are. Three steps, from left to right, none of which goes back further than its own tokens:
+//! The rules name no logging library. A header is a sequence of tokens. The shape of a token (`shape`) and its
+//! neighbours say what it means. Three steps run from left to right, and no step goes back beyond its own tokens:
 //!
-//! 1. **The time.** At the start, within the first brackets, or behind a few tokens that are no prose (`lead`): a
-//!    file's name, a host, a number, a level.
-//! 2. **The level.** Behind the time, with a few tokens between that can belong to a header (`level`). A level proves
-//!    that they do: a number is the process, what is in brackets a thread, the last word the component.
-//! 3. **The rest of the header** (`rest`, and `columns` where `|` stands between its parts): threads, source lines, the component, which ends with `:`, or stands before ` - `, or is
-//!    padded to a column, or is a dotted name behind the level. Then comes the message.
+//! 1. **The time** (`lead`). It stands at the start, within the first brackets, or behind a few tokens that are not
+//!    prose: a file's name, a host, a number, a level.
+//! 2. **The level** (`level`). It stands behind the time, after a few tokens that can belong to a header. A level
+//!    proves that they do: a number is the process, a group in brackets a thread, the last word the component.
+//! 3. **The rest of the header** (`rest`; `columns` if `|` separates the parts): threads, source lines and the
+//!    component. A component ends with `:`, stands before ` - `, is padded to a column, or is a dotted name behind the
+//!    level. The message follows.
 //!
-//! A word before a colon may as well belong to the text (`failed: timeout`). Where its letters do not tell, the lines
-//! before do: [`Habits`].
+//! A word before a colon may also belong to the text (`failed: timeout`). If its letters do not decide, the previous
+//! lines do: [`Habits`].
 
 mod columns;
 mod lead;
@@ -32,16 +33,16 @@ pub(super) struct LineHeader<'a> {
     pub(super) form: Form,
     /// The mark behind the time: `,`, `:`, `|` or 0.
     mark: u8,
-    /// Whether other tokens came before the time.
+    /// Whether tokens stand before the time.
     has_lead: bool,
-    /// Whether a name with a colon stood where a component stands; none where it was not asked.
+    /// Whether a name with a colon stands at the component's place; `None` if the rules did not ask.
     pub(super) colon: Option<bool>,
     /// Whether level and component were padded to columns, as in a table.
     pub(super) is_padded: bool,
 }
 
 impl<'a> LineHeader<'a> {
-    /// The header of a line that has a time near its start.
+    /// The header of a line with a time near its start.
     pub(super) fn timed(line: &'a str, defaults: &TimestampDefaults) -> Option<LineHeader<'a>> {
         let mut header = LineHeader::at(line, skip_spaces(line.as_bytes(), 0));
         header.time(defaults)?;
@@ -54,7 +55,7 @@ impl<'a> LineHeader<'a> {
         LineHeader { line, at, sketch, form, mark: 0, has_lead: false, colon: None, is_padded: false }
     }
 
-    /// Takes the time that comes next, if one does.
+    /// Reads a time at the current place; false without one.
     pub(super) fn stamp(&mut self, defaults: &TimestampDefaults) -> bool {
         match self.stamp_at(self.at, defaults) {
             Some(stamp) => {
@@ -65,7 +66,7 @@ impl<'a> LineHeader<'a> {
         }
     }
 
-    /// Whether a time, at the very start and with a space behind it, is all that was read.
+    /// Whether the header is only a time at the very start with a space behind it.
     pub(super) fn has_nothing_else(&self) -> bool {
         self.mark == 0 && !self.has_lead && self.sketch.is_bare() && self.sketch.level.is_none()
     }

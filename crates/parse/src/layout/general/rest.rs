@@ -1,4 +1,4 @@
-//! What stands between the level and the message.
+//! The part of a header between the level and the message.
 
 use super::LineHeader;
 use crate::layout::habits::Habits;
@@ -7,7 +7,7 @@ use crate::pairs::{is_space, skip_spaces, typed};
 use daytable_model::record::Level;
 use memchr::memmem;
 
-/// Tokens behind the level, or behind the time where there is none.
+/// Tokens behind the level, or behind the time if there is no level.
 const BEHIND_MAX: usize = 8;
 
 impl<'a> LineHeader<'a> {
@@ -58,7 +58,7 @@ impl<'a> LineHeader<'a> {
                     groups[held] = Some(token);
                     held += 1;
                     self.at = token.end;
-                    // What has spaces in it is a part of the header only where more of a header follows.
+                    // A group with spaces belongs to the header only if more header follows.
                     if is_known || is_name || inner.is_empty() {
                         message = self.at;
                         self.take_groups(&mut groups, &mut held);
@@ -84,7 +84,7 @@ impl<'a> LineHeader<'a> {
                     message = self.at;
                     break;
                 }
-                // A letter before the time, and the word for it here.
+                // The letter before the time and this word mean the same level.
                 WordKind::Word(word) if self.has_lead && has_level && Level::from_word(word) == self.sketch.level => {
                     self.take_groups(&mut groups, &mut held);
                     self.at = token.end;
@@ -121,12 +121,12 @@ impl<'a> LineHeader<'a> {
         *held = 0;
     }
 
-    /// Whether the header may go on behind a component: where that is one of several columns.
+    /// Whether the header may continue behind a component that is one of several columns.
     fn is_between_columns(&self, token: &Token<'a>) -> bool {
         token.mark == 0 && self.bytes().get(skip_spaces(self.bytes(), token.end)) == Some(&b'[') && token.gap > 1
     }
 
-    /// Where the header goes on behind a word that is the component; none where it belongs to the message.
+    /// The place where the header continues behind a component; `None` if the word belongs to the message.
     fn component(&mut self, token: &Token<'a>, word: &'a str, has_level: bool, habits: &Habits) -> Option<usize> {
         if self.sketch.has_component {
             return None;
@@ -193,7 +193,7 @@ impl<'a> LineHeader<'a> {
         let first = behind.first();
         if is_dotted(word) || is_capital && first == Some(&b'[') || kind == NameShape::Surely && word.contains("::") {
             self.sketch.component(word);
-            // What a request is known by stands in one group behind the component.
+            // One group behind the component identifies the request.
             if first == Some(&b'[')
                 && let Some(group) = self::token(self.line, next)
                 && let WordKind::Group(inner) = group.kind
@@ -209,7 +209,7 @@ impl<'a> LineHeader<'a> {
         None
     }
 
-    /// What is in brackets, by its looks.
+    /// Interprets a group in brackets by its shape.
     pub(super) fn group(&mut self, token: &Token<'a>, inner: &'a str) {
         if inner.is_empty() || inner == "-" {
             return;
@@ -260,9 +260,9 @@ fn is_process(inner: &str) -> bool {
             .is_some_and(|(first, second)| process(first).is_some() && process(second).is_some())
 }
 
-/// The number that something in brackets is, if it can only be that of a process or a thread.
+/// The process or thread number in brackets, if the text can only be one.
 fn process(text: &str) -> Option<&str> {
-    // Nearly all that stands in brackets ends in a letter.
+    // Most groups in brackets end in a letter.
     if !text.as_bytes().last().is_some_and(u8::is_ascii_digit) {
         return None;
     }
