@@ -23,17 +23,17 @@ pub struct ProtocolFields<'a> {
 
 /// Builds a record from names and values in their order, and replaces secrets. `seen` is the time of arrival.
 pub fn compose<'a>(
-    said: ProtocolFields<'a>,
+    protocol: ProtocolFields<'a>,
     members: impl IntoIterator<Item = (Cow<'a, str>, Value<'a>)>,
     reading: &ParseOptions,
     seen: Ticks,
 ) -> Record<'a> {
-    let mut draft = RecordBuilder::new(&TimestampDefaults { zone: reading.zone, seen });
-    draft.know(said.time, said.level, said.message);
+    let mut builder = RecordBuilder::new(&TimestampDefaults { zone: reading.zone, seen });
+    builder.know(protocol.time, protocol.level, protocol.message);
     for (name, value) in members {
-        draft.add(name, value);
+        builder.add(name, value);
     }
-    let mut record = draft.finish();
+    let mut record = builder.finish();
     if let Some(redactor) = &reading.redactor {
         redactor.redact_parts(&mut record);
     }
@@ -76,14 +76,17 @@ mod tests {
 
     #[test]
     fn the_protocols_own_parts_come_before_any_name() {
-        let said =
-            ProtocolFields { time: Some(Ticks::UNIX_EPOCH), level: Some(Level::Error), message: Some("said".into()) };
+        let protocol = ProtocolFields {
+            time: Some(Ticks::UNIX_EPOCH),
+            level: Some(Level::Error),
+            message: Some("protocol".into()),
+        };
         let members = ["time", "level", "message", "host.name", "timestamp"]
             .map(|name| (name.into(), text("2026-11-21T00:00:00Z")));
-        let record = compose(said, members, &ParseOptions::default(), Ticks::MAX);
+        let record = compose(protocol, members, &ParseOptions::default(), Ticks::MAX);
         assert_eq!(
             (record.time, record.level, &*record.message),
-            (Some(Ticks::UNIX_EPOCH), Some(Level::Error), "said")
+            (Some(Ticks::UNIX_EPOCH), Some(Level::Error), "protocol")
         );
         assert_eq!(names(&record), ["time", "level", "message", "host", "timestamp"]);
     }
@@ -92,10 +95,10 @@ mod tests {
     fn secrets_are_replaced_in_every_part() {
         let redactor = Redactor::new(Redaction::preset("email"));
         let reading = ParseOptions { redactor, ..ParseOptions::default() };
-        let said = ProtocolFields { message: Some("of ann@example.com".into()), ..ProtocolFields::default() };
+        let protocol = ProtocolFields { message: Some("of ann@example.com".into()), ..ProtocolFields::default() };
         let bytes = Value::Binary(b"\xffann@example.com".as_slice().into());
         let members = [("user".into(), text("ann@example.com")), ("raw".into(), bytes)];
-        let record = compose(said, members, &reading, Ticks::MAX);
+        let record = compose(protocol, members, &reading, Ticks::MAX);
         assert!(!format!("{record:?}").contains("example"), "{record:?}");
     }
 }

@@ -89,7 +89,7 @@ impl CsvHeader {
 
     /// Parses a record; `None` if the number of values differs, or it has neither time nor level.
     pub(super) fn record<'a>(&self, text: &'a str, defaults: &TimestampDefaults) -> Option<Record<'a>> {
-        let mut draft = RecordBuilder::new(defaults);
+        let mut builder = RecordBuilder::new(defaults);
         let mut cells = Cells::new(text, self.separator);
         let (mut date, mut clock) = (None, None);
         let mut columns = self.columns.iter();
@@ -107,12 +107,12 @@ impl CsvHeader {
                 continue;
             }
             // The record cannot borrow from the header, so each name costs an allocation.
-            draft.add_as(column.role, Cow::Owned(column.name.clone()), value);
+            builder.add_as(column.role, Cow::Owned(column.name.clone()), value);
         }
         if cells.is_open || cells.is_broken || columns.next().is_some() {
             return None;
         }
-        let mut record = draft.finish();
+        let mut record = builder.finish();
         if let (None, Some(date), Some(clock)) = (record.time, date, clock) {
             record.time = joined_time(&date.text(), &clock.text(), defaults);
         }

@@ -53,7 +53,7 @@ pub struct RawRecord<'a> {
 /// The fate of a record that is open at the end of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// It waits: more lines may come.
+    /// The record waits for more lines.
     Open,
     /// The record closes.
     Closed,

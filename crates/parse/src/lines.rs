@@ -1,7 +1,7 @@
-//! Bytes become lines: cut at newlines, without the carriage return before one, as text.
+//! Splits bytes into lines of text at newlines, without the carriage return before a newline.
 //!
-//! UTF-8 is checked once for a whole chunk; only in a chunk that fails are lines checked one by one. Nothing is copied
-//! unless a line has bytes that are no UTF-8. A NUL is a character like any other.
+//! UTF-8 is checked once for a whole chunk; only if that fails, line by line. Only lines with invalid UTF-8 are copied.
+//! A NUL is an ordinary character.
 
 use memchr::memchr;
 use std::borrow::Cow;
@@ -9,48 +9,48 @@ use std::borrow::Cow;
 /// One line of a chunk.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Line<'a> {
-    /// Where it begins in the chunk.
+    /// Offset of its first byte in the chunk.
     pub(super) start: usize,
-    /// Where its newline is, or the chunk ends.
+    /// Offset of its newline, or the end of the chunk.
     pub(super) end: usize,
-    /// Its text up to the limit, without its end of line. Never empty.
+    /// Its text up to the limit, without the end of line. Never empty.
     pub(super) text: Cow<'a, str>,
     /// Bytes that the limit cut off.
     pub(super) cut: usize,
-    /// Whether bytes of it were no UTF-8.
+    /// Whether some bytes were not UTF-8.
     pub(super) is_invalid: bool,
 }
 
-/// The lines of a chunk; empty ones are passed over. What follows the last newline is a line too.
+/// The lines of a chunk without empty lines. The text after the last newline is a line too.
 pub(crate) struct Lines<'a> {
     bytes: &'a [u8],
     text: Option<&'a str>,
     at: usize,
     limit: usize,
-    /// Whether the chunk is the beginning of what it is of.
+    /// Whether the chunk is the beginning of a file or a body.
     is_beginning: bool,
 }
 
-/// What some programs begin a file with, to say that it is UTF-8: no part of its first line.
+/// The mark that some programs write at the start of a UTF-8 file. It does not belong to the first line.
 pub(super) const BYTE_ORDER_MARK: char = '\u{feff}';
 
 impl<'a> Lines<'a> {
-    /// Of a chunk that begins at the start of a line; lines longer than `limit` bytes are cut.
+    /// Reads a chunk that begins at the start of a line. Lines are cut at `limit` bytes.
     pub(super) fn new(bytes: &'a [u8], limit: usize) -> Lines<'a> {
         Lines { bytes, text: std::str::from_utf8(bytes).ok(), at: 0, limit, is_beginning: false }
     }
 
-    /// The chunk is the beginning of a file or a body: a byte order mark there is passed over.
+    /// Declares the chunk the beginning of a file or a body, and skips a byte order mark.
     pub(super) fn begin(&mut self) {
         self.is_beginning = true;
     }
 
-    /// Goes back or on to a start of a line.
+    /// Moves to the start of another line.
     pub(super) fn go_to(&mut self, start: usize) {
         self.at = start;
     }
 
-    /// Where the next line is looked for.
+    /// The place where the next line begins.
     pub(super) fn at(&self) -> usize {
         self.at
     }
@@ -60,7 +60,7 @@ impl<'a> Lines<'a> {
         self.bytes
     }
 
-    /// The chunk as text, where all of it is.
+    /// The chunk as text, if it is valid UTF-8.
     pub(super) fn text(&self) -> Option<&'a str> {
         self.text
     }
@@ -93,7 +93,7 @@ impl<'a> Iterator for Lines<'a> {
     }
 }
 
-/// Takes a byte order mark away from the front of a text.
+/// Removes a byte order mark from the front of a text.
 pub(super) fn without_mark(text: &mut Cow<'_, str>) {
     match text {
         Cow::Borrowed(text) => *text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text),
@@ -102,7 +102,7 @@ pub(super) fn without_mark(text: &mut Cow<'_, str>) {
     }
 }
 
-/// The line whose bytes are `bytes`, of which there were `cut` more than were read.
+/// The line with these bytes; `cut` further bytes were not read.
 pub(super) fn cut_line(bytes: &[u8], limit: usize, cut: usize) -> Line<'_> {
     let line = line(0, bytes, std::str::from_utf8(bytes).ok(), limit);
     Line { cut: line.cut + cut, ..line }
@@ -119,13 +119,13 @@ fn line<'a>(start: usize, bytes: &'a [u8], text: Option<&'a str>, limit: usize) 
     Line { start, end: start + bytes.len(), text, cut: bytes.len() - kept, is_invalid }
 }
 
-/// The last boundary of a character up to `limit`.
+/// The last character boundary at or before `limit`.
 fn char_boundary(bytes: &[u8], limit: usize) -> usize {
     if bytes.len() <= limit {
         return bytes.len();
     }
     let continues = |at: &usize| bytes[*at] & 0xc0 == 0x80;
-    // A character has at most three bytes that continue it; more of them are no UTF-8, and cut anywhere.
+    // A character has at most three continuation bytes; a longer run is not UTF-8 and may be cut anywhere.
     (limit.saturating_sub(3)..=limit).rev().find(|at| !continues(at)).unwrap_or(limit)
 }
 
@@ -135,7 +135,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn what_lines_are_made_of() {
+    fn lines_and_their_ends() {
         for (bytes, expected) in [
             (&b"a\nb\n"[..], &["a", "b"][..]),
             (b"a\r\nb\r\r\n", &["a", "b\r"]),
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_cut_is_counted() {
+    fn cut_bytes_are_counted() {
         let line = Lines::new("1234567\u{e4}9\n".as_bytes(), 8).next().expect("a line");
         assert_eq!((&*line.text, line.cut, line.is_invalid), ("1234567", 3, false));
         let line = cut_line(b"123456789", 8, 100);
@@ -160,7 +160,7 @@ mod tests {
     }
 
     proptest! {
-        /// Cut anywhere at a newline, the lines are those of the whole, each where it begins.
+        /// Chunks cut at any newline give the lines of the whole, with the same starts.
         #[test]
         fn chunks_do_not_matter(bytes in proptest::collection::vec(prop_oneof![Just(b'\n'), Just(b'\r'), Just(b'a'), any::<u8>()], 0..60),
                                 cut in 0usize..60) {

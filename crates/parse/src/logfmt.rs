@@ -1,4 +1,4 @@
-//! Logfmt: a line of nothing but `key=value` pairs.
+//! Logfmt: a line of `key=value` pairs only.
 
 use super::builder::RecordBuilder;
 use super::names::Role;
@@ -6,26 +6,26 @@ use super::pairs::{self, pair_at, skip_spaces};
 use super::timestamp::TimestampDefaults;
 use daytable_model::record::{Record, Value};
 
-/// Reads a line that begins with a pair and has at least two of them and nothing else: fewer could be prose.
+/// Reads a line of at least two pairs and no other text. A single pair could be prose.
 pub(super) fn parse<'a>(line: &'a str, defaults: &TimestampDefaults) -> Option<Record<'a>> {
     let first = pair_at(line, 0)?;
     (skip_spaces(line.as_bytes(), first.end) < line.len()).then(|| read(line, false, defaults))?
 }
 
-/// Reads a line that is known to be logfmt: one pair is enough, and a bare word is a flag that is true.
+/// Reads a line that is configured as logfmt: one pair is enough, and a bare word is a flag that is true.
 pub(super) fn parse_with_flags<'a>(line: &'a str, defaults: &TimestampDefaults) -> Option<Record<'a>> {
     read(line, true, defaults)
 }
 
 fn read<'a>(line: &'a str, flags: bool, defaults: &TimestampDefaults) -> Option<Record<'a>> {
     let bytes = line.as_bytes();
-    let mut draft = RecordBuilder::new(defaults);
+    let mut builder = RecordBuilder::new(defaults);
     let mut has_pair = false;
     let mut at = skip_spaces(bytes, 0);
     while at < bytes.len() {
         if let Some(pair) = pair_at(line, at) {
-            draft.add_borrowed(pair.key, |role| match role {
-                // A message is text even where it looks like a number.
+            builder.add_borrowed(pair.key, |role| match role {
+                // A message stays text even if it looks like a number.
                 Some(Role::Message) => Value::String(pair.value.text()),
                 _ => pair.value.value(),
             });
@@ -36,14 +36,14 @@ fn read<'a>(line: &'a str, flags: bool, defaults: &TimestampDefaults) -> Option<
             if bytes.get(end).is_some_and(|byte| !pairs::is_space(*byte)) {
                 return None;
             }
-            draft.add_borrowed(line.get(at..end)?, |_| Value::Boolean(true));
+            builder.add_borrowed(line.get(at..end)?, |_| Value::Boolean(true));
             at = end;
         } else {
             return None;
         }
         at = skip_spaces(bytes, at);
     }
-    has_pair.then(|| draft.finish())
+    has_pair.then(|| builder.finish())
 }
 
 #[cfg(test)]
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn bare_words_are_flags_only_where_logfmt_is_chosen() {
+    fn bare_words_are_flags_only_if_logfmt_is_configured() {
         assert_eq!(parse("a=1 flag b=2", &TimestampDefaults::default()), None);
         assert_eq!(parse("a=1 ", &TimestampDefaults::default()), None);
         let record = parse_with_flags(" flag a=1 ", &TimestampDefaults::default()).expect("logfmt");

@@ -1,4 +1,4 @@
-//! The error logs of MySQL and MariaDB, and their log of slow queries.
+//! The error logs of MySQL and MariaDB, and their slow query log.
 //!
 //! ```text
 //! 2024-01-02T03:04:05.678901Z 0 [Warning] [MY-010068] [Server] text     MySQL 8
@@ -7,7 +7,7 @@
 //! 240102  3:04:05 [Note] text                                           before
 //! ```
 //!
-//! A `Note` is information, and so is what 8 calls `System`: what is always written. A slow query is several lines:
+//! A `Note` is information, and so is MySQL 8's `System`, which is always written. A slow query has several lines:
 //!
 //! ```text
 //! # Time: 2024-01-02T03:04:05.678901Z                                   begins the record; may be missing before the next line
@@ -23,7 +23,7 @@ use daytable_model::record::{Field, Level, Record, Value};
 use daytable_model::time::Ticks;
 use std::borrow::Cow;
 
-/// Reads a line of the error log.
+/// Parses a line of the error log.
 pub(super) fn error<'a>(line: &'a str, defaults: &TimestampDefaults) -> Option<Record<'a>> {
     let stamp = timestamp::at_start(line.as_bytes(), defaults)?;
     let mut cut = LineScanner::new(line);
@@ -49,7 +49,7 @@ pub(super) fn error<'a>(line: &'a str, defaults: &TimestampDefaults) -> Option<R
             cut.byte(b' ')?;
         }
     } else if thread.is_none() && !matches!(line.as_bytes(), [b'0'..=b'9', b'0'..=b'9', _, _, _, _, b' ', ..]) {
-        // A time, a level and a text: it takes the thread, or the short date, to know that this is MySQL.
+        // Many formats have a time, a level and a text; the thread or the short date shows that this is MySQL.
         return None;
     }
     Some(Record { time: Some(stamp.time), level: Some(level), message: Cow::Borrowed(cut.rest), fields })
@@ -68,7 +68,7 @@ fn is_code(code: &str) -> bool {
     code.len() <= 16 && code.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
 }
 
-/// Whether a line goes on with a slow query, of which `open` is the beginning; none where that is none.
+/// Whether a line continues the slow query `open`; `None` if `open` is not a slow query.
 pub(super) fn goes_on(open: &str, line: &str) -> Option<bool> {
     let (first, rest) = open.split_once('\n').unwrap_or((open, ""));
     let has_user = is_user(first) || is_user(rest);
@@ -77,7 +77,7 @@ pub(super) fn goes_on(open: &str, line: &str) -> Option<bool> {
     is_slow.then_some(!is_next)
 }
 
-/// Whether a line begins a slow query, whatever came before.
+/// Whether a line begins a slow query, whatever stands before it.
 pub(super) fn is_time(line: &str) -> bool {
     line.starts_with("# Time: ")
 }
@@ -86,7 +86,7 @@ fn is_user(line: &str) -> bool {
     line.starts_with("# User@Host: ")
 }
 
-/// Reads a slow query.
+/// Parses a slow query.
 pub(super) fn slow<'a>(record: &'a str, defaults: &TimestampDefaults) -> Option<Record<'a>> {
     let mut time = None;
     let mut fields = Vec::with_capacity(12);
@@ -97,7 +97,7 @@ pub(super) fn slow<'a>(record: &'a str, defaults: &TimestampDefaults) -> Option<
         {
             time = Some(stamp.time);
         } else if let Some(who) = line.strip_prefix("User@Host: ") {
-            add_who(who, &mut fields);
+            add_client(who, &mut fields);
         } else {
             add_pairs(line, &mut fields);
         }
@@ -110,8 +110,8 @@ pub(super) fn slow<'a>(record: &'a str, defaults: &TimestampDefaults) -> Option<
     Some(Record { time, level: None, message: Cow::Borrowed(rest), fields })
 }
 
-/// `root[root] @ localhost [127.0.0.1]  Id:     8`; a host without a name has the address alone.
-fn add_who<'a>(who: &'a str, fields: &mut Vec<Field<'a>>) {
+/// `root[root] @ localhost [127.0.0.1]  Id:     8`; a host without a name has only the address.
+fn add_client<'a>(who: &'a str, fields: &mut Vec<Field<'a>>) {
     let (account, id) = match who.split_once("  Id:") {
         Some((account, id)) => (account, Some(id)),
         None => (who, None),
@@ -128,7 +128,7 @@ fn add_who<'a>(who: &'a str, fields: &mut Vec<Field<'a>>) {
     }
 }
 
-/// `Query_time: 2.000298  Lock_time: 0.000003 Rows_sent: 1`: names and numbers in turn.
+/// `Query_time: 2.000298  Lock_time: 0.000003 Rows_sent: 1`: alternating names and numbers.
 fn add_pairs<'a>(line: &'a str, fields: &mut Vec<Field<'a>>) {
     let mut cut = LineScanner::new(line);
     loop {
@@ -150,7 +150,7 @@ fn add_pairs<'a>(line: &'a str, fields: &mut Vec<Field<'a>>) {
     }
 }
 
-/// The time of `SET timestamp=1704164645;`, which stands in its place where `# Time:` is missing.
+/// The time of `SET timestamp=1704164645;`, for a record without `# Time:`.
 fn of_statement(sql: &str) -> Option<Ticks> {
     let line = sql.lines().take(2).find_map(|line| line.strip_prefix("SET timestamp="))?;
     timestamp::epoch(line.strip_suffix(';')?)
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn near_misses_are_none() {
+    fn near_misses_are_rejected() {
         for line in [
             "",
             "2024-01-02T03:04:05Z [Note] text",
@@ -257,7 +257,7 @@ mod tests {
     }
 
     proptest! {
-        /// Any text behind the level is the message, as it is written.
+        /// Any text behind the level is the message, as written.
         #[test]
         fn any_message(text in any::<String>()) {
             prop_assume!(!text.starts_with("[MY-"));
@@ -265,7 +265,7 @@ mod tests {
             prop_assert_eq!(error(&line, &TimestampDefaults::default()).map(|record| record.message), Some(text.into()));
         }
 
-        /// No text makes it panic.
+        /// No text makes the parser panic.
         #[test]
         fn any_text(text in "(# |Time: |User@Host: |a: |[0-9.]|\n| @ |\\[|  Id:|SET timestamp=|;|\\PC){0,16}") {
             let _ = (slow(&text, &TimestampDefaults::default()), error(&text, &TimestampDefaults::default()));

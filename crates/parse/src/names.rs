@@ -1,11 +1,12 @@
-//! Which names stand for the time, the level, the message, the component, the process and the host, in the JSON and
-//! logfmt of the programs and libraries that are common.
+//! The names that common programs and libraries use in JSON and logfmt for time, level, message, component, process and
+//! host.
 //!
-//! A role has a list of names, the preferred one first. Most names say it by themselves. Some are too common for that
-//! and count only beside a witness: `name` is a logger's where a process and a host are named as bunyan and pino do, and
-//! a user's elsewhere. They rank behind [`WEAK`], and `builder` asks for their witness when the line is read.
+//! Each role has a list of names in order of preference. Most names are clear by themselves. Some are so common that
+//! they count only beside a witness, another name of the same library: `name` is a logger next to a process and a host
+//! as bunyan and pino write them, and a user elsewhere. Such names rank from [`WEAK`] on, and `builder` checks their
+//! witness.
 
-/// What a name may give besides a field.
+/// The part of a record that a name may fill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
     Time,
@@ -27,11 +28,11 @@ pub(super) const CHANNEL: u8 = WEAK + 2;
 /// `c` and `s`, of MongoDB.
 pub(super) const MONGO: u8 = WEAK + 3;
 
-/// `t.$date`, with which each line of MongoDB begins.
+/// `t.$date`, the first member of each line of MongoDB.
 pub(super) const MONGO_DATE: u8 = 17;
 /// `@t`, of Serilog's compact format.
 pub(super) const CLEF_TIME: u8 = 5;
-/// `@m` and `@mt`: the message, and the template of one.
+/// `@m` and `@mt`: the message, and the template of a message.
 pub(super) const CLEF_MESSAGE: u8 = 2;
 /// See [`CLEF_MESSAGE`].
 pub(super) const CLEF_TEMPLATE: u8 = 17;
@@ -46,12 +47,12 @@ pub(super) const SHORT_MESSAGE: u8 = 7;
 
 /// `MESSAGE`, of journald.
 pub(super) const JOURNAL_MESSAGE: u8 = 9;
-/// `timestamp.seconds` of Google Cloud and `instant.epochSecond` of log4j, which have their nanoseconds beside them.
+/// `timestamp.seconds` of Google Cloud and `instant.epochSecond` of log4j; their nanoseconds have a name of their own.
 pub(super) const TIMESTAMP_SECONDS: u8 = 20;
 /// See [`TIMESTAMP_SECONDS`].
 pub(super) const INSTANT_SECONDS: u8 = 21;
 
-/// Columns that only tables have; see `csv`.
+/// Columns that occur only in tables; see `csv`.
 pub(super) const TABLE_MESSAGE: u8 = 15;
 /// See [`TABLE_MESSAGE`].
 pub(super) const TABLE_TIME: u8 = 22;
@@ -66,12 +67,12 @@ pub(super) const PRIORITY: u8 = 12;
 pub(super) const SEVERITY_NUMBER: u8 = 15;
 /// `error_severity`, of PostgreSQL.
 pub(super) const ERROR_SEVERITY: u8 = 14;
-/// The rank of a number whose scale is a guess: a word by any other name is better.
+/// The rank of a number whose scale is guessed: a word under any other name is better.
 pub(super) const GUESSED: u8 = 200;
 
-/// The role of a name and its place among the names of that role, 0 being the one preferred.
+/// The role of a name and its rank among the names of that role; 0 is the most preferred.
 ///
-/// By length first: nearly all names are none of these, and a line asks this for each of its names.
+/// The lookup goes by length first, because most names have no role and each name of a line is looked up.
 #[inline]
 pub(super) fn role_of(name: &str) -> Option<(Role, u8)> {
     use Role::{Component, Host, Level, Message, Pid, Time};
@@ -208,7 +209,7 @@ pub(super) fn role_of(name: &str) -> Option<(Role, u8)> {
     })
 }
 
-/// Longer names; few lines have one.
+/// Longer names, which few lines have.
 fn long(name: &[u8]) -> Option<(Role, u8)> {
     use Role::{Component, Level, Message, Pid, Time};
     Some(match name {

@@ -5,9 +5,9 @@
 //! time                 level  pid thread  connection  message                                    fields
 //! ```
 //!
-//! What nginx says of the request (`, client: …, server: …, request: "…"`) stands behind the message in a fixed set of
-//! names; where anything else stands there, it all stays in the message. Its `host` is what the client asked for, and not
-//! where the log was written, so it becomes `http_host`.
+//! nginx appends facts about the request to the message (`, client: …, server: …, request: "…"`), in a fixed set of
+//! names. If any other name stands there, the whole text stays in the message. `host` is the host that the client asked
+//! for, not the host of the log, so the field is `http_host`.
 
 use super::cut::{LineScanner, number, text};
 use super::timestamp::{self, TimestampDefaults};
@@ -15,7 +15,7 @@ use daytable_model::record::{Field, Level, Record};
 use memchr::memmem;
 use std::borrow::Cow;
 
-/// Reads a line of nginx' error log.
+/// Parses a line of nginx' error log.
 pub(super) fn record<'a>(line: &'a str, defaults: &TimestampDefaults) -> Option<Record<'a>> {
     let mut cut = LineScanner::new(line);
     let stamp = timestamp::at_start(line.as_bytes(), defaults)?;
@@ -40,14 +40,14 @@ pub(super) fn record<'a>(line: &'a str, defaults: &TimestampDefaults) -> Option<
     Some(Record { time: Some(stamp.time), level: Some(level), message: Cow::Borrowed(message), fields })
 }
 
-/// The message without what it says of the request, which becomes fields.
+/// The message without the facts about the request, which become fields.
 fn without_request<'a>(message: &'a str, fields: &mut Vec<Field<'a>>) -> &'a str {
     let Some(at) = memmem::find(message.as_bytes(), b", client: ") else { return message };
     let (Some(before), Some(about)) = (message.get(..at), message.get(at..)) else { return message };
     let known = fields.len();
     let mut cut = LineScanner::new(about);
     while !cut.rest.is_empty() {
-        let Some(field) = said(&mut cut) else {
+        let Some(field) = request_field(&mut cut) else {
             fields.truncate(known);
             return message;
         };
@@ -57,7 +57,7 @@ fn without_request<'a>(message: &'a str, fields: &mut Vec<Field<'a>>) -> &'a str
 }
 
 /// `, name: value` or `, name: "value"`.
-fn said<'a>(cut: &mut LineScanner<'a>) -> Option<Field<'a>> {
+fn request_field<'a>(cut: &mut LineScanner<'a>) -> Option<Field<'a>> {
     cut.text(", ")?;
     let name = match cut.until(b':')? {
         "host" => "http_host",
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_stays_in_the_message() {
+    fn unknown_parts_stay_in_the_message() {
         for (text, fields) in [
             ("signal process started", 2),
             ("*x", 2),
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn near_misses_are_none() {
+    fn near_misses_are_rejected() {
         for line in [
             "",
             "2023/01/02 03:04:05 [loud] 1#1: text",
@@ -144,7 +144,7 @@ mod tests {
     }
 
     proptest! {
-        /// Any text behind the numbers is the message, but for what is said of the request.
+        /// Any text behind the numbers is the message, without the facts about the request.
         #[test]
         fn the_message_begins_as_it_is_written(text in "([a-z*,: \"]|\\PC){0,30}(, client: [a-z, :\"]{0,20})?") {
             let line = format!("2023/01/02 03:04:05 [warn] 1#1: {text}");

@@ -1,21 +1,21 @@
-//! `key=value` pairs as logfmt writes them, and values typed by their looks.
+//! `key=value` pairs in logfmt's syntax, and values typed by their form.
 //!
-//! A key is `[A-Za-z_@][A-Za-z0-9_.@/-]*`. A value is bare, up to the next space or tab (it may be empty and may hold
-//! `=`), or in double quotes with the escapes of JSON. A value is typed only where its text can be had back from the
-//! type, so that `007`, `1.50` and `1e3` stay text; a value in quotes is always text.
+//! A key is `[A-Za-z_@][A-Za-z0-9_.@/-]*`. A value is bare, up to the next space or tab (it may be empty and may
+//! contain `=`), or in double quotes with JSON's escapes. A bare value gets a type only if the typed value prints as
+//! the same text, so `007`, `1.50` and `1e3` stay text. A value in quotes is always text.
 
 use super::scan;
 use daytable_model::record::Value;
 use memchr::{memchr, memchr2};
 use std::borrow::Cow;
 
-/// The most digits that an f64 always gives back.
+/// Digits that an f64 always reproduces.
 const DOUBLE_DIGITS: usize = 15;
 
-/// The most digits that cannot exceed an i64.
+/// Digits that always fit an i64.
 pub(super) const DIGITS_MAX: usize = 18;
 
-/// Which bytes may follow the first one of a key; a table, because each byte of each key is asked about.
+/// The bytes that may follow the first byte of a key: a table, because each byte of a key is looked up.
 const IN_KEY: [bool; 256] = {
     let mut table = [false; 256];
     let mut byte = 0u8;
@@ -27,7 +27,7 @@ const IN_KEY: [bool; 256] = {
     table
 };
 
-/// A value as the line has it.
+/// A value as written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PairValue<'a> {
     Bare(&'a str),
@@ -44,7 +44,7 @@ impl<'a> PairValue<'a> {
         }
     }
 
-    /// The value, typed by its looks.
+    /// The value, typed by its form.
     #[inline(always)]
     pub(super) fn value(self) -> Value<'a> {
         match self {
@@ -54,15 +54,15 @@ impl<'a> PairValue<'a> {
     }
 }
 
-/// A pair that stands at some place of a line.
+/// A pair at some place of a line.
 pub(super) struct KeyValue<'a> {
     pub(super) key: &'a str,
     pub(super) value: PairValue<'a>,
-    /// Where the line goes on.
+    /// The place behind it.
     pub(super) end: usize,
 }
 
-/// The pair that begins at `at` and is followed by a space, a tab or the end of the line.
+/// The pair that begins at `at` and ends before a space, a tab or the end of the line.
 #[inline]
 pub(super) fn pair_at(line: &str, at: usize) -> Option<KeyValue<'_>> {
     let bytes = line.as_bytes();
@@ -83,7 +83,7 @@ pub(super) fn pair_at(line: &str, at: usize) -> Option<KeyValue<'_>> {
     Some(KeyValue { key: line.get(at..equals)?, value, end })
 }
 
-/// Where the key that begins at `at` ends; none where none begins.
+/// The end of the key that begins at `at`, if one does.
 #[inline]
 pub(super) fn key_end(bytes: &[u8], at: usize) -> Option<usize> {
     let (first, rest) = bytes.get(at..)?.split_first()?;
@@ -93,7 +93,7 @@ pub(super) fn key_end(bytes: &[u8], at: usize) -> Option<usize> {
     Some(at + 1 + rest.iter().position(|byte| !IN_KEY[usize::from(*byte)]).unwrap_or(rest.len()))
 }
 
-/// The next place from `at` on that is no space.
+/// The next place from `at` on that is not a space.
 #[inline]
 pub(super) fn skip_spaces(bytes: &[u8], at: usize) -> usize {
     at + bytes.get(at..).map_or(0, |rest| rest.iter().take_while(|byte| is_space(**byte)).count())
@@ -121,8 +121,8 @@ fn quoted_end(bytes: &[u8], start: usize) -> Option<usize> {
     }
 }
 
-/// What a string in double quotes stands for. One that JSON would not read (`"C:\Users"`, half a surrogate pair) is
-/// taken as it is written, without its quotes.
+/// The meaning of a string in double quotes. A string that JSON would refuse (`"C:\Users"`, half a surrogate pair) is
+/// taken as written, without its quotes.
 #[inline]
 pub(super) fn unquote(quoted: &str) -> Cow<'_, str> {
     let written = quoted.get(1..quoted.len().saturating_sub(1)).unwrap_or(quoted);
@@ -132,12 +132,12 @@ pub(super) fn unquote(quoted: &str) -> Cow<'_, str> {
     serde_json::from_str::<String>(quoted).map_or(Cow::Borrowed(written), Cow::Owned)
 }
 
-/// A bare value by its looks: only what prints as it was written becomes anything but text.
+/// A bare value, typed by its form: only a value that prints as written is more than text.
 #[inline(always)]
 pub(super) fn typed(text: &str) -> Value<'_> {
     match text.as_bytes() {
         bytes @ ([b'0'..=b'9', ..] | [b'-', b'0'..=b'9', ..]) => match whole(bytes, 0) {
-            // There is no negative zero to have its sign back from.
+            // An integer cannot reproduce the sign of a negative zero.
             Some((number, end)) if end == bytes.len() && (number != 0 || end == 1) => Value::Int64(number),
             _ => number(text).unwrap_or(Value::String(Cow::Borrowed(text))),
         },
@@ -147,8 +147,7 @@ pub(super) fn typed(text: &str) -> Value<'_> {
     }
 }
 
-/// The whole number that begins at `at` and the place after it; none where it is no whole number or not surely one that
-/// an i64 holds.
+/// The whole number that begins at `at` and the place after it; `None` if it may not fit an i64.
 #[inline]
 pub(super) fn whole(bytes: &[u8], at: usize) -> Option<(i64, usize)> {
     let negative = bytes.get(at) == Some(&b'-');
@@ -191,7 +190,7 @@ fn number(text: &str) -> Option<Value<'_>> {
                 [_] => true,
                 [.., last] => *last != b'0',
             };
-            // Smaller ones are printed with an exponent.
+            // Smaller numbers print with an exponent.
             let not_tiny = unsigned[0] != b'0' || zeros < 4;
             if !ends_well || !not_tiny || whole + fraction.len() > DOUBLE_DIGITS {
                 return None;
@@ -208,7 +207,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn values_are_typed_by_their_looks() {
+    fn values_are_typed_by_their_form() {
         for (text, value) in [
             ("0", Value::Int64(0)),
             ("-7", Value::Int64(-7)),
@@ -280,7 +279,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever type a value gets, its text can be had back, from Rust's printing and from JSON's.
+        /// A typed value prints as its text, in Rust and in JSON.
         #[test]
         fn typed_values_print_as_they_were_written(text in "-?[0-9]{1,20}(\\.[0-9]{0,16})?") {
             match typed(&text) {
@@ -294,7 +293,7 @@ mod tests {
             }
         }
 
-        /// Text that was quoted as JSON quotes it comes back as it was.
+        /// Text quoted as in JSON comes back unchanged.
         #[test]
         fn quoted_text_comes_back(text in any::<String>()) {
             let line = format!("key={} next", serde_json::to_string(&text).expect("a string"));

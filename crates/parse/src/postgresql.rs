@@ -1,4 +1,4 @@
-//! PostgreSQL's log to stderr, and its `csvlog`.
+//! PostgreSQL's log to stderr.
 //!
 //! ```text
 //! 2024-01-02 03:04:05.678 UTC [123] ada@shop LOG:  text          %m [%p] %q%u@%d   time, process, user and database
@@ -6,10 +6,10 @@
 //! 2024-01-02 03:04:05 UTC:10.0.0.2(5432):ada@shop:[123]:LOG:  text                 as RDS has it
 //! ```
 //!
-//! Whatever `log_line_prefix` says, a level and `:` and two spaces come behind it; what is between that and the time is
-//! taken apart by its looks, and what is not known stays as the field `prefix`. `DETAIL:  `, `HINT:  ` and the like stand
-//! on lines with a prefix of their own and belong to the record before; PostgreSQL writes them with it, in one piece. They
-//! become fields `detail`, `hint`, …, with the lines that go on below them.
+//! Every `log_line_prefix` is followed by a level, `:` and two spaces. The text between the time and the level is split
+//! by its form; an unknown part is the field `prefix`. `DETAIL:  `, `HINT:  ` and the like stand on lines with a prefix
+//! of their own and belong to the record before; PostgreSQL writes both in one piece. They become the fields `detail`,
+//! `hint`, …, with their continuation lines.
 
 use super::cut::{LineScanner, number, text};
 use super::scales::postgres as level_of;
@@ -19,7 +19,7 @@ use daytable_model::time::Ticks;
 use memchr::{memchr, memmem};
 use std::borrow::Cow;
 
-/// Lines that belong to the record before, and the fields that they become.
+/// Lines that belong to the record before, and their field names.
 const MORE: [(&str, &str); 7] = [
     ("DETAIL", "detail"),
     ("HINT", "hint"),
@@ -30,13 +30,13 @@ const MORE: [(&str, &str); 7] = [
     ("BACKTRACE", "backtrace"),
 ];
 
-/// Whether a line begins a record; none where it is no line with a prefix, and may be the text of one.
+/// Whether a line begins a record; `None` if the line has no prefix and may be the text of a record.
 pub(super) fn begins(line: &str, defaults: &TimestampDefaults) -> Option<bool> {
     let head = Head::read(line, defaults)?;
     Some(level_of(head.severity).is_some())
 }
 
-/// Reads a record: its first line, and those that belong to it.
+/// Parses a record: its first line, and the lines that belong to it.
 pub(super) fn record<'a>(record: &'a str, defaults: &TimestampDefaults) -> Option<Record<'a>> {
     let head = Head::read(record, defaults)?;
     let level = level_of(head.severity)?;
@@ -55,7 +55,7 @@ pub(super) fn record<'a>(record: &'a str, defaults: &TimestampDefaults) -> Optio
     Some(Record { time: Some(head.time), level: Some(level), message: Cow::Borrowed(message), fields })
 }
 
-/// Bytes from `start` to the next line with a prefix, without the newline before it, or to the end.
+/// Bytes from `start` to the newline before the next line with a prefix, or to the end.
 fn part_length(record: &str, start: usize, defaults: &TimestampDefaults) -> usize {
     let rest = record.get(start..).unwrap_or_default();
     let mut at = 0;
@@ -69,13 +69,13 @@ fn part_length(record: &str, start: usize, defaults: &TimestampDefaults) -> usiz
     rest.len()
 }
 
-/// What stands before the text of a line.
+/// The part of a line before its text.
 struct Head<'a> {
     time: Ticks,
-    /// Between the time and the severity.
+    /// The text between the time and the severity.
     prefix: &'a str,
     severity: &'a str,
-    /// Bytes of all of it.
+    /// Bytes of the whole part.
     length: usize,
 }
 
@@ -98,7 +98,7 @@ impl<'a> Head<'a> {
     }
 }
 
-/// Takes a prefix apart.
+/// Splits a prefix into fields.
 fn add_prefix<'a>(prefix: &'a str, fields: &mut Vec<Field<'a>>) {
     if let Some(rds) = prefix.strip_prefix(':')
         && add_rds(rds, fields).is_some()
@@ -137,7 +137,7 @@ fn add_rds<'a>(prefix: &'a str, fields: &mut Vec<Field<'a>>) -> Option<()> {
     Some(())
 }
 
-/// `user=ada,db=shop,app=psql,client=10.0.0.2`; an empty one says nothing.
+/// `user=ada,db=shop,app=psql,client=10.0.0.2`; an empty value adds no field.
 fn add_pairs<'a>(pairs: &'a str, fields: &mut Vec<Field<'a>>) {
     for pair in pairs.split(',') {
         match pair.split_once('=') {
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn prefixes_that_are_common() {
+    fn common_prefixes() {
         let named = |name: &'static str, value: &'static str| text(name, value);
         for (line, fields) in [
             ("2024-01-02 03:04:05.678 UTC [123] LOG:  text", vec![number("pid", 123)]),
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_belong_to_a_record_are_its_fields() {
+    fn detail_lines_become_fields() {
         let head = "2024-01-02 03:04:05.678 UTC [123] ada@shop";
         let text = format!(
             "{head} ERROR:  relation \"a\"\n\tis missing\n{head} DETAIL:  none\n{head} STATEMENT:  SELECT *\n\tFROM a:  b"
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn near_misses_are_none() {
+    fn near_misses_are_rejected() {
         for line in [
             "",
             "2024-01-02 03:04:05 UTC [123] LOG: one space",
@@ -248,9 +248,9 @@ mod tests {
     }
 
     proptest! {
-        /// Any text behind the severity is the message, and any prefix is kept in some field.
+        /// Any text behind the severity is the message, and any prefix is kept in a field.
         #[test]
-        fn all_of_it_is_kept(message in "[^\n]*", prefix in "[a-z0-9=@,-]{1,8}") {
+        fn message_and_prefix_are_kept(message in "[^\n]*", prefix in "[a-z0-9=@,-]{1,8}") {
             let line = format!("2024-01-02 03:04:05 UTC {prefix} LOG:  {message}");
             let record = read(&line).expect("postgresql");
             prop_assert_eq!(&*record.message, &*message);
@@ -260,7 +260,7 @@ mod tests {
             }
         }
 
-        /// No text makes it panic.
+        /// No text makes the parser panic.
         #[test]
         fn any_text(text in "(2024-01-02 03:04:05( UTC)?|[: \n\\[\\]@]|LOG:  |DETAIL:  |\\PC){0,12}") {
             let _ = (read(&text), begins(&text, &TimestampDefaults::default()));

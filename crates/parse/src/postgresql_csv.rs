@@ -1,10 +1,10 @@
-//! PostgreSQL's `csvlog`: no header, always the same columns, of which each version has added some at the end.
+//! PostgreSQL's `csvlog`: no header and fixed columns. New versions append columns at the end.
 //!
 //! ```text
 //! 2024-01-02 03:04:05.678 UTC,"ada","shop",123,"10.0.0.2:5432",65a.7b,1,"SELECT",…,ERROR,42P01,"relation ""a""…",…
 //! ```
 //!
-//! What is empty says nothing and becomes nothing.
+//! An empty value adds no field.
 
 use super::cells::Cells;
 use super::cut::typed;
@@ -13,7 +13,7 @@ use super::timestamp::{self, TimestampDefaults};
 use daytable_model::record::{Field, Record, Value};
 use std::borrow::Cow;
 
-/// The columns behind the time, by the names that their fields have.
+/// The field names of the columns behind the time.
 const COLUMNS: [&str; 25] = [
     "user",
     "database",
@@ -44,17 +44,17 @@ const COLUMNS: [&str; 25] = [
 const SEVERITY: &str = "error_severity";
 const CODE: &str = "code";
 const MESSAGE: &str = "message";
-/// Columns of PostgreSQL 8.4, the fewest that there were, without the time.
+/// Columns of PostgreSQL 8.4, the fewest of any version, without the time.
 const COLUMNS_MIN: usize = 21;
 
-/// Whether a line begins a record. The lines of a statement may stand in quotes; that one of those begins with a time and
-/// a comma is taken for impossible.
+/// Whether a line begins a record. The lines of a statement may stand in quotes; this test assumes that none of them
+/// begins with a time and a comma.
 pub(super) fn begins(line: &str, defaults: &TimestampDefaults) -> bool {
     let stamp = timestamp::at_start(line.as_bytes(), defaults);
     stamp.is_some_and(|stamp| line.as_bytes().get(stamp.length) == Some(&b','))
 }
 
-/// Reads a record, which may be several lines.
+/// Parses a record, which may have several lines.
 pub(super) fn record<'a>(text: &'a str, defaults: &TimestampDefaults) -> Option<Record<'a>> {
     let stamp = timestamp::at_start(text.as_bytes(), defaults)?;
     let mut cells = Cells::new(text.get(stamp.length..)?.strip_prefix(',')?, b',');
@@ -66,7 +66,7 @@ pub(super) fn record<'a>(text: &'a str, defaults: &TimestampDefaults) -> Option<
             SEVERITY => level = Some(level_of(cell.written)?),
             MESSAGE => message = cell.text(),
             _ if cell.written.is_empty() => {}
-            // A code is text, also where it is all digits.
+            // A code is text, even one of digits only.
             name if cell.is_quoted || name == CODE => {
                 fields.push(Field { name: name.into(), value: Value::String(cell.text()) })
             }
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn near_misses_are_none() {
+    fn near_misses_are_rejected() {
         let first = LINE.lines().next().expect("a line");
         let long = format!("{LINE},1");
         let loud = LINE.replace("ERROR", "LOUD");
@@ -117,7 +117,7 @@ mod tests {
     }
 
     proptest! {
-        /// No text makes it panic, nor does any part of a record.
+        /// No text and no part of a record makes the parser panic.
         #[test]
         fn any_part(start in 0..LINE.len(), text in "2024-01-02 03:04:05,([,\"\n]|\\PC){0,40}") {
             let _ = (record(&LINE[start..], &TimestampDefaults::default()), record(&text, &TimestampDefaults::default()));

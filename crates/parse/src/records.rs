@@ -1,7 +1,7 @@
-//! The records of a stream that is read once, from its start to its end: a file that is only looked at, standard input.
+//! The records of a stream that is read once from start to end: a file, or standard input.
 //!
-//! They are those that a tailer makes of the same bytes, but for what only time tells it: here nobody waits, so a record
-//! is closed by the next one or by the end.
+//! A tailer makes the same records of the same bytes, except where only time decides: here a record closes at the next
+//! record or at the end, without a wait.
 
 use super::join::{Assembler, Ending, RawRecord, cut_record};
 use super::{ParseOptions, Parsed, SourceProfile};
@@ -9,29 +9,29 @@ use daytable_model::time::Ticks;
 use memchr::{memchr, memrchr};
 use std::io::{self, ErrorKind, Read};
 
-/// Bytes that are read at once.
+/// Bytes of one read.
 const CHUNK_BYTES: usize = 256 << 10;
 
-/// The records of a reader, in turns.
+/// The records of a reader, a chunk at a time.
 pub struct Records<R> {
     reader: R,
     reading: ParseOptions,
     bytes_max: usize,
     learned: SourceProfile,
-    /// What was read and belongs to no record that was given out.
+    /// Bytes that were read and belong to no returned record.
     buffer: Vec<u8>,
-    /// Offset of the first of its bytes.
+    /// Offset of the first of these bytes in the stream.
     offset: u64,
 }
 
 impl<R: Read> Records<R> {
-    /// Of all that `reader` gives. A line has at most `bytes_max` bytes; what is longer is kept up to there.
+    /// Reads the records of `reader`. A line is cut at `bytes_max` bytes.
     pub fn new(reader: R, reading: ParseOptions, bytes_max: usize) -> Records<R> {
         Records { reader, reading, bytes_max, learned: SourceProfile::default(), buffer: Vec::new(), offset: 0 }
     }
 
-    /// Reads on once, and hands over the records that are whole with the offset of the chunk in which they lie. `seen` is
-    /// the time of reading. False when all was read.
+    /// Reads once, and passes each complete record to `each` with the offset of its chunk. `seen` is the time of
+    /// reading. Returns false at the end of the stream.
     pub fn turn(&mut self, seen: Ticks, mut each: impl FnMut(u64, &RawRecord<'_>, Parsed<'_>)) -> io::Result<bool> {
         let is_end = self.fill()? == 0;
         let whole = match memrchr(b'\n', &self.buffer) {
@@ -51,18 +51,18 @@ impl<R: Read> Records<R> {
         self.buffer.drain(..consumed);
         self.offset += consumed as u64;
         if !is_end && self.buffer.len() > self.bytes_max {
-            // Had it a newline, it would have been closed: it is one line.
+            // With a newline the line would be closed, so the buffer is a single line.
             self.long_line(seen, each)?;
         }
         Ok(!is_end)
     }
 
-    /// What was learnt so far.
+    /// The profile so far.
     pub fn learned(&self) -> &SourceProfile {
         &self.learned
     }
 
-    /// Passes over the rest of a line that is over the limit, and hands over what is kept of it.
+    /// Skips the rest of a line over the limit, and passes the kept part to `each`.
     fn long_line(&mut self, seen: Ticks, mut each: impl FnMut(u64, &RawRecord<'_>, Parsed<'_>)) -> io::Result<()> {
         let kept = self.buffer.len();
         let mut cut = 0;
@@ -86,7 +86,7 @@ impl<R: Read> Records<R> {
         Ok(())
     }
 
-    /// Reads once, behind what there is.
+    /// Appends one read to the buffer.
     fn fill(&mut self) -> io::Result<usize> {
         let filled = self.buffer.len();
         self.buffer.resize(filled + CHUNK_BYTES, 0);
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Gives a few bytes at a time.
+    /// Returns a few bytes a read.
     struct Slow<'a>(&'a [u8], usize);
 
     impl Read for Slow<'_> {
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_over_the_limit_is_kept_in_part_and_the_rest_goes_on() {
+    fn a_line_over_the_limit_is_cut_and_the_next_is_read() {
         let long = "\u{e4}".repeat(30);
         for bytes in [1, 7, 1000] {
             let text = format!("2026-11-20 10:00:00 a\n\tb\n1{long}\nc\n1{long}");
@@ -144,7 +144,7 @@ mod tests {
     }
 
     proptest! {
-        /// However the bytes come, the records are the same.
+        /// The records do not depend on the size of the reads.
         #[test]
         fn reads_do_not_matter(input in "(2026-11-20 10:00:00 [ab]{0,3}\n|\t[ab\u{e4}]{0,9}\n|\n|[1{]{35,60}){0,20}", bytes in 1usize..30) {
             prop_assert_eq!(all(Slow(input.as_bytes(), bytes)), all(input.as_bytes()));

@@ -5,15 +5,15 @@
 //! pid  role time                  level message
 //! ```
 //!
-//! The role is M for a master, S for a replica, C for a child that saves, X for a sentinel. Redis 2 had the process in
-//! brackets and no role, and before Redis 5 the time had no year.
+//! The role is M for a master, S for a replica, C for a child that saves, X for a sentinel. Redis 2 writes the process
+//! in brackets and no role. Before Redis 5 the time has no year.
 
 use super::cut::{LineScanner, number, text};
 use super::timestamp::{self, TimestampDefaults};
 use daytable_model::record::{Level, Record};
 use std::borrow::Cow;
 
-/// Reads a line of Redis' log.
+/// Parses a line of Redis' log.
 pub(super) fn record<'a>(line: &'a str, defaults: &TimestampDefaults) -> Option<Record<'a>> {
     let mut cut = LineScanner::new(line);
     let bracketed = cut.byte(b'[').is_some();
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn near_misses_are_none() {
+    fn near_misses_are_rejected() {
         for line in [
             "",
             "1234:Q 02 Jan 2024 03:04:05.678 * text",
@@ -90,7 +90,7 @@ mod tests {
     }
 
     proptest! {
-        /// Any text behind the level is the message, as it is written.
+        /// Any text behind the level is the message, as written.
         #[test]
         fn any_message(text in any::<String>(), near in "1:M [0-9Jan :.*-]{0,30}") {
             let line = format!("7:M 02 Jan 2024 03:04:05 * {text}");

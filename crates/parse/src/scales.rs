@@ -1,11 +1,12 @@
-//! What values mean as levels: words, letters, and numbers, of which each family has a scale of its own.
+//! The values that mean a level: words, letters, and numbers, whose scale differs between families of libraries.
 
 use super::names::{ERROR_SEVERITY, GUESSED, MONGO, PRIORITY, SEVERITY_NUMBER};
 use daytable_model::record::{Level, Value};
 
-/// The level that a value gives by a name of some rank, and the rank that it has for that.
+/// The level of a value under a name of this rank, and the rank of that reading.
 ///
-/// A number of 10 to 60 in tens is bunyan's and pino's. Others are told by the name, or are guessed at: 0 to 7 is
+/// A number of 10 to 60 in tens is bunyan's and pino's scale. For other numbers the name decides, or the scale is
+/// guessed: 0 to 7 is syslog's scale if the line turns out to be GELF, and 100 to 600 is monolog's.
 /// syslog's scale where the line turns out to be GELF, and 100 to 600 is monolog's.
 pub(super) fn level(value: &Value<'_>, rank: u8) -> Option<(Level, u8)> {
     let level = match value {
@@ -28,12 +29,12 @@ pub(super) fn level(value: &Value<'_>, rank: u8) -> Option<(Level, u8)> {
     Some((level, rank))
 }
 
-/// The level of a severity of syslog, 0 to 7.
+/// The level of a syslog severity, 0 to 7.
 pub fn syslog(number: i64) -> Option<Level> {
     u8::try_from(number).ok().filter(|severity| *severity < 8).map(of_priority)
 }
 
-/// The level of a priority of syslog: its lowest three bits are the severity (RFC 5424, table 2).
+/// The level of a syslog priority: the lowest three bits are the severity (RFC 5424, table 2).
 pub(super) fn of_priority(priority: u8) -> Level {
     match priority % 8 {
         0 => Level::Fatal,
@@ -99,7 +100,7 @@ fn mongo(letter: &str) -> Option<Level> {
     })
 }
 
-/// The words of PostgreSQL. LOG is what an administrator wants to see in any case.
+/// The words of PostgreSQL. LOG is meant for administrators in every configuration.
 pub(super) fn postgres(word: &str) -> Option<Level> {
     Some(match word {
         "LOG" | "INFO" => Level::Info,
@@ -112,7 +113,7 @@ pub(super) fn postgres(word: &str) -> Option<Level> {
     })
 }
 
-/// Words that one library has: winston, zap.
+/// Words of single libraries: winston, zap.
 fn of_library(word: &str) -> Option<Level> {
     Some(match word {
         "silly" => Level::Trace,

@@ -1,18 +1,18 @@
-//! Finding the end of a short piece of a line, eight bytes at a time.
+//! Finds the end of a short piece of a line, eight bytes at a time.
 //!
-//! Most names and values of a line end within a few steps, where the vectorised search of `memchr` is still starting.
-//! In the words below, the top bit of each byte is to say whether that byte is sought. A subtraction finds what is zero,
-//! or less than some number; there a byte may borrow from the one above it, but only where it is sought itself, so the
-//! lowest that is found is one. Bytes that are no ASCII are never sought.
+//! Most names and values end within a few steps, before the vectorised search of `memchr` pays off. In the words below,
+//! the top bit of a byte says whether the byte matches. A subtraction finds bytes that are zero or below a number. A
+//! matching byte may borrow from the byte above it and mark that one wrongly, so only the lowest mark is reliable, and
+//! only that is used. Bytes outside ASCII never match.
 
 const ONES: u64 = u64::from_ne_bytes([1; 8]);
 const TOPS: u64 = 0x80 * ONES;
 
-/// The next place from `at` on that is a quote, a backslash or a control character, or the end.
+/// The next quote, backslash or control character at or after `at`, or the end.
 #[inline]
 pub(super) fn special(bytes: &[u8], at: usize) -> usize {
     let in_word = |word: u64| {
-        // With its bit 1 turned a quote is 0x20, control characters are less, and no other ASCII is.
+        // XOR with 0x02 turns a quote into 0x20. Control characters stay below, and no other ASCII byte comes there.
         let quote_or_control = (word ^ (0x02 * ONES)).wrapping_sub(0x21 * ONES);
         let backslash = (word ^ (u64::from(b'\\') * ONES)).wrapping_sub(ONES);
         quote_or_control | backslash
@@ -20,7 +20,7 @@ pub(super) fn special(bytes: &[u8], at: usize) -> usize {
     first(bytes, at, in_word, |byte| matches!(byte, b'"' | b'\\' | 0..0x20))
 }
 
-/// The next place from `at` on that is a space or a tab, or the end.
+/// The next space or tab at or after `at`, or the end.
 #[inline]
 pub(super) fn space(bytes: &[u8], at: usize) -> usize {
     let in_word = |word: u64| {
@@ -51,9 +51,9 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Eight at a time finds what one at a time finds.
+        /// The search by eight bytes finds the same place as the search by single bytes.
         #[test]
-        fn finds_what_is_there(
+        fn agrees_with_a_search_by_bytes(
             bytes in proptest::collection::vec(prop_oneof![any::<u8>(), 0u8..0x60, Just(b'x')], 0..40),
             at in 0usize..40,
         ) {

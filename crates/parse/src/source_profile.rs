@@ -1,10 +1,13 @@
-//! What was learnt of one source: the format of its lines first. It travels with the source's position, so that reading
-//! goes on after a restart as it would have gone on without one.
+//! The profile of a source: what the parser learned from its records, above all their format. The profile is saved with
+//! the position of the source, so parsing continues after a restart as if there had been no restart.
 //!
-//! Four questions are asked in turn. What did the program itself write of this line ([`SourceProfile::unwrap`]: a container
-//! runtime puts a time and a stream before it)? Does that begin a record, or go on with the one before
-//! ([`SourceProfile::begins`])? If it begins one, may others go on with it ([`SourceProfile::may_continue`])? And, when a record is
-//! whole, what does it say ([`SourceProfile::record`])? Only the last one learns.
+//! Four questions come in turn:
+//!
+//! 1. Which part of a line did the program write? A container runtime puts a time and a stream before it
+//!    ([`SourceProfile::unwrap`]).
+//! 2. Does the line begin a record or continue one ([`SourceProfile::begins`])?
+//! 3. May later lines continue this record ([`SourceProfile::may_continue`])?
+//! 4. What does the complete record say ([`SourceProfile::record`])? Only this step learns.
 
 use super::envelope::{Envelope, Unwrapped};
 use super::layout::{self, Given, Habits, trace};
@@ -21,34 +24,34 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU16;
 use std::time::Duration;
 
-/// How the lines of a source are read: the part that the configuration says. Cheap to clone.
+/// How the configuration wants the lines of a source read. Cheap to clone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ParseOptions {
-    /// Which format they have.
+    /// The format of the lines.
     pub format: FormatChoice,
-    /// The pattern that the configuration gives in place of a format.
+    /// A pattern that replaces the format.
     pub explicit: Option<Explicit>,
-    /// The zone of times that name none.
+    /// The time zone of times that name none.
     pub zone: Zone,
-    /// How far lines are joined to one record.
+    /// Limits for joining lines to records.
     pub join: Join,
-    /// The secrets that are replaced in every record.
+    /// The secrets to replace in every record.
     pub redactor: Option<Redactor>,
 }
 
-/// A `format` of the command line that is none.
+/// An invalid format on the command line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FormatError {
-    /// No format is called so.
+    /// Unknown name.
     #[error("{0}, regex:PATTERN and grok:PATTERN")]
     Name(#[from] UnknownFormat),
-    /// The pattern is none.
+    /// Invalid pattern.
     #[error(transparent)]
     Pattern(#[from] LinePatternError),
 }
 
 impl ParseOptions {
-    /// Sets the format to the one of that name, or to `regex:PATTERN` or `grok:PATTERN`.
+    /// Sets the format by its name, or by `regex:PATTERN` or `grok:PATTERN`.
     pub fn set_format(&mut self, text: &str) -> Result<(), FormatError> {
         self.explicit = match text.split_once(':') {
             Some(("regex", pattern)) => Some(Explicit::regex(pattern)?),
@@ -62,10 +65,10 @@ impl ParseOptions {
     }
 }
 
-/// How far lines are joined to one record. In bytes a record is bounded as a line is.
+/// Limits for joining lines to one record. The limit in bytes is the limit of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Join {
-    /// Lines of a record at most; what goes on after them is a record of its own. With 1 nothing is joined.
+    /// Lines of a record; further lines become a record of their own. With 1, lines are not joined.
     pub lines_max: NonZeroU16,
     /// How long a record waits for another line.
     pub wait: Duration,
@@ -77,42 +80,42 @@ impl Default for Join {
     }
 }
 
-/// What was learnt of a source.
+/// What the parser learned from a source.
 ///
-/// It is a small thing on purpose: which format most records had lately, what the general rules cannot tell from one line
-/// (`habits`), and the names that a table has above it. A record is recognised by its first bytes, by what was usual,
-/// and then by its layout; what was usual is revisited every 64th record and whenever it does not fit.
+/// The profile is small on purpose: the format of most recent records, the habits that the general rules cannot see in
+/// one line (`habits`), and the column names of a table. The first bytes of a record, then the usual format, then the
+/// layout decide. The other formats are tried again every 64th record, and whenever the usual format does not fit.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SourceProfile {
-    /// What most records were lately.
+    /// The format of most recent records.
     format: Option<Format>,
-    /// How much it would take to make it another.
+    /// How many records of another format it takes to change `format`.
     weight: u8,
-    /// A bit a record, the newest lowest: whether it was of that format.
+    /// A bit a record, the newest lowest: whether the record had that format.
     fitted: u32,
-    /// How many records these bits tell of, and then no more.
+    /// How many records these bits describe, up to their number.
     counted: u8,
-    /// Records since all formats were last asked.
+    /// Records since all formats were last tried.
     since: u8,
     habits: Habits,
     headers: Headers,
 }
 
-/// Records of one format that it takes to make it the usual one whatever was before.
+/// The highest weight: so many records of another format change any profile.
 const WEIGHT_MAX: u8 = 16;
-/// From so many records of a format on, formats that begin as it does are not asked first any more.
+/// From this weight on, formats with the same first bytes are not tried first any more.
 const WEIGHT_SURE: u8 = 4;
-/// But every so many records they are.
+/// The exception: after so many records they are tried again.
 const REVISIT: u8 = 64;
-/// What a record with a format takes from the weight of plain ones: a banner says little of the lines below it.
+/// Weight that plain loses to a record with a format: a banner says little about the lines below it.
 const PLAIN_LOSS: u8 = 4;
-/// Which part of the wait is waited for a line without a header to go on.
+/// The divisor of the wait for a line without a header.
 const PLAIN_WAIT: u32 = 10;
-/// The first word of what is saved: its version.
+/// The first word of a saved profile: its version.
 const VERSION: &str = "1";
 
 impl SourceProfile {
-    /// As [`SourceProfile::save`] wrote it; nothing learnt where that is empty, or written by another version.
+    /// Reads what [`SourceProfile::save`] wrote. An empty text or another version gives an empty profile.
     pub fn restore(saved: &str) -> SourceProfile {
         SourceProfile::read(saved).unwrap_or_default()
     }
@@ -137,7 +140,7 @@ impl SourceProfile {
         })
     }
 
-    /// For [`SourceProfile::restore`]; empty where nothing was learnt.
+    /// The profile as text for [`SourceProfile::restore`]; empty if the source had no records yet.
     pub fn save(&self) -> String {
         if *self == SourceProfile::default() {
             return String::new();
@@ -154,7 +157,7 @@ impl SourceProfile {
         saved
     }
 
-    /// Takes a line out of its envelope, if it has one.
+    /// Removes the envelope of a line, if the line has one.
     pub fn unwrap<'a>(&self, line: &'a str, _reading: &ParseOptions) -> Unwrapped<'a> {
         let inner = match line.as_bytes() {
             [b'0'..=b'9', ..] => envelope::cri(line).map(|(text, envelope)| (Cow::Borrowed(text), envelope)),
@@ -165,7 +168,8 @@ impl SourceProfile {
         Unwrapped { text, envelope }
     }
 
-    /// Whether a line (without its envelope) begins a record; else it goes on with the record before it in its stream.
+    /// Whether a line (without its envelope) begins a record. Otherwise it continues the record before it in its
+    /// stream.
     pub fn begins(&self, text: &str, reading: &ParseOptions) -> bool {
         match &reading.explicit {
             Some(explicit) => explicit.begins(text),
@@ -173,7 +177,7 @@ impl SourceProfile {
         }
     }
 
-    /// Whether a line goes on with the record that `open` is so far.
+    /// Whether a line continues the open record `open`.
     pub fn goes_on(&self, open: &str, text: &str, reading: &ParseOptions) -> bool {
         let defaults = SourceProfile::any_time(reading);
         if let Some(explicit) = &reading.explicit {
@@ -188,7 +192,7 @@ impl SourceProfile {
         if let Some(goes_on) = structured::goes_on(open, text, &self.headers) {
             return goes_on && reading.format != FormatChoice::Only(Format::Plain);
         }
-        // Before anything was learnt the open record's first line says how lines begin.
+        // Without a profile, the first line of the open record shows how records begin.
         let usual = match self.format {
             None => layout::timed_format(layout::first_line(open), &defaults),
             known => known,
@@ -213,10 +217,9 @@ impl SourceProfile {
         !trace::is_inner(text) && layout::begins(usual, self.habits, text, &defaults)
     }
 
-    /// Whether later lines may go on with the record that `text` (without its envelope, and perhaps only its first part)
-    /// begins. Where not, nothing is joined to it and nobody waits for more: so for formats of one line a record, such as
-    /// JSON. A line that is first only because the record before it was closed, and would have gone on with that, may
-    /// itself be gone on with.
+    /// Whether later lines may continue the record that `text` begins (without its envelope, and perhaps only its first
+    /// part). Formats with one line a record, such as JSON, return false, and the record closes without a wait. A
+    /// continuation line can also begin a record, if the record before it was closed; more lines may follow it.
     pub fn may_continue(&self, text: &str, reading: &ParseOptions) -> bool {
         match text.as_bytes() {
             _ if reading.explicit.is_some() => true,
@@ -232,8 +235,8 @@ impl SourceProfile {
         }
     }
 
-    /// How long a record that may go on waits for another line, `open` being all of it so far. Where lines have no header
-    /// each of them is a record most of the time, and what goes on with one is written in the same moment.
+    /// How long an open record waits for another line; `open` is its text so far. If lines have no header, most of them
+    /// are records of their own and a continuation is written at the same moment, so the wait is short.
     pub fn wait(&self, open: &str, reading: &ParseOptions) -> Duration {
         let is_plain = match self.format {
             None | Some(Format::Plain) if reading.explicit.is_none() => {
@@ -245,8 +248,9 @@ impl SourceProfile {
         if is_plain && !has_gone_on { reading.join.wait / PLAIN_WAIT } else { reading.join.wait }
     }
 
-    /// Reads a whole record: its lines with `\n` between them, without envelopes. `envelope` is that of its first line,
-    /// `seen` the time of reading, for times that do not give their year. Cannot fail: what is not understood is plain.
+    /// Parses a complete record: its lines without envelopes, joined with `\n`. `envelope` is the envelope of its first
+    /// line; `seen` is the time of reading, for times without a year. Parsing cannot fail: a text of no known format is
+    /// plain.
     pub fn record<'a>(
         &mut self,
         text: &'a str,
@@ -266,14 +270,14 @@ impl SourceProfile {
         if let Some(redactor) = &reading.redactor {
             let had_secret = redactor.redact(&mut parsed.record, text);
             if had_secret && parsed.format == Format::Plain {
-                // It may have been taken for a header, and that is saved.
+                // The plain record may have become a header, and headers are saved: drop the secret.
                 self.headers = Headers::default();
             }
         }
         parsed
     }
 
-    /// Reads a record as this choice of format says, and learns from it.
+    /// Parses a record as the choice of format says, and learns from it.
     pub(super) fn chosen<'a>(
         &mut self,
         format: FormatChoice,
@@ -295,17 +299,17 @@ impl SourceProfile {
         parsed
     }
 
-    /// What most records were recognised as lately; none before the first.
+    /// The format of most recent records; `None` before the first.
     pub fn format(&self) -> Option<Format> {
         self.format
     }
 
-    /// Which part of the last records (32 at most) was of that format, 0 to 1; 0 before the first.
+    /// The share of the last records (at most 32) with that format, 0 to 1; 0 before the first.
     pub fn confidence(&self) -> f64 {
         if self.counted == 0 { 0.0 } else { f64::from(self.fitted.count_ones()) / f64::from(self.counted) }
     }
 
-    /// The format by the looks of a record and by what was usual.
+    /// Finds the format by the first bytes and by the usual format.
     fn auto<'a>(&mut self, text: &'a str, defaults: TimestampDefaults) -> Option<Parsed<'a>> {
         let first = *text.as_bytes().first()?;
         if matches!(first, b'{' | b' ' | b'\t')
@@ -320,24 +324,24 @@ impl SourceProfile {
             return Some(Parsed::of(record, Format::Logfmt));
         }
         let is_layout = self.format.is_some_and(layout::is_layout) && self.weight >= WEIGHT_SURE;
-        let asks_shaped = !is_layout || self.since >= REVISIT;
-        if !asks_shaped {
+        let tries_structured = !is_layout || self.since >= REVISIT;
+        if !tries_structured {
             self.since += 1;
         } else if let Some((format, record)) = structured::recognise(text, &defaults, &mut self.headers) {
-            // They are asked again next time, until they are the usual ones or do not answer.
+            // They are tried first again next time, until they become the usual format or fail.
             return Some(Parsed::of(record, format));
         } else {
             self.since = 0;
         }
         let found = self.layout(text, defaults);
-        if found.is_none() && !asks_shaped {
+        if found.is_none() && !tries_structured {
             let (format, record) = structured::recognise(text, &defaults, &mut self.headers)?;
             return Some(Parsed::of(record, format));
         }
         found
     }
 
-    /// A record of this format or none.
+    /// Parses a record as `format` only.
     fn only<'a>(&mut self, format: Format, text: &'a str, defaults: TimestampDefaults) -> Option<Parsed<'a>> {
         match format {
             Format::Json => object(text, &defaults).map(|record| Parsed::of(record, format)),
@@ -364,7 +368,7 @@ impl SourceProfile {
         let fits = self.format == Some(format);
         match (fits, self.weight) {
             (true, _) => self.weight = (self.weight + 1).min(WEIGHT_MAX),
-            // One that just began may be wrong.
+            // A format with a single record may be a mistake.
             (false, 0 | 1) => (self.format, self.weight) = (Some(format), 1),
             (false, _) if self.format == Some(Format::Plain) => {
                 self.weight = self.weight.saturating_sub(PLAIN_LOSS);
@@ -378,13 +382,13 @@ impl SourceProfile {
         self.counted = (self.counted + 1).min(32);
     }
 
-    /// For questions in which it does not matter when a line was read.
+    /// Defaults for questions that do not depend on the time of reading.
     fn any_time(reading: &ParseOptions) -> TimestampDefaults {
         TimestampDefaults { zone: reading.zone, seen: Ticks::MAX }
     }
 }
 
-/// An object, over one line or several; or an object in the first line, and what is below it as more of its message.
+/// An object, over one line or several; or an object in the first line, with the lines below as more of its message.
 fn object<'a>(text: &'a str, defaults: &TimestampDefaults) -> Option<Record<'a>> {
     let whole = json::parse(text, defaults);
     if whole.is_some() || !text.contains('\n') {

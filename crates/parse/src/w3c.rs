@@ -1,4 +1,4 @@
-//! W3C extended log files, as IIS writes them: lines of values, whose names stand in a line `#Fields:` before them.
+//! W3C extended log files, as IIS writes them: lines of values, named by a `#Fields:` line before them.
 //!
 //! ```text
 //! #Software: Microsoft Internet Information Services 10.0
@@ -6,9 +6,9 @@
 //! 2024-01-02 03:04:05 10.0.0.1 GET /index.html - 443 - 192.0.2.7 Mozilla/5.0+(X11) 200 15
 //! ```
 //!
-//! Times are UTC, whatever the zone of the source: the format says so. Where there is only a time, the date is that of the
-//! last `#Date:`. The message is what was asked for, `GET /index.html`; for a log of anything else it is the whole line.
-//! A `-` stands for nothing and becomes nothing. `s-computername` is the host; other names are as `#Fields:` has them.
+//! Times are in UTC by definition of the format, whatever the zone of the source. A line with only a time has the date
+//! of the last `#Date:`. The message is the request, `GET /index.html`; without a request it is the whole line. A `-`
+//! stands for a missing value and adds no field. `s-computername` is the host; other names stay as in `#Fields:`.
 
 use super::cut::LineScanner;
 use super::pairs;
@@ -17,10 +17,10 @@ use daytable_model::record::{Field, Record, Value};
 use daytable_model::time::Ticks;
 use std::borrow::Cow;
 
-/// Bytes of a `#Fields:` line at most; one that is longer is not remembered.
+/// Bytes of a `#Fields:` line; a longer line is ignored.
 const HEADER_BYTES_MAX: usize = 16 << 10;
 
-/// What the directives before a line said.
+/// The directives before a line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct W3cHeader {
     columns: Vec<Column>,
@@ -28,15 +28,15 @@ pub(super) struct W3cHeader {
     date: Option<String>,
 }
 
-/// A value's place in the record.
+/// The part of the record that a value fills.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Column {
     Date,
     Time,
     Method,
-    /// What was asked for.
+    /// The requested path.
     Asked(&'static str),
-    /// A name that IIS or CloudFront writes: each of its fields borrows it.
+    /// A name that IIS or CloudFront writes; fields borrow it.
     Text(&'static str),
     Number(&'static str),
     Other(String),
@@ -79,7 +79,7 @@ impl Column {
 }
 
 impl W3cHeader {
-    /// Whether a line is a directive; what it says of the lines behind it is remembered.
+    /// Whether a line is a directive. A directive is remembered for the lines after it.
     pub(super) fn learn(&mut self, line: &str) -> bool {
         let Some((name, value)) = line.strip_prefix('#').and_then(|line| line.split_once(':')) else { return false };
         match name {
@@ -98,7 +98,7 @@ impl W3cHeader {
         }
     }
 
-    /// The directives that say the same; [`W3cHeader::learn`] reads them, a line each. Empty where nothing was learnt.
+    /// Directives that restore this state, a line each, for [`W3cHeader::learn`]; empty if there were none.
     pub(super) fn save(&self) -> String {
         let mut saved = String::new();
         if let Some(date) = &self.date {
@@ -115,14 +115,14 @@ impl W3cHeader {
         saved
     }
 
-    /// Reads a line of values.
+    /// Parses a line of values.
     pub(super) fn record<'a>(&self, line: &'a str) -> Option<Record<'a>> {
         if self.columns.is_empty() {
             return None;
         }
         let mut fields = Vec::with_capacity(self.columns.len());
         let (mut date, mut time) = (self.date.as_deref(), None);
-        // Where they begin and what they are.
+        // The method and the path, each with its place in the line.
         let (mut method, mut asked) = (None, None);
         let mut cut = LineScanner::new(line);
         for column in &self.columns {
@@ -156,7 +156,7 @@ impl W3cHeader {
                 Column::Text(HOST) => (Cow::Borrowed("host"), Value::String(value.into())),
                 Column::Text(name) => (Cow::Borrowed(*name), Value::String(value.into())),
                 Column::Number(name) => (Cow::Borrowed(*name), pairs::typed(value)),
-                // The record cannot borrow from what was learnt, so a name that is not known costs an allocation.
+                // The record cannot borrow from the profile, so an unknown name costs an allocation.
                 Column::Other(name) => (Cow::Owned(name.clone()), pairs::typed(value)),
             };
             fields.push(Field { name, value });
@@ -181,10 +181,10 @@ impl W3cHeader {
 
 /// Bytes of `YYYY-MM-DD`.
 const DAY_BYTES: usize = 10;
-/// Bytes of a time of day at most.
+/// Bytes of a time of day.
 const CLOCK_BYTES_MAX: usize = 16;
 
-/// The point in time of a day and a time of it, UTC.
+/// The point in time of a day and a time of day in UTC.
 fn point(date: &str, time: &str) -> Option<Ticks> {
     if date.len() != DAY_BYTES || time.len() > CLOCK_BYTES_MAX {
         return None;
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_learnt_is_saved_and_read_again() {
+    fn directives_are_saved_and_restored() {
         for lines in [&[][..], &[FIELDS], &["#Date: 2024-01-02 00:00:00"], &["#Date: 2024-01-02 00:00:00", FIELDS]] {
             let header = header(lines);
             let mut again = W3cHeader::default();
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn near_misses_are_none() {
+    fn near_misses_are_rejected() {
         let header = header(&[FIELDS]);
         for line in [
             "",
@@ -276,7 +276,7 @@ mod tests {
     }
 
     proptest! {
-        /// Values that are there come back in their order, and no line makes it panic.
+        /// Values come back in their order, and no line makes the parser panic.
         #[test]
         fn values_come_back(values in proptest::collection::vec("[a-z/]{1,6}", 1..6), near in "\\PC{0,40}") {
             let names: Vec<_> = (0..values.len()).map(|n| format!("x-{n}")).collect();

@@ -227,12 +227,12 @@ impl<'a> RecordBuilder<'a> {
 mod tests {
     use super::*;
 
-    pub(super) fn draft<'a>(members: &[(&'a str, &'a str)]) -> Record<'a> {
-        let mut draft = RecordBuilder::new(&TimestampDefaults::default());
+    pub(super) fn build<'a>(members: &[(&'a str, &'a str)]) -> Record<'a> {
+        let mut builder = RecordBuilder::new(&TimestampDefaults::default());
         for (name, text) in members {
-            draft.add((*name).into(), Value::String((*text).into()));
+            builder.add((*name).into(), Value::String((*text).into()));
         }
-        draft.finish()
+        builder.finish()
     }
 
     pub(super) fn names<'a>(record: &'a Record<'_>) -> Vec<&'a str> {
@@ -241,7 +241,7 @@ mod tests {
 
     #[test]
     fn a_better_name_displaces_another_and_fields_keep_their_order() {
-        let record = draft(&[
+        let record = build(&[
             ("a", "1"),
             ("event", "login"),
             ("hostname", "web-17"),
@@ -260,7 +260,7 @@ mod tests {
 
     #[test]
     fn unreadable_and_second_values_stay_fields() {
-        let record = draft(&[
+        let record = build(&[
             ("time", "noon"),
             ("ts", "2026-11-20T00:05:45Z"),
             ("date", "2026-11-21T00:05:45Z"),
@@ -281,10 +281,10 @@ mod tests {
 
     #[test]
     fn a_process_becomes_a_number_if_possible() {
-        let record = draft(&[("_PID", "0042"), ("process", "main")]);
+        let record = build(&[("_PID", "0042"), ("process", "main")]);
         assert_eq!(record.fields[0], Field { name: "pid".into(), value: Value::Int64(42) });
         assert_eq!(names(&record), ["pid", "process"]);
-        let record = draft(&[("pid", "99999999999999999999")]);
+        let record = build(&[("pid", "99999999999999999999")]);
         assert_eq!(record.fields[0].value, Value::String("99999999999999999999".into()));
     }
 }

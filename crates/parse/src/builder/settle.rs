@@ -134,7 +134,7 @@ impl RecordBuilder<'_> {
 #[cfg(test)]
 mod tests {
     use super::super::super::timestamp::TimestampDefaults;
-    use super::super::tests::{draft, names};
+    use super::super::tests::{build, names};
     use super::*;
 
     #[test]
@@ -153,7 +153,7 @@ mod tests {
             (&[("t.$date", "2024-01-02T03:04:05Z"), ("c", "NETWORK")], Some("NETWORK")),
             (&[("name", "x"), ("levelname", "INFO"), ("logger", "app")], Some("app")),
         ] {
-            let record = draft(members);
+            let record = build(members);
             let found = record.fields.iter().find(|field| field.name == "component").map(|field| &field.value);
             assert_eq!(found, component.map(|text| Value::String(text.into())).as_ref(), "{members:?}");
         }
@@ -163,17 +163,17 @@ mod tests {
     fn a_small_number_is_a_level_only_in_gelf() {
         for (message, level) in [("short_message", Some(Level::Error)), ("message", None)] {
             for first in [true, false] {
-                let mut draft = RecordBuilder::new(&TimestampDefaults::default());
+                let mut builder = RecordBuilder::new(&TimestampDefaults::default());
                 let level_of = Value::Int64(3);
                 if first {
-                    draft.add("level".into(), level_of.clone());
+                    builder.add("level".into(), level_of.clone());
                 }
-                draft.add("a".into(), Value::Int64(1));
-                draft.add(message.into(), Value::String("up".into()));
+                builder.add("a".into(), Value::Int64(1));
+                builder.add(message.into(), Value::String("up".into()));
                 if !first {
-                    draft.add("level".into(), level_of);
+                    builder.add("level".into(), level_of);
                 }
-                let record = draft.finish();
+                let record = builder.finish();
                 assert_eq!((record.level, &*record.message), (level, "up"));
                 let expected: &[&str] = match (level, first) {
                     (Some(_), _) => &["a"],
@@ -187,21 +187,21 @@ mod tests {
 
     #[test]
     fn gelf_names_its_additional_fields_with_an_underscore() {
-        let record = draft(&[("short_message", "up"), ("_logger", "app"), ("_user", "ada")]);
+        let record = build(&[("short_message", "up"), ("_logger", "app"), ("_user", "ada")]);
         assert_eq!(names(&record), ["component", "_user"]);
     }
 
     #[test]
     fn serilog_omits_the_usual_level() {
         let time = ("@t", "2024-01-02T03:04:05Z");
-        let record = draft(&[time, ("@mt", "{User} logged in"), ("User", "ada")]);
+        let record = build(&[time, ("@mt", "{User} logged in"), ("User", "ada")]);
         assert_eq!((record.level, &*record.message), (Some(Level::Info), "ada logged in"));
         assert_eq!(names(&record), ["@mt", "User"]);
-        let record = draft(&[time, ("@mt", "up"), ("@l", "Warning")]);
+        let record = build(&[time, ("@mt", "up"), ("@l", "Warning")]);
         assert_eq!((record.level, &*record.message, record.fields.len()), (Some(Level::Warn), "up", 0));
-        let record = draft(&[time, ("@mt", "{User} in"), ("@m", "ada in"), ("User", "ada")]);
+        let record = build(&[time, ("@mt", "{User} in"), ("@m", "ada in"), ("User", "ada")]);
         assert_eq!((&*record.message, names(&record)), ("ada in", vec!["@mt", "User"]));
-        assert_eq!(draft(&[time, ("a", "1")]).level, None);
+        assert_eq!(build(&[time, ("a", "1")]).level, None);
     }
 
     #[test]
@@ -211,11 +211,11 @@ mod tests {
             (-1, "2017-04-25T12:01:04Z", &["instant.nanoOfSecond", "component"]),
             (1_000_000_000, "2017-04-25T12:01:04Z", &["instant.nanoOfSecond", "component"]),
         ] {
-            let mut draft = RecordBuilder::new(&TimestampDefaults::default());
-            draft.add("instant.epochSecond".into(), Value::Int64(1_493_121_664));
-            draft.add("instant.nanoOfSecond".into(), Value::Int64(nanos));
-            draft.add("loggerName".into(), Value::String("app".into()));
-            let record = draft.finish();
+            let mut builder = RecordBuilder::new(&TimestampDefaults::default());
+            builder.add("instant.epochSecond".into(), Value::Int64(1_493_121_664));
+            builder.add("instant.nanoOfSecond".into(), Value::Int64(nanos));
+            builder.add("loggerName".into(), Value::String("app".into()));
+            let record = builder.finish();
             assert_eq!(record.time.map(|time| time.to_string()).as_deref(), Some(time));
             assert_eq!(names(&record), fields);
         }
@@ -230,7 +230,7 @@ mod tests {
             ("[256]", "[256]"),
             ("[main] up", "[main] up"),
         ] {
-            assert_eq!(draft(&[("MESSAGE", written)]).message, text);
+            assert_eq!(build(&[("MESSAGE", written)]).message, text);
         }
     }
 }

@@ -117,8 +117,8 @@ fn compile(pattern: &str, shown: &str) -> Result<Regex, LinePatternError> {
             regex::Error::CompiledTooBig(_) => "is too large: it compiles to more than 4 MiB".to_owned(),
             // Every part is valid, so the whole is at fault.
             _ => {
-                let said = error.to_string();
-                said.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned()
+                let message = error.to_string();
+                message.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned()
             }
         };
         LinePatternError::new(shown, 0, text)

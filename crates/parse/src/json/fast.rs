@@ -316,13 +316,13 @@ mod tests {
     }
 
     proptest! {
-        /// On any text that begins as an object does, this way agrees with the other or gives up.
+        /// On any text that begins like an object, the fast path agrees with the slow path or gives up.
         #[test]
         fn agrees_on_any_text(line in "[ ]?\\{\"?.*") {
             check(&line)?;
         }
 
-        /// So it does on objects, and on what is nearly one.
+        /// The same for objects and near misses.
         #[test]
         fn agrees_on_objects(values in proptest::collection::vec(("[a-z@]{0,5}|time|msg|level", values()), 0..6)) {
             let members: Vec<_> = values.into_iter().map(|(name, value)| format!("\"{name}\":{value}")).collect();

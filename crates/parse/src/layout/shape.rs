@@ -1,15 +1,15 @@
-//! What a word of a header looks like.
+//! The shapes of the words in a header.
 
 use crate::pairs::is_space;
 use crate::scan;
 use daytable_model::record::Level;
 
-/// Bytes of a group in brackets at most; what is longer is text.
+/// Bytes of a group in brackets; a longer group is text.
 const GROUP_BYTES_MAX: usize = 200;
-/// Bytes of a name at most.
+/// Bytes of a name.
 const NAME_BYTES_MAX: usize = 160;
 
-/// What kinds of bytes are in a word: a bit each.
+/// The kinds of bytes in a word, a bit each.
 pub(super) mod kinds {
     pub(in crate::layout) const LOWER: u16 = 1;
     pub(in crate::layout) const UPPER: u16 = 1 << 1;
@@ -24,12 +24,12 @@ pub(super) mod kinds {
     pub(in crate::layout) const NAMING: u16 = 1 << 9;
     pub(in crate::layout) const BAR: u16 = 1 << 10;
     pub(in crate::layout) const QUOTE: u16 = 1 << 11;
-    /// What names never have: `= { } " ! ?` and the like.
+    /// Bytes that names never contain: `= { } " ! ?` and the like.
     pub(in crate::layout) const PROSE: u16 = 1 << 12;
     pub(in crate::layout) const OTHER: u16 = 1 << 13;
 }
 
-/// The kind of each byte; a table, because each byte of a header is asked about.
+/// The kind of each byte: a table, because every byte of a header is looked up.
 const KIND: [u16; 256] = {
     let mut table = [kinds::OTHER; 256];
     let mut byte = 0u8;
@@ -55,7 +55,7 @@ const KIND: [u16; 256] = {
     table
 };
 
-/// The kinds of all bytes of a word.
+/// The kinds of all bytes in a word.
 #[inline]
 pub(super) fn kinds_of(word: &str) -> u16 {
     word.bytes().fold(0, |kinds, byte| kinds | KIND[usize::from(byte)])
@@ -65,34 +65,34 @@ pub(super) fn kinds_of(word: &str) -> u16 {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Token<'a> {
     pub(super) start: usize,
-    /// Behind it, and behind the mark that it has at its end.
+    /// The place behind the token and behind its mark.
     pub(super) end: usize,
     pub(super) kind: WordKind<'a>,
-    /// The kinds of its bytes, without the mark at its end; none for a group.
+    /// The kinds of its bytes, without the mark; 0 for a group.
     pub(super) kinds: u16,
-    /// `:` or `,` at its end, else 0.
+    /// The mark at its end: `:` or `,`, else 0.
     pub(super) mark: u8,
-    /// How many spaces and tabs follow, a tab counted as two, and 2 at the end of the line.
+    /// How many spaces and tabs follow. A tab counts as two; the end of the line counts as 2.
     pub(super) gap: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WordKind<'a> {
-    /// Digits and nothing else.
+    /// Only digits.
     Number(&'a str),
-    /// `-`, `--`, `---`, `|`, `:`: what stands between the parts of a header.
+    /// A separator between parts of a header: `-`, `--`, `---`, `|`, `:`.
     Dash,
-    /// What is within brackets, without the spaces around it.
+    /// The text within brackets, without spaces around it.
     Group(&'a str),
     /// `name[123]`.
     Tagged(&'a str, &'a str),
     /// `file.go:123`.
     Source(&'a str, &'a str),
-    /// Any other.
+    /// Any other word.
     Word(&'a str),
 }
 
-/// The token that begins at `at`, which is no space; none at the end of the line.
+/// The token that begins at `at`, which is not a space; `None` at the end of the line.
 #[inline]
 pub(super) fn token(line: &str, at: usize) -> Option<Token<'_>> {
     let bytes = line.as_bytes();
@@ -163,7 +163,7 @@ pub(super) fn source(word: &str) -> Option<(&str, &str)> {
     fits.then_some((file, line))
 }
 
-/// The bracket that closes the one at `at`, with others of its kind between them closed too.
+/// The bracket that closes the one at `at`; inner brackets of the same kind must be closed too.
 #[inline]
 pub(super) fn closing(bytes: &[u8], at: usize) -> Option<usize> {
     let open = bytes[at];
@@ -189,7 +189,7 @@ pub(super) fn closing(bytes: &[u8], at: usize) -> Option<usize> {
     None
 }
 
-/// The `:` or `,` at `at` that ends a token, if a space or nothing follows, and the place behind it.
+/// The `:` or `,` at `at` that ends a token, if a space or the end follows, and the place behind it.
 fn mark(bytes: &[u8], at: usize) -> (u8, usize) {
     match bytes.get(at) {
         Some(mark @ (b':' | b',')) if bytes.get(at + 1).is_none_or(|byte| is_space(*byte)) => (*mark, at + 1),
@@ -207,12 +207,12 @@ fn gap(bytes: &[u8], at: usize) -> usize {
     }
 }
 
-/// Digits, at least one, and no more than a process number has.
+/// At least one digit, and at most as many as a process number has.
 pub(super) fn is_number(text: &str) -> bool {
     (1..=19).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// The level that a letter stands for where a letter is a level: glog's, Android's and Chrome's.
+/// The level of a single letter in glog, Android and Chrome.
 pub(super) fn letter(letter: u8) -> Option<Level> {
     Some(match letter {
         b'V' | b'T' => Level::Trace,
@@ -228,7 +228,7 @@ pub(super) fn letter(letter: u8) -> Option<Level> {
     })
 }
 
-/// The level that a word or a letter in a place for levels is.
+/// The level of a word or a letter at a place for levels.
 pub(super) fn level_word(word: &str) -> Option<Level> {
     match word.as_bytes() {
         [byte] => letter(*byte),
@@ -236,18 +236,18 @@ pub(super) fn level_word(word: &str) -> Option<Level> {
     }
 }
 
-/// What a word can be the name of.
+/// How much a word looks like the name of a component.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NameShape {
-    /// Of a component, whatever is around it: no word of a language is written so.
+    /// A name in any context: ordinary words are not written this way.
     Surely,
-    /// Of a component, or a plain word.
+    /// A name, or an ordinary word.
     Perhaps,
-    /// Of nothing.
+    /// Not a name.
     Never,
 }
 
-/// Whether a word is written as the name of a component is: `dfs.DataNode$Xceiver`, `WindowManager`, `mod::path`.
+/// Whether a word is written like the name of a component: `dfs.DataNode$Xceiver`, `WindowManager`, `mod::path`.
 pub(super) fn name(word: &str) -> NameShape {
     const MARKS: u16 = kinds::DIGIT
         | kinds::DOT
@@ -274,12 +274,12 @@ pub(super) fn name(word: &str) -> NameShape {
     }
 }
 
-/// Whether a capital stands behind a small letter.
+/// Whether a capital follows a small letter.
 fn has_hump(bytes: &[u8]) -> bool {
     bytes.windows(2).any(|pair| pair[0].is_ascii_lowercase() && pair[1].is_ascii_uppercase())
 }
 
-/// Whether a bare word is a name with dots such as loggers have, and not the name of a file or of a host.
+/// Whether a word is a logger's name with dots, and not the name of a file or a host.
 pub(super) fn is_dotted(word: &str) -> bool {
     const DOMAINS: [&[u8]; 12] =
         [b"com", b"org", b"net", b"io", b"de", b"fr", b"uk", b"ru", b"cn", b"eu", b"local", b"internal"];
@@ -317,12 +317,12 @@ pub(super) fn is_dotted(word: &str) -> bool {
     }
 }
 
-/// Letters only, and not all of them capitals: a word of a language, most likely.
+/// Only letters, and not all capitals: probably an ordinary word.
 pub(super) fn is_plain(kinds: u16) -> bool {
     kinds & !(kinds::LOWER | kinds::UPPER | kinds::QUOTE) == 0 && kinds & kinds::LOWER != 0
 }
 
-/// Capitals only.
+/// Only capitals.
 pub(super) fn is_capital(kinds: u16) -> bool {
     kinds == kinds::UPPER
 }
@@ -332,7 +332,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_by_their_letters() {
+    fn letters_show_which_words_are_names() {
         for (word, expected) in [
             ("dfs.DataNode$Xceiver", NameShape::Surely),
             ("WindowManager", NameShape::Surely),
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn names_with_dots_are_no_files_and_no_hosts() {
+    fn dotted_names_differ_from_files_and_hosts() {
         for (word, expected) in [
             ("db.pool", true),
             ("nova.osapi_compute.wsgi.server", true),
@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_and_what_is_behind_them() {
+    fn tokens_with_their_marks_and_gaps() {
         let kind = |text| token(text, 0).map(|token| (token.kind, token.mark, token.end));
         for (text, expected) in [
             ("[QuorumPeer[myid=1]/0:2181] x", (WordKind::Group("QuorumPeer[myid=1]/0:2181"), 0, 27)),

@@ -1,4 +1,4 @@
-//! A record in the making, from the parts of a line's header in their order.
+//! A record under construction, from the parts of a header in their order.
 
 use crate::pairs::typed;
 use crate::timestamp::Stamp;
@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use std::iter::once_with;
 use std::ops::Range;
 
-/// What was taken out of a text, and from where.
+/// The parts that were read from a text, and their places.
 #[derive(Debug, Default)]
 pub(crate) struct Sketch<'a> {
     pub(crate) time: Option<Ticks>,
@@ -34,19 +34,19 @@ impl<'a> Sketch<'a> {
         self.level_at = span(at, end);
     }
 
-    /// The first is the component; others are there to be seen.
+    /// The first name is the component; further names become fields.
     pub(crate) fn component(&mut self, name: &'a str) {
         let first = !std::mem::replace(&mut self.has_component, true);
         self.text(if first { "component" } else { "context" }, name);
     }
 
-    /// The first is the process, the second its thread.
+    /// The first number is the process, the second its thread.
     pub(crate) fn pid(&mut self, number: &'a str) {
         let first = !std::mem::replace(&mut self.has_pid, true);
         self.add(if first { "pid" } else { "tid" }, typed(number));
     }
 
-    /// The first is the host; it may be said twice.
+    /// The first name is the host; it may occur twice.
     pub(crate) fn host(&mut self, name: &'a str) {
         if !std::mem::replace(&mut self.has_host, true) {
             self.text("host", name);
@@ -74,7 +74,7 @@ impl<'a> Sketch<'a> {
         if self.fields.capacity() == 0 {
             self.fields.reserve_exact(16);
         }
-        // Made in its place; see `RecordBuilder::add_borrowed`.
+        // Made in its final place; see `RecordBuilder::add_borrowed`.
         self.fields.extend(once_with(|| Field { name: Cow::Borrowed(name), value }));
     }
 
@@ -82,7 +82,7 @@ impl<'a> Sketch<'a> {
         &mut self.fields
     }
 
-    /// Whether nothing but a time and a level was taken out.
+    /// Whether only a time and a level were read.
     pub(crate) fn is_bare(&self) -> bool {
         self.fields.is_empty()
     }

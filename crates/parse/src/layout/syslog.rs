@@ -7,9 +7,10 @@
 //! 2026-11-20T00:05:45.6+01:00 web-17 su[123]: text                           the same as rsyslog writes it today
 //! ```
 //!
-//! The priority gives level and facility. A tag is what ends with `:`, or has a process behind it; a version may be in it
-//! (`syslogd 1.4.1:`), and macOS has a second name in parentheses behind it. What is no tag stays in the message, so that
-//! `last message repeated 2 times` is whole. There is no level without a priority: a word in the text is not one.
+//! The priority gives level and facility; without a priority the record has no level, because a word in the text does
+//! not count. A tag ends with `:` or has a process behind it. It may contain a version (`syslogd 1.4.1:`), and macOS
+//! adds a second name in parentheses. Text without a tag stays in the message, so `last message repeated 2 times` stays
+//! whole.
 
 use super::general::LineHeader;
 use super::shape::{WordKind, closing, token};
@@ -22,7 +23,7 @@ use daytable_model::record::{Field, Level, Value};
 use memchr::memchr2;
 use std::borrow::Cow;
 
-/// Bytes of a tag at most. RFC 3164 has 32, and nobody keeps to it.
+/// Bytes of a tag. RFC 3164 allows 32, which programs ignore.
 const TAG_BYTES_MAX: usize = 128;
 
 const FACILITIES: [&str; 24] = [
@@ -38,7 +39,7 @@ pub(super) fn priority(line: &str) -> Option<(u8, usize)> {
     (bytes.first() == Some(&b'<') && bytes.get(length + 1) == Some(&b'>')).then_some((number, length + 2))
 }
 
-/// Notes what a priority says.
+/// Adds level and facility of a priority.
 pub(super) fn take_priority(sketch: &mut Sketch<'_>, priority: u8, end: usize) {
     sketch.level(scales::of_priority(priority), 0, end);
     if let Some(name) = facility_name(priority / 8) {
@@ -46,12 +47,12 @@ pub(super) fn take_priority(sketch: &mut Sketch<'_>, priority: u8, end: usize) {
     }
 }
 
-/// The name of a facility by its number, 0 to 23.
+/// The name of a facility, 0 to 23.
 pub fn facility_name(number: u8) -> Option<&'static str> {
     FACILITIES.get(usize::from(number)).copied()
 }
 
-/// What stands behind `VERSION `: the place of the message, or none where it is no RFC 5424 line.
+/// Reads the header behind `VERSION `. Returns the place of the message, or `None` if the line is not RFC 5424.
 pub(super) fn rfc_5424<'a>(
     line: &'a str,
     at: usize,
@@ -86,7 +87,7 @@ pub(super) fn rfc_5424<'a>(
     structured(line, at, sketch)
 }
 
-/// The structured data at `at`: the place of the message behind it.
+/// Reads the structured data at `at`, and returns the place of the message.
 fn structured<'a>(line: &'a str, at: usize, sketch: &mut Sketch<'a>) -> Option<usize> {
     let bytes = line.as_bytes();
     let mut at = at;
@@ -107,7 +108,7 @@ fn structured<'a>(line: &'a str, at: usize, sketch: &mut Sketch<'a>) -> Option<u
     }
 }
 
-/// `id name="value" …]`: the place behind it.
+/// Reads `id name="value" …]`, and returns the place behind it.
 fn element<'a>(line: &'a str, at: usize, sketch: &mut Sketch<'a>) -> Option<usize> {
     let bytes = line.as_bytes();
     let end = at + bytes.get(at..)?.iter().position(|byte| matches!(byte, b' ' | b']'))?;
@@ -137,7 +138,7 @@ fn element<'a>(line: &'a str, at: usize, sketch: &mut Sketch<'a>) -> Option<usiz
     }
 }
 
-/// `\"`, `\\` and `\]` stand for what is behind the backslash.
+/// Replaces `\"`, `\\` and `\]` by the character behind the backslash.
 fn unescape(text: &str) -> Cow<'_, str> {
     if !text.contains('\\') {
         return Cow::Borrowed(text);
@@ -156,9 +157,9 @@ fn unescape(text: &str) -> Cow<'_, str> {
     Cow::Owned(plain)
 }
 
-/// Reads on behind a time as syslog daemons write it: host, tag, process. False where that is not what follows.
+/// Reads host, tag and process behind a time, as syslog daemons write them. False for any other text.
 ///
-/// `is_usual` where the lines before were syslog lines, so that a host without a tag behind it is one too.
+/// `is_usual`: the previous lines were syslog, so a host without a tag is syslog too.
 pub(super) fn behind_the_time(header: &mut LineHeader<'_>, is_usual: bool) -> bool {
     header.skip();
     let (line, at) = (header.line, header.at);
@@ -185,8 +186,8 @@ pub(super) fn behind_the_time(header: &mut LineHeader<'_>, is_usual: bool) -> bo
     true
 }
 
-/// Whether one of the next two words ends as a tag with a process does; nothing else comes into question where the time
-/// is not of syslog's form, and that is to be known fast.
+/// Whether one of the next two words ends like a tag with a process. A time that is not in syslog's form needs such a
+/// tag. This quick test runs before the full rules.
 fn has_tag_nearby(line: &str, at: usize) -> bool {
     let bytes = line.as_bytes();
     let first = scan::space(bytes, at);
@@ -211,18 +212,18 @@ fn take_tag<'a>(header: &mut LineHeader<'a>, tag: Tag<'a>) {
     header.skip();
 }
 
-/// What a syslog message says who it is from.
+/// The origin of a syslog message, as its tag names it.
 pub(super) struct Tag<'a> {
     name: &'a str,
     pid: Option<&'a str>,
-    /// What macOS has in parentheses behind it.
+    /// The name in parentheses that macOS adds.
     context: Option<&'a str>,
-    /// Whether more than one word is in it.
+    /// Whether the tag has more than one word.
     is_long: bool,
     end: usize,
 }
 
-/// Takes the tag at `at` of a line with a priority.
+/// Reads the tag at `at` of a line with a priority.
 pub(super) fn tag_at<'a>(header: &mut LineHeader<'a>) -> bool {
     match tag(header.line, header.at) {
         Some(tag) => {

@@ -1,4 +1,4 @@
-//! What headers of many shapes say, by tables and by properties.
+//! Headers of many shapes: table tests and properties.
 
 use super::*;
 use daytable_model::record::Level;
@@ -27,7 +27,7 @@ fn shown(value: &Value<'_>) -> String {
 }
 
 #[test]
-fn levels_and_where_they_end() {
+fn levels_end_at_word_borders() {
     for (rest, level, message) in [
         ("", None, ""),
         (" ", None, ""),
@@ -71,7 +71,7 @@ fn levels_and_where_they_end() {
 }
 
 #[test]
-fn a_word_is_a_component_where_its_place_or_its_letters_say_so() {
+fn place_and_letters_show_which_word_is_the_component() {
     for (rest, component, message) in [
         ("INFO dfs.DataNode$Xceiver: text", "dfs.DataNode$Xceiver", "text"),
         ("INFO WindowManager: text", "WindowManager", "text"),
@@ -100,7 +100,7 @@ fn a_word_is_a_component_where_its_place_or_its_letters_say_so() {
 }
 
 #[test]
-fn what_lines_are_used_to_tells_a_plain_word_from_a_component() {
+fn habits_distinguish_a_plain_word_from_a_component() {
     let mut habits = Habits::default();
     let line = "2026-11-20 00:05:45 INFO Remoting: text";
     let mut messages = Vec::new();
@@ -115,7 +115,7 @@ fn what_lines_are_used_to_tells_a_plain_word_from_a_component() {
 }
 
 #[test]
-fn the_places_of_time_and_level_are_told() {
+fn the_places_of_time_and_level_are_reported() {
     for (line, time, level) in [
         ("2026-11-20 00:05:45 INFO up", "2026-11-20 00:05:45", "INFO"),
         ("[2026-11-20T00:05:45Z WARN a::b] up", "2026-11-20T00:05:45Z", "WARN"),
@@ -153,7 +153,7 @@ fn seconds_since_the_epoch_take_their_fraction_from_the_time_beside_them() {
 }
 
 #[test]
-fn syslog_lines_that_are_nearly_none() {
+fn near_misses_of_syslog() {
     for (line, format, component, message) in [
         ("Nov 20 00:05:45 host app: up", Format::Syslog, "app", "up"),
         ("Nov 20 00:05:45 app[7]: up", Format::Syslog, "app", "up"),
@@ -178,7 +178,7 @@ fn syslog_lines_that_are_nearly_none() {
     }
 }
 
-/// Pieces that headers are made of, and pieces that are nearly such.
+/// Parts of headers, and near misses of such parts.
 fn pieces() -> impl Strategy<Value = Vec<String>> {
     let piece = prop_oneof![
         "INFO|WARN|error:|\\[ERROR\\]|I|Warning:|<info>|\\[main/INFO\\]:",
@@ -194,7 +194,7 @@ fn pieces() -> impl Strategy<Value = Vec<String>> {
     proptest::collection::vec(piece, 0..9)
 }
 
-/// Words of a text, without those that levels and processes are marked by.
+/// The words of a text, without the words that mark levels and processes.
 fn words(text: &str) -> Vec<String> {
     let marks = ["pid", "tid", "thread", "level"];
     let words = text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty() && !marks.contains(word));
@@ -202,9 +202,9 @@ fn words(text: &str) -> Vec<String> {
 }
 
 proptest! {
-    /// Every word of a line is in its time, in a field or in its message, and the message is the end of the line.
+    /// Every word of a line is in the time, in a field or in the message, and the message is the end of the line.
     #[test]
-    fn nothing_of_a_line_is_lost(
+    fn every_word_of_a_line_is_kept(
         stamp in prop_oneof![
             Just("2026-11-20 00:05:45"), Just("2026-11-20T00:05:45.5Z"), Just("[2026-11-20 00:05:45,123]"),
             Just("Nov 20 00:05:45"), Just("17/06/09 20:10:40"), Just("20171223-22:15:29:606|"), Just("<13>Nov 20 00:05:45"),
@@ -229,7 +229,7 @@ proptest! {
         }
     }
 
-    /// A record of several lines keeps all lines but its first as they are, at the end of its message.
+    /// The lines below the first stay unchanged at the end of the message.
     #[test]
     fn lines_below_are_kept(pieces in pieces(), below in proptest::collection::vec("[ \t][a-z=]{0,6}( [a-z]{1,3})?", 1..4)) {
         let below = below.join("\n");

@@ -1,7 +1,7 @@
-//! What stands behind a message: `key=value` pairs, or the JSON object that some encoders put there.
+//! Text behind a message: `key=value` pairs, or the JSON object that some encoders append.
 //!
-//! Pairs are taken out only where they are a run that reaches the end of the line: `retry=3` in the middle of a sentence
-//! is a part of that sentence, and so is a list (`uid=0, gid=0`), whose commas show that it was written to be read.
+//! Only pairs in a run up to the end of the line become fields. `retry=3` in the middle of a sentence belongs to that
+//! sentence. The commas of a list (`uid=0, gid=0`) show that people should read it, so a list stays in the message too.
 
 use crate::json;
 use crate::pairs::{is_space, pair_at, skip_spaces};
@@ -11,23 +11,23 @@ use memchr::{memchr, memchr2, memrchr2};
 use std::borrow::Cow;
 use std::iter::once_with;
 
-/// Adds the run of pairs at the end of the text to the fields, and says what is before it.
+/// Adds the run of pairs at the end of the text to the fields, and returns the text before the run.
 ///
-/// Linear in spite of starting again after a word that is no pair: a quote that is looked for and found in vain ends
-/// at the latest at the quote of the next pair, so no byte is looked at more than a few times.
+/// The function is linear although it starts again after a word that is not a pair: a failed search for a closing quote
+/// ends at the quote of the next pair at the latest, so each byte is read only a few times.
 pub(super) fn pairs<'a>(text: &'a str, fields: &mut Vec<Field<'a>>) -> &'a str {
     let kept = fields.len();
     let bytes = text.as_bytes();
     let mut at = 0;
     while let Some(equals) = bytes.get(at..).and_then(|rest| memchr(b'=', rest)) {
-        // No word before the first '=' is a pair, so they need not be looked at.
+        // No word before the first '=' is a pair, so the scan starts there.
         let run = memrchr2(b' ', b'\t', &bytes[at..at + equals]).map_or(at, |space| at + space + 1);
         at = run;
         while let Some(pair) = pair_at(text, at) {
             if fields.capacity() == 0 {
                 fields.reserve_exact(16);
             }
-            // Made in its place; see `RecordBuilder::add_borrowed`.
+            // Made in its final place; see `RecordBuilder::add_borrowed`.
             fields.extend(once_with(|| Field { name: Cow::Borrowed(pair.key), value: pair.value.value() }));
             at = skip_spaces(bytes, pair.end);
             if at == bytes.len() {
@@ -61,14 +61,14 @@ fn is_list(message: &str) -> bool {
     message[start..].contains('=')
 }
 
-/// Adds the members of the object behind the last tab to the fields, and says what is before it.
+/// Adds the members of the object behind the last tab to the fields, and returns the text before it.
 pub(super) fn object<'a>(text: &'a str, fields: &mut Vec<Field<'a>>) -> Option<&'a str> {
     if !text.ends_with('}') {
         return None;
     }
     let tab = text.find("\t{")?;
     let record = json::parse(text.get(tab + 1..)?, &TimestampDefaults::default())?;
-    // What would have been its message or level elsewhere stays in the text.
+    // A name that would elsewhere give the message or the level stays in the text.
     if !record.message.is_empty() || record.level.is_some() || record.time.is_some() {
         return None;
     }
@@ -87,7 +87,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn only_a_run_at_the_end_is_taken_out() {
+    fn only_a_run_at_the_end_becomes_fields() {
         for (text, message, names) in [
             ("a=1", "", &["a"][..]),
             ("up a=1  b=2\tc=3 ", "up", &["a", "b", "c"]),
@@ -112,10 +112,9 @@ mod tests {
     }
 
     proptest! {
-        /// Message and fields account for the text: put together again they are the text, but for spaces and for quotes
-        /// that were not needed.
+        /// Message and fields together give the text again, except for spaces and needless quotes.
         #[test]
-        fn nothing_of_the_text_is_lost(words in proptest::collection::vec("[a-z=\"]{1,6}|[a-z]{1,3}=[0-9a-z.=-]{0,6}|[a-z]{1,2}=\"[a-z =]{0,6}\"", 0..10)) {
+        fn message_and_fields_give_the_text_again(words in proptest::collection::vec("[a-z=\"]{1,6}|[a-z]{1,3}=[0-9a-z.=-]{0,6}|[a-z]{1,2}=\"[a-z =]{0,6}\"", 0..10)) {
             let text = words.join(" ");
             let mut fields = Vec::new();
             let message = pairs(&text, &mut fields);

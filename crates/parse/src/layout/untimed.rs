@@ -1,4 +1,4 @@
-//! Lines with a level and no time: what programs print on a terminal.
+//! Lines with a level and no time, as programs print them on a terminal.
 
 use super::general::LineHeader;
 use super::sketch::Sketch;
@@ -59,7 +59,8 @@ pub(super) fn untimed<'a>(text: &'a str, line: &'a str, given: &mut Given<'_>) -
     Some(header.sketch.finish(behind(text, at), Format::Text))
 }
 
-/// A line that begins with a time of day and has a level behind it. Without a date that is no time; it is kept as it is.
+/// A line that begins with a time of day and a level. Without a date the record has no time; the time of day is a
+/// field.
 pub(super) fn time_of_day<'a>(text: &'a str, line: &'a str, given: &mut Given<'_>) -> Option<Parsed<'a>> {
     let bytes = line.as_bytes();
     let start = usize::from(bytes.first() == Some(&b'['));

@@ -1,12 +1,13 @@
-//! The shortest way, which most lines of most sources can take:
+//! The fast path for most lines of most sources:
 //!
 //! ```text
 //! 2026-11-20T00:05:45.607815Z INFO http.server request handled status=200 duration_ms=74
 //! time                        level component  message         fields
 //! ```
 //!
-//! It reads what the general rules would read, and nothing else: one space between the parts, a level in capitals, then
-//! a dotted name or a plain word. Whatever is not so is left to them. That both agree, and learn the same, is a test.
+//! It reads a subset of the general rules: one space between the parts, a level in capitals, then a dotted name or a
+//! plain word. Other lines go to the general rules. A property checks that both paths give the same record and learn
+//! the same habits.
 
 use super::shape::{self, NameShape};
 use super::sketch::Sketch;
@@ -15,10 +16,10 @@ use crate::timestamp::{self, Form};
 use crate::{Format, Parsed};
 use memchr::memchr2;
 
-/// Letters of a level at most.
+/// Letters of a level.
 const LEVEL_MAX: usize = 11;
 
-/// Reads a line of a source whose lines are text mostly.
+/// Reads a line of a source that is mostly text.
 pub(super) fn read<'a>(text: &'a str, given: &mut Given<'_>) -> Option<Parsed<'a>> {
     let bytes = text.as_bytes();
     if given.usual != Some(Format::Text) || bytes.get(10) != Some(&b'T') || memchr2(b'\n', 0x1b, bytes).is_some() {
@@ -36,7 +37,7 @@ pub(super) fn read<'a>(text: &'a str, given: &mut Given<'_>) -> Option<Parsed<'a
     let word_at = level_end + 1;
     let in_name = |byte: &u8| byte.is_ascii_lowercase() || matches!(byte, b'.' | b'_' | b'0'..=b'9');
     let word_end = word_at + run(bytes, word_at, in_name);
-    // The word behind it shows that this one is neither padded nor set apart.
+    // The next word shows that this one is neither padded nor set apart.
     let [b' ', b'a'..=b'z' | b'A'..=b'Z', ..] = bytes.get(word_end..)? else { return None };
     let word = text.get(word_at..word_end)?;
     let is_component = word.contains('.');
@@ -44,7 +45,7 @@ pub(super) fn read<'a>(text: &'a str, given: &mut Given<'_>) -> Option<Parsed<'a
         true => shape::is_dotted(word) && shape::name(word) != NameShape::Never,
         false => word.bytes().all(|byte| byte.is_ascii_lowercase()) && !word.is_empty(),
     };
-    // What may be a component in parentheses, or an object, at the end.
+    // The line may end in a component in parentheses, or in an object.
     if !is_known || matches!(bytes.last(), Some(b')' | b'}')) {
         return None;
     }
@@ -83,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_of_the_corpus_takes_it() {
+    fn a_line_of_the_corpus_takes_the_fast_path() {
         for line in [
             "2026-11-20T00:00:01.504951Z INFO http.server request handled method=GET path=/api/v1 status=200",
             "2026-11-20T00:00:01Z WARN retrying now a=1, b=2",
@@ -106,7 +107,7 @@ mod tests {
     }
 
     proptest! {
-        /// A line that takes the short way is read, and learnt from, as by the general rules.
+        /// A line on the fast path gives the same record and the same habits as the general rules.
         #[test]
         fn agrees_with_the_general_rules(
             stamp in "20[0-9]{2}-[0-1][0-9]-[0-2][0-9]T[0-2][0-9]:[0-5][0-9]:[0-6][0-9](\\.[0-9]{1,9})?(Z|\\+01:00)?",

@@ -1,17 +1,17 @@
-//! Numbers of payment cards: of a length and with the first digits that an issuer has, in one piece or in groups as they
-//! are printed, and with a check digit that is right. A tenth of all numbers has that one, so it alone would take times
-//! in microseconds for cards.
+//! Payment card numbers: the length and the first digits of an issuer, in one piece or in printed groups, with a
+//! correct check digit. A tenth of all numbers has a correct check digit, so the check digit alone would match many
+//! times in microseconds.
 
 use std::ops::Range;
 
-/// Digits that a number has at least.
+/// Digits of the shortest number.
 const DIGITS_MIN: usize = 13;
-/// Digits that it has at most.
+/// Digits of the longest number.
 const DIGITS_MAX: usize = 19;
-/// The groups that numbers are printed in.
+/// The groups in which numbers are printed.
 const GROUPS: [&[usize]; 4] = [&[4, 4, 4, 4], &[4, 6, 5], &[4, 6, 4], &[4, 4, 4, 4, 3]];
 
-/// Whether a text has as many digits in a row, but for single spaces and hyphens, as a card has.
+/// Whether a text has enough digits in a row for a card, not counting single spaces and hyphens.
 pub(super) fn may_be_in(text: &str) -> bool {
     let (mut digits, mut is_apart) = (0, true);
     for byte in text.bytes() {
@@ -30,7 +30,7 @@ pub(super) fn may_be_in(text: &str) -> bool {
     false
 }
 
-/// The first card in a text from `at` on.
+/// The first card in a text at or after `at`.
 pub(super) fn next(text: &str, at: usize) -> Option<Range<usize>> {
     let bytes = text.as_bytes();
     let mut at = at;
@@ -46,13 +46,13 @@ pub(super) fn next(text: &str, at: usize) -> Option<Range<usize>> {
     None
 }
 
-/// Where the card ends that begins at `start` with so many digits, if there is one.
+/// The end of the card that begins at `start` with this many digits, if there is one.
 fn card_at(bytes: &[u8], start: usize, length: usize) -> Option<usize> {
     if (DIGITS_MIN..=DIGITS_MAX).contains(&length) {
         return is_card(&bytes[start..start + length]).then_some(start + length);
     }
     let apart = bytes.get(start + length).filter(|byte| matches!(byte, b' ' | b'-'))?;
-    // Of two that fit, the one with more digits.
+    // If two fit, the one with more digits.
     GROUPS.iter().rev().find_map(|groups| {
         let mut digits = [0; DIGITS_MAX];
         let (mut at, mut filled) = (start, 0);
@@ -77,7 +77,7 @@ fn digits_at(bytes: &[u8], at: usize) -> usize {
     bytes[at.min(bytes.len())..].iter().take_while(|byte| byte.is_ascii_digit()).count()
 }
 
-/// Whether digits are those of a card: an issuer's first ones, as many as its cards have, and the right check digit.
+/// Whether digits are a card number: an issuer's first digits and length, and the correct check digit.
 fn is_card(digits: &[u8]) -> bool {
     let first = |n: usize| digits[..n].iter().fold(0u32, |number, digit| number * 10 + u32::from(digit - b'0'));
     let is_issued = match digits.len() {
@@ -120,12 +120,12 @@ mod tests {
             ("5555555555554444", Some("5555555555554444")),
             ("at 12 4111 1111 1111 1111 7", Some("4111 1111 1111 1111")),
             ("a4111111111111111b", Some("4111111111111111")),
-            // A digit is wrong, there are more of them, they are in other groups.
+            // A wrong digit, too many digits, wrong groups.
             ("4111111111111112", None),
             ("41111111111111111111111", None),
             ("411 11111 1111 1111", None),
             ("4111 1111-1111 1111", None),
-            // Times since 1970 in µs and ns, whatever their check digit.
+            // Times since 1970 in µs and ns, with any check digit.
             ("1763596800123454 1763596800123452 1763596800123450123", None),
             ("", None),
         ] {
@@ -135,9 +135,9 @@ mod tests {
     }
 
     proptest! {
-        /// A text in which a card is found is one in which there may be one; nothing panics, and what is found is digits.
+        /// A text with a card passes the quick test, a match consists of digits, and no text panics.
         #[test]
-        fn what_is_found_may_be_there(text in "([0-9]{1,19}|[ -]|4111|1111|[a-z]|\\PC){0,12}", at in 0usize..8) {
+        fn matches_pass_the_quick_test(text in "([0-9]{1,19}|[ -]|4111|1111|[a-z]|\\PC){0,12}", at in 0usize..8) {
             if let Some(range) = next(&text, at) {
                 prop_assert!(may_be_in(&text) && range.start >= at);
                 prop_assert!(text[range].bytes().all(|byte| byte.is_ascii_digit() || byte == b' ' || byte == b'-'));

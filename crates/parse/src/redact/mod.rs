@@ -1,18 +1,18 @@
-//! Secrets are replaced before anything is stored: the matches of patterns in the message of a record, in its fields and
-//! in their names.
+//! Replaces secrets before a record is stored: the matches of patterns in the message, in the fields and in their
+//! names.
 //!
-//! It is done to a record that is whole, its lines joined and its format taken apart, before it is routed and gets its
-//! keys; so a value is clean whether it came from JSON with escapes, from logfmt or from plain text, and no instance is
-//! named by a secret. Target matched is counted by the pattern's name; nothing else remains of it.
+//! Redaction applies to a complete record, joined and parsed, before the record is routed and gets its keys. So a value
+//! is clean whether it came from JSON with escapes, from logfmt or from plain text, and no instance gets a secret as
+//! its name. Each match counts under the pattern's name, and leaves no other trace.
 //!
-//! A line without anything that could match costs one look for the letters that a match must have. Target was
-//! copied while it was parsed, because it had escapes, is always looked at by itself.
+//! A line that cannot match costs one search for the letters that a match must contain. A value that was copied during
+//! parsing, because it had escapes, is always searched by itself.
 //!
-//! * `presets`: what is known by name.
-//! * `cards`: numbers of payment cards, by issuer, length and check digit.
+//! * `presets`: the patterns with a name.
+//! * `cards`: payment card numbers, by issuer, length and check digit.
 //!
-//! Not done on purpose: nothing is recognised as a secret by its looks alone (random letters), and a number is looked at
-//! as it would be written, never split over two fields.
+//! Not done on purpose: random letters alone do not count as a secret, and a number is searched as written, never split
+//! over two fields.
 
 mod cards;
 mod presets;
@@ -25,52 +25,52 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Matches in one text at most: what comes after them is replaced as a whole. It bounds the time that patterns take
-/// whose matches are looked for far ahead each time.
+/// Matches in one text; the text after them is replaced as a whole. The limit bounds the time of patterns that look far
+/// ahead for each match.
 const MATCHES_MAX: usize = 1000;
-/// Patterns at most, those of the whole configuration and of a block together.
+/// Patterns of the whole configuration and of a block together.
 pub const PATTERNS_MAX: usize = 64;
-/// How far before a cut something is looked for that the cut might have left half of.
+/// Bytes before a cut that are searched for a secret that the cut may have halved.
 const CUT_BYTES: usize = 4096;
 
-/// A pattern, what its matches become, and how many there were. Cheap to clone; clones count together.
+/// A pattern, its replacement, and the count of its matches. Cheap to clone; clones share the count.
 #[derive(Clone)]
 pub struct Redaction(Arc<Inner>);
 
 struct Inner {
     name: String,
     written: String,
-    what: Target,
+    target: Target,
     replace: String,
     matches: Arc<AtomicU64>,
 }
 
-/// Target is looked for.
+/// How a secret is found.
 #[derive(Clone)]
 enum Target {
     Card,
     Regex(Search),
 }
 
-/// A regular expression; where it has a group, only what the first one matched is replaced.
+/// A regular expression. If it has a group, only the text of the first group is replaced.
 #[derive(Clone)]
 struct Search {
     regex: Regex,
     has_group: bool,
-    /// Target a text must have in it to match, without a look at what stands beside it: then a part of a text without it does
-    /// not match either.
+    /// A part that every match contains, independent of the text around it. A text without this part cannot match, nor
+    /// can any piece of the text.
     hint: Option<Regex>,
-    /// Whether a match is one, judged by what would be replaced.
+    /// Decides whether a match counts, from the text that would be replaced.
     counts: fn(&str) -> bool,
-    /// Whether a field of this name is replaced as a whole.
+    /// Whether the value of a field with this name is replaced as a whole.
     names: fn(&str) -> bool,
 }
 
 impl Redaction {
-    /// A pattern that is known by name: [`Redaction::presets`].
+    /// The preset of this name; see [`Redaction::presets`].
     pub fn preset(name: &str) -> Option<Redaction> {
-        let (name, what) = presets::all().find(|(known, _)| *known == name)?;
-        Some(Redaction::new(name, String::new(), what, format!("[redacted {name}]")))
+        let (name, target) = presets::all().find(|(known, _)| *known == name)?;
+        Some(Redaction::new(name, String::new(), target, format!("[redacted {name}]")))
     }
 
     /// The names of the presets.
@@ -78,42 +78,42 @@ impl Redaction {
         presets::all().map(|(name, _)| name)
     }
 
-    /// A pattern of one's own. Where it has a group, only what its first one matched is replaced.
+    /// A custom pattern. If it has a group, only the text of the first group is replaced.
     ///
     /// # Errors
     ///
-    /// Where the pattern is none, or matches where there is nothing.
+    /// If the pattern is invalid, or matches the empty text.
     pub fn regex(name: &str, pattern: &str, replace: Option<&str>) -> Result<Redaction, LinePatternError> {
         let regex = compile_part(pattern)?;
         if regex.is_match("") {
-            return Err(LinePatternError::new(pattern, 0, "matches where there is nothing, thus everywhere"));
+            return Err(LinePatternError::new(pattern, 0, "matches the empty text, and so every text"));
         }
         let replace = replace.map_or_else(|| format!("[redacted {name}]"), str::to_owned);
-        let what = Target::Regex(Search {
+        let target = Target::Regex(Search {
             has_group: regex.captures_len() > 1,
             regex,
             hint: None,
             counts: |_| true,
             names: |_| false,
         });
-        Ok(Redaction::new(name, pattern.to_owned(), what, replace))
+        Ok(Redaction::new(name, pattern.to_owned(), target, replace))
     }
 
-    fn new(name: &str, written: String, what: Target, replace: String) -> Redaction {
-        Redaction(Arc::new(Inner { name: name.into(), written, what, replace, matches: Arc::default() }))
+    fn new(name: &str, written: String, target: Target, replace: String) -> Redaction {
+        Redaction(Arc::new(Inner { name: name.into(), written, target, replace, matches: Arc::default() }))
     }
 
-    /// Its name, among the metrics as well.
+    /// The name, which metrics use too.
     pub fn name(&self) -> &str {
         &self.0.name
     }
 
-    /// How many matches were replaced.
+    /// Number of replaced matches.
     pub fn matches(&self) -> u64 {
         self.0.matches.load(Ordering::Relaxed)
     }
 
-    /// Where they are counted: the same for all of its clones.
+    /// The counter that all clones share.
     pub fn counter(&self) -> Arc<AtomicU64> {
         self.0.matches.clone()
     }
@@ -123,17 +123,17 @@ impl Redaction {
     }
 
     fn may_be_in(&self, text: &str) -> bool {
-        match &self.0.what {
+        match &self.0.target {
             Target::Card => cards::may_be_in(text),
             Target::Regex(search) => search.hint.as_ref().is_none_or(|hint| hint.is_match(text)),
         }
     }
 
-    /// The text with its matches replaced; none where there are none.
+    /// The text with its matches replaced; `None` without a match.
     fn replaced(&self, text: &str) -> Option<String> {
-        let Inner { what, replace, .. } = &*self.0;
+        let Inner { target, replace, .. } = &*self.0;
         let (mut made, mut copied, mut at, mut matches) = (String::new(), 0, 0, 0);
-        while let Some((secret, next)) = what.next(text, at) {
+        while let Some((secret, next)) = target.next(text, at) {
             made.push_str(&text[copied..secret.start]);
             made.push_str(replace);
             (copied, at) = (secret.end, next);
@@ -153,7 +153,7 @@ impl Redaction {
     }
 
     fn is_name_of_secret(&self, name: &str) -> bool {
-        match &self.0.what {
+        match &self.0.target {
             Target::Card => false,
             Target::Regex(search) => (search.names)(name),
         }
@@ -161,7 +161,7 @@ impl Redaction {
 }
 
 impl Target {
-    /// The next secret from `at` on, and where to look for the one after it.
+    /// The next secret at or after `at`, and the place where the search continues.
     fn next(&self, text: &str, mut at: usize) -> Option<(Range<usize>, usize)> {
         let search = match self {
             Target::Card => return cards::next(text, at).map(|card| (card.clone(), card.end)),
@@ -179,7 +179,7 @@ impl Target {
                 let whole = search.regex.find_at(text, at)?.range();
                 (whole.clone(), whole)
             };
-            // Behind it, or a character on where it is empty.
+            // Continue behind the match, or one character later if the match is empty.
             at = if whole.is_empty() {
                 whole.end + text[whole.end..].chars().next().map_or(1, char::len_utf8)
             } else {
@@ -213,7 +213,7 @@ impl std::fmt::Debug for Redaction {
 pub struct Redactor(Arc<[Redaction]>);
 
 impl Redactor {
-    /// Of these, in their order, at most [`PATTERNS_MAX`] of them; none where there are none, so that it costs nothing.
+    /// The first [`PATTERNS_MAX`] of these patterns, in order; `None` without any, so that redaction costs no time.
     pub fn new(patterns: impl IntoIterator<Item = Redaction>) -> Option<Redactor> {
         let mut all: Vec<Redaction> = Vec::new();
         for pattern in patterns {
@@ -224,14 +224,14 @@ impl Redactor {
         if all.is_empty() { None } else { Some(Redactor(all.into())) }
     }
 
-    /// Its patterns.
+    /// The patterns.
     pub fn patterns(&self) -> &[Redaction] {
         &self.0
     }
 
-    /// Replaces what matches in a record that was read from `text`; true where anything did.
+    /// Replaces the matches in a record parsed from `text`; true if there were any.
     pub fn redact(&self, record: &mut Record<'_>, text: &str) -> bool {
-        // Target is borrowed is a part of the text, and cannot have what the text does not.
+        // Borrowed values are parts of the text, so they cannot contain a match that the text lacks.
         let mut possible = 0u64;
         for (number, pattern) in self.0.iter().enumerate() {
             possible |= u64::from(pattern.may_be_in(text)) << number;
@@ -239,12 +239,12 @@ impl Redactor {
         self.redact_possible(record, possible)
     }
 
-    /// Replaces what matches in a record that was not read from one text; true where anything did.
+    /// Replaces the matches in a record that was not parsed from one text; true if there were any.
     pub fn redact_parts(&self, record: &mut Record<'_>) -> bool {
         self.redact_possible(record, u64::MAX)
     }
 
-    /// `possible`: a bit a pattern, whether it may match in what is borrowed.
+    /// `possible`: a bit a pattern, whether it may match in borrowed values.
     fn redact_possible(&self, record: &mut Record<'_>, possible: u64) -> bool {
         let mut had_any = self.clean(&mut record.message, possible);
         for field in &mut record.fields {
@@ -284,7 +284,7 @@ impl Redactor {
         had_any
     }
 
-    /// Replaces the value of a field whose name says that it is a secret.
+    /// Replaces the value of a field whose name declares a secret.
     fn clean_named(&self, name: &str, value: &mut Cow<'_, str>) -> bool {
         let pattern = self.0.iter().find(|pattern| pattern.is_name_of_secret(name) && !value.is_empty());
         if let Some(pattern) = pattern {
@@ -294,7 +294,7 @@ impl Redactor {
         pattern.is_some()
     }
 
-    /// Makes a number, or bytes, text where something in it matches.
+    /// Turns a number or bytes into text if the written form has a match.
     fn clean_number(&self, value: &mut Value<'_>, written: String) -> bool {
         let mut text = Cow::Owned(written);
         let had_any = self.clean(&mut text, u64::MAX);
@@ -304,8 +304,8 @@ impl Redactor {
         had_any
     }
 
-    /// How much of a text to keep that was cut at its end: half a secret is none that a pattern knows, so the word that
-    /// was cut is left out, and with digits the groups before it.
+    /// How much to keep of a text that was cut at its end. Patterns do not find half a secret, so the cut word is
+    /// removed, and with digits also the groups before it.
     pub fn keep_of_cut(&self, text: &str) -> usize {
         let bytes = text.as_bytes();
         let least = bytes.len().saturating_sub(CUT_BYTES);
@@ -316,19 +316,19 @@ impl Redactor {
         if bytes[end..].iter().all(is_of_number) {
             end -= bytes[least.min(end)..end].iter().rev().take_while(|byte| is_of_number(byte)).count();
         }
-        // No end of a word that far back: it is none that anybody would know by its half.
+        // No word ends in that range. Half of so long a word is not a recognisable secret.
         let end = if end <= least && least > 0 { bytes.len() } else { end };
         (0..=end).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
     }
 
-    /// Whether a line leaves a private key open that the next one may go on with. `is_open`: whether the line itself goes
-    /// on with one.
+    /// Whether a line leaves a private key open for the next line to continue. `is_open`: the line itself continues a
+    /// key.
     pub fn leaves_key_open(&self, is_open: bool, line: &str) -> bool {
         self.0.iter().any(|pattern| pattern.name() == presets::PRIVATE_KEY) && presets::leaves_key_open(is_open, line)
     }
 
-    /// Whether a line looks like one within a private key. After a line that left one open it belongs to its record,
-    /// however records begin else, so that the key is replaced as a whole.
+    /// Whether a line looks like a line inside a private key. After a line with an open key, such a line belongs to the
+    /// same record, whatever begins a record otherwise, so that the whole key is replaced.
     pub fn goes_on_with_key(line: &str) -> bool {
         presets::is_of_key(line.trim())
     }

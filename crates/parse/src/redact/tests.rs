@@ -1,4 +1,4 @@
-//! What is replaced, and what is left.
+//! Tests: the texts that are replaced, and the texts that stay.
 
 use super::*;
 use daytable_model::record::Field;
@@ -44,7 +44,7 @@ fn presets_replace_secrets() {
             "key [redacted private-key] read".into(),
         ),
         (r"k=-----BEGIN PRIVATE KEY-----\nMIIE\n-----END PRIVATE KEY-----\n", r"k=[redacted private-key]\n".into()),
-        // Cut off: all that follows may be of it.
+        // Without an end, the rest of the text may belong to the key.
         ("-----BEGIN OPENSSH PRIVATE KEY-----\nMIIE", "[redacted private-key]".into()),
     ] {
         assert_eq!(message(&all(), text), clean, "{text}");
@@ -52,7 +52,7 @@ fn presets_replace_secrets() {
 }
 
 #[test]
-fn what_only_looks_like_a_secret_is_left() {
+fn lookalikes_of_secrets_stay() {
     for text in [
         "basic authentication failed, bearer certificates missing",
         "order 4111111111111112 at 1763596800123454",
@@ -66,7 +66,7 @@ fn what_only_looks_like_a_secret_is_left() {
 }
 
 #[test]
-fn fields_of_every_kind_and_their_names_are_looked_at() {
+fn fields_of_every_type_and_their_names_are_searched() {
     let text = |value: &'static str| Value::String(value.into());
     let card = 4_111_111_111_111_111;
     let fields = [
@@ -82,7 +82,7 @@ fn fields_of_every_kind_and_their_names_are_looked_at() {
     let mut record =
         Record { fields: fields.iter().map(|(name, value, _)| field(name, value)).collect(), ..Record::default() };
     let redactor = all();
-    // The escaped one is not in the text as it was written.
+    // The escaped value does not occur in the text as written.
     redactor.redact(&mut record, "user=ann@example.com card=4111111111111111 headers.Authorization=opaque");
     for (field, (name, _, clean)) in record.fields.iter().zip(&fields) {
         assert_eq!(&field.value, clean, "{name}");
@@ -93,7 +93,7 @@ fn fields_of_every_kind_and_their_names_are_looked_at() {
 }
 
 #[test]
-fn patterns_of_one_s_own() {
+fn custom_patterns() {
     for (pattern, replace, text, clean) in [
         (r"\b[0-9]{3}-[0-9]{2}-[0-9]{4}\b", None, "ssn 078-05-1120.", "ssn [redacted own]."),
         (r"password=(\S+)", Some("***"), "password=a password=b", "password=*** password=***"),
@@ -106,12 +106,12 @@ fn patterns_of_one_s_own() {
         }
     }
     let error = Redaction::regex("own", "x*", None).expect_err("matches nothing").to_string();
-    assert_eq!(error, "matches where there is nothing, thus everywhere\n    x*\n    ^");
+    assert_eq!(error, "matches the empty text, and so every text\n    x*\n    ^");
     assert!(Redaction::preset("e-mail").is_none());
 }
 
 #[test]
-fn numbers_are_looked_at_by_patterns_of_one_s_own() {
+fn custom_patterns_search_numbers() {
     let own = Redaction::regex("insurance", r"\b[0-9]{9}\b", None).expect("a pattern");
     let mut record = Record::default();
     record.fields.push(Field { name: "id".into(), value: Value::Int64(123_456_789) });
@@ -120,7 +120,7 @@ fn numbers_are_looked_at_by_patterns_of_one_s_own() {
 }
 
 #[test]
-fn more_matches_than_are_looked_for_take_the_rest_with_them() {
+fn after_the_match_limit_the_rest_is_replaced() {
     let text = "a@b.de ".repeat(MATCHES_MAX + 10);
     let clean = message(&redactor(&["email"]), &text);
     assert!(!clean.contains('@'));
@@ -128,7 +128,7 @@ fn more_matches_than_are_looked_for_take_the_rest_with_them() {
 }
 
 #[test]
-fn the_word_that_a_cut_went_through_is_left_out() {
+fn a_word_split_by_a_cut_is_removed() {
     let redactor = all();
     for (text, kept) in [
         ("mail ann@exam", "mail "),
@@ -165,14 +165,14 @@ fn the_lines_of_a_key_belong_together() {
     ];
     assert_eq!(follow(&all(), &key), [false, true, true, true, true, false]);
     assert_eq!(follow(&redactor(&["email"]), &key), [false; 6]);
-    // Only the head of one is spoken of; a certificate is no secret.
+    // The text names only the head of a key; a certificate is not a secret.
     assert_eq!(follow(&all(), &[key[0], "2026-11-21 08:00:00 up", "word"]), [false; 3]);
     assert_eq!(follow(&all(), &["-----BEGIN CERTIFICATE-----", "MIIE"]), [false; 2]);
     assert_eq!(follow(&all(), &["-----BEGIN PRIVATE KEY-----MIIE-----END PRIVATE KEY-----", "MIIE"]), [false; 2]);
 }
 
 proptest! {
-    /// A secret is gone wherever it stands, and what stands around it stays.
+    /// A secret is replaced at any place, and the text around it stays.
     #[test]
     fn no_secret_stays(before in "[a-z ,;]{0,9}", after in "( [a-z ,;]{0,9})?",
                        secret in prop_oneof![Just("4111111111111111"), Just("ann@example.com"), Just("Bearer 0a1b2c3d4e")]) {
@@ -181,9 +181,9 @@ proptest! {
         prop_assert!(!clean.contains(secret) && clean.starts_with(&before) && clean.ends_with(&after), "{}", clean);
     }
 
-    /// Any text is kept but for its matches; nothing panics, and what is kept of a cut ends between characters.
+    /// Any text stays except for its matches. The kept part of a cut text ends between characters, and no text panics.
     #[test]
-    fn any_text_is_looked_at(text in "(\\PC|[0-9]{1,6}|@|eyJ|Bearer |-----BEGIN PRIVATE KEY-----|[ .-]){0,20}") {
+    fn text_without_matches_stays(text in "(\\PC|[0-9]{1,6}|@|eyJ|Bearer |-----BEGIN PRIVATE KEY-----|[ .-]){0,20}") {
         let redactor = all();
         message(&redactor, &text);
         prop_assert!(text.is_char_boundary(redactor.keep_of_cut(&text)));

@@ -1,10 +1,10 @@
-//! What is learnt of a source, and that it is kept.
+//! Tests: what a profile learns, and that it survives a restart.
 
 use super::*;
 use daytable_model::time::now;
 use proptest::prelude::*;
 
-/// What is learnt from lines, each a record.
+/// The profile after these lines, each a record.
 fn learn<'a>(lines: impl IntoIterator<Item = &'a str>) -> SourceProfile {
     let (mut learned, reading) = (SourceProfile::default(), ParseOptions::default());
     for line in lines {
@@ -19,7 +19,7 @@ const OBJECT: &str = "{\"msg\":\"up\"}";
 const SYSLOG: &str = "Nov 20 00:05:45 host app[7]: up";
 
 #[test]
-fn the_usual_format_is_that_of_most_records_lately() {
+fn the_usual_format_is_the_format_of_most_recent_records() {
     assert_eq!((SourceProfile::default().format(), SourceProfile::default().confidence()), (None, 0.0));
     let learned = learn([TIMED, TIMED, TIMED, "words", TIMED]);
     assert_eq!((learned.format(), learned.confidence()), (Some(Format::Text), 0.8));
@@ -29,14 +29,14 @@ fn the_usual_format_is_that_of_most_records_lately() {
 }
 
 #[test]
-fn a_format_that_begins_as_the_usual_one_is_found_again() {
+fn a_format_with_the_same_first_bytes_as_the_usual_one_is_found() {
     let other = "2024-01-02 03:04:05.678 UTC [123] ada@shop LOG:  text";
     let learned = learn([vec![TIMED; 40], vec![other; 200]].concat());
     assert_eq!(learned.format(), Some(Format::Postgresql));
 }
 
 #[test]
-fn a_line_begins_a_record_where_it_begins_as_records_do() {
+fn a_line_begins_a_record_if_it_begins_like_the_records_of_its_source() {
     for (before, line, begins) in [
         (TIMED, TIMED, true),
         (TIMED, "going on", false),
@@ -68,7 +68,7 @@ fn a_line_begins_a_record_where_it_begins_as_records_do() {
 }
 
 #[test]
-fn before_anything_is_learnt_the_open_record_says_how_records_begin() {
+fn without_a_profile_the_open_record_shows_how_records_begin() {
     let (learned, reading) = (SourceProfile::default(), ParseOptions::default());
     for (open, line, goes_on) in [
         (TIMED, "ValueError: x", true),
@@ -98,16 +98,16 @@ fn a_zone_is_that_of_the_source() {
 }
 
 #[test]
-fn what_another_version_saved_is_nothing() {
+fn a_profile_of_another_version_is_ignored() {
     for saved in ["", "0 text 1 1 1 0 0", "1", "1 text", "1 text x 1 1 0 0", "1 text 1 1 1 0 99999999", "{}"] {
         assert_eq!(SourceProfile::restore(saved), SourceProfile::default(), "{saved:?}");
     }
 }
 
 proptest! {
-    /// What was learnt is saved and restored as it was, and goes on the same way.
+    /// A saved profile comes back unchanged, and continues to learn in the same way.
     #[test]
-    fn what_was_learnt_is_restored(lines in proptest::collection::vec(
+    fn a_profile_is_restored(lines in proptest::collection::vec(
         prop_oneof![Just(TIMED), Just(UNTIMED), Just(OBJECT), Just(SYSLOG), Just("words"), Just("time,level,msg"),
             Just("2026-11-20 00:05:45 INFO Remoting: up"), Just("#Fields: date time x")], 0..80), at in 0usize..80) {
         let (before, after) = lines.split_at(at.min(lines.len()));

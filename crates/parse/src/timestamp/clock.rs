@@ -2,10 +2,10 @@
 
 use daytable_model::time::TICKS_PER_SECOND;
 
-/// Digits of a second that a tick has.
+/// Digits of a second that a tick represents.
 const TICK_DIGITS: u32 = TICKS_PER_SECOND.ilog10();
 
-/// A text, and how far it is read. Each method takes what it is named after, or nothing.
+/// A text, and how far it is read. Each method consumes the part it is named after, or leaves the text alone.
 #[derive(Clone, Copy)]
 pub(super) struct DigitCursor<'a> {
     pub(super) bytes: &'a [u8],
@@ -34,12 +34,12 @@ impl<'a> DigitCursor<'a> {
         Some(byte)
     }
 
-    /// How many digits come next, counted to 20.
+    /// The number of digits that come next, counted to 20.
     pub(super) fn run(&self) -> usize {
         self.rest().iter().take(20).take_while(|byte| byte.is_ascii_digit()).count()
     }
 
-    /// A number of `least` to `most` digits, at most 9, and no digit after it.
+    /// A number of `least` to `most` digits, at most 9, without a digit after it.
     pub(super) fn number(&mut self, least: usize, most: usize) -> Option<u32> {
         let length = self.run();
         if length < least || length > most {
@@ -48,7 +48,7 @@ impl<'a> DigitCursor<'a> {
         self.digits(length)
     }
 
-    /// The number that the next `length` digits make, at most 9 of them.
+    /// The number of the next `length` digits, at most 9.
     pub(super) fn digits(&mut self, length: usize) -> Option<u32> {
         let mut number = 0;
         for byte in self.bytes.get(self.at..self.at + length)? {
@@ -62,9 +62,9 @@ impl<'a> DigitCursor<'a> {
         Some(number)
     }
 
-    /// `HH:MM:SS` with a fraction and half of the day where there are any: ticks since midnight.
+    /// `HH:MM:SS` with an optional fraction and an optional AM or PM: ticks since midnight.
     ///
-    /// `between` stands between hours, minutes and seconds. Seconds may be left out where `seconds` says so.
+    /// `between` separates hours, minutes and seconds. `seconds` says whether seconds may be missing.
     pub(super) fn clock(&mut self, between: u8, seconds: Seconds) -> Option<i64> {
         let least = if seconds == Seconds::Unpadded { 1 } else { 2 };
         let mut hour = self.number(1, 2)?;
@@ -91,7 +91,7 @@ impl<'a> DigitCursor<'a> {
         since_midnight(hour, minute, second, ticks)
     }
 
-    /// `HHMMSS` with a fraction where there is one: ticks since midnight.
+    /// `HHMMSS` with an optional fraction: ticks since midnight.
     pub(super) fn packed_clock(&mut self) -> Option<i64> {
         let (hour, minute, second) = (self.digits(2)?, self.digits(2)?, self.digits(2)?);
         let ticks = self.fraction(Seconds::Required);
@@ -101,7 +101,7 @@ impl<'a> DigitCursor<'a> {
         since_midnight(hour, minute, second, ticks)
     }
 
-    /// After `.` or `,` a fraction; after `:` milliseconds.
+    /// A fraction after `.` or `,`; milliseconds after `:`.
     fn fraction(&mut self, seconds: Seconds) -> i64 {
         let [mark, digits @ ..] = self.rest() else { return 0 };
         if !digits.first().is_some_and(u8::is_ascii_digit) {
@@ -125,12 +125,12 @@ impl<'a> DigitCursor<'a> {
     }
 }
 
-/// What a time of day must have.
+/// The parts that a time of day must have.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Seconds {
     Required,
     Optional,
-    /// Required, and no part of the time needs two digits.
+    /// Required; single digits are allowed everywhere.
     Unpadded,
 }
 
@@ -142,7 +142,8 @@ fn since_midnight(hour: u32, minute: u32, second: u32, ticks: i64) -> Option<i64
     Some(i64::from(hour * 3600 + minute * 60 + second) * TICKS_PER_SECOND + ticks)
 }
 
-/// A second and its fraction, a leap second being the last tick before the next minute; none where there is none.
+/// A second and its fraction. A leap second becomes the last tick before the next minute. `None` for an impossible
+/// second.
 #[inline]
 pub(super) fn leap(second: u32, ticks: i64) -> Option<(u32, i64)> {
     match second {
@@ -152,7 +153,7 @@ pub(super) fn leap(second: u32, ticks: i64) -> Option<(u32, i64)> {
     }
 }
 
-/// Leading digits as a fraction of a second, in ticks, and what is left after all of them.
+/// Leading digits as a fraction of a second in ticks, and the rest after all digits.
 #[inline]
 pub(super) fn fraction(text: &[u8]) -> (i64, &[u8]) {
     let (mut ticks, mut missing, mut length) = (0, TICK_DIGITS, 0);
@@ -170,7 +171,7 @@ pub(super) fn fraction(text: &[u8]) -> (i64, &[u8]) {
     (ticks * 10i64.pow(missing), &text[length..])
 }
 
-/// Whether `AM` or `PM` comes next, perhaps after a space: whether it is the afternoon, and the length of that.
+/// Whether `AM` or `PM` comes next, perhaps after a space: whether it is the afternoon, and the length.
 #[inline]
 pub(super) fn half(text: &[u8]) -> Option<(bool, usize)> {
     let (space, text) = match text {

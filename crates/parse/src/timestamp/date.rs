@@ -1,4 +1,4 @@
-//! All forms but those of `iso`: the date is told by how many digits come first and what is behind them, or by a name.
+//! All forms but those of `iso`. The number of leading digits and the byte behind them select the form, or a name does.
 //!
 //! ```text
 //! 2005-06-03-15.42.50.675872   2026.11.21 08:00:00   2026-1-2 8:00           four digits
@@ -11,16 +11,16 @@
 //! Nov 20 00:05:45              Nov 20 2026 00:05:45  Sun Dec 04 04:47:44 2005  Sun, 06 Nov 1994 08:49:37 GMT
 //! ```
 //!
-//! Where digits leave the order open, `/` means the month first and then the day, as where it is mostly written, `.` and
-//! `-` the day first; a number above 12 is a day whatever its place. Of two digits each, the first is the year, unless
-//! that is no date, or one of the future.
+//! If the digits leave the order open, `/` means month before day, its most common use, and `.` and `-` mean day before
+//! month. A number above 12 is always a day. Of three two-digit numbers, the first is the year, unless that gives no
+//! date or a future one.
 
 use super::clock::{DigitCursor, Seconds};
 use super::offset::{ends_word, zone};
 use super::{Form, Stamp, TimestampDefaults, epoch, point, point_in_some_year};
 use daytable_model::time::TICKS_PER_DAY;
 
-/// A date as far as it is written.
+/// The written parts of a date.
 #[derive(Clone, Copy)]
 enum WrittenDate {
     Full(i32, u32, u32),
@@ -28,7 +28,7 @@ enum WrittenDate {
     Short(u32, u32),
 }
 
-/// The timestamp that a text of digits first begins with.
+/// The timestamp at the start of a text that begins with a digit.
 pub(super) fn from_digits(bytes: &[u8], defaults: &TimestampDefaults) -> Option<Stamp> {
     let mut cursor = DigitCursor { bytes, at: 0 };
     let digits = cursor.run();
@@ -60,7 +60,7 @@ pub(super) fn from_digits(bytes: &[u8], defaults: &TimestampDefaults) -> Option<
     }
 }
 
-/// The timestamp that a text which begins with the name of a month or of a day of the week begins with.
+/// The timestamp at the start of a text that begins with the name of a month or a weekday.
 pub(super) fn from_name(bytes: &[u8], defaults: &TimestampDefaults) -> Option<Stamp> {
     let mut cursor = DigitCursor { bytes, at: 0 };
     if weekday(&mut cursor) {
@@ -103,7 +103,7 @@ pub(super) fn from_name(bytes: &[u8], defaults: &TimestampDefaults) -> Option<St
     finish(date, since_midnight, offset, &cursor, form, defaults)
 }
 
-/// `2026-11-21`, and a time with `:` between its parts, or `.` where the date has `-` before it.
+/// `2026-11-21` and a time; `:` separates its parts, or `.` if the date has `-` before the time.
 fn year_first(cursor: &mut DigitCursor<'_>, defaults: &TimestampDefaults) -> Option<Stamp> {
     let first = cursor.digits(4)?;
     let between = cursor.eat_any(b"-/.")?;
@@ -128,7 +128,7 @@ fn year_first(cursor: &mut DigitCursor<'_>, defaults: &TimestampDefaults) -> Opt
     with_zone(date, since_midnight, cursor, Form::Iso, defaults)
 }
 
-/// A date that begins with one digit or two.
+/// A date that begins with one or two digits.
 fn small_first(cursor: &mut DigitCursor<'_>, defaults: &TimestampDefaults) -> Option<Stamp> {
     let padded = cursor.run() == 2;
     let first = cursor.number(1, 2)?;
@@ -144,7 +144,7 @@ fn small_first(cursor: &mut DigitCursor<'_>, defaults: &TimestampDefaults) -> Op
             _ => return None,
         };
         let _comma = cursor.eat(b',');
-        // Erlang's has two colons.
+        // Erlang writes two colons.
         let _doubled = cursor.eat_any(b" :T-")? == b':' && cursor.eat(b':');
         return clock_after(date, cursor, Seconds::Optional, defaults);
     }
@@ -185,7 +185,7 @@ fn two_digit_years(cursor: &mut DigitCursor<'_>, defaults: &TimestampDefaults) -
     Some(WrittenDate::Full(near_year(cursor.digits(2)?, defaults), cursor.digits(2)?, cursor.digits(2)?))
 }
 
-/// A time of day behind its date, packed or with colons, and a zone if there is one.
+/// A time of day behind its date, packed or with colons, and an optional zone.
 fn clock_after(
     date: WrittenDate,
     cursor: &mut DigitCursor<'_>,
@@ -238,7 +238,7 @@ fn trailing_year(cursor: &mut DigitCursor<'_>) -> Option<i32> {
     })
 }
 
-/// The year of this century that two digits mean, or of the last where that is yet to come.
+/// The year of this century with these two digits, or of the last century if that is in the future.
 fn near_year(digits: u32, defaults: &TimestampDefaults) -> i32 {
     let year = 2000 + i32::try_from(digits).unwrap_or(0);
     let known = defaults.seen.get() > 0;
@@ -249,7 +249,7 @@ fn signed(year: u32) -> Option<i32> {
     i32::try_from(year).ok()
 }
 
-/// The number of the month whose name, short or whole, comes next.
+/// The month whose name, short or full, comes next.
 fn month(cursor: &mut DigitCursor<'_>) -> Option<u32> {
     const LONG: [&[u8]; 12] = [
         b"january",
@@ -294,7 +294,7 @@ fn month(cursor: &mut DigitCursor<'_>) -> Option<u32> {
     u32::try_from(number).ok()
 }
 
-/// Whether the name of a day of the week, short or whole, comes next.
+/// Whether the name of a weekday, short or full, comes next.
 fn weekday(cursor: &mut DigitCursor<'_>) -> bool {
     let [a, b, c, ..] = cursor.rest() else { return false };
     let long: &[u8] = match &[a | 0x20, b | 0x20, c | 0x20] {

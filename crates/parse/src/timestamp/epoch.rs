@@ -1,10 +1,10 @@
-//! Numbers since the Unix epoch. Their size tells the unit.
+//! Numbers since the Unix epoch. Their size selects the unit.
 
 use super::clock::fraction;
 use super::{Form, Stamp};
 use daytable_model::time::{TICKS_PER_SECOND, Ticks};
 
-/// A number and nothing else, as it is written: digits, and a fraction if it has one.
+/// A text that is only a number: digits, and an optional fraction.
 pub(crate) fn read(text: &str) -> Option<Ticks> {
     let (whole, part) = text.split_once('.').unwrap_or((text, "0"));
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -19,8 +19,8 @@ pub(super) fn of_whole(number: u64) -> Option<Ticks> {
     parts(number, 0)
 }
 
-/// A number at the start of a text, of so many digits. There a number may as well count something, so only those of 10,
-/// 13, 16 or 19 digits that begin with 1 are times: 2001 to 2033.
+/// A number at the start of a text. There a number may be a count, so only numbers of 10, 13, 16 or 19 digits that
+/// begin with 1 are times: 2001 to 2033.
 pub(super) fn at_start(bytes: &[u8], digits: usize) -> Option<Stamp> {
     if !matches!(digits, 10 | 13 | 16 | 19) || bytes.first() != Some(&b'1') {
         return None;
@@ -38,8 +38,8 @@ pub(super) fn at_start(bytes: &[u8], digits: usize) -> Option<Stamp> {
 
 /// A whole number since the epoch, and ten-millionths of one.
 ///
-/// Each unit covers the same years, 1973 to 5138, and no number has two readings; what is smaller is no time: a field
-/// `time` that holds 12 or 0.35 is how long something took.
+/// Each unit covers the same years, 1973 to 5138, so no number has two readings. Smaller numbers are not times: a field
+/// `time` of 12 or 0.35 is a duration.
 fn parts(whole: u64, ten_millionths: i64) -> Option<Ticks> {
     let ten_millionths = i128::from(whole) * i128::from(TICKS_PER_SECOND) + i128::from(ten_millionths);
     let per_second = match whole {

@@ -1,11 +1,11 @@
-//! RFC 3339 and what is written in its stead: the form of most logs, so it is read with as few questions as possible.
+//! RFC 3339 and its variants: the form of most logs, so the reader makes as few tests as possible.
 
 use super::clock::{fraction, leap};
 use super::offset::{two, zone};
 use super::{Form, Stamp, TimestampDefaults, point};
 use daytable_model::time::TICKS_PER_SECOND;
 
-/// Bytes of `YYYY-MM-DDTHH:MM`, the least that is a timestamp.
+/// Bytes of `YYYY-MM-DDTHH:MM`, the shortest timestamp.
 const SHORTEST: usize = 16;
 
 #[inline]
@@ -24,7 +24,7 @@ pub(super) fn read(bytes: &[u8], defaults: &TimestampDefaults) -> Option<Stamp> 
         return None;
     }
     let (second, fraction, rest) = seconds(rest)?;
-    // With an hour of a 24-hour clock those letters belong to the text.
+    // With an hour of a 24-hour clock, the letters AM and PM belong to the text.
     let (offset, length) = match super::clock::half(rest).filter(|_| (1..=12).contains(&hour)) {
         Some(_) => return super::date::from_digits(bytes, defaults),
         None => zone(rest)?,
@@ -36,7 +36,7 @@ pub(super) fn read(bytes: &[u8], defaults: &TimestampDefaults) -> Option<Stamp> 
     Some(Stamp { time, length: bytes.len() - rest.len() + length, form })
 }
 
-/// `:SS` and a fraction, if there are any: seconds, ticks and what is left; none where there is no such second.
+/// `:SS` and a fraction, both optional: seconds, ticks and the rest; `None` for an impossible second.
 #[inline]
 fn seconds(text: &[u8]) -> Option<(u32, i64, &[u8])> {
     let [b':', tens, ones, rest @ ..] = text else { return Some((0, 0, text)) };

@@ -1,5 +1,5 @@
-//! Timestamps as logs have them. [`at_start`] reads the one that a text begins with, in whatever form, and says how long
-//! it is and of what kind; [`read_with`] is for a value that is a timestamp and nothing else.
+//! Timestamps as logs write them. [`at_start`] reads the timestamp at the start of a text, in any form, and returns its
+//! length and kind. [`read_with`] reads a value that is only a timestamp.
 //!
 //! ```text
 //! 2026-11-20T00:05:45.607815Z   RFC 3339 and its cousins (`iso`): T, t or a space; `.` or `,`; seconds may be left out
@@ -8,16 +8,16 @@
 //! Nov 20 00:05:45               without a year: the year that puts it nearest before the time of reading
 //! ```
 //!
-//! What a timestamp does not say ([`TimestampDefaults`]) comes from outside: the zone of its source, and the time of reading. A
-//! time may be a day ahead of that, for clocks that differ and zones that were not said.
+//! The caller supplies the missing parts ([`TimestampDefaults`]): the zone of the source, and the time of reading. A
+//! time may be a day ahead of the time of reading, because clocks differ and zones may be missing.
 //!
-//! There is one pass and no list of patterns to try: the first bytes (how many digits, what comes after them, which
-//! name) say the form, and each form is then read from left to right once. Whether a timestamp may end where it ends is
-//! for the caller to say.
+//! The parser makes one pass and tries no list of patterns. The first bytes (the number of digits, the byte after them,
+//! a name) select the form, and each form is read once from left to right. The caller decides whether a timestamp may
+//! end where it ends.
 //!
-//! Only what has a date counts. Years outside [`YEARS`], a 13th month or a 61st minute are no time at all, so that such
-//! a line stays plain text. A leap second (`:60`) is the last tick of the second before it, so that it stays before the
-//! minute that follows.
+//! A timestamp must have a date. Years outside [`YEARS`], a 13th month or a 61st minute make a text no timestamp, so
+//! such a line stays plain text. A leap second (`:60`) is the last tick of the second before it, so it stays before the
+//! next minute.
 
 mod clock;
 mod date;
@@ -33,26 +33,26 @@ use daytable_model::time::{TICKS_PER_DAY, Ticks};
 use std::ops::RangeInclusive;
 use zone::Zone;
 
-/// Years that a log can be of. Year 1 is what Go and .NET show for no time, 1601 what Windows does, 9999 what others do.
+/// The years of a valid timestamp. Go and .NET write year 1 for a missing time, Windows 1601, other programs 9999.
 const YEARS: RangeInclusive<i32> = 1970..=9998;
 
-/// What a timestamp may leave defaults.
+/// The parts that a timestamp may omit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimestampDefaults {
-    /// Its zone.
+    /// The time zone.
     pub zone: Zone,
-    /// When it was read: a time without a year is of the year that puts it nearest before that.
+    /// The time of reading: a time without a year gets the year that puts it nearest before this time.
     pub seen: Ticks,
 }
 
 impl Default for TimestampDefaults {
-    /// UTC, and no time that could give a year.
+    /// UTC, and a time of reading that gives no year.
     fn default() -> TimestampDefaults {
         TimestampDefaults { zone: Zone::Utc, seen: Ticks::MIN }
     }
 }
 
-/// What a timestamp looked like, where that says something of the line that it stands in.
+/// The form of a timestamp, as far as it says something about its line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
     /// RFC 3339: date, `T`, time and zone.
@@ -61,22 +61,22 @@ pub(super) enum Form {
     Iso,
     /// `Nov 20 00:05:45`, as syslog daemons write it.
     Bsd,
-    /// Seconds, or parts of them, since 1970.
+    /// Seconds, milliseconds, microseconds or nanoseconds since 1970.
     Epoch,
-    /// Any other.
+    /// Any other form.
     Other,
 }
 
-/// A timestamp that was found.
+/// A timestamp in a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stamp {
     pub(super) time: Ticks,
-    /// In bytes.
+    /// Its length in bytes.
     pub(super) length: usize,
     pub(super) form: Form,
 }
 
-/// The timestamp that `text` begins with.
+/// The timestamp at the start of `text`.
 #[inline]
 pub(super) fn at_start(text: &[u8], defaults: &TimestampDefaults) -> Option<Stamp> {
     match text {
@@ -89,14 +89,14 @@ pub(super) fn at_start(text: &[u8], defaults: &TimestampDefaults) -> Option<Stam
     }
 }
 
-/// The time and length of a timestamp that says all: RFC 3339 and its nearest cousins, UTC where they name no zone.
+/// The time and length of a complete timestamp: RFC 3339 and its nearest variants, in UTC if they name no zone.
 #[inline]
 pub(super) fn leading(text: &str) -> Option<(Ticks, usize)> {
     iso::read(text.as_bytes(), &TimestampDefaults::default()).map(|stamp| (stamp.time, stamp.length))
 }
 
-/// The time that a value gives: a timestamp and nothing else, or a number of seconds since the epoch or of
-/// thousandths, millionths or billionths of them, also as text.
+/// The time of a value: a timestamp alone, or a number of seconds since the epoch, or of thousandths, millionths or
+/// billionths; also as text.
 pub(super) fn read_with(value: &Value<'_>, defaults: &TimestampDefaults) -> Option<Ticks> {
     match value {
         Value::String(text) => match at_start(text.as_bytes(), defaults) {
@@ -104,14 +104,14 @@ pub(super) fn read_with(value: &Value<'_>, defaults: &TimestampDefaults) -> Opti
             _ => epoch::read(text),
         },
         Value::Int64(number) => epoch::of_whole(u64::try_from(*number).ok()?),
-        // The shortest digits that make this number are those that were written, as long as there were no more than
-        // microseconds of them; arithmetic on the number itself would be off by a few ticks.
+        // The shortest digits of this number are the written digits, up to microseconds. Arithmetic on the number
+        // itself would be off by a few ticks.
         Value::Double(number) => epoch::read(&number.to_string()),
         Value::Boolean(_) | Value::Binary(_) => None,
     }
 }
 
-/// The point in time at which clocks show this. `offset` is that of the timestamp, in minutes east of UTC.
+/// The point in time at which clocks show this. `offset` is the offset in the timestamp, in minutes east of UTC.
 #[inline]
 fn point(
     date: (i32, u32, u32),
@@ -130,7 +130,7 @@ fn point(
     }
 }
 
-/// The same without a year: the last one in which it is not more than a day after the time of reading.
+/// The same without a year: the latest year that puts the time at most a day after the time of reading.
 fn point_in_some_year(
     (month, day): (u32, u32),
     since_midnight: i64,
@@ -139,7 +139,7 @@ fn point_in_some_year(
 ) -> Option<Ticks> {
     let seen = defaults.seen.date();
     let first = if month == 1 && seen.month == 12 { seen.year + 1 } else { seen.year };
-    // A 29th of February may be eight years back.
+    // The last 29th of February may be eight years ago.
     (first - 9..=first).rev().find_map(|year| {
         let time = point((year, month, day), since_midnight, offset, defaults)?;
         (time.get() <= defaults.seen.get() + TICKS_PER_DAY).then_some(time)

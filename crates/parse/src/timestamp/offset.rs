@@ -1,7 +1,7 @@
-//! The zone behind a time of day: an offset, or one of the names that logs have.
+//! The zone behind a time of day: an offset, or a zone name that occurs in logs.
 
-/// Names of zones, with minutes east of UTC. A name that means several zones (`IST`, `CST`, `BST`) has the meaning that
-/// most logs with it have; a source for which that is wrong needs its zone without a name.
+/// Zone names, with minutes east of UTC. A name for several zones (`IST`, `CST`, `BST`) has its most common meaning in
+/// logs. If that is wrong for a source, its times must be written without a zone name.
 const NAMES: [(&[u8], i64); 40] = [
     (b"UTC", 0),
     (b"GMT", 0),
@@ -45,9 +45,9 @@ const NAMES: [(&[u8], i64); 40] = [
     (b"AKST", -540),
 ];
 
-/// The zone that `text` begins with, and its length: minutes east of UTC, none where there is no zone.
+/// The zone at the start of `text`, in minutes east of UTC (`None` without a zone), and its length.
 ///
-/// None at all where there is an offset that cannot be one, as in `+99:00`: then the whole is no timestamp.
+/// The result is `None` for an impossible offset like `+99:00`: then the whole text is not a timestamp.
 #[inline]
 pub(super) fn zone(text: &[u8]) -> Option<(Option<i64>, usize)> {
     match text {
@@ -62,7 +62,7 @@ pub(super) fn zone(text: &[u8]) -> Option<(Option<i64>, usize)> {
     }
 }
 
-/// Where a space comes between, a zone must also end as a word does, and two digits could be the first word of the text.
+/// After a space, a zone must also end at a word border, and two digits are not enough: they could begin the text.
 #[inline]
 fn after_space(text: &[u8]) -> Option<(i64, usize)> {
     let (minutes, length) = match text.first()? {
@@ -73,7 +73,7 @@ fn after_space(text: &[u8]) -> Option<(i64, usize)> {
     ends_word(&text[length..]).then_some((minutes, length))
 }
 
-/// A name, and an offset from it as in `GMT+0100`.
+/// A name, with an optional offset as in `GMT+0100`.
 fn named(text: &[u8]) -> Option<(i64, usize)> {
     let length = text.iter().take(5).take_while(|byte| byte.is_ascii_uppercase()).count();
     let name = text.get(..length)?;
@@ -84,7 +84,7 @@ fn named(text: &[u8]) -> Option<(i64, usize)> {
     }
 }
 
-/// `+hh:mm`, `-hhmm` or `+hh`: minutes east of UTC, and its length.
+/// `+hh:mm`, `-hhmm` or `+hh`: minutes east of UTC, and the length.
 pub(crate) fn offset(text: &[u8]) -> Option<(i64, usize)> {
     let [sign @ (b'+' | b'-'), tens, ones, rest @ ..] = text else { return None };
     let hours = two(*tens, *ones)?;
@@ -100,12 +100,12 @@ pub(crate) fn offset(text: &[u8]) -> Option<(i64, usize)> {
     Some((if *sign == b'-' { -east } else { east }, length))
 }
 
-/// Whether what follows is not part of the word before.
+/// Whether the text before `rest` ends at a word border.
 pub(super) fn ends_word(rest: &[u8]) -> bool {
     rest.first().is_none_or(|byte| matches!(byte, b' ' | b'\t' | b']' | b')' | b',' | b':' | b'|'))
 }
 
-/// The number that two digits make.
+/// The number of two digits.
 #[inline]
 pub(super) fn two(tens: u8, ones: u8) -> Option<u32> {
     let (tens, ones) = (tens.wrapping_sub(b'0'), ones.wrapping_sub(b'0'));

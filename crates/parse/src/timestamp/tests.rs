@@ -1,10 +1,10 @@
-//! Times as logs write them, and what is none.
+//! Tests: times as logs write them, and near misses.
 
 use super::*;
 use daytable_model::time::MAX_TICKS;
 use proptest::prelude::*;
 
-/// The time that a value gives, where it says all by itself.
+/// The time of a value without defaults.
 fn read(value: &Value<'_>) -> Option<Ticks> {
     read_with(value, &TimestampDefaults::default())
 }
@@ -34,7 +34,7 @@ fn text(text: &str) -> Option<String> {
 }
 
 #[test]
-fn cousins_of_rfc_3339() {
+fn variants_of_rfc_3339() {
     for (written, meant) in [
         ("2026-11-20T00:05:45Z", "2026-11-20T00:05:45Z"),
         ("2026-11-20t00:05:45z", "2026-11-20T00:05:45Z"),
@@ -62,7 +62,7 @@ fn cousins_of_rfc_3339() {
 }
 
 #[test]
-fn what_is_no_timestamp() {
+fn texts_that_are_not_timestamps() {
     for written in [
         "",
         "2026-11-20",
@@ -171,7 +171,7 @@ fn dates_in_other_orders() {
 }
 
 #[test]
-fn without_a_year_it_is_the_one_nearest_before_the_reading() {
+fn a_missing_year_is_the_latest_before_the_time_of_reading() {
     for (written, seen, meant) in [
         ("Nov 20 00:05:45", "2026-11-21T12:00:00Z", "2026-11-20T00:05:45Z"),
         ("Nov  2 00:05:45.5", "2026-11-21T12:00:00Z", "2026-11-02T00:05:45.500Z"),
@@ -196,7 +196,7 @@ fn without_a_year_it_is_the_one_nearest_before_the_reading() {
 }
 
 #[test]
-fn the_sources_zone_is_for_what_names_none() {
+fn times_without_a_zone_have_the_zone_of_the_source() {
     let paris = TimestampDefaults { zone: "Europe/Paris".parse().expect("a zone"), ..defaults() };
     for (written, meant) in [
         ("2026-07-20 12:00:00", "2026-07-20T10:00:00Z"),
@@ -237,7 +237,7 @@ fn a_timestamp_ends_where_the_text_begins() {
 }
 
 #[test]
-fn numbers_since_the_epoch_are_told_apart_by_size() {
+fn the_size_of_a_number_selects_its_unit() {
     for (value, meant) in [
         (Value::Int64(1_763_596_800), "2025-11-20T00:00:00Z"),
         (Value::Int64(1_763_596_800_123), "2025-11-20T00:00:00.123Z"),
@@ -260,7 +260,7 @@ fn numbers_since_the_epoch_are_told_apart_by_size() {
     }
 }
 
-/// What looks like one of the forms, and often is none.
+/// Texts like the forms, often invalid.
 fn near_misses() -> impl Strategy<Value = String> {
     let names = "(Mon|Sun,|Sunday|Nov|nov|November|Feb|Fri)";
     let digits = "[0-9]{1,4}";
@@ -273,7 +273,7 @@ fn near_misses() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    /// What a point in time is shown as reads as that point, in the years that a log can be of.
+    /// A printed point in time reads back as the same point, for all valid years.
     #[test]
     fn shown_times_read_back(ticks in 0..=MAX_TICKS) {
         let time = Ticks::new(ticks).expect("in range");
@@ -281,9 +281,9 @@ proptest! {
         prop_assert_eq!(leading(&time.to_string()), expected);
     }
 
-    /// No number panics, and one that is a time is of a year from 1973 to 5138.
+    /// No number panics, and a number that is a time has a year from 1973 to 5138.
     #[test]
-    fn any_number_is_a_near_time_or_none(number in any::<i64>(), double in any::<f64>()) {
+    fn any_number_is_a_plausible_time_or_none(number in any::<i64>(), double in any::<f64>()) {
         for value in [Value::Int64(number), Value::Double(double)] {
             if let Some(time) = read(&value) {
                 prop_assert!((1973..=5138).contains(&time.date().year), "{value:?} is {time}");
@@ -291,7 +291,7 @@ proptest! {
         }
     }
 
-    /// The length is that of the timestamp alone, whatever comes after a space.
+    /// The length covers the timestamp alone, whatever follows a space.
     #[test]
     fn the_rest_is_left(rest in " [a-z0-9].*") {
         prop_assume!(!rest.starts_with(" am") && !rest.starts_with(" pm"));
@@ -299,7 +299,7 @@ proptest! {
         prop_assert_eq!(leading(&line).map(|(_, length)| length), Some(23));
     }
 
-    /// Any bytes give a time or none, a time is within the text, and one without a year is at most a day ahead.
+    /// Any bytes give a time or `None`. A time lies within the text, and a time without a year is at most a day ahead.
     #[test]
     fn any_text_is_a_time_or_none(text in near_misses()) {
         for length in (0..=text.len()).filter(|length| text.is_char_boundary(*length)) {

@@ -1,8 +1,10 @@
-//! The zone that a source's times are in where its lines do not say.
+//! The time zone of a source whose lines name no zone.
 //!
-//! Names come from the IANA database as `jiff` carries it inside the program: a container without `/usr/share/zoneinfo`
-//! reads a line the same way as the host it runs on. A zone's table is decoded when its name is read, and stays. (Those of
-//! `chrono-tz` are Rust tables full of pointers: 2.3 MB of them are written to at every start, used or not.)
+//! Names come from the IANA database that `jiff` carries inside the program, so a container without
+//! `/usr/share/zoneinfo` reads a line the same way as its host. The table of a zone is decoded when its name is first
+//! used, and stays in memory.
+//!
+//! Rejected: `chrono-tz`. Its Rust tables are full of pointers, so each start writes to 2.3 MB of them, used or not.
 
 use chrono::{DateTime, Local, LocalResult, NaiveDateTime, Offset, TimeZone};
 use daytable_model::time::{TICKS_PER_SECOND, Ticks};
@@ -18,15 +20,15 @@ pub enum Zone {
     /// Coordinated universal time.
     #[default]
     Utc,
-    /// So many minutes east of UTC.
+    /// Minutes east of UTC.
     Offset(i16),
-    /// This machine's.
+    /// The zone of this machine.
     Local,
-    /// One of the IANA database.
+    /// A zone of the IANA database.
     Named(&'static tz::TimeZone),
 }
 
-/// A zone that is none.
+/// An unknown zone name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown zone \"{0}\" (\"UTC\", \"local\", an offset like \"+02:00\" or a name like \"Europe/Paris\")")]
 pub struct UnknownZone(pub String);
@@ -34,7 +36,8 @@ pub struct UnknownZone(pub String);
 impl Zone {
     /// The point in time at which clocks of this zone show what clocks of UTC show at `shown`.
     ///
-    /// What they show twice is its first time; what they never show is read as if they had not been moved yet.
+    /// A time that clocks show twice means the first one. A time that clocks skip is read as if the clocks had not been
+    /// moved yet.
     #[inline]
     pub fn to_utc(self, shown: Ticks) -> Option<Ticks> {
         let east = match self {
@@ -68,8 +71,8 @@ fn named_seconds_east(zone: &tz::TimeZone, shown: Ticks) -> Option<i64> {
     Some(offset.seconds().into())
 }
 
-/// The zone of this name. Each is decoded once and never let go, so that a zone can be copied from line to line; there
-/// are no more of them than names in the database.
+/// The zone of this name. Each zone is decoded once and leaked, so that a zone is `Copy`. The names of the database
+/// bound the leak.
 fn named(name: &str) -> Option<&'static tz::TimeZone> {
     static KNOWN: Mutex<Vec<&tz::TimeZone>> = Mutex::new(Vec::new());
     let zone = TimeZoneDatabase::bundled().get(name).ok().filter(|zone| zone.iana_name() == Some(name))?;
@@ -132,11 +135,11 @@ mod tests {
     }
 
     #[test]
-    fn clocks_that_are_moved() {
+    fn times_around_a_clock_change() {
         for (shown, utc) in [
             ("2026-01-15T12:00:00Z", "2026-01-15T11:00:00Z"),
             ("2026-07-15T12:00:00Z", "2026-07-15T10:00:00Z"),
-            // Moved forward at 02:00, and back at 03:00.
+            // Clocks move forward at 02:00, and back at 03:00.
             ("2026-03-29T02:30:00Z", "2026-03-29T01:30:00Z"),
             ("2026-10-25T02:30:00Z", "2026-10-25T00:30:00Z"),
         ] {
