@@ -1,20 +1,20 @@
-//! What must hold of a data folder with damage: bits that flipped, files that were cut, overwritten, exchanged or lost.
+//! Properties of a damaged data folder: flipped bits, and files that were cut, overwritten, exchanged or lost.
 //!
-//! `fuzz/folder` is a small folder as a kill leaves it: a sealed day with late rows, an open day with its journal and a
-//! commit that did not come to its end, a sealed day that is archived, and the archive beside it. An input says what is
-//! damaged and how:
+//! `fuzz/folder` is a small folder as a kill leaves it. The folder has a sealed day with late rows, an open day with
+//! its journal and an unfinished commit, an archived sealed day, and the archive. An input names the damaged places and
+//! the kinds of damage:
 //!
 //! ```text
 //! what is done u8 | [file u8 | damage u8 | place u24 | …]*       see `Damage`
 //! ```
 //!
-//! The claim: whatever is answered is a row that was put in, byte for byte, in its order, once in its own table; what is refused is refused
-//! with an error that names what is wrong; nothing panics. That holds of reading, of opening to write, of a commit and a
-//! close after it, and of `repair`. A start loses no row that was there to be read before it, unless somebody says so.
+//! The claim: each returned row was written before, has the same bytes, and comes once, in order, from its own table.
+//! Each refusal is an error that names the damage. No call panics. The claim covers reading, opening for writing, a
+//! following commit and close, and `repair`. A start loses no row that was readable before, unless a message says so.
 //!
-//! A file that is lost, cut or another one is always said. What a folder does not know is what SQLite does not: its own
-//! pages have no checksums (ours have, and so has a journal, which ends where it does not match). A leaf that lost a cell is
-//! shorter, and nothing else; a catalog without its last commit is one that was killed before it.
+//! A lost, cut or exchanged file is always reported. Damage to SQLite's own pages can stay hidden, because they have no
+//! checksums. Our pages have checksums, and so has a journal, which ends at the first mismatch. A leaf that lost a cell
+//! is only shorter. A catalog without its last commit looks like a catalog killed before that commit.
 
 use super::{Draw, stored};
 use daytable_archive::{Access, Archive, RetryPolicy};
@@ -30,21 +30,20 @@ use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 use std::time::Duration;
 
-/// A row: its partition, its key, and all that it says.
+/// Rows: the partition and the key of each, and its content as text.
 type Rows = BTreeMap<(String, RowKey), String>;
 
-/// The folder as it was kept.
+/// The folder as kept in `fuzz/folder`.
 pub(super) struct Kept {
-    /// Its files, by their paths below it.
+    /// The files, by their paths below the folder.
     pub(super) files: Vec<(PathBuf, Vec<u8>)>,
-    /// What is read of it, by table.
+    /// The readable rows, by table.
     pub(super) tables: BTreeMap<String, Rows>,
-    /// The same, and the rows of the commit that did not come to its end: without the catalog nobody knows that it did
-    /// not.
+    /// The same rows, and the rows of the unfinished commit: only the catalog knows that the commit is unfinished.
     put_in: BTreeMap<String, Rows>,
 }
 
-/// The folder, and a copy of it that was read.
+/// The folder, and the rows read from a copy.
 pub(super) static KEPT: LazyLock<Kept> = LazyLock::new(|| {
     let root = Path::new(crate::ROOT).join("fuzz/folder");
     let mut files = Vec::new();
@@ -75,22 +74,22 @@ fn files_below(root: &Path, below: &Path, files: &mut Vec<(PathBuf, Vec<u8>)>) {
     }
 }
 
-/// Damage that a file takes.
+/// A kind of damage to a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Damage {
-    /// One bit is another.
+    /// One bit is flipped.
     Bit,
-    /// Some bytes are others.
+    /// Some bytes are overwritten.
     Overwritten,
-    /// A run of them is zero: a sector that was never written.
+    /// A run of bytes is zero: a sector that was never written.
     Zeroed,
-    /// A run of them is that of another place: a sector that was written where it does not belong.
+    /// A run of bytes comes from another place: a sector written to the wrong place.
     Misplaced,
-    /// It ends earlier.
+    /// The end is missing.
     Cut,
-    /// It is another file of the folder.
+    /// Another file of the folder has replaced the file.
     Exchanged,
-    /// It is not there.
+    /// The file is missing.
     Lost,
 }
 
@@ -108,7 +107,7 @@ impl Damage {
     }
 }
 
-/// What a folder can know of its damage.
+/// How much of its damage a folder can detect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Known {
     All,
@@ -121,36 +120,36 @@ impl Known {
         let name = path.to_string_lossy();
         let is_of_file = matches!(damage, Damage::Cut | Damage::Exchanged | Damage::Lost);
         let is_sqlite = name.contains(".db");
-        // A journal that lies beside another file is that file's.
+        // A journal beside an exchanged file belongs to the original file.
         let has_journal = ["catalog.db", "Log20261102.1.db"].iter().any(|end| name.ends_with(end));
         let is_unknown = !is_of_file || name.ends_with("catalog.db-wal") || (has_journal && *damage != Damage::Lost);
         if is_sqlite && is_unknown { Known::NotAll } else { Known::All }
     }
 }
 
-/// Damages that one input does at most.
+/// Maximum damages of one input.
 const DAMAGES_MAX: usize = 8;
-/// Bytes of a sector: SQLite's page.
+/// Bytes of a sector: a page of SQLite.
 const SECTOR: usize = 4096;
 
-/// A copy of the folder, which goes with it.
+/// A copy of the folder. Dropping the value removes the copy.
 pub(super) struct Place(PathBuf);
 
 impl Drop for Place {
     fn drop(&mut self) {
-        // In memory, or in a temporary folder: what stays does no harm.
+        // The copy is in memory or in a temporary folder: leftovers do no harm.
         let _ = fs::remove_dir_all(&self.0);
     }
 }
 
-/// What was read of a folder, and what was refused.
+/// The rows read from a folder, and the refusals.
 #[derive(Debug, Default)]
 pub(super) struct Looked {
     pub(super) tables: BTreeMap<String, Rows>,
     pub(super) errors: Vec<String>,
 }
 
-/// Any damage to a folder leaves rows that were put in, or an error that names it: see the module's head.
+/// A folder with any damage returns written rows, or an error that names the damage. See the module's head.
 pub(super) fn any_folder(bytes: &[u8]) {
     let mut draw = Draw(bytes);
     let how = draw.byte();
@@ -184,7 +183,7 @@ pub(super) fn any_folder(bytes: &[u8]) {
 }
 
 impl Place {
-    /// An empty one, in memory where there is room for it.
+    /// An empty folder, in memory if there is room.
     pub(super) fn new() -> Place {
         let shared = Path::new("/dev/shm");
         let base = if shared.is_dir() { shared.to_owned() } else { std::env::temp_dir() };
@@ -200,7 +199,7 @@ impl Place {
         self.0.join("data")
     }
 
-    /// Writes the files there, with the damage that is drawn. Says what of it can be known.
+    /// Writes the files with the damage drawn from `draw`. Returns how much of the damage a folder can detect.
     pub(super) fn fill(&self, files: &[(PathBuf, Vec<u8>)], draw: &mut Draw<'_>) -> Known {
         let mut known = Known::All;
         let mut damaged: Vec<Option<Vec<u8>>> = files.iter().map(|(_, bytes)| Some(bytes.clone())).collect();
@@ -222,7 +221,7 @@ impl Place {
         known
     }
 
-    /// Reads all there is.
+    /// Reads every table.
     pub(super) fn look(&self) -> Looked {
         let mut looked = Looked::default();
         let tables = Reader::open(&self.data()).and_then(|reader| {
@@ -253,7 +252,7 @@ impl Place {
                     Ok(())
                 })
             });
-            // Of keys and counts nothing is claimed but that they are answered or refused.
+            // Keys and counts have one claim: an answer or a refusal.
             let counted = reader.counts(table, &all, &mut |_| {});
             let one = rows.keys().next().cloned();
             let found = one.map_or(Ok(None), |(partition, key)| reader.row(table, &partition, key));
@@ -264,7 +263,7 @@ impl Place {
         looked
     }
 
-    /// The archive gives back what was archived or nothing.
+    /// The archive returns the archived rows or an error.
     fn look_at_archive(&self) {
         let Ok(name) = TableName::new("Log") else { return };
         let url = format!("file://{}", self.0.join("archive").display());
@@ -282,7 +281,7 @@ impl Place {
         }
     }
 
-    /// Opens the folder to write, commits a row, and closes it. Gives the row, or what was refused.
+    /// Opens the folder for writing, commits a row, and closes the folder. Returns the row, or the refusal.
     fn write(&self) -> Result<(String, RowKey), String> {
         let noted = |error: StoreError| {
             self.assert_named(&error.to_string());
@@ -303,7 +302,7 @@ impl Place {
         let (told, hears) = std::sync::mpsc::channel();
         let intake = store.commit_queue();
         let done = Ack::awaited(move |committed| {
-            // Who asked waits below.
+            // The caller waits below.
             let _ = told.send(committed);
         });
         let submission = Submission { batches: vec![batch], epoch: intake.epoch(), ack: done, ..Submission::default() };
@@ -312,7 +311,7 @@ impl Place {
         if is_committed { Ok((table.to_string(), key)) } else { Err("the commit was refused".into()) }
     }
 
-    /// A message says where: a file or table of the folder.
+    /// An error message names a file or table of the folder.
     fn assert_named(&self, message: &str) {
         let folder = self.0.display().to_string();
         assert!(!message.contains("ended early"), "the committer panicked");
@@ -320,10 +319,10 @@ impl Place {
     }
 }
 
-/// The identity of the source of what is added, in no other row.
+/// The source identity of the added row, which no other row has.
 const ADDED: u64 = 0xadded;
 
-/// The day that is open in the folder.
+/// The open day of the folder.
 pub(super) fn time_of_open() -> Ticks {
     Ticks::from_date(2026, 11, 2).unwrap_or_default()
 }
@@ -358,7 +357,7 @@ impl Looked {
         self.errors.push(text);
     }
 
-    /// Every row is one that was put in; `added` beside them.
+    /// Every row was written before, or is `added`.
     fn assert_put_in(&self, added: Option<&(String, RowKey)>) {
         for (table, rows) in &self.tables {
             for ((partition, key), text) in rows {
@@ -375,7 +374,7 @@ impl Looked {
         assert!(found, "what was committed is not there");
     }
 
-    /// What `before` had is there still, unless something was said.
+    /// The rows of `before` are still there, unless a message said otherwise.
     fn assert_keeps(&self, before: &Looked, said: Option<&String>) {
         if said.is_some() || !self.errors.is_empty() || !before.errors.is_empty() {
             return;

@@ -1,17 +1,17 @@
-//! What must hold of any bytes at all, as functions that panic where it does not.
+//! Properties that must hold for any bytes, as functions that panic on a violation.
 //!
-//! Each is a **property**: it takes bytes, makes of them what it tries (a body, a page, a folder with a wrong byte) and
-//! asserts its claim. `fuzz/` has a target for each, by the same name, and calls it with what a fuzzer makes up; `cargo
-//! test` with the kept inputs of `fuzz/corpus` and `fuzz/found`, and with those changed at random.
+//! A **property** builds its subject from bytes (a body, a page, a folder with a wrong byte) and asserts its claim.
+//! `fuzz/` has a target of the same name for each property, which calls it with the fuzzer's inputs. `cargo test` calls
+//! it with the stored inputs of `fuzz/corpus` and `fuzz/found`, and with random variations of them.
 //!
-//! | where | what |
+//! | module | subject |
 //! |---|---|
 //! | `lines` | lines of files: records, times, patterns |
-//! | `wire` | what comes over a socket: syslog, RELP, journals, pushed bodies, answers of Azure |
-//! | `text` | what people and other programs write: configuration, queries, schedules, keys, other collectors' positions |
-//! | `stored` | what the store wrote: pages, packs, sealed days, manifests |
-//! | `folder` | a data folder with damage: what is answered is what was put in |
-//! | `days` | a day in every state of its life: every question has the answer that a plain list of its records gives |
+//! | `wire` | bytes from a socket: syslog, RELP, journals, pushed bodies, answers of Azure |
+//! | `text` | text by people and other programs: configuration, queries, schedules, keys, other collectors' positions |
+//! | `stored` | bytes by the store: pages, packs, sealed days, manifests |
+//! | `folder` | a damaged data folder: each returned row was written before |
+//! | `days` | a day in every state of its life: each query has the answer of a plain list of the day's records |
 //!
 //! The program does not depend on this crate. It is a library because the fuzz targets are programs of their own.
 
@@ -31,15 +31,15 @@ mod wire;
 
 use daytable_model::time::Ticks;
 
-/// The folder of the workspace, which has the inputs and the golden files.
+/// The folder of the workspace, with the inputs and the golden files.
 pub(crate) const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 /// A property and its name.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
-    /// Of the target in `fuzz/fuzz_targets`, and of the folders of its inputs.
+    /// The name of the target in `fuzz/fuzz_targets`, and of the folders of inputs.
     pub name: &'static str,
-    /// Panics where what is claimed of these bytes does not hold.
+    /// Panics if the property does not hold for these bytes.
     pub holds: fn(&[u8]),
 }
 
@@ -67,7 +67,7 @@ pub const TARGETS: [Target; 20] = [
     Target { name: "timestamps", holds: lines::any_time },
 ];
 
-/// Tries `bytes` with the property of this name. Panics where it does not hold, or there is none.
+/// Checks `bytes` with the named property. Panics if the property does not hold, or does not exist.
 pub fn holds(name: &str, bytes: &[u8]) {
     match TARGETS.iter().find(|target| target.name == name) {
         Some(target) => (target.holds)(bytes),
@@ -75,13 +75,13 @@ pub fn holds(name: &str, bytes: &[u8]) {
     }
 }
 
-/// A time at which everything is seen.
+/// The time of arrival of every record.
 fn seen() -> Ticks {
     Ticks::from_date(2026, 11, 21).unwrap_or_default()
 }
 
-/// What is made of bytes is drawn from their front, as many as it takes; behind their end all are zero. So bytes that are
-/// nearly the same make what is nearly the same, which is what a fuzzer climbs by.
+/// Draws values from the front of the bytes. After their end every drawn byte is zero. Similar bytes therefore give
+/// similar values, which guides a fuzzer.
 struct Draw<'a>(&'a [u8]);
 
 impl<'a> Draw<'a> {
@@ -92,18 +92,18 @@ impl<'a> Draw<'a> {
         *first
     }
 
-    /// A number of all 64 bits.
+    /// A number of 64 bits.
     fn number(&mut self) -> u64 {
         (0..8).fold(0, |number, _| number << 8 | u64::from(self.byte()))
     }
 
-    /// A number below `end`, which is not 0.
+    /// A number below `end`, which must not be 0.
     fn below(&mut self, end: usize) -> usize {
         let number = (0..3).fold(0, |number, _| number << 8 | usize::from(self.byte()));
         number % end
     }
 
-    /// The next bytes, as many as the next one says.
+    /// Bytes, with their number in the first byte.
     fn bytes(&mut self) -> &'a [u8] {
         let length = usize::from(self.byte()).min(self.0.len());
         let (piece, rest) = self.0.split_at(length);
@@ -111,7 +111,7 @@ impl<'a> Draw<'a> {
         piece
     }
 
-    /// The same as text.
+    /// Bytes like those of [`Draw::bytes`], as text.
     fn text(&mut self) -> String {
         String::from_utf8_lossy(self.bytes()).into_owned()
     }

@@ -1,5 +1,4 @@
-//! What must hold of the lines of files: the records that they are cut and read into, their times, and the patterns of a
-//! configuration.
+//! Properties of file lines: their records and times, and the patterns of a configuration.
 
 use super::seen;
 use daytable_model::time::Ticks;
@@ -9,10 +8,10 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-/// Bytes of a record at most, so few that a made-up file comes to that limit.
+/// Maximum bytes of a record: so few that a random file reaches the limit.
 const BYTES_MAX: usize = 4096;
 
-/// How bytes are read, by the first of them: as by default, with every preset of redaction, by each format by its name.
+/// Parse options, selected by the first byte: the default, every preset of redaction, each format by name.
 pub(super) static READINGS: LazyLock<Vec<ParseOptions>> = LazyLock::new(|| {
     let redactor = Redactor::new(Redaction::presets().filter_map(Redaction::preset));
     let mut readings = vec![ParseOptions::default(), ParseOptions { redactor, ..ParseOptions::default() }];
@@ -20,14 +19,14 @@ pub(super) static READINGS: LazyLock<Vec<ParseOptions>> = LazyLock::new(|| {
         readings.push(ParseOptions { format, ..ParseOptions::default() });
     }
     let mut by_pattern = ParseOptions::default();
-    // A pattern that is none leaves the default, which does no harm here.
+    // A refused pattern leaves the default, which does no harm here.
     let _ = by_pattern.set_format("grok:%{TIMESTAMP_ISO8601:time} %{LOGLEVEL:level} %{GREEDYDATA:message}");
     readings.push(by_pattern);
     readings
 });
 
-/// Any bytes give records, the way the tailer reads them. The first byte chooses how they are read and where they are
-/// cut in two; cut or not, they give the same records, and of each line that is not empty some record has the start.
+/// Any bytes give records, read as the tailer reads them. The first byte selects the options and the place of a cut.
+/// The cut changes no record, and some record has the start of each non-empty line.
 pub(super) fn any_bytes(bytes: &[u8]) {
     let Some((choice, bytes)) = bytes.split_first() else { return };
     let choice = usize::from(*choice);
@@ -38,7 +37,7 @@ pub(super) fn any_bytes(bytes: &[u8]) {
     assert_eq!(whole, parts, "cut at {cut}, the records are others");
 }
 
-/// The records of bytes that come in two pieces, as `format time level message fields`.
+/// The records of bytes in two pieces, as `format time level message fields`.
 fn records(bytes: &[u8], reading: &ParseOptions, cut: usize) -> Vec<(usize, String)> {
     let seen = seen();
     let mut learned = SourceProfile::default();
@@ -65,13 +64,13 @@ fn records(bytes: &[u8], reading: &ParseOptions, cut: usize) -> Vec<(usize, Stri
             all.push((start, format!("{:?} {:?}", parsed.format, parsed.record)));
         }
         at += assembler.consumed();
-        // What was learnt travels as text.
+        // The learned profile is stored as text.
         learned = SourceProfile::restore(&learned.save());
     }
     all
 }
 
-/// Any text reads as a time or as none, in any zone.
+/// Any text is a time or no time, in any zone.
 pub(super) fn any_time(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let (zone, text) = text.split_once('\n').unwrap_or(("UTC", &text));
@@ -88,8 +87,8 @@ pub(super) fn any_time(bytes: &[u8]) {
     }
 }
 
-/// Any pattern compiles or is refused at a place that it has, and matches any text in the time of its length. The lines
-/// are a pattern, one that it may refer to as `OWN`, and what it is to match.
+/// Any pattern compiles, or is refused with a position inside the pattern. Matching takes time linear in the text. The
+/// lines are a pattern, a pattern to reference as `OWN`, and the text to match.
 pub(super) fn any_pattern(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let mut parts = text.splitn(3, '\n');

@@ -1,5 +1,6 @@
-//! How the folder was made that `folder` damages: `cargo test -p daytable-properties --lib making -- --ignored` makes it anew, which a new
-//! format of the folder demands. Inputs of `fuzz/corpus/folders` then damage other places, and are no worse for it.
+//! Makes the folder that `folder` damages. A new format of the folder requires a new one: `cargo test -p
+//! daytable-properties --lib making -- --ignored`. Inputs of `fuzz/corpus/folders` then damage other places, and stay
+//! useful.
 
 use super::folder::{KEPT, time_of_open};
 use daytable_archive::{Access, Archive, RetryPolicy};
@@ -24,7 +25,7 @@ fn table(at: Ticks) -> DayTable {
     DayTable::at(&TableName::new("Log").expect("a name"), Period::Day, at)
 }
 
-/// Commits records `from..to` of a day, to one instance or to five.
+/// Commits the records `from..to` of a day, to one instance or to five.
 fn write(store: &Store, at: Ticks, from: u64, to: u64, instances: u64) {
     let mut batches: Vec<Batch> = (0..instances).map(|n| Batch::new(table(at), format!("web-{n}").into())).collect();
     for n in from..to {
@@ -50,7 +51,7 @@ fn write(store: &Store, at: Ticks, from: u64, to: u64, instances: u64) {
     assert!(hears.recv().expect("told"));
 }
 
-/// Seals a day as the lifecycle does. Gives its file.
+/// Seals a day as the lifecycle does. Returns the sealed file.
 fn seal(store: &Store, at: Ticks) -> PathBuf {
     let sealing = store.steps().begin_seal(&table(at)).expect("begun");
     let what = sealing.to_write(store.steps().committed().expect("read"));
@@ -93,21 +94,21 @@ fn make() {
         write(&store, time_of_open(), n * 10, (n + 1) * 10, 1 + n % 5);
     }
     store.close().expect("closed");
-    // What comes now stays in the journals, as the store is not closed before they are copied.
+    // The following rows stay in the journals, because the files are copied before the store closes.
     let store = Store::open(&data, options()).expect("opened");
     write(&store, time_of_open(), 100, 180, 1);
     write(&store, time_of_open(), 180, 190, 5);
     let kept = Path::new(crate::ROOT).join("fuzz/folder");
     let _ = fs::remove_dir_all(&kept);
     copy(&data, &kept.join("data"));
-    // Of this commit the day has its pages, and the catalog knows nothing.
+    // The day has the pages of this commit. The catalog does not know the commit.
     write(&store, time_of_open(), 190, 200, 2);
     copy(&data.join("tables"), &kept.join("data/tables"));
     copy(&root.path().join("archive/Log/2026/11"), &kept.join("archive/Log/2026/11"));
     store.close().expect("closed");
 }
 
-/// The folder has what its damage is to be tried on, and what did not come to its end is not answered.
+/// The folder has every subject of damage, and does not return the unfinished commit.
 #[test]
 fn the_folder_has_days_of_each_kind() {
     let rows: Vec<(&str, usize)> = KEPT.tables.iter().map(|(name, rows)| (name.as_str(), rows.len())).collect();

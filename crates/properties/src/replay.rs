@@ -1,7 +1,8 @@
-//! Each property on the inputs that are kept, then on inputs that were changed at random, for about a second.
+//! Runs each property on the stored inputs, then on random variations for about a second.
 //!
-//! `fuzz/corpus` has what reaches far, `fuzz/found` what once did not hold. What comes behind them is made from a seed and
-//! a number, so a failure can be had again: it says both, and leaves the input in `target/properties`.
+//! `fuzz/corpus` has inputs that reach far into the code. `fuzz/found` has inputs that once violated a property. A seed
+//! and a number determine each variation, so failures repeat: a failure prints both, and leaves the input in
+//! `target/properties`.
 //!
 //! ```sh
 //! DAYTABLE_PROPERTIES_SEED=7 DAYTABLE_PROPERTIES_SECONDS=600 cargo test -p daytable-properties --lib replay
@@ -13,7 +14,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// A test for each, by its name.
+/// A test for each property.
 macro_rules! replayed {
     ($($name:ident)*) => {
         const REPLAYED: &[&str] = &[$(stringify!($name)),*];
@@ -30,7 +31,7 @@ fn fuzz() -> PathBuf {
     Path::new(crate::ROOT).join("fuzz")
 }
 
-/// The files of a folder, in the order of their names.
+/// The files of a folder, by name.
 fn inputs(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     let files = walkdir::WalkDir::new(folder).sort_by_file_name().into_iter().filter_map(Result::ok);
     let files = files.filter(|entry| entry.file_type().is_file()).map(|entry| entry.path().to_owned());
@@ -41,7 +42,7 @@ pub(super) fn from_environment(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().map_or(default, |text| text.parse().expect(name))
 }
 
-/// A number for a number: splitmix64, by Sebastiano Vigna.
+/// The next number of splitmix64, by Sebastiano Vigna.
 pub(super) fn next(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let z = (*state ^ *state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -53,7 +54,7 @@ pub(super) fn below(state: &mut u64, end: usize) -> usize {
     usize::try_from(next(state) % end.max(1) as u64).expect("below a length")
 }
 
-/// An input that is nearly one of `kept`.
+/// A variation of an input in `kept`.
 fn changed(kept: &[(PathBuf, Vec<u8>)], state: &mut u64) -> Vec<u8> {
     let mut bytes = kept[below(state, kept.len())].1.clone();
     for _ in 0..=below(state, 5) {
@@ -100,7 +101,7 @@ fn replay(name: &str) {
     }
 }
 
-/// Each property has a target for fuzzers, inputs and a test here.
+/// Each property has a fuzz target, inputs and a test here.
 #[test]
 fn every_property_has_a_target_and_is_replayed() {
     let names: BTreeSet<String> = TARGETS.iter().map(|target| target.name.to_owned()).collect();

@@ -1,5 +1,5 @@
-//! What must hold of what the store wrote, byte by byte: pages, packs of pages, sealed days and their manifests. A checksum
-//! stands before each decoder; here it is put right, so that the decoder is tried and not the checksum alone.
+//! Properties of the store's bytes: pages, packs of pages, sealed days and their manifests. A checksum protects each
+//! decoder. Here the checksum is corrected, so that the bytes reach the decoder.
 
 use super::{Draw, seen};
 use daytable_model::batch::Batch;
@@ -15,7 +15,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Any bytes are a page that reads to its end, or an error; as they are with a wrong checksum they are always one.
+/// Any bytes are a readable page or an error. With a wrong checksum they are always an error.
 pub(super) fn any_page(bytes: &[u8]) {
     let mut draw = Draw(bytes);
     let first = RowKey::new(seen(), draw.number(), draw.number());
@@ -41,7 +41,7 @@ pub(super) fn any_page(bytes: &[u8]) {
     assert!(minutes <= header.levels.len() * 64, "{minutes} minutes");
 }
 
-/// Any rows are the same rows when they were a page, and a bit of it that is not what it was is found.
+/// Any rows survive a page unchanged, and a flipped bit of the page is detected.
 pub(super) fn any_rows(bytes: &[u8]) {
     let Ok(name) = TableName::new("Log") else { return };
     let table = DayTable::at(&name, Period::Day, seen());
@@ -97,7 +97,7 @@ pub(super) fn any_rows(bytes: &[u8]) {
     assert_eq!(found, wanted);
 }
 
-/// The rows of a page as text, all its values looked at.
+/// The rows of a page as text, after a look at each value.
 fn rows_of(page: &Page) -> Vec<(RowKey, String)> {
     let row = |row| {
         let properties = page.properties(row).map(|(name, value)| (name.to_owned(), value));
@@ -106,10 +106,10 @@ fn rows_of(page: &Page) -> Vec<(RowKey, String)> {
     (0..page.len()).map(row).collect()
 }
 
-/// A row as text: of equal rows the same, whatever the order of their properties.
+/// A row as text. Equal rows have equal texts, in any order of properties.
 pub(super) fn shown<'a>(level: Option<Level>, properties: impl Iterator<Item = (String, Property<'a>)>) -> String {
     let of = |(name, value): (String, Property<'_>)| match value {
-        // Also those that are not numbers have bits.
+        // The bits tell one NaN from another.
         Property::Double(number) => format!("{name}=Double({:016x})", number.to_bits()),
         value => format!("{name}={value:?}"),
     };
@@ -118,13 +118,13 @@ pub(super) fn shown<'a>(level: Option<Level>, properties: impl Iterator<Item = (
     format!("{level:?} {all:?}")
 }
 
-/// Any bytes are the heads of a pack, whose pages lie one behind the other, or an error.
+/// Any bytes are the heads of a pack, whose pages are contiguous, or an error.
 pub(super) fn any_pack(bytes: &[u8]) {
     store::assert_heads(bytes);
 }
 
-/// Any bytes are a sealed day that reads to its end, or an error that says what is wrong with them, also where their
-/// checksums are right: never a panic that leaves the reader.
+/// Any bytes are a readable sealed day or an error that names the fault, even with correct checksums. No panic leaves
+/// the reader.
 pub(super) fn any_sealed(bytes: &[u8]) {
     read_sealed(bytes.to_vec());
     if let Some(mended) = sealed::with_sums(bytes) {
@@ -144,8 +144,8 @@ fn read_sealed(bytes: Vec<u8>) {
     let _ = file.counts(&all, CountBy::Partition, &mut |_| {});
 }
 
-/// Any bytes are a manifest, which is read back as itself, or are refused with the reason; and the name that it has in an
-/// archive is read back as well.
+/// Any bytes are a manifest that survives a write and a read, or are refused with the reason. The manifest's name in an
+/// archive also survives.
 pub(super) fn any_manifest(bytes: &[u8]) {
     match Manifest::from_json(bytes) {
         Ok(manifest) => {

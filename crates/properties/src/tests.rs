@@ -1,4 +1,4 @@
-//! Golden files that were changed at random, and what is nearly what it should be.
+//! Golden files with random changes, and nearly valid inputs.
 
 use super::lines::{READINGS, any_bytes, any_pattern, any_time};
 use super::wire::{any_answer, any_export, any_push, any_stream};
@@ -17,7 +17,7 @@ fn corpus() -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// A change of some bytes: others in their place, a piece taken out, a piece given twice.
+/// A change of some bytes: an overwrite, a removed piece, or a repeated piece.
 fn change(bytes: &mut Vec<u8>, (at, length, with): (usize, usize, Vec<u8>)) {
     let at = at % (bytes.len() + 1);
     let end = (at + length).min(bytes.len());
@@ -43,19 +43,19 @@ fn golden_files_as_they_are() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
-    /// What holds of any bytes of a connection holds of messages and frames, whole ones and others.
+    /// The property of connections holds for whole and broken messages and frames.
     #[test]
     fn streams(choice in any::<u8>(), text in "([0-9]{1,3} (<[0-9]{1,3}>|open |syslog |close )|[a-z0-9 ]{0,9}|<[0-9]{1,3}>|\n|\x00){0,30}") {
         any_stream(&[&[choice], text.as_bytes()].concat());
     }
 
-    /// What holds of any bytes of a journal's export holds of what is nearly one.
+    /// The property of journal exports holds for nearly valid exports.
     #[test]
     fn exports(choice in any::<u8>(), text in "(__CURSOR=s=a;i=[0-9a-f]{1,3}\n|MESSAGE=[a-z{}\"]{0,9}\n|MESSAGE\n[\x00-\x0a]\x00{7}|PRIORITY=[0-9]\n|[A-Z_=]{0,5}|\n){0,30}") {
         any_export(&[&[choice], text.as_bytes()].concat());
     }
 
-    /// What holds of any bytes holds of golden files that were changed.
+    /// The property of file lines holds for changed golden files.
     #[test]
     fn golden_files_changed(file in any::<prop::sample::Index>(), choice in any::<u8>(),
                             changes in prop::collection::vec((any::<usize>(), 0usize..40, prop::collection::vec(any::<u8>(), 0..6)), 0..6)) {
@@ -68,19 +68,19 @@ proptest! {
         any_bytes(&bytes);
     }
 
-    /// What is nearly a body of one of the protocols gives records or is refused.
+    /// A nearly valid body of each protocol gives records or is refused.
     #[test]
     fn pushes(choice in any::<u8>(), text in "(\\[?\\{\"(resourceLogs|scopeLogs|logRecords|streams|values|create|index|message|body)\":(\\[|\\{|\"[a-z]{0,3}\"|7)?|\"(stringValue|kvlistValue|timeUnixNano)\":|[\\]}]{1,4},?|__CURSOR=[a-z]\n|M\n\x01\x00\x00\x00\x00\x00\x00\x00|[\n,a]){0,20}") {
         any_push(&[&[choice, 0], text.as_bytes()].concat());
     }
 
-    /// What is nearly an answer of Azure Table storage is one or is none.
+    /// A nearly valid answer of Azure Table storage is accepted or refused.
     #[test]
     fn answers(choice in any::<u8>(), text in "(--batchresponse_1(--)?\r?\n|Content-Type: (multipart/mixed; boundary=batchresponse_1|application/http)\r?\n|\r?\n|HTTP/1.1 (204|404|x)\r?\n|\\{\"(value|odata.error)\":|\\[|\\{\"(code|message|TableName|A|A@odata.type)\":(\"[0-9]:?\"|1e9|null|\"Edm.Guid\")|[\\]}]{1,3},?|<code>|</a>|[<&>a-z]){0,30}") {
         any_answer(&[&[choice], text.as_bytes()].concat());
     }
 
-    /// What holds of any bytes holds of noise.
+    /// The property of file lines holds for noise.
     #[test]
     fn noise(bytes in prop::collection::vec(prop_oneof![any::<u8>(), Just(b'\n'), Just(b' '), Just(b'"')], 0..300)) {
         any_bytes(&bytes);
@@ -92,13 +92,13 @@ proptest! {
         any_push(&bytes);
     }
 
-    /// Patterns that come close to being one.
+    /// Nearly valid patterns.
     #[test]
     fn near_patterns(text in "([a-z(){}?*+|^$.\\[\\]\\\\%:]|%\\{[A-Z0-9_]{1,9}(:[a-z]{1,4})?\\}|\\(\\?P<[a-z]{1,3}>|\n){0,30}") {
         any_pattern(text.as_bytes());
     }
 
-    /// Times that come close to being one.
+    /// Nearly valid times.
     #[test]
     fn near_times(text in "(Europe/Paris\n|\\+05:30\n)?([0-9]{1,4}|[-/:., T]|Nov|Fri|Z|PM|\\+01:00|CET){0,14}") {
         any_time(text.as_bytes());

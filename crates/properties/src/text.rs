@@ -1,5 +1,5 @@
-//! What must hold of what people and other programs write: a configuration, a query, a schedule, keys and names, a
-//! connection string, and how far other collectors were.
+//! Properties of text by people and other programs: a configuration, a query, a schedule, keys and names, a connection
+//! string, and other collectors' positions.
 
 use super::{Draw, seen};
 use daytable::config::{Changes, Config, ConfigError, Variable};
@@ -18,11 +18,11 @@ use daytable_model::units::ByteSize;
 use daytable_model::units::{parse_duration, show_duration};
 use daytable_query::when::When;
 
-/// UTF-16 units of a PartitionKey at most.
+/// Maximum UTF-16 units of a PartitionKey.
 const KEY_UNITS_MAX: usize = 512;
 
-/// Any text is a configuration, alone and under any variables, or is refused with problems that each have a place in it
-/// and say something. It does not differ from itself. The text ends at the first NUL; behind it stand variables.
+/// Any text is a configuration, alone and with any variables, or is refused. Each problem has a place in the text and a
+/// message. A configuration equals itself. The text ends at the first NUL, and the variables follow.
 pub(super) fn any_config(bytes: &[u8]) {
     let all = String::from_utf8_lossy(bytes);
     let mut parts = all.split('\0');
@@ -37,7 +37,7 @@ pub(super) fn any_config(bytes: &[u8]) {
     if let Err(error) = testing::credentials(text) {
         assert_places(&error, text);
     }
-    // What a file names one by one, for itself.
+    // The patterns that a file names, each by itself.
     for made in [Pattern::include(text), Pattern::exclude(text), Pattern::source(text), Pattern::instance(text)] {
         let Ok(pattern) = made else { continue };
         let _ = pattern.matches(text);
@@ -69,8 +69,8 @@ fn assert_places(error: &ConfigError, text: &str) {
     }
 }
 
-/// Any text is the parameters of a request to read or is refused, and a time, a duration or a size is read back as itself
-/// when it is shown.
+/// Any text is the parameters of a read request, or is refused. A time, a duration or a size survives printing and
+/// reading.
 pub(super) fn any_query(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     for filter in testing::query_filters(&text) {
@@ -91,8 +91,7 @@ pub(super) fn any_query(bytes: &[u8]) {
     }
 }
 
-/// Any text is a schedule whose next times are each later than the one before, or is refused with a reason; it is read
-/// back as itself.
+/// Any text is a schedule with ascending times, or is refused with a reason. A schedule survives printing and reading.
 pub(super) fn any_schedule(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     match Schedule::parse(&text) {
@@ -109,9 +108,9 @@ pub(super) fn any_schedule(bytes: &[u8]) {
     }
 }
 
-/// Any instance has a PartitionKey that the service takes, of which it is read back unless it was too long, and no other's
-/// bucket looks like it; any row key keeps its order and itself as text and as bytes; any text is a name of a day-table,
-/// and any field's name becomes a property's.
+/// Any instance has a PartitionKey that the service accepts. The instance is read back from the key, unless it was too
+/// long, and no other instance's bucket has that key. Any row key keeps its value and its order as text and as bytes.
+/// Any text is a name of a day-table, and any field name becomes a property name.
 pub(super) fn any_key(bytes: &[u8]) {
     let mut draw = Draw(bytes);
     let (time, source, position) = (draw.number(), draw.number(), draw.number());
@@ -151,8 +150,7 @@ pub(super) fn any_key(bytes: &[u8]) {
     assert!(name.encode_utf16().count() <= daytable_model::property::PROPERTY_NAME_UNITS_MAX, "{name:?} is too long");
 }
 
-/// Any text is a connection string or is refused; neither shows what may be secret in it, and the address has no end that a
-/// path could not be put behind.
+/// Any text is a connection string or is refused. Neither result shows a secret. The address can be extended by a path.
 pub(super) fn any_account(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let shown = match text.parse::<StorageAccount>() {
@@ -162,7 +160,7 @@ pub(super) fn any_account(bytes: &[u8]) {
             assert!(is_http && !endpoint.ends_with('/') && endpoint.is_ascii(), "{endpoint:?}");
             let host = endpoint.split('/').nth(2).unwrap_or_default();
             assert!(!endpoint.contains(['?', '#']) && !host.contains('@'), "{endpoint:?}");
-            // Name and address are no secrets, whatever a secret repeats of them.
+            // Name and address are public, even where a secret repeats them.
             let open = [account.name(), endpoint].map(|open| format!("{open:?}"));
             open.iter().fold(format!("{account:?}"), |shown, open| shown.replace(open, ""))
         }
@@ -170,14 +168,15 @@ pub(super) fn any_account(bytes: &[u8]) {
     };
     let secrets = text.split(';').filter_map(|pair| pair.trim().split_once('='));
     let secrets = secrets.filter(|(name, _)| ["AccountKey", "SharedAccessSignature"].contains(&name.trim()));
-    // What is said of no text at all is nobody's secret.
+    // The message about an empty text contains no secret.
     let said = "".parse::<StorageAccount>().err().map_or_else(String::new, |error| error.to_string());
     for (_, secret) in secrets.filter(|(_, secret)| secret.trim().len() > 40 && !said.contains(secret.trim())) {
         assert!(!shown.contains(secret.trim()), "{shown} says {secret}");
     }
 }
 
-/// Any text is what another collector noted, or is refused with what is not understood. The first byte says whose.
+/// Any text is another collector's positions, or is refused with the unknown part. The first byte selects the
+/// collector.
 pub(super) fn any_positions(bytes: &[u8]) {
     let Some((choice, bytes)) = bytes.split_first() else { return };
     let peer = [Collector::Promtail, Collector::Filebeat, Collector::Vector][usize::from(*choice % 3)];
@@ -188,7 +187,7 @@ pub(super) fn any_positions(bytes: &[u8]) {
     }
 }
 
-/// Any bytes are a database of Fluent Bit's, or are refused with their path.
+/// Any bytes are a database of Fluent Bit, or are refused with their path.
 pub(super) fn any_database(bytes: &[u8]) {
     let name = format!(
         "daytable-property-{}-{:016x}.db",

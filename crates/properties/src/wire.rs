@@ -1,5 +1,5 @@
-//! What must hold of what comes over a socket: messages and frames of syslog, a journal's entries, bodies that are pushed,
-//! and what Azure Table storage answers.
+//! Properties of bytes from a socket: messages and frames of syslog, a journal's entries, pushed bodies, and answers of
+//! Azure Table storage.
 
 use daytable_intake::journal::export::{Entry, EntryParser};
 use daytable_intake::journal::record::EntryReading;
@@ -14,8 +14,8 @@ use daytable_parse::ParseOptions;
 use std::io::Write;
 use std::sync::LazyLock;
 
-/// Any bytes of a connection give the same messages, or the same frames of RELP, however they come, none over its limit,
-/// and what is held of one that is not whole stays within bounds. The first byte chooses the pieces.
+/// Any bytes of a connection give the same messages or RELP frames, in any pieces. No message exceeds the limit, and
+/// the buffer for an incomplete message stays bounded. The first byte selects the pieces.
 pub(super) fn any_stream(bytes: &[u8]) {
     let Some((choice, bytes)) = bytes.split_first() else { return };
     let pieces = usize::from(*choice % 64) + 1;
@@ -23,17 +23,17 @@ pub(super) fn any_stream(bytes: &[u8]) {
     assert_eq!(frames(bytes, bytes.len().max(1)), frames(bytes, pieces), "in pieces of {pieces}");
 }
 
-/// Any bytes are the same entries of a journal, or end at the same place, in whatever pieces they come; each is a record,
-/// and what is held stays within bounds. The first byte chooses the pieces.
+/// Any bytes are the same journal entries, or end at the same place, in any pieces. Each entry is a record, and the
+/// buffer stays bounded. The first byte selects the pieces.
 pub(super) fn any_export(bytes: &[u8]) {
     let Some((choice, bytes)) = bytes.split_first() else { return };
     let pieces = usize::from(*choice % 64) + 1;
     assert_eq!(entries(bytes, bytes.len().max(1)), entries(bytes, pieces), "in pieces of {pieces}");
 }
 
-/// Bytes of an entry at most.
+/// Maximum bytes of an entry.
 const ENTRY_BYTES_MAX: usize = 256;
-/// What may be held of one: up to 1,024 fields, whose names are kept besides and are of 256 bytes at most.
+/// Maximum buffer for an entry: up to 1,024 fields, plus their names of at most 256 bytes.
 const HELD_ENTRY_BYTES_MAX: usize = 1 << 20;
 
 fn entries(bytes: &[u8], pieces: usize) -> (Vec<String>, bool) {
@@ -52,9 +52,9 @@ fn entries(bytes: &[u8], pieces: usize) -> (Vec<String>, bool) {
     (all, ended.is_ok())
 }
 
-/// Bytes of a message at most.
+/// Maximum bytes of a message.
 const MESSAGE_BYTES_MAX: usize = 256;
-/// What may be held of one.
+/// Maximum buffer for a message.
 const HELD_BYTES_MAX: usize = 16 << 10;
 
 fn messages(bytes: &[u8], pieces: usize) -> Vec<(Vec<u8>, usize)> {
@@ -81,10 +81,10 @@ fn frames(bytes: &[u8], pieces: usize) -> (Vec<(u32, Vec<u8>, usize)>, bool) {
     (all, is_relp)
 }
 
-/// Records of a pushed body at most.
+/// Maximum records of a pushed body.
 const PUSHED_MAX: usize = 64;
 
-/// How bodies are read; none where it cannot be set up, which it can.
+/// The settings for reading bodies. `None` if the setup fails, which does not happen.
 static PUSHED: LazyLock<Option<PushSettings>> = LazyLock::new(|| {
     let table = TableName::new("Log").ok()?;
     let window = Window { keep: std::time::Duration::from_secs(86_400), period: Period::Day };
@@ -100,8 +100,8 @@ static PUSHED: LazyLock<Option<PushSettings>> = LazyLock::new(|| {
 });
 
 /// Any bytes pushed to any endpoint, in any form and encoding, give records within the limits or are refused. The first
-/// byte chooses the endpoint and the form, the second the encoding: as which they are read as they are, or in which they
-/// are packed before, so that what is behind the decoders is reached, too.
+/// byte selects the endpoint and the form, the second the encoding. The bytes are decoded as they are, or encoded
+/// first, so that random bytes get past the decoders.
 pub(super) fn any_push(bytes: &[u8]) {
     let ([choice, encoding, body @ ..], Some(setting)) = (bytes, &*PUSHED) else { return };
     let forms = [
@@ -127,14 +127,14 @@ pub(super) fn any_push(bytes: &[u8]) {
     }
 }
 
-/// Any bytes are an answer of Azure Table storage or of nobody, never a success of more entities than are answered for.
-/// The first byte says how many were sent.
+/// Any bytes are an answer of Azure Table storage or are refused. An answer never acknowledges more entities than were
+/// sent. The first byte gives the number of sent entities.
 pub(super) fn any_answer(bytes: &[u8]) {
     let Some((choice, bytes)) = bytes.split_first() else { return };
     daytable_azure::testing::assert_answers(usize::from(choice % 4) + 1, bytes);
 }
 
-/// `body` in an encoding, as a client sends it; none where it cannot be packed.
+/// `body` in an encoding, as a client sends it. `None` if the encoding fails.
 fn packed(encoding: Encoding, body: &[u8]) -> Option<Vec<u8>> {
     let fast = flate2::Compression::fast();
     match encoding {

@@ -1,10 +1,10 @@
-//! A day in every state of its life, and questions: each has the answer that a plain list of the day's records gives.
+//! A day in every state of its life, and queries: each query has the same answer as a plain list of the day's records.
 //!
-//! A round makes records of every size and shape (`records`), commits them, takes the day from one state to the next
-//! (`states`), and asks in each state (`questions`). Beside it lies a list of the same records, which is filtered with no
-//! cleverness at all (`plain`): text, levels, instances, times, limits and counts must say the same, in the same order.
+//! A round makes records of every size and shape (`records`), commits them, takes the day from state to state
+//! (`states`), and asks in each state (`questions`). Beside the day lies a list of the same records with the simplest
+//! possible filter (`plain`). Texts, levels, instances, times, limits and counts must agree, in the same order.
 //!
-//! The rounds take ten seconds. Each has a seed of its own, which a failure says; asked for, it is the first round:
+//! The rounds take ten seconds. Each round has its own seed, which a failure prints. A given seed is that of round one:
 //!
 //! ```sh
 //! DAYTABLE_PROPERTIES_SEED=7 DAYTABLE_PROPERTIES_SECONDS=600 cargo test -p daytable-properties --lib days
@@ -19,19 +19,19 @@ use super::replay::{below, from_environment};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::{Duration, Instant};
 
-/// How long the rounds take, if nothing else is asked for.
+/// Default duration of the rounds.
 const SECONDS: u64 = 10;
 
-/// Numbers by chance, the same for the same seed.
+/// A random generator: the same seed gives the same numbers.
 struct Dice(u64);
 
 impl Dice {
-    /// A number below `end`; 0 where that is 0.
+    /// A number below `end`, or 0 if `end` is 0.
     fn below(&mut self, end: usize) -> usize {
         below(&mut self.0, end)
     }
 
-    /// True once in so many times.
+    /// True once in `times` calls on average.
     fn is_one_in(&mut self, times: usize) -> bool {
         self.below(times) == 0
     }
@@ -41,7 +41,7 @@ impl Dice {
     }
 }
 
-/// Every question has the answer of the plain list, whatever became of the day.
+/// Every query has the answer of the plain list, in every state of the day.
 #[test]
 fn a_day_answers_in_every_state_as_a_plain_list_of_its_records() {
     let seed = from_environment("DAYTABLE_PROPERTIES_SEED", 1);

@@ -1,4 +1,4 @@
-//! A reader without cleverness: a list of records, filtered one by one.
+//! The simplest possible reader: a list of records, filtered one by one.
 
 use super::records::{Written, printed};
 use daytable_model::key::RowKey;
@@ -8,14 +8,14 @@ use daytable_query::{Count, Filter, Grouping, StoredRecord};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What a record is counted by: time, level and instance.
+/// The group of a count: time, level and instance.
 type Group = (Option<Ticks>, Option<Option<Level>>, Option<String>);
 
-/// All that was committed, of equal keys the last.
+/// The committed records. Of records with equal keys, the last.
 #[derive(Default)]
 pub(super) struct Plain(BTreeMap<(RowKey, Arc<str>), Written>);
 
-/// A record as it is compared: the values of its fields as they are printed, in any order.
+/// A record for comparison, with its field values as printed, in any order.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Read {
     pub(super) key: RowKey,
@@ -54,7 +54,7 @@ impl From<&Written> for Read {
     }
 }
 
-/// Whether the filter wants a record, but for the limit.
+/// Whether the filter, without its limit, accepts a record.
 pub(super) fn wants(filter: &Filter, written: &Written) -> bool {
     let time = written.key.time();
     let contains =
@@ -76,13 +76,13 @@ impl Plain {
         self.0.values()
     }
 
-    /// What a query gives, newest first.
+    /// The answer to a query, newest first.
     pub(super) fn select(&self, filter: &Filter) -> Vec<Read> {
         let limit = usize::try_from(filter.limit.unwrap_or(u64::MAX)).unwrap_or(usize::MAX);
         self.all().filter(|written| wants(filter, written)).take(limit).map(Read::from).collect()
     }
 
-    /// What a count gives, in its order.
+    /// The answer to a count, in its order.
     pub(super) fn count(&self, filter: &Filter, grouping: Grouping) -> Vec<Count> {
         let mut counts: BTreeMap<Group, u64> = BTreeMap::new();
         if grouping == Grouping::default() {

@@ -1,4 +1,4 @@
-//! Questions, most of them about what the records have.
+//! Queries, most of them about existing values.
 
 use super::Dice;
 use super::plain::{Plain, Read, wants};
@@ -10,10 +10,10 @@ use daytable_query::{Filter, Grouping, Stores, count, find_record, select};
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-/// Questions that are asked in each state.
+/// Queries per state.
 const ASKED: usize = 8;
 
-/// Asks, and compares every answer with that of the plain list.
+/// Runs queries, and compares every answer with that of the plain list.
 pub(super) fn ask(dice: &mut Dice, state: &str, stores: &Stores<'_>, plain: &Plain) {
     let all: Vec<&Written> = plain.all().collect();
     for number in 0..ASKED {
@@ -37,14 +37,14 @@ pub(super) fn ask(dice: &mut Dice, state: &str, stores: &Stores<'_>, plain: &Pla
     compare(state, &Filter::default(), &found, &[Read::from(*written)]);
 }
 
-/// What a follower must give of a commit, in any order.
+/// The records of a commit that a follower must return, in any order.
 pub(super) fn followed(filter: &Filter, commit: &[Written]) -> Vec<Read> {
     let mut wanted: Vec<Read> = commit.iter().filter(|written| wants(filter, written)).map(Read::from).collect();
     wanted.sort();
     wanted
 }
 
-/// Panics where two answers differ, with the first record that does: a whole answer may be megabytes.
+/// Panics if two answers differ. The message has the first different record only: a whole answer may be megabytes.
 pub(super) fn compare(state: &str, filter: &Filter, found: &[Read], wanted: &[Read]) {
     let at = (0..found.len().max(wanted.len())).find(|at| found.get(*at) != wanted.get(*at));
     let Some(at) = at else { return };
@@ -85,19 +85,19 @@ pub(super) fn filter(dice: &mut Dice, all: &[&Written]) -> Filter {
     filter
 }
 
-/// About the time of a record.
+/// A time near that of a record.
 fn time(dice: &mut Dice, all: &[&Written]) -> Option<Ticks> {
     let near = i64::try_from(dice.below(3)).expect("small") - 1;
     Ticks::new(all.get(dice.below(all.len()))?.key.time().get() + near)
 }
 
-/// A part of a value: anywhere, at an end, or over the border of two entities; or a text that few records have.
+/// A part of a value: anywhere, at an end, or across the border of two entities. Or a text that few records have.
 fn needle(dice: &mut Dice, all: &[&Written]) -> String {
     if all.is_empty() || dice.is_one_in(6) {
         let rare = ["502", "nowhere", "true", "e", "1.5", "\"b\"", "-5", "2026-11-20T", "NaN", "502; took", "12345-"];
         return (*dice.pick(&rare)).to_owned();
     }
-    // The longest are few, and asked for most.
+    // Long texts are rare, and the queries prefer them.
     let long: Vec<&&Written> = all.iter().filter(|written| written.message.len() > STRING_UNITS_MAX).collect();
     let written = if long.is_empty() || dice.is_one_in(2) { *dice.pick(all) } else { **dice.pick(&long) };
     let texts: Vec<&String> = written.printed.iter().chain([&written.message]).collect();

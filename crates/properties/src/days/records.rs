@@ -10,18 +10,18 @@ use daytable_model::time::Ticks;
 use daytable_query::OwnedValue;
 use std::sync::Arc;
 
-/// Instances and their buckets; the order of these names as bytes is not that of the numbers.
+/// Instances and their buckets. The byte order of these names differs from the order of the bucket numbers.
 const INSTANCES: [(&str, Option<u8>); 5] =
     [("web", None), ("db", Some(0)), ("db", Some(1)), ("web-17", None), ("größe/1", None)];
-/// Names that are a property's, and some that are not.
+/// Names of properties, and other names.
 const NAMES: [&str; 14] = [
     "status", "took", "trace", "user.id", "2xx", "größe", "Time", "level", "a", "A", "Message", "message", "Fields",
     "Items",
 ];
-/// Bytes of a record at most: what a line may have.
+/// Maximum bytes of a record: the maximum of a line.
 const RECORD_BYTES_MAX: usize = 1 << 20;
 
-/// A record, as it is written and as it is expected to be read.
+/// A record as written, and its expected form when read.
 #[derive(Clone, Debug)]
 pub(super) struct Written {
     pub(super) instance: &'static str,
@@ -30,7 +30,7 @@ pub(super) struct Written {
     pub(super) level: Option<Level>,
     pub(super) message: String,
     pub(super) fields: Vec<(String, OwnedValue)>,
-    /// The values of the fields as `query --json` prints them, without the quotes and escapes of strings.
+    /// The field values as `query --json` prints them, without the quotes and escapes of strings.
     pub(super) printed: Vec<String>,
 }
 
@@ -42,7 +42,7 @@ pub(super) fn printed(value: &OwnedValue) -> String {
     }
 }
 
-/// The day that all is about.
+/// The day under test.
 pub(super) fn day() -> Ticks {
     Ticks::from_date(2026, 11, 20).expect("a date")
 }
@@ -51,8 +51,8 @@ pub(super) fn table() -> DayTable {
     DayTable::at(&TableName::new("Log").expect("a name"), Period::Day, day())
 }
 
-/// The records of a commit, no key twice. Some have a key that one of `before` has. Those of a wide day have fields of many
-/// names, more than an entity holds and a sealed file has columns for; each column costs every question something.
+/// The records of one commit, each key once. Some reuse a key of `before`. The records of a wide day have more field
+/// names than an entity or the columns of a sealed file hold. Each column makes every query slower.
 pub(super) fn commit(dice: &mut Dice, before: &[Written], is_wide: bool) -> Vec<Written> {
     let count = if dice.is_one_in(2) { 1 + dice.below(3) } else { 5 + dice.below(25) };
     let mut written: Vec<Written> = Vec::with_capacity(count);
@@ -72,7 +72,7 @@ pub(super) fn commit(dice: &mut Dice, before: &[Written], is_wide: bool) -> Vec<
 fn record(dice: &mut Dice, is_wide: bool) -> Written {
     let number = dice.below(INSTANCES.len());
     let (instance, bucket) = INSTANCES[number];
-    // Many have the same few times, to the tick.
+    // Many records share a few times, to the tick.
     let ticks = match dice.below(4) {
         0 => dice.below(3),
         1 => 600_000_000 * dice.below(20),
@@ -91,7 +91,7 @@ fn record(dice: &mut Dice, is_wide: bool) -> Written {
 fn content(dice: &mut Dice, is_wide: bool) -> (String, Vec<(String, OwnedValue)>) {
     let units = units(dice);
     if is_wide && units <= 4000 && dice.is_one_in(20) {
-        // More than are properties of their own: the others are kept as JSON.
+        // More fields than an entity has properties: the others are kept as JSON.
         let field = |n: usize| (format!("n{n}"), OwnedValue::Int64(1000 + n as i64));
         let mut fields: Vec<_> = (0..FIELDS_MAX + 1 + dice.below(20)).map(field).collect();
         fields.push(("quoted".into(), OwnedValue::String("a \"b\" ü\n".into())));
@@ -104,13 +104,13 @@ fn content(dice: &mut Dice, is_wide: bool) -> (String, Vec<(String, OwnedValue)>
         fields.push((name(dice, is_wide), OwnedValue::String(text(dice, units / parts))));
     }
     for _ in 0..dice.below(6) {
-        // Rows of a single entity alone have the types that no source gives.
+        // Only rows of a single entity have the types that sources do not produce.
         fields.push((name(dice, is_wide), value(dice, units < 4000)));
     }
     (message, fields)
 }
 
-/// UTF-16 units of a record's text: few, or about as many as one, two or three entities hold, or many.
+/// UTF-16 units of a record's text: few, about as many as one, two or three entities hold, or many.
 fn units(dice: &mut Dice) -> usize {
     match dice.below(100) {
         0..83 => dice.below(60),
@@ -125,7 +125,7 @@ fn name(dice: &mut Dice, is_wide: bool) -> String {
     if is_wide && dice.is_one_in(3) { format!("f{}", dice.below(400)) } else { (*dice.pick(&NAMES)).to_owned() }
 }
 
-/// A text of so many units, with marks in it that occur nowhere else: anywhere, and about the borders of its pieces.
+/// A text of `units` UTF-16 units with unique marks: anywhere, and near the borders of its pieces.
 fn text(dice: &mut Dice, units: usize) -> String {
     let fill = *dice.pick(&["x", "é", "𝄞", "a𝄞é ", "took 7 ms of 502; ", "0", "deadbeef", "{\"a\":1.5}"]);
     let mut marks: Vec<usize> = (0..dice.below(4)).map(|_| dice.below(units)).collect();
@@ -168,7 +168,7 @@ fn value(dice: &mut Dice, has_all_types: bool) -> OwnedValue {
     }
 }
 
-/// The batches that a commit of these records is made of.
+/// The batches for a commit of these records.
 pub(super) fn batches(written: &[Written]) -> Vec<Batch> {
     let mut batches: Vec<Batch> = Vec::new();
     for one in written {
@@ -200,7 +200,7 @@ pub(super) fn batches(written: &[Written]) -> Vec<Batch> {
     batches
 }
 
-/// The value of a field that sources give; none for another type.
+/// The value of a field, if sources produce its type.
 fn value_of(value: &OwnedValue) -> Option<Value<'_>> {
     Some(match value {
         OwnedValue::String(text) => Value::String(text.as_str().into()),

@@ -16,7 +16,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A data folder, and a plain list of what is in it.
+/// A data folder, and a plain list of its records.
 struct Day {
     dir: tempfile::TempDir,
     store: Option<Store>,
@@ -62,7 +62,7 @@ impl Day {
         self.written.extend(written);
     }
 
-    /// Commits records in some commits, and asks a follower for those of the last one.
+    /// Writes some commits, and asks a follower for the records of the last one.
     fn write(&mut self, dice: &mut Dice) {
         for _ in 0..1 + dice.below(4) {
             let written = commit(dice, &self.written, self.is_wide);
@@ -99,7 +99,7 @@ fn submit(store: &Store, batches: Vec<Batch>) {
     assert!(hears.recv().expect("told"));
 }
 
-/// A day from its first record to the day that came back from its archive.
+/// A day from its first record to its return from the archive.
 pub(super) fn live_through(dice: &mut Dice) {
     let mut day = Day::new(dice.is_one_in(6));
     day.write(dice);
@@ -131,7 +131,7 @@ pub(super) fn live_through(dice: &mut Dice) {
     day.store.take().expect("it is open").close().expect("closed");
 }
 
-/// A day of which a part was sent to a remote store, and some lies in both.
+/// A day that was sent to a remote store in part. Some records lie in both stores.
 pub(super) fn send(dice: &mut Dice) {
     let (mut here, afar) = (Day::new(false), Day::new(false));
     let mut all = Plain::default();
@@ -152,7 +152,7 @@ pub(super) fn send(dice: &mut Dice) {
     ask(dice, "sent in part", &Stores { remote: Some(&remote), ..Stores::here(&reader, &archives) }, &all);
 }
 
-/// A folder that gives of a range what Azure's service does: no records of a lesser level, where one is asked for.
+/// A folder that answers a range query like Azure's service: a query with a minimum level returns no lower level.
 struct Service(Embedded);
 
 impl TableStore for Service {
