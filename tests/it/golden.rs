@@ -1,7 +1,7 @@
-//! What becomes of lines as programs write them: `tests/golden/FORMAT/CASE.log` and, beside it, what `daytable parse`
-//! prints of it. A folder a format, a case a file; to add one, add two files.
+//! The golden files: lines as programs write them, `tests/golden/FORMAT/CASE.log`, and the output of `daytable parse` for
+//! them, `CASE.expected.ndjson`. Each format has a folder. A new case is two files.
 //!
-//! `????` stands for the year of a time that says none, which is that of the day on which the test runs, or the one before.
+//! `????` stands for the year of a time without one. That year depends on the day of the test.
 
 use crate::place::DAYTABLE;
 use daytable_model::time::now;
@@ -10,7 +10,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Folders of envelopes, whose lines have the formats that are inside.
+/// Folders of envelopes: the lines inside have other formats.
 const ENVELOPES: [&str; 2] = ["cri", "docker"];
 
 fn cases() -> Vec<PathBuf> {
@@ -20,7 +20,7 @@ fn cases() -> Vec<PathBuf> {
     files.filter(|path| path.extension().is_some_and(|extension| extension == "log")).collect()
 }
 
-/// A line with its year taken out, where the expected one has none.
+/// A line without its year if the expected line has no year.
 fn without_year(line: &str, expected: &str) -> String {
     const TIME: &str = "{\"time\":\"";
     match line.strip_prefix(TIME).and_then(|rest| rest.split_at_checked(4)) {
@@ -53,7 +53,7 @@ fn golden_files_are_printed_as_expected() {
 }
 
 #[test]
-fn golden_files_are_recognised_as_what_their_folder_is_called() {
+fn golden_files_have_the_format_of_their_folder() {
     for case in cases() {
         let folder = case.parent().and_then(Path::file_name).and_then(|name| name.to_str()).expect("a folder");
         let is_near_miss = case.file_stem().is_some_and(|name| name.to_string_lossy().starts_with("near_miss"));

@@ -24,7 +24,7 @@ use std::net::IpAddr;
 /// Parses a line of an access log.
 pub(super) fn record<'a>(line: &'a str, defaults: &TimestampDefaults) -> Option<Record<'a>> {
     let mut cut = LineScanner::new(line);
-    let who = ClientPart::read(cut.until(b'[')?)?;
+    let client = ClientPart::read(cut.until(b'[')?)?;
     let stamp = timestamp::at_start(cut.rest.as_bytes(), defaults)?;
     cut.bytes(stamp.length)?;
     cut.text("] ")?;
@@ -37,7 +37,7 @@ pub(super) fn record<'a>(line: &'a str, defaults: &TimestampDefaults) -> Option<
         return None;
     }
     let mut fields = Vec::with_capacity(16);
-    who.add(&mut fields);
+    client.add(&mut fields);
     add_request(request, &mut fields);
     add_count("status", status, &mut fields);
     add_count("bytes", bytes, &mut fields);
@@ -59,13 +59,13 @@ impl<'a> ClientPart<'a> {
     fn read(text: &'a str) -> Option<Self> {
         let (first, rest) = text.strip_suffix(' ')?.split_once(' ')?;
         let (second, rest) = rest.split_once(' ')?;
-        let who = match rest.split_once(' ') {
+        let client = match rest.split_once(' ') {
             Some((third, user)) if second != "-" && is_host(second) => {
                 ClientPart { vhost: Some(first), client: second, ident: third, user }
             }
             _ => ClientPart { vhost: None, client: first, ident: second, user: rest },
         };
-        (is_host(first) && !who.user.is_empty()).then_some(who)
+        (is_host(first) && !client.user.is_empty()).then_some(client)
     }
 
     fn add(&self, fields: &mut Vec<Field<'a>>) {
@@ -218,7 +218,7 @@ mod tests {
     #[test]
     fn the_part_before_the_time() {
         let rest = r#"[10/Oct/2000:13:55:36 +0000] "-" 408 -"#;
-        for (who, expected) in [
+        for (client, expected) in [
             ("192.0.2.7 - -", "client=192.0.2.7"),
             ("2001:db8::1 - -", "client=2001:db8::1"),
             ("web.example.com ada@x -", "client=web.example.com|ident=ada@x"),
@@ -226,7 +226,7 @@ mod tests {
             ("example.com:443 192.0.2.7 - -", "vhost=example.com:443|client=192.0.2.7"),
             ("example.com:443 192.0.2.7 - Ada L", "vhost=example.com:443|client=192.0.2.7|user=Ada L"),
         ] {
-            assert_eq!(fields(&format!("{who} {rest}")), format!("{expected}|status:408"), "{who}");
+            assert_eq!(fields(&format!("{client} {rest}")), format!("{expected}|status:408"), "{client}");
         }
     }
 

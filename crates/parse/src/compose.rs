@@ -25,16 +25,16 @@ pub struct ProtocolFields<'a> {
 pub fn compose<'a>(
     protocol: ProtocolFields<'a>,
     members: impl IntoIterator<Item = (Cow<'a, str>, Value<'a>)>,
-    reading: &ParseOptions,
+    options: &ParseOptions,
     seen: Ticks,
 ) -> Record<'a> {
-    let mut builder = RecordBuilder::new(&TimestampDefaults { zone: reading.zone, seen });
-    builder.know(protocol.time, protocol.level, protocol.message);
+    let mut builder = RecordBuilder::new(&TimestampDefaults { zone: options.zone, seen });
+    builder.set(protocol.time, protocol.level, protocol.message);
     for (name, value) in members {
         builder.add(name, value);
     }
     let mut record = builder.finish();
-    if let Some(redactor) = &reading.redactor {
+    if let Some(redactor) = &options.redactor {
         redactor.redact_parts(&mut record);
     }
     record
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn names_mean_what_they_mean_in_a_json_line() {
+    fn names_mean_the_same_as_in_a_json_line() {
         let members = [
             ("__REALTIME_TIMESTAMP", text("1342540861416409")),
             ("PRIORITY", text("4")),
@@ -94,11 +94,11 @@ mod tests {
     #[test]
     fn secrets_are_replaced_in_every_part() {
         let redactor = Redactor::new(Redaction::preset("email"));
-        let reading = ParseOptions { redactor, ..ParseOptions::default() };
+        let options = ParseOptions { redactor, ..ParseOptions::default() };
         let protocol = ProtocolFields { message: Some("of ann@example.com".into()), ..ProtocolFields::default() };
         let bytes = Value::Binary(b"\xffann@example.com".as_slice().into());
         let members = [("user".into(), text("ann@example.com")), ("raw".into(), bytes)];
-        let record = compose(protocol, members, &reading, Ticks::MAX);
+        let record = compose(protocol, members, &options, Ticks::MAX);
         assert!(!format!("{record:?}").contains("example"), "{record:?}");
     }
 }

@@ -138,7 +138,7 @@ mod tests {
     proptest! {
         /// The consumed parts and the rest make up the line.
         #[test]
-        fn nothing_is_lost(line in "[a-z0-9 \\]\"\\\\é]{0,24}", steps in proptest::collection::vec(0u8..6, 0..8)) {
+        fn the_parts_and_the_rest_give_the_line(line in "[a-z0-9 \\]\"\\\\é]{0,24}", steps in proptest::collection::vec(0u8..6, 0..8)) {
             let mut cut = LineScanner::new(&line);
             for step in steps {
                 let before = cut.rest;

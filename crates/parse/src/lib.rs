@@ -46,9 +46,10 @@
 //!    its tests. Add `mod NAME;` to this file.
 //! 2. `src/format.rs`: the variant of [`Format`], its entry in `Format::ALL` (with the array's length) and its label.
 //!    Metrics and the configuration take the name from there.
-//! 3. `src/structured.rs`: an arm of `read`, and the first bytes of a line in `recognise`. If a record has several
-//!    lines, also `begins`, `goes_on` and `may_continue`; if it always has one line, `stands_alone`. A row in the table
-//!    test.
+//! 3. `src/structured.rs`: an arm of `read`, and the first bytes of a line in `recognise`. Lines then join as in `layout`:
+//!    a line without a time continues the record before it. Where that is wrong, `begins`, `goes_on` and
+//!    `may_continue` decide first; `SourceProfile::may_continue` lists formats that always have one line. Add a row to
+//!    the table test.
 //! 4. `tests/golden/LABEL/`: a case is a log, `CASE.log`, and the output of `daytable parse` for it,
 //!    `CASE.expected.ndjson`. `near_miss*.log` has lines of another format that look similar.
 //! 5. `docs/reference/log-formats.md`: a row of the table. `config/daytable.toml`, `docs/reference/configuration.md`
@@ -61,21 +62,20 @@
 pub mod redact;
 mod access;
 mod apache_error;
+mod builder;
 mod cells;
 mod clef;
 mod compose;
 mod csv;
 mod cut;
-mod builder;
 mod envelope;
 mod explain;
 mod explicit;
-mod key_cache;
 mod format;
 mod join;
 mod json;
+mod key_cache;
 mod layout;
-mod source_profile;
 mod lines;
 mod logfmt;
 mod mysql;
@@ -88,6 +88,7 @@ mod records;
 mod redis;
 mod scales;
 mod scan;
+mod source_profile;
 mod structured;
 mod timestamp;
 mod w3c;

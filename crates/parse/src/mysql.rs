@@ -96,8 +96,8 @@ pub(super) fn slow<'a>(record: &'a str, defaults: &TimestampDefaults) -> Option<
         if let Some(stamp) = line.strip_prefix("Time: ").and_then(|text| timestamp::at_start(text.as_bytes(), defaults))
         {
             time = Some(stamp.time);
-        } else if let Some(who) = line.strip_prefix("User@Host: ") {
-            add_client(who, &mut fields);
+        } else if let Some(client_text) = line.strip_prefix("User@Host: ") {
+            add_client(client_text, &mut fields);
         } else {
             add_pairs(line, &mut fields);
         }
@@ -111,10 +111,10 @@ pub(super) fn slow<'a>(record: &'a str, defaults: &TimestampDefaults) -> Option<
 }
 
 /// `root[root] @ localhost [127.0.0.1]  Id:     8`; a host without a name has only the address.
-fn add_client<'a>(who: &'a str, fields: &mut Vec<Field<'a>>) {
-    let (account, id) = match who.split_once("  Id:") {
+fn add_client<'a>(client_text: &'a str, fields: &mut Vec<Field<'a>>) {
+    let (account, id) = match client_text.split_once("  Id:") {
         Some((account, id)) => (account, Some(id)),
-        None => (who, None),
+        None => (client_text, None),
     };
     match account.split_once(" @ ") {
         Some((user, client)) => {

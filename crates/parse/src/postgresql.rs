@@ -128,8 +128,8 @@ fn add_prefix<'a>(prefix: &'a str, fields: &mut Vec<Field<'a>>) {
 fn add_rds<'a>(prefix: &'a str, fields: &mut Vec<Field<'a>>) -> Option<()> {
     let (rest, pid) = prefix.strip_suffix("]:")?.rsplit_once(":[")?;
     let pid = whole(pid)?;
-    let (client, who) = rest.rsplit_once(':').unwrap_or(("", rest));
-    let (user, database) = who.split_once('@')?;
+    let (client, account) = rest.rsplit_once(':').unwrap_or(("", rest));
+    let (user, database) = account.split_once('@')?;
     if !client.is_empty() {
         fields.push(text("client", client));
     }

@@ -15,9 +15,9 @@ const CHUNK_BYTES: usize = 256 << 10;
 /// The records of a reader, a chunk at a time.
 pub struct Records<R> {
     reader: R,
-    reading: ParseOptions,
+    options: ParseOptions,
     bytes_max: usize,
-    learned: SourceProfile,
+    profile: SourceProfile,
     /// Bytes that were read and belong to no returned record.
     buffer: Vec<u8>,
     /// Offset of the first of these bytes in the stream.
@@ -26,8 +26,8 @@ pub struct Records<R> {
 
 impl<R: Read> Records<R> {
     /// Reads the records of `reader`. A line is cut at `bytes_max` bytes.
-    pub fn new(reader: R, reading: ParseOptions, bytes_max: usize) -> Records<R> {
-        Records { reader, reading, bytes_max, learned: SourceProfile::default(), buffer: Vec::new(), offset: 0 }
+    pub fn new(reader: R, options: ParseOptions, bytes_max: usize) -> Records<R> {
+        Records { reader, options, bytes_max, profile: SourceProfile::default(), buffer: Vec::new(), offset: 0 }
     }
 
     /// Reads once, and passes each complete record to `each` with the offset of its chunk. `seen` is the time of
@@ -41,11 +41,11 @@ impl<R: Read> Records<R> {
         };
         let unfinished = self.buffer.len() - whole;
         let ending = if is_end { Ending::Closed } else { Ending::Open };
-        let (reading, learned) = (&self.reading, &mut self.learned);
-        let mut records = Assembler::new(&self.buffer[..whole], unfinished, self.bytes_max, reading, ending)
+        let (options, profile) = (&self.options, &mut self.profile);
+        let mut records = Assembler::new(&self.buffer[..whole], unfinished, self.bytes_max, options, ending)
             .at_beginning(self.offset == 0);
-        while let Some(raw) = records.next(learned, reading) {
-            each(self.offset, &raw, learned.record(&raw.text, raw.envelope, reading, seen));
+        while let Some(raw) = records.next(profile, options) {
+            each(self.offset, &raw, profile.record(&raw.text, raw.envelope, options, seen));
         }
         let consumed = records.consumed();
         self.buffer.drain(..consumed);
@@ -59,7 +59,7 @@ impl<R: Read> Records<R> {
 
     /// The profile so far.
     pub fn learned(&self) -> &SourceProfile {
-        &self.learned
+        &self.profile
     }
 
     /// Skips the rest of a line over the limit, and passes the kept part to `each`.
@@ -78,9 +78,9 @@ impl<R: Read> Records<R> {
                 break kept;
             }
         };
-        let (reading, learned) = (&self.reading, &mut self.learned);
-        let raw = cut_record(&self.buffer[..kept], self.bytes_max, cut, learned, reading);
-        each(self.offset, &raw, learned.record(&raw.text, raw.envelope, reading, seen));
+        let (options, profile) = (&self.options, &mut self.profile);
+        let raw = cut_record(&self.buffer[..kept], self.bytes_max, cut, profile, options);
+        each(self.offset, &raw, profile.record(&raw.text, raw.envelope, options, seen));
         self.buffer.drain(..end);
         self.offset += (kept + cut) as u64 + u64::from(end > kept);
         Ok(())

@@ -10,7 +10,7 @@
 //! 4. What does the complete record say ([`SourceProfile::record`])? Only this step learns.
 
 use super::envelope::{Envelope, Unwrapped};
-use super::layout::{self, Given, Habits, trace};
+use super::layout::{self, Habits, LayoutContext, trace};
 use super::structured::{self, Headers};
 use super::timestamp::TimestampDefaults;
 use super::timestamp::zone::Zone;
@@ -170,17 +170,17 @@ impl SourceProfile {
 
     /// Whether a line (without its envelope) begins a record. Otherwise it continues the record before it in its
     /// stream.
-    pub fn begins(&self, text: &str, reading: &ParseOptions) -> bool {
-        match &reading.explicit {
+    pub fn begins(&self, text: &str, options: &ParseOptions) -> bool {
+        match &options.explicit {
             Some(explicit) => explicit.begins(text),
-            None => self.begins_as(self.format, text, reading),
+            None => self.begins_as(self.format, text, options),
         }
     }
 
     /// Whether a line continues the open record `open`.
-    pub fn goes_on(&self, open: &str, text: &str, reading: &ParseOptions) -> bool {
-        let defaults = SourceProfile::any_time(reading);
-        if let Some(explicit) = &reading.explicit {
+    pub fn goes_on(&self, open: &str, text: &str, options: &ParseOptions) -> bool {
+        let defaults = SourceProfile::any_time(options);
+        if let Some(explicit) = &options.explicit {
             return !explicit.begins(text);
         }
         if self.format == Some(Format::Text)
@@ -190,27 +190,27 @@ impl SourceProfile {
             return false;
         }
         if let Some(goes_on) = structured::goes_on(open, text, &self.headers) {
-            return goes_on && reading.format != FormatChoice::Only(Format::Plain);
+            return goes_on && options.format != FormatChoice::Only(Format::Plain);
         }
         // Without a profile, the first line of the open record shows how records begin.
         let usual = match self.format {
             None => layout::timed_format(layout::first_line(open), &defaults),
             known => known,
         };
-        if !self.begins_as(usual, text, reading) {
+        if !self.begins_as(usual, text, options) {
             return true;
         }
-        if reading.format == FormatChoice::Only(Format::Plain) || !layout::may_be_trace(open, &defaults) {
+        if options.format == FormatChoice::Only(Format::Plain) || !layout::may_be_trace(open, &defaults) {
             return false;
         }
         trace::goes_on(open, text) && layout::timed_format(layout::first_line(open), &defaults).is_none()
     }
 
-    fn begins_as(&self, usual: Option<Format>, text: &str, reading: &ParseOptions) -> bool {
-        if reading.format == FormatChoice::Only(Format::Plain) {
+    fn begins_as(&self, usual: Option<Format>, text: &str, options: &ParseOptions) -> bool {
+        if options.format == FormatChoice::Only(Format::Plain) {
             return true;
         }
-        let defaults = SourceProfile::any_time(reading);
+        let defaults = SourceProfile::any_time(options);
         if let Some(begins) = structured::begins(self.format, text, &defaults) {
             return begins;
         }
@@ -220,16 +220,16 @@ impl SourceProfile {
     /// Whether later lines may continue the record that `text` begins (without its envelope, and perhaps only its first
     /// part). Formats with one line a record, such as JSON, return false, and the record closes without a wait. A
     /// continuation line can also begin a record, if the record before it was closed; more lines may follow it.
-    pub fn may_continue(&self, text: &str, reading: &ParseOptions) -> bool {
+    pub fn may_continue(&self, text: &str, options: &ParseOptions) -> bool {
         match text.as_bytes() {
-            _ if reading.explicit.is_some() => true,
+            _ if options.explicit.is_some() => true,
             [b'{', .., b'}'] => false,
-            _ if reading.format == FormatChoice::Only(Format::Plain) => false,
+            _ if options.format == FormatChoice::Only(Format::Plain) => false,
             _ if let Some(may_continue) = structured::may_continue(text, &self.headers) => may_continue,
             _ => match self.format {
                 Some(Format::Access | Format::W3c) => false,
                 Some(Format::Logfmt) => !layout::is_pair(text),
-                None => !layout::is_pair(text) && !structured::stands_alone(text, &SourceProfile::any_time(reading)),
+                None => !layout::is_pair(text) && !structured::stands_alone(text, &SourceProfile::any_time(options)),
                 _ => true,
             },
         }
@@ -237,15 +237,15 @@ impl SourceProfile {
 
     /// How long an open record waits for another line; `open` is its text so far. If lines have no header, most of them
     /// are records of their own and a continuation is written at the same moment, so the wait is short.
-    pub fn wait(&self, open: &str, reading: &ParseOptions) -> Duration {
+    pub fn wait(&self, open: &str, options: &ParseOptions) -> Duration {
         let is_plain = match self.format {
-            None | Some(Format::Plain) if reading.explicit.is_none() => {
-                layout::timed_format(open, &SourceProfile::any_time(reading)).is_none()
+            None | Some(Format::Plain) if options.explicit.is_none() => {
+                layout::timed_format(open, &SourceProfile::any_time(options)).is_none()
             }
             _ => false,
         };
         let has_gone_on = memchr(b'\n', open.as_bytes()).is_some();
-        if is_plain && !has_gone_on { reading.join.wait / PLAIN_WAIT } else { reading.join.wait }
+        if is_plain && !has_gone_on { options.join.wait / PLAIN_WAIT } else { options.join.wait }
     }
 
     /// Parses a complete record: its lines without envelopes, joined with `\n`. `envelope` is the envelope of its first
@@ -255,19 +255,19 @@ impl SourceProfile {
         &mut self,
         text: &'a str,
         envelope: Envelope,
-        reading: &'a ParseOptions,
+        options: &'a ParseOptions,
         seen: Ticks,
     ) -> Parsed<'a> {
-        let defaults = TimestampDefaults { zone: reading.zone, seen };
-        let mut parsed = match &reading.explicit {
+        let defaults = TimestampDefaults { zone: options.zone, seen };
+        let mut parsed = match &options.explicit {
             Some(explicit) => {
                 let record = explicit.record(text, &defaults);
                 record.map_or_else(|| Parsed::plain(text), |record| Parsed::of(record, Format::Explicit))
             }
-            None => self.chosen(reading.format, text, defaults),
+            None => self.chosen(options.format, text, defaults),
         };
         parsed.record.time = parsed.record.time.or(envelope.time);
-        if let Some(redactor) = &reading.redactor {
+        if let Some(redactor) = &options.redactor {
             let had_secret = redactor.redact(&mut parsed.record, text);
             if had_secret && parsed.format == Format::Plain {
                 // The plain record may have become a header, and headers are saved: drop the secret.
@@ -348,8 +348,8 @@ impl SourceProfile {
             Format::Logfmt => logfmt::parse_with_flags(text, &defaults).map(|record| Parsed::of(record, format)),
             Format::Cri | Format::Docker => self.auto(text, defaults),
             Format::Text => {
-                let mut given = Given { defaults, usual: self.format, habits: &mut self.habits };
-                layout::read_general(text, &mut given)
+                let mut context = LayoutContext { defaults, usual: self.format, habits: &mut self.habits };
+                layout::read_general(text, &mut context)
             }
             Format::Plain | Format::Explicit => None,
             _ if layout::is_layout(format) => self.layout(text, defaults).filter(|parsed| parsed.format == format),
@@ -361,7 +361,7 @@ impl SourceProfile {
     }
 
     fn layout<'a>(&mut self, text: &'a str, defaults: TimestampDefaults) -> Option<Parsed<'a>> {
-        layout::read(text, &mut Given { defaults, usual: self.format, habits: &mut self.habits })
+        layout::read(text, &mut LayoutContext { defaults, usual: self.format, habits: &mut self.habits })
     }
 
     fn note(&mut self, format: Format) {
@@ -383,8 +383,8 @@ impl SourceProfile {
     }
 
     /// Defaults for questions that do not depend on the time of reading.
-    fn any_time(reading: &ParseOptions) -> TimestampDefaults {
-        TimestampDefaults { zone: reading.zone, seen: Ticks::MAX }
+    fn any_time(options: &ParseOptions) -> TimestampDefaults {
+        TimestampDefaults { zone: options.zone, seen: Ticks::MAX }
     }
 }
 

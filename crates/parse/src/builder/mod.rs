@@ -66,7 +66,7 @@ impl<'a> RecordBuilder<'a> {
     }
 
     /// Sets parts of the record that are known without a name. Later names for these roles stay fields.
-    pub(super) fn know(&mut self, time: Option<Ticks>, level: Option<Level>, message: Option<Cow<'a, str>>) {
+    pub(super) fn set(&mut self, time: Option<Ticks>, level: Option<Level>, message: Option<Cow<'a, str>>) {
         let known = |value| Some(Taken { rank: 0, added: 0, at: 0, field: Field { name: Cow::Borrowed(""), value } });
         if time.is_some() {
             self.record.time = time;
@@ -210,7 +210,8 @@ impl<'a> RecordBuilder<'a> {
             self.settle();
         }
         // A field of the first rank already has its final name; a process may still have to become a number.
-        let is_renamed = |(part, named): (usize, &Option<Named>)| named.is_some_and(|it| it.rank > 0 || part == PID);
+        let is_renamed =
+            |(part, named): (usize, &Option<Named>)| named.is_some_and(|field| field.rank > 0 || part == PID);
         if self.is_odd || self.named.iter().enumerate().any(is_renamed) {
             self.rename();
         }

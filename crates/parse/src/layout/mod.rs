@@ -37,7 +37,7 @@ use sketch::Sketch;
 use std::borrow::Cow;
 
 /// The context for reading a record.
-pub(super) struct Given<'g> {
+pub(super) struct LayoutContext<'g> {
     pub(super) defaults: TimestampDefaults,
     /// The usual format of the source.
     pub(super) usual: Option<Format>,
@@ -45,15 +45,15 @@ pub(super) struct Given<'g> {
 }
 
 /// Reads a record whose first line has a known header; `None` for any other record.
-pub(super) fn read<'a>(text: &'a str, given: &mut Given<'_>) -> Option<Parsed<'a>> {
-    if let Some(parsed) = usual::read(text, given) {
+pub(super) fn read<'a>(text: &'a str, context: &mut LayoutContext<'_>) -> Option<Parsed<'a>> {
+    if let Some(parsed) = usual::read(text, context) {
         return Some(parsed);
     }
     if ansi::has_escapes(text) {
         let plain = ansi::strip(text);
-        return read_plain(&plain, given).map(owned);
+        return read_plain(&plain, context).map(owned);
     }
-    read_plain(text, given)
+    read_plain(text, context)
 }
 
 /// Whether [`read`] reads this format.
@@ -119,27 +119,27 @@ pub(super) fn is_pair(line: &str) -> bool {
 }
 
 /// Reads with the general rules only.
-pub(super) fn read_general<'a>(text: &'a str, given: &mut Given<'_>) -> Option<Parsed<'a>> {
+pub(super) fn read_general<'a>(text: &'a str, context: &mut LayoutContext<'_>) -> Option<Parsed<'a>> {
     let line = first_line(text);
-    let mut header = LineHeader::timed(line, &given.defaults)?;
-    header.behind_the_time(given.habits);
-    Some(finish(text, header, given))
+    let mut header = LineHeader::timed(line, &context.defaults)?;
+    header.behind_the_time(context.habits);
+    Some(finish(text, header, context))
 }
 
-fn read_plain<'a>(text: &'a str, given: &mut Given<'_>) -> Option<Parsed<'a>> {
+fn read_plain<'a>(text: &'a str, context: &mut LayoutContext<'_>) -> Option<Parsed<'a>> {
     let line = first_line(text);
     match *line.as_bytes().first()? {
-        b'<' => with_priority(text, line, given),
+        b'<' => with_priority(text, line, context),
         b'[' => {
             let mut sketch = Sketch::default();
             if let Some(at) = kernel::read(line, 0, &mut sketch) {
                 return Some(sketch.finish(behind(text, at), Format::Kernel));
             }
-            timed(text, line, given).or_else(|| untimed::untimed(text, line, given))
+            timed(text, line, context).or_else(|| untimed::untimed(text, line, context))
         }
         b'A'..=b'Z' | b'a'..=b'z' => {
             if line.as_bytes().get(1).is_some_and(u8::is_ascii_digit)
-                && let Some((sketch, at)) = klog::read(line, &given.defaults)
+                && let Some((sketch, at)) = klog::read(line, &context.defaults)
             {
                 return Some(structured(sketch, behind(text, at), Format::Klog));
             }
@@ -151,47 +151,44 @@ fn read_plain<'a>(text: &'a str, given: &mut Given<'_>) -> Option<Parsed<'a>> {
             if let Some((sketch, message)) = dotnet::read(text) {
                 return Some(sketch.finish(message, Format::Dotnet));
             }
-            timed(text, line, given).or_else(|| untimed::untimed(text, line, given))
+            timed(text, line, context).or_else(|| untimed::untimed(text, line, context))
         }
         b'1' if line.as_bytes().get(1) == Some(&b' ') => {
             let mut sketch = Sketch::default();
-            match syslog::rfc_5424(line, 2, &given.defaults, &mut sketch) {
-                Some(at) if sketch.time.is_some() => Some(inner(sketch, behind(text, at), true, &given.defaults)),
-                _ => timed(text, line, given),
+            match syslog::rfc_5424(line, 2, &context.defaults, &mut sketch) {
+                Some(at) if sketch.time.is_some() => Some(inner(sketch, behind(text, at), true, &context.defaults)),
+                _ => timed(text, line, context),
             }
         }
         b'0'..=b'2' if line.as_bytes().get(2) == Some(&b':') => {
-            timed(text, line, given).or_else(|| untimed::time_of_day(text, line, given))
+            timed(text, line, context).or_else(|| untimed::time_of_day(text, line, context))
         }
-        _ => timed(text, line, given),
+        _ => timed(text, line, context),
     }
 }
 
 /// Reads a line with a time near its start.
-fn timed<'a>(text: &'a str, line: &'a str, given: &mut Given<'_>) -> Option<Parsed<'a>> {
-    let mut header = LineHeader::timed(line, &given.defaults)?;
-    let is_usual = given.usual == Some(Format::Syslog);
+fn timed<'a>(text: &'a str, line: &'a str, context: &mut LayoutContext<'_>) -> Option<Parsed<'a>> {
+    let mut header = LineHeader::timed(line, &context.defaults)?;
+    let is_usual = context.usual == Some(Format::Syslog);
     let may_be_syslog = match header.form {
         Form::Bsd => true,
-        Form::Rfc3339 | Form::Iso => header.has_nothing_else(),
+        Form::Rfc3339 | Form::Iso => header.is_only_time(),
         _ => false,
     };
     if may_be_syslog && syslog::behind_the_time(&mut header, is_usual) {
-        return Some(inner(header.sketch, behind(text, header.at), false, &given.defaults));
+        return Some(inner(header.sketch, behind(text, header.at), false, &context.defaults));
     }
-    if matches!(header.form, Form::Other | Form::Iso)
-        && header.has_nothing_else()
-        && logcat::behind_the_time(&mut header)
-    {
+    if matches!(header.form, Form::Other | Form::Iso) && header.is_only_time() && logcat::behind_the_time(&mut header) {
         return Some(header.sketch.finish(behind(text, header.at), Format::Logcat));
     }
-    header.behind_the_time(given.habits);
-    Some(finish(text, header, given))
+    header.behind_the_time(context.habits);
+    Some(finish(text, header, context))
 }
 
-fn finish<'a>(text: &'a str, header: LineHeader<'a>, given: &mut Given<'_>) -> Parsed<'a> {
+fn finish<'a>(text: &'a str, header: LineHeader<'a>, context: &mut LayoutContext<'_>) -> Parsed<'a> {
     if let Some(colon) = header.colon {
-        given.habits.note_colon(colon);
+        context.habits.note_colon(colon);
     }
     let (form, is_padded) = (header.form, header.is_padded);
     let mut sketch = header.sketch;
@@ -251,13 +248,13 @@ fn trailing_component<'a>(sketch: &mut Sketch<'a>, message: &'a str) -> &'a str 
 }
 
 /// Reads a line with a priority.
-fn with_priority<'a>(text: &'a str, line: &'a str, given: &mut Given<'_>) -> Option<Parsed<'a>> {
+fn with_priority<'a>(text: &'a str, line: &'a str, context: &mut LayoutContext<'_>) -> Option<Parsed<'a>> {
     let (priority, at) = syslog::priority(line)?;
     if line.as_bytes().get(at..)?.starts_with(b"1 ") {
         let mut sketch = Sketch::default();
         syslog::take_priority(&mut sketch, priority, at);
-        if let Some(at) = syslog::rfc_5424(line, at + 2, &given.defaults, &mut sketch) {
-            return Some(inner(sketch, behind(text, at), true, &given.defaults));
+        if let Some(at) = syslog::rfc_5424(line, at + 2, &context.defaults, &mut sketch) {
+            return Some(inner(sketch, behind(text, at), true, &context.defaults));
         }
     }
     let mut sketch = Sketch::default();
@@ -267,14 +264,14 @@ fn with_priority<'a>(text: &'a str, line: &'a str, given: &mut Given<'_>) -> Opt
     }
     let mut header = LineHeader::at(line, at);
     header.sketch = sketch;
-    if header.stamp(&given.defaults) {
+    if header.stamp(&context.defaults) {
         if !syslog::behind_the_time(&mut header, true) {
             header.skip();
         }
     } else {
         syslog::tag_at(&mut header);
     }
-    Some(inner(header.sketch, behind(text, header.at), false, &given.defaults))
+    Some(inner(header.sketch, behind(text, header.at), false, &context.defaults))
 }
 
 /// A syslog line whose message may be a record of its own: an object, or logfmt. `is_structured`: pairs may stand

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 /// Reads a line as the first one of its source.
 fn first(text: &str) -> Option<Parsed<'_>> {
     let defaults = TimestampDefaults { seen: now(), ..TimestampDefaults::default() };
-    read(text, &mut Given { defaults, usual: None, habits: &mut Habits::default() })
+    read(text, &mut LayoutContext { defaults, usual: None, habits: &mut Habits::default() })
 }
 
 fn field(parsed: &Parsed<'_>, name: &str) -> String {
@@ -47,9 +47,9 @@ fn levels_end_at_word_borders() {
         (" INFO", Some(Level::Info), ""),
         (" INFO-5 up", None, "INFO-5 up"),
         (" information_schema read", None, "information_schema read"),
-        (" Error while reading", None, "Error while reading"),
+        (" Error while options", None, "Error while options"),
         (" fine so far", None, "fine so far"),
-        (" error while reading", Some(Level::Error), "while reading"),
+        (" error while options", Some(Level::Error), "while options"),
         (" I am here", None, "I am here"),
         (" A thing: it happened", None, "A thing: it happened"),
         (" 3 retries left", None, "3 retries left"),
@@ -105,9 +105,12 @@ fn habits_distinguish_a_plain_word_from_a_component() {
     let line = "2026-11-20 00:05:45 INFO Remoting: text";
     let mut messages = Vec::new();
     for _ in 0..6 {
-        let given =
-            &mut Given { defaults: TimestampDefaults::default(), usual: Some(Format::Text), habits: &mut habits };
-        messages.push(read(line, given).expect("a header").record.message.len());
+        let context = &mut LayoutContext {
+            defaults: TimestampDefaults::default(),
+            usual: Some(Format::Text),
+            habits: &mut habits,
+        };
+        messages.push(read(line, context).expect("a header").record.message.len());
         let number = habits.number();
         assert_eq!(Habits::from_number(number), habits);
     }

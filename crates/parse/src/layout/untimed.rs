@@ -2,13 +2,13 @@
 
 use super::general::LineHeader;
 use super::sketch::Sketch;
-use super::{Given, behind, shape, trailing};
+use super::{LayoutContext, behind, shape, trailing};
 use crate::pairs::skip_spaces;
 use crate::{Format, Parsed};
 
 /// A line that begins with a level: `[INFO] text`, `WARNING:root:text`, `INFO[0012] text key=value`.
-pub(super) fn untimed<'a>(text: &'a str, line: &'a str, given: &mut Given<'_>) -> Option<Parsed<'a>> {
-    if let Some(parsed) = time_of_day(text, line, given) {
+pub(super) fn untimed<'a>(text: &'a str, line: &'a str, context: &mut LayoutContext<'_>) -> Option<Parsed<'a>> {
+    if let Some(parsed) = time_of_day(text, line, context) {
         return Some(parsed);
     }
     let token = shape::token(line, 0)?;
@@ -54,14 +54,14 @@ pub(super) fn untimed<'a>(text: &'a str, line: &'a str, given: &mut Given<'_>) -
         }
         _ => return None,
     };
-    let header = LineHeader::untimed(line, at, level, given.habits);
+    let header = LineHeader::untimed(line, at, level, context.habits);
     let at = header.at;
     Some(header.sketch.finish(behind(text, at), Format::Text))
 }
 
 /// A line that begins with a time of day and a level. Without a date the record has no time; the time of day is a
 /// field.
-pub(super) fn time_of_day<'a>(text: &'a str, line: &'a str, given: &mut Given<'_>) -> Option<Parsed<'a>> {
+pub(super) fn time_of_day<'a>(text: &'a str, line: &'a str, context: &mut LayoutContext<'_>) -> Option<Parsed<'a>> {
     let bytes = line.as_bytes();
     let start = usize::from(bytes.first() == Some(&b'['));
     let is_time =
@@ -74,7 +74,7 @@ pub(super) fn time_of_day<'a>(text: &'a str, line: &'a str, given: &mut Given<'_
     let at = start + length + usize::from(start == 1 && bytes.get(start + length) == Some(&b']'));
     let mut header = LineHeader::at(line, at);
     header.sketch.text("time_of_day", line.get(start..start + length)?);
-    header.behind_the_time(given.habits);
+    header.behind_the_time(context.habits);
     header.sketch.level?;
     let at = header.at;
     Some(header.sketch.finish(behind(text, at), Format::Text))

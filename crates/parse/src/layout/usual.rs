@@ -11,7 +11,7 @@
 
 use super::shape::{self, NameShape};
 use super::sketch::Sketch;
-use super::{Given, trailing};
+use super::{LayoutContext, trailing};
 use crate::timestamp::{self, Form};
 use crate::{Format, Parsed};
 use memchr::memchr2;
@@ -20,12 +20,12 @@ use memchr::memchr2;
 const LEVEL_MAX: usize = 11;
 
 /// Reads a line of a source that is mostly text.
-pub(super) fn read<'a>(text: &'a str, given: &mut Given<'_>) -> Option<Parsed<'a>> {
+pub(super) fn read<'a>(text: &'a str, context: &mut LayoutContext<'_>) -> Option<Parsed<'a>> {
     let bytes = text.as_bytes();
-    if given.usual != Some(Format::Text) || bytes.get(10) != Some(&b'T') || memchr2(b'\n', 0x1b, bytes).is_some() {
+    if context.usual != Some(Format::Text) || bytes.get(10) != Some(&b'T') || memchr2(b'\n', 0x1b, bytes).is_some() {
         return None;
     }
-    let stamp = timestamp::at_start(bytes, &given.defaults).filter(|stamp| stamp.form == Form::Rfc3339)?;
+    let stamp = timestamp::at_start(bytes, &context.defaults).filter(|stamp| stamp.form == Form::Rfc3339)?;
     let level_at = stamp.length + 1;
     let level_end = level_at + run(bytes, level_at, |byte| byte.is_ascii_uppercase());
     let is_spaced = bytes.get(stamp.length) == Some(&b' ') && bytes.get(level_end) == Some(&b' ');
@@ -58,7 +58,7 @@ pub(super) fn read<'a>(text: &'a str, given: &mut Given<'_>) -> Option<Parsed<'a
         sketch.component(word);
         message = text.get(word_end + 1..)?;
     }
-    given.habits.note_colon(false);
+    context.habits.note_colon(false);
     let message = trailing::pairs(message, sketch.fields());
     Some(sketch.finish(message, Format::Text))
 }
@@ -76,9 +76,10 @@ mod tests {
 
     fn both(line: &str) -> Option<()> {
         let (mut short, mut general) = (Habits::default(), Habits::default());
-        let given = |habits| Given { defaults: TimestampDefaults::default(), usual: Some(Format::Text), habits };
-        let parsed = read(line, &mut given(&mut short))?;
-        assert_eq!(Some(parsed), read_plain(line, &mut given(&mut general)), "{line}");
+        let context =
+            |habits| LayoutContext { defaults: TimestampDefaults::default(), usual: Some(Format::Text), habits };
+        let parsed = read(line, &mut context(&mut short))?;
+        assert_eq!(Some(parsed), read_plain(line, &mut context(&mut general)), "{line}");
         assert_eq!(short, general, "{line}");
         Some(())
     }

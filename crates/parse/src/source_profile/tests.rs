@@ -6,11 +6,11 @@ use proptest::prelude::*;
 
 /// The profile after these lines, each a record.
 fn learn<'a>(lines: impl IntoIterator<Item = &'a str>) -> SourceProfile {
-    let (mut learned, reading) = (SourceProfile::default(), ParseOptions::default());
+    let (mut profile, options) = (SourceProfile::default(), ParseOptions::default());
     for line in lines {
-        learned.record(line, Envelope::default(), &reading, now());
+        profile.record(line, Envelope::default(), &options, now());
     }
-    learned
+    profile
 }
 
 const TIMED: &str = "2026-11-20 00:05:45 INFO up";
@@ -21,8 +21,8 @@ const SYSLOG: &str = "Nov 20 00:05:45 host app[7]: up";
 #[test]
 fn the_usual_format_is_the_format_of_most_recent_records() {
     assert_eq!((SourceProfile::default().format(), SourceProfile::default().confidence()), (None, 0.0));
-    let learned = learn([TIMED, TIMED, TIMED, "words", TIMED]);
-    assert_eq!((learned.format(), learned.confidence()), (Some(Format::Text), 0.8));
+    let profile = learn([TIMED, TIMED, TIMED, "words", TIMED]);
+    assert_eq!((profile.format(), profile.confidence()), (Some(Format::Text), 0.8));
     assert_eq!(learn(["words", OBJECT]).format(), Some(Format::Json));
     let changed = learn([[TIMED; 60], [OBJECT; 60]].concat());
     assert_eq!((changed.format(), changed.confidence()), (Some(Format::Json), 1.0));
@@ -31,8 +31,8 @@ fn the_usual_format_is_the_format_of_most_recent_records() {
 #[test]
 fn a_format_with_the_same_first_bytes_as_the_usual_one_is_found() {
     let other = "2024-01-02 03:04:05.678 UTC [123] ada@shop LOG:  text";
-    let learned = learn([vec![TIMED; 40], vec![other; 200]].concat());
-    assert_eq!(learned.format(), Some(Format::Postgresql));
+    let profile = learn([vec![TIMED; 40], vec![other; 200]].concat());
+    assert_eq!(profile.format(), Some(Format::Postgresql));
 }
 
 #[test]
@@ -62,14 +62,14 @@ fn a_line_begins_a_record_if_it_begins_like_the_records_of_its_source() {
         ("[    0.000000] up", "going on", false),
         ("D/Tag( 7): up", "E/Tag( 7): up", true),
     ] {
-        let learned = learn([before; 3]);
-        assert_eq!(learned.begins(line, &ParseOptions::default()), begins, "{line:?} after {before:?}");
+        let profile = learn([before; 3]);
+        assert_eq!(profile.begins(line, &ParseOptions::default()), begins, "{line:?} after {before:?}");
     }
 }
 
 #[test]
 fn without_a_profile_the_open_record_shows_how_records_begin() {
-    let (learned, reading) = (SourceProfile::default(), ParseOptions::default());
+    let (profile, options) = (SourceProfile::default(), ParseOptions::default());
     for (open, line, goes_on) in [
         (TIMED, "ValueError: x", true),
         (TIMED, TIMED, false),
@@ -80,19 +80,19 @@ fn without_a_profile_the_open_record_shows_how_records_begin() {
         ("words", "goroutine 1 [running]:", false),
         (OBJECT, "goroutine 1 [running]:", false),
     ] {
-        assert_eq!(learned.goes_on(open, line, &reading), goes_on, "{line:?} after {open:?}");
+        assert_eq!(profile.goes_on(open, line, &options), goes_on, "{line:?} after {open:?}");
     }
     let plain = ParseOptions { format: FormatChoice::Only(Format::Plain), ..ParseOptions::default() };
     assert!(
-        learned.begins("  indented", &plain) && !learned.goes_on("Traceback (most recent call last):", " x", &plain)
+        profile.begins("  indented", &plain) && !profile.goes_on("Traceback (most recent call last):", " x", &plain)
     );
 }
 
 #[test]
 fn a_zone_is_that_of_the_source() {
-    let reading = ParseOptions { zone: "+02:00".parse().expect("a zone"), ..ParseOptions::default() };
+    let options = ParseOptions { zone: "+02:00".parse().expect("a zone"), ..ParseOptions::default() };
     for line in [TIMED, "{\"time\":\"2026-11-20 00:05:45\"}", "time=\"2026-11-20 00:05:45\" n=1"] {
-        let time = SourceProfile::default().record(line, Envelope::default(), &reading, now()).record.time;
+        let time = SourceProfile::default().record(line, Envelope::default(), &options, now()).record.time;
         assert_eq!(time.map(|time| time.to_string()).as_deref(), Some("2026-11-19T22:05:45Z"), "{line}");
     }
 }
@@ -112,9 +112,9 @@ proptest! {
             Just("2026-11-20 00:05:45 INFO Remoting: up"), Just("#Fields: date time x")], 0..80), at in 0usize..80) {
         let (before, after) = lines.split_at(at.min(lines.len()));
         let mut restored = SourceProfile::restore(&learn(before.iter().copied()).save());
-        let reading = ParseOptions::default();
+        let options = ParseOptions::default();
         for line in after {
-            restored.record(line, Envelope::default(), &reading, now());
+            restored.record(line, Envelope::default(), &options, now());
         }
         prop_assert_eq!(restored, learn(lines.iter().copied()));
     }

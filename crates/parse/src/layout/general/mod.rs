@@ -67,7 +67,7 @@ impl<'a> LineHeader<'a> {
     }
 
     /// Whether the header is only a time at the very start with a space behind it.
-    pub(super) fn has_nothing_else(&self) -> bool {
+    pub(super) fn is_only_time(&self) -> bool {
         self.mark == 0 && !self.has_lead && self.sketch.is_bare() && self.sketch.level.is_none()
     }
 
