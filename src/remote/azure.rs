@@ -79,7 +79,7 @@ impl RemoteStore for AzureTables {
     }
 }
 
-/// The name of this instance of daytable among those that share a store.
+/// The name of this daemon among the daemons that share a store.
 fn host_id(config: &Config) -> String {
     // Two daemons on one host have different folders.
     let folder = config.data_dir.canonicalize().unwrap_or_else(|_| config.data_dir.clone());

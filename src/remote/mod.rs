@@ -1,7 +1,8 @@
 //! The remote store, as the program sees it.
 //!
-//! `daytable` keeps rows in its data folder, or sends them from there to Azure Table storage. The second way is the feature
-//! `azure`, which is on by default. This module is the only place that knows whether the feature is compiled in:
+//! `daytable` keeps rows in its data folder, or sends them from there to Azure Table storage. The second way is the
+//! feature `azure`, which is on by default. This module is the only place that knows whether the feature is compiled
+//! in:
 //!
 //! ```text
 //! config, daemon, cli ──► remote (traits) ──► azure   with the feature: crates/remote, crates/azure
@@ -9,8 +10,8 @@
 //! ```
 //!
 //! * [`connect`] opens a remote store to read: a [`RemoteStore`].
-//! * [`set_up`] is for the daemon: a [`RemoteSetup`], which becomes a [`RemoteOutbox`] that sends, and a [`RemoteLifecycle`]
-//!   that archives and drops the day-tables of the remote store.
+//! * [`set_up`] is for the daemon: a [`RemoteSetup`], which becomes a [`RemoteOutbox`] that sends, and a
+//!   [`RemoteLifecycle`] that archives and drops the day-tables of the remote store.
 
 #[cfg(feature = "azure")]
 mod azure;
@@ -114,8 +115,8 @@ pub trait RemoteSetup: Send {
     /// If the name of the dead letters' table is not valid.
     fn outbox_options(&self) -> Result<OutboxOptions, RemoteError>;
 
-    /// Loads the bucket plan that the last run wrote. Without one, as in a new folder, the service is asked first, unless
-    /// instances never get more partitions.
+    /// Loads the bucket plan that the last run wrote. Without one, as in a new folder, the service is asked first,
+    /// unless instances never get more partitions.
     fn load_bucket_plan(&self);
 
     /// Opens the remote store to read, and for the lifecycle of its tables.
@@ -187,7 +188,7 @@ pub trait RemoteLifecycle: Send + Sync {
     /// If there is no archive, or the table cannot be written.
     fn restore(&self, wanted: &RestoreSpec, on: &mut OnStepProgress<'_>) -> Result<RestoreOutcome, StepError>;
 
-    /// Notes the content of this outbox for the other instances. On the owner, runs the lifecycle too. Returns when
+    /// Notes the content of this outbox for the other daemons. On the owner, runs the lifecycle too. Returns when
     /// the other end of `stop` is dropped.
     fn work(&self, on_run: Box<dyn Fn(&RunSummary) + Send>, stop: Receiver<()>);
 }
@@ -204,7 +205,7 @@ pub trait RemoteOutbox: Send + Sync {
     /// Whether one of its threads has ended, which happens only by a fault.
     fn has_ended(&self) -> bool;
 
-    /// Wakes callers that wait for a decision of an ended thread. Does nothing while the threads run.
+    /// Wakes callers that wait for a decision of an ended thread. Has no effect while the threads run.
     fn release_waiters(&self);
 
     /// The state that `daytable sources` shows.
@@ -255,7 +256,8 @@ pub fn configured_rules(config: &Config) -> Vec<TableRule> {
     config.tables.iter().map(TableConfig::rule).collect()
 }
 
-/// The rules of the tables in the data folder. With a remote store, only dead letters (rows that the service refused) stay.
+/// The rules of the tables in the data folder. With a remote store, only dead letters (rows that the service refused)
+/// stay.
 pub fn local_rules(config: &Config) -> Vec<TableRule> {
     if config.store.kind == StoreKind::Embedded {
         return configured_rules(config);

@@ -15,8 +15,8 @@
 use std::fmt;
 use std::time::Duration;
 
-/// Codes that blame an entity. Any other refusal of a whole request (`InvalidHeaderValue`, for example) is not the fault of an
-/// entity, and setting entities aside for it would lose good ones.
+/// Codes that blame an entity. Any other refusal of a whole request (`InvalidHeaderValue`, for example) is not the
+/// fault of an entity, and setting entities aside for it would lose good ones.
 pub const REFUSALS: [&str; 14] = [
     "DuplicatePropertiesSpecified",
     "EntityTooLarge",
@@ -58,14 +58,14 @@ struct ErrorInner {
 pub enum ErrorKind {
     /// Send the same request again, after a pause. It may have been carried out.
     Retry {
-        /// The least pause, where the service named one.
+        /// The minimum pause, if the service requested one.
         after: Option<Duration>,
     },
     /// As [`ErrorKind::Retry`]: there are too many requests.
     Throttled {
         /// What is throttled.
         scope: ThrottleScope,
-        /// The least pause, where the service named one.
+        /// The minimum pause, if the service requested one.
         after: Option<Duration>,
     },
     /// The table does not exist.
@@ -78,13 +78,13 @@ pub enum ErrorKind {
     NotFound,
     /// The entity to insert exists already, perhaps from an earlier try.
     EntityAlreadyExists {
-        /// Which entity of the transaction, where the answer says so.
+        /// Index of the entity in the transaction, if the answer has one.
         index: Option<usize>,
     },
     /// The service will never accept the entity as it is.
     Refused {
-        /// Which entity of the transaction, where the answer names one. The service may name 0 where no entity is at fault: send
-        /// the entity alone before you set it aside.
+        /// Which entity of the transaction, where the answer names one. The service may name 0 where no entity is at
+        /// fault: send the entity alone before you set it aside.
         index: Option<usize>,
     },
     /// The request or its answer is too large. Half of it may fit.

@@ -1,13 +1,13 @@
 //! A client of Azure Table storage, of Cosmos DB's Table API, and of Azurite, the emulator of Azure storage.
 //!
-//! The client sends each request once. An [`Error`] tells by its [`ErrorKind`] what the caller can do: retry, split, create the
-//! table, give up. [`Backoff`] computes the pause before a retry.
+//! The client sends each request once. An [`Error`] tells by its [`ErrorKind`] what the caller can do: retry, split,
+//! create the table, give up. [`Backoff`] computes the pause before a retry.
 //!
 //! * [`StorageAccount`]: name, address and secret, read from a connection string.
-//! * [`Client`]: creates, lists and drops tables, reads entities, sends transactions. It is async and runs in a tokio runtime of
-//!   the caller.
-//! * [`Transaction`]: up to 100 entities of one partition, serialized as they are pushed. The same entities give the same bytes,
-//!   so a transaction can be sent again.
+//! * [`Client`]: creates, lists and drops tables, reads entities, sends transactions. It is async and runs in a tokio
+//!   runtime of the caller.
+//! * [`Transaction`]: up to 100 entities of one partition, serialized as they are pushed. The same entities give the
+//!   same bytes, so a transaction can be sent again.
 //! * [`Query`], [`Page`], [`Entity`], [`EdmValue`]: entities are read a page at a time, with their types.
 //! `testing`: invariants of every answer, with the feature `testing`.
 //!
@@ -31,13 +31,14 @@
 //! # Protocol
 //!
 //! The client speaks version 2020-12-06 with JSON, and signs requests with
-//! [SharedKey](https://learn.microsoft.com/rest/api/storageservices/authorize-with-shared-key) or a shared access signature. An
-//! upsert is `PUT` without `If-Match` (*insert or replace*): repeating it changes nothing, so a request with an unknown outcome
-//! may be repeated. A failed transaction is answered with 202 and the error in its body. The client reads errors in JSON and in
-//! XML, limits the size of every answer before reading it into memory, and panics on no answer.
+//! [SharedKey](https://learn.microsoft.com/rest/api/storageservices/authorize-with-shared-key) or a shared access
+//! signature. An upsert is `PUT` without `If-Match` (*insert or replace*): repeating it changes nothing, so a request
+//! with an unknown outcome may be repeated. A failed transaction is answered with 202 and the error in its body. The
+//! client reads errors in JSON and in XML, limits the size of every answer before reading it into memory, and panics
+//! on no answer.
 //!
-//! Secrets appear in no error, no `Debug` output and no log. A shared access signature is part of the address, so errors
-//! contain no addresses.
+//! Secrets appear in no error, no `Debug` output and no log. A shared access signature is part of the address, so
+//! errors contain no addresses.
 //!
 //! # Not supported
 //!

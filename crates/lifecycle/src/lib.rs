@@ -1,13 +1,14 @@
-//! The lifecycle of a day-table (the table of one configured table and one day): it is created ahead, sealed after its day,
-//! archived with proof, and dropped. A restored day is dropped again.
+//! The lifecycle of a day-table (the table of one configured table and one day): it is created ahead, sealed after its
+//! day, archived with proof, and dropped. A restored day is dropped again.
 //!
 //! Pure functions decide:
 //!
-//! * [`daytable_model::window`]: one rule says which days take records and which have expired, so no record can enter a day
-//!   that is being dropped.
+//! * [`daytable_model::window`]: one rule says which days take records and which have expired, so no record can enter
+//!   a day that is being dropped.
 //! * [`clock`]: whether the wall clock is believed.
-//! * [`mod@plan`]: from the day-tables, the archives, the configured rules and the time to the steps, and to the reason for
-//!   every expired day that stays. [`reason`] has the reasons, [`plan_output`] the form in which a plan is shown.
+//! * [`mod@plan`]: from the day-tables, the archives, the configured rules and the time to the steps, and to the
+//!   reason for every expired day that stays. [`reason`] has the reasons, [`plan_output`] the form in which a plan is
+//!   shown.
 //! * [`schedule`]: when the next plan is made. `retry`: when a failed step is repeated.
 //! * [`retained_rules`]: the longer retention of an earlier configuration, which counts for a grace time.
 //!
@@ -18,8 +19,8 @@
 //! * [`run`]: the thread that plans and takes the steps.
 //! * [`progress`]: what the lifecycle does now. [`listing`]: each day-table with its next step.
 //!
-//! A table whose name is not a configured name and a date is not a [`DayTable`](daytable_model::key::DayTable), so no plan can
-//! contain it.
+//! A table whose name is not a configured name and a date is not a [`DayTable`](daytable_model::key::DayTable), so no
+//! plan can contain it.
 
 pub mod clock;
 pub mod reason;

@@ -1,9 +1,9 @@
 //! Plans the next steps from the day-tables, their archives, the configured rules and the time.
 //!
 //! ```text
-//! open ──► sealed ──► archived ──► dropped        a day whose table asks for an archive
-//!   │         └──────────────────────▲  ▲         one whose table asks for none
-//!   └────────────────────────────────┘  │         one that has no rows
+//! open ──► sealed ──► archived ──► dropped        a day whose table requires an archive
+//!   │         └──────────────────────▲  ▲         a day whose table requires no archive
+//!   └────────────────────────────────┘  │         a day without rows
 //! restored ─────────────────────────────┘
 //! ```
 //!

@@ -42,18 +42,18 @@ pub enum HoldReason {
     OverLimit(NonZeroU16),
     /// This number of days of the table always stays.
     Floor(u16),
-    /// The outbox of an instance may hold rows for the day.
+    /// The outbox of a daemon may hold rows for the day.
     HostHolds {
-        /// The instance.
+        /// The host of the daemon.
         host: String,
         /// Start of the oldest period that its outbox holds rows for.
         oldest: Ticks,
     },
-    /// Since the day expired, an instance has not reported the contents of its outbox.
+    /// Since the day expired, a daemon has not reported the contents of its outbox.
     HostSilent {
-        /// The instance.
+        /// The host of the daemon.
         host: String,
-        /// The last report, by the clock of the instance.
+        /// The last report, by the clock of the daemon.
         seen: Ticks,
         /// The end of the wait.
         until: Ticks,

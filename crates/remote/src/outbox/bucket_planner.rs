@@ -6,18 +6,19 @@
 //!                   in the outbox and at the service
 //! ```
 //!
-//! **The order keeps each record in its partition.** A step is on disk before a record is placed by it, and at the service
-//! before a row is sent that was placed by it. After a kill at any point, the steps that exist are those by which the
-//! existing rows were placed. A host that lost its data folder loads the steps of its sent rows from the service. Rows that
-//! were not sent are lost with the folder, and so may be their step.
+//! **The order keeps each record in its partition.** A step is on disk before a record is placed by it, and at the
+//! service before a row is sent that was placed by it. After a kill at any point, the steps that exist are those by
+//! which the existing rows were placed. A host that lost its data folder loads the steps of its sent rows from the
+//! service. Rows that were not sent are lost with the folder, and so may be their step.
 //!
-//! **Until the steps are loaded**, no row may be placed that can be read again. With an empty folder, files and journals wait
-//! until the service has answered once, and pushed records with names of their own (a document's `_id`, a journal cursor) are
-//! answered with "try again". Other rows from sockets have keys that no other record has, and do not wait. With a plan on
-//! disk, the service is still asked once in each run, because the folder may be an older copy.
+//! **Until the steps are loaded**, no row may be placed that can be read again. With an empty folder, files and
+//! journals wait until the service has answered once, and pushed records with names of their own (a document's `_id`,
+//! a journal cursor) are answered with "try again". Other rows from sockets have keys that no other record has, and do
+//! not wait. With a plan on disk, the service is still asked once in each run, because the folder may be an older
+//! copy.
 //!
-//! The planner has a thread of its own, because it may wait for the network. Meanwhile the sender goes on, except for instances
-//! with steps that the service does not have.
+//! The planner has a thread of its own, because it may wait for the network. Meanwhile the sender goes on, except for
+//! instances with steps that the service does not have.
 
 use crate::shared::Notes;
 use crate::tables::AzureTables;
@@ -40,27 +41,27 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
-/// How soon a failed attempt is repeated.
+/// Delay before a retry.
 const RETRY_AFTER: Duration = Duration::from_secs(2);
-/// How often days that are over are forgotten.
+/// Interval between removals of days that are over.
 const FORGET_EVERY: Duration = Duration::from_secs(60);
 
-/// How long a request to the service is tried.
+/// Time limit for a request to the service, including retries.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// An order for more partitions of an instance.
+/// A request for more partitions of an instance.
 pub(super) struct BucketOrder {
     pub(super) table: DayTable,
     pub(super) partition: Arc<str>,
     pub(super) buckets: NonZeroU16,
 }
 
-/// See the module's head.
+/// The planner's thread and its inputs.
 pub(super) struct BucketPlanner {
     pub(super) plan: Arc<BucketPlan>,
     pub(super) tables: AzureTables,
     pub(super) data_dir: PathBuf,
-    /// The name of this daytable among those that share the store.
+    /// The name of this daemon among the daemons that share the store.
     pub(super) host: String,
     /// The address of the service.
     pub(super) endpoint: String,
@@ -132,8 +133,8 @@ impl BucketPlanner {
         self.forget()
     }
 
-    /// Loads the steps of the service, once in a run. The data folder may be new, or a copy from before the last steps. No step is
-    /// sent before that, because it would replace those of the service.
+    /// Loads the steps of the service, once in a run. The data folder may be new, or a copy from before the last
+    /// steps. No step is sent before that, because it would replace those of the service.
     fn load(&self) -> Result<(), PlannerError> {
         let mut planned = Notes(&self.tables).steps_of(&self.host)?;
         if let Some(is_over) = self.is_over()? {
@@ -182,13 +183,14 @@ impl BucketPlanner {
         Ok(())
     }
 
-    /// Writes the plan and makes sure of it. Where the write fails and the file cannot be read, it is unknown which steps the next
-    /// start loads. Then no record may be placed, and callers that place one wait until the disk answers.
+    /// Writes the plan and makes sure of it. Where the write fails and the file cannot be read, it is unknown which
+    /// steps the next start loads. Then no record may be placed, and callers that place one wait until the disk
+    /// answers.
     fn write_or_wait(&self, planned: &[InstanceSteps]) -> Result<(), StoreError> {
         loop {
             let Err(error) = self.write(planned.to_vec()) else { return Ok(()) };
             match bucket_plans::read(&self.data_dir) {
-                // The new file is in place, though not synced: the next start loads it.
+                // The new file is in place but not synced; the next start loads it.
                 Ok(Some(there)) if there.planned == planned => return Ok(()),
                 Ok(_) => return Err(error),
                 Err(_) if self.plan.is_closed() => return Err(error),
@@ -200,7 +202,8 @@ impl BucketPlanner {
         }
     }
 
-    /// The time of the newest row of an instance in a day. The outbox is read first, because rows move from it to the service.
+    /// The time of the newest row of an instance in a day. The outbox is read first, because rows move from it to the
+    /// service.
     fn newest(&self, table: &DayTable, partition: &Arc<str>) -> Result<Option<Ticks>, PlannerError> {
         let last = Ticks::new(table.end().get() - 1).unwrap_or(Ticks::MAX);
         let mut partitions = vec![partition.to_string()];
@@ -267,7 +270,7 @@ impl BucketPlanner {
     }
 }
 
-/// Ends a step on every path: callers wait for its end.
+/// Ends a step on every path, because callers wait for the end.
 struct StepGuard<'s> {
     plan: &'s BucketPlan,
 }
@@ -280,7 +283,7 @@ impl StepGuard<'_> {
 
 impl Drop for StepGuard<'_> {
     fn drop(&mut self) {
-        // Does nothing where the step has ended.
+        // Has no effect if the step has ended.
         self.plan.end(false);
     }
 }

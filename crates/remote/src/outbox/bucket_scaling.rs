@@ -1,13 +1,14 @@
 //! Decides when an instance gets more partitions (buckets), from the answers of the service alone.
 //!
-//! An *instance* is a source of records, such as a host; its rows of a day share one partition, or several buckets. An instance
-//! is hot while the service throttles one of its partitions: an unreachable service or a throttled account does not count.
-//! An instance that is hot for the configured time, while its backlog grows, gets twice the partitions, or as many as the
-//! load needs. A backlog that drains needs no more partitions: waiting rows keep their partition.
+//! An *instance* is a source of records, such as a host; its rows of a day share one partition, or several buckets. An
+//! instance is hot while the service throttles one of its partitions: an unreachable service or a throttled account
+//! does not count. An instance that is hot for the configured time, while its backlog grows, gets twice the
+//! partitions, or as many as the load needs. A backlog that drains needs no more partitions: waiting rows keep their
+//! partition.
 //!
-//! More partitions may not help, if the service lacks something else. Where the rate does not rise, the next step waits
-//! eight times as long. The number never falls within a day. The next day begins with the number that the last hour needed,
-//! and at least with half.
+//! More partitions may not help, if the service lacks something else. Where the rate does not rise, the next step
+//! waits eight times as long. The number never falls within a day. The next day begins with the number that the last
+//! hour needed, and at least with half.
 
 use super::context::Context;
 use super::page_removal::PageRemoval;
@@ -24,20 +25,20 @@ use std::time::{Duration, Instant};
 
 /// The shortest time between two decisions.
 const DECIDE_EVERY: Duration = Duration::from_secs(1);
-/// Entities a second that a partition takes, by the documentation of the service.
+/// Entities per second of a partition, by the documentation of the service.
 const PARTITION_RATE: u64 = 2000;
-/// The least growth of the waiting rows that counts: less is noise of a transaction.
+/// Minimum growth of the backlog that counts; less is noise of a transaction.
 const GROWS_BY: u64 = 100;
-/// A partition is throttled while its last refusal is not older. The longest pause between two tries is 30 s.
+/// A partition counts as throttled for this time after a refusal. The longest pause between two attempts is 30 s.
 const THROTTLED_FOR: Duration = Duration::from_secs(35);
 /// Refusals in that time that make an instance hot.
 const REFUSALS_MIN: u64 = 3;
-/// A step helped where so many times more rows are taken than before.
+/// A step helped if the rate grew by at least this factor.
 const HELPED: f64 = 1.25;
-/// How many times longer the next step waits where the last one did not help.
+/// Factor by which the next step waits longer, if the last step did not help.
 const DELAY_FACTOR: u32 = 8;
 const DELAY_MAX: u32 = 4096;
-/// The load of the next day is estimated from so much time.
+/// The load of the next day is estimated from this time span.
 const MEASURED: Duration = Duration::from_secs(3600);
 /// The length of one sample of the load.
 const SAMPLE: Duration = Duration::from_secs(60);
@@ -45,7 +46,7 @@ const SAMPLE: Duration = Duration::from_secs(60);
 /// An instance in a day-table: the table, and the partition name without a bucket.
 pub(super) type InstanceKey = (DayTable, Arc<str>);
 
-/// See the module's head.
+/// The scaling decisions and their observations.
 pub(super) struct BucketScaling {
     after: Duration,
     max: NonZeroU16,
@@ -55,7 +56,7 @@ pub(super) struct BucketScaling {
 
 /// The load of an instance that was throttled, or has more partitions than configured.
 struct LoadHistory {
-    /// The start of the observation, and the rows that waited then.
+    /// The start of the observation, and the backlog at that time.
     since: Instant,
     waited: Option<u64>,
     /// Rows taken since then.
@@ -63,14 +64,14 @@ struct LoadHistory {
     throttled: Option<Instant>,
     /// Refusals since then.
     refusals: u64,
-    /// Rows a second before the last step, and the partitions of that step.
+    /// Rows per second before the last step, and the partitions of that step.
     before: Option<(f64, NonZeroU16)>,
-    /// How many times longer than configured the next step waits.
+    /// Factor by which the next step waits longer than configured.
     delay: u32,
     peak: PeakLoad,
 }
 
-/// The most rows taken in a minute of the last one to two hours.
+/// The highest number of rows per minute in the last one to two hours.
 struct PeakLoad {
     start: Instant,
     sample: (Instant, u64),
@@ -140,7 +141,7 @@ impl BucketScaling {
         }
     }
 
-    /// Whether it observes no instance.
+    /// Whether no instance is observed.
     pub(super) fn is_idle(&self) -> bool {
         self.instances.is_empty()
     }
@@ -166,7 +167,7 @@ impl BucketScaling {
                 let rows = queues.file(queue).map(|file| unsent.entities_of(file, queue.partition_id()));
                 rows.and_then(Result::ok).unwrap_or(0)
             });
-            // Pages stay in the file for a while after they were sent.
+            // Sent pages stay in the file for a while.
             let sent = removal.entities_sent(|id| queues.get(id).is_some_and(|queue| is_of(queue, key)));
             waiting.sum::<u64>().saturating_sub(sent)
         };
@@ -205,8 +206,8 @@ impl BucketScaling {
         self.instances.values().all(|hot| hot.throttled.is_none())
     }
 
-    /// The instances that get more partitions now, and how many. `waits` gives the rows that wait for an instance, about;
-    /// `has` the partitions of it.
+    /// The instances that get more partitions now, and how many. `waits` gives the rows that wait for an instance,
+    /// about; `has` the partitions of it.
     fn decide(
         &mut self,
         now: Instant,
@@ -222,7 +223,7 @@ impl BucketScaling {
                 continue;
             }
             let waiting = waits(key);
-            // A new table is slow at first: one refusal does not count.
+            // A new table is slow at first, so one refusal does not count.
             let often = (self.after.as_secs() / 10).clamp(1, REFUSALS_MIN);
             let is_hot = now.saturating_duration_since(throttled) <= THROTTLED_FOR
                 && hot.refusals >= often
@@ -268,13 +269,13 @@ impl BucketScaling {
         count_for(hot.peak.rows_a_second()).max(half).min(has)
     }
 
-    /// Forgets days that get no decision any more.
+    /// Removes days that need no further decision.
     fn forget(&mut self, is_over: impl Fn(&DayTable) -> bool) {
         self.instances.retain(|(table, _), _| !is_over(table));
     }
 }
 
-/// Partitions for `rate` rows a second: a power of two.
+/// Partitions for `rate` rows per second: a power of two.
 fn count_for(rate: u64) -> NonZeroU16 {
     let count = rate.div_ceil(PARTITION_RATE).clamp(1, 256).next_power_of_two();
     u16::try_from(count).ok().and_then(NonZeroU16::new).unwrap_or(NonZeroU16::MIN)

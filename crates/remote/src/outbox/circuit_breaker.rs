@@ -1,17 +1,18 @@
 //! How many requests may be under way, by the health of the whole service.
 //!
-//! A failure of one partition pauses its queue. Where nothing answers, the account is throttled, or access is denied, the
-//! [circuit breaker](https://martinfowler.com/bliki/CircuitBreaker.html) opens: everything waits, and after a pause one request
-//! probes the service. The limit halves with each failure and grows by one with each success (AIMD, as in TCP).
+//! A failure of one partition pauses its queue. If the service does not answer, throttles the account, or denies
+//! access, the [circuit breaker](https://martinfowler.com/bliki/CircuitBreaker.html) opens: everything waits, and
+//! after a pause one request probes the service. The limit halves with each failure and grows by one with each success
+//! (AIMD, as in TCP).
 
 use daytable_azure::{Backoff, Pauses};
 use std::time::{Duration, Instant};
 
-/// Pauses while access is denied. They are longer than others: an operator has to act.
+/// Pauses while access is denied, longer than others because an operator has to act.
 const DENIED: Pauses =
     Pauses { first: Duration::from_secs(1), longest: Duration::from_secs(60), named_longest: Duration::from_secs(300) };
 
-/// See the module's head.
+/// The circuit breaker of a service.
 pub(super) struct CircuitBreaker {
     max: usize,
     limit: usize,
@@ -28,7 +29,7 @@ impl CircuitBreaker {
         CircuitBreaker { max, limit: max, resume: None, backoff, denied }
     }
 
-    /// The most requests that may be under way now.
+    /// Maximum requests in flight now.
     pub(super) fn limit(&self, now: Instant) -> usize {
         if self.resume.is_some_and(|resume| resume > now) { 0 } else { self.limit }
     }
@@ -72,7 +73,7 @@ mod tests {
         let now = Instant::now();
         let mut breaker = CircuitBreaker::new(8, 7);
         assert_eq!((breaker.limit(now), breaker.resume(now)), (8, None));
-        // Eight that fail at once are one failure.
+        // Eight simultaneous failures count as one.
         (0..8).for_each(|_| breaker.denied(now));
         assert_eq!(breaker.limit(now), 0);
         let later = breaker.resume(now).expect("a pause");

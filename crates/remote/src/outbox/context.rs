@@ -15,7 +15,7 @@ use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::sync::mpsc;
 
-/// See the module's head.
+/// The shared parts.
 pub(super) struct Context {
     pub(super) client: Client,
     pub(super) runtime: tokio::runtime::Handle,
@@ -40,7 +40,7 @@ impl Context {
     /// Asks for `buckets` partitions of an instance, if it has fewer.
     pub(super) fn order_buckets(&self, table: DayTable, partition: &Arc<str>, buckets: NonZeroU16) {
         if self.buckets(&table, partition) < buckets {
-            // A thread that has ended is noticed elsewhere.
+            // `Outbox::has_ended` reports an ended thread.
             let _ = self.bucket_orders.send(BucketOrder { table, partition: partition.clone(), buckets });
         }
     }

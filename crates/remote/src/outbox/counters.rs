@@ -1,17 +1,17 @@
-//! What the sender counts, for metrics and `daytable sources`.
+//! Counters of the sender, for metrics and `daytable sources`.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Why a row became a dead letter: a row that is kept in the data folder instead of being sent.
+/// Why a row became a dead letter. A dead letter stays in the data folder and is not sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeadLetterReason {
-    /// The service refused its content.
+    /// The service refused the content of the row.
     Refused,
-    /// It is too large for a request.
+    /// The row is too large for a request.
     TooLarge,
-    /// Its day expired before it was sent.
+    /// The day of the row expired before the row was sent.
     Expired,
 }
 
@@ -35,11 +35,11 @@ impl DeadLetterReason {
 pub struct OutboxCounters {
     /// Entities that the service took.
     pub sent: AtomicU64,
-    /// Of these, the entities that are still in the outbox's files.
+    /// Sent entities that are still in the outbox's files.
     pub settling: AtomicU64,
     /// Requests that were sent again.
     pub retries: AtomicU64,
-    /// Answers that throttle.
+    /// Throttled requests.
     pub throttled: AtomicU64,
     /// How often an instance got more partitions.
     pub bucket_steps: Arc<AtomicU64>,
@@ -62,7 +62,7 @@ impl OutboxCounters {
         self.dead_letters[reason as usize].fetch_add(entities, Ordering::Relaxed);
     }
 
-    /// Requests by HTTP status, of the part that failed where one did; 0 without an answer.
+    /// Requests by HTTP status: of the failed part, if a part failed; 0 without an answer.
     pub fn codes(&self) -> BTreeMap<u16, u64> {
         self.codes.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

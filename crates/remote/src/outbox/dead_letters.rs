@@ -1,8 +1,8 @@
 //! Dead letters: rows that the service will never take, kept in the data folder with the reason.
 //!
-//! Their day-tables are named `DeadLetter` and the day of the refusal. A row keeps its partition and its row key, so it is kept
-//! once, and all its properties; `dead_letter_table` and `dead_letter_reason` are added. `daytable query`, `tables` and `count`
-//! show dead letters like all other rows.
+//! Their day-tables are named `DeadLetter` and the day of the refusal. A row keeps its partition and its row key, so
+//! it is kept once, and all its properties; `dead_letter_table` and `dead_letter_reason` are added. `daytable query`,
+//! `tables` and `count` show dead letters like all other rows.
 
 use super::request::QueuedRow;
 use daytable_model::batch::Batch;

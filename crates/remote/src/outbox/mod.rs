@@ -1,8 +1,9 @@
 //! The outbox: with a remote store, committed rows are sent there and then removed from the data folder.
 //!
-//! Rows wait in the day files that the commit wrote ([`daytable_store::outbox`]). The sender is a thread that reads committed
-//! pages, makes transactions of each partition's rows, and has the committer remove each page after the service took all its
-//! rows. Requests run on a runtime of their own; the thread decides and never waits for a request.
+//! Rows wait in the day files that the commit wrote ([`daytable_store::outbox`]). The sender is a thread that reads
+//! committed pages, makes transactions of each partition's rows, and has the committer remove each page after the
+//! service took all its rows. Requests run on a runtime of their own; the thread decides and never waits for a
+//! request.
 //!
 //! ```text
 //! page_scan ──► queues: partition_queue ──► request ──► service ──► response ──► page_removal
@@ -12,20 +13,20 @@
 //!                                                                     └─ dead_letters: on disk before the page is removed
 //! ```
 //!
-//! * **No row is lost**: a page is removed after all its rows were taken or became dead letters. After a kill, pages are read
-//!   again, and an upsert of the same keys changes nothing: requests are repeated, rows are not.
-//! * **Partitions are independent**: a failure of one partition pauses its queue. A failure that concerns all (no answer, a
-//!   throttled account, denied access) opens the circuit breaker, and one request probes the service.
-//! * **Memory** does not depend on the backlog: the queues hold some thousand pages by their heads, read a page when its first row
-//!   is needed, and unload a partition that fails for long. A later scan finds its pages again.
-//! * **Order**: the oldest commit is sent first, or the newest if configured. This is an order between queues and within one. Four
-//!   requests of a queue are under way at a time, so readers see no order of arrival. Of two versions of one row the later one
-//!   arrives last, unless a backlog is sent newest first.
+//! * **No row is lost**: a page is removed after all its rows were taken or became dead letters. After a kill, pages
+//!   are read again, and an upsert of the same keys changes nothing: requests are repeated, rows are not.
+//! * **Partitions are independent**: a failure of one partition pauses its queue. A failure that concerns all (no
+//!   answer, a throttled account, denied access) opens the circuit breaker, and one request probes the service.
+//! * **Memory** does not depend on the backlog: the queues hold some thousand pages by their heads, read a page when
+//!   its first row is needed, and unload a partition that fails for long. A later scan finds its pages again.
+//! * **Order**: the oldest commit is sent first, or the newest if configured. This is an order between queues and
+//!   within one. Four requests of a queue are under way at a time, so readers see no order of arrival. Of two versions
+//!   of one row the later one arrives last, unless a backlog is sent newest first.
 //! * **403** stops the sender only: new rows are committed until the outbox is full.
-//! * **A day that expired** before its rows were sent is not created again: the rows become dead letters, and are counted. The clock
-//!   is believed up to one period after the newest record time, as where days are dropped.
-//! * **Hot instances** get more partitions: `bucket_scaling` decides when, [`daytable_model::bucket_plan`] from which record time,
-//!   and `bucket_planner` makes the decision durable.
+//! * **A day that expired** before its rows were sent is not created again: the rows become dead letters, and are
+//!   counted. The clock is trusted up to one period after the newest record time, as for drops.
+//! * **Hot instances** get more partitions: `bucket_scaling` decides when, [`daytable_model::bucket_plan`] from which
+//!   record time, and `bucket_planner` makes the decision durable.
 
 mod context;
 mod counters;
@@ -64,7 +65,7 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Tells the sender that rows were committed. Cheap to clone and to call.
+/// Signals commits to the sender. Cheap to clone and to call.
 #[derive(Clone)]
 pub struct CommitSignal {
     events: mpsc::Sender<Event>,
@@ -75,7 +76,7 @@ impl CommitSignal {
     /// Rows were committed.
     pub fn notify(&self) {
         if !self.is_signalled.swap(true, Ordering::AcqRel) {
-            // A sender that has ended needs no signal.
+            // An ended sender needs no signal.
             let _ = self.events.send(Event::Committed);
         }
     }
@@ -100,9 +101,9 @@ pub struct OutboxSetup<'a> {
     pub data_dir: &'a Path,
     /// How long a transaction waits for more entities before it is sent.
     pub fill: Duration,
-    /// The most transactions under way at a time.
+    /// Maximum transactions in flight.
     pub transactions_max: NonZeroU16,
-    /// The most partitions of an instance where the service throttles it; one turns bucket scaling off.
+    /// Maximum partitions of a throttled instance; 1 turns bucket scaling off.
     pub buckets_max: NonZeroU16,
     /// How long an instance is throttled, and falls behind, before it gets more partitions.
     pub grow_after: Duration,
@@ -112,11 +113,11 @@ pub struct OutboxSetup<'a> {
     pub tables: Vec<TableOptions>,
     /// The service.
     pub client: Client,
-    /// Removes pages that were sent.
+    /// Removes sent pages.
     pub remover: OutboxRemover,
     /// The number of partitions of each instance.
     pub bucket_plan: Arc<BucketPlan>,
-    /// The name of this daytable among those that share the store.
+    /// The name of this daemon among the daemons that share the store.
     pub host: String,
     /// Called with the number of entities of each transaction that the service took.
     pub on_landed: Box<dyn Fn(usize) + Send>,
@@ -147,11 +148,11 @@ pub struct Outbox {
 }
 
 impl Outbox {
-    /// Starts to send the waiting rows and those that are committed from now on.
+    /// Starts to send waiting rows and new rows.
     ///
     /// # Errors
     ///
-    /// Where the data folder cannot be read, or a thread cannot be started.
+    /// If the data folder cannot be read, or a thread cannot be started.
     pub fn start(setup: OutboxSetup<'_>, inbox: SenderInbox) -> Result<Outbox, OutboxError> {
         let unsent = OutboxReader::open(setup.data_dir)?;
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
@@ -192,22 +193,23 @@ impl Outbox {
         let is_signalled = signal.is_signalled.clone();
         let thread = std::thread::Builder::new().name("outbox".into());
         let sender = thread.spawn(move || sender.run(&events, &is_signalled))?;
-        // Its thread ends after the sender's. A stop does not wait for it, because it may wait for the service.
+        // The planner's thread ends after the sender's. A stop does not wait for the planner, which may wait for the
+        // service.
         let planner = std::thread::Builder::new().name("buckets".into()).spawn(move || planner.run(&orders))?;
         Ok(Outbox { signal, counters, sender, planner, bucket_plan, runtime })
     }
 
-    /// What the sender counts.
+    /// The counters of the sender.
     pub fn counters(&self) -> Arc<OutboxCounters> {
         self.counters.clone()
     }
 
-    /// Whether one of its threads has ended, which happens only by a fault.
+    /// Whether a thread has ended, which happens only after a fault.
     pub fn has_ended(&self) -> bool {
         self.sender.is_finished() || self.planner.is_finished()
     }
 
-    /// Wakes callers that wait for a decision of a thread that has ended. Does nothing while both threads run.
+    /// Wakes callers that wait for a decision of a thread that has ended. Has no effect while both threads run.
     pub fn release_waiters(&self) {
         if self.has_ended() {
             self.bucket_plan.close();
@@ -223,7 +225,7 @@ impl Outbox {
     }
 }
 
-/// Entities that wait to be sent: those in the outbox's files, without those that were sent and not removed yet.
+/// Entities in the outbox's files that are not sent yet.
 pub fn waiting(counters: &OutboxCounters, level: &OutboxLevel) -> u64 {
     level.entities().saturating_sub(counters.settling.load(Ordering::Relaxed))
 }

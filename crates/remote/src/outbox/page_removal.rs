@@ -1,4 +1,4 @@
-//! Removes a page from its file after all its rows are at the service, or among the dead letters.
+//! Removes a page from its file after the service or the dead letters have all its rows.
 
 use super::context::Context;
 use super::partition_queue::{PageNumber, QueueId};
@@ -16,12 +16,12 @@ use std::time::{Duration, Instant};
 const REMOVE_EVERY: Duration = Duration::from_millis(500);
 /// How long to wait after a removal failed.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
-/// The most pages of one removal.
+/// Maximum pages of one removal.
 const PAGES_AT_A_TIME: usize = 4096;
 /// Pages become due nearly in order. After this number of pages that are not due, the search stops.
 const NOT_DUE_MAX: usize = 64;
 
-/// A page with rows that are not sent yet.
+/// A page with unsent rows.
 struct OpenPage {
     rows: usize,
     queue: QueueId,
@@ -30,7 +30,7 @@ struct OpenPage {
     found: Instant,
 }
 
-/// A page whose rows were all sent.
+/// A page without unsent rows.
 #[derive(Clone, Copy)]
 pub(super) struct RemovablePage {
     due: Instant,
@@ -39,7 +39,7 @@ pub(super) struct RemovablePage {
     entities: u64,
 }
 
-/// See the module's head.
+/// The pages that wait for their removal.
 pub(super) struct PageRemoval {
     open: HashMap<PageNumber, OpenPage>,
     sent: VecDeque<RemovablePage>,
@@ -52,18 +52,18 @@ impl PageRemoval {
         PageRemoval { open: HashMap::new(), sent: VecDeque::new(), is_under_way: false, last: Instant::now() }
     }
 
-    /// Begins to count the rows of a page.
+    /// Starts to count the rows of a page.
     pub(super) fn track(&mut self, number: PageNumber, queue: QueueId, head: &WaitingPage, found: Instant) {
         let (rows, entities) = (head.entities() as usize, head.entities().into());
         self.open.insert(number, OpenPage { rows, queue, page: head.sent(), entities, found });
     }
 
-    /// Forgets a page that left its queue unsent.
+    /// Removes a page that left its queue unsent.
     pub(super) fn forget(&mut self, number: PageNumber) -> Option<SentPage> {
         self.open.remove(&number).map(|open| open.page)
     }
 
-    /// Counts rows that were sent. Pages without other rows become due for removal.
+    /// Counts sent rows. A page without unsent rows becomes due for removal.
     pub(super) fn rows_sent(&mut self, rows: &[QueuedRow], context: &Context) {
         let mut counts = BTreeMap::new();
         for row in rows {
@@ -81,12 +81,12 @@ impl PageRemoval {
         }
     }
 
-    /// Entities that were sent and are still in their files, of the queues that `is_one` selects.
+    /// Sent entities that are still in their files, of the queues that `is_one` selects.
     pub(super) fn entities_sent(&self, is_one: impl Fn(QueueId) -> bool) -> u64 {
         self.sent.iter().filter(|page| is_one(page.queue)).map(|page| page.entities).sum()
     }
 
-    /// Whether all pages that were sent are removed.
+    /// Whether all sent pages are removed.
     pub(super) fn is_done(&self) -> bool {
         self.sent.is_empty() && !self.is_under_way
     }
@@ -97,7 +97,7 @@ impl PageRemoval {
         Some(first.due.max(self.last + REMOVE_EVERY))
     }
 
-    /// Has the committer remove the pages that are due; while the daemon stops, all that were sent.
+    /// Asks the committer to remove the due pages; while the daemon stops, all sent pages.
     pub(super) fn run(&mut self, queues: &Queues, context: &Context, is_stopping: bool, now: Instant) {
         if self.is_under_way || !is_stopping && self.last + REMOVE_EVERY > now {
             return;

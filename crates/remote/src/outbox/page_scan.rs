@@ -1,4 +1,4 @@
-//! Finds the pages that wait in the outbox's files, and gives them to the queues of their partitions.
+//! Finds waiting pages in the outbox's files, and gives each page to the queue of its partition.
 
 use super::page_removal::PageRemoval;
 use super::partition_queue::{PAGES_MAX, QueueId, QueuedPage};
@@ -20,7 +20,7 @@ const READ_AGAIN: Duration = Duration::from_secs(1);
 /// Queues that get pages before answers are handled again.
 const QUEUES_AT_A_TIME: usize = 64;
 
-/// See the module's head.
+/// The read positions in the outbox's files.
 #[derive(Default)]
 pub(super) struct PageScan {
     last: Option<Instant>,
@@ -40,7 +40,7 @@ impl PageScan {
         self.newest
     }
 
-    /// Reads the newest record time again, and forgets files that are gone.
+    /// Reads the newest record time again, and drops the state of removed files.
     pub(super) fn refresh(&mut self, unsent: &OutboxReader, queues: &mut Queues) {
         match unsent.forget_gone().and_then(|()| unsent.newest()) {
             Ok(newest) => self.newest = newest,
@@ -52,7 +52,7 @@ impl PageScan {
         }
     }
 
-    /// Scans all files. Returns whether there is more.
+    /// Scans all files. Returns whether more pages wait.
     pub(super) fn scan(
         &mut self,
         unsent: &OutboxReader,
@@ -89,7 +89,8 @@ impl PageScan {
     ) -> Result<bool, StoreError> {
         let name: Arc<str> = live.name.as_str().into();
         queues.add_file(&name, live.clone());
-        // Stored only after all pages reached a queue: after an error the scan starts again, and known pages are passed over.
+        // Stored only after all pages reached a queue: after an error the scan starts again, and known pages are
+        // passed over.
         let mut position = self.positions.get(&name).cloned().unwrap_or_default();
         let news = unsent.new_pages(&live, &mut position)?;
         let mut touched = BTreeSet::new();

@@ -1,8 +1,8 @@
-//! The rows of one partition of one day that wait to be sent, in the order in which they are sent.
+//! The waiting rows of one partition of one day, in the order of sending.
 //!
-//! A queue holds the heads of at most [`PAGES_MAX`] pages and reads a page when its first row is needed. Pages beyond that
-//! stay in the file; `has_unread` says that there are some. Two rows with one key are never under way at the same time:
-//! the older could arrive last and replace the newer.
+//! A queue holds the heads of at most [`PAGES_MAX`] pages and reads a page when its first row is needed. Pages beyond
+//! that stay in the file; `has_unread` says that there are some. Two rows with one key are never under way at the same
+//! time: the older could arrive last and replace the newer.
 
 use super::request::{QueuedRow, TransactionRequest};
 use crate::entity;
@@ -14,9 +14,9 @@ use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// The most pages that a queue holds.
+/// Maximum pages in a queue.
 pub(super) const PAGES_MAX: usize = 32;
-/// The most transactions of a partition under way at a time.
+/// Maximum transactions of a partition in flight.
 const PARALLEL: usize = 4;
 /// How long to wait before a page that could not be read is read again.
 const READ_AGAIN: Duration = Duration::from_secs(1);
@@ -48,7 +48,7 @@ impl QueuedPage {
     }
 }
 
-/// When a queue has something to send.
+/// When a queue has rows to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Demand {
     Now,
@@ -63,29 +63,29 @@ pub(super) enum PageRead {
     Gone,
     /// The page cannot be read now.
     Unavailable,
-    /// Its bytes are not those that were written.
+    /// The page fails its checksum.
     Damaged,
 }
 
-/// See the module's head.
+/// The queue of a partition.
 pub(super) struct PartitionQueue {
     file: Arc<str>,
     partition_id: i64,
     partition: Arc<str>,
     pages: VecDeque<QueuedPage>,
-    /// Pages that a scan passes over: those in `pages`, those under way, and those that were sent and are still in the file.
+    /// Pages that a scan skips: pages in `pages`, pages in flight, and sent pages that are still in the file.
     known: HashSet<SentPage>,
     has_unread: bool,
     retries: VecDeque<TransactionRequest>,
     under_way: usize,
-    /// Keys of the rows under way.
+    /// Keys of the rows in flight.
     keys: HashSet<RowKey>,
     backoff: Backoff,
-    /// Nothing is sent before this.
+    /// The queue sends no request before this time.
     resume: Option<Instant>,
-    /// Whether the next row waits for a row with its key that is under way.
+    /// Whether the next row waits for a row in flight with the same key.
     is_blocked: bool,
-    /// Its place among the ready queues.
+    /// The position among the ready queues.
     pub(super) place: Option<i64>,
 }
 
@@ -124,12 +124,12 @@ impl PartitionQueue {
         self.pages.len()
     }
 
-    /// Pages that a scan passes over.
+    /// Pages that a scan skips.
     pub(super) fn known(&self) -> &HashSet<SentPage> {
         &self.known
     }
 
-    /// Forgets a page: it left its file, or is to be found again.
+    /// Removes a page that left its file, or that a scan must find again.
     pub(super) fn forget(&mut self, page: &SentPage) {
         self.known.remove(page);
     }
@@ -153,7 +153,7 @@ impl PartitionQueue {
         self.resume.filter(|resume| *resume > now)
     }
 
-    /// Sends nothing before `until`.
+    /// Sends no request before `until`.
     pub(super) fn pause(&mut self, until: Instant) {
         self.resume = Some(until);
     }
@@ -177,7 +177,7 @@ impl PartitionQueue {
         self.under_way -= 1;
     }
 
-    /// Keeps a request that is sent again.
+    /// Stores a request for a retry.
     pub(super) fn push_retry(&mut self, request: TransactionRequest) {
         self.retries.push_back(request);
     }
@@ -186,7 +186,7 @@ impl PartitionQueue {
         self.retries.pop_front()
     }
 
-    /// Bytes of the requests that are sent again.
+    /// Bytes of the requests that wait for a retry.
     pub(super) fn retry_bytes(&self) -> usize {
         self.retries.iter().map(TransactionRequest::bytes).sum()
     }
@@ -206,13 +206,13 @@ impl PartitionQueue {
         }
     }
 
-    /// Whether nothing of the partition waits, is under way or remains to be removed.
+    /// Whether the partition has no rows waiting or in flight, and no pages to remove.
     pub(super) fn is_over(&self) -> bool {
         let is_empty = self.pages.is_empty() && self.retries.is_empty() && self.under_way == 0;
         is_empty && self.known.is_empty() && !self.has_unread
     }
 
-    /// What the ready queues are ordered by: the commit of the next row; retries come first.
+    /// Sort key of the ready queues: the commit of the next row; retries come first.
     pub(super) fn order(&self, newest_first: bool) -> i64 {
         match self.pages.front().map(|page| page.head.seq()) {
             _ if !self.retries.is_empty() => i64::MIN,
@@ -316,7 +316,7 @@ impl PartitionQueue {
         self.is_blocked = false;
     }
 
-    /// Drops what the queue holds in memory. A later scan finds the pages again in the file.
+    /// Frees the memory of the queue. A later scan finds the pages again in the file.
     pub(super) fn unload(&mut self) -> Vec<PageNumber> {
         let mut numbers: Vec<PageNumber> = Vec::new();
         for page in self.pages.drain(..) {

@@ -9,7 +9,7 @@ use std::collections::{BTreeSet, BinaryHeap, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// The most pages that all queues hold: some 300 bytes each.
+/// Maximum pages in all queues, at some 300 bytes each.
 const PAGES_ALL_MAX: usize = 16_384;
 
 /// A file of the outbox, and the queues of its partitions.
@@ -18,15 +18,15 @@ struct OutboxFile {
     queues: HashMap<i64, QueueId>,
 }
 
-/// See the module's head.
+/// All queues, by state.
 pub(super) struct Queues {
     fill: Duration,
     is_newest_first: bool,
     files: HashMap<Arc<str>, OutboxFile>,
     queues: HashMap<QueueId, PartitionQueue>,
-    /// Queues that may send now, in the order in which they send.
+    /// Queues that may send now, in order of sending.
     ready: BTreeSet<(i64, QueueId)>,
-    /// Queues that are scheduled again, and when.
+    /// Scheduled queues and their times.
     timers: BinaryHeap<Reverse<(Instant, QueueId)>>,
     /// Queues with unread pages, by day.
     hungry: BTreeSet<(i64, QueueId)>,
@@ -110,7 +110,7 @@ impl Queues {
         self.files.retain(|name, file| is_live(name) || file.queues.values().any(|id| queues.contains_key(id)));
     }
 
-    /// The queue of a partition of a file, if there is one.
+    /// The queue of a partition of a file, if it exists.
     pub(super) fn id_of(&self, file: &Arc<str>, partition_id: i64) -> Option<QueueId> {
         self.files.get(file)?.queues.get(&partition_id).copied()
     }
@@ -123,7 +123,7 @@ impl Queues {
         id
     }
 
-    /// Whether the queues hold as many pages as they may.
+    /// Whether the queues have the maximum number of pages.
     pub(super) fn are_full(&self) -> bool {
         self.pages >= PAGES_ALL_MAX
     }
@@ -135,12 +135,12 @@ impl Queues {
         }
     }
 
-    /// Pages left a queue, by being sent or found gone.
+    /// Records that pages left a queue: the pages were sent, or are no longer in the file.
     pub(super) fn pages_left(&mut self, pages: usize) {
         self.pages -= pages;
     }
 
-    /// Keeps a request that is sent again.
+    /// Stores a request for a retry.
     pub(super) fn push_retry(&mut self, request: TransactionRequest) {
         if let Some(queue) = self.queues.get_mut(&request.queue) {
             self.retry_bytes += request.bytes();
@@ -154,7 +154,7 @@ impl Queues {
         Some(request)
     }
 
-    /// Bytes of all requests that are sent again.
+    /// Bytes of all requests that wait for a retry.
     pub(super) fn retry_bytes(&self) -> usize {
         self.retry_bytes
     }
@@ -210,7 +210,7 @@ impl Queues {
         }
     }
 
-    /// Schedules the queues whose time has come.
+    /// Schedules the queues that are due.
     pub(super) fn schedule_due(&mut self, now: Instant) {
         while let Some(Reverse((at, id))) = self.timers.peek().copied()
             && at <= now

@@ -1,5 +1,5 @@
-//! A transaction of one partition's rows. It is sent as the same bytes each time, until the service takes all rows, or names
-//! rows that it will never take.
+//! A transaction of one partition's rows. It is sent as the same bytes each time, until the service takes all rows, or
+//! names rows that it will never take.
 
 use super::counters::DeadLetterReason;
 use super::partition_queue::{PageNumber, QueueId};
@@ -24,16 +24,16 @@ impl QueuedRow {
     }
 }
 
-/// See the module's head.
+/// A transaction and its rows.
 pub(super) struct TransactionRequest {
     pub(super) queue: QueueId,
     pub(super) rows: Vec<QueuedRow>,
     pub(super) sealed: SealedTransaction,
     pub(super) tries: u32,
-    /// Whether the rows were already split at an index that the service named. From then on they are halved: a service that
-    /// names the wrong row is asked seven times and not a hundred.
+    /// Whether the rows were already split at an index that the service named. From then on they are halved: a service
+    /// that names the wrong row is asked seven times and not a hundred.
     is_hinted: bool,
-    /// Why its rows become dead letters instead of being sent, and what the service said.
+    /// Why the rows become dead letters, and the message of the service.
     pub(super) dead_letter: Option<(DeadLetterReason, String)>,
 }
 
@@ -54,7 +54,7 @@ impl TransactionRequest {
         TransactionRequest { dead_letter: Some((reason, text)), ..TransactionRequest::new(queue, rows, nothing) }
     }
 
-    /// Rows that were in a larger transaction: they fit.
+    /// Rows of a larger transaction, so they fit.
     fn sealed(
         account: &StorageAccount,
         table: &str,
@@ -76,8 +76,8 @@ impl TransactionRequest {
         self.sealed.bytes().len()
     }
 
-    /// The same rows as two requests: those of the record at `index` and the others; without an index, two halves. A record's
-    /// rows stay together.
+    /// The same rows as two requests: those of the record at `index` and the others; without an index, two halves. A
+    /// record's rows stay together.
     pub(super) fn split(self, account: &StorageAccount, table: &str, partition: &str, index: Option<usize>) -> Split {
         let record = |row: &QueuedRow| row.key().with_item(0);
         let index = index.filter(|index| !self.is_hinted && *index < self.rows.len());
@@ -90,7 +90,7 @@ impl TransactionRequest {
             None => {
                 let middle = record(&rows[rows.len() / 2]);
                 let at = rows.iter().position(|row| record(row) == middle).unwrap_or(0);
-                // Where the first record is longer than half, it is the first part.
+                // If the first record is longer than half, the first part is that record.
                 let at = if at == 0 { rows.iter().take_while(|row| record(row) == middle).count() } else { at };
                 (rows[..at].to_vec(), rows[at..].to_vec())
             }
@@ -107,12 +107,12 @@ impl TransactionRequest {
 
 /// The result of [`TransactionRequest::split`].
 pub(super) enum Split {
-    /// There is only one record.
+    /// The request has only one record.
     One(TransactionRequest),
     Two(TransactionRequest, TransactionRequest),
 }
 
-/// The requests under way: to the service, or to the dead letters.
+/// The requests in flight: to the service, or to the dead letters.
 #[derive(Default)]
 pub(super) struct RequestsUnderWay {
     requests: HashMap<u64, TransactionRequest>,

@@ -1,6 +1,7 @@
-//! The sender's thread: one loop that scans for waiting pages, sends transactions, handles answers and removes what was sent.
+//! The sender's thread: one loop that scans for waiting pages, sends transactions, handles answers and removes what
+//! was sent.
 //!
-//! Commits, answers and due times wake the loop. Nothing in it blocks, except the loop's own wait and reads of the data
+//! Commits, answers and due times wake the loop. The loop blocks only in its own wait and in reads of the data
 //! folder. Each duty has a module with its own state; [`OutboxSender`] connects them.
 
 mod failure_log;
@@ -26,9 +27,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-/// How long a queue waits whose instance or service has no place for it now.
+/// Pause of a queue whose instance or service is at its limit.
 const QUEUE_PAUSE: Duration = Duration::from_millis(100);
-/// The most requests to the dead letters at a time: the committer takes each as a whole.
+/// Maximum simultaneous requests to the dead letters: the committer executes each as a whole.
 const DEAD_LETTER_REQUESTS_MAX: usize = 8;
 /// The longest wait of the loop.
 const SLEEP: Duration = Duration::from_secs(1);
@@ -43,13 +44,13 @@ pub(super) enum Event {
     TableCreated(DayTable, Result<(), Error>),
     /// Whether dead letters are on disk.
     DeadLettersCommitted(u64, bool),
-    /// Pages were removed, or not.
+    /// The result of a removal of pages.
     Removed(Vec<RemovablePage>, Result<(), StoreError>),
-    /// The thread is to end within this time.
+    /// A stop is requested, with this time limit.
     Stop(Duration),
 }
 
-/// See the module's head.
+/// The state of the sender's thread.
 pub(super) struct OutboxSender {
     context: Context,
     unsent: OutboxReader,
@@ -87,7 +88,7 @@ impl OutboxSender {
         }
     }
 
-    /// Runs until it is told to stop.
+    /// Runs until a stop is requested.
     pub(super) fn run(mut self, events: &mpsc::Receiver<Event>, is_signalled: &AtomicBool) {
         let mut has_news = true;
         loop {
@@ -122,7 +123,7 @@ impl OutboxSender {
         }
     }
 
-    /// Returns whether a scan may find something new.
+    /// Returns whether a scan may find new pages.
     fn handle(&mut self, event: Event) -> bool {
         let now = Instant::now();
         match event {
@@ -147,7 +148,7 @@ impl OutboxSender {
         let may_send = self.breaker.limit(now) > 0 && self.queues.have_work();
         let is_idle = self.requests.is_empty() && self.tables.is_idle() && !may_send;
         let is_removed = self.removal.is_done();
-        // After the deadline, only removals are waited for, and not for long.
+        // After the deadline, the loop waits only for removals, and only briefly.
         is_idle && is_removed || stop <= now && (is_removed || stop + SLEEP <= now)
     }
 
@@ -212,7 +213,7 @@ impl OutboxSender {
         let pages_left = before - queue.page_count();
         for (number, page) in gone {
             queue.forget(&page);
-            // It may have been merged with others, which a scan finds.
+            // The page may have been merged; a scan finds the merged page.
             queue.set_unread(true);
             self.removal.forget(number);
         }

@@ -1,7 +1,7 @@
 //! Creates tables at the service: those that a request found missing, and those of the next period.
 //!
-//! A table is taken to exist until the service says otherwise, so sending needs no check. One request creates a missing table
-//! for all queues that wait for it. Shortly before a period begins, its table is created ahead.
+//! A table is taken to exist until the service says otherwise, so sending needs no check. One request creates a
+//! missing table for all queues that wait for it. Shortly before a period begins, its table is created ahead.
 
 use super::context::Context;
 use super::sender::Event;
@@ -11,22 +11,22 @@ use daytable_model::time::Ticks;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-/// Pauses while the service clears a dropped table away, which takes 40 s at least.
+/// Pauses while the service deletes a dropped table, which takes at least 40 s.
 const DELETED: Pauses = Pauses {
     first: Duration::from_secs(10),
     longest: Duration::from_secs(60),
     named_longest: Duration::from_secs(300),
 };
-/// How soon after its creation every part of the service knows a table.
+/// Time until a new table is visible in every part of the service.
 const VISIBLE_WITHIN: Duration = Duration::from_secs(5);
-/// How long rows wait for a creation that is under way. Its answer ends the wait earlier.
+/// Maximum wait of rows for a table's creation; the answer ends the wait.
 const CREATION_WAIT: Duration = Duration::from_secs(60);
-/// How often the tables of the next period are looked at.
+/// Interval between checks for tables of the next period.
 const AHEAD_EVERY: Duration = Duration::from_secs(30);
-/// How long a table is remembered after its period.
+/// How long the state of a table is retained after its period.
 const REMEMBERED: Duration = Duration::from_secs(86_400);
 
-/// See the module's head.
+/// The tables that exist or are being created.
 #[derive(Default)]
 pub(super) struct TableCreation {
     tables: HashMap<DayTable, KnownTable>,
@@ -37,7 +37,7 @@ pub(super) struct TableCreation {
 struct KnownTable {
     is_under_way: bool,
     created: Option<Instant>,
-    /// No request creates it before this.
+    /// No request creates the table before this time.
     resume: Option<Instant>,
     backoff: Backoff,
 }
@@ -50,7 +50,8 @@ impl TableCreation {
         self.tables.entry(day.clone()).or_insert_with(new)
     }
 
-    /// Begins the creation of a missing table. Returns false where it is under way, was just done, or has to wait.
+    /// Begins the creation of a missing table. Returns false if the creation is in flight, just succeeded, or has to
+    /// wait.
     pub(super) fn begin(&mut self, day: &DayTable, now: Instant) -> bool {
         let table = self.entry(day);
         let is_new = table.created.is_some_and(|created| now < created + VISIBLE_WITHIN);
@@ -88,12 +89,12 @@ impl TableCreation {
         self.tables.get(day).is_some_and(|table| table.created.is_some())
     }
 
-    /// Whether requests are under way.
+    /// Whether no request is in flight.
     pub(super) fn is_idle(&self) -> bool {
         self.under_way == 0
     }
 
-    /// The answer to a request came.
+    /// Counts an answer.
     pub(super) fn answered(&mut self) {
         self.under_way -= 1;
     }
@@ -107,7 +108,7 @@ impl TableCreation {
         is_due
     }
 
-    /// Creates the tables of the next period, and forgets those that are over.
+    /// Creates the tables of the next period, and removes the state of past tables.
     pub(super) fn create_ahead(&mut self, context: &Context, today: Ticks, now: Instant) {
         let windows = context.windows.iter().map(|(name, window)| (name, window.period));
         for next in needed_soon(windows, today) {
@@ -119,7 +120,8 @@ impl TableCreation {
         self.tables.retain(|day, table| table.is_under_way || day.end() > before);
     }
 
-    /// Sends the request that creates a table. Ahead of its period a table may exist, so the list of tables is read first.
+    /// Sends the request that creates a table. Ahead of its period a table may exist, so the list of tables is read
+    /// first.
     pub(super) fn request(&mut self, context: &Context, day: DayTable, is_ahead: bool) {
         let (client, events) = (context.client.clone(), context.events.clone());
         self.under_way += 1;
@@ -181,7 +183,7 @@ mod tests {
         assert_eq!(tables.resume(&day(), now), None);
         assert!(tables.begin(&day(), now) && !tables.begin(&day(), now), "one asks for all");
         assert!(tables.resume(&day(), now).is_some_and(|resume| resume > now));
-        // It is being dropped.
+        // The service is deleting the table.
         tables.failed(&day(), now);
         let resume = tables.resume(&day(), now).expect("waited for");
         assert!(resume >= now + Duration::from_secs(1) && !tables.begin(&day(), now));

@@ -1,14 +1,14 @@
-//! The number of partitions of each daytable's instances, in the store itself. A daytable that lost its data folder and reads its
-//! files again places each record in the partition that it had.
+//! The number of partitions of each daemon's instances, in the store itself. A daemon that lost its data folder and
+//! reads its files again places each record in the partition that it had.
 //!
 //! ```text
 //! DaytableBuckets  PartitionKey            RowKey                                       properties
 //!                  web-17-1f3a9c2e77b0d4a6 Log20261121-3f0c… (hash of the instance)     Host, Instance, Steps: `639…=2;639…=8`
 //! ```
 //!
-//! Each daytable writes rows of its own, so two that write one instance need not agree: readers merge the partitions. A row of
-//! this table is written before the rows of a day-table that were placed by it, and removed after the day-table and its last
-//! archive.
+//! Each daemon writes rows of its own, so two that write one instance need not agree: readers merge the partitions. A
+//! row of this table is written before the rows of a day-table that were placed by it, and removed after the day-table
+//! and its last archive.
 
 use super::notes::{Notes, text};
 use daytable_azure::{EdmValue, Entity, Query, literal};
@@ -22,17 +22,17 @@ use std::num::NonZeroU16;
 /// The table of steps. No day-table can have this name.
 pub const BUCKETS: &str = "DaytableBuckets";
 
-/// The steps of an instance at one daytable.
+/// The steps of an instance at one daemon.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostBucketPlan {
-    /// The daytable.
+    /// The daemon.
     pub host: String,
     /// The steps.
     pub planned: InstanceSteps,
 }
 
 impl Notes<'_> {
-    /// Writes the steps of an instance, in place of those before.
+    /// Writes the steps of an instance, replacing the earlier steps.
     pub fn put_steps(&self, host: &str, planned: &InstanceSteps) -> Result<(), TableError> {
         let steps = planned.steps.iter().map(|step| format!("{}={}", step.from.get(), step.buckets));
         let steps = steps.collect::<Vec<_>>().join(";");
@@ -44,13 +44,13 @@ impl Notes<'_> {
         self.put(BUCKETS, &partition_key(host, None), &row_key(planned), values)
     }
 
-    /// The steps of a daytable.
+    /// The steps of a daemon.
     pub fn steps_of(&self, host: &str) -> Result<Vec<InstanceSteps>, TableError> {
         let found = self.all(BUCKETS, Query::partition(&partition_key(host, None)), read)?;
         Ok(found.into_iter().map(|found| found.planned).collect())
     }
 
-    /// The steps of all daytables.
+    /// The steps of all daemons.
     pub fn all_steps(&self) -> Result<Vec<HostBucketPlan>, TableError> {
         self.all(BUCKETS, Query::default(), read)
     }
@@ -60,7 +60,7 @@ impl Notes<'_> {
         self.remove(BUCKETS, &partition_key(host, None), &row_key(planned))
     }
 
-    /// Removes the steps of all daytables in a day-table that was dropped.
+    /// Removes the steps of all daemons in a day-table that was dropped.
     pub fn forget_steps_in(&self, table: &DayTable) -> Result<(), TableError> {
         let (from, to) = (format!("{table}-"), format!("{table}."));
         let (from, to) = (literal(&EdmValue::from(from.as_str())), literal(&EdmValue::from(to.as_str())));

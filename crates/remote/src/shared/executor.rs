@@ -26,7 +26,7 @@ pub struct SharedExecutor {
     pub(super) here: Arc<Executor>,
     pub(super) data_dir: PathBuf,
     is_owner: bool,
-    /// Tables that were read and had no rows.
+    /// Tables that had no rows when they were read.
     empty: Mutex<BTreeSet<DayTable>>,
 }
 
@@ -38,7 +38,7 @@ impl SharedExecutor {
         SharedExecutor { tables, here, data_dir, is_owner, empty: Mutex::default() }
     }
 
-    /// Returns an error if another daytable is the owner.
+    /// Returns an error if another daemon is the owner.
     pub(super) fn owner(&self) -> Result<(), StepError> {
         let what = "another daytable is the owner of this store (`store.owner`), and archives, restores and drops";
         if self.is_owner { Ok(()) } else { Err(StoreError::Refused(what.into()).into()) }
@@ -49,7 +49,7 @@ impl SharedExecutor {
         &self.tables
     }
 
-    /// The notes of the daytables that share it.
+    /// The notes of the daemons that share the store.
     pub fn notes(&self) -> Notes<'_> {
         Notes(&self.tables)
     }
@@ -58,7 +58,7 @@ impl SharedExecutor {
     ///
     /// # Errors
     ///
-    /// Where the catalog or the remote store cannot be read.
+    /// If the catalog or the remote store cannot be read.
     pub fn view(&self, rules: &[TableRule], limits: LifecycleLimits) -> Result<SharedView, StepError> {
         let view = run::view(&self.tables, self.state()?, rules, limits)?;
         Ok(SharedView { empty: self.empty(), ..view })

@@ -1,4 +1,4 @@
-//! What daytables that share a store tell each other: a table with a row for each daytable and each restored day.
+//! The notes that daemons with a shared store exchange: a table with a row for each daemon and each restored day.
 //!
 //! ```text
 //! DaytableHosts   PartitionKey  RowKey                    properties
@@ -20,7 +20,7 @@ pub(super) const NOTES: &str = "DaytableHosts";
 const HOST: &str = "host";
 const RESTORED: &str = "restored";
 
-/// The note of a daytable.
+/// The note of a daemon.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Host {
     /// The name of its host, and a hash of its data folder.
@@ -48,7 +48,7 @@ pub struct RestoredTable {
 pub struct Notes<'a>(pub &'a AzureTables);
 
 impl Notes<'_> {
-    /// Writes the note of a daytable, in place of the one before.
+    /// Writes the note of a daemon, replacing its earlier note.
     pub fn put_host(&self, host: &Host) -> Result<(), TableError> {
         let holds: Vec<String> = host.holds.iter().map(|(name, oldest)| format!("{name}={}", oldest.get())).collect();
         let holds = holds.join(";");
@@ -60,17 +60,17 @@ impl Notes<'_> {
         self.put(NOTES, HOST, &partition_key(&host.id, None), values)
     }
 
-    /// Removes the note of a daytable. Returns whether there was one.
+    /// Removes the note of a daemon. Returns whether there was one.
     pub fn forget_host(&self, id: &str) -> Result<bool, TableError> {
         self.remove(NOTES, HOST, &partition_key(id, None))
     }
 
-    /// The notes of all daytables.
+    /// The notes of all daemons.
     pub fn hosts(&self) -> Result<Vec<Host>, TableError> {
         let host = |entity: &Entity| {
             let id = text(entity, "Host").unwrap_or_else(|| entity.row_key.clone());
             let holds = text(entity, "Holds").and_then(|holds| read_holds(&holds));
-            // An unreadable note is an error: its daytable may hold rows.
+            // An unreadable note is an error: its daemon may hold rows.
             let (seen, holds) = ticks(entity, "Seen").zip(holds).ok_or(id.clone())?;
             Ok(Some(Host { id, seen, holds }))
         };

@@ -1,8 +1,8 @@
-//! The owner's plan: from the tables of a remote store, the notes of the daytables, the archives, the rules and the time to
-//! the steps.
+//! The owner's plan: from the tables of a remote store, the notes of the daemons, the archives, the rules and the time
+//! to the steps.
 //!
-//! As in the [plan](daytable_lifecycle::plan()) of a data folder each day gets its next step and never two, and each day that has
-//! expired and stays has its reason. Only tables named by a configured name and a date are in a plan.
+//! As in the [plan](daytable_lifecycle::plan()) of a data folder each day gets its next step and never two, and each
+//! day that has expired and stays has its reason. Only tables named by a configured name and a date are in a plan.
 
 use super::notes::{Host, RestoredTable};
 use daytable_lifecycle::clock::Clock;
@@ -17,10 +17,10 @@ use daytable_store::catalog::Archived;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// How long after it was sent a request may still be carried out. The service ends a request after 30 s; the rest is for the
-/// network and for clocks.
+/// How long after its sending a request may still be executed. The service ends a request after 30 s; the rest is for
+/// the network and for clocks.
 pub const LANDS_WITHIN: Duration = Duration::from_secs(600);
-/// How long a daytable that writes no notes holds back the days that its outbox may have rows for.
+/// How long a daemon that writes no notes holds back the days that its outbox may have rows for.
 pub const SILENT_MAX: Duration = Duration::from_secs(30 * 86_400);
 
 /// The input of a plan.
@@ -34,7 +34,7 @@ pub struct SharedView {
     pub empty: BTreeSet<DayTable>,
     /// Archives that were read back.
     pub archives: Vec<Archived>,
-    /// The notes of the daytables.
+    /// The notes of the daemons.
     pub hosts: Vec<Host>,
     /// The configured tables.
     pub rules: Vec<TableRule>,
@@ -97,7 +97,8 @@ pub fn plan(view: &SharedView) -> LifecyclePlan {
     plan
 }
 
-/// The reason to remove an archive: `keep_archives` is over, a record confirms the clock, and its day is not in the store.
+/// The reason to remove an archive: `keep_archives` is over, a record confirms the clock, and its day is not in the
+/// store.
 fn outlived(view: &SharedView, archived: &Archived) -> Option<StepReason> {
     let rule = view.rules.iter().find(|rule| rule.name == *archived.table.table())?;
     let until = archived.table.end().plus(rule.keep_archives?);
@@ -112,10 +113,10 @@ fn outlived(view: &SharedView, archived: &Archived) -> Option<StepReason> {
     doubt.is_none().then_some(StepReason::ArchiveExpired(until))
 }
 
-/// The next step of a table, if there is one; otherwise why an expired table stays.
+/// The next step of a table, if any, or the reason why an expired table stays.
 fn decide(view: &SharedView, table: &DayTable, drops: &mut DropBudget) -> Result<Option<PlannedStep>, HoldReason> {
     let now = view.clock.now;
-    // No daytable observes how long a table gets no rows, so only a record can confirm the clock.
+    // No daemon observes how long a table is idle, so only a record can confirm the clock.
     let doubt = |period, patience| view.clock.doubt(period, Duration::ZERO, patience).map_or(Ok(()), Err);
     if let Some(restored) = view.restored.iter().find(|restored| restored.table == *table) {
         if restored.expires > now {
@@ -157,7 +158,7 @@ fn decide(view: &SharedView, table: &DayTable, drops: &mut DropBudget) -> Result
     Ok(Some(PlannedStep { step: LifecycleStep::Drop(table.clone()), why: StepReason::Expired(expires) }))
 }
 
-/// Whether every daytable has noted, after the table took its last records, that its outbox has no rows for it.
+/// Checks that every daemon noted, after the end of the table's window, that its outbox has no rows for the table.
 fn check_hosts(view: &SharedView, table: &DayTable, expires: Ticks) -> Result<(), HoldReason> {
     let now = view.clock.now;
     for host in &view.hosts {
@@ -170,7 +171,7 @@ fn check_hosts(view: &SharedView, table: &DayTable, expires: Ticks) -> Result<()
         if let Some(oldest) = of_table.map(|(_, oldest)| *oldest).min().filter(|oldest| *oldest <= table.start()) {
             return Err(HoldReason::HostHolds { host: host.id.clone(), oldest });
         }
-        // The clock of this daytable is ahead of ours: the note proves nothing.
+        // The clock of that daemon is ahead of ours, so its note is no evidence.
         if host.seen < expires || host.seen > now.plus(LANDS_WITHIN) {
             return Err(HoldReason::HostSilent { host: host.id.clone(), seen: host.seen, until: silent_until });
         }
@@ -356,8 +357,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is told by whom, no day is archived or dropped that has not expired, or that a daytable which is not
-        /// forgotten holds something for, or of which it has not been heard since.
+        /// For any notes: a dropped or archived day has expired, every daemon reported after its expiry, and no outbox
+        /// may hold rows for the day.
         #[test]
         fn nothing_goes_that_something_may_come_for(
             hosts in proptest::collection::vec((1u32..25, proptest::option::of(8u32..25)), 0..4),

@@ -1,4 +1,4 @@
-//! The lifecycle thread of an instance with a remote store. The thread notes the content of the outbox. On the owner,
+//! The lifecycle thread of a daemon with a remote store. The thread notes the content of the outbox. On the owner,
 //! the thread also plans and takes steps by the schedule.
 
 use super::executor::SharedExecutor;
@@ -35,9 +35,9 @@ pub struct SharedLifecycle {
     pub executor: Arc<SharedExecutor>,
     /// The folder of the outbox.
     pub data_dir: PathBuf,
-    /// The name of this daytable among the others.
+    /// The name of this daemon among the others.
     pub id: String,
-    /// Whether this daytable is the owner.
+    /// Whether this daemon is the owner.
     pub is_owner: bool,
     /// The configured tables.
     pub rules: Vec<TableRule>,
@@ -148,7 +148,7 @@ impl SharedLifecycle {
 ///
 /// # Errors
 ///
-/// Where the remote store cannot be read.
+/// If the remote store cannot be read.
 pub fn view(
     tables: &AzureTables,
     state: LifecycleState,
@@ -159,7 +159,7 @@ pub fn view(
     for rule in &mut rules {
         apply_retained(rule, &state.rules, limits.grace);
     }
-    // Notes are read first: a daytable that admits rows after that has noted an earlier time than its expiry.
+    // Notes are read first: a daemon that admits rows after that has noted an earlier time than its expiry.
     let notes = Notes(tables);
     let (hosts, restored) = (notes.hosts()?, notes.restored()?);
     Ok(SharedView {

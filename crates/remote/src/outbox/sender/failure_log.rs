@@ -1,18 +1,18 @@
-//! Logs failures at most once in a while, and the end of a longer failure.
+//! Logs failures at a limited rate, and the end of a long failure.
 
 use crate::outbox::counters::OutboxCounters;
 use daytable_azure::{Error, ErrorKind};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// How often a failure is logged.
+/// Minimum interval between log lines about failures.
 const LOG_EVERY: Duration = Duration::from_secs(60);
-/// How often dead letters are logged.
+/// Minimum interval between log lines about dead letters.
 const DEAD_LETTERS_EVERY: Duration = Duration::from_secs(1);
-/// The end of a failure that lasted so long is logged.
+/// Minimum duration of a failure whose end is logged.
 const LONG: Duration = Duration::from_secs(10);
 
-/// See the module's head.
+/// Limits the log lines about failures.
 #[derive(Default)]
 pub(super) struct FailureLog {
     logged: Option<Instant>,
@@ -45,7 +45,7 @@ impl FailureLog {
         counters.set_last_error(String::new());
     }
 
-    /// Whether dead letters are to be logged.
+    /// Whether a log line about dead letters is due.
     pub(super) fn logs_dead_letters(&mut self, now: Instant) -> bool {
         is_due(&mut self.dead_letters_logged, DEAD_LETTERS_EVERY, now)
     }

@@ -1,4 +1,4 @@
-//! What is done about an answer: rows were taken, are sent again, are sent in parts, or become dead letters.
+//! Handles answers: rows are complete, are retried, are sent in parts, or become dead letters.
 
 use super::{Event, OutboxSender};
 use crate::outbox::bucket_scaling::instance_of;
@@ -14,40 +14,40 @@ use std::num::NonZeroU16;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// A queue that fails so often in a row is unloaded.
+/// A queue with this number of successive failures is unloaded.
 const UNLOAD_AFTER: u32 = 6;
-/// The most bytes of requests that are sent again. Above it, a failing queue is unloaded.
+/// Maximum bytes of requests that wait for a retry. Above this limit, a failing queue is unloaded.
 const RETRY_BYTES_MAX: usize = 32 << 20;
-/// How long rows of a new table wait, and dead letters that could not be written.
+/// Pause for rows of a new table, and for dead letters after a failed write.
 const SHORT_PAUSE: Duration = Duration::from_secs(1);
-/// How long rows of a day wait that has expired by a clock that no record confirms.
+/// Pause for rows of a day that expired by an unconfirmed clock.
 const DOUBT_PAUSE: Duration = Duration::from_secs(60);
 
-/// What is done about an answer.
+/// The action for an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ResponseAction {
     /// The service has the rows.
     Complete,
-    /// Sends the same bytes again after a pause, of at least what the service `named`. `is_all`: everything pauses, because
-    /// the failure is not about this partition.
+    /// Sends the same bytes again after a pause, of at least what the service `named`. `is_all`: everything pauses,
+    /// because the failure is not about this partition.
     Retry { named: Option<Duration>, is_all: bool },
     /// Creates the table first, unless its day has expired.
     CreateTable,
     /// Waits until the service has cleared away a dropped table of this name.
     AwaitTable,
-    /// Looks for the row that the service will never take, beginning at the index that it named.
+    /// Searches for the row that the service rejects, beginning at the index in the answer.
     Isolate(Option<usize>),
     /// Sends the rows as two requests.
     Halve,
-    /// Access is denied: nothing is sent until a probe succeeds.
+    /// Access is denied: the sender pauses until a probe succeeds.
     Deny,
 }
 
-/// The action for an answer, which depends on nothing else.
+/// The action for an answer. A pure function.
 fn action_for(answer: &Result<(), Error>) -> ResponseAction {
     let Err(error) = answer else { return ResponseAction::Complete };
     match error.kind() {
-        // Without a connection, the service is down for all.
+        // Without a connection, the service is down for every queue.
         ErrorKind::Retry { after } => {
             ResponseAction::Retry { named: after, is_all: error.status().is_none() && !error.may_have_happened() }
         }
@@ -59,8 +59,8 @@ fn action_for(answer: &Result<(), Error>) -> ResponseAction {
         ErrorKind::Refused { index } => ResponseAction::Isolate(index),
         ErrorKind::TooLarge if !error.may_have_happened() => ResponseAction::Halve,
         ErrorKind::Denied => ResponseAction::Deny,
-        // An answer beyond its size limit says nothing about the request. An upsert never meets an entity that exists or is
-        // missing, and no transaction creates a table.
+        // An answer beyond its size limit does not tell the result of the request. An upsert never meets an entity
+        // that exists or is missing, and no transaction creates a table.
         ErrorKind::TooLarge
         | ErrorKind::EntityAlreadyExists { .. }
         | ErrorKind::NotFound
@@ -70,7 +70,7 @@ fn action_for(answer: &Result<(), Error>) -> ResponseAction {
 }
 
 impl OutboxSender {
-    /// Sends a request, or has its rows kept as dead letters.
+    /// Sends a request to the service or to the dead letters.
     pub(super) fn send(&mut self, mut request: TransactionRequest, day: &DayTable, now: Instant) {
         if request.dead_letter.is_none() && self.context.is_expired(day, self.scan.newest()) {
             request.dead_letter = Some((DeadLetterReason::Expired, format!("{day} expired before it was sent")));
@@ -141,7 +141,7 @@ impl OutboxSender {
             return;
         }
         let pause = if self.context.is_expired_by_clock(day) {
-            // Its owner may have dropped it.
+            // The owner may have dropped the table.
             DOUBT_PAUSE
         } else if self.tables.begin(day, now) {
             tracing::info!(table = %day, "is not there yet: it is created");
@@ -152,13 +152,13 @@ impl OutboxSender {
         self.queues.get_mut(id).into_iter().for_each(|queue| queue.pause(now + pause));
     }
 
-    /// The service or the dead letters have the rows: pages without other rows may be removed.
+    /// The service or the dead letters have the rows, so pages without unsent rows may be removed.
     fn rows_done(&mut self, id: QueueId, rows: &[QueuedRow]) {
         self.queues.get_mut(id).into_iter().for_each(|queue| queue.release_keys(rows));
         self.removal.rows_sent(rows, &self.context);
     }
 
-    /// Tells bucket scaling what an answer says about the load of an instance.
+    /// Passes the load of an instance, known from an answer, to bucket scaling.
     fn observe_load(&mut self, day: &DayTable, request: &TransactionRequest, answer: &Result<(), Error>, now: Instant) {
         if answer.is_ok() && self.scaling.is_idle() {
             return;
@@ -168,7 +168,7 @@ impl OutboxSender {
         let key = (day.clone(), instance.into());
         match answer.as_ref().map_err(Error::kind) {
             Ok(()) => self.scaling.landed(&key, request.rows.len() as u64, now),
-            // Rows outside of the buckets were placed before the instance had buckets: more buckets do not help them.
+            // Rows outside of the buckets were placed before the instance had buckets, so more buckets do not help.
             Err(ErrorKind::Throttled { scope: ThrottleScope::Partition, .. })
                 if is_bucket || self.context.buckets(day, instance) == NonZeroU16::MIN =>
             {
@@ -187,7 +187,7 @@ impl OutboxSender {
         self.breaker.denied(now);
     }
 
-    /// Keeps a request that is sent again, byte for byte, and pauses its queue.
+    /// Stores a request for a retry with the same bytes, and pauses its queue.
     fn retry(&mut self, request: TransactionRequest, named: Option<Duration>, is_all: bool, now: Instant) {
         let id = request.queue;
         self.context.counters.failures.fetch_add(1, Ordering::Relaxed);
@@ -205,7 +205,7 @@ impl OutboxSender {
         }
     }
 
-    /// The service refuses some of the rows: parts are sent, until one record is left.
+    /// The service refuses a row: sends parts until one record is left.
     fn divide(
         &mut self,
         request: TransactionRequest,
@@ -235,7 +235,7 @@ impl OutboxSender {
         self.send(request, day, now);
     }
 
-    /// Commits the rows of a request as dead letters, except those that already were yesterday.
+    /// Commits the rows of a request as dead letters, except rows that already are dead letters of yesterday.
     fn keep_dead_letters(&mut self, number: u64, request: &TransactionRequest, day: &DayTable, now: Instant) {
         let events = self.context.events.clone();
         let Some(partition) = self.queues.get(request.queue).map(|queue| queue.partition().clone()) else { return };
