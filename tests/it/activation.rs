@@ -1,4 +1,5 @@
-//! Sockets that the service manager binds: taken by their addresses, left behind at the end, and none of them unread.
+//! Socket activation: the daemon takes the manager's sockets by address, leaves them at its end, and serves each of
+//! them.
 
 use crate::client;
 use crate::place::{DAYTABLE, Daemon, Place};
@@ -7,8 +8,8 @@ use std::net::{TcpStream, UdpSocket};
 use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::process::Command;
 
-/// What systemd does: binds the sockets (`stream:PATH` and `dgram:PATH` by their paths, `tcp:NAME` and `udp:NAME` on free
-/// ports, which stand in the configuration in place of NAME from then on), and becomes the daemon with descriptors from 3 on.
+/// Does the work of systemd: binds the sockets, and becomes the daemon with descriptors from 3 on. `stream:PATH` and
+/// `dgram:PATH` have a path, `tcp:NAME` and `udp:NAME` a free port, which replaces NAME in the configuration.
 const MANAGER: &str = r#"
 import fcntl, os, socket, sys
 config, sockets, *command = sys.argv[1:]
@@ -41,7 +42,7 @@ pub(crate) fn spawn(place: &Place, config: &str, sockets: &str) -> Daemon {
     place.spawn_command(command)
 }
 
-/// What the port of this name came to.
+/// The port that replaced this name.
 pub(crate) fn port(place: &Place, name: &str) -> u16 {
     let text = std::fs::read_to_string(place.path("daytable.toml")).expect("the configuration");
     let line = text.lines().find_map(|line| line.strip_prefix(&format!("# {name} is "))).expect("its port");
@@ -74,7 +75,7 @@ fn sockets_of_the_service_manager_are_used_and_stay() {
     assert_eq!(answer.status, 200);
     assert_eq!(daemon.metric("daytable_udp_drops_total{source=\"b\"}"), Some(0.0));
     daemon.stop();
-    // They are the manager's, for the next daemon.
+    // The sockets belong to the manager, for the next daemon.
     assert!(dgram.exists() && stream.exists());
 }
 

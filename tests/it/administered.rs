@@ -1,11 +1,11 @@
-//! What an administrator meets: a configuration without a file, and the doctor.
+//! An administrator's view: a configuration without a file, and the doctor.
 
 use crate::place::{DAYTABLE, PATIENCE, Place, numbered, wait_for};
 use serde_json::Value;
 use std::fs;
 use std::process::{Command, Stdio};
 
-/// A sidecar: no file, all of it from the environment; a slip names its variable.
+/// A sidecar without a file: all configuration comes from the environment, and an error names its variable.
 #[test]
 fn the_environment_is_enough() {
     let place = Place::new();
@@ -56,7 +56,7 @@ fn doctor(place: &Place, config: &str) -> (Option<i32>, Vec<Value>) {
     (output.status.code(), text.lines().map(|line| serde_json::from_str(line).expect("an object")).collect())
 }
 
-/// The usual mistakes are found, each with what to do; what is well has no advice.
+/// The doctor finds usual mistakes, each with advice. A good configuration gets no advice.
 #[test]
 fn the_doctor_finds_the_usual_mistakes() {
     let place = Place::new();
@@ -86,7 +86,7 @@ fn the_doctor_finds_the_usual_mistakes() {
     find("files", "warn", "[[tail]] \"none\" finds no file");
     find("clock", "ok", "UTC");
     find("daemon", "ok", "none runs");
-    // Well, and with a daemon that is asked.
+    // A good configuration, with a running daemon.
     let config = "[[tail]]\ninclude = [\"LOGS/*.log\"]\n";
     let daemon = place.start_with(config);
     let (code, findings) = doctor(&place, config);

@@ -1,4 +1,5 @@
-//! Other collectors' positions, in the forms that they write: what they had read is not read again, the rest is, once.
+//! Adoption of other collectors' positions, in their own formats: lines already read come no more, the others come
+//! once.
 
 use crate::place::{PATIENCE, Place, append, numbered, wait_for};
 use rusqlite::Connection;
@@ -28,7 +29,7 @@ fn adopted(place: &Place, args: &[&str]) -> Vec<(String, Value, String)> {
     text.lines().map(shown).collect()
 }
 
-/// Three files of 100 lines, of which the first 60 were read; and their inodes, device and offsets.
+/// Three files of 100 lines, of which the first 60 were read. Returns their inodes, device and offsets, too.
 fn place_with_files() -> (Place, Vec<String>, u64) {
     let place = Place::new();
     let mut rest = Vec::new();
@@ -47,7 +48,7 @@ fn inode(path: &Path) -> (u64, u64) {
     (file.dev(), file.ino())
 }
 
-/// What was adopted is read on, nothing of it twice; adopted again it changes nothing, whatever was read since.
+/// The adopted files continue, without a duplicate. A second adoption changes no position.
 fn finish(place: &Place, mut rest: Vec<String>, args: &[&str]) {
     assert!(adopted(place, args).iter().all(|(.., what)| what == "began there already"), "again");
     let daemon = place.start_with(CONFIG);
@@ -55,7 +56,7 @@ fn finish(place: &Place, mut rest: Vec<String>, args: &[&str]) {
     append(&place.log("a.log"), b"a line of later\n");
     rest.push("a line of later".into());
     place.wait_for_messages(&rest);
-    // A daemon has the folder.
+    // A daemon uses the folder.
     assert_eq!(adopt(place, args).status.code(), Some(75));
     daemon.stop();
     let refused = adopt(place, args);
@@ -71,7 +72,7 @@ fn promtail_s_positions() {
     let (place, rest, offset) = place_with_files();
     let logs = place.path("logs");
     let path = |name: &str| logs.join(name).display().to_string();
-    // In the middle of a line: the line is read. Beyond its end: it was truncated since. Not followed, not there.
+    // Inside a line: the line is read. Beyond the end: the file was truncated. Not included. Missing.
     fs::write(place.path("other.txt"), "other\n").expect("written");
     let positions = format!(
         "positions:\n  {}: \"{offset}\"\n  {}: \"{}\"\n  {}: \"{offset}\"\n  /nowhere/d.log: \"5\"\n  {}: \"0\"\n  cursor-j: s=1\n",
@@ -110,7 +111,7 @@ fn position_of(place: &Place, name: &str, offset: u64) -> [String; 2] {
     ["--promtail".into(), file.display().to_string()]
 }
 
-/// Adopts one file, and tells where it is then and what was made of it.
+/// Adopts one file. Returns its position and the reported action.
 fn adopt_at(place: &Place, name: &str, offset: u64) -> (Value, String) {
     let [kind, file] = position_of(place, name, offset);
     let mut shown = adopted(place, &[&kind, &file]);
@@ -119,7 +120,7 @@ fn adopt_at(place: &Place, name: &str, offset: u64) -> (Value, String) {
     (position, what)
 }
 
-/// The other one went on meanwhile, or its positions were the wrong ones: what counts is what is said last.
+/// The other collector continued meanwhile, or its positions were wrong: the last adoption counts.
 #[test]
 fn what_was_not_read_yet_begins_elsewhere() {
     let (place, rest, offset) = place_with_files();
@@ -129,9 +130,9 @@ fn what_was_not_read_yet_begins_elsewhere() {
         assert_eq!(what, "begins there");
     }
     assert_eq!(adopt_at(&place, "a.log", offset), (offset.into(), "began there already".into()));
-    // In the middle of the next line: that is the same place.
+    // The middle of the next line is the same place.
     assert_eq!(adopt_at(&place, "a.log", offset + 3), (offset.into(), "began there already".into()));
-    // Another file with the same inode is none that began.
+    // Another file with the same inode has not begun.
     let inode_before = inode(&place.log("b.log"));
     adopt_at(&place, "b.log", offset);
     let others = numbered("another line of another file", 100);
@@ -144,7 +145,7 @@ fn what_was_not_read_yet_begins_elsewhere() {
     place.finish(daemon, CONFIG, &[&rest[..40], &others[10..]].concat());
 }
 
-/// A daemon that began at the end had passed over what the other one had not sent.
+/// A daemon that began at the end had skipped lines that the other collector had not sent.
 #[test]
 fn what_was_passed_over_is_read_all_the_same() {
     let (place, rest, offset) = place_with_files();
@@ -169,7 +170,7 @@ fn filebeat_s_registry() {
     let registry = place.path("registry/filebeat");
     fs::create_dir_all(&registry).expect("made");
     let logs = place.path("logs");
-    // One of them was renamed since, and its path has another file now.
+    // One file was renamed, and another file has its path.
     fs::rename(logs.join("b.log"), logs.join("b.log.1")).expect("renamed");
     place.write("b.log", &["b line of a new file".into()]);
     let key = |name: &str| {
@@ -203,7 +204,7 @@ fn vector_s_checkpoints() {
     let (place, rest, offset) = place_with_files();
     let logs = place.path("logs");
     let (device, number) = inode(&logs.join("a.log"));
-    // As the CRC of the name in its catalog computes it, of "b line 0\n" and "c line 0\n".
+    // Like the catalog's CRC of the names, for "b line 0\n" and "c line 0\n".
     let crc = |bytes: &[u8]| {
         bytes.iter().fold(0_u64, |crc, byte| {
             (0..8).fold(crc ^ u64::from(*byte) << 56, |crc, _| {

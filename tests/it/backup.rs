@@ -1,5 +1,4 @@
-//! A backup that is taken while the daemon runs is a data folder: whole, and a daemon that is started on it goes on as if it
-//! had been killed then.
+//! A backup from a running daemon is a whole data folder. A daemon on the backup continues as after a kill.
 
 use crate::place::{DAYTABLE, PATIENCE, Place, TAIL, append, numbered, wait_for};
 use std::fs;
@@ -17,8 +16,9 @@ fn text(path: &Path) -> String {
     path.display().to_string()
 }
 
-/// Records come all the time, over several days that are sealed meanwhile. Each of several backups is whole (`repair` has
-/// nothing to do), has the records of its moment once each, and takes the place of the folder: all is there once in the end.
+/// Records come all the time, over several days that are sealed meanwhile. Each backup is whole: `repair` changes
+/// nothing. Each has the records of its moment, once. In the end a backup replaces the folder, and every record is
+/// there once.
 #[test]
 fn each_of_several_backups_of_a_busy_folder_takes_its_place() {
     let place = Place::new();
@@ -26,7 +26,7 @@ fn each_of_several_backups_of_a_busy_folder_takes_its_place() {
         "{TAIL}[[table]]\nname = \"Log\"\nkeep = \"36500d\"\n[lifecycle]\nschedule = \"* * * * * *\"\nseal_after = \"0s\"\n"
     );
     let daemon = place.start_with(&config);
-    // Days are over by a clock that a record confirms.
+    // The end of a day counts only once a record confirms the clock.
     let now = Command::new("date").args(["-u", "+%Y-%m-%dT%H:%M:%SZ INFO of today"]).output().expect("date").stdout;
     append(&place.log("app.log"), &now);
     let mut lines = vec!["of today".to_owned()];
@@ -41,14 +41,14 @@ fn each_of_several_backups_of_a_busy_folder_takes_its_place() {
         let folder = place.path(&format!("backup-{round}"));
         let (good, said) = daytable(&["backup", "--data", &text(&place.data()), &text(&folder)]);
         assert!(good, "{said}");
-        // Read by another process while the daemon goes on: no key is there twice.
+        // Another process reads while the daemon continues: no key comes twice.
         let (good, said) = daytable(&["query", "--data", &text(&folder), "--json", "-n", "1000000"]);
         assert!(good, "{said}");
         let (good, said) = daytable(&["repair", "--data", &text(&folder)]);
         assert!(good && said.contains("agree"), "{said}");
     }
     place.wait_for_messages(&lines);
-    // The last once more when days are sealed for certain, with and without second names.
+    // The last backup comes after the seal of a day, with and without hard links.
     wait_for("a day is sealed", PATIENCE, || {
         place.json("tables", &[]).iter().any(|table| table["state"] == "sealed").then_some(())
     });
@@ -75,7 +75,7 @@ fn each_of_several_backups_of_a_busy_folder_takes_its_place() {
     }
 }
 
-/// What is there is not written over; what is no data folder is not backed up, and leaves nothing behind.
+/// A backup overwrites no existing folder. A backup of another kind of folder fails and leaves no file.
 #[test]
 fn a_backup_goes_to_a_folder_of_its_own() {
     let place = Place::new();

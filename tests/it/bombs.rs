@@ -1,4 +1,4 @@
-//! Small bodies that become large ones: what pushes have in memory stays within its bound, whatever comes at a time.
+//! Small bodies that decode to large ones: the memory of pushes stays within its bound.
 
 use crate::client::over;
 use crate::place::{DAYTABLE, PATIENCE, Place};
@@ -8,9 +8,9 @@ use std::io::Write;
 use std::net::TcpStream;
 use std::process::Command;
 
-/// Clients at a time.
+/// Concurrent clients.
 const CLIENTS: usize = 24;
-/// Bytes of a record: so few records that a debug build is quick with them.
+/// Bytes per record: large, so that a debug build has few records to read.
 const RECORD_BYTES: usize = 512 << 10;
 const MIB: usize = 1 << 20;
 
@@ -25,8 +25,8 @@ fn lines(bytes: usize) -> Vec<u8> {
     line.repeat(bytes / RECORD_BYTES)
 }
 
-/// All of them at a time: each is taken whole, or refused with a clear code; what is taken is there once; and the process never
-/// has more memory than `most` makes of what it has while it is idle, both in MiB.
+/// All clients push at once. Each body is accepted whole or refused with a clear code, and accepted records are there
+/// once. The peak memory of the process stays below `most(idle memory)`, both in MiB.
 fn thrown_at(global: &str, bytes: usize, most: impl Fn(usize) -> usize) {
     let place = Place::new();
     let config = place.configure("");

@@ -1,4 +1,4 @@
-//! As much of an HTTP/1.1 client as the tests need: one request a connection.
+//! A minimal HTTP/1.1 client for tests: one request per connection.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -6,34 +6,34 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-/// How long the other side may be silent.
+/// How long the server may be silent.
 const SILENCE_MAX: Duration = Duration::from_secs(60);
 
-/// An answer, read to its end.
+/// A complete response.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
-    /// Its header lines, in lower case.
+    /// The header lines, in lower case.
     pub(crate) head: String,
-    /// Its body, without the marks between chunks.
+    /// The body, without chunk sizes.
     pub(crate) body: String,
 }
 
-/// Asks over a unix socket.
+/// Sends a request over a unix socket.
 pub(crate) fn over_unix(socket: &Path, method: &str, target: &str, body: &str) -> io::Result<Answer> {
     let stream = UnixStream::connect(socket)?;
     stream.set_read_timeout(Some(SILENCE_MAX))?;
     ask(stream, method, target, "", body)
 }
 
-/// Asks over TCP, with header lines of one's own, each ended by CRLF.
+/// Sends a request over TCP, with extra header lines, each with its CRLF.
 pub(crate) fn over_tcp(address: SocketAddr, method: &str, target: &str, headers: &str) -> io::Result<Answer> {
     let stream = TcpStream::connect(address)?;
     stream.set_read_timeout(Some(SILENCE_MAX))?;
     ask(stream, method, target, headers, "")
 }
 
-/// Asks over a stream of one's own, with header lines and a body of one's own.
+/// Sends a request over an open stream, with extra header lines and a body.
 pub(crate) fn over<S: Read + Write>(
     stream: S,
     method: &str,
@@ -44,7 +44,7 @@ pub(crate) fn over<S: Read + Write>(
     ask_bytes(stream, method, target, headers, body)
 }
 
-/// Opens a stream that does not end: gives its head, and what comes after it line by line.
+/// Opens an endless response. Returns its head, and an iterator over its lines.
 pub(crate) fn follow(socket: &Path, target: &str) -> io::Result<(String, impl Iterator<Item = String>)> {
     let mut stream = UnixStream::connect(socket)?;
     stream.set_read_timeout(Some(SILENCE_MAX))?;

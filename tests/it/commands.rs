@@ -22,7 +22,7 @@ fn write_day(place: &Place, records: u64) {
 
 const BY_HOST: &str = "[[tail]]\ninclude = [\"LOGS/*.log\"]\ninstance = \"{field:host}\"\n";
 
-/// Each answers the same while the daemon runs and after it was stopped.
+/// Each command gives the same answer beside the daemon and after its stop.
 #[test]
 fn reading_is_the_same_beside_a_daemon_and_without_one() {
     let place = Place::new();
@@ -31,7 +31,7 @@ fn reading_is_the_same_beside_a_daemon_and_without_one() {
     wait_for("all is read", PATIENCE, || (place.records().len() == 60).then_some(()));
     let answers = || {
         let said = |command: &str, args: &[&str]| place.said(command, args);
-        // Of the tables that have rows: tomorrow's is made meanwhile.
+        // Only tables with rows: the daemon creates tomorrow's table meanwhile.
         let rows = place.json("tables", &[]).into_iter().map(|table| table["rows"].clone());
         let tables: Vec<Value> = rows.filter(|rows| *rows != 0).collect();
         (
@@ -48,7 +48,7 @@ fn reading_is_the_same_beside_a_daemon_and_without_one() {
     assert_eq!(beside.2.iter().filter_map(Value::as_u64).sum::<u64>(), 60);
 }
 
-/// Newest first, at most `-n`, and only what the filters let through.
+/// The newest record comes first, at most `-n` records come, and only those that pass the filters.
 #[test]
 fn query_filters() {
     let place = Place::new();
@@ -92,7 +92,7 @@ fn query_filters() {
     assert!((6..=7).contains(&every.len()), "{every:?}");
 }
 
-/// A record has three keys, and by them it is found; keys of none are `EX_NOINPUT`.
+/// The three keys of a record find the record. Unknown keys end with `EX_NOINPUT`.
 #[test]
 fn one_record_by_its_three_keys() {
     let place = Place::new();
@@ -109,7 +109,7 @@ fn one_record_by_its_three_keys() {
     }
 }
 
-/// Files that are imported are there once, whatever is imported again, compressed or not, by the daemon or without it.
+/// Imported records are there once, even if a file is imported again, compressed or not, with or without the daemon.
 #[test]
 fn import_again_is_a_no_op() {
     for with_daemon in [false, true] {
@@ -147,7 +147,7 @@ fn import_again_is_a_no_op() {
     }
 }
 
-/// The daemon that imports says how far it is: never backwards, and at the end all of it.
+/// The importing daemon reports its progress, which never decreases and ends at 100 %.
 #[test]
 fn import_tells_how_far_it_is() {
     let place = Place::new();
@@ -167,7 +167,7 @@ fn import_tells_how_far_it_is() {
     daemon.stop();
 }
 
-/// A file that is not there is named, and nothing is imported.
+/// An import with a missing file names the file and imports no record.
 #[test]
 fn import_of_nothing() {
     let place = Place::new();
@@ -177,7 +177,7 @@ fn import_of_nothing() {
     assert!(error.contains("/no/such/file"), "{error}");
 }
 
-/// A dropped table is gone at once, beside a daemon and without one; one that is not there is `EX_NOINPUT`.
+/// A dropped table is gone at once, with or without a daemon. A missing table ends with `EX_NOINPUT`.
 #[test]
 fn drop_takes_a_table_away() {
     for with_daemon in [false, true] {
@@ -205,7 +205,7 @@ fn drop_takes_a_table_away() {
     }
 }
 
-/// `tail` prints what is committed from its start on, and ends after `-n`.
+/// `tail` prints records committed after its start, and ends after `-n` records.
 #[test]
 fn tail_follows() {
     let place = Place::new();
@@ -214,7 +214,7 @@ fn tail_follows() {
     place.wait_for_messages(&["before".into()]);
     let mut child = place.command("tail").args(["--json", "-n", "20"]).stdout(Stdio::piped()).spawn().expect("run");
     let lines = BufReader::new(child.stdout.take().expect("piped")).lines();
-    // Whatever is written before it looks is not its business: so each is written until it is seen.
+    // `tail` ignores lines from before its start, so each line is written until `tail` shows a copy.
     let written = numbered("line", 20);
     let (sender, seen) = std::sync::mpsc::channel();
     let reader = std::thread::spawn(move || {
@@ -243,7 +243,7 @@ fn tail_follows() {
     daemon.stop();
 }
 
-/// Whoever stops reading has had enough: no message, no failure.
+/// A reader may close the pipe early: no message, no failure.
 #[test]
 fn a_closed_pipe_is_no_error() {
     let place = Place::new();
@@ -265,7 +265,7 @@ fn a_closed_pipe_is_no_error() {
     }
 }
 
-/// `parse` prints what the parser makes of each line and touches no data folder.
+/// `parse` prints the parse of each line and touches no data folder.
 #[test]
 fn parse_shows_what_a_line_gives() {
     let place = Place::new();
@@ -285,7 +285,7 @@ fn parse_shows_what_a_line_gives() {
     assert_eq!(lines[2], serde_json::json!({"message": "plain"}));
 }
 
-/// A folder without data is said to be none, and no command but those that write makes one.
+/// Commands report a folder without data. Only commands that write create a data folder.
 #[test]
 fn a_folder_that_is_none() {
     let place = Place::new();

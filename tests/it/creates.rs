@@ -1,4 +1,4 @@
-//! `_bulk` with ids: a document is created once, whoever else creates it at the same time, and the others go on.
+//! `_bulk` with ids: concurrent clients create a document once, and the other actions succeed.
 
 use crate::client::over;
 use crate::place::{PATIENCE, Place, message_of};
@@ -13,7 +13,7 @@ fn action(action: &str, id: &str, message: &str) -> String {
     format!("{}\n{document}\n", json!({ action: { "_index": "i", "_id": id } }))
 }
 
-/// The statuses and the answer.
+/// The statuses and the response.
 fn bulk(to: SocketAddr, headers: &str, body: &str) -> (Vec<u64>, Value) {
     let stream = TcpStream::connect(to).expect("connected");
     stream.set_read_timeout(Some(PATIENCE)).expect("set");
@@ -43,15 +43,15 @@ fn a_document_that_is_there_is_not_created_again_and_the_others_are() {
     assert_eq!(answer["errors"], json!(true));
     let (statuses, _) = bulk(to, "", &(action("create", "7", "again") + &action("create", "9", "nine")));
     assert_eq!(statuses, [409, 201]);
-    // All of them there: nothing is left to commit, and it is said all the same.
+    // Every document exists: no commit is needed, and the response still comes.
     assert_eq!(bulk(to, "", &(action("create", "8", "again") + &action("create", "9", "again"))).0, [409, 409]);
     assert_eq!(bulk(to, "", &action("index", "9", "nine, indexed")).0, [201]);
-    // What one body creates nothing else in it writes, in either order: each answer of 201 is a row.
+    // A document created in a body is written by no other action of that body, in either order: each 201 is a row.
     let both = action("create", "11", "created") + &action("index", "11", "indexed");
     assert_eq!(bulk(to, "", &both).0, [201, 409]);
     assert_eq!(bulk(to, "", &both).0, [409, 409]);
     assert_eq!(bulk(to, "", &(action("index", "12", "indexed first") + &action("create", "12", "no"))).0, [201, 409]);
-    // A repeat by its key is told what it was told: its documents are its own.
+    // A repeat under the same key gets the same response: its documents are its own.
     let keyed = action("create", "10", "ten");
     for _ in 0..2 {
         assert_eq!(bulk(to, "Idempotency-Key: k\r\n", &keyed).0, [201]);
@@ -60,7 +60,7 @@ fn a_document_that_is_there_is_not_created_again_and_the_others_are() {
     let mut messages: Vec<_> = place.records().iter().map(message_of).collect();
     messages.sort();
     assert_eq!(messages, ["created", "eight", "first", "indexed first", "nine, indexed", "ten"]);
-    // Also when it was started anew, and the books are right.
+    // The same after a restart, and the counters are right.
     daemon.stop();
     let daemon = place.start_with(HTTP);
     assert_eq!(bulk(daemon.address(), "", &action("create", "7", "later")).0, [409]);
@@ -78,7 +78,7 @@ fn of_many_that_create_the_same_documents_one_does() {
         let statuses: Vec<Vec<u64>> = std::thread::scope(|scope| {
             let clients: Vec<_> = (0..8)
                 .map(|client| {
-                    // In another order each: nobody waits for another who waits for him.
+                    // Each client has another order: no deadlock.
                     let mut ids = ids.clone();
                     ids.rotate_left(client * 3 % 20);
                     scope.spawn(move || {

@@ -1,4 +1,4 @@
-//! Formats that are told, secrets that are replaced, and what `parse` shows of both.
+//! Configured formats, redacted secrets, and the view of both in `parse`.
 
 use crate::place::{DAYTABLE, PATIENCE, Place, wait_for};
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ fn objects(output: &Output) -> Vec<Value> {
     text(&output.stdout).lines().map(|line| serde_json::from_str(line).expect("an object a line")).collect()
 }
 
-/// `check` and `run` name the key, its place in the file, the place in the pattern, and what was meant.
+/// `check` and `run` name the key, the place in the file, the place in the pattern, and the likely intention.
 #[test]
 fn a_wrong_pattern_is_shown_with_its_place() {
     let place = Place::new();
@@ -43,7 +43,7 @@ fn a_wrong_pattern_is_shown_with_its_place() {
     }
 }
 
-/// A block's pattern takes its lines apart, and lines that it does not match go on with the record before.
+/// A block's pattern parses its lines. A line that does not match continues the record before.
 #[test]
 fn lines_are_read_by_a_pattern() {
     let place = Place::new();
@@ -63,7 +63,7 @@ fn lines_are_read_by_a_pattern() {
     assert_eq!(records[1]["message"], "done");
 }
 
-/// Every file below a folder, as bytes.
+/// The bytes of every file below a folder.
 fn all_bytes(folder: &Path) -> Vec<u8> {
     let files = walkdir::WalkDir::new(folder).into_iter().filter_map(Result::ok);
     let files = files.filter(|file| file.file_type().is_file());
@@ -74,8 +74,8 @@ fn holds(bytes: &[u8], text: &str) -> bool {
     memchr::memmem::find(bytes, text.as_bytes()).is_some()
 }
 
-/// What is redacted is in no file of the data folder and in no line that the daemon says of itself, wherever it stood:
-/// in the first line of a file, in a field, in a name, in JSON with escapes, over several lines, in an import.
+/// A redacted secret is in no file of the data folder and in no log line of the daemon. The secret may stand in the
+/// first line of a file, in a field, in a name, in escaped JSON, across lines, in an import.
 #[test]
 fn a_secret_is_nowhere() {
     let place = Place::new();
@@ -123,7 +123,7 @@ fn a_secret_is_nowhere() {
         assert!(!shown.contains(secret), "{secret} is shown:\n{shown}");
         assert!(!holds(&stored, secret), "{secret} is in the data folder");
     }
-    // What is no secret is found, so looking does find.
+    // The search finds texts that are not secret, so the search works.
     assert!(holds(&stored, "marker-plain") || holds(&stored, "marker-pem"), "nothing of the records is found");
     let log = fs::read_to_string(place.path("daemon-0.log")).expect("the daemon's own log");
     for secret in secrets {
@@ -131,7 +131,7 @@ fn a_secret_is_nowhere() {
     }
 }
 
-/// `parse` reads as the block of the configuration does that includes the file, plain and compressed.
+/// `parse` reads plain and compressed files as the configured block does that includes them.
 #[test]
 fn parse_reads_as_the_configuration_says() {
     let place = Place::new();
@@ -150,7 +150,7 @@ fn parse_reads_as_the_configuration_says() {
         ];
         assert_eq!(objects(&output), expected, "{name}");
     }
-    // Elsewhere no block says anything.
+    // A file outside every block gets the defaults.
     fs::write(place.path("other"), lines).expect("written");
     let output = daytable(&["parse", "--config", config, place.path("other").to_str().expect("text")]);
     assert!(text(&output.stderr).contains("no [[tail]] block includes this file"), "{}", text(&output.stderr));
@@ -162,7 +162,7 @@ fn parse_reads_as_the_configuration_says() {
     assert!(text(&wrong.stderr).contains("unknown pattern WORDS, did you mean WORD?"), "{}", text(&wrong.stderr));
 }
 
-/// `--explain` says which bytes became what; `--summary` what was recognised and what did not fit.
+/// `--explain` shows the meaning of each byte. `--summary` shows recognised formats and lines that did not fit.
 #[test]
 fn parse_explains_and_sums_up() {
     let place = Place::new();

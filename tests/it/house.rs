@@ -1,5 +1,5 @@
-//! The rules of the house: which crate and which module may use which, who asks for the time, what every file begins
-//! with, which names are not used, and that the files that the documents name exist.
+//! The rules of the house: permitted dependencies of crates and modules, permitted readers of the clock, file heads,
+//! forbidden names, and the existence of files that the documents name.
 
 mod arrows;
 pub(crate) mod documents;
@@ -17,7 +17,7 @@ struct Source {
 }
 
 impl Source {
-    /// Its lines with their numbers, those of its tests and comments left out.
+    /// The lines with their numbers, without tests and comments.
     fn code(&self) -> impl Iterator<Item = (usize, &str)> {
         let is_test = self.path.ends_with("tests.rs") || self.path.contains("/tests/");
         let tests = ["#[cfg(test)]\nmod ", "#[cfg(all(test"].iter().filter_map(|start| self.text.find(start)).min();
@@ -51,7 +51,7 @@ fn assert_none(rule: &str, broken: Vec<String>) {
     assert!(broken.is_empty(), "{rule}:\n{}", broken.join("\n"));
 }
 
-/// Lines of code below `folder`, but for the files of `allowed`, in which `is_broken` sees the rule broken.
+/// Lines of code below `folder`, outside the files of `allowed`, that `is_broken` rejects.
 fn broken(folder: &str, allowed: &[&str], is_broken: impl Fn(&str) -> bool) -> Vec<String> {
     let sources = sources(folder);
     let others = sources.iter().filter(|source| !allowed.contains(&source.path.as_str()));

@@ -1,5 +1,5 @@
-//! Somebody removes or replaces what the data folder is made of: nothing that was acknowledged is lost, no second daemon gets
-//! in, and what is lost is said.
+//! Other programs remove or replace files of the data folder: acknowledged records stay, a second daemon cannot start,
+//! and losses are reported.
 
 use crate::client;
 use crate::place::{DAYTABLE, Daemon, PATIENCE, Place, TAIL, wait_for};
@@ -8,16 +8,16 @@ use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// What a daemon ends with under which somebody changed the folder, and what one does not start with.
+/// The exit code of a daemon whose folder another program changed, also at the start.
 const NOT_WHAT_IT_WAS: i32 = 65;
 const IN_USE: i32 = 75;
 
-/// Pushes a line. Whether it was acknowledged.
+/// Pushes a line. Returns whether the push was acknowledged.
 fn push(socket: &Path, line: &str) -> bool {
     client::over_unix(socket, "POST", "/ingest?instance=test", line).is_ok_and(|answer| answer.status == 200)
 }
 
-/// A daemon, and what it acknowledged.
+/// A daemon, and the records it acknowledged.
 fn pushed(place: &Place) -> (Daemon, Vec<String>) {
     let daemon = place.start();
     let lines: Vec<String> = (0..20).map(|n| format!("pushed {n}")).collect();
@@ -34,7 +34,7 @@ fn error_of(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// Pushes until the daemon ended, and gives what it acknowledged meanwhile.
+/// Pushes until the daemon ends. Returns the acknowledged records and the exit code.
 fn push_to_the_end(daemon: &mut Daemon, socket: &Path) -> (Vec<String>, Option<i32>) {
     let mut acknowledged = Vec::new();
     let status = wait_for("the daemon notices and ends", PATIENCE, || {
@@ -47,7 +47,7 @@ fn push_to_the_end(daemon: &mut Daemon, socket: &Path) -> (Vec<String>, Option<i
     (acknowledged, status.code())
 }
 
-/// Names, inodes and lengths of all in the folder: what a process changes that only looks is in none of them.
+/// Names, inodes and lengths of all files in the folder. A read-only process changes none of these.
 fn looks(place: &Place) -> Vec<(PathBuf, u64, u64)> {
     let is_data = |path: &PathBuf| !path.to_string_lossy().ends_with("-shm");
     let files = crate::place::files_below(&place.data()).into_iter().filter(is_data);
@@ -63,7 +63,7 @@ fn looks(place: &Place) -> Vec<(PathBuf, u64, u64)> {
 fn a_lock_that_was_removed_lets_nobody_in() {
     let place = Place::new();
     let (mut daemon, mut lines) = pushed(&place);
-    // Nothing else happens in the folder while it is looked at.
+    // The daemon stands still, so the folder does not change during the inspection.
     daemon.signal(rustix::process::Signal::STOP);
     fs::remove_file(place.data().join("lock")).expect("removed");
     let before = looks(&place);
@@ -71,7 +71,7 @@ fn a_lock_that_was_removed_lets_nobody_in() {
     assert_eq!(output.status.code(), Some(IN_USE), "{}", error_of(&output));
     assert!(error_of(&output).contains("in use"), "{}", error_of(&output));
     assert_eq!(looks(&place), before, "the second one changed something");
-    // Nor a command that writes by itself.
+    // A command that opens the folder for writing by itself does not start either.
     let output = place.ask("repair", &[]);
     assert_eq!(output.status.code(), Some(IN_USE), "{}", error_of(&output));
     assert_eq!(looks(&place), before);
@@ -88,7 +88,7 @@ fn a_lock_that_was_removed_lets_nobody_in() {
     place.wait_for_messages(&lines);
 }
 
-/// Whatever is removed, replaced or renamed: the daemon ends, and what it acknowledged is where its files are.
+/// After any removal, replacement or rename the daemon ends, and the acknowledged records are in its files.
 #[test]
 fn a_daemon_notices_that_its_folder_is_another() {
     type Act = fn(&Place);
@@ -121,7 +121,7 @@ fn a_daemon_notices_that_its_folder_is_another() {
         let (meanwhile, code) = push_to_the_end(&mut daemon, &socket);
         assert_eq!(code, Some(NOT_WHAT_IT_WAS), "{what}: {}", daemon.said());
         lines.extend(meanwhile);
-        // Whoever did it undoes it.
+        // Undo the change.
         if place.path("moved").exists() {
             let _ = fs::remove_dir_all(place.data());
             fs::rename(place.path("moved"), place.data()).expect("renamed");
@@ -137,7 +137,7 @@ fn a_daemon_notices_that_its_folder_is_another() {
     }
 }
 
-/// A day's file that goes takes what is in it along; nothing more is acknowledged into it.
+/// A removed file of a day takes its records along. The daemon acknowledges no further record for the day.
 #[test]
 fn a_daemon_acknowledges_nothing_into_a_file_that_was_removed() {
     let place = Place::new();
@@ -171,7 +171,7 @@ fn has_rows(path: &Path) -> bool {
     connection.query_row("SELECT entities > 0 FROM total", [], |row| row.get(0)).expect("a total")
 }
 
-/// A link is followed nowhere: what it leads to stays as it is.
+/// The daemon follows no link: the target stays unchanged.
 #[test]
 fn a_lock_that_leads_elsewhere_is_refused() {
     type Link = fn(&Path, &Path);
@@ -195,7 +195,7 @@ fn a_lock_that_leads_elsewhere_is_refused() {
     }
 }
 
-/// Two folders with one catalog: each would have a journal of its own for it.
+/// Two folders share one catalog: each would have its own journal for the catalog.
 #[test]
 fn a_catalog_with_two_names_is_refused() {
     let place = Place::new();
@@ -209,7 +209,7 @@ fn a_catalog_with_two_names_is_refused() {
     place.start().stop();
 }
 
-/// All that the catalog says of the day is in the journal still. Without it the folder looks as if it were new.
+/// Everything the catalog knows about the day is still in the journal. Without the journal the folder looks new.
 #[test]
 fn a_journal_that_is_lost_is_noticed_and_repaired() {
     let place = Place::new();

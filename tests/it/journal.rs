@@ -1,5 +1,5 @@
-//! The journal: a real one, made by `systemd-journal-remote` in a folder of its own and read through `journalctl`; and a
-//! `journalctl` of our own where a real one cannot be brought to do what it may.
+//! The journal: a real journal made by `systemd-journal-remote` and read through `journalctl`, and a fake `journalctl`
+//! for rare situations.
 
 use crate::place::{DAYTABLE, Daemon, PATIENCE, Place, message_of, numbered, wait_for};
 use serde_json::Value;
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Where Debian puts it (package systemd-journal-remote; `tests/setup` installs it).
+/// The path in Debian's package systemd-journal-remote, which `tests/setup` installs.
 const JOURNAL_REMOTE: &str = "/lib/systemd/systemd-journal-remote";
 
 /// An entry in the export format. Entries are a microsecond apart, the first one an hour ago.
@@ -24,14 +24,14 @@ pub(crate) fn entry(number: usize, fields: &str) -> String {
     )
 }
 
-/// Entries whose messages are these, of unit `app.service` and level info.
+/// Entries with these messages, of unit `app.service` and level info.
 pub(crate) fn entries(first: usize, messages: &[String]) -> String {
     let fields =
         |message: &String| format!("PRIORITY=6\n_SYSTEMD_UNIT=app.service\n_TRANSPORT=stdout\nMESSAGE={message}");
     messages.iter().enumerate().map(|(n, message)| entry(first + n, &fields(message))).collect()
 }
 
-/// Writes entries to a journal's file, behind those that it has.
+/// Appends entries to a journal file.
 pub(crate) fn write(file: &Path, entries: &str) {
     let mut remote = Command::new(JOURNAL_REMOTE)
         .arg("--output")
@@ -62,7 +62,7 @@ fn wait_metric(daemon: &Daemon, name: &str, least: f64) {
     wait_for(&format!("{name} is {least}"), PATIENCE, || (daemon.metric(name)? >= least).then_some(()));
 }
 
-/// The process of the `journalctl` that a daemon runs.
+/// The `journalctl` process of a daemon.
 fn journalctl_of(daemon: &Daemon) -> rustix::process::Pid {
     wait_for("the daemon runs journalctl", PATIENCE, || {
         let children = fs::read_to_string(format!("/proc/{0}/task/{0}/children", daemon.pid())).unwrap_or_default();
@@ -86,7 +86,7 @@ fn a_journal_is_read_once_whatever_is_killed() {
     place.wait_for_messages(&all[..1500]);
     daemon.kill();
     write(&file, &entries(1500, &all[1500..2000]));
-    // Killed while it reads: what is committed and what is not is one cut.
+    // A kill during the reading: position and records stay consistent.
     for _ in 0..3 {
         let daemon = place.start_with(&config);
         daemon.kill();
@@ -97,7 +97,7 @@ fn a_journal_is_read_once_whatever_is_killed() {
     write(&file, &entries(2000, &all[2000..2500]));
     place.wait_for_messages(&all[..2500]);
     wait_metric(&daemon, "daytable_read_errors_total", 1.0);
-    // Rotated: the file goes on under another name, and a new one begins.
+    // A rotation: the file gets another name, and a new file begins.
     fs::rename(&file, folder.join("remote@0.journal")).expect("renamed");
     write(&file, &entries(2500, &all[2500..]));
     place.wait_for_messages(&all);
@@ -116,7 +116,7 @@ fn a_journal_is_read_once_whatever_is_killed() {
     daemon.stop();
 }
 
-/// What was written before a reboot and not read is read after it.
+/// Entries from before a reboot that were not read are read after the reboot.
 #[test]
 fn entries_of_every_boot_are_read() {
     let place = Place::new();
@@ -211,7 +211,7 @@ fn units_and_levels_are_chosen_and_may_be_chosen_anew() {
     place.wait_for_messages(&expected);
     daemon.stop();
     more("second");
-    // The entry that was read last is none of these units.
+    // The last entry read belongs to no unit of this block.
     let (_, config) = journal(&place, "units = [\"db.service\"]");
     let daemon = place.start_with(&config);
     expected.push("second db.service 3".into());
@@ -232,7 +232,7 @@ fn reading_may_begin_at_the_end() {
         place.json("sources", &[]).iter().any(|source| source["kind"] == "journal").then_some(())
     });
     daemon.kill();
-    // What is written from then on is read, whatever was killed before anything was.
+    // New entries are read, although a kill came before the first read.
     write(&file, &entries(10, &numbered("after", 10)));
     let daemon = place.start_with(&config);
     place.wait_for_messages(&numbered("after", 10));
@@ -257,7 +257,7 @@ fn a_journal_that_is_another_one_than_before_is_noticed() {
     daemon.stop();
 }
 
-/// A `journalctl` that says what the files `follow` and `once` have, and a daemon that runs it.
+/// A fake `journalctl` that prints the files `follow` and `once`, and a daemon that runs it.
 fn start_with_fake(place: &Place, config: &str) -> Daemon {
     let bin = place.path("bin");
     fs::create_dir_all(&bin).expect("a folder");
@@ -282,7 +282,7 @@ fn with_cursor(number: u32, message: &str) -> String {
     format!("__CURSOR=s=ab;i={number:x};b=1;m=1;t=1;x=1\n__REALTIME_TIMESTAMP=1795222800000000\nMESSAGE={message}\n\n")
 }
 
-/// The oldest entries went, and some of them were not read.
+/// The journal dropped its oldest entries, and the daemon had not read some of them.
 #[test]
 fn what_was_vacuumed_before_it_was_read_is_counted() {
     let place = Place::new();
@@ -302,11 +302,11 @@ fn what_was_vacuumed_before_it_was_read_is_counted() {
     assert_eq!(ledger(&place)["lost_records"], 10);
     let calls = fs::read_to_string(place.path("bin/calls")).expect("it was run");
     assert!(calls.lines().any(|call| call.contains("--cursor=s=ab;i=5;")), "{calls}");
-    // The same entry again has the same key, whoever reads it.
+    // The same entry always gets the same key.
     assert_eq!(place.records().len(), 4);
 }
 
-/// What comes behind bytes that are no entry is read again; what is whole before them is kept.
+/// Bytes after an invalid entry are read again. Whole entries before it are kept.
 #[test]
 fn rubbish_ends_the_program_and_not_the_source() {
     let place = Place::new();

@@ -1,8 +1,8 @@
-//! The promise of the whole: whatever is killed and whenever, every record is in exactly one row.
+//! The main promise: after any kill at any moment, every record is in exactly one row.
 //!
-//! A writer appends to several files, each in a form of its own, and rotates them; meanwhile the daemon is killed with
-//! SIGKILL again and again, after pauses that a seeded generator chooses. `DAYTABLE_KILLS` sets how many kills (40
-//! without it), `DAYTABLE_SEED` the seed, which is printed when the test fails.
+//! A writer appends to several files, each in its own format, and rotates them. Meanwhile the daemon is killed with
+//! SIGKILL again and again, after pauses from a seeded generator. `DAYTABLE_KILLS` sets the number of kills (default
+//! 40), `DAYTABLE_SEED` the seed, which a failure prints.
 
 use crate::place::{PATIENCE, Place, append, gzip, message_of, wait_for};
 use crate::verify::AsKilled;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// The writer never pauses for as long as a record waits: what it tears is put together again.
+/// The writer's pauses are shorter than the wait of a record, so split records are joined again.
 const TAIL: &str = "\
 [[tail]]
 include = [\"LOGS/*.log*\"]
@@ -21,12 +21,12 @@ exclude = [\"LOGS/*.tmp\"]
 instance = \"{stem}\"
 join = { wait = \"3s\" }
 ";
-/// Files at a time.
+/// Concurrent files.
 const STREAMS: usize = 5;
-/// Rotated files of a stream that are kept; older ones are removed once they are read.
+/// Rotated files kept per stream. Older files are removed once they are read.
 const KEPT: usize = 6;
 
-/// An xorshift generator: the same seed, the same test as far as the machine allows.
+/// An xorshift generator: the same seed gives the same test as far as the machine allows.
 struct Random(u64);
 
 impl Random {
@@ -58,7 +58,7 @@ fn every_record_is_there_exactly_once_whatever_is_killed() {
     let mut killed = Vec::new();
     for _ in 0..kills {
         let daemon = place.spawn(TAIL);
-        // From "not even open" to "in the middle of it".
+        // The moment of a kill ranges from "before the first open" to "in the middle of the work".
         let pause = Duration::from_millis(if random.below(4) == 0 { random.below(30) } else { random.below(700) });
         std::thread::sleep(pause);
         daemon.kill();
@@ -72,7 +72,7 @@ fn every_record_is_there_exactly_once_whatever_is_killed() {
     let expected = writer.join().expect("the writer fails nothing");
     assert_exactly(&place, &expected, seed);
     daemon.stop();
-    // A start with nothing new brings nothing new.
+    // A start without new lines gives no new records.
     let daemon = place.start_with(TAIL);
     append(&place.log("sentinel.log"), b"the sentinel\n");
     wait_for("the sentinel is read", PATIENCE, || {
@@ -87,7 +87,7 @@ fn every_record_is_there_exactly_once_whatever_is_killed() {
     place.assert_no_key_twice();
 }
 
-/// Waits until there are as many records, then compares each.
+/// Waits for the expected number of records, then compares each record.
 fn assert_exactly(place: &Place, expected: &BTreeSet<String>, seed: u64) {
     let deadline = Instant::now() + 2 * PATIENCE;
     while total(place) < expected.len() as u64 && Instant::now() < deadline {
@@ -112,7 +112,7 @@ fn assert_exactly(place: &Place, expected: &BTreeSet<String>, seed: u64) {
     assert_eq!(total(place), expected.len() as u64, "DAYTABLE_SEED={seed}: count and query do not agree");
 }
 
-/// How many records can be queried; none where there is no data folder yet.
+/// The number of records, or 0 before the data folder exists.
 fn total(place: &Place) -> u64 {
     let said = place.ask("count", &["--json"]).stdout;
     let counts = String::from_utf8_lossy(&said).into_owned();
@@ -120,12 +120,12 @@ fn total(place: &Place) -> u64 {
     counts.filter_map(|count| count["records"].as_u64()).sum()
 }
 
-/// What tells one record from every other: its stream and number are in its message.
+/// The identity of a record: its message has the stream and the number.
 fn identity(record: &Value) -> String {
     message_of(record)
 }
 
-/// Appends records to every stream and rotates them until it is told to stop. Gives what it wrote.
+/// Appends records to every stream and rotates the streams until `stop`. Returns the written records.
 fn write_until(place: &Place, stop: &AtomicBool, mut random: Random) -> BTreeSet<String> {
     let mut written = BTreeSet::new();
     let mut number = 0_u64;
@@ -142,7 +142,7 @@ fn write_until(place: &Place, stop: &AtomicBool, mut random: Random) -> BTreeSet
             written.insert(message);
         }
         let path = place.log(&format!("s{stream}.log"));
-        // In two writes, the first of which ends anywhere in a line.
+        // Two writes. The first ends anywhere in a line.
         let (first, second) = text.as_bytes().split_at(random.below(text.len() as u64) as usize);
         append(&path, first);
         std::thread::sleep(Duration::from_millis(random.below(5)));
@@ -155,7 +155,7 @@ fn write_until(place: &Place, stop: &AtomicBool, mut random: Random) -> BTreeSet
     written
 }
 
-/// Each stream in a form of its own, with and without times; records of several lines where lines begin with one.
+/// A line in the format of the stream: with or without a time, in one or several lines.
 fn line_of(stream: usize, message: &str) -> String {
     let now = daytable_model::time::now();
     match stream % 4 {
@@ -166,12 +166,12 @@ fn line_of(stream: usize, message: &str) -> String {
     }
 }
 
-/// `s.log.1` becomes `s.log.2` or `s.log.2.gz`, and so on, then the live file is moved away, or copied and emptied.
+/// Renames `s.log.1` to `s.log.2` or `s.log.2.gz`, and so on. Then renames the live file, or copies and truncates it.
 fn rotate(place: &Place, stream: usize, written: u64, random: &mut Random) {
     let name = |n: usize, suffix: &str| place.log(&format!("s{stream}.log.{n}{suffix}"));
     for oldest in [name(KEPT, ""), name(KEPT, ".gz")] {
         if oldest.exists() {
-            // What is removed before it is read is lost to everybody; so the writer waits, between any two kills.
+            // Every collector loses a file removed before it is read, so the writer waits, between two kills.
             wait_for("what is rotated out is read", 2 * PATIENCE, || (total(place) == written).then_some(()));
             fs::remove_file(oldest).expect("removed");
         }
@@ -185,7 +185,7 @@ fn rotate(place: &Place, stream: usize, written: u64, random: &mut Random) {
         }
     }
     if name(2, "").exists() && random.below(2) == 0 {
-        // Compressed under a name of its own first, so that no half of it can be taken for the whole.
+        // Compression writes to a temporary name first: a half-written file must not look complete.
         let half = name(2, ".gz.tmp");
         let plain = name(2, "");
         let aside = name(2, ".tmp");
@@ -196,7 +196,7 @@ fn rotate(place: &Place, stream: usize, written: u64, random: &mut Random) {
     }
     let live = place.log(&format!("s{stream}.log"));
     if stream == 4 {
-        // Between copy and truncate nothing is written here: that gap is what copytruncate cannot promise.
+        // No line is written between copy and truncate: copytruncate loses such lines.
         fs::copy(&live, name(1, "")).expect("copied");
         File::options().write(true).open(&live).expect("there").set_len(0).expect("emptied");
     } else {
@@ -204,7 +204,7 @@ fn rotate(place: &Place, stream: usize, written: u64, random: &mut Random) {
     }
 }
 
-/// The places where a kill hurts most, one by one, in a build that has them.
+/// Kills at the most dangerous places, one by one. Needs a build with failpoints.
 #[cfg(feature = "failpoints")]
 #[test]
 fn a_kill_at_each_failpoint_loses_and_doubles_nothing() {

@@ -1,5 +1,5 @@
-//! The life of a day-table: sealed, archived with proof, dropped, restored; and whatever is killed meanwhile, every
-//! record is in the table or in exactly one archive that was read back.
+//! The life of a day-table (the table of one day's records): sealed, archived with proof, dropped, restored. After any
+//! kill, every record is in the table or in exactly one verified archive.
 
 use crate::place::{DAYTABLE, Daemon, PATIENCE, Place, message_of, numbered, wait_for};
 use crate::trouble::{SmallDisk, lines_of_noise};
@@ -15,7 +15,7 @@ use std::time::Duration;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// Looks every second; hours are sealed as soon as they are over.
+/// The lifecycle runs every second, and seals each hour as soon as the hour is over.
 fn config(place: &Place, keep: &str, more: &str) -> String {
     format!(
         "[lifecycle]\nschedule = \"* * * * * *\"\ngrace = \"0s\"\nseal_after = \"0s\"\nmin_tables = 0\n\
@@ -29,7 +29,7 @@ fn url(place: &Place) -> String {
     format!("file://{}", place.path("archive").display())
 }
 
-/// Lines of one hour that is over for some hours, and the table that they belong to.
+/// Lines of an hour some hours ago, and their table.
 fn old_lines(prefix: &str, count: usize) -> (Vec<String>, Vec<String>, DayTable) {
     let start = Period::Hour.start(now().minus(5 * HOUR));
     let messages = numbered(prefix, count);
@@ -38,12 +38,12 @@ fn old_lines(prefix: &str, count: usize) -> (Vec<String>, Vec<String>, DayTable)
     (lines, messages, DayTable::at(&TableName::new("Log").expect("a name"), Period::Hour, start))
 }
 
-/// A record of now, by which the clock is believed.
+/// A record with the present time, which confirms the clock.
 fn young(message: &str) -> String {
     format!("{} INFO {message}", now())
 }
 
-/// What `tables` says of one.
+/// The entry of a table in `tables`.
 fn table(place: &Place, name: &str) -> Option<Value> {
     place.json("tables", &[]).into_iter().find(|table| table["table"] == name)
 }
@@ -60,7 +60,7 @@ fn wait_state(place: &Place, name: &str, wanted: &str) {
     });
 }
 
-/// The archives of a day that are whole: each is read to its last byte. By generation, with their rows.
+/// The whole archives of a day, each read to its last byte, with generation and rows.
 fn archives(place: &Place, day: &DayTable) -> Vec<(i64, u64)> {
     if !place.path("archive").exists() {
         return Vec::new();
@@ -73,7 +73,7 @@ fn archives(place: &Place, day: &DayTable) -> Vec<(i64, u64)> {
     proven.map(|archived| (archived.generation(), archived.manifest().rows)).collect()
 }
 
-/// The messages that lie in a table that stands; none where it does not.
+/// The messages in an existing table. Empty if the table does not exist.
 fn messages_in(place: &Place, name: &str) -> Vec<String> {
     match state(place, name).as_deref() {
         None | Some("dropped") => Vec::new(),
@@ -81,7 +81,7 @@ fn messages_in(place: &Place, name: &str) -> Vec<String> {
     }
 }
 
-/// Every one of `messages` is in the table once, or the latest archive has them all.
+/// Every message of `messages` is in the table once, or the latest archive has all of them.
 fn assert_kept(place: &Place, day: &DayTable, messages: &[String], when: &str) {
     let found = messages_in(place, &day.to_string());
     let once: BTreeSet<&String> = found.iter().collect();
@@ -94,7 +94,7 @@ fn assert_kept(place: &Place, day: &DayTable, messages: &[String], when: &str) {
     assert_eq!(latest.map(|(_, rows)| rows), Some(messages.len() as u64), "{when}: neither table nor archive has all");
 }
 
-/// From open to dropped, and back: what a day is at each step, and that nothing of it is lost.
+/// From open to dropped and back: the state at each step, without a loss.
 #[test]
 fn a_day_is_sealed_archived_dropped_and_restored() {
     let place = Place::new();
@@ -126,7 +126,7 @@ fn a_day_is_sealed_archived_dropped_and_restored() {
     place.said("restore", &["--keep", "2s", "--as", "Incident", &name]);
     let copy = format!("Incident{}", &name[3..]);
     assert_eq!(messages_in(&place, &copy).len(), 500);
-    // A record that comes for the restored day goes to today's.
+    // A late record for the restored day goes to today's table.
     let (late, ..) = old_lines("late", 1);
     place.write("app.log", &late);
     wait_for("the late record", PATIENCE, || {
@@ -138,12 +138,12 @@ fn a_day_is_sealed_archived_dropped_and_restored() {
     place.said("drop", &[&name]);
     assert_eq!(state(&place, &name).as_deref(), Some("dropped"));
     daemon.stop();
-    // Without a daemon, too.
+    // The same without a daemon.
     place.said("restore", &[&name]);
     assert_kept(&place, &day, &messages, "restored without a daemon");
 }
 
-/// A day that is to be archived is not dropped by hand either, unless somebody says so in as many words.
+/// A manual drop also refuses a day before its archiving, unless a flag says otherwise.
 #[test]
 fn a_drop_by_hand_asks_for_the_archive() {
     let place = Place::new();
@@ -165,7 +165,7 @@ fn a_drop_by_hand_asks_for_the_archive() {
     daemon.stop();
 }
 
-/// What comes after a day was archived is archived with it, as a new generation; the old archive goes after that.
+/// Late records of an archived day become a new archive generation. The old archive is removed afterwards.
 #[test]
 fn late_records_are_archived_as_a_new_generation() {
     let place = Place::new();
@@ -179,7 +179,7 @@ fn late_records_are_archived_as_a_new_generation() {
     let all = [messages, late_messages].concat();
     wait_for("the late ones", PATIENCE, || (messages_in(&place, &name).len() == 53).then_some(()));
     assert_kept(&place, &day, &all, "late");
-    // Not again today by itself, but asked for.
+    // The scheduler archives at most once a day, but a command archives at once.
     assert_eq!(archives(&place, &day), [(2, 50)]);
     place.said("archive", &[&name]);
     assert_kept(&place, &day, &all, "archived again");
@@ -194,7 +194,7 @@ fn late_records_are_archived_as_a_new_generation() {
     daemon.stop();
 }
 
-/// Readers see every record once while a day is sealed, and commits go on.
+/// Readers see every record once while a day is sealed, and commits continue.
 #[test]
 fn sealing_disturbs_nobody() {
     let place = Place::new();
@@ -222,8 +222,8 @@ fn sealing_disturbs_nobody() {
     daemon.stop();
 }
 
-/// Whatever is killed and whenever: old hours come in, are sealed, archived and dropped, and none of their records is
-/// lost or there twice.
+/// Old hours come in, are sealed, archived and dropped. Despite kills at any moment, each of their records is there
+/// once.
 #[test]
 fn a_kill_at_any_time_loses_nothing_of_a_day() {
     let place = Place::new();
@@ -231,7 +231,7 @@ fn a_kill_at_any_time_loses_nothing_of_a_day() {
     place.write("young.log", &[young("young")]);
     place.write("app.log", &lines);
     let config = config(&place, "1h", "");
-    // The table stands before the rule that takes it.
+    // The table exists before the rule that drops it.
     let daemon = place.start_with(&config.replace("\"1h\"", "\"30d\"").replace("\"0s\"\nmin", "\"365d\"\nmin"));
     wait_for("all is read", PATIENCE, || (messages_in(&place, &day.to_string()).len() == 4000).then_some(()));
     daemon.stop();
@@ -249,7 +249,7 @@ fn a_kill_at_any_time_loses_nothing_of_a_day() {
     daemon.stop();
 }
 
-/// An archive's folder that may not be written, or is no folder: the reason is shown, and nothing is dropped.
+/// The archive folder is read-only or no folder: the reason is shown, and no table is dropped.
 #[test]
 fn an_archive_that_cannot_be_written_keeps_the_day_and_says_why() {
     let place = Place::new();
@@ -278,7 +278,7 @@ fn an_archive_that_cannot_be_written_keeps_the_day_and_says_why() {
     daemon.stop();
 }
 
-/// Lines of an old hour that do not compress: some megabytes, sealed or not.
+/// Some megabytes of incompressible lines of an old hour.
 fn old_noise(count: usize) -> (Vec<String>, Vec<String>, DayTable) {
     let (_, _, day) = old_lines("noise", 1);
     let messages: Vec<String> = lines_of_noise().into_iter().take(count).collect();
@@ -286,8 +286,8 @@ fn old_noise(count: usize) -> (Vec<String>, Vec<String>, DayTable) {
     (messages.iter().map(line).collect(), messages, day)
 }
 
-/// An archive on a disk that may not be written, and then is full: the reason is shown, nothing is dropped, and nothing
-/// that is half there is taken for an archive.
+/// The archive disk is read-only, and then full: the reason is shown, no table is dropped, and a partial file does not
+/// count as an archive.
 #[test]
 fn an_archive_on_a_read_only_or_full_disk_keeps_the_day() {
     let place = Place::new();
@@ -319,7 +319,7 @@ fn an_archive_on_a_read_only_or_full_disk_keeps_the_day() {
     daemon.stop();
 }
 
-/// A data folder without room for the sealed day: it stays as it is, whole and readable, until there is room.
+/// A data folder without room for the sealed day: the day stays whole and readable until there is room.
 #[test]
 fn a_full_data_folder_keeps_the_day_as_it_is() {
     let place = Place::new();
@@ -348,7 +348,7 @@ fn a_full_data_folder_keeps_the_day_as_it_is() {
     drop(disk);
 }
 
-/// A damaged archive is refused with what is wrong with it, and nothing else is touched.
+/// A damaged archive is refused with its fault, and other files stay untouched.
 #[test]
 fn a_damaged_archive_is_refused() {
     let place = Place::new();
@@ -383,7 +383,7 @@ fn a_damaged_archive_is_refused() {
     daemon.stop();
 }
 
-/// `plan` says what would be done and why, with a daemon and without one, and changes nothing.
+/// `plan` shows planned steps and their reasons, with or without a daemon, and changes nothing.
 #[test]
 fn a_plan_changes_nothing() {
     let place = Place::new();
@@ -399,7 +399,7 @@ fn a_plan_changes_nothing() {
         of_day.map(|told| (text(&told["step"]), text(&told["table"]))).collect()
     };
     assert_eq!(steps(&[]), []);
-    // The plan of a configuration that is not in force.
+    // The plan of another configuration than the daemon's.
     let path = place.configure(&config(&place, "1h", ""));
     let path = path.to_str().expect("text");
     let name = day.to_string();
@@ -413,7 +413,7 @@ fn a_plan_changes_nothing() {
     assert!(place.said("plan", &["--config", path]).contains("it expired at"));
 }
 
-/// A daemon whose clock is so many seconds ahead (`+315360000`) or behind. Needs Debian's package faketime.
+/// Starts a daemon with a clock `offset` seconds ahead (`+315360000`) or behind. Needs Debian's package faketime.
 fn start_at(place: &Place, offset: &str, config: &str) -> Daemon {
     let library = ["/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib"]
         .map(|folder| format!("{folder}/faketime/libfaketime.so.1"));
@@ -427,8 +427,8 @@ fn start_at(place: &Place, offset: &str, config: &str) -> Daemon {
     daemon
 }
 
-/// A clock that is ten years ahead drops nothing, removes no archive, and moves no record that has a time; set right
-/// again, everything is there and goes on.
+/// A clock ten years ahead drops no table, removes no archive, and moves no record that has a time. With the right
+/// clock again, every record is there and the daemon continues.
 #[test]
 fn a_clock_ten_years_ahead_drops_nothing() {
     let place = Place::new();
@@ -440,7 +440,7 @@ fn a_clock_ten_years_ahead_drops_nothing() {
     daemon.stop();
     let daemon = start_at(&place, "+315576000", &config);
     let runs = || daemon.metric("daytable_lifecycle_runs_total");
-    // Records with a time of their own contradict the clock; such as have none take the time of their arrival.
+    // Records with their own time contradict the clock. Records without a time get the time of arrival.
     place.write("app.log", &[young("meanwhile")]);
     place.write("bare.log", &["a line without a time".into()]);
     wait_for("some runs", PATIENCE, || runs().filter(|runs| *runs >= 4.0));
@@ -458,7 +458,7 @@ fn a_clock_ten_years_ahead_drops_nothing() {
     daemon.stop();
 }
 
-/// A clock that was set back loses nothing, and a record dated 2099 does not move today.
+/// A clock set back loses no record, and a record dated 2099 does not move today.
 #[test]
 fn a_clock_set_back_and_a_record_of_2099_lose_nothing() {
     let place = Place::new();
@@ -479,7 +479,7 @@ fn a_clock_set_back_and_a_record_of_2099_lose_nothing() {
     wait_for("some runs", PATIENCE, || runs().filter(|runs| *runs >= before + 2.0));
     assert_eq!(place.records().len(), 4);
     daemon.stop();
-    // Set right, the clock says that what came meanwhile is ten days old. It is not.
+    // The right clock makes the records from meanwhile look ten days old. They are not.
     let daemon = place.start_with(&config);
     place.write("app.log", &[young("after")]);
     wait_for("all is there", PATIENCE, || (place.records().len() == 5).then_some(()));
@@ -491,12 +491,12 @@ fn a_clock_set_back_and_a_record_of_2099_lose_nothing() {
     daemon.stop();
 }
 
-/// The places where a kill hurts most, one by one, in a build that has them.
+/// Kills at the most dangerous places, one by one. Needs a build with failpoints.
 #[cfg(feature = "failpoints")]
 mod failpoints {
     use super::*;
 
-    /// Starts a daemon that kills itself at `point`, and waits until it did.
+    /// Starts a daemon that kills itself at `point`, and waits for its end.
     fn killed_at(place: &Place, config: &str, point: &str) {
         let mut command = Command::new(DAYTABLE);
         command.arg("run").arg("--config").arg(place.configure(config)).env("DAYTABLE_FAILPOINT", point);

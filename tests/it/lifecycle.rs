@@ -1,4 +1,4 @@
-//! Day-tables that are made ahead and dropped when they expire, by the scheduler of a daemon that runs.
+//! Day-tables created ahead, and dropped when they expire, by the scheduler of a running daemon.
 
 use crate::place::{PATIENCE, Place, message_of, wait_for};
 use daytable_model::time::now;
@@ -10,7 +10,7 @@ use std::time::Duration;
 const HOUR: Duration = Duration::from_secs(3600);
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// Looks every second, and keeps for as long as a test says.
+/// The lifecycle runs every second. The test sets `keep`.
 fn config(period: &str, keep: &str) -> String {
     format!(
         "[lifecycle]\nschedule = \"* * * * * *\"\ngrace = \"0s\"\n[[table]]\nname = \"Log\"\nkeep = \"{keep}\"\nperiod = \"{period}\"\n\
@@ -18,7 +18,7 @@ fn config(period: &str, keep: &str) -> String {
     )
 }
 
-/// A line that was written so long ago.
+/// A line whose time is `age` ago.
 fn aged(age: Duration, message: &str) -> String {
     format!("{} INFO {message}", now().minus(age))
 }
@@ -28,7 +28,7 @@ fn names(place: &Place) -> Vec<String> {
     place.json("tables", &[]).iter().filter_map(open).collect()
 }
 
-/// Tomorrow's table is there today, so that midnight costs nothing.
+/// Tomorrow's table exists today, so that midnight is cheap.
 #[test]
 fn the_next_table_is_there_ahead() {
     for (period, length) in [("hour", HOUR), ("day", DAY)] {
@@ -42,21 +42,21 @@ fn the_next_table_is_there_ahead() {
             format!("Log{text}")
         };
         let expected = [suffix(before), suffix(before.plus(length))];
-        // Over the end of a period, the tables of the next one are there too.
+        // After the end of a period, the tables of the next period exist, too.
         let found = names(&place);
         assert!(expected.iter().all(|name| found.contains(name)), "{expected:?} are not in {found:?}");
         daemon.stop();
     }
 }
 
-/// A period that is over for longer than `keep` goes, what is younger stays, and a record that comes too late for its
-/// table does not bring it back: it goes to today's, with its own time.
+/// A period older than `keep` is dropped, and younger periods stay. A record too late for its table goes to today's
+/// table, with its own time.
 #[test]
 fn an_expired_table_is_dropped_and_stays_dropped() {
     let place = Place::new();
     let old = now().minus(3 * HOUR);
     place.write("app.log", &[format!("{old} INFO old"), aged(Duration::ZERO, "young")]);
-    // The table stands before the rule that takes it.
+    // The table exists before the rule that drops it.
     let daemon = place.start_with(&config("hour", "30d"));
     place.wait_for_messages(&["old".into(), "young".into()]);
     let of_old = place.json("query", &["--contains", "old"])[0]["table"].as_str().expect("a table").to_owned();
@@ -82,7 +82,7 @@ fn an_expired_table_is_dropped_and_stays_dropped() {
     daemon.stop();
 }
 
-/// Days go like hours do.
+/// Days are dropped like hours.
 #[test]
 fn an_expired_day_is_dropped() {
     let place = Place::new();
@@ -95,7 +95,7 @@ fn an_expired_day_is_dropped() {
     daemon.stop();
 }
 
-/// Without a record that confirms it, the clock is not believed, and what has expired by it stays.
+/// Without a confirming record the clock is not trusted, and expired tables stay.
 #[test]
 fn nothing_is_dropped_on_the_word_of_the_clock_alone() {
     let place = Place::new();
@@ -107,14 +107,13 @@ fn nothing_is_dropped_on_the_word_of_the_clock_alone() {
     let runs = || daemon.metric("daytable_lifecycle_runs_total");
     wait_for("three runs", PATIENCE, || runs().filter(|runs| *runs >= 3.0));
     place.wait_for_messages(&["old".into()]);
-    // A record of now confirms it.
+    // A record with the present time confirms the clock.
     place.write("app.log", &[aged(Duration::ZERO, "young")]);
     place.wait_until_messages(&["young"]);
     daemon.stop();
 }
 
-/// A reader that is in a table when it goes gets what it read, or an error that says what happened: never half a line,
-/// never a crash.
+/// A reader of a table during its drop gets records, or an error with the reason: no partial line, no crash.
 #[test]
 fn a_reader_during_the_drop_ends_clean() {
     let place = Place::new();
@@ -131,7 +130,7 @@ fn a_reader_during_the_drop_ends_clean() {
     query.args(["-n", "50000", "--json"]).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = query.spawn().expect("run");
     let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
-    // It is in the table now, and held up by its full pipe.
+    // The reader is inside the table now, blocked by its full pipe.
     let first: Value = serde_json::from_str(&lines.next().expect("a line").expect("read")).expect("a record");
     assert!(message_of(&first).starts_with("line"));
     place.said("drop", &[&table]);

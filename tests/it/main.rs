@@ -1,11 +1,11 @@
-//! What crosses modules: every test here runs the real `daytable` on real files, in a folder of its own.
+//! Tests across modules. Every test runs the real `daytable` on real files, in its own folder.
 //!
-//! One binary, a module per behaviour; [`place`] is the folder and the daemon in it, [`client`] speaks HTTP to it;
-//! [`server`] is what else a test starts.
+//! One binary, a module per behaviour. [`place`] is the folder and its daemon, [`client`] an HTTP client, and
+//! [`server`] starts other servers.
 //!
-//! Nothing sleeps to hope: a test [waits](place::wait_for) until what it expects is there, and fails with what was
-//! missing at its deadline. That something does *not* happen is shown by something later that does: a record that was
-//! written after it, a stop, a second start.
+//! Tests do not sleep and hope. A test [waits](place::wait_for) for its expectation, and reports the difference at the
+//! deadline. To show that an event does *not* happen, a test waits for a later event: a later record, a stop, a
+//! restart.
 
 mod client;
 mod place;

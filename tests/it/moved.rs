@@ -1,5 +1,5 @@
-//! Damage of what commits moved (`moved` of the catalog): a daemon at work writes it anew, and what a kill left of it
-//! is named, refused, and left out by `daytable repair`, which keeps all else.
+//! Damage to the catalog's table `moved`, the changes of the latest commits. A working daemon rewrites the table. After
+//! a kill the damage is named and refused, and `daytable repair` omits it and keeps all else.
 
 use crate::place::{DAYTABLE, Daemon, PATIENCE, Place, numbered, wait_for};
 use crate::verify::assert_whole;
@@ -25,7 +25,7 @@ fn catalog(place: &Place) -> Connection {
     connection
 }
 
-/// Turns a bit around in what the last commit moved.
+/// Flips a bit in the changes of the last commit.
 fn damage(place: &Place) {
     let connection = catalog(place);
     let last = "SELECT seq, sources FROM moved ORDER BY seq DESC LIMIT 1";
@@ -36,7 +36,7 @@ fn damage(place: &Place) {
     connection.execute("UPDATE moved SET sources = ?2 WHERE seq = ?1", (seq, row)).expect("damaged");
 }
 
-/// Writes lines one at a time, each of which is committed before the next.
+/// Writes lines one by one, each committed before the next.
 fn write_slowly(place: &Place, daemon: &Daemon, name: &str, lines: &[String]) {
     for line in lines {
         let records = || daemon.metric("daytable_records_committed_total").unwrap_or_default();
@@ -46,7 +46,7 @@ fn write_slowly(place: &Place, daemon: &Daemon, name: &str, lines: &[String]) {
     }
 }
 
-/// Whether more commits come before the daemon stops than are entered at once, or few.
+/// Whether there are more commits before the stop than one checkpoint covers, or fewer.
 #[test]
 fn a_daemon_at_work_writes_what_was_damaged_anew() {
     for more in [3, 90] {
@@ -66,7 +66,7 @@ fn a_daemon_at_work_writes_what_was_damaged_anew() {
 fn what_a_kill_left_is_refused_until_it_is_repaired_and_only_its_commit_is_read_again() {
     let place = Place::new();
     let daemon = place.start_with(TAIL);
-    // None has a time of its own: what is read twice is there twice.
+    // The lines have no time of their own: a line read twice is there twice.
     let (a, b) = (numbered("of a", 8), numbered("of b", 6));
     write_slowly(&place, &daemon, "a.log", &a[..4]);
     write_slowly(&place, &daemon, "b.log", &b);
@@ -105,13 +105,13 @@ fn what_a_kill_left_is_refused_until_it_is_repaired_and_only_its_commit_is_read_
     let pushed = ["pushed".to_owned()];
     assert_whole(&place, 15);
     let daemon = place.start_with(TAIL);
-    // The last of a is what the damaged commit had.
+    // The damaged commit had the last line of a.
     let all = [&a[..], &b, &pushed, &a[7..]].concat();
     place.finish(daemon, TAIL, &all);
     assert_whole(&place, all.len() as u64 + 1);
 }
 
-/// A commit fails besides, so the folder is opened anew, and finds it: trying again would find the same.
+/// A commit also fails, so the daemon opens the folder again and finds the damage. A retry would find the same damage.
 #[test]
 fn a_daemon_that_cannot_open_its_folder_again_ends_and_says_what_to_do() {
     let place = Place::new();

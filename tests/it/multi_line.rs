@@ -1,11 +1,11 @@
-//! Records of several lines: whole, once, and without a wait for those that have one line.
+//! Records of several lines: whole, once, and without a delay for records of one line.
 
 use crate::place::{PATIENCE, Place, append, message_of, wait_for};
 use serde_json::Value;
 use std::fs;
 use std::time::{Duration, Instant};
 
-/// A block in which nobody waits as long as a test runs.
+/// A block with a wait longer than any test.
 const PATIENT: &str = "[[tail]]\ninclude = [\"LOGS/*.log\"]\ninstance = \"test\"\njoin = { wait = \"1m\" }\n";
 const TRACE: &str = "\
 2026-11-20 10:00:01,250 ERROR [main] com.example.Shop - order 7 failed
@@ -16,7 +16,7 @@ Caused by: java.net.ConnectException: refused
 \tat java.base/sun.nio.ch.Net.pollConnect(Native Method)
 \t... 12 more
 ";
-/// What of the trace is in its record's message, whatever else was taken out of its first line.
+/// The end of the trace in its record's message, after the fields of its first line were removed.
 const REST: &str = "order 7 failed
 java.lang.IllegalStateException: no stock
 \tat com.example.Stock.take(Stock.java:41)
@@ -29,7 +29,7 @@ fn line(second: u32, text: &str) -> String {
     format!("2026-11-20 10:00:{second:02},000 INFO [main] com.example.Shop - {text}\n")
 }
 
-/// Waits until the messages of all records end like this, the oldest first.
+/// Waits until the messages of all records have these ends, oldest first.
 fn wait_for_ends(place: &Place, expected: &[&str]) -> Vec<Value> {
     let mut records = Vec::new();
     let is_there = |records: &[Value]| {
@@ -54,7 +54,7 @@ fn a_stack_trace_written_slowly_is_one_record_with_its_message_whole() {
     let place = Place::new();
     let daemon = place.start_with(PATIENT);
     append(&place.log("app.log"), line(0, "before").as_bytes());
-    // Pieces that end anywhere, each of which the daemon has surely seen: it says how much it has not read.
+    // Pieces that end anywhere. The daemon has read each of them: it reports the unread bytes.
     for piece in TRACE.as_bytes().chunks(37) {
         append(&place.log("app.log"), piece);
         let size = fs::metadata(place.log("app.log")).expect("there").len();
@@ -79,7 +79,7 @@ fn killed_in_the_middle_of_an_open_record_it_reads_that_once_and_whole() {
     let (first, rest) = TRACE.split_at(150);
     append(&place.log("app.log"), (line(0, "before") + first).as_bytes());
     let daemon = place.start_with(PATIENT);
-    // It is committed because the trace's first line was read: the trace is open.
+    // The record is committed because the first line of the trace was read. The trace stays open.
     wait_for_ends(&place, &["before"]);
     daemon.kill();
     let daemon = place.start_with(PATIENT);
@@ -92,7 +92,7 @@ fn killed_in_the_middle_of_an_open_record_it_reads_that_once_and_whole() {
     append(&place.log("app.log"), line(2, "after").as_bytes());
     wait_for_ends(&place, &["before", REST, "end"]);
     daemon.stop();
-    // Without the wait its last record comes, too, and nothing else.
+    // Without the wait its last record comes, too, and no other record.
     let daemon = place.start();
     wait_for_ends(&place, &["before", REST, "after", "end"]);
     daemon.stop();
@@ -109,7 +109,7 @@ fn a_stack_trace_goes_on_in_the_rotated_file() {
     fs::rename(place.log("app.log"), place.log("app.log.1")).expect("renamed");
     append(&place.log("app.log.1"), rest.as_bytes());
     append(&place.log("app.log"), (line(2, "after") + &line(3, "last")).as_bytes());
-    // After five seconds of quiet the rotated file is final, and its open record with it.
+    // After five seconds of quiet the rotated file is final, and so is its open record.
     wait_for_ends(&place, &["before", REST, "after"]);
     daemon.stop();
     place.assert_no_key_twice();
@@ -149,7 +149,7 @@ fn an_open_record_is_committed_after_the_wait() {
     append(&place.log("app.log"), TRACE.as_bytes());
     let written = Instant::now();
     let records = wait_for_ends(&place, &[REST]);
-    // A second and what it takes: far from a test's patience, with room for a busy machine.
+    // A second and some overhead: much less than a test's patience, with room for a busy machine.
     assert!(written.elapsed() < Duration::from_secs(10), "{:?}", written.elapsed());
     append(&place.log("app.log"), b"\tat late.Line(Late.java:1)\n");
     let later = wait_for_ends(&place, &[REST, "\tat late.Line(Late.java:1)"]);
@@ -167,7 +167,7 @@ fn a_restart_keeps_what_was_learnt() {
     wait_for("the table", PATIENCE, || (place.try_records().len() >= 2).then_some(()));
     daemon.kill();
     let daemon = place.start();
-    // Alone, nothing says what its parts are.
+    // A header alone does not confirm the format of its parts.
     append(&place.log("table.log"), b"2026-11-20T10:00:03Z,error,carl,three\n");
     let record = wait_for("the last line", PATIENCE, || {
         place.try_records().into_iter().find(|record| record.to_string().contains("three"))
@@ -203,7 +203,7 @@ fn a_record_of_one_line_does_not_wait() {
     for (name, line) in lines {
         append(&place.log(name), line);
     }
-    // The wait is a minute, and so is a test's patience; it would not be enough for three.
+    // The wait is a minute, like a test's patience, which would not cover three waits.
     wait_for("three records", Duration::from_secs(20), || (place.try_records().len() == 3).then_some(()));
     daemon.stop();
 }

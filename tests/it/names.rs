@@ -1,4 +1,5 @@
-//! Names of files that are no UTF-8: they are read, followed, imported and shown like any other, and cost no answer its rest.
+//! File names that are not UTF-8: such files are read, followed, imported and shown like others, and truncate no
+//! response.
 
 use crate::client::over_unix;
 use crate::place::{DAYTABLE, Place, TAIL, append, message_of};
@@ -8,7 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// As the name is shown: no byte of it is lost.
+/// The shown form of the name, with every byte.
 const SHOWN: &str = r"bad-\xFF.log";
 
 fn bad(place: &Place) -> PathBuf {
@@ -25,11 +26,11 @@ fn paths(sources: &[Value]) -> Vec<String> {
     paths
 }
 
-/// A file with such a name, among others: its records come, and every list of ledgers is whole.
+/// A file with such a name among others: its records come, and every list of ledgers is whole.
 #[test]
 fn a_name_that_is_no_utf_8_hides_no_ledger() {
     let place = Place::new();
-    // Before and after it, in whichever order they are listed.
+    // Names before and after it in any sorted list.
     for name in ["a.log", "b.log", "y.log", "z.log"] {
         place.write(name, &[format!("from {name}")]);
     }
@@ -44,16 +45,16 @@ fn a_name_that_is_no_utf_8_hides_no_ledger() {
     assert_eq!(answer.status, 200);
     whole(&answer.body.lines().map(|line| serde_json::from_str(line).expect("an object")).collect::<Vec<_>>());
     assert!(place.said("sources", &[]).contains(SHOWN));
-    // The record says which of the files it is of.
+    // The record names its file.
     let record =
         place.records().into_iter().find(|record| message_of(record) == "from the bad one").expect("it is there");
     assert!(record["source"].as_str().is_some_and(|source| source.ends_with(SHOWN)), "{record}");
-    // So does what the daemon logs of it.
+    // So does the daemon's log.
     daemon.wait_said(SHOWN);
     assert!(!daemon.said().contains('\u{fffd}'), "{}", daemon.said());
     daemon.stop();
     whole(&place.json("sources", &[]));
-    // Gone, it is a finding of its own name.
+    // A removed file gives a finding with its name.
     std::fs::write(bad(&place), "another\n").expect("written");
     let config = place.configure(TAIL);
     let verified = place.ask("verify", &["--json", "--config", config.to_str().expect("a path")]);
@@ -62,7 +63,7 @@ fn a_name_that_is_no_utf_8_hides_no_ledger() {
     place.finish(place.start(), TAIL, &[&expected[..], &["another".to_owned()]].concat());
 }
 
-/// Imported by the daemon, which is told its path, and without one.
+/// An import by the daemon, which receives the path, and an import without a daemon.
 #[test]
 fn a_file_with_such_a_name_is_imported() {
     for is_running in [true, false] {

@@ -1,4 +1,4 @@
-//! Idempotency keys over the real binary: whatever is killed, a push that is repeated until it is answered is there once.
+//! Idempotency keys with the real binary: a push repeated until its response is there once, despite kills.
 
 use crate::client::{Answer, over};
 use crate::place::{Daemon, Place};
@@ -6,10 +6,10 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::Mutex;
 use std::time::Duration;
 
-/// Records of a push.
+/// Records per push.
 const RECORDS: usize = 3;
 
-/// Pushes under a key; none where the daemon is gone before it answers.
+/// Pushes under a key. `None` if the daemon ends before the response.
 fn push(to: SocketAddr, key: usize, body: &str) -> Option<Answer> {
     let headers = format!("Idempotency-Key: key {key}\r\nContent-Type: application/x-ndjson\r\n");
     let stream = TcpStream::connect(to).ok()?;
@@ -21,8 +21,8 @@ fn body(key: usize) -> String {
     (0..RECORDS).map(|n| format!("{{\"message\":\"push {key} record {n}\"}}\n")).collect()
 }
 
-/// Pushes each key over two connections at once until the daemon is gone. Those that were answered go from `open`, which
-/// has the others with what the first answer said.
+/// Pushes each key over two connections at once until the daemon ends. Removes answered keys from `open`, and keeps
+/// there the first response of the others.
 fn push_all(to: SocketAddr, open: &Mutex<Vec<usize>>) {
     while let Some(key) = { open.lock().expect("no panic").last().copied() } {
         let (one, other) = std::thread::scope(|scope| {
@@ -30,7 +30,7 @@ fn push_all(to: SocketAddr, open: &Mutex<Vec<usize>>) {
             (push(to, key, &body(key)), one.join().expect("no panic"))
         });
         let answers: Vec<Answer> = [one, other].into_iter().flatten().collect();
-        // A store that fails says that it takes nothing; one that is gone says nothing.
+        // A failing store refuses, and an ended daemon sends no response.
         let taken: Vec<&Answer> = answers.iter().filter(|answer| answer.status == 200).collect();
         if let Some(first) = taken.first() {
             assert!(taken.iter().all(|answer| answer.body == first.body), "one answer for both: {answers:?}");
@@ -42,7 +42,7 @@ fn push_all(to: SocketAddr, open: &Mutex<Vec<usize>>) {
     }
 }
 
-/// Every push is there once, its repeats are told what the first was, and another body is refused.
+/// Every push is there once, its repeats get the first response, and another body is refused.
 fn assert_once(place: &Place, daemon: Daemon, keys: usize) {
     let to = daemon.address();
     let first = push(to, 0, &body(0)).expect("an answer");

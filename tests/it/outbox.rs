@@ -1,8 +1,8 @@
-//! With a remote store: whatever goes wrong on the way to it, and whatever is killed, every record is there exactly once in the
-//! end, and the outbox is empty.
+//! With a remote store: after any fault on the way and any kill, every record arrives exactly once, and the outbox (the
+//! rows waiting for the remote store) is empty.
 //!
-//! The daemon sends to Azurite through a [proxy](crate::azure::proxy) that does wrong on demand; what arrived is read by
-//! another client.
+//! The daemon sends to Azurite through a [proxy](crate::azure::proxy) that fails on demand. Another client reads the
+//! arrived rows.
 
 use crate::azure::emulator::{Azurite, wait};
 use crate::azure::proxy::{Asked, Fault, Proxy};
@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::time::Duration;
 
-/// A folder, a daemon's configuration, and a service with a proxy before it.
+/// A folder, a daemon's configuration, and a service behind a proxy.
 struct Remote {
     place: Place,
     azurite: Azurite,
@@ -32,7 +32,7 @@ impl Remote {
     /// The configuration, with `more` of the store's keys.
     fn config(&self, more: &str) -> String {
         let secret = self.place.path("azure").display().to_string();
-        // Else a first start waits for a service that is well, and most of these have none.
+        // Otherwise the first start waits for a healthy service, and most of these tests have none.
         let buckets = if more.contains("buckets_max") { "" } else { "buckets_max = 1\n" };
         format!(
             "[[tail]]\ninclude = [\"LOGS/*.log\"]\ninstance = \"{{stem}}\"\n\
@@ -45,7 +45,7 @@ impl Remote {
         self.place.start_with(&self.config(more))
     }
 
-    /// The messages at the service, and how often each is there.
+    /// The messages at the service, each with its number of copies.
     fn messages(&self) -> BTreeMap<String, usize> {
         let client = self.azurite.client();
         let mut messages = BTreeMap::new();
@@ -68,7 +68,7 @@ impl Remote {
         messages
     }
 
-    /// Waits until all of `expected` is at the service once, and nothing else.
+    /// Waits until the service has each message of `expected` once, and no other message.
     fn wait_arrived(&self, expected: &[String]) {
         let expected: BTreeMap<String, usize> = expected.iter().map(|message| (message.clone(), 1)).collect();
         wait_for("every record is at the service, once", PATIENCE, || {
@@ -80,7 +80,7 @@ impl Remote {
         });
     }
 
-    /// Waits until nothing is left in the outbox.
+    /// Waits until the outbox is empty.
     fn wait_empty(&self, daemon: &Daemon) {
         wait_for("the outbox is empty", PATIENCE, || {
             let is_empty = daemon.metric("daytable_outbox_entities")? == 0.0 && self.local_rows("Log") == 0;
@@ -88,14 +88,14 @@ impl Remote {
         });
     }
 
-    /// Rows of the tables of this name in the data folder.
+    /// Rows in the data folder's tables of this name.
     fn local_rows(&self, table: &str) -> u64 {
         let tables = self.place.json("tables", &["--local"]);
         let named = tables.iter().filter(|shown| shown["table"].as_str().expect("a name").starts_with(table));
         named.map(|shown| shown["rows"].as_u64().expect("a number")).sum()
     }
 
-    /// What `daytable sources` shows of the outbox.
+    /// The outbox in the output of `daytable sources`.
     fn shown(&self) -> serde_json::Value {
         let sources = self.place.json("sources", &[]);
         sources.into_iter().find(|source| source["kind"] == "azure").expect("an outbox is shown")
@@ -123,11 +123,11 @@ fn what_is_read_arrives_with_its_keys_and_goes_from_the_outbox() {
     assert_eq!(remote.shown()["state"], "idle");
     assert_eq!(daemon.metric("daytable_remote_entities_sent_total"), Some(250.0));
     assert!(daemon.metric("daytable_remote_requests_total{code=\"202\"}").expect("counted") < 30.0, "they are filled");
-    // The table was asked for when it was not there, and never again. Late in the day tomorrow's is there, too.
+    // The daemon created the table once, after the first refusal. Late in the day it also creates tomorrow's table.
     let named = format!("\"{table}\"");
     let creates = |asked: &&Asked| asked.method == "POST" && asked.target.ends_with("/Tables") && asked.tells(&named);
     assert_eq!(remote.proxy.asked().iter().filter(creates).count(), 1);
-    // Another start sends nothing again.
+    // A restart sends no row again.
     daemon.stop();
     let before = remote.proxy.asked().len();
     let daemon = remote.start("fill = \"100ms\"\n");
@@ -153,7 +153,7 @@ fn passing_faults_and_kills_lose_nothing_and_repeat_nothing() {
             remote.place.write(file, &of_file);
             all.extend(of_file);
         }
-        // From before the first request to the midst of removing.
+        // From before the first request to the middle of the removal.
         std::thread::sleep(Duration::from_millis(150 + round * 977 % 2600));
         daemon.kill();
     }
@@ -170,7 +170,7 @@ fn a_row_that_is_refused_is_a_dead_letter_and_the_others_go_on() {
     remote.proxy.plan(|_, asked| {
         let body = String::from_utf8_lossy(&asked.body).into_owned();
         let bad = body.split("--changeset_entities\r\n").skip(1).position(|part| part.contains("\"bad"))?;
-        // The service is known to say 0 for what it does not know.
+        // The real service also reports index 0 when it does not know the entity.
         let index = if body.contains("bad 2") { 0 } else { bad };
         Some(Fault::PartFails(400, "PropertyValueTooLarge", index))
     });
@@ -203,7 +203,7 @@ fn more_refused_rows_than_go_aside_at_a_time_are_dead_letters_all() {
     let remote = Remote::new();
     remote.proxy.plan(|_, asked| asked.tells("\"bad").then_some(Fault::PartFails(400, "PropertyValueTooLarge", 0)));
     let daemon = remote.start("fill = \"100ms\"\n");
-    // Each in a partition of its own, so that nothing but the bound holds them back.
+    // Each file has its own partition, so that only the limit holds the rows back.
     for file in 0..40 {
         remote.place.write(&format!("bad-{file}.log"), &numbered(&format!("bad {file}"), 3));
     }
@@ -240,7 +240,7 @@ fn who_is_not_let_in_keeps_what_comes_and_says_so() {
     daemon.wait_said("denies access to this daytable");
     let asked = remote.proxy.asked().len();
     assert!(asked < 5, "{asked} requests to who does not let us in");
-    // What comes is taken all the same, and shown.
+    // New rows are still accepted, and shown.
     remote.place.write("app.log", &lines[10..]);
     wait_for("all of it is in the outbox", PATIENCE, || (remote.local_rows("Log") == 30).then_some(()));
     assert_eq!(client::over_unix(daemon.socket(), "GET", "/readyz", "").expect("an answer").status, 200);
@@ -262,7 +262,7 @@ fn a_stop_sends_what_waits_to_fill_a_transaction() {
     daemon.stop();
     remote.wait_arrived(&lines);
     assert_eq!(remote.local_rows("Log"), 0);
-    // What cannot be sent does not hold a stop up, and waits.
+    // Rows that cannot be sent do not delay a stop, and wait.
     remote.proxy.always(Fault::Silence);
     let daemon = remote.start("fill = \"20ms\"\n");
     remote.place.write("app.log", &["one more".into()]);
@@ -342,7 +342,7 @@ fn a_backlog_of_an_outage_is_sent_and_a_full_outbox_takes_nothing_more() {
     remote.proxy.always(Fault::ResetBefore);
     let more = "fill = \"20ms\"\noutbox_bytes_max = \"1MiB\"\n";
     let daemon = remote.start(more);
-    // Random letters, which do not compress, in lines of 3 KiB: more than the outbox takes.
+    // Random letters do not compress. Lines of 3 KiB exceed the limit of the outbox.
     let mut state = 1u64;
     let mut noise = || {
         (0..3000)
@@ -355,7 +355,7 @@ fn a_backlog_of_an_outage_is_sent_and_a_full_outbox_takes_nothing_more() {
     let lines: Vec<String> = (0..900).map(|n| format!("x{n} {}", noise())).collect();
     for part in lines.chunks(50) {
         remote.place.write("app.log", part);
-        // Each is a commit of its own, so that it is not all taken at once.
+        // Each line is a commit of its own, so that the outbox fills gradually.
         std::thread::sleep(Duration::from_millis(60));
     }
     wait_for("the outbox is full", PATIENCE, || (daemon.metric("daytable_outbox_full")? == 1.0).then_some(()));
@@ -364,7 +364,7 @@ fn a_backlog_of_an_outage_is_sent_and_a_full_outbox_takes_nothing_more() {
     assert_eq!(remote.shown()["state"], "full");
     let taken = remote.local_rows("Log");
     assert!((1..900).contains(&taken), "{taken} of 900 rows are in the outbox");
-    // Also then it stops, and starts again.
+    // Even then the daemon stops, and starts again.
     daemon.stop();
     let daemon = remote.place.spawn(&remote.config(more));
     wait_for("it is full still", PATIENCE, || (daemon.metric("daytable_outbox_full")? == 1.0).then_some(()));
@@ -405,7 +405,7 @@ fn the_oldest_goes_where_that_is_asked_for_and_is_counted() {
     });
     assert!(daemon.metric("daytable_outbox_bytes").expect("shown") < f64::from(3 << 20));
     assert_eq!(daemon.metric("daytable_outbox_full"), Some(0.0));
-    // It outlives the daemon that counted it.
+    // The count survives a restart.
     daemon.stop();
     let ledgers = remote.place.json("sources", &[]);
     let ledger = ledgers.iter().find(|ledger| ledger["kind"] == "outbox").expect("a ledger");
@@ -417,7 +417,7 @@ fn the_oldest_goes_where_that_is_asked_for_and_is_counted() {
 fn what_waits_for_a_day_that_expired_is_set_aside_and_never_sent() {
     let remote = Remote::new();
     remote.proxy.always(Fault::ResetBefore);
-    // The end of a table of an hour that is kept for a minute is waited for by moving what was written into the past.
+    // To let a table of a short period expire, the test moves the written records into the past.
     let table = "[[table]]\nname = \"Log\"\nkeep = \"2d\"\n";
     let daemon = remote.place.start_with(&format!("{}{table}", remote.config("fill = \"20ms\"\n")));
     let yesterday = (chrono::Utc::now() - chrono::Duration::days(1)).format("%Y-%m-%dT%H:%M:%SZ").to_string();
@@ -425,7 +425,7 @@ fn what_waits_for_a_day_that_expired_is_set_aside_and_never_sent() {
     remote.place.write("app.log", &[format!("{yesterday} INFO old"), format!("{now} INFO new")]);
     wait_for("both are in the outbox", PATIENCE, || (remote.local_rows("Log") == 2).then_some(()));
     daemon.stop();
-    // A shorter `keep`: yesterday is over.
+    // With a shorter `keep`, yesterday expires.
     let table = "[[table]]\nname = \"Log\"\nkeep = \"1m\"\n";
     remote.proxy.heal();
     let daemon = remote.place.start_with(&format!("{}{table}", remote.config("fill = \"20ms\"\n")));
@@ -444,7 +444,7 @@ fn what_waits_for_a_day_that_expired_is_set_aside_and_never_sent() {
     daemon.stop();
 }
 
-/// The places where a kill hurts most on the way out, one by one, in a build that has them.
+/// Kills at the most dangerous places of sending, one by one. Needs a build with failpoints.
 #[cfg(feature = "failpoints")]
 #[test]
 fn a_kill_at_each_failpoint_of_the_outbox_loses_and_doubles_nothing() {
@@ -457,7 +457,8 @@ fn a_kill_at_each_failpoint_of_the_outbox_loses_and_doubles_nothing() {
             command.arg("run").arg("--config").arg(remote.place.configure(&config));
             command.env("DAYTABLE_FAILPOINT", format!("{point}:{times}"));
             let mut daemon = remote.place.spawn_command(command);
-            // On a busy machine the rows of several writes leave the outbox together, so lines come until the point is reached.
+            // On a busy machine the rows of several writes leave the outbox together, so lines come until the failpoint
+            // is reached.
             let mut lines = Vec::new();
             wait_for(point, PATIENCE, || {
                 let part = numbered(&format!("{point}-{}", lines.len()), 20);

@@ -1,7 +1,8 @@
-//! What is shipped around the program: packages, the image, examples for Kubernetes and compose, licences, parts.
+//! The shipped parts around the program: packages, the image, examples for Kubernetes and compose, licences, the bill
+//! of materials.
 //!
-//! The scripts of `packaging/` do the work and say what they need; here they are given the binary under test. As another
-//! user than root there is no chroot and no service manager to be had, which is said and not passed over in silence.
+//! The scripts of `packaging/` do the work and report their needs. The tests pass the binary under test to them.
+//! Without root there is neither a chroot nor a service manager. The tests report that instead of passing silently.
 
 use crate::place::{DAYTABLE, Place, installed};
 use std::fs;
@@ -25,7 +26,7 @@ fn as_root(what: &str, command: &mut Command) {
     }
 }
 
-/// Installed, run under the hardening of the unit with the main job done there, reloaded, upgraded, removed, purged.
+/// Install, run under the unit's hardening with the main job done, reload, upgrade, remove, purge.
 #[test]
 fn the_packages_are_installed_upgraded_and_removed_under_systemd() {
     as_root("packages", Command::new("sh").args(["packaging/check", DAYTABLE]));
@@ -47,7 +48,7 @@ fn the_scripts_are_clean() {
     run(Command::new("shellcheck").args(scripts));
 }
 
-/// By the schemas of Kubernetes and of compose; and daytable reads the configurations that stand in them.
+/// The examples match the schemas of Kubernetes and compose, and daytable accepts the configurations in them.
 #[test]
 fn the_examples_for_kubernetes_and_compose_are_valid() {
     let examples = ["packaging/kubernetes/sidecar.yaml", "packaging/kubernetes/daemonset.yaml"];
@@ -65,7 +66,7 @@ fn the_examples_for_kubernetes_and_compose_are_valid() {
     }
 }
 
-/// Every licence is one that deny.toml allows, every source is the registry, and the list of parts is CycloneDX.
+/// Every licence is allowed by deny.toml, every source is the registry, and the bill of materials is CycloneDX.
 #[test]
 fn the_parts_may_be_used_and_are_listed() {
     let place = Place::new();

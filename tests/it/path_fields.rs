@@ -1,4 +1,4 @@
-//! What the path of a file gives to its records: a node's container logs, as the kubelet lays them out.
+//! Fields from the path of a file: a node's container logs, in the layout of the kubelet.
 
 use crate::place::{PATIENCE, Place, append, wait_for};
 use std::fs;
@@ -7,8 +7,8 @@ const NODE: &str = "[[tail]]\nname = \"pods\"\ninclude = [\"LOGS/*/*/*.log\"]\nf
     fields_from_path = \"LOGS/{namespace}_{pod}_{uid}/{container}/*\"\n\
     [[table]]\nname = \"Shop\"\nkeep = \"36500d\"\nwhen = { field = \"namespace\", equals = \"shop\" }\n[[table]]\nname = \"Log\"\nkeep = \"36500d\"\n";
 
-/// Namespace, pod and container are fields of each record, name its instance and choose its table; a line that says it is
-/// of another pod changes nothing. After a rotation and a start of the daemon it is still the same file.
+/// Namespace, pod and container are fields of each record, name its instance and choose its table. A line that claims
+/// another pod changes nothing. After a rotation and a restart the file is still the same source.
 #[test]
 fn the_path_of_a_container_log_says_whose_records_they_are() {
     let place = Place::new();
@@ -29,7 +29,7 @@ fn the_path_of_a_container_log_says_whose_records_they_are() {
     let daemon = place.start_with(NODE);
     place.wait_for_messages(&["card refused", "forged", "a name was asked for"].map(str::to_owned));
     daemon.stop();
-    // The kubelet's rotation, while nobody looks.
+    // The kubelet rotates while the daemon is stopped.
     fs::rename(&file, place.log(&format!("{cart}/0.log.20261121-080100"))).expect("renamed");
     append(&place.log(&format!("{cart}/0.log.20261121-080100")), line(3, "the last of the old").as_bytes());
     append(&file, line(4, "the first of the new").as_bytes());

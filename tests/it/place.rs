@@ -1,4 +1,4 @@
-//! A folder with the files that are read, the data folder they go to, and the daemon between them.
+//! A folder with log files, a data folder, and the daemon between them.
 
 use crate::client;
 use serde_json::Value;
@@ -13,12 +13,12 @@ use std::time::{Duration, Instant};
 
 /// The binary under test.
 pub(crate) const DAYTABLE: &str = env!("CARGO_BIN_EXE_daytable");
-/// How long anything may take that takes milliseconds: the machine may be busy with other tests.
+/// Time limit for operations that take milliseconds: other tests keep the machine busy.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
-/// The `[[tail]]` block of most tests. `LOGS` stands for the folder of logs.
+/// The `[[tail]]` block of most tests. `LOGS` stands for the folder of the log files.
 pub(crate) const TAIL: &str = "[[tail]]\ninclude = [\"LOGS/*.log\"]\ninstance = \"test\"\n";
 
-/// Waits until `look` gives something; `what` is said when it does not.
+/// Waits until `look` returns a value. Panics with `what` at the deadline.
 pub(crate) fn wait_for<T>(what: &str, patience: Duration, mut look: impl FnMut() -> Option<T>) -> T {
     let deadline = Instant::now() + patience;
     loop {
@@ -30,20 +30,20 @@ pub(crate) fn wait_for<T>(what: &str, patience: Duration, mut look: impl FnMut()
     }
 }
 
-/// The folder of one test, removed with it.
+/// The folder of one test. Dropping the value removes the folder.
 pub(crate) struct Place {
     root: tempfile::TempDir,
 }
 
 impl Place {
-    /// An empty one, with a folder for logs.
+    /// An empty place with a folder for log files.
     pub(crate) fn new() -> Place {
         let place = Place { root: tempfile::tempdir().expect("a folder") };
         fs::create_dir(place.path("logs")).expect("a folder for logs");
         place
     }
 
-    /// A path in it.
+    /// A path in the folder.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.root.path().join(name)
     }
@@ -53,12 +53,12 @@ impl Place {
         self.path("data")
     }
 
-    /// A file that is read.
+    /// The path of a log file.
     pub(crate) fn log(&self, name: &str) -> PathBuf {
         self.path("logs").join(name)
     }
 
-    /// Adds lines to a file that is read.
+    /// Appends lines to a log file.
     pub(crate) fn write(&self, name: &str, lines: &[String]) {
         append(&self.log(name), lines.concat_lines().as_bytes());
     }
@@ -85,7 +85,7 @@ impl Place {
         self.command(command).args(args).output().expect("daytable can be run")
     }
 
-    /// What a command prints; it must end well.
+    /// The output of a command, which must succeed.
     pub(crate) fn said(&self, command: &str, args: &[&str]) -> String {
         let output = self.ask(command, args);
         let error = String::from_utf8_lossy(&output.stderr);
@@ -93,23 +93,23 @@ impl Place {
         String::from_utf8(output.stdout).expect("text")
     }
 
-    /// The objects that a command prints with `--json`.
+    /// The objects printed by a command with `--json`.
     pub(crate) fn json(&self, command: &str, args: &[&str]) -> Vec<Value> {
         let said = self.said(command, &[args, &["--json"]].concat());
         said.lines().map(|line| serde_json::from_str(line).expect("an object a line")).collect()
     }
 
-    /// Every record there is.
+    /// Every record.
     pub(crate) fn records(&self) -> Vec<Value> {
         self.json("query", &["-n", "1000000000"])
     }
 
-    /// Every record there is; none where there is no data folder yet.
+    /// Every record. Empty before the data folder exists.
     pub(crate) fn try_records(&self) -> Vec<Value> {
         if self.data().join("catalog.db").exists() { self.records() } else { Vec::new() }
     }
 
-    /// What of `source`'s file name the ledger says.
+    /// The ledger (the account of read and stored records) of the source with this file name.
     pub(crate) fn ledger(&self, name: &str) -> Value {
         let path = self.log(name).display().to_string();
         let sources = self.json("sources", &[]);
@@ -137,7 +137,7 @@ impl Place {
         self.spawn_command(command)
     }
 
-    /// Starts a daemon on this folder by a command of the test's own.
+    /// Starts a daemon on this folder by a given command.
     pub(crate) fn spawn_command(&self, mut command: Command) -> Daemon {
         let number = (0..).find(|n| !self.path(&format!("daemon-{n}.log")).exists()).expect("a free name");
         let log = self.path(&format!("daemon-{number}.log"));
@@ -147,7 +147,7 @@ impl Place {
         Daemon { child, log, socket: self.data().join("control.sock") }
     }
 
-    /// Waits until the messages of all records are `expected`, each as often as it is there.
+    /// Waits until the messages of all records are `expected`, with the same number of copies.
     pub(crate) fn wait_for_messages(&self, expected: &[String]) {
         let expected = counted(expected.iter().cloned());
         let deadline = Instant::now() + PATIENCE;
@@ -170,25 +170,25 @@ impl Place {
         }
     }
 
-    /// Waits until the messages of all records are no others than `expected`: what is there besides goes away.
+    /// Waits until the messages of all records are exactly `expected`. Other records may disappear meanwhile.
     pub(crate) fn wait_until_messages(&self, expected: &[&str]) {
         let expected = counted(expected.iter().map(|&message| message.to_owned()));
         wait_for("the rest is gone", PATIENCE, || (self.messages() == expected).then_some(()));
     }
 
-    /// The messages of all records, and how often each is there.
+    /// The messages of all records, each with its number of copies.
     pub(crate) fn messages(&self) -> BTreeMap<String, usize> {
         counted(self.records().iter().map(message_of))
     }
 
-    /// The end of a test: all of `expected` is there, once each, and stays so over a stop and another start, which
-    /// reads everything that it wrongly believes to be new.
+    /// The end of a test: each message of `expected` is there once, and stays so after a stop and a restart. The
+    /// restart would read again every file that the daemon wrongly believes to be new.
     pub(crate) fn finish(&self, daemon: Daemon, config: &str, expected: &[String]) {
         self.wait_for_messages(expected);
         daemon.stop();
         self.wait_for_messages(expected);
         let daemon = self.start_with(config);
-        // What was there at the start is met before what comes later.
+        // The daemon reads files from before its start before later files.
         self.write("sentinel.log", &["the sentinel".into()]);
         let expected = [expected, &["the sentinel".into()]].concat();
         self.wait_for_messages(&expected);
@@ -207,7 +207,7 @@ impl Place {
     }
 }
 
-/// A daemon that runs; killed when it is forgotten.
+/// A running daemon. Dropping the value kills the process.
 pub(crate) struct Daemon {
     child: Child,
     log: PathBuf,
@@ -215,27 +215,27 @@ pub(crate) struct Daemon {
 }
 
 impl Daemon {
-    /// Its process.
+    /// The process id.
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Its control socket.
+    /// The control socket.
     pub(crate) fn socket(&self) -> &Path {
         &self.socket
     }
 
-    /// What it said so far.
+    /// The output so far.
     pub(crate) fn said(&self) -> String {
         fs::read_to_string(&self.log).expect("what the daemon says")
     }
 
-    /// Waits until it says `text`.
+    /// Waits until the output contains `text`.
     pub(crate) fn wait_said(&self, text: &str) {
         wait_for(&format!("the daemon says \"{text}\""), PATIENCE, || self.said().contains(text).then_some(()));
     }
 
-    /// Waits until it answers that it is ready.
+    /// Waits until the daemon reports readiness.
     pub(crate) fn wait_ready(&self) {
         wait_for("the daemon is ready", PATIENCE, || {
             let answer = client::over_unix(&self.socket, "GET", "/readyz", "").ok()?;
@@ -243,7 +243,7 @@ impl Daemon {
         });
     }
 
-    /// Where it listens over TCP.
+    /// The TCP address of the HTTP listener.
     pub(crate) fn address(&self) -> SocketAddr {
         wait_for("the daemon listens over TCP", PATIENCE, || {
             let said = self.said();
@@ -252,43 +252,43 @@ impl Daemon {
         })
     }
 
-    /// A metric without labels, or with its labels as they are written.
+    /// The value of a metric, given with its labels as printed.
     pub(crate) fn metric(&self, name: &str) -> Option<f64> {
         let answer = client::over_unix(&self.socket, "GET", "/metrics", "").ok()?;
         answer.body.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok())
     }
 
-    /// Sends it a signal.
+    /// Sends a signal.
     pub(crate) fn signal(&self, signal: rustix::process::Signal) {
         let pid = i32::try_from(self.pid()).ok().and_then(rustix::process::Pid::from_raw).expect("a process");
         rustix::process::kill_process(pid, signal).expect("a signal can be sent");
     }
 
-    /// Kills it as a power cut would.
+    /// Kills the daemon, as a power cut would.
     pub(crate) fn kill(mut self) {
         self.child.kill().expect("killed");
         self.child.wait().expect("ended");
     }
 
-    /// Asks it to stop, and waits until it did: within seconds, and with success.
+    /// Stops the daemon, which must end within seconds and with success.
     pub(crate) fn stop(mut self) {
         self.signal(rustix::process::Signal::TERM);
         let status = self.ended();
         assert!(status.success(), "the daemon ended with {status}, signal {:?}\n{}", status.signal(), self.said());
     }
 
-    /// Whether it ended by itself.
+    /// Whether the daemon ended by itself.
     #[cfg(feature = "failpoints")]
     pub(crate) fn has_ended(&mut self) -> bool {
         self.child.try_wait().expect("a child").is_some()
     }
 
-    /// How it ended, where it did.
+    /// The exit status, if the daemon ended.
     pub(crate) fn try_ended(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().expect("a child")
     }
 
-    /// Waits until it ended by itself.
+    /// Waits for the daemon's own end.
     pub(crate) fn ended(&mut self) -> ExitStatus {
         wait_for("the daemon ends", PATIENCE, || self.child.try_wait().expect("a child"))
     }
@@ -296,7 +296,7 @@ impl Daemon {
 
 impl Drop for Daemon {
     fn drop(&mut self) {
-        // Ended already, most often.
+        // The process has often ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
         if std::thread::panicking() {
@@ -307,18 +307,18 @@ impl Drop for Daemon {
     }
 }
 
-/// `prefix 0`, `prefix 1`, …: messages that no format takes apart.
+/// `prefix 0`, `prefix 1`, …: messages that no format splits.
 pub(crate) fn numbered(prefix: &str, count: usize) -> Vec<String> {
     (0..count).map(|n| format!("{prefix} {n}")).collect()
 }
 
-/// Adds bytes to a file, as a writer does that opens it anew each time.
+/// Appends bytes to a file, as a writer that reopens the file each time.
 pub(crate) fn append(path: &Path, bytes: &[u8]) {
     let mut file = File::options().create(true).append(true).open(path).expect("a file to write to");
     file.write_all(bytes).expect("written");
 }
 
-/// Compresses a file as logrotate does: the whole copy first, then the original goes.
+/// Compresses a file as logrotate does: writes the whole copy first, then removes the original.
 pub(crate) fn gzip(from: &Path, to: &Path) {
     let mut encoder = flate2::write::GzEncoder::new(File::create(to).expect("a file"), flate2::Compression::fast());
     encoder.write_all(&fs::read(from).expect("read")).expect("compressed");
@@ -333,7 +333,7 @@ pub(crate) fn message_of(record: &Value) -> String {
 
 /// Lines, each with its newline.
 pub(crate) trait Lines {
-    /// The text that they make.
+    /// The text of the lines.
     fn concat_lines(&self) -> String;
 }
 
@@ -349,7 +349,7 @@ fn counted(messages: impl Iterator<Item = String>) -> BTreeMap<String, usize> {
     counts
 }
 
-/// What of `these` is not in `those`, or not as often.
+/// The messages that `these` has and `those` lacks, counting copies.
 fn without(these: &BTreeMap<String, usize>, those: &BTreeMap<String, usize>) -> Vec<String> {
     let missing = |(message, count): (&String, &usize)| {
         let other = those.get(message).copied().unwrap_or(0);
@@ -363,7 +363,7 @@ fn few(messages: &[String]) -> String {
     shown.join(", ")
 }
 
-/// What `tests/setup` installs below `target/`.
+/// A path below `target/`, where `tests/setup` installs programs.
 pub(crate) fn installed(path: &str) -> PathBuf {
     let found = Path::new(DAYTABLE).ancestors().map(|folder| folder.join(path)).find(|path| path.exists());
     found.unwrap_or_else(|| panic!("{path} is not there: sh tests/setup installs it"))

@@ -1,15 +1,15 @@
-//! Which crate uses which, and which module within a crate: the picture in `docs/architecture/index.md` is the code's, and
-//! no module is in a circle with another one.
+//! The dependencies of crates, and of modules within a crate. The picture in `docs/architecture/index.md` matches the
+//! code, and modules form no cycle.
 
 use super::{ROOT, Source, sources};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-/// Names, and the names that each uses.
+/// Names, and the names that each of them uses.
 type Graph = BTreeMap<String, BTreeSet<String>>;
 
-/// The crates in the order in which each uses only those above it.
+/// The crates in an order in which each uses only crates above it.
 pub(super) const CRATES: [&str; 11] =
     ["model", "platform", "azure", "parse", "net", "store", "archive", "query", "lifecycle", "intake", "remote"];
 
@@ -17,7 +17,7 @@ fn read(path: &str) -> String {
     fs::read_to_string(Path::new(ROOT).join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// The crates of ours that a manifest names among its dependencies; those of tests do not count.
+/// The workspace crates among a manifest's dependencies, without dev-dependencies.
 fn uses(manifest: &str) -> Vec<String> {
     let manifest: toml::Table = read(manifest).parse().expect("a manifest");
     let names = manifest["dependencies"].as_table().expect("dependencies").keys();
@@ -25,7 +25,7 @@ fn uses(manifest: &str) -> Vec<String> {
     CRATES.iter().filter(|name| ours.contains(*name)).map(|name| (*name).to_owned()).collect()
 }
 
-/// The picture of the crates, as the documents have it.
+/// The picture of the crates in the documents.
 fn picture() -> String {
     let mut lines = vec![format!("{:<10} uses", "crate")];
     for name in CRATES {
@@ -95,7 +95,7 @@ fn tree(text: &str) -> &str {
     &text[..end.unwrap_or(text.len())]
 }
 
-/// Where a file stands among the modules of its crate, whose folder is `src`.
+/// The module path of a file within its crate, whose folder is `src`.
 fn module_of(source: &Source, src: &str) -> Vec<String> {
     let below = source.path.strip_prefix(src).unwrap_or(&source.path).trim_start_matches('/');
     let mut path: Vec<String> = below.trim_end_matches(".rs").split('/').map(str::to_owned).collect();
@@ -110,7 +110,7 @@ fn modules(src: &str) -> Graph {
     let sources = sources(src);
     let names: BTreeSet<String> =
         sources.iter().filter_map(|source| module_of(source, src).into_iter().next()).collect();
-    // What the root gives on, and the module that it comes from.
+    // The re-exports of the root, and their modules.
     let mut given_on = BTreeMap::new();
     for source in sources.iter().filter(|source| source.path == format!("{src}/lib.rs")) {
         let lines = source.text.lines().filter(|line| !line.trim_start().starts_with("//"));
@@ -150,7 +150,7 @@ fn modules(src: &str) -> Graph {
     graph
 }
 
-/// Whatever can be reached from `name`.
+/// Every name that can be reached from `name`.
 fn reached(graph: &Graph, name: &str) -> BTreeSet<String> {
     let (mut found, mut ahead) = (BTreeSet::new(), vec![name.to_owned()]);
     while let Some(next) = ahead.pop() {

@@ -1,11 +1,11 @@
-//! The documents: links lead somewhere, paths exist, every dependency has its reason, waits end, and the README is short.
+//! The documents: links have targets, paths exist, dependencies have reasons, waits end, and the README is short.
 
 use super::{ROOT, assert_none};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Most lines of the README.
+/// Maximum lines of the README.
 const README_LINES_MAX: usize = 200;
 
 /// Folders and files at the root. A word that begins with one of them is a path.
@@ -55,7 +55,7 @@ fn documents() -> Vec<PathBuf> {
     ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"].map(PathBuf::from).into_iter().chain(pages()).collect()
 }
 
-/// The lines of a page outside of its fenced blocks.
+/// The lines of a page outside its fenced blocks.
 fn prose(text: &str) -> impl Iterator<Item = &str> {
     let mut is_fenced = false;
     text.lines().filter(move |line| {
@@ -171,12 +171,12 @@ fn every_dependency_has_a_reason() {
         rows.filter_map(|row| row.split('|').nth(1)).flat_map(|cell| cell.split('`').skip(1).step_by(2)).collect();
     let missing = names.iter().filter(|name| !named.contains(*name)).map(|name| (*name).to_owned());
     assert_none("has no line in docs/architecture/dependencies.md", missing.collect());
-    // Names of features stand in the first cells, too, in parentheses.
+    // First cells also name features, in parentheses.
     let gone = named.iter().filter(|name| !names.contains(*name) && **name != "ring").map(|name| (*name).to_owned());
     assert_none("is no dependency any more", gone.collect());
 }
 
-/// The page of faults quotes messages of the program; an ellipsis stands for what differs.
+/// The page of faults quotes messages of the program. An ellipsis stands for variable text.
 #[test]
 fn quoted_messages_are_those_of_the_program() {
     let code: String =
@@ -222,7 +222,7 @@ fn every_kind_of_finding_is_explained() {
     assert_none("is not in docs/operate/verify.md", missing.map(|kind| (*kind).to_owned()).collect());
 }
 
-/// A block that waits for something forever would hang whoever runs it.
+/// A block that waits without a limit would hang for ever.
 #[test]
 fn every_wait_in_a_command_block_ends() {
     let mut endless = Vec::new();
