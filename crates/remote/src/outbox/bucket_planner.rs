@@ -6,19 +6,18 @@
 //!                   in the outbox and at the service
 //! ```
 //!
-//! **The order keeps each record in its partition.** A step is on disk before a record is placed by it, and at the
-//! service before a row is sent that was placed by it. After a kill at any point, the steps that exist are those by
-//! which the existing rows were placed. A host that lost its data folder loads the steps of its sent rows from the
-//! service. Rows that were not sent are lost with the folder, and so may be their step.
+//! **The order keeps each record in its partition.** A step is on disk before it places a record. A step is at the
+//! service before the first row that it placed is sent. So after a kill at any point, the existing steps are those
+//! that placed the existing rows. A host that lost its data folder loads the steps of its sent rows from the service.
+//! Unsent rows are lost with the folder, possibly together with their step.
 //!
 //! **Until the steps are loaded**, no row may be placed that can be read again. With an empty folder, files and
-//! journals wait until the service has answered once, and pushed records with names of their own (a document's `_id`,
-//! a journal cursor) are answered with "try again". Other rows from sockets have keys that no other record has, and do
-//! not wait. With a plan on disk, the service is still asked once in each run, because the folder may be an older
-//! copy.
+//! journals wait for the first answer of the service. Pushed records with their own names (a document's `_id`, a
+//! journal cursor) are answered with "try again". Other rows from sockets have unique keys and do not wait. With a
+//! plan on disk, each run still asks the service once, because the folder may be an old copy.
 //!
-//! The planner has a thread of its own, because it may wait for the network. Meanwhile the sender goes on, except for
-//! instances with steps that the service does not have.
+//! The planner has its own thread, because it may wait for the network. Meanwhile the sender continues, except for
+//! instances whose steps are not yet at the service.
 
 use crate::shared::Notes;
 use crate::tables::AzureTables;
@@ -80,7 +79,7 @@ enum PlannerError {
 }
 
 impl BucketPlanner {
-    /// A client of its own, because its requests may take long.
+    /// A separate client, because its requests may be slow.
     pub(super) fn tables(account: StorageAccount) -> Result<AzureTables, TableError> {
         AzureTables::new(account, PATIENCE)
     }
@@ -110,7 +109,7 @@ impl BucketPlanner {
         }
     }
 
-    /// Loads the plan once, sends the service the steps that it lacks, and forgets days that are over.
+    /// Loads the plan once, sends the missing steps to the service, and removes days that are over.
     fn synchronize(&self, is_loaded: &mut bool) -> Result<(), PlannerError> {
         if !*is_loaded {
             self.load()?;
@@ -133,8 +132,8 @@ impl BucketPlanner {
         self.forget()
     }
 
-    /// Loads the steps of the service, once in a run. The data folder may be new, or a copy from before the last
-    /// steps. No step is sent before that, because it would replace those of the service.
+    /// Loads the steps from the service, once per run. The data folder may be new, or a copy from before the last
+    /// steps. No step is sent before, because that would overwrite the steps at the service.
     fn load(&self) -> Result<(), PlannerError> {
         let mut planned = Notes(&self.tables).steps_of(&self.host)?;
         if let Some(is_over) = self.is_over()? {
@@ -159,7 +158,7 @@ impl BucketPlanner {
         )
     }
 
-    /// Gives an instance more partitions, from the earliest record time for which no record was placed yet.
+    /// Gives an instance more partitions, from the earliest record time without placed records.
     fn take_step(&self, order: &BucketOrder) -> Result<(), PlannerError> {
         let BucketOrder { table, partition, buckets } = order;
         if self.plan.buckets(table, partition).is_some_and(|has| has >= *buckets) {
@@ -183,9 +182,8 @@ impl BucketPlanner {
         Ok(())
     }
 
-    /// Writes the plan and makes sure of it. Where the write fails and the file cannot be read, it is unknown which
-    /// steps the next start loads. Then no record may be placed, and callers that place one wait until the disk
-    /// answers.
+    /// Writes the plan durably. If the write fails and the file is unreadable, the next start might load either plan.
+    /// Then no record may be placed, and callers wait until the disk answers.
     fn write_or_wait(&self, planned: &[InstanceSteps]) -> Result<(), StoreError> {
         loop {
             let Err(error) = self.write(planned.to_vec()) else { return Ok(()) };
@@ -202,8 +200,8 @@ impl BucketPlanner {
         }
     }
 
-    /// The time of the newest row of an instance in a day. The outbox is read first, because rows move from it to the
-    /// service.
+    /// The time of an instance's newest row in a day. The outbox is read first, because rows move from the outbox to
+    /// the service.
     fn newest(&self, table: &DayTable, partition: &Arc<str>) -> Result<Option<Ticks>, PlannerError> {
         let last = Ticks::new(table.end().get() - 1).unwrap_or(Ticks::MAX);
         let mut partitions = vec![partition.to_string()];
@@ -246,7 +244,7 @@ impl BucketPlanner {
         }
     }
 
-    /// Forgets days that accept no more records. The service keeps their steps while the table or an archive exists.
+    /// Removes days that accept no more records. The service keeps their steps while the table or an archive exists.
     /// The drop of the last of them removes the steps.
     fn forget(&self) -> Result<(), PlannerError> {
         if self.plan.is_empty() {

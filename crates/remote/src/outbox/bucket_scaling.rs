@@ -1,14 +1,14 @@
-//! Decides when an instance gets more partitions (buckets), from the answers of the service alone.
+//! Decides when an instance gets more partitions (buckets), based only on the answers of the service.
 //!
-//! An *instance* is a source of records, such as a host; its rows of a day share one partition, or several buckets. An
-//! instance is hot while the service throttles one of its partitions: an unreachable service or a throttled account
-//! does not count. An instance that is hot for the configured time, while its backlog grows, gets twice the
-//! partitions, or as many as the load needs. A backlog that drains needs no more partitions: waiting rows keep their
+//! An *instance* is a source of records, such as a host. Its rows of a day share one partition, or several buckets. An
+//! instance is hot while the service throttles one of its partitions. An unreachable service or a throttled account
+//! does not count. If an instance is hot for the configured time and its backlog grows, its partitions double, or rise
+//! to the number that the load needs. A shrinking backlog needs no more partitions, because waiting rows keep their
 //! partition.
 //!
-//! More partitions may not help, if the service lacks something else. Where the rate does not rise, the next step
-//! waits eight times as long. The number never falls within a day. The next day begins with the number that the last
-//! hour needed, and at least with half.
+//! More partitions do not help if the service has another bottleneck. If the rate does not rise, the next step waits
+//! eight times as long. The number never falls within a day. The next day starts with the number that the last hour
+//! needed, and at least with half.
 
 use super::context::Context;
 use super::page_removal::PageRemoval;
@@ -59,7 +59,7 @@ struct LoadHistory {
     /// The start of the observation, and the backlog at that time.
     since: Instant,
     waited: Option<u64>,
-    /// Rows taken since then.
+    /// Rows that the service accepted since then.
     landed: u64,
     throttled: Option<Instant>,
     /// Refusals since then.
@@ -124,7 +124,7 @@ impl BucketScaling {
         self.entry(key, now);
     }
 
-    /// The service throttles a partition of the instance.
+    /// Records that the service throttled a partition of the instance.
     pub(super) fn throttled(&mut self, key: &InstanceKey, now: Instant) {
         if self.max > NonZeroU16::MIN {
             let hot = self.entry(key, now);
@@ -133,7 +133,7 @@ impl BucketScaling {
         }
     }
 
-    /// The service took rows of the instance.
+    /// Records that the service accepted rows of the instance.
     pub(super) fn landed(&mut self, key: &InstanceKey, rows: u64, now: Instant) {
         if let Some(hot) = self.instances.get_mut(key) {
             hot.landed += rows;
@@ -146,7 +146,7 @@ impl BucketScaling {
         self.instances.is_empty()
     }
 
-    /// Orders more partitions for the instances that need them.
+    /// Requests more partitions for the instances that need them.
     pub(super) fn run(
         &mut self,
         queues: &Queues,
@@ -181,7 +181,7 @@ impl BucketScaling {
         }
     }
 
-    /// Orders the partitions that instances need at the start of the next period, and forgets days that are over.
+    /// Requests the partitions for the start of the next period, and removes days that are over.
     pub(super) fn plan_ahead(&mut self, queues: &Queues, context: &Context, today: Ticks, now: Instant) {
         for planned in context.bucket_plan.planned() {
             let (table, next) = (planned.table.clone(), planned.table.next());
@@ -194,7 +194,7 @@ impl BucketScaling {
                 }
             }
         }
-        // A day with waiting rows stays, however old: its backlog may need more partitions.
+        // A day with waiting rows stays, because its backlog may need more partitions.
         self.forget(|table| {
             let is_over = context.windows.get(table.table()).is_none_or(|window| window.expired(table, today));
             table.end() <= today.minus(Duration::from_secs(86_400)) && (is_over || !queues.waits_for(table))
@@ -206,8 +206,8 @@ impl BucketScaling {
         self.instances.values().all(|hot| hot.throttled.is_none())
     }
 
-    /// The instances that get more partitions now, and how many. `waits` gives the rows that wait for an instance,
-    /// about; `has` the partitions of it.
+    /// The instances that get more partitions now, with the new number. `waits` gives the approximate backlog of an
+    /// instance, `has` its partitions.
     fn decide(
         &mut self,
         now: Instant,
@@ -259,7 +259,7 @@ impl BucketScaling {
     /// The partitions at the start of the next day, for an instance that has `has` today.
     fn next_day(&self, key: &InstanceKey, has: NonZeroU16, now: Instant) -> NonZeroU16 {
         let Some(hot) = self.instances.get(key) else { return has };
-        // An hourly table is not observed for a whole hour before the next one begins.
+        // An hourly table has less than an hour of observations before the next period begins.
         let length = key.0.end().since(key.0.start());
         let lately = |at: Instant| now.saturating_duration_since(at) < MEASURED.min(length / 2);
         if lately(hot.peak.start) || hot.throttled.is_some_and(lately) {
@@ -281,7 +281,7 @@ fn count_for(rate: u64) -> NonZeroU16 {
     u16::try_from(count).ok().and_then(NonZeroU16::new).unwrap_or(NonZeroU16::MIN)
 }
 
-/// A partition's name without its bucket, and whether it has one. Only a bucket ends in `~` and two hex digits.
+/// A partition's name without its bucket, and whether it has a bucket. Only a bucket ends in `~` and two hex digits.
 pub(super) fn instance_of(partition: &str) -> (&str, bool) {
     let is_hex = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
     match partition.as_bytes() {

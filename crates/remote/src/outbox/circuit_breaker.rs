@@ -1,4 +1,4 @@
-//! How many requests may be under way, by the health of the whole service.
+//! The limit of requests in flight, by the health of the whole service.
 //!
 //! A failure of one partition pauses its queue. If the service does not answer, throttles the account, or denies
 //! access, the [circuit breaker](https://martinfowler.com/bliki/CircuitBreaker.html) opens: everything waits, and
@@ -22,7 +22,7 @@ pub(super) struct CircuitBreaker {
 }
 
 impl CircuitBreaker {
-    /// Closed, for `max` requests at a time.
+    /// Closed, with at most `max` requests in flight.
     pub(super) fn new(max: usize, seed: u64) -> CircuitBreaker {
         let max = max.max(1);
         let (backoff, denied) = (Backoff::new(Pauses::default(), seed), Backoff::new(DENIED, seed));
@@ -39,7 +39,7 @@ impl CircuitBreaker {
         self.resume.filter(|resume| *resume > now)
     }
 
-    /// A request succeeded.
+    /// Records a success.
     pub(super) fn succeeded(&mut self) {
         self.limit = (self.limit + 1).min(self.max);
         self.resume = None;
@@ -47,7 +47,7 @@ impl CircuitBreaker {
         self.denied.succeeded();
     }
 
-    /// The service does not answer, or throttles the account. Requests that fail together count as one failure.
+    /// Records that the service does not answer, or throttles the account. Simultaneous failures count as one.
     pub(super) fn failed(&mut self, now: Instant, named: Option<Duration>) {
         if self.resume(now).is_none() {
             self.limit = (self.limit / 2).max(1);
@@ -55,7 +55,7 @@ impl CircuitBreaker {
         }
     }
 
-    /// The service denies access.
+    /// Records that the service denies access.
     pub(super) fn denied(&mut self, now: Instant) {
         if self.resume(now).is_none() {
             self.limit = 1;

@@ -1,8 +1,8 @@
-//! Dead letters: rows that the service will never take, kept in the data folder with the reason.
+//! Dead letters: rows that the service rejects permanently, stored in the data folder with the reason.
 //!
-//! Their day-tables are named `DeadLetter` and the day of the refusal. A row keeps its partition and its row key, so
-//! it is kept once, and all its properties; `dead_letter_table` and `dead_letter_reason` are added. `daytable query`,
-//! `tables` and `count` show dead letters like all other rows.
+//! Their day-tables are named `DeadLetter` and the day of the rejection. A row keeps its partition, its row key and
+//! its properties, so repeated writes store the row once. `dead_letter_table` and `dead_letter_reason` are added.
+//! `daytable query`, `tables` and `count` show dead letters like all other rows.
 
 use super::request::QueuedRow;
 use daytable_model::batch::Batch;
@@ -17,7 +17,7 @@ fn table() -> Result<TableName, KeyError> {
     TableName::new(DEAD_LETTERS)
 }
 
-/// The dead letters of the day before `now`: a row that was refused shortly before midnight may be there.
+/// The dead letters of the day before `now`, which may have rows rejected shortly before midnight.
 pub(super) fn yesterday(now: Ticks) -> Option<DayTable> {
     let before = now.minus(std::time::Duration::from_secs(86_400));
     Some(DayTable::at(&table().ok()?, Period::Day, before))

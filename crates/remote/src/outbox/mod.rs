@@ -1,9 +1,8 @@
-//! The outbox: with a remote store, committed rows are sent there and then removed from the data folder.
+//! The outbox: with a remote store, committed rows are sent to the service and then removed from the data folder.
 //!
-//! Rows wait in the day files that the commit wrote ([`daytable_store::outbox`]). The sender is a thread that reads
-//! committed pages, makes transactions of each partition's rows, and has the committer remove each page after the
-//! service took all its rows. Requests run on a runtime of their own; the thread decides and never waits for a
-//! request.
+//! Rows wait in the day files that the commit wrote ([`daytable_store::outbox`]). The sender is a thread. The thread
+//! reads committed pages and builds transactions for each partition. After the service has all rows of a page, the
+//! committer removes the page. Requests run on a separate runtime, so the thread never waits for a request.
 //!
 //! ```text
 //! page_scan ──► queues: partition_queue ──► request ──► service ──► response ──► page_removal
@@ -13,17 +12,17 @@
 //!                                                                     └─ dead_letters: on disk before the page is removed
 //! ```
 //!
-//! * **No row is lost**: a page is removed after all its rows were taken or became dead letters. After a kill, pages
-//!   are read again, and an upsert of the same keys changes nothing: requests are repeated, rows are not.
-//! * **Partitions are independent**: a failure of one partition pauses its queue. A failure that concerns all (no
-//!   answer, a throttled account, denied access) opens the circuit breaker, and one request probes the service.
-//! * **Memory** does not depend on the backlog: the queues hold some thousand pages by their heads, read a page when
-//!   its first row is needed, and unload a partition that fails for long. A later scan finds its pages again.
-//! * **Order**: the oldest commit is sent first, or the newest if configured. This is an order between queues and
-//!   within one. Four requests of a queue are under way at a time, so readers see no order of arrival. Of two versions
-//!   of one row the later one arrives last, unless a backlog is sent newest first.
-//! * **403** stops the sender only: new rows are committed until the outbox is full.
-//! * **A day that expired** before its rows were sent is not created again: the rows become dead letters, and are
+//! * **No row is lost**: a page is removed after the service or the dead letters have all its rows. After a kill,
+//!   pages are read again. An upsert of the same keys changes no data, so repeated requests create no duplicates.
+//! * **Partitions are independent**: a failure of one partition pauses its queue. A general failure (no answer, a
+//!   throttled account, denied access) opens the circuit breaker, and one request probes the service.
+//! * **Memory** does not depend on the backlog. The queues hold the heads of some thousand pages and read a page when
+//!   its first row is needed. A partition that fails for long is unloaded; a later scan finds its pages again.
+//! * **Order**: the oldest commit is sent first, or the newest if configured, between queues and within a queue. Four
+//!   requests of a queue are in flight at a time, so readers see no order of arrival. Of two versions of a row the
+//!   later version arrives last, unless a backlog is sent newest first.
+//! * **403** stops only the sender: new rows are committed until the outbox is full.
+//! * **A day that expired** before its rows were sent is not created again. The rows become dead letters and are
 //!   counted. The clock is trusted up to one period after the newest record time, as for drops.
 //! * **Hot instances** get more partitions: `bucket_scaling` decides when, [`daytable_model::bucket_plan`] from which
 //!   record time, and `bucket_planner` makes the decision durable.
@@ -88,7 +87,7 @@ pub struct SenderInbox {
     signal: CommitSignal,
 }
 
-/// A signal for the store, which is opened before the sender starts, and the inbox for the sender.
+/// The signal for the store, which opens before the sender starts, and the sender's inbox.
 pub fn commit_signal() -> (CommitSignal, SenderInbox) {
     let (events, received) = mpsc::channel();
     let signal = CommitSignal { events, is_signalled: Arc::default() };
@@ -105,7 +104,7 @@ pub struct OutboxSetup<'a> {
     pub transactions_max: NonZeroU16,
     /// Maximum partitions of a throttled instance; 1 turns bucket scaling off.
     pub buckets_max: NonZeroU16,
-    /// How long an instance is throttled, and falls behind, before it gets more partitions.
+    /// How long an instance must be throttled, with a growing backlog, before it gets more partitions.
     pub grow_after: Duration,
     /// Whether the newest commit is sent first.
     pub is_newest_first: bool,
@@ -119,7 +118,7 @@ pub struct OutboxSetup<'a> {
     pub bucket_plan: Arc<BucketPlan>,
     /// The name of this daemon among the daemons that share the store.
     pub host: String,
-    /// Called with the number of entities of each transaction that the service took.
+    /// Called with the number of entities of each successful transaction.
     pub on_landed: Box<dyn Fn(usize) + Send>,
 }
 
@@ -209,14 +208,14 @@ impl Outbox {
         self.sender.is_finished() || self.planner.is_finished()
     }
 
-    /// Wakes callers that wait for a decision of a thread that has ended. Has no effect while both threads run.
+    /// Wakes callers that wait for the decision of an ended thread. Has no effect while both threads run.
     pub fn release_waiters(&self) {
         if self.has_ended() {
             self.bucket_plan.close();
         }
     }
 
-    /// Sends for at most `grace`, without waiting for transactions to fill, and ends. The rest stays in the outbox.
+    /// Sends for at most `grace`, without waiting for full transactions, and ends. Other rows stay in the outbox.
     pub fn stop(self, grace: Duration) {
         self.bucket_plan.close();
         let _ = self.signal.events.send(Event::Stop(grace));

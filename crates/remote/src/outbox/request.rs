@@ -1,5 +1,5 @@
-//! A transaction of one partition's rows. It is sent as the same bytes each time, until the service takes all rows, or
-//! names rows that it will never take.
+//! A transaction of one partition's rows. Every attempt sends the same bytes, until the service accepts all rows or
+//! names rows that it rejects permanently.
 
 use super::counters::DeadLetterReason;
 use super::partition_queue::{PageNumber, QueueId};
@@ -30,8 +30,8 @@ pub(super) struct TransactionRequest {
     pub(super) rows: Vec<QueuedRow>,
     pub(super) sealed: SealedTransaction,
     pub(super) tries: u32,
-    /// Whether the rows were already split at an index that the service named. From then on they are halved: a service
-    /// that names the wrong row is asked seven times and not a hundred.
+    /// Whether the rows were already split at an index that the service named. Later splits halve the rows: if the
+    /// service names the wrong row, seven requests suffice instead of a hundred.
     is_hinted: bool,
     /// Why the rows become dead letters, and the message of the service.
     pub(super) dead_letter: Option<(DeadLetterReason, String)>,
@@ -42,7 +42,7 @@ impl TransactionRequest {
         TransactionRequest { queue, rows, sealed, tries: 0, is_hinted: false, dead_letter: None }
     }
 
-    /// Rows that become dead letters without being sent.
+    /// Rows that become dead letters without an attempt to send them.
     pub(super) fn dead_letters(
         account: &StorageAccount,
         queue: QueueId,
@@ -76,8 +76,8 @@ impl TransactionRequest {
         self.sealed.bytes().len()
     }
 
-    /// The same rows as two requests: those of the record at `index` and the others; without an index, two halves. A
-    /// record's rows stay together.
+    /// Splits the rows into two requests: the record at `index` and the other records, or two halves without an index.
+    /// The rows of a record stay together.
     pub(super) fn split(self, account: &StorageAccount, table: &str, partition: &str, index: Option<usize>) -> Split {
         let record = |row: &QueuedRow| row.key().with_item(0);
         let index = index.filter(|index| !self.is_hinted && *index < self.rows.len());
@@ -135,12 +135,12 @@ impl RequestsUnderWay {
         self.requests.is_empty()
     }
 
-    /// Requests on their way to the service.
+    /// Requests in flight to the service.
     pub(super) fn to_service(&self) -> usize {
         self.requests.len() - self.dead_letters
     }
 
-    /// Requests on their way to the dead letters.
+    /// Requests in flight to the dead letters.
     pub(super) fn to_dead_letters(&self) -> usize {
         self.dead_letters
     }

@@ -1,5 +1,5 @@
-//! The sender's thread: one loop that scans for waiting pages, sends transactions, handles answers and removes what
-//! was sent.
+//! The sender's thread: one loop that scans for waiting pages, sends transactions, handles answers and removes sent
+//! pages.
 //!
 //! Commits, answers and due times wake the loop. The loop blocks only in its own wait and in reads of the data
 //! folder. Each duty has a module with its own state; [`OutboxSender`] connects them.

@@ -1,7 +1,7 @@
-//! Creates tables at the service: those that a request found missing, and those of the next period.
+//! Creates tables at the service: tables that a request found missing, and tables of the next period.
 //!
-//! A table is taken to exist until the service says otherwise, so sending needs no check. One request creates a
-//! missing table for all queues that wait for it. Shortly before a period begins, its table is created ahead.
+//! A table is assumed to exist until the service reports the table as missing, so sending needs no check. One request
+//! creates a missing table for all waiting queues. Shortly before a period begins, its table is created ahead.
 
 use super::context::Context;
 use super::sender::Event;
@@ -62,14 +62,14 @@ impl TableCreation {
         true
     }
 
-    /// A table was created, or exists.
+    /// Records that a table was created or exists.
     pub(super) fn created(&mut self, day: &DayTable, now: Instant) {
         let table = self.entry(day);
         (table.is_under_way, table.created, table.resume) = (false, Some(now), None);
         table.backoff.succeeded();
     }
 
-    /// A table could not be created, or is being dropped.
+    /// Records that a table could not be created, or is being deleted.
     pub(super) fn failed(&mut self, day: &DayTable, now: Instant) {
         let table = self.entry(day);
         table.is_under_way = false;
@@ -120,8 +120,8 @@ impl TableCreation {
         self.tables.retain(|day, table| table.is_under_way || day.end() > before);
     }
 
-    /// Sends the request that creates a table. Ahead of its period a table may exist, so the list of tables is read
-    /// first.
+    /// Sends the request that creates a table. Ahead of its period the table may already exist, so the list of tables
+    /// is read first.
     pub(super) fn request(&mut self, context: &Context, day: DayTable, is_ahead: bool) {
         let (client, events) = (context.client.clone(), context.events.clone());
         self.under_way += 1;

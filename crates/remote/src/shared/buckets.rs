@@ -1,13 +1,13 @@
-//! The number of partitions of each daemon's instances, in the store itself. A daemon that lost its data folder and
-//! reads its files again places each record in the partition that it had.
+//! The bucket plan of each daemon, stored in the remote store. A daemon that lost its data folder and reads its files
+//! again places each record in the same partition.
 //!
 //! ```text
 //! DaytableBuckets  PartitionKey            RowKey                                       properties
 //!                  web-17-1f3a9c2e77b0d4a6 Log20261121-3f0c… (hash of the instance)     Host, Instance, Steps: `639…=2;639…=8`
 //! ```
 //!
-//! Each daemon writes rows of its own, so two that write one instance need not agree: readers merge the partitions. A
-//! row of this table is written before the rows of a day-table that were placed by it, and removed after the day-table
+//! Each daemon writes its own rows. Two daemons that write one instance need not agree, because readers merge the
+//! partitions. A row of this table is written before the rows that the step places, and removed after the day-table
 //! and its last archive.
 
 use super::notes::{Notes, text};
@@ -25,7 +25,7 @@ pub const BUCKETS: &str = "DaytableBuckets";
 /// The steps of an instance at one daemon.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostBucketPlan {
-    /// The daemon.
+    /// Name of the daemon.
     pub host: String,
     /// The steps.
     pub planned: InstanceSteps,
@@ -60,7 +60,7 @@ impl Notes<'_> {
         self.remove(BUCKETS, &partition_key(host, None), &row_key(planned))
     }
 
-    /// Removes the steps of all daemons in a day-table that was dropped.
+    /// Removes the steps of all daemons for a dropped day-table.
     pub fn forget_steps_in(&self, table: &DayTable) -> Result<(), TableError> {
         let (from, to) = (format!("{table}-"), format!("{table}."));
         let (from, to) = (literal(&EdmValue::from(from.as_str())), literal(&EdmValue::from(to.as_str())));

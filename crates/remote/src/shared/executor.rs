@@ -16,7 +16,7 @@ use std::num::NonZeroU16;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Rows between two reports of the progress.
+/// Rows between two progress reports.
 const REPORT_ROWS: u64 = 10_000;
 
 /// Takes steps on a remote store, for the thread that plans and for the commands.
@@ -65,8 +65,7 @@ impl SharedExecutor {
     }
 
     /// Drops a table on request. The conditions of the plan apply, except its limits, and except the archive if
-    /// `without_archive`.
-    /// A restored table is dropped at any time.
+    /// `without_archive`. A restored table is dropped at any time.
     ///
     /// # Errors
     ///
@@ -158,7 +157,7 @@ impl SharedExecutor {
         self.tables.drop_once(table)?;
         daytable_platform::failpoint!("shared-drop-after");
         self.notes().forget_restored(table)?;
-        // An archive needs the steps: they placed its rows.
+        // An archive still needs the steps that placed its rows.
         if latest(&self.state()?, table).is_none() {
             self.notes().forget_steps_in(table)?;
         }

@@ -15,16 +15,16 @@
 //!
 //! Tables are not created here: the sender of the outbox creates them.
 //!
-//! **One daemon may drop**: the *owner*. It drops an expired day after each known daemon has noted, after the expiry
-//! and at least [`LANDS_WITHIN`](plan::LANDS_WITHIN) ago, that its outbox holds no rows as old. From then on no
-//! daytable admits rows for the day, because the window is over by its own clock, and all its requests for the day
-//! were answered, or are too old to be carried out. All daemons must have the same tables configured.
+//! **One daemon may drop**: the *owner*. The owner drops an expired day only after every known daemon has noted that
+//! its outbox has no rows as old. Each note must be later than the expiry, and at least
+//! [`LANDS_WITHIN`](plan::LANDS_WITHIN) old. After its note, no daemon admits rows for the day, because the window is
+//! over by its own clock. All its requests for the day were answered, or are too old to be executed. All daemons must
+//! have the same tables configured.
 //!
-//! **A dropped day is in its archive.** Just before the drop the table is read as a whole: number and checksum of its
-//! rows must be those of the archive's manifest. Rows that came after the archive are archived first, as another
-//! generation.
+//! **A dropped day is in its archive.** Just before the drop the whole table is read. The number and checksum of its
+//! rows must match the archive's manifest. Later rows are archived first, as another generation.
 //!
-//! The service clears a dropped table away for about a minute. A restore under this name waits for that.
+//! The service needs about a minute to delete a dropped table. A restore under the same name waits.
 
 pub mod listing;
 mod archive;

@@ -6,7 +6,7 @@
 //!                 restored      Log20261101               Origin, Expires, Sha256
 //! ```
 //!
-//! No day-table can have its name.
+//! No day-table can have the name of this table.
 
 use crate::tables::{AzureTables, service_error};
 use daytable_azure::{Client, EdmValue, Entity, Error, ErrorKind, Pushed, Query, Transaction};
@@ -25,7 +25,7 @@ const RESTORED: &str = "restored";
 pub struct Host {
     /// The name of its host, and a hash of its data folder.
     pub id: String,
-    /// When it wrote the note, by its own clock.
+    /// Time of the note, by the daemon's own clock.
     pub seen: Ticks,
     /// For each table with rows in its outbox: the start of the oldest period.
     pub holds: BTreeMap<TableName, Ticks>,
@@ -38,7 +38,7 @@ pub struct RestoredTable {
     pub table: DayTable,
     /// The day-table whose archive it comes from.
     pub origin: DayTable,
-    /// When it is dropped again.
+    /// Time of its drop.
     pub expires: Ticks,
     /// SHA-256 of the archived file.
     pub sha256: String,
@@ -60,7 +60,7 @@ impl Notes<'_> {
         self.put(NOTES, HOST, &partition_key(&host.id, None), values)
     }
 
-    /// Removes the note of a daemon. Returns whether there was one.
+    /// Removes the note of a daemon. Returns whether a note existed.
     pub fn forget_host(&self, id: &str) -> Result<bool, TableError> {
         self.remove(NOTES, HOST, &partition_key(id, None))
     }
@@ -77,7 +77,7 @@ impl Notes<'_> {
         self.all(NOTES, Query::partition(HOST), host)
     }
 
-    /// Notes a day that is restored, or about to be.
+    /// Writes the note of a restored day, before or after the restore.
     pub fn put_restored(&self, restored: &RestoredTable) -> Result<(), TableError> {
         let RestoredTable { table, origin, expires, sha256 } = restored;
         let origin = origin.to_string();

@@ -1,8 +1,8 @@
-//! The owner's plan: from the tables of a remote store, the notes of the daemons, the archives, the rules and the time
-//! to the steps.
+//! The owner's plan: derives the steps from the tables of a remote store, the notes of the daemons, the archives, the
+//! rules and the time.
 //!
-//! As in the [plan](daytable_lifecycle::plan()) of a data folder each day gets its next step and never two, and each
-//! day that has expired and stays has its reason. Only tables named by a configured name and a date are in a plan.
+//! As in the [plan](daytable_lifecycle::plan()) of a data folder, each day has at most one step, and each expired day
+//! that stays has a reason. A plan contains only tables whose name is a configured name and a date.
 
 use super::notes::{Host, RestoredTable};
 use daytable_lifecycle::clock::Clock;
@@ -17,10 +17,10 @@ use daytable_store::catalog::Archived;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// How long after its sending a request may still be executed. The service ends a request after 30 s; the rest is for
-/// the network and for clocks.
+/// Maximum age of a request that may still be executed. The service ends a request after 30 s; the rest covers the
+/// network and clock differences.
 pub const LANDS_WITHIN: Duration = Duration::from_secs(600);
-/// How long a daemon that writes no notes holds back the days that its outbox may have rows for.
+/// How long a silent daemon holds back the days that its outbox may have rows for.
 pub const SILENT_MAX: Duration = Duration::from_secs(30 * 86_400);
 
 /// The input of a plan.
@@ -32,7 +32,7 @@ pub struct SharedView {
     pub restored: Vec<RestoredTable>,
     /// Tables that had no rows when they were read.
     pub empty: BTreeSet<DayTable>,
-    /// Archives that were read back.
+    /// Verified archives.
     pub archives: Vec<Archived>,
     /// The notes of the daemons.
     pub hosts: Vec<Host>,

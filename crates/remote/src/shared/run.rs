@@ -22,11 +22,11 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
 use std::time::{Duration, Instant};
 
-/// How often the note is written; also the longest sleep.
+/// Interval of notes; also the longest sleep.
 const NOTE_EVERY: Duration = Duration::from_secs(60);
-/// How soon a failed note is written again.
+/// Delay before a failed note is written again.
 const NOTE_RETRY: Duration = Duration::from_secs(10);
-/// How soon a run with failed steps is repeated.
+/// Delay before a run with failed steps is repeated.
 const RETRY: Duration = Duration::from_secs(600);
 
 /// The thread and its inputs.
@@ -80,7 +80,7 @@ impl SharedLifecycle {
         }
     }
 
-    /// Notes what the outbox holds. Returns whether the note was written.
+    /// Notes the content of the outbox. Returns whether the note was written.
     fn write_note(&self, now: Ticks) -> bool {
         let told = holds(&self.data_dir).map_err(StepError::from).and_then(|holds| {
             let host = Host { id: self.id.clone(), seen: now, holds };
@@ -144,7 +144,7 @@ impl SharedLifecycle {
     }
 }
 
-/// The input of the owner's plan now; `state` is that of its data folder.
+/// The current input of the owner's plan; `state` is the state of its data folder.
 ///
 /// # Errors
 ///
@@ -159,7 +159,7 @@ pub fn view(
     for rule in &mut rules {
         apply_retained(rule, &state.rules, limits.grace);
     }
-    // Notes are read first: a daemon that admits rows after that has noted an earlier time than its expiry.
+    // Notes are read first: a daemon that admits rows later has a note from before the expiry.
     let notes = Notes(tables);
     let (hosts, restored) = (notes.hosts()?, notes.restored()?);
     Ok(SharedView {
