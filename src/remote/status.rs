@@ -41,7 +41,7 @@ pub struct BucketStatus {
     pub table: String,
     /// The instance, by the name of its partition.
     pub instance: String,
-    /// Partitions that it has now.
+    /// Current number of partitions.
     pub buckets: NonZeroU16,
     /// The first record time for which this number counts.
     pub from: String,

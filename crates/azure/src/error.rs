@@ -1,22 +1,22 @@
 //! Errors, classified by what the caller can do:
 //!
-//! | kind | answers | what a writer does |
+//! | kind | answers | action of a writer |
 //! |---|---|---|
 //! | [`ErrorKind::Retry`] | no answer, 408, 500, 502, 503, 504 | sends the same bytes again, after a pause |
 //! | [`ErrorKind::Throttled`] | 429; 503 `ServerBusy` | the same, and spreads its load |
 //! | [`ErrorKind::TableNotFound`] | 404 `TableNotFound` | creates the table, if it is still needed |
-//! | [`ErrorKind::TableBeingDeleted`] | 409 | waits: 40 s at least, says the service |
-//! | [`ErrorKind::TableAlreadyExists`] | 409 | goes on |
+//! | [`ErrorKind::TableBeingDeleted`] | 409 | waits at least 40 s, by the documentation of the service |
+//! | [`ErrorKind::TableAlreadyExists`] | 409 | continues |
 //! | [`ErrorKind::Refused`] | 400 with one of [`REFUSALS`], or any 4xx within a transaction | sets the entity aside, after sending it alone |
 //! | [`ErrorKind::TooLarge`] | 413, `RequestBodyTooLarge`; an answer beyond its bound | sends two halves |
 //! | [`ErrorKind::Denied`] | 401, 403 | stops |
-//! | [`ErrorKind::Unknown`] | all else | waits long |
+//! | [`ErrorKind::Unknown`] | any other answer | waits long |
 
 use std::fmt;
 use std::time::Duration;
 
-/// Codes that blame an entity. Any other refusal of a whole request (`InvalidHeaderValue`, for example) is not the
-/// fault of an entity, and setting entities aside for it would lose good ones.
+/// Codes that blame an entity. Other refusals of a request (`InvalidHeaderValue`, for example) are not the fault of an
+/// entity. To set entities aside for such a refusal would lose good entities.
 pub const REFUSALS: [&str; 14] = [
     "DuplicatePropertiesSpecified",
     "EntityTooLarge",
@@ -56,12 +56,12 @@ struct ErrorInner {
 /// What the caller can do about an [`Error`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorKind {
-    /// Send the same request again, after a pause. It may have been carried out.
+    /// Send the same request again, after a pause. The request may have been executed.
     Retry {
         /// The minimum pause, if the service requested one.
         after: Option<Duration>,
     },
-    /// As [`ErrorKind::Retry`]: there are too many requests.
+    /// As [`ErrorKind::Retry`], because of too many requests.
     Throttled {
         /// What is throttled.
         scope: ThrottleScope,
@@ -70,7 +70,7 @@ pub enum ErrorKind {
     },
     /// The table does not exist.
     TableNotFound,
-    /// A table of this name is being dropped. It can be created again afterwards.
+    /// A table of this name is being deleted. Create the table again later.
     TableBeingDeleted,
     /// The table exists already.
     TableAlreadyExists,
@@ -81,7 +81,7 @@ pub enum ErrorKind {
         /// Index of the entity in the transaction, if the answer has one.
         index: Option<usize>,
     },
-    /// The service will never accept the entity as it is.
+    /// The service rejects the entity permanently.
     Refused {
         /// Which entity of the transaction, where the answer names one. The service may name 0 where no entity is at
         /// fault: send the entity alone before you set it aside.
@@ -91,7 +91,7 @@ pub enum ErrorKind {
     TooLarge,
     /// Access is denied: key, signature, clock, address or rights are wrong, or the account is closed.
     Denied,
-    /// An answer that this client does not know. The request may have been carried out.
+    /// An unknown answer. The request may have been executed.
     Unknown,
 }
 

@@ -1,6 +1,6 @@
 //! A client of Azure Table storage, of Cosmos DB's Table API, and of Azurite, the emulator of Azure storage.
 //!
-//! The client sends each request once. An [`Error`] tells by its [`ErrorKind`] what the caller can do: retry, split,
+//! The client sends each request once. The [`ErrorKind`] of an [`Error`] gives the action of the caller: retry, split,
 //! create the table, give up. [`Backoff`] computes the pause before a retry.
 //!
 //! * [`StorageAccount`]: name, address and secret, read from a connection string.

@@ -1,10 +1,10 @@
 //! Parses answers: errors in JSON and XML, and transactions, whose failures are inside a 202.
 //!
 //! ```text
-//! --batchresponse_1                                               HTTP 202, whatever came of it
+//! --batchresponse_1                                               HTTP 202, always
 //! Content-Type: multipart/mixed; boundary=changesetresponse_2
 //!
-//! --changesetresponse_2                                           a part an entity; where one failed, one part in all
+//! --changesetresponse_2                                           one part per entity; after a failure a single part
 //! Content-Type: application/http
 //! Content-Transfer-Encoding: binary
 //!

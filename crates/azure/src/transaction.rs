@@ -4,7 +4,7 @@
 //! --batch_transaction                                            once
 //! Content-Type: multipart/mixed; boundary=changeset_entities
 //!
-//! --changeset_entities                                           an entity each, some 330 bytes besides its own
+//! --changeset_entities                                           one part per entity, some 330 bytes of framing
 //! Content-Type: application/http
 //! Content-Transfer-Encoding: binary
 //!

@@ -4,7 +4,7 @@
 //! The clock is trusted only if independent evidence confirms it:
 //!
 //! * **a record**: the newest timestamp parsed from a record is at most one period behind the clock, and is not dated
-//!   far ahead itself. Or, where records have no timestamps,
+//!   far ahead itself. Or, if records have no timestamps,
 //! * **patience**: a daemon has watched the day for its `keep` plus one period, by a clock that cannot be set
 //!   (`CLOCK_MONOTONIC`). In that time no row was written to the day and no record had a newer timestamp.
 //!   So the day has at least its required age, whatever the wall clock says.

@@ -103,7 +103,7 @@ struct State {
     told: HashMap<String, &'static str>,
     /// Start of the watched time that is not yet written.
     watched: Instant,
-    /// Other settings; told to stop by hanging up.
+    /// New settings; a disconnect means stop.
     orders: Receiver<Settings>,
     /// Settings that arrived during a run.
     ordered: Option<Settings>,

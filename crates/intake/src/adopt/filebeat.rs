@@ -3,7 +3,7 @@
 //! ```text
 //! active.dat       the path of the newest checkpoint; absent before the first
 //! 4711.json        the checkpoint up to operation 4711: a list of states, each with its `_key`
-//! log.json         what came after it, two lines an operation:
+//! log.json         later operations, two lines each:
 //!                  {"op":"set","id":4712}
 //!                  {"k":"filestream::my-id::native::INODE-DEVICE","v":{"cursor":{"offset":66},"meta":{"source":"/a.log",…},…}}
 //! ```

@@ -14,10 +14,10 @@
 //! | other names with two underscores, `_SOURCE_MONOTONIC_TIMESTAMP`, `SYSLOG_TIMESTAMP`, `SYSLOG_RAW` | left out |
 //! | all others | fields under their own names; invalid UTF-8 gives bytes |
 //!
-//! A message is parsed like a line of a file ([`daytable_parse`]) if a service or container wrote the message to its
-//! output, if the message is a JSON object, or if the configuration gives a format. A message that a program sent to
-//! the journal or to syslog is used as it is. Each entry is parsed independently of earlier entries, so an entry that
-//! is read again gives the same record. Several lines in one entry are one record; journald makes each line of a
+//! A message is parsed like a line of a file ([`daytable_parse`]) in three cases: a service or container wrote the
+//! message to its output, the message is a JSON object, or the configuration gives a format. A message that a program
+//! sent to the journal or to syslog is used unchanged. Each entry is parsed independently of earlier entries, so a
+//! repeated read gives the same record. Several lines in one entry are one record; journald makes each line of a
 //! service's output an entry.
 
 use super::cursor;

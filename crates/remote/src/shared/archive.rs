@@ -5,8 +5,8 @@
 //! service ──pages──► staging/ (a data folder) ──► staging/Log20261101.1.parquet ──► archive ──► read back ──► noted
 //! ```
 //!
-//! If the day already has an archive (the table reappeared after its drop, or took later rows), the archive is fetched
-//! and merged with the table. The result is the next generation.
+//! A day may already have an archive: the table reappeared after its drop, or took later rows. Then the archive is
+//! fetched and merged with the table. The result is the next generation.
 //!
 //! The folder accepts rows in any order and merges equal keys, so the order of the service is irrelevant. Memory holds
 //! a page, a commit and a row group. A kill leaves the folder behind; the next step recreates it.
