@@ -4,10 +4,10 @@
 //! 192.0.2.7 - ada [10/Oct/2000:13:55:36 -0700] "GET /a?b=1 HTTP/1.1" 200 2326                        common
 //! … 200 2326 "https://example.com/" "curl/8.5.0"                                                     combined
 //! example.com:443 192.0.2.7 - - […                                                                   with the virtual host
-//! … "curl/8.5.0" "198.51.100.4, 10.0.0.1" 0.023 rt=0.023 uct="0.001"                                 with more behind
+//! … "curl/8.5.0" "198.51.100.4, 10.0.0.1" 0.023 rt=0.023 uct="0.001"                                 with more parts
 //! ```
 //!
-//! The message is the request line. The parts behind the user agent have no agreed order. Addresses of proxies, a time
+//! The message is the request line. The parts after the user agent have no agreed order. Addresses of proxies, a time
 //! with a fraction, and pairs are recognised by their form; from the first unknown part on, the rest is the field
 //! `extra`. A `-` stands for a missing value and adds no field.
 //!
@@ -54,7 +54,7 @@ struct ClientPart<'a> {
 }
 
 impl<'a> ClientPart<'a> {
-    /// `client ident user `, or the same behind a virtual host. A user's name may contain spaces, so `ident` must be
+    /// `client ident user `, or the same after a virtual host. A user's name may contain spaces, so `ident` must be
     /// `-`, as in practice, to find its start.
     fn read(text: &'a str) -> Option<Self> {
         let (first, rest) = text.strip_suffix(' ')?.split_once(' ')?;
@@ -119,7 +119,7 @@ fn is_protocol(word: &str) -> bool {
     matches!(word.split_once('/'), Some(("HTTP" | "RTSP" | "SIP" | "ICY", _)))
 }
 
-/// The part behind the byte count; `None` unless a space separates them.
+/// The part after the byte count; `None` unless a space separates them.
 fn add_rest<'a>(mut cut: LineScanner<'a>, fields: &mut Vec<Field<'a>>) -> Option<()> {
     if !cut.rest.is_empty() && !cut.rest.starts_with(' ') {
         return None;

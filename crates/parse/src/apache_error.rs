@@ -65,7 +65,7 @@ fn add_process<'a>(cut: &mut LineScanner<'a>, fields: &mut Vec<Field<'a>>) -> Op
     Some(())
 }
 
-/// `(13)Permission denied: `. Only a client behind it shows where the error text ends.
+/// `(13)Permission denied: `. Only a client after it shows where the error text ends.
 fn system_error<'a>(cut: &mut LineScanner<'a>) -> Option<Field<'a>> {
     let mut ahead = *cut;
     ahead.byte(b'(').and_then(|()| ahead.number())?;
@@ -140,7 +140,7 @@ mod tests {
     }
 
     proptest! {
-        /// Any text behind the level is the message, without the parts before it.
+        /// Any text after the level is the message, without the parts before it.
         #[test]
         fn the_message_ends_as_it_is_written(text in "(\\[(pid|client) [0-9a-z:]{0,4}\\]? ?){0,3}\\PC{0,20}") {
             let line = format!("[Sun Dec 04 04:47:44 2005] [core:error] {text}");

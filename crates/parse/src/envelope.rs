@@ -49,7 +49,7 @@ pub struct Unwrapped<'a> {
     pub envelope: Envelope,
 }
 
-/// Bytes of a runtime's time with the space behind it.
+/// Bytes of a runtime's time with the space after it.
 const TIME_BYTES_MAX: usize = 40;
 
 /// The text of a CRI line, and its envelope.

@@ -3,7 +3,7 @@
 //!
 //! A borrowed part is located by its address in the text. A parser may report the places of the time and the level.
 //! Other parts were copied (a text with escapes) or converted (a number, a time, a level), so the text is searched for
-//! them: a number behind its name, a time or a level as the first piece with that value. A part that is not found has
+//! them: a number after its name, a time or a level as the first piece with that value. A part that is not found has
 //! no place.
 
 use super::Parsed;
@@ -31,12 +31,12 @@ pub fn explain(text: &str, parsed: &Parsed<'_>, defaults: &TimestampDefaults) ->
     let mut parts = Vec::new();
     for field in &record.fields {
         let named = place_of(text, &field.name);
-        let behind = named.map_or(0, |named| named.end);
+        let after = named.map_or(0, |named| named.end);
         let (value, bytes) = match &field.value {
             Value::String(value) => (value.to_string(), place_of(text, value)),
-            Value::Int64(number) => written(text, behind, number.to_string()),
-            Value::Double(number) => written(text, behind, number.to_string()),
-            Value::Boolean(is) => written(text, behind, is.to_string()),
+            Value::Int64(number) => written(text, after, number.to_string()),
+            Value::Double(number) => written(text, after, number.to_string()),
+            Value::Boolean(is) => written(text, after, is.to_string()),
             Value::Binary(bytes) => (String::from_utf8_lossy(bytes).into_owned(), None),
         };
         parts.push(ExplainedPart { name: field.name.to_string(), value, bytes });

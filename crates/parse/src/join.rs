@@ -9,15 +9,15 @@
 //!
 //! **Streams.** Under a container runtime, the lines of stdout and stderr come interleaved, each with the name of its
 //! stream, and are joined per stream. The position is one number, so records are returned up to a **cut**: the start of
-//! a line that no record spans and that has no open record before it. The profile learns only at cuts, and lines behind
+//! a line that no record spans and that has no open record before it. The profile learns only at cuts, and lines after
 //! a cut are parsed again with the new profile. So the cut has the same effect whether a chunk ended there or the
 //! process was killed. (Each line is parsed at most three times: a cut passes the start of a record only when the
 //! record is closed.)
 //!
 //! **Bounds.** Between two cuts there are at most `join.lines_max` lines, and as many bytes as one line may have. At
 //! either bound the open record closes, and the rest becomes a record of its own. Only a single line over the limit
-//! loses bytes. A record also closes when the runtime's times show a gap of more than `join.wait` after its last line,
-//! because a live reader would have closed it then.
+//! loses bytes. A record also closes when the runtime's times show a gap of more than `join.wait` after its last line.
+//! A live reader would have closed the record then.
 //!
 //! Empty lines begin no record. Inside a record they are kept; between records they are skipped.
 
@@ -207,7 +207,7 @@ impl<'a> Assembler<'a> {
             }
             let before = group.closed.len();
             group.close_over(&piece, self.join);
-            group.take(piece, goes_on, &self.lines, profile, options);
+            group.add(piece, goes_on, &self.lines, profile, options);
             if group.closed.len() > before {
                 let cut = group.cut(self.lines.at());
                 if cut > start {

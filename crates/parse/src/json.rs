@@ -3,8 +3,8 @@
 //! `json::fast` reads most lines in one pass. This module reads the rest, and alone decides whether a line is JSON.
 //!
 //! Every value is first cut out as written, and then read by its first byte. So a number too large for any type keeps
-//! its digits, an array stays the text it was, a string without escapes is borrowed, and no tree of values is built. An
-//! inner object is cut in the same way, to a depth of [`DEPTH_MAX`], which bounds the stack and the time.
+//! its digits, and an array stays the text it was. A string without escapes is borrowed, and no tree of values is
+//! built. An inner object is cut in the same way, to a depth of [`DEPTH_MAX`], which bounds the stack and the time.
 
 pub(super) mod fast;
 

@@ -11,11 +11,11 @@
 //!
 //! The first bytes of a text leave one or two formats; the parser never tries all of them. `{` begins an object, `<` a
 //! syslog priority, `key=` logfmt. A digit, a bracket or a name begins a format with a grammar of its own
-//! (`structured`), or a header that is read by the shapes of its words (`layout`).
+//! (`structured`) or a header. `layout` reads headers by the shapes of their words.
 //!
 //! The parser remembers for each source what its recent records were ([`SourceProfile`]). Among formats with the same
-//! first bytes, the usual format is tried first. The profile also answers three questions that one line cannot: does a
-//! line without a header continue the record before it, is a word before a colon a component, and which names do the
+//! first bytes, the usual format is tried first. The profile also answers three questions that one line cannot. Does a
+//! line without a header continue the record before it? Is a word before a colon a component? Which names do the
 //! columns of a table have?
 //!
 //! # Modules, in the order the data takes

@@ -10,11 +10,11 @@
 //! A `Note` is information, and so is MySQL 8's `System`, which is always written. A slow query has several lines:
 //!
 //! ```text
-//! # Time: 2024-01-02T03:04:05.678901Z                                   begins the record; may be missing before the next line
+//! # Time: 2024-01-02T03:04:05.678901Z                                   begins the record; may be missing
 //! # User@Host: root[root] @ localhost [127.0.0.1]  Id:     8
 //! # Query_time: 2.000298  Lock_time: 0.000003 Rows_sent: 1  Rows_examined: 1
 //! SET timestamp=1704164645;
-//! SELECT SLEEP(2);                                                      the message is what no `#` is before
+//! SELECT SLEEP(2);                                                      the message: the lines without `#`
 //! ```
 
 use super::cut::{LineScanner, number, text, typed};
@@ -257,7 +257,7 @@ mod tests {
     }
 
     proptest! {
-        /// Any text behind the level is the message, as written.
+        /// Any text after the level is the message, as written.
         #[test]
         fn any_message(text in any::<String>()) {
             prop_assume!(!text.starts_with("[MY-"));

@@ -144,7 +144,7 @@ mod tests {
     }
 
     proptest! {
-        /// Any text behind the numbers is the message, without the facts about the request.
+        /// Any text after the numbers is the message, without the facts about the request.
         #[test]
         fn the_message_begins_as_it_is_written(text in "([a-z*,: \"]|\\PC){0,30}(, client: [a-z, :\"]{0,20})?") {
             let line = format!("2023/01/02 03:04:05 [warn] 1#1: {text}");

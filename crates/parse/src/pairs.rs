@@ -1,8 +1,8 @@
 //! `key=value` pairs in logfmt's syntax, and values typed by their form.
 //!
-//! A key is `[A-Za-z_@][A-Za-z0-9_.@/-]*`. A value is bare, up to the next space or tab (it may be empty and may
-//! contain `=`), or in double quotes with JSON's escapes. A bare value gets a type only if the typed value prints as
-//! the same text, so `007`, `1.50` and `1e3` stay text. A value in quotes is always text.
+//! A key is `[A-Za-z_@][A-Za-z0-9_.@/-]*`. A bare value ends at the next space or tab; it may be empty and may contain
+//! `=`. A quoted value stands in double quotes, with JSON's escapes. A bare value gets a type only if the typed value
+//! prints as the same text, so `007`, `1.50` and `1e3` stay text. A value in quotes is always text.
 
 use super::scan;
 use daytable_model::record::Value;
@@ -58,7 +58,7 @@ impl<'a> PairValue<'a> {
 pub(super) struct KeyValue<'a> {
     pub(super) key: &'a str,
     pub(super) value: PairValue<'a>,
-    /// The place behind it.
+    /// The place after it.
     pub(super) end: usize,
 }
 

@@ -248,7 +248,7 @@ mod tests {
     }
 
     proptest! {
-        /// Any text behind the severity is the message, and any prefix is kept in a field.
+        /// Any text after the severity is the message, and any prefix is kept in a field.
         #[test]
         fn message_and_prefix_are_kept(message in "[^\n]*", prefix in "[a-z0-9=@,-]{1,8}") {
             let line = format!("2024-01-02 03:04:05 UTC {prefix} LOG:  {message}");

@@ -13,7 +13,7 @@ use super::timestamp::{self, TimestampDefaults};
 use daytable_model::record::{Field, Record, Value};
 use std::borrow::Cow;
 
-/// The field names of the columns behind the time.
+/// The field names of the columns after the time.
 const COLUMNS: [&str; 25] = [
     "user",
     "database",

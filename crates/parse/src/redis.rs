@@ -90,7 +90,7 @@ mod tests {
     }
 
     proptest! {
-        /// Any text behind the level is the message, as written.
+        /// Any text after the level is the message, as written.
         #[test]
         fn any_message(text in any::<String>(), near in "1:M [0-9Jan :.*-]{0,30}") {
             let line = format!("7:M 02 Jan 2024 03:04:05 * {text}");

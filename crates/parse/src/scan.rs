@@ -2,8 +2,8 @@
 //!
 //! Most names and values end within a few steps, before the vectorised search of `memchr` pays off. In the words below,
 //! the top bit of a byte says whether the byte matches. A subtraction finds bytes that are zero or below a number. A
-//! matching byte may borrow from the byte above it and mark that one wrongly, so only the lowest mark is reliable, and
-//! only that is used. Bytes outside ASCII never match.
+//! matching byte may borrow from the byte above it and mark that byte wrongly. So only the lowest mark is reliable, and
+//! only the lowest is used. Bytes outside ASCII never match.
 
 const ONES: u64 = u64::from_ne_bytes([1; 8]);
 const TOPS: u64 = 0x80 * ONES;
@@ -34,13 +34,13 @@ pub(super) fn space(bytes: &[u8], at: usize) -> usize {
 #[inline(always)]
 fn first(bytes: &[u8], at: usize, in_word: impl Fn(u64) -> u64, is_sought: impl Fn(u8) -> bool) -> usize {
     let mut rest = bytes.get(at..).unwrap_or_default();
-    while let Some((word, behind)) = rest.split_first_chunk() {
+    while let Some((word, after)) = rest.split_first_chunk() {
         let word = u64::from_le_bytes(*word);
         let found = in_word(word) & !word & TOPS;
         if found != 0 {
             return bytes.len() - rest.len() + (found.trailing_zeros() / 8) as usize;
         }
-        rest = behind;
+        rest = after;
     }
     bytes.len() - rest.len() + rest.iter().position(|byte| is_sought(*byte)).unwrap_or(rest.len())
 }

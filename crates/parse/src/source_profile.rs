@@ -235,8 +235,8 @@ impl SourceProfile {
         }
     }
 
-    /// How long an open record waits for another line; `open` is its text so far. If lines have no header, most of them
-    /// are records of their own and a continuation is written at the same moment, so the wait is short.
+    /// How long an open record waits for another line; `open` is its text so far. The wait is short if lines have no
+    /// header: most of them are records of their own, and a continuation is written at the same moment.
     pub fn wait(&self, open: &str, options: &ParseOptions) -> Duration {
         let is_plain = match self.format {
             None | Some(Format::Plain) if options.explicit.is_none() => {

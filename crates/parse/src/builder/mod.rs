@@ -19,9 +19,9 @@ pub(super) struct RecordBuilder<'a> {
     record: Record<'a>,
     added: usize,
     /// The sources of the time, the level and the message, by [`Role`].
-    taken: [Option<Taken<'a>>; 3],
+    taken: [Option<RoleSource<'a>>; 3],
     /// The fields that name the component, the process and the host, by [`Role`] minus three.
-    named: [Option<Named>; 3],
+    named: [Option<RoleField>; 3],
     /// Whether something needs the whole line to decide (`settle`).
     is_odd: bool,
     /// Defaults for incomplete times.
@@ -29,7 +29,7 @@ pub(super) struct RecordBuilder<'a> {
 }
 
 /// A name and value that filled a role; a preferred name that comes later turns it back into a field.
-struct Taken<'a> {
+struct RoleSource<'a> {
     rank: u8,
     /// How many fields were added before it.
     added: usize,
@@ -40,7 +40,7 @@ struct Taken<'a> {
 
 /// A field that fills a role.
 #[derive(Clone, Copy)]
-struct Named {
+struct RoleField {
     rank: u8,
     /// Its index among the fields.
     at: usize,
@@ -67,7 +67,8 @@ impl<'a> RecordBuilder<'a> {
 
     /// Sets parts of the record that are known without a name. Later names for these roles stay fields.
     pub(super) fn set(&mut self, time: Option<Ticks>, level: Option<Level>, message: Option<Cow<'a, str>>) {
-        let known = |value| Some(Taken { rank: 0, added: 0, at: 0, field: Field { name: Cow::Borrowed(""), value } });
+        let known =
+            |value| Some(RoleSource { rank: 0, added: 0, at: 0, field: Field { name: Cow::Borrowed(""), value } });
         if time.is_some() {
             self.record.time = time;
             self.taken[Role::Time as usize] = known(Value::Boolean(true));
@@ -129,19 +130,19 @@ impl<'a> RecordBuilder<'a> {
         if slot >= self.taken.len() {
             return self.name(slot - self.taken.len(), rank, field);
         }
-        let Some(rank) = self.give(role, rank, &field.value) else {
+        let Some(rank) = self.fill(role, rank, &field.value) else {
             self.record.fields.push(field);
             return;
         };
-        let taken = Taken { rank, added: self.added, at: self.record.fields.len(), field };
+        let taken = RoleSource { rank, added: self.added, at: self.record.fields.len(), field };
         if let Some(displaced) = self.taken[slot].replace(taken) {
-            self.put_back(displaced);
+            self.restore_field(displaced);
         }
     }
 
     /// Fills a role from a value and returns the rank. `None` if the value is unreadable or the present source has a
     /// better rank.
-    fn give(&mut self, role: Role, rank: u8, value: &Value<'a>) -> Option<u8> {
+    fn fill(&mut self, role: Role, rank: u8, value: &Value<'a>) -> Option<u8> {
         let best = self.rank(role);
         let preferred = |rank: u8| best.is_none_or(|best| rank < best);
         if !preferred(rank) {
@@ -170,7 +171,7 @@ impl<'a> RecordBuilder<'a> {
     }
 
     /// Turns the former source of a role back into a field.
-    fn put_back(&mut self, displaced: Taken<'a>) {
+    fn restore_field(&mut self, displaced: RoleSource<'a>) {
         self.record.fields.insert(displaced.at, displaced.field);
         for taken in self.taken.iter_mut().flatten().filter(|taken| taken.added > displaced.added) {
             taken.at += 1;
@@ -190,7 +191,7 @@ impl<'a> RecordBuilder<'a> {
         };
         let preferred = self.named[part].is_none_or(|named| rank < named.rank);
         if fits && preferred && (rank != names::MONGO || self.is_mongo()) {
-            self.named[part] = Some(Named { rank, at: self.record.fields.len() });
+            self.named[part] = Some(RoleField { rank, at: self.record.fields.len() });
         }
         self.record.fields.push(field);
     }
@@ -211,11 +212,11 @@ impl<'a> RecordBuilder<'a> {
         }
         // A field of the first rank already has its final name; a process may still have to become a number.
         let is_renamed =
-            |(part, named): (usize, &Option<Named>)| named.is_some_and(|field| field.rank > 0 || part == PID);
+            |(part, named): (usize, &Option<RoleField>)| named.is_some_and(|field| field.rank > 0 || part == PID);
         if self.is_odd || self.named.iter().enumerate().any(is_renamed) {
             self.rename();
         }
-        if let Some(Taken { field: Field { value: Value::String(text), .. }, .. }) =
+        if let Some(RoleSource { field: Field { value: Value::String(text), .. }, .. }) =
             self.taken[Role::Message as usize].take()
         {
             self.record.message = text;

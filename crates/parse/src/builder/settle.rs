@@ -3,7 +3,7 @@
 
 use super::super::clef;
 use super::super::names::{self, Role, role_of};
-use super::{COMPONENT, HOST, Named, PID, RecordBuilder, Taken};
+use super::{COMPONENT, HOST, PID, RecordBuilder, RoleField, RoleSource};
 use daytable_model::record::{Field, Level, Value};
 use std::borrow::Cow;
 use std::time::Duration;
@@ -15,10 +15,10 @@ impl RecordBuilder<'_> {
         let message = self.rank(Role::Message);
         let is_gelf = message == Some(names::SHORT_MESSAGE);
         let level = &mut self.taken[Role::Level as usize];
-        let is_syslog = |taken: &Taken<'_>| matches!(taken.field.value, Value::Int64(0..=7));
+        let is_syslog = |taken: &RoleSource<'_>| matches!(taken.field.value, Value::Int64(0..=7));
         if let Some(guess) = level.take_if(|taken| taken.rank == names::GUESSED && is_syslog(taken) && !is_gelf) {
             self.record.level = None;
-            self.put_back(guess);
+            self.restore_field(guess);
         }
         if is_gelf {
             self.name_additional();
@@ -47,7 +47,7 @@ impl RecordBuilder<'_> {
         let Some(text) = clef::render(template, &self.record.fields) else { return };
         let message = Field { name: Cow::Borrowed(""), value: Value::String(Cow::Owned(text)) };
         let (at, template) = (taken.at, std::mem::replace(&mut taken.field, message));
-        self.put_back(Taken { rank: names::CLEF_TEMPLATE, added: usize::MAX, at, field: template });
+        self.restore_field(RoleSource { rank: names::CLEF_TEMPLATE, added: usize::MAX, at, field: template });
     }
 
     /// Adds nanoseconds from a separate field to a time in whole seconds.
@@ -85,7 +85,7 @@ impl RecordBuilder<'_> {
             if let Some(named) = part.and_then(|part| self.named.get_mut(part)).filter(|_| fits)
                 && named.is_none_or(|named| rank < named.rank)
             {
-                *named = Some(Named { rank, at });
+                *named = Some(RoleField { rank, at });
             }
         }
     }
@@ -93,7 +93,7 @@ impl RecordBuilder<'_> {
     /// Renames the fields of component, process and host.
     pub(super) fn rename(&mut self) {
         for (part, name) in [(PID, "pid"), (HOST, "host"), (COMPONENT, "component")] {
-            let Some(Named { rank, at }) = self.named[part] else { continue };
+            let Some(RoleField { rank, at }) = self.named[part] else { continue };
             let is_sure = rank < names::WEAK || self.has_witness(rank, at);
             let Some(field) = self.record.fields.get_mut(at).filter(|_| is_sure) else { continue };
             if part == PID

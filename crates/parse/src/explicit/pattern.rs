@@ -82,7 +82,7 @@ pub(super) fn syntax(pattern: &str) -> Result<(), (usize, String)> {
     let hint = if before.ends_with("(?") && rest.starts_with('>') {
         ": an atomic group is written (?:…) here, matching takes linear time without it"
     } else if kind.contains("look-around") {
-        ": write what stands before and behind as a part of the pattern"
+        ": make the surrounding text a part of the pattern instead"
     } else if kind.contains("backreference") {
         ": name a second group instead"
     } else {
@@ -139,7 +139,7 @@ mod tests {
                 4,
                 "an atomic group is written (?:…) here, matching takes linear time without it\n    ä(?>b)\n       ^",
             ),
-            ("a(?=b)", 1, "write what stands before and behind as a part of the pattern\n    a(?=b)\n     ^"),
+            ("a(?=b)", 1, "make the surrounding text a part of the pattern instead\n    a(?=b)\n     ^"),
         ] {
             let error = check(pattern).expect_err(pattern);
             assert!(error.to_string().ends_with(shown), "{pattern}: {error}");

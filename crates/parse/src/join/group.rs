@@ -79,7 +79,7 @@ impl<'a> LineGroup<'a> {
     }
 
     /// Adds a line to its record, or begins a record with it.
-    pub(super) fn take(
+    pub(super) fn add(
         &mut self,
         piece: LinePiece<'a>,
         goes_on: bool,

@@ -128,7 +128,7 @@ fn an_open_record_that_fills_the_limit_does_not_wait() {
     let chunk = timed(&format!("@ a\n\t{}\n", "b".repeat(450)));
     for (unfinished, is_open) in [(0, true), (BYTES_MAX - chunk.len(), true), (BYTES_MAX - chunk.len() + 1, false)] {
         let mut records = Assembler::new(chunk.as_bytes(), unfinished, BYTES_MAX, &options, Ending::Open);
-        assert_eq!(records.next(&profile, &options).is_some(), !is_open, "{unfinished} bytes behind it");
+        assert_eq!(records.next(&profile, &options).is_some(), !is_open, "{unfinished} bytes after it");
         assert_eq!(records.open().is_some(), is_open);
     }
 }

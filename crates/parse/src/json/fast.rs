@@ -36,7 +36,7 @@ pub(super) fn read<'a>(line: &'a str, defaults: &TimestampDefaults) -> Option<Re
     Some(builder.finish())
 }
 
-/// A line, and how far it is read. Each method begins at the part it is named after and ends behind it.
+/// A line, and how far it is read. Each method begins at the part it is named after and ends after it.
 struct Cursor<'a, 'f> {
     line: &'a str,
     bytes: &'a [u8],

@@ -23,14 +23,14 @@ pub(super) fn read<'a>(line: &'a str, at: usize, sketch: &mut Sketch<'a>) -> Opt
     }
     sketch.add("uptime_s", Value::Double(written.parse().ok()?));
     // `[    0.000000][    T0] text`: the second group is the thread.
-    let behind = close + 1;
-    if bytes.get(behind) == Some(&b'[')
-        && let Some(length) = bytes.get(behind..)?.iter().take(24).position(|byte| *byte == b']')
+    let after = close + 1;
+    if bytes.get(after) == Some(&b'[')
+        && let Some(length) = bytes.get(after..)?.iter().take(24).position(|byte| *byte == b']')
     {
-        if let Some(caller) = line.get(behind + 1..behind + length).map(str::trim).filter(|text| !text.is_empty()) {
+        if let Some(caller) = line.get(after + 1..after + length).map(str::trim).filter(|text| !text.is_empty()) {
             sketch.text("thread", caller);
         }
-        return Some(skip_spaces(bytes, behind + length + 1));
+        return Some(skip_spaces(bytes, after + length + 1));
     }
-    Some(skip_spaces(bytes, behind))
+    Some(skip_spaces(bytes, after))
 }

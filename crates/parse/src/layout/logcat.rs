@@ -15,8 +15,8 @@ use memchr::memmem;
 /// Bytes of a tag; tags may contain spaces.
 const TAG_BYTES_MAX: usize = 64;
 
-/// Reads the header behind the time of `threadtime` and `time`; false for any other text.
-pub(super) fn behind_the_time(header: &mut LineHeader<'_>) -> bool {
+/// Reads the header after the time of `threadtime` and `time`; false for any other text.
+pub(super) fn after_the_time(header: &mut LineHeader<'_>) -> bool {
     header.skip();
     match header.line.as_bytes().get(header.at..) {
         Some([b'0'..=b'9', ..]) => thread_time(header).is_some(),
@@ -65,7 +65,7 @@ pub(super) fn brief(header: &mut LineHeader<'_>) -> Option<()> {
     Some(())
 }
 
-/// A tag, and the place behind its colon. A space follows the colon unless the message is empty.
+/// A tag, and the place after its colon. A space follows the colon unless the message is empty.
 fn tag(line: &str, at: usize) -> Option<(&str, usize)> {
     let rest = line.get(at..)?;
     let length = match memmem::find(rest.as_bytes(), b": ") {

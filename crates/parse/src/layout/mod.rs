@@ -8,7 +8,7 @@
 //! * `syslog`, `klog`, `logcat`, `kernel`, `dotnet`: layouts with a grammar of their own. `untimed`: levels without
 //!   times.
 //! * `shape`: the shape of a word. `habits`: the habits of the previous lines. `sketch`: the record under construction.
-//! * `trailing`: pairs behind the message. `ansi`: removes colours first. `trace`: lines that continue a record.
+//! * `trailing`: pairs after the message. `ansi`: removes colours first. `trace`: lines that continue a record.
 
 mod ansi;
 mod dotnet;
@@ -122,7 +122,7 @@ pub(super) fn is_pair(line: &str) -> bool {
 pub(super) fn read_general<'a>(text: &'a str, context: &mut LayoutContext<'_>) -> Option<Parsed<'a>> {
     let line = first_line(text);
     let mut header = LineHeader::timed(line, &context.defaults)?;
-    header.behind_the_time(context.habits);
+    header.after_the_time(context.habits);
     Some(finish(text, header, context))
 }
 
@@ -133,7 +133,7 @@ fn read_plain<'a>(text: &'a str, context: &mut LayoutContext<'_>) -> Option<Pars
         b'[' => {
             let mut sketch = Sketch::default();
             if let Some(at) = kernel::read(line, 0, &mut sketch) {
-                return Some(sketch.finish(behind(text, at), Format::Kernel));
+                return Some(sketch.finish(text_after(text, at), Format::Kernel));
             }
             timed(text, line, context).or_else(|| untimed::untimed(text, line, context))
         }
@@ -141,12 +141,12 @@ fn read_plain<'a>(text: &'a str, context: &mut LayoutContext<'_>) -> Option<Pars
             if line.as_bytes().get(1).is_some_and(u8::is_ascii_digit)
                 && let Some((sketch, at)) = klog::read(line, &context.defaults)
             {
-                return Some(structured(sketch, behind(text, at), Format::Klog));
+                return Some(structured(sketch, text_after(text, at), Format::Klog));
             }
             if line.as_bytes().get(1) == Some(&b'/')
                 && let Some((sketch, at)) = logcat::untimed(line)
             {
-                return Some(sketch.finish(behind(text, at), Format::Logcat));
+                return Some(sketch.finish(text_after(text, at), Format::Logcat));
             }
             if let Some((sketch, message)) = dotnet::read(text) {
                 return Some(sketch.finish(message, Format::Dotnet));
@@ -156,7 +156,7 @@ fn read_plain<'a>(text: &'a str, context: &mut LayoutContext<'_>) -> Option<Pars
         b'1' if line.as_bytes().get(1) == Some(&b' ') => {
             let mut sketch = Sketch::default();
             match syslog::rfc_5424(line, 2, &context.defaults, &mut sketch) {
-                Some(at) if sketch.time.is_some() => Some(inner(sketch, behind(text, at), true, &context.defaults)),
+                Some(at) if sketch.time.is_some() => Some(inner(sketch, text_after(text, at), true, &context.defaults)),
                 _ => timed(text, line, context),
             }
         }
@@ -176,13 +176,13 @@ fn timed<'a>(text: &'a str, line: &'a str, context: &mut LayoutContext<'_>) -> O
         Form::Rfc3339 | Form::Iso => header.is_only_time(),
         _ => false,
     };
-    if may_be_syslog && syslog::behind_the_time(&mut header, is_usual) {
-        return Some(inner(header.sketch, behind(text, header.at), false, &context.defaults));
+    if may_be_syslog && syslog::after_the_time(&mut header, is_usual) {
+        return Some(inner(header.sketch, text_after(text, header.at), false, &context.defaults));
     }
-    if matches!(header.form, Form::Other | Form::Iso) && header.is_only_time() && logcat::behind_the_time(&mut header) {
-        return Some(header.sketch.finish(behind(text, header.at), Format::Logcat));
+    if matches!(header.form, Form::Other | Form::Iso) && header.is_only_time() && logcat::after_the_time(&mut header) {
+        return Some(header.sketch.finish(text_after(text, header.at), Format::Logcat));
     }
-    header.behind_the_time(context.habits);
+    header.after_the_time(context.habits);
     Some(finish(text, header, context))
 }
 
@@ -192,7 +192,7 @@ fn finish<'a>(text: &'a str, header: LineHeader<'a>, context: &mut LayoutContext
     }
     let (form, is_padded) = (header.form, header.is_padded);
     let mut sketch = header.sketch;
-    let mut message = behind(text, header.at);
+    let mut message = text_after(text, header.at);
     if let Some(below) = level_below(text, header.line.len(), header.at, &mut sketch) {
         return sketch.finish(below, Format::Text);
     }
@@ -211,7 +211,7 @@ fn finish<'a>(text: &'a str, header: LineHeader<'a>, context: &mut LayoutContext
     sketch.finish(message, if is_table { Format::Cbs } else { Format::Text })
 }
 
-/// Java's own logging writes the class and its method behind the time, and level and message on the line below:
+/// Java's own logging writes the class and its method after the time, and level and message on the line below:
 ///
 /// ```text
 /// Nov 21, 2026 8:00:00 AM org.example.Main start
@@ -235,7 +235,7 @@ fn level_below<'a>(text: &'a str, end: usize, at: usize, sketch: &mut Sketch<'a>
     Some(text.get(below.end..)?.trim_start())
 }
 
-/// `text (kafka.server.KafkaServer)`: a component in parentheses behind the message.
+/// `text (kafka.server.KafkaServer)`: a component in parentheses after the message.
 fn trailing_component<'a>(sketch: &mut Sketch<'a>, message: &'a str) -> &'a str {
     let Some(before) = message.strip_suffix(')') else { return message };
     match before.rsplit_once(" (") {
@@ -252,30 +252,30 @@ fn with_priority<'a>(text: &'a str, line: &'a str, context: &mut LayoutContext<'
     let (priority, at) = syslog::priority(line)?;
     if line.as_bytes().get(at..)?.starts_with(b"1 ") {
         let mut sketch = Sketch::default();
-        syslog::take_priority(&mut sketch, priority, at);
+        syslog::add_priority(&mut sketch, priority, at);
         if let Some(at) = syslog::rfc_5424(line, at + 2, &context.defaults, &mut sketch) {
-            return Some(inner(sketch, behind(text, at), true, &context.defaults));
+            return Some(inner(sketch, text_after(text, at), true, &context.defaults));
         }
     }
     let mut sketch = Sketch::default();
-    syslog::take_priority(&mut sketch, priority, at);
+    syslog::add_priority(&mut sketch, priority, at);
     if let Some(at) = kernel::read(line, at, &mut sketch) {
-        return Some(sketch.finish(behind(text, at), Format::Kernel));
+        return Some(sketch.finish(text_after(text, at), Format::Kernel));
     }
     let mut header = LineHeader::at(line, at);
     header.sketch = sketch;
     if header.stamp(&context.defaults) {
-        if !syslog::behind_the_time(&mut header, true) {
+        if !syslog::after_the_time(&mut header, true) {
             header.skip();
         }
     } else {
         syslog::tag_at(&mut header);
     }
-    Some(inner(header.sketch, behind(text, header.at), false, &context.defaults))
+    Some(inner(header.sketch, text_after(text, header.at), false, &context.defaults))
 }
 
 /// A syslog line whose message may be a record of its own: an object, or logfmt. `is_structured`: pairs may stand
-/// behind the message.
+/// after the message.
 fn inner<'a>(
     mut sketch: Sketch<'a>,
     message: &'a str,
@@ -303,7 +303,7 @@ fn inner<'a>(
     sketch.finish(record.message, Format::Syslog)
 }
 
-/// A message that may be in quotes with pairs behind it, as klog's structured calls write it.
+/// A message that may be in quotes with pairs after it, as klog's structured calls write it.
 fn structured<'a>(mut sketch: Sketch<'a>, text: &'a str, format: Format) -> Parsed<'a> {
     if text.starts_with('"')
         && !text.contains('\n')
@@ -323,8 +323,8 @@ pub(super) fn first_line(text: &str) -> &str {
     memchr(b'\n', text.as_bytes()).and_then(|end| text.get(..end)).unwrap_or(text)
 }
 
-/// The message: the text behind the header, with the lines below.
-fn behind(text: &str, at: usize) -> &str {
+/// The message: the text after the header, with the lines below.
+fn text_after(text: &str, at: usize) -> &str {
     let rest = text.get(at..).unwrap_or_default();
     rest.strip_prefix('\n').unwrap_or(rest)
 }

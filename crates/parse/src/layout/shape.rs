@@ -65,7 +65,7 @@ pub(super) fn kinds_of(word: &str) -> u16 {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Token<'a> {
     pub(super) start: usize,
-    /// The place behind the token and behind its mark.
+    /// The place after the token and after its mark.
     pub(super) end: usize,
     pub(super) kind: WordKind<'a>,
     /// The kinds of its bytes, without the mark; 0 for a group.
@@ -189,7 +189,7 @@ pub(super) fn closing(bytes: &[u8], at: usize) -> Option<usize> {
     None
 }
 
-/// The `:` or `,` at `at` that ends a token, if a space or the end follows, and the place behind it.
+/// The `:` or `,` at `at` that ends a token, if a space or the end follows, and the place after it.
 fn mark(bytes: &[u8], at: usize) -> (u8, usize) {
     match bytes.get(at) {
         Some(mark @ (b':' | b',')) if bytes.get(at + 1).is_none_or(|byte| is_space(*byte)) => (*mark, at + 1),

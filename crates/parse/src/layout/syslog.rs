@@ -4,11 +4,11 @@
 //! <134>1 2026-11-20T00:05:45.6Z web-17 sshd 1026 ID47 [a@1 k="v"] text        RFC 5424
 //! <34>Oct 11 22:14:15 web-17 su[123]: text                                   RFC 3164
 //! Oct 11 22:14:15 web-17 su[123]: text                                       the same in a file, without its priority
-//! 2026-11-20T00:05:45.6+01:00 web-17 su[123]: text                           the same as rsyslog writes it today
+//! 2026-11-20T00:05:45.6+01:00 web-17 su[123]: text                           the same, as rsyslog writes it today
 //! ```
 //!
 //! The priority gives level and facility; without a priority the record has no level, because a word in the text does
-//! not count. A tag ends with `:` or has a process behind it. It may contain a version (`syslogd 1.4.1:`), and macOS
+//! not count. A tag ends with `:` or has a process after it. It may contain a version (`syslogd 1.4.1:`), and macOS
 //! adds a second name in parentheses. Text without a tag stays in the message, so `last message repeated 2 times` stays
 //! whole.
 
@@ -31,7 +31,7 @@ const FACILITIES: [&str; 24] = [
     "audit", "alert", "clock", "local0", "local1", "local2", "local3", "local4", "local5", "local6", "local7",
 ];
 
-/// `<PRI>` at the start of a line, and the place behind it.
+/// `<PRI>` at the start of a line, and the place after it.
 pub(super) fn priority(line: &str) -> Option<(u8, usize)> {
     let bytes = line.as_bytes();
     let length = bytes.get(1..)?.iter().take(3).take_while(|byte| byte.is_ascii_digit()).count();
@@ -40,7 +40,7 @@ pub(super) fn priority(line: &str) -> Option<(u8, usize)> {
 }
 
 /// Adds level and facility of a priority.
-pub(super) fn take_priority(sketch: &mut Sketch<'_>, priority: u8, end: usize) {
+pub(super) fn add_priority(sketch: &mut Sketch<'_>, priority: u8, end: usize) {
     sketch.level(scales::of_priority(priority), 0, end);
     if let Some(name) = facility_name(priority / 8) {
         sketch.text("facility", name);
@@ -52,7 +52,7 @@ pub fn facility_name(number: u8) -> Option<&'static str> {
     FACILITIES.get(usize::from(number)).copied()
 }
 
-/// Reads the header behind `VERSION `. Returns the place of the message, or `None` if the line is not RFC 5424.
+/// Reads the header after `VERSION `. Returns the place of the message, or `None` if the line is not RFC 5424.
 pub(super) fn rfc_5424<'a>(
     line: &'a str,
     at: usize,
@@ -108,7 +108,7 @@ fn structured<'a>(line: &'a str, at: usize, sketch: &mut Sketch<'a>) -> Option<u
     }
 }
 
-/// Reads `id name="value" …]`, and returns the place behind it.
+/// Reads `id name="value" …]`, and returns the place after it.
 fn element<'a>(line: &'a str, at: usize, sketch: &mut Sketch<'a>) -> Option<usize> {
     let bytes = line.as_bytes();
     let end = at + bytes.get(at..)?.iter().position(|byte| matches!(byte, b' ' | b']'))?;
@@ -138,7 +138,7 @@ fn element<'a>(line: &'a str, at: usize, sketch: &mut Sketch<'a>) -> Option<usiz
     }
 }
 
-/// Replaces `\"`, `\\` and `\]` by the character behind the backslash.
+/// Replaces `\"`, `\\` and `\]` by the character after the backslash.
 fn unescape(text: &str) -> Cow<'_, str> {
     if !text.contains('\\') {
         return Cow::Borrowed(text);
@@ -157,10 +157,10 @@ fn unescape(text: &str) -> Cow<'_, str> {
     Cow::Owned(plain)
 }
 
-/// Reads host, tag and process behind a time, as syslog daemons write them. False for any other text.
+/// Reads host, tag and process after a time, as syslog daemons write them. False for any other text.
 ///
 /// `is_usual`: the previous lines were syslog, so a host without a tag is syslog too.
-pub(super) fn behind_the_time(header: &mut LineHeader<'_>, is_usual: bool) -> bool {
+pub(super) fn after_the_time(header: &mut LineHeader<'_>, is_usual: bool) -> bool {
     header.skip();
     let (line, at) = (header.line, header.at);
     if header.form != Form::Bsd && !is_usual && !has_tag_nearby(line, at) {

@@ -1,4 +1,4 @@
-//! Text behind a message: `key=value` pairs, or the JSON object that some encoders append.
+//! Text after a message: `key=value` pairs, or the JSON object that some encoders append.
 //!
 //! Only pairs in a run up to the end of the line become fields. `retry=3` in the middle of a sentence belongs to that
 //! sentence. The commas of a list (`uid=0, gid=0`) show that people should read it, so a list stays in the message too.
@@ -52,7 +52,7 @@ fn ends_with_comma(field: &Field<'_>) -> bool {
     matches!(&field.value, Value::String(text) if text.ends_with([',', ';']))
 }
 
-/// Whether the last word is a pair with a comma behind it.
+/// Whether the last word is a pair with a comma after it.
 fn is_list(message: &str) -> bool {
     if !message.ends_with([',', ';']) {
         return false;
@@ -61,7 +61,7 @@ fn is_list(message: &str) -> bool {
     message[start..].contains('=')
 }
 
-/// Adds the members of the object behind the last tab to the fields, and returns the text before it.
+/// Adds the members of the object after the last tab to the fields, and returns the text before it.
 pub(super) fn object<'a>(text: &'a str, fields: &mut Vec<Field<'a>>) -> Option<&'a str> {
     if !text.ends_with('}') {
         return None;

@@ -2,7 +2,7 @@
 
 use super::general::LineHeader;
 use super::sketch::Sketch;
-use super::{LayoutContext, behind, shape, trailing};
+use super::{LayoutContext, shape, text_after, trailing};
 use crate::pairs::skip_spaces;
 use crate::{Format, Parsed};
 
@@ -22,7 +22,7 @@ pub(super) fn untimed<'a>(text: &'a str, line: &'a str, context: &mut LayoutCont
             let level = level_at(word, 0)?;
             let mut sketch = Sketch::default();
             sketch.level(level.0, level.1, level.2);
-            let message = trailing::pairs(behind(line, token.end).trim_start(), sketch.fields());
+            let message = trailing::pairs(text_after(line, token.end).trim_start(), sketch.fields());
             return (text.len() == line.len()).then(|| sketch.finish(message, Format::Text));
         }
         shape::WordKind::Word(word) if word.len() > 1 => {
@@ -40,7 +40,7 @@ pub(super) fn untimed<'a>(text: &'a str, line: &'a str, context: &mut LayoutCont
                 let (level, start, level_end) = level_at(word, 0)?;
                 sketch.level(level, start, level_end);
                 sketch.component(component);
-                return Some(sketch.finish(behind(text, end + 1), Format::Text));
+                return Some(sketch.finish(text_after(text, end + 1), Format::Text));
             } else if is_capital
                 && matches!(
                     shape::token(line, skip_spaces(line.as_bytes(), token.end))?.kind,
@@ -56,7 +56,7 @@ pub(super) fn untimed<'a>(text: &'a str, line: &'a str, context: &mut LayoutCont
     };
     let header = LineHeader::untimed(line, at, level, context.habits);
     let at = header.at;
-    Some(header.sketch.finish(behind(text, at), Format::Text))
+    Some(header.sketch.finish(text_after(text, at), Format::Text))
 }
 
 /// A line that begins with a time of day and a level. Without a date the record has no time; the time of day is a
@@ -74,10 +74,10 @@ pub(super) fn time_of_day<'a>(text: &'a str, line: &'a str, context: &mut Layout
     let at = start + length + usize::from(start == 1 && bytes.get(start + length) == Some(&b']'));
     let mut header = LineHeader::at(line, at);
     header.sketch.text("time_of_day", line.get(start..start + length)?);
-    header.behind_the_time(context.habits);
+    header.after_the_time(context.habits);
     header.sketch.level?;
     let at = header.at;
-    Some(header.sketch.finish(behind(text, at), Format::Text))
+    Some(header.sketch.finish(text_after(text, at), Format::Text))
 }
 
 fn is_name_of_level(word: &str) -> bool {

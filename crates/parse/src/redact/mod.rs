@@ -2,8 +2,8 @@
 //! names.
 //!
 //! Redaction applies to a complete record, joined and parsed, before the record is routed and gets its keys. So a value
-//! is clean whether it came from JSON with escapes, from logfmt or from plain text, and no instance gets a secret as
-//! its name. Each match counts under the pattern's name, and leaves no other trace.
+//! is clean whether it came from JSON with escapes, from logfmt or from plain text. No instance (a source as its table
+//! is named) gets a secret as its name. Each match counts under the pattern's name, and leaves no other trace.
 //!
 //! A line that cannot match costs one search for the letters that a match must contain. A value that was copied during
 //! parsing, because it had escapes, is always searched by itself.
@@ -179,7 +179,7 @@ impl Target {
                 let whole = search.regex.find_at(text, at)?.range();
                 (whole.clone(), whole)
             };
-            // Continue behind the match, or one character later if the match is empty.
+            // Continue after the match, or one character later if the match is empty.
             at = if whole.is_empty() {
                 whole.end + text[whole.end..].chars().next().map_or(1, char::len_utf8)
             } else {

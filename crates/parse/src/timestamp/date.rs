@@ -1,4 +1,4 @@
-//! All forms but those of `iso`. The number of leading digits and the byte behind them select the form, or a name does.
+//! All forms but those of `iso`. The number of leading digits and the byte after them select the form, or a name does.
 //!
 //! ```text
 //! 2005-06-03-15.42.50.675872   2026.11.21 08:00:00   2026-1-2 8:00           four digits
@@ -185,7 +185,7 @@ fn two_digit_years(cursor: &mut DigitCursor<'_>, defaults: &TimestampDefaults) -
     Some(WrittenDate::Full(near_year(cursor.digits(2)?, defaults), cursor.digits(2)?, cursor.digits(2)?))
 }
 
-/// A time of day behind its date, packed or with colons, and an optional zone.
+/// A time of day after its date, packed or with colons, and an optional zone.
 fn clock_after(
     date: WrittenDate,
     cursor: &mut DigitCursor<'_>,
@@ -224,7 +224,7 @@ fn finish(
     Some(Stamp { time, length: cursor.at, form })
 }
 
-/// A year behind the time of day, as in `Sun Dec 04 04:47:44 2005`.
+/// A year after the time of day, as in `Sun Dec 04 04:47:44 2005`.
 fn trailing_year(cursor: &mut DigitCursor<'_>) -> Option<i32> {
     let mut after = *cursor;
     if !after.eat(b' ') {

@@ -2,7 +2,7 @@
 //! length and kind. [`read_with`] reads a value that is only a timestamp.
 //!
 //! ```text
-//! 2026-11-20T00:05:45.607815Z   RFC 3339 and its cousins (`iso`): T, t or a space; `.` or `,`; seconds may be left out
+//! 2026-11-20T00:05:45.607815Z   RFC 3339 and its variants (`iso`): T, t or a space; `.` or `,`; seconds may be left out
 //! 1763596845.607                since the epoch (`epoch`): s, ms, µs or ns by their size, 10, 13, 16 or 19 digits
 //! 20/Nov/2026:00:05:45 +0100    with a date of digits or names in another order (`date`), 12-hour clocks
 //! Nov 20 00:05:45               without a year: the year that puts it nearest before the time of reading

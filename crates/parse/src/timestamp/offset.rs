@@ -1,4 +1,4 @@
-//! The zone behind a time of day: an offset, or a zone name that occurs in logs.
+//! The zone after a time of day: an offset, or a zone name that occurs in logs.
 
 /// Zone names, with minutes east of UTC. A name for several zones (`IST`, `CST`, `BST`) has its most common meaning in
 /// logs. If that is wrong for a source, its times must be written without a zone name.

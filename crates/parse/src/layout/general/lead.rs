@@ -55,7 +55,7 @@ impl<'a> LineHeader<'a> {
                 None => self.bracketed(defaults),
             };
             if found.is_some() {
-                self.take_lead(lead.iter().flatten());
+                self.add_lead(lead.iter().flatten());
                 return Some(());
             }
         }
@@ -80,7 +80,7 @@ impl<'a> LineHeader<'a> {
         self.skip_mark();
     }
 
-    /// Skips the mark behind a time.
+    /// Skips the mark after a time.
     fn skip_mark(&mut self) {
         match self.bytes().get(self.at) {
             Some(mark @ (b',' | b':' | b'|' | b';')) => {
@@ -97,7 +97,7 @@ impl<'a> LineHeader<'a> {
         }
     }
 
-    /// Behind seconds since the epoch, a time in the form for people may follow. That time gives its fraction. Its
+    /// After seconds since the epoch, a time in the form for people may follow. That time gives its fraction. Its
     /// other digits are used only if they differ; the seconds of the epoch have no time zone to guess.
     fn civil(&mut self, defaults: &TimestampDefaults) -> Option<()> {
         let Some(epoch) = self.sketch.time else { return Some(()) };
@@ -113,7 +113,7 @@ impl<'a> LineHeader<'a> {
                 self.form = if stamp.form == Form::Bsd { Form::Bsd } else { Form::Other };
                 self.at = at + stamp.length;
                 self.skip_mark();
-                self.take_lead(between.iter().flatten().filter(|token| !is_date(token)));
+                self.add_lead(between.iter().flatten().filter(|token| !is_date(token)));
                 return Some(());
             }
             let Some(token) =
@@ -151,8 +151,8 @@ impl<'a> LineHeader<'a> {
             stamp = timestamp::at_start(inner(at)?.as_bytes(), defaults);
         }
         let stamp = stamp?;
-        let behind = inner(at + stamp.length)?;
-        if behind.bytes().next().is_some_and(|byte| !matches!(byte, b' ' | b'\t' | b',' | b':' | b'|')) {
+        let after = inner(at + stamp.length)?;
+        if after.bytes().next().is_some_and(|byte| !matches!(byte, b' ' | b'\t' | b',' | b':' | b'|')) {
             return None;
         }
         for piece in self.line.get(open + 1..at)?.split(':').filter(|piece| is_number(piece)) {
@@ -174,7 +174,7 @@ impl<'a> LineHeader<'a> {
         Some(())
     }
 
-    /// A part behind the time inside its brackets.
+    /// A part after the time inside its brackets.
     fn within_brackets(&mut self, start: usize, piece: &'a str) {
         let mut place = start + piece.len() - piece.trim_start_matches(':').len();
         let mut piece = piece.trim_matches(':');
@@ -203,7 +203,7 @@ impl<'a> LineHeader<'a> {
         }
     }
 
-    /// A component with an optional source line behind it, as in `web:1946`.
+    /// A component with an optional source line after it, as in `web:1946`.
     pub(super) fn numbered_component(&mut self, word: &'a str) {
         match word.rsplit_once(':').filter(|(name, line)| is_number(line) && !name.is_empty()) {
             Some((name, line)) => {
@@ -215,7 +215,7 @@ impl<'a> LineHeader<'a> {
     }
 
     /// Adds the tokens before the time.
-    fn take_lead<'t>(&mut self, lead: impl Iterator<Item = &'t Token<'a>>)
+    fn add_lead<'t>(&mut self, lead: impl Iterator<Item = &'t Token<'a>>)
     where
         'a: 't,
     {
@@ -248,7 +248,7 @@ impl<'a> LineHeader<'a> {
 
 /// Whether a token may stand before a time: an ordinary word may not, unless a name and `|` follow.
 ///
-/// Behind a number at the start of the line (a line number), ordinary words may stand too.
+/// After a number at the start of the line (a line number), ordinary words may stand too.
 fn may_lead(token: &Token<'_>, place: usize, is_numbered: bool) -> bool {
     match token.kind {
         WordKind::Word(word) => {

@@ -1,4 +1,4 @@
-//! The level behind the time, and the tokens between them.
+//! The level after the time, and the tokens between them.
 
 use super::LineHeader;
 use crate::layout::shape::{NameShape, Token, WordKind, is_capital, is_plain, kinds, letter, level_word, name, token};
@@ -9,7 +9,7 @@ use daytable_model::record::Level;
 const BEFORE_LEVEL_MAX: usize = 6;
 
 impl<'a> LineHeader<'a> {
-    /// Searches a level behind the time. If there is one, the tokens before it belong to the header.
+    /// Searches a level after the time. If there is one, the tokens before it belong to the header.
     pub(super) fn find_level(&mut self) {
         let mut before: [Option<Token<'a>>; BEFORE_LEVEL_MAX] = [None; BEFORE_LEVEL_MAX];
         let (mut at, mut plain, mut dash) = (self.at, 0, self.mark == b',' || self.mark == b':');
@@ -118,7 +118,7 @@ impl<'a> LineHeader<'a> {
         }
     }
 
-    /// Whether the text behind a letter shows that the letter is a level: a group, a name with a colon, capitals.
+    /// Whether the text after a letter shows that the letter is a level: a group, a name with a colon, capitals.
     fn goes_on_as_header(&self, at: usize) -> bool {
         let Some(next) = token(self.line, skip_spaces(self.bytes(), at)) else { return false };
         match next.kind {

@@ -3,12 +3,12 @@
 //! The rules name no logging library. A header is a sequence of tokens. The shape of a token (`shape`) and its
 //! neighbours say what it means. Three steps run from left to right, and no step goes back beyond its own tokens:
 //!
-//! 1. **The time** (`lead`). It stands at the start, within the first brackets, or behind a few tokens that are not
+//! 1. **The time** (`lead`). It stands at the start, within the first brackets, or after a few tokens that are not
 //!    prose: a file's name, a host, a number, a level.
-//! 2. **The level** (`level`). It stands behind the time, after a few tokens that can belong to a header. A level
+//! 2. **The level** (`level`). It stands after the time, after a few tokens that can belong to a header. A level
 //!    proves that they do: a number is the process, a group in brackets a thread, the last word the component.
 //! 3. **The rest of the header** (`rest`; `columns` if `|` separates the parts): threads, source lines and the
-//!    component. A component ends with `:`, stands before ` - `, is padded to a column, or is a dotted name behind the
+//!    component. A component ends with `:`, stands before ` - `, is padded to a column, or is a dotted name after the
 //!    level. The message follows.
 //!
 //! A word before a colon may also belong to the text (`failed: timeout`). If its letters do not decide, the previous
@@ -31,7 +31,7 @@ pub(super) struct LineHeader<'a> {
     pub(super) at: usize,
     pub(super) sketch: Sketch<'a>,
     pub(super) form: Form,
-    /// The mark behind the time: `,`, `:`, `|` or 0.
+    /// The mark after the time: `,`, `:`, `|` or 0.
     mark: u8,
     /// Whether tokens stand before the time.
     has_lead: bool,
@@ -66,7 +66,7 @@ impl<'a> LineHeader<'a> {
         }
     }
 
-    /// Whether the header is only a time at the very start with a space behind it.
+    /// Whether the header is only a time at the very start with a space after it.
     pub(super) fn is_only_time(&self) -> bool {
         self.mark == 0 && !self.has_lead && self.sketch.is_bare() && self.sketch.level.is_none()
     }
@@ -75,7 +75,7 @@ impl<'a> LineHeader<'a> {
     pub(super) fn untimed(line: &'a str, at: usize, level: (Level, usize, usize), habits: &Habits) -> LineHeader<'a> {
         let mut header = LineHeader::at(line, at);
         header.sketch.level(level.0, level.1, level.2);
-        header.behind(habits);
+        header.read_rest(habits);
         header
     }
 
@@ -91,7 +91,7 @@ impl<'a> LineHeader<'a> {
         self.at = skip_spaces(self.bytes(), self.at);
     }
 
-    pub(super) fn behind_the_time(&mut self, habits: &Habits) {
+    pub(super) fn after_the_time(&mut self, habits: &Habits) {
         if self.mark == b'|' {
             return self.columns();
         }
@@ -99,6 +99,6 @@ impl<'a> LineHeader<'a> {
         if self.sketch.level.is_none() {
             self.find_level();
         }
-        self.behind(habits);
+        self.read_rest(habits);
     }
 }

@@ -7,17 +7,17 @@ use crate::pairs::{is_space, skip_spaces, typed};
 use daytable_model::record::Level;
 use memchr::memmem;
 
-/// Tokens behind the level, or behind the time if there is no level.
-const BEHIND_MAX: usize = 8;
+/// Tokens after the level, or after the time if there is no level.
+const TOKENS_MAX: usize = 8;
 
 impl<'a> LineHeader<'a> {
-    pub(super) fn behind(&mut self, habits: &Habits) {
+    pub(super) fn read_rest(&mut self, habits: &Habits) {
         let has_level = self.sketch.level.is_some();
         let mut groups: [Option<Token<'a>>; 4] = [None; 4];
         let mut held = 0;
         let mut message = self.at;
         let (mut dashes, mut is_column) = (0, false);
-        for _ in 0..BEHIND_MAX {
+        for _ in 0..TOKENS_MAX {
             self.skip();
             let Some(token) = token(self.line, self.at) else { break };
             match token.kind {
@@ -121,12 +121,12 @@ impl<'a> LineHeader<'a> {
         *held = 0;
     }
 
-    /// Whether the header may continue behind a component that is one of several columns.
+    /// Whether the header may continue after a component that is one of several columns.
     fn is_between_columns(&self, token: &Token<'a>) -> bool {
         token.mark == 0 && self.bytes().get(skip_spaces(self.bytes(), token.end)) == Some(&b'[') && token.gap > 1
     }
 
-    /// The place where the header continues behind a component; `None` if the word belongs to the message.
+    /// The place where the header continues after a component; `None` if the word belongs to the message.
     fn component(&mut self, token: &Token<'a>, word: &'a str, has_level: bool, habits: &Habits) -> Option<usize> {
         if self.sketch.has_component {
             return None;
@@ -165,11 +165,11 @@ impl<'a> LineHeader<'a> {
         if has_level {
             self.colon = Some(false);
         }
-        let behind = self.bytes().get(next..)?;
-        let before_dash = behind.starts_with(b"- ") || behind.starts_with(b"-- ") || behind.starts_with(b": ");
+        let after = self.bytes().get(next..)?;
+        let before_dash = after.starts_with(b"- ") || after.starts_with(b"-- ") || after.starts_with(b": ");
         if before_dash && (kind != NameShape::Never || word == "-") {
             self.sketch.component(word);
-            return Some(next + behind.iter().take_while(|byte| !is_space(**byte)).count());
+            return Some(next + after.iter().take_while(|byte| !is_space(**byte)).count());
         }
         if !has_level {
             // `chrome.exe *64 - text`
@@ -190,10 +190,10 @@ impl<'a> LineHeader<'a> {
             return Some(token.end);
         }
         let is_capital = word.len() > 1 && shape::is_capital(token.kinds & !shape::kinds::UNDERSCORE);
-        let first = behind.first();
+        let first = after.first();
         if is_dotted(word) || is_capital && first == Some(&b'[') || kind == NameShape::Surely && word.contains("::") {
             self.sketch.component(word);
-            // One group behind the component identifies the request.
+            // One group after the component identifies the request.
             if first == Some(&b'[')
                 && let Some(group) = self::token(self.line, next)
                 && let WordKind::Group(inner) = group.kind
@@ -241,11 +241,11 @@ impl<'a> LineHeader<'a> {
         if inner.contains(": ") {
             return self.sketch.text("context", inner);
         }
-        let is_name = is_dotted(inner) && !self.has_component_behind(token.end);
+        let is_name = is_dotted(inner) && !self.has_component_after(token.end);
         if is_name && !self.sketch.has_component { self.sketch.component(inner) } else { self.sketch.thread(inner) }
     }
 
-    fn has_component_behind(&self, at: usize) -> bool {
+    fn has_component_after(&self, at: usize) -> bool {
         let next = token(self.line, skip_spaces(self.bytes(), at));
         next.is_some_and(
             |next| matches!(next.kind, WordKind::Word(word) if next.mark == b':' && name(word) != NameShape::Never),
