@@ -1,7 +1,7 @@
-//! The program as `cargo build --no-default-features` makes it, for a small host: without the remote store.
+//! The program of `cargo build --no-default-features`, for a small host without the remote store.
 //!
-//! A day's work: a file is read, a question is answered, the day is sealed and checked. What needs the remote store says
-//! how to get it. With the feature `azure` this file has no tests; those of `it` are about that program.
+//! A file is read, a query is answered, a day is sealed and verified. Features of the remote store name the build that
+//! has them. With the feature `azure` this file has no tests. The tests of `it` are about that program.
 
 #![cfg(not(feature = "azure"))]
 
@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long the daemon may take to read ten lines on a busy machine.
+/// Time limit for reading ten lines on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A daemon that ends with its test.

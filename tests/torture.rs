@@ -1,4 +1,4 @@
-//! A little of each torture, with the program that was built with the tests: see `crates/torture`.
+//! A short run of each torture, with the program built for the tests. See `crates/torture`.
 
 use std::process::ExitCode;
 

@@ -21,8 +21,8 @@ fn body(key: usize) -> String {
     (0..RECORDS).map(|n| format!("{{\"message\":\"push {key} record {n}\"}}\n")).collect()
 }
 
-/// Pushes each key over two connections at once until the daemon ends. Removes answered keys from `open`, and keeps
-/// there the first response of the others.
+/// Pushes each key over two connections at once until the daemon ends. Removes answered keys from
+/// `open`.
 fn push_all(to: SocketAddr, open: &Mutex<Vec<usize>>) {
     while let Some(key) = { open.lock().expect("no panic").last().copied() } {
         let (one, other) = std::thread::scope(|scope| {

@@ -30,7 +30,7 @@ fn promtool(args: &[&str]) {
     assert!(output.status.success(), "promtool {args:?}: {}\n{said}", output.status);
 }
 
-/// What follows `- alert: ` in the rules.
+/// The names after `- alert: ` in the rules.
 fn alerts() -> BTreeSet<String> {
     let rules = read(ops("prometheus/daytable.rules.yml"));
     rules.lines().filter_map(|line| line.trim().strip_prefix("- alert: ")).map(str::to_owned).collect()
@@ -53,7 +53,7 @@ fn the_rules_are_good_and_each_is_seen_quiet_and_firing() {
     }
 }
 
-/// A Prometheus on the shipped configuration but for its target and its pace; ended when it is forgotten.
+/// A Prometheus on the shipped configuration with another target and interval. Dropping the value ends the process.
 struct Prometheus {
     child: Child,
     address: SocketAddr,
@@ -66,7 +66,7 @@ impl Prometheus {
         let config = config.replace("127.0.0.1:7878", &target.to_string()).replace("_interval: 15s", "_interval: 1s");
         fs::write(place.path("prometheus.yml"), config).expect("written");
         fs::copy(ops("prometheus/daytable.rules.yml"), place.path("daytable.rules.yml")).expect("copied");
-        // It cannot be told to take any port and say which; nobody else takes this one within the moment.
+        // Prometheus cannot choose a free port and report it. The port is unlikely to be taken within this moment.
         let free = TcpListener::bind("127.0.0.1:0").expect("bound");
         let address = free.local_addr().expect("an address");
         drop(free);
@@ -94,7 +94,7 @@ impl Prometheus {
         serde_json::from_str(&answer.body).unwrap_or_else(|error| panic!("{target}: {error}\n{}", answer.body))
     }
 
-    /// The samples that an expression has now.
+    /// The present samples of an expression.
     fn query(&self, expression: &str) -> Vec<Value> {
         let answer = self.json(&format!("/api/v1/query?query={}", percent(expression)));
         assert_eq!(answer["status"], "success", "{expression}: {answer}");
@@ -104,7 +104,7 @@ impl Prometheus {
 
 impl Drop for Prometheus {
     fn drop(&mut self) {
-        // Ended already, perhaps.
+        // The process may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -114,14 +114,14 @@ fn percent(text: &str) -> String {
     text.bytes().map(|byte| format!("%{byte:02X}")).collect()
 }
 
-/// The names of metrics in an expression, those of a histogram without what follows them.
+/// The metric names in an expression. Names of histograms come without their suffix.
 fn names(expression: &str) -> BTreeSet<String> {
     let words = expression.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
     let ours = words.filter(|word| word.starts_with("daytable_") || word.starts_with("process_"));
     ours.map(|word| word.strip_suffix("_bucket").unwrap_or(word).to_owned()).collect()
 }
 
-/// Every expression of the dashboard, with what Grafana puts in for its variables.
+/// Every expression of the dashboard, with its variables replaced as Grafana does.
 fn panels() -> Vec<(String, String)> {
     let dashboard: Value = serde_json::from_str(&read(ops("grafana/dashboards/daytable.json"))).expect("JSON");
     let targets = dashboard["panels"].as_array().expect("panels").iter().flat_map(|panel| {
@@ -138,7 +138,8 @@ fn panels() -> Vec<(String, String)> {
     all.map(|(title, expression)| (text(title), filled(text(expression)))).collect()
 }
 
-/// Files, datagrams, connections with TLS, pushes, good and bad; days that were sealed and dropped, and are held back.
+/// A daemon with files, datagrams, TLS connections, good and bad pushes, and days that are sealed, dropped or held
+/// back.
 fn busy_daemon(place: &Place) -> Daemon {
     let signed = CertificateParams::new(vec!["localhost".into()]).expect("parameters");
     let key = KeyPair::generate().expect("a key");
@@ -183,7 +184,7 @@ fn busy_daemon(place: &Place) -> Daemon {
     daemon
 }
 
-/// What `/metrics` has: the type of each family.
+/// The metric families of `/metrics`, with their types.
 fn families(daemon: &Daemon) -> BTreeMap<String, String> {
     let answer = client::over_tcp(daemon.address(), "GET", "/metrics", "").expect("an answer");
     let types = answer.body.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '));
@@ -196,7 +197,7 @@ fn a_prometheus_evaluates_every_rule_and_every_panel_against_the_daemon() {
     let daemon = busy_daemon(&place);
     let prometheus = Prometheus::start(&place, daemon.address());
 
-    // What the daemon exports is what the table documents (which a unit test compares with the code, texts and all).
+    // The daemon exports the documented metrics. A unit test compares the table with the code, texts included.
     let table = read(Path::new(DOCS).join("reference/metrics.md"));
     let exported = families(&daemon);
     for (name, kind) in &exported {
@@ -207,7 +208,7 @@ fn a_prometheus_evaluates_every_rule_and_every_panel_against_the_daemon() {
     }
     assert!(exported.len() > 50, "{exported:#?}");
 
-    // Rules: evaluated without an error, of metrics that there are.
+    // Rules: evaluated without an error, on existing metrics.
     let rules = wait_for("every rule was evaluated", PATIENCE, || {
         let answer = prometheus.json("/api/v1/rules");
         let rules = answer["data"]["groups"][0]["rules"].as_array()?.clone();
@@ -228,7 +229,7 @@ fn a_prometheus_evaluates_every_rule_and_every_panel_against_the_daemon() {
         }
     }
 
-    // Panels: each shows something where all that it asks for is exported and nothing in it picks values out.
+    // Panels: each has data if its metrics are exported and its expression selects no particular values.
     wait_for("two scrapes", PATIENCE, || {
         let scrapes = prometheus.query("count_over_time(up{job=\"daytable\"}[1m])");
         (scrapes.first()?["value"][1].as_str()?.parse::<u32>().ok()? >= 2).then_some(())
@@ -243,13 +244,13 @@ fn a_prometheus_evaluates_every_rule_and_every_panel_against_the_daemon() {
     }
     assert!(shown > 50, "only {shown} expressions were shown to give something");
 
-    // A daemon that is well makes no alert.
+    // A healthy daemon raises no alert.
     let firing = prometheus.query("ALERTS{alertstate=\"firing\"}");
     assert_eq!(firing, Vec::<Value>::new());
     daemon.stop();
 }
 
-/// What is provisioned is found where it is looked for, by the name that it has.
+/// Provisioned files lie at the configured paths, under the configured names.
 #[test]
 fn what_grafana_reads_is_well_formed() {
     let python = crate::place::installed("target/venv/bin/python");
@@ -262,7 +263,7 @@ fn what_grafana_reads_is_well_formed() {
     let panels = dashboard["panels"].as_array().expect("panels");
     let ids: BTreeSet<String> = panels.iter().map(|panel| panel["id"].to_string()).collect();
     assert_eq!(ids.len(), panels.len(), "two panels have one id");
-    // No two panels lie on one another: the grid is 24 wide.
+    // Panels do not overlap. The grid is 24 wide.
     let mut taken = BTreeSet::new();
     for panel in panels {
         let [x, y, w, h] = ["x", "y", "w", "h"].map(|key| panel["gridPos"][key].as_u64().expect("a number"));

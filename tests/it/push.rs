@@ -1,5 +1,5 @@
-//! Push over real sockets: what is answered is on disk, once, whatever protocol and encoding it came in; what cannot be
-//! taken is said and counted, and holds nobody else.
+//! Push over real sockets: an acknowledged record is on disk, once, in any protocol and encoding. A refused record is
+//! reported and counted, and delays no other sender.
 
 use crate::client::{Answer, over};
 use crate::place::{DAYTABLE, Daemon, PATIENCE, Place, numbered, wait_for};
@@ -18,7 +18,7 @@ const LOKI: &str = "/loki/api/v1/push";
 const BULK: &str = "/elasticsearch/_bulk";
 const UPLOAD: &str = "/upload";
 
-/// `[http]` with these keys besides.
+/// An `[http]` section with these further keys.
 fn http(more: &str) -> String {
     format!("[http]\nlisten = \"127.0.0.1:0\"\n{more}\n")
 }
@@ -61,7 +61,7 @@ fn snappy(bytes: &[u8]) -> Vec<u8> {
     snap::raw::Encoder::new().compress_vec(bytes).expect("memory")
 }
 
-/// As much of OTLP as one record takes.
+/// The part of OTLP that one record needs.
 #[derive(Clone, PartialEq, Message)]
 struct Nested {
     #[prost(bytes = "vec", repeated, tag = "1")]
@@ -77,7 +77,7 @@ fn nested(one: &[&[u8]], two: &[&[u8]], five: &[&[u8]]) -> Vec<u8> {
     Nested { one: own(one), two: own(two), five: own(five) }.encode_to_vec()
 }
 
-/// An `ExportLogsServiceRequest` with a record for each message.
+/// An `ExportLogsServiceRequest` with a record per message.
 fn otlp(messages: &[&str]) -> Vec<u8> {
     let records: Vec<_> =
         messages.iter().map(|message| nested(&[], &[], &[&nested(&[message.as_bytes()], &[], &[])])).collect();
@@ -85,7 +85,7 @@ fn otlp(messages: &[&str]) -> Vec<u8> {
     nested(&[&nested(&[], &[&nested(&[], &records, &[])], &[])], &[], &[])
 }
 
-/// A `PushRequest` of Loki's with an entry for each message.
+/// A Loki `PushRequest` with an entry per message.
 fn loki(messages: &[&str]) -> Vec<u8> {
     let entries: Vec<_> = messages.iter().map(|message| nested(&[], &[message.as_bytes()], &[])).collect();
     let entries: Vec<&[u8]> = entries.iter().map(Vec::as_slice).collect();
@@ -102,15 +102,15 @@ fn journal(messages: &[&str]) -> Vec<u8> {
     messages.iter().flat_map(entry).collect()
 }
 
-/// A body as it travels.
+/// The encoding of a body.
 type Encode = fn(&[u8]) -> Vec<u8>;
-/// A body with one record of this message.
+/// Makes a body with one record of this message.
 type Body = fn(&str) -> Vec<u8>;
 
 #[test]
 fn every_protocol_in_every_encoding_is_on_disk_when_it_is_answered() {
     let place = Place::new();
-    // Whoever waits for an answer does not wait for this.
+    // An acknowledged push does not wait for this interval.
     let daemon = place.start_with(&(http("") + "[store]\ncommit_interval = \"60s\"\n"));
     let to = daemon.address();
     let mut expected = BTreeSet::new();
@@ -148,7 +148,7 @@ fn every_protocol_in_every_encoding_is_on_disk_when_it_is_answered() {
     ];
     for (target, kind, status, body) in bodies {
         for (name, encode) in encodings {
-            // A block of snappy is none that could be read as it comes.
+            // A snappy block cannot be decoded as a stream.
             if target == UPLOAD && name == "snappy" {
                 continue;
             }
@@ -251,14 +251,14 @@ fn a_repeat_with_its_key_changes_nothing_also_after_a_kill() {
     let first = post(to, INGEST, &keyed("one"), body);
     assert_eq!(first.status, 200);
     assert_eq!(post(to, INGEST, &keyed("one"), body).body, first.body);
-    // The same body, however it is compressed; another one under the same key; the same key elsewhere.
+    // The same body in another encoding; another body under the same key; the same key at another endpoint.
     let zipped = post(to, INGEST, &(keyed("one") + "Content-Encoding: gzip\r\n"), &gzip(body));
     assert_eq!((zipped.status, &zipped.body), (200, &first.body));
     assert_eq!(post(to, INGEST, &keyed("one"), b"{\"message\":\"c\"}\n").status, 422);
     assert_eq!(post(to, "/ingest?instance=other", &keyed("one"), body).status, 422);
     assert_eq!(post(to, LOKI, &keyed("one"), &snappy(&loki(&["d"]))).status, 204);
     assert_eq!(post(to, INGEST, "Idempotency-Key: \r\n", b"e").status, 400);
-    // Many at once are one.
+    // Many concurrent repeats are stored once.
     std::thread::scope(|scope| {
         for _ in 0..8 {
             scope.spawn(|| assert_eq!(post(to, INGEST, &keyed("at once"), b"{\"message\":\"f\"}").status, 200));
@@ -275,7 +275,7 @@ fn a_repeat_with_its_key_changes_nothing_also_after_a_kill() {
     daemon.stop();
 }
 
-/// A request in chunks, so that its length is not known.
+/// A chunked request, whose length is unknown.
 fn chunked(target: &str, headers: &str, pieces: &[&[u8]]) -> Vec<u8> {
     let mut bytes = format!(
         "POST {target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n{headers}\r\n"
@@ -290,7 +290,7 @@ fn chunked(target: &str, headers: &str, pieces: &[&[u8]]) -> Vec<u8> {
     bytes
 }
 
-/// The status of the answer on a stream.
+/// The status of the response on a stream.
 fn status(mut stream: &TcpStream) -> Option<u16> {
     let mut head = [0; 12];
     stream.read_exact(&mut head).ok()?;
@@ -310,7 +310,7 @@ fn what_is_over_a_limit_is_said_and_the_daemon_goes_on() {
     let stream = connect(to);
     (&stream).write_all(&chunked(INGEST, "", &pieces)).expect("sent");
     assert_eq!(status(&stream), Some(413));
-    // Who asks first is told before he has sent anything.
+    // A client that sends `Expect: 100-continue` gets the refusal before the body.
     let stream = connect(to);
     write!(&stream, "POST {INGEST} HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 1000000\r\n\r\n")
         .expect("sent");
@@ -323,7 +323,7 @@ fn what_is_over_a_limit_is_said_and_the_daemon_goes_on() {
         let answer = post(to, INGEST, &format!("Content-Encoding: {name}\r\n"), &bomb);
         assert_eq!(answer.status, 413, "{name}: {answer:?}");
     }
-    // 4 GiB, it says.
+    // The body claims 4 GiB.
     assert_eq!(post(to, LOKI, "", b"\xff\xff\xff\xff\x0f\x00").status, 413);
     for (target, kind, body) in [
         (INGEST, "application/x-ndjson", "{}\n".repeat(101).into_bytes()),
@@ -368,11 +368,11 @@ fn a_request_that_is_cut_at_any_byte_leaves_nothing_behind() {
             let mut stream = connect(to);
             stream.write_all(&request[..cut]).expect("sent");
             stream.shutdown(Shutdown::Write).expect("shut");
-            // Until the daemon has let go of it.
+            // Until the daemon closes the connection.
             let _ = io::copy(&mut stream, &mut io::sink());
         }
     }
-    // An upload is committed as it comes: an entry that was whole before the cut is there, once.
+    // An upload is committed as it arrives: an entry that was whole before the cut is there, once.
     let messages = place.messages();
     assert!(!messages.contains_key("whole") && messages.get("entry").is_none_or(|count| *count == 1), "{messages:?}");
     for request in [plain.as_bytes(), &chunked, &journal] {
@@ -398,13 +398,13 @@ fn slow_clients_are_told_and_hold_nobody() {
         .collect();
     let mut upload = connect(to);
     write!(upload, "POST {UPLOAD} HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nA\r\n").expect("sent");
-    // One that sends a byte now and then is as slow.
+    // A connection that sends a byte now and then counts as slow.
     let trickling = std::thread::spawn(move || {
         let mut stream = connect(to);
         write!(stream, "POST {UPLOAD} HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n").expect("sent");
         stream.set_read_timeout(Some(Duration::from_millis(100))).expect("set");
         wait_for("it is sent away", PATIENCE, || {
-            // It may be gone already.
+            // The connection may be closed already.
             let _ = stream.write_all(b"1\r\nA\r\n");
             status(&stream)
         })
@@ -524,7 +524,7 @@ fn a_journal_is_taken_in_pieces_and_its_repeat_changes_nothing() {
     let body = journal(&borrowed);
     let pieces: Vec<&[u8]> = body.chunks(5000).collect();
     let request = chunked(UPLOAD, &media("application/vnd.fdo.journal"), &pieces);
-    // Cut while it is under way: what came before is on disk without an answer.
+    // The connection is cut during the upload: entries before the cut are on disk without a response.
     let mut stream = connect(to);
     stream.write_all(&request[..request.len() * 3 / 4]).expect("sent");
     wait_for("the first pieces are on disk", PATIENCE, || (place.records().len() > 5000).then_some(()));
@@ -552,7 +552,7 @@ fn a_stop_answers_what_is_under_way() {
     let place = Place::new();
     let daemon: Daemon = place.start_with(&http(""));
     let to = daemon.address();
-    // Its body is still coming when the daemon is told to stop, and an upload that would go on for long.
+    // At the stop, the body of a push is still incomplete, and a long upload is running.
     let mut stream = connect(to);
     write!(stream, "POST {INGEST} HTTP/1.1\r\nHost: x\r\nContent-Length: 8\r\n\r\nthe ").expect("sent");
     let mut upload = connect(to);

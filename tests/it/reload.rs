@@ -1,4 +1,4 @@
-//! The configuration is read again while the daemon runs: nothing is lost, nothing is there twice, and what is wrong
+//! The configuration is reloaded while the daemon runs: no record is lost or duplicated, and a wrong configuration
 //! changes nothing.
 
 use crate::activation;
@@ -14,13 +14,13 @@ use std::os::unix::net::UnixDatagram;
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Writes the configuration anew and has the daemon read it, by the command that `systemctl reload` runs.
+/// Writes a new configuration and reloads it, by the command that `systemctl reload` runs.
 fn reload(place: &Place, config: &str) -> Output {
     place.configure(config);
     place.ask("reload", &["--json"])
 }
 
-/// The same, which must go well: what has changed, and what needs a restart.
+/// Reloads with success. Returns the changed keys, and the keys that need a restart.
 fn reloaded(place: &Place, config: &str) -> (Vec<String>, Vec<String>) {
     let output = reload(place, config);
     let error = String::from_utf8_lossy(&output.stderr);
@@ -35,8 +35,8 @@ fn reloaded(place: &Place, config: &str) -> (Vec<String>, Vec<String>) {
 
 const WITHOUT_JOINING: &str = "instance = \"test\"\njoin = { lines_max = 1 }\n";
 
-/// Lines come all the time, into files that stay, are renamed and are removed while they are open; blocks come, go and
-/// change meanwhile, again and again. Each line is there once.
+/// Lines come all the time, into files that stay, are renamed or are removed while open. Meanwhile blocks are added,
+/// removed and changed. Each line is there once.
 #[test]
 fn files_are_read_once_however_often_their_blocks_change() {
     let place = Place::new();
@@ -93,14 +93,14 @@ fn files_are_read_once_however_often_their_blocks_change() {
 }
 
 impl Place {
-    /// Waits until a record with this message is there.
+    /// Waits for a record with this message.
     fn wait_for_some(&self, message: &str) {
         by_message(self, message);
     }
 }
 
-/// Messages come all the time over connections that stand, over new ones, and as datagrams; the listeners get other limits,
-/// other secrets, another order. Every message is there once, and no connection is refused.
+/// Messages come all the time over old and new connections, and as datagrams. The listeners get other limits, other
+/// secrets, another order. Every message is there once, and no connection is refused.
 #[test]
 fn a_listener_hands_its_socket_over() {
     let place = Place::new();
@@ -151,7 +151,7 @@ fn a_listener_hands_its_socket_over() {
         sending.join().expect("no panic")
     });
     place.wait_for_messages(&sent);
-    // A block that is gone listens no more; what is new does.
+    // A removed block stops listening, and a new block listens.
     let (changed, _) = reloaded(&place, &block("other", "tcp://127.0.0.1:0", ""));
     assert_eq!(changed.len(), 4, "{changed:?}");
     assert!(TcpStream::connect(tcp).is_err(), "the port is closed");
@@ -163,13 +163,13 @@ fn a_listener_hands_its_socket_over() {
     place.wait_for_messages(&all);
 }
 
-/// The kernel counts by socket, and the socket goes to a listener of another name: of what it dropped under the first one's each
-/// is entered once, under the one or the other, and so it is of what it drops later.
+/// The kernel counts drops per socket, and the socket goes to a listener of another name. Each drop is counted once,
+/// under one of the two names.
 #[test]
 fn what_the_kernel_drops_is_entered_once_when_its_socket_goes_to_another_listener() {
     const SENT: u32 = 20_000;
     let place = Place::new();
-    // The port is bound for the daemon, and named: one that is left to the system would be another for another name.
+    // A fixed port: a system-chosen port would differ between the two names.
     let config = |port: &str, name: &str| {
         format!("# udp is {port}\n{}", block(name, &format!("udp://127.0.0.1:{port}"), "receive_buffer = \"64KiB\""))
     };
@@ -188,7 +188,7 @@ fn what_the_kernel_drops_is_entered_once_when_its_socket_goes_to_another_listene
     assert!(is_all(&found), "{found:?}");
 }
 
-/// What is wrong is said with its place, and nothing has changed.
+/// A wrong configuration is reported with the place, and changes nothing.
 #[test]
 fn a_configuration_that_is_wrong_leaves_the_one_before() {
     let place = Place::new();
@@ -216,12 +216,12 @@ fn a_configuration_that_is_wrong_leaves_the_one_before() {
     let lines = numbered("line", 100);
     place.write("app.log", &lines);
     place.wait_for_messages(&lines);
-    // What was wrong is right again.
+    // The corrected configuration equals the one in use.
     assert_eq!(reloaded(&place, tail), (vec![], vec![]));
     place.finish(daemon, tail, &lines);
 }
 
-/// Other tables take the next record; the level of the log, limits and the schedule change; the folder does not.
+/// New tables take the next record. The log level, limits and the schedule change. The data folder does not.
 #[test]
 fn what_can_change_does_and_the_rest_is_named() {
     let place = Place::new();
@@ -255,7 +255,7 @@ fn what_can_change_does_and_the_rest_is_named() {
             .any(|table| table["table"].as_str().is_some_and(|name| name.starts_with("Rest")))
     };
     wait_for("the next table is there", PATIENCE, || remembered().then_some(()));
-    // Nothing is said below the level that counts now.
+    // The new level suppresses the messages below it.
     let before = daemon.said();
     place.write("new.log", &["fourth".into()]);
     place.wait_for_some("fourth");
@@ -268,7 +268,7 @@ fn get(address: SocketAddr, token: &str) -> u16 {
     client::over_tcp(address, "GET", "/api/tables", &headers).expect("answered").status
 }
 
-/// The token changes for connections that stand, the port moves, and reloading asks for the token as reading does.
+/// The token also changes for open connections, and the port moves. Reloading requires the token like reading.
 #[test]
 fn who_may_come_in_changes_at_once() {
     let place = Place::new();
@@ -290,7 +290,7 @@ fn who_may_come_in_changes_at_once() {
             answer.push(byte[0]);
         }
         let answer = String::from_utf8_lossy(&answer).to_ascii_lowercase();
-        // Nothing is listed here, so the body is a refusal or nothing.
+        // The folder has no records, so the body is a refusal or empty.
         let length = answer.lines().find_map(|line| line.strip_prefix("content-length: ")?.parse().ok());
         standing.read_exact(&mut vec![0; length.unwrap_or(0)]).expect("read");
         answer.split(' ').nth(1).expect("a status").to_owned()
@@ -302,10 +302,10 @@ fn who_may_come_in_changes_at_once() {
     let answer = client::over_tcp(first, "POST", "/-/reload", headers).expect("answered");
     assert_eq!((answer.status, answer.body.trim()), (200, "{\"changed\":[],\"needs_restart\":[]}"));
     assert_eq!((ask("first-token-of-two").as_str(), get(first, "second-token-of-two")), ("401", 200));
-    // From a web page nobody has it read again.
+    // A web page cannot trigger a reload.
     let headers = "Authorization: Bearer second-token-of-two\r\nOrigin: http://evil.example\r\n";
     assert_eq!(client::over_tcp(first, "POST", "/-/reload", headers).expect("answered").status, 403);
-    // Another number of connections takes another server, on the same socket.
+    // Another connection limit needs another server, on the same socket.
     let (changed, _) = reloaded(&place, &http("127.0.0.1:0", "connections_max = 5\n"));
     assert_eq!(changed, ["http.connections_max"]);
     assert_eq!(get(first, "second-token-of-two"), 200);
@@ -317,7 +317,7 @@ fn who_may_come_in_changes_at_once() {
     daemon.stop();
 }
 
-/// A journal whose block changes goes on where it was.
+/// A journal continues at its position after its block changes.
 #[test]
 fn a_journal_is_read_once_however_often_its_block_changes() {
     let place = Place::new();
@@ -348,7 +348,7 @@ fn a_journal_is_read_once_however_often_its_block_changes() {
     place.assert_no_key_twice();
 }
 
-/// `RELOADING=1` with the time, and `READY=1` when it is over, whatever came of it.
+/// The daemon sends `RELOADING=1` with the time, then `READY=1` after success or failure.
 #[test]
 fn the_service_manager_hears_of_a_reload() {
     let place = Place::new();

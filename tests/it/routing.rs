@@ -1,4 +1,4 @@
-//! Records go to the first table whose condition they meet, over the real binary.
+//! Records go to the first table whose condition they meet, with the real binary.
 
 use crate::place::{DAYTABLE, Place, message_of};
 use std::collections::BTreeMap;
@@ -26,7 +26,7 @@ when = { tenant = "acme" }
 name = "Log"
 "#;
 
-/// What each line becomes, and where it goes. The same lines from `test-1` go elsewhere where the instance counts.
+/// Each line with its record and table. The same lines from `test-1` go to other tables if the instance counts.
 #[test]
 fn fields_levels_and_instances_decide() {
     let lines = [
@@ -43,7 +43,7 @@ fn fields_levels_and_instances_decide() {
     let place = Place::new();
     let config = format!("{TABLES}[[tail]]\ninclude = [\"LOGS/*.log\"]\ninstance = \"{{stem}}\"\n");
     for name in ["web.log", "test-1.log"] {
-        // Twice, so that what was remembered of the first ones is used.
+        // Twice, so that the second pass uses the cache.
         let all = lines.iter().chain(&lines).map(|(line, ..)| (*line).to_owned());
         place.write(name, &all.collect::<Vec<_>>());
     }

@@ -1,6 +1,6 @@
-//! Others read a sealed day: DuckDB, pyarrow and pandas see the records that daytable does.
+//! Other programs read a sealed day: DuckDB, pyarrow and pandas find the same records as daytable.
 //!
-//! `tests/setup` installs them into `target/venv`.
+//! `tests/setup` installs them in `target/venv`.
 
 use crate::place::{Place, installed};
 use daytable_model::key::DayTable;
@@ -11,7 +11,7 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// Prints what each reader finds as one line of JSON.
+/// Prints the records found by each reader as one line of JSON.
 const READ: &str = r#"
 import json, sys
 import duckdb, pandas, pyarrow.parquet as parquet
@@ -70,7 +70,7 @@ fn duckdb_pyarrow_and_pandas_read_what_was_sealed() {
     let line = |n: usize| {
         let level = ["info", "warn", "error"][n % 3];
         let kind = if n.is_multiple_of(5) { "7".into() } else { format!("\"k{}\"", n % 7) };
-        // The last lines have a field each that nobody else has: more than there are columns.
+        // Each of the last lines has a unique field: more fields than the file has columns.
         let rare = if n >= 1000 { format!(",\"rare_{n}\":{n}") } else { String::new() };
         format!(
             "{{\"time\":\"{day}T{:02}:00:{:02}.{:07}Z\",\"level\":\"{level}\",\"msg\":\"message {n}\",\"n\":{n},\"share\":{}.5,\"kind\":{kind}{rare}}}",

@@ -1,4 +1,4 @@
-//! A text is found in whatever part of a record it is, in every state of a day: in records too large for one entity, over the
+//! A text is found in any part of a record, in every state of a day: in records too large for one entity, across the
 //! border of two entities, and in numbers.
 
 use crate::place::Place;
@@ -7,11 +7,11 @@ use daytable_model::time::{Ticks, now};
 use serde_json::Value;
 use std::time::Duration;
 
-/// Records of which every second or so says 502 as a number.
+/// Records. About every second one has the number 502.
 const REQUESTS: u64 = 4000;
 const WITH_502: u64 = 1904;
 
-/// An hour that is over, and an instance's lines of it, the oldest first.
+/// A past hour, and the lines of an instance in it, oldest first.
 fn hour() -> (DayTable, Vec<String>) {
     let start = Period::Hour.start(now().minus(Duration::from_secs(5 * 3600)));
     let at = |millis: u64| -> Ticks { start.plus(Duration::from_millis(millis)) };
@@ -25,21 +25,21 @@ fn hour() -> (DayTable, Vec<String>) {
     (DayTable::at(&TableName::new("Log").expect("a name"), Period::Hour, start), lines)
 }
 
-/// Messages of several rows, the oldest first.
+/// Messages that need several rows, oldest first.
 fn large() -> [String; 3] {
     [
         format!("needle {} END OF STACK", "x".repeat(100_000)),
-        // An entity has 32,768 units of a text: the border is in the word.
+        // An entity holds 32,768 units of a text: the border is inside the word.
         format!("{}needle", "w".repeat(32_765)),
         format!("mid {0} mid-needle {0}", "z".repeat(50_000)),
     ]
 }
 
-/// A day that is asked.
+/// A day for queries.
 struct Asked<'a> {
     place: &'a Place,
     config: &'a str,
-    /// Where in its life it is.
+    /// The state of the day.
     state: &'a str,
 }
 
@@ -95,7 +95,7 @@ fn a_text_is_found_in_numbers_in_every_state_of_a_day() {
     in_every_state(numbers_are_found);
 }
 
-/// Asks a day that is open, archived, dropped and restored.
+/// Queries an open, an archived, a dropped and a restored day.
 fn in_every_state(ask: impl Fn(&Asked<'_>)) {
     let place = Place::new();
     let (table, lines) = hour();

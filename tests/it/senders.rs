@@ -1,7 +1,7 @@
-//! Real senders, those that people have: what each of them sends is in the tables afterwards, all of it, word for word.
+//! Real senders in common use: every message of each sender is stored word for word.
 //!
-//! `tests/setup` installs them: Debian's packages, and PyPI's in `target/venv`. A test starts each of its senders
-//! once. Nothing here asks the network for anything but this host.
+//! `tests/setup` installs the senders: Debian's packages, and PyPI's in `target/venv`. A test starts each of its
+//! senders once. The tests use no other host.
 
 mod logger;
 mod push;
@@ -13,7 +13,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::process::{Child, Command, Stdio};
 
-/// A `[[syslog]]` block on a free port, or at a path. What it takes has its name for an instance.
+/// A `[[syslog]]` block on a free port, or at a path. Its name is the instance of its records.
 fn block(name: &str, listen: &str, more: &str) -> String {
     format!("[[syslog]]\nname = \"{name}\"\nlisten = \"{listen}\"\ninstance = \"{name}\"\n{more}\n")
 }
@@ -26,7 +26,7 @@ fn port(daemon: &Daemon, name: &str) -> u16 {
     line.trim_end_matches('"').rsplit(':').next().and_then(|port| port.parse().ok()).expect("a port")
 }
 
-/// Runs a sender to its end, which has to be a good one.
+/// Runs a sender to its end, which must be a success.
 fn run(command: &mut Command) {
     let program = command.get_program().to_string_lossy().into_owned();
     let output = command.stdin(Stdio::null()).output();
@@ -35,7 +35,7 @@ fn run(command: &mut Command) {
     assert!(output.status.success(), "{command:?}: {}\n{said}", output.status);
 }
 
-/// A sender that runs until it is told to stop; killed when it is forgotten.
+/// A running sender. Dropping the value kills the process.
 struct Running(Child);
 
 impl Running {
@@ -48,13 +48,13 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Ended already, perhaps.
+        // The process may have ended already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// The records by their instances.
+/// The records by instance.
 fn by_instance(place: &Place) -> BTreeMap<String, Vec<Value>> {
     let mut found: BTreeMap<String, Vec<Value>> = BTreeMap::new();
     for record in place.try_records() {
@@ -81,7 +81,7 @@ fn wait_for_all(place: &Place, instances: &[&str], messages: &[String]) {
     }
 }
 
-/// The one record with this message, once it is there.
+/// Waits for the record with this message.
 fn record(place: &Place, message: &str) -> Value {
     wait_for(message, PATIENCE, || {
         let mut found: Vec<Value> =

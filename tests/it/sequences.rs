@@ -1,5 +1,5 @@
-//! Records that carry a number of their own: `daytable verify` says which are missing and which come twice, over the ends of
-//! days, in open and sealed ones; and nothing of what it cannot know.
+//! Records with their own sequence numbers: `daytable verify` reports missing and duplicate numbers, across days, open
+//! and sealed. It claims nothing about unknown numbers.
 
 use crate::place::{PATIENCE, Place, wait_for};
 use daytable_model::time::{Ticks, now};
@@ -7,7 +7,7 @@ use serde_json::Value;
 use std::sync::LazyLock;
 use std::time::Duration;
 
-/// `more` are keys of `[lifecycle]`.
+/// The configuration. `more` has further keys of `[lifecycle]`.
 fn config(more: &str) -> String {
     let tail =
         |name: &str| format!("[[tail]]\ninclude = [\"LOGS/{name}.log\"]\nname = \"{name}\"\ninstance = \"{name}\"\n");
@@ -19,20 +19,20 @@ fn config(more: &str) -> String {
     )
 }
 
-/// Three days that were over days ago.
+/// One of three consecutive past days.
 fn day(n: u64) -> Ticks {
-    // Once: it may be midnight in the middle of a test.
+    // Computed once: midnight may come during a test.
     static TODAY: LazyLock<i64> = LazyLock::new(|| now().unix_seconds() / 86_400);
     Ticks::from_unix((*TODAY - 6) * 86_400, 0).expect("a time").plus(Duration::from_secs(n * 86_400))
 }
 
-/// Ten numbers a day; the time follows the number, `text` tells records of one number apart.
+/// Ten numbers a day. The time follows the number. `text` distinguishes records with the same number.
 fn line(number: u64, text: &str) -> String {
     let time = day((number - 1) / 10).plus(Duration::from_secs(600 * number));
     format!("{{\"time\":\"{time}\",\"seq\":{number},\"message\":\"{text} {number}\"}}")
 }
 
-/// What `verify` finds, by the configuration that is there.
+/// The findings of `verify` under the present configuration.
 fn findings(place: &Place) -> (Vec<String>, Value) {
     let config = place.path("daytable.toml").display().to_string();
     let said = place.ask("verify", &["--json", "--config", &config]).stdout;
@@ -59,11 +59,11 @@ fn wait_records(place: &Place, records: usize) {
 fn numbers_that_are_missing_or_come_twice_are_found_and_what_is_not_known_is_not() {
     let place = Place::new();
     let daemon = place.start_with(&config("seal_after = \"365d\""));
-    // One sequence over three days, and behind it the same again from its beginning: its sender was started anew.
+    // One sequence over three days, then a second run of the same numbers: the sender was restarted.
     let good: Vec<String> = (1..=30).map(|n| line(n, "good")).collect();
     let again = (1..=9).map(|n| line(30, "again").replace("\"seq\":30", &format!("\"seq\":{n}")));
     place.write("good.log", &good.into_iter().chain(again).collect::<Vec<_>>());
-    // It has no number, and a time of today: by it the clock is believed, and days are sealed.
+    // A record without a number, with the present time: it confirms the clock, so that days are sealed.
     place.write("none.log", &[format!("{{\"time\":\"{}\",\"message\":\"none\"}}", now())]);
     wait_records(&place, 40);
     assert_eq!(findings(&place).0, [""; 0]);
@@ -84,7 +84,7 @@ fn numbers_that_are_missing_or_come_twice_are_found_and_what_is_not_known_is_not
     });
     assert_eq!(findings(&place).0, expected, "in sealed days");
     daemon.stop();
-    // Who does not ask for it is told nothing of it.
+    // Without the option `verify` reports no sequences.
     let said = place.said("verify", &[]);
     assert!(said.starts_with("whole: 68 records"), "{said}");
     let config = place.path("daytable.toml").display().to_string();
@@ -93,7 +93,7 @@ fn numbers_that_are_missing_or_come_twice_are_found_and_what_is_not_known_is_not
     assert!(last.starts_with("not whole: 3 findings; 68 records in "), "{said}");
     assert!(last.ends_with("; 3 numbers of sequences are missing, 1 come twice"), "{said}");
 
-    // Of what was dropped nobody knows what it had: not between two days, and not at the beginning.
+    // The content of dropped days is unknown, in the middle and at the beginning.
     let table = |n| format!("Log{}", day(n).to_string()[..10].replace('-', ""));
     place.said("drop", &[&table(1)]);
     assert_eq!(findings(&place).0, ["bad: seq 28 twice", "bad: seq 4 to 5 missing"]);
@@ -101,7 +101,7 @@ fn numbers_that_are_missing_or_come_twice_are_found_and_what_is_not_known_is_not
     assert_eq!(findings(&place).0, ["bad: seq 28 twice"]);
 }
 
-/// The number of RFC 5424 is a field like any other; the daemon counts what it finds at night.
+/// The number of RFC 5424 is an ordinary field. The daemon counts its findings at night.
 #[test]
 fn the_daemon_follows_the_numbers_of_syslog_by_itself() {
     let place = Place::new();
@@ -119,7 +119,7 @@ fn the_daemon_follows_the_numbers_of_syslog_by_itself() {
     daemon.stop();
 }
 
-/// Each table has some of the numbers only, and all of them are there.
+/// Each table has only some of the numbers, and together they have all.
 #[test]
 fn what_goes_to_several_tables_is_a_doubt_and_no_gap() {
     let place = Place::new();

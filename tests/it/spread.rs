@@ -1,7 +1,7 @@
-//! An instance that the service throttles is spread over more partitions, from a record time on. Every row is there once, also
-//! where a host reads its files again that has lost its folder.
+//! A throttled instance is spread over more partitions, from a record time on. Every row is there once, even if the
+//! host loses its folder and reads its files again.
 //!
-//! The records are of yesterday, a second apart, so that it is the records' times that pass and not the test's.
+//! The records are of yesterday, a second apart, so that the records' time passes faster than the test's.
 
 use crate::azure::emulator::Azurite;
 use crate::azure::proxy::{Asked, Fault, Proxy};
@@ -12,11 +12,11 @@ use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::time::{Duration, Instant};
 
-/// Rows a second that a partition takes here, and how many at once.
+/// Rows per second that a partition accepts here, and the size of a burst.
 const RATE: f64 = 40.0;
 const BURST: f64 = 120.0;
 
-/// A host, what it writes, and the service behind a proxy.
+/// A host, its log files, and the service behind a proxy.
 struct Stage {
     place: Place,
     azurite: Azurite,
@@ -43,7 +43,7 @@ impl Stage {
         )
     }
 
-    /// Writes lines, the next seconds of yesterday.
+    /// Writes lines, with the next seconds of yesterday as their times.
     fn write(&mut self, count: usize) {
         let day = format!("{}-{}-{}", &self.table[3..7], &self.table[7..9], &self.table[9..11]);
         let from = self.lines.len();
@@ -56,7 +56,7 @@ impl Stage {
         self.lines.extend(lines);
     }
 
-    /// From now on a partition takes [`RATE`].
+    /// Limits each partition to [`RATE`] from now on.
     fn throttle(&self) {
         let mut rooms: HashMap<String, (Instant, f64)> = HashMap::new();
         self.proxy.plan(move |_, asked: &Asked| {
@@ -74,7 +74,7 @@ impl Stage {
         });
     }
 
-    /// Writes until the instance was given more partitions.
+    /// Writes until the instance has more partitions.
     fn grow(&mut self, daemon: &Daemon) {
         let before = daemon.metric("daytable_spread_steps_total").expect("shown");
         wait_for("it is spread", PATIENCE * 2, || {
@@ -82,11 +82,11 @@ impl Stage {
             std::thread::sleep(Duration::from_millis(100));
             (daemon.metric("daytable_spread_steps_total")? > before).then_some(())
         });
-        // Behind the step, whatever was leased.
+        // These times are after the change, whatever the lease covers.
         self.write(60);
     }
 
-    /// The rows at the service as Microsoft's client reads them: message and partition, newest first in each partition.
+    /// The rows at the service as Microsoft's client reads them, newest first in each partition.
     fn rows(&self) -> Vec<(String, String, String)> {
         let text = |entity: &Value, name: &str| entity[name].as_str().expect("a text").to_owned();
         let rows = self.azurite.read_back(&self.table);
@@ -94,7 +94,7 @@ impl Stage {
         rows.iter().map(|entity| (message(entity), text(entity, "PartitionKey"), text(entity, "RowKey"))).collect()
     }
 
-    /// Waits until each line is at the service once, all of it was sent, and says which partition has which.
+    /// Waits until each line is at the service once and the outbox is empty. Returns the partition of each line.
     fn wait_arrived(&self, daemon: &Daemon) -> BTreeMap<String, String> {
         wait_for("all is sent", PATIENCE * 2, || {
             let sent = daemon.metric("daytable_outbox_entities")? == 0.0;
@@ -109,7 +109,7 @@ impl Stage {
         messages
     }
 
-    /// Whether all that was written was read.
+    /// Whether the daemon has read every written line.
     fn has_read(&self) -> bool {
         let size = fs::metadata(self.place.log("app.log")).expect("there").len();
         let path = self.place.log("app.log").display().to_string();
@@ -136,20 +136,20 @@ fn a_throttled_instance_is_spread_and_a_record_read_again_lands_where_it_landed(
         partitions
     };
     assert!(partitions.starts_with(&[&"app".to_owned(), &"app~00".to_owned()]), "{partitions:?}");
-    // What is in buckets is newer than all that is not.
+    // Rows in buckets are newer than all others.
     let rows = stage.rows();
     let oldest_spread = rows.iter().filter(|row| row.1 != "app").map(|row| &row.2).max().expect("one");
     let newest_whole = rows.iter().filter(|row| row.1 == "app").map(|row| &row.2).min().expect("one");
     assert!(oldest_spread < newest_whole);
 
-    // Whoever reads merges them, newest first.
+    // Readers merge the buckets, newest first.
     let config = stage.place.path("daytable.toml").display().to_string();
     let records = stage.place.json("query", &["--config", &config, "--instance", "app", "-n", "100000"]);
     let messages: Vec<String> = records.iter().map(|record| record["message"].to_string()).collect();
     let newest_first = (0..stage.lines.len()).rev().map(|n| format!("\"line {n}\"")).collect::<Vec<_>>();
     assert_eq!(messages, newest_first);
     assert_eq!(stage.place.json("count", &["--config", &config, "--instance", "app"])[0]["records"], records.len());
-    // It shows, here and to the others.
+    // The change is visible on this host and on the others.
     let shown = stage.place.json("sources", &[]).into_iter().find(|source| source["kind"] == "azure").expect("shown");
     assert_eq!(
         (&shown["spread"][0]["instance"], &shown["spread"][0]["table"]),
@@ -162,13 +162,13 @@ fn a_throttled_instance_is_spread_and_a_record_read_again_lands_where_it_landed(
     };
     wait_for("the others hear of it", PATIENCE, || hosts().contains("app is spread over").then_some(()));
 
-    // The folder is lost: all is read again, from before the step to behind it.
+    // The folder is lost: the daemon reads every line again, from before and after the change.
     daemon.stop();
     stage.lose_folder();
     let daemon = stage.place.start_with(&stage.config());
     assert_eq!(stage.wait_arrived(&daemon), placed);
 
-    // It grows once more, and is lost once more, before anything was read of it again.
+    // The instance grows again, and the folder is lost again, before the daemon rereads a line.
     stage.throttle();
     stage.grow(&daemon);
     stage.proxy.heal();
@@ -177,7 +177,7 @@ fn a_throttled_instance_is_spread_and_a_record_read_again_lands_where_it_landed(
     stage.lose_folder();
     stage.proxy.always(Fault::ResetBefore);
     let daemon = stage.place.spawn(&stage.config());
-    // Files wait for the service to say how they were spread; nothing else does.
+    // Only files wait for the bucket plan from the service.
     wait_for("it says why it waits", PATIENCE, || {
         let answer = client::over_unix(daemon.socket(), "GET", "/readyz", "").ok()?;
         (answer.status == 503 && answer.body.contains("files and journals wait")).then_some(())
@@ -197,7 +197,7 @@ fn a_throttled_instance_is_spread_and_a_record_read_again_lands_where_it_landed(
     stage.proxy.heal();
     assert_eq!(stage.wait_arrived(&daemon), placed);
 
-    // What is known here need not be asked for.
+    // The local folder has the plan, so the service is not needed.
     daemon.stop();
     stage.proxy.always(Fault::ResetBefore);
     let daemon = stage.place.start_with(&stage.config());
@@ -210,7 +210,7 @@ fn a_throttled_instance_is_spread_and_a_record_read_again_lands_where_it_landed(
     daemon.stop();
 }
 
-/// Kills at the places where what is decided is known in one place and not yet in the next, in a build that has them.
+/// Kills between the steps that record a decision in several places. Needs a build with failpoints.
 #[cfg(feature = "failpoints")]
 #[test]
 fn a_kill_between_deciding_and_doing_moves_no_record() {
@@ -226,7 +226,7 @@ fn a_kill_between_deciding_and_doing_moves_no_record() {
             std::thread::sleep(Duration::from_millis(100));
             daemon.has_ended().then_some(())
         });
-        // It goes on where it was, with the folder or without.
+        // The daemon continues, with or without the folder.
         let daemon = stage.place.start_with(&stage.config());
         stage.write(100);
         stage.proxy.heal();

@@ -1,4 +1,4 @@
-//! Syslog over real sockets: what is sent is in the tables, once, whatever the transport, and what cannot be is counted.
+//! Syslog over real sockets: sent messages are stored once over each transport, and losses are counted.
 
 use crate::place::{Daemon, PATIENCE, Place, message_of, numbered, wait_for};
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
@@ -21,7 +21,7 @@ pub(crate) fn block(name: &str, listen: &str, more: &str) -> String {
     format!("[[syslog]]\nname = \"{name}\"\nlisten = \"{listen}\"\n{more}\n")
 }
 
-/// Where a listener listens.
+/// The address of a listener.
 pub(crate) fn address(daemon: &Daemon, name: &str) -> SocketAddr {
     let said = daemon.said();
     let line = said.lines().find(|line| line.contains("taking syslog") && line.contains(&format!("\"{name}\"")));
@@ -59,7 +59,7 @@ fn every_transport_takes_messages() {
         block("stream", &format!("unix-stream://{}", stream.display()), ""),
     ]
     .concat();
-    // What a killed daemon leaves.
+    // A killed daemon leaves its socket file.
     drop(UnixDatagram::bind(&dgram).expect("bound"));
     let daemon = place.start_with(&config);
 
@@ -74,7 +74,7 @@ fn every_transport_takes_messages() {
     tcp.write_all(b"<11>Nov 21 10:00:01 db-1 cron[7]: over tcp\n").expect("sent");
     connect(&daemon, "tcp6").write_all(b"<14>app: over tcp6 to ann@example.com").expect("sent");
     assert_eq!(dgram.metadata().expect("there").permissions().mode() & 0o777, 0o666);
-    // As syslog(3) and `logger` write to /dev/log: no host, and a NUL on a stream.
+    // Like syslog(3) and `logger` at /dev/log: no host, and a NUL as separator on a stream.
     let local = UnixDatagram::unbound().expect("a socket");
     local.send_to(b"<13>Nov 21 08:00:02 root: over dgram", &dgram).expect("sent");
     let mut local = UnixStream::connect(&stream).expect("connected");
@@ -112,7 +112,7 @@ fn every_transport_takes_messages() {
     assert_eq!(shown("tcp")["connections"], 1);
     assert!(place.said("sources", &[]).contains("udp://[::1]:0"));
     daemon.stop();
-    // Nobody tells of listeners that are gone, but the ledger of what they took.
+    // Only the ledger reports listeners that were removed.
     let ledgers = place.json("sources", &[]);
     let taken = ledgers.iter().map(|ledger| ledger["records"].as_u64().unwrap_or_else(|| panic!("{ledger}")));
     assert_eq!(taken.sum::<u64>(), 7, "{ledgers:?}");
@@ -173,7 +173,7 @@ fn many_and_slow_clients_do_not_hold_the_others() {
     wait_metric(&daemon, "daytable_connections_refused_total{reason=\"connections_max\",source=\"tcp\"}", 1.0);
     wait_metric(&daemon, "daytable_connections_refused_total{reason=\"idle_timeout\",source=\"tcp\"}", 3.0);
     wait_metric(&daemon, "daytable_connections{source=\"tcp\"}", 0.0);
-    // What came of a message is kept, and marked.
+    // The received part of a message is stored, and marked.
     assert_eq!(by_message(&place, "this is never")["truncated"], true);
     daemon.stop();
 }
@@ -210,7 +210,7 @@ fn a_sender_that_never_pauses_does_not_keep_the_daemon_from_stopping() {
     sending.join().expect("the connection was closed");
 }
 
-/// The sender is faster than the store: it is held back, and nothing is lost.
+/// A sender faster than the store is held back, and no message is lost.
 #[test]
 fn a_fast_sender_is_held_back() {
     let place = Place::new();
@@ -257,7 +257,7 @@ fn datagrams_are_there_or_counted_as_dropped() {
     assert_eq!(messages.len() as f64, taken);
 }
 
-/// Floods a listener that stands still, then lets it go on.
+/// Floods a stopped listener, then lets it continue.
 pub(crate) fn flood(daemon: &Daemon, to: SocketAddr, sent: u32) {
     daemon.signal(rustix::process::Signal::STOP);
     let socket = UdpSocket::bind("127.0.0.1:0").expect("bound");
@@ -267,7 +267,7 @@ pub(crate) fn flood(daemon: &Daemon, to: SocketAddr, sent: u32) {
     daemon.signal(rustix::process::Signal::CONT);
 }
 
-/// Records of all listeners and what the kernel dropped, as the ledger in the folder has it; nobody asks the daemon.
+/// Records of all listeners and drops of the kernel, according to the ledger in the folder, without the daemon.
 pub(crate) fn in_the_ledger(place: &Place) -> Option<(u64, u64)> {
     let reader = daytable_store::Reader::open(&place.data()).ok()?;
     let ledgers = reader.catalog().listeners().ok()?;
@@ -295,7 +295,7 @@ fn what_the_kernel_dropped_is_in_the_ledger_before_a_kill_and_after_a_stop() {
     crate::verify::assert_whole(&place, records);
 }
 
-/// A RELP client, as far as it goes.
+/// A minimal RELP client.
 struct Relp<S> {
     stream: BufReader<S>,
     transaction: u32,
@@ -317,7 +317,7 @@ impl<S: Read + Write> Relp<S> {
         self.transaction
     }
 
-    /// The answer to a transaction, which is the next one; none when the server is gone.
+    /// The response to a transaction, which must come next. `None` if the server closed the connection.
     fn answer(&mut self, transaction: u32) -> Option<String> {
         let mut head = Vec::new();
         for _ in 0..3 {
@@ -340,7 +340,7 @@ impl<S: Read + Write> Relp<S> {
 #[test]
 fn relp_is_answered_once_a_message_is_on_disk() {
     let place = Place::new();
-    // Whoever waits does not wait for this.
+    // An acknowledged message does not wait for this interval.
     let config = block("relp", "relp://127.0.0.1:0", "") + "[store]\ncommit_interval = \"60s\"\n";
     let daemon = place.start_with(&config);
     let mut relp = Relp::open(connect(&daemon, "relp"));
@@ -363,7 +363,7 @@ fn relp_is_answered_once_a_message_is_on_disk() {
     let mut rest = String::new();
     relp.stream.read_to_string(&mut rest).expect("closed");
     assert_eq!(rest, "900 rsp 0\n0 serverclose 0\n");
-    // What is no frame ends its connection and nothing else.
+    // An invalid frame ends only its own connection.
     let mut other = connect(&daemon, "relp");
     other.write_all(b"<13>app: no RELP\n").expect("sent");
     assert_eq!(other.read(&mut [0]).unwrap_or(0), 0);
@@ -409,7 +409,7 @@ fn relp_repeats_what_a_kill_left_without_an_answer() {
         let number = relp.send("syslog", &format!("<13>app: {message}"));
         assert_eq!(relp.answer(number).as_deref(), Some("200 OK"));
     }
-    // SIGTERM with messages on their way: they are answered, then the server says that it closes.
+    // At SIGTERM, messages on their way are answered, then the server announces the close.
     let last = relp.send("syslog", "<13>app: the last");
     daemon.stop();
     assert_eq!(relp.answer(last).as_deref(), Some("200 OK"));
@@ -419,7 +419,7 @@ fn relp_repeats_what_a_kill_left_without_an_answer() {
     let messages = place.messages();
     let missing: Vec<_> = all.iter().filter(|message| !messages.contains_key(*message)).collect();
     assert!(missing.is_empty() && messages.contains_key("the last"), "{missing:?}");
-    // At least once: only what was on its way may be there again.
+    // At least once: only unanswered messages may be duplicates.
     assert!(messages.values().sum::<usize>() <= all.len() + 1 + 3 * 50);
 }
 
@@ -443,7 +443,7 @@ fn relp_within_tls_is_answered_as_without() {
         assert_eq!(relp.answer(number).as_deref(), Some("200 OK"));
     }
     assert_eq!(place.records().len(), messages.len(), "what was answered can be read");
-    // In the clear, and without a certificate, nobody is answered.
+    // Without TLS or without a certificate a client gets no answer.
     let mut plain = connect(&daemon, "relp");
     plain.write_all(b"1 open 0\n").expect("sent");
     assert!(!String::from_utf8_lossy(&read_all(&mut plain)).contains("200 OK"));
@@ -460,12 +460,12 @@ fn relp_within_tls_is_answered_as_without() {
 
 fn read_all(stream: &mut impl Read) -> Vec<u8> {
     let mut bytes = Vec::new();
-    // The other side may cut the connection.
+    // The server may cut the connection.
     let _ = stream.read_to_end(&mut bytes);
     bytes
 }
 
-/// An authority and what it signs.
+/// A certificate authority.
 pub(crate) struct Authority {
     pub(crate) pem: String,
     issuer: Issuer<'static, KeyPair>,
@@ -484,13 +484,13 @@ impl Authority {
     pub(crate) fn sign(&self, name: &str) -> (String, String) {
         let key = KeyPair::generate().expect("a key");
         let mut params = CertificateParams::new(vec![name.to_owned()]).expect("a name");
-        // OpenSSL takes one that is called as its issuer for signed by itself.
+        // OpenSSL treats a certificate with its issuer's name as self-signed.
         params.distinguished_name.push(DnType::CommonName, name);
         (params.signed_by(&key, &self.issuer).expect("signed").pem(), key.serialize_pem())
     }
 }
 
-/// A connection over TLS, whose handshake is made when it is first used.
+/// A TLS connection, whose handshake runs at the first use.
 pub(crate) fn connect_tls(
     to: SocketAddr,
     authority: &Authority,
@@ -518,7 +518,7 @@ pub(crate) fn connect_tls(
     StreamOwned::new(connection, tcp)
 }
 
-/// Sends a message over TLS and closes; whether the server took it.
+/// Sends a message over TLS and closes. Returns whether the server accepted the message.
 fn send_tls(to: SocketAddr, authority: &Authority, client: Option<&(String, String)>, message: &str) -> bool {
     let mut stream = connect_tls(to, authority, client);
     if stream.write_all(message.as_bytes()).is_err() {
@@ -527,12 +527,12 @@ fn send_tls(to: SocketAddr, authority: &Authority, client: Option<&(String, Stri
     stream.conn.send_close_notify();
     let _ = stream.flush();
     let _ = stream.sock.shutdown(Shutdown::Write);
-    // With TLS 1.3 a client hears only now that its certificate was not taken.
+    // With TLS 1.3 a client learns only now that its certificate was refused.
     stream.read(&mut [0]).is_ok()
 }
 
 pub(crate) fn write_pair(place: &Place, (certificate, key): &(String, String)) {
-    // As a renewal does it: beside it, then in its place.
+    // Like a renewal: write beside the file, then rename.
     for (name, text) in [("key.pem", key), ("cert.pem", certificate)] {
         let new = place.path("new.pem");
         fs::write(&new, text).expect("written");
@@ -555,7 +555,7 @@ fn tls_with_certificates_that_are_renewed() {
     let to = address(&daemon, "tls");
     assert!(send_tls(to, &first, None, "<13>app: the first\n"));
     assert!(!send_tls(to, &second, None, "<13>app: never\n"), "the client does not know the authority");
-    // A slow client in the middle of its handshake holds nobody.
+    // A slow client inside its handshake delays no other client.
     let _silent = TcpStream::connect(to).expect("connected");
     fs::write(place.path("cert.pem"), "no certificate").expect("written");
     wait_for("a certificate that is none is counted", PATIENCE, || {
@@ -565,7 +565,7 @@ fn tls_with_certificates_that_are_renewed() {
     write_pair(&place, &second.sign("localhost"));
     wait_for("the new certificate is used", PATIENCE, || send_tls(to, &second, None, "\n").then_some(()));
     assert!(send_tls(to, &second, None, "17 <13>app: the next"));
-    // Not TLS at all.
+    // No TLS at all.
     let mut plain = TcpStream::connect(to).expect("connected");
     plain.write_all(b"<13>app: in the clear\n").expect("sent");
     wait_for("it is refused", PATIENCE, || {

@@ -1,10 +1,10 @@
-//! What commands print commands no terminal, whatever a log, the name of a file or an argument says.
+//! Commands print no terminal escapes, even if a log, a file name or an argument contains some.
 
 use crate::client::over_unix;
 use crate::place::{DAYTABLE, PATIENCE, Place, TAIL, append, wait_for};
 use std::process::Command;
 
-/// C0, DEL, C1, and what turns text around.
+/// C0, DEL, C1, and characters that change the text direction.
 const EVIL: &str = "a\u{1b}[2Jb\u{7f}c\u{9b}31md\u{85}e\u{202e}f\u{2066}g\u{200f}h\u{61c}i\u{7}";
 
 fn commands(text: &[u8]) -> bool {
@@ -58,7 +58,7 @@ fn nothing_that_is_printed_commands_a_terminal() {
         assert!(!commands(answer.body.as_bytes()), "{target}: {:?}", answer.body);
     }
     assert!(!commands(daemon.said().as_bytes()), "{:?}", daemon.said());
-    // The value is what was written.
+    // The stored value is unchanged.
     let records = place.records();
     let json = records.iter().find(|record| record["message"] == "json").expect("it is there");
     assert!(json.as_object().is_some_and(|fields| fields.values().any(|value| value == EVIL)), "{json}");

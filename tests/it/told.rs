@@ -1,4 +1,4 @@
-//! What the program says of itself: whether it is healthy, its version, its manual pages, its completions.
+//! The program's own reports: health, version, manual pages, completions.
 
 use crate::client;
 use crate::place::{DAYTABLE, Place};
@@ -16,8 +16,8 @@ fn said(args: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
-/// It is healthy while it is ready, asked over the socket or over TCP; when it is gone it is not, and says where it
-/// was looked for.
+/// `healthcheck` succeeds while the daemon is ready, over the socket and over TCP. Without a daemon it fails and names
+/// the address.
 #[test]
 fn a_health_check_asks_whoever_answers() {
     let place = Place::new();
@@ -26,7 +26,7 @@ fn a_health_check_asks_whoever_answers() {
     for asked in [&["--data", &data][..], &["--data", &data, "--live"], &["--address", &address]] {
         assert!(daytable(&[&["healthcheck"], asked].concat()).status.success(), "{asked:?}");
     }
-    // Whoever may not open the socket asks over the configured listener.
+    // Users without access to the socket use the configured listener.
     let config = place.path("other.toml");
     std::fs::write(&config, format!("data_dir = \"/nowhere\"\n[http]\nlisten = \"{address}\"\n")).expect("written");
     assert!(daytable(&["healthcheck", "--config", &config.display().to_string()]).status.success());
@@ -46,7 +46,7 @@ fn the_version_says_what_it_was_built_from() {
     assert_eq!(lines, ["daytable", "commit:", "features:", "target:"], "{version}");
 }
 
-/// A page a command, each of which `man` reads without a warning; what `--help` lists is there.
+/// Each command has a page, and `man` reads it without a warning. Everything in `--help` is there.
 #[test]
 fn manual_pages_are_those_of_the_commands() {
     let place = Place::new();
@@ -67,7 +67,7 @@ fn manual_pages_are_those_of_the_commands() {
     assert!(run.contains(".TH") && run.contains("\\-\\-config"), "{run}");
 }
 
-/// The shell itself reads what it is given.
+/// The shell itself loads the completions.
 #[test]
 fn completions_are_read_by_the_shell() {
     let place = Place::new();

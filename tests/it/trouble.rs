@@ -1,4 +1,4 @@
-//! What goes wrong around the daemon: each gets a clear message, and loses nothing.
+//! Problems around the daemon: each gets a clear message, and loses no record.
 
 use crate::place::{DAYTABLE, Daemon, Lines, PATIENCE, Place, TAIL, numbered, wait_for};
 use std::fs::{self, File};
@@ -8,7 +8,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// A day whose records do not expire while the tests run, for lines with a time of their own.
+/// A day whose records do not expire during the tests, for lines with a time of their own.
 fn today() -> String {
     daytable_model::time::now().to_string()
 }
@@ -17,7 +17,7 @@ fn error_of(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// What is wrong in a configuration is named with its line and what would be right; the exit code is `EX_CONFIG`.
+/// An error in the configuration names the line and the correction. The exit code is `EX_CONFIG`.
 #[test]
 fn a_bad_configuration_names_key_line_and_fix() {
     let place = Place::new();
@@ -30,7 +30,7 @@ fn a_bad_configuration_names_key_line_and_fix() {
         ("[store]\nkind = \"postgres\"\n", vec![":5:", "kind", "embedded"]),
         ("[store\n", vec![":4:"]),
     ] {
-        // `data_dir`, `[http]` and `listen` stand above.
+        // `data_dir`, `[http]` and `listen` come first.
         let path = place.path("daytable.toml");
         let data = place.data();
         fs::write(&path, format!("data_dir = \"{}\"\n[http]\nlisten = \"off\"\n{text}", data.display()))
@@ -48,7 +48,7 @@ fn a_bad_configuration_names_key_line_and_fix() {
     }
 }
 
-/// Configuration that is not there, and a token that is not there.
+/// A missing configuration, and a missing token.
 #[test]
 fn what_the_configuration_names_and_is_not_there_is_named() {
     let place = Place::new();
@@ -62,7 +62,7 @@ fn what_the_configuration_names_and_is_not_there_is_named() {
     assert!(error_of(&output).contains("no-token"), "{}", error_of(&output));
 }
 
-/// Folders, sockets without a writer, links that lead nowhere: said where they hide something, never in the way.
+/// Folders, sockets without a writer and broken links are reported where they hide a file, and never block the daemon.
 #[test]
 fn what_cannot_be_read_does_not_keep_the_rest_from_being_read() {
     let place = Place::new();
@@ -79,8 +79,8 @@ fn what_cannot_be_read_does_not_keep_the_rest_from_being_read() {
     place.finish(daemon, TAIL, &["the good one".into(), "no longer dangling".into()]);
 }
 
-/// A file that the daemon may not read is named, and read as soon as it may. Root may read everything, so where the
-/// tests run as root the daemon runs as `nobody`.
+/// An unreadable file is named, and read as soon as permissions allow. Root can read every file. In tests under root,
+/// the daemon therefore runs as `nobody`.
 #[test]
 fn a_file_that_may_not_be_read_is_named_and_read_once_it_may() {
     let place = Place::new();
@@ -105,7 +105,7 @@ fn start_unprivileged(place: &Place, config: &str) -> Daemon {
         const NOBODY: u32 = 65_534;
         fs::create_dir(place.data()).expect("a data folder");
         std::os::unix::fs::chown(place.data(), Some(NOBODY), Some(NOBODY)).expect("given away");
-        // A copy: the one under test may lie where only root goes.
+        // A copy: the binary under test may lie where only root has access.
         let binary = place.path("daytable");
         fs::copy(DAYTABLE, &binary).expect("copied");
         for path in [place.path(""), place.path("logs"), binary.clone()] {
@@ -123,11 +123,11 @@ fn start_unprivileged(place: &Place, config: &str) -> Daemon {
     daemon
 }
 
-/// A file system of its own on a folder, in memory; taken away with it.
+/// A small in-memory file system, mounted on a folder. Dropping the value unmounts it.
 pub(crate) struct SmallDisk(PathBuf);
 
 impl SmallDisk {
-    /// None where this process may not mount.
+    /// `None` if this process may not mount.
     pub(crate) fn mount(at: &Path, size: &str) -> Option<SmallDisk> {
         fs::create_dir_all(at).expect("a folder");
         let options = format!("size={size},mode=0700");
@@ -139,7 +139,7 @@ impl SmallDisk {
         self.remount(&format!("size={size}"));
     }
 
-    /// Mounts it again with other options, such as `ro`.
+    /// Remounts with other options, such as `ro`.
     pub(crate) fn remount(&self, options: &str) {
         let options = format!("remount,{options}");
         let mounted = Command::new("mount").args(["-o", &options]).arg(&self.0).status().expect("mount");
@@ -149,12 +149,12 @@ impl SmallDisk {
 
 impl Drop for SmallDisk {
     fn drop(&mut self) {
-        // Lazily: whoever still has a file open is a test that failed.
+        // A lazy unmount: only a failed test still has files open.
         let _ = Command::new("umount").arg("-l").arg(&self.0).status();
     }
 }
 
-/// What does not compress: more than a small disk has.
+/// Incompressible lines, larger than a small disk.
 pub(crate) fn lines_of_noise() -> Vec<String> {
     let mut state = 0x2545_f491_4f6c_dd1d_u64;
     let mut noise = || {
@@ -168,7 +168,7 @@ pub(crate) fn lines_of_noise() -> Vec<String> {
         .collect()
 }
 
-/// With no room left the daemon says so, goes on, and takes up where it was once there is room.
+/// On a full disk the daemon reports the problem, runs on, and resumes once there is room.
 #[test]
 fn a_full_disk_is_reported_and_loses_nothing() {
     let place = Place::new();
@@ -185,14 +185,14 @@ fn a_full_disk_is_reported_and_loses_nothing() {
     daemon.wait_said("is full");
     let before = daemon.metric("daytable_records_committed_total");
     assert!(before < Some(100_000.0), "the disk was large enough: {before:?}");
-    // It still answers, and what was accepted can be read.
+    // The daemon still answers, and accepted records can be read.
     let said = place.ask("query", &["-n", "1"]);
     assert!(said.status.success(), "{}", error_of(&said));
     disk.grow("64m");
     place.finish(daemon, TAIL, &lines);
 }
 
-/// Nor does it lose what came over a socket, which cannot be read again.
+/// Records from a socket, which cannot be read again, are not lost either.
 #[test]
 fn a_full_disk_holds_senders_back_and_loses_nothing_of_theirs() {
     let place = Place::new();
@@ -218,7 +218,7 @@ fn a_full_disk_holds_senders_back_and_loses_nothing_of_theirs() {
     place.wait_for_messages(&lines);
 }
 
-/// One daemon a folder: the second one is told by whom it is in use, and the first one goes on.
+/// One daemon per folder: a second daemon names the first, and the first runs on.
 #[test]
 fn a_second_daemon_is_told_who_is_there() {
     let place = Place::new();
@@ -234,7 +234,7 @@ fn a_second_daemon_is_told_who_is_there() {
     place.finish(daemon, TAIL, &lines);
 }
 
-/// The files of a data folder that are day-tables.
+/// The day-table files of a data folder.
 fn tables_with_rows(place: &Place) -> Vec<PathBuf> {
     let tables = place.json("tables", &[]);
     let has_rows = |name: &str| {
@@ -250,7 +250,7 @@ fn tables_with_rows(place: &Place) -> Vec<PathBuf> {
         .collect()
 }
 
-/// A wrong byte is an error that names the page and the file, never a wrong row; other days are not touched by it.
+/// A wrong byte is an error that names the page and the file, never a wrong row. Other days stay unaffected.
 #[test]
 fn a_damaged_page_is_named() {
     let place = Place::new();
@@ -268,7 +268,7 @@ fn a_damaged_page_is_named() {
     let name = file.file_name().expect("a name").to_string_lossy();
     assert!(error.contains("page 1+0 (packed) of") && error.contains(&*name) && error.contains("damaged"), "{error}");
     assert!(output.stdout.is_empty(), "a wrong row: {}", String::from_utf8_lossy(&output.stdout));
-    // What does not need the page is still to be had, and the daemon takes more.
+    // Commands that skip the page still work, and the daemon accepts more records.
     place.said("tables", &[]);
     let daemon = place.start();
     place.write("app.log", &["more".into()]);
@@ -278,7 +278,7 @@ fn a_damaged_page_is_named() {
     daemon.stop();
 }
 
-/// Turns one bit of a page's body around, behind SQLite's back.
+/// Flips one bit of a page's body, unseen by SQLite.
 fn damage_a_body(file: &Path) {
     let connection = rusqlite::Connection::open(file).expect("a database");
     let body: Vec<u8> = connection.query_row("SELECT bodies FROM pack", [], |row| row.get(0)).expect("a body");
@@ -291,7 +291,7 @@ fn damage_a_body(file: &Path) {
     disk.write_all_at(&[bytes[at] ^ 0x10], at as u64).expect("written");
 }
 
-/// What somebody else put into the data folder is left alone, and said.
+/// Foreign files in the data folder are left alone, and reported.
 #[test]
 fn a_file_of_someone_else_s_is_left_alone() {
     let place = Place::new();
@@ -317,12 +317,12 @@ fn a_file_of_someone_else_s_is_left_alone() {
     }
 }
 
-/// A catalog of yesterday beside the files of today is refused with the file's name and the way out, nothing is
-/// changed; `repair` then makes them agree again, and every row is there.
+/// Yesterday's catalog beside today's files is refused, with the file and the remedy, and nothing changes. `repair`
+/// then makes them agree again, and every row is there.
 #[test]
 fn an_older_catalog_is_refused_until_it_is_repaired() {
     let place = Place::new();
-    // With times of their own: what is read again gets the keys that it had.
+    // Lines with their own times get the same keys when read again.
     let time = today();
     let line = |message: &String| format!("{time} INFO {message}");
     let lines = numbered("line", 30);
@@ -338,7 +338,7 @@ fn an_older_catalog_is_refused_until_it_is_repaired() {
     place.wait_for_messages(&lines);
     daemon.stop();
     for suffix in ["-wal", "-shm"] {
-        // Not there after a clean stop, most often.
+        // Usually missing after a clean stop.
         let _ = fs::remove_file(place.data().join(format!("catalog.db{suffix}")));
     }
     fs::copy(&older, &catalog).expect("copied");
@@ -357,7 +357,7 @@ fn an_older_catalog_is_refused_until_it_is_repaired() {
     place.finish(daemon, TAIL, &lines);
 }
 
-/// A data folder of a later version is refused, with what was found and what is known, and stays as it is.
+/// A data folder of a later version is refused with both versions, and stays unchanged.
 #[test]
 fn a_newer_format_is_refused() {
     let place = Place::new();
@@ -376,7 +376,7 @@ fn a_newer_format_is_refused() {
     }
 }
 
-/// A push that finds no room is told so, and repeats under its key until it is there, once.
+/// A push without room is refused, and repeats under its key until it is stored, once.
 #[test]
 fn a_full_disk_refuses_pushes_and_a_repeat_is_there_once() {
     let place = Place::new();

@@ -1,5 +1,5 @@
-//! `daytable verify`: a folder that is whole is said to be, whatever was rotated and killed, also under a daemon at work;
-//! and each kind of damage is named.
+//! `daytable verify` accepts a whole folder after any rotation and kill, also beside a working daemon. It names each
+//! kind of damage.
 
 use crate::client;
 use crate::place::{Daemon, PATIENCE, Place, append, wait_for};
@@ -12,8 +12,8 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-/// Hours are sealed and archived half a day after they are over: [`long_ago`] at once, and what is written now in no test,
-/// whatever the clock says.
+/// The configuration. Hours are sealed and archived half a day after their end: [`long_ago`] at once, the present hour
+/// in no test.
 fn config(place: &Place) -> String {
     format!(
         "[lifecycle]\nschedule = \"* * * * * *\"\nseal_after = \"12h\"\nmin_tables = 0\n\
@@ -23,14 +23,14 @@ fn config(place: &Place) -> String {
     )
 }
 
-/// Ten minutes past an hour that was over more than a day ago: minutes after it are in the same table.
+/// Ten minutes past an hour of more than a day ago: the minutes after it belong to the same table.
 fn long_ago() -> Ticks {
     let hours = now().unix_seconds() / 3600 - 30;
     Ticks::from_unix(hours * 3600 + 600, 0).expect("a time")
 }
 
-/// What the last line says of a folder that [`filled`] made. A table is made ahead for the next hour; where the hour turned
-/// since, there is one more.
+/// The expected last line for a folder made by [`filled`]. The next hour's table exists ahead. At the turn of an hour
+/// there is one more.
 fn filled_is(place: &Place) -> String {
     let tables = place.json("tables", &[]).len();
     assert!(tables >= 3, "{tables}");
@@ -43,7 +43,7 @@ fn verified(place: &Place, args: &[&str]) -> (Vec<(String, String)>, Value) {
     verified_by(place, &[args, &["--config", &config]].concat())
 }
 
-/// The same, where only the arguments name a configuration.
+/// The same, with only the arguments naming a configuration.
 fn verified_by(place: &Place, args: &[&str]) -> (Vec<(String, String)>, Value) {
     let output = place.ask("verify", &[args, &["--json"]].concat());
     let said = String::from_utf8(output.stdout).expect("text");
@@ -68,12 +68,12 @@ pub(crate) fn assert_whole(place: &Place, records: u64) {
     assert_eq!(verdict["records"], records, "{verdict}");
 }
 
-/// A copy of the data folder as a kill left it. The folder itself goes on at once: what is rotated and compressed while
-/// nobody looks is lost to everybody.
+/// A copy of the data folder as a kill left it. The daemon is restarted at once: lines rotated and compressed without a
+/// daemon are lost to every collector.
 pub(crate) struct AsKilled(tempfile::TempDir);
 
 impl AsKilled {
-    /// Copies it.
+    /// Copies the folder.
     pub(crate) fn of(place: &Place) -> AsKilled {
         let copy = tempfile::tempdir().expect("a folder");
         let data = place.data();
@@ -87,8 +87,7 @@ impl AsKilled {
         AsKilled(copy)
     }
 
-    /// Nothing is wrong with it, but that files were rotated meanwhile. One that was killed before it was a data folder is
-    /// left out.
+    /// Asserts that the only finding is rotation. Skips a copy from before the data folder was complete.
     pub(crate) fn assert_whole(&self, seed: u64) {
         let ask = |command: &str| {
             let daytable = Command::new(crate::place::DAYTABLE)
@@ -109,7 +108,7 @@ impl AsKilled {
     }
 }
 
-/// A finding of this kind is there, with this in it; and none of another kind than `others` allow.
+/// Asserts a finding of this kind with this text, and no finding of another kind except `others`.
 fn assert_found(place: &Place, args: &[&str], kind: &str, what: &str, others: &[&str]) {
     let (findings, verdict) = verified(place, args);
     assert_eq!(verdict["whole"], false, "nothing was found where {kind} was to be: {verdict}");
@@ -119,7 +118,7 @@ fn assert_found(place: &Place, args: &[&str], kind: &str, what: &str, others: &[
     assert!(other.is_empty(), "{kind}: besides {other:?}");
 }
 
-/// A folder with an open day, one that was made ahead and is empty, a sealed and archived one, and a source; nobody runs on it.
+/// A folder without a daemon: an open day, an empty future table, a sealed and archived day, and a source.
 fn filled() -> Place {
     let place = Place::new();
     let (old, today) = (long_ago(), now());
@@ -144,7 +143,7 @@ fn catalog(place: &Place) -> Connection {
     Connection::open(place.data().join("catalog.db")).expect("opened")
 }
 
-/// The live file of this kind that has rows.
+/// The live file of this role that has rows.
 fn live(place: &Place, role: &str) -> PathBuf {
     let select = "SELECT name FROM file WHERE role = ?1 AND entities > 0";
     let name: String = catalog(place).query_row(select, [role], |row| row.get(0)).expect("one");
@@ -213,7 +212,7 @@ fn a_byte_that_is_another_is_found_wherever_it_lies_in_an_open_day() {
         connection.query_row("SELECT max(length(bytes)) FROM body", [], |row| row.get(0)).expect("a body")
     };
     assert!(body > 100);
-    // Not every byte means something: those that SQLite does not use may be anything.
+    // SQLite does not use every byte, and unused bytes may have any value.
     let mut found = 0;
     for at in (0..whole.len()).step_by(whole.len() / 50) {
         let mut bytes = whole.clone();
@@ -270,7 +269,7 @@ fn an_archive_is_looked_for_and_read_back() {
     let data = objects.iter().find(|path| path.extension().is_some_and(|e| e == "parquet")).expect("a file");
     let whole = fs::read(data).expect("read");
     flip(data, |bytes| bytes.len() / 3);
-    // Its length is what it was: that takes reading it.
+    // The length is unchanged: only a full read finds the damage.
     assert_eq!(verified(&place, &[]).1["whole"], true);
     assert_found(&place, &["--archives"], "archive", "SHA-256", &[]);
     fs::write(data, &whole[1..]).expect("written");
@@ -281,7 +280,7 @@ fn an_archive_is_looked_for_and_read_back() {
     assert_found(&place, &[], "archive", "Log", &[]);
 }
 
-/// A kill while the lifecycle removes an archive leaves it half removed: a later one has all that it had.
+/// A kill during the removal of an archive leaves a part of it. A later archive has all its rows.
 #[test]
 fn what_is_missing_of_an_archive_that_was_replaced_is_no_finding() {
     let place = filled();
@@ -304,24 +303,24 @@ fn a_file_that_was_truncated_or_replaced_is_named() {
     let whole = fs::read(&log).expect("read");
     fs::File::options().write(true).open(&log).expect("opened").set_len(100).expect("truncated");
     assert_found(&place, &[], "source", "it has 100 bytes", &[]);
-    // Without a configuration nobody knows whether it is followed still; and one may say that it is not.
+    // Without a configuration it is unknown whether the file is still followed. A configuration may exclude it.
     let (doubts, verdict) = verified_by(&place, &[]);
     assert!(doubts.len() == 1 && verdict["whole"] == true && verdict["doubts"] == 1, "{doubts:?} {verdict}");
     let other = place.path("other.toml");
     fs::write(&other, "[[tail]]\ninclude = [\"/nowhere/*.log\"]\n").expect("written");
     let (findings, verdict) = verified_by(&place, &["--config", &other.display().to_string()]);
     assert!(findings.is_empty() && verdict["whole"] == true, "{findings:?} {verdict}");
-    // The next daemon goes on in a copy.
+    // The next daemon continues in a copy.
     fs::write(place.log("app.log.1"), &whole).expect("written");
     assert_whole(&place, 600);
     fs::remove_file(place.log("app.log.1")).expect("removed");
-    // The same inode, the same length, other bytes.
+    // The same inode and length, other bytes.
     fs::write(&log, vec![b'z'; whole.len()]).expect("written");
     assert_found(&place, &[], "source", "it was replaced", &[]);
     fs::write(&log, &whole).expect("written");
     append(&log, b"more that nobody read yet\n");
     assert_whole(&place, 600);
-    // Moved away, it is found beside its path.
+    // A renamed file is found beside its path.
     fs::rename(&log, place.log("app.log.1")).expect("renamed");
     assert_whole(&place, 600);
     fs::write(place.log("app.log.1"), b"another\n").expect("written");
@@ -371,7 +370,7 @@ fn a_folder_without_a_catalog_that_can_be_read_is_looked_at_all_the_same() {
     assert_found(&place, &[], "catalog", "no catalog.db", &["page"]);
 }
 
-/// A daemon that takes all that it can, rotates, seals and archives, is verified again and again.
+/// A daemon under full load, with rotation, seals and archives, is verified again and again.
 #[test]
 fn a_daemon_at_work_is_no_finding() {
     let place = Place::new();
@@ -418,7 +417,7 @@ fn caught_up(place: &Place) -> bool {
     sources.iter().filter(|source| source["status"] == "live").all(|source| source["lag_bytes"] == 0)
 }
 
-/// What a listener lost or refused stands in the ledger when the daemon that saw it is gone.
+/// Losses and refusals of a listener are in the ledger after the daemon ended.
 #[test]
 fn losses_of_listeners_outlive_the_daemon() {
     let place = Place::new();
@@ -461,7 +460,7 @@ fn over(daemon: &Daemon) -> Option<f64> {
     dropped.rsplit(' ').next()?.parse().ok()
 }
 
-/// The daemon does it by itself, and tells.
+/// The daemon verifies by itself, and reports.
 #[test]
 fn the_daemon_verifies_by_itself_and_counts_what_it_finds() {
     let place = filled();
@@ -474,7 +473,7 @@ fn the_daemon_verifies_by_itself_and_counts_what_it_finds() {
     wait_for("what was damaged is counted", PATIENCE, || {
         daemon.metric("daytable_verify_findings{kind=\"sealed\"}").filter(|found| *found == 1.0)
     });
-    // Counted first, said then.
+    // The metric comes first, the message second.
     daemon.wait_said("not whole:");
     daemon.stop();
 }

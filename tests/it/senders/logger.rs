@@ -1,4 +1,4 @@
-//! util-linux `logger`, in every form that it sends in.
+//! util-linux `logger`, in each of its formats.
 
 use super::{port, record, run, wait_for_all};
 use crate::place::{Lines, Place, numbered};
@@ -102,7 +102,7 @@ fn every_form_of_logger() {
     }
     let with_id = record(&place, "udp as it comes");
     assert_eq!(with_id["pid"], 42, "{with_id}");
-    // A priority a line, and long and strange lines.
+    // One priority per line; long and unusual lines.
     let lines = place.path("lines");
     std::fs::write(&lines, "<3>from a file\n<2>café ☕ \"quoted\" \\ %s\n").expect("written");
     run(Command::new("logger").args(&tcp).args(["--prio-prefix", "-t", "app", "--file"]).arg(&lines));

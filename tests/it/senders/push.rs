@@ -1,10 +1,10 @@
-//! Clients that push over HTTP: OpenTelemetry's SDK, Elasticsearch's client, one of Loki, and curl.
+//! Clients that push over HTTP: OpenTelemetry's SDK, Elasticsearch's client, a Loki client, and curl.
 
 use super::{installed, record, run, wait_for_all};
 use crate::place::{Lines, Place, message_of, numbered};
 use std::process::Command;
 
-/// Runs a script with the packages of `tests/requirements.txt`; its argument is where the daemon listens.
+/// Runs a script with the packages of `tests/requirements.txt`. Its argument is the daemon's address.
 fn python(script: &str, daemon: &crate::place::Daemon) {
     run(Command::new(installed("venv/bin/python")).args(["-c", script]).arg(format!("http://{}", daemon.address())));
 }

@@ -1,4 +1,4 @@
-//! Daemons that pass on what they got: rsyslog and syslog-ng, over every transport that they have.
+//! Relays: rsyslog and syslog-ng, over each of their transports.
 
 use super::{Running, block, installed, port, run, wait_for_all};
 use crate::place::{Lines, PATIENCE, Place, append, numbered, wait_for};
@@ -6,7 +6,7 @@ use crate::syslog::Authority;
 use std::path::Path;
 use std::process::Command;
 
-/// The files of a server that calls itself localhost, of a client, and of the authority that says who they are.
+/// The certificates of a server named localhost and of a client, and their authority.
 fn write_certificates(place: &Place) -> String {
     let authority = Authority::new();
     std::fs::write(place.path("ca.pem"), &authority.pem).expect("written");
@@ -19,7 +19,7 @@ fn write_certificates(place: &Place) -> String {
     format!("cert_file = \"{}\"\nkey_file = \"{}\"", path("cert.pem"), path("key.pem"))
 }
 
-/// Makes a command that finds its libraries and folders below `folder`, where a package was unpacked.
+/// A command with its libraries and folders below `folder`, where a package was unpacked.
 fn syslog_ng(folder: &Path) -> Command {
     let mut command = Command::new(folder.join("usr/sbin/syslog-ng"));
     command.env("LD_LIBRARY_PATH", folder.join("usr/lib/syslog-ng"));
@@ -54,7 +54,7 @@ fn rsyslog_forwards_over_udp_tcp_tls_and_relp() {
         )
     };
     let peer = "StreamDriver=\"gtls\" StreamDriverMode=\"1\" StreamDriverAuthMode=\"x509/name\" StreamDriverPermittedPeers=\"localhost\"";
-    // Without a certificate of its own it speaks anonymous TLS, which nobody else does.
+    // Without its own certificate rsyslog speaks anonymous TLS, which no other program does.
     let relp_tls = format!(
         "tls=\"on\" tls.caCert=\"{ca}\" tls.myCert=\"{folder}/client-cert.pem\" tls.myPrivKey=\"{folder}/client-key.pem\"\n\
          tls.authMode=\"name\" tls.permittedPeer=[\"localhost\"]"
@@ -96,13 +96,13 @@ fn rsyslog_forwards_over_udp_tcp_tls_and_relp() {
     place.assert_no_key_twice();
 }
 
-/// What RELP is for: the daemon is killed while rsyslog sends, and everything is there in the end.
+/// The purpose of RELP: the daemon is killed while rsyslog sends, and every message is there in the end.
 #[test]
 fn rsyslog_loses_nothing_over_relp_when_the_daemon_is_killed() {
     let place = Place::new();
     let config = block("relp", "relp://127.0.0.1:0", "");
     let daemon = place.start_with(&config);
-    // The next one has to be where this one was.
+    // The next daemon needs the same port.
     let port = port(&daemon, "relp");
     let config = block("relp", &format!("relp://127.0.0.1:{port}"), "");
     let folder = place.path("");
@@ -177,7 +177,7 @@ fn syslog_ng_forwards_over_udp_tcp_and_tls() {
         command.arg(option).arg(place.path(name));
     }
     let _running = Running::start(&mut command);
-    // Waits until it is read.
+    // Wait until the message is read.
     std::fs::write(&lines, all.concat_lines()).expect("written");
     wait_for_all(&place, &["ng-udp", "ng-tcp", "ng-tls", "ng-bsd", "ng-unix"], &all);
     daemon.stop();
@@ -212,7 +212,7 @@ for number, to in enumerate([handler(("127.0.0.1", udp)), handler(("127.0.0.1", 
     run(Command::new("python3").args(["-c", script]).args(ports).arg(dgram));
     let mut lines = numbered("line of Python, café, number", 500);
     lines.push("two\nlines".into());
-    // Over TCP it ends a message with a NUL; a newline within one ends it as well: nobody counts there.
+    // Over TCP the sender ends a message with a NUL. A newline inside also ends the message: the framing has no length.
     wait_for("they are there over TCP", PATIENCE, || {
         (super::by_instance(&place).get("tcp").map_or(0, Vec::len) == 502).then_some(())
     });

@@ -26,7 +26,7 @@ fn a_journal_is_uploaded_and_what_is_sent_again_is_there_once() {
     };
     upload();
     place.wait_for_messages(&lines);
-    // It goes on where it was, and where its state is lost it sends all of it again.
+    // The upload continues at its position. Without its state it sends every entry again.
     write(&file, &entry(2000, "PRIORITY=4\nSYSLOG_IDENTIFIER=app\n_PID=42\nMESSAGE=one more"));
     lines.push("one more".into());
     upload();
@@ -41,7 +41,7 @@ fn a_journal_is_uploaded_and_what_is_sent_again_is_there_once() {
     {
         assert_eq!(record[field], expected, "{field} of {record}");
     }
-    // Read from the files, too, they are rows of their own: an upload cannot write over what was read here.
+    // The same entries read from the files are rows of their own: an upload cannot overwrite local rows.
     let keys = |place: &Place| {
         let mut keys: Vec<String> = place.records().iter().map(|record| record["row_key"].to_string()).collect();
         keys.sort();

@@ -1,4 +1,4 @@
-//! The suite.
+//! The conformance suite of table stores.
 
 use super::stores::all;
 use daytable_model::batch::Batch;
@@ -20,7 +20,7 @@ fn noon() -> Ticks {
     Ticks::from_date(2026, 11, 21).expect("a date").plus(Duration::from_secs(12 * 3600))
 }
 
-/// The key of record `n`: three records a second.
+/// The key of record `n`. There are three records a second.
 fn key(n: u64) -> RowKey {
     RowKey::new(noon().plus(Duration::from_secs(n / 3)), 7, n)
 }
@@ -44,7 +44,7 @@ fn batch(partition: &str, n: u64, is_large: bool) -> Batch {
     batch
 }
 
-/// Writes as a copy does: in batches of one partition.
+/// Writes like a copy: in batches of one partition.
 fn write(store: &dyn TableStore, rows: impl IntoIterator<Item = OwnedRow>) {
     let mut gather = Rebatcher::new(table(21));
     let mut batches: Vec<Batch> = rows.into_iter().filter_map(|row| gather.push(row)).collect();
@@ -66,7 +66,7 @@ fn rows_of(batch: &Batch) -> Vec<OwnedRow> {
     batch.rows().map(of).collect()
 }
 
-/// Rows of three partitions, in the order of a table, with names that a service might stumble over.
+/// Rows of three partitions, in table order, with difficult names.
 fn corpus() -> Vec<OwnedRow> {
     let names = [partition_key("db", Some(0)), partition_key("it's (a) \"é\"", None), partition_key("web-17", None)];
     let mut rows = Vec::new();
@@ -78,7 +78,7 @@ fn corpus() -> Vec<OwnedRow> {
     rows
 }
 
-/// A row with its properties by name: a service may order them as it likes.
+/// A row with its properties sorted by name: a service may order them freely.
 fn sorted(mut rows: Vec<OwnedRow>) -> Vec<OwnedRow> {
     rows.iter_mut().for_each(|row| row.properties.sort_by(|(a, _), (b, _)| a.cmp(b)));
     rows
@@ -108,7 +108,7 @@ fn tables_are_created_listed_and_dropped() {
         assert!(store.drop_table(&table(21)).expect("dropped"), "{name}");
         assert!(!store.drop_table(&table(21)).expect("gone"), "{name}");
         assert_eq!(store.tables().expect("listed"), [table(20)], "{name}");
-        // What is not there is an error that says so, for whoever reads and whoever writes.
+        // A missing table is a distinct error for readers and writers.
         let wanted = RangeQuery::all_of("web".into());
         assert!(store.read_range(&table(21), &wanted, None).expect_err(name).is_not_there());
         assert!(store.read_table(&table(21), None).expect_err(name).is_not_there());
@@ -203,7 +203,7 @@ fn of_a_level_no_record_is_left_out_and_none_comes_in_part() {
             };
             let expected: Vec<RowKey> =
                 rows.iter().filter(|row| *row.partition == *"web-17" && is_of(row.key)).map(|row| row.key).collect();
-            // A store may leave the rest in.
+            // A store may return further rows.
             let keys: Vec<RowKey> = read.iter().map(|row| row.key).filter(|key| is_of(*key)).collect();
             assert_eq!(keys, expected, "{name} {level:?}");
         }

@@ -1,4 +1,4 @@
-//! `daytable copy`: between a data folder and a service, killed and gone on with, compared.
+//! `daytable copy` between a data folder and a service: interrupted, resumed, compared.
 
 use super::stores::embedded;
 use crate::azure::emulator::Azurite;
@@ -17,7 +17,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-/// A place with records of three days in its data folder, a large one among them, and the service they go to.
+/// A place with records of three days in its data folder, among them a large record, and a target service.
 struct Stage {
     place: Place,
     azurite: Azurite,
@@ -77,7 +77,7 @@ fn records(data: &Path) -> Vec<Value> {
     said(&output).lines().map(|line| serde_json::from_str(line).expect("an object a line")).collect()
 }
 
-/// Records with their fields by name: a service may order them as it likes.
+/// Records with their fields sorted by name: a service may order them freely.
 fn sorted(mut records: Vec<Value>) -> Vec<String> {
     records.sort_by_key(|record| (record["row_key"].to_string(), record["table"].to_string()));
     let text = |record: Value| {
@@ -91,7 +91,7 @@ fn sorted(mut records: Vec<Value>) -> Vec<String> {
 
 #[test]
 fn a_folder_goes_to_the_service_and_back_and_is_the_same() {
-    // Within the second of the three days, whatever hour it is.
+    // A second inside the three days, at any hour.
     let second = now().minus(Duration::from_secs(2 * 86_400)).to_string();
     let stage = Stage::new(400);
     let copied = said(&stage.there());
@@ -107,7 +107,7 @@ fn a_folder_goes_to_the_service_and_back_and_is_the_same() {
         .sum();
     assert!(of_service > 400, "with items: {of_service}");
 
-    // Again is a no-op: nothing is read or written but the list of tables.
+    // A second copy does nothing: it only lists the tables.
     let before = stage.proxy.asked().len();
     let again = said(&stage.there());
     assert_eq!(again.matches("was copied before").count(), 3, "{again}");
@@ -119,7 +119,7 @@ fn a_folder_goes_to_the_service_and_back_and_is_the_same() {
     let copied = said(&stage.copy(&stage.azure(), &to, &["--state", &state]));
     assert_eq!(copied.matches("copied and compared").count(), 3, "{copied}");
     assert_eq!(sorted(records(&back)), sorted(original));
-    // Of one table and some time alone.
+    // Only one table and a time range.
     let one = stage.place.path("one").display().to_string();
     let state = stage.place.path("one.json").display().to_string();
     let args = ["--state", &state, "--table", "Log", "--since", &second];
@@ -152,7 +152,7 @@ fn a_copy_that_is_killed_goes_on() {
 fn what_differs_and_what_is_no_end_is_said() {
     let stage = Stage::new(40);
     said(&stage.there());
-    // Another folder's records in the same tables: what is there is not what was copied.
+    // Another folder's records in the same tables: the comparison finds foreign rows.
     let other = Place::new();
     fs::write(other.log("b.log"), format!("{} info another\n", now().minus(Duration::from_secs(86_400))))
         .expect("written");
@@ -163,7 +163,7 @@ fn what_differs_and_what_is_no_end_is_said() {
     let output = stage.copy(&from, &stage.azure(), &["--state", &state]);
     assert_eq!(output.status.code(), Some(65), "{output:?}");
     assert!(String::from_utf8_lossy(&output.stderr).contains("is not what was copied"), "{output:?}");
-    // The file of another copy is not gone on with.
+    // The state file of another copy is refused.
     let output = stage.copy(&from, &stage.azure(), &[]);
     assert_eq!(output.status.code(), Some(65), "{output:?}");
     assert!(String::from_utf8_lossy(&output.stderr).contains("--state"), "{output:?}");
@@ -171,13 +171,13 @@ fn what_differs_and_what_is_no_end_is_said() {
     assert!(!stage.copy(&nowhere, &stage.azure(), &["--state", &state]).status.success());
 }
 
-/// A table that is over by now, but not for long.
+/// A table that ended recently.
 fn yesterday() -> DayTable {
     let time = now().minus(Duration::from_secs(86_400));
     DayTable::at(&TableName::new("Log").expect("a name"), Period::Day, time)
 }
 
-/// Writes a record of the table's so manieth second.
+/// Writes a record at a given second of the table.
 fn put(store: &dyn TableStore, table: &DayTable, partition: &str, second: u64) {
     store.create_table(table).expect("created");
     let mut batch = Batch::new(table.clone(), partition.into());
@@ -193,7 +193,7 @@ fn content(store: &dyn TableStore, table: &DayTable) -> TableContent {
     content
 }
 
-/// Two stores, and the file of what was copied from one to the other.
+/// Two stores, and the state file of the copy.
 struct Pair<'a> {
     from: &'a dyn TableStore,
     to: &'a dyn TableStore,
@@ -201,13 +201,13 @@ struct Pair<'a> {
 }
 
 impl Pair<'_> {
-    /// As a run of the command does it.
+    /// Copies like the command.
     fn copy(&self, table: &DayTable, mut on: impl FnMut(&str) -> ControlFlow<()>) -> Result<CopiedTable, CopyError> {
         let mut copy = TableCopy::open(self.from, self.to, ("from", "to"), self.state).expect("a state");
         copy.copy(table, &mut |act, _| on(act))
     }
 
-    /// As if the reading of the table had begun half a minute before its end.
+    /// Pretends that the reading of the table began half a minute before its end.
     fn begin_before_the_end(&self, table: &DayTable) {
         let text = fs::read_to_string(self.state).expect("a state");
         let mut state: Value = serde_json::from_str(&text).expect("JSON");
@@ -226,7 +226,7 @@ fn go_on(_: &str) -> ControlFlow<()> {
     ControlFlow::Continue(())
 }
 
-/// Its newest rows come first, so what came after the reading began lies before what was read.
+/// The newest rows come first, so rows written after the start of the reading lie before the rows already read.
 #[test]
 fn a_table_whose_reading_began_before_its_end_is_copied_anew() {
     let (from, to, place) = (embedded(), embedded(), Place::new());
@@ -239,13 +239,13 @@ fn a_table_whose_reading_began_before_its_end_is_copied_anew() {
     assert!(!pair.copy(&table, go_on).expect("copied").was_done);
     assert!(pair.copy(&table, go_on).expect("known").was_done);
 
-    // It was verified when the table was over, and read before that.
+    // The copy was verified after the end of the table, and read before it.
     pair.begin_before_the_end(&table);
     put(pair.from, &table, "a", 10);
     assert!(!pair.copy(&table, go_on).expect("copied").was_done);
     pair.assert_same(&table);
 
-    // Interrupted in between, and gone on with when the table was over.
+    // Interrupted, and resumed after the end of the table.
     fs::remove_file(&state).expect("removed");
     let stopped = pair.copy(&table, |_| ControlFlow::Break(()));
     assert!(matches!(stopped, Err(CopyError::Stopped)), "{stopped:?}");
@@ -255,13 +255,13 @@ fn a_table_whose_reading_began_before_its_end_is_copied_anew() {
     pair.assert_same(&table);
 }
 
-/// An outbox still sends to it, say.
+/// For example, an outbox still sends to the table.
 #[test]
 fn a_table_that_grows_while_it_is_copied_is_not_done() {
     let (from, to, place) = (embedded(), embedded(), Place::new());
     let (table, state) = (yesterday(), place.path("state.json"));
     let pair = Pair { from: &*from.store, to: &*to.store, state: &state };
-    // A batch is written when the second record of another partition comes.
+    // A batch is written when the second record of another partition arrives.
     for (partition, second) in [("a", 1), ("b", 1), ("b", 2), ("b", 3)] {
         put(pair.from, &table, partition, second);
     }
@@ -275,7 +275,7 @@ fn a_table_that_grows_while_it_is_copied_is_not_done() {
     pair.assert_same(&table);
     assert!(pair.copy(&table, go_on).expect("known").was_done);
 
-    // Behind the partition that was read when it was stopped.
+    // After the partition that was read at the stop.
     fs::remove_file(&state).expect("removed");
     let stopped = pair.copy(&table, |_| ControlFlow::Break(()));
     assert!(matches!(stopped, Err(CopyError::Stopped)), "{stopped:?}");

@@ -1,4 +1,4 @@
-//! The life of a remote store's tables: archived, verified, dropped, restored by their owner, whatever is killed.
+//! The life of a remote store's tables: archived, verified, dropped and restored by their owner, despite kills.
 
 use super::reading::{all, configured};
 use super::stores::azure;
@@ -17,17 +17,17 @@ use std::time::Duration;
 
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// The table of so many days ago.
+/// The table of `days` days ago.
 fn table(days: u32) -> DayTable {
     DayTable::at(&TableName::new("Log").expect("a name"), Period::Day, now().minus(DAY * days))
 }
 
-/// Writes `records` records of a day, one of them a large one.
+/// Writes `records` records of a day, one of them large.
 fn fill(store: &AzureTables, table: &DayTable, records: u64) {
     fill_with(store, table, 0..records);
 }
 
-/// Writes the records of these numbers.
+/// Writes the records with these numbers.
 fn fill_with(store: &AzureTables, table: &DayTable, records: std::ops::Range<u64>) {
     store.create_table(table).expect("created");
     for n in records {
@@ -40,7 +40,7 @@ fn fill_with(store: &AzureTables, table: &DayTable, records: std::ops::Range<u64
     }
 }
 
-/// A place, its store, and what is between them.
+/// A place, its store, and the proxy between them.
 struct Stage {
     azurite: Azurite,
     proxy: Proxy,
@@ -65,7 +65,7 @@ impl Stage {
         azure(&self.azurite.connection_string())
     }
 
-    /// A line of now confirms the clock.
+    /// Starts a daemon. A line with the present time confirms the clock.
     fn start(&self) -> Daemon {
         self.place.write("now.log", &[format!("{} started", now())]);
         self.place.start_with(&self.config)
@@ -92,32 +92,32 @@ fn a_day_that_has_expired_is_archived_verified_and_dropped_and_comes_back() {
     let store = stage.store();
     fill(&store, &old, 40);
     fill(&store, &young, 5);
-    // Names that are none of ours are not touched.
+    // Foreign table names are not touched.
     let foreign = DayTable::parse("Other20200101").expect("a table");
     store.create_table(&foreign).expect("created");
     let daemon = stage.start();
     wait_for("the old day is dropped", PATIENCE, || (!stage.stands(&old)).then_some(()));
     assert!(stage.stands(&young) && stage.stands(&foreign));
-    // Its records are read from the archive, the large one whole.
+    // The records come from the archive, the large one whole.
     let records = stage.of(&old);
     assert_eq!(records.len(), 40);
     assert!(records.iter().any(|record| record["message"].as_str().is_some_and(|text| text.len() == 100_000)));
     assert!(stage.plan().iter().any(|told| told["table"] == "Other20200101" && told["step"] == "stay"));
 
-    // Restored, and once more: it is there once.
+    // A second restore leaves the table unchanged.
     for stands in ["restored", "stands already"] {
         let said = stage.place.said("restore", &["--keep", "1h", &old.to_string()]);
         assert!(said.starts_with(stands), "{said}");
         assert!(stage.stands(&old));
         assert_eq!(stage.of(&old), records);
     }
-    // The large one has three items.
+    // The large record has three items.
     assert_eq!(stage.azurite.read_back(&old.to_string()).len(), 43);
-    // It goes when it is told to, with its proof.
+    // An explicit drop succeeds, because there is a proof.
     stage.place.said("drop", &[&old.to_string()]);
     assert!(!stage.stands(&old));
     assert_eq!(stage.of(&old), records);
-    // What takes records does not, by whatever name.
+    // A table that still receives records is not dropped, under any name.
     let output = stage.place.ask("drop", &["--without-archive", &young.to_string()]);
     assert!(String::from_utf8_lossy(&output.stderr).contains("its time is not over"), "{output:?}");
     daemon.stop();
@@ -144,7 +144,7 @@ fn a_day_stays_that_another_outbox_may_hold_something_for() {
         assert!(stage.stands(&old));
     };
     stays("the outbox of web-2 holds rows");
-    // It was sent, but nothing is known of what came since.
+    // The other host sent its rows, but newer rows are possible.
     notes.put_host(&Host { seen: old.end(), holds: Default::default(), ..other.clone() }).expect("noted");
     stays("web-2 was last heard of");
     notes.put_host(&Host { seen: now(), holds: Default::default(), ..other }).expect("noted");
@@ -159,7 +159,7 @@ fn what_came_behind_the_archive_is_archived_before_the_drop() {
     let old = table(6);
     let store = stage.store();
     fill(&store, &old, 10);
-    // It stays while the service refuses to drop it.
+    // The table stays while the service refuses the drop.
     stage.proxy.plan(|_, asked| (asked.method == "DELETE").then_some(Fault::Busy));
     let daemon = stage.start();
     daemon.wait_said("archived, and read back");
@@ -179,14 +179,14 @@ fn a_day_that_comes_back_is_archived_with_what_its_archive_had() {
     let daemon = stage.start();
     wait_for("the old day is dropped", PATIENCE, || (!stage.stands(&old)).then_some(()));
     assert_eq!(stage.of(&old).len(), 20);
-    // As many rows as its archive has, and five of them the same: from a host that was cut off for long.
+    // A table with as many rows as its archive, but only five of the same: from a host that was offline for long.
     for (came, all) in [(15..35, 35), (30..33, 35), (34..36, 36)] {
         fill_with(&store, &old, came);
         wait_for("it is dropped again", PATIENCE, || (!stage.stands(&old)).then_some(()));
         assert_eq!(stage.of(&old).len(), all);
     }
     assert!(stage.of(&old).iter().any(|record| record["message"].as_str().is_some_and(|text| text.len() == 100_000)));
-    // Of an owner without a catalog what lies in the archive counts as well.
+    // For an owner without a catalog, archived rows count as well.
     daemon.stop();
     std::fs::remove_dir_all(stage.place.data()).expect("removed");
     fill_with(&store, &old, 36..38);
@@ -207,14 +207,14 @@ fn whoever_is_not_the_owner_drops_nothing() {
         let output = stage.place.ask(command, &[&name]);
         assert!(String::from_utf8_lossy(&output.stderr).contains("owner"), "{command}: {output:?}");
     }
-    // It tells of itself all the same.
+    // The host still publishes its own state.
     let store = stage.store();
     wait_for("it is known", PATIENCE, || (Notes(&store).hosts().expect("read").len() == 1).then_some(()));
     assert!(stage.stands(&old));
     daemon.stop();
 }
 
-/// Kills at given points; the binary has to be built with the feature that has them.
+/// Kills at failpoints. Needs a build with failpoints.
 #[cfg(feature = "failpoints")]
 mod failpoints {
     use super::*;

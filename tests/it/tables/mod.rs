@@ -1,9 +1,10 @@
-//! What holds of every table store: the same suite against a data folder and Azurite.
+//! Properties of every table store: the same suite against a data folder and Azurite.
 //!
 //! * `conformance`: the suite.
-//! * `stores`: the stores that it is run against.
-//! * `reading`: a host whose store is remote is asked. * `life`: the life of its tables.
-//! * `copy`: tables go from one store to another.
+//! * `stores`: the stores under test.
+//! * `reading`: queries of a host with a remote store.
+//! * `life`: the life of its tables.
+//! * `copy`: tables are copied from store to store.
 
 mod conformance;
 mod copy;

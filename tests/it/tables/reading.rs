@@ -1,4 +1,4 @@
-//! The commands and the API of a host with a remote store: what is there and what still waits are read as one.
+//! The commands and the API of a host with a remote store: sent rows and rows in the outbox are read as one.
 
 use crate::azure::emulator::Azurite;
 use crate::azure::proxy::{Fault, Proxy};
@@ -8,7 +8,7 @@ use daytable_model::time::now;
 use serde_json::Value;
 use std::fs;
 
-/// The configuration of a host whose store is reached through `proxy`.
+/// The configuration of a host that reaches its store through `proxy`.
 pub(super) fn configured(place: &Place, proxy: &Proxy, more: &str) -> String {
     fs::write(place.path("connection"), proxy.connection_string()).expect("written");
     let file = place.path("connection").display().to_string();
@@ -19,7 +19,7 @@ fn messages(records: &[Value]) -> Vec<String> {
     records.iter().map(|record| record["message"].as_str().expect("a message").to_owned()).collect()
 }
 
-/// What `daytable query` gives of all, which has to be newest first and each record once.
+/// Every record of `daytable query`. Asserts the order, newest first, and each record once.
 pub(super) fn all(place: &Place, more: &[&str]) -> Vec<Value> {
     let config = place.path("daytable.toml").display().to_string();
     let records = place.json("query", &[&["--config", &config], more].concat());
@@ -28,7 +28,7 @@ pub(super) fn all(place: &Place, more: &[&str]) -> Vec<Value> {
     records
 }
 
-/// Waits until nothing is in the outbox any more.
+/// Waits until the outbox is empty.
 pub(super) fn wait_sent(daemon: &crate::place::Daemon) {
     wait_for("all is sent", PATIENCE, || (daemon.metric("daytable_outbox_entities") == Some(0.0)).then_some(()));
 }
@@ -51,7 +51,7 @@ fn what_was_sent_and_what_waits_are_read_as_one() {
     assert_eq!(sent.len(), first.len());
     assert!(messages(&sent).iter().any(|message| message.trim_end().ends_with(large.trim_end())), "whole");
 
-    // Transactions fail from now on: what comes waits.
+    // Transactions fail from now on: new rows wait.
     proxy.plan(|_, asked| asked.is_transaction().then_some(Fault::Busy));
     let later = numbered(&format!("{} info later", now()), 20);
     place.write("a.log", &later);
@@ -67,18 +67,18 @@ fn what_was_sent_and_what_waits_are_read_as_one() {
     assert_eq!(all(&place, &["--level", "error"]).len(), errors);
     assert!(errors >= 30, "{errors}");
     assert_eq!(count(&["--level", "error"])[0]["records"], errors);
-    // The daemon answers the same.
+    // The daemon gives the same answer.
     let answer = client::over_unix(daemon.socket(), "GET", "/api/query?n=1000", "").expect("answered");
     assert_eq!(answer.body.lines().count(), both.len());
     let answer = client::over_unix(daemon.socket(), "GET", "/api/count", "").expect("answered");
     assert!(answer.body.contains(&format!("\"records\":{}", both.len())), "{}", answer.body);
-    // What was sent stays in the outbox for a moment.
+    // Sent rows stay in the outbox for a moment.
     wait_for("the outbox holds what was not sent, and no more", PATIENCE, || {
         let tables = client::over_unix(daemon.socket(), "GET", "/api/tables", "").expect("answered").body;
         tables.contains("\"waiting\":20").then_some(())
     });
 
-    // One record by its keys, whether it is here or there; the newest few of an instance by its partition alone.
+    // A record by its keys, local or remote. The newest few records of an instance by its partition alone.
     for record in [&both[0], both.last().expect("some")] {
         let keys = ["table", "partition_key", "row_key"].map(|name| record[name].as_str().expect("a key").to_owned());
         assert_eq!(all(&place, &["--key", &keys.join("/")]), std::slice::from_ref(record));
@@ -129,10 +129,10 @@ fn a_store_that_cannot_be_read_is_an_error_and_not_a_short_answer() {
         let answer = client::over_unix(daemon.socket(), "GET", "/api/query?n=10", "").expect("answered");
         assert_eq!(answer.status, 500, "{}", answer.body);
     }
-    // Pages that fail for a while are asked for again.
+    // Failing pages are requested again.
     proxy.plan(|number, asked| (asked.method == "GET" && number % 3 != 2).then_some(Fault::Status(503)));
     assert_eq!(all(&place, &[]).len(), 10);
-    // Who has no configuration is told that there is more than the folder.
+    // Without a configuration, the command warns that there are records outside the folder.
     let mut query = place.command("query");
     let output = query.env_remove("AZURE_STORAGE_CONNECTION_STRING").output().expect("run");
     assert_eq!(output.status.code(), Some(69), "{output:?}");

@@ -1,4 +1,4 @@
-//! Table stores, each empty at its start and gone with the test.
+//! Table stores for tests. Each is empty at its start and removed after the test.
 
 use crate::azure::emulator::{Azurite, client};
 use daytable_query::tables::{Embedded, TableStore};
@@ -6,9 +6,9 @@ use daytable_remote::tables::AzureTables;
 use daytable_store::{Store, StoreOptions};
 use std::time::Duration;
 
-/// A store, and what it needs to stand.
+/// A store, and its resources.
 pub(crate) struct Tested {
-    /// What failures are told with.
+    /// The name in failures.
     pub(crate) name: &'static str,
     /// The store.
     pub(crate) store: Box<dyn TableStore>,
@@ -29,7 +29,7 @@ pub(crate) fn embedded() -> Tested {
     Tested { name: "embedded", store, _stands: Stands::Folder { _store: open, _dir: dir } }
 }
 
-/// The client of what listens on a port as Azurite does.
+/// A client for a server that listens like Azurite.
 pub(crate) fn azure(connection_string: &str) -> AzureTables {
     AzureTables::over(client(connection_string), Duration::from_secs(20)).expect("a runtime")
 }
@@ -41,7 +41,7 @@ pub(crate) fn azurite() -> Tested {
     Tested { name: "azurite", store, _stands: Stands::Server { _azurite: azurite } }
 }
 
-/// Every one.
+/// Every store.
 pub(crate) fn all() -> [Tested; 2] {
     [embedded(), azurite()]
 }
