@@ -1,7 +1,7 @@
-//! What a page costs: bytes a record, column by column, and the time to build and to read one.
+//! The cost of a page: bytes per record, column by column, and the time to build and to read a page.
 //!
-//! The records have the shape of the benchmark corpus: a service's request log of twelve fields, about 27 bytes of
-//! each pure chance. One partition is what one instance of 26 writes into a file that all share.
+//! The records look like the benchmark corpus: a service's request log with twelve fields, of which about 27 bytes per
+//! record are random. A partition is the part of one instance out of 26 in a shared file.
 //!
 //! `cargo bench --bench page`
 
@@ -17,7 +17,7 @@ use std::hint::black_box;
 use std::time::Duration;
 
 const RECORDS: usize = 50_000;
-/// The records of an instance are every so-manyth of the file's.
+/// Each instance has every 26th record of the file.
 const INSTANCES: u64 = 26;
 const TICKS_BETWEEN: u64 = 172_790;
 const LINE_BYTES: u64 = 280;
@@ -56,7 +56,7 @@ const METHODS: [&str; 16] = [
 const RESOURCES: [&str; 8] = ["items", "users", "orders", "carts", "invoices", "sessions", "products", "search"];
 const RARE_STATUSES: [i64; 6] = [201, 204, 304, 400, 404, 429];
 
-/// Whether a property is to be written: all are, or one, to see what it takes.
+/// Whether to write a property: all properties, or a single one to measure its share.
 type Wanted<'a> = &'a dyn Fn(&str) -> bool;
 
 fn batches(records: usize, wanted: Wanted<'_>) -> Vec<Batch> {

@@ -1,4 +1,4 @@
-//! What it costs to read a line, by format. The lines have the shape of the corpus that the end-to-end benchmark uses.
+//! The cost of parsing a line, by format. The lines look like the corpus of the end-to-end benchmark.
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use daytable_model::time::now;
@@ -31,12 +31,12 @@ impl Random {
 /// Writes a record in one of the formats.
 type Writer = fn(&Sample) -> String;
 
-/// One record; the formats differ only in how it is written.
+/// One record. The formats differ only in its encoding.
 struct Sample {
     time: String,
     level: &'static str,
     message: &'static str,
-    /// Name, value, and whether the value is text.
+    /// Name, value, and whether the value is a text.
     fields: Vec<(&'static str, String, bool)>,
 }
 
@@ -127,7 +127,7 @@ fn lines(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// Lines as the programs themselves write them: the samples that the golden tests read.
+/// Lines of real programs: the samples of the golden tests.
 fn samples(criterion: &mut Criterion) {
     let files = [
         ("bunyan", Format::Json, include_str!("../tests/golden/json/bunyan.log")),
@@ -160,8 +160,8 @@ fn samples(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// The same with what was learnt of a source: below a header, in a runtime's envelope, and with the question whether a
-/// line begins a record, which is asked of each line behind the first.
+/// The same with a source's learned profile: after a header, and in a runtime's envelope. Also the check of each
+/// following line for the start of a record.
 fn sources(criterion: &mut Criterion) {
     let files = [
         ("w3c", include_str!("../tests/golden/w3c/iis.log")),

@@ -1,6 +1,7 @@
-//! What a sealed day costs: the rate of sealing with its verification, memory, bytes a record, and what is read of it.
+//! The cost of a sealed day: the rate of sealing with verification, memory, bytes per record, and the bytes that a
+//! query reads.
 //!
-//! The records are those of `end_to_end`, imported by the real program; sealing runs on one thread of this process.
+//! The records are those of `end_to_end`, imported by the real program. Sealing runs on one thread of this process.
 //!
 //! `cargo bench --bench seal` (`RECORDS=1000000` for fewer)
 
@@ -74,7 +75,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// The median of a few runs, and what they gave.
+/// The median time of a few runs, and their result.
 fn measure<E: std::error::Error + Send + Sync + 'static>(
     what: &str,
     mut run: impl FnMut() -> Result<u64, E>,

@@ -1,14 +1,15 @@
-//! Syslog over loopback, against the real binary, durable: how many messages a second and what CPU each takes, beside
-//! rsyslog under the same load; what of datagrams at a steady rate arrives; what a connection costs that says nothing.
+//! Syslog over loopback to the real binary, with durable storage. Measures: messages per second, CPU per message,
+//! rsyslog under the same load, the share of datagrams that arrive at a steady rate, and the cost of an idle
+//! connection.
 //!
 //! ```text
 //! cargo bench --bench syslog [-- --quick]
 //! ```
 //!
-//! Sender and receiver share the machine: nothing is pinned, the scheduler gives them what they ask for, and both sides'
-//! CPU is reported. The sender's messages are made before the measurement, in pieces of 64 KiB that it writes again and
-//! again; so it takes what `write` takes, and is held back by the receiver alone. rsyslog (imtcp to omfile) is measured
-//! where it is installed; it writes without fsync, so it is a yardstick for receiving and not for what is promised here.
+//! Sender and receiver share the machine. No process is pinned to a core, and the CPU of both sides is reported. The
+//! sender makes its messages first, and writes the same pieces of 64 KiB again and again. Its CPU is therefore that of
+//! `write`, and only the receiver slows it down. If rsyslog (imtcp to omfile) is installed, it is measured, too. It
+//! writes without fsync: a yardstick for receiving only.
 
 #[path = "end_to_end/client.rs"]
 #[allow(dead_code, reason = "shared with another benchmark, which uses more of it")]
@@ -34,23 +35,23 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_daytable");
-/// Who sends: an instance a connection.
+/// The senders: an instance per connection.
 const INSTANCES: usize = 64;
-/// Bytes of a piece that is written at once.
+/// Bytes of a piece, the unit of a write.
 const PIECE_BYTES: usize = 64 << 10;
-/// Datagrams a second.
+/// Datagrams per second.
 const UDP_RATE: u32 = 200_000;
-/// Connections that say nothing.
+/// Idle connections.
 const IDLE: u64 = 10_000;
-/// How long anything is waited for.
+/// Time limit of each wait.
 const PATIENCE: Duration = Duration::from_secs(300);
 
 fn main() -> Result<()> {
     let quick = std::env::args().any(|arg| arg == "--quick");
     let (messages, seconds) = if quick { (400_000, 1) } else { (10_000_000, 10) };
-    // In the folder of the build, whose disk is a disk.
+    // The build folder lies on a real disk.
     let scratch = Path::new(env!("CARGO_TARGET_TMPDIR")).join("syslog");
-    // What a run before left behind.
+    // Leftovers of an earlier run.
     let _ = std::fs::remove_dir_all(&scratch);
     std::fs::create_dir_all(&scratch)?;
     let mut limit = getrlimit(Resource::Nofile);
@@ -67,7 +68,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// A daemon that takes syslog in a folder of its own.
+/// A daemon that accepts syslog, in its own folder.
 struct Daemon {
     process: Watched,
     data: PathBuf,
@@ -76,7 +77,7 @@ struct Daemon {
 impl Daemon {
     fn start(scratch: &Path, name: &str, listen: &str, more: &str) -> Result<Daemon> {
         let (data, config) = (scratch.join(name), scratch.join(format!("{name}.toml")));
-        // The messages are of a fixed day, which must not have expired whenever this is run.
+        // The messages have a fixed day, which must never have expired.
         let text = format!(
             "[http]\nlisten = \"off\"\n[[syslog]]\nlisten = \"{listen}\"\n{more}\n[[table]]\nname = \"Log\"\nkeep = \"36500d\"\n"
         );
@@ -95,13 +96,13 @@ impl Daemon {
     }
 
     fn metric(&self, name: &str) -> Result<u64> {
-        // A connection of its own: one that was idle while messages were sent may be closed by now.
+        // A new connection: an older one may have been closed while idle.
         let text = Client::connect(&self.data)?.get("/metrics")?;
         let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
         Ok(value.with_context(|| format!("{name} is not there"))?.parse::<f64>()? as u64)
     }
 
-    /// Waits until so many records are on disk.
+    /// Waits until this many records are on disk.
     fn wait_committed(&self, records: u64) -> Result<()> {
         let deadline = Instant::now() + PATIENCE;
         while self.metric("daytable_records_committed_total")? < records {
@@ -112,7 +113,7 @@ impl Daemon {
     }
 }
 
-/// A port of loopback that is free now.
+/// A free port of loopback.
 fn free_port() -> Result<u16> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }
@@ -122,7 +123,7 @@ fn own_cpu() -> Duration {
     Duration::new(u64::try_from(now.tv_sec).unwrap_or(0), u32::try_from(now.tv_nsec).unwrap_or(0))
 }
 
-/// The message of that number of an instance: what services say, with what changes from one to the next.
+/// A message of an instance: a typical service log with varying parts.
 fn message(instance: usize, number: usize) -> String {
     let (status, took) = (if number.is_multiple_of(17) { 503 } else { 200 }, number * 7919 % 1000);
     format!(
@@ -139,7 +140,7 @@ fn message(instance: usize, number: usize) -> String {
     )
 }
 
-/// A piece of each instance, whole messages, and how many they are.
+/// A piece of whole messages for each instance, and its number of messages.
 fn pieces() -> Vec<(Vec<u8>, u64)> {
     let piece = |instance| {
         let (mut bytes, mut count) = (Vec::with_capacity(PIECE_BYTES), 0);
@@ -152,7 +153,7 @@ fn pieces() -> Vec<(Vec<u8>, u64)> {
     (0..INSTANCES).map(piece).collect()
 }
 
-/// Sends at least so many messages, each instance over its connection, and gives how many they were.
+/// Sends at least `messages` messages, each instance over its own connection. Returns the number of messages.
 fn send(port: u16, messages: u64) -> Result<u64> {
     let pieces = pieces();
     let mut connections = Vec::new();
@@ -166,7 +167,7 @@ fn send(port: u16, messages: u64) -> Result<u64> {
             sent += count;
         }
     }
-    // Ends what was sent, and waits until all of it was read.
+    // End the input, and wait until the receiver has read all of it.
     for mut connection in connections {
         connection.shutdown(std::net::Shutdown::Write)?;
         let _ = connection.read(&mut [0]);
@@ -194,7 +195,7 @@ fn tcp(report: &mut Report, scratch: &Path, messages: u64) -> Result<()> {
     Ok(())
 }
 
-/// The same load for rsyslog, which writes it to a file.
+/// The same load for rsyslog, which writes to a file.
 fn rsyslog(report: &mut Report, scratch: &Path, messages: u64) -> Result<()> {
     let port = free_port()?;
     let (config, out): (PathBuf, PathBuf) = (scratch.join("rsyslog.conf"), scratch.join("rsyslog.out"));
@@ -220,7 +221,7 @@ fn rsyslog(report: &mut Report, scratch: &Path, messages: u64) -> Result<()> {
     }
     let began = Instant::now();
     let sent = send(port, messages)?;
-    // It has all of it; what is in its queue it writes until the file grows no more.
+    // rsyslog has received every message. Its queue is empty once the file stops growing.
     let (mut size, mut since) = (0, Instant::now());
     while since.elapsed() < Duration::from_millis(500) {
         let now = out.metadata().map_or(0, |file| file.len());
@@ -287,13 +288,13 @@ fn udp(report: &mut Report, scratch: &Path, seconds: u32) -> Result<()> {
     Ok(())
 }
 
-/// Connections that are open and say nothing.
+/// Open idle connections.
 fn idle(report: &mut Report, scratch: &Path, connections: u64) -> Result<()> {
     eprintln!("opening {connections} connections");
     let port = free_port()?;
     let more = "connections_max = 20000";
     let daemon = Daemon::start(scratch, "idle", &format!("tcp://127.0.0.1:{port}"), more)?;
-    // One that was used, so that what the first one costs is not counted.
+    // An earlier connection takes the one-time cost of the first.
     TcpStream::connect(("127.0.0.1", port))?.write_all(message(0, 0).as_bytes())?;
     daemon.wait_committed(1)?;
     let before = daemon.process.rss()?;

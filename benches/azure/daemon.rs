@@ -1,4 +1,4 @@
-//! The whole daemon: lines of files are read, committed to the outbox, and sent.
+//! The whole daemon: it reads lines from files, commits them to the outbox, and sends them.
 
 use crate::client::Client;
 use crate::process::Watched;
@@ -12,12 +12,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// Files, and so instances and partitions.
+/// Files, each with an instance and a partition.
 const FILES: usize = 16;
-/// How long anything is waited for.
+/// Time limit of each wait.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// A daemon with a remote store on a port, that follows files of its own.
+/// A daemon with a remote store on a port, and its own log files.
 struct Daemon {
     process: Watched,
     data: PathBuf,
@@ -25,10 +25,10 @@ struct Daemon {
 }
 
 impl Daemon {
-    /// Starts one that finds so many records.
+    /// Starts a daemon on `records` records.
     fn start(name: &str, port: u16, records: usize) -> Result<Daemon> {
         let scratch = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-        // What a run before left behind.
+        // Leftovers of an earlier run.
         let _ = std::fs::remove_dir_all(&scratch);
         std::fs::create_dir_all(scratch.join("logs"))?;
         for file in 0..FILES {
@@ -43,7 +43,7 @@ impl Daemon {
         }
         let (config, data, account) = (scratch.join("daytable.toml"), scratch.join("data"), scratch.join("account"));
         std::fs::write(&account, connection_string(port))?;
-        // The records are of a fixed day, which must not have expired whenever this is run.
+        // The records have a fixed day, which must never have expired.
         let text = format!(
             "[http]\nlisten = \"off\"\n[[tail]]\ninclude = ['{}/logs/*.log']\ninstance = '{{stem}}'\n[store]\nkind = \"azure\"\n\
              connection_string_file = '{}'\n[[table]]\nname = \"Log\"\nkeep = \"36500d\"\narchive = \"none\"\n",
@@ -58,7 +58,7 @@ impl Daemon {
         Ok(Daemon { process, data, scratch })
     }
 
-    /// Waits until `done`; fails where the daemon ends before.
+    /// Waits until `done`. Fails if the daemon ends first.
     fn wait_until(&mut self, what: &str, mut done: impl FnMut(&Daemon) -> Result<bool>) -> Result<()> {
         let begun = Instant::now();
         while !done(self)? {
@@ -69,7 +69,7 @@ impl Daemon {
         Ok(())
     }
 
-    /// The sum of all of a metric's values; none where the daemon does not answer yet.
+    /// The sum of a metric over its labels. `None` before the daemon's first answer.
     fn metric(&self, name: &str) -> Option<f64> {
         let metrics = Client::connect(&self.data).ok()?.get("/metrics").ok()?;
         let values = metrics.lines().filter(|line| line.starts_with(name));
@@ -102,7 +102,7 @@ pub(crate) fn against_azurite(report: &mut Report, lasts: Duration) -> Result<()
     let mut daemon = Daemon::start("azure-azurite", port, records)?;
     let committed = |daemon: &Daemon| daemon.metric("daytable_records_committed_total").unwrap_or(0.0);
     daemon.wait_until("all is committed", |daemon| Ok(committed(daemon) >= records as f64))?;
-    // Now there is nothing to do but to send.
+    // From here on the daemon only sends.
     let (before, begun) = (daemon.process.cpu()?, Instant::now());
     let left = daemon.metric("daytable_outbox_entities").context("a metric")?;
     std::thread::sleep(lasts);

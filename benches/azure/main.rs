@@ -1,15 +1,14 @@
-//! Azure Table storage: what an entity costs, in CPU and in bytes on the wire; of the client alone and of the whole daemon,
-//! against a server that only frames and acknowledges, and against Azurite.
+//! Azure Table storage: the cost of an entity in CPU and in bytes on the wire. Subjects are the client alone and the
+//! whole daemon. Servers are a stub that only frames and acknowledges, and Azurite.
 //!
 //! ```text
 //! cargo bench --bench azure [-- --quick]
 //! ```
 //!
-//! The server is this program once more, as a process of its own, so that its CPU is not counted. Entities are those that
-//! daytable makes of a line of a web server's log: a row key, a time, a level, a message and three fields, written into a
-//! transaction anew each time. *Content* is their keys, names and values; all else that is sent, the requests' own headers
-//! included, is beyond it. The client's CPU is that of this process, of one thread. The daemon's is that of the daemon: it
-//! reads the lines of files, commits them to its outbox, and sends them.
+//! The stub is this program in a second process, so that its CPU is not counted. An entity is made from a line of a web
+//! server's log: a row key, a time, a level, a message and three fields. Each transaction is encoded anew. *Content* is
+//! the keys, names and values. All other bytes, such as the request headers, are overhead. The client's CPU is that of
+//! this process, in one thread. The daemon's CPU covers reading the files, committing to the outbox, and sending.
 
 #[path = "../end_to_end/client.rs"]
 #[allow(dead_code, reason = "shared with another benchmark, which uses more of it")]
@@ -37,7 +36,7 @@ use std::time::{Duration, Instant};
 use stub::Stub;
 
 const TABLE: &str = "Log20261121";
-/// Transactions that are under way at a time.
+/// Concurrent transactions.
 const IN_FLIGHT: usize = 8;
 
 fn main() -> Result<()> {
@@ -56,13 +55,13 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// CPU of this process so far.
+/// CPU time of this process so far.
 fn cpu() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
-/// The transaction of a number, and the bytes of its content.
+/// The transaction with this number, and the bytes of its content.
 fn transaction(client: &Client, number: usize) -> (SealedTransaction, u64) {
     let mut transaction = Transaction::new(client.account(), TABLE, "web-17");
     let mut content = 0;
@@ -81,7 +80,7 @@ fn transaction(client: &Client, number: usize) -> (SealedTransaction, u64) {
             ("status", EdmValue::Int64(200)),
             ("method", EdmValue::from("GET")),
         ];
-        // "web-17", the names, and the values as they are written.
+        // "web-17", the names, and the encoded values.
         let lengths = [28, 4, 1, message.len(), 25, 3, 3];
         content += "web-17".len() + row_key.len();
         content += properties.iter().zip(lengths).map(|((name, _), length)| name.len() + length).sum::<usize>();
@@ -90,7 +89,7 @@ fn transaction(client: &Client, number: usize) -> (SealedTransaction, u64) {
     (transaction.seal(), content as u64)
 }
 
-/// The connection string of the emulator's account on a port.
+/// The connection string of the emulator's account on this port.
 fn connection_string(port: u16) -> String {
     let key = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
     format!("AccountName=devstoreaccount1;AccountKey={key};TableEndpoint=http://127.0.0.1:{port}/devstoreaccount1")
@@ -101,7 +100,7 @@ fn client(port: u16) -> Result<Client> {
     Ok(Client::new(account, ClientOptions::new(|| DateTime::from_ticks(daytable_model::time::now().get())))?)
 }
 
-/// Transactions are made and thrown away.
+/// Encodes transactions without sending them.
 fn encoding(report: &mut Report, transactions: usize) {
     let client = client(1).expect("a client that asks nobody");
     let (cpu_before, mut bytes) = (cpu(), 0);
@@ -113,7 +112,7 @@ fn encoding(report: &mut Report, transactions: usize) {
     report.add("bytes of a transaction, an entity", "", bytes_each(bytes as u64, entities));
 }
 
-/// Sends transactions, [`IN_FLIGHT`] at a time, until `next` gives no more. How many bytes of content were sent.
+/// Sends transactions, [`IN_FLIGHT`] at a time, until `next` returns `None`. Returns the bytes of content.
 fn send(client: &Client, next: impl FnMut() -> Option<usize> + 'static) -> Result<u64> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let tasks = tokio::task::LocalSet::new();
@@ -144,7 +143,7 @@ fn send(client: &Client, next: impl FnMut() -> Option<usize> + 'static) -> Resul
 fn against_stub(report: &mut Report, transactions: usize) -> Result<()> {
     let mut stub = Stub::start()?;
     let client = client(stub.port)?;
-    // Connections are made and memory is warm.
+    // A warm-up: connections and caches.
     send(&client, up_to(50))?;
     let (before, cpu_before, begun) = (stub.taken()?, cpu(), Instant::now());
     let content = send(&client, up_to(transactions))?;
@@ -189,7 +188,7 @@ fn against_azurite(report: &mut Report, lasts: Duration) -> Result<()> {
     Ok(())
 }
 
-/// Azurite's tables on a free port; none where it is not installed.
+/// Azurite's tables on a free port. `None` if Azurite is not installed.
 fn azurite() -> Result<Option<(Killed, u16)>> {
     let main = Path::new(env!("CARGO_BIN_EXE_daytable"))
         .ancestors()
@@ -214,7 +213,7 @@ fn azurite() -> Result<Option<(Killed, u16)>> {
     Ok(Some((azurite, port)))
 }
 
-/// A process that does not outlive this.
+/// A process. Dropping the value kills the process.
 pub(crate) struct Killed(pub(crate) Child);
 
 impl Drop for Killed {

@@ -1,4 +1,4 @@
-//! The server that only frames and acknowledges, as a process of its own: this program once more.
+//! A server that only frames and acknowledges: this program in a second process.
 
 use crate::Killed;
 use anyhow::{Context, Result};
@@ -7,24 +7,24 @@ use std::net::{TcpListener, TcpStream};
 use std::process::{ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// The server that only frames and acknowledges.
+/// The stub server.
 pub(crate) struct Stub {
     process: Killed,
     said: BufReader<ChildStdout>,
-    /// Where it listens on 127.0.0.1.
+    /// The port on 127.0.0.1.
     pub(crate) port: u16,
 }
 
-/// What came to it.
+/// The received data.
 pub(crate) struct Taken {
     /// Entities of all transactions.
     pub(crate) entities: u64,
-    /// Bytes of all requests, their heads included.
+    /// Bytes of all requests, with their heads.
     pub(crate) bytes: u64,
 }
 
 impl Stub {
-    /// Starts it.
+    /// Starts the server.
     pub(crate) fn start() -> Result<Stub> {
         let mut command = Command::new(std::env::current_exe()?);
         let mut child = command.arg("--serve").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
@@ -34,7 +34,7 @@ impl Stub {
         Ok(Stub { process: Killed(child), said, port: line.trim().parse()? })
     }
 
-    /// What came until now.
+    /// The data received so far.
     pub(crate) fn taken(&mut self) -> Result<Taken> {
         self.process.0.stdin.as_mut().context("a pipe")?.write_all(b"?\n")?;
         let mut line = String::new();
@@ -47,7 +47,7 @@ impl Stub {
 static ENTITIES: AtomicU64 = AtomicU64::new(0);
 static BYTES: AtomicU64 = AtomicU64::new(0);
 
-/// Is the server.
+/// Runs the server in this process.
 pub(crate) fn serve() -> Result<()> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     println!("{}", listener.local_addr()?.port());
@@ -56,7 +56,7 @@ pub(crate) fn serve() -> Result<()> {
             std::thread::spawn(move || acknowledge(&connection));
         }
     });
-    // Asked over standard input; its end is the end.
+    // Each line of standard input asks for the counters. The end of the input ends the server.
     for _ in std::io::stdin().lock().lines() {
         println!("{} {}", ENTITIES.load(Relaxed), BYTES.load(Relaxed));
     }
@@ -88,7 +88,7 @@ fn acknowledge(connection: &TcpStream) -> Result<()> {
     }
 }
 
-/// What the service says of so many entities that were written.
+/// The service's response to a transaction of this many entities.
 fn answer(entities: usize) -> Vec<u8> {
     let mut body =
         String::from("--batchresponse_a\r\nContent-Type: multipart/mixed; boundary=changesetresponse_b\r\n\r\n");
@@ -104,7 +104,7 @@ fn answer(entities: usize) -> Vec<u8> {
     format!("{head}{}\r\n\r\n{body}", body.len()).into_bytes()
 }
 
-/// Tables are there and hold nothing, whoever asks.
+/// The response to any other request: tables exist and are empty.
 fn other(head: &str) -> Vec<u8> {
     let (status, body) = if head.starts_with("GET") { ("200 OK", "{\"value\":[]}") } else { ("204 No Content", "") };
     let length = if body.is_empty() { String::new() } else { format!("Content-Length: {}\r\n", body.len()) };

@@ -1,28 +1,28 @@
-//! A client of the control socket: one connection that is kept, one request at a time.
+//! A client of the control socket: one persistent connection, one request at a time.
 
 use anyhow::{Context, Result, ensure};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
-/// A kept-alive connection.
+/// A persistent connection.
 pub(crate) struct Client {
     stream: BufReader<UnixStream>,
 }
 
 impl Client {
-    /// Connects to the daemon that runs on a data folder.
+    /// Connects to the daemon of a data folder.
     pub(crate) fn connect(data_dir: &Path) -> Result<Client> {
         let stream = UnixStream::connect(data_dir.join("control.sock"))?;
         Ok(Client { stream: BufReader::with_capacity(1 << 16, stream) })
     }
 
-    /// The body of the answer to a GET.
+    /// The response body of a GET.
     pub(crate) fn get(&mut self, path: &str) -> Result<String> {
         self.ask("GET", path)
     }
 
-    /// The body of the answer to a POST without a body.
+    /// The response body of a POST without a body.
     pub(crate) fn post(&mut self, path: &str) -> Result<String> {
         self.ask("POST", path)
     }

@@ -1,19 +1,19 @@
-//! The records that are measured with: one day (2026-11-20 UTC) in time order, of 64 instances of unequal rate, 1 % of
-//! them errors with a longer text. The same arguments give the same bytes.
+//! The records under measurement: one day (2026-11-20 UTC) in time order, from 64 instances with different rates. 1 %
+//! of the records are errors with a longer text. The same arguments give the same bytes.
 //!
-//! 200 bytes a record as text, 292 as NDJSON, and about 27 of them pure chance (16 of the trace's id, the rest of
-//! address, size and time), so this compresses worse than most logs do.
+//! A record has 200 bytes as text and 292 as NDJSON. About 27 bytes are random (16 of the trace id, the rest of
+//! address, size and time), so the corpus compresses worse than most logs.
 
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-/// Instances there are.
+/// The number of instances.
 pub(crate) const INSTANCES: usize = 64;
-/// The day that all records are of, as it stands in a table's name.
+/// The day of all records, as in a table name.
 pub(crate) const DAY: &str = "20261120";
-/// What [`Corpus::new`] is given where the same corpus is wanted every time.
+/// The seed of [`Corpus::new`] for the standard corpus.
 pub(crate) const SEED: u64 = 20_261_120;
 
 const DAY_MICROS: u64 = 86_399_000_000;
@@ -31,7 +31,7 @@ const COMPONENTS: [(&str, &str); 9] = [
 const RESOURCES: [&str; 8] = ["items", "users", "orders", "carts", "invoices", "sessions", "products", "search"];
 const RARE_STATUSES: [u64; 6] = [201, 204, 304, 400, 404, 429];
 
-/// Sebastiano Vigna's SplitMix64: good enough to be incompressible, and the same everywhere.
+/// Sebastiano Vigna's SplitMix64: incompressible enough, and portable.
 struct Random(u64);
 
 impl Random {
@@ -52,9 +52,9 @@ impl Random {
     }
 }
 
-/// One record, in whatever form it is written.
+/// A record, independent of its format.
 pub(crate) struct Sample {
-    /// Who wrote it, below [`INSTANCES`].
+    /// The instance, below [`INSTANCES`].
     pub(crate) instance: usize,
     micros: u64,
     level: &'static str,
@@ -70,22 +70,22 @@ pub(crate) struct Sample {
     error: Option<String>,
 }
 
-/// The records, one after the other.
+/// The records, in order.
 pub(crate) struct Corpus {
     random: Random,
-    /// Microseconds from one record to the next, on average.
+    /// Average microseconds between two records.
     step: u64,
     number: u64,
     records: u64,
 }
 
 impl Corpus {
-    /// A day of `records`.
+    /// A day with `records` records.
     pub(crate) fn new(seed: u64, records: u64) -> Corpus {
         Corpus { random: Random(seed), step: (DAY_MICROS / records.max(1)).max(1), number: 0, records }
     }
 
-    /// A record of `instance` at so many microseconds after midnight.
+    /// A record of `instance`, `micros` microseconds after midnight.
     pub(crate) fn sample(&mut self, micros: u64, instance: usize) -> Sample {
         let random = &mut self.random;
         let level = match random.below(1024) {
@@ -94,7 +94,7 @@ impl Corpus {
             51..256 => "DEBUG",
             _ => "INFO",
         };
-        // Half of all is what the web server says.
+        // The web server writes half of all records.
         let (component, message) = if random.below(2) == 0 { COMPONENTS[0] } else { *random.pick(&COMPONENTS) };
         let method = match random.below(16) {
             0..10 => "GET",
@@ -142,7 +142,7 @@ impl Iterator for Corpus {
         }
         let micros = self.number * self.step + self.random.below(self.step);
         self.number += 1;
-        // The first sixteen write three times as much as the others.
+        // The first sixteen instances write three times as much as the others.
         let instance = match self.random.below(128) as usize {
             one if one < INSTANCES => one,
             more => (more - INSTANCES) % 16,
@@ -228,7 +228,7 @@ pub(crate) fn write_ndjson(path: &Path, records: u64) -> io::Result<()> {
     file.into_inner()?.sync_all()
 }
 
-/// Writes `records` as a text file an instance, `worker-NN.log` in `folder`.
+/// Writes `records` as text, a file per instance: `worker-NN.log` in `folder`.
 pub(crate) fn write_text(folder: &Path, records: u64) -> io::Result<()> {
     std::fs::create_dir_all(folder)?;
     let path = |instance: usize| -> PathBuf { folder.join(format!("worker-{instance:02}.log")) };

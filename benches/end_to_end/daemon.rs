@@ -1,4 +1,4 @@
-//! The program that is measured: the binary of this build, as a user runs it.
+//! The program under measurement: the binary of this build, run as a user runs it.
 
 use crate::client::Client;
 use crate::process::Watched;
@@ -10,12 +10,12 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_daytable");
-/// A day of the corpus is over whenever this runs, and would be sealed while something else is measured.
+/// The corpus has a past day. Without this setting the daemon would seal the day during other measurements.
 const LEFT_ALONE: &str = "[lifecycle]\nseal_after = \"365d\"\n\n";
-/// How long a daemon may take to answer, or go without a commit, before the measurement is given up.
+/// Time limit for a daemon's answer or next commit. After it the measurement fails.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A data folder, and the configuration it is run with.
+/// A data folder, and its configuration.
 pub(crate) struct Folder {
     /// The folder.
     pub(crate) data: PathBuf,
@@ -23,11 +23,11 @@ pub(crate) struct Folder {
 }
 
 impl Folder {
-    /// A folder below `scratch`, for a daemon that follows `include` and names instances by `instance`.
+    /// A folder below `scratch`, for a daemon that tails `include` and names instances by `instance`.
     pub(crate) fn new(scratch: &Path, name: &str, include: &Path, instance: &str) -> Result<Folder> {
         let (data, config) = (scratch.join(name), scratch.join(format!("{name}.toml")));
         let include = include.to_str().context("the folder of the build has a name that is not UTF-8")?;
-        // The records are of a fixed day, which must not have expired whenever this is run.
+        // The records have a fixed day, which must never have expired.
         let text = format!(
             "[http]\nlisten = \"off\"\n\n[[tail]]\ninclude = ['{include}']\ninstance = '{instance}'\n\n\
              {LEFT_ALONE}[[table]]\nname = \"Log\"\nkeep = \"36500d\"\n"
@@ -36,7 +36,7 @@ impl Folder {
         Ok(Folder { data, config })
     }
 
-    /// The same folder, under a configuration that reads nothing and archives to `place`.
+    /// The same folder, with a configuration that reads no files and archives to `place`.
     pub(crate) fn archiving(&self, place: &Path) -> Result<Folder> {
         let config = self.config.with_extension("archiving.toml");
         let text = format!(
@@ -47,7 +47,7 @@ impl Folder {
         Ok(Folder { data: self.data.clone(), config })
     }
 
-    /// A copy of it, where no daemon runs, with nothing of it or of anything else left to be written to the disk.
+    /// A copy of the folder, while no daemon runs. Afterwards no write to the disk is pending.
     pub(crate) fn copy(&self, name: &str) -> Result<Folder> {
         let data = self.data.with_file_name(name);
         let copied = Command::new("cp").arg("-a").args([&self.data, &data]).status()?;
@@ -56,14 +56,14 @@ impl Folder {
         Ok(Folder { data, config: self.config.clone() })
     }
 
-    /// A command on it, where no daemon runs.
+    /// A command on the folder, while no daemon runs.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(BINARY);
         command.args(arguments).arg("--config").arg(&self.config).arg("--data").arg(&self.data);
         command
     }
 
-    /// A folder below `scratch`, for a daemon that reads nothing and takes what is pushed to `listen`.
+    /// A folder below `scratch`, for a daemon that reads no files and accepts pushes at `listen`.
     pub(crate) fn pushed_to(scratch: &Path, name: &str, listen: SocketAddr) -> Result<Folder> {
         let (data, config) = (scratch.join(name), scratch.join(format!("{name}.toml")));
         let text =
@@ -72,14 +72,14 @@ impl Folder {
         Ok(Folder { data, config })
     }
 
-    /// Starts a daemon on it and waits until it is ready.
+    /// Starts a daemon and waits until it is ready.
     pub(crate) fn start(&self) -> Result<Daemon> {
         let log = File::create(self.config.with_extension("log"))?;
         let mut run = Command::new(BINARY);
         run.args(["run", "--log", "warn", "--config"]).arg(&self.config).arg("--data").arg(&self.data);
         let mut process = Watched::spawn(run.stdout(log.try_clone()?).stderr(log))?;
         let client = loop {
-            // A socket that a daemon before this one left behind refuses; one that answers may not be ready yet.
+            // A socket left by an earlier daemon refuses. A daemon that answers may not be ready yet.
             let ready = Client::connect(&self.data).and_then(|mut client| client.get("/readyz").map(|_| client));
             match ready {
                 Ok(client) => break client,
@@ -99,17 +99,17 @@ impl Folder {
 pub(crate) struct Daemon {
     /// The process.
     pub(crate) process: Watched,
-    /// A connection to it.
+    /// A connection to the daemon.
     pub(crate) client: Client,
-    /// From its start to the first request that was answered as ready.
+    /// From the start to the first successful readiness request.
     pub(crate) ready_after: Duration,
     data: PathBuf,
 }
 
 impl Daemon {
-    /// Waits until it has committed so many records, and says when that was, from its start.
+    /// Waits until the daemon has committed `records` records. Returns the time since the start.
     pub(crate) fn wait_for(&mut self, records: u64) -> Result<Duration> {
-        // What it was started with may have been left alone for longer than the daemon keeps a connection.
+        // The first connection may have been idle for longer than the daemon permits.
         self.client = self.connect()?;
         let (mut last, mut moved) = (0, Instant::now());
         loop {

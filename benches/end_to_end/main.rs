@@ -1,12 +1,12 @@
-//! The main job from its start to its end, as a user has it: files in, day-tables out, read, and let go again.
+//! The main job from start to end, as a user sees it: files in, day-tables out, queries, drop.
 //!
 //! `cargo bench --bench end_to_end -- [RECORDS] [--quiet-seconds N] [--quiet-speed N] [--no-quiet]`
 //!
-//! Drives the release binary over files that it writes before (5,000,000 records where no number is given, which takes
-//! about 3 GB of disk below `target/tmp`) and prints each figure beside the target that was set for it, and beside
-//! `wc -l` and `zstd -1` of the same file and rsyslog over the same files, which say what the machine is. Nothing is asserted but that every record
-//! arrives: a time is a property of the machine, too. Without `--bench` on its command line, which `cargo bench` puts
-//! there, everything is small, so that `cargo test --benches` shows that it still runs.
+//! The benchmark runs the release binary on files that it writes first. The default is 5,000,000 records, which need
+//! about 3 GB of disk below `target/tmp`. It prints each figure beside its target. `wc -l` and `zstd -1` of the same
+//! file, and rsyslog on the same files, show the speed of the machine. The only assertion is that every record arrives,
+//! because times depend on the machine. `cargo bench` passes `--bench`. Without it the run is small, so that `cargo
+//! test --benches` shows that the benchmark still works.
 
 mod client;
 mod corpus;
@@ -28,13 +28,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// Starts that a median is made of.
+/// Starts per median.
 const STARTS: usize = 9;
-/// Drops that a median is made of.
+/// Drops per median.
 const DROPS: usize = 5;
 const SMALL_DAY: u64 = 1000;
 
-/// How much is measured.
+/// The size of the measurement.
 struct Scale {
     records: u64,
     quiet: Option<Quiet>,
@@ -106,7 +106,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// What the machine does with the same file.
+/// The machine's speed on the same file.
 fn yardsticks(report: &mut Report, file: &Path, records: u64) -> Result<()> {
     for (name, command) in [("wc -l", &["wc", "-l"][..]), ("zstd -1", &["zstd", "-1", "-q", "-c"])] {
         let mut command = {
@@ -114,7 +114,7 @@ fn yardsticks(report: &mut Report, file: &Path, records: u64) -> Result<()> {
             whole.args(&command[1..]).arg(file).stdout(Stdio::null());
             whole
         };
-        // The first one brings the file to memory, where both then find it.
+        // The first run loads the file into memory, for both programs.
         let _ = Watched::spawn(&mut command).and_then(Watched::wait);
         let measured = match Watched::spawn(&mut command).and_then(Watched::wait) {
             Ok(Taken { wall, cpu, .. }) => format!("{}, {}", rate(records, wall), micros_each(cpu, records)),
@@ -125,7 +125,7 @@ fn yardsticks(report: &mut Report, file: &Path, records: u64) -> Result<()> {
     Ok(())
 }
 
-/// What another collector takes to copy the text files. Where it is not installed, that is said.
+/// The time of another collector to copy the text files. A missing collector is reported.
 fn copied_by_rsyslog(report: &mut Report, text: &Path, scratch: &Path, records: u64) {
     let copied = bytes_below(text).and_then(|bytes| peer::rsyslog(text, bytes, scratch));
     let measured = match copied {
@@ -135,7 +135,7 @@ fn copied_by_rsyslog(report: &mut Report, text: &Path, scratch: &Path, records: 
     report.add("yardstick: rsyslog copies the text files unparsed", "", measured);
 }
 
-/// Has all files read, and stops the daemon when they are.
+/// Reads all files, and stops the daemon afterwards.
 fn ingest(report: &mut Report, form: &str, folder: &Folder, records: u64) -> Result<()> {
     eprintln!("{form}");
     let mut daemon = folder.start()?;
@@ -188,7 +188,7 @@ fn measure_quiet(report: &mut Report, data: &Path, quiet: Quiet) -> Result<()> {
     Ok(())
 }
 
-/// A drop is one fsync, and that also waits for whatever else is on its way to the disk: so each is of a copy that is there.
+/// A drop is one fsync, which also waits for other pending writes. Each drop therefore runs on a fully written copy.
 fn drops(report: &mut Report, scratch: &Path, large: [&Folder; 2]) -> Result<()> {
     let small_file: PathBuf = scratch.join("small.ndjson");
     corpus::write_ndjson(&small_file, SMALL_DAY)?;

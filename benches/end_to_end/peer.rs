@@ -1,8 +1,8 @@
-//! Another collector over the same files in the same run, for a yardstick that machines of every speed have in common.
+//! Another collector on the same files in the same run: a yardstick for machines of any speed.
 //!
-//! rsyslog is in every distribution. It parses nothing here and makes nothing that can be asked: lines are copied from the
-//! files to one file, without a sync. Its queue is `Direct`: reading and writing share a thread, which took half of the CPU
-//! of its default here.
+//! Every distribution has rsyslog. Here rsyslog parses nothing and offers no queries: it copies lines from the files to
+//! one file, without a sync. Its queue is `Direct`: one thread reads and writes, which takes half the CPU of the
+//! default here.
 
 use crate::process::{Taken, Watched};
 use anyhow::{Context, Result, ensure};
@@ -10,10 +10,10 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long it may go without a byte before the measurement is given up.
+/// Time limit without a new byte. After it the measurement fails.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Copies all `*.log` of `folder`, `bytes` in all, to one file below `scratch`.
+/// Copies all `*.log` of `folder`, `bytes` in total, to one file below `scratch`.
 pub(crate) fn rsyslog(folder: &Path, bytes: u64, scratch: &Path) -> Result<Taken> {
     let state = scratch.join("rsyslog");
     std::fs::create_dir(&state)?;
@@ -35,7 +35,7 @@ ruleset(name="copy") {{ action(type="omfile" file="{shown_out}" template="raw" i
     let (mut last, mut moved) = (0, Instant::now());
     loop {
         let written = out.metadata().map_or(0, |out| out.len());
-        // What its last buffer holds is written when it ends.
+        // rsyslog writes its last buffer at its end.
         if written + (1 << 20) >= bytes && moved.elapsed() > Duration::from_millis(300) {
             break;
         }

@@ -1,7 +1,8 @@
-//! What a process takes, as the kernel says it in `/proc`.
+//! The resources of a process, from `/proc`.
 //!
-//! CPU is user and system time of all its threads, read when it has ended and before it is forgotten, in the kernel's
-//! steps of 10 ms. The peak of its memory (`VmHWM`) is gone by then, so it is asked for until the end.
+//! CPU is the user and system time of all threads, in the kernel's steps of 10 ms. It is read after the end of the
+//! process, before the kernel discards it. The peak of the memory (`VmHWM`) is gone by then, so it is sampled until the
+//! end.
 
 use anyhow::{Context, Result, bail, ensure};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
@@ -9,17 +10,17 @@ use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// What a process took until it ended.
+/// The resources of an ended process.
 pub(crate) struct Taken {
-    /// From its start.
+    /// From the start to the end.
     pub(crate) wall: Duration,
     /// User and system time.
     pub(crate) cpu: Duration,
-    /// Bytes of memory it held at most.
+    /// Peak memory in bytes.
     pub(crate) peak_rss: u64,
 }
 
-/// A process that is watched until it ends. It does not outlive this.
+/// A process under observation. Dropping the value ends the process.
 pub(crate) struct Watched {
     child: Child,
     pid: Pid,
@@ -27,7 +28,7 @@ pub(crate) struct Watched {
 }
 
 impl Watched {
-    /// Starts it.
+    /// Starts the process.
     pub(crate) fn spawn(command: &mut Command) -> Result<Watched> {
         let started = Instant::now();
         let child = command.stdin(Stdio::null()).spawn().with_context(|| format!("failed to start {command:?}"))?;
@@ -35,17 +36,17 @@ impl Watched {
         Ok(Watched { child, pid, started })
     }
 
-    /// When it was started.
+    /// The time of the start.
     pub(crate) fn started(&self) -> Instant {
         self.started
     }
 
-    /// Bytes of memory it holds now.
+    /// Present memory in bytes.
     pub(crate) fn rss(&self) -> Result<u64> {
         self.status("VmRSS:")
     }
 
-    /// Fails where it has ended.
+    /// Fails if the process has ended.
     pub(crate) fn must_run(&mut self) -> Result<()> {
         match self.child.try_wait()? {
             None => Ok(()),
@@ -53,13 +54,13 @@ impl Watched {
         }
     }
 
-    /// Asks it to end, and waits until it has.
+    /// Stops the process, and waits for its end.
     pub(crate) fn stop(self) -> Result<Taken> {
         rustix::process::kill_process(self.pid, Signal::TERM)?;
         self.wait()
     }
 
-    /// Waits until it has ended.
+    /// Waits for the end of the process.
     pub(crate) fn wait(mut self) -> Result<Taken> {
         let mut peak_rss = 0;
         let ended = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
@@ -77,7 +78,7 @@ impl Watched {
     /// User and system time so far.
     pub(crate) fn cpu(&self) -> Result<Duration> {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid))?;
-        // The second field is its name in brackets, which may hold anything.
+        // The second field is the name in brackets, which may contain any character.
         let fields = stat.rsplit_once(") ").context("no name in stat")?.1;
         let ticks = fields.split(' ').skip(11).take(2).map(|ticks| ticks.parse::<u64>().map_err(Into::into));
         let ticks = ticks.sum::<Result<u64>>()?;
@@ -94,7 +95,7 @@ impl Watched {
 
 impl Drop for Watched {
     fn drop(&mut self) {
-        // Where a measurement failed; a child that was waited for cannot be killed, which is an error that says nothing.
+        // After a failed measurement. For a finished child the kill fails, which does not matter.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -110,7 +111,7 @@ pub(crate) fn bytes_below(folder: &Path) -> Result<u64> {
     Ok(bytes)
 }
 
-/// The middle one of several measurements.
+/// The median of several measurements.
 pub(crate) fn median<T: Ord + Copy>(mut of: Vec<T>) -> Result<T> {
     of.sort_unstable();
     of.get(of.len() / 2).copied().context("nothing was measured")

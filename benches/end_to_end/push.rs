@@ -1,8 +1,8 @@
-//! Push over loopback: NDJSON in bodies of 1 MiB over a few connections that are kept, of 64 instances, each answered when
-//! it is on disk; and how long one small push takes by itself, beside what two fsyncs take in the same folder.
+//! Push over loopback: NDJSON in bodies of 1 MiB from 64 instances, over a few persistent connections. Each body is
+//! acknowledged once it is on disk. Also the time of a single small push, beside two fsyncs in the same folder.
 //!
-//! Sender and daemon share the machine. The bodies are made before, and the sender does nothing but write them and read
-//! the answers; what CPU that takes it says, too. Its threads are as many as its connections, most of them waiting.
+//! Sender and daemon share the machine. The bodies are made first. The sender only writes bodies and reads responses,
+//! and its CPU is reported, too. It has a thread per connection, and most threads wait.
 
 use crate::corpus::{Corpus, SEED};
 use crate::daemon::Folder;
@@ -16,28 +16,28 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// Connections that push at a time.
+/// Concurrent connections.
 const CONNECTIONS: usize = 4;
-/// Bytes of a body, as near as whole records come to it.
+/// Bytes of a body, up to whole records.
 const BODY_BYTES: usize = 1 << 20;
-/// Different bodies: they are sent in turn, so that making them takes no part of what is measured.
+/// Different bodies, sent in turn: making them is no part of the measurement.
 const BODIES: usize = 64;
-/// Small pushes, and fsyncs, that a median is made of.
+/// Small pushes, and fsyncs, per median.
 const SINGLES: usize = 500;
 
-/// Measures both on a fresh folder each.
+/// Measures both, each on a new folder.
 pub(crate) fn measure(report: &mut Report, scratch: &Path, records: u64, quick: bool) -> Result<()> {
     let target = target()?;
     ingest(report, &Folder::pushed_to(scratch, "pushed", target)?, target, records)?;
     singles(report, &Folder::pushed_to(scratch, "pushed-one", target)?, target, if quick { 5 } else { SINGLES })
 }
 
-/// A port of loopback that is free now.
+/// A free port of loopback.
 fn target() -> Result<SocketAddr> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?)
 }
 
-/// Bodies, and how many records each has.
+/// Bodies, each with its number of records.
 fn bodies(records: u64) -> Vec<(String, u64)> {
     let mut bodies = vec![(String::new(), 0)];
     for sample in Corpus::new(SEED, records) {
@@ -58,7 +58,7 @@ fn bodies(records: u64) -> Vec<(String, u64)> {
 
 fn ingest(report: &mut Report, folder: &Folder, to: SocketAddr, records: u64) -> Result<()> {
     eprintln!("pushing {records} records");
-    // What the measurements before this one wrote is not to be waited for here.
+    // Writes of earlier measurements must not delay this one.
     rustix::fs::sync();
     let bodies = bodies(records.min(1_000_000));
     let mut daemon = folder.start()?;
@@ -89,7 +89,7 @@ fn ingest(report: &mut Report, folder: &Folder, to: SocketAddr, records: u64) ->
             .sum::<Result<u64>>()
     })?;
     let (wall, sender) = (began.elapsed(), own_cpu() - cpu);
-    // Everything was answered, so everything is on disk.
+    // Every body is acknowledged, so every record is on disk.
     daemon.wait_for(sent)?;
     let taken = daemon.process.stop()?;
     report.add(
@@ -126,7 +126,7 @@ fn singles(report: &mut Report, folder: &Folder, to: SocketAddr, count: usize) -
     Ok(())
 }
 
-/// What an fsync of a file that grew by a page takes in this folder.
+/// The time of an fsync in this folder, after a file grew by a page.
 fn fsync(folder: &Path, count: usize) -> Result<Duration> {
     let path = folder.join("fsync-probe");
     let mut file = std::fs::File::create(&path)?;
@@ -141,13 +141,13 @@ fn fsync(folder: &Path, count: usize) -> Result<Duration> {
     median(took)
 }
 
-/// CPU that this process took so far.
+/// CPU time of this process so far.
 fn own_cpu() -> Duration {
     let now = clock_gettime(ClockId::ProcessCPUTime);
     Duration::new(u64::try_from(now.tv_sec).unwrap_or(0), u32::try_from(now.tv_nsec).unwrap_or(0))
 }
 
-/// A connection that is kept.
+/// A persistent connection.
 struct Connection(BufReader<TcpStream>);
 
 impl Connection {
@@ -157,7 +157,8 @@ impl Connection {
         Ok(Connection(BufReader::new(stream)))
     }
 
-    /// Pushes a body and waits for the answer; comes again where the daemon says so, which may be before it has the body.
+    /// Pushes a body and waits for the response. Retries on request of the daemon, which may come before the end of the
+    /// body.
     fn push(&mut self, body: &str) -> Result<()> {
         loop {
             let to = self.0.get_ref().peer_addr()?;
@@ -165,7 +166,7 @@ impl Connection {
                 "POST /ingest HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-ndjson\r\nContent-Length: {}\r\n\r\n",
                 body.len()
             );
-            // Small ones in one packet.
+            // Small bodies go out in one packet.
             let stream = self.0.get_mut();
             let sent = if body.len() < 1000 {
                 stream.write_all((head + body).as_bytes())

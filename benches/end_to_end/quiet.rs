@@ -1,12 +1,12 @@
-//! A thousand instances that write one record a second each: every page that a commit makes has one record in it.
+//! A thousand instances, each with one record per second: every page of a commit has one record.
 //!
-//! The library is driven without a daemon: records are parsed, keyed and batched as the tail does it, and every 250
-//! records, those of 250 ms, are one commit. An hour is not waited for: it passes `speed` times faster. Tidy merges
-//! pages that are older than five seconds of *real* time, so at that pace it finds longer runs of small pages than a
-//! daemon would, and rewrites records a little less often; and a checkpoint has less time between two commits than it
-//! would have, so the journal grows longer (its length at most is reported). At speed 1 nothing is left of either.
+//! The benchmark uses the library without a daemon. It parses, keys and batches records like the tail. 250 records,
+//! those of 250 ms, are one commit. An hour passes `speed` times faster. The compaction merges pages older than five
+//! seconds of *real* time. At that speed it finds longer runs of small pages than in a daemon, and rewrites records a
+//! little less often. A checkpoint has less time between two commits, so the journal grows longer. The report has its
+//! maximum length. At speed 1 neither difference remains.
 //!
-//! The CPU time is that of this process without what the making of the lines took.
+//! The CPU time is that of this process, without the time to make the lines.
 
 use crate::corpus::{Corpus, SEED};
 use crate::process::bytes_below;
@@ -21,31 +21,31 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Commits a second.
+/// Commits per second.
 const COMMITS: u64 = 4;
 /// Length of a line, as its source's position counts it.
 const LINE_BYTES: u64 = 200;
 
-/// How much there is of it.
+/// The size of the measurement.
 #[derive(Clone, Copy)]
 pub(crate) struct Quiet {
-    /// Instances, each with a record a second.
+    /// Instances, each with one record per second.
     pub(crate) instances: u64,
-    /// Seconds in which they write.
+    /// Duration in seconds of record time.
     pub(crate) seconds: u64,
-    /// How much faster than in reality they pass; zero is as fast as can be.
+    /// Speed-up against real time. Zero means as fast as possible.
     pub(crate) speed: u64,
 }
 
-/// What it took.
+/// The resources used.
 pub(crate) struct QuietTook {
     /// Records.
     pub(crate) records: u64,
     /// User and system time.
     pub(crate) cpu: Duration,
-    /// Bytes of the data folder when it was closed.
+    /// Bytes of the closed data folder.
     pub(crate) bytes: u64,
-    /// Bytes of the day's journal at most.
+    /// Maximum bytes of the day's journal.
     pub(crate) journal_bytes_max: u64,
     /// From the first record to the closed folder.
     pub(crate) wall: Duration,
@@ -55,7 +55,7 @@ fn clock(id: ClockId) -> Duration {
     Duration::try_from(clock_gettime(id)).unwrap_or_default()
 }
 
-/// Writes it all to a new store in `data`.
+/// Writes every record to a new store in `data`.
 pub(crate) fn run(data: &Path, quiet: Quiet) -> Result<QuietTook> {
     let midnight = Ticks::from_date(2026, 11, 20).unwrap_or(Ticks::UNIX_EPOCH);
     let day = DayTable::at(&TableName::new("Log")?, Period::Day, midnight);
@@ -93,9 +93,10 @@ pub(crate) fn run(data: &Path, quiet: Quiet) -> Result<QuietTook> {
         }
         submission.batches = batcher.take();
         let (told, committed) = std::sync::mpsc::sync_channel(1);
-        // Awaited, and nothing waits for company, so it is a commit of its own, as what 250 ms bring would be.
+        // A submission with an acknowledgement is not delayed, so it is a commit of its own, like the records of 250
+        // ms.
         submission.ack = daytable_store::Ack::new(move |done| {
-            // Whoever waits is there until it is told.
+            // The receiver waits for this message.
             let _ = told.send(done);
         });
         intake.submit(submission)?;
@@ -111,7 +112,7 @@ pub(crate) fn run(data: &Path, quiet: Quiet) -> Result<QuietTook> {
     Ok(QuietTook { records, cpu, bytes: bytes_below(data)?, journal_bytes_max, wall: start.elapsed() })
 }
 
-/// The file of an instance after so many lines, as the tail would note it.
+/// The position in an instance's file after `lines` lines, as the tail would store it.
 fn source(instance: usize, lines: u64) -> SourceState {
     let position = lines * LINE_BYTES;
     let mark = |position, length| Mark { position, length, hash: position };

@@ -1,4 +1,4 @@
-//! What reading costs beside a running daemon, over a connection that is kept.
+//! The cost of reading beside a running daemon, over a persistent connection.
 
 use crate::client::Client;
 use crate::corpus::DAY;
@@ -11,23 +11,23 @@ use std::path::Path;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-/// A query, and how often it is asked for a median.
+/// A query, and its number of repetitions.
 pub(crate) struct Query {
-    /// What it is called in the report.
+    /// The name in the report.
     pub(crate) name: &'static str,
-    /// Its path.
+    /// The path.
     pub(crate) path: &'static str,
-    /// How often it is asked for a median.
+    /// Repetitions for the median.
     pub(crate) times: usize,
 }
 
-/// Newest 100 of one instance.
+/// The newest 100 records of one instance.
 pub(crate) const NEWEST_OF_ONE: Query =
     Query { name: "newest 100 of one instance", path: "/api/query?instance=worker-07&n=100", times: 200 };
 /// Levels by five minutes.
 pub(crate) const LEVELS: Query =
     Query { name: "count by level, every 5m, whole day", path: "/api/count?by=level&every=5m", times: 20 };
-/// The others, for which no target is set.
+/// Further queries, without a target.
 pub(crate) const OTHERS: [Query; 5] = [
     Query { name: "newest 100 of all", path: "/api/query?n=100", times: 200 },
     Query {
@@ -57,15 +57,15 @@ pub(crate) fn latency(client: &mut Client, query: &Query, quick: bool) -> Result
     Ok((median(took)?, lines))
 }
 
-/// How long a drop takes to be seen.
+/// The time until a drop is visible.
 pub(crate) struct Dropped {
-    /// From the request to the moment at which a reader in another process no longer saw the table.
+    /// From the request until a reader in another process no longer sees the table.
     pub(crate) unseen_after: Duration,
-    /// From the request to its answer.
+    /// From the request to the response.
     pub(crate) answered_after: Duration,
 }
 
-/// Drops the corpus's day through the daemon, watched by a reader of this process.
+/// Drops the corpus's day through the daemon, while this process reads.
 pub(crate) fn drop_day(daemon: &Daemon, data: &Path) -> Result<Dropped> {
     let table = DayTable::parse(&format!("Log{DAY}"))?;
     let mut client = daemon.connect()?;

@@ -1,22 +1,22 @@
-//! The table at the end: what was to be reached, and what was measured.
+//! The table at the end: targets and measured values.
 
 use std::time::Duration;
 
-/// Rows of the report, printed as they come and again as a table at the end.
+/// The rows of the report, printed at once and again as a table at the end.
 #[derive(Default)]
 pub(crate) struct Report {
     rows: Vec<[String; 3]>,
 }
 
 impl Report {
-    /// Notes a measured value beside its target; an empty target is a value without one.
+    /// Adds a measured value and its target. An empty target means no target.
     pub(crate) fn add(&mut self, what: impl Into<String>, target: &str, measured: String) {
         let row = [what.into(), target.to_owned(), measured];
         eprintln!("  {}: {}", row[0], row[2]);
         self.rows.push(row);
     }
 
-    /// All of it, as Markdown.
+    /// The report as Markdown.
     pub(crate) fn table(&self) -> String {
         let width = |column: usize| self.rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0).max(9);
         let [a, b, c] = [width(0), width(1), width(2)];
@@ -30,7 +30,7 @@ impl Report {
     }
 }
 
-/// Milliseconds, with as many digits as mean something.
+/// Milliseconds, with the significant digits.
 pub(crate) fn millis(time: Duration) -> String {
     let ms = time.as_secs_f64() * 1000.0;
     if ms < 10.0 { format!("{ms:.2} ms") } else { format!("{ms:.0} ms") }
@@ -41,9 +41,9 @@ pub(crate) fn megabytes(bytes: u64) -> String {
     format!("{:.1} MB", bytes as f64 / 1e6)
 }
 
-/// So many a second.
+/// A rate per second.
 pub(crate) fn rate(count: u64, time: Duration) -> String {
-    // Whole thousands: more digits would say nothing.
+    // Whole thousands: more digits are noise.
     let thousands = (count as f64 / time.as_secs_f64() / 1000.0).round() as u64;
     match (thousands / 1000, thousands % 1000) {
         (0, thousands) => format!("{thousands},000 /s"),
@@ -51,12 +51,12 @@ pub(crate) fn rate(count: u64, time: Duration) -> String {
     }
 }
 
-/// Microseconds each.
+/// Microseconds per item.
 pub(crate) fn micros_each(time: Duration, count: u64) -> String {
     format!("{:.2} µs", time.as_secs_f64() * 1e6 / count.max(1) as f64)
 }
 
-/// Bytes each.
+/// Bytes per item.
 pub(crate) fn bytes_each(bytes: u64, count: u64) -> String {
     format!("{:.1} B", bytes as f64 / count.max(1) as f64)
 }

@@ -1,4 +1,4 @@
-//! A whole day sealed, archived, asked where it is only archived, and brought back, by the commands that a user has.
+//! A whole day is sealed, archived, queried in the archive, and restored, by the usual commands.
 
 use crate::corpus::DAY;
 use crate::daemon::Folder;
@@ -17,7 +17,7 @@ const HOUR_OF_ONE: Query = Query {
     times: 50,
 };
 
-/// Takes the day of `folder`, which no daemon runs on, through its life up to where it is restored.
+/// Takes the day of `folder` through its life, up to the restore. No daemon uses the folder.
 pub(crate) fn measure(report: &mut Report, folder: &Folder, scratch: &Path, records: u64, quick: bool) -> Result<()> {
     let (table, place) = (format!("Log{DAY}"), scratch.join("archive"));
     eprintln!("sealing {records} records");
@@ -57,7 +57,7 @@ fn ask(report: &mut Report, folder: &Folder, what: &str, queries: &[(&Query, &st
     Ok(())
 }
 
-/// What another program makes of the file: levels by hour, in DuckDB as `tests/setup` installs it.
+/// The time of another program for the same question: levels by hour, in DuckDB from `tests/setup`.
 fn count_in_duckdb(report: &mut Report, folder: &Folder, quick: bool) {
     let python = concat!(env!("CARGO_MANIFEST_DIR"), "/target/venv/bin/python");
     let script = r#"
