@@ -347,7 +347,7 @@ fn a_problem_has_its_place_and_the_fix() {
         ),
         (
             "[[tail]]\ninclude = [\"/a\"]\ninstance = \"{hots}\"",
-            "f:3:12: instance = \"{hots}\": unknown placeholder {hots}: there are {host}, {path}, {stem} and {field:NAME}",
+            "f:3:12: instance = \"{hots}\": unknown placeholder {hots}: the placeholders are {host}, {path}, {stem} and {field:NAME}",
         ),
         (
             "[[tail]]\nname = \"a\"\ninclude = [\"/a\"]\n[[tail]]\nname = \"a\"\ninclude = [\"/b\"]",

@@ -7,7 +7,7 @@ use super::names::{encoded, entity_path};
 use super::response::{self, TransactionOutcome};
 use super::signature::shared_key;
 use super::transaction::CONTENT_TYPE as TRANSACTION;
-use super::{Continuation, DateTime, Entity, Error, Flavour, Page, Query, SealedTransaction, StorageAccount};
+use super::{Continuation, DateTime, Entity, EntityPage, Error, Flavour, Query, SealedTransaction, StorageAccount};
 use bytes::Bytes;
 use chrono::Datelike;
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
@@ -248,7 +248,7 @@ impl Client {
     }
 
     /// Reads a page: the first page, or the page at `next`, from an earlier page of the same query.
-    pub async fn query(&self, table: &str, query: &Query, next: Option<&Continuation>) -> Result<Page, Error> {
+    pub async fn query(&self, table: &str, query: &Query, next: Option<&Continuation>) -> Result<EntityPage, Error> {
         let (path, parameters) = (format!("{}()", encoded(table)), query.parameters(next));
         let doing = format!("read entities of {table}");
         let request = HttpRequest {
@@ -264,7 +264,7 @@ impl Client {
         if going_on.is_some() && going_on.as_ref() == next {
             return Err(answer.garbled("the query does not go on"));
         }
-        Ok(Page { entities, next: going_on })
+        Ok(EntityPage { entities, next: going_on })
     }
 
     async fn send(&self, request: HttpRequest<'_>) -> Result<Response, Error> {

@@ -8,7 +8,7 @@
 //!   runtime of the caller.
 //! * [`Transaction`]: up to 100 entities of one partition, serialized as they are pushed. The same entities give the
 //!   same bytes, so a transaction can be sent again.
-//! * [`Query`], [`Page`], [`Entity`], [`EdmValue`]: entities are read a page at a time, with their types.
+//! * [`Query`], [`EntityPage`], [`Entity`], [`EdmValue`]: entities are read a page at a time, with their types.
 //! `testing`: invariants of every answer, with the feature `testing`.
 //!
 //! # Example
@@ -66,6 +66,6 @@ pub use client::{Client, ClientOptions, SetupError};
 pub use datetime::DateTime;
 pub use entity::Entity;
 pub use error::{Error, ErrorKind, REFUSALS, ThrottleScope};
-pub use query::{Continuation, PAGE_ENTITIES_MAX, Page, Query, literal};
+pub use query::{Continuation, EntityPage, PAGE_ENTITIES_MAX, Query, literal};
 pub use transaction::{ENTITIES_MAX, Pushed, SealedTransaction, Transaction};
 pub use value::EdmValue;

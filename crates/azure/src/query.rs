@@ -132,7 +132,7 @@ pub fn literal(value: &EdmValue<'_>) -> String {
 
 /// A part of the result, in the order of the service.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Page {
+pub struct EntityPage {
     /// May be empty although more pages follow.
     pub entities: Vec<Entity>,
     /// The position of the next page; `None` at the end.

@@ -138,7 +138,7 @@ impl AzureTables {
         table: &DayTable,
         query: &Query,
         next: Option<&azure::Continuation>,
-    ) -> Result<azure::Page, TableError> {
+    ) -> Result<azure::EntityPage, TableError> {
         let name = table.to_string();
         self.ask(async |client| client.query(&name, query, next).await).map_err(|error| error_of(table, error))
     }

@@ -20,15 +20,15 @@ const KEYS: u64 = 40;
 pub(super) const PARTITIONS: [&str; 3] = ["a", "b", "c"];
 
 /// The rows of a commit: partition, key and the text's length.
-pub(super) type Rows = Vec<(usize, u64, usize)>;
+pub(super) type ModelRows = Vec<(usize, u64, usize)>;
 /// Partition and key of a row, in the order of a scan, with what its text begins with.
 pub(super) type Model = BTreeMap<(RowKey, usize), String>;
 
 #[derive(Clone, Debug)]
 enum Act {
-    Commit(Rows),
+    Commit(ModelRows),
     /// A commit that a kill stops before its commit point.
-    Torn(Rows),
+    Torn(ModelRows),
     /// A part of compactor, as if all but the newest so many commits had settled.
     Compactor(Part, i64),
     /// Closed and opened, or killed and opened.
@@ -39,7 +39,7 @@ enum Act {
     Scan(usize),
 }
 
-pub(super) fn rows() -> impl Strategy<Value = Rows> {
+pub(super) fn rows() -> impl Strategy<Value = ModelRows> {
     // Most are tiny, some are small pages of their own, and a few are more than is merged at once.
     let length = prop_oneof![6 => 1_usize..40, 2 => 3000_usize..9000, 1 => 20_000_usize..30_000];
     let clustered = (0..KEYS, prop::collection::vec((0..PARTITIONS.len(), 0_u64..6, length), 1..8));
@@ -80,7 +80,7 @@ pub(super) fn beginning(text: &str) -> String {
     text.split(' ').next().unwrap_or_default().into()
 }
 
-pub(super) fn batches(rows: &Rows, number: usize) -> (Vec<Batch>, Model) {
+pub(super) fn batches(rows: &ModelRows, number: usize) -> (Vec<Batch>, Model) {
     let (mut batches, mut model) = (BTreeMap::new(), Model::new());
     for (nth, &(partition, k, length)) in rows.iter().enumerate() {
         let text = format!("{number}.{nth} {}", "x".repeat(length));

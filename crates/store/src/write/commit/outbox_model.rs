@@ -1,7 +1,7 @@
 //! The outbox against a map: whatever is committed, torn, tidied, sent, removed and opened again, in whatever order, every
 //! row is in the outbox or was sent, and in the end all of them were.
 
-use super::model::{Rows, batches, beginning, day, rows, text_of};
+use super::model::{ModelRows, batches, beginning, day, rows, text_of};
 use super::*;
 use crate::format::catalog::LiveFile;
 use crate::maintain::compaction::Part;
@@ -15,9 +15,9 @@ use std::path::Path;
 
 #[derive(Clone, Debug)]
 enum Act {
-    Commit(Rows),
+    Commit(ModelRows),
     /// A commit that a kill stops before its commit point.
-    Torn(Rows),
+    Torn(ModelRows),
     Compactor(Part, i64),
     Open {
         is_killed: bool,
