@@ -43,7 +43,7 @@ pub(super) fn rules_of(config: Option<&Config>, state: &LifecycleState) -> (Vec<
 /// A data folder, with a running daemon or without one.
 pub(super) enum DataFolder {
     Daemon(Control),
-    Offline(OfflineStore),
+    Offline(Box<OfflineStore>),
 }
 
 impl DataFolder {
@@ -61,7 +61,7 @@ impl DataFolder {
         let store = Store::open(data_dir, StoreOptions::default())?;
         let access = config.as_ref().map(|config| config.archives.clone()).unwrap_or_default();
         let executor = Executor::new(store.steps(), data_dir.into(), access, Arc::new(LifecycleProgress::default()));
-        Ok(DataFolder::Offline(OfflineStore { store, executor, config }))
+        Ok(DataFolder::Offline(Box::new(OfflineStore { store, executor, config })))
     }
 }
 

@@ -107,13 +107,19 @@ impl SectionDoc {
     }
 }
 
+/// Reads a key of a section into the options.
+type ReadKey<T> = Box<dyn Fn(&mut Section<'_>, &mut T)>;
+/// Whether a key differs between two options. Borrows mutably because a field has one accessor only, and changes neither.
+type KeyDiffers<T> = Box<dyn Fn(&mut T, &mut T) -> bool>;
+/// The value that a key has in the options, as the sample shows it.
+type KeyDefault<T> = Box<dyn Fn(&mut T) -> Option<String>>;
+
 /// One key of a section whose options are `T`.
 pub(super) struct ConfigKey<T> {
     doc: KeyDoc,
-    read: Box<dyn Fn(&mut Section<'_>, &mut T)>,
-    /// Borrows mutably because a field has one accessor only. It changes neither of them.
-    differs: Box<dyn Fn(&mut T, &mut T) -> bool>,
-    default: Box<dyn Fn(&mut T) -> Option<String>>,
+    read: ReadKey<T>,
+    differs: KeyDiffers<T>,
+    default: KeyDefault<T>,
 }
 
 impl<T: 'static> ConfigKey<T> {

@@ -124,7 +124,7 @@ pub fn sample() -> String {
                 (None, example) => format!("#{} = {}", key.name, example.unwrap_or_default()),
             };
             let gap = if index > 0 && is_set { "\n" } else { "" };
-            let _ = write!(sample, "{gap}{}{value}\n", comment(&about(key)));
+            let _ = writeln!(sample, "{gap}{}{value}", comment(&about(key)));
         }
         if !section.after.is_empty() {
             let _ = write!(sample, "\n{}", around(section, section.after));

@@ -430,10 +430,13 @@ struct LossReport {
     task: tokio::task::JoinHandle<()>,
 }
 
+/// The lifecycle of the remote store, and what is called after each of its runs.
+type RemoteWork = (Arc<dyn RemoteLifecycle>, Box<dyn Fn(&RunSummary) + Send>);
+
 impl Background {
     fn start(
         lifecycle: Lifecycle,
-        remote: Option<(Arc<dyn RemoteLifecycle>, Box<dyn Fn(&RunSummary) + Send>)>,
+        remote: Option<RemoteWork>,
         verifier: Verifier,
         losses: LossReporter,
     ) -> Result<Background, DaemonError> {

@@ -1,14 +1,14 @@
 //! Sources of records, up to the batches in the commit queue of the store.
 //!
 //! * [`source`]: the trait that all sources implement; its page tells how to add a source. [`counters`]: what sources
-//! count.
+//!   count.
 //! * [`tail`]: files are discovered, identified, followed through rotation, and read. [`adopt`]: positions of other
-//! collectors.
+//!   collectors.
 //! * [`syslog`]: messages of other programs and hosts, from sockets.
 //! * [`journal`]: the entries of systemd's journal.
 //! * [`push`]: bodies of HTTP requests, in several protocols. It does not know HTTP.
 //! * [`route`]: chooses the configured table, and its day, for a record. [`glob`], [`path_fields`],
-//! [`instance_template`]: patterns in the options of sources.
+//!   [`instance_template`]: patterns in the options of sources.
 //! * [`batcher`]: open batches, one for each table and partition. [`record_writer`]: records become rows in them.
 //! * [`rate_limit`]: limits on one sender. [`own_output`]: this daemon's own output, which is not read again.
 

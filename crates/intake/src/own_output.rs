@@ -3,12 +3,12 @@
 //! It comes back in three ways, and is recognized by what no other program can have:
 //!
 //! * **A file** to which standard output or error is redirected: by device and inode. The file is not read, whatever
-//! its name is, and a warning says so.
+//!   its name is, and a warning says so.
 //! * **The journal**: by the invocation of the unit (`INVOCATION_ID`, which journald notes in each entry), else by the
-//! number and name of this process on this boot. Such entries are skipped and counted. Entries of an earlier start are
-//! read: they come to an end.
+//!   number and name of this process on this boot. Such entries are skipped and counted. Entries of an earlier start are
+//!   read: they come to an end.
 //! * **Syslog**, where another program forwards the journal or writes it to a file: by the name `daytable`, the number
-//! of this process, and the name of this host where the message has one. Such records are skipped and counted.
+//!   of this process, and the name of this host where the message has one. Such records are skipped and counted.
 
 use daytable_model::record::Record;
 use rustix::fs::{FileType, fstat};
