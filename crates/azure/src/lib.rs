@@ -9,7 +9,7 @@
 //! * [`Transaction`]: up to 100 entities of one partition, serialized as they are pushed. The same entities give the
 //!   same bytes, so a transaction can be sent again.
 //! * [`Query`], [`EntityPage`], [`Entity`], [`EdmValue`]: entities are read a page at a time, with their types.
-//! `testing`: invariants of every answer, with the feature `testing`.
+//!   `testing`: invariants of every answer, with the feature `testing`.
 //!
 //! # Example
 //!

@@ -7,7 +7,7 @@
 //!     --stride 7 --offset 3                          … for every seventh
 //! cargo run -rp daytable-torture -- faults                the n-th write, sync, open or rename fails, or writes too little
 //! cargo run -rp daytable-torture -- kills --count 10000   killed at random, on a world that goes on
-//! cargo run -rp daytable-torture -- troubles --count 3000 standstill, limits, clocks, reloads, older formats, errands
+//! cargo run -rp daytable-torture -- troubles --count 3000 standstill, limits, clocks, reloads, errands
 //! cargo run -rp daytable-torture -- rotations --count 600 with gzip, at every pace: a second or more each, in `--jobs` at a time
 //! cargo run -rp daytable-torture -- cuts --count 2000     a power cut: what was not synced is gone, or torn
 //! cargo run -rp daytable-torture -- pushes --count 6000   connections cut at each byte, with idempotency keys and without

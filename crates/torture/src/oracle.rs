@@ -8,8 +8,6 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(crate) struct Written {
     /// Minimum and maximum copies of each record. A line written twice must be there twice.
     pub(crate) records: BTreeMap<Id, (usize, usize)>,
-    /// Foreign messages from before the run, and their number.
-    pub(crate) others: BTreeMap<String, usize>,
     /// Pairs of records: both are there or neither.
     pub(crate) whole: BTreeSet<[Id; 2]>,
 }
@@ -17,7 +15,7 @@ pub(crate) struct Written {
 impl Written {
     /// The minimum number of messages.
     pub(crate) fn least(&self) -> usize {
-        self.records.values().map(|(least, _)| least).sum::<usize>() + self.others.values().sum::<usize>()
+        self.records.values().map(|(least, _)| least).sum()
     }
 
     /// Counts a record that was written once more.
@@ -45,20 +43,16 @@ impl Verdict {
         let count = written.records.values().map(|(least, _)| least).sum::<usize>();
         let mut verdict = Verdict { written: count, ..Verdict::default() };
         let mut seen: BTreeMap<Id, usize> = BTreeMap::new();
-        let mut others = written.others.clone();
         for message in messages {
             match line::read(&message) {
                 Some(Ok(id)) if written.records.contains_key(&id) => *seen.entry(id).or_default() += 1,
                 Some(Ok(id)) => verdict.wrong.push(format!("{id:?} was never written")),
                 Some(Err(damage)) => verdict.wrong.push(damage),
-                None => match others.get_mut(&message) {
-                    Some(left) if *left > 0 => *left -= 1,
-                    _ => verdict.wrong.push(format!("no record: {:?}", message.chars().take(60).collect::<String>())),
-                },
+                None => {
+                    verdict.wrong.push(format!("no record: {:?}", message.chars().take(60).collect::<String>()));
+                }
             }
         }
-        let gone = others.iter().filter(|(_, left)| **left > 0);
-        verdict.wrong.extend(gone.map(|(message, _)| format!("{message:?} is there no more")));
         let halves = written.whole.iter().filter(|[one, other]| seen.contains_key(one) != seen.contains_key(other));
         verdict.wrong.extend(halves.map(|pair| format!("of {pair:?} only one is there")));
         for (id, (least, most)) in &written.records {

@@ -2,8 +2,7 @@
 //! descriptors, reloads its configuration, gets a wrong clock, passes midnight, is stopped, is killed.
 //!
 //! A round is a world that goes on and a dozen lives of the collector. Then the collector runs undisturbed, and every
-//! record must be there. For daytable, every other round begins with the data folder of a killed daemon, whose records
-//! must stay.
+//! record must be there.
 //!
 //! Memory is limited by rlimit, under which an allocation fails. A control group would instead send SIGKILL at the next
 //! new page, and `kills` and `sweep` already kill everywhere. Few machines lend a group to their tests.
@@ -36,11 +35,6 @@ fn play(options: &Options, place: &Place, seed: u64, tally: &Tally) -> Result<()
     let collector = &*options.collector;
     let mut random = Random::new(seed.rotate_left(32) ^ 0x7472_6f75);
     let mut world = World::new(&place.logs(), collector.abilities(), seed).map_err(failed)?;
-    if collector.name() == "daytable" && seed.is_multiple_of(2) {
-        copy_killed_folder(place).map_err(failed)?;
-        let old = collector.messages(&place.home()).map_err(failed)?;
-        old.into_iter().for_each(|message| *world.written.others.entry(message).or_default() += 1);
-    }
     begin(options, place, &mut world)?;
     let days = world.days();
     under_way(&mut world, seed, || (0..LIVES).try_for_each(|_| live(collector, place, &days, &mut random)))
@@ -54,13 +48,6 @@ fn play(options: &Options, place: &Place, seed: u64, tally: &Tally) -> Result<()
 
 fn is_gone(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::NotFound
-}
-
-/// Copies the data folder of a killed daemon, which the fuzzers use.
-fn copy_killed_folder(place: &Place) -> io::Result<()> {
-    let folder = format!("{}/fuzz/folder/data", crate::ROOT);
-    let status = Command::new("cp").args(["-r", &folder]).arg(place.store()).status()?;
-    if status.success() { Ok(()) } else { Err(io::Error::other(format!("cp: {status}"))) }
 }
 
 /// Starts a collector, disturbs it, and kills it or sometimes stops it.
