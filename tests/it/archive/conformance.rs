@@ -1,4 +1,4 @@
-//! What holds of every store: the same suite against a folder, S3 and Azure Blob Storage.
+//! The conformance suite of archives: the same tests against a folder, S3 and Azure Blob Storage.
 
 use super::sealed::{LARGE, SMALL, Sealed};
 use super::stores::{QUICK, Store};
@@ -13,10 +13,10 @@ use std::os::unix::fs::PermissionsExt;
 const DATA: &str = "Log/2026/11/Log20261120.1.parquet";
 const MANIFEST: &str = "Log/2026/11/Log20261120.1.manifest.json";
 
-/// What a test does to an object.
+/// A change to an object.
 type Change = fn(&mut Vec<u8>);
 
-/// The archives of `Log` and what is faulty, both as they are shown.
+/// The listed archives of `Log` and the listed faults, as shown to users.
 fn listed(archive: &Archive) -> (Vec<(String, i64)>, Vec<String>) {
     let listing = archive.list(&[TableName::new("Log").expect("a name")]).expect("listed");
     let archives = listing.archives.iter().map(|archived| (archived.table().to_string(), archived.generation()));
@@ -27,7 +27,7 @@ fn archived(sealed: &Sealed) -> ArchivedDay {
     ArchivedDay::new(sealed.manifest.clone()).expect("a day-table")
 }
 
-/// Fetches into a folder of its own, where nothing is left but what was fetched.
+/// Fetches into a separate folder, and asserts that the folder has no other file.
 fn fetched(archive: &Archive, archived: &ArchivedDay) -> Result<Vec<u8>, ArchiveError> {
     let folder = tempfile::tempdir().expect("a folder");
     let to = folder.path().join("back.parquet");
@@ -64,7 +64,7 @@ fn what_is_archived_comes_back_and_goes() {
             assert_eq!((proof.table().to_string(), proof.url()), ("Log20261120".into(), &store.url));
             assert_eq!(proof.archived(), &archived(&sealed));
             assert_eq!(fetched(&archive, proof.archived()).expect("fetched"), sealed.bytes);
-            // Again is the same, and nothing is sent.
+            // A second archiving gives the same proof and sends no data.
             let (again, sent, read) = sealed.put_counted(&archive);
             assert_eq!((again, sent, read), (proof, 0, length as u64));
         }
@@ -72,7 +72,7 @@ fn what_is_archived_comes_back_and_goes() {
         assert_eq!(listed(&archive), (both, vec![]), "{}", store.url);
         archive.drop_archive(&archived(&Sealed::new("Log20261120", 1, SMALL))).expect("dropped");
         assert_eq!(listed(&archive).0, [("Log20261120".to_owned(), 2)]);
-        // What is gone is gone; dropping it again is nothing.
+        // A dropped archive is gone. A second drop has no effect.
         let first = archived(&Sealed::new("Log20261120", 1, SMALL));
         archive.drop_archive(&first).expect("dropped");
         assert!(matches!(fetched(&archive, &first), Err(ArchiveError::Missing { .. })));
@@ -145,7 +145,7 @@ fn what_is_damaged_is_refused_and_archived_anew_from_the_day() {
                 assert!(error.to_string().contains(what), "{error}");
                 assert_eq!(error.remedy(), Remedy::Operator);
             }
-            // A length shows without reading.
+            // The listing detects a wrong length without reading.
             let faulty = listed(&archive).1;
             assert_eq!(faulty.len(), usize::from(what != "SHA-256"), "{faulty:?}");
             assert_eq!(archive.reader(&archived(&sealed)).is_err(), what != "SHA-256");
@@ -186,7 +186,8 @@ fn what_another_one_wrote_is_left() {
         }
         assert_eq!(store.objects().len(), foreign.len());
 
-        // Under the name of an archive: another daytable's of the same day, and what is no manifest at all.
+        // Foreign objects under the name of an archive: another daytable's archive of the same day, and an invalid
+        // manifest.
         let theirs = Sealed::new("Log20261120", 1, SMALL + 1);
         let other_day = Sealed::new("Log20261119", 1, SMALL);
         for (json, what) in [
@@ -305,7 +306,7 @@ fn a_folder_is_its_owners_alone_and_is_swept_of_killed_uploads() {
     {
         fs::write(folder.join(name), "half").expect("written");
     }
-    // Names that no program expects.
+    // Unusual names.
     use std::os::unix::ffi::OsStrExt;
     fs::write(folder.join(std::ffi::OsStr::from_bytes(b"\xff\xfe%20")), "").expect("written");
     std::os::unix::fs::symlink(&root, folder.join("loop")).expect("linked");
@@ -316,14 +317,14 @@ fn a_folder_is_its_owners_alone_and_is_swept_of_killed_uploads() {
     let left = |name: &str| folder.join(name).exists();
     assert!(!left("Log20261120.1.parquet#1") && !left("Log20261120.1.parquet#27"));
     assert!(left("Log20261120.1.parquet#x") && left("Log20261121.1.parquet#1"), "not of this archive");
-    // Its folder was taken away, as a mount may be: it is not made anew below.
+    // The folder disappears, like a mount. The archive must not create the folder again.
     fs::rename(&root, root.with_extension("away")).expect("renamed");
     let error = Sealed::new("Log20261121", 1, SMALL).put(&archive).expect_err("no folder");
     assert!(matches!(error, ArchiveError::Io { .. }) && error.remedy() == Remedy::Retry, "{error:?}");
     assert!(!root.exists());
 }
 
-/// A folder that the daemon clears would lose what was proved to be in it.
+/// If the daemon cleared such a folder, it would lose proved archives.
 #[test]
 fn a_folder_that_is_cleared_is_no_archive() {
     let data = tempfile::tempdir().expect("a folder");
@@ -336,7 +337,7 @@ fn a_folder_that_is_cleared_is_no_archive() {
     }
 }
 
-/// A folder that is full, or may not be written: the reason is said, and no half a file keeps its room.
+/// A full or read-only folder: the error has the reason, and no partial file takes room.
 #[test]
 fn a_full_or_read_only_folder_gets_no_proof_and_keeps_nothing() {
     let folder = tempfile::tempdir().expect("a folder");

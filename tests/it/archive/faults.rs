@@ -1,4 +1,4 @@
-//! Stores that fail, hang, truncate and lie: there is a proof only of what is really kept, and the reason is said.
+//! Stores that fail, hang, truncate and lie: a proof exists only for stored bytes, and the error has the reason.
 
 use super::sealed::{LARGE, SMALL, Sealed};
 use super::stub::{Fault, Request, Stub};
@@ -9,7 +9,7 @@ use std::ops::ControlFlow;
 const DATA: &str = "a/Log/2026/11/Log20261120.1.parquet";
 const MANIFEST: &str = "a/Log/2026/11/Log20261120.1.manifest.json";
 
-/// Archives, and holds the answer against what is kept: a proof, a listing and a whole file tell the truth.
+/// Archives, and compares the result with the stored bytes: a proof, a listing and a whole file must be true.
 fn put(stub: &Stub, archive: &Archive, sealed: &Sealed) -> Result<Proof, ArchiveError> {
     let put = sealed.put(archive);
     if put.is_ok() {
@@ -20,8 +20,8 @@ fn put(stub: &Stub, archive: &Archive, sealed: &Sealed) -> Result<Proof, Archive
     put
 }
 
-/// Each of `faults` at each request that archiving a day takes, once or from there on. Whatever comes of it is true, and
-/// when the store is right again the day is archived.
+/// Each of `faults` at each request of archiving a day, once or from then on. Every result is true, and the healthy
+/// store accepts the day afterwards.
 fn faults_at_every_request(length: usize, faults: &[Fault], on_and_on: &[bool]) {
     let stub = Stub::start();
     let (archive, sealed) = (stub.archive(0), Sealed::new("Log20261120", 1, length));
@@ -31,7 +31,7 @@ fn faults_at_every_request(length: usize, faults: &[Fault], on_and_on: &[bool]) 
     assert!(requests >= 6, "{requests}");
     for &fault in faults {
         for (at, &on) in (0..requests).flat_map(|at| on_and_on.iter().map(move |on| (at, on))) {
-            // Each silence costs its timeout.
+            // Each silence costs a timeout.
             if fault == Fault::Silence && on {
                 continue;
             }
@@ -43,7 +43,7 @@ fn faults_at_every_request(length: usize, faults: &[Fault], on_and_on: &[bool]) 
                 assert!(!matches!(error, ArchiveError::Source { .. } | ArchiveError::Stopped), "{error:?}");
             }
             stub.right();
-            // A connection that ended is noticed when it is used again, which takes a second try.
+            // The client notices a closed connection only at its next use, which needs a retry.
             let again = put(&stub, &stub.archive(2), &sealed);
             again.unwrap_or_else(|error| panic!("{fault:?} at {at}, then: {error}"));
         }
@@ -61,7 +61,7 @@ fn no_fault_of_a_store_makes_a_false_proof_of_a_day_in_parts() {
     faults_at_every_request(LARGE, &faults, &[false]);
 }
 
-/// What is said of a fault, and what is to be done.
+/// The message of a fault, and its advice.
 #[test]
 fn the_reason_is_said() {
     let stub = Stub::start();
@@ -120,11 +120,11 @@ fn what_is_replaced_between_reading_back_and_the_manifest_is_noticed() {
     let stub = Stub::start();
     let (archive, sealed) = (stub.archive(0), Sealed::new("Log20261120", 1, SMALL));
     let (other, theirs) = (stub.archive(0), Sealed::new("Log20261120", 1, SMALL + 1));
-    // Another daytable with the same address archives its own day in the middle of it.
+    // Meanwhile another daytable with the same address archives its own day.
     let mut once = Some(());
     let put = archive.put(&sealed.manifest, &sealed.path, &mut |_| {
         if once.take().is_some() {
-            // On a thread of its own, as a runtime is within this call.
+            // A separate thread, because this call runs inside a runtime.
             std::thread::scope(|scope| drop(scope.spawn(|| theirs.put(&other).expect("archived"))));
         }
         ControlFlow::Continue(())
@@ -155,7 +155,7 @@ fn a_store_that_fails_gives_an_error_and_no_file() {
     }
 }
 
-/// A certificate that nobody vouches for, here none at all, is an error of the store.
+/// An untrusted certificate, here a server without TLS, is an error of the store.
 #[test]
 fn a_server_without_tls_is_not_believed() {
     let stub = Stub::start();

@@ -1,10 +1,10 @@
-//! Archives: what holds of a folder, of S3 and of Azure Blob Storage alike, and what happens where they fail or lie.
+//! Archives: common properties of a folder, S3 and Azure Blob Storage, and the effects of failing or lying stores.
 //!
-//! * [`stores`]: the stores, each with a back door through which a test damages what is in them.
-//! * [`stub`]: an S3 server of our own that fails, hangs, truncates and lies on demand.
+//! * [`stores`]: the stores, with direct access, through which a test damages objects.
+//! * [`stub`]: an S3 server that fails, hangs, truncates and lies on demand.
 //! * [`sealed`]: sealed days to archive.
-//! * `conformance`: one suite, run against every store; `faults`: what a store does wrong, and that no proof comes of it.
-//! * `query`: days of which there is only an archive, asked over the real binary.
+//! * `conformance`: one suite for every store. `faults`: wrong behaviour of a store gives no proof.
+//! * `query`: queries of archived days that are no longer local, with the real binary.
 
 mod conformance;
 mod faults;

@@ -1,4 +1,4 @@
-//! Days of which there is only an archive answer queries as if they stood, over the real binary.
+//! Days that are only in an archive answer queries like local days, with the real binary.
 
 use super::stores::Store;
 use super::stub::Stub;
@@ -19,7 +19,7 @@ use std::time::Duration;
 const HOUR: Duration = Duration::from_secs(3600);
 const RECORDS: usize = 3000;
 
-/// Hours are sealed and archived as soon as they are over; `keep` says when they are dropped.
+/// Hours are sealed and archived as soon as they are over, and dropped after `keep`.
 fn config(store: &Store, keep: &str) -> String {
     let path = |path: &Option<std::path::PathBuf>| path.as_ref().map(|path| path.display().to_string());
     let mut access = format!("[archives]\nallow_http = {}\n", store.access.allow_http);
@@ -39,7 +39,7 @@ fn config(store: &Store, keep: &str) -> String {
     )
 }
 
-/// Two instances' records of an hour that is long over, one of them too large for an entity, and its table.
+/// Writes records of two instances in a long past hour, one of them too large for an entity. Returns the table.
 fn write_old(place: &Place) -> DayTable {
     let start = Period::Hour.start(now().minus(5 * HOUR));
     for instance in ["web", "db"] {
@@ -55,7 +55,7 @@ fn write_old(place: &Place) -> DayTable {
     DayTable::at(&TableName::new("Log").expect("a name"), Period::Hour, start)
 }
 
-/// All that queries say, asked in several ways.
+/// The answers to several queries.
 fn answers(place: &Place, args: &[&str]) -> Vec<Vec<Value>> {
     let asked: [(&str, &[&str]); 7] = [
         ("query", &["-n", "100000"]),
@@ -84,7 +84,7 @@ fn stands(place: &Place, table: &DayTable) -> bool {
     place.json("tables", &[]).iter().any(|shown| shown["table"] == name.as_str() && shown["state"] != "dropped")
 }
 
-/// A daemon that has archived and dropped the old hour, and what was answered before.
+/// A daemon that has archived and dropped the old hour, and the answers from before.
 fn dropped(place: &Place, store: &Store) -> (Daemon, DayTable, Vec<Vec<Value>>) {
     let table = write_old(place);
     let daemon = place.start_with(&config(store, "30d"));
@@ -111,7 +111,7 @@ fn what_is_only_archived_answers_as_if_it_stood() {
         assert_eq!(answers(&place, &["--config", &config]), before, "{}", store.url);
         let (_, said) = asked(&place, "count", &["--config", &config]);
         assert_eq!(said, format!("daytable: 1 table was read from the archive: {table}\n"));
-        // One record by its keys, small and large.
+        // A record by its keys, small and large.
         for record in
             [&before[0][5], before[0].iter().find(|record| record.to_string().len() > 90_000).expect("a large one")]
         {
@@ -119,10 +119,10 @@ fn what_is_only_archived_answers_as_if_it_stood() {
             let key = format!("{}/{}/{}", text("table"), text("partition_key"), text("row_key"));
             assert_eq!(&place.json("query", &["--config", &config, "--key", &key])[0], record);
         }
-        // The reading API, too.
+        // Also through the HTTP API.
         let reached = got(&daemon, "/api/count");
         assert_eq!(serde_json::from_str::<Value>(&reached).expect("JSON")[0]["records"], RECORDS + 1);
-        // Only what stands.
+        // Only local days.
         let (output, said) = asked(&place, "query", &["--no-archived", "-n", "10"]);
         assert!(output.status.success() && said.is_empty(), "{said}");
         assert_eq!(String::from_utf8_lossy(&output.stdout).lines().count(), 1);
@@ -147,7 +147,7 @@ fn an_archive_that_cannot_be_read_is_said_and_the_rest_comes() {
     };
     let object = store.objects().into_iter().find(|name| name.ends_with(".parquet")).expect("an archive");
     let whole = store.get(&object).expect("there");
-    // In its footer, in its rows, at its end, and all of it.
+    // Damage in the footer, in the rows, at the end, and everywhere.
     store.change(&object, |bytes| *bytes.iter_mut().rev().nth(200).expect("long") ^= 1);
     local("damaged");
     store.put(&object, &whole);
@@ -177,7 +177,7 @@ fn an_archive_that_cannot_be_read_is_said_and_the_rest_comes() {
     daemon.stop();
 }
 
-/// A day of several row groups: what a query of one instance and some minutes of it fetches is a part of the file.
+/// A query for one instance and some minutes fetches only a part of a file with several row groups.
 #[test]
 fn a_query_fetches_only_what_it_needs() {
     let (place, store, stub) = (Place::new(), Store::folder(), Stub::start());
@@ -220,7 +220,7 @@ fn a_query_fetches_only_what_it_needs() {
     assert_eq!(rows, 591);
     let given = stub.given();
     assert!(manifest.bytes > 4 << 20 && given * 3 < manifest.bytes * 2, "{given} of {} bytes", manifest.bytes);
-    // What was fetched is kept for a moment.
+    // Fetched parts are cached for a moment.
     let again = sealed.scan(&range).count();
     assert_eq!((again, stub.given()), (rows, given));
 }

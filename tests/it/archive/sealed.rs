@@ -1,4 +1,4 @@
-//! Sealed days to archive. What is in them does not matter here: bytes, and a manifest that they match.
+//! Sealed days to archive. Their content is arbitrary: bytes, and a matching manifest.
 
 use daytable_archive::{Archive, ArchiveError, Proof};
 use daytable_store::sealed::Manifest;
@@ -8,12 +8,12 @@ use std::fs;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
-/// Bytes of a file that is sent as a whole.
+/// Bytes of a file that fits one request.
 pub(super) const SMALL: usize = 300_000;
-/// Bytes of a file that is sent in parts.
+/// Bytes of a file that needs a multipart upload.
 pub(super) const LARGE: usize = (8 << 20) + 123;
 
-/// A file and its manifest, removed with it.
+/// A file and its manifest. Dropping the value removes the file.
 pub(super) struct Sealed {
     pub(super) manifest: Manifest,
     pub(super) bytes: Vec<u8>,
@@ -22,7 +22,7 @@ pub(super) struct Sealed {
 }
 
 impl Sealed {
-    /// So many bytes that no two of these have in common, as `table`'s sealing number `generation`.
+    /// Unique bytes of a given length, as generation `generation` of `table`.
     pub(super) fn new(table: &str, generation: i64, length: usize) -> Sealed {
         let mut state = u64::from_le_bytes(*b"daytable") ^ length as u64 ^ (generation as u64) << 32;
         let mut step = || {
@@ -45,12 +45,12 @@ impl Sealed {
         Sealed { manifest, bytes, path, _folder: folder }
     }
 
-    /// Archives it.
+    /// Archives the file.
     pub(super) fn put(&self, archive: &Archive) -> Result<Proof, ArchiveError> {
         archive.put(&self.manifest, &self.path, &mut |_| ControlFlow::Continue(()))
     }
 
-    /// Archives it, which must work, and tells how many bytes were sent in parts and read back.
+    /// Archives the file with success. Returns the bytes sent in parts, and the bytes read back.
     pub(super) fn put_counted(&self, archive: &Archive) -> (Proof, u64, u64) {
         let (mut sent, mut read) = (0, 0);
         let proof = archive.put(&self.manifest, &self.path, &mut |progress: Progress| {
@@ -66,7 +66,7 @@ impl Sealed {
     }
 }
 
-/// In lower-case hexadecimal.
+/// The checksum in lower-case hexadecimal.
 pub(super) fn sha256(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }

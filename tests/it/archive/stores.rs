@@ -1,6 +1,6 @@
-//! The stores that archives are kept in: a folder, S3 as moto plays it, Azure Blob Storage as Azurite does.
+//! Stores for archives: a folder, S3 played by moto, Azure Blob Storage played by Azurite.
 //!
-//! Servers are started once a test, on a port of their own, and end with it. Both are installed by `tests/setup`.
+//! A test starts its servers once, on their own ports, and ends them. `tests/setup` installs both.
 
 use crate::place::installed;
 use crate::server::{Server, free_port};
@@ -18,11 +18,11 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Azurite's account, which everybody knows.
+/// Azurite's public test account.
 const ACCOUNT: &str = "devstoreaccount1";
 const KEY: &str = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
 
-/// What is waited for in tests: long enough for a busy machine, short enough for a store that is not there.
+/// Retries for tests: long enough for a busy machine, short enough for a missing store.
 pub(super) const QUICK: RetryPolicy = RetryPolicy {
     connect: Duration::from_secs(5),
     request: Duration::from_secs(30),
@@ -30,11 +30,11 @@ pub(super) const QUICK: RetryPolicy = RetryPolicy {
     retry_for: Duration::from_secs(5),
 };
 
-/// A store, the address of an archive in it, and a back door.
+/// A store, the address of an archive in it, and direct access past the archive.
 pub(crate) struct Store {
     /// The archive's address.
     pub(crate) url: ArchiveUrl,
-    /// How it is reached.
+    /// The credentials and options of the access.
     pub(crate) access: Access,
     back: Arc<dyn ObjectStore>,
     prefix: ObjectPath,
@@ -44,7 +44,7 @@ pub(crate) struct Store {
 }
 
 impl Store {
-    /// Every kind of store there is.
+    /// Every kind of store.
     pub(crate) fn all() -> Vec<Store> {
         vec![Store::folder(), Store::s3(), Store::azure()]
     }
@@ -59,7 +59,7 @@ impl Store {
         Store::new(&url, Access::default(), back, "", None, folder)
     }
 
-    /// S3, as moto plays it.
+    /// S3, played by moto.
     pub(crate) fn s3() -> Store {
         let folder = tempfile::tempdir().expect("a folder");
         let port = free_port();
@@ -77,7 +77,7 @@ impl Store {
             allow_http: true,
             ..Access::default()
         };
-        // Opening an archive is what chooses the cryptography of this process.
+        // Opening an archive selects the cryptography provider of this process.
         let url: ArchiveUrl = "s3://days/host-1".parse().expect("an address");
         Archive::open(&url, &access, &QUICK).expect("opened");
         let back = AmazonS3Builder::new()
@@ -93,7 +93,7 @@ impl Store {
         Store::new("s3://days/host-1", access, Arc::new(back), "host-1", Some(server), folder)
     }
 
-    /// Azure Blob Storage, as Azurite plays it.
+    /// Azure Blob Storage, played by Azurite.
     pub(crate) fn azure() -> Store {
         let folder = tempfile::tempdir().expect("a folder");
         let port = free_port();
@@ -135,7 +135,7 @@ impl Store {
         Store { url, access, back, prefix, runtime, _server: server, _folder: folder }
     }
 
-    /// The archive in it.
+    /// The archive in the store.
     pub(crate) fn archive(&self) -> Archive {
         Archive::open_to_write(&self.url, &self.access, &QUICK).expect("opened")
     }
@@ -144,13 +144,13 @@ impl Store {
         object.split('/').fold(self.prefix.clone(), |path, part| path.join(part))
     }
 
-    /// Writes an object through the back door.
+    /// Writes an object directly.
     pub(crate) fn put(&self, object: &str, bytes: &[u8]) {
         let path = self.path(object);
         self.runtime.block_on(self.back.put(&path, bytes.to_vec().into())).expect("written");
     }
 
-    /// Reads an object through the back door; none where there is none.
+    /// Reads an object directly. `None` if the object does not exist.
     pub(crate) fn get(&self, object: &str) -> Option<Vec<u8>> {
         self.runtime.block_on(async {
             match self.back.get(&self.path(object)).await {
@@ -160,19 +160,19 @@ impl Store {
         })
     }
 
-    /// Removes an object through the back door.
+    /// Removes an object directly.
     pub(crate) fn remove(&self, object: &str) {
         self.runtime.block_on(self.back.delete(&self.path(object))).expect("removed");
     }
 
-    /// Changes an object through the back door.
+    /// Changes an object directly.
     pub(crate) fn change(&self, object: &str, change: impl FnOnce(&mut Vec<u8>)) {
         let mut bytes = self.get(object).expect(object);
         change(&mut bytes);
         self.put(object, &bytes);
     }
 
-    /// The names of all objects, in their order.
+    /// The names of all objects, sorted.
     pub(crate) fn objects(&self) -> Vec<String> {
         self.runtime.block_on(async {
             let mut listed = self.back.list(Some(&self.prefix));
@@ -194,7 +194,7 @@ fn run(command: &mut Command) {
     assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Makes a bucket; moto asks nobody for a signature.
+/// Creates a bucket. moto checks no signatures.
 fn make_bucket(port: u16, bucket: &str) {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("moto");
     let request =
@@ -205,7 +205,7 @@ fn make_bucket(port: u16, bucket: &str) {
     assert!(answer.contains(" 200 "), "{answer}");
 }
 
-/// Makes a container, which an archive never does: it would hide a name that is written wrong.
+/// Creates a container. An archive never creates containers, because that would hide a misspelt name.
 fn make_container(endpoint: &str, container: &str) {
     let program = "const c = require('crypto'), http = require('http');
         const [endpoint, account, key, container] = process.argv.slice(1);

@@ -1,7 +1,7 @@
-//! An S3 server of our own, as much of one as an archive needs, that does wrong on demand.
+//! A minimal S3 server for archives, which fails on demand.
 //!
-//! It keeps its objects in memory, and numbers its requests. A test says which requests go wrong and how, and looks at
-//! what was really kept.
+//! The server keeps its objects in memory, and numbers its requests. A test selects requests and faults, and inspects
+//! the stored objects.
 
 use daytable_archive::{Access, Archive, RetryPolicy};
 use std::collections::BTreeMap;
@@ -11,26 +11,26 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// What goes wrong with a request.
+/// The fault of a request.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Fault {
-    /// It is answered with this status, and nothing is done.
+    /// The response has this status, and the request has no effect.
     Status(u16),
-    /// It is done, and the connection ends before the answer.
+    /// The request is done, and the connection ends before the response.
     Hangup,
-    /// Nothing is done, and no answer comes.
+    /// The request has no effect, and no response comes.
     Silence,
-    /// What is put is said to be kept, and is not.
+    /// A PUT succeeds, but stores no object.
     KeepsNothing,
-    /// What is put is kept without its last byte.
+    /// A PUT stores the object without its last byte.
     KeepsLess,
-    /// What is put is kept with one bit changed.
+    /// A PUT stores the object with one flipped bit.
     KeepsOther,
-    /// What is got has one bit changed.
+    /// A GET returns the object with one flipped bit.
     GivesOther,
-    /// What is got ends before its length.
+    /// The response to a GET ends before its length.
     GivesLess,
-    /// What is got is said to be shorter than it is.
+    /// The response to a GET announces a shorter length.
     SaysLess,
 }
 
@@ -50,21 +50,21 @@ impl Fault {
     ];
 }
 
-/// Which requests go wrong.
+/// Selects faulty requests.
 type Plan = Box<dyn Fn(usize, &Request) -> Option<Fault> + Send>;
 
-/// A request, as far as it matters.
+/// The relevant parts of a request.
 pub(super) struct Request {
     /// `PUT`, `GET`, …
     pub(super) method: String,
-    /// The object's name below the bucket.
+    /// The object name below the bucket.
     pub(super) object: String,
     query: String,
     range: Option<(usize, usize)>,
     body: Vec<u8>,
 }
 
-/// The server. It ends with the test.
+/// The server. Dropping the value stops the server.
 pub(super) struct Stub {
     port: u16,
     state: Arc<Mutex<State>>,
@@ -77,7 +77,7 @@ struct State {
     uploads: BTreeMap<String, BTreeMap<u32, Vec<u8>>>,
     versions: u64,
     requests: usize,
-    /// Bytes of answers.
+    /// Bytes of all responses.
     given: u64,
     plan: Option<Plan>,
 }
@@ -100,12 +100,12 @@ impl Stub {
         Stub { port, state, over }
     }
 
-    /// The archive in it; nothing is tried again but as often as `retries` says.
+    /// The archive in the server, with this number of retries.
     pub(super) fn archive(&self, retries: usize) -> Archive {
         self.archive_with("http", retries)
     }
 
-    /// The same, reached by this scheme.
+    /// The same archive, with this URL scheme.
     pub(super) fn archive_with(&self, scheme: &str, retries: usize) -> Archive {
         let patience = RetryPolicy {
             connect: Duration::from_secs(5),
@@ -126,7 +126,7 @@ impl Stub {
         Archive::open_to_write(&"s3://bucket/a".parse().expect("an address"), &access, &patience).expect("opened")
     }
 
-    /// From now on requests, numbered from 0, go wrong as `plan` says.
+    /// From now on requests, numbered from 0, fail according to `plan`.
     pub(super) fn wrong(&self, plan: impl Fn(usize, &Request) -> Option<Fault> + Send + 'static) {
         let mut state = self.state.lock().expect("not poisoned");
         state.requests = 0;
@@ -134,32 +134,32 @@ impl Stub {
         state.plan = Some(Box::new(plan));
     }
 
-    /// From now on nothing goes wrong.
+    /// From now on no request fails.
     pub(super) fn right(&self) {
         self.wrong(|_, _| None);
     }
 
-    /// Requests since the plan was made.
+    /// Requests since the last plan.
     pub(super) fn requests(&self) -> usize {
         self.state.lock().expect("not poisoned").requests
     }
 
-    /// Bytes of answers since the plan was made.
+    /// Bytes of responses since the last plan.
     pub(super) fn given(&self) -> u64 {
         self.state.lock().expect("not poisoned").given
     }
 
-    /// What is really kept of an object.
+    /// The stored bytes of an object.
     pub(super) fn kept(&self, object: &str) -> Option<Vec<u8>> {
         self.state.lock().expect("not poisoned").objects.get(object).map(|(bytes, _)| bytes.clone())
     }
 
-    /// Uploads in parts that were neither completed nor aborted.
+    /// Multipart uploads that were neither completed nor aborted.
     pub(super) fn uploads(&self) -> usize {
         self.state.lock().expect("not poisoned").uploads.len()
     }
 
-    /// Takes all away.
+    /// Removes all objects.
     pub(super) fn clear(&self) {
         let mut state = self.state.lock().expect("not poisoned");
         state.objects.clear();
@@ -170,7 +170,7 @@ impl Stub {
 impl Drop for Stub {
     fn drop(&mut self) {
         self.over.store(true, Ordering::Relaxed);
-        // The last connection lets the listener see it.
+        // A last connection wakes the listener.
         let _ = TcpStream::connect(("127.0.0.1", self.port));
     }
 }

@@ -1,5 +1,5 @@
-//! The client of `daytable_azure`: what it writes is what Microsoft's own reads, and whatever goes wrong on the way is
-//! known for what it is.
+//! The client of `daytable_azure`: Microsoft's client reads the written entities, and each fault on the way is
+//! classified correctly.
 
 use super::emulator::{Azurite, client, kind, wait};
 use super::proxy::{Fault, Proxy};
@@ -22,7 +22,7 @@ fn numbered(client: &Client, partition: &str, numbers: std::ops::Range<usize>) -
     transaction.seal()
 }
 
-/// All entities that a query gives, in pages of `top`.
+/// All entities of a query, in pages of `top`.
 async fn all(client: &Client, query: Query) -> Result<Vec<Entity>, Error> {
     let (mut entities, mut next) = (Vec::new(), None);
     loop {
@@ -71,14 +71,14 @@ fn values_of_every_type_are_what_microsofts_client_reads() {
             }
             client.transact(&transaction.seal()).await.expect("written");
         }
-        // And by this client, to the last bit.
+        // This client also reads them, to the last bit.
         for partition in partitions {
             let entity = client.entity(TABLE, partition, "it's 100%+&=;{x}", &[]).await.expect("read").expect("there");
             assert_eq!((entity.partition_key.as_str(), entity.row_key.as_str()), (partition, "it's 100%+&=;{x}"));
             assert!(entity.timestamp.is_some());
             for (name, value) in properties() {
                 let found = entity.property(name).unwrap_or_else(|| panic!("{name} is not there"));
-                // NaN equals nothing, not even itself.
+                // NaN does not equal itself.
                 assert_eq!(format!("{found:?}"), format!("{value:?}"), "{name}");
             }
         }
@@ -135,7 +135,7 @@ print(generate_account_sas(key, ResourceTypes(service=True, container=True, obje
         assert_eq!(client.list_tables("Log").await.expect("listed"), [TABLE]);
         assert_eq!(all(&client, Query::partition("a").top(30)).await.expect("read").len(), 100);
         assert!(client.entity(TABLE, "a", "000005", &["Number"]).await.expect("read").is_some());
-        // What went wrong says nothing of it, although it stands in every address.
+        // Errors do not contain the signature, although each address has it.
         proxy.plan(|number, _| [Fault::ResetBefore, Fault::Forbidden, Fault::HalfAnAnswer].get(number).copied());
         for _ in 0..3 {
             let error = client.query(TABLE, &Query::default(), None).await.expect_err("it fails");
@@ -148,7 +148,7 @@ print(generate_account_sas(key, ResourceTypes(service=True, container=True, obje
     assert!(asked.iter().all(|asked| !String::from_utf8_lossy(&asked.body).contains("sig=")));
 }
 
-/// Both styles of address, keys that have to be percent-encoded, and a transaction.
+/// Both address styles, keys that need percent-encoding, and a transaction.
 #[test]
 fn signatures_are_those_of_microsofts_client() {
     let azurite = Azurite::start();
@@ -297,7 +297,7 @@ fn transactions_are_all_or_nothing_and_may_be_repeated() {
         assert_eq!(client.entity(TABLE, "a", "000005", &[]).await.expect("read"), None);
         assert!(client.entity(TABLE, "a", "new", &[]).await.expect("read").is_some());
     });
-    // Three times the same bytes, each with a number and a signature of its own.
+    // The same bytes three times, each with its own number and signature.
     let sent: Vec<_> = proxy.asked().into_iter().filter(|asked| asked.entities() == 100).collect();
     assert_eq!(sent.len(), 3);
     assert!(sent.iter().all(|asked| asked.body == sent[0].body));
@@ -350,13 +350,13 @@ fn whatever_goes_wrong_is_known_for_what_it_is() {
             assert!(error.may_have_happened() || !is_done, "{fault:?}: {error}");
             let there = all(&client, Query::partition(&partition)).await.expect("read").len();
             assert_eq!(there, if is_done { 2 } else { 0 }, "{fault:?}");
-            // The next one is none the worse for it.
+            // The next transaction is unaffected.
             client.transact(&numbered(&client, &partition, 0..2)).await.expect("written");
         }
     });
 }
 
-/// Tries until it is done, as whoever has a backlog does.
+/// Retries until success, like a sender with a backlog.
 async fn insist(client: &Client, transaction: &SealedTransaction, backoff: &mut Backoff) -> usize {
     let mut tries = 1;
     while let Err(error) = client.transact(transaction).await {

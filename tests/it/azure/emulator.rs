@@ -1,6 +1,6 @@
-//! Azurite's tables, and Microsoft's own client to read what was written to them. `tests/setup` installs both.
+//! Azurite's tables, and Microsoft's own client to read the written entities. `tests/setup` installs both.
 //!
-//! Azurite keeps what it has in memory, and takes a few hundred entities a second: tests are made to its measure.
+//! Azurite keeps its data in memory, and accepts a few hundred entities a second. The tests are small enough for that.
 
 use crate::place::installed;
 use crate::server::{Server, free_port};
@@ -10,19 +10,19 @@ use std::future::Future;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// Azurite's account, which everybody knows.
+/// Azurite's public test account.
 const ACCOUNT: &str = "devstoreaccount1";
 const KEY: &str = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
 
-/// A server of tables, empty at its start. It ends with the test.
+/// A table server, empty at its start. Dropping the value ends the server.
 pub(crate) struct Azurite {
-    /// Where it listens on 127.0.0.1.
+    /// The port on 127.0.0.1.
     pub(crate) port: u16,
     _server: Server,
 }
 
 impl Azurite {
-    /// Starts one.
+    /// Starts a server.
     pub(crate) fn start() -> Azurite {
         let port = free_port();
         let mut azurite = Command::new("node");
@@ -32,18 +32,18 @@ impl Azurite {
         Azurite { port, _server: Server::start(azurite, port) }
     }
 
-    /// The connection string that leads to it.
+    /// The connection string of the server.
     pub(crate) fn connection_string(&self) -> String {
         connection_string(self.port)
     }
 
-    /// A client of it.
+    /// A client of the server.
     pub(crate) fn client(&self) -> Client {
         client(&self.connection_string())
     }
 
-    /// All entities of a table, as Microsoft's client reads them, in the order they come: `PartitionKey`, `RowKey`, and
-    /// under `properties` by name the type and the value as a text.
+    /// All entities of a table, as Microsoft's client reads them, in the same order. Each has `PartitionKey`, `RowKey`,
+    /// and `properties`: by name the type and the value as a text.
     pub(crate) fn read_back(&self, table: &str) -> Vec<Value> {
         let script = r#"
 import json, sys
@@ -72,31 +72,31 @@ for entity in client.list_entities():
     }
 }
 
-/// The connection string of the emulator's account on a port: Azurite's own, or that of a proxy before it.
+/// The connection string of the emulator's account on a port: Azurite's, or that of a proxy before Azurite.
 pub(crate) fn connection_string(port: u16) -> String {
     let endpoint = format!("http://127.0.0.1:{port}/{ACCOUNT}");
     format!("DefaultEndpointsProtocol=http;AccountName={ACCOUNT};AccountKey={KEY};TableEndpoint={endpoint};")
 }
 
-/// A client of whom a connection string leads to.
+/// A client for a connection string.
 pub(crate) fn client(connection_string: &str) -> Client {
     let account: StorageAccount = connection_string.parse().expect("a connection string");
     let options = ClientOptions { request: Duration::from_secs(20), ..ClientOptions::new(now) };
     Client::new(account, options).expect("a client")
 }
 
-/// The time, as requests are dated.
+/// The time for dating requests.
 pub(crate) fn now() -> DateTime {
     DateTime::from_ticks(daytable_model::time::now().get())
 }
 
-/// Runs what is asked of a client to its end.
+/// Runs a client's future to its end.
 pub(crate) fn wait<T>(future: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(future)
 }
 
-/// The kind of an error that is expected.
+/// The kind of an expected error.
 pub(crate) fn kind<T: std::fmt::Debug>(result: Result<T, Error>) -> ErrorKind {
     result.expect_err("it fails").kind()
 }

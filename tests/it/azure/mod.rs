@@ -1,8 +1,8 @@
-//! Azure Table storage, as Azurite plays it, and all that can come between it and daytable.
+//! Azure Table storage, played by Azurite, and the possible faults between it and daytable.
 //!
 //! * [`emulator`]: Azurite's tables on a port of their own, and Microsoft's client for Python, which reads them back.
-//! * [`proxy`]: stands before it, notes what is asked, and does wrong on demand.
-//! * `client`: the client of `daytable_azure` against both; `stress`: the command that measures a store.
+//! * [`proxy`]: a proxy before Azurite, which records requests and fails on demand.
+//! * `client`: the client of `daytable_azure` against both. `stress`: the command that measures a store.
 
 pub(crate) mod emulator;
 #[allow(dead_code, reason = "not every fault is told to by every test")]

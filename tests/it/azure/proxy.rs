@@ -1,7 +1,7 @@
-//! Stands between a client and Azurite, notes what is asked, and does wrong on demand.
+//! A proxy between a client and Azurite, which records requests and fails on demand.
 //!
-//! Connections of the client's are kept; to Azurite there is a new one for each request. What goes through unharmed is
-//! passed on byte for byte, so signatures hold. A test says by a [plan](Proxy::plan) which requests go wrong and how.
+//! Connections of the client persist. Each request gets a new connection to Azurite. Undisturbed requests pass
+//! unchanged, so their signatures stay valid. A [plan](Proxy::plan) of the test selects requests and faults.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -9,42 +9,42 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// What goes wrong with a request.
+/// The fault of a request.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Fault {
-    /// 503 `ServerBusy`, in XML; nothing is done.
+    /// 503 `ServerBusy`, in XML. The request has no effect.
     Busy,
-    /// 429 with `Retry-After` of so many seconds; nothing is done.
+    /// 429 with `Retry-After` of so many seconds. The request has no effect.
     TooMany(u32),
-    /// This status without a body, as a gateway answers; nothing is done.
+    /// This status without a body, as a gateway answers. The request has no effect.
     Status(u16),
-    /// It is done, and answered with 500 `OperationTimedOut`.
+    /// The request is done. The response is 500 `OperationTimedOut`.
     FailsAfter,
-    /// The connection is reset before anything is done.
+    /// The connection is reset before the request has an effect.
     ResetBefore,
-    /// It is done, and the connection is reset before the answer.
+    /// The request is done, and the connection is reset before the response.
     ResetAfter,
-    /// It is done, and the answer ends in its midst.
+    /// The request is done, and the response is cut in the middle.
     HalfAnAnswer,
-    /// Nothing is done, and a transaction is answered with 202 and a part with this status and code inside, for the
-    /// entity of this number.
+    /// The request has no effect. A transaction gets 202, with a part of this status and code for the entity of this
+    /// number.
     PartFails(u16, &'static str, usize),
-    /// It is done, and a byte of the answer comes each so many milliseconds.
+    /// The request is done, and a byte of the response comes every so many milliseconds.
     Drips(u64),
-    /// Nothing is done, and no answer comes.
+    /// The request has no effect, and no response comes.
     Silence,
-    /// Nothing is done, and a page for people comes with status 200.
+    /// The request has no effect, and a web page comes with status 200.
     WrongContent,
-    /// 409 `TableBeingDeleted`; nothing is done.
+    /// 409 `TableBeingDeleted`. The request has no effect.
     BeingDeleted,
-    /// 403 `AuthenticationFailed`, in XML; nothing is done.
+    /// 403 `AuthenticationFailed`, in XML. The request has no effect.
     Forbidden,
-    /// 413 `RequestBodyTooLarge`; nothing is done.
+    /// 413 `RequestBodyTooLarge`. The request has no effect.
     TooLarge,
 }
 
 impl Fault {
-    /// Those after which the same request may be sent again and has to be done in the end.
+    /// Temporary faults: the same request may be repeated, and must succeed in the end.
     pub(crate) const PASSING: [Fault; 12] = [
         Fault::Busy,
         Fault::TooMany(0),
@@ -61,30 +61,30 @@ impl Fault {
     ];
 }
 
-/// A request, as it was asked.
+/// A recorded request.
 #[derive(Clone, Debug)]
 pub(crate) struct Asked {
     /// `PUT`, `GET`, …
     pub(crate) method: String,
     /// The address without host.
     pub(crate) target: String,
-    /// Its headers' lines.
+    /// The header lines.
     pub(crate) head: String,
-    /// Its body.
+    /// The body.
     pub(crate) body: Vec<u8>,
-    /// When it was there.
+    /// The time of arrival.
     pub(crate) at: Instant,
-    /// What went wrong with it.
+    /// The fault of the request.
     pub(crate) fault: Option<Fault>,
 }
 
 impl Asked {
-    /// Whether it is a transaction.
+    /// Whether the request is a transaction.
     pub(crate) fn is_transaction(&self) -> bool {
         self.target.ends_with("/$batch") || self.target.contains("/$batch?")
     }
 
-    /// Whether its body has this text.
+    /// Whether the body contains this text.
     pub(crate) fn tells(&self, text: &str) -> bool {
         memchr::memmem::find(&self.body, text.as_bytes()).is_some()
     }
@@ -95,12 +95,12 @@ impl Asked {
     }
 }
 
-/// Which requests go wrong: by their number, counted from 0, and what they are.
+/// Selects a fault by the number of the request, counted from 0, and by its content.
 type Plan = Box<dyn FnMut(usize, &Asked) -> Option<Fault> + Send>;
 
-/// The proxy. It ends with the test.
+/// The proxy. Dropping the value stops the proxy.
 pub(crate) struct Proxy {
-    /// Where it listens on 127.0.0.1.
+    /// The port on 127.0.0.1.
     pub(crate) port: u16,
     state: Arc<Mutex<State>>,
     over: Arc<AtomicBool>,
@@ -110,12 +110,12 @@ struct State {
     plan: Plan,
     asked: Vec<Asked>,
     seen: usize,
-    /// Whether bodies are kept for the test.
+    /// Whether bodies are recorded.
     keeps_bodies: bool,
 }
 
 impl Proxy {
-    /// Starts one before a server on this port. Nothing goes wrong yet.
+    /// Starts a proxy before the server on this port, without faults.
     pub(crate) fn start(upstream: u16) -> Proxy {
         let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
         let port = listener.local_addr().expect("an address").port();
@@ -129,7 +129,7 @@ impl Proxy {
                 }
                 let (state, over) = (shared.clone(), is_over.clone());
                 std::thread::spawn(move || {
-                    // A client that went away is no fault of the proxy's.
+                    // A client that disconnects is no fault of the proxy.
                     let _ = serve(&connection.expect("a connection"), upstream, &state, &over);
                 });
             }
@@ -137,28 +137,28 @@ impl Proxy {
         Proxy { port, state, over }
     }
 
-    /// From now on requests go wrong as `plan` says. They are counted from 0 anew.
+    /// From now on requests fail according to `plan`. Their numbers start at 0 again.
     pub(crate) fn plan(&self, plan: impl FnMut(usize, &Asked) -> Option<Fault> + Send + 'static) {
         let mut state = self.state.lock().expect("no panic");
         state.plan = Box::new(plan);
         state.seen = 0;
     }
 
-    /// From now on all requests go wrong in this way.
+    /// From now on every request has this fault.
     pub(crate) fn always(&self, fault: Fault) {
         self.plan(move |_, _| Some(fault));
     }
 
-    /// From now on nothing goes wrong.
+    /// From now on no request fails.
     pub(crate) fn heal(&self) {
         self.plan(|_, _| None);
     }
 
-    /// From now on one of `every` requests goes wrong in one of these ways, drawn by `seed`.
+    /// From now on one of `every` requests has one of these faults, at random with `seed`.
     pub(crate) fn at_random(&self, seed: u64, every: u64, faults: &'static [Fault]) {
         let mut state = seed;
         self.plan(move |_, _| {
-            // Knuth's MMIX; the high bits are the good ones.
+            // Knuth's MMIX generator. Its high bits are the random ones.
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             let drawn = state >> 33;
             let index = usize::try_from(drawn / every).expect("31 bits") % faults.len();
@@ -166,17 +166,17 @@ impl Proxy {
         });
     }
 
-    /// Bodies are forgotten from now on, where a test sends many.
+    /// Stops recording bodies, for tests with many requests.
     pub(crate) fn forget_bodies(&self) {
         self.state.lock().expect("no panic").keeps_bodies = false;
     }
 
-    /// What was asked so far, in the order it came.
+    /// The requests so far, in order of arrival.
     pub(crate) fn asked(&self) -> Vec<Asked> {
         self.state.lock().expect("no panic").asked.clone()
     }
 
-    /// The connection string that leads through it to Azurite.
+    /// The connection string that leads to Azurite through the proxy.
     pub(crate) fn connection_string(&self) -> String {
         super::emulator::connection_string(self.port)
     }
@@ -185,7 +185,7 @@ impl Proxy {
 impl Drop for Proxy {
     fn drop(&mut self) {
         self.over.store(true, Ordering::Relaxed);
-        // Wakes the thread that waits for connections.
+        // Wakes the accepting thread.
         let _ = TcpStream::connect(("127.0.0.1", self.port));
     }
 }
@@ -273,7 +273,7 @@ fn read_request(reader: &mut impl BufRead) -> std::io::Result<Option<Asked>> {
     Ok(Some(Asked { method, target, head, body, at: Instant::now(), fault: None }))
 }
 
-/// Asks Azurite: its answer as it came, but for the line that says that its connection ends.
+/// Forwards a request to Azurite. Returns the response without its `Connection` header.
 fn pass_on(asked: &Asked, upstream: u16) -> std::io::Result<Vec<u8>> {
     let mut server = TcpStream::connect(("127.0.0.1", upstream))?;
     server.set_nodelay(true)?;
@@ -288,13 +288,13 @@ fn pass_on(asked: &Asked, upstream: u16) -> std::io::Result<Vec<u8>> {
     Ok([kept.join("\r\n").as_bytes(), &answer[end..]].concat())
 }
 
-/// Ends the connection by a reset.
+/// Closes the connection by a reset.
 fn reset(client: &TcpStream) -> std::io::Result<()> {
     rustix::net::sockopt::set_socket_linger(client, Some(Duration::ZERO))?;
     Ok(())
 }
 
-/// What is answered without asking Azurite.
+/// The response to a fault that does not reach Azurite.
 fn said(fault: Fault) -> Option<Vec<u8>> {
     let xml = |status: u16, code: &str, message: &str, headers: &str| {
         let body = format!(

@@ -1,4 +1,4 @@
-//! `daytable stress` against Azurite: it says how much goes in, and leaves nothing behind, whatever happens.
+//! `daytable stress` against Azurite: the command reports the throughput, and leaves no table behind.
 
 use super::emulator::{Azurite, wait};
 use super::proxy::{Fault, Proxy};
@@ -6,7 +6,7 @@ use crate::place::{DAYTABLE, PATIENCE, wait_for};
 use serde_json::Value;
 use std::process::{Child, Command, Output, Stdio};
 
-/// A run of two short loads.
+/// A run with two short loads.
 fn stress(connection_string: &str, more: &[&str]) -> Command {
     let mut stress = Command::new(DAYTABLE);
     stress.args(["stress", "--peak", "400", "--partitions", "4", "--in-flight", "4", "--message-bytes", "50"]);
@@ -23,7 +23,7 @@ fn objects(output: &Output) -> Vec<Value> {
     said.lines().map(|line| serde_json::from_str(line).expect("an object a line")).collect()
 }
 
-/// What there is of tables.
+/// The names of all tables.
 fn tables(azurite: &Azurite) -> Vec<String> {
     wait(azurite.client().list_tables("")).expect("listed")
 }
@@ -43,7 +43,7 @@ fn a_load_is_measured_and_nothing_is_left() {
     }
     assert!(advice["buckets"].as_u64().is_some_and(|buckets| (1..=256).contains(&buckets)), "{advice}");
     assert_eq!(tables(&azurite), Vec::<String>::new());
-    // For people, from a file, and through a configuration.
+    // Text output, a connection string from a file, and access through a configuration.
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("azure");
     std::fs::write(&file, azurite.connection_string()).expect("written");
@@ -83,7 +83,7 @@ fn what_is_throttled_is_counted_and_written_in_the_end() {
 fn what_no_trying_helps_ends_it() {
     let azurite = Azurite::start();
     let proxy = Proxy::start(azurite.port);
-    // Not even a table, then no transaction.
+    // First even the creation of the table fails, then every transaction.
     for is_wrong in [|_: &str| true, |target: &str| target.contains("$batch")] {
         proxy.plan(move |_, asked| is_wrong(&asked.target).then_some(Fault::Forbidden));
         let output = stress(&proxy.connection_string(), &[]).output().expect("it runs");
