@@ -1,6 +1,6 @@
 //! Another collector on the same files in the same run: a yardstick for machines of any speed.
 //!
-//! Every distribution has rsyslog. Here rsyslog parses nothing and offers no queries: it copies lines from the files to
+//! Every distribution has rsyslog. Here rsyslog neither parses nor answers queries: it copies lines from the files to
 //! one file, without a sync. Its queue is `Direct`: one thread reads and writes, which takes half the CPU of the
 //! default here.
 

@@ -47,7 +47,7 @@ fn push_to_the_end(daemon: &mut Daemon, socket: &Path) -> (Vec<String>, Option<i
     (acknowledged, status.code())
 }
 
-/// Names, inodes and lengths of all files in the folder. A read-only process changes none of these.
+/// Names, inodes and lengths of all files in the folder. A read-only process leaves them unchanged.
 fn looks(place: &Place) -> Vec<(PathBuf, u64, u64)> {
     let is_data = |path: &PathBuf| !path.to_string_lossy().ends_with("-shm");
     let files = crate::place::files_below(&place.data()).into_iter().filter(is_data);

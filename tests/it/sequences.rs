@@ -1,5 +1,5 @@
 //! Records with their own sequence numbers: `daytable verify` reports missing and duplicate numbers, across days, open
-//! and sealed. It claims nothing about unknown numbers.
+//! and sealed. It makes no claim about unknown numbers.
 
 use crate::place::{PATIENCE, Place, wait_for};
 use daytable_model::time::{Ticks, now};

@@ -84,7 +84,7 @@ fn frames(bytes: &[u8], pieces: usize) -> (Vec<(u32, Vec<u8>, usize)>, bool) {
 /// Maximum records of a pushed body.
 const PUSHED_MAX: usize = 64;
 
-/// The settings for reading bodies. `None` if the setup fails, which does not happen.
+/// The settings for reading bodies. `None` if the setup fails.
 static PUSHED: LazyLock<Option<PushSettings>> = LazyLock::new(|| {
     let table = TableName::new("Log").ok()?;
     let window = Window { keep: std::time::Duration::from_secs(86_400), period: Period::Day };

@@ -107,7 +107,7 @@ fn a_folder_goes_to_the_service_and_back_and_is_the_same() {
         .sum();
     assert!(of_service > 400, "with items: {of_service}");
 
-    // A second copy does nothing: it only lists the tables.
+    // A second copy only lists the tables.
     let before = stage.proxy.asked().len();
     let again = said(&stage.there());
     assert_eq!(again.matches("was copied before").count(), 3, "{again}");
