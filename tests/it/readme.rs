@@ -1,9 +1,8 @@
-//! The commands and configurations of the README and of the pages below `docs/` work as they stand there.
+//! The commands and configurations of the README and of the pages below `docs/` work as written.
 //!
-//! * Every block that is fenced as `sh` runs by `sh -euc`, in the order of its page, in one folder with a home of its own
-//!   and `daytable` on the path, and ends well. A block that cannot run here has `<!-- not run: reason -->` on the line
-//!   before it.
-//! * Every block that is fenced as `toml` is a good configuration, and every block of `env` a good environment.
+//! * Each `sh` block runs by `sh -euc` and must succeed. The blocks of a page run in order, in one folder with its own
+//!   home, with `daytable` on the path. A block that cannot run here has `<!-- not run: reason -->` on the line before.
+//! * Each `toml` block is a valid configuration, and each `env` block a valid environment.
 
 use crate::house::documents::pages;
 use crate::place::{DAYTABLE, Place, wait_for};
@@ -16,20 +15,20 @@ use std::time::Duration;
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
-/// How long a block may take. A block may wait several times, a minute each time at most.
+/// Time limit of a block. A block may wait several times, at most a minute each time.
 const BLOCK_PATIENCE: Duration = Duration::from_secs(240);
 
 /// A fenced block of a page.
 #[derive(Debug, PartialEq, Eq)]
 struct Block {
-    /// The number of its first line, from 1.
+    /// The number of the first line, from 1.
     line: usize,
     text: String,
-    /// The reason why it does not run here.
+    /// The reason for not running the block.
     not_run: Option<String>,
 }
 
-/// The blocks of a page that are fenced as `language`.
+/// The blocks of a page in `language`.
 fn blocks(page: &str, language: &str) -> Vec<Block> {
     let fence = format!("```{language}");
     let mut blocks = Vec::new();
@@ -105,7 +104,7 @@ fn every_configuration_of_the_documentation_is_good() {
     }
 }
 
-/// The error that the page of the environment shows is the one that the program prints.
+/// The program prints the error that the page of the environment shows.
 #[test]
 fn the_error_of_a_variable_is_the_one_that_is_shown() {
     let page = text_of(Path::new("docs/reference/environment.md"));
@@ -132,7 +131,7 @@ fn run_page(page: &Path) -> usize {
     for block in run {
         let said_to = place.path(&format!("block-{}", block.line));
         let output = File::create(&said_to).expect("a file");
-        // A group of its own, so that processes in the background end with the test.
+        // A group of its own, so that background processes end with the test.
         let mut child = Command::new("sh")
             .args(["-euc", &block.text])
             .current_dir(&folder)

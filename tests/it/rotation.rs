@@ -1,22 +1,23 @@
-//! Files that are renamed, copied, compressed, truncated, replaced and swapped, and odd content: each line is one record.
+//! Files that are renamed, copied, compressed, truncated, replaced and swapped, and odd content: each line is one
+//! record.
 //!
-//! Every test compares the messages of all records with the lines that were written, with their numbers. The comparison is
-//! repeated after a stop and after another start (see `Place::finish`), which would read a forgotten file again.
+//! Every test compares the messages of all records with the numbered lines that it wrote. The comparison is repeated
+//! after a stop and a restart (see `Place::finish`), because a restart would read a forgotten file again.
 
 use crate::place::{Daemon, Lines, PATIENCE, Place, TAIL, append, gzip, message_of, numbered, wait_for};
 use std::fs::{self, File};
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::time::{Duration, Instant, SystemTime};
 
-/// What happens to the files of a place, and what is expected then. Lines are those of [`numbered`], by their numbers.
+/// An action on the files of a place, or an expectation. Lines are those of [`numbered`], by number.
 enum Step {
-    /// Starts the daemon, and waits until all lines that were written so far are read.
+    /// Starts the daemon, and waits until every written line is read.
     Start,
     /// Stops the daemon.
     Stop,
-    /// All lines that were written so far are read.
+    /// Waits until every written line is read.
     Read,
-    /// Appends so many of the next lines to a file.
+    /// Appends the next lines to a file.
     Write(&'static str, usize),
     Rename(&'static str, &'static str),
     /// Compresses the first file to the second and removes the first.
@@ -24,7 +25,7 @@ enum Step {
     /// Copies the first file to the second and empties the first.
     CopyTruncate(&'static str, &'static str),
     Remove(&'static str),
-    /// Replaces the first file by one with so many of the next lines and, if possible, with the same inode.
+    /// Replaces the first file by a file with the next lines and, if possible, with the same inode.
     SameInode(&'static str, usize),
     /// Makes a symbolic link to the first file, and renames the link to the second name.
     Link(&'static str, &'static str),
@@ -41,7 +42,7 @@ enum Include {
     All,
 }
 
-/// Takes the steps, and then sees that every line is one record, over another stop and start.
+/// Runs the steps, and asserts that every line is one record, also after a stop and a restart.
 fn each_line_is_one_record(include: Include, steps: &[Step]) {
     let place = Place::new();
     let config = match include {
@@ -88,7 +89,7 @@ macro_rules! scenarios {
 }
 
 scenarios! {
-    /// The program goes on writing to the renamed file, and then creates a new one.
+    /// The program continues to write to the renamed file, and then creates a new file.
     rename: Logs, [
         Start, Write("app.log", 10), Read,
         Rename("app.log", "app.log.1"), Write("app.log.1", 10), Write("app.log", 10),
@@ -106,26 +107,26 @@ scenarios! {
         Write("app.log", 10), Rename("app.log", "app.log.1"), Gzip("app.log.1", "app.log.1.gz"), Write("app.log", 10),
     ];
 
-    /// A file that was read and is then compressed gives no line again, although the block includes the compressed file.
+    /// A file that was read and then compressed gives no duplicates, although the block includes the compressed file.
     gzipped_while_running: All, [
         Start, Write("app.log", 10), Read,
         Rename("app.log", "app.log.1"), Gzip("app.log.1", "app.log.1.gz"), Write("app.log", 10),
     ];
 
-    /// The known file is two names further on; the file between was never read. The block includes both.
+    /// The known file is two names further on. The file between was never read. The block includes both.
     two_rotations_while_down: All, [
         Write("app.log", 10), Start, Stop,
         Write("app.log", 10), Rename("app.log", "app.log.1"), Write("app.log", 20),
         Rename("app.log.1", "app.log.2"), Rename("app.log", "app.log.1"), Write("app.log", 10),
     ];
 
-    /// The block includes the live name alone. The known file, two names further on and compressed, is found.
+    /// The block includes only the live name. The known file, two names further on and compressed, is found.
     two_rotations_while_down_beyond_the_pattern: Logs, [
         Write("app.log", 10), Start, Stop,
         Write("app.log", 10), Rename("app.log", "app.log.1"), Gzip("app.log.1", "app.log.2.gz"), Write("app.log", 10),
     ];
 
-    /// The copy gives no line again, and the emptied file is read from its beginning.
+    /// The copy gives no duplicates, and the emptied file is read from its beginning.
     copytruncate: All, [
         Start, Write("app.log", 20), Read, CopyTruncate("app.log", "app.log.1"), Write("app.log", 10),
     ];
@@ -141,7 +142,7 @@ scenarios! {
         Start, Write("app.log", 10), Read, Remove("app.log"), Write("app.log", 10),
     ];
 
-    /// Another file, longer than what was read, has the name and the inode of the file before.
+    /// A file longer than the read position has the name and the inode of the old file.
     inode_reuse: Logs, [
         Write("app.log", 10), Start, Stop, SameInode("app.log", 30),
     ];
@@ -213,8 +214,8 @@ fn inode_reuse_with_the_same_first_line() {
     place.finish(daemon, TAIL, &[&header[..], &old, &header, &new].concat());
 }
 
-/// Removes a file and creates another file, until the inode comes back. Where the file system gives no inode twice, the test
-/// goes on with another inode.
+/// Removes a file and creates another file, until the inode is reused. If the file system does not reuse inodes, the
+/// test continues with another inode.
 fn replace_with_same_inode(place: &Place, name: &str, lines: &[String]) {
     let path = place.log(name);
     let inode = fs::metadata(&path).expect("there").ino();
@@ -230,7 +231,7 @@ fn replace_with_same_inode(place: &Place, name: &str, lines: &[String]) {
     fs::write(&path, lines.concat_lines()).expect("written");
 }
 
-/// Files with the same first line are several sources, also when they are equally long.
+/// Files with the same first line are separate sources, even with equal lengths.
 #[test]
 fn several_files_with_the_same_first_line() {
     let place = Place::new();
@@ -257,7 +258,7 @@ fn file_grows_while_read() {
     place.finish(daemon, TAIL, &lines);
 }
 
-/// A line over the limit is kept up to the limit, marked and counted. Reading goes on after the line.
+/// A line over the limit is cut at the limit, marked and counted. Reading continues after the line.
 #[test]
 fn line_over_the_limit() {
     let place = Place::new();
@@ -274,7 +275,7 @@ fn line_over_the_limit() {
     place.finish(daemon, &config, &["before".into(), kept, "after".into()]);
 }
 
-/// Bytes that are not UTF-8 are replaced; the rest of the line is kept.
+/// Bytes that are not UTF-8 are replaced. The rest of the line is kept.
 #[test]
 fn invalid_utf8() {
     let place = Place::new();
@@ -286,7 +287,7 @@ fn invalid_utf8() {
     place.finish(daemon, TAIL, &expected);
 }
 
-/// A carriage return before the newline is a part of the line end; any other is a part of the line.
+/// A carriage return before the newline belongs to the line end. Any other belongs to the line.
 #[test]
 fn crlf() {
     let place = Place::new();
@@ -295,7 +296,7 @@ fn crlf() {
     place.finish(daemon, TAIL, &["one", "two", "three \r here"].map(str::to_owned));
 }
 
-/// A NUL is kept as any character is, also where a crash left many.
+/// A NUL is kept like any character, even a long run left by a crash.
 #[test]
 fn nul_bytes() {
     let place = Place::new();
@@ -304,14 +305,14 @@ fn nul_bytes() {
     place.finish(daemon, TAIL, &["a\0b", "\0\0\0\0after a hole", "c"].map(str::to_owned));
 }
 
-/// A line without its newline is not a record yet, however long it waits.
+/// A line without its newline is not a record yet, however old.
 #[test]
 fn unfinished_last_line_waits_for_its_newline() {
     let place = Place::new();
     let daemon = place.start();
     append(&place.log("app.log"), b"whole\nunfin");
     place.wait_for_messages(&["whole".into()]);
-    // Longer than the quiet after which the last line of a rotated file is final.
+    // Longer than the quiet time after which the last line of a rotated file is final.
     let began = Instant::now();
     while began.elapsed() < Duration::from_secs(7) {
         place.wait_for_messages(&["whole".into()]);
@@ -335,7 +336,7 @@ fn unfinished_last_line_of_a_rotated_file_becomes_final() {
     place.finish(daemon, TAIL, &[&expected[..], &[" and more".into()]].concat());
 }
 
-/// Reading goes on at the last position that still matches, in a file that lost its end.
+/// In a file that lost its end, reading continues at the last position that still matches.
 #[test]
 fn lost_tail() {
     let place = Place::new();
@@ -353,13 +354,13 @@ fn lost_tail() {
     daemon.kill();
     let kept = lines[..20].concat_lines().len() as u64;
     File::options().write(true).open(place.log("app.log")).expect("there").set_len(kept).expect("cut");
-    // Not as far as it was read before.
+    // A shorter content than before.
     place.write("app.log", &lines[30..]);
     let daemon = place.start();
     place.finish(daemon, TAIL, &lines);
 }
 
-/// `read_from = "end"` skips the lines that are there at the first start, and no later line.
+/// `read_from = "end"` skips only the lines from before the first start.
 #[test]
 fn read_from_end() {
     let place = Place::new();
@@ -374,7 +375,7 @@ fn read_from_end() {
     place.finish(daemon, &config, &lines);
 }
 
-/// An old file is skipped up to its end; lines that are written later are read.
+/// An old file is skipped up to its end. Later lines are read.
 #[test]
 fn ignore_older() {
     let place = Place::new();
@@ -421,7 +422,7 @@ fn new_file_within_a_second() {
         took.push(began.elapsed());
     }
     took.sort();
-    // A second to find it, a commit interval, a query; the median, because the machine has other things to do.
+    // The sum of a second to find the file, a commit interval, and a query. The median, because the machine is busy.
     assert!(took[2] < Duration::from_millis(1750), "found after {took:?}");
     place.finish(daemon, &config, &expected);
 }
@@ -457,7 +458,7 @@ fn thousands_of_files() {
     }
     place.wait_for_messages(&expected);
     look(&daemon);
-    // The store, the listeners and the runtime have some as well.
+    // The store, the listeners and the runtime have descriptors, too.
     assert!(most <= 64 + 48, "{most} descriptors");
     let status = fs::read_to_string(format!("/proc/{}/status", daemon.pid())).expect("a process");
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB")?.parse().ok());
@@ -466,7 +467,7 @@ fn thousands_of_files() {
     place.finish(daemon, &config, &expected);
 }
 
-/// A large file does not hold up a file with one line.
+/// A large file does not delay a file with one line.
 #[test]
 fn a_large_file_does_not_hold_up_a_small_one() {
     let place = Place::new();
