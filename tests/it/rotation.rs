@@ -163,11 +163,15 @@ fn renamed_before_it_was_seen() {
     let place = Place::new();
     let daemon = place.start();
     let lines = numbered("line", 20);
+    // The first discovery is over: a rotated file that it finds was there before the daemon.
+    place.write("other.log", &["first".into()]);
+    place.wait_until_messages(&["first"]);
     append(&place.path("elsewhere"), lines.iter().map(|line| format!("{line}\n")).collect::<String>().as_bytes());
     fs::rename(place.path("elsewhere"), place.log("app.log.1")).expect("renamed");
     append(&place.log("app.log"), b"");
-    place.wait_for_messages(&lines);
-    place.finish(daemon, TAIL, &lines);
+    let expected = [lines, vec!["first".into()]].concat();
+    place.wait_for_messages(&expected);
+    place.finish(daemon, TAIL, &expected);
 }
 
 /// A file is discovered while it is being compressed, with half of its first line: it is not a source of its own.
