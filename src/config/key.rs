@@ -9,12 +9,8 @@
 //! ```
 //!
 //! **A new key** needs two edits: the field, with its default, in the options of its part, and a row in `keys()` of its
-//! section. Then write the two generated files anew; tests compare them:
-//!
-//! ```sh
-//! daytable config > config/daytable.toml
-//! daytable config --reference > docs/reference/configuration.md
-//! ```
+//! section. `just docs` then writes the two generated files anew; tests compare them. The row only states what a reload
+//! does: `live` if the row says nothing. The part has to do it, by way of `daemon::reload`.
 //!
 //! A row has the name, the type with its limits, the field, the text for people, and where they differ from the rule: an
 //! example (for a key without a default) and the effect of a reload. The default is that of the field.

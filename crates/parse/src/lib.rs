@@ -46,14 +46,15 @@
 //!    its tests. Add `mod NAME;` to this file.
 //! 2. `src/format.rs`: the variant of [`Format`], its entry in `Format::ALL` (with the array's length) and its label.
 //!    Metrics and the configuration take the name from there.
-//! 3. `src/structured.rs`: an arm of `read`, and the first bytes of a line in `recognise`. Lines then join as in `layout`:
-//!    a line without a time continues the record before it. Where that is wrong, `begins`, `goes_on` and
-//!    `may_continue` decide first; `SourceProfile::may_continue` lists formats that always have one line. Add a row to
-//!    the table test.
+//! 3. `src/structured.rs`: an arm of `read`, and the first bytes of a line in `recognise`. Once the
+//!    format is usual, a line joins the record before it unless `layout::timed_format` finds a time in its header. Add
+//!    an arm to `begins` if the format has its time elsewhere. `goes_on` and `may_continue` decide before `layout`, too;
+//!    `SourceProfile::may_continue` lists formats that always have one line. Add a row to the table test.
 //! 4. `tests/golden/LABEL/`: a case is a log, `CASE.log`, and the output of `daytable parse` for it,
-//!    `CASE.expected.ndjson`. `near_miss*.log` has lines of another format that look similar.
-//! 5. `docs/reference/log-formats.md`: a row of the table. `config/daytable.toml`, `docs/reference/configuration.md`
-//!    and `src/config/tests.rs` list the labels.
+//!    `CASE.expected.ndjson`. A case has at least three records, one of them after a record of several lines.
+//!    `near_miss*.log` has lines of another format that look similar.
+//! 5. `docs/reference/log-formats.md`: a row of the table. `src/config/tests.rs` lists the labels. `just docs` writes
+//!    them into `config/daytable.toml` and `docs/reference/configuration.md`.
 //! 6. `benches/parse.rs`: a row with the golden log.
 //!
 //! A layout for people (a header with a time, then text) goes to `src/layout` instead of step 3: `layout/mod.rs`
