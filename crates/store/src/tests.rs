@@ -788,6 +788,8 @@ fn a_day_that_is_sealed_under_a_scan_loses_no_row_of_it() {
                 })
             })
             .collect();
+        // The scans end also where this thread panics; the scope waits for them.
+        let over = SetWhenDropped(&is_over);
         // One that began before goes on in what replaced its file.
         let reader = folder.reader();
         let mut half = reader.scan(&table(day(0)), &range).expect("a table");
@@ -801,9 +803,18 @@ fn a_day_that_is_sealed_under_a_scan_loses_no_row_of_it() {
         half.renew();
         found.extend(half.map(|row| message(&row.expect("a row"))));
         assert_eq!(found, want);
-        is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+        drop(over);
         scans.into_iter().for_each(|scan| scan.join().expect("no row was lost or given twice"));
     });
+}
+
+/// Sets a flag at the end of its scope.
+struct SetWhenDropped<'a>(&'a std::sync::atomic::AtomicBool);
+
+impl Drop for SetWhenDropped<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, std::sync::atomic::Ordering::Relaxed);
+    }
 }
 
 #[test]
