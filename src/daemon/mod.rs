@@ -1,4 +1,4 @@
-//! The daemon: [`Daemon::start`], [`Daemon::run`], [`Daemon::drain`].
+//! The daemon: `Daemon::start`, `Daemon::run`, `Daemon::drain`.
 //!
 //! ```text
 //! bind ─► open the store ─► start ─► run ──────────────────────► drain ─► close the store

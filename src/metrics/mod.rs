@@ -5,7 +5,7 @@
 //! ```
 //!
 //! 1. Each part of the program owns its counters, and counting never waits for a scrape.
-//! 2. A scrape reads all counters once, into a [`Snapshot`](snapshot::Snapshot).
+//! 2. A scrape reads all counters once, into a `Snapshot`.
 //! 3. `table` has one row a metric. The exposition and `docs/reference/metrics.md` follow from that row.
 //! 4. A counter never goes down while the process lives: [`CounterRegistry`] keeps the counters of sources that are gone.
 //!
