@@ -14,7 +14,7 @@ use super::args::load_named_config;
 use super::exit::CliError;
 use super::output::Output;
 use crate::config::Config;
-use daytable_intake::tail::TailOptions;
+use daytable_intake::tail::{PathPatterns, TailOptions};
 use daytable_model::path_text::PathText;
 use daytable_model::time::now;
 use daytable_parse::{Parsed, RawRecord, Records, TimestampDefaults};
@@ -69,13 +69,17 @@ fn options(config: Option<&Config>, path: &Path) -> TailOptions {
     let default = TailOptions::new("", Vec::new());
     let Some(config) = config else { return default };
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    match config.tails.iter().find(|block| block.includes(&absolute)) {
+    match config.tails.iter().find(|block| includes(block, &absolute)) {
         Some(block) => block.clone(),
         None => {
             tracing::warn!(path = %path.escaped(), "no [[tail]] block includes this file: daytable parses it with the defaults");
             TailOptions { reading: config.reading(), ..default }
         }
     }
+}
+
+fn includes(block: &TailOptions, path: &Path) -> bool {
+    PathPatterns::new(block).is_ok_and(|patterns| patterns.includes(path))
 }
 
 fn read(path: &Path, options: TailOptions, explain: bool, output: &mut Output) -> Result<Summary, CliError> {
@@ -91,9 +95,9 @@ fn read(path: &Path, options: TailOptions, explain: bool, output: &mut Output) -
             summary.add(offset, raw, &parsed);
             if written.is_ok() {
                 written = if explain {
-                    let unsaid = TimestampDefaults { zone, seen };
+                    let defaults = TimestampDefaults { zone, seen };
                     let path = path.text().into_owned();
-                    output.line(Explanation { path, offset, text: &raw.text, parsed: &parsed, unsaid })
+                    output.line(Explanation { path, offset, text: &raw.text, parsed: &parsed, defaults })
                 } else {
                     output.json(&ParsedRecord(&parsed.record))
                 };

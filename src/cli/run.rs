@@ -106,7 +106,8 @@ mod tests {
         assert_eq!((applied.http.push, applied.tails.len()), (Some(PushAccess::Off), 2));
         assert_eq!((applied.tails[1].name.as_str(), applied.tails[1].include.len()), (BLOCK, 2));
         let here = std::env::current_dir().expect("a folder");
-        assert!(applied.tails[1].includes(&here.join("logs/a")), "{:?}", applied.tails[1].include);
+        let patterns = daytable_intake::tail::PathPatterns::new(&applied.tails[1]).expect("patterns");
+        assert!(patterns.includes(&here.join("logs/a")), "{:?}", applied.tails[1].include);
 
         assert_eq!(Line::parse_from(["run", "--data", "/var/lib/daytable"]).args.applied_to(config.clone()), config);
     }

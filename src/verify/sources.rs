@@ -5,7 +5,7 @@
 //! records are in the tables.
 
 use super::{FindingKind, RETRY_WAIT, Verification};
-use daytable_intake::tail::{FileCheck, TailOptions, check};
+use daytable_intake::tail::{FileCheck, PathPatterns, check};
 use daytable_model::path_text::PathText;
 use daytable_store::{Reader, SourceKind, SourceState, StoreError};
 
@@ -28,13 +28,16 @@ impl Verification<'_> {
             }
         };
         self.report.verdict.sources = (sources.len() + listeners.len()) as u64;
+        let tails = self.request.tails;
+        let tails: Option<Vec<PathPatterns>> =
+            tails.map(|tails| tails.iter().filter_map(|tail| PathPatterns::new(tail).ok()).collect());
         let mut suspects = Vec::new();
         for state in sources {
             if self.count_read(0).is_break() {
                 return;
             }
             self.ledger(&state);
-            if self.is_followed(&state) && !matches!(check(&state), FileCheck::Same | FileCheck::Nowhere) {
+            if is_followed(&state, tails.as_deref()) && !matches!(check(&state), FileCheck::Same | FileCheck::Nowhere) {
                 suspects.push(state.identity);
             }
         }
@@ -85,12 +88,6 @@ impl Verification<'_> {
         }
     }
 
-    /// Whether daytable still reads the file of a source, as far as that is known.
-    fn is_followed(&self, state: &SourceState) -> bool {
-        let is_included = |tails: &[TailOptions]| tails.iter().any(|tail| tail.includes(&state.path));
-        state.kind == SourceKind::Tail && self.request.tails.is_none_or(is_included)
-    }
-
     /// Compares the bytes in a ledger with the position.
     fn ledger(&mut self, state: &SourceState) {
         let (position, counted) = (state.position, state.ledger.position());
@@ -99,4 +96,10 @@ impl Verification<'_> {
             self.find(FindingKind::Source, &state.path.text(), None, what, ADVICE_LEDGER);
         }
     }
+}
+
+/// Whether daytable still reads the file of a source, as far as that is known: `tails` are the patterns of the blocks.
+fn is_followed(state: &SourceState, tails: Option<&[PathPatterns]>) -> bool {
+    let is_included = |tails: &[PathPatterns]| tails.iter().any(|tail| tail.includes(&state.path));
+    state.kind == SourceKind::Tail && tails.is_none_or(is_included)
 }

@@ -29,24 +29,24 @@ pub(super) struct MergedRows<'a> {
     row_filter: &'a RowFilter,
     bounds: Bounds,
     columns: Projection,
-    here: Option<Scan<'a>>,
-    here_next: Option<NextRow>,
+    local: Option<Scan<'a>>,
+    local_next: Option<NextRow>,
     /// The partitions that the data folder has, or had.
-    ours: BTreeSet<Arc<str>>,
-    /// The number of snapshots of `here` at the last remote read.
+    local_partitions: BTreeSet<Arc<str>>,
+    /// The number of snapshots of `local` at the last remote read.
     snapshots: u64,
     /// `None` while the table does not exist.
-    afar: Option<RemoteRows<'a>>,
+    remote_rows: Option<RemoteRows<'a>>,
     archive: Option<Rows<'a>>,
     archive_next: Option<OwnedRow>,
     /// The key of the last row, and the partitions that had it.
     last: Option<RowKey>,
-    given: Vec<Arc<str>>,
+    returned: Vec<Arc<str>>,
     is_over: bool,
 }
 
 /// The reason for an incomplete answer: another daytable dropped the table and knows its archive, this one does not.
-const GONE: &str = "it was dropped while it was read, and nothing is known here of an archive";
+const GONE: &str = "it was dropped while it was read, and nothing is known local of an archive";
 
 /// The next row of one place.
 struct NextRow {
@@ -64,7 +64,7 @@ impl NextRow {
 
 /// The place of the next row.
 enum Origin {
-    Here,
+    Local,
     RemoteRows,
     Archive,
 }
@@ -82,8 +82,8 @@ impl<'a> MergedRows<'a> {
         let range = if bounds.stands { unless_gone(range_of(stores.reader, filter, &bounds))?.flatten() } else { None };
         let every = |range| Range { contains: None, level: None, ..range };
         let scan = range.map(|range| stores.reader.scan(&bounds.table, &every(range))).transpose();
-        let here = unless_gone(scan)?.flatten();
-        let snapshots = here.as_ref().map_or(0, Scan::snapshots);
+        let local = unless_gone(scan)?.flatten();
+        let snapshots = local.as_ref().map_or(0, Scan::snapshots);
         let mut rows = MergedRows {
             stores,
             remote,
@@ -92,26 +92,26 @@ impl<'a> MergedRows<'a> {
             row_filter,
             bounds,
             columns,
-            here,
-            here_next: None,
-            ours: BTreeSet::new(),
+            local,
+            local_next: None,
+            local_partitions: BTreeSet::new(),
             snapshots,
-            afar: None,
+            remote_rows: None,
             archive: None,
             archive_next: None,
             last: None,
-            given: Vec::new(),
+            returned: Vec::new(),
             is_over: false,
         };
         // After the snapshot of the data folder.
-        rows.look_afar_anew()?;
+        rows.reread_remote()?;
         Ok(rows)
     }
 
     /// Reads the next row of the data folder.
-    fn look_here(&mut self) -> Result<(), TableError> {
-        while self.here_next.is_none()
-            && let Some(scan) = &mut self.here
+    fn read_local(&mut self) -> Result<(), TableError> {
+        while self.local_next.is_none()
+            && let Some(scan) = &mut self.local
         {
             let row = scan.next();
             let snapshots = scan.snapshots();
@@ -120,52 +120,60 @@ impl<'a> MergedRows<'a> {
                 Some(Ok(row)) => {
                     let is_wanted = self.row_filter.may_match(row.key(), row.level(), row.properties());
                     let entity = is_wanted.then(|| OwnedRow::of(&row));
-                    self.here_next = Some(NextRow { key: row.key(), partition: row.partition, row: entity });
+                    self.local_next = Some(NextRow { key: row.key(), partition: row.partition, row: entity });
                 }
-                Some(Err(StoreError::TableGone(_))) | None => self.here = None,
+                Some(Err(StoreError::TableGone(_))) | None => self.local = None,
                 Some(Err(error)) => return Err(error.into()),
             }
             if is_gone || self.snapshots != snapshots {
                 self.snapshots = snapshots;
-                self.look_afar_anew()?;
+                self.reread_remote()?;
             }
         }
         Ok(())
     }
 
     /// Discards the rows read ahead from the partitions that the data folder has, or had.
-    fn look_afar_anew(&mut self) -> Result<(), TableError> {
+    fn reread_remote(&mut self) -> Result<(), TableError> {
         let table = &self.bounds.table;
-        let ours = unless_gone(self.stores.reader.partitions(table))?.unwrap_or_default();
-        self.ours.extend(ours.into_iter().filter(|partition| self.filter.wants_partition(partition)));
-        let read = match &mut self.afar {
-            Some(afar) => afar.read_anew(&self.ours, self.last),
+        let local_partitions = unless_gone(self.stores.reader.partitions(table))?.unwrap_or_default();
+        self.local_partitions
+            .extend(local_partitions.into_iter().filter(|partition| self.filter.wants_partition(partition)));
+        let read = match &mut self.remote_rows {
+            Some(remote_rows) => remote_rows.read_anew(&self.local_partitions, self.last),
             None => {
                 let (table, times) = (table.clone(), (self.bounds.from, self.bounds.to));
-                let begun =
-                    RemoteRows::begin(self.remote, table, self.filter, self.columns, times, self.last, &self.ours);
-                begun.map(|afar| self.afar = Some(afar))
+                let begun = RemoteRows::begin(
+                    self.remote,
+                    table,
+                    self.filter,
+                    self.columns,
+                    times,
+                    self.last,
+                    &self.local_partitions,
+                );
+                begun.map(|remote_rows| self.remote_rows = Some(remote_rows))
             }
         };
         if unless_not_there(read)?.is_none() {
-            self.afar_is_gone()?;
+            self.read_archive_instead()?;
         }
         Ok(())
     }
 
     /// Skips rows of the remote store, or of the archive, until the next one matches.
-    fn look_afar(&mut self) -> Result<(), TableError> {
-        while let Some(afar) = &mut self.afar {
-            if unless_not_there(afar.look())?.is_none() {
-                self.afar_is_gone()?;
+    fn read_remote(&mut self) -> Result<(), TableError> {
+        while let Some(remote_rows) = &mut self.remote_rows {
+            if unless_not_there(remote_rows.look())?.is_none() {
+                self.read_archive_instead()?;
                 break;
             }
-            let Some(row) = afar.head() else { break };
+            let Some(row) = remote_rows.head() else { break };
             let properties = row.properties.iter().map(|(name, value)| (name.as_str(), value.as_property()));
             if self.row_filter.may_match(row.key, row.level, properties) {
                 break;
             }
-            drop(afar.pop());
+            drop(remote_rows.pop());
         }
         while self.archive_next.is_none()
             && let Some(row) = self.archive.as_mut().and_then(Iterator::next).transpose()?
@@ -177,8 +185,8 @@ impl<'a> MergedRows<'a> {
     }
 
     /// The table is dropped, or not created yet: reads its archive.
-    fn afar_is_gone(&mut self) -> Result<(), TableError> {
-        let was_read = self.afar.take().is_some();
+    fn read_archive_instead(&mut self) -> Result<(), TableError> {
+        let was_read = self.remote_rows.take().is_some();
         if self.archive.is_none() {
             let reader = self.stores.reader;
             let archived = self.reading.latest(reader)?.remove(&self.bounds.table);
@@ -193,34 +201,34 @@ impl<'a> MergedRows<'a> {
     }
 
     /// The next row, possibly one that was returned already.
-    fn take(&mut self) -> Result<Option<NextRow>, TableError> {
-        self.look_here()?;
-        self.look_afar()?;
+    fn next_head(&mut self) -> Result<Option<NextRow>, TableError> {
+        self.read_local()?;
+        self.read_remote()?;
         let key_of = |row: &'_ OwnedRow| (row.key, row.partition.clone());
-        let here = self.here_next.as_ref().map(|head| (head.key, head.partition.clone()));
-        let afar = self.afar.as_ref().and_then(RemoteRows::head).map(key_of);
+        let local = self.local_next.as_ref().map(|head| (head.key, head.partition.clone()));
+        let remote_rows = self.remote_rows.as_ref().and_then(RemoteRows::head).map(key_of);
         let archive = self.archive_next.as_ref().map(key_of);
-        let heads = [(here, Origin::Here), (afar, Origin::RemoteRows), (archive, Origin::Archive)];
+        let heads = [(local, Origin::Local), (remote_rows, Origin::RemoteRows), (archive, Origin::Archive)];
         let next = heads.into_iter().filter_map(|(key, place)| Some((key?, place)));
         // Of equal rows the first: the folder's.
         let Some((_, place)) = next.min_by(|(a, _), (b, _)| a.cmp(b)) else { return Ok(None) };
         Ok(match place {
-            Origin::Here => self.here_next.take(),
-            Origin::RemoteRows => self.afar.as_mut().and_then(RemoteRows::pop).map(NextRow::of),
+            Origin::Local => self.local_next.take(),
+            Origin::RemoteRows => self.remote_rows.as_mut().and_then(RemoteRows::pop).map(NextRow::of),
             Origin::Archive => self.archive_next.take().map(NextRow::of),
         })
     }
 
     fn next_row(&mut self) -> Result<Option<OwnedRow>, TableError> {
-        while let Some(NextRow { key, partition, row }) = self.take()? {
+        while let Some(NextRow { key, partition, row }) = self.next_head()? {
             if self.last != Some(key) {
-                self.given.clear();
+                self.returned.clear();
                 self.last = Some(key);
             }
-            if self.given.contains(&partition) {
+            if self.returned.contains(&partition) {
                 continue;
             }
-            self.given.push(partition);
+            self.returned.push(partition);
             if row.is_some() {
                 return Ok(row);
             }

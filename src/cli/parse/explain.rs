@@ -19,7 +19,7 @@ pub(super) struct Explanation<'r> {
     pub(super) offset: u64,
     pub(super) text: &'r str,
     pub(super) parsed: &'r Parsed<'r>,
-    pub(super) unsaid: TimestampDefaults,
+    pub(super) defaults: TimestampDefaults,
 }
 
 impl fmt::Display for Explanation<'_> {
@@ -28,7 +28,7 @@ impl fmt::Display for Explanation<'_> {
         for line in self.text.split('\n') {
             write!(f, "\n  | {}", SafeLine(line))?;
         }
-        let rows: Vec<[String; 3]> = explain(self.text, self.parsed, &self.unsaid)
+        let rows: Vec<[String; 3]> = explain(self.text, self.parsed, &self.defaults)
             .into_iter()
             .map(|part| {
                 let bytes =
@@ -59,7 +59,7 @@ mod tests {
             offset: 12,
             text,
             parsed: &parsed,
-            unsaid: TimestampDefaults::default(),
+            defaults: TimestampDefaults::default(),
         }
         .to_string();
         assert!(

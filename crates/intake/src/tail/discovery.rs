@@ -70,12 +70,12 @@ impl Discovery {
 
     /// The first block that includes a path.
     pub(super) fn block_of(&self, path: &Path) -> Option<usize> {
-        self.patterns.iter().position(|patterns| patterns.take(path))
+        self.patterns.iter().position(|patterns| patterns.includes(path))
     }
 
     /// Whether a block includes a path.
     pub(super) fn follows(&self, block: usize, path: &Path) -> bool {
-        self.patterns.get(block).is_some_and(|patterns| patterns.take(path))
+        self.patterns.get(block).is_some_and(|patterns| patterns.includes(path))
     }
 
     /// Since when the folder of a file is watched; none where the file existed before.

@@ -51,6 +51,7 @@ mod wakeup;
 pub use check::{FileCheck, check};
 pub use import::{ImportError, ImportProgress, ImportSummary, import};
 pub use options::{TailOptions, WatchMode};
+pub use path_patterns::PathPatterns;
 pub use source::{PreparedTail, Tail};
 pub use start_position::{AdoptedFile, StartPosition, matching_files, start_positions};
 

@@ -1,11 +1,9 @@
 //! Options of the tail: which files are read, and how.
 
-use super::path_patterns::PathPatterns;
 use crate::instance_template::InstanceTemplate;
 use crate::path_fields::PathFields;
 use crate::source::ReadFrom;
 use daytable_parse::ParseOptions;
-use std::path::Path;
 use std::time::Duration;
 
 /// One `[[tail]]` block.
@@ -54,11 +52,6 @@ impl TailOptions {
             instance: InstanceTemplate::default(),
             fields_from_path: None,
         }
-    }
-
-    /// Whether the block reads the file at `path`.
-    pub fn includes(&self, path: &Path) -> bool {
-        PathPatterns::new(self).is_ok_and(|patterns| patterns.take(path))
     }
 }
 

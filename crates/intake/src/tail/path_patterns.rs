@@ -5,8 +5,8 @@ use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The compiled patterns of one block.
-pub(super) struct PathPatterns {
+/// The compiled patterns of one block. Compiling costs more than matching: compile once for many paths.
+pub struct PathPatterns {
     include: GlobSet,
     exclude: GlobSet,
     /// Folders that may contain files that `include` matches.
@@ -16,8 +16,12 @@ pub(super) struct PathPatterns {
 }
 
 impl PathPatterns {
-    /// An error with the text of a pattern that is invalid.
-    pub(super) fn new(options: &TailOptions) -> io::Result<PathPatterns> {
+    /// Compiles the patterns of a block.
+    ///
+    /// # Errors
+    ///
+    /// If a pattern is invalid; the error has the text of the pattern.
+    pub fn new(options: &TailOptions) -> io::Result<PathPatterns> {
         let absolute = |text: &String| match std::path::absolute(text) {
             Ok(path) if !text.starts_with("**/") => path.to_string_lossy().into_owned(),
             _ => text.clone(),
@@ -34,7 +38,7 @@ impl PathPatterns {
     }
 
     /// Whether the block includes the file at `path`.
-    pub(super) fn take(&self, path: &Path) -> bool {
+    pub fn includes(&self, path: &Path) -> bool {
         self.include.is_match(path) && !self.exclude.is_match(path)
     }
 
@@ -103,7 +107,7 @@ mod tests {
             ("/var/log/**/*.log", &["**/a.log"], "/var/log/b/c/a.log", false),
             ("/var/log/{a,b}.log", &[], "/var/log/b.log", true),
         ] {
-            assert_eq!(patterns(include, exclude).take(Path::new(path)), taken, "{include} {exclude:?} {path}");
+            assert_eq!(patterns(include, exclude).includes(Path::new(path)), taken, "{include} {exclude:?} {path}");
         }
     }
 

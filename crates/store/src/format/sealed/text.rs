@@ -14,17 +14,6 @@ use daytable_model::property::{Property, PropertyKind};
 use daytable_model::time::Ticks;
 use std::fmt::Write;
 
-const KINDS: [PropertyKind; PropertyKind::COUNT] = [
-    PropertyKind::String,
-    PropertyKind::Int64,
-    PropertyKind::Double,
-    PropertyKind::Boolean,
-    PropertyKind::Int32,
-    PropertyKind::DateTime,
-    PropertyKind::Guid,
-    PropertyKind::Binary,
-];
-
 /// The name of a type, as in Azure Table.
 pub(super) fn kind_name(kind: PropertyKind) -> &'static str {
     match kind {
@@ -41,7 +30,7 @@ pub(super) fn kind_name(kind: PropertyKind) -> &'static str {
 
 /// The inverse of [`kind_name`].
 pub(super) fn kind_of(name: &str) -> Option<PropertyKind> {
-    KINDS.into_iter().find(|kind| kind_name(*kind) == name)
+    PropertyKind::ALL.into_iter().find(|kind| kind_name(*kind) == name)
 }
 
 /// The key of a property in the map.
