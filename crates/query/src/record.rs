@@ -15,6 +15,7 @@ use daytable_model::record::Level;
 use daytable_model::time::Ticks;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde::ser::{Serialize, SerializeMap, Serializer};
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
@@ -63,6 +64,21 @@ impl StoredRecord {
         }
         let OwnedRow { partition, key, level, .. } = entity;
         StoredRecord { table, partition_key: partition, row_key: key, level, message, source, fields }
+    }
+
+    /// The text of the record as its source wrote it, all of its lines, without the last end of line. Invalid UTF-8 is
+    /// replaced. A record that was not made of a text, or has no line yet, gives its message.
+    pub fn line(&self) -> Cow<'_, str> {
+        match self.raw() {
+            Cow::Borrowed(bytes) => String::from_utf8_lossy(bytes),
+            Cow::Owned(bytes) => String::from_utf8_lossy(&bytes).into_owned().into(),
+        }
+    }
+
+    /// The bytes of [`StoredRecord::line`], with invalid UTF-8 as it was written, and with what a container runtime
+    /// wrote around the line.
+    pub fn raw(&self) -> Cow<'_, [u8]> {
+        Cow::Borrowed(self.message.as_bytes())
     }
 
     /// Its time.
