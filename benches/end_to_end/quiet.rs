@@ -129,7 +129,7 @@ fn source(instance: usize, lines: u64) -> SourceState {
         marks: vec![mark(position, 64)],
         last_time: None,
         cursor: String::new(),
-        learned: String::new(),
+        profile: String::new(),
         status: SourceStatus::Live,
         ledger: daytable_store::Ledger { records: lines, bytes: position, ..Default::default() },
         seen: daytable_model::time::now(),

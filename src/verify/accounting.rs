@@ -10,32 +10,30 @@ const ADVICE: &str = "another program changed catalog.db, or this is a bug of da
 impl Verification<'_> {
     /// Compares all accounts of one snapshot.
     pub(super) fn accounting(&mut self, catalog: &Catalog) {
-        let books = match catalog.books() {
-            Ok(Some(books)) => books,
-            // No daemon of this version has opened the folder: there are no accounts yet.
-            Ok(None) => return,
+        let accounts = match catalog.accounts() {
+            Ok(accounts) => accounts,
             Err(StoreError::SourceLogDamaged { which, what, .. }) => return self.source_log_damaged(&which, &what),
             Err(error) => return self.find(FindingKind::Accounting, "catalog.db", None, error.to_string(), ADVICE),
         };
-        for what in out_of_balance(&books) {
-            self.find(FindingKind::Accounting, "catalog.db", None, what, ADVICE);
+        for description in out_of_balance(&accounts) {
+            self.find(FindingKind::Accounting, "catalog.db", None, description, ADVICE);
         }
     }
 }
 
-fn out_of_balance(books: &Accounts) -> Vec<String> {
+fn out_of_balance(accounts: &Accounts) -> Vec<String> {
     let mut found = Vec::new();
-    if books.records_out() != 0 {
-        let Accounts { of_sources, forgotten, of_listeners, records_before, records_in, .. } = books;
-        let committed = of_sources + forgotten + of_listeners;
+    if accounts.records_surplus() != 0 {
+        let Accounts { source_records, forgotten_records, listener_records, records_before, records_in, .. } = accounts;
+        let committed = source_records + forgotten_records + listener_records;
         found.push(format!(
-            "the ledgers of sources and listeners have committed {committed} records, commits were given {records_in}, and {records_before} were there before"
+            "the ledgers of sources and listeners have committed {committed} records, commits were given {records_in}, and the opening balance is {records_before}"
         ));
     }
-    if books.rows_out() != 0 {
-        let Accounts { standing, dropped, sent, replaced, rows_in, rows_before, .. } = books;
+    if accounts.rows_surplus() != 0 {
+        let Accounts { live_rows, dropped_rows, sent_rows, replaced_rows, rows_in, rows_before, .. } = accounts;
         found.push(format!(
-            "{standing} rows stand, {dropped} were dropped, {sent} sent and {replaced} replaced; commits were given {rows_in}, and {rows_before} were there before"
+            "{live_rows} rows are stored, {dropped_rows} were dropped, {sent_rows} sent and {replaced_rows} replaced; commits were given {rows_in}, and the opening balance is {rows_before}"
         ));
     }
     found
@@ -47,13 +45,19 @@ mod tests {
 
     #[test]
     fn a_row_too_few_and_a_record_too_many_are_two_findings() {
-        let whole =
-            Accounts { records_in: 5, of_sources: 3, of_listeners: 2, rows_in: 7, standing: 4, ..Accounts::default() };
-        let whole = Accounts { dropped: 1, sent: 1, replaced: 1, ..whole };
+        let whole = Accounts {
+            records_in: 5,
+            source_records: 3,
+            listener_records: 2,
+            rows_in: 7,
+            live_rows: 4,
+            ..Accounts::default()
+        };
+        let whole = Accounts { dropped_rows: 1, sent_rows: 1, replaced_rows: 1, ..whole };
         assert_eq!(out_of_balance(&whole), Vec::<String>::new());
-        let found = out_of_balance(&Accounts { standing: 3, of_sources: 4, ..whole });
+        let found = out_of_balance(&Accounts { live_rows: 3, source_records: 4, ..whole });
         assert_eq!(found.len(), 2, "{found:?}");
         assert!(found[0].contains("committed 6 records, commits were given 5"), "{found:?}");
-        assert!(found[1].starts_with("3 rows stand"), "{found:?}");
+        assert!(found[1].starts_with("3 rows are stored"), "{found:?}");
     }
 }

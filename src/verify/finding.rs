@@ -10,7 +10,6 @@ pub enum FindingKind {
     /// The catalog cannot be read, or names a missing file.
     Catalog,
     /// The accounts of records or rows do not balance.
-    #[serde(rename = "books")]
     Accounting,
     /// The rows in the file of a table differ from its own count, or from the count in the catalog.
     Table,
@@ -43,7 +42,7 @@ impl FindingKind {
     pub fn name(self) -> &'static str {
         match self {
             FindingKind::Catalog => "catalog",
-            FindingKind::Accounting => "books",
+            FindingKind::Accounting => "accounting",
             FindingKind::Table => "table",
             FindingKind::Page => "page",
             FindingKind::Sealed => "sealed",

@@ -63,7 +63,7 @@ fn golden_files_have_the_format_of_their_folder() {
         let file = File::open(&case).expect("a case can be read");
         let mut records = Records::new(file, ParseOptions::default(), 1 << 20);
         while records.turn(now(), |_, _, _| {}).expect("a case can be read") {}
-        let format = records.learned().format().map(|format| format.label());
+        let format = records.profile().format().map(|format| format.label());
         assert_eq!(format, Some(folder), "{}", case.display());
     }
 }

@@ -209,7 +209,7 @@ fn rotate(place: &Place, stream: usize, written: u64, random: &mut Random) {
 #[test]
 fn a_kill_at_each_failpoint_loses_and_doubles_nothing() {
     use crate::place::{DAYTABLE, numbered};
-    for point in ["commit-between", "commit-after", "tidy-before", "drop-after"] {
+    for point in ["commit-between", "commit-after", "compaction-before", "drop-after"] {
         for times in 1..=3 {
             let place = Place::new();
             let mut command = std::process::Command::new(DAYTABLE);

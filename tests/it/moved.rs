@@ -1,4 +1,4 @@
-//! Damage to the catalog's table `moved`, the changes of the latest commits. A working daemon rewrites the table. After
+//! Damage to the catalog's table `source_log`, the changes of the latest commits. A working daemon rewrites the table. After
 //! a kill the damage is named and refused, and `daytable repair` omits it and keeps all else.
 
 use crate::place::{DAYTABLE, Daemon, PATIENCE, Place, numbered, wait_for};
@@ -28,12 +28,12 @@ fn catalog(place: &Place) -> Connection {
 /// Flips a bit in the changes of the last commit.
 fn damage(place: &Place) {
     let connection = catalog(place);
-    let last = "SELECT seq, sources FROM moved ORDER BY seq DESC LIMIT 1";
+    let last = "SELECT seq, sources FROM source_log ORDER BY seq DESC LIMIT 1";
     let (seq, mut row): (i64, Vec<u8>) =
         connection.query_row(last, [], |row| Ok((row.get(0)?, row.get(1)?))).expect("a row");
     let at = row.len() / 2;
     row[at] ^= 0x10;
-    connection.execute("UPDATE moved SET sources = ?2 WHERE seq = ?1", (seq, row)).expect("damaged");
+    connection.execute("UPDATE source_log SET sources = ?2 WHERE seq = ?1", (seq, row)).expect("damaged");
 }
 
 /// Writes lines one by one, each committed before the next.

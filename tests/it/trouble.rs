@@ -281,7 +281,7 @@ fn a_damaged_page_is_named() {
 /// Flips one bit of a page's body, unseen by SQLite.
 fn damage_a_body(file: &Path) {
     let connection = rusqlite::Connection::open(file).expect("a database");
-    let body: Vec<u8> = connection.query_row("SELECT bodies FROM pack", [], |row| row.get(0)).expect("a body");
+    let body: Vec<u8> = connection.query_row("SELECT bodies FROM small_pages", [], |row| row.get(0)).expect("a body");
     drop(connection);
     let bytes = fs::read(file).expect("read");
     let places: Vec<usize> = (0..=bytes.len() - body.len()).filter(|at| bytes[*at..].starts_with(&body)).collect();

@@ -337,18 +337,18 @@ fn a_ledger_that_was_changed_is_out_of_balance() {
         sql(&path, &format!("UPDATE source SET ledger = replace(ledger, '{from}', '{to}')"));
     };
     change("\"records\":600", "\"records\":599");
-    assert_found(&place, &[], "books", "599 records", &[]);
+    assert_found(&place, &[], "accounting", "599 records", &[]);
     change("\"records\":599", "\"records\":600");
     assert_whole(&place, 600);
     sql(&path, "UPDATE source SET position = position - 1");
     assert_found(&place, &[], "source", "its ledger comes to", &[]);
     sql(&path, "UPDATE source SET position = position + 1");
     sql(&path, "DELETE FROM file WHERE role = 'sealed'");
-    assert_found(&place, &[], "books", "rows stand", &["table"]);
-    assert_found(&place, &[], "table", "300 rows, and the catalog does not name it", &["books"]);
+    assert_found(&place, &[], "accounting", "rows are stored", &["table"]);
+    assert_found(&place, &[], "table", "300 rows, and the catalog does not name it", &["accounting"]);
     change("{", "[");
     let (findings, _) = verified(&place, &[]);
-    assert!(findings.iter().any(|(kind, _)| kind == "books"), "{findings:?}");
+    assert!(findings.iter().any(|(kind, _)| kind == "accounting"), "{findings:?}");
 }
 
 #[test]

@@ -58,7 +58,7 @@ impl<R: Read> Records<R> {
     }
 
     /// The profile so far.
-    pub fn learned(&self) -> &SourceProfile {
+    pub fn profile(&self) -> &SourceProfile {
         &self.profile
     }
 

@@ -40,7 +40,7 @@ pub(super) fn any_bytes(bytes: &[u8]) {
 /// The records of bytes in two pieces, as `format time level message fields`.
 fn records(bytes: &[u8], reading: &ParseOptions, cut: usize) -> Vec<(usize, String)> {
     let seen = seen();
-    let mut learned = SourceProfile::default();
+    let mut profile = SourceProfile::default();
     let (mut all, mut at) = (Vec::new(), 0);
     for (end, ending) in [(cut, Ending::Open), (bytes.len(), Ending::Closed)] {
         let whole = match ending {
@@ -51,9 +51,9 @@ fn records(bytes: &[u8], reading: &ParseOptions, cut: usize) -> Vec<(usize, Stri
             continue;
         }
         let mut assembler = Assembler::new(&bytes[at..whole], end - whole, BYTES_MAX, reading, ending);
-        while let Some(raw) = assembler.next(&learned, reading) {
+        while let Some(raw) = assembler.next(&profile, reading) {
             let start = at + raw.start;
-            let parsed = learned.record(&raw.text, raw.envelope, reading, seen);
+            let parsed = profile.record(&raw.text, raw.envelope, reading, seen);
             let parts = explain(&raw.text, &parsed, &TimestampDefaults { zone: reading.zone, seen });
             for part in parts.iter().filter_map(|part| part.bytes.clone()) {
                 assert!(raw.text.get(part.clone()).is_some(), "{part:?} is no part of {:?}", raw.text);
@@ -64,8 +64,8 @@ fn records(bytes: &[u8], reading: &ParseOptions, cut: usize) -> Vec<(usize, Stri
             all.push((start, format!("{:?} {:?}", parsed.format, parsed.record)));
         }
         at += assembler.consumed();
-        // The learned profile is stored as text.
-        learned = SourceProfile::restore(&learned.save());
+        // The profile profile is stored as text.
+        profile = SourceProfile::restore(&profile.save());
     }
     all
 }

@@ -123,7 +123,7 @@ pub struct SourceState {
     /// The time of the last record, for a record without one that follows it.
     pub last_time: Option<Ticks>,
     /// What was learnt of its lines, as `daytable_parse::SourceProfile::save` writes it.
-    pub learned: String,
+    pub profile: String,
     /// Where it is in its life.
     pub status: SourceStatus,
     /// What became of its bytes.
@@ -148,7 +148,7 @@ impl SourceState {
             cursor: String::new(),
             marks: Vec::new(),
             last_time: None,
-            learned: String::new(),
+            profile: String::new(),
             status: SourceStatus::Live,
             ledger: Ledger::default(),
             seen: daytable_model::time::now(),
@@ -172,7 +172,7 @@ pub fn tests_state(identity: u64) -> SourceState {
         marks: vec![Mark { position: 64, length: 64, hash: 9 }],
         last_time: Ticks::new(5),
         cursor: String::new(),
-        learned: "learnt".into(),
+        profile: "learnt".into(),
         status: SourceStatus::Live,
         ledger: Ledger { records: 3, bytes: 64, ..Ledger::default() },
         seen: Ticks::UNIX_EPOCH,

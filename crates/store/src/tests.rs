@@ -457,7 +457,7 @@ fn a_damaged_page_is_named_and_its_rows_are_not_made_up() {
     write(&store, day(0), 0, 10);
     store.close().expect("closed");
     let file = crate::format::day_file::DayFile::open(&folder.file(day(0)), &table(day(0))).expect("opened");
-    file.connection().execute("UPDATE pack SET bodies = zeroblob(length(bodies))", []).expect("damaged");
+    file.connection().execute("UPDATE small_pages SET bodies = zeroblob(length(bodies))", []).expect("damaged");
     file.close().expect("closed");
     let reader = folder.reader();
     let range = Range::all();
@@ -482,7 +482,7 @@ fn tidy_merges_small_pages_and_no_reader_sees_it() {
     let range = Range::all();
     let pages = || {
         let file = crate::sqlite::open_to_read(&folder.file(at)).expect("opened");
-        let count = "SELECT (SELECT count(*) FROM page) + (SELECT count(*) FROM pack)";
+        let count = "SELECT (SELECT count(*) FROM page) + (SELECT count(*) FROM small_pages)";
         file.query_row(count, [], |row| row.get::<_, i64>(0)).expect("counted")
     };
     assert!(pages() > 40, "nothing is left to merge");
@@ -582,7 +582,7 @@ fn rows_and_packs(folder: &Folder, at: Ticks) -> (i64, i64) {
     let file = crate::sqlite::open_to_read(&folder.file(at)).expect("opened");
     let count =
         |table| file.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)).expect("counted");
-    (count("page"), count("pack"))
+    (count("page"), count("small_pages"))
 }
 
 /// Waits until `rows_and_packs` are as wanted.

@@ -110,7 +110,7 @@ fn lines(body: &[u8], writer: &mut RequestWriter<'_>, is_strict: bool) -> Result
     let (any, objects) = writer.readings();
     let reading = if is_strict { objects } else { any };
     let mut assembler = Assembler::new(body, 0, RECORD_BYTES_MAX, reading, Ending::Closed).at_beginning(true);
-    while let Some(raw) = assembler.next(writer.learned(), reading) {
+    while let Some(raw) = assembler.next(writer.profile(), reading) {
         let index = writer.begin()?;
         let RawRecord { text, envelope, cut, is_invalid, .. } = &raw;
         // The envelope of a container runtime is an object. The line in it can have any format.

@@ -34,7 +34,7 @@ pub(crate) struct RequestWriter<'p> {
     /// The part of the reservation for rows, in bytes.
     rows_reserved: usize,
     routes: RouteCaches,
-    learned: SourceProfile,
+    profile: SourceProfile,
     pub(super) counters: SourceCounters,
     /// The number of records that were begun.
     index: usize,
@@ -96,7 +96,7 @@ impl<'p> RequestWriter<'p> {
             memory: None,
             rows_reserved: 0,
             routes: RouteCaches::default(),
-            learned: SourceProfile::default(),
+            profile: SourceProfile::default(),
             counters: SourceCounters::default(),
             index: 0,
             refused: 0,
@@ -190,13 +190,13 @@ impl<'p> RequestWriter<'p> {
     }
 
     /// The formats of earlier lines.
-    pub(super) fn learned(&self) -> &SourceProfile {
-        &self.learned
+    pub(super) fn profile(&self) -> &SourceProfile {
+        &self.profile
     }
 
     /// Parses a text like a line of a file.
     pub(super) fn parse<'a>(&mut self, text: &'a str, envelope: Envelope, reading: &'a ParseOptions) -> Parsed<'a> {
-        self.learned.record(text, envelope, reading, self.now)
+        self.profile.record(text, envelope, reading, self.now)
     }
 
     /// Counts a parsed record, and marks a cut record.

@@ -48,7 +48,7 @@ impl AsFd for DatagramSocket {
 /// A peer, and the formats of its messages.
 struct DatagramPeer {
     name: String,
-    learned: SourceProfile,
+    profile: SourceProfile,
 }
 
 /// Reads datagrams until the stop and the socket is empty.
@@ -80,13 +80,13 @@ impl Datagrams {
             }
             let peer = peers.entry(address).or_insert_with(|| DatagramPeer {
                 name: address.map_or_else(|| host.clone(), |address| address.to_string()),
-                learned: SourceProfile::default(),
+                profile: SourceProfile::default(),
             });
             count(&block.counters.bytes, bytes.len() as u64);
             let end = bytes.iter().rposition(|byte| !matches!(byte, b'\n' | b'\r' | 0)).map_or(0, |last| last + 1);
             let kept = end.min(block.limit);
             if end > 0 {
-                let mut sender = PeerState { counter: &mut counter, learned: &mut peer.learned, peer: &peer.name };
+                let mut sender = PeerState { counter: &mut counter, profile: &mut peer.profile, peer: &peer.name };
                 let message = SyslogMessage { bytes: &bytes[..kept], cut: end - kept };
                 sink.write(&block, &mut routes, &mut sender, message, now.ticks);
             }

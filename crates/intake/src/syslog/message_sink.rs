@@ -59,7 +59,7 @@ impl KeySequence {
 /// The sender of a message, and the formats of its earlier messages.
 pub(super) struct PeerState<'a> {
     pub(super) counter: &'a mut KeySequence,
-    pub(super) learned: &'a mut SourceProfile,
+    pub(super) profile: &'a mut SourceProfile,
     pub(super) peer: &'a str,
 }
 
@@ -100,7 +100,7 @@ impl MessageSink {
     ) {
         let counters = &*block.counters;
         let text = String::from_utf8_lossy(message.bytes);
-        let parsed = sender.learned.record(&text, Envelope::default(), &block.config.reading, now);
+        let parsed = sender.profile.record(&text, Envelope::default(), &block.config.reading, now);
         let (mut record, format) = (parsed.record, parsed.format);
         if own_output::is_record(&record) {
             return own_output::pass_over(&block.source);

@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 /// The state of the protocol of a connection.
 pub(super) struct Session {
     counter: KeySequence,
-    learned: SourceProfile,
+    profile: SourceProfile,
     peer: String,
     protocol: SessionProtocol,
 }
@@ -39,7 +39,7 @@ impl Session {
             ListenAddress::Relp(_) => SessionProtocol::Relp(Box::default()),
             _ => SessionProtocol::Lines(Framer::default()),
         };
-        Session { counter: KeySequence::new(), learned: SourceProfile::default(), peer, protocol }
+        Session { counter: KeySequence::new(), profile: SourceProfile::default(), peer, protocol }
     }
 
     /// Whether the protocol has answers.
@@ -62,7 +62,7 @@ impl Session {
     ) -> Result<(), InvalidFrame> {
         count(&block.counters.bytes, bytes.len() as u64);
         let now = time::now();
-        let mut sender = PeerState { counter: &mut self.counter, learned: &mut self.learned, peer: &self.peer };
+        let mut sender = PeerState { counter: &mut self.counter, profile: &mut self.profile, peer: &self.peer };
         match &mut self.protocol {
             SessionProtocol::Lines(framer) => {
                 framer.feed(bytes, limit, |message| sink.write(block, routes, &mut sender, message, now));
@@ -100,7 +100,7 @@ impl Session {
 
     /// Writes an unfinished message at the end of the connection. A client of RELP sends that message again.
     pub(super) fn finish(&mut self, block: &ListenerContext, routes: &mut RouteCaches, sink: &mut MessageSink) {
-        let mut sender = PeerState { counter: &mut self.counter, learned: &mut self.learned, peer: &self.peer };
+        let mut sender = PeerState { counter: &mut self.counter, profile: &mut self.profile, peer: &self.peer };
         if let SessionProtocol::Lines(framer) = &mut self.protocol {
             let now = time::now();
             framer.finish(block.limit, |message| sink.write(block, routes, &mut sender, message, now));

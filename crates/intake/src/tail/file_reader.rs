@@ -53,7 +53,7 @@ pub(super) struct FileReader {
 
 /// Makes rows of the records of a source. Everything here follows from the state and the configuration.
 struct RecordParser {
-    learned: SourceProfile,
+    profile: SourceProfile,
     lanes: FileRoutes,
     /// The path that is the source of its records.
     source: String,
@@ -224,12 +224,12 @@ impl FileReader {
         let mut records = Assembler::new(&data[..whole], unfinished, context.options.line_bytes_max, reading, ending)
             .at_beginning(self.state.position == 0);
         let (state, parser) = self.parts();
-        let mut next = records.next(&parser.learned, reading);
+        let mut next = records.next(&parser.profile, reading);
         if next.is_some() {
             let state = Arc::make_mut(state);
             while let Some(record) = next {
                 parser.record(record, state, context);
-                next = records.next(&parser.learned, reading);
+                next = records.next(&parser.profile, reading);
             }
         }
         self.open = records.open();
@@ -264,7 +264,7 @@ impl FileReader {
         let cut = usize::try_from(end - position).unwrap_or(usize::MAX).saturating_sub(kept.len());
         let (limit, reading) = (context.options.line_bytes_max, &context.options.reading);
         let (state, parser) = self.parts();
-        let record = cut_record(&kept, limit, cut, &parser.learned, reading);
+        let record = cut_record(&kept, limit, cut, &parser.profile, reading);
         let record = if position == 0 { record.at_beginning() } else { record };
         parser.record(record, Arc::make_mut(state), context);
         let window = &before[..usize::try_from(next - start).unwrap_or(0).min(marked)];
@@ -278,7 +278,7 @@ impl FileReader {
         let state = Arc::make_mut(state);
         state.position += by;
         state.ledger.bytes += by;
-        state.learned = parser.learned.save();
+        state.profile = parser.profile.save();
         note_marks(&mut state.marks, state.position, window);
         self.has_advanced = true;
         count(&counters.bytes, by);
@@ -329,7 +329,7 @@ impl RecordParser {
     fn of(state: &SourceState) -> RecordParser {
         let (text, lossy) = (state.path.text(), state.path.to_string_lossy());
         RecordParser {
-            learned: SourceProfile::restore(&state.learned),
+            profile: SourceProfile::restore(&state.profile),
             lanes: FileRoutes::default(),
             named_by: (text != lossy).then(|| lossy.into()),
             source: text.into_owned(),
@@ -338,7 +338,7 @@ impl RecordParser {
     }
 
     fn record(&mut self, raw: RawRecord<'_>, state: &mut SourceState, context: &mut ReadContext<'_>) {
-        let parsed = self.learned.record(&raw.text, raw.envelope, &context.options.reading, context.now);
+        let parsed = self.profile.record(&raw.text, raw.envelope, &context.options.reading, context.now);
         let (mut record, format) = (parsed.record, parsed.format);
         if format == Format::Syslog && own_output::is_record(&record) {
             state.ledger.own_records += 1;

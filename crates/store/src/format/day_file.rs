@@ -197,7 +197,7 @@ impl DayFile {
 
     /// Whether there are packs in it.
     pub(crate) fn has_packs(&self) -> Result<bool, StoreError> {
-        self.sql(self.connection.query_row("SELECT EXISTS (SELECT 1 FROM pack)", [], |row| row.get(0)))
+        self.sql(self.connection.query_row("SELECT EXISTS (SELECT 1 FROM small_pages)", [], |row| row.get(0)))
     }
 
     /// Pages of commits above `committed`; they are the newest by id.
@@ -228,7 +228,7 @@ impl DayFile {
                 transaction.prepare_cached("DELETE FROM page WHERE id = ?1 AND seq = ?2")?.execute(params![id, seq])?;
                 transaction.prepare_cached("DELETE FROM body WHERE page = ?1")?.execute([id])?;
             }
-            transaction.execute("DELETE FROM pack WHERE seq = ?1", [seq])?;
+            transaction.execute("DELETE FROM small_pages WHERE seq = ?1", [seq])?;
             transaction.execute(
                 "UPDATE total SET last_seq = seq_before, entities = entities_before WHERE last_seq = ?1",
                 [seq],
@@ -264,7 +264,7 @@ impl DayFile {
                 }
             }
             for id in packs {
-                transaction.prepare_cached("DELETE FROM pack WHERE id = ?1")?.execute([id])?;
+                transaction.prepare_cached("DELETE FROM small_pages WHERE id = ?1")?.execute([id])?;
             }
             transaction.prepare_cached("UPDATE total SET last_page = ?1")?.execute([next - 1])?;
             transaction.commit()?;
@@ -278,13 +278,13 @@ impl DayFile {
         let result = (|| {
             let transaction = self.connection.transaction()?;
             let update = "WITH every(seq, entities) AS
-                            (SELECT seq, entities FROM page UNION ALL SELECT seq, entities FROM pack)
+                            (SELECT seq, entities FROM page UNION ALL SELECT seq, entities FROM small_pages)
                           UPDATE total SET last_seq = (SELECT coalesce(max(seq), 0) FROM every),
                                            entities = merged + (SELECT coalesce(sum(entities), 0) FROM every)
                           RETURNING last_seq, entities";
             let (last_seq, entities) = transaction.query_row(update, [], |row| Ok((row.get(0)?, row.get(1)?)))?;
             let ends = "SELECT max(last), min(first) FROM
-                          (SELECT first, last FROM page UNION ALL SELECT first, last FROM pack)";
+                          (SELECT first, last FROM page UNION ALL SELECT first, last FROM small_pages)";
             let time = |bytes: Option<Vec<u8>>| bytes.and_then(|b| RowKey::from_bytes(&b)).map(|key| key.time());
             let times = transaction.query_row(ends, [], |row| Ok(time(row.get(0)?).zip(time(row.get(1)?))))?;
             transaction.commit()?;

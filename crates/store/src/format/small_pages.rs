@@ -24,7 +24,7 @@ use std::sync::Arc;
 
 /// The schema of the table.
 pub(crate) const SCHEMA: &str = "
-    CREATE TABLE pack(
+    CREATE TABLE small_pages(
         id INTEGER PRIMARY KEY,
         seq INTEGER NOT NULL,                -- the commit that wrote it
         entities INTEGER NOT NULL,
@@ -117,7 +117,7 @@ impl SmallPagesBuilder {
         let raw = i64::try_from(raw_bytes).unwrap_or(i64::MAX);
         connection
             .prepare_cached(
-                "INSERT INTO pack(seq, entities, raw_bytes, first, last, heads, bodies) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+                "INSERT INTO small_pages(seq, entities, raw_bytes, first, last, heads, bodies) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
             )?
             .execute(params![seq, entities, raw, first.to_bytes(), last.to_bytes(), heads, bodies])?;
         Ok(Some(SmallPagesRow { id: connection.last_insert_rowid(), seq, raw_bytes }))
@@ -130,11 +130,12 @@ impl SmallPagesBuilder {
     pub(crate) fn replace(self, connection: &Connection, pack: i64) -> rusqlite::Result<Option<u64>> {
         let SmallPagesBuilder { heads, bodies, entities, raw_bytes, keys } = self;
         let Some((first, last)) = keys else {
-            connection.prepare_cached("DELETE FROM pack WHERE id = ?1")?.execute([pack])?;
+            connection.prepare_cached("DELETE FROM small_pages WHERE id = ?1")?.execute([pack])?;
             return Ok(None);
         };
         let raw = i64::try_from(raw_bytes).unwrap_or(i64::MAX);
-        let update = "UPDATE pack SET entities = ?2, raw_bytes = ?3, first = ?4, last = ?5, heads = ?6, bodies = ?7
+        let update =
+            "UPDATE small_pages SET entities = ?2, raw_bytes = ?3, first = ?4, last = ?5, heads = ?6, bodies = ?7
                       WHERE id = ?1";
         let values = params![pack, entities, raw, first.to_bytes(), last.to_bytes(), heads, bodies];
         connection.prepare_cached(update)?.execute(values)?;
@@ -144,7 +145,7 @@ impl SmallPagesBuilder {
 
 /// All rows, the oldest first.
 pub(crate) fn all(connection: &Connection) -> rusqlite::Result<Vec<SmallPagesRow>> {
-    let mut statement = connection.prepare("SELECT id, seq, raw_bytes FROM pack ORDER BY seq")?;
+    let mut statement = connection.prepare("SELECT id, seq, raw_bytes FROM small_pages ORDER BY seq")?;
     let read = |row: &Row<'_>| {
         let raw_bytes = row.get::<_, i64>(2)?.cast_unsigned();
         Ok(SmallPagesRow { id: row.get(0)?, seq: row.get(1)?, raw_bytes })
@@ -159,8 +160,8 @@ pub(crate) fn pages_in(
     last: RowKey,
     partitions: Option<&BTreeMap<i64, Arc<str>>>,
 ) -> rusqlite::Result<Vec<PageRow>> {
-    let mut statement =
-        connection.prepare_cached("SELECT id, seq, heads FROM pack WHERE first <= ?2 AND last >= ?1 ORDER BY id")?;
+    let mut statement = connection
+        .prepare_cached("SELECT id, seq, heads FROM small_pages WHERE first <= ?2 AND last >= ?1 ORDER BY id")?;
     let mut packs = statement.query(params![first.to_bytes(), last.to_bytes()])?;
     let mut pages = Vec::new();
     while let Some(row) = packs.next()? {
@@ -173,7 +174,8 @@ pub(crate) fn pages_in(
 
 /// The small pages of all commits after `seq`, in the order of writing.
 pub(crate) fn pages_since(connection: &Connection, seq: i64) -> rusqlite::Result<Vec<PageRow>> {
-    let mut statement = connection.prepare_cached("SELECT id, seq, heads FROM pack WHERE seq > ?1 ORDER BY seq")?;
+    let mut statement =
+        connection.prepare_cached("SELECT id, seq, heads FROM small_pages WHERE seq > ?1 ORDER BY seq")?;
     let mut packs = statement.query([seq])?;
     let mut pages = Vec::new();
     while let Some(row) = packs.next()? {
@@ -184,7 +186,7 @@ pub(crate) fn pages_since(connection: &Connection, seq: i64) -> rusqlite::Result
 
 /// The first commit with a small page of `partition`.
 pub(crate) fn oldest_of(connection: &Connection, partition: i64) -> rusqlite::Result<Option<i64>> {
-    let mut statement = connection.prepare_cached("SELECT id, seq, heads FROM pack ORDER BY id")?;
+    let mut statement = connection.prepare_cached("SELECT id, seq, heads FROM small_pages ORDER BY id")?;
     let mut packs = statement.query([])?;
     let mut pages = Vec::new();
     while let Some(row) = packs.next()? {
@@ -198,7 +200,7 @@ pub(crate) fn oldest_of(connection: &Connection, partition: i64) -> rusqlite::Re
 
 /// Adds the pages of one row to `pages`, and returns its bodies.
 pub(crate) fn unpack(connection: &Connection, pack: i64, pages: &mut Vec<PageRow>) -> rusqlite::Result<Vec<u8>> {
-    let mut statement = connection.prepare_cached("SELECT id, seq, heads, bodies FROM pack WHERE id = ?1")?;
+    let mut statement = connection.prepare_cached("SELECT id, seq, heads, bodies FROM small_pages WHERE id = ?1")?;
     statement.query_row([pack], |row| {
         read_pages(row, pages, |_, _, _| true)?;
         row.get(3)
@@ -218,7 +220,7 @@ pub(crate) fn read_body(connection: &Connection, place: PageLocation, body: &mut
             Ok(found.optional()?.is_some())
         }
         PageLocation::Packed { pack, offset, length } => {
-            let bodies = connection.blob_open("main", "pack", "bodies", pack, true)?;
+            let bodies = connection.blob_open("main", "small_pages", "bodies", pack, true)?;
             // The head may be damaged: no checksum covers where a page ends.
             if (length as usize).saturating_add(offset as usize) > bodies.len() {
                 return Ok(false);

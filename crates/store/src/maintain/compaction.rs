@@ -408,7 +408,7 @@ impl Day {
             let Some((partition, parts)) = left.next() else {
                 let gone: Vec<i64> = self.packs.iter().take(bodies.len()).map(|(_, pack)| pack.id).collect();
                 let (merges, taken) = (std::mem::take(merges), *pages as u64);
-                daytable_platform::failpoint!("tidy-before");
+                daytable_platform::failpoint!("compaction-before");
                 let written = file.replace(&merges, &gone)?;
                 for (_, pack) in self.packs.drain(..gone.len()) {
                     self.packed_bytes -= pack.raw_bytes;
@@ -472,7 +472,7 @@ impl Day {
         if merges.is_empty() {
             return Ok(0);
         }
-        daytable_platform::failpoint!("tidy-before");
+        daytable_platform::failpoint!("compaction-before");
         let written = file.replace(&merges, &[])?;
         for merge in &merges {
             self.queued.remove(&merge.partition);
@@ -760,8 +760,8 @@ mod tests {
         let long = "x".repeat(6000);
         for (text, damage) in [
             (&*long, "UPDATE body SET bytes = zeroblob(length(bytes))"),
-            ("tiny", "UPDATE pack SET bodies = zeroblob(length(bodies))"),
-            ("tiny", "UPDATE pack SET heads = zeroblob(length(heads))"),
+            ("tiny", "UPDATE small_pages SET bodies = zeroblob(length(bodies))"),
+            ("tiny", "UPDATE small_pages SET heads = zeroblob(length(heads))"),
             ("tiny", "UPDATE partition SET id = 9"),
             (&*long, "UPDATE partition SET name = 'another'"),
         ] {
@@ -777,7 +777,7 @@ mod tests {
                 compactor.committed(seq.cast_signed());
             };
             let pages = |file: &DayFile| -> i64 {
-                let select = "SELECT (SELECT count(*) FROM page) + (SELECT count(*) FROM pack)";
+                let select = "SELECT (SELECT count(*) FROM page) + (SELECT count(*) FROM small_pages)";
                 file.connection().query_row(select, [], |row| row.get(0)).expect("counted")
             };
             (0..8).for_each(|_| write(&mut compactor, &mut file, "web-1"));

@@ -98,11 +98,11 @@ pub fn repair(data_dir: &Path) -> Result<Vec<String>, StoreError> {
     }
     let set = catalog.connection().execute("UPDATE state SET committed = max(committed, ?1)", [committed]);
     set.map_err(StoreError::sqlite(Catalog::path_in(data_dir)))?;
-    if let (records, rows) = catalog.balance_books()?
+    if let (records, rows) = catalog.balance_accounts()?
         && (records, rows) != (0, 0)
     {
         said.push(format!(
-            "the books were out by {records} records and {rows} rows, and begin anew with what there is"
+            "the accounts were out by {records} records and {rows} rows, and begin anew with what there is"
         ));
     }
     put_aside(&layout, &catalog, &mut said)?;

@@ -76,7 +76,7 @@ pub(crate) fn waiting(connection: &Connection) -> rusqlite::Result<Backlog> {
     }
     let number = |pragma| connection.pragma_query_value(None, pragma, |row| row.get::<_, i64>(0));
     let bytes = (number("page_count")? - number("freelist_count")?) * number("page_size")?;
-    let oldest = "SELECT min(seq) FROM (SELECT min(seq) AS seq FROM page UNION ALL SELECT min(seq) FROM pack)";
+    let oldest = "SELECT min(seq) FROM (SELECT min(seq) AS seq FROM page UNION ALL SELECT min(seq) FROM small_pages)";
     let oldest = connection.query_row(oldest, [], |row| row.get(0))?;
     Ok(Backlog { bytes: bytes.cast_unsigned(), entities: entities.cast_unsigned(), oldest })
 }
@@ -145,7 +145,7 @@ fn remove(connection: &mut Connection, sent: &[SentPage]) -> rusqlite::Result<Re
         }
     }
     for (seq, partitions) in packed {
-        let find = "SELECT id FROM pack WHERE seq = ?1";
+        let find = "SELECT id FROM small_pages WHERE seq = ?1";
         let found = transaction.prepare_cached(find)?.query_row([seq], |row| row.get::<_, i64>(0)).optional()?;
         if let Some(id) = found {
             take_out(&transaction, id, &partitions, &mut removed)?;

@@ -56,10 +56,10 @@ fn a_page_under_another_name_is_an_error_for_whoever_reads_it() {
         "UPDATE page SET partition = 3 - partition",
         "UPDATE partition SET name = 'web-9' WHERE name = 'web-2'",
         "UPDATE page SET seq = 2",
-        "UPDATE pack SET seq = 1",
+        "UPDATE small_pages SET seq = 1",
         "ATTACH 'OTHER' AS other; DELETE FROM body; INSERT INTO body SELECT * FROM other.body;
          DELETE FROM page; INSERT INTO page SELECT * FROM other.page",
-        "ATTACH 'OTHER' AS other; DELETE FROM pack; INSERT INTO pack SELECT * FROM other.pack",
+        "ATTACH 'OTHER' AS other; DELETE FROM small_pages; INSERT INTO small_pages SELECT * FROM other.small_pages",
     ] {
         let folder = two_days();
         assert_eq!((read(&folder, day(0)).0.len(), faults(&folder, day(0))), (4, vec![]));

@@ -8,7 +8,8 @@ fn change(folder: &Folder, statement: &str) {
     assert!(connection.execute(statement, []).expect(statement) > 0, "{statement} changed nothing");
 }
 
-const DAMAGE: &str = "UPDATE moved SET sources = zeroblob(length(sources)) WHERE seq = (SELECT max(seq) FROM moved)";
+const DAMAGE: &str =
+    "UPDATE source_log SET sources = zeroblob(length(sources)) WHERE seq = (SELECT max(seq) FROM source_log)";
 
 fn position(folder: &Folder) -> u64 {
     let sources = folder.reader().sources().expect("read");
@@ -17,8 +18,8 @@ fn position(folder: &Folder) -> u64 {
 }
 
 fn assert_balanced(folder: &Folder) {
-    let books = folder.reader().catalog().books().expect("read").expect("opened");
-    assert_eq!((books.records_out(), books.rows_out()), (0, 0), "{books:?}");
+    let accounts = folder.reader().catalog().accounts().expect("read");
+    assert_eq!((accounts.records_surplus(), accounts.rows_surplus()), (0, 0), "{accounts:?}");
 }
 
 /// Commits go on, a stop is one like any other, and nothing is forgotten.
@@ -59,10 +60,10 @@ fn a_repair_leaves_out_a_row_that_is_damaged_and_nothing_else() {
     let Some(error @ StoreError::SourceLogDamaged { .. }) = refused else { panic!("{refused:?}") };
     assert!(error.to_string().contains("daytable repair --data"), "{error}");
     let said = repair(&killed.path()).expect("repaired");
-    let [kept, left_out, books] = &said[..] else { panic!("{said:?}") };
+    let [kept, left_out, accounts] = &said[..] else { panic!("{said:?}") };
     assert!(kept.contains("catalog.before-repair-1.db"), "{kept}");
     assert!(left_out.contains("what sources moved in commit 4 is damaged: its checksum is another"), "{left_out}");
-    assert!(books.contains("out by -10 records and 0 rows"), "{books}");
+    assert!(accounts.contains("out by -10 records and 0 rows"), "{accounts}");
     assert_eq!(repair(&killed.path()).expect("repaired"), [""; 0], "the second time there is nothing to repair");
     assert_eq!(position(&killed), 300);
     assert_balanced(&killed);

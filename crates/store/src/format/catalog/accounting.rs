@@ -1,19 +1,20 @@
-//! The books: what came in, what stands and what went, each counted by whoever did it, in the transaction that did it.
+//! Accounting: what came in, what is stored and what left, each counted by the code that did it, in the transaction
+//! that did it.
 //!
 //! ```text
-//! records   ledgers of sources + listeners + sources that are forgotten   =  records_before + records_in
-//! rows      files that are live + dropped + sent + replaced               =  rows_before + rows_in
+//! records   ledgers of sources + of listeners + of forgotten sources     =  records_before + records_in
+//! rows      rows of live files + dropped + sent + replaced               =  rows_before + rows_in
 //! ```
 //!
-//! The right side is counted by the committer, of the rows that it was given: one row of the catalog that every commit
-//! writes anyway. The left side is what sources say of themselves, and the files. So a row that is lost between source
-//! and file, a file that is swapped, and a ledger that was changed by hand each leave the books out of balance; and as
-//! all of it is in the catalog, one transaction reads it as it was at one moment, whatever is committed meanwhile.
+//! The committer counts the right side, from the rows that it is given, in a row of the catalog that each commit writes
+//! anyway. The left side comes from the sources and the files. A row lost between source and file, a replaced file, or
+//! a ledger changed by hand therefore unbalances the accounts. One transaction reads all accounts, so concurrent commits
+//! do not disturb the comparison.
 //!
-//! What moves rows from one account to another does so in its own transaction: `end_seal` (what a later row with the same key took the place
-//! of is `replaced`), `drop_day` (`dropped`), the file of an outbox that is let go (`sent`), sources that are forgotten. Restored days
-//! are copies and stand outside. A folder of an earlier format has an opening balance, `records_before` and `rows_before`:
-//! what it held when it was brought to this one; and so has one that `repair` changed.
+//! A transaction that moves rows between accounts also updates the accounts: `end_seal` counts the rows whose key a
+//! later row has (`replaced`), `drop_day` counts `dropped`, the removal of an outbox file counts `sent`, and forgotten
+//! sources are counted. Restored days are copies and are not counted. `records_before` and `rows_before` are the opening
+//! balance: zero, unless `repair` set it to balance the accounts.
 
 use super::database::Catalog;
 use super::source_log::latest as latest_deltas;
@@ -25,91 +26,91 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What one who listens, or this program itself, gave to a submission, and what it lost since the one before.
+/// Records of a listener, or of daytable itself, in one submission, and the losses since the submission before.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceReceipt {
-    /// What it speaks: `syslog` or `push`; `daytable` for rows that this program writes of itself, `outbox` for those that it
-    /// did not send.
+    /// The protocol, `syslog` or `push`. `daytable` for rows that daytable itself writes, and `outbox` for rows that the
+    /// outbox did not send.
     pub kind: &'static str,
-    /// The name of its block, or of its endpoint.
+    /// The name of the block, or of the endpoint.
     pub name: Arc<str>,
-    /// Its records in the submission.
+    /// Records in the submission.
     pub records: u64,
-    /// Bytes that came since it was said last.
+    /// Bytes received since the receipt before.
     pub bytes: u64,
-    /// What was lost or refused since it was said last, by reason.
+    /// Records lost or refused since the receipt before, by reason.
     pub losses: Vec<(String, u64)>,
 }
 
 impl SourceReceipt {
-    /// Records, and nothing that was lost.
+    /// A receipt without losses.
     pub fn records(kind: &'static str, name: impl Into<Arc<str>>, records: u64) -> SourceReceipt {
         SourceReceipt { kind, name: name.into(), records, bytes: 0, losses: Vec::new() }
     }
 }
 
-/// What the ledger keeps of a listener: all that it ever took, by its name.
+/// The ledger of a listener: everything that it received.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ListenerLedger {
-    /// The name of its block, or of its endpoint.
+    /// The name of the block, or of the endpoint.
     pub listener: String,
-    /// What it speaks.
+    /// The protocol, as in [`SourceReceipt::kind`].
     pub kind: String,
-    /// Records that are committed.
+    /// Committed records.
     pub records: u64,
-    /// Bytes that came.
+    /// Bytes received.
     pub bytes: u64,
-    /// What was lost or refused, by reason. Written a second after it happened: a kill may take the last ones along.
+    /// Records lost or refused, by reason. Written within a second, so a kill may lose the last counts.
     pub losses: BTreeMap<String, u64>,
 }
 
-/// What a commit enters.
+/// The counts of a commit.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct CommitEntry<'t> {
     pub(crate) stamp: Option<super::commit_clock::CommitTime>,
     pub(crate) records: u64,
     pub(crate) rows: u64,
-    /// Rows that were given, less those that files were noted to have: a later one with the same key took their place.
+    /// Rows without a place in a file, because a later row has the same key.
     pub(crate) replaced: u64,
-    pub(crate) taken: &'t [SourceReceipt],
+    pub(crate) receipts: &'t [SourceReceipt],
 }
 
-/// All accounts, as they were at one moment.
+/// All accounts, at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Accounts {
-    /// Records that commits were given.
+    /// Records given to commits.
     pub records_in: i64,
-    /// Records before there were books.
+    /// Records of the opening balance.
     pub records_before: i64,
-    /// What the sources say they committed,
-    pub of_sources: i64,
-    /// and those that the catalog forgot,
-    pub forgotten: i64,
-    /// and the listeners.
-    pub of_listeners: i64,
-    /// Rows that commits were given.
+    /// Committed records in the ledgers of sources.
+    pub source_records: i64,
+    /// Committed records of forgotten sources.
+    pub forgotten_records: i64,
+    /// Committed records in the ledgers of listeners.
+    pub listener_records: i64,
+    /// Rows given to commits.
     pub rows_in: i64,
-    /// Rows before there were books.
+    /// Rows of the opening balance.
     pub rows_before: i64,
-    /// Rows of files that are live, gross.
-    pub standing: i64,
-    /// Rows that went with their day.
-    pub dropped: i64,
-    /// Rows of files of an outbox that were let go, all sent.
-    pub sent: i64,
-    /// Rows that a later one with the same key took the place of, as far as their file is sealed or never had them.
-    pub replaced: i64,
+    /// Rows of live files, duplicates included.
+    pub live_rows: i64,
+    /// Rows dropped with their day.
+    pub dropped_rows: i64,
+    /// Rows of removed files of an outbox. All rows of such a file were sent.
+    pub sent_rows: i64,
+    /// Rows replaced by a later row of the same key, if their file is sealed or never had them.
+    pub replaced_rows: i64,
 }
 
 impl Accounts {
-    /// How many records more the sources say they committed than commits were given. None is how it should be.
-    pub fn records_out(&self) -> i64 {
-        self.of_sources + self.forgotten + self.of_listeners - self.records_before - self.records_in
+    /// Records committed according to the ledgers, minus records given to commits. Zero, if the accounts balance.
+    pub fn records_surplus(&self) -> i64 {
+        self.source_records + self.forgotten_records + self.listener_records - self.records_before - self.records_in
     }
 
-    /// How many rows more there are, or went, than commits were given.
-    pub fn rows_out(&self) -> i64 {
-        self.standing + self.dropped + self.sent + self.replaced - self.rows_before - self.rows_in
+    /// Rows stored or gone, minus rows given to commits. Zero, if the accounts balance.
+    pub fn rows_surplus(&self) -> i64 {
+        self.live_rows + self.dropped_rows + self.sent_rows + self.replaced_rows - self.rows_before - self.rows_in
     }
 }
 
@@ -117,31 +118,30 @@ const READ: &str = "
     SELECT records_in, records_before, records_forgotten,
            (SELECT coalesce(sum(records), 0) FROM listener), rows_in, rows_before,
            (SELECT coalesce(sum(entities), 0) FROM file WHERE day NOT IN (SELECT name FROM day WHERE state = 'restored')),
-           rows_dropped, rows_sent, rows_replaced FROM state WHERE books_opened";
+           rows_dropped, rows_sent, rows_replaced FROM state";
 
-/// Reads all accounts, in the transaction that is open; none where the books were not opened yet.
-fn read(connection: &Connection) -> rusqlite::Result<Option<Accounts>> {
-    let books = connection.query_row(READ, [], |row| {
+/// Reads all accounts, in the open transaction.
+fn read(connection: &Connection) -> rusqlite::Result<Accounts> {
+    let accounts = connection.query_row(READ, [], |row| {
         Ok(Accounts {
             records_in: row.get(0)?,
             records_before: row.get(1)?,
-            of_sources: 0,
-            forgotten: row.get(2)?,
-            of_listeners: row.get(3)?,
+            source_records: 0,
+            forgotten_records: row.get(2)?,
+            listener_records: row.get(3)?,
             rows_in: row.get(4)?,
             rows_before: row.get(5)?,
-            standing: row.get(6)?,
-            dropped: row.get(7)?,
-            sent: row.get(8)?,
-            replaced: row.get(9)?,
+            live_rows: row.get(6)?,
+            dropped_rows: row.get(7)?,
+            sent_rows: row.get(8)?,
+            replaced_rows: row.get(9)?,
         })
     });
-    let Some(books) = books.optional()? else { return Ok(None) };
-    Ok(Some(Accounts { of_sources: of_sources(connection)?, ..books }))
+    Ok(Accounts { source_records: source_records(connection)?, ..accounts? })
 }
 
-/// What the sources say they committed.
-fn of_sources(connection: &Connection) -> rusqlite::Result<i64> {
+/// The committed records in the ledgers of sources.
+fn source_records(connection: &Connection) -> rusqlite::Result<i64> {
     let latest = latest_deltas(connection)?;
     let mut statement = connection.prepare_cached("SELECT identity, ledger FROM source")?;
     let ledgers = statement.query_map([], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?)))?;
@@ -149,7 +149,7 @@ fn of_sources(connection: &Connection) -> rusqlite::Result<i64> {
     for ledger in ledgers {
         let (identity, ledger) = ledger?;
         let ledger = match latest.get(&identity.cast_unsigned()) {
-            Some(moved) => moved.ledger,
+            Some(delta) => delta.ledger,
             None => ledger_in(&ledger)?,
         };
         records += ledger.records.cast_signed();
@@ -157,65 +157,45 @@ fn of_sources(connection: &Connection) -> rusqlite::Result<i64> {
     Ok(records)
 }
 
-/// The ledger in the text that a source has.
+/// Parses the ledger of a source.
 pub(crate) fn ledger_in(text: &str) -> rusqlite::Result<Ledger> {
     let unreadable = |error| rusqlite::Error::FromSqlConversionFailure(0, Type::Text, Box::new(error));
     serde_json::from_str(text).map_err(unreadable)
 }
 
-/// Opens the books of a catalog that has none yet: what it says now is what they begin with. Done before anything is
-/// committed to it, so a kill in between has it done by the next.
-pub(crate) fn open(connection: &mut Connection) -> rusqlite::Result<()> {
-    let transaction = connection.transaction()?;
-    let is_open = transaction.query_row("SELECT books_opened FROM state", [], |row| row.get::<_, bool>(0));
-    // Without the row whoever opens the catalog refuses it.
-    if is_open.optional()?.unwrap_or(true) {
-        return Ok(());
-    }
-    let records = of_sources(&transaction)?;
-    transaction.execute(
-        "UPDATE state SET books_opened = 1, records_before = ?1,
-             rows_before = (SELECT coalesce(sum(entities), 0) FROM file
-                            WHERE day NOT IN (SELECT name FROM day WHERE state = 'restored'))",
-        [records],
-    )?;
-    transaction.commit()
-}
-
-/// Enters what a commit brings, in its transaction.
-pub(crate) fn enter(connection: &Connection, taken: &[SourceReceipt]) -> rusqlite::Result<()> {
-    for SourceReceipt { kind, name, records, bytes, losses } in taken {
+/// Adds the receipts of a commit to the ledgers of listeners, in the transaction of the commit.
+pub(crate) fn add(connection: &Connection, receipts: &[SourceReceipt]) -> rusqlite::Result<()> {
+    for SourceReceipt { kind, name, records, bytes, losses } in receipts {
         let (records, bytes) = (records.cast_signed(), bytes.cast_signed());
-        let add = "UPDATE listener SET records = records + ?3, bytes = bytes + ?4 WHERE kind = ?1 AND name = ?2";
-        if connection.prepare_cached(add)?.execute(params![kind, name, records, bytes])? == 0 {
-            let begin = "INSERT INTO listener VALUES (?1, ?2, ?3, ?4, '{}')";
-            connection.execute(begin, params![kind, name, records, bytes])?;
+        let update = "UPDATE listener SET records = records + ?3, bytes = bytes + ?4 WHERE kind = ?1 AND name = ?2";
+        if connection.prepare_cached(update)?.execute(params![kind, name, records, bytes])? == 0 {
+            let insert = "INSERT INTO listener VALUES (?1, ?2, ?3, ?4, '{}')";
+            connection.execute(insert, params![kind, name, records, bytes])?;
         }
         if losses.is_empty() {
             continue;
         }
-        let find = "SELECT losses FROM listener WHERE kind = ?1 AND name = ?2";
-        let known: Option<String> = connection.query_row(find, params![kind, name], |row| row.get(0)).optional()?;
-        let mut all: BTreeMap<String, u64> =
+        let select = "SELECT losses FROM listener WHERE kind = ?1 AND name = ?2";
+        let known: Option<String> = connection.query_row(select, params![kind, name], |row| row.get(0)).optional()?;
+        let mut total: BTreeMap<String, u64> =
             known.and_then(|known| serde_json::from_str(&known).ok()).unwrap_or_default();
         for (reason, count) in losses {
-            *all.entry(reason.clone()).or_default() += count;
+            *total.entry(reason.clone()).or_default() += count;
         }
-        let put = "UPDATE listener SET losses = ?3 WHERE kind = ?1 AND name = ?2";
-        connection.execute(put, params![kind, name, serde_json::to_string(&all).unwrap_or_default()])?;
+        let update = "UPDATE listener SET losses = ?3 WHERE kind = ?1 AND name = ?2";
+        connection.execute(update, params![kind, name, serde_json::to_string(&total).unwrap_or_default()])?;
     }
     Ok(())
 }
 
 impl Catalog {
-    /// The books; none where no daemon of this version has opened the folder yet.
-    pub fn books(&self) -> Result<Option<Accounts>, StoreError> {
-        // One transaction: all of it as it was at one moment.
-        let books = self.connection().unchecked_transaction().and_then(|transaction| read(&transaction));
-        books.map_err(StoreError::sqlite(&self.path))
+    /// All accounts, at one moment.
+    pub fn accounts(&self) -> Result<Accounts, StoreError> {
+        let accounts = self.connection().unchecked_transaction().and_then(|transaction| read(&transaction));
+        accounts.map_err(StoreError::sqlite(&self.path))
     }
 
-    /// What the ledger keeps of listeners.
+    /// The ledgers of all listeners.
     pub fn listeners(&self) -> Result<Vec<ListenerLedger>, StoreError> {
         let read = || {
             let select = "SELECT kind, name, records, bytes, losses FROM listener ORDER BY kind, name";
@@ -236,13 +216,13 @@ impl Catalog {
         read().map_err(StoreError::sqlite(&self.path))
     }
 
-    /// Balances the books by their opening: what `repair` found is what there is. Says by how many records and rows
-    /// they were out.
-    pub(crate) fn balance_books(&self) -> Result<(i64, i64), StoreError> {
-        let Some(books) = self.books()? else { return Ok((0, 0)) };
-        let (records, rows) = (books.records_out(), books.rows_out());
-        let set = "UPDATE state SET records_before = records_before + ?1, rows_before = rows_before + ?2";
-        let set = self.connection().execute(set, params![records, rows]);
-        set.map(|_| (records, rows)).map_err(StoreError::sqlite(&self.path))
+    /// Balances the accounts by changing the opening balance, because `repair` keeps what it found. Returns the surplus of
+    /// records and rows before.
+    pub(crate) fn balance_accounts(&self) -> Result<(i64, i64), StoreError> {
+        let accounts = self.accounts()?;
+        let (records, rows) = (accounts.records_surplus(), accounts.rows_surplus());
+        let update = "UPDATE state SET records_before = records_before + ?1, rows_before = rows_before + ?2";
+        let updated = self.connection().execute(update, params![records, rows]);
+        updated.map(|_| (records, rows)).map_err(StoreError::sqlite(&self.path))
     }
 }

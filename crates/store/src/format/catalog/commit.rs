@@ -45,7 +45,6 @@ const VOID_MAX: usize = 1000;
 impl Catalog {
     pub(crate) fn open_to_write(data_dir: &Path) -> Result<Catalog, StoreError> {
         let mut catalog = Catalog::open_to_repair(data_dir)?;
-        accounting::open(&mut catalog.connection).map_err(StoreError::sqlite(&catalog.path))?;
         catalog.known = catalog.sql(read_known(&catalog.connection))?;
         let latest = catalog.sql(source_log::latest(&catalog.connection))?;
         let moved = catalog.moved(latest)?;
@@ -60,7 +59,7 @@ impl Catalog {
             // One statement is one snapshot: a number is never seen committed without being seen void as well.
             let mut statement = self
                 .connection
-                .prepare_cached("SELECT committed, NULL FROM state UNION ALL SELECT NULL, seq FROM void")?;
+                .prepare_cached("SELECT committed, NULL FROM state UNION ALL SELECT NULL, seq FROM failed_commit")?;
             let mut rows = statement.query([])?;
             let (mut committed, mut states) = (Committed::default(), 0);
             while let Some(row) = rows.next()? {
@@ -148,7 +147,7 @@ impl Catalog {
                     remembered
                 ])?;
             one(noted)?;
-            accounting::enter(&transaction, entry.taken)?;
+            accounting::add(&transaction, entry.receipts)?;
             if let Some(stamp) = entry.stamp {
                 clock::put(&transaction, seq, stamp)?;
             }
@@ -178,9 +177,9 @@ impl Catalog {
     pub(crate) fn void(&mut self, seq: i64) -> Result<(), StoreError> {
         let result = (|| {
             let transaction = self.connection.transaction()?;
-            transaction.execute("INSERT OR IGNORE INTO void VALUES (?1)", [seq])?;
+            transaction.execute("INSERT OR IGNORE INTO failed_commit VALUES (?1)", [seq])?;
             transaction.execute(
-                "DELETE FROM void WHERE seq NOT IN (SELECT seq FROM void ORDER BY seq DESC LIMIT ?1)",
+                "DELETE FROM failed_commit WHERE seq NOT IN (SELECT seq FROM failed_commit ORDER BY seq DESC LIMIT ?1)",
                 [VOID_MAX as i64],
             )?;
             transaction.execute("UPDATE state SET committed = max(committed, ?1)", [seq])?;

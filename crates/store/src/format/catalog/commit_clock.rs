@@ -35,26 +35,26 @@ impl Catalog {
     pub(crate) fn local_table(&self) -> Result<Option<TableName>, StoreError> {
         let found: Option<String> = self
             .connection()
-            .query_row("SELECT outbox_stays FROM state", [], |row| row.get(0))
+            .query_row("SELECT local_table FROM state", [], |row| row.get(0))
             .map_err(StoreError::sqlite(&self.path))?;
         Ok(found.and_then(|name| TableName::new(&name).ok()))
     }
 
     /// Notes that rows are sent elsewhere, but for those of one table.
     pub(crate) fn set_local_table(&self, stays: &TableName) -> Result<(), StoreError> {
-        let set = "UPDATE state SET outbox_stays = ?1 WHERE outbox_stays IS NOT ?1";
+        let set = "UPDATE state SET local_table = ?1 WHERE local_table IS NOT ?1";
         self.connection().execute(set, [stays.as_str()]).map(drop).map_err(StoreError::sqlite(&self.path))
     }
 
     /// Notes that nothing is sent, and that what was to be is a part of its day like any other.
     pub(crate) fn disable_forwarding(&self) -> Result<(), StoreError> {
-        let none = "SELECT outbox_stays IS NULL AND NOT EXISTS (SELECT 1 FROM file WHERE role = 'outbox') FROM state";
+        let none = "SELECT local_table IS NULL AND NOT EXISTS (SELECT 1 FROM file WHERE role = 'outbox') FROM state";
         let is_none: bool =
             self.connection().query_row(none, [], |row| row.get(0)).map_err(StoreError::sqlite(&self.path))?;
         if is_none {
             return Ok(());
         }
-        let set = "BEGIN IMMEDIATE; UPDATE state SET outbox_stays = NULL;
+        let set = "BEGIN IMMEDIATE; UPDATE state SET local_table = NULL;
                    UPDATE file SET role = 'closed' WHERE role = 'outbox'; COMMIT;";
         self.connection().execute_batch(set).map_err(StoreError::sqlite(&self.path))
     }

@@ -49,7 +49,7 @@ pub enum DayState {
 impl Catalog {
     /// Every day-table there is or was, the oldest first.
     pub fn days(&self) -> Result<Vec<Day>, StoreError> {
-        let select = "SELECT name, state, expires, origin, quiet_mark, quiet_since, behind FROM day";
+        let select = "SELECT name, state, expires, origin, idle_commit, idle_since, clock_behind FROM day";
         let mut days = self.all(select, read_day)?;
         let mut files: HashMap<DayTable, Vec<LiveFile>> = HashMap::new();
         for file in self.files()? {
@@ -107,13 +107,13 @@ impl Catalog {
         let result = (|| {
             let transaction = self.connection.transaction()?;
             transaction.execute(
-                "INSERT INTO day(name, state, generation, changed, behind) VALUES (?1, 'open', ?2, ?3, ?4)
-                 ON CONFLICT (name) DO UPDATE SET state = 'open', generation = ?2, changed = ?3, behind = behind OR ?4",
+                "INSERT INTO day(name, state, generation, changed, clock_behind) VALUES (?1, 'open', ?2, ?3, ?4)
+                 ON CONFLICT (name) DO UPDATE SET state = 'open', generation = ?2, changed = ?3, clock_behind = clock_behind OR ?4",
                 params![day.to_string(), generation, now.get(), is_behind],
             )?;
             let insert = "INSERT INTO file(name, day, last_seq, entities, writable, role) VALUES (?1, ?2, 0, 0, 1, ?3)";
             transaction.execute(insert, params![file, day.to_string(), role.name()])?;
-            transaction.execute("DELETE FROM making WHERE name = ?1", [file])?;
+            transaction.execute("DELETE FROM pending_file WHERE name = ?1", [file])?;
             transaction.commit()
         })();
         self.sql(result)

@@ -1,8 +1,8 @@
 //! Live files, and files that are being made or removed.
 //!
-//! The catalog names a file in `making` before the first byte of the file is written, and keeps the name there until the
-//! file is live. When the folder is opened, a file in `making` is what a kill left, and is removed. A file that is no longer
-//! live stays in `making` until its removal is on the disk. A file in neither list is a file that this catalog has lost.
+//! The catalog names a file in `pending_file` before the first byte of the file is written, and keeps the name there until the
+//! file is live. When the folder is opened, a file in `pending_file` is what a kill left, and is removed. A file that is no longer
+//! live stays in `pending_file` until its removal is on the disk. A file in neither list is a file that this catalog has lost.
 
 use super::database::Catalog;
 use super::values::from_sql;
@@ -180,7 +180,7 @@ impl Catalog {
 
     /// Files that were being made, or are to go.
     pub(crate) fn making(&self) -> Result<Vec<String>, StoreError> {
-        self.all("SELECT name FROM making", |row| row.get(0))
+        self.all("SELECT name FROM pending_file", |row| row.get(0))
     }
 
     /// Notes that `output` is being made, as a generation of `day`.
@@ -224,7 +224,7 @@ impl Catalog {
 
     /// Nothing is being made under this name any more.
     pub(crate) fn forget_making(&mut self, output: &str) -> Result<(), StoreError> {
-        self.change(|transaction| transaction.execute("DELETE FROM making WHERE name = ?1", [output]).map(drop))
+        self.change(|transaction| transaction.execute("DELETE FROM pending_file WHERE name = ?1", [output]).map(drop))
     }
 
     /// Lets the empty file of an outbox go: it is live no more, and known as one that is to be removed.
@@ -278,13 +278,13 @@ pub(super) fn make(connection: &Connection, day: &DayTable, generation: i64, out
 }
 
 pub(super) fn insert_making(connection: &Connection, file: &str, day: &str) -> rusqlite::Result<()> {
-    connection.execute("INSERT OR REPLACE INTO making VALUES (?1, ?2)", [file, day]).map(drop)
+    connection.execute("INSERT OR REPLACE INTO pending_file VALUES (?1, ?2)", [file, day]).map(drop)
 }
 
 /// Ends the making of `output`. Fails where nothing of that name was being made: the folder was opened anew meanwhile,
 /// which cleared away what there was of it.
 pub(super) fn finish_making(connection: &Connection, output: &str) -> rusqlite::Result<()> {
-    match connection.execute("DELETE FROM making WHERE name = ?1", [output])? {
+    match connection.execute("DELETE FROM pending_file WHERE name = ?1", [output])? {
         1 => Ok(()),
         _ => Err(rusqlite::Error::StatementChangedRows(0)),
     }

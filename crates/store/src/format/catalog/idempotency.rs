@@ -77,7 +77,8 @@ pub(crate) struct KeyCount {
 
 /// What becomes of `once` by what is on disk.
 pub(crate) fn repeat_of(connection: &Connection, once: &IdempotencyKey) -> rusqlite::Result<Option<Repeat>> {
-    let mut statement = connection.prepare_cached("SELECT body, records, refused FROM once WHERE key = ?1")?;
+    let mut statement =
+        connection.prepare_cached("SELECT body, records, refused FROM idempotency_key WHERE key = ?1")?;
     let found = statement.query_row([once.key], |row| {
         let answer = StoredAnswer { records: row.get(1)?, refused: row.get(2)? };
         Ok(IdempotencyKey { key: once.key, body: row.get(0)?, answer })
@@ -95,11 +96,13 @@ pub(crate) fn keep<'k>(
     let removed_max = REMOVED_MIN + 2 * new.len() as u64;
     for IdempotencyKey { key, body, answer } in new {
         transaction
-            .prepare_cached("INSERT INTO once (key, body, records, refused, at) VALUES (?1, ?2, ?3, ?4, ?5)")?
+            .prepare_cached(
+                "INSERT INTO idempotency_key (key, body, records, refused, at) VALUES (?1, ?2, ?3, ?4, ?5)",
+            )?
             .execute(params![key, body, answer.records, answer.refused, now.get()])?;
     }
     let mut kept = KeyCount { keys: count(transaction)?, dropped: 0 };
-    let mut oldest = transaction.prepare_cached("SELECT number, at FROM once ORDER BY number LIMIT ?1")?;
+    let mut oldest = transaction.prepare_cached("SELECT number, at FROM idempotency_key ORDER BY number LIMIT ?1")?;
     let mut rows = oldest.query([removed_max.cast_signed()])?;
     let mut last = None;
     while let Some(row) = rows.next()? {
@@ -112,14 +115,14 @@ pub(crate) fn keep<'k>(
         kept.dropped += u64::from(!is_expired);
     }
     if let Some(last) = last {
-        transaction.prepare_cached("DELETE FROM once WHERE number <= ?1")?.execute([last])?;
+        transaction.prepare_cached("DELETE FROM idempotency_key WHERE number <= ?1")?.execute([last])?;
     }
     Ok(kept)
 }
 
 /// How many keys there are: their numbers have no gaps.
 pub fn count(connection: &Connection) -> rusqlite::Result<u64> {
-    let count = "SELECT (SELECT max(number) FROM once) - (SELECT min(number) FROM once) + 1";
+    let count = "SELECT (SELECT max(number) FROM idempotency_key) - (SELECT min(number) FROM idempotency_key) + 1";
     let count: Option<i64> = connection.prepare_cached(count)?.query_row([], |row| row.get(0))?;
     Ok(count.map_or(0, |count| u64::try_from(count).unwrap_or(0)))
 }

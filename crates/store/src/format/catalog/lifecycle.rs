@@ -131,7 +131,8 @@ impl Catalog {
                 statement.query_map([&name], |row| row.get(0))?.collect::<rusqlite::Result<Vec<String>>>()?
             };
             files.iter().try_for_each(|file| insert_making(transaction, file, &name))?;
-            let update = "UPDATE day SET state = 'dropped', changed = ?2, expires = NULL, origin = NULL, behind = 0
+            let update =
+                "UPDATE day SET state = 'dropped', changed = ?2, expires = NULL, origin = NULL, clock_behind = 0
                           WHERE name = ?1";
             transaction.execute(update, params![name, now.get()])?;
             Ok(Ok(files))

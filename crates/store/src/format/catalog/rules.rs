@@ -119,10 +119,10 @@ impl Catalog {
             transaction.execute_batch(
                 "UPDATE watch SET newest_since = seconds, newest = (SELECT newest FROM state)
                  WHERE newest IS NOT (SELECT newest FROM state);
-                 UPDATE day SET quiet_since = (SELECT seconds FROM watch),
-                                quiet_mark = (SELECT max(last_seq) FROM file WHERE file.day = day.name)
+                 UPDATE day SET idle_since = (SELECT seconds FROM watch),
+                                idle_commit = (SELECT max(last_seq) FROM file WHERE file.day = day.name)
                  WHERE state <> 'dropped'
-                   AND quiet_mark IS NOT (SELECT max(last_seq) FROM file WHERE file.day = day.name);",
+                   AND idle_commit IS NOT (SELECT max(last_seq) FROM file WHERE file.day = day.name);",
             )
         })
     }

@@ -18,11 +18,10 @@ const TABLES: &str = "
         records_forgotten INTEGER NOT NULL,
         records_before INTEGER NOT NULL,
         rows_before INTEGER NOT NULL,
-        books_opened INTEGER NOT NULL,       -- whether the opening balance was set
-        outbox_stays TEXT                    -- of an outbox: the table whose rows are not forwarded
+        local_table TEXT                     -- of an outbox: the table whose rows are not forwarded
     );
-    INSERT INTO state VALUES (1, 0, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL);
-    CREATE TABLE void(seq INTEGER PRIMARY KEY);  -- numbers of commits that never happened
+    INSERT INTO state VALUES (1, 0, NULL, 0, 0, 0, 0, 0, 0, 0, 0, NULL);
+    CREATE TABLE failed_commit(seq INTEGER PRIMARY KEY); -- numbers of commits that never happened
     CREATE TABLE day(                        -- every day-table that exists or existed
         name TEXT PRIMARY KEY,
         state TEXT NOT NULL,                 -- 'open', 'restored' or 'dropped'
@@ -30,9 +29,9 @@ const TABLES: &str = "
         changed INTEGER NOT NULL,            -- ticks of the last change of its state
         expires INTEGER,                     -- of a restored day: ticks after which it is dropped again
         origin TEXT,                         -- of a restored day: the day-table of its archive
-        quiet_mark INTEGER,                  -- its last commit at the last look,
-        quiet_since INTEGER,                 -- and the seconds watched (see watch) when that commit was first seen
-        behind INTEGER NOT NULL DEFAULT 0    -- whether a clock that was behind made it
+        idle_commit INTEGER,                 -- its last commit at the last look,
+        idle_since INTEGER,                  -- and the seconds watched (see watch) when that commit was first seen
+        clock_behind INTEGER NOT NULL DEFAULT 0 -- whether a clock that was behind made it
     ) WITHOUT ROWID;
     CREATE TABLE file(                       -- live files
         name TEXT PRIMARY KEY,               -- below tables/
@@ -48,7 +47,7 @@ const TABLES: &str = "
         sealed_at INTEGER                    -- ticks
     ) WITHOUT ROWID;
     CREATE INDEX file_of_day ON file(day);
-    CREATE TABLE making(                     -- files that hold no data yet, or no longer
+    CREATE TABLE pending_file(               -- files that hold no data yet, or no longer
         name TEXT PRIMARY KEY,               -- below tables/
         day TEXT NOT NULL
     ) WITHOUT ROWID;
@@ -111,7 +110,7 @@ const TABLES: &str = "
         status TEXT NOT NULL,
         ledger TEXT NOT NULL,
         seen INTEGER NOT NULL,
-        learned TEXT NOT NULL DEFAULT '',    -- the source's profile: what the parser learnt of its lines
+        profile TEXT NOT NULL DEFAULT '',    -- the source's profile: what the parser learnt of its lines
         cursor TEXT NOT NULL DEFAULT ''      -- of a journal: how far it was read
     );
     CREATE TABLE listener(                   -- the ledgers of listeners
@@ -122,7 +121,7 @@ const TABLES: &str = "
         losses TEXT NOT NULL,                -- a JSON object: reason and count
         PRIMARY KEY (kind, name)
     ) WITHOUT ROWID;
-    CREATE TABLE once(                       -- idempotency keys
+    CREATE TABLE idempotency_key(            -- idempotency keys
         number INTEGER PRIMARY KEY,          -- in the order of their commits, without gaps
         key BLOB NOT NULL UNIQUE,            -- hash of credential, endpoint and key
         body BLOB NOT NULL,                  -- hash of the decoded body
@@ -138,7 +137,7 @@ const TABLES: &str = "
 
 /// The table of the source log, which is made anew where it is damaged.
 pub(super) const SOURCE_LOG: &str = "
-    CREATE TABLE moved(
+    CREATE TABLE source_log(
         seq INTEGER PRIMARY KEY,             -- a commit,
         sources BLOB NOT NULL                -- and how far it moved sources (source_log.rs)
     );

@@ -2,14 +2,14 @@
 //!
 //! A commit of a thousand quiet instances moves hundreds of sources by a record each. As updates of as many rows they
 //! would cost the commit point more than all else: identities are hashes, so the rows lie on as many pages of SQLite's.
-//! So a commit writes what moved side by side in one row of `moved`. The one that would make it [`CHECKPOINT_COMMITS`] rows,
+//! So a commit writes what moved side by side in one row of `source_log`. The one that would make it [`CHECKPOINT_COMMITS`] rows,
 //! or [`CHECKPOINT_BYTES`], writes none: it enters the last that is known of each source, its own with it, in the row that
 //! the source has in `source`, and empties the table. Who reads sources lays the one over the other, as of one moment.
 //!
 //! ```text
 //! sources := checksum u64 | version u8 | source*     xxh3-64 of what follows it; a later row wins over an earlier one
 //! source  := identity u64 | length varint of what follows | position varint | 0 or last time + 1 varint | status u8
-//!            | seen varint | device varint | inode varint | cursor text | learned text | marks varint, mark*
+//!            | seen varint | device varint | inode varint | cursor text | profile text | marks varint, mark*
 //!            | 13 counts varint
 //! mark    := position before that of the source varint | length varint | hash u64
 //! text    := length varint | UTF-8        numbers are little-endian
@@ -64,7 +64,7 @@ pub(super) struct SourceLog {
 impl SourceLog {
     /// What is in the table of a catalog that was opened, where these are the sources that it has.
     pub(super) fn read(connection: &Connection, sources: Vec<SourceState>) -> rusqlite::Result<SourceLog> {
-        let select = "SELECT count(*), coalesce(sum(length(sources)), 0) FROM moved";
+        let select = "SELECT count(*), coalesce(sum(length(sources)), 0) FROM source_log";
         let last = sources.into_iter().map(|source| (source.identity, Arc::new(source))).collect();
         connection.query_row(select, [], |row| {
             let number = |column| row.get::<_, i64>(column).map(i64::cast_unsigned);
@@ -105,7 +105,7 @@ impl SourceLog {
         if is_as_written(connection, self.commits, self.bytes)? {
             return Ok(LogTruncation::Deleted);
         }
-        tracing::error!("the table `moved` of the catalog is damaged, and begins anew");
+        tracing::error!("the table `source_log` of the catalog is damaged, and begins anew");
         Ok(LogTruncation::SetAside)
     }
 
@@ -159,7 +159,7 @@ impl SourceLogRow {
         for number in [source.seen.get().cast_unsigned(), source.device, source.inode] {
             put_varint(out, number);
         }
-        for text in [&source.cursor, &source.learned] {
+        for text in [&source.cursor, &source.profile] {
             put_varint(out, text.len() as u64);
             out.extend_from_slice(text.as_bytes());
         }
@@ -201,7 +201,7 @@ impl SourceLogRow {
             return Ok(());
         }
         self.seal();
-        connection.prepare_cached("INSERT INTO moved VALUES (?1, ?2)")?.execute(params![seq, self.bytes]).map(drop)
+        connection.prepare_cached("INSERT INTO source_log VALUES (?1, ?2)")?.execute(params![seq, self.bytes]).map(drop)
     }
 
     fn seal(&mut self) {
@@ -220,7 +220,7 @@ pub(crate) struct SourceDelta {
     pub(super) device: u64,
     pub(super) inode: u64,
     pub(super) cursor: String,
-    pub(super) learned: String,
+    pub(super) profile: String,
     pub(super) marks: Vec<Mark>,
     pub(crate) ledger: Ledger,
 }
@@ -228,10 +228,10 @@ pub(crate) struct SourceDelta {
 impl SourceDelta {
     /// Lays it over what `source` says.
     pub(super) fn apply(self, source: &mut SourceState) {
-        let SourceDelta { position, last_time, status, seen, device, inode, cursor, learned, marks, ledger } = self;
+        let SourceDelta { position, last_time, status, seen, device, inode, cursor, profile, marks, ledger } = self;
         (source.position, source.last_time, source.status, source.seen) = (position, last_time, status, seen);
         (source.device, source.inode, source.ledger) = (device, inode, ledger);
-        (source.cursor, source.learned, source.marks) = (cursor, learned, marks);
+        (source.cursor, source.profile, source.marks) = (cursor, profile, marks);
     }
 
     fn read(mut bytes: ByteReader<'_>) -> Result<SourceDelta, PageError> {
@@ -248,7 +248,7 @@ impl SourceDelta {
             _ => return Err(PageError::Damaged("a source is in no state")),
         };
         let (seen, device, inode) = (ticks(bytes.varint()?)?, bytes.varint()?, bytes.varint()?);
-        let (cursor, learned) = (text(bytes)?, text(bytes)?);
+        let (cursor, profile) = (text(bytes)?, text(bytes)?);
         let count = usize::try_from(bytes.varint()?).ok().filter(|count| *count <= bytes.rest().len() / 10);
         let count = count.ok_or(PageError::Damaged("a source has more marks than there are bytes"))?;
         let mut marks = Vec::with_capacity(count.min(MARKS_MAX));
@@ -275,7 +275,7 @@ impl SourceDelta {
         if !bytes.rest().is_empty() {
             return Err(PageError::Damaged("there is more of a source than there can be"));
         }
-        Ok(SourceDelta { position, last_time, status, seen, device, inode, cursor, learned, marks, ledger })
+        Ok(SourceDelta { position, last_time, status, seen, device, inode, cursor, profile, marks, ledger })
     }
 }
 
@@ -364,7 +364,7 @@ pub(super) fn readable(connection: &Connection) -> rusqlite::Result<(LatestDelta
 
 /// The commits that have a row, the last one first where `order` is DESC.
 fn read_commits(connection: &Connection, order: &str, commits: &mut Vec<i64>) -> rusqlite::Result<()> {
-    let mut statement = connection.prepare_cached(&format!("SELECT seq FROM moved ORDER BY seq {order}"))?;
+    let mut statement = connection.prepare_cached(&format!("SELECT seq FROM source_log ORDER BY seq {order}"))?;
     let mut rows = statement.query([])?;
     let mut read = || {
         while let Some(row) = rows.next()? {
@@ -377,7 +377,7 @@ fn read_commits(connection: &Connection, order: &str, commits: &mut Vec<i64>) ->
 
 fn read_row(connection: &Connection, seq: i64, latest: &mut LatestDeltas) -> rusqlite::Result<()> {
     let which = || format!("commit {seq}");
-    let mut statement = connection.prepare_cached("SELECT sources FROM moved WHERE seq = ?1")?;
+    let mut statement = connection.prepare_cached("SELECT sources FROM source_log WHERE seq = ?1")?;
     let read = statement.query_row([seq], |row| Ok(read_log_row(row.get_ref(0)?.as_blob()?, latest)));
     match read.map_err(|error| damage(which(), error))? {
         Ok(()) => Ok(()),
@@ -427,7 +427,7 @@ pub(super) enum LogTruncation {
 /// transaction is open: SQLite lets none that met damage write any more.
 fn is_as_written(connection: &Connection, commits: u64, bytes: u64) -> rusqlite::Result<bool> {
     let read = || {
-        let mut statement = connection.prepare_cached("SELECT sources FROM moved")?;
+        let mut statement = connection.prepare_cached("SELECT sources FROM source_log")?;
         let mut rows = statement.query([])?;
         let mut found = (0, 0);
         while let Some(row) = rows.next()? {
@@ -450,12 +450,13 @@ fn is_as_written(connection: &Connection, commits: u64, bytes: u64) -> rusqlite:
 fn empty(connection: &Connection, how: LogTruncation) -> rusqlite::Result<()> {
     match how {
         LogTruncation::Not => Ok(()),
-        LogTruncation::Deleted => connection.prepare_cached("DELETE FROM moved")?.execute([]).map(drop),
+        LogTruncation::Deleted => connection.prepare_cached("DELETE FROM source_log")?.execute([]).map(drop),
         LogTruncation::SetAside => {
-            let select = "SELECT coalesce(max(CAST(substr(name, 15) AS INTEGER)) + 1, 0) FROM sqlite_master
-                          WHERE name LIKE 'moved_damaged_%'";
+            let select = "SELECT coalesce(max(CAST(substr(name, 20) AS INTEGER)) + 1, 0) FROM sqlite_master
+                          WHERE name LIKE 'source_log_damaged_%'";
             let nth: i64 = connection.query_row(select, [], |row| row.get(0))?;
-            connection.execute_batch(&format!("ALTER TABLE moved RENAME TO moved_damaged_{nth}; {SOURCE_LOG}"))
+            connection
+                .execute_batch(&format!("ALTER TABLE source_log RENAME TO source_log_damaged_{nth}; {SOURCE_LOG}"))
         }
     }
 }
@@ -510,7 +511,7 @@ mod tests {
                 last_time: how.1,
                 seen: how.2,
                 cursor: how.3,
-                learned: how.4,
+                profile: how.4,
                 marks,
                 ledger: Ledger {
                     records: n[0],
@@ -559,10 +560,10 @@ mod tests {
         assert!(catalog.connection().execute(statement, []).expect(statement) > 0, "{statement} changed nothing");
     }
 
-    const FLIP: &str = "UPDATE moved SET sources = zeroblob(length(sources)) WHERE seq = 3";
+    const FLIP: &str = "UPDATE source_log SET sources = zeroblob(length(sources)) WHERE seq = 3";
 
     fn rows(catalog: &Catalog) -> i64 {
-        let count = "SELECT count(*) FROM moved";
+        let count = "SELECT count(*) FROM source_log";
         catalog.connection().query_row(count, [], |row| row.get(0)).expect("read")
     }
 
@@ -633,7 +634,7 @@ mod tests {
         for error in [
             open(dir.path()).err(),
             Catalog::open_to_read(dir.path()).expect("opened").sources().err(),
-            Catalog::open_to_read(dir.path()).expect("opened").books().err(),
+            Catalog::open_to_read(dir.path()).expect("opened").accounts().err(),
         ] {
             let Some(error @ StoreError::SourceLogDamaged { .. }) = error else { panic!("{error:?}") };
             assert!(error.is_damage());
@@ -661,7 +662,7 @@ mod tests {
         let mut source = tests_state(1);
         for seq in 1..4 {
             source.position += 1;
-            source.learned = format!("{seq}").repeat(20_000);
+            source.profile = format!("{seq}").repeat(20_000);
             let commit =
                 catalog.commit(seq, &[], [Arc::new(source.clone())].iter(), [].iter(), None, BookEntry::default());
             commit.expect("committed");
@@ -699,7 +700,7 @@ mod tests {
         let mut catalog = open(dir.path()).expect("opened");
         let mut states = Vec::new();
         for seq in 1..5 {
-            let source = SourceState { position: seq, learned: format!("{seq}").repeat(1500), ..tests_state(1) };
+            let source = SourceState { position: seq, profile: format!("{seq}").repeat(1500), ..tests_state(1) };
             let seq = seq.cast_signed();
             let commit =
                 catalog.commit(seq, &[], [Arc::new(source.clone())].iter(), [].iter(), None, BookEntry::default());
@@ -732,7 +733,7 @@ mod tests {
         commit(&mut catalog, 2);
         let rest = [VERSION + 1, 7, 7, 7];
         let row = [&xxh3_64(&rest).to_le_bytes()[..], &rest].concat();
-        catalog.connection().execute("UPDATE moved SET sources = ?1 WHERE seq = 2", [row]).expect("written");
+        catalog.connection().execute("UPDATE source_log SET sources = ?1 WHERE seq = 2", [row]).expect("written");
         let newer = |error: Option<StoreError>| {
             let Some(error @ StoreError::Refused(_)) = error else { panic!("{error:?}") };
             assert!(error.to_string().contains("commit 2 is of version 2") && !error.is_damage(), "{error}");
@@ -750,7 +751,7 @@ mod tests {
     #[test]
     fn a_commit_that_enters_writes_no_row() {
         let (_dir, mut catalog, mut commit) = moving();
-        let count = "CREATE TABLE written(seq); CREATE TRIGGER count AFTER INSERT ON moved
+        let count = "CREATE TABLE written(seq); CREATE TRIGGER count AFTER INSERT ON source_log
                      BEGIN INSERT INTO written VALUES (new.seq); END";
         catalog.connection().execute_batch(count).expect("made");
         (2..12).for_each(|seq| drop(commit(&mut catalog, seq)));
@@ -849,7 +850,7 @@ mod tests {
                 prop_assert_eq!(&by_identity(&reader), &want);
             }
             writer.close().expect("closed");
-            let waiting = "SELECT count(*) FROM moved";
+            let waiting = "SELECT count(*) FROM source_log";
             let waiting: i64 = reader.connection().query_row(waiting, [], |row| row.get(0)).expect("read");
             prop_assert_eq!(waiting, 0);
             let found = reader.sources().expect("read");

@@ -68,7 +68,7 @@ pub(super) fn insert_source(connection: &Connection, source: &SourceState) -> ru
 /// Enters how far a source was read in its row; gives how many rows that was.
 pub(super) fn update_source(connection: &Connection, source: &SourceState) -> rusqlite::Result<usize> {
     let update = "UPDATE source SET position = ?2, marks = ?3, last_time = ?4, status = ?5, ledger = ?6, seen = ?7,
-                  device = ?8, inode = ?9, learned = ?10, cursor = ?11 WHERE identity = ?1";
+                  device = ?8, inode = ?9, profile = ?10, cursor = ?11 WHERE identity = ?1";
     let values = params![
         source.identity.cast_signed(),
         source.position.cast_signed(),
@@ -79,7 +79,7 @@ pub(super) fn update_source(connection: &Connection, source: &SourceState) -> ru
         source.seen.get(),
         source.device.cast_signed(),
         source.inode.cast_signed(),
-        source.learned,
+        source.profile,
         source.cursor
     ];
     connection.prepare_cached(update)?.execute(values)
@@ -105,7 +105,7 @@ pub(super) fn read_source(row: &Row<'_>) -> rusqlite::Result<SourceState> {
         status,
         ledger,
         seen: Ticks::new(row.get(13)?).unwrap_or_default(),
-        learned: row.get(14)?,
+        profile: row.get(14)?,
         cursor: row.get(15)?,
     })
 }

@@ -25,7 +25,7 @@ impl Catalog {
     /// Every source, as it was when what moved was entered last.
     pub(crate) fn entered_sources(&self) -> Result<Vec<SourceState>, StoreError> {
         let select = "SELECT identity, block, kind, path, device, inode, generation, head, position, marks, last_time,
-                      status, ledger, seen, learned, cursor FROM source ORDER BY block, path";
+                      status, ledger, seen, profile, cursor FROM source ORDER BY block, path";
         self.all(select, read_source)
     }
 

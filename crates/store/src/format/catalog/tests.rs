@@ -45,7 +45,7 @@ fn a_commit_is_read_back_by_another() {
 }
 
 #[test]
-fn a_source_that_comes_back_after_it_was_forgotten_is_not_in_the_books_twice() {
+fn a_source_that_comes_back_after_it_was_forgotten_is_not_counted_twice() {
     let dir = tempfile::tempdir().expect("a folder");
     let mut catalog = Catalog::open_to_write(dir.path()).expect("opened");
     let mut source = SourceState { status: SourceStatus::Ended, ..tests_state(1) };
@@ -54,7 +54,7 @@ fn a_source_that_comes_back_after_it_was_forgotten_is_not_in_the_books_twice() {
         let entry = CommitEntry { records, ..CommitEntry::default() };
         catalog.commit(seq, &[], [&Arc::new(source.clone())].into_iter(), [].iter(), None, entry).expect("committed");
     };
-    let out = |catalog: &Catalog| catalog.books().expect("read").expect("books").records_out();
+    let out = |catalog: &Catalog| catalog.accounts().expect("read").records_surplus();
     commit(&mut catalog, 1, 7);
     let before = out(&catalog);
     for seq in [2, 4] {

@@ -379,7 +379,7 @@ fn inputs_that_lost_entities_are_not_sealed() {
     let row = |n: u64| Given { partition: 0, key: RowKey::new(start(), 1, n), level: None, values: BTreeMap::new() };
     let path = place.open_day("Log20261120.1.db", &[(0..200).map(row).collect(), (200..400).map(row).collect()]);
     let connection = rusqlite::Connection::open(&path).expect("opened");
-    connection.execute_batch("DELETE FROM pack WHERE seq = 2; DELETE FROM page WHERE seq = 2").expect("deleted");
+    connection.execute_batch("DELETE FROM small_pages WHERE seq = 2; DELETE FROM page WHERE seq = 2").expect("deleted");
     drop(connection);
     let error = place.seal(1, &[path]).expect_err("half of it is gone");
     assert!(error.to_string().contains("400 entities, but contain 200"), "{error}");

@@ -118,7 +118,8 @@ fn count(connection: &Connection, total: Total, checked: &mut FileReport) {
                     coalesce(sum(partition NOT IN (SELECT id FROM partition)), 0) FROM page";
         let (pages, rows, records, strange): (i64, i64, i64, i64) =
             connection.query_row(sums, [], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))?;
-        let packed: i64 = connection.query_row("SELECT coalesce(sum(entities), 0) FROM pack", [], |row| row.get(0))?;
+        let packed: i64 =
+            connection.query_row("SELECT coalesce(sum(entities), 0) FROM small_pages", [], |row| row.get(0))?;
         let heads = small_pages::pages_since(connection, i64::MIN)?;
         let in_heads: u64 = heads.iter().map(|page| u64::from(page.header.entities)).sum();
         let packed_records: u64 = heads.iter().map(|page| u64::from(page.header.records)).sum();
@@ -194,7 +195,7 @@ fn read_pages(
     on: OnBytes<'_>,
 ) {
     let rows = format!("SELECT {HEADER_COLUMNS} FROM page WHERE page.id > ?1 ORDER BY page.id LIMIT {PAGES_AT_A_TIME}");
-    let packs = "SELECT id FROM pack WHERE id > ?1 ORDER BY id LIMIT 1";
+    let packs = "SELECT id FROM small_pages WHERE id > ?1 ORDER BY id LIMIT 1";
     for is_packed in [false, true] {
         let mut last = i64::MIN;
         loop {

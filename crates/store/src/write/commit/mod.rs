@@ -110,7 +110,7 @@ struct Pending {
     /// Records that were given.
     records: u64,
     /// Whose they are, where they are of no source.
-    taken: Vec<SourceReceipt>,
+    receipts: Vec<SourceReceipt>,
     raw_bytes: usize,
     page_bytes: usize,
     since: Option<Instant>,
@@ -159,14 +159,14 @@ impl Pending {
         }
     }
 
-    fn add_receipt(&mut self, taken: SourceReceipt) {
-        match self.taken.iter_mut().find(|known| (known.kind, &known.name) == (taken.kind, &taken.name)) {
+    fn add_receipt(&mut self, receipt: SourceReceipt) {
+        match self.receipts.iter_mut().find(|known| (known.kind, &known.name) == (receipt.kind, &receipt.name)) {
             Some(known) => {
-                known.records += taken.records;
-                known.bytes += taken.bytes;
-                known.losses.extend(taken.losses);
+                known.records += receipt.records;
+                known.bytes += receipt.bytes;
+                known.losses.extend(receipt.losses);
             }
-            None => self.taken.push(taken),
+            None => self.receipts.push(receipt),
         }
     }
 
@@ -447,8 +447,9 @@ impl Committer {
         let (sources, keys) = (pending.sources.values(), pending.keys.keys());
         let stamp = self.stamp();
         let noted: i64 = touched.iter().map(|touched| touched.entities).sum();
-        let (records, rows, taken) = (pending.records, pending.report.rows, &pending.taken);
-        let entry = CommitEntry { stamp, records, rows, replaced: rows.saturating_sub(noted.cast_unsigned()), taken };
+        let (records, rows, receipts) = (pending.records, pending.report.rows, &pending.receipts);
+        let entry =
+            CommitEntry { stamp, records, rows, replaced: rows.saturating_sub(noted.cast_unsigned()), receipts };
         let kept = self.catalog.commit(seq, &touched, sources, keys, pending.newest, entry)?;
         self.seq = seq;
         // Behind the commit point: what is acknowledged lies where readers, and the next start, look for it.

@@ -156,11 +156,11 @@ fn check(reader: &Reader, model: &Model, probe: u64) {
     }
 }
 
-/// The books balance, and nothing is wrong with any file: at every moment, also where a commit was torn.
+/// The accounts balance, and nothing is wrong with any file: at every moment, also where a commit was torn.
 pub(super) fn assert_whole(data: &Path, reader: &Reader, after: &impl std::fmt::Debug) {
     let catalog = reader.catalog();
-    let books = catalog.books().expect("read").expect("opened");
-    assert_eq!((books.records_out(), books.rows_out()), (0, 0), "{books:?} after {after:?}");
+    let accounts = catalog.accounts().expect("read");
+    assert_eq!((accounts.records_surplus(), accounts.rows_surplus()), (0, 0), "{accounts:?} after {after:?}");
     for file in catalog.files().expect("read") {
         let path = data.join("tables").join(&file.name);
         let noted = || store_check::CatalogEntry::of(Some(catalog), &file.name);
