@@ -2,6 +2,7 @@
 
 use crate::time::Ticks;
 use serde::{Serialize, Serializer};
+use std::borrow::Cow;
 use std::fmt;
 
 /// Maximum length of a property name in UTF-16 units.
@@ -151,6 +152,21 @@ impl<T, B> TypedValue<T, B> {
             TypedValue::DateTime(time) => TypedValue::DateTime(*time),
             TypedValue::Guid(guid) => TypedValue::Guid(*guid),
             TypedValue::Binary(value) => TypedValue::Binary(bytes(value)),
+        }
+    }
+}
+
+impl<'a> Property<'a> {
+    /// The value as text, as JSON shows it without quotes.
+    pub fn text(self) -> Cow<'a, str> {
+        match self {
+            TypedValue::String(text) => Cow::Borrowed(text),
+            TypedValue::Boolean(is_true) => Cow::Borrowed(if is_true { "true" } else { "false" }),
+            // JSON's form has an exponent or a fraction; Rust's own form has neither.
+            TypedValue::Double(n) if n.is_finite() => {
+                serde_json::to_string(&n).map_or_else(|_| n.to_string().into(), Cow::Owned)
+            }
+            other => Cow::Owned(OwnedValue::from(other).to_string()),
         }
     }
 }

@@ -1,0 +1,55 @@
+//! The query language: a subset of LogsQL.
+//!
+//! ```text
+//! text ──► tokens ──► ParsedQuery ──┬─► filter ──► Predicate ──► a record matches, or does not
+//!          lexer      parser        └─► pipes      (predicate,
+//!                                                   matcher)
+//! ```
+//!
+//! * [`field_name`]: the name of a field as a query writes it, and the columns that every record has.
+//! * [`unit`], [`moment`], [`number`]: durations, sizes, times, numbers and addresses as a query writes them.
+//! * `keyword`: words of the language.
+//! * [`query`]: the tree of a query. `print` is its text: parsing the text gives the same tree.
+//! * [`error`]: a syntax error names the place in the query and the expected text.
+//! * `lexer`, `parser`, `pipe_parser`: text becomes the tree.
+//! * [`template`]: the patterns of the pipes `extract` and `format`.
+//! * [`matcher`]: the test of one value. [`predicate`]: the test of a record, by the trait [`Fields`].
+//!
+//! The crate knows neither stores nor pipes at work: `crates/query` evaluates the pipes, and `crates/intake` routes
+//! records by predicates. Every input is parsed or refused: no text makes the parser panic, and depth, length and
+//! number of terms have limits.
+
+mod keyword;
+pub mod field_name;
+pub mod unit;
+pub mod moment;
+pub mod number;
+pub mod query;
+pub mod error;
+pub mod template;
+mod print;
+mod lexer;
+mod parser;
+mod pipe_parser;
+pub mod matcher;
+pub mod predicate;
+#[cfg(test)]
+mod tests;
+
+pub use error::SyntaxError;
+pub use field_name::{Column, FieldName};
+pub use matcher::Matcher;
+pub use predicate::{Fields, Predicate, PredicateNode};
+pub use query::{Expression, ParsedQuery, Pipe, Test};
+
+/// Maximum length of a query.
+pub const QUERY_BYTES_MAX: usize = 64 << 10;
+
+/// Maximum depth of nested parentheses and negations.
+pub const QUERY_DEPTH_MAX: usize = 64;
+
+/// Maximum number of filters and values in a query.
+pub const QUERY_TERMS_MAX: usize = 4096;
+
+/// Maximum number of pipes of a query.
+pub const QUERY_PIPES_MAX: usize = 64;

@@ -1,0 +1,129 @@
+//! Numbers as queries and records write them: plain, with units, as IPv4 addresses or times.
+//!
+//! ```text
+//! 404  -1.5e3  0x1f  1_000     numbers
+//! 1.5s  250ms  1h30m  2d       durations, in nanoseconds
+//! 10KiB  1.5MB  100B           sizes, in bytes
+//! 10.0.0.1                     addresses, as 32-bit numbers
+//! 2026-11-21T08:00:00Z         times, in nanoseconds since the Unix epoch
+//! ```
+
+use crate::moment;
+use crate::unit::{duration_nanos, size_bytes};
+use daytable_model::property::Property;
+use daytable_model::time::{Ticks, UNIX_EPOCH_TICKS};
+use std::cmp::Ordering;
+
+/// A number. Whole numbers of 64 bits are compared exactly.
+#[derive(Clone, Copy, Debug)]
+pub enum Number {
+    /// A whole number.
+    Whole(i64),
+    /// A number with a fraction, or a greater one.
+    Float(f64),
+}
+
+impl Number {
+    /// The number as a float.
+    pub fn as_f64(self) -> f64 {
+        match self {
+            Number::Whole(n) => n as f64,
+            Number::Float(n) => n,
+        }
+    }
+
+    /// The number of a value: typed, or in the text.
+    pub fn of(value: Property<'_>) -> Option<Number> {
+        match value {
+            Property::Int64(n) => Some(Number::Whole(n)),
+            Property::Int32(n) => Some(Number::Whole(n.into())),
+            Property::Double(n) => (!n.is_nan()).then_some(Number::Float(n)),
+            Property::String(text) => Number::parse(text),
+            Property::DateTime(time) => Some(Number::Whole(unix_nanos(time))),
+            Property::Boolean(_) | Property::Guid(_) | Property::Binary(_) => None,
+        }
+    }
+
+    /// Reads a number in any of the forms above.
+    pub fn parse(text: &str) -> Option<Number> {
+        // Most texts are no numbers, and end here.
+        if !text.starts_with(|c: char| c.is_ascii_digit() || matches!(c, '-' | '+' | '.' | 'i' | 'I')) {
+            return None;
+        }
+        plain(text)
+            .or_else(|| duration_nanos(text).map(Number::Whole))
+            .or_else(|| size_bytes(text).map(Number::Whole))
+            .or_else(|| ipv4(text).map(|address| Number::Whole(address.into())))
+            .or_else(|| moment::absolute(text).map(|(start, _)| Number::Whole(nanos_of(start))))
+    }
+}
+
+impl PartialEq for Number {
+    fn eq(&self, other: &Number) -> bool {
+        self.partial_cmp(other) == Some(Ordering::Equal)
+    }
+}
+
+impl PartialOrd for Number {
+    fn partial_cmp(&self, other: &Number) -> Option<Ordering> {
+        match (self, other) {
+            (Number::Whole(a), Number::Whole(b)) => Some(a.cmp(b)),
+            (a, b) => a.as_f64().partial_cmp(&b.as_f64()),
+        }
+    }
+}
+
+/// Nanoseconds since the Unix epoch, at most what 64 bits hold.
+pub fn unix_nanos(time: Ticks) -> i64 {
+    nanos_of(time.get())
+}
+
+fn nanos_of(ticks: i64) -> i64 {
+    (ticks - UNIX_EPOCH_TICKS).saturating_mul(100)
+}
+
+/// A decimal or hexadecimal number without a unit.
+pub fn plain(text: &str) -> Option<Number> {
+    let digits = text.trim_start_matches(['-', '+']);
+    if text.len() - digits.len() > 1 {
+        return None;
+    }
+    if digits.starts_with("0x") || digits.starts_with("0X") {
+        let n = i64::from_str_radix(&digits[2..], 16).ok()?;
+        return Some(Number::Whole(if text.starts_with('-') { -n } else { n }));
+    }
+    if matches!(digits, "inf" | "Inf" | "INF") {
+        return Some(Number::Float(if text.starts_with('-') { f64::NEG_INFINITY } else { f64::INFINITY }));
+    }
+    if !digits.starts_with(|c: char| c.is_ascii_digit() || c == '.') {
+        return None;
+    }
+    let without;
+    let text = match text.contains('_') {
+        true => {
+            without = text.replace('_', "");
+            &without
+        }
+        false => text,
+    };
+    match text.parse() {
+        Ok(n) => Some(Number::Whole(n)),
+        Err(_) => text.parse().ok().map(Number::Float),
+    }
+}
+
+/// An IPv4 address as a number.
+pub fn ipv4(text: &str) -> Option<u32> {
+    if text.len() > 15 || !text.starts_with(|c: char| c.is_ascii_digit()) {
+        return None;
+    }
+    text.parse::<std::net::Ipv4Addr>().ok().map(u32::from)
+}
+
+/// The addresses of a network such as `10.0.0.0/8`, or of one address.
+pub fn ipv4_network(text: &str) -> Option<(u32, u32)> {
+    let Some((address, bits)) = text.split_once('/') else { return ipv4(text).map(|address| (address, address)) };
+    let (address, bits) = (ipv4(address)?, bits.parse::<u32>().ok().filter(|bits| *bits <= 32)?);
+    let hosts = u32::MAX.checked_shr(bits).unwrap_or(0);
+    Some((address & !hosts, address | hosts))
+}

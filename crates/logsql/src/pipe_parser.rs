@@ -1,0 +1,642 @@
+//! The parser of whole queries and of pipes.
+
+use crate::QUERY_PIPES_MAX;
+use crate::error::SyntaxError;
+use crate::field_name::{Column, FieldName};
+use crate::keyword::PIPES;
+use crate::lexer::TokenKind;
+use crate::number::plain;
+use crate::parser::{Parser, regexp};
+use crate::query::{
+    Aggregate, Arithmetic, ArithmeticOperator, Expression, Extraction, FUNCTIONS, FieldPattern, Function, GroupField,
+    MathFunction, ParsedQuery, Pipe, SortKey, Span, Step, StepSize,
+};
+use crate::template::parse_template;
+use crate::unit::{duration_nanos, size_bytes};
+use daytable_model::did_you_mean::did_you_mean;
+
+type Parsed<T> = Result<T, SyntaxError>;
+
+/// Rows of `top`, `first` and `last` without a number.
+const TOP_DEFAULT: u64 = 10;
+
+impl ParsedQuery {
+    /// Parses a query. An empty text asks for every record.
+    ///
+    /// # Errors
+    ///
+    /// The place in the query that is wrong, and the expected text.
+    pub fn parse(query: &str) -> Result<ParsedQuery, SyntaxError> {
+        let mut parser = Parser::new(query)?;
+        let filter = match parser.is_end() {
+            true => Expression::All,
+            false => parser.filter()?,
+        };
+        let mut pipes = Vec::new();
+        while parser.accept("|") {
+            if pipes.len() == QUERY_PIPES_MAX {
+                let at = parser.token().at.clone();
+                return parser.error(at, format!("a query has at most {QUERY_PIPES_MAX} pipes"));
+            }
+            pipes.push(parser.pipe()?);
+        }
+        if !parser.is_end() {
+            return parser.expected("| and a pipe, or the end of the query");
+        }
+        Ok(ParsedQuery { filter, pipes })
+    }
+}
+
+impl Expression {
+    /// Parses a filter without pipes.
+    ///
+    /// # Errors
+    ///
+    /// The place in the filter that is wrong, and the expected text.
+    pub fn parse(filter: &str) -> Result<Expression, SyntaxError> {
+        let mut parser = Parser::new(filter)?;
+        let parsed = parser.filter()?;
+        if parser.is_end() { Ok(parsed) } else { parser.expected("the end of the filter") }
+    }
+}
+
+impl Parser<'_> {
+    fn is_pipe_end(&self) -> bool {
+        self.is_end() || self.is("|") || self.is(")")
+    }
+
+    fn pipe(&mut self) -> Parsed<Pipe> {
+        let (name, at) = (self.token().text.to_ascii_lowercase(), self.token().at.clone());
+        if self.token().kind != TokenKind::Word {
+            return self.expected("the name of a pipe");
+        }
+        let is_function = FUNCTIONS.iter().any(|(known, ..)| *known == name);
+        // `first` and `last` are pipes as well as functions; only a function has a parenthesis next to it.
+        let pipe_too = PIPES.contains(&name.as_str());
+        let next_is_parenthesis = self.query[at.end..].starts_with('(');
+        if name == "by" || is_function && (!pipe_too || next_is_parenthesis) {
+            return self.stats();
+        }
+        if !pipe_too {
+            let names: Vec<&str> = PIPES.iter().copied().chain(FUNCTIONS.iter().map(|(name, ..)| *name)).collect();
+            let hint = match did_you_mean(&name, &names) {
+                Some(known) => format!("unknown pipe {name}; did you mean {known}?"),
+                None => format!("unknown pipe {name}; the pipes are {}", PIPES.join(", ")),
+            };
+            return self.error(at, hint);
+        }
+        self.advance();
+        Ok(match name.as_str() {
+            "stats" => self.stats()?,
+            "top" => self.top()?,
+            "uniq" => self.uniq()?,
+            "sort" | "order" => self.sort()?,
+            "first" | "last" => self.first(name == "last")?,
+            "limit" | "head" => Pipe::Limit(if self.is_pipe_end() { TOP_DEFAULT } else { self.whole_number()? }),
+            "offset" | "skip" => Pipe::Offset(self.whole_number()?),
+            "fields" | "keep" => Pipe::Fields(self.patterns()?),
+            "delete" | "del" | "rm" | "drop" => Pipe::Delete(self.patterns()?),
+            "copy" | "cp" => Pipe::Copy(self.pairs()?),
+            "rename" | "mv" => Pipe::Rename(self.pairs()?),
+            "filter" | "where" => Pipe::Filter(self.or(None)?),
+            "extract" | "extract_regexp" => self.extract(name == "extract_regexp")?,
+            "format" => self.format()?,
+            "replace" | "replace_regexp" => self.replace(name == "replace_regexp")?,
+            "math" | "eval" => self.math()?,
+            "len" => self.length()?,
+            "facets" => self.facets()?,
+            "field_names" => {
+                let name = if self.accept("as") { self.name("a name")? } else { "name".into() };
+                Pipe::FieldNames { name }
+            }
+            "field_values" => {
+                let field = self.field_name()?;
+                let limit = if self.accept("limit") { Some(self.whole_number()?) } else { None };
+                Pipe::FieldValues { field, limit }
+            }
+            _ => {
+                let at = self.token().at.clone();
+                match self.whole_number()? {
+                    0 => return self.error(at, "expected a number of at least 1"),
+                    n => Pipe::Sample(n),
+                }
+            }
+        })
+    }
+
+    fn whole_number(&mut self) -> Parsed<u64> {
+        let (text, at) = self.compound(&[",", "(", ")", "[", "]", "|"], "a whole number")?;
+        let number = text.replace('_', "").parse();
+        number.or_else(|_| self.error(at, "expected a whole number"))
+    }
+
+    /// `(a, b)`, or `a, b` without parentheses.
+    fn names(&mut self) -> Parsed<Vec<FieldName>> {
+        let has_parentheses = self.accept("(");
+        let mut names = Vec::new();
+        while !(has_parentheses && self.is(")")) {
+            self.term()?;
+            names.push(self.field_name()?);
+            if !self.accept(",") {
+                break;
+            }
+        }
+        if has_parentheses {
+            self.close()?;
+        }
+        Ok(names)
+    }
+
+    /// The closing parenthesis of a list.
+    fn close(&mut self) -> Parsed<()> {
+        if self.accept(")") { Ok(()) } else { self.expected(", or )") }
+    }
+
+    /// The fields after an optional `by`.
+    fn by_names(&mut self) -> Parsed<Vec<FieldName>> {
+        self.accept("by");
+        let at = self.token().at.clone();
+        let names = self.names()?;
+        if names.is_empty() { self.error(at, "expected fields, as in by (path)") } else { Ok(names) }
+    }
+
+    fn stats(&mut self) -> Parsed<Pipe> {
+        let mut by = Vec::new();
+        if self.accept("by") || self.is("(") {
+            self.require("(")?;
+            while !self.is(")") {
+                self.term()?;
+                by.push(self.group_field()?);
+                if !self.accept(",") {
+                    break;
+                }
+            }
+            self.close()?;
+        }
+        let mut aggregates: Vec<Aggregate> = Vec::new();
+        loop {
+            let at = self.token().at.clone();
+            let aggregate = self.aggregate()?;
+            let is_known = aggregates.iter().any(|known| known.name == aggregate.name)
+                || by.iter().any(|field| field.field.written() == aggregate.name);
+            if is_known {
+                return self.error(at, format!("two columns are named {}", aggregate.name));
+            }
+            aggregates.push(aggregate);
+            if !self.accept(",") {
+                return Ok(Pipe::Stats { by, aggregates });
+            }
+        }
+    }
+
+    fn group_field(&mut self) -> Parsed<GroupField> {
+        let field = self.field_name()?;
+        if !self.accept(":") {
+            return Ok(GroupField { field, step: None });
+        }
+        let (text, at) = self.compound(&[",", "(", ")", "|"], "a step, for example 5m or 100")?;
+        let number = |n: i64| StepSize::Number(n as f64);
+        let size = match text.as_str() {
+            "nanosecond" => Some(StepSize::Number(1.0)),
+            "microsecond" => Some(StepSize::Number(1e3)),
+            "millisecond" => Some(StepSize::Number(1e6)),
+            "second" => Some(StepSize::Number(1e9)),
+            "minute" => Some(StepSize::Number(60e9)),
+            "hour" => Some(StepSize::Number(3600e9)),
+            "day" => Some(StepSize::Number(86_400e9)),
+            "week" => Some(StepSize::Week),
+            "month" => Some(StepSize::Month),
+            "year" => Some(StepSize::Year),
+            text => match text.strip_prefix('/') {
+                Some(bits) => bits.parse().ok().filter(|bits| *bits <= 32).map(StepSize::AddressBits),
+                None => plain(text)
+                    .map(|n| StepSize::Number(n.as_f64()))
+                    .or_else(|| duration_nanos(text).map(number))
+                    .or_else(|| size_bytes(text).map(number)),
+            },
+        };
+        let is_good = |size: &StepSize| !matches!(size, StepSize::Number(n) if !n.is_finite() || *n <= 0.0);
+        let Some(size) = size.filter(is_good) else {
+            return self
+                .error(at, "expected a step greater than zero: a number, a duration, a size, /24, week, month, year");
+        };
+        let offset = if self.accept("offset") { Some(self.span_or_number()?) } else { None };
+        Ok(GroupField { field, step: Some(Step { text, size, offset }) })
+    }
+
+    fn span_or_number(&mut self) -> Parsed<Span> {
+        let (text, at) = self.compound(&[",", "(", ")", "|"], "an offset, for example 30m")?;
+        let number =
+            plain(&text).map(|n| n.as_f64() as i64).or_else(|| duration_nanos(&text)).or_else(|| size_bytes(&text));
+        match number {
+            Some(nanos) => Ok(Span { text, nanos }),
+            None => self.error(at, "expected a number, a duration or a size"),
+        }
+    }
+
+    fn aggregate(&mut self) -> Parsed<Aggregate> {
+        let token = self.token().clone();
+        if token.kind != TokenKind::Word {
+            return self.expected("a function, for example count()");
+        }
+        let name = token.text.to_ascii_lowercase();
+        let Some((_, function, fields_min)) = FUNCTIONS.iter().find(|(known, ..)| *known == name) else {
+            let names = FUNCTIONS.map(|(name, ..)| name);
+            let hint = match did_you_mean(&name, &names) {
+                Some(known) => format!("did you mean {known}?"),
+                None => format!("the functions are {}", names.join(", ")),
+            };
+            return self.error(token.at, format!("unknown function {name}; {hint}"));
+        };
+        self.advance();
+        self.require("(")?;
+        let mut function = *function;
+        if matches!(function, Function::Quantile(phi) if phi < 0.0) {
+            let (text, at) = self.compound(&[",", "(", ")", "|"], "a number from 0 to 1")?;
+            match text.parse::<f64>() {
+                Ok(phi) if (0.0..=1.0).contains(&phi) => function = Function::Quantile(phi),
+                _ => return self.error(at, "expected a number from 0 to 1, as in quantile(0.95, duration)"),
+            }
+            if !self.accept(",") {
+                return self.expected(", and the name of a field");
+            }
+        }
+        let mut fields = Vec::new();
+        while !self.is(")") {
+            self.term()?;
+            // `count(*)` counts records, as `count()` does.
+            if self.accept("*") {
+                continue;
+            }
+            fields.push(self.field_name()?);
+            if !self.accept(",") {
+                break;
+            }
+        }
+        if fields.len() < *fields_min {
+            return self.expected("the name of a field");
+        }
+        self.close()?;
+        let limit = if self.accept("limit") { Some(self.whole_number()?) } else { None };
+        let condition = self.condition()?;
+        let mut aggregate = Aggregate { function, fields, limit, condition, name: String::new() };
+        let is_named = self.accept("as") || !(self.is_pipe_end() || self.is(","));
+        aggregate.name = if is_named { self.name("the name of a column")? } else { aggregate.default_name() };
+        Ok(aggregate)
+    }
+
+    /// `if (filter)`
+    fn condition(&mut self) -> Parsed<Option<Expression>> {
+        if !self.accept("if") {
+            return Ok(None);
+        }
+        self.require("(")?;
+        let condition = self.deeper(|parser| parser.or(None))?;
+        self.require(")")?;
+        Ok(Some(condition))
+    }
+
+    fn top(&mut self) -> Parsed<Pipe> {
+        let limit = if self.token().text.starts_with(|c: char| c.is_ascii_digit()) {
+            self.whole_number()?
+        } else {
+            TOP_DEFAULT
+        };
+        let by = self.by_names()?;
+        let (mut hits, mut rank) = (free_name("hits", &by), None);
+        loop {
+            if self.accept("hits") {
+                self.accept("as");
+                hits = self.name("the name of a column")?;
+            } else if self.accept("rank") {
+                rank = Some(self.rank(&by)?);
+            } else {
+                return Ok(Pipe::Top { limit, by, hits, rank });
+            }
+        }
+    }
+
+    fn rank(&mut self, by: &[FieldName]) -> Parsed<String> {
+        if self.accept("as") {
+            return self.name("the name of a column");
+        }
+        let is_keyword = ["hits", "rank", "limit", "offset"].iter().any(|word| self.is(word));
+        if self.is_pipe_end() || is_keyword { Ok(free_name("rank", by)) } else { self.name("the name of a column") }
+    }
+
+    fn uniq(&mut self) -> Parsed<Pipe> {
+        let by = self.by_names()?;
+        let with = self.accept("with");
+        let hits = self.accept("hits").then(|| free_name("hits", &by));
+        if with && hits.is_none() {
+            return self.expected("hits");
+        }
+        let limit = if self.accept("limit") { Some(self.whole_number()?) } else { None };
+        Ok(Pipe::Uniq { by, hits, limit })
+    }
+
+    fn sort_keys(&mut self) -> Parsed<Vec<SortKey>> {
+        let mut keys = Vec::new();
+        if !self.accept("by") && !self.is("(") {
+            return Ok(keys);
+        }
+        self.require("(")?;
+        while !self.is(")") {
+            self.term()?;
+            let field = self.field_name()?;
+            keys.push(SortKey { field, is_descending: self.direction() });
+            if !self.accept(",") {
+                break;
+            }
+        }
+        self.close()?;
+        Ok(keys)
+    }
+
+    /// Whether `desc` follows.
+    fn direction(&mut self) -> bool {
+        !self.accept("asc") && self.accept("desc")
+    }
+
+    fn sort(&mut self) -> Parsed<Pipe> {
+        let mut by = self.sort_keys()?;
+        if self.direction() {
+            by.iter_mut().for_each(|key| key.is_descending = !key.is_descending);
+        }
+        let (mut offset, mut limit, mut rank) = (0, None, None);
+        loop {
+            if self.accept("offset") {
+                offset = self.whole_number()?;
+            } else if self.accept("limit") {
+                limit = Some(self.whole_number()?);
+            } else if self.accept("rank") {
+                rank = Some(self.rank(&[])?);
+            } else {
+                return Ok(Pipe::Sort { by, offset, limit, rank });
+            }
+        }
+    }
+
+    /// `first 5 by (a)` is a sort with a limit; `last` turns its order.
+    fn first(&mut self, is_last: bool) -> Parsed<Pipe> {
+        let is_number = self.token().text.starts_with(|c: char| c.is_ascii_digit());
+        let limit = Some(if is_number { self.whole_number()? } else { 1 });
+        let mut by = self.sort_keys()?;
+        if by.is_empty() {
+            return self.expected("the fields to sort by, as in by (duration)");
+        }
+        if is_last {
+            by.iter_mut().for_each(|key| key.is_descending = !key.is_descending);
+        }
+        let rank = if self.accept("rank") { Some(self.rank(&[])?) } else { None };
+        Ok(Pipe::Sort { by, offset: 0, limit, rank })
+    }
+
+    fn patterns(&mut self) -> Parsed<Vec<FieldPattern>> {
+        let mut patterns = Vec::new();
+        loop {
+            self.term()?;
+            let name = match self.is("*") {
+                true => FieldName::new(""),
+                false => self.field_name()?,
+            };
+            let is_prefix = self.is("*") && (name.written().is_empty() || !self.token().is_apart) && self.accept("*");
+            patterns.push(FieldPattern { name, is_prefix });
+            if !self.accept(",") {
+                return Ok(patterns);
+            }
+        }
+    }
+
+    fn pairs(&mut self) -> Parsed<Vec<(FieldName, FieldName)>> {
+        let mut pairs = Vec::new();
+        loop {
+            self.term()?;
+            let from = self.field_name()?;
+            self.accept("as");
+            pairs.push((from, self.field_name()?));
+            if !self.accept(",") {
+                return Ok(pairs);
+            }
+        }
+    }
+
+    /// `keep_original_fields` and `skip_empty_results`, in any order.
+    fn keeping(&mut self) -> (bool, bool) {
+        let (mut keep, mut skip) = (false, false);
+        loop {
+            if self.accept("keep_original_fields") {
+                keep = true;
+            } else if self.accept("skip_empty_results") {
+                skip = true;
+            } else {
+                return (keep, skip);
+            }
+        }
+    }
+
+    fn extract(&mut self, is_regexp: bool) -> Parsed<Pipe> {
+        let condition = self.condition()?;
+        let (pattern, at) = self.compound(&[",", "(", ")", "[", "]", "|"], "a pattern in quotes")?;
+        let problem = match is_regexp {
+            true => match regexp(&pattern) {
+                Ok(regex) if regex.capture_names().flatten().next().is_none() => {
+                    Some("expected a named group, as in (?P<name>[0-9]+)".into())
+                }
+                Ok(_) => None,
+                Err(problem) => Some(problem),
+            },
+            false => match parse_template(&pattern, true) {
+                Ok(parts) if parts.iter().all(|part| part.name.is_none()) => {
+                    Some("expected a place, as in \"user=<user> \"".into())
+                }
+                Ok(_) => None,
+                Err(problem) => Some(problem),
+            },
+        };
+        if let Some(problem) = problem {
+            return self.error(at, problem);
+        }
+        let from = if self.accept("from") { self.field_name()? } else { FieldName::new("message") };
+        let (keep_original, skip_empty) = self.keeping();
+        let extraction = Extraction { pattern, from, condition, keep_original, skip_empty };
+        Ok(if is_regexp { Pipe::ExtractRegexp(extraction) } else { Pipe::Extract(extraction) })
+    }
+
+    fn format(&mut self) -> Parsed<Pipe> {
+        let condition = self.condition()?;
+        let (pattern, at) = self.compound(&[",", "(", ")", "[", "]", "|"], "a pattern in quotes")?;
+        if let Err(problem) = parse_template(&pattern, false) {
+            return self.error(at, problem);
+        }
+        let name = if self.accept("as") { self.field_name()? } else { FieldName::new("message") };
+        let (keep_original, skip_empty) = self.keeping();
+        Ok(Pipe::Format { pattern, name, condition, keep_original, skip_empty })
+    }
+
+    fn replace(&mut self, is_regexp: bool) -> Parsed<Pipe> {
+        let condition = self.condition()?;
+        self.require("(")?;
+        let (from, at) = self.compound(&[",", "(", ")", "|"], "the replaced text")?;
+        if is_regexp && let Err(problem) = regexp(&from) {
+            return self.error(at, problem);
+        }
+        if !is_regexp && from.is_empty() {
+            return self.error(at, "expected a text");
+        }
+        self.require(",")?;
+        let (to, _) = self.compound(&[",", "(", ")", "|"], "the text in its place")?;
+        self.require(")")?;
+        let at = if self.accept("at") { self.field_name()? } else { FieldName::new("message") };
+        let limit = if self.accept("limit") { Some(self.whole_number()?) } else { None };
+        Ok(Pipe::Replace { is_regexp, from, to, at, limit, condition })
+    }
+
+    fn length(&mut self) -> Parsed<Pipe> {
+        let has_parentheses = self.accept("(");
+        let of = self.field_name()?;
+        if has_parentheses {
+            self.require(")")?;
+        }
+        self.accept("as");
+        let name = if self.is_pipe_end() { FieldName::new("length") } else { self.field_name()? };
+        Ok(Pipe::Length { of, name })
+    }
+
+    fn facets(&mut self) -> Parsed<Pipe> {
+        let is_number = self.token().text.starts_with(|c: char| c.is_ascii_digit());
+        let limit = if is_number { self.whole_number()? } else { TOP_DEFAULT };
+        let (mut values_max, mut length_max, mut keep_constant) = (1000, 128, false);
+        loop {
+            if self.accept("max_values_per_field") {
+                values_max = self.whole_number()?;
+            } else if self.accept("max_value_len") {
+                length_max = self.whole_number()?;
+            } else if self.accept("keep_const_fields") {
+                keep_constant = true;
+            } else {
+                return Ok(Pipe::Facets { limit, values_max, length_max, keep_constant });
+            }
+        }
+    }
+
+    fn math(&mut self) -> Parsed<Pipe> {
+        let mut columns = Vec::new();
+        loop {
+            let expression = self.arithmetic(0)?;
+            let is_named = self.accept("as") || !(self.is_pipe_end() || self.is(","));
+            let name = if is_named { self.field_name()? } else { FieldName::new(&expression.to_string()) };
+            columns.push((expression, name));
+            if !self.accept(",") {
+                return Ok(Pipe::Math(columns));
+            }
+        }
+    }
+
+    /// An expression of operators that bind more strongly than `strength`.
+    fn arithmetic(&mut self, strength: u8) -> Parsed<Arithmetic> {
+        let mut left = self.deeper(Parser::operand)?;
+        loop {
+            let next = ArithmeticOperator::ALL.iter().find(|(_, text, _)| self.is(text));
+            let Some((operator, _, binds)) = next.filter(|(.., binds)| *binds > strength) else { return Ok(left) };
+            self.term()?;
+            self.advance();
+            // `^` is the only operator that groups from the right.
+            let right_strength = if *operator == ArithmeticOperator::Power { binds - 1 } else { *binds };
+            let right = self.deeper(|parser| parser.arithmetic(right_strength))?;
+            left = Arithmetic::Binary(*operator, left.into(), right.into());
+        }
+    }
+
+    fn operand(&mut self) -> Parsed<Arithmetic> {
+        if self.accept("(") {
+            let inner = self.deeper(|parser| parser.arithmetic(0))?;
+            self.require(")")?;
+            return Ok(inner);
+        }
+        if self.accept("-") {
+            return self.deeper(Parser::operand).map(|inner| Arithmetic::Negate(inner.into()));
+        }
+        let token = self.token().clone();
+        match token.kind {
+            TokenKind::Quoted => {
+                self.advance();
+                Ok(Arithmetic::Field(FieldName::new(&token.text)))
+            }
+            TokenKind::Word => {
+                self.advance();
+                if token.text.starts_with(|c: char| c.is_ascii_digit() || c == '.') {
+                    let number = plain(&token.text).map(|n| n.as_f64());
+                    let unit = || duration_nanos(&token.text).or_else(|| size_bytes(&token.text)).map(|n| n as f64);
+                    return match number.or_else(unit) {
+                        Some(number) => Ok(Arithmetic::Number(token.text, number)),
+                        None => self.error(token.at, "expected a number, a duration or a size"),
+                    };
+                }
+                let name = token.text.to_ascii_lowercase();
+                if !self.is("(") {
+                    return Ok(Arithmetic::Field(FieldName::new(&token.text)));
+                }
+                let Some((function, _, least, most)) = MathFunction::ALL.iter().find(|(_, known, ..)| *known == name)
+                else {
+                    let names = MathFunction::ALL.map(|(_, name, ..)| name).join(", ");
+                    return self.error(token.at, format!("unknown function {name}; the functions are {names}"));
+                };
+                self.advance();
+                let mut arguments = Vec::new();
+                while !self.is(")") {
+                    arguments.push(self.deeper(|parser| parser.arithmetic(0))?);
+                    if !self.accept(",") {
+                        break;
+                    }
+                }
+                self.close()?;
+                if !(*least..=*most).contains(&arguments.len()) {
+                    return self.error(token.at, format!("expected {least} to {most} values in {name}(…)"));
+                }
+                Ok(Arithmetic::Call(*function, arguments))
+            }
+            _ => self.expected("a number, the name of a field, or a function"),
+        }
+    }
+}
+
+/// A name of a column that no group has.
+fn free_name(name: &str, by: &[FieldName]) -> String {
+    let mut name = name.to_owned();
+    while by.iter().any(|field| field.written() == name) {
+        name.push('s');
+    }
+    name
+}
+
+/// Whether the answer of a query has records, not rows of other columns.
+impl ParsedQuery {
+    /// The fields that the filter and the pipes name, each once.
+    pub fn fields(&self) -> Vec<FieldName> {
+        let mut fields = Vec::new();
+        self.filter.visit_fields(&mut |field| {
+            if !fields.contains(field) && field.column() != Column::Line {
+                fields.push(field.clone());
+            }
+        });
+        fields
+    }
+}
+
+impl Expression {
+    /// Passes each field that the expression names to `each`.
+    pub fn visit_fields(&self, each: &mut impl FnMut(&FieldName)) {
+        match self {
+            Expression::All | Expression::Time(_) => {}
+            Expression::And(parts) | Expression::Or(parts) => parts.iter().for_each(|part| part.visit_fields(each)),
+            Expression::Not(inner) => inner.visit_fields(each),
+            Expression::Field(field, test) => {
+                each(field);
+                if let crate::query::Test::Other(_, other) = test {
+                    each(other);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! A filter that is prepared for many records.
+
+use crate::field_name::{Column, FieldName};
+use crate::matcher::Matcher;
+use crate::number::Number;
+use crate::query::{Expression, FieldOperator, Operator, TimeTest, Times};
+use daytable_model::property::Property;
+use daytable_model::time::{MAX_TICKS, TICKS_PER_DAY, TICKS_PER_SECOND, Ticks, UNIX_EPOCH_TICKS};
+use std::cmp::Ordering;
+use std::sync::LazyLock;
+
+static TIME: LazyLock<FieldName> = LazyLock::new(|| FieldName::new("time"));
+
+/// The fields of a record, or of a row of an answer.
+pub trait Fields {
+    /// The value of a field; `None` if it is absent. [`Column::Time`] has a time, or a text that is one.
+    fn field(&self, name: &FieldName) -> Option<Property<'_>>;
+
+    /// Whether a part of the line satisfies `test`. The parts are the line as it was written, or its message and
+    /// fields.
+    fn any_part(&self, test: &mut dyn FnMut(Property<'_>) -> bool) -> bool;
+}
+
+/// A prepared filter. Times relative to now are resolved.
+#[derive(Debug)]
+pub struct Predicate {
+    root: PredicateNode,
+}
+
+/// A part of a [`Predicate`].
+#[derive(Debug)]
+pub enum PredicateNode {
+    /// Every record, or none.
+    Always(bool),
+    /// All parts.
+    And(Vec<PredicateNode>),
+    /// One of the parts.
+    Or(Vec<PredicateNode>),
+    /// Not the part.
+    Not(Box<PredicateNode>),
+    /// The time in ticks is between these, both included.
+    Time(i64, i64),
+    /// The ticks since midnight are between the first two, both included, after the third is added to the time.
+    Daily(i64, i64, i64),
+    /// The day of the week has its bit set (bit 0 is Sunday), after the second is added to the time.
+    Weekly(u8, i64),
+    /// The value of the field matches.
+    Field(FieldName, Matcher),
+    /// A part of the line matches.
+    Line(Matcher),
+    /// The first field compares with the second.
+    Fields(FieldName, FieldOperator, FieldName),
+}
+
+impl Predicate {
+    /// Prepares a filter. `now` is the end of `_time:5m`.
+    pub fn new(filter: &Expression, now: Ticks) -> Predicate {
+        Predicate { root: PredicateNode::new(filter, now) }
+    }
+
+    /// Its parts.
+    pub fn root(&self) -> &PredicateNode {
+        &self.root
+    }
+
+    /// Whether a record matches.
+    pub fn matches(&self, fields: &(impl Fields + ?Sized)) -> bool {
+        self.root.matches(fields)
+    }
+}
+
+impl PredicateNode {
+    fn new(filter: &Expression, now: Ticks) -> PredicateNode {
+        let nodes = |parts: &[Expression]| parts.iter().map(|part| PredicateNode::new(part, now)).collect();
+        match filter {
+            Expression::All => PredicateNode::Always(true),
+            Expression::And(parts) => PredicateNode::And(nodes(parts)),
+            Expression::Or(parts) => PredicateNode::Or(nodes(parts)),
+            Expression::Not(inner) => PredicateNode::Not(PredicateNode::new(inner, now).into()),
+            Expression::Time(test) => time_node(test, now),
+            Expression::Field(field, crate::query::Test::Other(operator, other)) => {
+                PredicateNode::Fields(field.clone(), *operator, other.clone())
+            }
+            Expression::Field(field, test) => match field.column() {
+                Column::Line => PredicateNode::Line(Matcher::new(field, test)),
+                _ => PredicateNode::Field(field.clone(), Matcher::new(field, test)),
+            },
+        }
+    }
+
+    /// Whether a record matches this part.
+    pub fn matches(&self, fields: &(impl Fields + ?Sized)) -> bool {
+        match self {
+            PredicateNode::Always(always) => *always,
+            PredicateNode::And(nodes) => nodes.iter().all(|node| node.matches(fields)),
+            PredicateNode::Or(nodes) => nodes.iter().any(|node| node.matches(fields)),
+            PredicateNode::Not(node) => !node.matches(fields),
+            PredicateNode::Time(..) | PredicateNode::Daily(..) | PredicateNode::Weekly(..) => {
+                let time = fields.field(&TIME).and_then(|value| match value {
+                    Property::DateTime(time) => Some(time.get()),
+                    Property::String(text) => crate::moment::absolute(text).map(|(start, _)| start),
+                    _ => None,
+                });
+                time.is_some_and(|time| self.matches_time(time))
+            }
+            PredicateNode::Field(name, matcher) => matcher.matches(fields.field(name)),
+            PredicateNode::Line(matcher) => fields.any_part(&mut |part| matcher.matches(Some(part))),
+            PredicateNode::Fields(one, operator, other) => {
+                let (Some(one), Some(other)) = (fields.field(one), fields.field(other)) else { return false };
+                let order = match (Number::of(one), Number::of(other)) {
+                    (Some(one), Some(other)) => one.partial_cmp(&other),
+                    _ => Some(one.text().cmp(&other.text())),
+                };
+                match operator {
+                    FieldOperator::Equal => order == Some(Ordering::Equal),
+                    FieldOperator::LessOrEqual => order.is_some_and(Ordering::is_le),
+                    FieldOperator::Less => order.is_some_and(Ordering::is_lt),
+                }
+            }
+        }
+    }
+
+    /// Whether a time in ticks matches a part about times; false for the other parts.
+    pub fn matches_time(&self, time: i64) -> bool {
+        match self {
+            PredicateNode::Time(from, to) => (*from..=*to).contains(&time),
+            PredicateNode::Daily(from, to, ahead) => {
+                let of_day = (time + ahead - UNIX_EPOCH_TICKS).rem_euclid(TICKS_PER_DAY);
+                (*from..=*to).contains(&of_day)
+            }
+            PredicateNode::Weekly(days, ahead) => {
+                // The Unix epoch was a Thursday.
+                let day = ((time + ahead - UNIX_EPOCH_TICKS).div_euclid(TICKS_PER_DAY) + 4).rem_euclid(7);
+                days >> day & 1 == 1
+            }
+            _ => false,
+        }
+    }
+}
+
+fn time_node(test: &TimeTest, now: Ticks) -> PredicateNode {
+    let late = test.offset.as_ref().map_or(0, |offset| offset.nanos / 100);
+    let between = |from: i64, to: i64| PredicateNode::Time(from.saturating_sub(late), to.saturating_sub(late));
+    let now_ticks = now.get();
+    match &test.times {
+        Times::Any => between(0, now_ticks),
+        Times::Last(span) => between(now_ticks.saturating_sub(span.nanos / 100), now_ticks),
+        Times::Age(operator, span) => {
+            let at = now_ticks.saturating_sub(span.nanos.saturating_abs() / 100);
+            match operator {
+                Operator::Greater => between(0, at - 1),
+                Operator::GreaterOrEqual => between(0, at),
+                Operator::Less => between(at + 1, now_ticks),
+                Operator::LessOrEqual => between(at, now_ticks),
+            }
+        }
+        Times::Period(moment) => {
+            let (start, end) = moment.period(now);
+            between(start, end - 1)
+        }
+        Times::Order(operator, moment) => {
+            let (start, end) = moment.period(now);
+            match operator {
+                Operator::Greater => between(end, MAX_TICKS),
+                Operator::GreaterOrEqual => between(start, MAX_TICKS),
+                Operator::Less => between(0, start - 1),
+                Operator::LessOrEqual => between(0, end - 1),
+            }
+        }
+        Times::Between { from, from_included, to, to_included } => {
+            let (start, (until, end)) = (from.period(now).0, to.period(now));
+            between(start + i64::from(!from_included), if *to_included { end - 1 } else { until - 1 })
+        }
+        Times::Daily { from, from_included, to, to_included } => {
+            let ticks = |minute: u32| i64::from(minute) * 60 * TICKS_PER_SECOND;
+            PredicateNode::Daily(ticks(*from) + i64::from(!from_included), ticks(*to) - i64::from(!to_included), late)
+        }
+        Times::Weekly { from, from_included, to, to_included } => {
+            let (from, to) = (from + u32::from(!from_included), *to + 1 - u32::from(!to_included));
+            let days = (from..to).filter(|day| *day < 7).fold(0, |days, day| days | 1 << day);
+            PredicateNode::Weekly(days, late)
+        }
+    }
+}

@@ -1,0 +1,474 @@
+//! The language as a whole: what is parsed, printed, refused and matched.
+
+use crate::query::{
+    Aggregate, Arithmetic, ArithmeticOperator, Expression, FieldOperator, Function, GroupField, Operator, SortKey,
+    Step, StepSize,
+};
+use crate::{FieldName, Fields, ParsedQuery, Pipe, Predicate, Test};
+use daytable_model::property::{OwnedValue, Property};
+use daytable_model::time::Ticks;
+use proptest::prelude::*;
+use std::time::Duration;
+
+fn now() -> Ticks {
+    Ticks::from_date(2026, 11, 21).expect("a date").plus(Duration::from_secs(12 * 3600))
+}
+
+/// A record of names and values.
+struct Plain(Vec<(&'static str, OwnedValue)>);
+
+impl Fields for Plain {
+    fn field(&self, name: &FieldName) -> Option<Property<'_>> {
+        let found = self.0.iter().find(|(known, _)| {
+            name.is_property(known)
+                || FieldName::new(known).column() == name.column() && name.column() != crate::Column::Field
+        });
+        found.map(|(_, value)| value.as_property())
+    }
+
+    fn any_part(&self, test: &mut dyn FnMut(Property<'_>) -> bool) -> bool {
+        self.0
+            .iter()
+            .filter(|(name, _)| !matches!(*name, "time" | "level" | "instance"))
+            .any(|(_, value)| test(value.as_property()))
+    }
+}
+
+fn text(text: &str) -> OwnedValue {
+    OwnedValue::String(text.into())
+}
+
+fn sample() -> Plain {
+    Plain(vec![
+        ("time", OwnedValue::DateTime(now().minus(Duration::from_secs(600)))),
+        ("level", text("warn")),
+        ("instance", text("web-17")),
+        ("message", text("Connection reset by peer: cache_miss größe 日本")),
+        ("status", OwnedValue::Int64(503)),
+        ("code", text("404")),
+        ("http_method", text("POST")),
+        ("score", OwnedValue::Double(0.5)),
+        ("ok", OwnedValue::Boolean(true)),
+        ("took", text("1.5s")),
+        ("size", text("10KiB")),
+        ("ip", text("10.1.2.3")),
+        ("limit", OwnedValue::Int64(600)),
+        ("empty", text("")),
+    ])
+}
+
+fn matches(filter: &str) -> bool {
+    let filter = Expression::parse(filter).unwrap_or_else(|error| panic!("{filter}: {error}"));
+    Predicate::new(&filter, now()).matches(&sample())
+}
+
+#[test]
+fn filters_match_as_documented() {
+    for filter in [
+        "*",
+        "reset",
+        "\"reset by\"",
+        "\"reset by\"*",
+        "Conn*",
+        "*nnect*",
+        "i(CONNECTION)",
+        "i(\"RESET by\")",
+        "i(conn*)",
+        "größe",
+        "日本",
+        "reset peer",
+        "nothing or peer",
+        "-nothing",
+        "!nothing",
+        "not nothing",
+        "(nothing or reset) and peer",
+        "message:reset",
+        "_msg:seq(reset, peer)",
+        "_msg:contains_all(peer, reset)",
+        "_msg:contains_any(peer, nothing)",
+        "_msg:~\"res.t\"",
+        "_msg:~\"(?i)RESET\"",
+        "message:!~\"^reset\"",
+        "status:503",
+        "status:=503",
+        "status:=503.0",
+        "status:!=500",
+        "status:>=500",
+        "status:>502.5",
+        "status:<504",
+        "status:range[500,503]",
+        "status:range(502,504)",
+        "status:in(502, 503)",
+        "code:>403",
+        "code:=404",
+        "score:>0.4",
+        "score:=0.5",
+        "ok:true",
+        "ok:=true",
+        "took:>1s",
+        "took:range[1s,1500ms]",
+        "size:>=10240",
+        "size:<11KiB",
+        "ip:ipv4_range(10.0.0.0/8)",
+        "ip:ipv4_range(10.1.2.0, 10.1.2.255)",
+        "ip:>10.1.2.2",
+        "http.method:POST",
+        "http.method:in(PUT,POST)",
+        "\"http.method\":=POST",
+        "http_method:=\"PO\"*",
+        "http.method:len_range(4,4)",
+        "http.method:string_range(P, Q)",
+        "user:\"\"",
+        "-user:*",
+        "empty:\"\"",
+        "-empty:*",
+        "status:*",
+        "level:warn",
+        "level:warning",
+        "level:>=info",
+        "level:<error",
+        "level:range[info, error]",
+        "level:in(warn, fatal)",
+        "instance:web-*",
+        "instance:=web-17",
+        "_stream:web-17",
+        "{instance=\"web-17\"}",
+        "{instance=~\"web-.*\",ok!=\"false\"}",
+        "status:(>500 <504)",
+        "status:(=500 or =503)",
+        "code:lt_field(status)",
+        "status:le_field(limit)",
+        "code:eq_field(code)",
+        "_time:15m",
+        "_time:2026-11-21",
+        "_time:2026-11-21T11",
+        "_time:2026-11-21T12:50+01:00",
+        "_time:[2026-11-21T11:50:00Z, 2026-11-21T11:50:01Z)",
+        "_time:(2026-11-20, now]",
+        "_time:>2026-11-20",
+        "_time:<=2026-11-21T11:50:00Z",
+        "_time:5m offset 6m",
+        "_time:>5m",
+        "_time:<15m",
+        "_time:day_range[11:00, 12:00)",
+        "_time:week_range[Sat, Sat]",
+        "_time:day_range[12:00, 13:00) offset 1h",
+        "reset # a comment",
+    ] {
+        assert!(matches(filter), "{filter}");
+        assert!(!matches(&format!("!({})", filter.split('#').next().unwrap_or_default())), "not {filter}");
+    }
+}
+
+#[test]
+fn filters_that_do_not_match() {
+    for filter in [
+        "eset",
+        "connection",
+        "cache",
+        "Conn",
+        "*NNECT*",
+        "seq(peer, reset)",
+        "status:>=504",
+        "status:range(503,504)",
+        "user:<5",
+        "user:<z",
+        "user:>0",
+        "user:!=\"\" user:*",
+        "empty:<5",
+        "level:error",
+        "level:>warn",
+        "level:\"\"",
+        "took:>1500ms",
+        "code:=404.0",
+        "user:eq_field(nobody)",
+        "_time:5m",
+        "_time:2026-11-20",
+        "_time:day_range(11:50, 12:00)",
+        "_time:week_range[Mon, Fri]",
+        "ip:ipv4_range(10.2.0.0/16)",
+        "message:ipv4_range(10.2.0.0/16)",
+    ] {
+        assert!(!matches(filter), "{filter}");
+    }
+}
+
+#[test]
+fn an_error_names_the_place_and_the_expected_text() {
+    for (query, place, message) in [
+        ("status:(", "", "expected a filter, for example error or status:>=500, the query ends"),
+        ("status:>=500 | stats by (", "", "expected the name of a field, the query ends"),
+        ("status:>=500 | stat by (a) count()", "stat", "unknown pipe stat; did you mean stats?"),
+        ("* | stats cuont()", "cuont", "unknown function cuont; did you mean count?"),
+        ("a:rnge[1,2]", "[", "expected a filter"),
+        ("a:inn(1,2)", "inn", "unknown function inn; did you mean in?"),
+        ("a:~\"(\"", "\"(\"", "the regular expression is wrong"),
+        ("a:\"b", "\"b", "the quote is not closed"),
+        ("stats count()", "stats", "stats is the name of a pipe"),
+        ("_time:yesterday", "yesterday", "expected a time such as"),
+        ("a b)", ")", "expected | and a pipe"),
+        ("a:range[x,5]", "x", "expected a number"),
+        ("*ache", "", "expected * after the part of a word"),
+        ("a:ipv4_range(10.0.0.300)", "ipv4_range(10.0.0.300", "expected an IPv4 network"),
+        ("* | stats count() n, sum(b) n", "sum", "two columns are named n"),
+        ("* | quantile(2, a)", "2", "expected a number from 0 to 1"),
+        ("* | limit x", "x", "expected a whole number"),
+        ("* | math a +", "", "expected a number, the name of a field, or a function"),
+        ("* | extract \"abc\"", "\"abc\"", "expected a place"),
+        ("* | sample 0", "0", "expected a number of at least 1"),
+    ] {
+        let error = ParsedQuery::parse(query).expect_err(query);
+        assert_eq!(&query[error.at()], place, "{query}: {error}");
+        assert!(error.message().starts_with(message), "{query}: {error}");
+    }
+    let error = ParsedQuery::parse("größe:>5 | stat by (a)").expect_err("no pipe");
+    assert_eq!(
+        error.to_string(),
+        "unknown pipe stat; did you mean stats?\n  größe:>5 | stat by (a)\n             ^^^^"
+    );
+}
+
+#[test]
+fn limits_are_errors() {
+    for query in [
+        "a".repeat(crate::QUERY_BYTES_MAX + 1),
+        "(".repeat(crate::QUERY_DEPTH_MAX + 1) + "a",
+        "!".repeat(10_000) + "a",
+        "a ".repeat(crate::QUERY_TERMS_MAX + 1),
+        "*".to_owned() + &" | limit 1".repeat(crate::QUERY_PIPES_MAX + 1),
+        "* | math ".to_owned() + &"-".repeat(10_000) + "1",
+        "* | math ".to_owned() + &"1^".repeat(10_000) + "1",
+        "a:~\"".to_owned() + &"(a{100}){100}".repeat(20) + "\"",
+    ] {
+        assert!(ParsedQuery::parse(&query).is_err(), "{}", &query[..20]);
+    }
+}
+
+/// Each query, and its text as it is printed.
+#[test]
+fn pipes_are_parsed() {
+    for query in [
+        "* | stats by (path, _time:1h offset 30m, status:100, ip:/24, t:month) count() as n, sum(a, b) as s",
+        "* | stats count() if (status:>=500) as bad, quantile(0.95, d) as p, uniq_values(m) limit 5 as u",
+        "* | top 5 by (status) hits as n rank as r",
+        "* | uniq by (a, b) with hits limit 7",
+        "* | sort by (n desc, path) offset 1 limit 2 rank as r",
+        "* | limit 5 | offset 2",
+        "* | fields a, http.*, * | delete b*",
+        "* | copy a as b, c as d | rename a as b",
+        "* | filter n:>10",
+        "* | extract if (a:b) \"x <y> \" from z keep_original_fields skip_empty_results",
+        "* | extract_regexp \"(?P<v>[0-9])\" from path",
+        "* | format \"total <s>\" as t",
+        "* | replace (\"a\", \"b\") at c limit 3 | replace_regexp (\"a+\", \"b\") at c",
+        "* | math (round((a / 20000)) * (100 - b)) as share, -(1.5s) as x, (c default 0) as y",
+        "* | len(a) as n",
+        "* | facets 3 max_values_per_field 10 max_value_len 20 keep_const_fields",
+        "* | field_names as name | field_values path limit 3 | sample 10",
+    ] {
+        let parsed = ParsedQuery::parse(query).unwrap_or_else(|error| panic!("{error}"));
+        let printed = parsed.to_string();
+        assert_eq!(ParsedQuery::parse(&printed).as_ref(), Ok(&parsed), "{printed}");
+        let again = ParsedQuery::parse(&printed).map(|again| again.to_string());
+        assert_eq!(again.as_deref(), Ok(printed.as_str()));
+    }
+    for (short, long) in [
+        ("* | count()", "* | stats count() as \"count(*)\""),
+        ("* | stats sum(a)", "* | stats sum(a) as \"sum(a)\""),
+        ("* | by (a) count() n", "* | stats by (a) count() as n"),
+        ("* | first 3 by (a)", "* | sort by (a) limit 3"),
+        ("* | last by (a)", "* | sort by (a desc) limit 1"),
+        ("* | last(a)", "* | stats last(a) as \"last(a)\""),
+        ("* | head | where a:b", "* | limit 10 | filter a:b"),
+        ("", "*"),
+    ] {
+        let parsed = |query: &str| ParsedQuery::parse(query).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(parsed(short), parsed(long), "{short}");
+    }
+}
+
+fn name() -> impl Strategy<Value = FieldName> {
+    prop_oneof![
+        prop::sample::select(
+            &["status", "http.method", "level", "path", "line", "if", "not", "a b", "-x", "ü", "", "now"][..]
+        )
+        .prop_map(FieldName::new),
+        "\\PC{0,5}".prop_map(|name| FieldName::new(&name)),
+    ]
+    // `_time` has filters of its own, and an empty name is `*` in lists.
+    .prop_filter("a name", |name| name.column() != crate::Column::Time)
+}
+
+fn value() -> impl Strategy<Value = String> {
+    prop_oneof![
+        prop::sample::select(&["error", "500", "web-17", "or", "1.5s", "a\"b", "x\\y", "*", "|", "in", "\n\u{1}"][..])
+            .prop_map(str::to_owned),
+        "\\PC{1,8}",
+    ]
+}
+
+fn test() -> impl Strategy<Value = Test> {
+    use prop::collection::vec;
+    prop_oneof![
+        Just(Test::Present),
+        Just(Test::Empty),
+        (value(), any::<bool>()).prop_map(|(text, any_case)| Test::Phrase { text, any_case }),
+        (value(), any::<bool>()).prop_map(|(text, any_case)| Test::Prefix { text, any_case }),
+        value().prop_map(Test::Part),
+        value().prop_map(Test::Exact),
+        value().prop_map(Test::ExactPrefix),
+        vec(value(), 0..4).prop_filter("not all", |values| values != &["*"]).prop_map(Test::In),
+        vec(value(), 1..4).prop_map(Test::Sequence),
+        vec(value(), 1..4).prop_map(Test::ContainsAll),
+        vec(value(), 1..4).prop_map(Test::ContainsAny),
+        value().prop_map(|text| Test::Regexp(regex::escape(&text))),
+        value().prop_map(|text| Test::Order(Operator::GreaterOrEqual, text)),
+        value().prop_map(|text| Test::Order(Operator::Less, text)),
+        (any::<i32>(), any::<bool>(), 0..9u8, any::<bool>()).prop_map(|(low, low_included, high, high_included)| {
+            Test::Range { low: low.to_string(), low_included, high: format!("{high}.5s"), high_included }
+        }),
+        (value(), value()).prop_map(|(low, high)| Test::StringRange(low, high)),
+        any::<(u64, u64)>().prop_map(|(low, high)| Test::LengthRange(low, high)),
+        any::<(u32, u32)>().prop_map(|(low, high)| Test::AddressRange(low, high)),
+        name().prop_map(|name| Test::Other(FieldOperator::LessOrEqual, name)),
+    ]
+}
+
+fn expression() -> impl Strategy<Value = Expression> {
+    let time = prop::sample::select(
+        &[
+            "5m",
+            "<5m",
+            ">=1h",
+            "2026-11-21",
+            "2026",
+            "[2026-11-20,now-5m]",
+            "(2026-11-20,2026-11-21T08:00Z)",
+            "offset 5m",
+            "day_range(08:00, 18:00]",
+            "week_range[Mon, Fri) offset 1h",
+            ">=2026-11-21",
+            "1763712000",
+        ][..],
+    )
+    .prop_map(|text| Expression::parse(&format!("_time:{text}")).expect("a filter"));
+    let leaf = prop_oneof![
+        1 => Just(Expression::All),
+        1 => time,
+        8 => (name(), test()).prop_filter_map("a line test", |(name, test)| {
+            Some(Expression::Field(name, test))
+        }),
+    ];
+    leaf.prop_recursive(3, 12, 4, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 2..4).prop_map(Expression::And),
+            prop::collection::vec(inner.clone(), 2..4).prop_map(Expression::Or),
+            inner.prop_map(|inner| Expression::Not(inner.into())),
+        ]
+    })
+}
+
+fn pipe() -> impl Strategy<Value = Pipe> {
+    use prop::collection::vec;
+    let steps = [
+        ("1h", StepSize::Number(3600e9)),
+        ("100", StepSize::Number(100.0)),
+        ("month", StepSize::Month),
+        ("/24", StepSize::AddressBits(24)),
+    ];
+    let by = (name(), prop::option::of(prop::sample::select(steps.to_vec()))).prop_map(|(field, step)| GroupField {
+        field,
+        step: step.map(|(text, size)| Step { text: text.into(), size, offset: None }),
+    });
+    let function = prop::sample::select(
+        &[
+            Function::Count,
+            Function::Sum,
+            Function::Quantile(0.95),
+            Function::Quantile(0.5),
+            Function::UniqValues,
+            Function::Last,
+        ][..],
+    );
+    let aggregate =
+        (function, vec(name(), 1..3), prop::option::of(any::<u64>()), prop::option::of(expression()), value())
+            .prop_map(|(function, fields, limit, condition, name)| Aggregate {
+                function,
+                fields,
+                limit,
+                condition,
+                name,
+            });
+    let arithmetic = prop_oneof![
+        name().prop_map(Arithmetic::Field),
+        (0..1000u32).prop_map(|n| Arithmetic::Number(n.to_string(), n.into())),
+    ]
+    .prop_recursive(3, 10, 2, |inner| {
+        let operator = prop::sample::select(&ArithmeticOperator::ALL[..]);
+        prop_oneof![
+            inner.clone().prop_map(|inner| Arithmetic::Negate(inner.into())),
+            (operator, inner.clone(), inner.clone())
+                .prop_map(|((operator, ..), left, right)| { Arithmetic::Binary(operator, left.into(), right.into()) }),
+            inner.prop_map(|inner| Arithmetic::Call(crate::query::MathFunction::Round, vec![inner])),
+        ]
+    });
+    prop_oneof![
+        (vec(by, 0..3), aggregate).prop_filter_map("names apart", |(by, aggregate)| {
+            let apart = by.iter().all(|field| field.field.written() != aggregate.name);
+            apart.then(|| Pipe::Stats { by, aggregates: vec![aggregate] })
+        }),
+        (any::<u64>(), vec(name(), 1..3), value()).prop_map(|(limit, by, hits)| Pipe::Top {
+            limit,
+            by,
+            hits,
+            rank: None
+        }),
+        (vec((name(), any::<bool>()), 0..3), 0..9u64, prop::option::of(any::<u64>()), prop::option::of(value()))
+            .prop_map(|(by, offset, limit, rank)| {
+                let by = by.into_iter().map(|(field, is_descending)| SortKey { field, is_descending }).collect();
+                Pipe::Sort { by, offset, limit, rank }
+            }),
+        any::<u64>().prop_map(Pipe::Limit),
+        vec((name(), name()), 1..3).prop_map(Pipe::Rename),
+        expression().prop_map(Pipe::Filter),
+        vec((arithmetic, name()), 1..3).prop_map(Pipe::Math),
+        (name(), prop::option::of(any::<u64>())).prop_map(|(field, limit)| Pipe::FieldValues { field, limit }),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    /// A tree is what its text is parsed to.
+    #[test]
+    fn a_printed_query_is_parsed_to_itself(filter in expression(), pipes in prop::collection::vec(pipe(), 0..3)) {
+        let query = ParsedQuery { filter, pipes };
+        let printed = query.to_string();
+        let parsed = ParsedQuery::parse(&printed);
+        prop_assert_eq!(parsed.as_ref(), Ok(&query), "{}", printed);
+        Predicate::new(&query.filter, now()).matches(&sample());
+    }
+
+    /// No text makes the parser panic, and what it accepts is printed and parsed again.
+    #[test]
+    fn any_text_is_parsed_or_refused(query in prop_oneof![
+        ".{0,60}",
+        prop::collection::vec(prop::sample::select(&["a", ":", "(", ")", "|", " ", "*", "\"", "'", "`", "\\", "=", "!", "~", ">", "<",
+            "_time:", "[", "]", ",", "5m", "2026-11-21", "stats ", "by ", "count()", "or ", "not ", "i(", "in(", "range[", "sort ",
+            "math ", "-", "extract ", "<x>", "if ", "ü", "{", "}", "0x", ".", "\\u00", "limit 5", "offset "][..]), 0..25)
+            .prop_map(|parts| parts.concat()),
+    ]) {
+        match ParsedQuery::parse(&query) {
+            Ok(parsed) => {
+                let printed = parsed.to_string();
+                let again = ParsedQuery::parse(&printed);
+                prop_assert_eq!(again.as_ref(), Ok(&parsed), "{} as {}", query, printed);
+                Predicate::new(&parsed.filter, now()).matches(&sample());
+            }
+            Err(error) => {
+                prop_assert!(query.get(error.at()).is_some());
+                prop_assert!(error.to_string().len() < 2000);
+            }
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! Durations and sizes as queries and records write them: sums of numbers with units.
+
+/// The leading decimal number of a text, and the rest.
+fn leading(text: &str) -> Option<(f64, &str)> {
+    let end = text.bytes().take_while(|byte| byte.is_ascii_digit() || *byte == b'.').count();
+    let (number, rest) = text.split_at(end);
+    Some((number.parse().ok()?, rest))
+}
+
+/// A sum of numbers with units.
+fn sum(text: &str, units: &[(&str, f64)]) -> Option<i64> {
+    let (sign, mut rest) = match text.strip_prefix('-') {
+        Some(rest) => (-1.0, rest),
+        None => (1.0, text),
+    };
+    let mut total = 0.0;
+    if rest.is_empty() {
+        return None;
+    }
+    while !rest.is_empty() {
+        let (number, after) = leading(rest)?;
+        let (unit, factor) = units.iter().find(|(unit, _)| after.starts_with(unit))?;
+        total += number * factor;
+        rest = &after[unit.len()..];
+    }
+    Some((sign * total).round() as i64)
+}
+
+/// A duration such as `1.5s`, `1h30m`, `250ms`, in nanoseconds.
+pub fn duration_nanos(text: &str) -> Option<i64> {
+    const UNITS: [(&str, f64); 10] = [
+        ("ms", 1e6),
+        ("µs", 1e3),
+        ("us", 1e3),
+        ("ns", 1.0),
+        ("s", 1e9),
+        ("m", 60e9),
+        ("h", 3600e9),
+        ("d", 86_400e9),
+        ("w", 604_800e9),
+        ("y", 31_536_000e9),
+    ];
+    sum(text, &UNITS)
+}
+
+/// A size such as `10KiB`, `1.5MB`, `100B`, in bytes.
+pub fn size_bytes(text: &str) -> Option<i64> {
+    const K: f64 = 1024.0;
+    const UNITS: [(&str, f64); 17] = [
+        ("KiB", K),
+        ("MiB", K * K),
+        ("GiB", K * K * K),
+        ("TiB", K * K * K * K),
+        ("Ki", K),
+        ("Mi", K * K),
+        ("Gi", K * K * K),
+        ("Ti", K * K * K * K),
+        ("KB", 1e3),
+        ("MB", 1e6),
+        ("GB", 1e9),
+        ("TB", 1e12),
+        ("K", 1e3),
+        ("M", 1e6),
+        ("G", 1e9),
+        ("T", 1e12),
+        ("B", 1.0),
+    ];
+    sum(text, &UNITS)
+}
+
+/// A duration in nanoseconds as text, such as `1h30m` or `1.5s`.
+pub fn show_duration(nanos: i64) -> String {
+    if nanos == 0 {
+        return "0".into();
+    }
+    let (mut text, mut rest) = (String::from(if nanos < 0 { "-" } else { "" }), nanos.unsigned_abs());
+    for (unit, length) in [("d", 86_400_000_000_000), ("h", 3_600_000_000_000), ("m", 60_000_000_000)] {
+        if rest >= length {
+            text.push_str(&format!("{}{unit}", rest / length));
+            rest %= length;
+        }
+    }
+    let (unit, length) = match rest {
+        0 => return text,
+        1_000_000_000.. => ("s", 1e9),
+        1_000_000.. => ("ms", 1e6),
+        1000.. => ("µs", 1e3),
+        _ => ("ns", 1.0),
+    };
+    text + &format!("{}{unit}", rest as f64 / length)
+}
