@@ -8,11 +8,13 @@
 //! A runtime splits a line that is too long for it; all parts but the last are partial. CRI marks parts with a tag, `P`
 //! for partial and `F` for full, which others may follow after a `:`. Docker omits the `\n`.
 //!
-//! Docker's `attrs` and CRI's other tags are ignored: they are the same for every line of a container.
+//! The stream becomes the field `stream`, and each of Docker's `attrs` a field `attrs.NAME`. CRI's other tags are ignored:
+//! no runtime writes any.
 
 use super::json::fast;
 use super::pairs::unquote;
 use super::{scan, timestamp};
+use daytable_model::record::{Field, Value};
 use daytable_model::time::Ticks;
 use memchr::memchr;
 use std::borrow::Cow;
@@ -30,14 +32,50 @@ pub enum OutputStream {
 }
 
 /// The parts of an envelope.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Envelope {
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Envelope<'a> {
     /// When the runtime read the line; the time of the record if its text has none.
     pub time: Option<Ticks>,
     /// The output that wrote the line.
     pub stream: OutputStream,
     /// Whether the program's line continues in the next line of this stream, without a newline between them.
     pub is_partial: bool,
+    /// The object of Docker's `attrs`, as written; empty without one.
+    pub attributes: Cow<'a, str>,
+}
+
+impl<'a> Envelope<'a> {
+    /// The fields of a record in this envelope: `stream` and the attributes.
+    pub(super) fn into_fields(self) -> impl Iterator<Item = Field<'a>> {
+        let stream = match self.stream {
+            OutputStream::Only => None,
+            OutputStream::Stdout => Some("stdout"),
+            OutputStream::Stderr => Some("stderr"),
+        };
+        let stream = stream.map(|stream| (Cow::Borrowed("stream"), Cow::Borrowed(stream)));
+        let attributes: Vec<_> = match self.attributes {
+            Cow::Borrowed(object) => attributes(object).collect(),
+            Cow::Owned(object) => {
+                attributes(&object).map(|(name, value)| (name, Cow::Owned(value.into_owned()))).collect()
+            }
+        };
+        stream.into_iter().chain(attributes).map(|(name, value)| Field { name, value: Value::String(value) })
+    }
+
+    pub(super) fn into_owned<'o>(self) -> Envelope<'o> {
+        let Envelope { time, stream, is_partial, attributes } = self;
+        Envelope { time, stream, is_partial, attributes: Cow::Owned(attributes.into_owned()) }
+    }
+}
+
+/// The names and values of an object of strings.
+fn attributes<'a, 'n>(object: &'a str) -> impl Iterator<Item = (Cow<'n, str>, Cow<'a, str>)> {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        let (name, value, end) = attribute_at(object, at)?;
+        at = end;
+        Some((Cow::Owned(format!("attrs.{}", unquote(name))), unquote(value)))
+    })
 }
 
 /// A line without its envelope.
@@ -46,14 +84,14 @@ pub struct Unwrapped<'a> {
     /// The text that the program wrote.
     pub text: Cow<'a, str>,
     /// The envelope; the default if there was none.
-    pub envelope: Envelope,
+    pub envelope: Envelope<'a>,
 }
 
 /// Bytes of a runtime's time with the space after it.
 const TIME_BYTES_MAX: usize = 40;
 
 /// The text of a CRI line, and its envelope.
-pub(super) fn cri(line: &str) -> Option<(&str, Envelope)> {
+pub(super) fn cri(line: &str) -> Option<(&str, Envelope<'_>)> {
     // Cheap test first: every line that begins with a digit comes here.
     let bytes = line.as_bytes();
     let space = memchr(b' ', bytes.get(..TIME_BYTES_MAX).unwrap_or(bytes))?;
@@ -82,14 +120,14 @@ pub(super) fn cri(line: &str) -> Option<(&str, Envelope)> {
         [b':', ..] => text.get(scan::space(text.as_bytes(), 0)..)?.strip_prefix(' ').unwrap_or_default(),
         _ => return None,
     };
-    Some((text, Envelope { time: Some(time), stream, is_partial: tag == "P" }))
+    Some((text, Envelope { time: Some(time), stream, is_partial: tag == "P", ..Envelope::default() }))
 }
 
 /// The text of an entry of Docker's json-file, and its envelope. An entry is an object of `log`, `stream`, `time` and
 /// perhaps `attrs`, in any order, without spaces between them.
-pub(super) fn docker(line: &str) -> Option<(Cow<'_, str>, Envelope)> {
+pub(super) fn docker(line: &str) -> Option<(Cow<'_, str>, Envelope<'_>)> {
     let bytes = line.as_bytes();
-    let (mut log, mut stream, mut time) = (None, None, None);
+    let (mut log, mut stream, mut time, mut attributes) = (None, None, None, "");
     let mut at = 0;
     while bytes.get(at) == Some(if at == 0 { &b'{' } else { &b',' }) {
         // Compare the whole name: many other objects begin with the same letters.
@@ -99,7 +137,9 @@ pub(super) fn docker(line: &str) -> Option<(Cow<'_, str>, Envelope)> {
             _ if member.starts_with(b"\"stream\":") => (&mut stream, at + 10),
             _ if member.starts_with(b"\"time\":") => (&mut time, at + 8),
             _ if member.starts_with(b"\"attrs\":") => {
-                at = attributes_end(line, at + 9)?;
+                let end = attributes_end(line, at + 9)?;
+                attributes = line.get(at + 9..end)?;
+                at = end;
                 continue;
             }
             _ => return None,
@@ -121,7 +161,8 @@ pub(super) fn docker(line: &str) -> Option<(Cow<'_, str>, Envelope)> {
     let time = time.and_then(|time| time.get(1..time.len() - 1))?;
     let (ticks, length) = timestamp::leading(time)?;
     let (text, is_partial) = unquote_line(log?);
-    (length == time.len()).then_some((text, Envelope { time: Some(ticks), stream, is_partial }))
+    let envelope = Envelope { time: Some(ticks), stream, is_partial, attributes: Cow::Borrowed(attributes) };
+    (length == time.len()).then_some((text, envelope))
 }
 
 /// The quoted string that begins at `at`, and the place after it.
@@ -141,13 +182,19 @@ fn attributes_end(line: &str, mut at: usize) -> Option<usize> {
         return Some(at + 2);
     }
     while bytes.get(at).is_some_and(|byte| matches!(byte, b'{' | b',')) {
-        let (_, colon) = string_at(line, at + 1)?;
-        if bytes.get(colon) != Some(&b':') {
-            return None;
-        }
-        (_, at) = string_at(line, colon + 1)?;
+        (_, _, at) = attribute_at(line, at)?;
     }
     (bytes.get(at) == Some(&b'}')).then_some(at + 1)
+}
+
+/// The quoted name and value after the `{` or `,` at `at`, and the place after them.
+fn attribute_at(line: &str, at: usize) -> Option<(&str, &str, usize)> {
+    let (name, colon) = string_at(line, at + 1)?;
+    if line.as_bytes().get(colon) != Some(&b':') {
+        return None;
+    }
+    let (value, end) = string_at(line, colon + 1)?;
+    Some((name, value, end))
 }
 
 /// A quoted line without its newline, and whether the newline is missing, so that the line continues.
@@ -243,6 +290,29 @@ mod tests {
         ] {
             assert_eq!(docker(&line), None, "{line}");
         }
+    }
+
+    #[test]
+    fn an_envelope_gives_its_stream_and_its_attributes_as_fields() {
+        let time = "2016-10-06T00:17:09Z";
+        let entry = format!(
+            r#"{{"log":"up\n","stream":"stderr","attrs":{{"tag":"a \"b\"","é":"","com.x/y":"}}"}},"time":"{time}"}}"#
+        );
+        for (line, expected) in [
+            (format!("{time} stdout F up"), vec![("stream", "stdout")]),
+            (entry, vec![("stream", "stderr"), ("attrs.tag", "a \"b\""), ("attrs.é", ""), ("attrs.com.x/y", "}")]),
+            (format!(r#"{{"log":"up\n","stream":"stdout","attrs":{{}},"time":"{time}"}}"#), vec![("stream", "stdout")]),
+        ] {
+            let envelope = cri(&line).map(|(_, envelope)| envelope).or_else(|| Some(docker(&line)?.1));
+            let envelope = envelope.expect("an envelope");
+            let expected: Vec<_> = expected
+                .into_iter()
+                .map(|(name, value)| Field { name: name.into(), value: Value::String(value.into()) })
+                .collect();
+            assert_eq!(envelope.clone().into_fields().collect::<Vec<_>>(), expected, "{line}");
+            assert_eq!(envelope.into_owned().into_fields().collect::<Vec<_>>(), expected, "{line}");
+        }
+        assert_eq!(Envelope::default().into_fields().count(), 0);
     }
 
     #[test]

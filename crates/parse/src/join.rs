@@ -41,7 +41,7 @@ pub struct RawRecord<'a> {
     /// The lines without envelopes, joined with `\n`. Borrowed if the chunk has the same bytes.
     pub text: Cow<'a, str>,
     /// The envelope of the first line.
-    pub envelope: Envelope,
+    pub envelope: Envelope<'a>,
     /// Number of lines, without empty ones.
     pub lines: u32,
     /// Bytes that the limit cut off.

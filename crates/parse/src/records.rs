@@ -45,7 +45,7 @@ impl<R: Read> Records<R> {
         let mut records = Assembler::new(&self.buffer[..whole], unfinished, self.bytes_max, options, ending)
             .at_beginning(self.offset == 0);
         while let Some(raw) = records.next(profile, options) {
-            each(self.offset, &raw, profile.record(&raw.text, raw.envelope, options, seen));
+            each(self.offset, &raw, profile.record(&raw.text, raw.envelope.clone(), options, seen));
         }
         let consumed = records.consumed();
         self.buffer.drain(..consumed);
@@ -80,7 +80,7 @@ impl<R: Read> Records<R> {
         };
         let (options, profile) = (&self.options, &mut self.profile);
         let raw = cut_record(&self.buffer[..kept], self.bytes_max, cut, profile, options);
-        each(self.offset, &raw, profile.record(&raw.text, raw.envelope, options, seen));
+        each(self.offset, &raw, profile.record(&raw.text, raw.envelope.clone(), options, seen));
         self.buffer.drain(..end);
         self.offset += (kept + cut) as u64 + u64::from(end > kept);
         Ok(())

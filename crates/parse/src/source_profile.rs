@@ -9,7 +9,7 @@
 //! 3. May later lines continue this record ([`SourceProfile::may_continue`])?
 //! 4. What does the complete record say ([`SourceProfile::record`])? Only this step learns.
 
-use super::envelope::{Envelope, Unwrapped};
+use super::envelope::{Envelope, OutputStream, Unwrapped};
 use super::layout::{self, Habits, LayoutContext, trace};
 use super::structured::{self, Headers};
 use super::timestamp::TimestampDefaults;
@@ -254,7 +254,7 @@ impl SourceProfile {
     pub fn record<'a>(
         &mut self,
         text: &'a str,
-        envelope: Envelope,
+        envelope: Envelope<'a>,
         options: &'a ParseOptions,
         seen: Ticks,
     ) -> Parsed<'a> {
@@ -267,6 +267,10 @@ impl SourceProfile {
             None => self.chosen(options.format, text, defaults),
         };
         parsed.record.time = parsed.record.time.or(envelope.time);
+        if envelope.stream != OutputStream::Only {
+            // First, because a query by name gets the first field: the text must not forge its stream.
+            parsed.record.fields.splice(0..0, envelope.into_fields());
+        }
         if let Some(redactor) = &options.redactor {
             let had_secret = redactor.redact(&mut parsed.record, text);
             if had_secret && parsed.format == Format::Plain {

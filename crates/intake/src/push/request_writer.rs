@@ -195,7 +195,7 @@ impl<'p> RequestWriter<'p> {
     }
 
     /// Parses a text like a line of a file.
-    pub(super) fn parse<'a>(&mut self, text: &'a str, envelope: Envelope, reading: &'a ParseOptions) -> Parsed<'a> {
+    pub(super) fn parse<'a>(&mut self, text: &'a str, envelope: Envelope<'a>, reading: &'a ParseOptions) -> Parsed<'a> {
         self.profile.record(text, envelope, reading, self.now)
     }
 

@@ -338,7 +338,7 @@ impl RecordParser {
     }
 
     fn record(&mut self, raw: RawRecord<'_>, state: &mut SourceState, context: &mut ReadContext<'_>) {
-        let parsed = self.profile.record(&raw.text, raw.envelope, &context.options.reading, context.now);
+        let parsed = self.profile.record(&raw.text, raw.envelope.clone(), &context.options.reading, context.now);
         let (mut record, format) = (parsed.record, parsed.format);
         if format == Format::Syslog && own_output::is_record(&record) {
             state.ledger.own_records += 1;

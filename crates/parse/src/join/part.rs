@@ -12,7 +12,7 @@ pub(super) struct LinePiece<'a> {
     pub(super) start: usize,
     pub(super) end: usize,
     pub(super) text: Cow<'a, str>,
-    pub(super) envelope: Envelope,
+    pub(super) envelope: Envelope<'a>,
     pub(super) cut: usize,
     pub(super) is_invalid: bool,
 }
@@ -26,7 +26,7 @@ impl<'a> LinePiece<'a> {
             }
             Cow::Owned(text) => {
                 let inner = profile.unwrap(text, options);
-                (Cow::Owned(inner.text.into_owned()), inner.envelope)
+                (Cow::Owned(inner.text.into_owned()), inner.envelope.into_owned())
             }
         };
         let mut piece =

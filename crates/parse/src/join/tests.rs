@@ -36,7 +36,7 @@ fn read(pieces: &[&[u8]], options: &ParseOptions) -> Vec<Shown> {
         let ending = if is_last { Ending::Closed } else { Ending::Open };
         let mut records = Assembler::new(&data[..whole], data.len() - whole, BYTES_MAX, options, ending);
         while let Some(record) = records.next(&profile, options) {
-            profile.record(&record.text, record.envelope, options, Ticks::UNIX_EPOCH);
+            profile.record(&record.text, record.envelope.clone(), options, Ticks::UNIX_EPOCH);
             shown.push((at + record.start, record.text.into_owned(), record.envelope.stream, record.lines));
         }
         at += records.consumed();
