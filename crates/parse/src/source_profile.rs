@@ -203,7 +203,13 @@ impl SourceProfile {
         if options.format == FormatChoice::Only(Format::Plain) || !layout::may_be_trace(open, &defaults) {
             return false;
         }
-        trace::goes_on(open, text) && layout::timed_format(layout::first_line(open), &defaults).is_none()
+        if trace::goes_on(open, text) {
+            return layout::timed_format(layout::first_line(open), &defaults).is_none();
+        }
+        trace::goes_on_with_level(open, text, self.format == Some(Format::Text))
+            && layout::is_untimed(layout::first_line(open))
+            && !layout::is_untimed(text)
+            && !trace::is_failure(text)
     }
 
     fn begins_as(&self, usual: Option<Format>, text: &str, options: &ParseOptions) -> bool {
@@ -214,7 +220,7 @@ impl SourceProfile {
         if let Some(begins) = structured::begins(self.format, text, &defaults) {
             return begins;
         }
-        !trace::is_inner(text) && layout::begins(usual, self.habits, text, &defaults)
+        !trace::is_inner(text) && (layout::begins(usual, self.habits, text, &defaults) || trace::is_failure(text))
     }
 
     /// Whether later lines may continue the record that `text` begins (without its envelope, and perhaps only its first

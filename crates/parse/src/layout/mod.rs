@@ -101,6 +101,12 @@ pub(super) fn may_be_trace(open: &str, defaults: &TimestampDefaults) -> bool {
     !open.starts_with('{') && super::timestamp::at_start(open.as_bytes(), defaults).is_none()
 }
 
+/// Whether a line begins with a level and has no time.
+pub(super) fn is_untimed(line: &str) -> bool {
+    let (defaults, mut habits) = (TimestampDefaults::default(), Habits::default());
+    untimed::untimed(line, line, &mut LayoutContext { defaults, usual: None, habits: &mut habits }).is_some()
+}
+
 /// The format of a line with a time in its header. The check is only precise enough to know that there is a time.
 pub(super) fn timed_format(line: &str, defaults: &TimestampDefaults) -> Option<Format> {
     match line.as_bytes() {

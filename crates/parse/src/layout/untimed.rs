@@ -1,4 +1,12 @@
 //! Lines with a level and no time, as programs print them on a terminal.
+//!
+//! ```text
+//! WARNING:root:text                            Python
+//! [main] INFO org.example.Main - text          Java, SLF4J's simple logger
+//! 08:00:00.000 [main] INFO  org.example.Main - text
+//! [INFO] text
+//! INFO[0012] text key=value
+//! ```
 
 use super::general::LineHeader;
 use super::sketch::Sketch;
@@ -13,10 +21,18 @@ pub(super) fn untimed<'a>(text: &'a str, line: &'a str, context: &mut LayoutCont
     }
     let token = shape::token(line, 0)?;
     let level_at = |word: &str, start: usize| Some((shape::level_word(word)?, start, start + word.len()));
+    let mut group = None;
     let (level, at) = match token.kind {
-        shape::WordKind::Group(word) if word.len() > 1 => {
+        shape::WordKind::Group(word) if word.len() > 1 && shape::level_word(word).is_some() => {
             let start = 1 + line.get(1..)?.len() - line.get(1..)?.trim_start().len();
             (level_at(word, start)?, token.end)
+        }
+        shape::WordKind::Group(inner) => {
+            let second = shape::token(line, skip_spaces(line.as_bytes(), token.end))?;
+            let shape::WordKind::Word(word) = second.kind else { return None };
+            group = Some(inner).filter(|_| word.len() > 1 && is_name_of_level(word));
+            group?;
+            (level_at(word, second.start)?, second.end)
         }
         shape::WordKind::Tagged(word, _) if word.len() > 1 => {
             let level = level_at(word, 0)?;
@@ -27,7 +43,13 @@ pub(super) fn untimed<'a>(text: &'a str, line: &'a str, context: &mut LayoutCont
         }
         shape::WordKind::Word(word) if word.len() > 1 => {
             let is_capital = word.bytes().all(|byte| byte.is_ascii_uppercase());
-            if token.mark == b':' {
+            if token.mark == b':' && word == "panic" {
+                // Go prints a value of any type.
+                let mut sketch = Sketch::default();
+                let (level, start, end) = level_at(word, 0)?;
+                sketch.level(level, start, end);
+                return Some(sketch.finish(text_after(text, token.end).trim_start(), Format::Text));
+            } else if token.mark == b':' {
                 (level_at(word, 0)?, token.end)
             } else if let Some((word, rest)) = word.split_once(':').filter(|(word, _)| is_name_of_level(word)) {
                 // Python: `WARNING:root:text`
@@ -54,7 +76,12 @@ pub(super) fn untimed<'a>(text: &'a str, line: &'a str, context: &mut LayoutCont
         }
         _ => return None,
     };
-    let header = LineHeader::untimed(line, at, level, context.habits);
+    let mut header = LineHeader::untimed(line, at, level, context.habits);
+    match group {
+        Some(number) if shape::is_number(number) => header.sketch.pid(number),
+        Some(name) => header.sketch.thread(name),
+        None => {}
+    }
     let at = header.at;
     Some(header.sketch.finish(text_after(text, at), Format::Text))
 }

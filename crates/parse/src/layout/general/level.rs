@@ -1,7 +1,9 @@
 //! The level after the time, and the tokens between them.
 
 use super::LineHeader;
-use crate::layout::shape::{NameShape, Token, WordKind, is_capital, is_plain, kinds, letter, level_word, name, token};
+use crate::layout::shape::{
+    NameShape, Token, WordKind, is_capital, is_plain, kinds, kinds_of, letter, level_word, name, token,
+};
 use crate::pairs::skip_spaces;
 use daytable_model::record::Level;
 
@@ -57,9 +59,19 @@ impl<'a> LineHeader<'a> {
         self.bytes().get(skip_spaces(self.bytes(), at)..).is_some_and(|rest| rest.starts_with(b"- "))
     }
 
-    /// Reads `INFO:name:`, which is one word with the beginning of the text.
+    /// Reads `INFO:name:`, which is one word with the beginning of the text, and `name.INFO:`.
     fn joined_level(&mut self, token: &Token<'a>) -> bool {
         let WordKind::Word(joined) = token.kind else { return false };
+        if token.mark == b':'
+            && let Some((channel, word)) = joined.rsplit_once('.')
+            && let Some(level) = Level::from_word(word).filter(|_| is_capital(kinds_of(word)))
+        {
+            let end = token.start + joined.len();
+            self.sketch.level(level, end - word.len(), end);
+            self.sketch.component(channel);
+            self.at = token.end;
+            return true;
+        }
         if token.kinds & kinds::COLON == 0 {
             return false;
         }

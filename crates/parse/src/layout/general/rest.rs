@@ -185,7 +185,8 @@ impl<'a> LineHeader<'a> {
         if kind == NameShape::Never {
             return None;
         }
-        if token.gap > 1 && next < self.line.len() {
+        // zap writes an object after the message, and tabs between all parts.
+        if token.gap > 1 && next < self.line.len() && after.first() != Some(&b'{') {
             self.sketch.component(word);
             return Some(token.end);
         }
