@@ -132,7 +132,7 @@ fn panels() -> Vec<(String, String)> {
     let all = targets.chain([(started["name"].clone(), started["expr"].clone())]);
     let text = |value: Value| value.as_str().expect("text").to_owned();
     let filled = |expression: String| {
-        let filled = expression.replace("$instance", ".*").replace("$__rate_interval", "1m");
+        let filled = expression.replace("$instance", ".*").replace("$job", ".*").replace("$__rate_interval", "1m");
         filled.replace("$__range", "1m")
     };
     all.map(|(title, expression)| (text(title), filled(text(expression)))).collect()
