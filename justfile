@@ -42,11 +42,6 @@ docs:
 timings:
     cargo build --release --locked --timings
 
-# Make the packages of a release in dist/.
+# Make everything of a release in dist/: static binary, packages, image, completions, manual pages, SBOM, checksums.
 package:
-    cargo build --release --locked
-    mkdir -p dist
-    strip -o dist/daytable target/release/daytable
-    sh packaging/deb/build dist/daytable dist
-    sh packaging/rpm/build dist/daytable dist
-    packaging/parts --deny deny.toml --sbom dist/daytable.cdx.json
+    sh packaging/release dist

@@ -48,6 +48,14 @@ pub(super) fn keys() -> Vec<ConfigKey<TailOptions>> {
             "Fields that the path of a file adds to its records, each written {NAME}, as in \"/var/log/pods/{namespace}_{pod}_{uid}/{container}/*\". \
              `*` matches any part of a name, `**` any number of folders. A path that does not match adds no fields.",
         ),
+        ConfigKey::by_hand(
+            "fields",
+            "texts by their names, { NAME = \"…\" }",
+            |section: &mut Section<'_>, tail: &mut TailOptions| tail.fields = read_fields(section),
+            |before, now| before.fields != now.fields,
+        )
+        .default("{}")
+        .about("Fields that every record of the block gets, as in { node = \"worker-3\" }. A line cannot replace them."),
     ];
     keys.extend(reading::keys(|tail: &mut TailOptions| &mut tail.reading));
     keys.extend([
@@ -107,6 +115,12 @@ pub(super) fn section() -> SectionDoc {
             &mut TailOptions::new("tail", Vec::new()),
         )
     }
+}
+
+/// The names and values of `fields`.
+fn read_fields(section: &mut Section<'_>) -> Vec<(String, String)> {
+    let fields = section.source_texts("fields");
+    fields.into_iter().map(|field| (field.name.to_owned(), field.text.to_owned())).collect()
 }
 
 /// A pattern that `check` accepts, as a text.

@@ -48,22 +48,68 @@ fn the_scripts_are_clean() {
     run(Command::new("shellcheck").args(scripts));
 }
 
-/// The examples match the schemas of Kubernetes and compose, and daytable accepts the configurations in them.
+/// What Kustomize and Helm render matches the schemas of Kubernetes, and daytable accepts each configuration in it, with
+/// the variables of the pod.
 #[test]
-fn the_examples_for_kubernetes_and_compose_are_valid() {
-    let examples = ["packaging/kubernetes/sidecar.yaml", "packaging/kubernetes/daemonset.yaml"];
-    run(Command::new(installed("target/venv/bin/kubernetes-validate")).arg("--strict").args(examples));
-    let checker = installed("target/venv/bin/check-jsonschema");
-    run(Command::new(checker).args(["--builtin-schema", "vendor.compose-spec", "compose.yaml"]));
+fn the_manifests_for_kubernetes_and_compose_are_valid() {
     let place = Place::new();
-    for example in examples {
-        let text = fs::read_to_string(Path::new(ROOT).join(example)).expect("an example");
+    let folder = Path::new(ROOT).join("packaging/kubernetes");
+    let base = fs::read(folder.join("base/daytable.toml")).expect("a configuration");
+    assert!(base == fs::read(folder.join("chart/daytable.toml")).expect("a copy"), "the chart's daytable.toml differs");
+    let rendered = |name: &str, tool: &str, args: &[&str]| {
+        let output = Command::new(installed(tool)).args(args).current_dir(&folder).output().expect("it runs");
+        assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+        let path = place.path(name);
+        fs::write(&path, &output.stdout).expect("written");
+        (path, String::from_utf8(output.stdout).expect("UTF-8"))
+    };
+    let kustomize =
+        |name: &str, overlay: &str| rendered(name, "target/kubernetes/kubectl/kubectl", &["kustomize", overlay]);
+    let helm = |name: &str, args: &[&str]| {
+        let args = [&["template", "daytable", "chart", "--namespace", "logging"], args].concat();
+        rendered(name, "target/kubernetes/helm/helm", &args)
+    };
+    run(Command::new(installed("target/kubernetes/helm/helm")).args([
+        "lint",
+        "--strict",
+        "packaging/kubernetes/chart",
+    ]));
+    let of_kubernetes = [
+        kustomize("base.yaml", "base"),
+        kustomize("annotations.yaml", "overlays/annotations"),
+        kustomize("sidecar.yaml", "overlays/sidecar"),
+        helm("chart.yaml", &[]),
+        helm("plain.yaml", &["--set", "metrics.annotations=false,nodeField=,env.DAYTABLE_LIFECYCLE_MAX_BYTES=5GiB"]),
+    ];
+    let files = of_kubernetes.iter().map(|(path, _)| path);
+    run(Command::new(installed("target/venv/bin/kubernetes-validate")).arg("--strict").args(files));
+    // The schema of a PodMonitor is that of the operator.
+    let monitored = [
+        kustomize("podmonitor.yaml", "overlays/podmonitor"),
+        helm("monitored.yaml", &["--set", "metrics.podMonitor.enabled=true"]),
+    ];
+    for (_, text) in &monitored {
+        assert!(text.contains("kind: PodMonitor") && text.contains("port: metrics"), "{text}");
+    }
+    for (_, text) in of_kubernetes.iter().chain(&monitored) {
         let (_, inside) = text.split_once("  daytable.toml: |\n").expect("a configuration");
         let lines = inside.lines().take_while(|line| line.is_empty() || line.starts_with("    "));
         let config: String = lines.map(|line| format!("{}\n", line.trim_start_matches("    "))).collect();
         fs::write(place.path("daytable.toml"), config).expect("written");
-        run(Command::new(DAYTABLE).arg("check").arg("--config").arg(place.path("daytable.toml")));
+        let mut check = Command::new(DAYTABLE);
+        check.arg("check").arg("--config").arg(place.path("daytable.toml"));
+        if text.contains("NODE_NAME") {
+            check.env("DAYTABLE_TAIL_0_FIELDS", "{ \"node\" = \"worker-3\" }");
+        }
+        run(&mut check);
     }
+    let refused = Command::new(installed("target/kubernetes/helm/helm"))
+        .args(["template", "chart", "--set", "metrics.podmonitor.enabled=true"])
+        .current_dir(&folder)
+        .output();
+    assert!(!refused.expect("it runs").status.success(), "a value that the chart does not know is accepted");
+    let checker = installed("target/venv/bin/check-jsonschema");
+    run(Command::new(checker).args(["--builtin-schema", "vendor.compose-spec", "compose.yaml"]));
 }
 
 /// Every licence is allowed by deny.toml, every source is the registry, and the bill of materials is CycloneDX.

@@ -4,7 +4,7 @@ use crate::place::{PATIENCE, Place, append, wait_for};
 use std::fs;
 
 const NODE: &str = "[[tail]]\nname = \"pods\"\ninclude = [\"LOGS/*/*/*.log\"]\nformat = \"cri\"\ninstance = \"{field:pod}\"\n\
-    fields_from_path = \"LOGS/{namespace}_{pod}_{uid}/{container}/*\"\n\
+    fields_from_path = \"LOGS/{namespace}_{pod}_{uid}/{container}/*\"\nfields = { node = \"worker-3\" }\n\
     [[table]]\nname = \"Shop\"\nkeep = \"36500d\"\nwhen = { field = \"namespace\", equals = \"shop\" }\n[[table]]\nname = \"Log\"\nkeep = \"36500d\"\n";
 
 /// Namespace, pod and container are fields of each record, name its instance and choose its table. A line that claims
@@ -21,7 +21,7 @@ fn the_path_of_a_container_log_says_whose_records_they_are() {
     append(&file, line(0, "card refused").as_bytes());
     append(
         &file,
-        line(1, r#"{\"msg\":\"forged\",\"pod\":\"dns-x2\",\"namespace\":\"kube-system\"}"#)
+        line(1, r#"{\"msg\":\"forged\",\"pod\":\"dns-x2\",\"node\":\"other\",\"namespace\":\"kube-system\"}"#)
             .replace('\\', "")
             .as_bytes(),
     );
@@ -39,11 +39,12 @@ fn the_path_of_a_container_log_says_whose_records_they_are() {
     for record in place.records() {
         let is_dns = record["message"] == "a name was asked for";
         let expected = if is_dns {
-            ["kube-system", "dns-x2", "77", "coredns", "dns-x2", "Log20261121"]
+            ["worker-3", "kube-system", "dns-x2", "77", "coredns", "dns-x2", "Log20261121"]
         } else {
-            ["shop", "cart-7d9", "0a1b", "app", "cart-7d9", "Shop20261121"]
+            ["worker-3", "shop", "cart-7d9", "0a1b", "app", "cart-7d9", "Shop20261121"]
         };
-        let found = ["namespace", "pod", "uid", "container", "partition_key", "table"].map(|key| record[key].clone());
+        let found =
+            ["node", "namespace", "pod", "uid", "container", "partition_key", "table"].map(|key| record[key].clone());
         assert_eq!(found, expected, "{record}");
     }
     let found = place.json("query", &["--instance", "cart-7d9"]);

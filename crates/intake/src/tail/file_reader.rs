@@ -15,7 +15,6 @@ use super::options::TailOptions;
 use crate::batcher::Batcher;
 use crate::counters::{SourceCounters, SourceEvent, count};
 use crate::own_output;
-use crate::path_fields::PathFields;
 use crate::route::{self, Origin, RouteCache, Router};
 use daytable_model::path_text::PathText;
 use daytable_model::record::{Field, Record, Value};
@@ -61,7 +60,7 @@ struct RecordParser {
     /// existing rows are.
     named_by: Option<Box<str>>,
     /// The fields from this path; none until the first record.
-    path_fields: Option<Vec<(String, String)>>,
+    file_fields: Option<Vec<(String, String)>>,
 }
 
 /// What reading takes from outside.
@@ -333,7 +332,7 @@ impl RecordParser {
             lanes: FileRoutes::default(),
             named_by: (text != lossy).then(|| lossy.into()),
             source: text.into_owned(),
-            path_fields: None,
+            file_fields: None,
         }
     }
 
@@ -358,8 +357,8 @@ impl RecordParser {
             count(&context.counters.truncated, 1);
             record.fields.push(Field { name: "truncated".into(), value: Value::Boolean(true) });
         }
-        if let Some(pattern) = &context.options.fields_from_path {
-            let fields = self.path_fields.get_or_insert_with(|| fields_of(pattern, &self.source));
+        let fields = self.file_fields.get_or_insert_with(|| fields_of(context.options, &self.source));
+        if !fields.is_empty() {
             // First, because a query by name gets the first field: a line must not forge a field of the path.
             let fields = fields
                 .iter()
@@ -384,9 +383,11 @@ impl RecordParser {
     }
 }
 
-/// The fields that a path gives.
-fn fields_of(pattern: &PathFields, path: &str) -> Vec<(String, String)> {
-    pattern.of(path).into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+/// The fields that every record of the file at `path` gets: those of the block, and those of the path.
+fn fields_of(options: &TailOptions, path: &str) -> Vec<(String, String)> {
+    let of_path = options.fields_from_path.iter().flat_map(|pattern| pattern.of(path));
+    let of_path = of_path.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    options.fields.iter().cloned().chain(of_path).collect()
 }
 
 /// The offset after the last newline of a plain file of `size` bytes; none where the last 2 MiB have no newline.

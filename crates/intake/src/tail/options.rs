@@ -33,6 +33,8 @@ pub struct TailOptions {
     pub instance: InstanceTemplate,
     /// The fields that the path of a file gives to its records.
     pub fields_from_path: Option<PathFields>,
+    /// Fields of every record, as names and values.
+    pub fields: Vec<(String, String)>,
 }
 
 impl TailOptions {
@@ -51,6 +53,7 @@ impl TailOptions {
             poll: Duration::from_millis(250),
             instance: InstanceTemplate::default(),
             fields_from_path: None,
+            fields: Vec::new(),
         }
     }
 }
