@@ -150,6 +150,7 @@ fn every_key_is_read() {
         exclude = ["**/*.gz", "/srv/old/*"]
         instance = "{host}-{stem}"
         fields_from_path = "/srv/{app}/*"
+        fields = { site = "north" }
         format = "logfmt"
         zone = "Europe/Paris"
         join = { lines_max = 50, wait = "250ms" }
@@ -214,6 +215,7 @@ fn every_key_is_read() {
         exclude: include(&["**/*.gz", "/srv/old/*"]),
         instance: "{host}-{stem}".parse().expect("a template"),
         fields_from_path: Some("/srv/{app}/*".parse().expect("a pattern")),
+        fields: vec![("site".into(), "north".into())],
         reading: ParseOptions {
             format: FormatChoice::Only(Format::Logfmt),
             explicit: None,
