@@ -157,11 +157,11 @@ fn remote_of_environment() -> Result<Box<dyn RemoteStore>, CliError> {
 }
 
 /// Reports on standard error what a query read of the archives. A missing archive makes the answer incomplete.
-pub(super) fn report_archives(told: &ArchiveReport) -> Result<(), CliError> {
-    if let Some(notice) = told.notice() {
+pub(super) fn report_archives(report: &ArchiveReport) -> Result<(), CliError> {
+    if let Some(notice) = report.notice() {
         eprintln!("daytable: {}", SafeLines(notice));
     }
-    told.missing().map_or(Ok(()), |missing| Err(CliError::Incomplete(missing)))
+    report.missing().map_or(Ok(()), |missing| Err(CliError::Incomplete(missing)))
 }
 
 /// The condition on records.

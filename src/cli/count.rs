@@ -39,11 +39,11 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
     let grouping =
         Grouping { level: args.by.contains(&By::Level), instance: args.by.contains(&By::Instance), every: args.every };
     let sources = args.sources.open(&args.data)?;
-    let (counts, told) = count(&sources.stores(), &args.filters.at(now(), None), grouping)?;
+    let (counts, report) = count(&sources.stores(), &args.filters.at(now(), None), grouping)?;
     let mut output = Output::new();
     output.rows(args.output, &counts, || table(&counts, grouping))?;
     output.flush()?;
-    report_archives(&told)
+    report_archives(&report)
 }
 
 /// A line per count, without columns that were not asked for.

@@ -50,7 +50,7 @@ fn plan_offline(args: &Args) -> Result<Vec<PlanLine>, CliError> {
     let state = LifecycleState::of(args.data.reader()?.catalog())?;
     let (rules, limits) = rules_of(config.as_ref(), &state);
     let view = View::of(&args.data.dir, state, &rules, limits, time::now());
-    Ok(forecast(&view).told())
+    Ok(forecast(&view).lines())
 }
 
 fn columns(plan: Vec<PlanLine>) -> TextTable<'static, 3> {
@@ -65,9 +65,9 @@ mod tests {
     #[test]
     fn a_line_a_step_and_its_reason() {
         let (step, table, why) = ("remove_archive".to_owned(), "Log20261121".to_owned(), "it is old".to_owned());
-        let told = PlanLine { step, table, archive: Some("file:///a".into()), why };
+        let shown = PlanLine { step, table, archive: Some("file:///a".into()), why };
         assert_eq!(
-            columns(vec![told]).to_string(),
+            columns(vec![shown]).to_string(),
             "step            table        why\nremove archive  Log20261121  it is old"
         );
     }

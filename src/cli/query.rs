@@ -50,21 +50,21 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
     let stores = sources.stores();
     let mut output = Output::new();
     if let Some(RecordKeys { table, partition, row }) = args.key {
-        let (record, told) = find_record(&stores, &table, &partition, row)?;
+        let (record, report) = find_record(&stores, &table, &partition, row)?;
         if record.is_none() {
-            report_archives(&told)?;
+            report_archives(&report)?;
         }
         let record = record.ok_or_else(|| CliError::NotFound(format!("{table}/{partition}/{row}")))?;
         output.record(&record, args.output.json)?;
         output.flush()?;
-        return report_archives(&told);
+        return report_archives(&report);
     }
     let mut written = Ok(());
-    let told = select(&stores, &args.filters.at(now(), args.n), |record| {
+    let report = select(&stores, &args.filters.at(now(), args.n), |record| {
         written = output.record(&record, args.output.json);
         if written.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     })?;
     written?;
     output.flush()?;
-    report_archives(&told)
+    report_archives(&report)
 }

@@ -66,9 +66,9 @@ fn pattern(text: &str) -> Result<String, String> {
     let text = if text.starts_with('/') {
         text.to_owned()
     } else {
-        let here = std::env::current_dir().map_err(|error| error.to_string())?;
-        let here = here.to_str().ok_or("is relative to a folder whose name is no UTF-8")?;
-        format!("{}/{}", globset::escape(here.trim_end_matches('/')), text.trim_start_matches("./"))
+        let working_dir = std::env::current_dir().map_err(|error| error.to_string())?;
+        let working_dir = working_dir.to_str().ok_or("is relative to a folder whose name is no UTF-8")?;
+        format!("{}/{}", globset::escape(working_dir.trim_end_matches('/')), text.trim_start_matches("./"))
     };
     Pattern::include(&text).map_err(|error| error.to_string())?;
     Ok(text)
@@ -105,9 +105,9 @@ mod tests {
         assert_eq!((applied.data_dir.to_str(), applied.http.listen), (Some("/tmp/d"), Listen::Off));
         assert_eq!((applied.http.push, applied.tails.len()), (Some(PushAccess::Off), 2));
         assert_eq!((applied.tails[1].name.as_str(), applied.tails[1].include.len()), (BLOCK, 2));
-        let here = std::env::current_dir().expect("a folder");
+        let working_dir = std::env::current_dir().expect("a folder");
         let patterns = daytable_intake::tail::PathPatterns::new(&applied.tails[1]).expect("patterns");
-        assert!(patterns.includes(&here.join("logs/a")), "{:?}", applied.tails[1].include);
+        assert!(patterns.includes(&working_dir.join("logs/a")), "{:?}", applied.tails[1].include);
 
         assert_eq!(Line::parse_from(["run", "--data", "/var/lib/daytable"]).args.applied_to(config.clone()), config);
     }

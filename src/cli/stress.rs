@@ -67,7 +67,7 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
             eprintln!("daytable: {table} is there from another run: where none is under way, drop it");
         }
         // The signal handlers exist before the table, so no signal is missed.
-        stress(&client, load, told_to_stop(), tell).await
+        stress(&client, load, stop_signal(), tell).await
     });
     let [one, many] = measured.map_err(|error| unavailable(error.to_string()))?;
     let buckets = recommend(args.peak.into(), one.rate(), many.rate());
@@ -85,7 +85,7 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
 }
 
 /// Completes on SIGINT or SIGTERM after this call.
-fn told_to_stop() -> impl Future<Output = ()> {
+fn stop_signal() -> impl Future<Output = ()> {
     let (interrupt, terminate) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()));
     async {
         // Without handlers, the signals end the process as usual.

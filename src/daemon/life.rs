@@ -93,11 +93,11 @@ impl LifecycleApi {
 
     pub(super) fn plan(&self, out: &mut ResponseWriter) -> Result<(), ApiError> {
         let view = self.view(self.executor.steps().lifecycle_state()?);
-        let mut told = forecast(&view).told();
+        let mut lines = forecast(&view).lines();
         if let Some(remote) = &self.remote {
-            told.extend(remote.plan(self.settings.load().limits)?);
+            lines.extend(remote.plan(self.settings.load().limits)?);
         }
-        out.lines(&told);
+        out.lines(&lines);
         Ok(())
     }
 
@@ -196,7 +196,7 @@ fn worked<T: Send>(
     out: &mut ResponseWriter,
     work: impl FnOnce(&mut dyn FnMut(&StepProgress)) -> Result<T, StepError> + Send,
 ) -> Result<T, ApiError> {
-    let (tell, told) = mpsc::sync_channel::<StepProgress>(1);
+    let (tell, lines) = mpsc::sync_channel::<StepProgress>(1);
     std::thread::scope(|scope| {
         let worker = std::thread::Builder::new().name("by-hand".into()).spawn_scoped(scope, move || {
             // A report is skipped if the previous report was not yet read.
@@ -206,7 +206,7 @@ fn worked<T: Send>(
         // Another step may hold the lock.
         let mut last = StepProgress { table: table.to_string(), act: "wait".into(), done: 0, total: 0 };
         loop {
-            match told.recv_timeout(TELL_AGAIN) {
+            match lines.recv_timeout(TELL_AGAIN) {
                 Ok(working) => last = working,
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,

@@ -59,20 +59,20 @@ fn continue_if(is_wanted: bool) -> ControlFlow<()> {
 pub(super) fn query(stores: &Stores<'_>, params: &QueryParams, out: &mut ResponseWriter) -> ApiResult {
     let filter = filter(&params.filters, Some(params.n as u64))?;
     let mut has_records = false;
-    let told = select(stores, &filter, |record| {
+    let report = select(stores, &filter, |record| {
         has_records = true;
         continue_if(out.line(&record))
     })?;
-    if has_records && told.missing().is_some() {
+    if has_records && report.missing().is_some() {
         // The client gets the records that were found, then the error.
         out.begin();
     }
-    check_complete(&told)
+    check_complete(&report)
 }
 
 /// A response that lacks archived days is an error, which names the days.
-fn check_complete(told: &ArchiveReport) -> ApiResult {
-    told.missing().map_or(Ok(()), |missing| Err(ApiError::Failed(missing)))
+fn check_complete(report: &ArchiveReport) -> ApiResult {
+    report.missing().map_or(Ok(()), |missing| Err(ApiError::Failed(missing)))
 }
 
 pub(super) fn count(stores: &Stores<'_>, params: &CountParams, out: &mut ResponseWriter) -> ApiResult {
@@ -91,9 +91,9 @@ pub(super) fn count(stores: &Stores<'_>, params: &CountParams, out: &mut Respons
         }
         grouping.every = Some(every);
     }
-    let (counts, told) = daytable_query::count(stores, &filter(&params.filters, None)?, grouping)?;
+    let (counts, report) = daytable_query::count(stores, &filter(&params.filters, None)?, grouping)?;
     // A count that lacks a day is wrong.
-    check_complete(&told)?;
+    check_complete(&report)?;
     out.line(&counts);
     Ok(())
 }

@@ -212,7 +212,7 @@ impl RemoteLifecycle for AzureLifecycle {
     }
 
     fn plan(&self, limits: LifecycleLimits) -> Result<Vec<PlanLine>, StepError> {
-        Ok(shared::plan(&self.view(limits)?).told())
+        Ok(shared::plan(&self.view(limits)?).lines())
     }
 
     fn drop_table(&self, table: &DayTable, limits: LifecycleLimits, without_archive: bool) -> Result<(), StepError> {

@@ -33,7 +33,7 @@ pub struct ArchiveReader {
     /// The file, if the archive is a folder.
     file: Option<File>,
     /// The blocks that were read last, the latest at the end.
-    kept: Mutex<VecDeque<(u64, Bytes)>>,
+    blocks_cached: Mutex<VecDeque<(u64, Bytes)>>,
 }
 
 impl Archive {
@@ -46,7 +46,7 @@ impl Archive {
         self.wait(self.head(archived))?;
         let open = |path| File::open(&path).map_err(ArchiveError::io(path));
         let file = self.file(&archived.name, ArchiveObject::Data).map(open).transpose()?;
-        Ok(ArchiveReader { archive: self.clone(), archived: archived.clone(), file, kept: Mutex::default() })
+        Ok(ArchiveReader { archive: self.clone(), archived: archived.clone(), file, blocks_cached: Mutex::default() })
     }
 }
 
@@ -62,16 +62,16 @@ impl ArchiveReader {
 
     /// Whole blocks from `first` on, at most up to `end`: cached ones, or missing ones from one request.
     fn blocks(&self, first: u64, end: u64) -> Result<Vec<(u64, Bytes)>, ArchiveError> {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(at) = kept.iter().position(|(block, _)| *block == first) {
-            let found: Vec<(u64, Bytes)> = kept.remove(at).into_iter().collect();
-            kept.extend(found.iter().cloned());
+        let mut blocks_cached = self.blocks_cached.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(at) = blocks_cached.iter().position(|(block, _)| *block == first) {
+            let found: Vec<(u64, Bytes)> = blocks_cached.remove(at).into_iter().collect();
+            blocks_cached.extend(found.iter().cloned());
             return Ok(found);
         }
-        let is_kept = |block: u64| kept.iter().any(|(other, _)| *other == block);
+        let is_kept = |block: u64| blocks_cached.iter().any(|(other, _)| *other == block);
         let run = (first..end.min(first + RUN_BLOCKS_MAX)).take_while(|block| !is_kept(*block)).count() as u64;
         // Released, so that no other thread waits for this request.
-        drop(kept);
+        drop(blocks_cached);
         let range = first * BLOCK_BYTES..((first + run) * BLOCK_BYTES).min(self.bytes());
         let (mut bytes, _) = self.archive.wait(self.archive.range(&self.archived.name, range))?;
         let mut blocks = Vec::new();
@@ -79,10 +79,10 @@ impl ArchiveReader {
             let length = usize::try_from(BLOCK_BYTES).unwrap_or(usize::MAX).min(bytes.len());
             blocks.push((block, bytes.split_to(length)));
         }
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.extend(blocks.iter().cloned());
-        while kept.len() > KEPT_BLOCKS_MAX {
-            kept.pop_front();
+        let mut blocks_cached = self.blocks_cached.lock().unwrap_or_else(PoisonError::into_inner);
+        blocks_cached.extend(blocks.iter().cloned());
+        while blocks_cached.len() > KEPT_BLOCKS_MAX {
+            blocks_cached.pop_front();
         }
         Ok(blocks)
     }

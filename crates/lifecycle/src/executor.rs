@@ -180,7 +180,7 @@ impl Executor {
         table: &DayTable,
         generation: i64,
         place: &str,
-        look: impl FnOnce(&Archived) -> Result<(), StepError>,
+        check: impl FnOnce(&Archived) -> Result<(), StepError>,
     ) -> Result<(), StepError> {
         let _one = self.alone()?;
         let state = self.steps.lifecycle_state()?;
@@ -188,7 +188,7 @@ impl Executor {
             archived.table == *table && archived.generation == generation && archived.url == place
         };
         let Some(archived) = state.archives.iter().find(is_it) else { return Ok(()) };
-        look(archived)?;
+        check(archived)?;
         let archive = Archive::open(&address(place)?, &self.access.load(), &RetryPolicy::LIFECYCLE)?;
         archive.drop_archive(&described(archived)?)?;
         daytable_platform::failpoint!("archive-removed");
@@ -214,7 +214,13 @@ impl Executor {
 
     /// A reporter for a step on `table`.
     pub fn reporter<'a>(&'a self, table: &DayTable, on: &'a mut OnStepProgress<'a>) -> ProgressReporter<'a> {
-        ProgressReporter { executor: self, table: table.to_string(), on, said: Instant::now(), counted: (None, 0) }
+        ProgressReporter {
+            executor: self,
+            table: table.to_string(),
+            on,
+            reported_at: Instant::now(),
+            counted: (None, 0),
+        }
     }
 }
 
@@ -243,7 +249,7 @@ pub struct ProgressReporter<'a> {
     executor: &'a Executor,
     table: String,
     on: &'a mut OnStepProgress<'a>,
-    said: Instant,
+    reported_at: Instant,
     /// The current activity and its counted bytes.
     counted: (Option<&'static str>, u64),
 }
@@ -280,9 +286,9 @@ impl ProgressReporter<'_> {
         }
         self.counted.1 = done;
         let working = StepProgress { table: self.table.clone(), act: act.into(), done, total };
-        if self.said.elapsed() >= SAY_EVERY {
+        if self.reported_at.elapsed() >= SAY_EVERY {
             tracing::info!(table = self.table, act, done, total, "at work");
-            self.said = Instant::now();
+            self.reported_at = Instant::now();
         }
         (self.on)(&working);
         self.executor.progress.working(Some(working));

@@ -19,7 +19,7 @@ pub struct PlanLine {
 
 impl LifecyclePlan {
     /// One line per step, then one line per day that stays.
-    pub fn told(&self) -> Vec<PlanLine> {
+    pub fn lines(&self) -> Vec<PlanLine> {
         let steps = self.steps.iter().map(|planned| PlanLine {
             step: planned.step.name().into(),
             table: planned.step.table().to_string(),

@@ -36,7 +36,7 @@ impl Retries {
     }
 
     /// Records that `step` succeeded.
-    pub(super) fn taken(&mut self, step: &LifecycleStep) {
+    pub(super) fn succeeded(&mut self, step: &LifecycleStep) {
         self.0.remove(step);
     }
 
@@ -70,7 +70,7 @@ mod tests {
         assert!(!retries.allows(&step, start + Duration::from_secs(899)));
         assert!(retries.allows(&step, start + Duration::from_secs(900)));
         assert_eq!(retries.wait(start), Some(Duration::from_secs(900)));
-        retries.taken(&step);
+        retries.succeeded(&step);
         assert!(retries.allows(&step, start));
         assert_eq!(retries.wait(start), None);
     }

@@ -100,7 +100,7 @@ enum StepOutcome {
 struct State {
     retries: Retries,
     /// The last reported reason for each day that stays.
-    told: HashMap<String, &'static str>,
+    logged_holds: HashMap<String, &'static str>,
     /// Start of the watched time that is not yet written.
     watched: Instant,
     /// New settings; a disconnect means stop.
@@ -125,8 +125,8 @@ impl Lifecycle {
     /// Stores the configured rules, then runs whenever a step is due. Missed runs and missing tables run at once. New
     /// settings from `orders` are stored and take effect after the current run. Returns when `orders` disconnects.
     pub fn work(mut self, orders: Receiver<Settings>) {
-        let (retries, told, watched) = (Retries::default(), HashMap::new(), Instant::now());
-        let mut state = State { retries, told, watched, orders, ordered: None };
+        let (retries, logged_holds, watched) = (Retries::default(), HashMap::new(), Instant::now());
+        let mut state = State { retries, logged_holds, watched, orders, ordered: None };
         if let Err(error) = self.remember() {
             tracing::error!(%error, "failed to remember the configured tables: nothing is dropped");
             return;
@@ -234,7 +234,7 @@ impl Lifecycle {
     /// One run. A failed step does not block the other steps.
     fn run(&self, state: &mut State, round: Round) {
         let mut run = RunSummary { at: time::now(), ..RunSummary::default() };
-        let (mut taken, mut away) = (HashSet::new(), HashSet::new());
+        let (mut done, mut away) = (HashSet::new(), HashSet::new());
         loop {
             let plan = match self.view() {
                 Ok(mut view) => {
@@ -252,14 +252,14 @@ impl Lifecycle {
             let may = |planned: &&PlannedStep| {
                 round.covers(&planned.step)
                     && state.retries.allows(&planned.step, Instant::now())
-                    && !taken.contains(&planned.step)
+                    && !done.contains(&planned.step)
                     && planned.step.place().is_none_or(|place| !away.contains(place))
             };
             let Some(planned) = plan.steps.iter().find(may) else { break };
             if state.is_over() || self.executor.is_stopped() {
                 return;
             }
-            taken.insert(planned.step.clone());
+            done.insert(planned.step.clone());
             if self.take(planned, state, &mut run) == StepOutcome::NotReached {
                 // Other days need not wait for the same unreachable place.
                 away.extend(planned.step.place().cloned());
@@ -291,7 +291,7 @@ impl Lifecycle {
     /// Logs each new reason why a day stays, and forgets failures of steps that are no longer planned.
     fn report_plan(&self, plan: &LifecyclePlan, state: &mut State) {
         for held in &plan.held_back {
-            if state.told.insert(held.table.to_string(), held.reason.name()) != Some(held.reason.name()) {
+            if state.logged_holds.insert(held.table.to_string(), held.reason.name()) != Some(held.reason.name()) {
                 tracing::info!(table = %held.table, "stays: {}", held.reason);
             }
         }
@@ -315,7 +315,7 @@ impl Lifecycle {
         tracing::debug!(%table, step = name, %why, "next step");
         match self.executor.take(step, &mut |_| {}) {
             Ok(()) => {
-                state.retries.taken(step);
+                state.retries.succeeded(step);
                 match step {
                     LifecycleStep::Create(_) => run.created += 1,
                     LifecycleStep::Seal(_) => run.sealed += 1,

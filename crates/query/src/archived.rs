@@ -29,7 +29,7 @@ pub(super) struct ArchiveSession {
     access: Option<Access>,
     /// Open archives, and those that cannot be read.
     opened: RefCell<BTreeMap<String, Result<Archive, Arc<str>>>>,
-    told: RefCell<ArchiveReport>,
+    report: RefCell<ArchiveReport>,
 }
 
 /// The archived days that a query read, and those it could not read.
@@ -78,7 +78,7 @@ impl ArchiveSession {
             Archives::Skip => None,
             Archives::Read(access) => Some(access.clone()),
         };
-        ArchiveSession { access, opened: RefCell::default(), told: RefCell::default() }
+        ArchiveSession { access, opened: RefCell::default(), report: RefCell::default() }
     }
 
     /// The latest archive of each archived day, including days that are still local.
@@ -97,7 +97,7 @@ impl ArchiveSession {
     pub(super) fn open(&self, archived: &catalog::Archived) -> Option<SealedFile> {
         let opened = self.open_file(archived);
         match &opened {
-            Ok(_) => drop(self.told.borrow_mut().archived.insert(archived.table.clone())),
+            Ok(_) => drop(self.report.borrow_mut().archived.insert(archived.table.clone())),
             Err(reason) => self.unread(&archived.table, reason),
         }
         opened.ok()
@@ -139,12 +139,12 @@ impl ArchiveSession {
 
     /// Records that a day could not be read completely.
     pub(super) fn unread(&self, table: &DayTable, reason: impl ToString) {
-        let mut told = self.told.borrow_mut();
-        told.unread.entry(table.clone()).or_insert_with(|| reason.to_string());
+        let mut report = self.report.borrow_mut();
+        report.unread.entry(table.clone()).or_insert_with(|| reason.to_string());
     }
 
-    pub(super) fn told(self) -> ArchiveReport {
-        self.told.into_inner()
+    pub(super) fn into_report(self) -> ArchiveReport {
+        self.report.into_inner()
     }
 }
 
@@ -156,10 +156,10 @@ mod tests {
     fn what_was_read_and_what_was_not_is_told_in_a_line() {
         let day = |day: u32| DayTable::parse(&format!("Log202611{day:02}")).expect("a table");
         assert_eq!((ArchiveReport::default().notice(), ArchiveReport::default().missing()), (None, None));
-        let told = ArchiveReport { archived: [day(1)].into(), unread: [(day(2), "it is damaged".into())].into() };
-        assert_eq!(told.notice().as_deref(), Some("1 table was read from the archive: Log20261101"));
+        let report = ArchiveReport { archived: [day(1)].into(), unread: [(day(2), "it is damaged".into())].into() };
+        assert_eq!(report.notice().as_deref(), Some("1 table was read from the archive: Log20261101"));
         assert_eq!(
-            told.missing().as_deref(),
+            report.missing().as_deref(),
             Some("1 archived table is missing from this answer (Log20261102): it is damaged")
         );
         let many = ArchiveReport {

@@ -59,12 +59,12 @@ pub fn count(
     let mut tally = Tally::new(grouping);
     let whole_minutes = grouping.every.is_none_or(|every| every.as_nanos().is_multiple_of(MINUTE.as_nanos()));
     let looks_for_text = filter.contains.as_ref().is_some_and(|text| !text.is_empty());
-    let told = if looks_for_text || !whole_minutes {
+    let report = if looks_for_text || !whole_minutes {
         count_records(stores, filter, &mut tally)?
     } else {
         count_minutes(stores, filter, &mut tally)?
     };
-    Ok((tally.counts(), told))
+    Ok((tally.counts(), report))
 }
 
 fn count_records(stores: &Stores<'_>, filter: &Filter, tally: &mut Tally) -> Result<ArchiveReport, TableError> {
@@ -130,7 +130,7 @@ fn count_minutes(stores: &Stores<'_>, filter: &Filter, tally: &mut Tally) -> Res
             Err(error) => reading.unread(&bounds.table, error),
         }
     }
-    Ok(reading.told())
+    Ok(reading.into_report())
 }
 
 /// The start of the step that contains `time`; steps are counted from the Unix epoch.

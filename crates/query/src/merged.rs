@@ -140,7 +140,7 @@ impl<'a> MergedRows<'a> {
         self.local_partitions
             .extend(local_partitions.into_iter().filter(|partition| self.filter.wants_partition(partition)));
         let read = match &mut self.remote_rows {
-            Some(remote_rows) => remote_rows.read_anew(&self.local_partitions, self.last),
+            Some(remote_rows) => remote_rows.restart(&self.local_partitions, self.last),
             None => {
                 let (table, times) = (table.clone(), (self.bounds.from, self.bounds.to));
                 let begun = RemoteRows::begin(
@@ -164,7 +164,7 @@ impl<'a> MergedRows<'a> {
     /// Skips rows of the remote store, or of the archive, until the next one matches.
     fn read_remote(&mut self) -> Result<(), TableError> {
         while let Some(remote_rows) = &mut self.remote_rows {
-            if unless_not_there(remote_rows.look())?.is_none() {
+            if unless_not_there(remote_rows.fill())?.is_none() {
                 self.read_archive_instead()?;
                 break;
             }
@@ -332,8 +332,8 @@ mod tests {
             records += 1;
             ControlFlow::Continue(())
         };
-        let told = select(&stores, &Filter::default(), count).expect("read");
+        let report = select(&stores, &Filter::default(), count).expect("read");
         assert_eq!(records, PAGE_ROWS_MAX);
-        assert!(told.missing().is_some_and(|missing| missing.contains("Log20261121") && missing.contains("dropped")));
+        assert!(report.missing().is_some_and(|missing| missing.contains("Log20261121") && missing.contains("dropped")));
     }
 }

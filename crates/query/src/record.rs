@@ -94,11 +94,11 @@ impl StoredRecord {
 
 /// Adds `more`; a name that exists already gets a numbered suffix.
 fn add_apart(fields: &mut Vec<(String, OwnedValue)>, more: Vec<(String, OwnedValue)>) {
-    let mut taken: std::collections::HashSet<String> = fields.iter().map(|(name, _)| name.clone()).collect();
+    let mut used: std::collections::HashSet<String> = fields.iter().map(|(name, _)| name.clone()).collect();
     for (name, value) in more {
         let numbered = (2u64..).map(|n| format!("{name}_{n}"));
-        let free = std::iter::once(name.clone()).chain(numbered).find(|name| !taken.contains(name)).unwrap_or(name);
-        taken.insert(free.clone());
+        let free = std::iter::once(name.clone()).chain(numbered).find(|name| !used.contains(name)).unwrap_or(name);
+        used.insert(free.clone());
         fields.push((free, value));
     }
 }
@@ -128,9 +128,9 @@ impl Serialize for StoredRecord {
 }
 
 /// The name of a field that would be mistaken for a key: with as many `_` as make it unique.
-pub fn beside_keys(name: &str, taken: impl Fn(&str) -> bool) -> String {
+pub fn beside_keys(name: &str, used: impl Fn(&str) -> bool) -> String {
     let mut free = format!("{name}_");
-    while taken(&free) {
+    while used(&free) {
         free.push('_');
     }
     free

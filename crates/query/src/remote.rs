@@ -58,13 +58,14 @@ impl<'a> RemoteRows<'a> {
         let rows = rows.min(limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(rows)).max(1);
         let (level, order) = (filter.level, RowOrder::NewestFirst);
         let wanted = RangeQuery { partition: "".into(), from, to, order, level, columns, rows };
-        let mut afar = RemoteRows { store, table, wanted, streams: Vec::new(), order: BinaryHeap::new(), behind: None };
-        afar.read_anew(&partitions, at)?;
-        Ok(afar)
+        let mut remote_rows =
+            RemoteRows { store, table, wanted, streams: Vec::new(), order: BinaryHeap::new(), behind: None };
+        remote_rows.restart(&partitions, at)?;
+        Ok(remote_rows)
     }
 
     /// Discards the rows read ahead of these partitions, and reads them again from `at` on, including that row.
-    pub(super) fn read_anew(&mut self, partitions: &BTreeSet<Arc<str>>, at: Option<RowKey>) -> Result<(), TableError> {
+    pub(super) fn restart(&mut self, partitions: &BTreeSet<Arc<str>>, at: Option<RowKey>) -> Result<(), TableError> {
         self.streams.retain(|stream| !partitions.contains(&stream.wanted.partition));
         for partition in partitions {
             let to = at.map_or(self.wanted.to, |key| key.time().min(self.wanted.to));
@@ -94,7 +95,7 @@ impl<'a> RemoteRows<'a> {
     }
 
     /// Makes [`RemoteRows::head`] the next row.
-    pub(super) fn look(&mut self) -> Result<(), TableError> {
+    pub(super) fn fill(&mut self) -> Result<(), TableError> {
         while let Some(number) = self.behind.take() {
             self.queue(number)?;
         }

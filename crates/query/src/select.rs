@@ -54,7 +54,7 @@ pub fn select(
         each(record)?;
         if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     })?;
-    Ok(reading.told())
+    Ok(reading.into_report())
 }
 
 /// Rows of a table, newest first and owned.
@@ -153,7 +153,7 @@ pub fn find_record(
         reading.unread(table, error);
         None
     });
-    Ok((found.flatten(), reading.told()))
+    Ok((found.flatten(), reading.into_report()))
 }
 
 /// Finds one record in a remote store. Reads the few rows of its partition with its time.

@@ -17,7 +17,7 @@ pub struct Stores<'a> {
 
 impl<'a> Stores<'a> {
     /// A data folder without a remote store.
-    pub fn here(reader: &'a Reader, archives: &'a Archives) -> Stores<'a> {
+    pub fn local(reader: &'a Reader, archives: &'a Archives) -> Stores<'a> {
         Stores { reader, archives, remote: None }
     }
 }

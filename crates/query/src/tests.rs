@@ -83,7 +83,7 @@ impl Folder {
 
 /// A data folder that is all there is.
 fn alone(reader: &Reader) -> Stores<'_> {
-    Stores::here(reader, &Archives::Skip)
+    Stores::local(reader, &Archives::Skip)
 }
 
 fn selected(stores: &Stores<'_>, filter: &Filter) -> Vec<StoredRecord> {
@@ -275,7 +275,7 @@ fn a_table_that_is_archived_and_dropped_meanwhile_is_read_from_its_archive() {
             seen.push(record.row_key.position());
             ControlFlow::Continue(())
         };
-        let told = select(&Stores::here(&reader, &Archives::Read(Access::default())), &filter, each).expect("read on");
+        let told = select(&Stores::local(&reader, &Archives::Read(Access::default())), &filter, each).expect("read on");
         assert_eq!(seen, expected(&filter));
         assert_eq!(told.archived.into_iter().collect::<Vec<_>>(), [oldest]);
     }

@@ -145,8 +145,8 @@ pub(crate) fn sync_folder(path: &Path) -> Result<(), StoreError> {
 pub(crate) fn checkpoint(connection: &Connection, truncate: bool) -> rusqlite::Result<i64> {
     let mode = if truncate { "TRUNCATE" } else { "PASSIVE" };
     connection.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |row| {
-        let (frames, moved): (i64, i64) = (row.get(1)?, row.get(2)?);
-        Ok(frames - moved)
+        let (frames, checkpointed): (i64, i64) = (row.get(1)?, row.get(2)?);
+        Ok(frames - checkpointed)
     })
 }
 

@@ -47,7 +47,7 @@ pub(super) fn decide(view: &View, state: &TableState, drops: &mut DropBudget) ->
         if !view.is_proven(state, None) {
             return Outlook::stays(HoldReason::NoPermit);
         }
-        return drop_it(state, drops, StepReason::RestoredUntil(expires));
+        return drop_step(state, drops, StepReason::RestoredUntil(expires));
     }
     let Some(rule) = view.rule_of(&state.table) else { return Outlook::stays(HoldReason::NotConfigured) };
     if state.table.period() != rule.window.period {
@@ -91,11 +91,11 @@ fn expired(view: &View, rule: &TableRule, state: &TableState, expires: Ticks, dr
         {
             Outlook::stays(HoldReason::Grace { until: *until })
         }
-        _ => drop_it(state, drops, StepReason::Expired(expires)),
+        _ => drop_step(state, drops, StepReason::Expired(expires)),
     }
 }
 
-fn drop_it(state: &TableState, drops: &mut DropBudget, why: StepReason) -> Outlook {
+fn drop_step(state: &TableState, drops: &mut DropBudget, why: StepReason) -> Outlook {
     match drops.charge(counted(state)) {
         Ok(()) => Outlook::step(LifecycleStep::Drop(state.table.clone()), why),
         Err(reason) => Outlook::stays(reason),

@@ -10,19 +10,19 @@ const PLANS_MAX: usize = 8;
 /// The steps of one run in order, and the days that stay after the run. Changes no state.
 pub fn forecast(view: &View) -> LifecyclePlan {
     let mut view = view.clone();
-    let mut told = LifecyclePlan::default();
+    let mut forecast = LifecyclePlan::default();
     for _ in 0..PLANS_MAX {
         let planned = plan(&view);
-        told.held_back = planned.held_back;
+        forecast.held_back = planned.held_back;
         if planned.steps.is_empty() {
             break;
         }
         for planned in planned.steps {
             view.take(&planned.step);
-            told.steps.push(planned);
+            forecast.steps.push(planned);
         }
     }
-    told
+    forecast
 }
 
 impl View {

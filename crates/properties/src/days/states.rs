@@ -86,7 +86,7 @@ impl Day {
 
     fn ask(&self, dice: &mut Dice, state: &str) {
         let (reader, archives) = (self.reader(), Archives::Read(Access::default()));
-        ask(dice, state, &Stores::here(&reader, &archives), &self.plain);
+        ask(dice, state, &Stores::local(&reader, &archives), &self.plain);
     }
 }
 
@@ -149,7 +149,7 @@ pub(super) fn send(dice: &mut Dice) {
     }
     let remote = Service(Embedded::open_to_read(&afar.data()).expect("opened"));
     let (reader, archives) = (here.reader(), Archives::Skip);
-    ask(dice, "sent in part", &Stores { remote: Some(&remote), ..Stores::here(&reader, &archives) }, &all);
+    ask(dice, "sent in part", &Stores { remote: Some(&remote), ..Stores::local(&reader, &archives) }, &all);
 }
 
 /// A folder that answers a range query like Azure's service: a query with a minimum level returns no lower level.

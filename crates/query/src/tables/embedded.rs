@@ -97,14 +97,14 @@ impl TableStore for Embedded {
         if !self.stands(&batch.table)? {
             return Err(TableError::NotThere(batch.table));
         }
-        let (told, hears) = mpsc::sync_channel(1);
+        let (sender, receiver) = mpsc::sync_channel(1);
         let done = Ack::awaited(move |committed| {
-            let _ = told.send(committed);
+            let _ = sender.send(committed);
         });
         let submission = Submission { batches: vec![batch], epoch: intake.epoch(), ack: done, ..Submission::default() };
         let refused = || StoreError::Refused("the rows were not committed".into());
         intake.submit(submission).map_err(|error| StoreError::Refused(error.to_string()))?;
-        if hears.recv() == Ok(true) { Ok(()) } else { Err(refused().into()) }
+        if receiver.recv() == Ok(true) { Ok(()) } else { Err(refused().into()) }
     }
 
     fn partitions(&self, table: &DayTable, instance: Option<&str>) -> Result<Vec<Arc<str>>, TableError> {

@@ -207,13 +207,13 @@ pub enum TableError {
     },
     /// An unreadable note of another daytable.
     #[error(
-        "{table}: what {whose} tells of itself cannot be read: use the same daytable on all hosts, or forget that one"
+        "{table}: what {host} tells of itself cannot be read: use the same daytable on all hosts, or forget that one"
     )]
     Note {
         /// The table of notes.
         table: &'static str,
         /// The daytable that wrote the note.
-        whose: String,
+        host: String,
     },
     /// A row that exceeds the service's limits in any form.
     #[error("{table}: row {key} is too large for the service")]

@@ -145,7 +145,7 @@ impl Notes<'_> {
             match self.0.ask(async |client| client.query(table, &query, next.as_ref()).await) {
                 Ok(page) => {
                     for entity in &page.entities {
-                        let read = read(entity).map_err(|whose| TableError::Note { table, whose })?;
+                        let read = read(entity).map_err(|host| TableError::Note { table, host })?;
                         found.extend(read);
                     }
                     next = page.next;

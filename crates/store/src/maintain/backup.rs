@@ -164,8 +164,8 @@ fn hold_open(layout: &FolderLayout, path: &Path, live: &LiveFile) -> Result<Conn
 
 /// Begins a transaction, and reads, which is what takes the snapshot.
 fn begin(connection: &Connection, path: &Path) -> Result<(), StoreError> {
-    let look = || connection.execute_batch("BEGIN; SELECT count(*) FROM sqlite_master;");
-    look().map_err(StoreError::sqlite(path))
+    let begin_snapshot = || connection.execute_batch("BEGIN; SELECT count(*) FROM sqlite_master;");
+    begin_snapshot().map_err(StoreError::sqlite(path))
 }
 
 /// Copies the snapshot that `from` holds; gives the bytes of the copy.

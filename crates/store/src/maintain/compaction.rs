@@ -406,16 +406,16 @@ impl Day {
         let Some(Unpacking { bodies, pages, left, merges }) = &mut self.unpacking else { return Ok(0) };
         while Instant::now() < until {
             let Some((partition, parts)) = left.next() else {
-                let gone: Vec<i64> = self.packs.iter().take(bodies.len()).map(|(_, pack)| pack.id).collect();
-                let (merges, taken) = (std::mem::take(merges), *pages as u64);
+                let small_row_ids: Vec<i64> = self.packs.iter().take(bodies.len()).map(|(_, pack)| pack.id).collect();
+                let (merges, merged_pages) = (std::mem::take(merges), *pages as u64);
                 daytable_platform::failpoint!("compaction-before");
-                let written = file.replace(&merges, &gone)?;
-                for (_, pack) in self.packs.drain(..gone.len()) {
+                let written = file.replace(&merges, &small_row_ids)?;
+                for (_, pack) in self.packs.drain(..small_row_ids.len()) {
                     self.packed_bytes -= pack.raw_bytes;
                 }
                 self.unpacking = None;
                 self.add(written);
-                return Ok(taken);
+                return Ok(merged_pages);
             };
             let between = between(file, partition, &parts)?;
             for run in runs_of(parts, between, self.thresholds.merge_bytes_max) {
@@ -466,7 +466,7 @@ impl Day {
     /// than any of them, and wins over them as it would have over their parts.
     /// Gives how many pages it took away.
     fn replace(&mut self, file: &mut DayFile) -> Result<u64, StoreError> {
-        let taken = self.prepared_pages as u64;
+        let merged_pages = self.prepared_pages as u64;
         let merges = std::mem::take(&mut self.prepared);
         (self.prepared_pages, self.prepared_since) = (0, None);
         if merges.is_empty() {
@@ -478,7 +478,7 @@ impl Day {
             self.queued.remove(&merge.partition);
         }
         self.add(written);
-        Ok(taken)
+        Ok(merged_pages)
     }
 }
 
@@ -729,8 +729,8 @@ mod tests {
         }
         assert_eq!(compactor.packs.len(), 2);
         compactor.begin_unpacking(&file, 4).expect("read");
-        let taken = compactor.unpack(&mut file, Instant::now() + Duration::from_secs(60)).expect("merged");
-        assert_eq!((taken, compactor.packs.len(), compactor.packed_bytes), (2, 0, 0));
+        let merged_pages = compactor.unpack(&mut file, Instant::now() + Duration::from_secs(60)).expect("merged");
+        assert_eq!((merged_pages, compactor.packs.len(), compactor.packed_bytes), (2, 0, 0));
         assert_eq!(file.total().expect("read").merged, 3);
         let select = format!("SELECT {HEADER_COLUMNS} FROM page ORDER BY seq");
         let mut statement = file.connection().prepare(&select).expect("a statement");

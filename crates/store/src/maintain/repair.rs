@@ -37,17 +37,17 @@ pub fn repair(data_dir: &Path) -> Result<Vec<String>, StoreError> {
     let lock = layout.lock()?;
     lock::refuse_shared(&Catalog::path_in(data_dir))?;
     layout.create()?;
-    let Aside { copy, mut said } = keep_old_catalog(&layout)?;
+    let OldCatalog { copy, mut report } = keep_old_catalog(&layout)?;
     let mut catalog = Catalog::open_to_write(data_dir)?;
     let noted: HashMap<String, LiveFile> = catalog.files()?.into_iter().map(|file| (file.name.clone(), file)).collect();
     let dropped = catalog.dropped()?;
     let mut committed = catalog.committed()?.seq;
 
-    let mut found = live_files(&layout, &noted, &mut said)?;
+    let mut found = live_files(&layout, &noted, &mut report)?;
     found.retain(|Found { day, name, .. }| {
         let keep = !dropped.contains(day);
         if !keep {
-            said.push(format!("{name}: its day was dropped, left alone"));
+            report.push(format!("{name}: its day was dropped, left alone"));
         }
         keep
     });
@@ -58,8 +58,8 @@ pub fn repair(data_dir: &Path) -> Result<Vec<String>, StoreError> {
                 is_new && found.day == file.day && found.generation > file.generation()
             };
             match found.iter().find(sealed) {
-                Some(sealed) => said.push(format!("{name}: {} has what it had", sealed.name)),
-                None => said.push(format!("{name}: missing, with {} entities", file.entities)),
+                Some(sealed) => report.push(format!("{name}: {} has what it had", sealed.name)),
+                None => report.push(format!("{name}: missing, with {} entities", file.entities)),
             }
             forget(&catalog, name)?;
         }
@@ -89,9 +89,9 @@ pub fn repair(data_dir: &Path) -> Result<Vec<String>, StoreError> {
                     more @ 0.. => (more, "more than the catalog noted: kept; their sources may be read again"),
                     fewer => (-fewer, "fewer than the catalog noted: missing"),
                 };
-                said.push(format!("{name}: {more} entities {what}"));
+                report.push(format!("{name}: {more} entities {what}"));
             }
-            None => said.push(format!("{name}: {entities} entities that the catalog did not name: kept")),
+            None => report.push(format!("{name}: {entities} entities that the catalog did not name: kept")),
         }
         committed = committed.max(last_seq);
         name_file(&mut catalog, &live, generation)?;
@@ -101,24 +101,24 @@ pub fn repair(data_dir: &Path) -> Result<Vec<String>, StoreError> {
     if let (records, rows) = catalog.balance_accounts()?
         && (records, rows) != (0, 0)
     {
-        said.push(format!(
+        report.push(format!(
             "the accounts were out by {records} records and {rows} rows, and begin anew with what there is"
         ));
     }
-    put_aside(&layout, &catalog, &mut said)?;
+    put_aside(&layout, &catalog, &mut report)?;
     lock.check()?;
     catalog.close()?;
     match copy {
         // Everything agreed: it is what it was.
-        Some(copy) if said.is_empty() => std::fs::remove_file(&copy).map_err(StoreError::io(&copy))?,
-        Some(copy) => said.insert(0, format!("the catalog as it was is kept as {}", copy.escaped())),
+        Some(copy) if report.is_empty() => std::fs::remove_file(&copy).map_err(StoreError::io(&copy))?,
+        Some(copy) => report.insert(0, format!("the catalog as it was is kept as {}", copy.escaped())),
         None => {}
     }
-    Ok(said)
+    Ok(report)
 }
 
 /// Takes what has rows, and was not taken over, out of `tables/`.
-fn put_aside(layout: &FolderLayout, catalog: &Catalog, said: &mut Vec<String>) -> Result<(), StoreError> {
+fn put_aside(layout: &FolderLayout, catalog: &Catalog, report: &mut Vec<String>) -> Result<(), StoreError> {
     for file in unnamed_files::find(&layout.tables(), catalog)? {
         let (Some(rows), name) = (file.rows(), file.name) else { continue };
         let aside = layout.data.join("aside");
@@ -152,7 +152,7 @@ fn put_aside(layout: &FolderLayout, catalog: &Catalog, said: &mut Vec<String>) -
             }
         }
         private_file::sync(&layout.tables())?;
-        said.push(format!("{name}: {rows} entities that were not taken over: moved to {}", aside.display()));
+        report.push(format!("{name}: {rows} entities that were not taken over: moved to {}", aside.display()));
     }
     Ok(())
 }
@@ -165,36 +165,36 @@ fn is_same_file(one: &Path, other: &Path) -> bool {
 
 /// What became of the old catalog.
 #[derive(Default)]
-struct Aside {
+struct OldCatalog {
     /// A copy of it, where it stays in use.
     copy: Option<PathBuf>,
-    said: Vec<String>,
+    report: Vec<String>,
 }
 
 /// The catalog, where what is taken over from it can be read.
 fn is_whole(catalog: Catalog) -> Result<Catalog, StoreError> {
     catalog.entered_sources()?;
-    catalog.check_moved()?;
+    catalog.check_source_log()?;
     catalog.committed()?;
     Ok(catalog)
 }
 
 /// Copies the catalog aside, or moves it there where it is not ours or not whole, so that a new one is made.
-fn keep_old_catalog(layout: &FolderLayout) -> Result<Aside, StoreError> {
+fn keep_old_catalog(layout: &FolderLayout) -> Result<OldCatalog, StoreError> {
     let path = Catalog::path_in(&layout.data);
     if !path.exists() {
-        let said = "catalog.db: missing, made anew; every file that is followed is read from its beginning".into();
-        return Ok(Aside { copy: None, said: vec![said] });
+        let report = "catalog.db: missing, made anew; every file that is followed is read from its beginning".into();
+        return Ok(OldCatalog { copy: None, report: vec![report] });
     }
     let aside = (1..).map(|n| layout.data.join(format!("catalog.before-repair-{n}.db"))).find(|path| !path.exists());
-    let Some(aside) = aside else { return Ok(Aside::default()) };
+    let Some(aside) = aside else { return Ok(OldCatalog::default()) };
     match Catalog::open_to_repair(&layout.data).and_then(is_whole).and_then(Catalog::close) {
         Ok(()) => {
             std::fs::copy(&path, &aside).map_err(StoreError::io(&aside))?;
             let mut catalog = Catalog::open_to_repair(&layout.data)?;
-            let said = catalog.mend_moved()?;
+            let report = catalog.repair_source_log()?;
             catalog.close()?;
-            Ok(Aside { copy: Some(aside), said })
+            Ok(OldCatalog { copy: Some(aside), report })
         }
         // It is whole, for another program or another time.
         Err(
@@ -213,8 +213,8 @@ fn keep_old_catalog(layout: &FolderLayout) -> Result<Aside, StoreError> {
                     _ => {}
                 }
             }
-            let said = format!("catalog.db: {error}; kept as {} and made anew", aside.escaped());
-            Ok(Aside { copy: None, said: vec![said] })
+            let report = format!("catalog.db: {error}; kept as {} and made anew", aside.escaped());
+            Ok(OldCatalog { copy: None, report: vec![report] })
         }
     }
 }
@@ -235,7 +235,7 @@ struct Found {
 fn live_files(
     layout: &FolderLayout,
     noted: &HashMap<String, LiveFile>,
-    said: &mut Vec<String>,
+    report: &mut Vec<String>,
 ) -> Result<Vec<Found>, StoreError> {
     let folder = layout.tables();
     let mut days: BTreeMap<DayTable, Vec<Found>> = BTreeMap::new();
@@ -248,8 +248,8 @@ fn live_files(
         }
         match open(layout, &name) {
             Ok(Some(found)) => days.entry(found.day.clone()).or_default().push(found),
-            Ok(None) => said.push(format!("{name}: not the name of a day's file, left alone")),
-            Err(error) => said.push(format!("{name}: {error}: left alone")),
+            Ok(None) => report.push(format!("{name}: not the name of a day's file, left alone")),
+            Err(error) => report.push(format!("{name}: {error}: left alone")),
         }
     }
     let mut live = Vec::new();
@@ -268,7 +268,7 @@ fn live_files(
             let is_later = found.generation > from && found.seal.is_none();
             let is_last = known.is_none() && found.generation == from;
             if is_known.is_none() && !is_later && !is_last {
-                said.push(format!("{}: an older generation, left alone", found.name));
+                report.push(format!("{}: an older generation, left alone", found.name));
                 continue;
             }
             if let Some(known) = is_known.filter(|_| found.seal.is_none()) {

@@ -83,12 +83,12 @@ fn examine(tables: &Path, name: &str, named: &NamedFiles) -> UnnamedFile {
             let later = named.live.values().filter(|live| live.day == *day && live.generation() > *generation);
             let sealed_to = later.filter(|live| live.seal.is_some()).map(|live| live.last_seq).max();
             let path = tables.join(name);
-            let looked = match (sealed::is_sealed(name), sealed_to) {
+            let kind = match (sealed::is_sealed(name), sealed_to) {
                 (true, None) => examine_sealed(&path),
                 (true, Some(_)) => Ok(UnnamedKind::Leftover),
                 (false, sealed_to) => examine_open(&path, sealed_to),
             };
-            looked.unwrap_or_else(|error| UnnamedKind::Unreadable(error.to_string()))
+            kind.unwrap_or_else(|error| UnnamedKind::Unreadable(error.to_string()))
         }
     };
     UnnamedFile { name: name.into(), table: parsed.map(|(day, _)| day), what }

@@ -48,8 +48,8 @@ impl OutboxLevel {
         self.is_full.store(is_full, Ordering::Relaxed);
     }
 
-    pub(crate) fn count_dropped(&self, why: DropReason, entities: u64) {
-        self.dropped[why as usize].fetch_add(entities, Ordering::Relaxed);
+    pub(crate) fn count_dropped(&self, reason: DropReason, entities: u64) {
+        self.dropped[reason as usize].fetch_add(entities, Ordering::Relaxed);
     }
 
     /// Bytes on disk that it takes.
@@ -76,7 +76,7 @@ impl OutboxLevel {
     }
 
     /// Entities that went because there was too much, by why.
-    pub fn dropped(&self, why: DropReason) -> u64 {
-        self.dropped[why as usize].load(Ordering::Relaxed)
+    pub fn dropped(&self, reason: DropReason) -> u64 {
+        self.dropped[reason as usize].load(Ordering::Relaxed)
     }
 }

@@ -135,8 +135,9 @@ fn remove(connection: &mut Connection, sent: &[SentPage]) -> rusqlite::Result<Re
             SentPage::Page { id, seq, checksum } => {
                 let delete = "DELETE FROM page WHERE id = ?1 AND seq = ?2 AND checksum = ?3 RETURNING entities";
                 let mut delete = transaction.prepare_cached(delete)?;
-                let gone = delete.query_row(params![id, seq, checksum.cast_signed()], |row| row.get::<_, i64>(0));
-                if let Some(entities) = gone.optional()? {
+                let removed_pages =
+                    delete.query_row(params![id, seq, checksum.cast_signed()], |row| row.get::<_, i64>(0));
+                if let Some(entities) = removed_pages.optional()? {
                     transaction.prepare_cached("DELETE FROM body WHERE page = ?1")?.execute([id])?;
                     removed.entities += entities.cast_unsigned();
                     removed.pages.insert(id);
@@ -166,12 +167,12 @@ fn take_out(
 ) -> rusqlite::Result<()> {
     let mut pages = Vec::new();
     let bodies = small_pages::unpack(connection, id, &mut pages)?;
-    let (gone, left): (Vec<PageRow>, Vec<PageRow>) =
+    let (removed_pages, left): (Vec<PageRow>, Vec<PageRow>) =
         pages.into_iter().partition(|page| partitions.contains(&page.partition));
-    if gone.is_empty() {
+    if removed_pages.is_empty() {
         return Ok(());
     }
-    removed.entities += gone.iter().map(|page| u64::from(page.header.entities)).sum::<u64>();
+    removed.entities += removed_pages.iter().map(|page| u64::from(page.header.entities)).sum::<u64>();
     let mut packer = SmallPagesBuilder::default();
     for page in left {
         let PageLocation::Packed { offset, length, .. } = page.place else { continue };

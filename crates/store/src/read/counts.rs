@@ -13,7 +13,7 @@ use crate::format::day_file::{HEADER_COLUMNS, read_header};
 use crate::format::page::level_minutes;
 use crate::format::small_pages::{self, PageRow};
 use crate::read::open_scan::{OpenScan, Resume};
-use crate::read::{MinuteCount, OpenDayFile, Range, Reader, begin, look_back, partition_names};
+use crate::read::{MinuteCount, OpenDayFile, Range, Reader, begin, earliest_first_key, partition_names};
 use daytable_model::key::{DayTable, RowKey};
 use daytable_model::record::Level;
 use daytable_model::time::Ticks;
@@ -214,7 +214,7 @@ fn headers_in(
     first: RowKey,
     last: RowKey,
 ) -> Result<Vec<PageRow>, StoreError> {
-    let from = look_back(first).to_bytes();
+    let from = earliest_first_key(first).to_bytes();
     let ids: Vec<Option<i64>> = match partitions {
         None => vec![None],
         Some(partitions) => partitions.keys().copied().map(Some).collect(),

@@ -445,7 +445,7 @@ impl Reader {
                 Err(StoreError::TableGone(_)) => continue,
                 Err(error) => return Err(error),
             };
-            let looked = (|| {
+            let read = (|| {
                 begin(&opened)?;
                 let after = followed.files.get(&file.name).map(|seen| seen.page);
                 let pages = (|| {
@@ -479,7 +479,7 @@ impl Reader {
                 Ok(())
             })();
             self.release(opened);
-            if let Err(error) = looked
+            if let Err(error) = read
                 && !is_gone
             {
                 return Err(error);
@@ -535,8 +535,8 @@ impl Reader {
         if !sealed::is_sealed(&file.name) {
             return Ok(None);
         }
-        if let Some(kept) = self.sealed.borrow().get(&file.name) {
-            return Ok(Some(kept.clone()));
+        if let Some(cached) = self.sealed.borrow().get(&file.name) {
+            return Ok(Some(cached.clone()));
         }
         let path = self.path_of(file);
         let opened = SealedFile::open_local(&path)?.with_sizes(self.sealed_sizes);
@@ -548,20 +548,20 @@ impl Reader {
                 format!("it has {rows} rows and {bytes} bytes, the catalog says {} and {}", seal.rows, seal.bytes);
             return Err(StoreError::Mismatch { path, what, data: self.data.clone() });
         }
-        let mut kept = self.sealed.borrow_mut();
+        let mut cached = self.sealed.borrow_mut();
         // What was dropped or sealed again is let go, so that its space is free.
-        kept.retain(|name, _| self.catalog.is_live(name).unwrap_or(false));
-        if kept.len() >= SEALED_KEPT {
-            kept.clear();
+        cached.retain(|name, _| self.catalog.is_live(name).unwrap_or(false));
+        if cached.len() >= SEALED_KEPT {
+            cached.clear();
         }
-        kept.insert(file.name.clone(), opened.clone());
+        cached.insert(file.name.clone(), opened.clone());
         Ok(Some(opened))
     }
 
     pub(crate) fn acquire(&self, file: &LiveFile) -> Result<OpenDayFile, StoreError> {
         let path = self.path_of(file);
-        let kept = self.connections.borrow_mut().get_mut(&file.name).and_then(Vec::pop);
-        let connection = match kept {
+        let cached = self.connections.borrow_mut().get_mut(&file.name).and_then(Vec::pop);
+        let connection = match cached {
             Some(connection) => connection,
             None => match sqlite::open_to_read(&path) {
                 // Named a moment ago: it was dropped in between, or it is lost.
@@ -724,6 +724,6 @@ pub(crate) fn partition_names(
 }
 
 /// The least first key of a page that can hold `key`.
-pub(crate) fn look_back(key: RowKey) -> RowKey {
+pub(crate) fn earliest_first_key(key: RowKey) -> RowKey {
     RowKey::range(Ticks::MIN, key.time().plus(PAGE_SPAN)).0
 }

@@ -14,7 +14,7 @@ use crate::format::page::{Page, Prefilter};
 use crate::format::small_pages::{self, PageLocation, PageRow};
 use crate::read::superseded_keys::{Later, SupersededKeys};
 use crate::read::{
-    OpenDayFile, Range, Reader, Row, SNAPSHOT_MAX, begin, check_snapshot, end, look_back, partition_names,
+    OpenDayFile, Range, Reader, Row, SNAPSHOT_MAX, begin, check_snapshot, earliest_first_key, end, partition_names,
 };
 use daytable_model::key::RowKey;
 use rusqlite::params;
@@ -221,7 +221,7 @@ impl<'r> OpenScan<'r> {
         let stream = |partition, headers, ended| Stream {
             partition,
             headers,
-            after: (look_back(self.resume.key()), i64::MIN, i64::MIN),
+            after: (earliest_first_key(self.resume.key()), i64::MIN, i64::MIN),
             chunk: *HEADERS.start(),
             ended,
         };

@@ -13,12 +13,12 @@ pub(crate) struct PendingKeys {
 
 impl PendingKeys {
     /// What becomes of `once` when this commit is on disk, where its key is in it.
-    pub(crate) fn outcome_of(&self, once: &IdempotencyKey) -> Option<CommitOutcome> {
-        self.keys.get(&once.key).map(|first| first.compare(once).into())
+    pub(crate) fn outcome_of(&self, idempotency: &IdempotencyKey) -> Option<CommitOutcome> {
+        self.keys.get(&idempotency.key).map(|first| first.compare(idempotency).into())
     }
 
-    pub(crate) fn add(&mut self, once: IdempotencyKey) {
-        self.keys.insert(once.key, once);
+    pub(crate) fn add(&mut self, idempotency: IdempotencyKey) {
+        self.keys.insert(idempotency.key, idempotency);
     }
 
     /// Has `done` told `outcome` when this commit is on disk; that it is not committed, if it never is.

@@ -19,9 +19,9 @@ impl OutboxRemover {
     pub fn remove(
         &self,
         removals: Vec<OutboxRemoval>,
-        told: impl FnOnce(Result<(), StoreError>) + Send + 'static,
+        callback: impl FnOnce(Result<(), StoreError>) + Send + 'static,
     ) -> Result<(), StoreError> {
-        let step = Box::new(move |committer: &mut Committer| told(committer.remove_sent(&removals)));
+        let step = Box::new(move |committer: &mut Committer| callback(committer.remove_sent(&removals)));
         self.queue.aside(step).map_err(|_| StoreError::Closed)
     }
 

@@ -73,8 +73,8 @@ impl Catalog {
 
     /// An archive that is no longer there.
     pub(crate) fn forget_archive(&mut self, table: &DayTable, generation: i64, url: &str) -> Result<(), StoreError> {
-        let gone = "DELETE FROM archive WHERE day = ?1 AND generation = ?2 AND url = ?3";
-        self.change(|transaction| transaction.execute(gone, params![table.to_string(), generation, url]).map(drop))
+        let delete = "DELETE FROM archive WHERE day = ?1 AND generation = ?2 AND url = ?3";
+        self.change(|transaction| transaction.execute(delete, params![table.to_string(), generation, url]).map(drop))
     }
 }
 

@@ -47,8 +47,8 @@ impl Catalog {
         let mut catalog = Catalog::open_to_repair(data_dir)?;
         catalog.known = catalog.sql(read_known(&catalog.connection))?;
         let latest = catalog.sql(source_log::latest(&catalog.connection))?;
-        let moved = catalog.moved(latest)?;
-        catalog.waiting = catalog.sql(source_log::SourceLog::read(&catalog.connection, moved))?;
+        let changed = catalog.changed_sources(latest)?;
+        catalog.waiting = catalog.sql(source_log::SourceLog::read(&catalog.connection, changed))?;
         catalog.seen = sqlite::seen(&catalog.path)?;
         Ok(catalog)
     }
@@ -151,11 +151,11 @@ impl Catalog {
             if let Some(stamp) = entry.stamp {
                 clock::put(&transaction, seq, stamp)?;
             }
-            let kept =
+            let key_count =
                 (keys.len() > 0).then(|| idempotency::keep(&transaction, keys, time::now(), idempotency::KEYS_MAX));
-            let kept = kept.transpose()?;
+            let key_count = key_count.transpose()?;
             transaction.commit()?;
-            Ok(kept)
+            Ok(key_count)
         })();
         match &result {
             Ok(_) => {

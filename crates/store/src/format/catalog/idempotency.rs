@@ -39,7 +39,7 @@ pub struct IdempotencyKey {
     pub key: KeyHash,
     /// A hash of the decoded body: the same key with another body is refused.
     pub body: KeyHash,
-    /// What a repeat is told.
+    /// The answer to a repeat.
     pub answer: StoredAnswer,
 }
 
@@ -76,14 +76,14 @@ pub(crate) struct KeyCount {
 }
 
 /// What becomes of `once` by what is on disk.
-pub(crate) fn repeat_of(connection: &Connection, once: &IdempotencyKey) -> rusqlite::Result<Option<Repeat>> {
+pub(crate) fn repeat_of(connection: &Connection, idempotency: &IdempotencyKey) -> rusqlite::Result<Option<Repeat>> {
     let mut statement =
         connection.prepare_cached("SELECT body, records, refused FROM idempotency_key WHERE key = ?1")?;
-    let found = statement.query_row([once.key], |row| {
+    let found = statement.query_row([idempotency.key], |row| {
         let answer = StoredAnswer { records: row.get(1)?, refused: row.get(2)? };
-        Ok(IdempotencyKey { key: once.key, body: row.get(0)?, answer })
+        Ok(IdempotencyKey { key: idempotency.key, body: row.get(0)?, answer })
     });
-    Ok(found.optional()?.map(|first| first.compare(once)))
+    Ok(found.optional()?.map(|first| first.compare(idempotency)))
 }
 
 /// Writes the keys of a commit and removes those that are older than [`KEPT`], or more than `keys_max`.
@@ -101,23 +101,23 @@ pub(crate) fn keep<'k>(
             )?
             .execute(params![key, body, answer.records, answer.refused, now.get()])?;
     }
-    let mut kept = KeyCount { keys: count(transaction)?, dropped: 0 };
+    let mut count_after = KeyCount { keys: count(transaction)?, dropped: 0 };
     let mut oldest = transaction.prepare_cached("SELECT number, at FROM idempotency_key ORDER BY number LIMIT ?1")?;
     let mut rows = oldest.query([removed_max.cast_signed()])?;
     let mut last = None;
     while let Some(row) = rows.next()? {
         let is_expired = row.get::<_, i64>(1)? < now.minus(KEPT).get();
-        if !is_expired && kept.keys <= keys_max {
+        if !is_expired && count_after.keys <= keys_max {
             break;
         }
         last = Some(row.get::<_, i64>(0)?);
-        kept.keys -= 1;
-        kept.dropped += u64::from(!is_expired);
+        count_after.keys -= 1;
+        count_after.dropped += u64::from(!is_expired);
     }
     if let Some(last) = last {
         transaction.prepare_cached("DELETE FROM idempotency_key WHERE number <= ?1")?.execute([last])?;
     }
-    Ok(kept)
+    Ok(count_after)
 }
 
 /// How many keys there are: their numbers have no gaps.
@@ -129,13 +129,13 @@ pub fn count(connection: &Connection) -> rusqlite::Result<u64> {
 
 impl Catalog {
     /// What becomes of a submission with this key, where the key is known.
-    pub(crate) fn repeat_of(&self, once: &IdempotencyKey) -> Result<Option<Repeat>, StoreError> {
-        self.sql(repeat_of(&self.connection, once))
+    pub(crate) fn repeat_of(&self, idempotency: &IdempotencyKey) -> Result<Option<Repeat>, StoreError> {
+        self.sql(repeat_of(&self.connection, idempotency))
     }
 
     /// Whether a submission with this key was committed.
-    pub fn knows(&self, once: &IdempotencyKey) -> Result<bool, StoreError> {
-        Ok(self.repeat_of(once)?.is_some())
+    pub fn knows(&self, idempotency: &IdempotencyKey) -> Result<bool, StoreError> {
+        Ok(self.repeat_of(idempotency)?.is_some())
     }
 }
 
@@ -151,7 +151,7 @@ mod tests {
         connection
     }
 
-    fn once(key: u16, body: u8) -> IdempotencyKey {
+    fn idempotency_key(key: u16, body: u8) -> IdempotencyKey {
         let mut hash = [0; 32];
         hash[..2].copy_from_slice(&key.to_le_bytes());
         IdempotencyKey {
@@ -168,20 +168,20 @@ mod tests {
     #[test]
     fn a_key_is_known_with_its_body_and_what_was_answered() {
         let connection = opened();
-        let first = once(7, 1);
+        let first = idempotency_key(7, 1);
         assert_eq!(repeat_of(&connection, &first), Ok(None));
         keep(&connection, [first].iter(), at(0), KEYS_MAX).expect("kept");
-        let told = StoredAnswer { records: 99, ..StoredAnswer::default() };
-        let again = IdempotencyKey { answer: told, ..first };
+        let other_answer = StoredAnswer { records: 99, ..StoredAnswer::default() };
+        let again = IdempotencyKey { answer: other_answer, ..first };
         assert_eq!(repeat_of(&connection, &again), Ok(Some(Repeat::SameBody(first.answer))));
-        assert_eq!(repeat_of(&connection, &once(7, 2)), Ok(Some(Repeat::OtherBody)));
-        assert_eq!(repeat_of(&connection, &once(8, 1)), Ok(None));
+        assert_eq!(repeat_of(&connection, &idempotency_key(7, 2)), Ok(Some(Repeat::OtherBody)));
+        assert_eq!(repeat_of(&connection, &idempotency_key(8, 1)), Ok(None));
     }
 
     #[test]
     fn the_oldest_go_by_their_age_and_by_their_number_a_few_a_commit() {
         let connection = opened();
-        let all: Vec<_> = (0..300).map(|key| once(key, 0)).collect();
+        let all: Vec<_> = (0..300).map(|key| idempotency_key(key, 0)).collect();
         assert_eq!(keep(&connection, all[..100].iter(), at(0), 1000), Ok(KeyCount { keys: 100, dropped: 0 }));
         assert_eq!(keep(&connection, all[100..200].iter(), at(60), 1000), Ok(KeyCount { keys: 200, dropped: 0 }));
         // The first hundred are too old: one commit takes a part of them, the next the rest.
@@ -189,7 +189,7 @@ mod tests {
         assert_eq!(keep(&connection, all[200..201].iter(), later, 1000), Ok(KeyCount { keys: 135, dropped: 0 }));
         assert_eq!(keep(&connection, all[201..202].iter(), later, 1000), Ok(KeyCount { keys: 102, dropped: 0 }));
         assert_eq!(keep(&connection, all[202..203].iter(), later, 50), Ok(KeyCount { keys: 50, dropped: 53 }));
-        let known = |key: u16| repeat_of(&connection, &once(key, 0)).expect("read").is_some();
+        let known = |key: u16| repeat_of(&connection, &idempotency_key(key, 0)).expect("read").is_some();
         assert_eq!((known(99), known(152), known(153), known(202)), (false, false, true, true));
     }
 
@@ -203,10 +203,10 @@ mod tests {
             let (mut model, mut next, mut now) = (VecDeque::new(), 0_u16, 0);
             for (new, seconds) in commits {
                 now += seconds;
-                let keys: Vec<_> = (0..new).map(|n| once(next + u16::try_from(n).expect("few"), 0)).collect();
+                let keys: Vec<_> = (0..new).map(|n| idempotency_key(next + u16::try_from(n).expect("few"), 0)).collect();
                 next += u16::try_from(new).expect("few");
-                let kept = keep(&connection, keys.iter(), at(now), most).expect("kept");
-                model.extend(keys.iter().map(|once| (*once, now)));
+                let count_after = keep(&connection, keys.iter(), at(now), most).expect("kept");
+                model.extend(keys.iter().map(|key| (*key, now)));
                 let (mut removed, mut dropped) = (0, 0);
                 while let Some((_, since)) = model.front().copied().filter(|_| removed < 64 + 2 * new) {
                     let is_expired = since + KEPT.as_secs() < now;
@@ -217,10 +217,10 @@ mod tests {
                     removed += 1;
                     dropped += u64::from(!is_expired);
                 }
-                prop_assert_eq!(kept, KeyCount { keys: model.len() as u64, dropped });
+                prop_assert_eq!(count_after, KeyCount { keys: model.len() as u64, dropped });
                 for key in 0..next {
-                    let is_there = model.iter().any(|(kept, _)| *kept == once(key, 0));
-                    prop_assert_eq!(repeat_of(&connection, &once(key, 0)).expect("read").is_some(), is_there);
+                    let is_there = model.iter().any(|(kept, _)| *kept == idempotency_key(key, 0));
+                    prop_assert_eq!(repeat_of(&connection, &idempotency_key(key, 0)).expect("read").is_some(), is_there);
                 }
             }
         }

@@ -65,8 +65,8 @@ impl Catalog {
         let is_whole = self.change(|transaction| {
             let (mut last_seq, mut rows) = (0, 0);
             for input in inputs {
-                let gone = "DELETE FROM file WHERE name = ?1 AND role IN ('closed', 'sealed') AND last_seq = ?2";
-                if transaction.execute(gone, params![input.name, input.last_seq])? != 1 {
+                let delete = "DELETE FROM file WHERE name = ?1 AND role IN ('closed', 'sealed') AND last_seq = ?2";
+                if transaction.execute(delete, params![input.name, input.last_seq])? != 1 {
                     // Nothing of it is committed.
                     return Err(rusqlite::Error::StatementChangedRows(0));
                 }

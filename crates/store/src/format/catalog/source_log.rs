@@ -462,7 +462,7 @@ fn empty(connection: &Connection, how: LogTruncation) -> rusqlite::Result<()> {
 }
 
 /// Enters these, which are what could be read of a table that is damaged, and begins it anew.
-pub(super) fn begin_anew(connection: &mut Connection, sources: &[SourceState]) -> rusqlite::Result<()> {
+pub(super) fn rebuild(connection: &mut Connection, sources: &[SourceState]) -> rusqlite::Result<()> {
     let transaction = connection.transaction()?;
     enter(&transaction, sources.iter())?;
     empty(&transaction, LogTruncation::SetAside)?;
@@ -643,10 +643,10 @@ mod tests {
             assert!(error.to_string().contains(&says), "{error}");
         }
         let mut catalog = Catalog::open_to_repair(dir.path()).expect("opened");
-        catalog.check_moved().expect("it can be mended");
-        let said = catalog.mend_moved().expect("mended");
+        catalog.check_source_log().expect("it can be mended");
+        let said = catalog.repair_source_log().expect("mended");
         assert!(said.len() == 1 && said[0].contains("what sources moved in commit 3 is damaged"), "{said:?}");
-        assert_eq!(catalog.mend_moved().expect("whole"), [""; 0]);
+        assert_eq!(catalog.repair_source_log().expect("whole"), [""; 0]);
         drop(catalog);
         let mut catalog = open(dir.path()).expect("opened");
         assert_eq!(catalog.sources().expect("read"), [second]);
@@ -677,7 +677,7 @@ mod tests {
         let error = open(dir.path()).err();
         assert!(matches!(&error, Some(StoreError::SourceLogDamaged { which, .. }) if which == "commit 2"), "{error:?}");
         let mut catalog = Catalog::open_to_repair(dir.path()).expect("opened");
-        let said = catalog.mend_moved().expect("mended");
+        let said = catalog.repair_source_log().expect("mended");
         assert!(said.len() == 1 && said[0].contains("commit 2 is damaged"), "{said:?}");
         drop(catalog);
         let mut catalog = open(dir.path()).expect("opened");
@@ -719,7 +719,7 @@ mod tests {
         last.fill(0);
         std::fs::write(&path, bytes).expect("written");
         let mut catalog = Catalog::open_to_repair(dir.path()).expect("opened");
-        let said = catalog.mend_moved().expect("mended");
+        let said = catalog.repair_source_log().expect("mended");
         assert!(said.len() == 1 && said[0].contains("the last commits is damaged"), "{said:?}");
         drop(catalog);
         let catalog = open(dir.path()).expect("opened");
@@ -742,8 +742,8 @@ mod tests {
         drop(catalog);
         newer(open(dir.path()).err());
         let mut catalog = Catalog::open_to_repair(dir.path()).expect("opened");
-        newer(catalog.check_moved().err());
-        newer(catalog.mend_moved().err());
+        newer(catalog.check_source_log().err());
+        newer(catalog.repair_source_log().err());
         assert_eq!(rows(&catalog), 2);
     }
 

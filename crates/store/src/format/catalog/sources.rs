@@ -30,7 +30,7 @@ impl Catalog {
     }
 
     /// The sources that moved since it was entered last, as they are now.
-    pub(super) fn moved(&self, mut latest: source_log::LatestDeltas) -> Result<Vec<SourceState>, StoreError> {
+    pub(super) fn changed_sources(&self, mut latest: source_log::LatestDeltas) -> Result<Vec<SourceState>, StoreError> {
         if latest.is_empty() {
             return Ok(Vec::new());
         }
@@ -45,19 +45,19 @@ impl Catalog {
     }
 
     /// An error where nothing can be said of what moved, or where a newer program wrote it. That it is damaged is none.
-    pub(crate) fn check_moved(&self) -> Result<(), StoreError> {
+    pub(crate) fn check_source_log(&self) -> Result<(), StoreError> {
         self.sql(source_log::readable(&self.connection)).map(drop)
     }
 
     /// Leaves out what cannot be read of what moved, and enters the rest: a source is then where it was before. Says what
     /// was left out.
-    pub(crate) fn mend_moved(&mut self) -> Result<Vec<String>, StoreError> {
+    pub(crate) fn repair_source_log(&mut self) -> Result<Vec<String>, StoreError> {
         let (latest, damaged) = self.sql(source_log::readable(&self.connection))?;
         if damaged.is_empty() {
             return Ok(Vec::new());
         }
-        let sources = self.moved(latest)?;
-        let mended = source_log::begin_anew(&mut self.connection, &sources);
+        let sources = self.changed_sources(latest)?;
+        let mended = source_log::rebuild(&mut self.connection, &sources);
         self.sql(mended)?;
         let left_out = |unread: SourceLogError| {
             format!("catalog.db: {unread}; left out: what was read with it may be read again from where it was before")
@@ -67,7 +67,7 @@ impl Catalog {
 
     /// Forgets sources that ended before `before`. Gives their identities.
     pub(crate) fn forget_sources(&mut self, before: Ticks) -> Result<Vec<u64>, StoreError> {
-        let gone = "DELETE FROM source WHERE status = 'ended' AND kind = 'tail' AND seen < ?1
+        let delete = "DELETE FROM source WHERE status = 'ended' AND kind = 'tail' AND seen < ?1
                     RETURNING identity, ledger";
         if self.waiting.is_doubtful() {
             return Err(StoreError::Refused("a commit failed, and the store was not opened again".into()));
@@ -78,7 +78,7 @@ impl Catalog {
             // By what they are now.
             self.waiting.enter(&transaction, &[], emptying)?;
             let forgotten: Vec<(i64, Ledger)> = {
-                let mut statement = transaction.prepare(gone)?;
+                let mut statement = transaction.prepare(delete)?;
                 let rows = statement.query_map([before.get()], |row| {
                     Ok((row.get(0)?, accounting::ledger_in(&row.get::<_, String>(1)?)?))
                 })?;
@@ -101,8 +101,8 @@ impl Catalog {
 /// Lays what moved over sources as they were before, and takes it out.
 pub(super) fn apply(sources: &mut [SourceState], latest: &mut source_log::LatestDeltas) {
     for source in sources {
-        if let Some(moved) = latest.remove(&source.identity) {
-            moved.apply(source);
+        if let Some(delta) = latest.remove(&source.identity) {
+            delta.apply(source);
         }
     }
 }

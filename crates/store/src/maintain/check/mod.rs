@@ -21,7 +21,7 @@ use crate::format::catalog::{Catalog, LiveFile};
 pub use crate::format::sealed::OnBytes;
 
 /// Faults of one kind that are told of one file; of more there is only the number.
-const TOLD_MAX: usize = 8;
+const FAULTS_DESCRIBED_MAX: usize = 8;
 
 /// What is wrong with a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,10 +61,10 @@ impl FileReport {
     }
 
     fn bytes(&mut self, what: String) {
-        let told = self.faults.iter().filter(|fault| matches!(fault, FileFault::Bytes(_))).count();
-        if told < TOLD_MAX {
+        let described = self.faults.iter().filter(|fault| matches!(fault, FileFault::Bytes(_))).count();
+        if described < FAULTS_DESCRIBED_MAX {
             self.faults.push(FileFault::Bytes(what));
-        } else if told == TOLD_MAX {
+        } else if described == FAULTS_DESCRIBED_MAX {
             self.faults.push(FileFault::Bytes("there are more".into()));
         }
     }

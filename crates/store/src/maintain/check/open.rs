@@ -27,24 +27,32 @@ const BODIES_AT_A_TIME: i64 = 4096;
 const PAGES_AT_A_TIME: usize = 32;
 
 /// Looks at the file at `path`, of which `noted` says what the catalog says. Ends early where `on` breaks.
-pub fn open_file(path: &Path, noted: &dyn Fn() -> Result<CatalogEntry, StoreError>, on: OnBytes<'_>) -> FileReport {
-    let looked = look(path, noted, on).unwrap_or_else(|error| FileReport::unreadable(&error));
+pub fn open_file(
+    path: &Path,
+    catalog_entry: &dyn Fn() -> Result<CatalogEntry, StoreError>,
+    on: OnBytes<'_>,
+) -> FileReport {
+    let report = examine(path, catalog_entry, on).unwrap_or_else(|error| FileReport::unreadable(&error));
     // Whatever is wrong with a file that is live no more is nobody's loss.
-    if !looked.faults.is_empty() && matches!(noted(), Ok(CatalogEntry::Gone)) { FileReport::gone() } else { looked }
+    if !report.faults.is_empty() && matches!(catalog_entry(), Ok(CatalogEntry::Gone)) {
+        FileReport::gone()
+    } else {
+        report
+    }
 }
 
-pub(super) fn look(
+pub(super) fn examine(
     path: &Path,
-    noted: &dyn Fn() -> Result<CatalogEntry, StoreError>,
+    catalog_entry: &dyn Fn() -> Result<CatalogEntry, StoreError>,
     on: OnBytes<'_>,
 ) -> Result<FileReport, StoreError> {
     let connection = crate::sqlite::open_to_read(path)?;
     let mut checked = FileReport::default();
-    let Some(table) = table_of(path, noted)? else {
+    let Some(table) = table_of(path, catalog_entry)? else {
         let what = "it has not the name of a day's file".to_owned();
         return Ok(FileReport { faults: vec![FileFault::Unreadable(what)], ..checked });
     };
-    match agreeing(&connection, path, noted)? {
+    match agreeing(&connection, path, catalog_entry)? {
         Agreed::Gone => return Ok(FileReport::gone()),
         Agreed::Total(total) => count(&connection, total, &mut checked),
         Agreed::Not(total, what) => {
@@ -59,9 +67,12 @@ pub(super) fn look(
 }
 
 /// The day-table that its rows are shown in: the catalog says it; where there is none, the file's name does.
-fn table_of(path: &Path, noted: &dyn Fn() -> Result<CatalogEntry, StoreError>) -> Result<Option<DayTable>, StoreError> {
+fn table_of(
+    path: &Path,
+    catalog_entry: &dyn Fn() -> Result<CatalogEntry, StoreError>,
+) -> Result<Option<DayTable>, StoreError> {
     let named = || path.file_name().and_then(|name| parse_file_name(name.to_str()?));
-    Ok(match noted()? {
+    Ok(match catalog_entry()? {
         CatalogEntry::Live(live, _) => Some(live.day),
         CatalogEntry::Gone | CatalogEntry::Unknown => named().map(|(table, _)| table),
     })
@@ -80,21 +91,21 @@ enum Agreed {
 fn agreeing(
     connection: &Connection,
     path: &Path,
-    noted: &dyn Fn() -> Result<CatalogEntry, StoreError>,
+    catalog_entry: &dyn Fn() -> Result<CatalogEntry, StoreError>,
 ) -> Result<Agreed, StoreError> {
     let sql = |error| StoreError::sqlite(path)(error);
     let mut tries = 0;
     loop {
         connection.execute_batch("BEGIN").map_err(sql)?;
         let total = read_total(connection).map_err(sql)?;
-        let (live, committed) = match noted()? {
+        let (live, committed) = match catalog_entry()? {
             CatalogEntry::Unknown => return Ok(Agreed::Total(total)),
             CatalogEntry::Gone => return Ok(Agreed::Gone),
             CatalogEntry::Live(live, committed) => (live, committed),
         };
-        let said = (live.last_seq, live.entities);
-        let is_ahead = total.last_seq > committed && (total.seq_before, total.entities_before) == said;
-        if (total.last_seq, total.entities) == said || is_ahead {
+        let expected = (live.last_seq, live.entities);
+        let is_ahead = total.last_seq > committed && (total.seq_before, total.entities_before) == expected;
+        if (total.last_seq, total.entities) == expected || is_ahead {
             return Ok(Agreed::Total(total));
         }
         tries += 1;
@@ -102,7 +113,7 @@ fn agreeing(
             let Total { last_seq, entities, .. } = total;
             let what = format!(
                 "its last commit is {last_seq} with {entities} rows, the catalog says {} with {}",
-                said.0, said.1
+                expected.0, expected.1
             );
             return Ok(Agreed::Not(total, what));
         }
@@ -225,7 +236,7 @@ fn read_pages(
                         Ok(None) => Err(day_file::unnamed_partition(path, page)),
                         Err(error) => Err(StoreError::sqlite(path)(error)),
                     };
-                    bad.extend(read.err().map(|error| told(&error)));
+                    bad.extend(read.err().map(|error| description(&error)));
                 }
                 let bytes = pages.iter().map(|page| u64::from(page.header.raw_bytes)).sum::<u64>();
                 Ok((pages.len(), bytes, bad))
@@ -249,7 +260,7 @@ fn read_pages(
 }
 
 /// Without the path, which is told beside it.
-fn told(error: &StoreError) -> String {
+fn description(error: &StoreError) -> String {
     match error {
         StoreError::Damaged { page, what, .. } => format!("page {page}: {what}"),
         error => error.to_string(),

@@ -13,21 +13,25 @@ use std::path::Path;
 /// footer and its manifest. Ends early where `on` breaks.
 pub fn sealed_file(
     path: &Path,
-    noted: &dyn Fn() -> Result<CatalogEntry, StoreError>,
+    catalog_entry: &dyn Fn() -> Result<CatalogEntry, StoreError>,
     reads_all: bool,
     on: OnBytes<'_>,
 ) -> FileReport {
-    let looked = look(path, noted, reads_all, on).unwrap_or_else(|error| FileReport::unreadable(&error));
-    if !looked.faults.is_empty() && matches!(noted(), Ok(CatalogEntry::Gone)) { FileReport::gone() } else { looked }
+    let report = examine(path, catalog_entry, reads_all, on).unwrap_or_else(|error| FileReport::unreadable(&error));
+    if !report.faults.is_empty() && matches!(catalog_entry(), Ok(CatalogEntry::Gone)) {
+        FileReport::gone()
+    } else {
+        report
+    }
 }
 
-pub(super) fn look(
+pub(super) fn examine(
     path: &Path,
-    noted: &dyn Fn() -> Result<CatalogEntry, StoreError>,
+    catalog_entry: &dyn Fn() -> Result<CatalogEntry, StoreError>,
     reads_all: bool,
     on: OnBytes<'_>,
 ) -> Result<FileReport, StoreError> {
-    let live = match noted()? {
+    let live = match catalog_entry()? {
         CatalogEntry::Live(live, _) => Some(live),
         CatalogEntry::Gone => return Ok(FileReport::gone()),
         CatalogEntry::Unknown => None,
@@ -64,11 +68,11 @@ pub(super) fn look(
         return Ok(checked);
     }
     let Some(sum) = file.read_through(on, &mut |what| checked.bytes(what))? else { return Ok(checked) };
-    let noted = seal.map(|seal| ("the catalog", &seal.sha256));
+    let catalog_entry = seal.map(|seal| ("the catalog", &seal.sha256));
     let written = manifest.as_ref().map(|manifest| ("its manifest", &manifest.sha256));
-    for (who, expected) in noted.into_iter().chain(written) {
+    for (source, expected) in catalog_entry.into_iter().chain(written) {
         if *expected != sum {
-            checked.bytes(format!("its SHA-256 is {sum}, {who} says {expected}"));
+            checked.bytes(format!("its SHA-256 is {sum}, {source} says {expected}"));
         }
     }
     Ok(checked)

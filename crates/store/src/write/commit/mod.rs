@@ -386,13 +386,13 @@ impl Committer {
 
     /// Whether the key of a submission is known, so that nothing of it is written; then it is told what it is.
     fn is_repeat(&mut self, submission: &mut Submission) -> bool {
-        let Some(once) = &submission.idempotency else { return false };
-        if let Some(outcome) = self.pending.keys.outcome_of(once) {
+        let Some(idempotency) = &submission.idempotency else { return false };
+        if let Some(outcome) = self.pending.keys.outcome_of(idempotency) {
             // The first is not on disk yet: nothing is certain before.
             self.pending.keys.add_repeat(std::mem::take(&mut submission.ack), outcome);
             return true;
         }
-        match self.catalog.repeat_of(once) {
+        match self.catalog.repeat_of(idempotency) {
             Ok(None) => false,
             Ok(Some(outcome)) => {
                 std::mem::take(&mut submission.ack).complete(outcome.into());
@@ -450,7 +450,7 @@ impl Committer {
         let (records, rows, receipts) = (pending.records, pending.report.rows, &pending.receipts);
         let entry =
             CommitEntry { stamp, records, rows, replaced: rows.saturating_sub(noted.cast_unsigned()), receipts };
-        let kept = self.catalog.commit(seq, &touched, sources, keys, pending.newest, entry)?;
+        let keys = self.catalog.commit(seq, &touched, sources, keys, pending.newest, entry)?;
         self.seq = seq;
         // Behind the commit point: what is acknowledged lies where readers, and the next start, look for it.
         self.check_place()?;
@@ -479,7 +479,7 @@ impl Committer {
             self.checkpoints.queue(&Catalog::path_in(&self.layout.data));
         }
         let pages_merged = self.compactor.reset_merged();
-        let (took, keys_dropped) = (start.elapsed(), kept.map_or(0, |kept| kept.dropped));
+        let (took, keys_dropped) = (start.elapsed(), keys.map_or(0, |keys| keys.dropped));
         let report = CommitReport { took, days_written, pages_merged, keys_dropped, ..pending.report };
         (self.options.on_commit)(&report);
         self.notify_sender();
@@ -540,7 +540,7 @@ impl Committer {
         self.days.clear();
         self.checkpoints.reset();
         self.damage = error.displaced();
-        let mut told = Instant::now();
+        let mut last_logged = Instant::now();
         while self.damage.is_none() {
             let opened =
                 self.lock.check().and_then(|()| recovery::open(&self.layout, Opening::Again)).and_then(|whole| {
@@ -568,9 +568,9 @@ impl Committer {
                     break;
                 }
                 Err(error) => {
-                    if told.elapsed() > Duration::from_secs(10) {
+                    if last_logged.elapsed() > Duration::from_secs(10) {
                         tracing::error!(%error, "failed to open the store again");
-                        told = Instant::now();
+                        last_logged = Instant::now();
                     }
                     self.queue.beat();
                     std::thread::sleep(REOPEN_AFTER);
