@@ -1,0 +1,46 @@
+//! What is wrong with a query, and where.
+
+/// A query that cannot be read. Grafana looks for the words `parse error`.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("parse error at line {line}, col {column}: {reason}")]
+pub struct SyntaxError {
+    /// The line, from 1 on.
+    pub line: usize,
+    /// The column in characters, from 1 on.
+    pub column: usize,
+    /// The offset in bytes.
+    pub offset: usize,
+    /// What is wrong.
+    pub reason: String,
+}
+
+impl SyntaxError {
+    pub(crate) fn new(query: &str, offset: usize, reason: impl Into<String>) -> SyntaxError {
+        let offset = query.floor_char_boundary(offset);
+        let before = &query[..offset];
+        let line_start = before.rfind('\n').map_or(0, |at| at + 1);
+        SyntaxError {
+            line: before.matches('\n').count() + 1,
+            column: before[line_start..].chars().count() + 1,
+            offset,
+            reason: reason.into(),
+        }
+    }
+}
+
+/// Why a query has no answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EvalError {
+    /// The query cannot be read.
+    #[error(transparent)]
+    Syntax(#[from] SyntaxError),
+    /// The query is not allowed, or its entries do not fit.
+    #[error("{0}")]
+    Refused(String),
+    /// The query would take more than a limit allows.
+    #[error("{0}")]
+    TooLarge(String),
+    /// The source failed.
+    #[error("{0}")]
+    Source(String),
+}

@@ -1,0 +1,240 @@
+//! Answers a query from a source of entries.
+//!
+//! ```text
+//! entries ─► stages ─► shown as they are
+//!                   └► samples ─► ranges of time, a value a step ─► vector functions and operators ─► series
+//! ```
+//!
+//! Series are sparse: a point has the number of its step and a value. All series of an answer share one time axis.
+//! Entries are never kept for a count or a sum; only quantiles keep their values. What a query may take is in [`Limits`].
+
+mod aggregate;
+mod binary;
+mod logs;
+mod range;
+#[cfg(test)]
+mod tests;
+
+use crate::ast::{Metric, Query};
+use crate::error::EvalError;
+use crate::labels::Labels;
+use crate::source::{Source, Span};
+pub use logs::{LogRequest, ShownEntry};
+
+/// What a query may take.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Steps of an answer.
+    pub steps_max: u32,
+    /// Series of an answer. Of more series, the largest stay, and the others are counted.
+    pub series_max: usize,
+    /// Series while the answer is computed.
+    pub inner_series_max: usize,
+    /// Points of all series while the answer is computed.
+    pub points_max: usize,
+    /// Bytes of the lines of an answer.
+    pub line_bytes_max: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            steps_max: 11_000,
+            series_max: 1000,
+            inner_series_max: 50_000,
+            points_max: 4_000_000,
+            line_bytes_max: 64 << 20,
+        }
+    }
+}
+
+/// The points in time of an answer: one, or several at the same distance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Steps {
+    start: i64,
+    step: i64,
+    count: u32,
+}
+
+impl Steps {
+    /// One point in time.
+    pub fn at(time: i64) -> Steps {
+        Steps { start: time, step: 1, count: 1 }
+    }
+
+    /// The points from `span.from` to `span.to`, moved back to multiples of the step, so that answers about
+    /// adjacent spans share one axis. `None` if `step` is not positive.
+    pub fn over(span: Span, step: i64) -> Option<Steps> {
+        if step <= 0 {
+            return None;
+        }
+        let start = span.from - span.from.rem_euclid(step);
+        let count = span.to.checked_sub(start)?.max(0) / step + 1;
+        Some(Steps { start, step, count: u32::try_from(count).unwrap_or(u32::MAX) })
+    }
+
+    /// The time of a point in nanoseconds since the epoch.
+    pub fn time(&self, number: u32) -> i64 {
+        self.start + i64::from(number) * self.step
+    }
+
+    /// The number of points.
+    pub fn count(&self) -> u32 {
+        self.count
+    }
+}
+
+/// A series: its labels, and its points.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Series {
+    /// Its labels.
+    pub labels: Labels,
+    /// The numbers of the steps, ascending, and the values.
+    pub points: Vec<(u32, f64)>,
+}
+
+/// The answer of a query for numbers.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Numbers {
+    /// A number.
+    Scalar(f64),
+    /// Series, sorted by their labels unless the query sorts them.
+    Series {
+        /// The series.
+        series: Vec<Series>,
+        /// The number of further series, which the answer leaves out.
+        left_out: usize,
+    },
+}
+
+/// Answers queries.
+pub struct Evaluator<'s> {
+    /// Where entries come from.
+    pub source: &'s dyn Source,
+    /// What a query may take.
+    pub limits: Limits,
+    /// The present in nanoseconds since the epoch, for templates.
+    pub now: i64,
+}
+
+/// What a part of a query is worth.
+enum Worth {
+    Number(f64),
+    Series(Vec<Series>),
+}
+
+impl Evaluator<'_> {
+    /// Answers a query for numbers.
+    ///
+    /// # Errors
+    ///
+    /// See [`EvalError`].
+    pub fn metric(&self, metric: &Metric, steps: Steps) -> Result<Numbers, EvalError> {
+        let max = self.limits.steps_max;
+        if steps.count > max {
+            return Err(EvalError::Refused(format!(
+                "exceeded maximum resolution of {max} points per time series: increase the step"
+            )));
+        }
+        Ok(match self.worth(metric, steps)? {
+            Worth::Number(number) => Numbers::Scalar(number),
+            Worth::Series(mut series) => {
+                series.retain(|series| !series.points.is_empty());
+                let left_out = series.len().saturating_sub(self.limits.series_max);
+                if left_out > 0 {
+                    let total = |series: &Series| series.points.iter().map(|(_, value)| value.abs()).sum::<f64>();
+                    series.sort_by(|a, b| total(b).total_cmp(&total(a)));
+                    series.truncate(self.limits.series_max);
+                    series.sort_by(|a, b| a.labels.cmp(&b.labels));
+                }
+                Numbers::Series { series, left_out }
+            }
+        })
+    }
+
+    fn worth(&self, metric: &Metric, steps: Steps) -> Result<Worth, EvalError> {
+        let series = match metric {
+            Metric::Number(number) => return Ok(Worth::Number(*number)),
+            Metric::Vector(number) => {
+                let points = (0..steps.count).map(|step| (step, *number)).collect();
+                vec![Series { labels: Labels::default(), points }]
+            }
+            Metric::Range(range) => self.range(range, None, steps)?,
+            Metric::Aggregate { op, parameter, grouping, inner } => {
+                // A sum of counts is counted by the labels of the sum: the series of each entry need not exist.
+                if let (Metric::Range(range), Some(grouping)) = (&**inner, aggregate::merged_grouping(*op, grouping))
+                    && range.merges_with(*op)
+                {
+                    self.range(range, Some(&grouping), steps)?
+                } else {
+                    let inner = self.series(inner, steps)?;
+                    aggregate::aggregate(*op, *parameter, grouping.as_ref(), inner, steps)
+                }
+            }
+            Metric::Binary(binary) => {
+                let (left, right) = (self.worth(&binary.left, steps)?, self.worth(&binary.right, steps)?);
+                binary::apply(binary, left, right)?
+            }
+            Metric::LabelReplace { inner, target, replacement, label, regex, .. } => {
+                let mut series = self.series(inner, steps)?;
+                for one in &mut series {
+                    let value = one.labels.get(label).unwrap_or_default().to_owned();
+                    if let Some(captures) = regex.captures(&value) {
+                        let mut expanded = String::new();
+                        captures.expand(replacement, &mut expanded);
+                        one.labels.set(target, &expanded);
+                    }
+                }
+                merged(series)?
+            }
+        };
+        let points: usize = series.iter().map(|series| series.points.len()).sum();
+        if points > self.limits.points_max {
+            return Err(EvalError::TooLarge(format!(
+                "the query has {points} points, more than {}: select less, or increase the step",
+                self.limits.points_max
+            )));
+        }
+        Ok(Worth::Series(series))
+    }
+
+    fn series(&self, metric: &Metric, steps: Steps) -> Result<Vec<Series>, EvalError> {
+        match self.worth(metric, steps)? {
+            Worth::Series(series) => Ok(series),
+            Worth::Number(_) => Err(EvalError::Refused("a number stands where a vector is needed".into())),
+        }
+    }
+}
+
+/// Joins series with equal labels.
+fn merged(mut series: Vec<Series>) -> Result<Vec<Series>, EvalError> {
+    let is_apart = |series: &[Series]| series.windows(2).all(|pair| pair[0].labels != pair[1].labels);
+    series.sort_by(|a, b| a.labels.cmp(&b.labels));
+    if is_apart(&series) {
+        return Ok(series);
+    }
+    let mut merged: Vec<Series> = Vec::with_capacity(series.len());
+    for one in series {
+        match merged.last_mut().filter(|last| last.labels == one.labels) {
+            Some(last) => {
+                last.points.extend(one.points);
+                last.points.sort_by_key(|(step, _)| *step);
+                if last.points.windows(2).any(|pair| pair[0].0 == pair[1].0) {
+                    return Err(EvalError::Refused(format!(
+                        "the result has two values at the same time for the series {}",
+                        last.labels
+                    )));
+                }
+            }
+            None => merged.push(one),
+        }
+    }
+    Ok(merged)
+}
+
+impl Query {
+    /// Whether the query asks for numbers.
+    pub fn is_metric(&self) -> bool {
+        matches!(self, Query::Metric(_))
+    }
+}

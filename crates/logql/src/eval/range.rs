@@ -1,0 +1,364 @@
+//! Functions over ranges of time.
+//!
+//! Each step has a range of the same length before it, and ranges overlap. A sample belongs to the steps from the first
+//! one at or after it to the last whose range reaches back to it. Samples of the same steps are combined when they come,
+//! so what is kept depends on the number of steps, not of entries; a step then combines the few pieces of its range.
+
+use super::{Evaluator, Series, Steps};
+use crate::ast::{AggregateOp, Conversion, Grouping, RangeAggregation, RangeOp, Unwrap};
+use crate::error::EvalError;
+use crate::labels::Labels;
+use crate::source::{Direction, Span};
+use crate::stages::EntryView;
+use crate::stages::view::ERROR;
+use crate::text::{self, SECOND};
+use std::collections::{BTreeMap, HashMap};
+use std::ops::ControlFlow;
+
+/// Values that a query may keep.
+const VALUES_MAX: usize = 4_000_000;
+
+/// Samples of the same steps.
+enum Piece {
+    Sum(f64),
+    Least(f64),
+    Greatest(f64),
+    Mean { count: f64, sum: f64 },
+    Moments { count: f64, mean: f64, squares: f64 },
+    First(i64, f64),
+    Last(i64, f64),
+    Values(Vec<(i64, f64)>),
+}
+
+impl Piece {
+    fn new(op: RangeOp, time: i64, value: f64) -> Piece {
+        use RangeOp::*;
+        match op {
+            CountOverTime | Rate | BytesOverTime | BytesRate | SumOverTime | AbsentOverTime => Piece::Sum(value),
+            AvgOverTime => Piece::Mean { count: 1.0, sum: value },
+            MinOverTime => Piece::Least(value),
+            MaxOverTime => Piece::Greatest(value),
+            StddevOverTime | StdvarOverTime => Piece::Moments { count: 1.0, mean: value, squares: 0.0 },
+            FirstOverTime => Piece::First(time, value),
+            LastOverTime => Piece::Last(time, value),
+            QuantileOverTime | RateCounter => Piece::Values(vec![(time, value)]),
+        }
+    }
+
+    fn add(&mut self, time: i64, value: f64) {
+        match self {
+            Piece::Sum(sum) => *sum += value,
+            Piece::Mean { count, sum } => {
+                *count += 1.0;
+                *sum += value;
+            }
+            Piece::Least(least) => *least = least.min(value),
+            Piece::Greatest(greatest) => *greatest = greatest.max(value),
+            Piece::Moments { count, mean, squares } => {
+                *count += 1.0;
+                let delta = value - *mean;
+                *mean += delta / *count;
+                *squares += delta * (value - *mean);
+            }
+            Piece::First(first, known) if time < *first => (*first, *known) = (time, value),
+            Piece::Last(last, known) if time >= *last => (*last, *known) = (time, value),
+            Piece::First(..) | Piece::Last(..) => {}
+            Piece::Values(values) => values.push((time, value)),
+        }
+    }
+
+    /// The value of several pieces together.
+    fn combined<'p>(pieces: impl Iterator<Item = &'p Piece>, range: &RangeAggregation, step_time: i64) -> f64 {
+        let seconds = range.range as f64 / SECOND as f64;
+        let (mut count, mut sum, mut mean, mut squares) = (0.0, 0.0, 0.0, 0.0);
+        let (mut least, mut greatest) = (f64::INFINITY, f64::NEG_INFINITY);
+        let (mut edge, mut values) = (None::<(i64, f64)>, Vec::new());
+        for piece in pieces {
+            match piece {
+                Piece::Sum(more) => sum += more,
+                Piece::Mean { count: more, sum: of } => {
+                    count += more;
+                    sum += of;
+                }
+                Piece::Least(value) => least = least.min(*value),
+                Piece::Greatest(value) => greatest = greatest.max(*value),
+                Piece::Moments { count: more, mean: other, squares: of } => {
+                    let (total, delta) = (count + more, other - mean);
+                    mean += delta * more / total;
+                    squares += of + delta * delta * count * more / total;
+                    count = total;
+                }
+                Piece::First(time, value) if edge.is_none_or(|(known, _)| *time < known) => {
+                    edge = Some((*time, *value))
+                }
+                Piece::Last(time, value) if edge.is_none_or(|(known, _)| *time >= known) => {
+                    edge = Some((*time, *value))
+                }
+                Piece::First(..) | Piece::Last(..) => {}
+                Piece::Values(more) => values.extend_from_slice(more),
+            }
+        }
+        use RangeOp::*;
+        match range.op {
+            CountOverTime | BytesOverTime | SumOverTime | AbsentOverTime => sum,
+            Rate | BytesRate => sum / seconds,
+            AvgOverTime => sum / count,
+            MinOverTime => least,
+            MaxOverTime => greatest,
+            StdvarOverTime => squares / count,
+            StddevOverTime => (squares / count).sqrt(),
+            FirstOverTime | LastOverTime => edge.map_or(f64::NAN, |(_, value)| value),
+            QuantileOverTime => quantile(range.parameter, values.into_iter().map(|(_, value)| value).collect()),
+            RateCounter => {
+                values.sort_by_key(|(time, _)| *time);
+                counter_rate(&values, step_time - range.offset - range.range, step_time - range.offset)
+            }
+        }
+    }
+}
+
+/// The value below which a share of the values lies, with interpolation.
+pub(super) fn quantile(share: f64, mut values: Vec<f64>) -> f64 {
+    if values.is_empty() || share.is_nan() {
+        return f64::NAN;
+    }
+    if share < 0.0 {
+        return f64::NEG_INFINITY;
+    }
+    if share > 1.0 {
+        return f64::INFINITY;
+    }
+    values.sort_by(f64::total_cmp);
+    let rank = share * (values.len() - 1) as f64;
+    let (low, weight) = (rank.floor(), rank - rank.floor());
+    let at = low as usize;
+    let high = values[(at + 1).min(values.len() - 1)];
+    values[at] * (1.0 - weight) + high * weight
+}
+
+/// The increase a second of a counter, which begins again at zero. What lies between the edges of the range and the first
+/// and last value is extrapolated, as Prometheus does.
+fn counter_rate(values: &[(i64, f64)], from: i64, to: i64) -> f64 {
+    let ([(first_time, first), .., (last_time, last)], seconds) = (values, |nanos: i64| nanos as f64 / SECOND as f64)
+    else {
+        return f64::NAN;
+    };
+    let mut increase = last - first;
+    for pair in values.windows(2) {
+        if pair[1].1 < pair[0].1 {
+            increase += pair[0].1;
+        }
+    }
+    let sampled = seconds(last_time - first_time);
+    if sampled == 0.0 {
+        return f64::NAN;
+    }
+    let average = sampled / (values.len() - 1) as f64;
+    let (mut before, mut after) = (seconds(first_time - from), seconds(to - last_time));
+    if increase > 0.0 && *first >= 0.0 {
+        before = before.min(sampled * first / increase);
+    }
+    let threshold = average * 1.1;
+    if before >= threshold {
+        before = average / 2.0;
+    }
+    if after >= threshold {
+        after = average / 2.0;
+    }
+    increase * (sampled + before + after) / sampled / seconds(to - from)
+}
+
+/// A series while its samples come.
+struct Gathered {
+    labels: Labels,
+    pieces: BTreeMap<(u32, u32), Piece>,
+}
+
+impl RangeAggregation {
+    /// Whether an aggregation of this function's series is the function over the samples of all series together.
+    pub(super) fn merges_with(&self, op: AggregateOp) -> bool {
+        use RangeOp::*;
+        self.grouping.is_none()
+            && match op {
+                AggregateOp::Sum => matches!(self.op, CountOverTime | Rate | BytesOverTime | BytesRate | SumOverTime),
+                AggregateOp::Min => self.op == MinOverTime,
+                AggregateOp::Max => self.op == MaxOverTime,
+                _ => false,
+            }
+    }
+
+    /// The labels of an answer about nothing: those that the selector demands.
+    fn absent_labels(&self) -> Labels {
+        let matchers = &self.query.selector.0;
+        let equal = |name: &str| {
+            let mut of_name = matchers.iter().filter(|matcher| matcher.name == name);
+            let first = of_name.next();
+            first.filter(|first| first.op == crate::ast::MatchOp::Equal && of_name.next().is_none())
+        };
+        let pairs = matchers.iter().filter_map(|matcher| equal(&matcher.name));
+        Labels::new(pairs.map(|matcher| (matcher.name.clone(), matcher.value.clone())).collect())
+    }
+}
+
+impl Unwrap {
+    /// The value of an entry; `None` without one. A text that is no value is an error of the entry.
+    fn value(&self, view: &mut EntryView<'_>) -> Option<f64> {
+        let text = view.get(&self.label).filter(|text| !text.is_empty())?.to_owned();
+        let value = match self.conversion {
+            Conversion::Number => text::parse_number(&text),
+            Conversion::Duration | Conversion::DurationSeconds => {
+                text::duration(&text, false).map(|nanos| nanos as f64 / SECOND as f64)
+            }
+            Conversion::Bytes => text::size(&text),
+        };
+        if value.is_none() {
+            view.fail("SampleExtractionErr", &format!("{} is no value", text::quoted(&text)));
+        }
+        let keeps = self.filters.iter().all(|filter| filter.holds(view));
+        keeps.then_some(value.unwrap_or(0.0))
+    }
+}
+
+impl Evaluator<'_> {
+    /// The series of a function over ranges; `grouping` says which labels they keep, instead of the function's own.
+    pub(super) fn range(
+        &self,
+        range: &RangeAggregation,
+        grouping: Option<&Grouping>,
+        steps: Steps,
+    ) -> Result<Vec<Series>, EvalError> {
+        let grouping = grouping.or(range.grouping.as_ref());
+        let too_long = || EvalError::Refused("the range or the offset is too long".into());
+        let back = range.range.checked_add(range.offset).ok_or_else(too_long)?;
+        let from = steps.start.checked_sub(back).and_then(|from| from.checked_add(1)).ok_or_else(too_long)?;
+        let to = steps.time(steps.count - 1).checked_sub(range.offset).ok_or_else(too_long)?;
+        let mut gathered: Vec<Gathered> = Vec::new();
+        let mut numbers: HashMap<Vec<u8>, usize, foldhash::quality::RandomState> = HashMap::default();
+        let (mut key, mut values, mut refused) = (Vec::new(), 0usize, None);
+        // Without a grouping of the function's own, an unwrapped label is not a label of the series.
+        let unwrapped = range.unwrap.as_ref().filter(|_| range.grouping.is_none()).map(|unwrap| unwrap.label.as_str());
+        let keeps = |name: &str| Some(name) != unwrapped && grouping.is_none_or(|grouping| grouping.keeps(name));
+        let is_absent = range.op == RangeOp::AbsentOverTime;
+        let scanned = self.source.scan(&range.query.selector, Span { from, to }, Direction::Backward, &mut |entry| {
+            let mut view = EntryView::new(&entry);
+            if !range.query.stages.iter().all(|stage| stage.apply(&mut view, self.now)) {
+                return ControlFlow::Continue(());
+            }
+            let value = match &range.unwrap {
+                Some(unwrap) => match unwrap.value(&mut view) {
+                    Some(value) => value,
+                    None => return ControlFlow::Continue(()),
+                },
+                None if matches!(range.op, RangeOp::BytesOverTime | RangeOp::BytesRate) => view.line.len() as f64,
+                None => 1.0,
+            };
+            if view.has_error() {
+                refused = Some(pipeline_error(&view));
+                return ControlFlow::Break(());
+            }
+            // The first step at or after the sample, and the last whose range has it.
+            let since = entry.time + range.offset - steps.start;
+            let first = since.div_euclid(steps.step) + i64::from(since.rem_euclid(steps.step) > 0);
+            let end = since + range.range;
+            let last = end.div_euclid(steps.step) + i64::from(end.rem_euclid(steps.step) > 0) - 1;
+            let first = u32::try_from(first.max(0)).unwrap_or(u32::MAX);
+            let last = u32::try_from(last.min(i64::from(steps.count) - 1)).unwrap_or(0);
+            if first > last || end <= 0 {
+                return ControlFlow::Continue(());
+            }
+            if !is_absent {
+                view.write_key(keeps, &mut key);
+            }
+            let at = match numbers.get(&key) {
+                Some(at) => *at,
+                None => {
+                    if gathered.len() >= self.limits.inner_series_max {
+                        refused = Some(EvalError::TooLarge(format!(
+                            "the query has more than {} series: aggregate by fewer labels, or drop labels that differ in each entry",
+                            self.limits.inner_series_max
+                        )));
+                        return ControlFlow::Break(());
+                    }
+                    let labels = if is_absent { Labels::default() } else { view.all().filtered(keeps) };
+                    gathered.push(Gathered { labels, pieces: BTreeMap::new() });
+                    numbers.insert(key.clone(), gathered.len() - 1);
+                    gathered.len() - 1
+                }
+            };
+            if matches!(range.op, RangeOp::QuantileOverTime | RangeOp::RateCounter) {
+                values += 1;
+                if values > VALUES_MAX {
+                    refused = Some(EvalError::TooLarge(format!("the query keeps more than {VALUES_MAX} values: select less")));
+                    return ControlFlow::Break(());
+                }
+            }
+            gathered[at]
+                .pieces
+                .entry((first, last))
+                .and_modify(|piece| piece.add(entry.time, value))
+                .or_insert_with(|| Piece::new(range.op, entry.time, value));
+            ControlFlow::Continue(())
+        });
+        scanned.map_err(EvalError::Source)?;
+        if let Some(refused) = refused {
+            return Err(refused);
+        }
+        if is_absent {
+            return Ok(absent(range, gathered, steps));
+        }
+        let mut series: Vec<Series> = gathered.into_iter().map(|gathered| gathered.series(range, steps)).collect();
+        series.sort_by(|a, b| a.labels.cmp(&b.labels));
+        Ok(series)
+    }
+}
+
+impl Gathered {
+    fn series(self, range: &RangeAggregation, steps: Steps) -> Series {
+        let pieces: Vec<((u32, u32), Piece)> = self.pieces.into_iter().collect();
+        let mut points = Vec::new();
+        // Both the first and the last steps of the pieces ascend, so the pieces of a step are neighbors.
+        let (mut from, mut to) = (0, 0);
+        while from < pieces.len() {
+            let mut step = pieces[from].0.0;
+            to = to.max(from);
+            while from < pieces.len() {
+                while to < pieces.len() && pieces[to].0.0 <= step {
+                    to += 1;
+                }
+                while from < to && pieces[from].0.1 < step {
+                    from += 1;
+                }
+                if from == to {
+                    break;
+                }
+                let value = Piece::combined(pieces[from..to].iter().map(|(_, piece)| piece), range, steps.time(step));
+                points.push((step, value));
+                step += 1;
+            }
+        }
+        // A counter with one value has no rate.
+        if range.op == RangeOp::RateCounter {
+            points.retain(|(_, value)| !value.is_nan());
+        }
+        Series { labels: self.labels, points }
+    }
+}
+
+fn absent(range: &RangeAggregation, gathered: Vec<Gathered>, steps: Steps) -> Vec<Series> {
+    let mut is_there = vec![false; steps.count as usize];
+    for (first, last) in gathered.iter().flat_map(|gathered| gathered.pieces.keys()) {
+        is_there[*first as usize..=*last as usize].fill(true);
+    }
+    let points = (0..steps.count).zip(is_there).filter(|(_, there)| !there).map(|(step, _)| (step, 1.0)).collect();
+    vec![Series { labels: range.absent_labels(), points }]
+}
+
+fn pipeline_error(view: &EntryView<'_>) -> EvalError {
+    let error = view.get(ERROR).unwrap_or_default();
+    EvalError::Refused(format!(
+        "pipeline error: '{error}' for series: '{}'.\nUse a label filter to intentionally skip this error. \
+         (e.g | __error__!=\"{error}\").\nTo skip all potential errors you can match empty errors.(e.g __error__=\"\")\n\
+         The error can also be skipped by dropping its labels. (e.g | drop __error__, __error_details__)",
+        view.all()
+    ))
+}

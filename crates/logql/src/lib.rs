@@ -1,0 +1,37 @@
+//! LogQL, the query language of Loki: read, evaluated over any source of entries, and written in one form.
+//!
+//! ```text
+//! text ─► lexer ─► parser ─► ast ─► eval ─► entries, numbers
+//!                             │      ▲
+//!                           print  Source: entries of the selected streams
+//! ```
+//!
+//! * [`parse`]: a query becomes a tree; a mistake has its place.
+//! * [`eval`]: the answer of a query.
+//! * `stages`: what a pipeline does to an entry; `template`: the templates of `line_format` and `label_format`.
+//! * [`source`]: the trait that gives entries. This crate knows no store.
+//! * [`level`]: the label `detected_level`, by the rules of Loki.
+//! * [`cluster`]: patterns of lines that look alike.
+//!
+//! Written from the documentation of the language, and from answers of a running Loki. Depth, size and memory of a query are
+//! bounded; no text panics.
+
+pub mod ast;
+pub mod cluster;
+mod error;
+pub mod eval;
+mod ip;
+pub mod labels;
+pub mod level;
+mod lexer;
+mod line_pattern;
+mod parser;
+mod pattern_syntax;
+mod print;
+pub mod source;
+mod stages;
+mod template;
+pub mod text;
+
+pub use error::{EvalError, SyntaxError};
+pub use parser::{QUERY_BYTES_MAX, parse, parse_selector};

@@ -1,0 +1,146 @@
+//! Regular expressions as Go writes them, translated for the `regex` crate.
+//!
+//! Both are linear and nearly the same language. The differences that matter: in Go `\d`, `\w`, `\s` and `\b` are ASCII, a
+//! brace that begins no repetition and a bracket within a class are literals, and any punctuation may be escaped.
+
+use regex::{Regex, RegexBuilder};
+
+/// Bytes of a compiled regular expression at most.
+const REGEX_BYTES_MAX: usize = 4 << 20;
+
+/// Compiles a regular expression of Go. The error says what is wrong.
+pub(crate) fn compile(pattern: &str) -> Result<Regex, String> {
+    build(&translated(pattern))
+}
+
+/// Compiles a regular expression of Go that must match a whole text.
+pub(crate) fn compile_anchored(pattern: &str) -> Result<Regex, String> {
+    build(&format!("^(?s:{})$", translated(pattern)))
+}
+
+fn build(pattern: &str) -> Result<Regex, String> {
+    let built = RegexBuilder::new(pattern).size_limit(REGEX_BYTES_MAX).dfa_size_limit(REGEX_BYTES_MAX).build();
+    built.map_err(|error| {
+        let text = error.to_string();
+        // The last line has the reason; the lines before show the translated pattern.
+        format!("invalid regular expression: {}", text.lines().last().unwrap_or_default().trim_start_matches("error: "))
+    })
+}
+
+/// The pattern in the syntax of the `regex` crate.
+fn translated(pattern: &str) -> String {
+    let mut out = String::with_capacity(pattern.len() + 16);
+    let mut chars = pattern.char_indices().peekable();
+    let mut in_class = false;
+    while let Some((at, c)) = chars.next() {
+        match c {
+            '\\' => {
+                let Some((_, escaped)) = chars.next() else {
+                    out.push('\\');
+                    break;
+                };
+                match escaped {
+                    'Q' if !in_class => {
+                        let rest = &pattern[at + 2..];
+                        let literal = rest.find("\\E").map_or(rest, |end| &rest[..end]);
+                        out.push_str(&regex::escape(literal));
+                        let end = at + 2 + literal.len() + if literal.len() < rest.len() { 2 } else { 0 };
+                        while chars.next_if(|(at, _)| *at < end).is_some() {}
+                    }
+                    'd' => out.push_str("[0-9]"),
+                    'D' => out.push_str("[^0-9]"),
+                    'w' => out.push_str("[0-9A-Za-z_]"),
+                    'W' => out.push_str("[^0-9A-Za-z_]"),
+                    's' => out.push_str("[\\t\\n\\f\\r ]"),
+                    'S' => out.push_str("[^\\t\\n\\f\\r ]"),
+                    'b' if !in_class => out.push_str("(?-u:\\b)"),
+                    '<' | '>' => out.push(escaped),
+                    c if c.is_ascii_alphanumeric() => out.extend(['\\', c]),
+                    c if c.is_ascii() && !c.is_ascii_control() && c != ' ' => out.extend(['\\', c]),
+                    c => out.push(c),
+                }
+            }
+            '[' if in_class => {
+                let is_named = pattern[at..].starts_with("[:") && pattern[at..].find(":]").is_some();
+                if is_named {
+                    out.push('[');
+                    while let Some((_, c)) = chars.next_if(|(_, c)| *c != ']') {
+                        out.push(c);
+                    }
+                    out.extend(chars.next().map(|(_, c)| c));
+                } else {
+                    out.push_str("\\[");
+                }
+            }
+            '[' => {
+                in_class = true;
+                out.push('[');
+                if chars.next_if(|(_, c)| *c == '^').is_some() {
+                    out.push('^');
+                }
+                // A bracket at the beginning of a class is a literal.
+                if chars.next_if(|(_, c)| *c == ']').is_some() {
+                    out.push_str("\\]");
+                }
+            }
+            ']' if in_class => {
+                in_class = false;
+                out.push(']');
+            }
+            '&' | '~' if in_class => out.extend(['\\', c]),
+            '{' if !in_class && !is_repetition(&pattern[at..]) => out.push_str("\\{"),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// Whether `text` begins with `{n}`, `{n,}` or `{n,m}`.
+fn is_repetition(text: &str) -> bool {
+    let Some((inner, _)) = text[1..].split_once('}') else { return false };
+    let (low, high) = inner.split_once(',').unwrap_or((inner, ""));
+    !low.is_empty() && (low.to_owned() + high).bytes().all(|byte| byte.is_ascii_digit())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn what_go_reads_differently() {
+        for (pattern, text, matches) in [
+            (r#"\"status\":50[01]"#, r#""status":501"#, true),
+            (r"\d+", "٣", false),
+            (r"\w", "é", false),
+            (r"[\d_]+$", "1_", true),
+            (r"[^\s]", " ", false),
+            (r#"{"a":{2}"#, r#"{"a":{2}"#, false),
+            (r#"{"a""#, r#"{"a""#, true),
+            (r"a{2}", "aa", true),
+            (r"x{,3}", "x{,3}", true),
+            (r"[[]", "[", true),
+            (r"[[:alpha:]]", "q", true),
+            (r"[]a]", "]", true),
+            (r"\Qa.b\E.", "a.bc", true),
+            (r"\/api\_", "/api_", true),
+            (r"(?i)error", "ERROR", true),
+            (r"(?P<n>a)", "a", true),
+            (r"\bgo\b", "to go", true),
+            (r"[a&&b]", "&", true),
+        ] {
+            assert_eq!(compile(pattern).map(|regex| regex.is_match(text)), Ok(matches), "{pattern}");
+        }
+        assert!(compile_anchored("a|b").is_ok_and(|regex| !regex.is_match("ab") && regex.is_match("b")));
+        assert!(compile("(").is_err_and(|error| error.starts_with("invalid regular expression: ")));
+        assert!(compile("(((a{1000}){1000}){1000})").is_err());
+    }
+
+    proptest! {
+        /// No pattern panics.
+        #[test]
+        fn any_pattern(pattern in "[\\[\\]\\\\^{},QEdws0-9:()?*+a-c é]{0,24}") {
+            let _ = (compile(&pattern), compile_anchored(&pattern));
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! Where entries come from.
+
+use crate::ast::Selector;
+use crate::labels::Labels;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+/// A line of a stream.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Entry {
+    /// The labels of its stream.
+    pub stream: Arc<Labels>,
+    /// Nanoseconds since the epoch.
+    pub time: i64,
+    /// The line as it was written.
+    pub line: String,
+    /// The structured metadata.
+    pub metadata: Labels,
+}
+
+/// In which order entries are wanted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Direction {
+    /// The newest first.
+    #[default]
+    Backward,
+    /// The oldest first.
+    Forward,
+}
+
+/// A span of time in nanoseconds since the epoch. Both ends are included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// The oldest time.
+    pub from: i64,
+    /// The newest time.
+    pub to: i64,
+}
+
+/// Gives entries. The evaluator stops early when it has enough.
+pub trait Source {
+    /// Gives the entries of the selected streams within `span` to `each`, until it breaks.
+    ///
+    /// # Errors
+    ///
+    /// Why not all entries could be given.
+    fn scan(
+        &self,
+        selector: &Selector,
+        span: Span,
+        direction: Direction,
+        each: &mut dyn FnMut(Entry) -> ControlFlow<()>,
+    ) -> Result<(), String>;
+}

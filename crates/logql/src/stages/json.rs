@@ -1,0 +1,352 @@
+//! `| json` and `| unpack`: members of the object that a line is.
+//!
+//! The walk reads as far as the line is JSON: labels that stand before a mistake are extracted, and the mistake is the
+//! error of the entry. Numbers keep their digits. Objects within objects are flattened (`request_method`), arrays are
+//! left out unless a path names an element.
+
+use super::view::EntryView;
+use crate::ast::{Extraction, PathStep};
+use crate::labels::label_name;
+use std::borrow::Cow;
+
+/// Objects and arrays within each other at most.
+const DEPTH_MAX: usize = 64;
+
+const NO_OBJECT: &str = "Value looks like object, but can't find closing '}' symbol";
+const NO_ARRAY: &str = "Value looks like array, but can't find closing ']' symbol";
+const NO_STRING: &str = "Value is string, but can't find closing '\"' symbol";
+const NO_VALUE: &str = "Value looks like Number/Boolean/None, but can't find its end: ',' or '}' symbol";
+const MALFORMED: &str = "Malformed JSON error";
+const UNKNOWN: &str = "Unknown value type";
+
+/// A value of JSON: its raw text, and its type.
+#[derive(Clone, Copy, Debug)]
+enum Raw<'l> {
+    /// The text between the quotes.
+    String(&'l str),
+    Object(&'l str),
+    Array(&'l str),
+    /// A number, `true` or `false`.
+    Plain(&'l str),
+    Null,
+}
+
+/// Gives every member of `line` to `view`.
+pub(super) fn flatten(line: &str, view: &mut EntryView<'_>) {
+    if let Err(reason) = flatten_object(line, "", 0, view) {
+        view.fail("JSONParserErr", reason);
+    }
+}
+
+fn flatten_object(object: &str, prefix: &str, depth: usize, view: &mut EntryView<'_>) -> Result<(), &'static str> {
+    if depth > DEPTH_MAX {
+        return Err(MALFORMED);
+    }
+    members(object, &mut |key, value| {
+        let key = unescaped(key).ok_or(MALFORMED)?;
+        let name = if prefix.is_empty() {
+            label_name(&key)
+        } else {
+            // Only the first character of the whole name must not be a digit.
+            let key: String = key.trim().chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
+            format!("{prefix}_{key}")
+        };
+        match value {
+            Raw::Object(inner) => flatten_object(inner, &name, depth + 1, view),
+            Raw::String(text) => {
+                let value = unescaped_text(text);
+                view.extracted(&name, value);
+                Ok(())
+            }
+            Raw::Plain(text) => {
+                view.extracted(&name, text.into());
+                Ok(())
+            }
+            Raw::Array(_) | Raw::Null => Ok(()),
+        }
+    })
+}
+
+/// Gives the values of `paths` to `view`.
+pub(super) fn extract(line: &str, paths: &[Extraction], view: &mut EntryView<'_>) {
+    // Only the outermost shape is checked: a path reads no further than it must.
+    if !line.trim_start().starts_with('{') {
+        for path in paths {
+            view.extracted_or_empty(&path.label, None);
+        }
+        view.fail("JSONParserErr", NO_OBJECT);
+        return;
+    }
+    for Extraction { label, path, .. } in paths {
+        let value = follow(line, path).and_then(|value| {
+            Some(match value {
+                Raw::String(text) => unescaped_text(text),
+                Raw::Object(text) | Raw::Array(text) | Raw::Plain(text) => text.into(),
+                Raw::Null => return None,
+            })
+        });
+        view.extracted_or_empty(label, value);
+    }
+}
+
+/// The value at a path.
+fn follow<'l>(object: &'l str, path: &[PathStep]) -> Option<Raw<'l>> {
+    let (value, _) = value_at(object, skip_space(object, 0)).ok()?;
+    path.iter().try_fold(value, |value, step| {
+        let mut found = None;
+        match (value, step) {
+            (Raw::Object(inner), PathStep::Member(name)) => {
+                let _ = members(inner, &mut |key, value| {
+                    if unescaped_text(key) == *name && found.is_none() {
+                        found = Some(value);
+                        return Err(MALFORMED);
+                    }
+                    Ok(())
+                });
+            }
+            (Raw::Array(inner), PathStep::Index(index)) => {
+                let mut left = *index;
+                let _ = elements(inner, &mut |value| {
+                    if left == 0 {
+                        found = Some(value);
+                        return Err(MALFORMED);
+                    }
+                    left -= 1;
+                    Ok(())
+                });
+            }
+            _ => {}
+        }
+        found
+    })
+}
+
+/// `| unpack`: text members become labels, and `_entry` becomes the line.
+pub(super) fn unpack(view: &mut EntryView<'_>) {
+    let line = view.line.clone();
+    if line.is_empty() {
+        return;
+    }
+    let (mut pairs, mut packed) = (Vec::new(), None);
+    let read = members(&line, &mut |key, value| {
+        if let Raw::String(text) = value {
+            let (key, text) = (unescaped(key).ok_or(MALFORMED)?, unescaped_text(text).into_owned());
+            if key == "_entry" {
+                packed = Some(text);
+            } else {
+                pairs.push((key, text));
+            }
+        }
+        Ok(())
+    });
+    if let Err(reason) = read {
+        return view.fail("JSONParserErr", reason);
+    }
+    // An object that was not packed stays as it is.
+    let Some(packed) = packed else { return };
+    for (name, value) in pairs {
+        view.extracted(&label_name(&name), value.into());
+    }
+    view.line = Cow::Owned(packed);
+}
+
+fn skip_space(text: &str, at: usize) -> usize {
+    text.as_bytes()[at..]
+        .iter()
+        .position(|byte| !matches!(byte, b' ' | b'\t' | b'\n' | b'\r'))
+        .map_or(text.len(), |n| at + n)
+}
+
+/// Calls `each` with the raw key and the value of each member of an object.
+fn members<'l>(
+    object: &'l str,
+    each: &mut dyn FnMut(&'l str, Raw<'l>) -> Result<(), &'static str>,
+) -> Result<(), &'static str> {
+    let bytes = object.as_bytes();
+    let mut at = skip_space(object, 0);
+    if bytes.get(at) != Some(&b'{') {
+        return Err(NO_OBJECT);
+    }
+    at = skip_space(object, at + 1);
+    if bytes.get(at) == Some(&b'}') {
+        return Ok(());
+    }
+    loop {
+        match bytes.get(at) {
+            Some(b'"') => {}
+            None => return Err(NO_OBJECT),
+            Some(_) => return Err(MALFORMED),
+        }
+        let key_end = string_end(object, at)?;
+        let key = &object[at + 1..key_end - 1];
+        at = skip_space(object, key_end);
+        if bytes.get(at) != Some(&b':') {
+            return Err(MALFORMED);
+        }
+        let (value, end) = value_at(object, skip_space(object, at + 1))?;
+        each(key, value)?;
+        at = skip_space(object, end);
+        match bytes.get(at) {
+            Some(b',') => at = skip_space(object, at + 1),
+            Some(b'}') => return Ok(()),
+            None => return Err(NO_OBJECT),
+            Some(_) => return Err(MALFORMED),
+        }
+    }
+}
+
+fn elements<'l>(array: &'l str, each: &mut dyn FnMut(Raw<'l>) -> Result<(), &'static str>) -> Result<(), &'static str> {
+    let bytes = array.as_bytes();
+    let mut at = skip_space(array, 1);
+    if bytes.get(at) == Some(&b']') {
+        return Ok(());
+    }
+    loop {
+        let (value, end) = value_at(array, at)?;
+        each(value)?;
+        at = skip_space(array, end);
+        match bytes.get(at) {
+            Some(b',') => at = skip_space(array, at + 1),
+            Some(b']') => return Ok(()),
+            _ => return Err(NO_ARRAY),
+        }
+    }
+}
+
+/// The end of the string that begins at `at`, behind its closing quote.
+fn string_end(text: &str, at: usize) -> Result<usize, &'static str> {
+    let bytes = text.as_bytes();
+    let mut at = at + 1;
+    loop {
+        at += memchr::memchr2(b'"', b'\\', bytes.get(at..).ok_or(NO_STRING)?).ok_or(NO_STRING)?;
+        if bytes[at] == b'"' {
+            return Ok(at + 1);
+        }
+        at += 2;
+    }
+}
+
+/// The value that begins at `at`, and its end.
+fn value_at(text: &str, at: usize) -> Result<(Raw<'_>, usize), &'static str> {
+    let bytes = text.as_bytes();
+    match bytes.get(at) {
+        None => Err(MALFORMED),
+        Some(b'"') => {
+            let end = string_end(text, at)?;
+            Ok((Raw::String(&text[at + 1..end - 1]), end))
+        }
+        Some(open @ (b'{' | b'[')) => {
+            let end = block_end(text, at, if *open == b'{' { NO_OBJECT } else { NO_ARRAY })?;
+            let inner = &text[at..end];
+            Ok((if *open == b'{' { Raw::Object(inner) } else { Raw::Array(inner) }, end))
+        }
+        Some(_) => {
+            let stop = |byte: &u8| matches!(byte, b',' | b'}' | b']' | b' ' | b'\t' | b'\n' | b'\r');
+            let end = bytes[at..].iter().position(stop).map(|length| at + length).ok_or(NO_VALUE)?;
+            let word = &text[at..end];
+            match word {
+                "null" => Ok((Raw::Null, end)),
+                "true" | "false" => Ok((Raw::Plain(word), end)),
+                _ if word.starts_with(|c: char| c == '-' || c.is_ascii_digit()) => Ok((Raw::Plain(word), end)),
+                _ => Err(UNKNOWN),
+            }
+        }
+    }
+}
+
+/// The end of the object or array that begins at `at`. Brackets of both kinds are counted together.
+fn block_end(text: &str, at: usize, unclosed: &'static str) -> Result<usize, &'static str> {
+    let bytes = text.as_bytes();
+    let (mut at, mut open) = (at, 0usize);
+    loop {
+        match bytes.get(at).ok_or(unclosed)? {
+            b'"' => {
+                at = string_end(text, at)?;
+                continue;
+            }
+            b'{' | b'[' => open += 1,
+            b'}' | b']' => open -= 1,
+            _ => {}
+        }
+        at += 1;
+        if open == 0 {
+            return Ok(at);
+        }
+    }
+}
+
+/// The text of a string literal; the raw text if an escape is invalid.
+fn unescaped_text(raw: &str) -> Cow<'_, str> {
+    if !raw.contains('\\') {
+        return raw.into();
+    }
+    unescaped(raw).map_or(Cow::Borrowed(raw), Cow::Owned)
+}
+
+/// The text between the quotes of a string literal of JSON; `None` if an escape is invalid. A lone surrogate becomes U+FFFD.
+pub(crate) fn unescaped(raw: &str) -> Option<String> {
+    let (mut text, mut rest) = (String::with_capacity(raw.len()), raw);
+    while let Some(at) = rest.find('\\') {
+        text.push_str(&rest[..at]);
+        let escape = rest.as_bytes().get(at + 1)?;
+        let unit = |from: usize| rest.get(from..from + 4).and_then(|hex| u32::from_str_radix(hex, 16).ok());
+        let mut length = 2;
+        text.push(match escape {
+            b'"' | b'\\' | b'/' | b'\'' => char::from(*escape),
+            b'b' => '\x08',
+            b'f' => '\x0c',
+            b'n' => '\n',
+            b'r' => '\r',
+            b't' => '\t',
+            b'u' => {
+                length = 6;
+                let first = unit(at + 2)?;
+                let low = rest.get(at + 6..at + 8).filter(|next| *next == "\\u").and_then(|_| unit(at + 8));
+                match (first, low) {
+                    (0xd800..=0xdbff, Some(low @ 0xdc00..=0xdfff)) => {
+                        length = 12;
+                        char::from_u32(0x10000 + ((first - 0xd800) << 10) + (low - 0xdc00))?
+                    }
+                    _ => char::from_u32(first).unwrap_or(char::REPLACEMENT_CHARACTER),
+                }
+            }
+            _ => return None,
+        });
+        rest = &rest[at + length..];
+    }
+    text.push_str(rest);
+    Some(text)
+}
+
+/// Reads a path: `a.b[0]["c d"]`.
+pub(crate) fn parse_path(path: &str) -> Result<Vec<PathStep>, String> {
+    let wrong = |at: &str| format!("{path:?} is no path in JSON: unexpected {at:?}");
+    let (mut steps, mut rest) = (Vec::new(), path.trim());
+    while !rest.is_empty() {
+        if let Some(inner) = rest.strip_prefix('[') {
+            if inner.starts_with('"') {
+                let (name, length) = crate::text::unquoted(inner).map_err(|_| wrong(rest))?;
+                rest = inner[length..].strip_prefix(']').ok_or_else(|| wrong(rest))?;
+                steps.push(PathStep::Member(name));
+            } else {
+                let (index, behind) = inner.split_once(']').ok_or_else(|| wrong(rest))?;
+                steps.push(PathStep::Index(index.parse().map_err(|_| wrong(rest))?));
+                rest = behind;
+            }
+            continue;
+        }
+        let behind = match rest.strip_prefix('.') {
+            Some(behind) if !steps.is_empty() => behind,
+            Some(_) => return Err(wrong(rest)),
+            None if steps.is_empty() => rest,
+            None => return Err(wrong(rest)),
+        };
+        let end = behind.find(['.', '[', ']', '"', ' ']).unwrap_or(behind.len());
+        if end == 0 {
+            return Err(wrong(rest));
+        }
+        steps.push(PathStep::Member(behind[..end].to_owned()));
+        rest = &behind[end..];
+    }
+    if steps.is_empty() { Err(format!("{path:?} is no path in JSON: it is empty")) } else { Ok(steps) }
+}

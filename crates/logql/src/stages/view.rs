@@ -1,0 +1,134 @@
+//! An entry on its way through a pipeline.
+
+use crate::labels::Labels;
+use crate::source::Entry;
+use std::borrow::Cow;
+
+/// The label with the kind of an error.
+pub(crate) const ERROR: &str = "__error__";
+/// The label with the text of an error.
+pub(crate) const DETAILS: &str = "__error_details__";
+
+/// Where a label comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Category {
+    Stream,
+    Metadata,
+    Parsed,
+}
+
+/// An entry and its labels. No name occurs twice.
+pub(crate) struct EntryView<'e> {
+    pub(crate) time: i64,
+    pub(crate) line: Cow<'e, str>,
+    labels: Vec<(Cow<'e, str>, Cow<'e, str>, Category)>,
+    /// The names that the entry had before the pipeline.
+    base: usize,
+    entry: &'e Entry,
+}
+
+impl<'e> EntryView<'e> {
+    pub(crate) fn new(entry: &'e Entry) -> EntryView<'e> {
+        let mut labels: Vec<(Cow<'e, str>, Cow<'e, str>, Category)> = Vec::with_capacity(entry.stream.iter().len() + 8);
+        labels.extend(entry.stream.iter().map(|(name, value)| (name.into(), value.into(), Category::Stream)));
+        for (name, value) in entry.metadata.iter() {
+            let name: Cow<'e, str> =
+                if entry.stream.get(name).is_some() { format!("{name}_extracted").into() } else { name.into() };
+            labels.push((name, value.into(), Category::Metadata));
+        }
+        EntryView { time: entry.time, line: Cow::Borrowed(&entry.line), base: labels.len(), labels, entry }
+    }
+
+    fn position(&self, name: &str) -> Option<usize> {
+        self.labels.iter().position(|(known, ..)| known == name)
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
+        self.position(name).map(|at| &*self.labels[at].1)
+    }
+
+    pub(crate) fn with_category(&self, name: &str) -> Option<(&str, Category)> {
+        self.position(name).map(|at| (&*self.labels[at].1, self.labels[at].2))
+    }
+
+    pub(crate) fn set(&mut self, name: &str, value: String, category: Category) {
+        match self.position(name) {
+            Some(at) => (self.labels[at].1, self.labels[at].2) = (value.into(), category),
+            None => self.labels.push((name.to_owned().into(), value.into(), category)),
+        }
+    }
+
+    pub(crate) fn remove(&mut self, name: &str) {
+        if let Some(at) = self.position(name) {
+            self.labels.remove(at);
+        }
+    }
+
+    /// Whether the entry came with a label of this name.
+    fn is_base(&self, name: &str) -> bool {
+        self.base > 0 && (self.entry.stream.get(name).is_some() || self.entry.metadata.get(name).is_some())
+    }
+
+    /// Sets a label that a parser extracted. A label that the entry came with stays, and the extracted one gets a suffix.
+    /// Of two extracted labels with one name, the first stays.
+    pub(crate) fn extracted(&mut self, name: &str, value: Cow<'_, str>) {
+        let suffixed;
+        let name = if self.is_base(name) {
+            suffixed = format!("{name}_extracted");
+            &suffixed
+        } else {
+            name
+        };
+        if name.is_empty() || self.with_category(name).is_some_and(|(_, category)| category == Category::Parsed) {
+            return;
+        }
+        self.set(name, value.into_owned(), Category::Parsed);
+    }
+
+    /// Sets a label that an expression names, empty if the line has no such value.
+    pub(crate) fn extracted_or_empty(&mut self, name: &str, value: Option<Cow<'_, str>>) {
+        match value {
+            Some(value) => self.extracted(name, value),
+            None if self.get(name).is_none() => self.set(name, String::new(), Category::Parsed),
+            None => {}
+        }
+    }
+
+    pub(crate) fn fail(&mut self, kind: &str, details: &str) {
+        self.set(ERROR, kind.to_owned(), Category::Parsed);
+        self.set(DETAILS, details.to_owned(), Category::Parsed);
+    }
+
+    pub(crate) fn has_error(&self) -> bool {
+        self.get(ERROR).is_some_and(|error| !error.is_empty())
+    }
+
+    pub(crate) fn retain(&mut self, keep: impl Fn(&str, &str) -> bool) {
+        self.labels.retain(|(name, value, _)| keep(name, value));
+    }
+
+    /// All labels.
+    pub(crate) fn all(&self) -> Labels {
+        self.of(|_| true)
+    }
+
+    /// The labels of these categories.
+    pub(crate) fn of(&self, wanted: impl Fn(Category) -> bool) -> Labels {
+        let wanted = self.labels.iter().filter(|(.., category)| wanted(*category));
+        Labels::new(wanted.map(|(name, value, _)| (name.clone().into_owned(), value.clone().into_owned())).collect())
+    }
+
+    /// Writes the labels whose names satisfy `keep` to `key`, sorted, so that equal labels give equal bytes.
+    pub(crate) fn write_key(&self, keep: impl Fn(&str) -> bool, key: &mut Vec<u8>) {
+        let mut kept: Vec<(&str, &str)> =
+            self.labels.iter().filter(|(name, ..)| keep(name)).map(|(n, v, _)| (&**n, &**v)).collect();
+        kept.sort_unstable();
+        key.clear();
+        for (name, value) in kept {
+            for text in [name, value] {
+                key.extend_from_slice(text.as_bytes());
+                key.push(0xff);
+            }
+        }
+    }
+}

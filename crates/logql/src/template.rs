@@ -1,0 +1,234 @@
+//! Templates as Go writes them: `{{.status | upper}} {{if eq .level "error"}}!{{end}}`.
+//!
+//! The language of `text/template` without definitions and methods, and the functions that Loki documents. The fields
+//! are the labels of an entry; a label that does not exist is an empty text. Loops go over lists of the entry only, so
+//! every template ends; the text that a template makes is bounded.
+
+mod functions;
+mod parse;
+mod value;
+
+use std::fmt;
+use value::Value;
+
+/// The wall clock in nanoseconds since the epoch, for the function `now`.
+pub(crate) type NowNanos = i64;
+
+/// Bytes that a template makes at most.
+const OUTPUT_BYTES_MAX: usize = 1 << 20;
+/// Steps that one rendering takes at most.
+const STEPS_MAX: usize = 100_000;
+
+/// A template.
+#[derive(Clone)]
+pub struct Template {
+    source: String,
+    nodes: Vec<Node>,
+}
+
+impl fmt::Debug for Template {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Template({:?})", self.source)
+    }
+}
+
+/// What a template may ask about the entry besides its labels.
+#[derive(Clone, Copy)]
+pub(crate) struct LineContext<'l> {
+    pub(crate) line: &'l str,
+    pub(crate) time: i64,
+    pub(crate) now: NowNanos,
+}
+
+#[derive(Clone, Debug)]
+enum Node {
+    Text(String),
+    /// A pipeline; its value is printed unless the pipeline only sets a variable.
+    Action(Pipeline),
+    If {
+        condition: Pipeline,
+        then: Vec<Node>,
+        otherwise: Vec<Node>,
+        with: bool,
+    },
+    Range {
+        list: Pipeline,
+        body: Vec<Node>,
+        otherwise: Vec<Node>,
+    },
+}
+
+#[derive(Clone, Debug)]
+struct Pipeline {
+    /// The variables that are set, and whether they are new.
+    variables: Vec<String>,
+    declares: bool,
+    commands: Vec<Command>,
+}
+
+/// A function or a value, and its arguments.
+#[derive(Clone, Debug)]
+struct Command(Vec<Operand>);
+
+#[derive(Clone, Debug)]
+enum Operand {
+    Literal(Value),
+    /// `.a.b`; without names, the dot itself.
+    Dot(Vec<String>),
+    /// `$a.b`
+    Variable(String, Vec<String>),
+    Function(String),
+    Nested(Box<Pipeline>, Vec<String>),
+}
+
+/// The labels of an entry.
+type Labels<'l> = &'l dyn Fn(&str) -> Option<String>;
+
+impl Template {
+    /// Reads a template. The error says what is wrong.
+    pub(crate) fn new(source: &str) -> Result<Template, String> {
+        let nodes = parse::parse(source).map_err(|reason| format!("invalid template: {reason}"))?;
+        Ok(Template { source: source.to_owned(), nodes })
+    }
+
+    /// The template as written.
+    pub(crate) fn source(&self) -> &str {
+        &self.source
+    }
+
+    /// Fills the template.
+    pub(crate) fn render(&self, context: LineContext<'_>, labels: Labels<'_>) -> Result<String, String> {
+        let mut run =
+            Run { context, labels, variables: vec![("$".into(), Value::Labels)], out: String::new(), steps: 0 };
+        run.nodes(&self.nodes, &Value::Labels)?;
+        Ok(run.out)
+    }
+}
+
+struct Run<'r> {
+    context: LineContext<'r>,
+    labels: Labels<'r>,
+    variables: Vec<(String, Value)>,
+    out: String,
+    steps: usize,
+}
+
+impl Run<'_> {
+    fn step(&mut self) -> Result<(), String> {
+        self.steps += 1;
+        if self.steps > STEPS_MAX || self.out.len() > OUTPUT_BYTES_MAX {
+            return Err("the template makes too much text".into());
+        }
+        Ok(())
+    }
+
+    fn nodes(&mut self, nodes: &[Node], dot: &Value) -> Result<(), String> {
+        for node in nodes {
+            self.step()?;
+            match node {
+                Node::Text(text) => self.out.push_str(text),
+                Node::Action(pipeline) => {
+                    let value = self.pipeline(pipeline, dot)?;
+                    if pipeline.variables.is_empty() {
+                        let text = value.to_string();
+                        self.out.push_str(&text);
+                    }
+                }
+                Node::If { condition, then, otherwise, with } => {
+                    let scope = self.variables.len();
+                    let value = self.pipeline(condition, dot)?;
+                    let dot = if *with && value.is_true() { &value } else { dot };
+                    self.nodes(if value.is_true() { then } else { otherwise }, dot)?;
+                    self.variables.truncate(scope);
+                }
+                Node::Range { list, body, otherwise } => {
+                    let scope = self.variables.len();
+                    let value = self.value_of(list, dot)?;
+                    let items = value.items()?;
+                    if items.is_empty() {
+                        self.nodes(otherwise, dot)?;
+                    }
+                    for (key, item) in items {
+                        self.step()?;
+                        match list.variables.as_slice() {
+                            [] => {}
+                            [one] => self.variables.push((one.clone(), item.clone())),
+                            [index, one, ..] => {
+                                self.variables.push((index.clone(), key));
+                                self.variables.push((one.clone(), item.clone()));
+                            }
+                        }
+                        self.nodes(body, &item)?;
+                        self.variables.truncate(scope);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The value of a pipeline, which also becomes that of its variable.
+    fn pipeline(&mut self, pipeline: &Pipeline, dot: &Value) -> Result<Value, String> {
+        let value = self.value_of(pipeline, dot)?;
+        if let Some(name) = pipeline.variables.first() {
+            match self.variables.iter_mut().rev().find(|(known, _)| known == name).filter(|_| !pipeline.declares) {
+                Some((_, known)) => *known = value.clone(),
+                None if pipeline.declares => self.variables.push((name.clone(), value.clone())),
+                None => return Err(format!("undefined variable {name:?}")),
+            }
+        }
+        Ok(value)
+    }
+
+    fn value_of(&mut self, pipeline: &Pipeline, dot: &Value) -> Result<Value, String> {
+        let mut piped = None;
+        for command in &pipeline.commands {
+            self.step()?;
+            piped = Some(self.command(command, piped, dot)?);
+        }
+        Ok(piped.unwrap_or(Value::Nil))
+    }
+
+    fn command(&mut self, Command(operands): &Command, piped: Option<Value>, dot: &Value) -> Result<Value, String> {
+        let Some((first, rest)) = operands.split_first() else { return Ok(Value::Nil) };
+        let Operand::Function(name) = first else {
+            if !rest.is_empty() || piped.is_some() {
+                return Err("can't give argument to non-function".into());
+            }
+            return self.operand(first, dot);
+        };
+        // `and` and `or` stop at the first value that decides.
+        let decides = |value: &Value| (name == "and" && !value.is_true()) || (name == "or" && value.is_true());
+        let mut arguments = Vec::with_capacity(rest.len() + 1);
+        for operand in rest {
+            let value = self.operand(operand, dot)?;
+            if decides(&value) {
+                return Ok(value);
+            }
+            arguments.push(value);
+        }
+        arguments.extend(piped);
+        functions::call(name, arguments, &self.context)
+    }
+
+    fn operand(&mut self, operand: &Operand, dot: &Value) -> Result<Value, String> {
+        let (value, names) = match operand {
+            Operand::Literal(value) => return Ok(value.clone()),
+            Operand::Function(name) => return functions::call(name, Vec::new(), &self.context),
+            Operand::Dot(names) => (dot.clone(), names),
+            Operand::Variable(name, names) => {
+                let found = self.variables.iter().rev().find(|(known, _)| known == name);
+                (found.ok_or_else(|| format!("undefined variable {name:?}"))?.1.clone(), names)
+            }
+            Operand::Nested(pipeline, names) => (self.value_of(pipeline, dot)?, names),
+        };
+        names.iter().try_fold(value, |value, name| match value {
+            Value::Labels => Ok(Value::String((self.labels)(name).unwrap_or_default())),
+            Value::Map(map) => Ok(map.into_iter().find(|(key, _)| key == name).map_or(Value::Nil, |(_, value)| value)),
+            _ => Err(format!("can't evaluate field {name} in a {}", value.kind())),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

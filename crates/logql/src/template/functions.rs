@@ -1,0 +1,447 @@
+//! The functions of templates: those of Go, and those that Loki documents.
+
+mod date;
+mod print;
+
+use super::LineContext;
+use super::value::Value;
+use crate::text;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+pub(super) use date::format_time;
+
+/// Characters that a function may make of one text.
+const MADE_BYTES_MAX: usize = 1 << 20;
+
+const NAMES: [&str; 95] = [
+    "__line__",
+    "__timestamp__",
+    "add",
+    "addf",
+    "alignLeft",
+    "alignRight",
+    "and",
+    "b64dec",
+    "b64enc",
+    "bytes",
+    "ceil",
+    "contains",
+    "count",
+    "date",
+    "default",
+    "div",
+    "divf",
+    "duration",
+    "duration_seconds",
+    "eq",
+    "float64",
+    "floor",
+    "fromJson",
+    "ge",
+    "gt",
+    "hasPrefix",
+    "hasSuffix",
+    "html",
+    "indent",
+    "index",
+    "int",
+    "js",
+    "le",
+    "len",
+    "lower",
+    "lt",
+    "max",
+    "maxf",
+    "min",
+    "minf",
+    "mod",
+    "mul",
+    "mulf",
+    "ne",
+    "nindent",
+    "not",
+    "now",
+    "or",
+    "print",
+    "printf",
+    "println",
+    "regexReplaceAll",
+    "regexReplaceAllLiteral",
+    "repeat",
+    "replace",
+    "round",
+    "slice",
+    "sub",
+    "subf",
+    "substr",
+    "title",
+    "toDate",
+    "toDateInZone",
+    "trim",
+    "trimAll",
+    "trimPrefix",
+    "trimSuffix",
+    "trunc",
+    "unixEpoch",
+    "unixEpochMillis",
+    "unixEpochNanos",
+    "unixToTime",
+    "upper",
+    "urldecode",
+    "urlencode",
+    "urlquery",
+    "ToLower",
+    "ToUpper",
+    "Replace",
+    "Trim",
+    "TrimLeft",
+    "TrimRight",
+    "TrimPrefix",
+    "TrimSuffix",
+    "TrimSpace",
+    "toLower",
+    "toUpper",
+    "line",
+    "timestamp",
+    "hasPrefix",
+    "hasSuffix",
+    "split",
+    "join",
+    "first",
+    "last",
+];
+
+/// Whether templates have this function.
+pub(super) fn exists(name: &str) -> bool {
+    NAMES.contains(&name)
+}
+
+/// Calls a function.
+pub(super) fn call(name: &str, arguments: Vec<Value>, context: &LineContext<'_>) -> Result<Value, String> {
+    let count = arguments.len();
+    let wrong = |wanted: &str| Err(format!("wrong number of args for {name}: want {wanted} got {count}"));
+    let text = |at: usize| arguments.get(at).map(Value::to_string).unwrap_or_default();
+    let string = |value: String| Ok(Value::String(value));
+    match (name, arguments.as_slice()) {
+        ("__line__" | "line", []) => string(context.line.to_owned()),
+        ("__timestamp__" | "timestamp", []) => Ok(Value::Time(context.time, 0)),
+        ("now", []) => Ok(Value::Time(context.now, 0)),
+        ("and" | "or", [.., last]) => Ok(last.clone()),
+        ("not", [value]) => Ok(Value::Bool(!value.is_true())),
+        ("eq", [first, others @ ..]) if !others.is_empty() => {
+            for other in others {
+                if order(first, other)? == Some(std::cmp::Ordering::Equal) {
+                    return Ok(Value::Bool(true));
+                }
+            }
+            Ok(Value::Bool(false))
+        }
+        ("ne" | "lt" | "le" | "gt" | "ge", [left, right]) => {
+            let order = order(left, right)?;
+            Ok(Value::Bool(match name {
+                "ne" => order != Some(std::cmp::Ordering::Equal),
+                "lt" => order.is_some_and(|order| order.is_lt()),
+                "le" => order.is_some_and(|order| order.is_le()),
+                "gt" => order.is_some_and(|order| order.is_gt()),
+                _ => order.is_some_and(|order| order.is_ge()),
+            }))
+        }
+        ("len", [value]) => Ok(Value::Int(match value {
+            Value::String(text) => length(text.len()),
+            Value::List(items) => length(items.len()),
+            Value::Map(members) => length(members.len()),
+            _ => return Err(format!("len of type {}", value.kind())),
+        })),
+        ("index", [value, keys @ ..]) => keys.iter().try_fold(value.clone(), |value, key| element(&value, key)),
+        ("slice", [value, bounds @ ..]) => {
+            let Value::String(text) = value else { return Err(format!("can't slice item of type {}", value.kind())) };
+            let from = bounds.first().map_or(0, |n| clamped(n.int()));
+            let to = bounds.get(1).map_or(text.len(), |n| clamped(n.int()));
+            text.get(from..to).map(|part| Value::String(part.to_owned())).ok_or("index out of range".into())
+        }
+        ("print" | "println", values) => {
+            let mut printed = String::new();
+            for (at, value) in values.iter().enumerate() {
+                let both_text = |other: &Value| matches!((value, other), (Value::String(_), _) | (_, Value::String(_)));
+                if at > 0 && (name == "println" || !both_text(&values[at - 1])) {
+                    printed.push(' ');
+                }
+                printed += &value.to_string();
+            }
+            if name == "println" {
+                printed.push('\n');
+            }
+            string(printed)
+        }
+        ("printf", [format, values @ ..]) => string(print::formatted(&format.to_string(), values)?),
+        ("html", values) if !values.is_empty() => string(
+            joined(values)
+                .replace('&', "&amp;")
+                .replace('<', "&lt;")
+                .replace('>', "&gt;")
+                .replace('"', "&#34;")
+                .replace('\'', "&#39;"),
+        ),
+        ("js", values) if !values.is_empty() => string(
+            joined(values)
+                .replace('\\', "\\\\")
+                .replace('\'', "\\'")
+                .replace('"', "\\\"")
+                .replace('<', "\\u003C")
+                .replace('>', "\\u003E")
+                .replace('&', "\\u0026")
+                .replace('=', "\\u003D"),
+        ),
+        ("urlencode" | "urlquery", values) if !values.is_empty() => string(url_encoded(&joined(values))),
+        ("urldecode", [_]) => url_decoded(&text(0)).map(Value::String),
+        ("b64enc", [_]) => string(STANDARD.encode(text(0))),
+        ("b64dec", [_]) => {
+            let decoded = STANDARD.decode(text(0)).map_err(|error| error.to_string())?;
+            string(String::from_utf8_lossy(&decoded).into_owned())
+        }
+        ("bytes", [_]) => text::size(&text(0)).map(Value::Float).ok_or_else(|| format!("{:?} is no size", text(0))),
+        ("duration" | "duration_seconds", [_]) => {
+            let nanos =
+                text::duration(&text(0), false).ok_or_else(|| format!("time: invalid duration {:?}", text(0)))?;
+            Ok(Value::Float(nanos as f64 / text::SECOND as f64))
+        }
+        ("lower" | "ToLower" | "toLower", [_]) => string(text(0).to_lowercase()),
+        ("upper" | "ToUpper" | "toUpper", [_]) => string(text(0).to_uppercase()),
+        ("title", [_]) => string(titled(&text(0))),
+        ("trim" | "TrimSpace", [_]) => string(text(0).trim().to_owned()),
+        ("trimAll", [_, _]) => string(text(1).trim_matches(|c| text(0).contains(c)).to_owned()),
+        ("trimPrefix", [_, _]) => string(text(1).strip_prefix(text(0).as_str()).map_or_else(|| text(1), str::to_owned)),
+        ("trimSuffix", [_, _]) => string(text(1).strip_suffix(text(0).as_str()).map_or_else(|| text(1), str::to_owned)),
+        // The functions of Go's strings have the text first.
+        ("Trim", [_, _]) => string(text(0).trim_matches(|c| text(1).contains(c)).to_owned()),
+        ("TrimLeft", [_, _]) => string(text(0).trim_start_matches(|c| text(1).contains(c)).to_owned()),
+        ("TrimRight", [_, _]) => string(text(0).trim_end_matches(|c| text(1).contains(c)).to_owned()),
+        ("TrimPrefix", [_, _]) => string(text(0).strip_prefix(text(1).as_str()).map_or_else(|| text(0), str::to_owned)),
+        ("TrimSuffix", [_, _]) => string(text(0).strip_suffix(text(1).as_str()).map_or_else(|| text(0), str::to_owned)),
+        ("Replace", [_, _, _, limit]) => string(match limit.int() {
+            limit if limit < 0 => bounded(text(0).replace(&text(1), &text(2)))?,
+            limit => bounded(text(0).replacen(&text(1), &text(2), clamped(limit)))?,
+        }),
+        ("replace", [_, _, _]) => string(bounded(text(2).replace(&text(0), &text(1)))?),
+        ("contains", [_, _]) => Ok(Value::Bool(text(1).contains(&text(0)))),
+        ("hasPrefix", [_, _]) => Ok(Value::Bool(text(1).starts_with(&text(0)))),
+        ("hasSuffix", [_, _]) => Ok(Value::Bool(text(1).ends_with(&text(0)))),
+        ("split", [_, _]) => {
+            Ok(Value::List(text(1).split(text(0).as_str()).map(|part| Value::String(part.into())).collect()))
+        }
+        ("join", [_, list]) => {
+            let parts: Vec<String> = list.items()?.into_iter().map(|(_, part)| part.to_string()).collect();
+            string(parts.join(&text(0)))
+        }
+        ("first" | "last", [list]) => {
+            let mut items = list.items()?;
+            let item = if name == "last" { items.pop() } else { items.into_iter().next() };
+            Ok(item.map_or(Value::Nil, |(_, value)| value))
+        }
+        ("default", [default, value]) => Ok(if value.is_true() { value.clone() } else { default.clone() }),
+        ("count", [_, _]) => {
+            let regex = crate::pattern_syntax::compile(&text(0))?;
+            Ok(Value::Int(length(regex.find_iter(&text(1)).count())))
+        }
+        ("regexReplaceAll" | "regexReplaceAllLiteral", [_, _, _]) => {
+            let regex = crate::pattern_syntax::compile(&text(0))?;
+            let replacement = text(2);
+            string(bounded(match name {
+                "regexReplaceAll" => regex.replace_all(&text(1), replacement.as_str()).into_owned(),
+                _ => regex.replace_all(&text(1), regex::NoExpand(&replacement)).into_owned(),
+            })?)
+        }
+        ("substr", [from, to, _]) => {
+            let value = text(2);
+            let (from, to) = (from.int(), to.int());
+            let end = if to < 0 || to > length(value.len()) { value.len() } else { clamped(to) };
+            let start = if from < 0 { 0 } else { clamped(from) };
+            let (start, end) = (value.floor_char_boundary(start), value.floor_char_boundary(end));
+            string(value.get(start..end).unwrap_or_default().to_owned())
+        }
+        ("trunc", [count, _]) => {
+            let value = text(1);
+            let count = count.int();
+            string(match count {
+                n if n < 0 && length(value.len()) + n > 0 => {
+                    value[value.ceil_char_boundary(clamped(length(value.len()) + n))..].to_owned()
+                }
+                n if n >= 0 && length(value.len()) > n => value[..value.floor_char_boundary(clamped(n))].to_owned(),
+                _ => value,
+            })
+        }
+        ("alignLeft" | "alignRight", [count, _]) => {
+            let (value, width) = (text(1), clamped(count.int()).min(MADE_BYTES_MAX));
+            let length = value.chars().count();
+            string(match (name, length > width) {
+                (_, false) if name == "alignLeft" => format!("{value}{}", " ".repeat(width - length)),
+                (_, false) => format!("{}{value}", " ".repeat(width - length)),
+                ("alignLeft", true) => value.chars().take(width).collect(),
+                _ => value.chars().skip(length - width).collect(),
+            })
+        }
+        ("indent" | "nindent", [count, _]) => {
+            let value = text(1);
+            let width = clamped(count.int());
+            if width.saturating_mul(value.matches('\n').count() + 1) > MADE_BYTES_MAX {
+                return Err("the text is too long".into());
+            }
+            let pad = " ".repeat(width);
+            let newline = if name == "nindent" { "\n" } else { "" };
+            string(format!("{newline}{pad}{}", value.replace('\n', &format!("\n{pad}"))))
+        }
+        ("repeat", [count, _]) => {
+            let (value, count) = (text(1), clamped(count.int()));
+            if value.len().saturating_mul(count) > MADE_BYTES_MAX {
+                return Err("the text is too long".into());
+            }
+            string(value.repeat(count))
+        }
+        ("fromJson", [_]) => Ok(serde_json::from_str(&text(0)).map_or(Value::String(String::new()), Value::from_json)),
+        ("add", values) => Ok(Value::Int(values.iter().fold(0, |sum, value| sum.wrapping_add(value.int())))),
+        ("mul", [first, rest @ ..]) => {
+            Ok(Value::Int(rest.iter().fold(first.int(), |n, value| n.wrapping_mul(value.int()))))
+        }
+        ("sub", [left, right]) => Ok(Value::Int(left.int().wrapping_sub(right.int()))),
+        ("div" | "mod", [left, right]) => {
+            let (left, right) = (left.int(), right.int());
+            let result = if name == "div" { left.checked_div(right) } else { left.checked_rem(right) };
+            result.map(Value::Int).ok_or("integer divide by zero".into())
+        }
+        ("max", [first, rest @ ..]) => Ok(Value::Int(rest.iter().fold(first.int(), |n, value| n.max(value.int())))),
+        ("min", [first, rest @ ..]) => Ok(Value::Int(rest.iter().fold(first.int(), |n, value| n.min(value.int())))),
+        ("addf", values) => Ok(Value::Float(values.iter().map(Value::float).sum())),
+        ("mulf", [first, rest @ ..]) => Ok(Value::Float(rest.iter().fold(first.float(), |n, value| n * value.float()))),
+        ("subf", [first, rest @ ..]) => Ok(Value::Float(rest.iter().fold(first.float(), |n, value| n - value.float()))),
+        ("divf", [first, rest @ ..]) => Ok(Value::Float(rest.iter().fold(first.float(), |n, value| n / value.float()))),
+        ("maxf", [first, rest @ ..]) => {
+            Ok(Value::Float(rest.iter().fold(first.float(), |n, value| n.max(value.float()))))
+        }
+        ("minf", [first, rest @ ..]) => {
+            Ok(Value::Float(rest.iter().fold(first.float(), |n, value| n.min(value.float()))))
+        }
+        ("ceil", [value]) => Ok(Value::Float(value.float().ceil())),
+        ("floor", [value]) => Ok(Value::Float(value.float().floor())),
+        ("round", [value, digits, ..]) => {
+            let scale = 10f64.powi(i32::try_from(digits.int()).unwrap_or(0).clamp(-300, 300));
+            let scaled = value.float() * scale;
+            let up = arguments.get(2).map_or(0.5, Value::float);
+            let rounded = if scaled.abs().fract() >= up { scaled.abs().ceil() } else { scaled.abs().floor() };
+            Ok(Value::Float(rounded.copysign(scaled) / scale))
+        }
+        ("float64", [value]) => Ok(Value::Float(value.float())),
+        ("int", [value]) => Ok(Value::Int(value.int())),
+        ("date", [_, time]) => string(date::format_value(&text(0), time)?),
+        ("toDate", [_, _]) => date::parse_time(&text(0), &text(1), "UTC"),
+        ("toDateInZone", [_, _, _]) => date::parse_time(&text(0), &text(2), &text(1)),
+        ("unixToTime", [_]) => date::from_epoch(&text(0)),
+        ("unixEpoch" | "unixEpochMillis" | "unixEpochNanos", [Value::Time(nanos, _)]) => string(
+            match name {
+                "unixEpoch" => nanos.div_euclid(text::SECOND),
+                "unixEpochMillis" => nanos.div_euclid(1_000_000),
+                _ => *nanos,
+            }
+            .to_string(),
+        ),
+        ("unixEpoch" | "unixEpochMillis" | "unixEpochNanos", [other]) => {
+            Err(format!("wrong type for value; expected time.Time; got {}", other.kind()))
+        }
+        _ => wrong("another number"),
+    }
+}
+
+fn length(length: usize) -> i64 {
+    i64::try_from(length).unwrap_or(i64::MAX)
+}
+
+fn clamped(number: i64) -> usize {
+    usize::try_from(number.max(0)).unwrap_or(usize::MAX)
+}
+
+fn bounded(text: String) -> Result<String, String> {
+    if text.len() > MADE_BYTES_MAX { Err("the text is too long".into()) } else { Ok(text) }
+}
+
+fn joined(values: &[Value]) -> String {
+    values.iter().map(Value::to_string).collect()
+}
+
+/// How two values compare. `None` for values without an order.
+fn order(left: &Value, right: &Value) -> Result<Option<std::cmp::Ordering>, String> {
+    match (left, right) {
+        (Value::String(left), Value::String(right)) => Ok(Some(left.cmp(right))),
+        (Value::Int(left), Value::Int(right)) => Ok(Some(left.cmp(right))),
+        (Value::Float(left), Value::Float(right)) => Ok(left.partial_cmp(right)),
+        (Value::Bool(left), Value::Bool(right)) => Ok(Some(left.cmp(right))),
+        (Value::Time(left, _), Value::Time(right, _)) => Ok(Some(left.cmp(right))),
+        (Value::Nil, Value::Nil) => Ok(Some(std::cmp::Ordering::Equal)),
+        (Value::Nil, _) | (_, Value::Nil) => Ok(None),
+        _ => Err("incompatible types for comparison".into()),
+    }
+}
+
+fn element(value: &Value, key: &Value) -> Result<Value, String> {
+    match (value, key) {
+        (Value::List(items), Value::Int(at)) => usize::try_from(*at)
+            .ok()
+            .and_then(|at| items.get(at))
+            .cloned()
+            .ok_or_else(|| format!("index out of range: {at}")),
+        (Value::Map(members), key) => {
+            let key = key.to_string();
+            Ok(members.iter().find(|(name, _)| *name == key).map_or(Value::Nil, |(_, value)| value.clone()))
+        }
+        (Value::String(text), Value::Int(at)) => {
+            let byte = usize::try_from(*at).ok().and_then(|at| text.as_bytes().get(at));
+            byte.map(|byte| Value::Int(i64::from(*byte))).ok_or_else(|| format!("index out of range: {at}"))
+        }
+        _ => Err(format!("can't index item of type {}", value.kind())),
+    }
+}
+
+fn titled(text: &str) -> String {
+    let mut titled = String::with_capacity(text.len());
+    let mut at_start = true;
+    for c in text.chars() {
+        if at_start {
+            titled.extend(c.to_uppercase())
+        } else {
+            titled.push(c)
+        }
+        at_start = !(c.is_alphanumeric() || matches!(c, '_' | '\''));
+    }
+    titled
+}
+
+fn url_encoded(text: &str) -> String {
+    use std::fmt::Write;
+    let mut encoded = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte {
+            b' ' => encoded.push('+'),
+            b'-' | b'_' | b'.' | b'~' => encoded.push(char::from(byte)),
+            _ if byte.is_ascii_alphanumeric() => encoded.push(char::from(byte)),
+            _ => {
+                let _ = write!(encoded, "%{byte:02X}");
+            }
+        }
+    }
+    encoded
+}
+
+fn url_decoded(text: &str) -> Result<String, String> {
+    let (bytes, mut decoded, mut at) = (text.as_bytes(), Vec::with_capacity(text.len()), 0);
+    while at < bytes.len() {
+        match bytes[at] {
+            b'+' => decoded.push(b' '),
+            b'%' => {
+                let hex = text.get(at + 1..at + 3).and_then(|hex| u8::from_str_radix(hex, 16).ok());
+                decoded.push(hex.ok_or_else(|| format!("invalid URL escape in {text:?}"))?);
+                at += 2;
+            }
+            byte => decoded.push(byte),
+        }
+        at += 1;
+    }
+    Ok(String::from_utf8_lossy(&decoded).into_owned())
+}

@@ -1,0 +1,117 @@
+//! `printf`, as Go formats.
+
+use crate::template::value::Value;
+
+/// The width and precision of a value at most.
+const WIDTH_MAX: usize = 10_000;
+
+/// Formats values.
+pub(super) fn formatted(format: &str, values: &[Value]) -> Result<String, String> {
+    let mut out = String::new();
+    let mut values = values.iter();
+    let mut chars = format.chars().peekable();
+    while let Some(c) = chars.next() {
+        if c != '%' {
+            out.push(c);
+            continue;
+        }
+        let mut flags = String::new();
+        while let Some(flag) = chars.next_if(|c| matches!(c, '-' | '+' | '#' | '0' | ' ')) {
+            flags.push(flag);
+        }
+        let mut number = |values: &mut std::slice::Iter<'_, Value>| {
+            if chars.next_if_eq(&'*').is_some() {
+                return values.next().map(|value| usize::try_from(value.int()).unwrap_or(0));
+            }
+            let mut digits = String::new();
+            while let Some(digit) = chars.next_if(char::is_ascii_digit) {
+                digits.push(digit);
+            }
+            (!digits.is_empty()).then(|| digits.parse().unwrap_or(WIDTH_MAX))
+        };
+        let width = number(&mut values);
+        let has_precision = chars.next_if_eq(&'.').is_some();
+        let mut number = |values: &mut std::slice::Iter<'_, Value>| {
+            if chars.next_if_eq(&'*').is_some() {
+                return values.next().map(|value| usize::try_from(value.int()).unwrap_or(0));
+            }
+            let mut digits = String::new();
+            while let Some(digit) = chars.next_if(char::is_ascii_digit) {
+                digits.push(digit);
+            }
+            (!digits.is_empty()).then(|| digits.parse().unwrap_or(WIDTH_MAX))
+        };
+        let precision = if has_precision { Some(number(&mut values).unwrap_or(0)) } else { None };
+        if width.max(precision).is_some_and(|size| size > WIDTH_MAX) {
+            return Err(format!("a width exceeds {WIDTH_MAX}"));
+        }
+        let Some(verb) = chars.next() else {
+            out.push_str("%!(NOVERB)");
+            break;
+        };
+        if verb == '%' {
+            out.push('%');
+            continue;
+        }
+        let Some(value) = values.next() else {
+            out.push_str(&format!("%!{verb}(MISSING)"));
+            continue;
+        };
+        let text = converted(verb, value, &flags, precision);
+        let padding = width.unwrap_or(0).saturating_sub(text.chars().count());
+        if flags.contains('-') {
+            out.push_str(&text);
+            out.extend(std::iter::repeat_n(' ', padding));
+        } else if flags.contains('0') && verb != 's' && verb != 'q' {
+            let (sign, digits) = match text.strip_prefix(['-', '+']) {
+                Some(digits) => text.split_at(text.len() - digits.len()),
+                None => ("", text.as_str()),
+            };
+            out.push_str(sign);
+            out.extend(std::iter::repeat_n('0', padding));
+            out.push_str(digits);
+        } else {
+            out.extend(std::iter::repeat_n(' ', padding));
+            out.push_str(&text);
+        }
+    }
+    Ok(out)
+}
+
+fn converted(verb: char, value: &Value, flags: &str, precision: Option<usize>) -> String {
+    let plus = |text: String| {
+        if flags.contains('+') && !text.starts_with('-') {
+            format!("+{text}")
+        } else if flags.contains(' ') && !text.starts_with('-') {
+            format!(" {text}")
+        } else {
+            text
+        }
+    };
+    let cut = |text: String| precision.map_or_else(|| text.clone(), |length| text.chars().take(length).collect());
+    match (verb, value) {
+        ('v', Value::Int(_) | Value::Float(_)) => plus(value.to_string()),
+        ('v' | 's', Value::String(_)) => cut(value.to_string()),
+        ('v', _) => value.to_string(),
+        ('s', Value::Nil) => "%!s(<nil>)".into(),
+        ('s', Value::List(_) | Value::Map(_) | Value::Time(..)) => value.to_string(),
+        ('q', Value::String(text)) => crate::text::quoted(&cut(text.clone())),
+        ('d', Value::Int(n)) => plus(n.to_string()),
+        ('x', Value::Int(n)) => format!("{n:x}"),
+        ('X', Value::Int(n)) => format!("{n:X}"),
+        ('o', Value::Int(n)) => format!("{n:o}"),
+        ('b', Value::Int(n)) => format!("{n:b}"),
+        ('c', Value::Int(n)) => u32::try_from(*n).ok().and_then(char::from_u32).unwrap_or('\u{fffd}').to_string(),
+        ('x', Value::String(text)) => text.bytes().map(|byte| format!("{byte:02x}")).collect(),
+        ('f' | 'F', Value::Float(n)) => plus(format!("{n:.*}", precision.unwrap_or(6))),
+        ('e', Value::Float(n)) => {
+            let text = format!("{n:.*e}", precision.unwrap_or(6));
+            let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+            let exponent: i32 = exponent.parse().unwrap_or(0);
+            plus(format!("{digits}e{}{:02}", if exponent < 0 { '-' } else { '+' }, exponent.abs()))
+        }
+        ('g', Value::Float(n)) => plus(super::super::value::shown_float(*n)),
+        ('t', Value::Bool(b)) => b.to_string(),
+        _ => format!("%!{verb}({}={value})", value.kind()),
+    }
+}

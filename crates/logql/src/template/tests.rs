@@ -1,0 +1,87 @@
+use super::{LineContext, Template};
+use proptest::prelude::*;
+
+fn render(template: &str) -> Result<String, String> {
+    let labels = |name: &str| match name {
+        "status" => Some("500".to_owned()),
+        "path" => Some("/api/v1".to_owned()),
+        "took" => Some("1.5s".to_owned()),
+        "json" => Some(r#"[{"q":"a"},{"q":"b"}]"#.to_owned()),
+        _ => None,
+    };
+    let context = LineContext { line: "the line", time: 1_795_168_800_123_456_789, now: 0 };
+    Template::new(template)?.render(context, &labels)
+}
+
+#[test]
+fn what_go_prints() {
+    for (template, text) in [
+        ("a {{.status}} b", "a 500 b"),
+        ("{{.missing}}|{{ default \"-\" .missing }}", "|-"),
+        ("{{ .path | replace \"/\" \"_\" | trunc 5 | upper }}", "_API_"),
+        ("{{ __line__ | title }}", "The Line"),
+        ("{{if eq .status \"500\"}}bad{{else if eq .status \"200\"}}ok{{else}}?{{end}}", "bad"),
+        ("{{if and .missing .status}}x{{else}}y{{end}}", "y"),
+        ("{{with .missing}}x{{else}}none{{end}}", "none"),
+        ("{{range $i, $q := fromJson .json}}{{$i}}={{$q.q}} {{end}}", "0=a 1=b "),
+        ("{{range fromJson .json}}{{.q}}{{end}}", "ab"),
+        ("{{ $x := .status }}{{ $x }}{{ $x = \"1\" }}{{ $x }}", "5001"),
+        ("a {{- \" b\" -}} c", "a bc"),
+        ("{{/* a comment */}}x", "x"),
+        ("{{ \"}}\" }}", "}}"),
+        ("{{ add 1 2 3 }} {{ sub 5 .status }} {{ div 7 2 }} {{ mod 7 2 }}", "6 -495 3 1"),
+        ("{{ divf 10 4 }} {{ mulf 1.5 2 }} {{ round 3.14159 2 }} {{ ceil 1.2 }}", "2.5 3 3.14 2"),
+        ("{{ .took | duration }} {{ bytes \"2KB\" }}", "1.5 2000"),
+        ("{{ __timestamp__ | date \"2006-01-02T15:04:05.000Z07:00\" }}", "2026-11-20T10:00:00.123Z"),
+        ("{{ __timestamp__ | unixEpochMillis }}", "1795168800123"),
+        ("{{ toDate \"2006-01-02\" \"2021-11-02\" | unixEpoch }}", "1635811200"),
+        ("{{ date \"Mon Jan _2 2006\" (unixToTime \"1679577215\") }}", "Thu Mar 23 2023"),
+        ("{{ printf \"%-6s|%5d|%.2f|%q|%v\" .status 42 1.0 \"x\" true }}", "500   |   42|1.00|\"x\"|true"),
+        ("{{ alignRight 5 .status }}{{ alignLeft 2 .status }}", "  50050"),
+        ("{{ substr 1 4 .path }} {{ trimPrefix \"/\" .path }} {{ trimAll \"/1\" .path }}", "api api/v1 api/v"),
+        ("{{ regexReplaceAll \"(v)(\\\\d)\" .path \"${2}$1\" }}", "/api/1v"),
+        ("{{ if contains \"api\" .path }}{{ count \"a\" .path }}{{ end }}", "1"),
+        ("{{ b64enc .status }} {{ b64dec \"NTAw\" }} {{ urlencode \"a b/c\" }}", "NTAw 500 a+b%2Fc"),
+        ("{{ index (fromJson \"{\\\"a\\\": 55}\") \"a\" }}", "55"),
+        ("{{ (fromJson \"{\\\"a\\\": {\\\"b\\\": 1}}\").a.b }}", "1"),
+        ("{{ indent 2 \"a\\nb\" }}", "  a\n  b"),
+        ("{{ ToUpper \"a\" }}{{ Replace \"aaa\" \"a\" \"b\" 2 }}", "Abba"),
+        ("{{ not true }} {{ len .status }} {{ gt 2 1 }}", "false 3 true"),
+        ("{{ $.status }}", "500"),
+    ] {
+        assert_eq!(render(template).as_deref(), Ok(text), "{template}");
+    }
+}
+
+#[test]
+fn what_is_refused() {
+    for template in [
+        "{{",
+        "{{.a",
+        "{{nope}}",
+        "{{if}}x{{end}}",
+        "{{if .a}}x",
+        "{{end}}",
+        "{{ .a | }}",
+        "{{ \"x }}",
+        "{{define \"x\"}}{{end}}",
+    ] {
+        assert!(Template::new(template).is_err(), "{template}");
+    }
+    for template in
+        ["{{ eq .status 500 }}", "{{ div 1 0 }}", "{{ repeat 99999999 .path }}", "{{ .status \"x\" }}", "{{ lower }}"]
+    {
+        assert!(render(template).is_err(), "{template}");
+    }
+}
+
+proptest! {
+    /// No template panics, and its text is bounded.
+    #[test]
+    fn any_template(words in proptest::collection::vec(
+        "\\{\\{|\\}\\}|if|range|else|end|with| |\\.status|\\.|\\$x|:=|\"a\"|printf|\"%5.2f%x\"|repeat|9999|\\||\\(|\\)|-|trunc|substr|date|now|\\PC", 0..24)) {
+        if let Ok(text) = render(&words.concat()) {
+            prop_assert!(text.len() < 4 << 20);
+        }
+    }
+}
