@@ -4,6 +4,7 @@
 //! senders once. The tests use no other host.
 
 mod logger;
+mod page;
 mod push;
 mod relays;
 mod upload;

@@ -19,10 +19,16 @@ fn write_certificates(place: &Place) -> String {
     format!("cert_file = \"{}\"\nkey_file = \"{}\"", path("cert.pem"), path("key.pem"))
 }
 
-/// A command with its libraries and folders below `folder`, where a package was unpacked.
-fn syslog_ng(folder: &Path) -> Command {
+/// syslog-ng with a configuration, from the folder where its package was unpacked. It keeps its state in `place`.
+pub(super) fn syslog_ng_in(place: &Place, config: &Path) -> Command {
+    let folder = installed("senders/syslog-ng");
     let mut command = Command::new(folder.join("usr/sbin/syslog-ng"));
     command.env("LD_LIBRARY_PATH", folder.join("usr/lib/syslog-ng"));
+    command.args(["--foreground", "--no-caps", "--stderr"]).arg("--cfgfile").arg(config);
+    command.arg("--module-path").arg(folder.join("usr/lib/syslog-ng/3.38"));
+    for (option, name) in [("--persist-file", "ng.persist"), ("--pidfile", "ng.pid"), ("--control", "ng.ctl")] {
+        command.arg(option).arg(place.path(name));
+    }
     command
 }
 
@@ -169,14 +175,7 @@ fn syslog_ng_forwards_over_udp_tcp_and_tls() {
     std::fs::write(place.path("ng.conf"), ng).expect("written");
     let all = numbered("line of syslog-ng \"quoted\", café, number", 500);
     run(Command::new("mkfifo").arg(&lines));
-    let folder = installed("senders/syslog-ng");
-    let mut command = syslog_ng(&folder);
-    command.args(["--foreground", "--no-caps", "--stderr"]).arg("--cfgfile").arg(place.path("ng.conf"));
-    command.arg("--module-path").arg(folder.join("usr/lib/syslog-ng/3.38"));
-    for (option, name) in [("--persist-file", "ng.persist"), ("--pidfile", "ng.pid"), ("--control", "ng.ctl")] {
-        command.arg(option).arg(place.path(name));
-    }
-    let _running = Running::start(&mut command);
+    let _running = Running::start(&mut syslog_ng_in(&place, &place.path("ng.conf")));
     // Wait until the message is read.
     std::fs::write(&lines, all.concat_lines()).expect("written");
     wait_for_all(&place, &["ng-udp", "ng-tcp", "ng-tls", "ng-bsd", "ng-unix"], &all);

@@ -6,7 +6,7 @@ use crate::place::{Place, message_of, numbered};
 use std::process::Command;
 
 /// Where Debian puts it (package systemd-journal-remote).
-const JOURNAL_UPLOAD: &str = "/lib/systemd/systemd-journal-upload";
+pub(super) const JOURNAL_UPLOAD: &str = "/lib/systemd/systemd-journal-upload";
 
 #[test]
 fn a_journal_is_uploaded_and_what_is_sent_again_is_there_once() {
