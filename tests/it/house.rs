@@ -21,7 +21,12 @@ impl Source {
     /// The lines with their numbers, without tests and comments.
     fn code(&self) -> impl Iterator<Item = (usize, &str)> {
         let is_test = self.path.ends_with("tests.rs") || self.path.contains("/tests/");
-        let tests = ["#[cfg(test)]\nmod ", "#[cfg(all(test"].iter().filter_map(|start| self.text.find(start)).min();
+        // The tests at the end of the file. A module of tests in its own file is declared among the others.
+        let inline = |at: &usize| {
+            self.text[*at..].lines().find(|line| line.contains("mod ")).is_some_and(|line| line.ends_with('{'))
+        };
+        let tests = ["#[cfg(test)]\nmod ", "#[cfg(all(test"].iter();
+        let tests = tests.flat_map(|start| self.text.match_indices(start)).map(|(at, _)| at).filter(inline).min();
         let end = if is_test { 0 } else { tests.unwrap_or(self.text.len()) };
         let lines = self.text[..end].lines().enumerate();
         lines.filter(|(_, line)| !line.trim_start().starts_with("//")).map(|(at, line)| (at + 1, line))

@@ -10,20 +10,8 @@ use std::path::Path;
 type Graph = BTreeMap<String, BTreeSet<String>>;
 
 /// The crates in an order in which each uses only crates above it.
-pub(super) const CRATES: [&str; 12] = [
-    "model",
-    "logsql",
-    "platform",
-    "azure",
-    "parse",
-    "net",
-    "store",
-    "archive",
-    "query",
-    "lifecycle",
-    "intake",
-    "remote",
-];
+pub(super) const CRATES: [&str; 11] =
+    ["model", "platform", "azure", "parse", "net", "store", "archive", "query", "lifecycle", "intake", "remote"];
 
 fn read(path: &str) -> String {
     fs::read_to_string(Path::new(ROOT).join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
@@ -117,49 +105,91 @@ fn module_of(source: &Source, src: &str) -> Vec<String> {
     path
 }
 
-/// The arrows between the modules at the root of a crate.
-fn modules(src: &str) -> Graph {
-    let sources = sources(src);
-    let names: BTreeSet<String> =
-        sources.iter().filter_map(|source| module_of(source, src).into_iter().next()).collect();
-    // The re-exports of the root, and their modules.
-    let mut given_on = BTreeMap::new();
-    for source in sources.iter().filter(|source| source.path == format!("{src}/lib.rs")) {
-        let lines = source.text.lines().filter(|line| !line.trim_start().starts_with("//"));
-        let code: String = lines.map(|line| line.to_owned() + "\n").collect();
-        for statement in code.split(';') {
-            let Some((_, tree)) = statement.split_once("use ") else { continue };
-            for path in leaves(tree) {
-                let from = path.iter().find(|name| !matches!(name.as_str(), "crate" | "self"));
-                if let (Some(from), Some(name)) = (from, path.last()) {
-                    given_on.insert(name.clone(), from.clone());
+/// The path of a module within its crate.
+type ModulePath = Vec<String>;
+
+/// A crate's modules, and the paths of the names that each of them imports.
+struct Modules {
+    imports: BTreeMap<ModulePath, BTreeMap<String, ModulePath>>,
+}
+
+impl Modules {
+    fn of(sources: &[Source], src: &str) -> Modules {
+        let modules: BTreeSet<ModulePath> = sources.iter().map(|source| module_of(source, src)).collect();
+        let mut found = Modules { imports: modules.into_iter().map(|module| (module, BTreeMap::new())).collect() };
+        for source in sources {
+            let module = module_of(source, src);
+            let code: String = source.code().map(|(_, line)| line.to_owned() + "\n").collect();
+            for statement in code.split(';') {
+                let Some((_, tree)) = statement.split_once("use ") else { continue };
+                for path in leaves(tree) {
+                    let name = path.iter().rfind(|name| *name != "self").cloned();
+                    if let (Some(name), Some(path)) = (name, found.absolute(&module, &path)) {
+                        found.imports.entry(module.clone()).or_default().insert(name, path);
+                    }
                 }
             }
         }
+        found
     }
-    let mut graph = Graph::new();
+
+    /// The path from the root of the crate, for a path that `module` uses. `None` for a path into another crate.
+    fn absolute(&self, module: &[String], path: &[String]) -> Option<ModulePath> {
+        let supers = path.iter().take_while(|name| *name == "super").count();
+        let (from, rest) = match path.first()?.as_str() {
+            "crate" => (&[][..], &path[1..]),
+            "self" => (module, &path[1..]),
+            "super" => (&module[..module.len().checked_sub(supers)?], &path[supers..]),
+            first => {
+                let child = [module, &[first.to_owned()]].concat();
+                (self.imports.contains_key(&child).then_some(module)?, path)
+            }
+        };
+        Some([from, rest].concat())
+    }
+
+    /// The module that defines what `path` names, found by following imports.
+    fn module_at(&self, path: &[String]) -> Option<ModulePath> {
+        let mut path = path.to_vec();
+        for _ in 0..10 {
+            let depth = (0..=path.len()).rev().find(|depth| self.imports.contains_key(&path[..*depth]))?;
+            let imported = path.get(depth).and_then(|name| self.imports[&path[..depth]].get(name));
+            match imported {
+                Some(imported) => path = [imported, &path[depth + 1..]].concat(),
+                None => return Some(path[..depth].to_vec()),
+            }
+        }
+        None
+    }
+}
+
+/// The arrows between sibling modules of a crate, at every depth, by the path of their parent.
+fn modules(src: &str) -> BTreeMap<String, Graph> {
+    let sources = sources(src);
+    let modules = Modules::of(&sources, src);
+    let mut graphs: BTreeMap<String, Graph> = BTreeMap::new();
     for source in &sources {
         let module = module_of(source, src);
-        let Some(here) = module.first() else { continue };
         let code: String = source.code().map(|(_, line)| line.to_owned() + "\n").collect();
-        let up = "super::".repeat(module.len());
-        for start in ["crate::", up.as_str()] {
+        for start in ["crate::", "super::"] {
             for (at, _) in code.match_indices(start) {
                 let before = code[..at].chars().next_back().unwrap_or(' ');
                 if before.is_alphanumeric() || matches!(before, '_' | ':') {
                     continue;
                 }
-                for path in leaves(tree(&code[at + start.len()..])) {
-                    let Some(first) = path.first().filter(|first| *first != "super") else { continue };
-                    let used = if names.contains(first) { Some(first) } else { given_on.get(first) };
-                    if let Some(used) = used.filter(|used| names.contains(*used) && *used != here) {
-                        graph.entry(here.clone()).or_default().insert(used.clone());
+                for path in leaves(tree(&code[at..])) {
+                    let path = modules.absolute(&module, &path);
+                    let Some(used) = path.and_then(|path| modules.module_at(&path)) else { continue };
+                    let depth = module.iter().zip(&used).take_while(|(a, b)| a == b).count();
+                    if let (Some(user), Some(used)) = (module.get(depth), used.get(depth)) {
+                        let graph = graphs.entry(module[..depth].join("/")).or_default();
+                        graph.entry(user.clone()).or_default().insert(used.clone());
                     }
                 }
             }
         }
     }
-    graph
+    graphs
 }
 
 /// Every name that can be reached from `name`.
@@ -175,13 +205,32 @@ fn reached(graph: &Graph, name: &str) -> BTreeSet<String> {
     found
 }
 
+/// Folders below whose modules some still use each other in a circle. A folder without a circle leaves the list.
+const CIRCLES: [&str; 6] = [
+    "crates/intake/src/syslog",
+    "crates/intake/src/tail",
+    "crates/remote/src/outbox",
+    "crates/remote/src/shared",
+    "src/config",
+    "src/http",
+];
+
 #[test]
 fn no_module_is_in_a_circle() {
+    let (mut circles, mut folders) = (Vec::new(), BTreeSet::new());
     for src in CRATES.map(|name| format!("crates/{name}/src")).into_iter().chain(["src".to_owned()]) {
-        let graph = modules(&src);
-        let circle: Vec<&String> = graph.keys().filter(|name| reached(&graph, name).contains(*name)).collect();
-        assert!(circle.is_empty(), "{src}: in a circle: {circle:?}\n{graph:#?}");
+        for (parent, graph) in modules(&src) {
+            let folder = if parent.is_empty() { src.clone() } else { format!("{src}/{parent}") };
+            let circle: BTreeSet<&String> = graph.keys().filter(|name| reached(&graph, name).contains(*name)).collect();
+            for name in &circle {
+                let used: Vec<&String> = graph[*name].iter().filter(|used| circle.contains(used)).collect();
+                circles.push(format!("{folder}: {name} uses {used:?}"));
+                folders.insert(folder.clone());
+            }
+        }
     }
+    let known = CIRCLES.map(str::to_owned).into();
+    assert_eq!(folders, known, "modules use each other in a circle:\n{}", circles.join("\n"));
 }
 
 #[test]
@@ -190,5 +239,7 @@ fn arrows_are_seen() {
     assert_eq!(tree("a::{b, c}, d"), "a::{b, c}");
     assert_eq!(tree("time::now() + 1"), "time::now");
     let store = modules("crates/store/src");
-    assert!(store["write"].contains("format") && store["read"].contains("format"), "{store:?}");
+    assert!(store[""]["write"].contains("format") && store[""]["read"].contains("format"), "{store:?}");
+    assert!(store["format/page"]["build"].contains("column"), "{store:?}");
+    assert!(store["format/catalog"]["commit"].contains("source_log"), "{store:?}");
 }

@@ -647,7 +647,7 @@ impl OpenDayFile {
         prefilter: &Prefilter,
     ) -> Result<Option<Page>, StoreError> {
         let body = day_file::read_body(&self.connection, &self.path, page)?;
-        let found = Page::decode_matching(self.table_address.at(partition), page.seq, &page.header, &body, prefilter);
+        let found = prefilter.decode_page(self.table_address.at(partition), page.seq, &page.header, &body);
         found.map_err(|error| day_file::damaged(&self.path, page, error.to_string()))
     }
 

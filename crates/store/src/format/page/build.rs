@@ -3,13 +3,13 @@
 use super::bits::{Sections, put_varint};
 use super::columns_builder::ColumnsBuilder;
 use super::read::Page;
+use super::source_row::{RowSource, SourceRow};
 use super::{
-    CODEC_STORED, CODEC_ZSTD, EncodedPage, PAGE_BYTES, PAGE_SPAN, PageHeader, RAW_BYTES_MAX, ROW_BYTES, VALUE_BYTES,
-    column, ints, keys, levels,
+    CODEC_STORED, CODEC_ZSTD, EncodedPage, PAGE_BYTES, PAGE_SPAN, PageHeader, RAW_BYTES_MAX, ROW_BYTES, column, ints,
+    keys, levels,
 };
-use daytable_model::batch::{Batch, RowRef};
+use daytable_model::batch::Batch;
 use daytable_model::key::RowKey;
-use daytable_model::property::Property;
 use daytable_model::record::Level;
 use std::cell::RefCell;
 
@@ -30,19 +30,6 @@ pub struct BuiltPages {
 pub struct PageBuilder<'a> {
     parts: Vec<RowSource<'a>>,
     rows: Vec<SourceRow<'a>>,
-}
-
-/// The batch or page from which rows were pushed; it contains their names.
-pub(super) enum RowSource<'a> {
-    Batch(&'a Batch),
-    Page(&'a Page),
-}
-
-/// A row with the number of its source.
-#[derive(Clone, Copy)]
-pub(super) enum SourceRow<'a> {
-    OfBatch(RowRef<'a>, u32),
-    OfPage(&'a Page, u32, u32),
 }
 
 impl<'a> PageBuilder<'a> {
@@ -109,49 +96,6 @@ fn cut(rows: &[SourceRow<'_>]) -> (usize, usize) {
 /// Batches, rows of a page and its bytes ([`RAW_BYTES_MAX`]) fit 32 bits.
 fn count(n: usize) -> u32 {
     u32::try_from(n).unwrap_or(u32::MAX)
-}
-
-impl SourceRow<'_> {
-    fn key(&self) -> RowKey {
-        match self {
-            SourceRow::OfBatch(row, _) => row.key,
-            SourceRow::OfPage(page, row, _) => page.key(*row as usize),
-        }
-    }
-
-    fn bytes(&self) -> usize {
-        let bytes = match self {
-            SourceRow::OfBatch(row, _) => row.bytes(),
-            SourceRow::OfPage(page, row, _) => page.values(*row as usize).map(|(_, value)| value_bytes(value)).sum(),
-        };
-        ROW_BYTES + bytes
-    }
-
-    fn level(&self) -> Option<Level> {
-        match self {
-            SourceRow::OfBatch(row, _) => row.level,
-            SourceRow::OfPage(page, row, _) => page.level(*row as usize),
-        }
-    }
-
-    pub(super) fn part(&self) -> usize {
-        match self {
-            SourceRow::OfBatch(_, part) | SourceRow::OfPage(_, _, part) => *part as usize,
-        }
-    }
-}
-
-/// The size of a value in a batch, so that pages made of pages are cut like those made of batches.
-fn value_bytes(value: Property<'_>) -> usize {
-    VALUE_BYTES
-        + match value {
-            Property::String(text) => 4 + text.len(),
-            Property::Binary(bytes) => 4 + bytes.len(),
-            Property::Int64(_) | Property::Double(_) | Property::DateTime(_) => 8,
-            Property::Int32(_) => 4,
-            Property::Guid(_) => 16,
-            Property::Boolean(_) => 0,
-        }
 }
 
 /// Buffers that a thread reuses for every page: creating a compression context costs more than using it.

@@ -1,8 +1,8 @@
 //! Sorts the values of a page's rows into columns, with one table look-up a value and no hash.
 
 use super::bits::{Sections, put_varint};
-use super::build::{RowSource, SourceRow};
 use super::column::ColumnBuilder;
+use super::source_row::{RowSource, SourceRow};
 use daytable_model::property::PropertyKind;
 use std::collections::HashMap;
 

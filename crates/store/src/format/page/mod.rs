@@ -40,6 +40,7 @@ mod levels;
 mod pattern;
 mod read;
 mod prefilter;
+mod source_row;
 mod strings;
 #[cfg(test)]
 mod tests;

@@ -8,7 +8,6 @@ use super::PageError;
 use super::bits::{SectionCursor, Sections, TextSpan};
 use super::entries::{self, DictionaryColumn, ENTRIES_MAX};
 use super::ints::{Ints, IntsPlan};
-use super::strings::Strings;
 
 /// Maximum numbers extracted from one text; further digits stay in the pattern.
 const NUMBERS_MAX: usize = 8;
@@ -92,7 +91,8 @@ fn split(value: &[u8], pattern: &mut Vec<u8>, slots: &mut [Vec<i64>; NUMBERS_MAX
     Some(())
 }
 
-pub(super) fn decode(count: usize, cursor: &mut SectionCursor<'_>) -> Result<Strings, PageError> {
+/// Decodes the values into the page's text. Returns where they begin, and the end of each.
+pub(super) fn decode(count: usize, cursor: &mut SectionCursor<'_>) -> Result<(u32, Vec<u32>), PageError> {
     let (entries, indices) = entries::decode(count, cursor)?;
     let patterns: Vec<SplitPattern> =
         entries.iter().map(|span| SplitPattern::new(&cursor.text[span.range()])).collect();
@@ -125,7 +125,7 @@ pub(super) fn decode(count: usize, cursor: &mut SectionCursor<'_>) -> Result<Str
         cursor.check_growth(0)?;
         ends.push(TextSpan::new(0, cursor.text.len())?.end);
     }
-    Ok(Strings::Plain { start, ends })
+    Ok((start, ends))
 }
 
 /// A pattern split at its numbers: the text before the first, and the text after each.

@@ -5,7 +5,8 @@
 //! the text between its digits therefore occur in the strings, unless the text may be hexadecimal, or part of a value
 //! that is not a string: then every page is decoded. The header contains the levels of a page.
 
-use super::{LevelMinute, Page, PageError, PageHeader, level_minutes};
+use super::read::{Page, PageFrame, check};
+use super::{LevelMinute, PageAddress, PageError, PageHeader, level_minutes};
 use daytable_model::entity::MULTI_ROW_PROPERTIES;
 use daytable_model::needle::Needle;
 use daytable_model::record::Level;
@@ -37,8 +38,24 @@ impl Prefilter {
         (text.is_some() || level.is_some()).then_some(Prefilter { text, level })
     }
 
+    /// Reads a page from a file like [`Page::decode_of`]; `None` if no row can match.
+    pub(crate) fn decode_page(
+        &self,
+        address: PageAddress,
+        seq: i64,
+        header: &PageHeader,
+        body: &[u8],
+    ) -> Result<Option<Page>, PageError> {
+        check(header, body, address.stored_checksum(header, seq))?;
+        if !self.may_have_level(header) {
+            return Ok(None);
+        }
+        let frame = PageFrame::open(header, body)?;
+        if self.may_have_text(&frame.strings) { Page::of(header, frame).map(Some) } else { Ok(None) }
+    }
+
     /// Whether a page with this header may have a row of the level. Items have no level: their master decides.
-    pub(super) fn may_have_level(&self, header: &PageHeader) -> bool {
+    fn may_have_level(&self, header: &PageHeader) -> bool {
         let Some(level) = self.level else { return true };
         // An unreadable count is left to the decoder.
         let has_it = |of: Result<LevelMinute, PageError>| of.map_or(true, |of| of.level >= Some(level));
@@ -46,7 +63,7 @@ impl Prefilter {
     }
 
     /// Whether a page with these strings may contain the text.
-    pub(super) fn may_have_text(&self, strings: &[u8]) -> bool {
+    fn may_have_text(&self, strings: &[u8]) -> bool {
         let Some(text) = &self.text else { return true };
         let has = |part: &Finder<'static>| part.find(strings).is_some();
         text.parts.iter().all(has) || text.spread.iter().any(has)

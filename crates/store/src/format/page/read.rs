@@ -3,7 +3,6 @@
 use super::bits::{ByteReader, PADDING, SectionCursor};
 use super::column::{EncodedValues, PageColumn};
 use super::ints::Ints;
-use super::prefilter::Prefilter;
 use super::strings::Strings;
 use super::{CODEC_STORED, CODEC_ZSTD, PageAddress, PageError, PageHeader, RAW_BYTES_MAX, ROW_BYTES, keys};
 use daytable_model::key::RowKey;
@@ -44,22 +43,6 @@ impl Page {
         Page::decode_checked(header, body, address.stored_checksum(header, seq))
     }
 
-    /// Reads a page from a file like [`Page::decode_of`]; `None` if no row can match the prefilter.
-    pub(crate) fn decode_matching(
-        address: PageAddress,
-        seq: i64,
-        header: &PageHeader,
-        body: &[u8],
-        prefilter: &Prefilter,
-    ) -> Result<Option<Page>, PageError> {
-        check(header, body, address.stored_checksum(header, seq))?;
-        if !prefilter.may_have_level(header) {
-            return Ok(None);
-        }
-        let frame = PageFrame::open(header, body)?;
-        if prefilter.may_have_text(&frame.strings) { Page::of(header, frame).map(Some) } else { Ok(None) }
-    }
-
     fn decode_checked(header: &PageHeader, body: &[u8], expected: u64) -> Result<Page, PageError> {
         check(header, body, expected)?;
         Page::decode_unchecked(header, body)
@@ -70,7 +53,7 @@ impl Page {
         Page::of(header, PageFrame::open(header, body)?)
     }
 
-    fn of(header: &PageHeader, frame: PageFrame<'_>) -> Result<Page, PageError> {
+    pub(super) fn of(header: &PageHeader, frame: PageFrame<'_>) -> Result<Page, PageError> {
         let damaged = |what| Err(PageError::Damaged(what));
         let PageFrame { rows, raw_bytes, packed, strings, meta } = frame;
         let mut cursor = SectionCursor::new(&packed, strings, &meta, raw_bytes);
@@ -288,23 +271,23 @@ impl ColumnRef<'_> {
     }
 }
 
-fn check(header: &PageHeader, body: &[u8], expected: u64) -> Result<(), PageError> {
+pub(super) fn check(header: &PageHeader, body: &[u8], expected: u64) -> Result<(), PageError> {
     let found = header.checksum_of(body);
     if found == expected { Ok(()) } else { Err(PageError::Checksum { expected, found }) }
 }
 
 /// The sections of a page before they are parsed.
-struct PageFrame<'a> {
+pub(super) struct PageFrame<'a> {
     rows: usize,
     raw_bytes: usize,
     /// Followed by [`PADDING`].
     packed: Vec<u8>,
-    strings: Vec<u8>,
+    pub(super) strings: Vec<u8>,
     meta: Cow<'a, [u8]>,
 }
 
 impl<'a> PageFrame<'a> {
-    fn open(header: &PageHeader, body: &'a [u8]) -> Result<PageFrame<'a>, PageError> {
+    pub(super) fn open(header: &PageHeader, body: &'a [u8]) -> Result<PageFrame<'a>, PageError> {
         let damaged = |what| Err(PageError::Damaged(what));
         let (Ok(rows), Ok(raw_bytes)) = (usize::try_from(header.entities), usize::try_from(header.raw_bytes)) else {
             return damaged("it is larger than memory can be");

@@ -137,7 +137,10 @@ impl Strings {
                 hex::encode(&cursor.packed[at..at + all], &mut cursor.text);
                 Ok(Strings::Fixed { start, length: 2 * bytes })
             }
-            StringForm::SplitPattern => pattern::decode(count, cursor),
+            StringForm::SplitPattern => {
+                let (start, ends) = pattern::decode(count, cursor)?;
+                Ok(Strings::Plain { start, ends })
+            }
             StringForm::Plain => {
                 let lengths = Ints::decode(count, cursor)?;
                 let start = cursor.string(0)?.start;

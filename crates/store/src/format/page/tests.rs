@@ -295,7 +295,7 @@ proptest! {
         for EncodedPage { header, body } in build(&batches).pages {
             let stored = PageHeader { checksum: address().stored_checksum(&header, 7), ..header.clone() };
             let has_it = Page::decode(&header, &body).expect("whole").any_value_contains(&Needle::new(&part)).contains(&true);
-            let found = Page::decode_matching(address(), 7, &stored, &body, &prefilter).expect("whole");
+            let found = prefilter.decode_page(address(), 7, &stored, &body).expect("whole");
             prop_assert!(found.is_some() || !has_it, "{part:?}");
         }
     }
@@ -432,9 +432,9 @@ fn a_page_without_the_text_is_passed_over() {
         ("truest", false),
         ("1.5 ", false),
     ] {
-        let page = Page::decode_matching(address(), 7, &stored, &body, &prefilter(text)).expect("whole");
+        let page = prefilter(text).decode_page(address(), 7, &stored, &body).expect("whole");
         assert_eq!(page.is_some(), is_read, "{text}");
     }
-    let damaged = Page::decode_matching(address(), 8, &stored, &body, &prefilter("nothing of it"));
+    let damaged = prefilter("nothing of it").decode_page(address(), 8, &stored, &body);
     assert!(matches!(damaged, Err(PageError::Checksum { .. })), "what is passed over is checked all the same");
 }

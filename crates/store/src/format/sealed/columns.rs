@@ -5,7 +5,8 @@
 
 use super::block::{BlockColumn, BlockValues, RestColumns, RowBlock};
 use super::bytes::VerifiedBytes;
-use super::file::{FileContents, SealedFile, damaged, guard};
+use super::damage::{damaged, guard};
+use super::file::{FileContents, SealedFile};
 use super::interned::{self, InternedPages, InternedTexts};
 use super::layout::{ITEM, LEVEL, PARTITION, POSITION, PROPERTIES, REST_DEFINED, SOURCE, TICKS, TIME};
 use crate::StoreError;

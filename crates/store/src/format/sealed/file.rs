@@ -5,6 +5,7 @@
 //! verified first, so this concerns forged files, not damaged ones.
 
 use super::bytes::{RangeReader, VerifiedBytes};
+use super::damage::{damaged, guard};
 use super::index::{FileIndex, PartitionRun};
 use super::layout::{ColumnLayout, PropertyColumn};
 use super::tail::open_tail;
@@ -12,11 +13,8 @@ use super::{FORMAT, SealedSizes};
 use crate::StoreError;
 use daytable_model::key::{DayTable, partition_key};
 use daytable_model::time::Ticks;
-use parquet::errors::ParquetError;
 use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader};
 use serde::{Deserialize, Serialize};
-use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -212,26 +210,4 @@ impl SealedFile {
         let bytes = usize::try_from(self.opened.metadata.row_group(group).total_byte_size()).unwrap_or(0);
         bytes / self.opened.index.groups[group].max(1) + 1
     }
-}
-
-/// Runs the Parquet reader over bytes of `path`. A failure or a panic becomes an error.
-pub(crate) fn guard<T>(
-    path: &Path,
-    place: &str,
-    read: impl FnOnce() -> Result<T, ParquetError>,
-) -> Result<T, StoreError> {
-    match catch_unwind(AssertUnwindSafe(read)) {
-        Ok(Ok(value)) => Ok(value),
-        Ok(Err(ParquetError::External(error))) => match error.downcast::<io::Error>() {
-            Ok(error) if error.kind() == io::ErrorKind::InvalidData => Err(damaged(path, place, error.to_string())),
-            Ok(error) => Err(StoreError::io(path)(*error)),
-            Err(error) => Err(damaged(path, place, error.to_string())),
-        },
-        Ok(Err(error)) => Err(damaged(path, place, error.to_string())),
-        Err(_) => Err(damaged(path, place, "the Parquet reader cannot parse its bytes".into())),
-    }
-}
-
-pub(crate) fn damaged(path: &Path, place: &str, what: String) -> StoreError {
-    StoreError::SealedDamaged { path: path.into(), place: place.into(), what }
 }

@@ -175,7 +175,7 @@ impl ColumnLayout {
             nulls_first: false,
         };
         let mut builder = WriterProperties::builder()
-            .set_created_by(super::seal::program())
+            .set_created_by(super::program())
             .set_compression(Compression::ZSTD(ZstdLevel::try_new(ZSTD_LEVEL)?))
             .set_statistics_enabled(EnabledStatistics::Chunk)
             .set_data_page_row_count_limit(page_rows)

@@ -41,6 +41,7 @@
 pub(crate) mod block;
 mod bytes;
 pub(crate) mod columns;
+mod damage;
 pub(crate) mod file;
 mod group;
 pub(crate) mod index;
@@ -123,6 +124,11 @@ impl Default for SealedSizes {
             times_first: 1 << 10,
         }
     }
+}
+
+/// The name and version of the program, for files.
+fn program() -> String {
+    format!("{} {}", env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION"))
 }
 
 /// The suffix of a sealed file's name.

@@ -7,7 +7,8 @@
 //! the dictionary, such pages are not even decompressed.
 
 use super::block::{BlockColumn, RowBlock};
-use super::file::{SealedFile, guard};
+use super::damage::guard;
+use super::file::SealedFile;
 use super::layout::{ITEM, PROPERTIES};
 use crate::StoreError;
 use daytable_model::entity::MULTI_ROW_PROPERTIES;

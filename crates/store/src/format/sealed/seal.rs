@@ -18,7 +18,7 @@ use super::sum::{self, ContentChecksum};
 use super::survey::Survey;
 use super::tail::{TAIL_KEY, sum_of, sum_place, tail_line};
 use super::writer::ChecksumWriter;
-use super::{FORMAT, Manifest, SealedSizes};
+use super::{FORMAT, Manifest, SealedSizes, program};
 use crate::StoreError;
 use crate::format::catalog::Committed;
 use crate::private_file;
@@ -55,11 +55,6 @@ pub struct SealJob {
     pub out: PathBuf,
     /// Sizes of the file's parts.
     pub sizes: SealedSizes,
-}
-
-/// The name and version of the program, for files.
-pub(super) fn program() -> String {
-    format!("{} {}", env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION"))
 }
 
 /// Seals a day: see the module's head.

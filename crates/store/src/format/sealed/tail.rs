@@ -5,7 +5,7 @@
 //! that begins there. The line is found before the footer is trusted.
 
 use super::bytes::{BLOCK_BYTES, RangeReader, VerifiedBytes};
-use super::file::damaged;
+use super::damage::damaged;
 use super::index::FileIndex;
 use crate::StoreError;
 use ::bytes::Bytes;
