@@ -35,7 +35,7 @@ docs:
     cargo run --quiet --locked -- config >config/daytable.toml
     cargo run --quiet --locked -- config --reference >docs/reference/configuration.md
     cargo run --quiet --locked -- man --reference >docs/reference/commands.md
-    DAYTABLE_WRITE_DOCS=1 cargo test --quiet --locked --lib metrics::reference
+    DAYTABLE_WRITE_DOCS=1 cargo test --quiet --locked --lib the_page_has_the_table
     RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
 
 # Say how long a clean build takes, crate by crate (target/cargo-timings), and which crates it compiles.

@@ -11,7 +11,7 @@
 //! * [`verify`]: checks whether the data folder, the archives and the files that were read agree.
 //! * [`metrics`]: one table of all metrics, by their Prometheus names.
 //! * [`log`]: the log of the program itself.
-//! * `testing`: the private parts that properties need, with the feature `testing`.
+//! * `generated`: compares generated tables of pages, in tests. `testing`: the private parts that properties need, with the feature `testing`.
 //!
 //! What does not exist, on purpose: sources do not know stores, and stores do not know sources (they meet in
 //! [`Batch`](daytable_model::batch::Batch) and in [`CommitQueue`](daytable_store::CommitQueue)); a position is kept only in the commit that
@@ -28,3 +28,5 @@ pub mod daemon;
 pub mod cli;
 #[cfg(feature = "testing")]
 pub mod testing;
+#[cfg(test)]
+mod generated;

@@ -97,7 +97,7 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
             positions.extend(peer.positions(path)?);
         }
     }
-    let blocks = &config.tails;
+    let blocks = &config.sources.tails;
     if args.dry_run {
         // The folder may not exist yet.
         let sources =

@@ -47,8 +47,7 @@ mod verify;
 
 pub use exit::{CliError, Exit};
 
-use crate::log;
-use crate::log::LogFormat;
+use crate::log::LogOptions;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use daytable_model::safe_text::{self, SafeLines};
 use tracing::level_filters::LevelFilter;
@@ -144,7 +143,7 @@ impl Cli {
             // The configuration may have the level.
             Command::Run(args) => run::run(args, self.log),
             command => {
-                log::init(self.log.unwrap_or(LevelFilter::WARN), LogFormat::Auto);
+                LogOptions { level: self.log.unwrap_or(LevelFilter::WARN), ..LogOptions::default() }.init();
                 command.run()
             }
         }

@@ -69,7 +69,7 @@ fn options(config: Option<&Config>, path: &Path) -> TailOptions {
     let default = TailOptions::new("", Vec::new());
     let Some(config) = config else { return default };
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    match config.tails.iter().find(|block| includes(block, &absolute)) {
+    match config.sources.tails.iter().find(|block| includes(block, &absolute)) {
         Some(block) => block.clone(),
         None => {
             tracing::warn!(path = %path.escaped(), "no [[tail]] block includes this file: daytable parses it with the defaults");

@@ -4,7 +4,6 @@ use super::args::{DaemonArgs, load_config};
 use super::exit::CliError;
 use crate::config::environment;
 use crate::config::{Config, Listen, PushAccess};
-use crate::log;
 use daytable_intake::glob::Pattern;
 use daytable_intake::tail::TailOptions;
 use tracing::level_filters::LevelFilter;
@@ -35,7 +34,7 @@ pub(super) fn run(args: Args, level: Option<LevelFilter>) -> Result<(), CliError
         Ok(config)
     };
     let config = read()?;
-    log::init(config.log.level, config.log.format);
+    config.log.init();
     for name in environment::unknown_variables() {
         tracing::warn!(name, "ignoring a variable that is not a key of the configuration");
     }
@@ -55,7 +54,7 @@ impl Args {
         config.http.push = self.push.or(config.http.push);
         if !self.tail.is_empty() {
             let reading = config.reading();
-            config.tails.push(TailOptions { reading, ..TailOptions::new(BLOCK, self.tail) });
+            config.sources.tails.push(TailOptions { reading, ..TailOptions::new(BLOCK, self.tail) });
         }
         config
     }
@@ -87,7 +86,8 @@ mod tests {
 
     #[test]
     fn options_replace_keys_of_the_configuration() {
-        let config = Config { tails: vec![TailOptions::new("tail", Vec::new())], ..Config::default() };
+        let mut config = Config::default();
+        config.sources.tails.push(TailOptions::new("tail", Vec::new()));
         let line = [
             "run",
             "--data",
@@ -103,11 +103,11 @@ mod tests {
         ];
         let applied = Line::parse_from(line).args.applied_to(config.clone());
         assert_eq!((applied.data_dir.to_str(), applied.http.listen), (Some("/tmp/d"), Listen::Off));
-        assert_eq!((applied.http.push, applied.tails.len()), (Some(PushAccess::Off), 2));
-        assert_eq!((applied.tails[1].name.as_str(), applied.tails[1].include.len()), (BLOCK, 2));
+        assert_eq!((applied.http.push, applied.sources.tails.len()), (Some(PushAccess::Off), 2));
+        assert_eq!((applied.sources.tails[1].name.as_str(), applied.sources.tails[1].include.len()), (BLOCK, 2));
         let working_dir = std::env::current_dir().expect("a folder");
-        let patterns = daytable_intake::tail::PathPatterns::new(&applied.tails[1]).expect("patterns");
-        assert!(patterns.includes(&working_dir.join("logs/a")), "{:?}", applied.tails[1].include);
+        let patterns = daytable_intake::tail::PathPatterns::new(&applied.sources.tails[1]).expect("patterns");
+        assert!(patterns.includes(&working_dir.join("logs/a")), "{:?}", applied.sources.tails[1].include);
 
         assert_eq!(Line::parse_from(["run", "--data", "/var/lib/daytable"]).args.applied_to(config.clone()), config);
     }

@@ -43,7 +43,7 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
     let (access, tails, sequence, is_routed) = match load_named_config(args.config.as_deref())? {
         Some(config) => {
             let is_routed = config.is_routed();
-            (config.archives, Some(config.tails), config.lifecycle.verify_sequence, is_routed)
+            (config.archives, Some(config.sources.tails), config.lifecycle.verify_sequence, is_routed)
         }
         None => Default::default(),
     };

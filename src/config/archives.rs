@@ -3,57 +3,54 @@
 //! No key holds a secret: the keys name files that do. daytable looks for an absent key in the environment, under its usual
 //! name (`AWS_ACCESS_KEY_ID`, `AZURE_STORAGE_CONNECTION_STRING`, `GOOGLE_APPLICATION_CREDENTIALS`, …).
 
-use super::key::{self, ConfigKey, SectionDoc, SectionPlace, optional_text, truth};
+use super::Config;
+use super::key::{ConfigKey, KeyDraft, optional_text, truth};
+use super::parts::SectionOptions;
 use super::section::Section;
 use super::values::secret_file;
 use daytable_archive::Access;
 
-pub(super) fn keys() -> Vec<ConfigKey<Access>> {
-    let file = "an absolute path, or \"%d/NAME\"";
-    vec![
-        ConfigKey::new("s3_endpoint", "an http:// or https:// address", |access: &mut Access| &mut access.s3_endpoint, |section| {
-            read_endpoint(section).map(Some)
-        })
-        .example("\"https://s3.example.org\"")
-        .about("The address of a server with the S3 protocol. The default is Amazon S3."),
-        optional_text("s3_region", "a region", |access: &mut Access| &mut access.s3_region, region)
-            .example("\"eu-central-1\"")
-            .about("The region of the buckets."),
-        optional_text("s3_credentials_file", file, |access: &mut Access| &mut access.s3_credentials_file, secret_file)
-            .example("\"/run/credentials/daytable.service/s3\"")
-            .about("A file in the form of `~/.aws/credentials`. daytable uses its profile `[default]`."),
-        optional_text(
-            "azure_connection_string_file",
-            file,
-            |access: &mut Access| &mut access.azure_connection_string_file,
-            secret_file,
-        )
-        .example("\"/run/credentials/daytable.service/azure\"")
-        .about("A file with a connection string: `AccountName=…;AccountKey=…`, or `SharedAccessSignature=…` instead of the key."),
-        optional_text("gcs_credentials_file", file, |access: &mut Access| &mut access.gcs_credentials_file, secret_file)
-            .example("\"/run/credentials/daytable.service/gcs\"")
-            .about("A file with the key of a service account, in JSON."),
-        truth("allow_http", |access: &mut Access| &mut access.allow_http)
-            .about("Whether `s3_endpoint` may begin with `http://`, for tests on one machine."),
-    ]
-}
-
-/// Reads the section. daytable reads the files themselves when it opens an archive, so new secrets need no restart.
-pub(super) fn read(mut section: Section<'_>) -> Access {
-    let access = key::read(&keys(), &mut section, Access::default());
-    if access.s3_endpoint.as_deref().is_some_and(|endpoint| endpoint.starts_with("http://")) && !access.allow_http {
-        section.problem("`s3_endpoint` is reached without TLS, which only `allow_http = true` allows");
-    }
-    section.finish();
-    access
-}
-
-pub(super) fn section() -> SectionDoc {
-    SectionDoc {
-        about: "Access to the object stores that tables name as their `archive`. No key holds a secret: the keys name files that do. daytable looks for \
+impl SectionOptions for Access {
+    const HEADER: &'static str = "[archives]";
+    const ABOUT: &'static str = "Access to the object stores that tables name as their `archive`. No key holds a secret: the keys name files that do. daytable looks for \
                 an absent key in the environment, under its usual name (AWS_ACCESS_KEY_ID, AWS_REGION, AZURE_STORAGE_CONNECTION_STRING, \
-                GOOGLE_APPLICATION_CREDENTIALS, …).",
-        ..SectionDoc::new("[archives]", SectionPlace::Table, keys(), &mut Access::default())
+                GOOGLE_APPLICATION_CREDENTIALS, …).";
+
+    fn keys() -> Vec<ConfigKey<Access>> {
+        let file = "an absolute path, or \"%d/NAME\"";
+        vec![
+            KeyDraft::new("s3_endpoint", "an http:// or https:// address", |access: &mut Access| &mut access.s3_endpoint, |section| {
+                read_endpoint(section).map(Some)
+            })
+            .example("\"https://s3.example.org\"")
+            .live("The address of a server with the S3 protocol. The default is Amazon S3."),
+            optional_text("s3_region", "a region", |access: &mut Access| &mut access.s3_region, region)
+                .example("\"eu-central-1\"")
+                .live("The region of the buckets."),
+            optional_text("s3_credentials_file", file, |access: &mut Access| &mut access.s3_credentials_file, secret_file)
+                .example("\"/run/credentials/daytable.service/s3\"")
+                .live("A file in the form of `~/.aws/credentials`. daytable uses its profile `[default]`."),
+            optional_text(
+                "azure_connection_string_file",
+                file,
+                |access: &mut Access| &mut access.azure_connection_string_file,
+                secret_file,
+            )
+            .example("\"/run/credentials/daytable.service/azure\"")
+            .live("A file with a connection string: `AccountName=…;AccountKey=…`, or `SharedAccessSignature=…` instead of the key."),
+            optional_text("gcs_credentials_file", file, |access: &mut Access| &mut access.gcs_credentials_file, secret_file)
+                .example("\"/run/credentials/daytable.service/gcs\"")
+                .live("A file with the key of a service account, in JSON."),
+            truth("allow_http", |access: &mut Access| &mut access.allow_http)
+                .live("Whether `s3_endpoint` may begin with `http://`, for tests on one machine."),
+        ]
+    }
+
+    /// daytable reads the files when it opens an archive, so new secrets need no restart.
+    fn complete(&mut self, section: &Section<'_>, _: &Config) {
+        if self.s3_endpoint.as_deref().is_some_and(|endpoint| endpoint.starts_with("http://")) && !self.allow_http {
+            section.problem("`s3_endpoint` is reached without TLS, which only `allow_http = true` allows");
+        }
     }
 }
 

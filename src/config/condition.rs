@@ -111,7 +111,7 @@ fn level(text: &str) -> Result<Level, String> {
     })
 }
 
-pub(super) fn section() -> SectionDoc {
+pub(super) fn doc() -> SectionDoc {
     let level = "trace, debug, info, notice, warn, error, critical, alert or fatal";
     let number = "a whole number";
     let keys = vec![

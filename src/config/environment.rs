@@ -18,7 +18,7 @@
 //!    `DAYTABLE_CONFIG`, which are options of the commands, nor for the variables that Kubernetes and Docker make for a
 //!    service called `daytable` (`DAYTABLE_SERVICE_HOST`, `DAYTABLE_PORT_7878_TCP`, …).
 
-use super::key::SectionPlace;
+use super::key::{SectionDoc, SectionPlace};
 use super::reference::sections;
 use daytable_model::did_you_mean::did_you_mean;
 use std::borrow::Cow;
@@ -43,20 +43,24 @@ struct Names {
     tables: Vec<&'static str>,
     /// `[[name]]`
     blocks: Vec<&'static str>,
-    /// Tables within sections.
-    inline: Vec<&'static str>,
+    /// Tables within sections, each with its section.
+    inline: Vec<(&'static str, &'static str)>,
 }
 
 static NAMES: LazyLock<Names> = LazyLock::new(|| {
     let (mut top, mut tables, mut blocks, mut inline) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    for section in sections() {
+    let sections = sections();
+    // `redact` is a list in the file: its variable is a value of TOML.
+    let is_inline = |section: &SectionDoc| section.place == SectionPlace::Inline && section.name != "redact";
+    let is_table = |key: &str| sections.iter().any(|section| is_inline(section) && section.name == key);
+    for section in sections.iter().filter(|section| section.place != SectionPlace::Inline) {
+        let within = section.keys.iter().filter(|key| is_table(key.name));
+        inline.extend(within.map(|key| (section.bare_name(), key.name)));
         match section.place {
             SectionPlace::Top => top.extend(section.keys.iter().map(|key| key.name)),
             SectionPlace::Table => tables.push(section.bare_name()),
             SectionPlace::Blocks { .. } => blocks.push(section.bare_name()),
-            // A list in the file: its variable is a value of TOML.
-            SectionPlace::Inline if section.name == "redact" => {}
-            SectionPlace::Inline => inline.push(section.name),
+            SectionPlace::Inline => {}
         }
     }
     Names { top, tables, blocks, inline }
@@ -90,7 +94,7 @@ impl Variable {
     fn path(&self) -> Path {
         let rest = self.name[PREFIX.len()..].to_ascii_lowercase();
         if let Some((section, key)) = split(&rest, &NAMES.tables) {
-            return Path { block: None, tables: vec![section], key: key.into() }.enter_inline();
+            return Path { block: None, tables: vec![section], key: key.into() }.enter_inline(section);
         }
         if let Some((block, key)) = split(&rest, &NAMES.blocks) {
             let (number, key) = match key.split_once('_') {
@@ -98,7 +102,7 @@ impl Variable {
                 _ => (Some(0), key),
             };
             let number = number.unwrap_or(usize::MAX);
-            return Path { block: Some((block, number)), tables: Vec::new(), key: key.into() }.enter_inline();
+            return Path { block: Some((block, number)), tables: Vec::new(), key: key.into() }.enter_inline(block);
         }
         Path { block: None, tables: Vec::new(), key: rest }
     }
@@ -143,9 +147,10 @@ struct Path {
 }
 
 impl Path {
-    /// Enters the table within the section that the key begins with, if any.
-    fn enter_inline(mut self) -> Path {
-        if let Some((table, key)) = split(&self.key, &NAMES.inline).map(|(table, key)| (table, key.to_owned())) {
+    /// Enters the table within `section` that the key begins with, if any.
+    fn enter_inline(mut self, section: &str) -> Path {
+        let tables: Vec<_> = NAMES.inline.iter().filter(|(of, _)| *of == section).map(|(_, table)| *table).collect();
+        if let Some((table, key)) = split(&self.key, &tables).map(|(table, key)| (table, key.to_owned())) {
             self.tables.push(table);
             self.key = key;
         }
@@ -281,6 +286,7 @@ fn block_of<'a, 't>(
 
 #[cfg(test)]
 mod tests {
+    use super::super::key::KeyDoc;
     use super::super::{Config, ConfigError};
     use super::*;
 
@@ -289,6 +295,56 @@ mod tests {
             variables.iter().filter_map(|(name, value)| Variable::new(&format!("DAYTABLE_{name}"), value)).collect();
         variables.sort_by(|a, b| a.name.cmp(&b.name));
         Config::parse_with(file, "f", &variables)
+    }
+
+    /// The variables of all keys: the variable, the key of the file, and an example.
+    fn rows() -> Vec<(String, String, String)> {
+        let sections = sections();
+        let mut rows = Vec::new();
+        for section in sections.iter().filter(|section| section.place != SectionPlace::Inline) {
+            let prefix = match section.place {
+                SectionPlace::Top => String::new(),
+                SectionPlace::Blocks { .. } => format!("{}_0_", section.bare_name()),
+                _ => format!("{}_", section.bare_name()),
+            };
+            let place = if section.place == SectionPlace::Top { "" } else { section.name };
+            let mut add = |key: &str, doc: &KeyDoc| {
+                let variable = format!("{PREFIX}{prefix}{}", key.replace('.', "_")).to_uppercase();
+                let example = doc.default.as_deref().or(doc.example).unwrap_or_default();
+                let text = example.strip_prefix('"').and_then(|text| text.strip_suffix('"')).unwrap_or(example);
+                rows.push((variable, format!("{place} {key}").trim().to_owned(), text.to_owned()));
+            };
+            for key in &section.keys {
+                add(key.name, key);
+                let is_inline = NAMES.inline.contains(&(section.bare_name(), key.name));
+                let inline = sections.iter().find(|inline| is_inline && inline.name == key.name);
+                for inner in inline.map_or(&[][..], |inline| &inline.keys) {
+                    add(&format!("{}.{}", key.name, inner.name), inner);
+                }
+            }
+        }
+        rows
+    }
+
+    #[test]
+    fn the_page_has_the_table() {
+        let mut table = "| variable | key | default or example |\n|---|---|---|\n".to_owned();
+        for (variable, key, example) in rows() {
+            let example =
+                if example.is_empty() { String::new() } else { format!("`{}` ", example.replace('|', "\\|")) };
+            table.push_str(&format!("| `{variable}` | `{key}` | {example}|\n"));
+        }
+        crate::generated::compare_table("docs/reference/environment.md", &table);
+    }
+
+    #[test]
+    fn every_variable_of_the_page_is_a_key() {
+        for (name, ..) in rows() {
+            let variable = Variable::new(&name, "1").unwrap_or_else(|| panic!("{name} is ignored"));
+            if let Err(error) = Config::parse_with("", "f", &[variable]) {
+                assert!(!error.to_string().contains("unknown key"), "{error}");
+            }
+        }
     }
 
     fn same(variables: &[(&str, &str)], file: &str) {
@@ -300,6 +356,7 @@ mod tests {
     fn every_key_has_a_variable() {
         same(&[], "");
         same(&[("DATA_DIR", "/data"), ("DRAIN_TIMEOUT", "5s")], "data_dir = \"/data\"\ndrain_timeout = \"5s\"");
+        same(&[("STORE_WHEN_FULL", "drop_oldest")], "[store]\nwhen_full = \"drop_oldest\"");
         same(
             &[("HTTP_LISTEN", "127.0.0.1:1"), ("HTTP_CONNECTIONS_MAX", "7"), ("HTTP_PER_SENDER_RECORDS_PER_S", "9")],
             "[http]\nlisten = \"127.0.0.1:1\"\nconnections_max = 7\nper_sender = { records_per_s = 9 }",
@@ -339,8 +396,8 @@ mod tests {
         let config = parse(file, &[("HTTP_LISTEN", "127.0.0.1:1"), ("TAIL_0_INCLUDE", "/b"), ("TAIL_1_INCLUDE", "/c")]);
         let config = config.unwrap_or_else(|error| panic!("{error}"));
         assert_eq!((config.http.connections_max.get(), config.http.listen), (3, "127.0.0.1:1".parse().expect("one")));
-        assert_eq!(config.tails.iter().map(|tail| &tail.include[0]).collect::<Vec<_>>(), ["/b", "/c"]);
-        assert_eq!(config.tails[0].name, "one");
+        assert_eq!(config.sources.tails.iter().map(|tail| &tail.include[0]).collect::<Vec<_>>(), ["/b", "/c"]);
+        assert_eq!(config.sources.tails[0].name, "one");
     }
 
     #[test]

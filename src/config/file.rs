@@ -2,15 +2,13 @@
 
 use super::environment::{AppendedVariables, Variable};
 use super::error::{ConfigError, Problem, line_and_column};
-use super::key::{self, ConfigKey, Reload, SectionDoc, SectionPlace, duration, text};
+use super::key::{self, ConfigKey, KeyDraft, SectionDoc, SectionPlace, duration, text};
+use super::parts::{ConfigPart, parts};
 use super::section::{ProblemList, Section};
 use super::values::{absolute, or_word};
-use super::{HttpConfig, LifecycleConfig, LogConfig, StoreConfig, TableConfig};
-use super::{archives, journal, lifecycle, log, reading, store, syslog, tail};
+use super::{Changes, HttpConfig, LifecycleConfig, SourceBlocks, StoreConfig, TableConfig, reading};
+use crate::log::LogOptions;
 use daytable_archive::Access;
-use daytable_intake::journal::JournalOptions;
-use daytable_intake::syslog::SyslogOptions;
-use daytable_intake::tail::TailOptions;
 use daytable_model::path_text::PathText;
 use daytable_model::units::ByteSize;
 use daytable_parse::ParseOptions;
@@ -39,12 +37,8 @@ pub struct Config {
     pub redact: Vec<Redaction>,
     /// `[http]`
     pub http: HttpConfig,
-    /// `[[tail]]`, in the order of the file.
-    pub tails: Vec<TailOptions>,
-    /// `[[syslog]]`, in the order of the file.
-    pub syslogs: Vec<SyslogOptions>,
-    /// `[[journal]]`, in the order of the file.
-    pub journals: Vec<JournalOptions>,
+    /// The blocks of sources.
+    pub sources: SourceBlocks,
     /// `[[table]]`, in the order of the file: at least one. The last one accepts all remaining records.
     pub tables: Vec<TableConfig>,
     /// `[archives]`
@@ -54,7 +48,7 @@ pub struct Config {
     /// `[store]`
     pub store: StoreConfig,
     /// `[log]`
-    pub log: LogConfig,
+    pub log: LogOptions,
 }
 
 impl Default for Config {
@@ -65,26 +59,40 @@ impl Default for Config {
             memory_max: None,
             redact: Vec::new(),
             http: HttpConfig::default(),
-            tails: Vec::new(),
-            syslogs: Vec::new(),
-            journals: Vec::new(),
+            sources: SourceBlocks::default(),
             tables: TableConfig::defaults(),
             archives: Access::default(),
             lifecycle: LifecycleConfig::default(),
             store: StoreConfig::default(),
-            log: LogConfig::default(),
+            log: LogOptions::default(),
         }
     }
 }
 
 /// The keys before the first section.
-pub(super) fn keys() -> Vec<ConfigKey<Config>> {
+pub(super) struct TopKeys;
+
+impl ConfigPart for TopKeys {
+    fn doc(&self) -> SectionDoc {
+        SectionDoc::new("the file", SectionPlace::Top, keys(), &mut Config::default())
+    }
+
+    fn read(&self, file: &mut Section<'_>, config: &mut Config) {
+        *config = key::read(&keys(), file, Config::default());
+    }
+
+    fn compare(&self, before: &mut Config, now: &mut Config, changes: &mut Changes) {
+        let keys = key::compare(&keys(), before, now);
+        keys.into_iter().for_each(|(key, needs_restart)| changes.add(key.into(), needs_restart));
+    }
+}
+
+fn keys() -> Vec<ConfigKey<Config>> {
     vec![
         text("data_dir", "an absolute path", |config: &mut Config| &mut config.data_dir, absolute)
             .default("\"/var/lib/daytable\"")
-            .on_reload(Reload::Restart)
-            .about("The folder for all data: day-tables, catalog, control socket. A folder has one daemon."),
-        duration("drain_timeout", |config: &mut Config| &mut config.drain_timeout, DRAIN_TIMEOUT).about(
+            .at_restart("The folder for all data: day-tables, catalog, control socket. A folder has one daemon."),
+        duration("drain_timeout", |config: &mut Config| &mut config.drain_timeout, DRAIN_TIMEOUT).live(
             "How long a stop may take. It has to be shorter than the time until a kill (Kubernetes 30s, the systemd unit 90s). daytable does not \
              acknowledge records that are not committed by then; they are read or sent again.",
         ),
@@ -95,28 +103,20 @@ pub(super) fn keys() -> Vec<ConfigKey<Config>> {
             |text| or_word("auto", text, at_least_16_mib),
         )
         .default("\"auto\"")
-        .on_reload(Reload::Restart)
-        .about(
+        .at_restart(
             "The memory for daytable. \"auto\" is the limit of the control group (of the container, or MemoryMax=). Below 512MiB, daytable uses smaller \
              buffers: bodies of pushes, rows that wait for a commit, unfinished messages, concurrent scans.",
         ),
-        ConfigKey::by_hand(
-            "redact",
-            "a list of texts and tables",
-            |section: &mut Section<'_>, config: &mut Config| config.redact = reading::read_redact(section, 0),
-            |before, now| before.redact != now.redact,
-        )
+        KeyDraft::by_hand("redact", "a list of texts and tables", |config: &mut Config| &mut config.redact, |section, config| {
+            config.redact = reading::read_redact(section, 0);
+        })
         .default("[]")
-        .about(
+        .live(
             "Secrets to replace in messages, fields and field names before anything is stored: any of \"credit-card\", \"email\", \"bearer-token\" \
              (Authorization headers and JSON web tokens) and \"private-key\", and your own patterns: \
              { name = \"password\", regex = 'password=(\\S+)', replace = \"***\" }. daytable_redactions_total{pattern} counts the replacements.",
         ),
     ]
-}
-
-pub(super) fn section() -> SectionDoc {
-    SectionDoc::new("the file", SectionPlace::Top, keys(), &mut Config::default())
 }
 
 impl Config {
@@ -164,7 +164,7 @@ impl Config {
         }
         let config = if errors.is_empty() {
             appended.apply(file.get_mut(), |at, text| problems.add(at, text));
-            Config::read(Section::root(file.get_ref(), &problems), &problems)
+            Config::read(Section::root(file.get_ref(), &problems))
         } else {
             Config::default()
         };
@@ -188,19 +188,9 @@ impl Config {
         self.tables.len() > 1
     }
 
-    pub(super) fn read<'a>(mut file: Section<'a>, problems: &'a ProblemList<'a>) -> Config {
-        let mut config = key::read(&keys(), &mut file, Config::default());
-        config.http = HttpConfig::read(file.section("http", "[http]"));
-        let mut names = Vec::new();
-        config.tails = tail::read_all(file.sections("tail", "[[tail]]"), problems, &mut names, &config.redact);
-        config.syslogs = syslog::read_all(file.sections("syslog", "[[syslog]]"), problems, &mut names, &config.redact);
-        config.journals =
-            journal::read_all(file.sections("journal", "[[journal]]"), problems, &mut names, &config.redact);
-        config.tables = TableConfig::read_all(file.sections("table", "[[table]]"), problems);
-        config.archives = archives::read(file.section("archives", "[archives]"));
-        config.lifecycle = lifecycle::read(file.section("lifecycle", "[lifecycle]"));
-        config.store = store::read(file.section("store", "[store]"), &config.tables);
-        config.log = log::read(file.section("log", "[log]"));
+    pub(super) fn read(mut file: Section<'_>) -> Config {
+        let mut config = Config::default();
+        parts().iter().for_each(|part| part.read(&mut file, &mut config));
         file.finish();
         config
     }

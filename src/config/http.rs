@@ -1,11 +1,10 @@
 //! `[http]`: the TCP listener.
 
-use super::key::{
-    self, ConfigKey, Reload, SectionDoc, SectionPlace, bytes, count, duration, optional_text, table, text, whole,
-};
+use super::key::{ConfigKey, bytes, count, duration, optional_text, table, text, whole};
+use super::parts::SectionOptions;
 use super::section::Section;
 use super::values::secret_file;
-use super::{allowance, tls};
+use super::{Config, allowance, tls};
 use daytable_intake::push;
 use daytable_intake::rate_limit::SenderLimits;
 use daytable_model::units::{self, ByteSize};
@@ -122,97 +121,97 @@ impl Default for HttpConfig {
     }
 }
 
-pub(super) fn keys() -> Vec<ConfigKey<HttpConfig>> {
-    let file = "an absolute path, or \"%d/NAME\"";
-    vec![
-        text("listen", "an address and a port, or \"off\"", |http: &mut HttpConfig| &mut http.listen, str::parse)
-            .default("\"127.0.0.1:7878\"")
-            .about(
-                "The TCP address for pushes, metrics, health and the reading API, or \"off\". The unix socket (DATA_DIR/control.sock) \
-                 always listens, and everyone who can open it may do everything.",
-            ),
-        table(
-            "tls",
-            |http: &mut HttpConfig| &mut http.tls,
-            || tls::keys(|tls: &mut Option<TlsOptions>| tls),
-            |section, tls| tls::complete(section, tls, section.len().is_some()),
-        )
-        .example("{ cert_file = \"/etc/daytable/cert.pem\", key_file = \"/etc/daytable/key.pem\", client_ca_file = \"/etc/daytable/client-ca.pem\" }")
-        .on_reload(Reload::NewConnections)
-        .about("TLS for the listener: certificate and key, and optionally the authorities of client certificates."),
-        optional_text(
-            "push",
-            "\"open\", \"credentials\", \"off\"",
-            |http: &mut HttpConfig| &mut http.push,
-            str::parse,
-        )
-        .example("\"credentials\"")
-        .about(
-            "Who may push records over TCP. \"credentials\": senders with a credential of `credentials_file` (without that file, with a client certificate). \
-             \"open\": everyone who can connect. \"off\": no sender. The default is \"credentials\" where credentials are configured. Without credentials it \
-             is \"open\" on a loopback address, where every local user may write logs anyway; on any other address the daemon does not start.",
-        ),
-        optional_text("credentials_file", file, |http: &mut HttpConfig| &mut http.credentials_file, secret_file)
-            .example("\"/etc/daytable/credentials.toml\"")
-            .about(
-                "The file with the credentials of senders: bearer tokens, and users with passwords. A credential can be limited to tables or to a tenant. \
-                 daytable reads a changed file again. Only the daemon should be able to read the file; a file that everyone can read is used, with a warning in the log.",
-            ),
-        allowance::key(|http: &mut HttpConfig| &mut http.per_sender).about(
-            "Limits of each sender: a credential, or without credentials an IP address (IPv6: a /64 network). A sender above its limit \
-             gets the status 429 with Retry-After. A sender may exceed a rate by one second's worth. The daily count begins at midnight UTC, and after a restart. \
-             `connections` counts the connections of one address at one time; daytable closes any further connection.",
-        ),
-        bytes("body_bytes_max", |http: &mut HttpConfig| &mut http.limits.body_bytes_max, BODY_BYTES).about(
-            "Bytes of the body of a push as it arrives. A larger body gets the status 413.",
-        ),
-        bytes("decoded_bytes_max", |http: &mut HttpConfig| &mut http.limits.decoded_bytes_max, BODY_BYTES)
-            .about("Bytes of the body of a push after decompression. A larger body gets the status 413."),
-        bytes("bodies_bytes_max", |http: &mut HttpConfig| &mut http.limits.bodies_bytes_max, BODIES_BYTES).about(
-            "Bytes in memory for all pushes together: bodies, decompressed bodies, and their rows until the commit. Without room, a push gets the status 503 with Retry-After.",
-        ),
-        whole("records_max", |http: &mut HttpConfig| &mut http.limits.records_max, 1..=1_000_000)
-            .about("Records of one push. A push with more gets the status 413."),
-        duration("body_timeout", |http: &mut HttpConfig| &mut http.limits.body_timeout, TIMEOUT).about(
-            "How long the body of a push may take to arrive. A slower push gets the status 408. For the long uploads of systemd-journal-upload, the limit applies to every 16 KiB.",
-        ),
-        optional_text("token_file", file, |http: &mut HttpConfig| &mut http.token_file, secret_file)
-            .example("\"/run/credentials/daytable.service/token\"")
-            .about(
-                "A file with the token for reading (/api/*) over TCP: `Authorization: Bearer TOKEN`. Without a token, only the unix socket answers reads, \
-                 because on loopback every local user could read root's logs. In every key for a secret file, \"%d/NAME\" is a credential of systemd (LoadCredential=NAME:…).",
-            ),
-        count("connections_max", |http: &mut HttpConfig| &mut http.connections_max, u16::MAX)
-            .on_reload(Reload::NewConnections)
-            .about(
-                "Connections at one time. A further connection waits. Then daytable closes the connection that has kept it waiting longest, \
-                 for at least two seconds; else an idle connection ends after ten seconds.",
-            ),
-    ]
-}
+impl SectionOptions for HttpConfig {
+    const HEADER: &'static str = "[http]";
+    const ABOUT: &'static str = "The listener for pushes, metrics, health and the reading API.";
 
-impl HttpConfig {
-    pub(super) fn read(mut section: Section<'_>) -> HttpConfig {
-        let http = key::read(&keys(), &mut section, HttpConfig::default());
-        let limits = &http.limits;
+    fn keys() -> Vec<ConfigKey<HttpConfig>> {
+        let file = "an absolute path, or \"%d/NAME\"";
+        vec![
+            text("listen", "an address and a port, or \"off\"", |http: &mut HttpConfig| &mut http.listen, str::parse)
+                .default("\"127.0.0.1:7878\"")
+                .live(
+                    "The TCP address for pushes, metrics, health and the reading API, or \"off\". The unix socket (DATA_DIR/control.sock) \
+                     always listens, and everyone who can open it may do everything.",
+                ),
+            table(
+                "tls",
+                |http: &mut HttpConfig| &mut http.tls,
+                || tls::keys(|tls: &mut Option<TlsOptions>| tls),
+                |section, tls| tls::complete(section, tls, section.len().is_some()),
+            )
+            .example("{ cert_file = \"/etc/daytable/cert.pem\", key_file = \"/etc/daytable/key.pem\", client_ca_file = \"/etc/daytable/client-ca.pem\" }")
+            .for_new_connections("TLS for the listener: certificate and key, and optionally the authorities of client certificates."),
+            optional_text(
+                "push",
+                "\"open\", \"credentials\", \"off\"",
+                |http: &mut HttpConfig| &mut http.push,
+                str::parse,
+            )
+            .example("\"credentials\"")
+            .live(
+                "Who may push records over TCP. \"credentials\": senders with a credential of `credentials_file` (without that file, with a client certificate). \
+                 \"open\": everyone who can connect. \"off\": no sender. The default is \"credentials\" where credentials are configured. Without credentials it \
+                 is \"open\" on a loopback address, where every local user may write logs anyway; on any other address the daemon does not start.",
+            ),
+            optional_text("credentials_file", file, |http: &mut HttpConfig| &mut http.credentials_file, secret_file)
+                .example("\"/etc/daytable/credentials.toml\"")
+                .live(
+                    "The file with the credentials of senders: bearer tokens, and users with passwords. A credential can be limited to tables or to a tenant. \
+                     daytable reads a changed file again. Only the daemon should be able to read the file; a file that everyone can read is used, with a warning in the log.",
+                ),
+            allowance::key(|http: &mut HttpConfig| &mut http.per_sender).live(
+                "Limits of each sender: a credential, or without credentials an IP address (IPv6: a /64 network). A sender above its limit \
+                 gets the status 429 with Retry-After. A sender may exceed a rate by one second's worth. The daily count begins at midnight UTC, and after a restart. \
+                 `connections` counts the connections of one address at one time; daytable closes any further connection.",
+            ),
+            bytes("body_bytes_max", |http: &mut HttpConfig| &mut http.limits.body_bytes_max, BODY_BYTES).live(
+                "Bytes of the body of a push as it arrives. A larger body gets the status 413.",
+            ),
+            bytes("decoded_bytes_max", |http: &mut HttpConfig| &mut http.limits.decoded_bytes_max, BODY_BYTES)
+                .live("Bytes of the body of a push after decompression. A larger body gets the status 413."),
+            bytes("bodies_bytes_max", |http: &mut HttpConfig| &mut http.limits.bodies_bytes_max, BODIES_BYTES).live(
+                "Bytes in memory for all pushes together: bodies, decompressed bodies, and their rows until the commit. Without room, a push gets the status 503 with Retry-After.",
+            ),
+            whole("records_max", |http: &mut HttpConfig| &mut http.limits.records_max, 1..=1_000_000)
+                .live("Records of one push. A push with more gets the status 413."),
+            duration("body_timeout", |http: &mut HttpConfig| &mut http.limits.body_timeout, TIMEOUT).live(
+                "How long the body of a push may take to arrive. A slower push gets the status 408. For the long uploads of systemd-journal-upload, the limit applies to every 16 KiB.",
+            ),
+            optional_text("token_file", file, |http: &mut HttpConfig| &mut http.token_file, secret_file)
+                .example("\"/run/credentials/daytable.service/token\"")
+                .live(
+                    "A file with the token for reading (/api/*) over TCP: `Authorization: Bearer TOKEN`. Without a token, only the unix socket answers reads, \
+                     because on loopback every local user could read root's logs. In every key for a secret file, \"%d/NAME\" is a credential of systemd (LoadCredential=NAME:…).",
+                ),
+            count("connections_max", |http: &mut HttpConfig| &mut http.connections_max, u16::MAX)
+                .for_new_connections(
+                    "Connections at one time. A further connection waits. Then daytable closes the connection that has kept it waiting longest, \
+                     for at least two seconds; else an idle connection ends after ten seconds.",
+                ),
+        ]
+    }
+
+    fn complete(&mut self, section: &Section<'_>, _: &Config) {
+        let limits = &self.limits;
         // A body is in memory twice: as it arrived, and decoded.
         let is_given = ["bodies_bytes_max", "decoded_bytes_max", "body_bytes_max"].iter().any(|key| section.has(key));
         if is_given && limits.bodies_bytes_max < limits.body_bytes_max.saturating_add(limits.decoded_bytes_max) {
             section.problem("`bodies_bytes_max` must be at least `body_bytes_max` and `decoded_bytes_max` together");
         }
         // A key that is given and wrong was reported already.
-        let is_wrong = (section.has("tls") && http.tls.is_none())
-            || (section.has("credentials_file") && http.credentials_file.is_none())
-            || (section.has("push") && http.push.is_none());
-        if let Err(error) = http.push_access()
+        let is_wrong = (section.has("tls") && self.tls.is_none())
+            || (section.has("credentials_file") && self.credentials_file.is_none())
+            || (section.has("push") && self.push.is_none());
+        if let Err(error) = self.push_access()
             && !is_wrong
         {
             section.problem(error);
         }
-        section.finish();
-        http
     }
+}
 
+impl HttpConfig {
     /// Who may push.
     ///
     /// # Errors
@@ -230,12 +229,5 @@ impl HttpConfig {
             }
             (None, _) => Ok(PushAccess::Open),
         }
-    }
-}
-
-pub(super) fn section() -> SectionDoc {
-    SectionDoc {
-        about: "The listener for pushes, metrics, health and the reading API.",
-        ..SectionDoc::new("[http]", SectionPlace::Table, keys(), &mut HttpConfig::default())
     }
 }

@@ -1,76 +1,63 @@
 //! `[[journal]]`: the journal of systemd.
 
-use super::blocks::{self, Blocks, READ_FROM};
-use super::key::{ConfigKey, SectionDoc, SectionPlace, choice, optional_text, size, text, texts};
+use super::key::{ConfigKey, choice, optional_text, size, text, texts};
 use super::reading;
-use super::section::{ProblemList, Section};
+use super::sources::{READ_FROM, SourceBlock};
 use super::values::{absolute, or_word};
 use daytable_intake::journal::JournalOptions;
 use daytable_model::record::Level;
 use daytable_model::units::ByteSize;
-use daytable_parse::redact::{Redaction, Redactor};
+use daytable_parse::ParseOptions;
 use std::ops::RangeInclusive;
 
 const ENTRY_BYTES: RangeInclusive<ByteSize> = ByteSize::new(1 << 10)..=ByteSize::new(2 << 20);
 /// Bytes of the name of a unit; the limit of systemd.
 const UNIT_BYTES_MAX: usize = 255;
 
-pub(super) fn keys() -> Vec<ConfigKey<JournalOptions>> {
-    let levels = "\"debug\", \"info\", \"notice\", \"warn\", \"error\", \"critical\", \"alert\", \"fatal\", or \"off\"";
-    vec![
-        blocks::name(|journal: &mut JournalOptions| &mut journal.name).default("\"journal\""),
-        optional_text("directory", "an absolute path", |journal: &mut JournalOptions| &mut journal.directory, absolute)
-            .example("\"/var/log/journal/remote\"")
-            .about("The folder with the files of the journal. The default is the journal of this host."),
-        texts("units", "a list of units", 0, |journal: &mut JournalOptions| &mut journal.units, unit).about(
-            "The units to read, as names or patterns for `journalctl --unit=`. An empty list reads all entries, including those of the kernel and those without a unit.",
-        ),
-        text("level_at_least", levels, |journal: &mut JournalOptions| &mut journal.level_at_least, level)
-            .default("\"off\"")
-            .about("The least severe level to read. \"off\" reads all entries, including those without a priority."),
-        choice("read_from", |journal: &mut JournalOptions| &mut journal.read_from, &READ_FROM)
-            .about("Where daytable begins at its first start. Later it continues at its last position."),
-        text("instance", "a template", |journal: &mut JournalOptions| &mut journal.instance, str::parse)
-            .default("\"{field:host}\"")
-            .about(
-                "The *instance* of the records, which decides their partition. {field:NAME} is a field of the record (or this host, where the record has no such \
-                 field), {host} this host. Text may stand between them.",
+impl SourceBlock for JournalOptions {
+    const HEADER: &'static str = "[[journal]]";
+    const ABOUT: &'static str = "Journals of systemd, read through `journalctl`. Entries keep their fields. There can be any number of these blocks. With `format = \"auto\"`, \
+                daytable parses the output of services and containers, and JSON objects; a message that a program passed to the journal is a record already.";
+
+    fn new(name: &str, reading: ParseOptions) -> JournalOptions {
+        JournalOptions { name: name.into(), reading, ..JournalOptions::default() }
+    }
+
+    fn keys() -> Vec<ConfigKey<JournalOptions>> {
+        let levels =
+            "\"debug\", \"info\", \"notice\", \"warn\", \"error\", \"critical\", \"alert\", \"fatal\", or \"off\"";
+        vec![
+            optional_text("directory", "an absolute path", |journal: &mut JournalOptions| &mut journal.directory, absolute)
+                .example("\"/var/log/journal/remote\"")
+                .live("The folder with the files of the journal. The default is the journal of this host."),
+            texts("units", "a list of units", 0, |journal: &mut JournalOptions| &mut journal.units, unit).live(
+                "The units to read, as names or patterns for `journalctl --unit=`. An empty list reads all entries, including those of the kernel and those without a unit.",
             ),
-        reading::format(|journal: &mut JournalOptions| &mut journal.reading),
-        reading::zone(|journal: &mut JournalOptions| &mut journal.reading),
-        reading::redact(|journal: &mut JournalOptions| &mut journal.reading),
-        size("entry_bytes_max", |journal: &mut JournalOptions| &mut journal.entry_bytes_max, ENTRY_BYTES)
-            .about("Bytes of an entry. daytable cuts a longer entry here, marks the record, and counts it."),
-    ]
-}
+            text("level_at_least", levels, |journal: &mut JournalOptions| &mut journal.level_at_least, level)
+                .default("\"off\"")
+                .live("The least severe level to read. \"off\" reads all entries, including those without a priority."),
+            choice("read_from", |journal: &mut JournalOptions| &mut journal.read_from, &READ_FROM)
+                .live("Where daytable begins at its first start. Later it continues at its last position."),
+            text("instance", "a template", |journal: &mut JournalOptions| &mut journal.instance, str::parse)
+                .default("\"{field:host}\"")
+                .live(
+                    "The *instance* of the records, which decides their partition. {field:NAME} is a field of the record (or this host, where the record has no such \
+                     field), {host} this host. Text may stand between them.",
+                ),
+            reading::format(|journal: &mut JournalOptions| &mut journal.reading),
+            reading::zone(|journal: &mut JournalOptions| &mut journal.reading),
+            reading::redact(|journal: &mut JournalOptions| &mut journal.reading),
+            size("entry_bytes_max", |journal: &mut JournalOptions| &mut journal.entry_bytes_max, ENTRY_BYTES)
+                .live("Bytes of an entry. daytable cuts a longer entry here, marks the record, and counts it."),
+        ]
+    }
 
-/// Reads all blocks. `redact` has the patterns of the whole file.
-pub(super) fn read_all(
-    sections: Vec<Section<'_>>,
-    problems: &ProblemList<'_>,
-    names: &mut Vec<String>,
-    redact: &[Redaction],
-) -> Vec<JournalOptions> {
-    let new = || {
-        let mut journal = JournalOptions { name: String::new(), ..JournalOptions::default() };
-        journal.reading.redactor = Redactor::new(redact.iter().cloned());
-        journal
-    };
-    let complete = |_: &mut Section<'_>, _: &mut JournalOptions| true;
-    Blocks { kind: "journal", keys: keys(), new: &new, name: |journal| &mut journal.name, complete }
-        .read(sections, problems, names)
-}
+    fn name(&self) -> &str {
+        &self.name
+    }
 
-pub(super) fn section() -> SectionDoc {
-    SectionDoc {
-        about: "Journals of systemd, read through `journalctl`. Entries keep their fields. There can be any number of these blocks. With `format = \"auto\"`, \
-                daytable parses the output of services and containers, and JSON objects; a message that a program passed to the journal is a record already.",
-        ..SectionDoc::new(
-            "[[journal]]",
-            SectionPlace::Blocks { in_sample: false },
-            keys(),
-            &mut JournalOptions::default(),
-        )
+    fn reading(&self) -> &ParseOptions {
+        &self.reading
     }
 }
 

@@ -3,17 +3,19 @@
 //! ```text
 //!                              +-> section        the value is read into the options of its part
 //! keys() of a section --------+-> environment    the names that variables may have
-//!   (http::keys, tail::keys, …)+-> changes        the keys that a reload finds changed
+//!   (http, tail, …)            +-> changes        the keys that a reload finds changed
 //!                              +-> reference      docs/reference/configuration.md
 //!                              +-> sample         config/daytable.toml
 //! ```
 //!
 //! **A new key** needs two edits: the field, with its default, in the options of its part, and a row in `keys()` of its
-//! section. `just docs` then writes the two generated files anew; tests compare them. The row only states what a reload
-//! does: `live` if the row says nothing. The part has to do it, by way of `daemon::reload`.
+//! section. `just docs` then writes the generated files anew; tests compare them. A row has the name, the type with its
+//! limits, the field, and an example if the key has no default. The default is that of the field.
 //!
-//! A row has the name, the type with its limits, the field, the text for people, and where they differ from the rule: an
-//! example (for a key without a default) and the effect of a reload. The default is that of the field.
+//! A row ends with the effect of a reload and the text for people: [`live`](KeyDraft::live),
+//! [`for_new_connections`](KeyDraft::for_new_connections) or [`at_restart`](KeyDraft::at_restart). A row without an effect
+//! does not compile. A reload keeps the values of keys that need a restart; the part has to apply all other keys, by way of
+//! `daemon::reload`.
 
 use super::section::{Section, quoted_words};
 use daytable_model::units::{ByteSize, show_duration};
@@ -107,6 +109,8 @@ impl SectionDoc {
 type ReadKey<T> = Box<dyn Fn(&mut Section<'_>, &mut T)>;
 /// Whether a key differs between two options. Borrows mutably because a field has one accessor only, and changes neither.
 type KeyDiffers<T> = Box<dyn Fn(&mut T, &mut T) -> bool>;
+/// Gives a key of the second options the value that it has in the first.
+type KeepKey<T> = Box<dyn Fn(&mut T, &mut T)>;
 /// The value that a key has in the options, as the sample shows it.
 type KeyDefault<T> = Box<dyn Fn(&mut T) -> Option<String>>;
 
@@ -115,71 +119,97 @@ pub(super) struct ConfigKey<T> {
     doc: KeyDoc,
     read: ReadKey<T>,
     differs: KeyDiffers<T>,
+    keep: KeepKey<T>,
     default: KeyDefault<T>,
 }
 
-impl<T: 'static> ConfigKey<T> {
+/// A row that lacks the effect of a reload and the text for people.
+#[must_use]
+pub(super) struct KeyDraft<T>(ConfigKey<T>);
+
+impl<T: 'static> KeyDraft<T> {
     /// A key with one field. `read` gives `None` where the key is absent or wrong; the field then stays as it is.
-    pub(super) fn new<V: PartialEq + 'static>(
+    pub(super) fn new<V: Clone + PartialEq + 'static>(
         name: &'static str,
         takes: impl Into<String>,
         field: impl Fn(&mut T) -> &mut V + Copy + 'static,
         read: impl Fn(&mut Section<'_>) -> Option<V> + 'static,
-    ) -> ConfigKey<T> {
+    ) -> KeyDraft<T> {
         let read = move |section: &mut Section<'_>, options: &mut T| {
             if let Some(value) = read(section) {
                 *field(options) = value;
             }
         };
-        ConfigKey::by_hand(name, takes, read, move |before, now| *field(before) != *field(now))
+        KeyDraft::by_hand(name, takes, field, read)
     }
 
-    /// A key with a reader and a comparison of its own.
-    pub(super) fn by_hand(
+    /// A key with a reader of its own.
+    pub(super) fn by_hand<V: Clone + PartialEq + 'static>(
+        name: &'static str,
+        takes: impl Into<String>,
+        field: impl Fn(&mut T) -> &mut V + Copy + 'static,
+        read: impl Fn(&mut Section<'_>, &mut T) + 'static,
+    ) -> KeyDraft<T> {
+        let differs = move |before: &mut T, now: &mut T| *field(before) != *field(now);
+        KeyDraft::of(name, takes, read, differs, move |before, now| field(now).clone_from(field(before)))
+    }
+
+    /// A key with several fields. `keep` gives the second options the value of the first.
+    pub(super) fn of(
         name: &'static str,
         takes: impl Into<String>,
         read: impl Fn(&mut Section<'_>, &mut T) + 'static,
         differs: impl Fn(&mut T, &mut T) -> bool + 'static,
-    ) -> ConfigKey<T> {
+        keep: impl Fn(&mut T, &mut T) + 'static,
+    ) -> KeyDraft<T> {
         let doc = KeyDoc { takes: takes.into(), ..KeyDoc::new(name, "", "") };
-        ConfigKey { doc, read: Box::new(read), differs: Box::new(differs), default: Box::new(|_| None) }
-    }
-
-    /// The text for people.
-    pub(super) fn about(mut self, about: &'static str) -> ConfigKey<T> {
-        self.doc.about = about;
-        self
+        let (read, differs, keep) = (Box::new(read), Box::new(differs), Box::new(keep));
+        KeyDraft(ConfigKey { doc, read, differs, keep, default: Box::new(|_| None) })
     }
 
     /// The default as TOML. A test compares it with the field.
-    pub(super) fn default(self, default: &'static str) -> ConfigKey<T> {
+    pub(super) fn default(self, default: &'static str) -> KeyDraft<T> {
         self.shown(move |_| Some(default.into()))
     }
 
-    fn shown(mut self, default: impl Fn(&mut T) -> Option<String> + 'static) -> ConfigKey<T> {
-        self.default = Box::new(default);
+    pub(super) fn shown(mut self, default: impl Fn(&mut T) -> Option<String> + 'static) -> KeyDraft<T> {
+        self.0.default = Box::new(default);
         self
     }
 
     /// A value for the sample, as TOML.
-    pub(super) fn example(mut self, example: &'static str) -> ConfigKey<T> {
-        self.doc.example = Some(example);
+    pub(super) fn example(mut self, example: &'static str) -> KeyDraft<T> {
+        self.0.doc.example = Some(example);
         self
     }
 
     /// A value for the sample of a key that every block needs.
-    pub(super) fn required(mut self, example: &'static str) -> ConfigKey<T> {
-        self.doc.is_required = true;
+    pub(super) fn required(mut self, example: &'static str) -> KeyDraft<T> {
+        self.0.doc.is_required = true;
         self.example(example)
     }
 
+    /// The text about a key that a reload applies at once.
+    pub(super) fn live(self, about: &'static str) -> ConfigKey<T> {
+        ConfigKey { doc: KeyDoc { about, ..self.0.doc }, ..self.0 }
+    }
+
+    /// The text about a key that a reload applies to connections that open later.
+    pub(super) fn for_new_connections(self, about: &'static str) -> ConfigKey<T> {
+        self.live(about).on_reload(Reload::NewConnections)
+    }
+
+    /// The text about a key that only a restart applies.
+    pub(super) fn at_restart(self, about: &'static str) -> ConfigKey<T> {
+        self.live(about).on_reload(Reload::Restart)
+    }
+}
+
+impl<T> ConfigKey<T> {
+    /// The same row where a reload has another effect.
     pub(super) fn on_reload(mut self, reload: Reload) -> ConfigKey<T> {
         self.doc.reload = reload;
         self
-    }
-
-    pub(super) fn name(&self) -> &'static str {
-        self.doc.name
     }
 }
 
@@ -189,42 +219,50 @@ pub(super) fn read<T>(keys: &[ConfigKey<T>], section: &mut Section<'_>, mut opti
     options
 }
 
-/// The keys that differ.
-pub(super) fn differing<T: Clone>(keys: &[ConfigKey<T>], before: &T, now: &T) -> Vec<(&'static str, Reload)> {
-    let (mut before, mut now) = (before.clone(), now.clone());
-    let differing = keys.iter().filter(|key| (key.differs)(&mut before, &mut now));
-    differing.map(|key| (key.doc.name, key.doc.reload)).collect()
+/// The keys that differ, and whether each needs a restart. `now` keeps the values of those from `before`.
+pub(super) fn compare<T>(keys: &[ConfigKey<T>], before: &mut T, now: &mut T) -> Vec<(&'static str, bool)> {
+    let mut differing = Vec::new();
+    for key in keys {
+        if (key.differs)(before, now) {
+            let needs_restart = key.doc.reload == Reload::Restart;
+            if needs_restart {
+                (key.keep)(before, now);
+            }
+            differing.push((key.doc.name, needs_restart));
+        }
+    }
+    differing
 }
 
 /// A text that `read` accepts.
-pub(super) fn text<T: 'static, V: PartialEq + 'static, E: Display>(
+pub(super) fn text<T: 'static, V: Clone + PartialEq + 'static, E: Display>(
     name: &'static str,
     takes: impl Into<String>,
     field: impl Fn(&mut T) -> &mut V + Copy + 'static,
     read: impl Fn(&str) -> Result<V, E> + 'static,
-) -> ConfigKey<T> {
-    ConfigKey::new(name, takes, field, move |section| section.text(name, &read))
+) -> KeyDraft<T> {
+    KeyDraft::new(name, takes, field, move |section| section.text(name, &read))
 }
 
 /// A text without a default.
-pub(super) fn optional_text<T: 'static, V: PartialEq + 'static, E: Display>(
+pub(super) fn optional_text<T: 'static, V: Clone + PartialEq + 'static, E: Display>(
     name: &'static str,
     takes: impl Into<String>,
     field: impl Fn(&mut T) -> &mut Option<V> + Copy + 'static,
     read: impl Fn(&str) -> Result<V, E> + 'static,
-) -> ConfigKey<T> {
+) -> KeyDraft<T> {
     text(name, takes, field, move |text| read(text).map(Some))
 }
 
 /// A list of at least `least` texts, each accepted by `read`.
-pub(super) fn texts<T: 'static, V: PartialEq + 'static, E: Display>(
+pub(super) fn texts<T: 'static, V: Clone + PartialEq + 'static, E: Display>(
     name: &'static str,
     takes: impl Into<String>,
     least: usize,
     field: impl Fn(&mut T) -> &mut Vec<V> + Copy + 'static,
     read: impl Fn(&str) -> Result<V, E> + 'static,
-) -> ConfigKey<T> {
-    let key = ConfigKey::new(name, takes, field, move |section| section.texts(name, least, &read));
+) -> KeyDraft<T> {
+    let key = KeyDraft::new(name, takes, field, move |section| section.texts(name, least, &read));
     if least == 0 { key.default("[]") } else { key }
 }
 
@@ -233,21 +271,21 @@ pub(super) fn choice<T: 'static, V: Copy + PartialEq + 'static>(
     name: &'static str,
     field: impl Fn(&mut T) -> &mut V + Copy + 'static,
     choices: &'static [(&'static str, V)],
-) -> ConfigKey<T> {
+) -> KeyDraft<T> {
     let word = move |options: &mut T| {
         let default = *field(options);
         choices.iter().find(|(_, choice)| *choice == default).map(|(word, _)| format!("{word:?}"))
     };
-    ConfigKey::new(name, quoted_words(choices), field, move |section| section.choice(name, choices)).shown(word)
+    KeyDraft::new(name, quoted_words(choices), field, move |section| section.choice(name, choices)).shown(word)
 }
 
 pub(super) fn duration<T: 'static>(
     name: &'static str,
     field: impl Fn(&mut T) -> &mut Duration + Copy + 'static,
     range: RangeInclusive<Duration>,
-) -> ConfigKey<T> {
+) -> KeyDraft<T> {
     let takes = format!("from {:?} to {:?}", show_duration(*range.start()), show_duration(*range.end()));
-    ConfigKey::new(name, takes, field, move |section| section.duration(name, &range))
+    KeyDraft::new(name, takes, field, move |section| section.duration(name, &range))
         .shown(move |options| Some(format!("{:?}", show_duration(*field(options)))))
 }
 
@@ -255,8 +293,8 @@ pub(super) fn size<T: 'static>(
     name: &'static str,
     field: impl Fn(&mut T) -> &mut ByteSize + Copy + 'static,
     range: RangeInclusive<ByteSize>,
-) -> ConfigKey<T> {
-    ConfigKey::new(name, sizes(&range), field, move |section| section.size(name, &range))
+) -> KeyDraft<T> {
+    KeyDraft::new(name, sizes(&range), field, move |section| section.size(name, &range))
         .shown(move |options| Some(format!("\"{}\"", field(options))))
 }
 
@@ -265,9 +303,9 @@ pub(super) fn bytes<T: 'static>(
     name: &'static str,
     field: impl Fn(&mut T) -> &mut usize + Copy + 'static,
     range: RangeInclusive<ByteSize>,
-) -> ConfigKey<T> {
+) -> KeyDraft<T> {
     let read = |size: ByteSize| usize::try_from(size.get()).unwrap_or(usize::MAX);
-    ConfigKey::new(name, sizes(&range), field, move |section| section.size(name, &range).map(read))
+    KeyDraft::new(name, sizes(&range), field, move |section| section.size(name, &range).map(read))
         .shown(move |options| Some(format!("\"{}\"", ByteSize::new(*field(options) as u64))))
 }
 
@@ -281,12 +319,12 @@ pub(super) fn whole<T: 'static, N>(
     name: &'static str,
     field: impl Fn(&mut T) -> &mut N + Copy + 'static,
     range: RangeInclusive<N>,
-) -> ConfigKey<T>
+) -> KeyDraft<T>
 where
     N: TryFrom<i64> + PartialOrd + Display + Clone + 'static,
 {
     let takes = format!("a whole number from {} to {}", range.start(), range.end());
-    ConfigKey::new(name, takes, field, move |section| section.whole(name, &range))
+    KeyDraft::new(name, takes, field, move |section| section.whole(name, &range))
         .shown(move |options| Some(field(options).to_string()))
 }
 
@@ -295,27 +333,27 @@ pub(super) fn count<T: 'static>(
     name: &'static str,
     field: impl Fn(&mut T) -> &mut NonZeroU16 + Copy + 'static,
     max: u16,
-) -> ConfigKey<T> {
+) -> KeyDraft<T> {
     let read = move |section: &mut Section<'_>| section.whole(name, &(1..=max)).and_then(NonZeroU16::new);
-    ConfigKey::new(name, format!("a whole number from 1 to {max}"), field, read)
+    KeyDraft::new(name, format!("a whole number from 1 to {max}"), field, read)
         .shown(move |options| Some(field(options).to_string()))
 }
 
 pub(super) fn truth<T: 'static>(
     name: &'static str,
     field: impl Fn(&mut T) -> &mut bool + Copy + 'static,
-) -> ConfigKey<T> {
-    ConfigKey::new(name, "true or false", field, move |section| section.truth(name))
+) -> KeyDraft<T> {
+    KeyDraft::new(name, "true or false", field, move |section| section.truth(name))
         .shown(move |options| Some(field(options).to_string()))
 }
 
 /// A table within a section. `complete` has the last word; it gets the section to report problems.
-pub(super) fn table<T: 'static, V: PartialEq + 'static>(
+pub(super) fn table<T: 'static, V: Clone + PartialEq + 'static>(
     name: &'static str,
     field: impl Fn(&mut T) -> &mut V + Copy + 'static,
     keys: fn() -> Vec<ConfigKey<V>>,
     complete: fn(&Section<'_>, &mut V),
-) -> ConfigKey<T> {
+) -> KeyDraft<T> {
     let read_table = move |section: &mut Section<'_>, options: &mut T| {
         let mut section = section.section(name, name);
         let options = field(options);
@@ -329,5 +367,5 @@ pub(super) fn table<T: 'static, V: PartialEq + 'static>(
         let values: Option<Vec<String>> = keys().into_iter().map(value).collect();
         values.map(|values| format!("{{ {} }}", values.join(", ")))
     };
-    ConfigKey::by_hand(name, "a table", read_table, move |before, now| *field(before) != *field(now)).shown(shown)
+    KeyDraft::by_hand(name, "a table", field, read_table).shown(shown)
 }

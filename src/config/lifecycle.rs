@@ -1,7 +1,7 @@
 //! `[lifecycle]`: when day-tables are created, sealed, archived, dropped and verified.
 
-use super::key::{self, ConfigKey, SectionDoc, SectionPlace, count, duration, optional_text, size, text, truth, whole};
-use super::section::Section;
+use super::key::{ConfigKey, count, duration, optional_text, size, text, truth, whole};
+use super::parts::SectionOptions;
 use super::values::{field_name, or_word};
 use daytable_lifecycle::{LifecycleLimits, Schedule};
 use daytable_model::units::ByteSize;
@@ -40,78 +40,72 @@ impl Default for LifecycleConfig {
     }
 }
 
-pub(super) fn keys() -> Vec<ConfigKey<LifecycleConfig>> {
-    vec![
-        text("schedule", "a cron expression in UTC", |lifecycle: &mut LifecycleConfig| &mut lifecycle.schedule, Schedule::parse)
-            .default("\"0 15 0 * * *\"")
-            .about(
-                "When the lifecycle runs. A run creates the next tables, seals and archives days that have ended, and drops expired days. The fields, in UTC, \
-                 are second, minute, hour, day of month, month, and weekday by name (MON-FRI). Five fields are those of a crontab. \
-                 daytable makes up for a missed run at the start. Tables with a period of an hour have a run at the end of each hour as well.",
+impl SectionOptions for LifecycleConfig {
+    const HEADER: &'static str = "[lifecycle]";
+    const ABOUT: &'static str =
+        "The life of a day-table: daytable creates it, fills it, seals it, archives it, and drops it as a whole.";
+    const IS_SHARED: bool = true;
+
+    fn keys() -> Vec<ConfigKey<LifecycleConfig>> {
+        vec![
+            text("schedule", "a cron expression in UTC", |lifecycle: &mut LifecycleConfig| &mut lifecycle.schedule, Schedule::parse)
+                .default("\"0 15 0 * * *\"")
+                .live(
+                    "When the lifecycle runs. A run creates the next tables, seals and archives days that have ended, and drops expired days. The fields, in UTC, \
+                     are second, minute, hour, day of month, month, and weekday by name (MON-FRI). Five fields are those of a crontab. \
+                     daytable makes up for a missed run at the start. Tables with a period of an hour have a run at the end of each hour as well.",
+                ),
+            text(
+                "verify",
+                "a cron expression in UTC, or \"none\"",
+                |lifecycle: &mut LifecycleConfig| &mut lifecycle.verify,
+                |text| or_word("none", text, Schedule::parse),
+            )
+            .default("\"0 30 3 * * *\"")
+            .live(
+                "When daytable verifies its data (see `daytable verify`). The form is that of `schedule`. daytable does not make up for a missed verification. \
+                 Each one reads every 28th sealed day and archive to the last byte. The log names the findings, and `daytable_verify_findings` counts them.",
             ),
-        text(
-            "verify",
-            "a cron expression in UTC, or \"none\"",
-            |lifecycle: &mut LifecycleConfig| &mut lifecycle.verify,
-            |text| or_word("none", text, Schedule::parse),
-        )
-        .default("\"0 30 3 * * *\"")
-        .about(
-            "When daytable verifies its data (see `daytable verify`). The form is that of `schedule`. daytable does not make up for a missed verification. \
-             Each one reads every 28th sealed day and archive to the last byte. The log names the findings, and `daytable_verify_findings` counts them.",
-        ),
-        size("verify_bytes_per_s", |lifecycle: &mut LifecycleConfig| &mut lifecycle.verify_bytes_per_s, VERIFY_BYTES)
-            .about("Bytes per second that a verification reads."),
-        optional_text(
-            "verify_sequence",
-            "the name of a field",
-            |lifecycle: &mut LifecycleConfig| &mut lifecycle.verify_sequence,
-            field_name,
-        )
-        .example("\"seq\"")
-        .about(
-            "A field with a number that goes up by one from record to record of an instance and source. A verification then reports missing and \
-             repeated numbers. The number may begin anew at 0 or 1. Syslog (RFC 5424) has the field \"meta.sequenceId\". \
-             The check reads all rows once more. With several [[table]] blocks there is no check, because no table has all numbers.",
-        ),
-        duration("grace", |lifecycle: &mut LifecycleConfig| &mut lifecycle.limits.grace, WAIT).about(
-            "How long a change that drops data earlier has to wait: a shorter `keep` or `keep_archives`, `archive = \"none\"`, a smaller `max_bytes`.",
-        ),
-        duration("seal_after", |lifecycle: &mut LifecycleConfig| &mut lifecycle.limits.seal_after, WAIT).about(
-            "How long a day waits for late records after its end, before a run seals it. A sealed day is a read-only file of about half the size. \
-             Records that arrive still later are accepted, and merged into the sealed day a day after.",
-        ),
-        count("drops_per_run_max", |lifecycle: &mut LifecycleConfig| &mut lifecycle.limits.drops_per_run_max, u16::MAX)
-            .about("Tables that one run drops. Later runs drop the others."),
-        whole("min_tables", |lifecycle: &mut LifecycleConfig| &mut lifecycle.limits.min_tables, 0..=u16::MAX)
-            .about("Days with records that each table retains, however old the days are."),
-        text(
-            "max_bytes",
-            "a size of at least \"1MiB\", or \"off\"",
-            |lifecycle: &mut LifecycleConfig| &mut lifecycle.limits.max_bytes,
-            |text| or_word("off", text, at_least_1_mib),
-        )
-        .default("\"off\"")
-        .about(
-            "The size of the days in `data_dir` above which daytable drops the oldest days before they expire. Days of tables with an `archive` are archived \
-             first. `daytable_store_bytes` and `daytable_store_bytes_max` show how close the folder is to this limit.",
-        ),
-        truth("drop_unarchived", |lifecycle: &mut LifecycleConfig| &mut lifecycle.limits.drop_unarchived).about(
-            "Whether `max_bytes` may drop days that are not archived yet, although their table has an `archive`.",
-        ),
-    ]
-}
-
-pub(super) fn read(mut section: Section<'_>) -> LifecycleConfig {
-    let lifecycle = key::read(&keys(), &mut section, LifecycleConfig::default());
-    section.finish();
-    lifecycle
-}
-
-pub(super) fn section() -> SectionDoc {
-    SectionDoc {
-        about: "The life of a day-table: daytable creates it, fills it, seals it, archives it, and drops it as a whole.",
-        ..SectionDoc::new("[lifecycle]", SectionPlace::Table, keys(), &mut LifecycleConfig::default())
+            size("verify_bytes_per_s", |lifecycle: &mut LifecycleConfig| &mut lifecycle.verify_bytes_per_s, VERIFY_BYTES)
+                .live("Bytes per second that a verification reads."),
+            optional_text(
+                "verify_sequence",
+                "the name of a field",
+                |lifecycle: &mut LifecycleConfig| &mut lifecycle.verify_sequence,
+                field_name,
+            )
+            .example("\"seq\"")
+            .live(
+                "A field with a number that goes up by one from record to record of an instance and source. A verification then reports missing and \
+                 repeated numbers. The number may begin anew at 0 or 1. Syslog (RFC 5424) has the field \"meta.sequenceId\". \
+                 The check reads all rows once more. With several [[table]] blocks there is no check, because no table has all numbers.",
+            ),
+            duration("grace", |lifecycle: &mut LifecycleConfig| &mut lifecycle.limits.grace, WAIT).live(
+                "How long a change that drops data earlier has to wait: a shorter `keep` or `keep_archives`, `archive = \"none\"`, a smaller `max_bytes`.",
+            ),
+            duration("seal_after", |lifecycle: &mut LifecycleConfig| &mut lifecycle.limits.seal_after, WAIT).live(
+                "How long a day waits for late records after its end, before a run seals it. A sealed day is a read-only file of about half the size. \
+                 Records that arrive still later are accepted, and merged into the sealed day a day after.",
+            ),
+            count("drops_per_run_max", |lifecycle: &mut LifecycleConfig| &mut lifecycle.limits.drops_per_run_max, u16::MAX)
+                .live("Tables that one run drops. Later runs drop the others."),
+            whole("min_tables", |lifecycle: &mut LifecycleConfig| &mut lifecycle.limits.min_tables, 0..=u16::MAX)
+                .live("Days with records that each table retains, however old the days are."),
+            text(
+                "max_bytes",
+                "a size of at least \"1MiB\", or \"off\"",
+                |lifecycle: &mut LifecycleConfig| &mut lifecycle.limits.max_bytes,
+                |text| or_word("off", text, at_least_1_mib),
+            )
+            .default("\"off\"")
+            .live(
+                "The size of the days in `data_dir` above which daytable drops the oldest days before they expire. Days of tables with an `archive` are archived \
+                 first. `daytable_store_bytes` and `daytable_store_bytes_max` show how close the folder is to this limit.",
+            ),
+            truth("drop_unarchived", |lifecycle: &mut LifecycleConfig| &mut lifecycle.limits.drop_unarchived).live(
+                "Whether `max_bytes` may drop days that are not archived yet, although their table has an `archive`.",
+            ),
+        ]
     }
 }
 

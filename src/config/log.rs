@@ -1,8 +1,8 @@
 //! `[log]`: the log of the program itself.
 
-use super::key::{self, ConfigKey, SectionDoc, SectionPlace, choice};
-use super::section::Section;
-use crate::log::LogFormat;
+use super::key::{ConfigKey, choice};
+use super::parts::SectionOptions;
+use crate::log::{LogFormat, LogOptions};
 use tracing::level_filters::LevelFilter;
 
 const LEVELS: [(&str, LevelFilter); 5] = [
@@ -14,37 +14,16 @@ const LEVELS: [(&str, LevelFilter); 5] = [
 ];
 const FORMATS: [(&str, LogFormat); 2] = [("auto", LogFormat::Auto), ("json", LogFormat::Json)];
 
-/// The log of the program itself.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LogConfig {
-    /// The least severe level that is logged.
-    pub level: LevelFilter,
-    /// The form of a line.
-    pub format: LogFormat,
-}
+impl SectionOptions for LogOptions {
+    const HEADER: &'static str = "[log]";
 
-impl Default for LogConfig {
-    fn default() -> LogConfig {
-        LogConfig { level: LevelFilter::INFO, format: LogFormat::Auto }
+    fn keys() -> Vec<ConfigKey<LogOptions>> {
+        vec![
+            choice("level", |log: &mut LogOptions| &mut log.level, &LEVELS)
+                .live("The least severe level that the daemon logs about itself."),
+            choice("format", |log: &mut LogOptions| &mut log.format, &FORMATS).live(
+                "\"auto\" writes a line of text: with a priority for the journal, elsewhere with a time. \"json\" writes a JSON object per line.",
+            ),
+        ]
     }
-}
-
-pub(super) fn keys() -> Vec<ConfigKey<LogConfig>> {
-    vec![
-        choice("level", |log: &mut LogConfig| &mut log.level, &LEVELS)
-            .about("The least severe level that the daemon logs about itself."),
-        choice("format", |log: &mut LogConfig| &mut log.format, &FORMATS).about(
-            "\"auto\" writes a line of text: with a priority for the journal, elsewhere with a time. \"json\" writes a JSON object per line.",
-        ),
-    ]
-}
-
-pub(super) fn read(mut section: Section<'_>) -> LogConfig {
-    let log = key::read(&keys(), &mut section, LogConfig::default());
-    section.finish();
-    log
-}
-
-pub(super) fn section() -> SectionDoc {
-    SectionDoc::new("[log]", SectionPlace::Table, keys(), &mut LogConfig::default())
 }

@@ -12,6 +12,7 @@
 //!    [`TableName`](daytable_model::key::TableName) and [`Pattern`](daytable_intake::glob::Pattern).
 //! 3. A [`Problem`] names the file, the line, the key and the fix. One run finds all problems.
 //!
+//! * `parts`: the list of all sections; `sources`: the list of the blocks of sources.
 //! * `key`: rows, and what can be in a row. `section`: one table of the file, and its problems. `values`: shared readers.
 //! * One file per section: [`http`], `tail`, `syslog`, `journal`, [`table`], `archives`, `lifecycle`, [`store`], `log`; and per
 //!   inline table: `tls`, `allowance`, `reading`, `condition`.
@@ -23,7 +24,6 @@
 
 mod allowance;
 mod archives;
-mod blocks;
 pub mod changes;
 mod condition;
 pub mod credentials;
@@ -35,10 +35,12 @@ mod journal;
 mod key;
 mod lifecycle;
 mod log;
+mod parts;
 mod reading;
 pub mod reference;
 pub mod remote;
 mod section;
+mod sources;
 pub mod store;
 mod syslog;
 pub mod table;
@@ -53,8 +55,8 @@ pub use error::{ConfigError, Problem};
 pub use file::Config;
 pub use http::{HttpConfig, Listen, PushAccess, PushAccessError};
 pub use lifecycle::LifecycleConfig;
-pub use log::LogConfig;
 pub use remote::{RemoteConfig, SendOrder, WhenFull};
+pub use sources::{BlockSummary, SourceBlocks};
 pub use store::{StoreConfig, StoreKind};
 pub use table::TableConfig;
 

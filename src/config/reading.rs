@@ -1,6 +1,6 @@
 //! The keys for parsing lines: `format`, `zone`, `join`, `redact`.
 
-use super::key::{self, ConfigKey, KeyDoc, SectionDoc, SectionPlace, count, duration};
+use super::key::{self, ConfigKey, KeyDoc, KeyDraft, SectionDoc, SectionPlace, count, duration};
 use super::section::{Section, SourceText, quoted_words};
 use super::values::name;
 use daytable_parse::redact::{PATTERNS_MAX, Redaction, Redactor};
@@ -14,7 +14,7 @@ const JOIN_WAIT: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration
 
 /// All of them.
 pub(super) fn keys<T: 'static>(reading: impl Fn(&mut T) -> &mut ParseOptions + Copy + 'static) -> Vec<ConfigKey<T>> {
-    let join = key::table("join", move |options: &mut T| &mut reading(options).join, join_keys, |_, _| ()).about(
+    let join = key::table("join", move |options: &mut T| &mut reading(options).join, join_keys, |_, _| ()).live(
         "How daytable joins lines to one record, as in a stack trace: how many lines, and how long a record waits for the next line. A line \
          without a time or level of its own waits a tenth of that. Formats with one record per line, like \"json\", do not wait.",
     );
@@ -30,9 +30,13 @@ pub(super) fn format<T: 'static>(reading: impl Fn(&mut T) -> &mut ParseOptions +
         let (before, now) = (reading(before), reading(now));
         (before.format, &before.explicit) != (now.format, &now.explicit)
     };
-    ConfigKey::by_hand("format", format!("{}, or a table", quoted_words(&formats())), read, differs)
+    let keep = move |before: &mut T, now: &mut T| {
+        let (before, now) = (reading(before), reading(now));
+        (now.format, now.explicit) = (before.format, before.explicit.clone());
+    };
+    KeyDraft::of("format", format!("{}, or a table", quoted_words(&formats())), read, differs, keep)
         .default("\"auto\"")
-        .about(
+        .live(
             "The format of a line. \"auto\" recognizes it. \"text\" is TIMESTAMP LEVEL text. With \"plain\" the whole line is the message, and the time is that of arrival. \
              A table gives a pattern instead:\n\
              - { regex = '(?P<time>\\S+ \\S+) (?P<level>\\w+) (?P<message>.*)' }\n\
@@ -45,7 +49,7 @@ pub(super) fn format<T: 'static>(reading: impl Fn(&mut T) -> &mut ParseOptions +
 pub(super) fn zone<T: 'static>(reading: impl Fn(&mut T) -> &mut ParseOptions + Copy + 'static) -> ConfigKey<T> {
     key::text("zone", "a time zone", move |options: &mut T| &mut reading(options).zone, str::parse)
         .default("\"UTC\"")
-        .about("The zone of times without one: \"UTC\", \"local\", an offset like \"+02:00\", or a name like \"Europe/Paris\".")
+        .live("The zone of times without one: \"UTC\", \"local\", an offset like \"+02:00\", or a name like \"Europe/Paris\".")
 }
 
 /// The patterns of a block. They add to those of the whole file, with which the block begins.
@@ -56,56 +60,58 @@ pub(super) fn redact<T: 'static>(reading: impl Fn(&mut T) -> &mut ParseOptions +
         patterns.extend(read_redact(section, patterns.len()));
         *redactor = Redactor::new(patterns);
     };
-    let differs = move |before: &mut T, now: &mut T| reading(before).redactor != reading(now).redactor;
-    ConfigKey::by_hand("redact", "a list of texts and tables", read, differs)
-        .default("[]")
-        .about("Secrets to replace in these records, in addition to the `redact` at the top of the file.")
+    KeyDraft::by_hand(
+        "redact",
+        "a list of texts and tables",
+        move |options: &mut T| &mut reading(options).redactor,
+        read,
+    )
+    .default("[]")
+    .live("Secrets to replace in these records, in addition to the `redact` at the top of the file.")
 }
 
 fn join_keys() -> Vec<ConfigKey<Join>> {
     vec![
         count("lines_max", |join: &mut Join| &mut join.lines_max, u16::MAX)
-            .about("Lines of one record. With 1, daytable joins no lines. In bytes, `line_bytes_max` is the limit."),
+            .live("Lines of one record. With 1, daytable joins no lines. In bytes, `line_bytes_max` is the limit."),
         duration("wait", |join: &mut Join| &mut join.wait, JOIN_WAIT)
-            .about("How long a record waits for its next line."),
+            .live("How long a record waits for its next line."),
     ]
 }
 
-pub(super) fn sections() -> [SectionDoc; 3] {
-    let by_hand = |name, within, keys| {
-        let place = SectionPlace::Inline;
-        SectionDoc { name, within, about: "", place, before: "", after: "", keys }
-    };
-    let format = vec![
+/// The tables within these keys.
+pub(super) const DOCS: [fn() -> SectionDoc; 3] = [format_doc, join_doc, redact_doc];
+
+fn by_hand(name: &'static str, within: &'static str, keys: Vec<KeyDoc>) -> SectionDoc {
+    SectionDoc { name, within, about: "", place: SectionPlace::Inline, before: "", after: "", keys }
+}
+
+fn format_doc() -> SectionDoc {
+    let patterns = "Patterns for use in `grok`, by their names.";
+    let keys = vec![
         KeyDoc::new("regex", "a regular expression", "A regular expression with named groups."),
         KeyDoc::new("grok", "a grok pattern", "A grok pattern. A `format` has either `regex` or `grok`."),
-        KeyDoc::new(
-            "patterns",
-            "texts by their names, { NAME = \"…\" }",
-            "Patterns for use in `grok`, by their names.",
-        ),
+        KeyDoc::new("patterns", "texts by their names, { NAME = \"…\" }", patterns),
     ];
-    let redact = vec![
-        KeyDoc::new(
-            "name",
-            "letters, digits, \"-\", \"_\" and \".\"",
-            "The name of the pattern, which the metric daytable_redactions_total has as a label.",
-        ),
-        KeyDoc::new(
-            "regex",
-            "a regular expression",
-            "The secret. With a group, daytable replaces only the match of the first group.",
-        ),
+    by_hand("format", "`[[tail]]` and `[[journal]]`, as a table", keys)
+}
+
+fn join_doc() -> SectionDoc {
+    SectionDoc {
+        within: "`[[tail]]`",
+        ..SectionDoc::new("join", SectionPlace::Inline, join_keys(), &mut Join::default())
+    }
+}
+
+fn redact_doc() -> SectionDoc {
+    let name = "The name of the pattern, which the metric daytable_redactions_total has as a label.";
+    let regex = "The secret. With a group, daytable replaces only the match of the first group.";
+    let keys = vec![
+        KeyDoc::new("name", "letters, digits, \"-\", \"_\" and \".\"", name),
+        KeyDoc::new("regex", "a regular expression", regex),
         KeyDoc::new("replace", "a text", "The replacement. The default is \"[redacted NAME]\"."),
     ];
-    [
-        by_hand("format", "`[[tail]]` and `[[journal]]`, as a table", format),
-        SectionDoc {
-            within: "`[[tail]]`",
-            ..SectionDoc::new("join", SectionPlace::Inline, join_keys(), &mut Join::default())
-        },
-        by_hand("redact", "all sections that have it, as a table of the list", redact),
-    ]
+    by_hand("redact", "all sections that have it, as a table of the list", keys)
 }
 
 fn formats() -> Vec<(&'static str, FormatChoice)> {

@@ -2,9 +2,7 @@
 //! the sample (`daytable config`, `config/daytable.toml`).
 
 use super::key::{KeyDoc, Reload, SectionDoc, SectionPlace};
-use super::{
-    allowance, archives, condition, file, http, journal, lifecycle, log, reading, store, syslog, table, tail, tls,
-};
+use super::parts::parts;
 use std::fmt::Write;
 
 /// Characters of a line of the sample.
@@ -26,11 +24,7 @@ const SAMPLE_HEAD: &str = "The configuration of daytable: every key, with its de
 
 /// All sections, in the order of the documents.
 pub(super) fn sections() -> Vec<SectionDoc> {
-    let mut sections = vec![file::section(), http::section(), tls::section(), allowance::section(), tail::section()];
-    sections.extend(reading::sections());
-    sections.extend([syslog::section(), journal::section(), table::section(), condition::section()]);
-    sections.extend([archives::section(), lifecycle::section(), store::section(), log::section()]);
-    sections
+    parts().iter().map(|part| part.doc()).collect()
 }
 
 /// The reference, as Markdown.

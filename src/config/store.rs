@@ -3,12 +3,12 @@
 //! The keys of the remote store and its outbox have an effect only with `kind = "azure"`. They are read and checked in any
 //! case, so that the sample can show them with their defaults.
 
-use super::key::{
-    self, ConfigKey, Reload, SectionDoc, SectionPlace, choice, count, duration, optional_text, size, text, truth,
-};
+use super::Config;
+use super::key::{ConfigKey, choice, count, duration, optional_text, size, text, truth};
+use super::parts::SectionOptions;
 use super::remote::{RemoteConfig, SendOrder, WhenFull};
 use super::section::Section;
-use super::table::{KEEP, TableConfig};
+use super::table::KEEP;
 use super::values::{absolute, or_word};
 use daytable_model::units::{ByteSize, parse_duration};
 use daytable_store::outbox::DEAD_LETTERS;
@@ -64,84 +64,80 @@ impl StoreConfig {
     }
 }
 
-pub(super) fn keys() -> Vec<ConfigKey<StoreConfig>> {
-    let keys = vec![
-        choice("kind", |store: &mut StoreConfig| &mut store.kind, &KINDS).about(
-            "\"embedded\" stores rows in `data_dir`. \"azure\" stores them in Azure Table storage, in the Table API of Cosmos DB, or in a service with the same \
-             protocol. With \"azure\", rows are committed to an *outbox* in `data_dir` first, and sent from there. The keys below, except \
-             `commit_interval`, have an effect only with \"azure\".",
-        ),
-        duration("commit_interval", |store: &mut StoreConfig| &mut store.commit_interval, COMMIT_INTERVAL)
-            .about("How long a record waits for a commit."),
-        optional_text(
-            "connection_string_file",
-            "an absolute path",
-            |store: &mut StoreConfig| &mut store.azure.connection_string_file,
-            absolute,
-        )
-        .example("\"/run/credentials/daytable.service/azure\"")
-        .about(
-            "A file with the connection string of the account: `AccountName=…;AccountKey=…`, or `SharedAccessSignature=…` instead of the key, or \
-             `UseDevelopmentStorage=true`. Without this key, daytable uses the environment variable AZURE_STORAGE_CONNECTION_STRING.",
-        ),
-        truth("owner", |store: &mut StoreConfig| &mut store.azure.owner).about(
-            "Whether this daytable archives and drops the days of the remote store. Of several daytables that share an account, exactly one is the owner.",
-        ),
-        duration("fill", |store: &mut StoreConfig| &mut store.azure.fill, FILL).about(
-            "How long a transaction waits for more rows of its partition. A request with one row costs the same as a request with a hundred.",
-        ),
-        count("transactions_max", |store: &mut StoreConfig| &mut store.azure.transactions_max, REQUESTS_MAX)
-            .about("Transactions in flight at one time."),
-        count("buckets_max", |store: &mut StoreConfig| &mut store.azure.buckets_max, REQUESTS_MAX).about(
-            "Partitions of one instance. A partition of Azure Table storage accepts about 2,000 rows per second. While the service throttles an instance and its \
-             backlog grows, daytable doubles the partitions of the instance, up to this number. With 1, an instance has the `buckets` of its \
-             table. With an empty data folder, daytable first asks the service for the partitions of its instances; files and journals wait for the answer.",
-        ),
-        duration("grow_after", |store: &mut StoreConfig| &mut store.azure.grow_after, GROW_AFTER)
-            .about("How long the service has to throttle an instance before daytable doubles its partitions."),
-        choice("send_order", |store: &mut StoreConfig| &mut store.azure.send_order, &ORDERS).about(
-            "The order of the outbox: \"oldest_first\", or \"newest_first\" to see current records at once after an outage.",
-        ),
-        size("outbox_bytes_max", |store: &mut StoreConfig| &mut store.azure.outbox_bytes_max, OUTBOX_BYTES)
-            .about("Bytes of waiting rows on disk at which the outbox is full."),
-        text(
-            "outbox_age_max",
-            "a duration from \"1m\" to \"36500d\", or \"off\"",
-            |store: &mut StoreConfig| &mut store.azure.outbox_age_max,
-            |text| or_word("off", text, age),
-        )
-        .default("\"7d\"")
-        .about("The age of the oldest waiting row at which the outbox is full."),
-        choice("when_full", |store: &mut StoreConfig| &mut store.azure.when_full, &WHEN_FULL).about(
-            "With a full outbox, \"wait\" accepts no more records until there is room; \"drop_oldest\" drops the oldest rows and counts them.",
-        ),
-        duration("dead_letters_keep", |store: &mut StoreConfig| &mut store.azure.dead_letters_keep, KEEP).about(
-            "How long daytable keeps rows that the service refused because of their content. They are in tables of their own in `data_dir`: DeadLetter and the day of the refusal.",
-        ),
-    ];
-    keys.into_iter().map(|key| key.on_reload(Reload::Restart)).collect()
-}
+impl SectionOptions for StoreConfig {
+    const HEADER: &'static str = "[store]";
 
-pub(super) fn read(mut section: Section<'_>, tables: &[TableConfig]) -> StoreConfig {
-    let store = key::read(&keys(), &mut section, StoreConfig::default());
-    if store.kind == StoreKind::Azure && !cfg!(feature = "azure") {
-        section.problem(
+    fn keys() -> Vec<ConfigKey<StoreConfig>> {
+        vec![
+            choice("kind", |store: &mut StoreConfig| &mut store.kind, &KINDS).at_restart(
+                "\"embedded\" stores rows in `data_dir`. \"azure\" stores them in Azure Table storage, in the Table API of Cosmos DB, or in a service with the same \
+                 protocol. With \"azure\", rows are committed to an *outbox* in `data_dir` first, and sent from there. The keys below, except \
+                 `commit_interval`, have an effect only with \"azure\".",
+            ),
+            duration("commit_interval", |store: &mut StoreConfig| &mut store.commit_interval, COMMIT_INTERVAL)
+                .at_restart("How long a record waits for a commit."),
+            optional_text(
+                "connection_string_file",
+                "an absolute path",
+                |store: &mut StoreConfig| &mut store.azure.connection_string_file,
+                absolute,
+            )
+            .example("\"/run/credentials/daytable.service/azure\"")
+            .at_restart(
+                "A file with the connection string of the account: `AccountName=…;AccountKey=…`, or `SharedAccessSignature=…` instead of the key, or \
+                 `UseDevelopmentStorage=true`. Without this key, daytable uses the environment variable AZURE_STORAGE_CONNECTION_STRING.",
+            ),
+            truth("owner", |store: &mut StoreConfig| &mut store.azure.owner).at_restart(
+                "Whether this daytable archives and drops the days of the remote store. Of several daytables that share an account, exactly one is the owner.",
+            ),
+            duration("fill", |store: &mut StoreConfig| &mut store.azure.fill, FILL).at_restart(
+                "How long a transaction waits for more rows of its partition. A request with one row costs the same as a request with a hundred.",
+            ),
+            count("transactions_max", |store: &mut StoreConfig| &mut store.azure.transactions_max, REQUESTS_MAX)
+                .at_restart("Transactions in flight at one time."),
+            count("buckets_max", |store: &mut StoreConfig| &mut store.azure.buckets_max, REQUESTS_MAX).at_restart(
+                "Partitions of one instance. A partition of Azure Table storage accepts about 2,000 rows per second. While the service throttles an instance and its \
+                 backlog grows, daytable doubles the partitions of the instance, up to this number. With 1, an instance has the `buckets` of its \
+                 table. With an empty data folder, daytable first asks the service for the partitions of its instances; files and journals wait for the answer.",
+            ),
+            duration("grow_after", |store: &mut StoreConfig| &mut store.azure.grow_after, GROW_AFTER)
+                .at_restart("How long the service has to throttle an instance before daytable doubles its partitions."),
+            choice("send_order", |store: &mut StoreConfig| &mut store.azure.send_order, &ORDERS).at_restart(
+                "The order of the outbox: \"oldest_first\", or \"newest_first\" to see current records at once after an outage.",
+            ),
+            size("outbox_bytes_max", |store: &mut StoreConfig| &mut store.azure.outbox_bytes_max, OUTBOX_BYTES)
+                .at_restart("Bytes of waiting rows on disk at which the outbox is full."),
+            text(
+                "outbox_age_max",
+                "a duration from \"1m\" to \"36500d\", or \"off\"",
+                |store: &mut StoreConfig| &mut store.azure.outbox_age_max,
+                |text| or_word("off", text, age),
+            )
+            .default("\"7d\"")
+            .at_restart("The age of the oldest waiting row at which the outbox is full."),
+            choice("when_full", |store: &mut StoreConfig| &mut store.azure.when_full, &WHEN_FULL).at_restart(
+                "With a full outbox, \"wait\" accepts no more records until there is room; \"drop_oldest\" drops the oldest rows and counts them.",
+            ),
+            duration("dead_letters_keep", |store: &mut StoreConfig| &mut store.azure.dead_letters_keep, KEEP).at_restart(
+                "How long daytable keeps rows that the service refused because of their content. They are in tables of their own in `data_dir`: DeadLetter and the day of the refusal.",
+            ),
+        ]
+    }
+
+    fn complete(&mut self, section: &Section<'_>, config: &Config) {
+        if self.kind == StoreKind::Azure && !cfg!(feature = "azure") {
+            section.problem(
             "kind = \"azure\" is not compiled into this daytable: use a released daytable, or build it with the feature \"azure\"",
         );
+        }
+        let same_name = config.tables.iter().find(|table| table.name.as_str().eq_ignore_ascii_case(DEAD_LETTERS));
+        if let (StoreKind::Azure, Some(table)) = (self.kind, same_name) {
+            section.problem(format_args!(
+                "the name of the table {} is that of the table for rows that the service refuses: choose another name",
+                table.name
+            ));
+        }
     }
-    let same_name = tables.iter().find(|table| table.name.as_str().eq_ignore_ascii_case(DEAD_LETTERS));
-    if let (StoreKind::Azure, Some(table)) = (store.kind, same_name) {
-        section.problem(format_args!(
-            "the name of the table {} is that of the table for rows that the service refuses: choose another name",
-            table.name
-        ));
-    }
-    section.finish();
-    store
-}
-
-pub(super) fn section() -> SectionDoc {
-    SectionDoc::new("[store]", SectionPlace::Table, keys(), &mut StoreConfig::default())
 }
 
 /// The minimum is more than a healthy service needs.

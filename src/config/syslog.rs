@@ -1,13 +1,14 @@
 //! `[[syslog]]`: listeners for messages of other programs and hosts.
 
-use super::blocks::{self, Blocks};
-use super::key::{ConfigKey, Reload, SectionDoc, SectionPlace, count, size, text};
-use super::section::{ProblemList, Section};
+use super::key::{ConfigKey, Reload, count, size, text};
+use super::section::Section;
+use super::sources::SourceBlock;
 use super::values::or_word;
 use super::{allowance, reading, tls};
 use daytable_intake::syslog::{ListenAddress, SyslogOptions};
 use daytable_model::units::{ByteSize, parse_duration};
-use daytable_parse::redact::{Redaction, Redactor};
+use daytable_net::tls::TlsOptions;
+use daytable_parse::ParseOptions;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
@@ -17,85 +18,96 @@ const RECEIVE_BUFFER: RangeInclusive<ByteSize> = ByteSize::new(64 << 10)..=ByteS
 /// Stands for a `listen` that is absent or wrong.
 const NO_ENDPOINT: ListenAddress = ListenAddress::UnixDatagram(PathBuf::new());
 
-pub(super) fn keys() -> Vec<ConfigKey<SyslogOptions>> {
-    let mut keys = vec![
-        blocks::name(|syslog: &mut SyslogOptions| &mut syslog.name).default("\"syslog\""),
-        text("listen", "a protocol, an IP address and a port; or a protocol and a path", |syslog: &mut SyslogOptions| &mut syslog.listen, str::parse)
-            .required("\"tls://127.0.0.1:6514\"")
-            .about("The address of the listener."),
-        text("instance", "a template", |syslog: &mut SyslogOptions| &mut syslog.instance, str::parse)
-            .default("\"{field:host}\"")
-            .about(
-                "The *instance* of the records, which decides their partition. {field:NAME} is a field of the record (or the peer, where the record has no such \
-                 field), {host} the peer (its IP address, or the name of this host on a unix socket), {path} the `listen` above. Text may stand between them.",
-            ),
-        reading::zone(|syslog: &mut SyslogOptions| &mut syslog.reading),
-        reading::redact(|syslog: &mut SyslogOptions| &mut syslog.reading),
-        size("message_bytes_max", |syslog: &mut SyslogOptions| &mut syslog.message_bytes_max, MESSAGE_BYTES)
-            .about("Bytes of a message. daytable cuts a longer message here, marks the record, and counts it."),
-        count("connections_max", |syslog: &mut SyslogOptions| &mut syslog.connections_max, u16::MAX)
-            .about("Connections at one time. daytable closes any further connection at once, and counts it. Not for datagrams."),
-        text(
-            "idle_timeout",
-            "a duration, or \"off\"",
-            |syslog: &mut SyslogOptions| &mut syslog.idle_timeout,
-            |text| or_word("off", text, parse_duration),
-        )
-        .default("\"off\"")
-        .about(
-            "Close a connection without data for this long. \"off\" keeps quiet connections; probes of the kernel still detect a peer that is gone. Not for datagrams.",
-        ),
-    ];
-    keys.extend(tls::keys(|syslog: &mut SyslogOptions| &mut syslog.tls));
-    keys.extend([
-        allowance::key(|syslog: &mut SyslogOptions| &mut syslog.per_sender).about(
-            "Limits of each peer: an IP address (IPv6: a /64 network). daytable pauses reading from a connection above its limit, which loses no messages; \
-             it drops and counts datagrams above the limit. A peer may exceed a rate by one second's worth. The daily count begins at midnight UTC, and after a restart. \
-             `connections` counts the connections of a peer at one time; daytable closes any further connection.",
-        ),
-        text("mode", "a file mode in octal", |syslog: &mut SyslogOptions| &mut syslog.mode, mode)
-            .default("\"0660\"")
-            .about("Unix sockets only: the mode of the file, which decides who may write to the socket. /dev/log needs \"0666\"."),
-        size("receive_buffer", |syslog: &mut SyslogOptions| &mut syslog.receive_buffer, RECEIVE_BUFFER).about(
-            "Datagrams only: the size of the receive buffer that daytable asks the kernel for. More than net.core.rmem_max needs CAP_NET_ADMIN; the log says at the start which size the kernel granted.",
-        ),
-    ]);
-    let is_live = |key: &ConfigKey<SyslogOptions>| matches!(key.name(), "listen" | "name");
-    keys.into_iter().map(|key| if is_live(&key) { key } else { key.on_reload(Reload::NewConnections) }).collect()
-}
+impl SourceBlock for SyslogOptions {
+    const HEADER: &'static str = "[[syslog]]";
+    const ABOUT: &'static str = "Listeners for syslog. There can be any number of these blocks, each with one address:\n\
+                - udp:// has one message per datagram. daytable_udp_drops_total counts datagrams that the kernel dropped.\n\
+                - tcp:// has octet counting, newlines or NULs, and detects which for each message.\n\
+                - tls:// is the same over TLS.\n\
+                - relp:// is RELP: daytable acknowledges a message when it is on disk. With a certificate, RELP runs over TLS.\n\
+                - unix-dgram:///path and unix-stream:///path are sockets of this host. syslog(3) writes to unix-dgram:///dev/log.\n\
+                daytable recognizes RFC 5424 with its structured data, and RFC 3164 in its many forms. Only TLS with `client_ca_file` authenticates senders: \
+                listen beyond loopback (on 0.0.0.0 or [::]) only in a network that you trust.";
+    const AFTER: &'static str = "#[[syslog]]\n#name = \"local\"\n#listen = \"unix-dgram:///run/daytable/log\"\n{mode}\n#mode = \"0660\"\n{receive_buffer}\n#receive_buffer = \"16MiB\"";
 
-/// Reads all blocks. `redact` has the patterns of the whole file.
-pub(super) fn read_all(
-    sections: Vec<Section<'_>>,
-    problems: &ProblemList<'_>,
-    names: &mut Vec<String>,
-    redact: &[Redaction],
-) -> Vec<SyslogOptions> {
-    let new = || {
-        let mut syslog = SyslogOptions { name: String::new(), ..SyslogOptions::new(NO_ENDPOINT) };
-        syslog.reading.redactor = Redactor::new(redact.iter().cloned());
-        syslog
-    };
-    Blocks { kind: "syslog", keys: keys(), new: &new, name: |syslog| &mut syslog.name, complete }
-        .read(sections, problems, names)
-}
-
-/// Checks a block. It is accepted where it has an address.
-fn complete(section: &mut Section<'_>, syslog: &mut SyslogOptions) -> bool {
-    section.require("listen", "listen = \"udp://127.0.0.1:5514\"");
-    let is_known = syslog.listen != NO_ENDPOINT;
-    let given = ["cert_file", "key_file", "client_ca_file"].into_iter().find(|key| section.has(key));
-    let (may_have_tls, must_have_tls) = match syslog.listen {
-        ListenAddress::Tls(_) => (true, true),
-        ListenAddress::Relp(_) => (true, false),
-        _ => (!is_known, false),
-    };
-    if let Some(key) = given.filter(|_| !may_have_tls) {
-        section.problem(format_args!("`{key}` belongs to \"tls://\" and \"relp://\""));
+    fn new(name: &str, reading: ParseOptions) -> SyslogOptions {
+        SyslogOptions { name: name.into(), reading, ..SyslogOptions::new(NO_ENDPOINT) }
     }
-    tls::complete(section, &mut syslog.tls, must_have_tls || (may_have_tls && given.is_some()));
-    refuse_keys_without_effect(section, syslog);
-    is_known
+
+    fn keys() -> Vec<ConfigKey<SyslogOptions>> {
+        let mut keys = vec![
+            text("listen", "a protocol, an IP address and a port; or a protocol and a path", |syslog: &mut SyslogOptions| &mut syslog.listen, str::parse)
+                .required("\"tls://127.0.0.1:6514\"")
+                .live("The address of the listener."),
+            text("instance", "a template", |syslog: &mut SyslogOptions| &mut syslog.instance, str::parse)
+                .default("\"{field:host}\"")
+                .for_new_connections(
+                    "The *instance* of the records, which decides their partition. {field:NAME} is a field of the record (or the peer, where the record has no such \
+                     field), {host} the peer (its IP address, or the name of this host on a unix socket), {path} the `listen` above. Text may stand between them.",
+                ),
+            reading::zone(|syslog: &mut SyslogOptions| &mut syslog.reading).on_reload(Reload::NewConnections),
+            reading::redact(|syslog: &mut SyslogOptions| &mut syslog.reading).on_reload(Reload::NewConnections),
+            size("message_bytes_max", |syslog: &mut SyslogOptions| &mut syslog.message_bytes_max, MESSAGE_BYTES)
+                .for_new_connections("Bytes of a message. daytable cuts a longer message here, marks the record, and counts it."),
+            count("connections_max", |syslog: &mut SyslogOptions| &mut syslog.connections_max, u16::MAX)
+                .for_new_connections("Connections at one time. daytable closes any further connection at once, and counts it. Not for datagrams."),
+            text(
+                "idle_timeout",
+                "a duration, or \"off\"",
+                |syslog: &mut SyslogOptions| &mut syslog.idle_timeout,
+                |text| or_word("off", text, parse_duration),
+            )
+            .default("\"off\"")
+            .for_new_connections(
+                "Close a connection without data for this long. \"off\" keeps quiet connections; probes of the kernel still detect a peer that is gone. Not for datagrams.",
+            ),
+        ];
+        keys.extend(tls::keys(|syslog: &mut SyslogOptions| &mut syslog.tls));
+        keys.extend([
+            allowance::key(|syslog: &mut SyslogOptions| &mut syslog.per_sender).for_new_connections(
+                "Limits of each peer: an IP address (IPv6: a /64 network). daytable pauses reading from a connection above its limit, which loses no messages; \
+                 it drops and counts datagrams above the limit. A peer may exceed a rate by one second's worth. The daily count begins at midnight UTC, and after a restart. \
+                 `connections` counts the connections of a peer at one time; daytable closes any further connection.",
+            ),
+            text("mode", "a file mode in octal", |syslog: &mut SyslogOptions| &mut syslog.mode, mode)
+                .default("\"0660\"")
+                .for_new_connections("Unix sockets only: the mode of the file, which decides who may write to the socket. /dev/log needs \"0666\"."),
+            size("receive_buffer", |syslog: &mut SyslogOptions| &mut syslog.receive_buffer, RECEIVE_BUFFER).for_new_connections(
+                "Datagrams only: the size of the receive buffer that daytable asks the kernel for. More than net.core.rmem_max needs CAP_NET_ADMIN; the log says at the start which size the kernel granted.",
+            ),
+        ]);
+        keys
+    }
+
+    /// A block without an address is not accepted.
+    fn complete(&mut self, section: &Section<'_>) -> bool {
+        section.require("listen", "listen = \"udp://127.0.0.1:5514\"");
+        let is_known = self.listen != NO_ENDPOINT;
+        let given = ["cert_file", "key_file", "client_ca_file"].into_iter().find(|key| section.has(key));
+        let (may_have_tls, must_have_tls) = match self.listen {
+            ListenAddress::Tls(_) => (true, true),
+            ListenAddress::Relp(_) => (true, false),
+            _ => (!is_known, false),
+        };
+        if let Some(key) = given.filter(|_| !may_have_tls) {
+            section.problem(format_args!("`{key}` belongs to \"tls://\" and \"relp://\""));
+        }
+        tls::complete(section, &mut self.tls, must_have_tls || (may_have_tls && given.is_some()));
+        refuse_keys_without_effect(section, self);
+        is_known
+    }
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn reading(&self) -> &ParseOptions {
+        &self.reading
+    }
+
+    fn tls(&self) -> Option<&TlsOptions> {
+        self.tls.as_ref()
+    }
 }
 
 /// A key without an effect is a mistake: its author expects an effect.
@@ -114,26 +126,6 @@ fn refuse_keys_without_effect(section: &Section<'_>, syslog: &SyslogOptions) {
         if section.has(key) && section.has("listen") && !has_effect {
             section.problem(format_args!("`{key}` belongs to {belongs_to}"));
         }
-    }
-}
-
-pub(super) fn section() -> SectionDoc {
-    SectionDoc {
-        about: "Listeners for syslog. There can be any number of these blocks, each with one address:\n\
-                - udp:// has one message per datagram. daytable_udp_drops_total counts datagrams that the kernel dropped.\n\
-                - tcp:// has octet counting, newlines or NULs, and detects which for each message.\n\
-                - tls:// is the same over TLS.\n\
-                - relp:// is RELP: daytable acknowledges a message when it is on disk. With a certificate, RELP runs over TLS.\n\
-                - unix-dgram:///path and unix-stream:///path are sockets of this host. syslog(3) writes to unix-dgram:///dev/log.\n\
-                daytable recognizes RFC 5424 with its structured data, and RFC 3164 in its many forms. Only TLS with `client_ca_file` authenticates senders: \
-                listen beyond loopback (on 0.0.0.0 or [::]) only in a network that you trust.",
-        after: "#[[syslog]]\n#name = \"local\"\n#listen = \"unix-dgram:///run/daytable/log\"\n{mode}\n#mode = \"0660\"\n{receive_buffer}\n#receive_buffer = \"16MiB\"",
-        ..SectionDoc::new(
-            "[[syslog]]",
-            SectionPlace::Blocks { in_sample: false },
-            keys(),
-            &mut SyslogOptions::new(NO_ENDPOINT),
-        )
     }
 }
 

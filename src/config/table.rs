@@ -1,9 +1,11 @@
 //! `[[table]]`: tables for the records, and how long their days stay.
 
-use super::condition;
-use super::key::{ConfigKey, SectionDoc, SectionPlace, choice, count, duration, read};
-use super::section::{ProblemList, Section};
+use super::changes::Changes;
+use super::key::{self, ConfigKey, KeyDraft, SectionDoc, SectionPlace, choice, count, duration};
+use super::parts::ConfigPart;
+use super::section::Section;
 use super::values::or_word;
+use super::{Config, condition};
 use daytable_archive::ArchiveUrl;
 use daytable_intake::route::Condition;
 use daytable_lifecycle::{ArchiveRequirement, TableRule};
@@ -72,54 +74,85 @@ impl TableConfig {
     fn log() -> TableConfig {
         TableConfig::new(TableName::new("Log").expect("it has three letters"))
     }
+}
 
-    /// Reads all blocks.
-    pub(super) fn read_all(sections: Vec<Section<'_>>, problems: &ProblemList<'_>) -> Vec<TableConfig> {
+/// The blocks `[[table]]`.
+pub(super) struct TableBlocks;
+
+impl ConfigPart for TableBlocks {
+    fn doc(&self) -> SectionDoc {
+        SectionDoc {
+            about: "Tables. A record goes to the first table whose condition it meets. The last table has no condition, and accepts all remaining records.",
+            before: "#\n{when}\n#[[table]]\n#name = \"Debug\"\n#when = { level_at_most = \"debug\" }\n#keep = \"2d\"\n\n#[[table]]\n#name = \"Slow\"\n\
+                 #when = { all = [{ instance = \"web-*\" }, { not = { any = [{ source = \"**/health.log\" }, { field = \"took_ms\", at_most = 999 }] } }] }\n\
+                 #keep = \"90d\"\n\n",
+            ..SectionDoc::new("[[table]]", SectionPlace::Blocks { in_sample: true }, keys(), &mut TableConfig::log())
+        }
+    }
+
+    fn read(&self, file: &mut Section<'_>, config: &mut Config) {
         let mut tables: Vec<TableConfig> = Vec::new();
-        let (keys, count) = (keys(), sections.len());
+        let (keys, sections) = (keys(), file.sections("table", "[[table]]"));
+        let count = sections.len();
         for (index, mut section) in sections.into_iter().enumerate() {
-            let at = section.at();
             let name = section.text("name", TableName::new);
             section.require("name", "name = \"Log\"");
-            let table = read(&keys, &mut section, TableConfig::log());
+            let table = key::read(&keys, &mut section, TableConfig::log());
             if section.has("keep_archives") && !section.has("archive") {
                 section.problem("`keep_archives` belongs to tables with an `archive`");
             }
-            let (is_last, is_conditional) = (index + 1 == count, section.has("when"));
+            match (index + 1 == count, section.has("when")) {
+                (true, true) => {
+                    section.problem("the last one takes all that is left, so it has no `when`; add one behind it");
+                }
+                (false, false) => section.problem("without `when` it takes every record; only the last one may"),
+                _ => {}
+            }
+            if let Some(name) = name {
+                if let Some(TableConfig { name: other, .. }) = tables.iter().find(|other| other.name.same(&name)) {
+                    section.problem(format_args!("{name} and {other} are one name; names differ by more than case"));
+                }
+                tables.push(TableConfig { name, ..table });
+            }
             section.finish();
-            if is_last && is_conditional {
-                problems
-                    .add(at, "[[table]]: the last one takes all that is left, so it has no `when`; add one behind it");
-            }
-            if !is_last && !is_conditional {
-                problems.add(at, "[[table]]: without `when` it takes every record; only the last one may");
-            }
-            let Some(name) = name else { continue };
-            if let Some(TableConfig { name: other, .. }) = tables.iter().find(|other| other.name.same(&name)) {
-                problems.add(at, format!("[[table]]: {name} and {other} are one name; names differ by more than case"));
-            }
-            tables.push(TableConfig { name, ..table });
         }
-        if tables.is_empty() { TableConfig::defaults() } else { tables }
+        if !tables.is_empty() {
+            config.tables = tables;
+        }
+    }
+
+    fn compare(&self, before: &mut Config, now: &mut Config, changes: &mut Changes) {
+        let is_shared = before.store.remote().is_some();
+        let mut own = Changes::default();
+        own.add_blocks("table", &keys(), &mut before.tables, &mut now.tables, |table| table.name.as_str());
+        // A record goes to the first table whose condition it meets, so the order of the tables matters.
+        let names = |tables: &[TableConfig], others: &[TableConfig]| -> Vec<_> {
+            let is_kept = |table: &&TableConfig| others.iter().any(|other| other.name == table.name);
+            tables.iter().filter(is_kept).map(|table| table.name.clone()).collect()
+        };
+        if names(&before.tables, &now.tables) != names(&now.tables, &before.tables) {
+            own.add("the order of the tables".into(), false);
+        }
+        own.live.into_iter().for_each(|change| changes.add(change, is_shared));
+        if is_shared {
+            now.tables.clone_from(&before.tables);
+        }
     }
 }
 
 pub(super) fn keys() -> Vec<ConfigKey<TableConfig>> {
     vec![
         // Read apart from the others: a table without a name is left out.
-        ConfigKey::by_hand("name", "3 to 53 letters and digits", |_, _| (), |before: &mut TableConfig, now| before.name != now.name)
+        KeyDraft::by_hand("name", "3 to 53 letters and digits", |table: &mut TableConfig| &mut table.name, |_, _| ())
             .required("\"Log\"")
-            .about(
+            .live(
                 "The name: a letter first, and no digit last. Two names differ by more than case. A *day-table*, the table of one day, has this name \
                  and the day: Debug20261121.",
             ),
-        ConfigKey::by_hand(
-            "when",
-            "a condition",
-            |section: &mut Section<'_>, table: &mut TableConfig| table.when = condition::read(section.section("when", "when")),
-            |before, now| before.when != now.when,
-        )
-        .about(
+        KeyDraft::by_hand("when", "a condition", |table: &mut TableConfig| &mut table.when, |section, table| {
+            table.when = condition::read(section.section("when", "when"));
+        })
+        .live(
             "The condition of the table. It is a table with one key, or with `field` and one more:\n\
              - { level_at_most = \"debug\" } or { level_at_least = \"error\" }: trace, debug, info, notice, warn, error, critical, alert, fatal\n\
              - { instance = \"web-*\" }\n\
@@ -130,42 +163,32 @@ pub(super) fn keys() -> Vec<ConfigKey<TableConfig>> {
              - { all = [{ … }, { … }] }, { any = [{ … }, { … }] } and { not = { … } }, up to eight levels deep",
         ),
         duration("keep", |table: &mut TableConfig| &mut table.window.keep, KEEP)
-            .about("How long a day stays after its end. Then daytable drops it as a whole."),
+            .live("How long a day stays after its end. Then daytable drops it as a whole."),
         choice("period", |table: &mut TableConfig| &mut table.window.period, &PERIODS)
-            .about("How long one day-table accepts records, in UTC."),
-        ConfigKey::new("archive", "an address, or \"none\"", |table: &mut TableConfig| &mut table.archive, read_archive)
+            .live("How long one day-table accepts records, in UTC."),
+        KeyDraft::new("archive", "an address, or \"none\"", |table: &mut TableConfig| &mut table.archive, read_archive)
             .default("\"none\"")
-            .about(
+            .live(
                 "Where a day is archived before it is dropped; \"none\" drops it without an archive:\n\
                  - file:///var/lib/daytable/archive is a folder, preferably on another disk.\n\
                  - az://container/prefix, s3://bucket/prefix and gs://bucket/prefix are object stores, see [archives].\n\
                  daytable drops a day only after it has read the archive back and compared it. Every daytable needs an address of its own.",
             ),
-        ConfigKey::by_hand(
+        KeyDraft::by_hand(
             "keep_archives",
             "a duration longer than `keep`, or \"forever\"",
-            |section: &mut Section<'_>, table: &mut TableConfig| {
+            |table: &mut TableConfig| &mut table.keep_archives,
+            |section, table| {
                 let keep = table.window.keep;
                 let read = |text: &str| or_word("forever", text, |text| longer_than(keep, text));
                 table.keep_archives = section.text("keep_archives", read).flatten();
             },
-            |before, now| before.keep_archives != now.keep_archives,
         )
         .default("\"forever\"")
-        .about("How long an archive is kept after the end of its day."),
+        .live("How long an archive is kept after the end of its day."),
         count("buckets", |table: &mut TableConfig| &mut table.buckets, BUCKETS_MAX)
-            .about("Partitions of one instance, for an instance that writes more than one partition accepts."),
+            .live("Partitions of one instance, for an instance that writes more than one partition accepts."),
     ]
-}
-
-pub(super) fn section() -> SectionDoc {
-    SectionDoc {
-        about: "Tables. A record goes to the first table whose condition it meets. The last table has no condition, and accepts all remaining records.",
-        before: "#\n{when}\n#[[table]]\n#name = \"Debug\"\n#when = { level_at_most = \"debug\" }\n#keep = \"2d\"\n\n#[[table]]\n#name = \"Slow\"\n\
-                 #when = { all = [{ instance = \"web-*\" }, { not = { any = [{ source = \"**/health.log\" }, { field = \"took_ms\", at_most = 999 }] } }] }\n\
-                 #keep = \"90d\"\n\n",
-        ..SectionDoc::new("[[table]]", SectionPlace::Blocks { in_sample: true }, keys(), &mut TableConfig::log())
-    }
 }
 
 /// `archive`: an address, or "none". A problem does not quote the address, because it may hold a secret.

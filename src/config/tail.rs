@@ -1,14 +1,14 @@
 //! `[[tail]]`: the files to read.
 
-use super::blocks::{self, Blocks, READ_FROM};
-use super::key::{ConfigKey, SectionDoc, SectionPlace, bytes, choice, duration, text, texts, whole};
+use super::key::{ConfigKey, KeyDraft, bytes, choice, duration, text, texts, whole};
 use super::reading;
-use super::section::{ProblemList, Section};
+use super::section::Section;
+use super::sources::{READ_FROM, SourceBlock};
 use super::values::or_word;
 use daytable_intake::glob::{GlobError, Pattern};
 use daytable_intake::tail::{TailOptions, WatchMode};
 use daytable_model::units::{ByteSize, parse_duration};
-use daytable_parse::redact::{Redaction, Redactor};
+use daytable_parse::ParseOptions;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
@@ -16,104 +16,94 @@ const LINE_BYTES: RangeInclusive<ByteSize> = ByteSize::new(1 << 10)..=ByteSize::
 const POLL: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(60);
 const WATCH: [(&str, WatchMode); 2] = [("auto", WatchMode::Auto), ("poll", WatchMode::Poll)];
 
-pub(super) fn keys() -> Vec<ConfigKey<TailOptions>> {
-    let mut keys = vec![
-        blocks::name(|tail: &mut TailOptions| &mut tail.name).default("\"tail\""),
-        texts("include", "a list of absolute patterns", 1, |tail: &mut TailOptions| &mut tail.include, |pattern| {
-            checked(pattern, Pattern::include)
-        })
-        .required("[\"/var/log/**/*.log\", \"/var/log/syslog\", \"/var/log/messages\"]")
-        .about(
-            "The files, as absolute patterns: `*` and `?` match within a name, `**` matches any number of folders, and there are `[ab]` and `{a,b}`. \
-             daytable finds new files within a second.",
-        ),
-        texts("exclude", "a list of patterns", 0, |tail: &mut TailOptions| &mut tail.exclude, |pattern| {
-            checked(pattern, Pattern::exclude)
-        })
-        .about("Files to leave out of `include`, as absolute patterns, or as \"**/\" and the end of the path."),
-        text("instance", "a template", |tail: &mut TailOptions| &mut tail.instance, str::parse)
-            .default("\"{host}\"")
-            .about(
-                "The *instance* of the records: the program or host that wrote them, which decides their partition. {host} is this host, {path} the path of the file, \
-                 {stem} its name without folder and extension, {field:NAME} a field of the record (or the host, where the record has no such field). Text may stand between them.",
-            ),
-        text(
-            "fields_from_path",
-            "a pattern with fields, or \"off\"",
-            |tail: &mut TailOptions| &mut tail.fields_from_path,
-            |text| if text == "off" { Ok(None) } else { text.parse().map(Some) },
-        )
-        .default("\"off\"")
-        .about(
-            "Fields that the path of a file adds to its records, each written {NAME}, as in \"/var/log/pods/{namespace}_{pod}_{uid}/{container}/*\". \
-             `*` matches any part of a name, `**` any number of folders. A path that does not match adds no fields.",
-        ),
-        ConfigKey::by_hand(
-            "fields",
-            "texts by their names, { NAME = \"…\" }",
-            |section: &mut Section<'_>, tail: &mut TailOptions| tail.fields = read_fields(section),
-            |before, now| before.fields != now.fields,
-        )
-        .default("{}")
-        .about("Fields that every record of the block gets, as in { node = \"worker-3\" }. A line cannot replace them."),
-    ];
-    keys.extend(reading::keys(|tail: &mut TailOptions| &mut tail.reading));
-    keys.extend([
-        choice("read_from", |tail: &mut TailOptions| &mut tail.read_from, &READ_FROM).about(
-            "Where daytable begins in files that exist at its first start. It reads files that appear later from their beginning.",
-        ),
-        text(
-            "ignore_older",
-            "a duration, or \"off\"",
-            |tail: &mut TailOptions| &mut tail.ignore_older,
-            |text| or_word("off", text, parse_duration),
-        )
-        .default("\"off\"")
-        .about("Leave out files without a write for this long. \"off\" reads all files."),
-        bytes("line_bytes_max", |tail: &mut TailOptions| &mut tail.line_bytes_max, LINE_BYTES)
-            .about("Bytes of a line. daytable cuts a longer line here, marks the record, and counts it."),
-        whole("open_files_max", |tail: &mut TailOptions| &mut tail.open_files_max, 1..=usize::from(u16::MAX))
-            .about("Files open at one time. With more files than this, daytable reads them in turns."),
-        duration("poll", |tail: &mut TailOptions| &mut tail.poll, POLL).about(
-            "How often daytable checks a file that causes no events. It checks a quiet file less and less often, down to once per second. After a minute \
-             of quiet, on a local file system with `watch = \"auto\"`, the kernel reports the next write, and daytable checks twice per minute.",
-        ),
-        choice("watch", |tail: &mut TailOptions| &mut tail.watch, &WATCH).about(
-            "\"auto\" uses the events of the kernel, and polls where there are none. \"poll\" always polls: for network mounts, where writes of other hosts cause no events.",
-        ),
-    ]);
-    keys
-}
+impl SourceBlock for TailOptions {
+    const HEADER: &'static str = "[[tail]]";
+    const ABOUT: &'static str = "A set of files. There can be any number of these blocks.";
+    const IS_IN_SAMPLE: bool = true;
 
-/// Reads all blocks. `redact` has the patterns of the whole file.
-pub(super) fn read_all(
-    sections: Vec<Section<'_>>,
-    problems: &ProblemList<'_>,
-    names: &mut Vec<String>,
-    redact: &[Redaction],
-) -> Vec<TailOptions> {
-    let new = || {
-        let mut tail = TailOptions::new("", Vec::new());
-        tail.reading.redactor = Redactor::new(redact.iter().cloned());
-        tail
-    };
-    let complete = |section: &mut Section<'_>, _: &mut TailOptions| {
+    fn new(name: &str, reading: ParseOptions) -> TailOptions {
+        TailOptions { reading, ..TailOptions::new(name, Vec::new()) }
+    }
+
+    fn keys() -> Vec<ConfigKey<TailOptions>> {
+        let mut keys = vec![
+            texts("include", "a list of absolute patterns", 1, |tail: &mut TailOptions| &mut tail.include, |pattern| {
+                checked(pattern, Pattern::include)
+            })
+            .required("[\"/var/log/**/*.log\", \"/var/log/syslog\", \"/var/log/messages\"]")
+            .live(
+                "The files, as absolute patterns: `*` and `?` match within a name, `**` matches any number of folders, and there are `[ab]` and `{a,b}`. \
+                 daytable finds new files within a second.",
+            ),
+            texts("exclude", "a list of patterns", 0, |tail: &mut TailOptions| &mut tail.exclude, |pattern| {
+                checked(pattern, Pattern::exclude)
+            })
+            .live("Files to leave out of `include`, as absolute patterns, or as \"**/\" and the end of the path."),
+            text("instance", "a template", |tail: &mut TailOptions| &mut tail.instance, str::parse)
+                .default("\"{host}\"")
+                .live(
+                    "The *instance* of the records: the program or host that wrote them, which decides their partition. {host} is this host, {path} the path of the file, \
+                     {stem} its name without folder and extension, {field:NAME} a field of the record (or the host, where the record has no such field). Text may stand between them.",
+                ),
+            text(
+                "fields_from_path",
+                "a pattern with fields, or \"off\"",
+                |tail: &mut TailOptions| &mut tail.fields_from_path,
+                |text| if text == "off" { Ok(None) } else { text.parse().map(Some) },
+            )
+            .default("\"off\"")
+            .live(
+                "Fields that the path of a file adds to its records, each written {NAME}, as in \"/var/log/pods/{namespace}_{pod}_{uid}/{container}/*\". \
+                 `*` matches any part of a name, `**` any number of folders. A path that does not match adds no fields.",
+            ),
+            KeyDraft::by_hand(
+                "fields",
+                "texts by their names, { NAME = \"…\" }",
+                |tail: &mut TailOptions| &mut tail.fields,
+                |section, tail| tail.fields = read_fields(section),
+            )
+            .default("{}")
+            .live("Fields that every record of the block gets, as in { node = \"worker-3\" }. A line cannot replace them."),
+        ];
+        keys.extend(reading::keys(|tail: &mut TailOptions| &mut tail.reading));
+        keys.extend([
+            choice("read_from", |tail: &mut TailOptions| &mut tail.read_from, &READ_FROM).live(
+                "Where daytable begins in files that exist at its first start. It reads files that appear later from their beginning.",
+            ),
+            text(
+                "ignore_older",
+                "a duration, or \"off\"",
+                |tail: &mut TailOptions| &mut tail.ignore_older,
+                |text| or_word("off", text, parse_duration),
+            )
+            .default("\"off\"")
+            .live("Leave out files without a write for this long. \"off\" reads all files."),
+            bytes("line_bytes_max", |tail: &mut TailOptions| &mut tail.line_bytes_max, LINE_BYTES)
+                .live("Bytes of a line. daytable cuts a longer line here, marks the record, and counts it."),
+            whole("open_files_max", |tail: &mut TailOptions| &mut tail.open_files_max, 1..=usize::from(u16::MAX))
+                .live("Files open at one time. With more files than this, daytable reads them in turns."),
+            duration("poll", |tail: &mut TailOptions| &mut tail.poll, POLL).live(
+                "How often daytable checks a file that causes no events. It checks a quiet file less and less often, down to once per second. After a minute \
+                 of quiet, on a local file system with `watch = \"auto\"`, the kernel reports the next write, and daytable checks twice per minute.",
+            ),
+            choice("watch", |tail: &mut TailOptions| &mut tail.watch, &WATCH).live(
+                "\"auto\" uses the events of the kernel, and polls where there are none. \"poll\" always polls: for network mounts, where writes of other hosts cause no events.",
+            ),
+        ]);
+        keys
+    }
+
+    fn complete(&mut self, section: &Section<'_>) -> bool {
         section.require("include", "include = [\"/var/log/*.log\"]");
         true
-    };
-    Blocks { kind: "tail", keys: keys(), new: &new, name: |tail| &mut tail.name, complete }
-        .read(sections, problems, names)
-}
+    }
 
-pub(super) fn section() -> SectionDoc {
-    SectionDoc {
-        about: "A set of files. There can be any number of these blocks.",
-        ..SectionDoc::new(
-            "[[tail]]",
-            SectionPlace::Blocks { in_sample: true },
-            keys(),
-            &mut TailOptions::new("tail", Vec::new()),
-        )
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn reading(&self) -> &ParseOptions {
+        &self.reading
     }
 }
 

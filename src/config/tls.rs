@@ -1,6 +1,6 @@
 //! The keys of a TLS listener: `[http] tls = { … }`, and the same keys of a `[[syslog]]` block.
 
-use super::key::{ConfigKey, Reload, SectionDoc, SectionPlace, optional_text, text};
+use super::key::{ConfigKey, SectionDoc, SectionPlace, optional_text, text};
 use super::section::Section;
 use super::values::secret_file;
 use daytable_net::tls::TlsOptions;
@@ -12,17 +12,14 @@ pub(super) fn keys<T: 'static>(tls: impl Fn(&mut T) -> &mut Option<TlsOptions> +
     vec![
         text("cert_file", file, move |options| &mut tls(options).get_or_insert_with(no_files).cert_file, secret_file)
             .example("\"/etc/daytable/cert.pem\"")
-            .about("The certificate in PEM, followed by the certificates between it and its authority. daytable reads a changed file again."),
+            .for_new_connections("The certificate in PEM, followed by the certificates between it and its authority. daytable reads a changed file again."),
         text("key_file", file, move |options| &mut tls(options).get_or_insert_with(no_files).key_file, secret_file)
             .example("\"/etc/daytable/key.pem\"")
-            .about("The private key of the certificate, in PEM. daytable reads a changed file again."),
+            .for_new_connections("The private key of the certificate, in PEM. daytable reads a changed file again."),
         optional_text("client_ca_file", file, move |options| &mut tls(options).get_or_insert_with(no_files).client_ca_file, secret_file)
             .example("\"/etc/daytable/client-ca.pem\"")
-            .about("The authorities of client certificates, in PEM. With this key, every client must have a certificate of one of them."),
+            .for_new_connections("The authorities of client certificates, in PEM. With this key, every client must have a certificate of one of them."),
     ]
-    .into_iter()
-    .map(|key| key.on_reload(Reload::NewConnections))
-    .collect()
 }
 
 /// Keeps the files where the listener speaks TLS and both required files are given. Reports an absent file.
@@ -35,7 +32,7 @@ pub(super) fn complete(section: &Section<'_>, tls: &mut Option<TlsOptions>, is_w
     *tls = tls.take().filter(|tls| is_wanted && is_whole(tls));
 }
 
-pub(super) fn section() -> SectionDoc {
+pub(super) fn doc() -> SectionDoc {
     let keys = keys(|tls: &mut Option<TlsOptions>| tls);
     SectionDoc { within: "`[http]`", ..SectionDoc::new("tls", SectionPlace::Inline, keys, &mut None) }
 }

@@ -142,7 +142,7 @@ fn shown_listener(counters: &SourceCounters) -> ShownListener {
     let losses = events.chain(cut).filter(|(_, count)| *count > 0);
     ShownListener {
         block: counters.name.clone(),
-        kind: counters.kind.into(),
+        kind: counters.kind.name.into(),
         listen: counters.listen_address(),
         // In this order: a record that is committed was received.
         committed: read(&counters.committed),
@@ -156,10 +156,12 @@ fn shown_listener(counters: &SourceCounters) -> ShownListener {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use daytable_intake::source::Source;
+    use daytable_intake::syslog::Syslog;
 
     #[test]
     fn a_listener_is_shown_with_its_records_and_losses() {
-        let counters = SourceCounters::new("syslog", "udp");
+        let counters = SourceCounters::new(Syslog::KIND, "udp");
         counters.set_listener("udp://127.0.0.1:514", None);
         counters.records.store(9, Ordering::Relaxed);
         counters.committed.store(7, Ordering::Relaxed);

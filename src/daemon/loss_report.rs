@@ -73,7 +73,7 @@ impl LossReporter {
         let mut counts = Counts::new();
         // Blocks of one name count together.
         for source in &self.counters.load().unreplayable {
-            let (bytes, losses) = counts.entry((source.kind, source.name.clone())).or_default();
+            let (bytes, losses) = counts.entry((source.kind.name, source.name.clone())).or_default();
             *bytes += source.bytes.load(Ordering::Relaxed);
             for (reason, count) in source.losses() {
                 *losses.entry(reason).or_default() += count;

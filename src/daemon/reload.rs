@@ -12,7 +12,7 @@ use super::life::settings;
 use super::routing::routes;
 use super::tcp_listener::PreparedServer;
 use super::verify::Verifying;
-use crate::config::{Changes, Config, ConfigError, StoreKind};
+use crate::config::{Changes, Config, ConfigError};
 use daytable_intake::route::Router;
 use daytable_net::inherited::Inherited;
 use daytable_platform::lock;
@@ -104,15 +104,8 @@ impl Daemon {
         let load = self.load.clone();
         let loaded = tokio::task::spawn_blocking(move || load()).await;
         let mut config = loaded.map_err(|_| ReloadError::Stopping)??;
-        let changes = Changes::between(&self.config, &config);
-        // These keys need a restart. They keep their value, so that the next reload names them again.
-        config.data_dir.clone_from(&self.config.data_dir);
-        config.store = self.config.store.clone();
-        config.memory_max = self.config.memory_max;
-        if config.store.kind == StoreKind::Azure {
-            config.tables.clone_from(&self.config.tables);
-            config.lifecycle = self.config.lifecycle.clone();
-        }
+        // Keys that need a restart keep their value, so that the next reload names them again.
+        let changes = Changes::between(&self.config, &mut config);
         let prepared = self.prepare(&config)?;
         self.apply(config, prepared).await.map_err(ReloadError::Halfway)?;
         Ok(Reloaded { changed: changes.live, needs_restart: changes.at_restart })
@@ -127,8 +120,7 @@ impl Daemon {
 
     async fn apply(&mut self, config: Config, prepared: PreparedReload) -> Result<(), DaemonError> {
         self.drain_timeout.store(config.drain_timeout);
-        crate::log::set_level(config.log.level);
-        crate::log::set_format(config.log.format);
+        config.log.apply();
         if config.tables != self.config.tables {
             prepared.router.publish();
         }

@@ -7,7 +7,7 @@ use super::DaemonError;
 use super::budget::Budget;
 use crate::config::Config;
 use crate::metrics::CounterRegistry;
-use daytable_intake::counters::SourceCounters;
+use daytable_intake::counters::{SourceCounters, SourceKind};
 use daytable_intake::journal::Journals;
 use daytable_intake::push::{Push, PushOptions};
 use daytable_intake::source::{Source, SourceContext, SourceError};
@@ -27,9 +27,9 @@ impl Sources {
     /// The sources that need no store to be made. `counters` shows what all of them count. Nothing runs yet.
     pub(super) fn new(budget: Budget, counters: Reloadable<CounterRegistry>) -> Sources {
         let mut sources = Sources { sections: Vec::new(), counters };
-        sources.add(Syslog::new(budget.held_bytes), |config| config.syslogs.clone());
-        sources.add(Journals::default(), |config| config.journals.clone());
-        sources.add(Tail::default(), |config| config.tails.clone());
+        sources.add(Syslog::new(budget.held_bytes), |config| config.sources.syslogs.clone());
+        sources.add(Journals::default(), |config| config.sources.journals.clone());
+        sources.add(Tail::default(), |config| config.sources.tails.clone());
         sources
     }
 
@@ -74,6 +74,7 @@ impl Sources {
 
     fn register_counters(&self, config: &Config) {
         let mut registry = CounterRegistry::clone(&self.counters.load());
+        registry.kinds = self.sections.iter().map(|section| section.kind()).collect();
         registry.sources = self.sections.iter().flat_map(|section| section.counters()).collect();
         let unreplayable = self.sections.iter().filter(|section| !section.is_replayable());
         registry.unreplayable = unreplayable.flat_map(|section| section.counters()).collect();
@@ -96,6 +97,7 @@ trait SourceSection: Send {
     fn prepare(&mut self, config: &Config, inherited: &mut Inherited) -> Result<(), SourceError>;
     fn discard(&mut self);
     fn apply(&mut self, context: &SourceContext) -> Result<(), SourceError>;
+    fn kind(&self) -> SourceKind;
     fn is_replayable(&self) -> bool;
     fn counters(&self) -> Vec<Arc<SourceCounters>>;
     fn listeners(&self) -> Vec<Arc<SourceCounters>>;
@@ -122,6 +124,10 @@ impl<S: Source, F: Fn(&Config) -> S::Options + Send> SourceSection for Configure
             prepared = self.source.prepare(S::Options::default(), &mut Inherited::default())?;
         }
         self.source.apply(prepared, context)
+    }
+
+    fn kind(&self) -> SourceKind {
+        S::KIND
     }
 
     fn is_replayable(&self) -> bool {

@@ -39,7 +39,11 @@ pub(super) struct Verifying {
 impl Verifying {
     /// The settings in a configuration.
     pub(super) fn of(config: &Config) -> Verifying {
-        Verifying { lifecycle: config.lifecycle.clone(), tails: config.tails.clone(), is_routed: config.is_routed() }
+        Verifying {
+            lifecycle: config.lifecycle.clone(),
+            tails: config.sources.tails.clone(),
+            is_routed: config.is_routed(),
+        }
     }
 }
 

@@ -43,7 +43,49 @@ pub enum LogFormat {
     Json,
 }
 
-/// The subscriber of this process, after [`init`].
+/// The options of the log. A reload applies them all.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogOptions {
+    /// The least severe level that is logged.
+    pub level: LevelFilter,
+    /// The format of a message.
+    pub format: LogFormat,
+}
+
+impl Default for LogOptions {
+    fn default() -> LogOptions {
+        LogOptions { level: LevelFilter::INFO, format: LogFormat::Auto }
+    }
+}
+
+impl LogOptions {
+    /// Starts the log. Only the first call counts.
+    pub fn init(&self) {
+        let form = match (goes_to_journal(), std::io::stderr().is_terminal()) {
+            (true, _) => LineFormat::Journal,
+            (false, true) => LineFormat::Terminal,
+            (false, false) => LineFormat::Plain,
+        };
+        let (level, is_json) = (AtomicU8::default(), AtomicBool::default());
+        // Never freed: `tracing` keeps the subscriber until the process ends.
+        let logger: &'static Logger = Box::leak(Box::new(Logger { level, is_json, form, rates: Mutex::default() }));
+        logger.apply(self);
+        // The call fails only if there is another subscriber.
+        if tracing::subscriber::set_global_default(logger).is_ok() {
+            let _ = LOGGER.set(logger);
+        }
+    }
+
+    /// Logs by these options from now on.
+    pub fn apply(&self) {
+        if let Some(logger) = LOGGER.get() {
+            logger.apply(self);
+            tracing::callsite::rebuild_interest_cache();
+        }
+    }
+}
+
+/// The subscriber of this process, after [`LogOptions::init`].
 static LOGGER: OnceLock<&'static Logger> = OnceLock::new();
 
 /// Writes messages to standard error.
@@ -54,41 +96,6 @@ struct Logger {
     /// The format for standard error, where the configuration has "auto".
     form: LineFormat,
     rates: Mutex<BurstLimits>,
-}
-
-/// Starts the log, from this level on. Only the first call counts.
-pub fn init(level: LevelFilter, format: LogFormat) {
-    let form = match (goes_to_journal(), std::io::stderr().is_terminal()) {
-        (true, _) => LineFormat::Journal,
-        (false, true) => LineFormat::Terminal,
-        (false, false) => LineFormat::Plain,
-    };
-    // Never freed: `tracing` keeps the subscriber until the process ends.
-    let logger: &'static Logger = Box::leak(Box::new(Logger {
-        level: AtomicU8::new(number(level)),
-        is_json: AtomicBool::new(format == LogFormat::Json),
-        form,
-        rates: Mutex::default(),
-    }));
-    // The call fails only if there is another subscriber.
-    if tracing::subscriber::set_global_default(logger).is_ok() {
-        let _ = LOGGER.set(logger);
-    }
-}
-
-/// Logs from this level on.
-pub fn set_level(level: LevelFilter) {
-    if let Some(logger) = LOGGER.get() {
-        logger.level.store(number(level), Ordering::Relaxed);
-        tracing::callsite::rebuild_interest_cache();
-    }
-}
-
-/// Writes in this format from now on.
-pub fn set_format(format: LogFormat) {
-    if let Some(logger) = LOGGER.get() {
-        logger.is_json.store(format == LogFormat::Json, Ordering::Relaxed);
-    }
 }
 
 /// Logs how many messages were suppressed, of the windows that are over. The daemon calls this every second.
@@ -111,6 +118,11 @@ fn number(level: LevelFilter) -> u8 {
 }
 
 impl Logger {
+    fn apply(&self, options: &LogOptions) {
+        self.level.store(number(options.level), Ordering::Relaxed);
+        self.is_json.store(options.format == LogFormat::Json, Ordering::Relaxed);
+    }
+
     fn rates(&self) -> std::sync::MutexGuard<'_, BurstLimits> {
         self.rates.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -7,7 +7,6 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
 
-const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/reference/metrics.md");
 const HEAD: &str = "| metric | type | labels | unit | present | meaning |\n|---|---|---|---|---|---|\n";
 
 impl Presence {
@@ -41,17 +40,9 @@ fn table() -> String {
     HEAD.to_owned() + &TABLE.iter().map(row).collect::<String>()
 }
 
-/// `DAYTABLE_WRITE_DOCS=1 cargo test --lib metrics` writes the table into the page.
 #[test]
 fn the_page_has_the_table() {
-    let page = std::fs::read_to_string(PAGE).expect("the page");
-    let start = page.find("| metric |").expect("a table");
-    let end = page[start..].find("\n\n").map_or(page.len(), |end| start + end + 1);
-    if std::env::var_os("DAYTABLE_WRITE_DOCS").is_some() {
-        std::fs::write(PAGE, [&page[..start], &table(), &page[end..]].concat()).expect("written");
-        return;
-    }
-    assert!(page[start..end] == table(), "run: DAYTABLE_WRITE_DOCS=1 cargo test --lib metrics");
+    crate::generated::compare_table("docs/reference/metrics.md", &table());
 }
 
 #[test]

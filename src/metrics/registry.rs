@@ -1,7 +1,7 @@
 //! The counters of all sources that the daemon ever had.
 
 use crate::config::Config;
-use daytable_intake::counters::SourceCounters;
+use daytable_intake::counters::{SourceCounters, SourceKind};
 use daytable_parse::redact::Redactor;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,6 +10,8 @@ use std::sync::atomic::AtomicU64;
 /// The counters of all sources. Counters of blocks that a reload removed stay, because a counter never falls.
 #[derive(Clone, Default)]
 pub struct CounterRegistry {
+    /// The kinds of sources.
+    pub kinds: Vec<SourceKind>,
     /// Of every block since the start.
     pub sources: Vec<Arc<SourceCounters>>,
     /// Of those, the blocks of sources that cannot read their records again.
@@ -25,10 +27,8 @@ pub struct CounterRegistry {
 impl CounterRegistry {
     /// Adds the counters of a configuration's patterns. Blocks share the patterns of the whole configuration.
     pub fn add_redactions(&mut self, config: &Config) {
-        let readings = config.tails.iter().map(|tail| &tail.reading);
-        let readings = readings.chain(config.syslogs.iter().map(|syslog| &syslog.reading));
-        let readings = readings.chain(config.journals.iter().map(|journal| &journal.reading));
-        let of_blocks = readings.filter_map(|reading| reading.redactor.as_ref()).flat_map(Redactor::patterns);
+        let redactors = config.sources.all().filter_map(|block| block.reading.redactor.as_ref());
+        let of_blocks = redactors.flat_map(Redactor::patterns);
         for pattern in of_blocks.chain(&config.redact) {
             let counter = pattern.counter();
             if !self.redactions.iter().any(|(_, known)| Arc::ptr_eq(known, &counter)) {
@@ -39,8 +39,8 @@ impl CounterRegistry {
 
     /// Replaces the files of certificates by those of a configuration.
     pub fn set_certificates(&mut self, config: &Config) {
-        let syslogs = config.syslogs.iter().map(|syslog| (syslog.name.as_str(), syslog.tls.as_ref()));
-        let listeners = syslogs.chain([("http", config.http.tls.as_ref())]);
+        let blocks = config.sources.all().map(|block| (block.name, block.tls));
+        let listeners = blocks.chain([("http", config.http.tls.as_ref())]);
         let certificates = listeners.filter_map(|(source, tls)| Some((source.to_owned(), tls?.cert_file.clone())));
         self.certificates = certificates.collect();
     }

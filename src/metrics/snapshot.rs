@@ -5,7 +5,7 @@ use super::process::ProcessSample;
 use super::registry::CounterRegistry;
 use super::totals::{CommitTotals, ReloadTotals, RunTotals, TransactionTotals, VerifyTotals};
 use crate::http::HttpCounters;
-use daytable_intake::counters::{SourceCounters, SourceEvent};
+use daytable_intake::counters::{SourceCounters, SourceEvent, SourceKind};
 use daytable_intake::push::Push;
 use daytable_model::time::{self, Ticks};
 use daytable_platform::lock;
@@ -149,15 +149,21 @@ impl Snapshot {
         self.sources.iter().map(|source| counter(&source.counters)).sum()
     }
 
-    /// Records that were cut, of the sources of these kinds.
-    pub(super) fn truncated(&self, kinds: &[&str]) -> u64 {
-        self.sum(|source| if kinds.contains(&source.kind) { read(&source.truncated) } else { 0 })
+    /// Records that were cut, by the setting that is the limit. A kind may have several names for one limit.
+    pub(super) fn truncated(&self) -> BTreeMap<&'static str, u64> {
+        let none = self.registry.kinds.iter().map(|kind| (kind.cut_at, 0));
+        let cut = self.sources.iter().map(|source| (source.counters.kind.cut_at, read(&source.counters.truncated)));
+        let mut sums = BTreeMap::new();
+        for (settings, count) in none.chain(cut) {
+            settings.iter().for_each(|setting| *sums.entry(*setting).or_default() += count);
+        }
+        sums
     }
 }
 
 /// The rows that left the outbox unsent, as the losses of a source.
 fn outbox(remote: &RemoteSample) -> Arc<SourceCounters> {
-    let counters = SourceCounters::new("outbox", "outbox");
+    let counters = SourceCounters::new(SourceKind { name: "outbox", cut_at: &[] }, "outbox");
     for (reason, count) in &remote.dropped {
         counters.declare([SourceEvent::RecordsLimited(reason)]);
         counters.count(SourceEvent::RecordsLimited(reason), *count);
@@ -169,17 +175,21 @@ fn outbox(remote: &RemoteSample) -> Arc<SourceCounters> {
 mod tests {
     use super::*;
     use crate::metrics::text_of;
+    use daytable_intake::source::Source;
+    use daytable_intake::syslog::Syslog;
+    use daytable_intake::tail::Tail;
 
     #[test]
     fn each_source_is_shown_with_its_records_and_losses() {
-        let app = SourceCounters::with_events("tail", "app", [SourceEvent::BytesSkipped, SourceEvent::BytesDestroyed]);
+        let app =
+            SourceCounters::with_events(Tail::KIND, "app", [SourceEvent::BytesSkipped, SourceEvent::BytesDestroyed]);
         app.records.store(7, Ordering::Relaxed);
         app.count(SourceEvent::BytesDestroyed, 12);
         app.count(SourceEvent::ReadError, 2);
         app.truncated.store(1, Ordering::Relaxed);
-        let udp = SourceCounters::with_events("syslog", "udp", [SourceEvent::KernelDrops]);
+        let udp = SourceCounters::with_events(Syslog::KIND, "udp", [SourceEvent::KernelDrops]);
         udp.count(SourceEvent::RecordsLimited("quota"), 2);
-        let tcp = SourceCounters::with_events("syslog", "tcp", [SourceEvent::ConnectionAccepted]);
+        let tcp = SourceCounters::with_events(Syslog::KIND, "tcp", [SourceEvent::ConnectionAccepted]);
         tcp.connections.store(4, Ordering::Relaxed);
         tcp.count(SourceEvent::ConnectionClosed("tls"), 3);
         let mut snapshot = Snapshot::default();

@@ -168,12 +168,7 @@ pub(super) const TABLE: &[Metric] = &[
     counter("daytable_records_received_total", SOURCE, "records", Source, "Records that were read.",
         |s, f| sources(s, f, |source| &source.records)),
     counter("daytable_records_truncated_total", &["reason"], "records", Always, "Records kept in part.",
-        |s, f| {
-            // By the setting that is the limit. An entry of a journal is a message, too.
-            f.count(&["line_bytes_max"], s.truncated(&["tail"]));
-            f.count(&["message_bytes_max"], s.truncated(&["syslog", "journal", "push"]));
-            f.count(&["entry_bytes_max"], s.truncated(&["journal"]));
-        }),
+        |s, f| s.truncated().iter().for_each(|(setting, count)| f.count(&[setting], *count))),
     counter("daytable_redactions_total", &["pattern"], "secrets", Configured, "Secrets that were replaced.",
         |s, f| s.registry.redactions.iter().for_each(|(pattern, count)| f.count(&[pattern], read(count)))),
     gauge("daytable_remote_denied", &[], "", Always, "1 while the remote store does not let this daytable in.",

@@ -243,7 +243,11 @@ fn what_can_change_does_and_the_rest_is_named() {
     wait_for("it was read again", PATIENCE, || {
         (daemon.metric("daytable_config_reloads_total{result=\"success\"}") == Some(1.0)).then_some(())
     });
-    assert!(daemon.said().contains("only a restart takes this over keys=\"data_dir; [store]\""), "{}", daemon.said());
+    assert!(
+        daemon.said().contains("only a restart takes this over keys=\"data_dir; store.commit_interval\""),
+        "{}",
+        daemon.said()
+    );
     place.write("app.log", &["kind=second msg=second".into(), "third".into()]);
     let table = |message: &str| by_message(&place, message)["table"].as_str().expect("a table").to_owned();
     assert!(table("second").starts_with("Second20"), "{}", table("second"));

@@ -12,6 +12,15 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
+/// A kind of source.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SourceKind {
+    /// Its name, as the ledger and `daytable sources` have it: `tail`, `syslog`, `journal` or `push`.
+    pub name: &'static str,
+    /// The settings at which records are cut: the reasons of the metric for truncated records.
+    pub cut_at: &'static [&'static str],
+}
+
 /// Something that only some kinds of sources count. The metric of an event may have a label `reason`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SourceEvent {
@@ -52,8 +61,8 @@ pub enum SourceEvent {
 /// Counters of one block, or of one endpoint for pushes.
 #[derive(Debug, Default)]
 pub struct SourceCounters {
-    /// The kind of source: `tail`, `syslog`, `journal` or `push`.
-    pub kind: &'static str,
+    /// The kind of source.
+    pub kind: SourceKind,
     /// The name of the block.
     pub name: String,
     /// Records that were read. Those that are read again after a failed commit count again.
@@ -92,16 +101,12 @@ struct ListenerSocket {
 
 impl SourceCounters {
     /// Counters at zero.
-    pub fn new(kind: &'static str, name: &str) -> SourceCounters {
+    pub fn new(kind: SourceKind, name: &str) -> SourceCounters {
         SourceCounters { kind, name: name.into(), ..SourceCounters::default() }
     }
 
     /// Counters at zero that show these events.
-    pub fn with_events(
-        kind: &'static str,
-        name: &str,
-        events: impl IntoIterator<Item = SourceEvent>,
-    ) -> SourceCounters {
+    pub fn with_events(kind: SourceKind, name: &str, events: impl IntoIterator<Item = SourceEvent>) -> SourceCounters {
         let counters = SourceCounters::new(kind, name);
         counters.declare(events);
         counters
@@ -241,7 +246,8 @@ mod tests {
     #[test]
     fn declared_events_are_shown_at_zero_and_are_no_losses_then() {
         let closed = SourceEvent::ConnectionClosed("tls");
-        let counters = SourceCounters::with_events("syslog", "tcp", [closed, SourceEvent::ConnectionAccepted]);
+        let counters =
+            SourceCounters::with_events(SourceKind::default(), "tcp", [closed, SourceEvent::ConnectionAccepted]);
         assert_eq!(counters.events().into_values().collect::<Vec<_>>(), [0, 0]);
         assert!(counters.losses().is_empty());
         counters.count(closed, 2);

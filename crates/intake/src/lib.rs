@@ -10,6 +10,7 @@
 //! * [`route`]: chooses the configured table, and its day, for a record. [`glob`], [`path_fields`],
 //!   [`instance_template`]: patterns in the options of sources.
 //! * [`batcher`]: open batches, one for each table and partition. [`record_writer`]: records become rows in them.
+//!   `delivery`: rows of sources that cannot read their records again, until their commit.
 //! * [`rate_limit`]: limits on one sender. [`own_output`]: this daemon's own output, which is not read again.
 
 pub mod source;
@@ -22,6 +23,7 @@ pub mod adopt;
 pub mod route;
 pub mod batcher;
 pub mod record_writer;
+mod delivery;
 pub mod rate_limit;
 pub mod glob;
 pub mod path_fields;

@@ -14,21 +14,21 @@
 //! **A new source** is:
 //!
 //! 1. a module in this crate with its `Options` and an `impl Source`;
-//! 2. a section of the configuration that fills these `Options`;
+//! 2. a section of the configuration that fills these `Options`, and its line in the list of blocks;
 //! 3. a line in the list of sources of the daemon.
 //!
 //! It has to hold to this:
 //!
 //! * Rows reach the store in a [`Submission`](daytable_store::Submission). A source that can read its records again
 //!   ([`Source::IS_REPLAYABLE`]) submits its new position together with the rows, and returns to the committed position
-//!   when a commit fails. Another source keeps a copy of its rows until they are committed, or leaves the retry to the
-//!   sender.
+//!   when a commit fails. Another source keeps a copy of its rows until they are committed (`delivery`), or leaves the
+//!   retry to the sender.
 //! * A stop submits what was read, and waits for the store for as long as the store waits ([`CommitQueue::drain`]).
 //! * A thread of the source ends by itself only by a fault or when the store is closed ([`Source::has_ended`]).
 //! * Every queue, line, message and number of connections has a limit in the options.
 //! * What is lost or cut is counted in [`SourceCounters`]; so a new event is one variant there, and one metric.
 
-use crate::counters::SourceCounters;
+use crate::counters::{SourceCounters, SourceKind};
 use crate::route::Router;
 use daytable_net::inherited::Inherited;
 use daytable_store::{CommitQueue, LifecycleSteps};
@@ -90,6 +90,9 @@ pub trait Source: Send + 'static {
     type Options: Default;
     /// Options with everything bound and compiled that can fail.
     type Prepared: Send;
+
+    /// The kind, for the metrics and the ledger.
+    const KIND: SourceKind;
 
     /// Whether the source can read its records again. Such a source waits until the router knows where records go, so
     /// that a record gets the same place each time, and the store keeps a ledger with its position. The daemon

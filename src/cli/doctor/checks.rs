@@ -147,7 +147,7 @@ fn is_writable(path: &Path) -> bool {
 /// Whether the configured files can be read, and are not in the data folder.
 fn files(config: &Config) -> Vec<CheckResult> {
     let mut results = Vec::new();
-    for tail in &config.tails {
+    for tail in &config.sources.tails {
         let check = "files";
         let found = match matching_files(tail) {
             Ok(found) => found,
@@ -200,8 +200,8 @@ fn is_readable(path: &Path) -> bool {
 
 fn descriptors(config: &Config) -> Vec<CheckResult> {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).maximum;
-    let files = config.tails.iter().map(|tail| tail.open_files_max as u64).max().unwrap_or(0);
-    let connections: u64 = config.syslogs.iter().map(|syslog| u64::from(syslog.connections_max.get())).sum();
+    let files = config.sources.tails.iter().map(|tail| tail.open_files_max as u64).max().unwrap_or(0);
+    let connections: u64 = config.sources.syslogs.iter().map(|syslog| u64::from(syslog.connections_max.get())).sum();
     let needed = files + connections + u64::from(config.http.connections_max.get()) + OTHER_DESCRIPTORS;
     vec![match limit {
         Some(limit) if limit < needed => CheckResult::warn(
@@ -242,7 +242,7 @@ fn ports(config: &Config, is_running: bool) -> Vec<CheckResult> {
     if let Listen::Tcp(address) = config.http.listen {
         results.push(port(format!("[http] {address}"), TcpListener::bind(address).map(drop)));
     }
-    for syslog in &config.syslogs {
+    for syslog in &config.sources.syslogs {
         let what = format!("[[syslog]] {:?} {}", syslog.name, syslog.listen);
         match &syslog.listen {
             ListenAddress::Udp(address) => results.push(port(what, UdpSocket::bind(address).map(drop))),
@@ -285,8 +285,7 @@ fn port(what: String, bound: std::io::Result<()>) -> CheckResult {
 /// Whether the daemon alone can read the files with secrets.
 fn secrets(config: &Config) -> Vec<CheckResult> {
     let http = &config.http;
-    let keys =
-        http.tls.iter().chain(config.syslogs.iter().filter_map(|syslog| syslog.tls.as_ref())).map(|tls| &tls.key_file);
+    let keys = http.tls.iter().chain(config.sources.all().filter_map(|block| block.tls)).map(|tls| &tls.key_file);
     let files = http.token_file.iter().chain(&http.credentials_file).chain(keys);
     files
         .map(|path| match std::fs::metadata(path) {

@@ -9,6 +9,7 @@ use super::{MemoryPool, MemoryReservation, PushSender, Refusal, bulk, decode, in
 use crate::counters::{SourceCounters, SourceEvent, count};
 use crate::record_writer::random_identity;
 use crate::route::Router;
+use crate::source::Source;
 use daytable_model::batch::Batch;
 use daytable_model::time::{self, Ticks};
 use daytable_parse::ParseOptions;
@@ -115,8 +116,9 @@ impl Push {
             documents,
             ids: DocumentIds::default(),
             host,
-            counters: Endpoint::ALL
-                .map(|endpoint| Arc::new(SourceCounters::with_events("push", endpoint.source(), events()))),
+            counters: Endpoint::ALL.map(|endpoint| {
+                Arc::new(SourceCounters::with_events(<Arc<Push> as Source>::KIND, endpoint.source(), events()))
+            }),
         }
     }
 

@@ -4,10 +4,11 @@ use super::bind::{self, DeferredOptions};
 use super::datagram::{self, Datagrams};
 use super::message_sink::{ListenerContext, MessageSink};
 use super::stream::{self, Signals, StreamListener};
-use super::{ListenAddress, ListenError, SyslogOptions, delivery};
+use super::{ListenAddress, ListenError, Syslog, SyslogOptions};
 use crate::counters::{SourceCounters, SourceEvent};
+use crate::delivery::LOST;
 use crate::rate_limit::LimitKind;
-use crate::source::SourceContext;
+use crate::source::{Source, SourceContext};
 use daytable_net::inherited::{Inherited, InheritedSocket};
 use daytable_net::tls::Certificates;
 use daytable_net::{KernelDrops, SocketFile};
@@ -77,7 +78,7 @@ enum Transport {
 
 /// The events that a listener counts.
 fn events(is_udp: bool) -> Vec<SourceEvent> {
-    let mut events = vec![delivery::LOST];
+    let mut events = vec![LOST];
     events.extend(LimitKind::ALL.map(|reason| SourceEvent::SenderPaced(reason.label())));
     if is_udp {
         events.push(SourceEvent::KernelDrops);
@@ -100,7 +101,7 @@ pub(super) fn bind(
     inherited: &mut Inherited,
 ) -> Result<BoundSyslog, ListenError> {
     let listen = config.listen.to_string();
-    let counters = before.unwrap_or_else(|| Arc::new(SourceCounters::new("syslog", &config.name)));
+    let counters = before.unwrap_or_else(|| Arc::new(SourceCounters::new(Syslog::KIND, &config.name)));
     let block = Arc::new(ListenerContext::new(config.clone(), counters.clone()));
     let receive_buffer = usize::try_from(config.receive_buffer.get()).unwrap_or(16 << 20);
     let failed = |source| ListenError::Io { at: listen.clone(), source };

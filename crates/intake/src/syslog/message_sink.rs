@@ -1,8 +1,8 @@
 //! Messages become rows, which are submitted together.
 
-use super::delivery::Delivery;
 use super::framing::SyslogMessage;
 use crate::counters::{SourceCounters, count};
+use crate::delivery::Delivery;
 use crate::own_output;
 use crate::record_writer::{RecordWriter, random_identity};
 use crate::route::{Origin, RouteCaches, Router};
@@ -69,7 +69,7 @@ pub(super) struct MessageSink {
     pub(super) delivery: Delivery,
     /// The arrival of the oldest row.
     oldest: Option<Instant>,
-    /// RecordCounts that were taken and not handed over, by listener.
+    /// Records that were taken and not handed over, by listener.
     records: Vec<(Arc<SourceCounters>, u64)>,
     /// Whether a connection waits for the commit.
     is_awaited: bool,

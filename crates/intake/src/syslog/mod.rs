@@ -24,7 +24,6 @@
 mod accept;
 mod bind;
 mod datagram;
-mod delivery;
 pub mod framing;
 mod listener;
 mod message_sink;

@@ -5,7 +5,7 @@ pub use super::change::PreparedTail;
 use super::follower::TailFollower;
 use super::options::{TailOptions, TailTimings};
 use super::wakeup::Wakeup;
-use crate::counters::{SourceCounters, SourceEvent};
+use crate::counters::{SourceCounters, SourceEvent, SourceKind};
 use crate::route::Router;
 use crate::source::{Source, SourceContext, SourceError};
 use daytable_net::inherited::Inherited;
@@ -35,6 +35,7 @@ impl Source for Tail {
     type Options = Vec<TailOptions>;
     type Prepared = PreparedTail;
 
+    const KIND: SourceKind = SourceKind { name: "tail", cut_at: &["line_bytes_max"] };
     const IS_REPLAYABLE: bool = true;
 
     fn prepare(&self, blocks: Vec<TailOptions>, _: &mut Inherited) -> Result<PreparedTail, SourceError> {
@@ -42,7 +43,7 @@ impl Source for Tail {
     }
 
     fn apply(&mut self, prepared: PreparedTail, context: &SourceContext) -> Result<(), SourceError> {
-        let create = |name: &str| SourceCounters::with_events("tail", name, EVENTS);
+        let create = |name: &str| SourceCounters::with_events(Self::KIND, name, EVENTS);
         let names = prepared.blocks.iter().map(|block| block.name.as_str());
         let counters: Vec<_> =
             names.map(|name| SourceCounters::resume(&mut self.counters, name, || create(name))).collect();

@@ -15,6 +15,7 @@ use super::source::TailThread;
 use super::*;
 use crate::counters::{SourceCounters, SourceEvent};
 use crate::route::{Condition, Route, Router};
+use crate::source::Source;
 use daytable_model::batch::Batch;
 use daytable_model::key::{Period, TableName};
 use daytable_model::property::Property;
@@ -86,7 +87,7 @@ impl Bench {
         let mut options = TailOptions::new("t", vec![folder.path().join("*.log").to_string_lossy().into_owned()]);
         options.reading.join.wait = Duration::from_millis(100);
         let (intake, sink) = TestCommitter::new(vec![]);
-        let counters = vec![Arc::new(SourceCounters::new("tail", "t"))];
+        let counters = vec![Arc::new(SourceCounters::new(Tail::KIND, "t"))];
         Bench { folder, options, timings: timings(), sink, intake, counters, tailer: None, rows: vec![], sentinels: 0 }
     }
 

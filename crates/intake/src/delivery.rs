@@ -1,8 +1,8 @@
-//! Rows until their commit.
+//! Rows until their commit, for sources that cannot read their records again.
 //!
-//! Messages from a socket cannot be read again. So a copy of each submission is kept until its commit. After a failed commit
-//! all uncommitted submissions are submitted again in their order, in the next epoch. The rows keep their keys, so a row that
-//! reached the disk all the same is overwritten by itself.
+//! A copy of each submission is kept until its commit. After a failed commit all uncommitted submissions are submitted again
+//! in their order, in the next epoch. The rows keep their keys, so a row that reached the disk all the same is overwritten by
+//! itself.
 
 use crate::counters::{SourceCounters, SourceEvent, count};
 use daytable_model::batch::Batch;
@@ -15,11 +15,11 @@ use tokio::sync::watch;
 
 /// The bytes of copies from which on a commit does not wait for its interval.
 const COPIES_BYTES: usize = 16 << 20;
-/// RecordCounts that could not be committed because the store was closed.
-pub(super) const LOST: SourceEvent = SourceEvent::RecordsDropped("stopped");
+/// Records that could not be committed because the store was closed.
+pub(crate) const LOST: SourceEvent = SourceEvent::RecordsDropped("stopped");
 
 /// Submissions in their order, with numbers from 1.
-pub(super) struct Delivery {
+pub(crate) struct Delivery {
     intake: CommitQueue,
     epoch: u64,
     number: u64,
@@ -36,8 +36,8 @@ struct PendingSubmission {
     bytes: usize,
 }
 
-/// The number of records of each listener.
-pub(super) type RecordCounts = Arc<[(Arc<SourceCounters>, u64)]>;
+/// The number of records of each block.
+pub(crate) type RecordCounts = Arc<[(Arc<SourceCounters>, u64)]>;
 
 /// What the committer reported.
 struct CommitProgress {
@@ -48,19 +48,19 @@ struct CommitProgress {
 }
 
 impl Delivery {
-    pub(super) fn new(intake: CommitQueue) -> Delivery {
+    pub(crate) fn new(intake: CommitQueue) -> Delivery {
         let progress = CommitProgress { committed: watch::Sender::new(0), refused: AtomicU64::new(0) };
         let epoch = intake.epoch();
         Delivery { intake, epoch, number: 0, in_flight: VecDeque::new(), bytes: 0, progress: Arc::new(progress) }
     }
 
     /// The number of the next submission.
-    pub(super) fn next_number(&self) -> u64 {
+    pub(crate) fn next_number(&self) -> u64 {
         self.number + 1
     }
 
     /// The changing number of the last committed submission.
-    pub(super) fn committed(&self) -> watch::Receiver<u64> {
+    pub(crate) fn committed(&self) -> watch::Receiver<u64> {
         self.progress.committed.subscribe()
     }
 
@@ -69,7 +69,7 @@ impl Delivery {
     /// # Errors
     ///
     /// The store is closed.
-    pub(super) fn submit(
+    pub(crate) fn submit(
         &mut self,
         batches: Vec<Batch>,
         records: RecordCounts,
@@ -95,7 +95,7 @@ impl Delivery {
     /// # Errors
     ///
     /// The store is closed.
-    pub(super) fn retry(&mut self) -> Result<(), SubmitError> {
+    pub(crate) fn retry(&mut self) -> Result<(), SubmitError> {
         let committed = *self.progress.committed.borrow();
         while let Some(pending) = self.in_flight.pop_front_if(|pending| pending.number <= committed) {
             self.bytes -= pending.bytes;
@@ -109,17 +109,17 @@ impl Delivery {
     }
 
     /// Whether all submissions are committed.
-    pub(super) fn is_done(&self) -> bool {
+    pub(crate) fn is_done(&self) -> bool {
         *self.progress.committed.borrow() == self.number
     }
 
     /// Whether the daemon stops, so waiting must be short.
-    pub(super) fn is_draining(&self) -> bool {
+    pub(crate) fn is_draining(&self) -> bool {
         self.intake.is_draining()
     }
 
     /// Counts uncommitted records as lost, because the store is closed.
-    pub(super) fn abandon(&mut self) {
+    pub(crate) fn abandon(&mut self) {
         let committed = *self.progress.committed.borrow();
         for pending in self.in_flight.drain(..).filter(|pending| pending.number > committed) {
             pending.records.iter().for_each(|(counters, records)| counters.count(LOST, *records));
@@ -157,7 +157,7 @@ impl Delivery {
             receipts: pending
                 .records
                 .iter()
-                .map(|(of, records)| SourceReceipt::records("syslog", &*of.name, *records))
+                .map(|(of, records)| SourceReceipt::records(of.kind.name, &*of.name, *records))
                 .collect(),
             epoch,
             ack: if is_awaited { Ack::awaited(complete) } else { Ack::new(complete) },
