@@ -5,7 +5,7 @@ use clap::{Arg, ArgAction, Command, CommandFactory};
 use std::fmt::Write;
 
 /// Each command with examples, in the order of the page.
-const EXAMPLES: [(&str, &[&str]); 26] = [
+const EXAMPLES: [(&str, &[&str]); 27] = [
     (
         "run",
         &[
@@ -44,6 +44,7 @@ const EXAMPLES: [(&str, &[&str]); 26] = [
             "daytable query --key Log20261121/web-2/2516070527989999999-68646c80b1239154-ffffffffff84",
         ],
     ),
+    ("open", &["daytable open", "daytable open --url https://logs.example"]),
     ("tail", &["daytable tail --instance web-17", "daytable tail --level warn --json"]),
     ("count", &["daytable count --by level --every 5m --since 1d", "daytable count --by level,instance --json"]),
     ("tables", &["daytable tables", "daytable tables --json"]),

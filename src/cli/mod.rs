@@ -30,6 +30,7 @@ mod healthcheck;
 mod hosts;
 mod import;
 mod man;
+mod open;
 mod output;
 mod parse;
 mod plan;
@@ -83,6 +84,8 @@ enum Command {
     Adopt(adopt::Args),
     /// Print records, newest first
     Query(query::Args),
+    /// Print a link to the page, which lets a browser read. The link works once, within five minutes
+    Open(open::Args),
     /// Print records as they are committed
     Tail(tail::Args),
     /// Count records by time, level and instance
@@ -181,6 +184,7 @@ impl Command {
             Command::Import(args) => import::run(&args),
             Command::Adopt(args) => adopt::run(&args),
             Command::Query(args) => query::run(args),
+            Command::Open(args) => open::run(&args),
             Command::Tail(args) => tail::run(args),
             Command::Count(args) => count::run(args),
             Command::Tables(args) => tables::run(&args),
@@ -254,6 +258,7 @@ mod tests {
             "query --data /tmp/d --instance web --since 2h --until now --level warn --contains disk -n 100 --json",
             "query --key Log20261121/web/2516070815998769999-0000000000001f3a-fffffffffff8",
             "tail --data /tmp/d --level error",
+            "open --data /tmp/d --url https://logs.example --json",
             "count --data /tmp/d --by level,instance --every 5m --json",
             "tables --data /tmp/d --json --log debug",
             "sources --data /tmp/d",

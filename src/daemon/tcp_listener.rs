@@ -13,7 +13,7 @@ use daytable_intake::push::Push;
 use daytable_intake::route::Router;
 use daytable_net::inherited::Inherited;
 use daytable_platform::reloadable::Reloadable;
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -157,10 +157,13 @@ impl TcpServer {
         push: &Arc<Push>,
         servers: &mut JoinSet<()>,
     ) {
+        shared.sessions().set_page_url(None);
         let Some(BoundListener { listener, socket }) = bound else { return };
         self.socket = socket;
         if let Some(address) = listener.tcp_address() {
-            tracing::info!(%address, tls = self.config.tls.is_some(), "listening");
+            let tls = self.config.tls.is_some();
+            tracing::info!(%address, tls, "listening");
+            shared.sessions().set_page_url(Some(page_url(address, tls)));
         }
         let kind = ListenerKind::Tcp { reading: self.reading.clone(), pushing: self.pushing.clone() };
         let router = http::router(shared.clone(), kind, Some(push.clone()));
@@ -171,5 +174,16 @@ impl TcpServer {
             self.counters.clone(),
             self.drain.subscribe(),
         ));
+    }
+}
+
+/// Where a browser of this host finds the page. A certificate has a name, so a listener with TLS is found by name.
+fn page_url(address: SocketAddr, tls: bool) -> String {
+    let port = address.port();
+    match (tls, address.ip()) {
+        (true, ip) if ip.is_loopback() => format!("https://localhost:{port}"),
+        (true, _) => format!("https://{}:{port}", daytable_platform::host::name()),
+        (false, ip) if ip.is_unspecified() => format!("http://127.0.0.1:{port}"),
+        (false, _) => format!("http://{address}"),
     }
 }

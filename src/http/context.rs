@@ -6,6 +6,7 @@ use super::counters::HttpCounters;
 use super::push_auth::PushAuth;
 use super::read_auth::ReadToken;
 use super::readiness::Readiness;
+use super::session::Sessions;
 use daytable_platform::reloadable::Reloadable;
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -31,6 +32,7 @@ pub struct ServerContext {
     pub(super) limits: HttpLimits,
     pub(super) counters: Arc<HttpCounters>,
     pub(super) readiness: Arc<Readiness>,
+    pub(super) sessions: Sessions,
     scans: Arc<Semaphore>,
     followers: Arc<Semaphore>,
     imports: Arc<Semaphore>,
@@ -45,6 +47,7 @@ impl ServerContext {
         limits: HttpLimits,
     ) -> Arc<ServerContext> {
         Arc::new(ServerContext {
+            sessions: Sessions::default(),
             scans: Arc::new(Semaphore::new(limits.scans)),
             followers: Arc::new(Semaphore::new(limits.followers)),
             imports: Arc::new(Semaphore::new(1)),
@@ -53,6 +56,11 @@ impl ServerContext {
             counters,
             readiness,
         })
+    }
+
+    /// The browsers that may read.
+    pub fn sessions(&self) -> &Sessions {
+        &self.sessions
     }
 
     /// A permit to scan, after a short wait.

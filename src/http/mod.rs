@@ -10,6 +10,8 @@
 //! | `GET /api/count` | both | counts, JSON |
 //! | `GET /api/tail` | both | records as they are committed, server-sent events |
 //! | `GET /api/tables`, `/api/sources` | both | day-tables, the ledger, NDJSON |
+//! | `GET /`, `/page/*`, `/open/*` | both, without credentials | the page, and its sessions |
+//! | `POST /-/open` | the unix socket | a link for the page, for one use |
 //! | `POST /-/reload` | both | reloads the configuration: the changes, or the error |
 //! | `POST /-/drop?table=NAME` | the unix socket | drops a day-table; `&without_archive=true` even without an archive |
 //! | `POST /-/plan` | the unix socket | the steps of the lifecycle's next run, and the reasons |
@@ -17,7 +19,7 @@
 //! | `POST /-/restore` | the unix socket | restores an archived day; progress as NDJSON |
 //! | `POST /-/import` | the unix socket | imports files; progress as NDJSON |
 //!
-//! **Authentication.** Over TCP, `/api/*` and `/-/reload` need a [`ReadToken`], because on loopback every local user could
+//! **Authentication.** Over TCP, `/api/*` and `/-/reload` need a [`ReadToken`] (for `/api/*`, the cookie of a browser's session serves as well), because on loopback every local user could
 //! read root's logs otherwise. The unix socket has mode 0600 and needs no token: a user who can open it can also read the
 //! data folder. Responses have no CORS headers, and `/-/*` refuses requests of browsers.
 //!
@@ -33,7 +35,8 @@
 //! |---|---|
 //! | connections | [`listen`], [`mod@serve`], `connection_slots`, `write_timeout`, [`readiness`] |
 //! | all routes | `routes`, `context`, `params`, `response`, `counters` |
-//! | reading | `read`, `follow`, [`read_auth`] |
+//! | reading | `read`, `follow`, [`read_auth`], `session` |
+//! | the page | `page`, the files in `src/page` |
 //! | pushes | `push`, `upload`, [`push_auth`], `credential_store`, `usage` |
 //! | operators | `control`, `health` |
 //!
@@ -52,11 +55,13 @@ mod counters;
 mod credential_store;
 mod follow;
 mod health;
+mod page;
 mod params;
 mod push;
 mod read;
 mod response;
 mod routes;
+mod session;
 mod upload;
 mod usage;
 mod write_timeout;
@@ -74,6 +79,7 @@ pub use readiness::Readiness;
 pub use response::ResponseWriter;
 pub use routes::router;
 pub use serve::serve;
+pub use session::Sessions;
 
 use daytable_intake::rate_limit::{ConnectionLimiter, SenderLimits};
 use std::time::Duration;

@@ -1,6 +1,7 @@
-//! The bearer token for reading over TCP (RFC 6750).
+//! Who may read over TCP: a client with the bearer token (RFC 6750), or the page with the cookie of a
+//! [session](super::session).
 
-use super::context::ListenerKind;
+use super::context::{ListenerKind, ServerContext};
 use super::response::error_response;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
@@ -9,6 +10,8 @@ use axum::response::Response;
 use daytable_model::path_text::PathText;
 use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
 use subtle::ConstantTimeEq;
 
 /// A bearer token. The daemon keeps only its SHA-256 and compares digests in constant time, so the time of a refusal shows
@@ -64,21 +67,45 @@ impl ReadToken {
     }
 }
 
-fn digest(text: &str) -> [u8; 32] {
+/// Compares digests in constant time.
+impl PartialEq for ReadToken {
+    fn eq(&self, other: &ReadToken) -> bool {
+        self.0.ct_eq(&other.0).into()
+    }
+}
+
+pub(super) fn digest(text: &str) -> [u8; 32] {
     Sha256::digest(text.as_bytes()).into()
 }
 
+/// The part of the API that the page reads: a cookie is enough for it. The page changes nothing, so a cookie is not enough
+/// for a reload.
+const OF_PAGE: &str = "/api/";
+
 /// Passes a request on if it may read, or reload the configuration.
-pub(super) async fn may_read(State(kind): State<ListenerKind>, request: Request, next: Next) -> Response {
+pub(super) async fn may_read(
+    State((kind, context)): State<(ListenerKind, Arc<ServerContext>)>,
+    request: Request,
+    next: Next,
+) -> Response {
     let ListenerKind::Tcp { reading, .. } = &kind else { return next.run(request).await };
-    match &*reading.load() {
-        None => error_response(
+    let (is_permitted, is_configured) = {
+        let (token, headers) = (reading.load(), request.headers());
+        let token = (*token).as_ref();
+        let is_of_page = || {
+            let is_api = request.uri().path().starts_with(OF_PAGE);
+            is_api && context.sessions.permit(headers, token, Instant::now())
+        };
+        (token.is_some_and(|token| token.is_in(headers)) || is_of_page(), token.is_some())
+    };
+    match (is_permitted, is_configured) {
+        (true, _) => next.run(request).await,
+        (false, false) => error_response(
             StatusCode::FORBIDDEN,
-            "reading over TCP needs a token: set http.token_file in the configuration, or use the unix socket \
-             control.sock in the data folder",
+            "reading over TCP needs a token: set http.token_file in the configuration, use the unix socket \
+             control.sock in the data folder, or open the page by `daytable open`",
         ),
-        Some(token) if token.is_in(request.headers()) => next.run(request).await,
-        Some(_) => {
+        (false, true) => {
             let mut response =
                 error_response(StatusCode::UNAUTHORIZED, "the header Authorization: Bearer TOKEN is missing or wrong");
             let challenge = HeaderValue::from_static("Bearer realm=\"daytable\"");

@@ -1,11 +1,11 @@
 //! All routes of a listener.
 //!
-//! Each group of routes is a module with a function `routes`, which [`router`] merges. A new group (the page at `/`, the
-//! queries of Loki) is one more module, one more `merge`, and its paths in [`PATHS`].
+//! Each group of routes is a module with a function `routes`, which [`router`] merges. A new group (the queries
+//! of Loki) is one more module, one more `merge`, and its paths in [`PATHS`].
 
 use super::context::{ListenerKind, ServerContext};
 use super::response::error_response;
-use super::{control, health, push, read, read_auth};
+use super::{control, health, page, push, read, read_auth};
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
@@ -15,7 +15,7 @@ use daytable_intake::push::Push;
 use std::sync::Arc;
 
 /// The paths that requests are counted by. All other paths count as `other`, because clients invent paths.
-const PATHS: [&str; 19] = [
+const PATHS: [&str; 24] = [
     health::METRICS,
     health::HEALTHZ,
     health::READYZ,
@@ -24,6 +24,11 @@ const PATHS: [&str; 19] = [
     read::TAIL,
     read::TABLES,
     read::SOURCES,
+    page::PAGE,
+    page::FILES,
+    page::LINK,
+    page::SESSION,
+    page::OPEN,
     control::DROP,
     control::IMPORT,
     control::PLAN,
@@ -42,17 +47,23 @@ fn counted_path(path: &str) -> &'static str {
     match path.strip_prefix(push::ELASTIC) {
         Some(rest) if rest.ends_with("/_bulk") => push::BULK,
         Some(rest) if rest.is_empty() || rest.starts_with('/') => push::ELASTIC,
-        _ => PATHS.into_iter().find(|counted| *counted == path).unwrap_or("other"),
+        _ => {
+            let known = PATHS.into_iter().find(|counted| *counted == path);
+            let below = || [page::FILES, page::LINK].into_iter().find(|folder| path.starts_with(folder));
+            known.or_else(below).unwrap_or("other")
+        }
     }
 }
 
 /// The routes of a listener; with the routes of pushes if `push` accepts them.
 pub fn router(context: Arc<ServerContext>, kind: ListenerKind, push: Option<Arc<Push>>) -> Router {
     let reload = control::reload_route().route_layer(from_fn(read_auth::no_browser));
-    let may_read = from_fn_with_state(kind.clone(), read_auth::may_read);
+    let may_read = from_fn_with_state((kind.clone(), context.clone()), read_auth::may_read);
     let mut routes = read::routes().merge(reload).route_layer(may_read).merge(health::routes());
+    routes = routes.merge(page::routes(kind.clone()));
     if matches!(kind, ListenerKind::Unix) {
-        routes = routes.merge(control::routes().route_layer(from_fn(read_auth::no_browser)));
+        let control = control::routes().merge(page::control_route());
+        routes = routes.merge(control.route_layer(from_fn(read_auth::no_browser)));
     }
     if let Some(push) = push {
         let push = push::PushContext { push, readiness: context.readiness.clone() };

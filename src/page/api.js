@@ -1,0 +1,196 @@
+// The only requests of the page: /api/* and its own session.
+
+import { instant } from "./time.js";
+
+/** @typedef {{q: string, since: string, until: string}} Ask what is asked: a query and a range */
+/** @typedef {Record<string, any>} Row a record, or a row of a result */
+
+/** An answer that is not what was asked for. */
+export class ApiError extends Error {
+  /** @param {number} status 0 without an answer @param {string} message @param {{from: number, to: number}} [at] the place in the query, in characters */
+  constructor(status, message, at) {
+    super(message);
+    this.status = status;
+    this.at = at;
+  }
+}
+
+/** @param {string} path @param {Record<string, string|number|undefined>} params */
+function target(path, params) {
+  const query = new URLSearchParams();
+  for (const [name, value] of Object.entries(params)) if (value !== undefined && value !== "") query.set(name, String(value));
+  return `/api/${path}?${query}`;
+}
+
+/** The error in an answer. The place in the query is counted in bytes there. @param {number} status @param {any} answer @param {string} q */
+function errorOf(status, answer, q) {
+  const text = String(answer?.error ?? `the answer has status ${status}`);
+  const at = answer?.at;
+  if (typeof at?.from !== "number") return new ApiError(status, text);
+  const bytes = new TextEncoder().encode(q);
+  const chars = (/** @type {number} */ byte) => new TextDecoder().decode(bytes.slice(0, byte)).length;
+  return new ApiError(status, text, { from: chars(at.from), to: chars(at.to ?? at.from) });
+}
+
+/** @param {string} url @param {AbortSignal} [signal] @param {string} [q] */
+async function get(url, signal, q = "") {
+  let response;
+  try {
+    response = await fetch(url, { signal, cache: "no-store" });
+  } catch (error) {
+    if (signal?.aborted) throw error;
+    throw new ApiError(0, "the daemon does not answer");
+  }
+  if (!response.ok) throw errorOf(response.status, await response.json().catch(() => null), q);
+  return response;
+}
+
+/** One JSON document, or its lines. @param {string} url @param {AbortSignal} [signal] @param {string} [q] @returns {Promise<any>} */
+async function json(url, signal, q) {
+  return (await get(url, signal, q)).json();
+}
+
+/**
+ * Hands out the lines of an answer, chunk by chunk, and gives false if `take` had enough.
+ * @param {Response} response @param {(lines: string[]) => boolean|void} take
+ */
+async function lines(response, take) {
+  const reader = /** @type {ReadableStream<Uint8Array>} */ (response.body).pipeThrough(/** @type {any} */ (new TextDecoderStream())).getReader();
+  let rest = "";
+  for (;;) {
+    const { done, value } = await reader.read();
+    const parts = (rest + (value ?? "")).split("\n");
+    rest = done ? "" : /** @type {string} */ (parts.pop());
+    if (take(parts.filter(Boolean)) === false) return void reader.cancel();
+    if (done) return;
+  }
+}
+
+/** An answer's last line may be an error. @param {string[]} part @param {string} q */
+function withoutError(part, q) {
+  const last = part.at(-1);
+  if (last?.startsWith('{"error":')) {
+    const parsed = JSON.parse(last);
+    if (parsed.table === undefined) throw Object.assign(errorOf(500, parsed, q), { partial: part.splice(-1) });
+  }
+  return part;
+}
+
+/**
+ * Records, newest first, or the rows of a query with pipes, as lines of JSON.
+ * @param {Ask & {limit?: number}} ask @param {AbortSignal} signal @param {(lines: string[]) => void} take
+ */
+export async function query({ q, since, until, limit }, signal, take) {
+  const response = await get(target("query", { q, since, until, n: limit }), signal, q);
+  /** @type {unknown} */
+  let failed;
+  await lines(response, (part) => {
+    try {
+      withoutError(part, q);
+    } catch (error) {
+      failed = error;
+    }
+    take(part);
+  });
+  if (failed) throw failed;
+}
+
+/** All of an answer of lines. @param {string} url @param {AbortSignal} [signal] @param {string} [q] */
+async function rows(url, signal, q = "") {
+  /** @type {Row[]} */
+  const all = [];
+  await lines(await get(url, signal, q), (part) => void all.push(...withoutError(part, q).map((line) => JSON.parse(line))));
+  return all;
+}
+
+/**
+ * Counts by level and step.
+ * @param {Ask & {step: string}} ask @param {AbortSignal} signal
+ * @returns {Promise<{time: number, level: string, n: number}[]>}
+ */
+export async function hits({ q, since, until, step }, signal) {
+  const answer = await json(target("count", { q, since, until, every: step, by: "level" }), signal, q);
+  return answer.map((/** @type {Row} */ row) => ({ time: Date.parse(row.time), level: row.level ?? "", n: row.records }));
+}
+
+/** @typedef {{field: string, records: number, distinct: number, values: {value: string, n: number}[]}} Facet */
+
+/**
+ * Fields with their most frequent values.
+ * @param {Ask} ask @param {AbortSignal} [signal] @returns {Promise<{facets: Facet[], note: string}>}
+ */
+export async function facets({ q, since, until }, signal) {
+  const answer = await json(target("facets", { q, since, until, limit: 10 }), signal, q);
+  return { facets: answer, note: "" };
+}
+
+/** Names of fields. @param {Ask} ask @param {AbortSignal} [signal] @returns {Promise<string[]>} */
+export async function fieldNames({ q, since, until }, signal) {
+  return (await json(target("fields", { q, since, until }), signal, q)).map((/** @type {Row} */ row) => row.name);
+}
+
+/** Values of a field, frequent ones first. @param {Ask} ask @param {string} field @param {AbortSignal} [signal] @returns {Promise<{value: string, n: number}[]>} */
+export async function values({ q, since, until }, field, signal) {
+  const answer = await json(target("values", { q, since, until, field, limit: 20 }), signal, q);
+  return answer.map((/** @type {Row} */ row) => ({ value: row.value, n: row.records }));
+}
+
+/**
+ * The records around one, of the same source, oldest first.
+ * @param {string} key @param {number} before @param {number} after @param {AbortSignal} [signal]
+ */
+export const context = (key, before, after, signal) => rows(target("context", { key, before, after }), signal);
+
+/** The record with a key. @param {string} key */
+export async function record(key) {
+  return (await context(key, 0, 0)).at(0);
+}
+
+/**
+ * New records as they are committed, as lines of JSON, until the signal.
+ * @param {string} q @param {AbortSignal} signal @param {() => void} begun @param {(lines: string[]) => void} take
+ */
+export async function tail(q, signal, begun, take) {
+  const response = await get(target("tail", { q }), signal, q);
+  begun();
+  let isError = false;
+  await lines(response, (part) => {
+    /** @type {string[]} */
+    const found = [];
+    for (const line of part) {
+      if (line.startsWith("event: error")) isError = true;
+      else if (isError && line.startsWith("data: ")) throw errorOf(500, JSON.parse(line.slice(6)), q);
+      else if (line.startsWith("data: ")) found.push(line.slice(6));
+    }
+    if (found.length) take(found);
+  });
+  throw new ApiError(0, "the daemon ended the connection");
+}
+
+/** @typedef {{pattern: string, records: number, share: number, first: string, last: string, example: string, query: string}} Pattern */
+
+/** Lines with the changing parts taken out. @param {Ask} ask @param {AbortSignal} [signal] @returns {Promise<{patterns: Pattern[], records: number, scanned: number, is_whole: boolean}>} */
+export const patterns = ({ q, since, until }, signal) => json(target("patterns", { q, since, until }), signal, q);
+
+/** The day-tables. @param {AbortSignal} [signal] */
+export const tables = (signal) => rows(target("tables", {}), signal);
+
+/** Files, listeners and the outbox, with what became of their records. @param {AbortSignal} [signal] */
+export const sources = (signal) => rows(target("sources", {}), signal);
+
+/** Where everything that matches is to be had. @param {Ask} ask @param {string} format */
+export const exportUrl = ({ q, since, until }, format) => target("export", { q, since, until, format });
+
+/** Begins a session with the read token. @param {string} token */
+export async function signIn(token) {
+  const answer = await fetch("/page/session", { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify({ token }) });
+  if (!answer.ok) throw errorOf(answer.status, await answer.json().catch(() => null), "");
+}
+
+export const signOut = () => fetch("/page/session", { method: "DELETE" });
+
+/** A range in milliseconds; without a begin or an end, what `all` says. @param {{since: string, until: string}} ask @param {[number, number]} all @returns {[number, number]} */
+export function rangeOf({ since, until }, all) {
+  const now = Date.now();
+  return [since ? instant(since, now) : all[0], until ? instant(until, now) : Math.max(now, all[1])];
+}

@@ -1,0 +1,126 @@
+// Elements from text. Nothing of a log ever becomes markup: strings become text nodes.
+
+/** @typedef {Node|string|number|null|undefined|false} Child */
+
+/**
+ * An element with properties, attributes (`aria-*`, `role`, …), listeners (`onclick`) and children.
+ * @template {keyof HTMLElementTagNameMap} T
+ * @param {T} tag
+ * @param {Record<string, any>} [props]
+ * @param {(Child|Child[])[]} children
+ * @returns {HTMLElementTagNameMap[T]}
+ */
+export function h(tag, props, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(props ?? {})) {
+    if (value === undefined || value === null || value === false) continue;
+    if (name === "class") element.className = value;
+    else if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else if (name === "data") Object.assign(element.dataset, value);
+    else if (name in element && !name.includes("-") && name !== "role" && name !== "list") /** @type {any} */ (element)[name] = value;
+    else element.setAttribute(name, value === true ? "" : String(value));
+  }
+  element.append(...children.flat().filter((child) => child || child === 0).map((child) => /** @type {Node|string} */ (typeof child === "number" ? String(child) : child)));
+  return element;
+}
+
+/** The element of the page with this id. @param {string} id @returns {any} */
+export const byId = (id) => document.getElementById(id);
+
+/**
+ * A button.
+ * @param {string} text @param {(event: MouseEvent) => void} onclick @param {Record<string, any>} [props]
+ */
+export const button = (text, onclick, props) => h("button", { type: "button", onclick, ...props }, text);
+
+/** Control characters and characters that turn the direction of text around. */
+const UNSEEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff]/g;
+
+/** Text that can be shown: each unseen character is replaced by a visible one. @param {string} text */
+export function visible(text) {
+  return text.replace(UNSEEN, (char) => {
+    const code = char.charCodeAt(0);
+    return code < 32 ? String.fromCharCode(0x2400 + code) : code === 127 ? "\u2421" : "\ufffd";
+  });
+}
+
+/** A value of a field as text. @param {unknown} value */
+export const textOf = (value) => (typeof value === "string" ? value : value === null || value === undefined ? "" : JSON.stringify(value));
+
+/** `12345` as `12,345`. @param {number} n */
+export const count = (n) => n.toLocaleString("en-US");
+
+/** `12345` as `12.3k`. @param {number} n */
+export function short(n) {
+  for (const [unit, sign] of /** @type {[number, string][]} */ ([[1e9, "G"], [1e6, "M"], [1e3, "k"]])) {
+    if (n >= unit) return (n / unit).toPrecision(3).replace(/\.?0+$/, "") + sign;
+  }
+  return String(n);
+}
+
+/** Bytes as people read them. @param {number|null|undefined} n */
+export function size(n) {
+  if (n === null || n === undefined) return "–";
+  let unit = 0;
+  while (n >= 1024 && unit < 4) [n, unit] = [n / 1024, unit + 1];
+  return (unit ? n.toFixed(n < 10 ? 1 : 0) : n) + ["\u00a0B", "\u00a0KiB", "\u00a0MiB", "\u00a0GiB", "\u00a0TiB"][unit];
+}
+
+/** A share of 1 in per cent. @param {number} share */
+export const percent = (share) => (share > 0 && share < 0.001 ? "<0.1%" : (share * 100).toFixed(share < 0.1 ? 1 : 0) + "%");
+
+/** A number with its noun. @param {number} n @param {string} noun @param {string} [nouns] */
+export const plural = (n, noun, nouns = noun + "s") => `${count(n)} ${n === 1 ? noun : nouns}`;
+
+/** A function that gives the colours of page.css to a canvas. @param {HTMLElement} place */
+export function colours(place) {
+  const probe = place.appendChild(h("i", { hidden: true }));
+  const style = getComputedStyle(probe);
+  return (/** @type {string} */ name) => {
+    probe.style.color = `var(--${name})`;
+    return style.color;
+  };
+}
+
+let toasts = 0;
+
+/** Says something for a few seconds. @param {string} text */
+export function toast(text) {
+  const mine = ++toasts;
+  byId("toast").textContent = text;
+  setTimeout(() => mine === toasts && (byId("toast").textContent = ""), 4000);
+}
+
+/** Copies text. @param {string} text @param {string} name */
+export async function copy(text, name) {
+  try {
+    await navigator.clipboard.writeText(text);
+  } catch {
+    const area = h("textarea", { value: text, class: "unseen" });
+    (document.querySelector("dialog[open]") ?? document.body).append(area);
+    area.select();
+    document.execCommand("copy");
+    area.remove();
+  }
+  toast(`${name} copied`);
+}
+
+/** A dialog that ends with Escape, or a click outside. @param {string} title @param {Child[]} children */
+export function dialog(title, ...children) {
+  document.querySelector("dialog[open]")?.remove();
+  const heading = h("h2", { id: "dialog-title" }, title);
+  const close = button("\u2715", () => box.close(), { "aria-label": "Close", class: "quiet close" });
+  const box = h("dialog", { "aria-labelledby": "dialog-title" }, h("div", { class: "dialog-head" }, heading, close), ...children);
+  box.addEventListener("close", () => box.remove());
+  box.addEventListener("click", (event) => event.target === box && box.close());
+  document.body.append(box);
+  box.showModal();
+  return box;
+}
+
+/**
+ * A state of a view that has nothing to show, and what to do.
+ * @param {string} title @param {string} text @param {Child[]} actions
+ */
+export const blank = (title, text, ...actions) =>
+  h("div", { class: "blank" }, h("h2", {}, title), h("p", {}, text), h("div", { class: "actions" }, ...actions));

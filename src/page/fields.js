@@ -1,0 +1,97 @@
+// The fields beside the list: top values with their shares, one click from a filter.
+
+import * as api from "./api.js";
+import { blank, button, byId, h, percent, plural, short, visible } from "./dom.js";
+import { add, has, term } from "./query.js";
+
+/** @typedef {import("./api.js").Facet} Facet */
+/** @typedef {import("./state.js").State} State */
+/** @typedef {{state: () => State, change: (change: import("./state.js").Change) => void}} Uses */
+
+/** Fields that are shown without a search. */
+const SHOWN = 40;
+/** Fields that are open at first. */
+const FIRST = ["level", "instance"];
+
+/** Keys have as many values as there are records. */
+const KEYS = ["row_key", "time", "_time", "message", "_msg", "line"];
+
+export class Fields {
+  /** @param {Uses} uses */
+  constructor(uses) {
+    this.uses = uses;
+    this.search = h("input", { type: "search", placeholder: "Find a field", "aria-label": "Find a field", oninput: () => this.draw() });
+    this.list = h("div", { class: "facets" });
+    byId("fields").replaceChildren(h("div", { class: "facet-search" }, this.search), this.list);
+    /** @type {Facet[]} */
+    this.facets = [];
+    /** @type {Set<string>} */
+    this.open = new Set(FIRST);
+    this.note = "";
+  }
+
+  /** @param {api.Ask} ask @param {AbortSignal} signal */
+  async load(ask, signal) {
+    this.list.classList.add("busy");
+    try {
+      const { facets, note } = await api.facets(ask, signal);
+      const rank = (/** @type {Facet} */ facet) => (FIRST.indexOf(facet.field) + 1 || 99) - facet.records * 1e-12;
+      this.facets = facets.filter((facet) => !KEYS.includes(facet.field)).sort((a, b) => rank(a) - rank(b));
+      this.note = note;
+      this.draw();
+    } catch (error) {
+      if (signal.aborted) return;
+      this.list.replaceChildren(blank("No fields", /** @type {Error} */ (error).message, button("Try again", () => this.load(ask, signal))));
+    } finally {
+      if (!signal.aborted) this.list.classList.remove("busy");
+    }
+  }
+
+  draw() {
+    const wanted = this.search.value.trim().toLowerCase();
+    const found = this.facets.filter((facet) => facet.field.toLowerCase().includes(wanted));
+    const rest = found.length - SHOWN;
+    this.list.replaceChildren(
+      ...found.slice(0, SHOWN).map((facet) => this.facet(facet)),
+      rest > 0 ? h("p", { class: "note" }, `${plural(rest, "more field")}: search above.`) : "",
+      this.note ? h("p", { class: "note" }, this.note) : "",
+      found.length ? "" : h("p", { class: "note" }, this.facets.length ? "No field has this in its name." : "No fields here."),
+    );
+  }
+
+  /** @param {Facet} facet */
+  facet(facet) {
+    const { state, change } = this.uses;
+    const name = visible(facet.field);
+    const isColumn = state().cols.includes(facet.field);
+    const column = button(isColumn ? "\u2212" : "+", () => {
+      const cols = state().cols;
+      change({ cols: isColumn ? cols.filter((col) => col !== facet.field) : [...cols, facet.field] });
+      this.draw();
+    }, { class: "quiet", title: isColumn ? "Remove the column" : "Show as a column", "aria-label": isColumn ? `Remove the column ${name}` : `Show ${name} as a column` });
+    const details = h("details", { open: this.open.has(facet.field), ontoggle: () => this.open[details.open ? "add" : "delete"](facet.field) },
+      h("summary", { title: name }, h("span", { class: "name", dir: "auto" }, name), h("span", { class: "many" }, facet.distinct ? short(facet.distinct) : "")),
+      h("ul", {}, ...facet.values.map(({ value, n }) => this.value(facet, value, n))));
+    return h("div", { class: "facet" }, details, column);
+  }
+
+  /** @param {Facet} facet @param {string} value @param {number} n */
+  value(facet, value, n) {
+    const { state, change } = this.uses;
+    const filter = term(facet.field, value);
+    const shown = visible(value === "" ? "(empty)" : value.slice(0, 200));
+    const share = facet.records ? n / facet.records : 0;
+    const bar = h("i", { class: "share" });
+    bar.style.width = share * 100 + "%";
+    const only = h("button", {
+      type: "button", class: "only", "aria-pressed": has(state().q, filter) ? "true" : "false", title: `Only ${shown}`,
+      onclick: () => change({ q: add(state().q, filter) }),
+    }, bar, h("span", { class: "value", dir: "auto" }, shown), h("span", { class: "many" }, percent(share)));
+    const not = button("\u2260", () => change({ q: add(state().q, filter, true) }), { class: "quiet", title: `Without ${shown}`, "aria-label": `Without ${name(facet, shown)}` });
+    only.setAttribute("aria-label", `Only ${name(facet, shown)}, ${percent(share)}`);
+    return h("li", {}, only, not);
+  }
+}
+
+/** @param {Facet} facet @param {string} shown */
+const name = (facet, shown) => `${visible(facet.field)} ${shown}`;

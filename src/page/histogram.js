@@ -1,0 +1,243 @@
+// Records by time and level, with a brush: drag, or arrows with Shift, to choose a range.
+
+import { byId, colours, count, h, plural, short } from "./dom.js";
+import { full, length, onAxis, stepFor } from "./time.js";
+
+/** Levels from the bottom of a bar to its top, with their colours. */
+export const LEVELS = ["fatal", "alert", "critical", "error", "warn", "notice", "info", "debug", "trace", ""];
+
+/** The class of a level in page.css. @param {string|null|undefined} level */
+export const levelClass = (level) => "level-" + (level || "none");
+
+/** @typedef {{time: number, level: string, n: number}} Hit */
+/** @typedef {{onrange: (from: number, to: number) => void, onlevel: (level: string) => void, hasLevel: (level: string) => boolean}} Uses */
+
+const HEIGHT = 64;
+const AXIS = 16;
+
+export class Histogram {
+  /** @param {Uses} uses */
+  constructor(uses) {
+    this.uses = uses;
+    this.canvas = h("canvas", {
+      tabIndex: 0, role: "slider", "aria-label": "Records by time", "aria-valuemin": "0", "aria-valuemax": "0", "aria-valuenow": "0",
+      title: "Drag to choose a range. Arrows move, Shift with arrows chooses, Enter zooms.",
+    });
+    this.tip = h("div", { class: "tip", hidden: true });
+    this.legend = h("div", { class: "legend", role: "group", "aria-label": "Levels" });
+    this.plot = h("div", { class: "plot" }, this.canvas, this.tip);
+    byId("hits").replaceChildren(this.plot, this.legend);
+    this.colour = colours(this.plot);
+    /** @type {Map<number, Map<string, number>>} */
+    this.bars = new Map();
+    this.from = 0;
+    this.to = 1;
+    this.step = 1;
+    this.cursor = -1;
+    this.anchor = -1;
+    this.utc = false;
+    this.isBusy = true;
+    this.canvas.addEventListener("pointerdown", (event) => this.press(event));
+    this.canvas.addEventListener("pointermove", (event) => this.hover(event));
+    this.canvas.addEventListener("pointerleave", () => this.leave());
+    this.canvas.addEventListener("keydown", (event) => this.key(event));
+    this.canvas.addEventListener("blur", () => this.leave());
+    new ResizeObserver(() => this.draw()).observe(this.plot);
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.draw());
+  }
+
+  /** The step for a range on this screen. @param {number} from @param {number} to */
+  stepOf(from, to) {
+    return stepFor(to - from, Math.max(20, Math.min(160, Math.floor(this.plot.clientWidth / 7))));
+  }
+
+  /** @param {number} from @param {number} to @param {number} step @param {boolean} utc */
+  begin(from, to, step, utc) {
+    [this.from, this.to, this.step, this.utc] = [Math.floor(from / step) * step, Math.max(to, from + step), step, utc];
+    this.isBusy = true;
+    this.plot.classList.add("busy");
+  }
+
+  /** @param {Hit[]} hits */
+  show(hits) {
+    this.bars.clear();
+    this.isBusy = false;
+    this.plot.classList.remove("busy");
+    this.add(hits);
+  }
+
+  /** Adds hits to the bars, for records that are followed. @param {Hit[]} hits */
+  add(hits) {
+    for (const { time, level, n } of hits) {
+      const at = Math.floor(time / this.step) * this.step;
+      const bar = this.bars.get(at) ?? new Map();
+      bar.set(level, (bar.get(level) ?? 0) + n);
+      this.bars.set(at, bar);
+    }
+    this.describe();
+    this.draw();
+  }
+
+  get total() {
+    let sum = 0;
+    for (const bar of this.bars.values()) for (const n of bar.values()) sum += n;
+    return sum;
+  }
+
+  describe() {
+    /** @type {Map<string, number>} */
+    const sums = new Map();
+    for (const bar of this.bars.values()) for (const [level, n] of bar) sums.set(level, (sums.get(level) ?? 0) + n);
+    const known = LEVELS.filter((level) => sums.has(level));
+    this.legend.replaceChildren(
+      ...known.map((level) =>
+        h("button", {
+          type: "button", class: levelClass(level), "aria-pressed": this.uses.hasLevel(level) ? "true" : "false",
+          title: level ? `Only ${level}` : "Only records without a level", onclick: () => this.uses.onlevel(level),
+        }, h("i", {}), level || "no level", h("b", {}, short(sums.get(level) ?? 0))),
+      ),
+    );
+    this.canvas.setAttribute("aria-valuemax", String(this.columns - 1));
+    this.say();
+  }
+
+  get columns() {
+    return Math.max(1, Math.ceil((this.to - this.from) / this.step));
+  }
+
+  /** What a bar is, in words. @param {number} column */
+  words(column) {
+    const time = this.from + column * this.step;
+    const bar = this.bars.get(time);
+    const sum = bar ? [...bar.values()].reduce((a, b) => a + b, 0) : 0;
+    const levels = bar ? LEVELS.filter((level) => level && bar.get(level)).map((level) => `${level} ${count(bar.get(level) ?? 0)}`) : [];
+    return `${full(time, this.utc)} + ${length(this.step)}: ${plural(sum, "record")}${levels.length ? " (" + levels.join(", ") + ")" : ""}`;
+  }
+
+  say() {
+    const { cursor, anchor } = this;
+    const text = cursor < 0 ? `${plural(this.total, "record")} from ${full(this.from, this.utc)} to ${full(this.to, this.utc)}`
+      : anchor >= 0 && anchor !== cursor ? `from ${full(this.from + Math.min(anchor, cursor) * this.step, this.utc)} to ${full(this.from + (Math.max(anchor, cursor) + 1) * this.step, this.utc)}`
+      : this.words(cursor);
+    this.canvas.setAttribute("aria-valuenow", String(Math.max(0, cursor)));
+    this.canvas.setAttribute("aria-valuetext", text);
+    this.tip.hidden = cursor < 0;
+    this.tip.textContent = text;
+    if (cursor < 0) return;
+    const x = ((cursor + 0.5) / this.columns) * this.plot.clientWidth;
+    this.tip.style.left = Math.min(Math.max(x - this.tip.offsetWidth / 2, 0), Math.max(0, this.plot.clientWidth - this.tip.offsetWidth)) + "px";
+  }
+
+  /** @param {PointerEvent} event */
+  column(event) {
+    const { left, width } = this.canvas.getBoundingClientRect();
+    return Math.min(this.columns - 1, Math.max(0, Math.floor(((event.clientX - left) / width) * this.columns)));
+  }
+
+  /** @param {PointerEvent} event */
+  press(event) {
+    if (event.button !== 0) return;
+    this.anchor = this.cursor = this.column(event);
+    this.canvas.setPointerCapture(event.pointerId);
+    this.canvas.addEventListener("pointerup", () => this.choose(), { once: true });
+  }
+
+  /** @param {PointerEvent} event */
+  hover(event) {
+    this.cursor = this.column(event);
+    this.say();
+    this.draw();
+  }
+
+  leave() {
+    if (this.anchor >= 0 && document.activeElement === this.canvas) return;
+    this.cursor = this.anchor = -1;
+    this.say();
+    this.draw();
+  }
+
+  /** @param {KeyboardEvent} event */
+  key(event) {
+    const move = { ArrowLeft: -1, ArrowRight: 1, Home: -1e9, End: 1e9 }[event.key];
+    if (move !== undefined) {
+      const cursor = this.cursor < 0 ? (move > 0 ? 0 : this.columns - 1) : Math.min(this.columns - 1, Math.max(0, this.cursor + move));
+      this.anchor = event.shiftKey ? (this.anchor < 0 ? Math.max(0, this.cursor) : this.anchor) : -1;
+      this.cursor = cursor;
+      this.say();
+      this.draw();
+    } else if (event.key === "Enter" && this.cursor >= 0) {
+      if (this.anchor < 0) this.anchor = this.cursor;
+      this.choose();
+    } else if (event.key === "Escape") {
+      this.cursor = this.anchor = -1;
+      this.say();
+      this.draw();
+    } else return;
+    event.preventDefault();
+    event.stopPropagation();
+  }
+
+  choose() {
+    const [low, high] = [Math.min(this.anchor, this.cursor), Math.max(this.anchor, this.cursor)];
+    this.cursor = this.anchor = -1;
+    this.say();
+    this.draw();
+    if (low >= 0) this.uses.onrange(this.from + low * this.step, this.from + (high + 1) * this.step);
+  }
+
+  draw() {
+    const scale = devicePixelRatio || 1;
+    const width = this.plot.clientWidth;
+    if (!width) return;
+    const { canvas } = this;
+    if (canvas.width !== Math.round(width * scale)) canvas.width = Math.round(width * scale);
+    canvas.height = Math.round((HEIGHT + AXIS) * scale);
+    const context = canvas.getContext("2d");
+    if (!context) return;
+    context.setTransform(scale, 0, 0, scale, 0, 0);
+    context.clearRect(0, 0, width, HEIGHT + AXIS);
+    const { colour } = this;
+    let most = 1;
+    for (const bar of this.bars.values()) most = Math.max(most, [...bar.values()].reduce((a, b) => a + b, 0));
+    const wide = width / this.columns;
+    if (this.cursor >= 0) {
+      const [a, b] = this.anchor < 0 ? [this.cursor, this.cursor] : [Math.min(this.anchor, this.cursor), Math.max(this.anchor, this.cursor)];
+      context.fillStyle = colour("brush");
+      context.fillRect(a * wide, 0, (b - a + 1) * wide, HEIGHT);
+    }
+    const room = HEIGHT - 4;
+    for (const [time, bar] of this.bars) {
+      const x = ((time - this.from) / this.step) * wide;
+      if (x < -wide || x > width) continue;
+      let y = HEIGHT;
+      for (const level of LEVELS) {
+        const n = bar.get(level);
+        if (!n) continue;
+        // A single error among a million records is still a line of one pixel.
+        const tall = Math.max(1, (n / most) * room);
+        context.fillStyle = colour("bar-" + (level || "none"));
+        context.fillRect(x + (wide > 4 ? 0.5 : 0), y - tall, Math.max(1, wide - (wide > 4 ? 1 : 0)), tall);
+        y -= tall;
+      }
+    }
+    context.fillStyle = colour("line");
+    context.fillRect(0, HEIGHT, width, 1);
+    context.fillStyle = colour("muted");
+    context.font = "11px system-ui, sans-serif";
+    context.textBaseline = "top";
+    const labels = stepFor(this.to - this.from, Math.max(2, Math.floor(width / 110)));
+    const shift = this.utc ? 0 : new Date(this.from).getTimezoneOffset() * 6e4;
+    for (let time = Math.ceil((this.from - shift) / labels) * labels + shift; time < this.to; time += labels) {
+      const text = onAxis(time, labels, this.utc);
+      const x = ((time - this.from) / (this.columns * this.step)) * width;
+      context.fillRect(x, HEIGHT, 1, 3);
+      if (x + context.measureText(text).width + 4 < width) context.fillText(text, x + 3, HEIGHT + 4);
+    }
+    if (this.bars.size) {
+      const text = short(most);
+      context.textAlign = "right";
+      context.fillText(text, width - 2, 1);
+      context.textAlign = "left";
+    }
+  }
+}

@@ -1,0 +1,557 @@
+// The page: its state, its views, its keys. Everything that is shown comes from /api/*.
+
+import * as api from "./api.js";
+import { QueryBar } from "./bar.js";
+import { showCompare } from "./compare.js";
+import { blank, button, byId, copy, count, dialog, h, plural, textOf, toast, visible } from "./dom.js";
+import { Fields } from "./fields.js";
+import { Histogram, levelClass } from "./histogram.js";
+import { List } from "./list.js";
+import { showPatterns } from "./patterns.js";
+import { add, has, hasPipes, split, term, terms } from "./query.js";
+import { rangePicker, showRange } from "./range.js";
+import { lineOf, RecordView } from "./record.js";
+import { instanceOf, keyOf, Rows } from "./rows.js";
+import { openShare } from "./share.js";
+import { keep, kept, read, VIEWS, write } from "./state.js";
+import { showDays, showSources } from "./storage.js";
+import { Tail } from "./tail.js";
+import { showTable } from "./table.js";
+import { inRow, length, rfc } from "./time.js";
+
+/** @typedef {import("./api.js").Row} Row */
+/** @typedef {import("./state.js").State} State */
+/** @typedef {import("./state.js").Change} Change */
+
+/** Characters of a line that a row shows. */
+const CUT = { nowrap: 600, wrap: 6000 };
+/** Rows of a result that are read. */
+const RESULT_MAX = 10000;
+/** After this a reading is called slow. */
+const SLOW = 1000;
+
+let state = read();
+/** @type {[number, number]} the first and the last record of all */
+let extent = [Date.now() - 864e5, Date.now()];
+let selected = -1;
+let abort = new AbortController();
+/** @type {RegExp|undefined} */
+let marks;
+let slow = 0;
+let took = 0;
+/** @type {Error|undefined} */
+let fault;
+/** @type {number|undefined} rows of a result */
+let resultRows;
+
+const scroller = h("div", { id: "grid", class: "grid", role: "grid", tabIndex: 0, "aria-label": "Records", "aria-readonly": "true" });
+const heads = h("div", { class: "row heads", role: "row", "aria-rowindex": "1" });
+const foot = h("div", { class: "foot" });
+scroller.append(h("div", { role: "rowgroup", class: "head-group" }, heads));
+byId("list").append(scroller, foot);
+const rows = new Rows(() => changed());
+const list = new List(scroller, { length: () => rows.length, make: makeRow, nearEnd: () => rows.more() });
+scroller.append(list.space);
+const uses = { state: () => state, change };
+const histogram = new Histogram({
+  onrange: (from, to) => change({ since: rfc(from), until: rfc(to), view: state.view === "compare" ? "compare" : "records" }),
+  onlevel: (level) => change({ q: add(state.q, term("level", level)) }),
+  hasLevel: (level) => has(state.q, term("level", level)),
+});
+const fields = new Fields(uses);
+const record = new RecordView({ ...uses, move, close: closeRecord, open: (row) => change({ key: keyOf(row) }) });
+const bar = new QueryBar({ ask, run: (q) => (q === state.q ? run() : change({ q })) });
+const tail = new Tail({
+  mayShow: () => scroller.scrollTop < 4 && record.panel.hidden && !isSelecting(),
+  show: follow,
+  changed: showTail,
+  failed: (error) => {
+    if (isRefusal(error)) return refused(error);
+    showTail(error);
+  },
+});
+rangePicker(uses);
+
+/** What is asked at present. @returns {api.Ask} */
+function ask() {
+  return { q: state.q, since: state.since === "all" ? "" : state.since, until: state.until };
+}
+
+/** @returns {[number, number]} */
+const range = () => api.rangeOf(ask(), extent);
+
+/** @param {Error} error */
+const isRefusal = (error) => error instanceof api.ApiError && (error.status === 401 || error.status === 403);
+
+/** Changes the state: what depends on it is asked or drawn again. @param {Change} next @param {boolean} [replace] */
+function change(next, replace = false) {
+  const before = state;
+  state = { ...state, ...next };
+  const isAsked = ["q", "since", "until", "view", "since2", "until2"].some((name) => /** @type {any} */ (before)[name] !== /** @type {any} */ (state)[name]);
+  if (isAsked && next.key === undefined) state.key = "";
+  write(state, replace);
+  if (isAsked) return run();
+  showBar();
+  if (before.cols !== state.cols || before.wrap !== state.wrap || before.utc !== state.utc) layout();
+  if (before.utc !== state.utc) {
+    histogram.utc = state.utc;
+    histogram.describe();
+    histogram.draw();
+    record.hide();
+    if (state.view !== "records" || resultRows !== undefined) return run();
+  }
+  showRecord();
+}
+
+function showBar() {
+  bar.set(state.q);
+  showRange({ ...state, since: state.since === "all" ? "" : state.since });
+  document.title = state.q ? `${state.q.slice(0, 60)} · daytable` : "daytable";
+  byId("views").replaceChildren(
+    ...VIEWS.map(([view, name]) => h("button", { type: "button", "aria-current": state.view === view ? "page" : undefined, onclick: () => change({ view }) }, name)),
+    h("span", { class: "gap" }),
+    ...(state.view === "records" ? [
+      h("button", { type: "button", class: "quiet narrow", "aria-pressed": String(document.body.classList.contains("with-fields")), onclick: toggleFields }, "Fields"),
+      h("button", { type: "button", class: "quiet", "aria-pressed": String(state.wrap), title: "Wrap lines (w)", onclick: () => change({ wrap: !state.wrap }, true) }, "Wrap"),
+    ] : []));
+}
+
+function toggleFields() {
+  document.body.classList.toggle("with-fields");
+  showBar();
+}
+
+/** Asks for everything that the view shows. */
+function run() {
+  abort.abort();
+  abort = new AbortController();
+  const { signal } = abort;
+  rows.stop();
+  const words = terms(state.q).map((word) => word.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
+  marks = words.length ? new RegExp(`(${words.join("|")})`, "i") : undefined;
+  fault = undefined;
+  resultRows = undefined;
+  selected = -1;
+  clearTimeout(slow);
+  showBar();
+  record.hide();
+  const isRecords = state.view === "records";
+  byId("records").hidden = !isRecords;
+  byId("other").hidden = isRecords;
+  if (tail.isOn && (!isRecords || hasPipes(state.q))) tail.stop();
+  slow = window.setTimeout(showStatus, SLOW);
+  if (!isRecords) return void showView(signal);
+  const asked = ask();
+  const filtered = { ...asked, q: split(asked.q)[0] };
+  const isResult = hasPipes(asked.q);
+  byId("list").hidden = isResult;
+  byId("table").hidden = !isResult;
+  showHits(filtered, signal);
+  fields.load(filtered, signal);
+  if (isResult) return void showResult(asked, signal);
+  layout();
+  scroller.scrollTop = 0;
+  rows.begin(asked).then(() => signal.aborted || (took = rows.took));
+  if (tail.isOn) tail.start(filtered.q);
+  showRecord();
+}
+
+/** @param {AbortSignal} signal */
+async function showView(signal) {
+  const place = byId("other");
+  const began = performance.now();
+  const name = VIEWS.find(([view]) => view === state.view)?.[1] ?? "";
+  place.setAttribute("aria-label", name);
+  if (place.dataset.view !== state.view) place.replaceChildren(h("p", { class: "note lead" }, "Reading …"));
+  place.dataset.view = state.view;
+  place.classList.add("busy");
+  showStatus();
+  try {
+    if (state.view === "patterns") await showPatterns(place, ask(), signal, uses);
+    else if (state.view === "compare") await showCompare(place, ask(), signal, { ...uses, range });
+    else if (state.view === "days") await showDays(place, signal, uses);
+    else await showSources(place, signal);
+    took = performance.now() - began;
+  } catch (error) {
+    if (!signal.aborted) failed(/** @type {Error} */ (error), place);
+  }
+  if (signal.aborted) return;
+  place.classList.remove("busy");
+  clearTimeout(slow);
+  showStatus();
+}
+
+/** @param {api.Ask} asked @param {AbortSignal} signal */
+async function showHits(asked, signal) {
+  const [from, to] = range();
+  const step = histogram.stepOf(from, to);
+  histogram.begin(from, to, step, state.utc);
+  try {
+    const hits = await api.hits({ ...asked, step: length(step) }, signal);
+    histogram.show(hits);
+    showStatus();
+  } catch (error) {
+    if (!signal.aborted) histogram.show([]);
+  }
+}
+
+/** @param {api.Ask} asked @param {AbortSignal} signal */
+async function showResult(asked, signal) {
+  const place = byId("table");
+  const began = performance.now();
+  place.classList.add("busy");
+  /** @type {Row[]} */
+  const all = [];
+  try {
+    await api.query({ ...asked, limit: RESULT_MAX }, signal, (lines) => void all.push(...lines.map((line) => JSON.parse(line))));
+    if (signal.aborted) return;
+    took = performance.now() - began;
+    resultRows = all.length;
+    showTable(place, all, state.utc, (name, value) => change({ q: add(split(state.q)[0], term(name, value)) }));
+  } catch (error) {
+    if (signal.aborted) return;
+    resultRows = 0;
+    failed(/** @type {Error} */ (error), place);
+  }
+  place.classList.remove("busy");
+  clearTimeout(slow);
+  showStatus();
+}
+
+/** Shows why there is no answer, and what to do. @param {Error} error @param {HTMLElement} place */
+function failed(error, place) {
+  fault = error;
+  const { status, at } = error instanceof api.ApiError ? error : { status: -1, at: undefined };
+  if (isRefusal(error)) return refused(error);
+  if (at || (status === 400 && state.q)) {
+    bar.fault(error.message, at);
+    place.replaceChildren(blank("The query cannot be understood", error.message, button("Edit the query", () => byId("q").focus(), { class: "primary" })));
+  } else {
+    const title = status === 0 ? "No connection" : status === 503 ? "The daemon is busy" : "The answer failed";
+    const advice = status === 0 ? "The daemon does not answer. Is it running? `systemctl status daytable` says so." : error.message;
+    place.replaceChildren(blank(title, advice, button("Try again", run, { class: "primary" })));
+  }
+}
+
+/** Asks for leave to read. @param {Error} error */
+function refused(error) {
+  abort.abort();
+  rows.stop();
+  const isLink = location.pathname.startsWith("/open/");
+  const token = h("input", { type: "password", name: "token", autocomplete: "current-password", required: true, "aria-label": "Token" });
+  const wrong = h("p", { class: "bad", role: "alert" });
+  const form = h("form", { class: "sign-in", onsubmit: async (/** @type {Event} */ event) => {
+    event.preventDefault();
+    try {
+      await api.signIn(token.value);
+      location.href = isLink ? "/" : location.href;
+      location.reload();
+    } catch (error) {
+      wrong.textContent = /** @type {Error} */ (error).message;
+    }
+  } }, h("label", {}, "Token of http.token_file", token), h("button", { type: "submit", class: "primary" }, "Read with the token"), wrong);
+  const text = isLink ? "This link was used, or is older than five minutes." : /** @type {any} */ (error).status === 401 ? "This browser may not read yet." : "This browser may not read yet, and no token is configured.";
+  const place = byId("main");
+  place.replaceChildren(h("div", { class: "blank refused" }, h("h2", {}, isLink ? "The link no longer works" : "Not signed in"), h("p", {}, text),
+    h("p", {}, "On the daemon\u2019s host, run this as root or as its user, and open the link that it prints:"), h("pre", {}, "daytable open"), /** @type {any} */ (error).status === 401 ? form : ""));
+  byId("status").textContent = "";
+  document.body.classList.add("is-refused");
+}
+
+/** The columns of the list. */
+function layout() {
+  const isNarrow = innerWidth < 720;
+  const days = range()[1] - range()[0] > 864e5 * 1.01;
+  const widths = new Map(kept("widths").map((text) => /** @type {[string, number]} */ ([text.slice(text.indexOf(" ") + 1), Number(text.split(" ")[0])])));
+  const columns = [
+    { name: "time", head: "Time", width: (days ? 7 : 0) + 12.5 + "ch" }, { name: "level", head: "Level", width: "8ch" },
+    ...(isNarrow ? [] : [{ name: "instance", head: "Instance", width: "16ch" }]),
+    ...state.cols.map((name) => ({ name, head: visible(name), width: (widths.get(name) ?? 140) + "px" })),
+  ];
+  scroller.style.setProperty("--columns", columns.map(({ width }) => width).join(" ") + " minmax(20rem, 1fr)");
+  scroller.classList.toggle("wrap", state.wrap);
+  heads.replaceChildren(...columns.map(({ name, head }, at) => h("div", { role: "columnheader", class: "cell", dir: "auto" }, head,
+    state.cols.includes(name) && at >= columns.length - state.cols.length ? h("span", { class: "column-acts" },
+      button("\u2715", () => change({ cols: state.cols.filter((col) => col !== name) }), { class: "quiet", "aria-label": `Remove the column ${head}` }),
+      h("i", { class: "grip", onpointerdown: (/** @type {PointerEvent} */ event) => resize(event, name, widths) })) : "")),
+    h("div", { role: "columnheader", class: "cell" }, "Message"));
+  scroller.setAttribute("aria-colcount", String(columns.length + 1));
+  list.reset(state.wrap);
+}
+
+/** @param {PointerEvent} event @param {string} name @param {Map<string, number>} widths */
+function resize(event, name, widths) {
+  const grip = /** @type {HTMLElement} */ (event.target);
+  const cell = /** @type {HTMLElement} */ (grip.closest(".cell"));
+  const [start, wide] = [event.clientX, cell.offsetWidth];
+  grip.setPointerCapture(event.pointerId);
+  grip.onpointermove = (move) => {
+    widths.set(name, Math.max(40, Math.round(wide + move.clientX - start)));
+    keep("widths", [...widths].slice(-100).map(([name, width]) => `${width} ${name}`));
+    layout();
+  };
+  event.preventDefault();
+}
+
+/** A row of the list. @param {number} at */
+function makeRow(at) {
+  const row = rows.get(at);
+  const days = range()[1] - range()[0] > 864e5 * 1.01;
+  const cell = (/** @type {string} */ text, kind = "") => h("div", { role: "gridcell", class: "cell " + kind, dir: "auto" }, visible(text.slice(0, 200)));
+  const line = String(row.message ?? lineOf(row));
+  const cut = state.wrap ? CUT.wrap : CUT.nowrap;
+  const text = line.length > cut ? line.slice(0, cut) + " …" : line;
+  const shown = visible(state.wrap ? text : text.replaceAll("\n", " \u23ce "));
+  return h("div", {
+    role: "row", id: "row-" + at, class: "row " + levelClass(row.level), "aria-rowindex": at + 2, "aria-selected": at === selected ? "true" : "false",
+    onclick: () => isSelecting() || open(at),
+  }, h("div", { role: "gridcell", class: "cell time", title: row.time }, inRow(row.time, state.utc, days)), h("div", { role: "gridcell", class: "cell level" }, row.level ?? ""),
+    innerWidth < 720 ? "" : cell(instanceOf(row), "instance"), ...state.cols.map((name) => cell(textOf(row[name]))),
+    h("div", { role: "gridcell", class: "cell message", dir: "auto" }, ...(marks ? shown.split(marks).map((part, i) => (i % 2 ? h("mark", {}, part) : part)) : [shown])));
+}
+
+/** Whether a person selects text in the list. */
+function isSelecting() {
+  const selection = getSelection();
+  return !!selection && !selection.isCollapsed && scroller.contains(selection.anchorNode);
+}
+
+/** The records of the list have changed. */
+function changed() {
+  if (rows.error && !rows.length) {
+    const place = h("div", { class: "cover" });
+    foot.replaceChildren(place);
+    failed(rows.error, place);
+  } else if (!rows.length && rows.isWhole && !rows.isLoading) {
+    foot.replaceChildren(h("div", { class: "cover" }, nothing()));
+  } else {
+    foot.replaceChildren(rows.error ? h("p", { class: "note bad" }, `${rows.error.message} `, button("Try again", () => {
+      rows.error = undefined;
+      rows.more();
+    })) : rows.isLoading && rows.length ? h("p", { class: "note" }, "Reading older records …") : "");
+  }
+  scroller.classList.toggle("busy", rows.isLoading && !rows.length);
+  scroller.setAttribute("aria-rowcount", String(rows.isWhole ? rows.length + 1 : -1));
+  if (!rows.isLoading) clearTimeout(slow);
+  list.draw();
+  showStatus();
+}
+
+/** Nothing matches: why, and what to do. */
+function nothing() {
+  const [first, last] = extent;
+  const [from, to] = range();
+  const asked = split(state.q)[0];
+  if (!last) return blank("Nothing is stored yet", "Records appear as they are committed. \u201cSources\u201d shows what is read.", button("Sources", () => change({ view: "sources" }), { class: "primary" }), button("Follow", () => byId("live").click()));
+  if (asked && asked !== "*") {
+    return blank("Nothing matches", "No record of this range matches the query.", state.since === "all" ? "" : button("Look at all time", () => change({ since: "all", until: "" }), { class: "primary" }), button("Clear the query", () => change({ q: "" })));
+  }
+  const where = to <= first ? "The range is before the first record." : from > last ? "The range is after the last record." : "No record has a time in this range.";
+  return blank("No records in this range", where, button("Show the last day with records", () => change(lastDay()), { class: "primary" }), button("All time", () => change({ since: "all", until: "" })));
+}
+
+/** The range of the newest record's day. @returns {Change} */
+function lastDay() {
+  const day = Math.floor(extent[1] / 864e5) * 864e5;
+  return { since: rfc(day), until: rfc(day + 864e5) };
+}
+
+function showStatus() {
+  const status = byId("status");
+  const isBusy = state.view === "records" ? rows.isLoading && !rows.length : byId("other").classList.contains("busy");
+  if (isBusy || byId("table").classList.contains("busy")) {
+    return status.replaceChildren(performance.now() > 0 ? "Reading … " : "", button("Stop", () => {
+      abort.abort();
+      rows.stop();
+      rows.isWhole = true;
+      for (const place of document.querySelectorAll(".busy")) place.classList.remove("busy");
+      status.textContent = "Stopped";
+    }, { class: "quiet" }));
+  }
+  const time = `${took < 10 ? took.toFixed(1) : Math.round(took)}\u00a0ms`;
+  if (state.view !== "records") return void (status.textContent = fault ? "" : time);
+  if (fault || rows.error) return void (status.textContent = "");
+  const matching = histogram.isBusy ? "" : plural(histogram.total, "record");
+  status.textContent = [resultRows === undefined ? matching : `${plural(resultRows, "row")} of ${matching}`, time].filter(Boolean).join(" · ");
+}
+
+// --- the record, and moving among records
+
+/** @param {number} at */
+function open(at) {
+  select(at);
+  change({ key: keyOf(rows.get(at)) }, state.key !== "");
+}
+
+/** @param {number} at */
+function select(at) {
+  const old = selected;
+  selected = at;
+  list.redo(old);
+  list.redo(at);
+  scroller.setAttribute("aria-activedescendant", "row-" + at);
+}
+
+/** @param {number} by */
+function move(by) {
+  if (!rows.length) return;
+  const at = Math.min(rows.length - 1, Math.max(0, selected < 0 ? 0 : selected + by));
+  select(at);
+  list.show(at, heads.offsetHeight);
+  if (document.activeElement === document.body) scroller.focus({ preventScroll: true });
+  if (!record.panel.hidden) change({ key: keyOf(rows.get(at)) }, true);
+}
+
+function closeRecord() {
+  record.hide();
+  change({ key: "" });
+  scroller.focus({ preventScroll: true });
+}
+
+/** Shows the record of the address. */
+async function showRecord() {
+  if (!state.key || state.view !== "records") return record.hide();
+  const at = rows.find(state.key);
+  try {
+    const row = at >= 0 ? rows.get(at) : await api.record(state.key);
+    if (!row) return toast("This record is no longer there: its day was dropped.");
+    if (at >= 0 && at !== selected) select(at);
+    record.show(row);
+  } catch (error) {
+    if (isRefusal(/** @type {Error} */ (error))) return refused(/** @type {Error} */ (error));
+    toast(/** @type {Error} */ (error).message);
+  }
+}
+
+// --- following
+
+/** @param {string[]} lines */
+function follow(lines) {
+  rows.follow(lines);
+  if (selected >= 0) selected += lines.length;
+  histogram.to = Math.max(histogram.to, Date.now());
+  histogram.add(lines.map((line) => {
+    const row = JSON.parse(line);
+    return { time: Date.parse(row.time), level: row.level ?? "", n: 1 };
+  }));
+  list.forget();
+}
+
+/** @param {Error} [error] */
+function showTail(error) {
+  const live = byId("live");
+  live.setAttribute("aria-pressed", String(tail.isOn));
+  const notice = byId("notice");
+  if (error) return notice.replaceChildren(h("p", { class: "bad" }, `Following has ended: ${error.message}. `, button("Follow again", () => tail.start(split(state.q)[0]))));
+  if (!tail.isOn) return notice.replaceChildren();
+  const waits = tail.waiting.length + (tail.isPaused || !scroller.scrollTop ? 0 : 0);
+  const text = [
+    tail.isPaused ? "Paused" : "Following",
+    `${count(tail.rate)} records/s`,
+    tail.isSampled ? `a sample is shown, ${count(tail.left)} of ${count(tail.came)} left out` : "",
+  ].filter(Boolean).join(" · ");
+  if (!notice.firstChild) {
+    notice.replaceChildren(h("p", { class: "live" }, h("i", {}), h("span", {}), button("", () => showWaiting(), { class: "waiting primary" }), button("", () => tail.pause(), { class: "quiet pause", title: "p" })));
+  }
+  notice.querySelector("span").textContent = text;
+  const waiting = notice.querySelector(".waiting");
+  waiting.hidden = !waits;
+  waiting.textContent = `${plural(waits + (waits >= 5000 ? 0 : 0), "new record")}`;
+  notice.querySelector(".pause").textContent = tail.isPaused ? "Go on" : "Pause";
+}
+
+function showWaiting() {
+  record.hide();
+  getSelection()?.removeAllRanges();
+  scroller.scrollTop = 0;
+  tail.flush(true);
+}
+
+function toggleLive() {
+  if (tail.isOn) return tail.stop();
+  if (state.view !== "records" || hasPipes(state.q)) change({ view: "records", q: split(state.q)[0] });
+  tail.start(split(state.q)[0]);
+}
+
+// --- keys
+
+const KEYS = /** @type {[string, string, () => void][]} */ ([
+  ["/", "Write a query", () => byId("q").select()],
+  ["j", "Older record", () => move(1)],
+  ["k", "Newer record", () => move(-1)],
+  ["Enter", "Open the record", () => selected >= 0 && open(selected)],
+  ["c", "Records around it", () => {
+    if (record.panel.hidden && selected >= 0) open(selected);
+    setTimeout(() => record.context());
+  }],
+  ["y", "Copy the line", () => selected >= 0 && copy(lineOf(rows.get(selected)), "Line")],
+  ["l", "Follow, and stop following", toggleLive],
+  ["p", "Pause, and go on following", () => tail.isOn && tail.pause()],
+  ["n", "Show what waits", () => tail.isOn && showWaiting()],
+  ["r", "Ask again", () => run()],
+  ["w", "Wrap lines", () => change({ wrap: !state.wrap }, true)],
+  ["t", "UTC, or the browser's zone", () => change({ utc: !state.utc }, true)],
+  ["d", "Choose a range of time", () => byId("range").click()],
+  ["e", "Share and export", () => byId("share").click()],
+  ["g", "First row", () => move(-rows.length)],
+  ["G", "Last row that was read", () => move(rows.length)],
+  ["1 … 5", "Records, patterns, compare, days, sources", () => {}],
+  ["?", "This help", () => byId("help").click()],
+]);
+
+document.addEventListener("keydown", (event) => {
+  const { target } = event;
+  if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]") || document.body.classList.contains("is-refused")) return;
+  if (event.key === "Escape" && !record.panel.hidden) return closeRecord();
+  if (event.key === "Escape" && document.body.classList.contains("with-fields")) return toggleFields();
+  if (target instanceof HTMLInputElement || target instanceof HTMLTextAreaElement || target instanceof HTMLSelectElement) return;
+  const inGrid = target === scroller || target === document.body;
+  const key = inGrid && event.key === "ArrowDown" ? "j" : inGrid && event.key === "ArrowUp" ? "k" : event.key;
+  if (key === "Enter" && !inGrid) return;
+  const view = VIEWS[Number(key) - 1];
+  const action = KEYS.find(([name]) => name === key)?.[2] ?? (view && (() => change({ view: view[0] })));
+  if (!action) return;
+  event.preventDefault();
+  action();
+});
+
+byId("help").addEventListener("click", () => dialog("Keys and help",
+  h("dl", { class: "keys" }, ...KEYS.flatMap(([key, text]) => [h("dt", {}, h("kbd", {}, key)), h("dd", {}, text)])),
+  h("h3", {}, "Queries"),
+  h("dl", { class: "keys" }, ...[["disk full", "both words"], ["\"disk full\"", "the phrase"], ["level:error", "a level"], ["status:>=500", "a number"], ["path:~\"^/api\"", "a regular expression"], ["-user:=bob", "not"], ["error | stats by (instance) count() n", "numbers"]].flatMap(([q, text]) => [h("dt", {}, h("code", {}, q)), h("dd", {}, text)])),
+  h("p", {}, button("Sign out", async () => {
+    await api.signOut();
+    location.href = "/";
+  }))));
+byId("live").addEventListener("click", toggleLive);
+byId("share").addEventListener("click", () => openShare({ ...state, ...ask() }, range()));
+addEventListener("popstate", () => {
+  const before = state;
+  state = read();
+  if (["q", "since", "until", "view", "since2", "until2"].some((name) => /** @type {any} */ (before)[name] !== /** @type {any} */ (state)[name])) return run();
+  showBar();
+  layout();
+  showRecord();
+});
+matchMedia("(max-width: 719px)").addEventListener("change", layout);
+
+// --- the start
+
+/** Looks at what there is, and shows it. A page without a range shows the last day, or the last day with records. */
+async function start() {
+  showBar();
+  try {
+    const times = (await api.tables()).flatMap((table) => (table.first_time ? [Date.parse(table.first_time), Date.parse(table.last_time)] : []));
+    extent = times.length ? [Math.min(...times), Math.max(...times)] : [0, 0];
+  } catch (error) {
+    if (isRefusal(/** @type {Error} */ (error))) return refused(/** @type {Error} */ (error));
+  }
+  if (location.pathname !== "/") history.replaceState(null, "", "/");
+  if (!state.since && !state.until) {
+    state = { ...state, ...(extent[1] && extent[1] < Date.now() - 864e5 ? lastDay() : { since: "24h" }) };
+    write(state, true);
+  }
+  run();
+}
+
+start();

@@ -1,0 +1,156 @@
+// One record: its fields, its line as written, its place, and the records around it.
+
+import * as api from "./api.js";
+import { button, byId, copy, h, plural, size, textOf, visible } from "./dom.js";
+import { levelClass } from "./histogram.js";
+import { add, shell, term } from "./query.js";
+import { instanceOf, keyOf } from "./rows.js";
+import { address } from "./state.js";
+import { full, inRow } from "./time.js";
+
+/** @typedef {import("./api.js").Row} Row */
+/** @typedef {{state: () => import("./state.js").State, change: (change: import("./state.js").Change) => void, move: (by: number) => void, close: () => void, open: (row: Row) => void}} Uses */
+
+/** Members of a record that are no fields. */
+const PLACE = ["table", "partition_key", "row_key", "source", "line", "time", "message", "level", "instance"];
+/** Characters of a value that are shown at first. */
+const CUT = 4000;
+/** Fields that are shown at first. */
+const FIELDS = 200;
+/** Records around one. */
+const AROUND = 10;
+
+/** The fields of a record. @param {Row} row @returns {[string, unknown][]} */
+export const fieldsOf = (row) => Object.entries(row).filter(([name]) => !PLACE.includes(name));
+
+/** The line of a record as it was written. @param {Row} row @returns {string} */
+export const lineOf = (row) => row.line ?? row.message ?? "";
+
+export class RecordView {
+  /** @param {Uses} uses */
+  constructor(uses) {
+    this.uses = uses;
+    this.panel = byId("record");
+    /** @type {Row|undefined} */
+    this.row = undefined;
+    this.around = h("div", { class: "around" });
+    this.abort = new AbortController();
+  }
+
+  hide() {
+    this.panel.hidden = true;
+    this.row = undefined;
+    this.abort.abort();
+  }
+
+  /** @param {Row} row */
+  show(row) {
+    const { uses } = this;
+    const { utc } = uses.state();
+    if (this.row && keyOf(this.row) === keyOf(row) && !this.panel.hidden) return;
+    const scroll = this.panel.scrollTop;
+    this.row = row;
+    this.abort.abort();
+    const key = keyOf(row);
+    const time = Date.parse(row.time);
+    const line = lineOf(row);
+    this.around.replaceChildren(button("Show the records around it", () => this.context(), { title: "c" }));
+    const fields = fieldsOf(row);
+    const body = h("tbody", {}, ...fields.slice(0, FIELDS).map(([name, value]) => this.field(name, value)));
+    const rest = fields.slice(FIELDS);
+    const link = location.origin + address({ ...uses.state(), q: "", since: "", until: "", key, cols: [], view: "records" });
+    const ledger = h("dd", {}, "…");
+    this.panel.replaceChildren(
+      h("div", { class: "record-head" },
+        h("h2", {}, row.level ? h("span", { class: "chip " + levelClass(row.level) }, row.level) : "", h("time", { dateTime: row.time, title: row.time }, Number.isNaN(time) ? String(row.time) : full(time, utc) + inRow(row.time, utc, false).slice(8))),
+        button("\u2191", () => uses.move(-1), { class: "quiet", "aria-label": "Newer record", title: "Newer (k)" }),
+        button("\u2193", () => uses.move(1), { class: "quiet", "aria-label": "Older record", title: "Older (j)" }),
+        button("\u2715", uses.close, { class: "quiet", "aria-label": "Close the record", title: "Close (Escape)" })),
+      h("section", { "aria-label": "Line" },
+        h("div", { class: "section-head" }, h("h3", {}, "Line"), h("span", { class: "note" }, size(new Blob([line]).size)),
+          button("Copy", () => copy(line, "Line"), { class: "quiet" })),
+        long(line, "pre")),
+      h("section", { "aria-label": "Fields" },
+        h("div", { class: "section-head" }, h("h3", {}, "Fields"), h("span", { class: "note" }, String(fields.length)),
+          button("Copy as JSON", () => copy(JSON.stringify(row, null, 2), "Record"), { class: "quiet" })),
+        h("table", { class: "pairs" }, h("thead", { class: "unseen" }, h("tr", {}, h("th", {}, "Field"), h("th", {}, "Value"), h("th", {}, "Filter"))),
+          h("tbody", {}, ...(/** @type {[string, unknown][]} */ ([["instance", instanceOf(row)], ["level", row.level]])).map(([name, value]) => this.field(name, value))), body),
+        rest.length ? button(`Show ${plural(rest.length, "more field")}`, (event) => {
+          body.append(...rest.map(([name, value]) => this.field(name, value)));
+          /** @type {HTMLElement} */ (event.target).remove();
+        }) : ""),
+      h("section", { "aria-label": "Place" },
+        h("div", { class: "section-head" }, h("h3", {}, "Place"), button("Copy link", () => copy(link, "Link"), { class: "quiet" }),
+          button("Copy command", () => copy(`daytable query --key ${shell(key)}`, "Command"), { class: "quiet" })),
+        h("dl", {}, h("dt", {}, "Source"), h("dd", { dir: "auto" }, visible(textOf(row.source) || "–")), h("dt", {}, "Of this source"), ledger,
+          h("dt", {}, "Table"), h("dd", {}, row.table), h("dt", {}, "Key"), h("dd", { class: "mono" }, h("a", { href: link }, key)))),
+      h("section", { "aria-label": "Around" }, h("div", { class: "section-head" }, h("h3", {}, "Around it")), this.around));
+    this.panel.hidden = false;
+    this.panel.scrollTop = scroll;
+    this.ledger(row, ledger);
+  }
+
+  /** A row of the table of fields. @param {string} name @param {unknown} value */
+  field(name, value) {
+    const { state, change } = this.uses;
+    const filter = term(name, value);
+    const shown = visible(name);
+    const isColumn = state().cols.includes(name);
+    return h("tr", {}, h("th", { scope: "row", dir: "auto" }, shown),
+      h("td", { dir: "auto" }, value === null ? h("span", { class: "note" }, "none") : long(textOf(value), "span")),
+      h("td", { class: "acts" },
+        button("=", () => change({ q: add(state().q, filter) }), { class: "quiet", "aria-label": `Only this ${shown}`, title: "Only this value" }),
+        button("\u2260", () => change({ q: add(state().q, filter, true) }), { class: "quiet", "aria-label": `Without this ${shown}`, title: "Without this value" }),
+        button("\u2637", () => change({ cols: isColumn ? state().cols.filter((col) => col !== name) : [...state().cols, name] }), { class: "quiet", "aria-label": isColumn ? `Remove the column ${shown}` : `Show ${shown} as a column`, title: "Column" }),
+        /trace|request|correlation|session/i.test(name) && value ? button("\u2192", () => change({ q: filter, since: "", until: "", key: "" }), { class: "quiet", "aria-label": `This ${shown} everywhere`, title: "Everywhere, at any time" }) : ""));
+  }
+
+  /** Loads the records around the shown one. */
+  async context() {
+    const { row } = this;
+    if (!row) return;
+    const abort = (this.abort = new AbortController());
+    this.around.replaceChildren(h("p", { class: "note" }, "Reading …"));
+    try {
+      const rows = await api.context(keyOf(row), AROUND, AROUND, abort.signal);
+      const { utc } = this.uses.state();
+      this.around.replaceChildren(h("ol", {}, ...rows.map((other) => {
+        const isThis = keyOf(other) === keyOf(row);
+        return h("li", { "aria-current": isThis ? "true" : undefined }, h("button", { type: "button", onclick: () => this.uses.open(other) },
+          h("time", {}, inRow(other.time, utc, false)), h("span", { class: levelClass(other.level), dir: "auto" }, visible(String(other.message).slice(0, 300)))));
+      })));
+      this.around.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest" });
+    } catch (error) {
+      if (abort.signal.aborted) return;
+      this.around.replaceChildren(h("p", { class: "note" }, /** @type {Error} */ (error).message, " "), button("Try again", () => this.context()));
+    }
+  }
+
+  /** What the ledger knows of the record's source. @param {Row} row @param {HTMLElement} place */
+  async ledger(row, place) {
+    try {
+      const source = (await api.sources()).find((source) => source.path === row.source || source.listener === row.source || source.listen === row.source);
+      const losses = source ? lossesOf(source) : [];
+      place.textContent = !source ? "no ledger" : losses.length ? losses.map(([reason, n]) => `${reason} ${n}`).join(", ") : `${plural(source.records, "record")}, nothing lost`;
+      place.className = losses.length ? "bad" : "";
+    } catch {
+      place.textContent = "not known at the moment";
+    }
+  }
+}
+
+/** Losses in a ledger: reasons with their numbers. @param {Row} source @returns {[string, number][]} */
+export function lossesOf(source) {
+  const names = { lost_records: "lost records", lost_bytes: "lost bytes", truncated_records: "cut records", invalid_utf8_records: "not UTF-8" };
+  const own = Object.entries(names).flatMap(([member, name]) => (source[member] ? [/** @type {[string, number]} */ ([name, source[member]])] : []));
+  return [...own, ...Object.entries(/** @type {Record<string, number>} */ (source.losses ?? {})).filter(([, n]) => n > 0)];
+}
+
+/** Text that may be long: its begin, and a button for the rest. @param {string} text @param {"pre"|"span"} tag */
+function long(text, tag) {
+  const element = h(tag, { dir: "auto" }, visible(text.slice(0, CUT)));
+  if (text.length <= CUT) return element;
+  const more = button(`… ${size(text.length - CUT)} more`, () => element.replaceChildren(visible(text)));
+  element.append(more);
+  return element;
+}

@@ -1,0 +1,91 @@
+// The life of the days, and what became of each source's records.
+
+import * as api from "./api.js";
+import { blank, button, count, h, plural, size, visible } from "./dom.js";
+import { lossesOf } from "./record.js";
+import { full, roughly } from "./time.js";
+
+/** @typedef {import("./api.js").Row} Row */
+/** @typedef {{state: () => import("./state.js").State, change: (change: import("./state.js").Change) => void}} Uses */
+
+/** The configured table and the day of a day-table. @param {string} name @returns {[string, string]} */
+function parts(name) {
+  const [, table, date] = /^(.*?)(\d{8})$/.exec(name) ?? [];
+  return date ? [table, `${date.slice(0, 4)}-${date.slice(4, 6)}-${date.slice(6)}`] : [name, ""];
+}
+
+/** @param {string} label @param {string[]} heads @param {Set<number>} numbers @param {(Node|string)[][]} rows */
+const grid = (label, heads, numbers, rows) => h("div", { class: "scroll", tabIndex: 0, role: "region", "aria-label": label }, h("table", { class: "rows" },
+  h("thead", {}, h("tr", {}, ...heads.map((head, at) => h("th", { scope: "col", class: numbers.has(at) ? "number" : "" }, head)))),
+  h("tbody", {}, ...rows.map((row) => h("tr", {}, ...row.map((cell, at) => h("td", { class: numbers.has(at) ? "number" : "" }, cell)))))));
+
+/** @param {HTMLElement} place @param {AbortSignal} signal @param {Uses} uses */
+export async function showDays(place, signal, { state, change }) {
+  const tables = await api.tables(signal);
+  if (!tables.length) return place.replaceChildren(blank("No days yet", "The first record makes the first day. The guide of files and pushes says how records come in."));
+  const { utc } = state();
+  const time = (/** @type {string|null|undefined} */ text) => (text ? full(Date.parse(text), utc) : "–");
+  /** @type {Map<string, Row[]>} */
+  const strips = new Map();
+  for (const row of tables) {
+    const [table] = parts(row.table);
+    strips.set(table, [...(strips.get(table) ?? []), row]);
+  }
+  const most = tables.reduce((most, row) => Math.max(most, row.bytes ?? 0), 1);
+  const sum = tables.reduce((sum, row) => sum + (row.bytes ?? 0), 0);
+  const open = (/** @type {Row} */ row) => {
+    const day = parts(row.table)[1];
+    if (day) change({ view: "records", since: day + "T00:00:00Z", until: new Date(Date.parse(day) + 864e5).toISOString().replace(".000", "") });
+  };
+  place.replaceChildren(
+    h("p", { class: "note lead" }, `${plural(tables.length, "day")} of ${plural(strips.size, "table")}, ${size(sum)}. A column is a day, as high as its bytes.`),
+    ...[...strips].map(([table, rows]) => h("section", { class: "strip", "aria-label": `Days of ${table}` }, h("h3", {}, table), h("ol", {},
+      ...rows.toSorted((a, b) => a.table.localeCompare(b.table)).map((row) => {
+        const bar = h("i", {});
+        bar.style.height = Math.max(2, Math.sqrt((row.bytes ?? 0) / most) * 44) + "px";
+        const text = `${parts(row.table)[1] || row.table}: ${row.state}, ${row.rows === null || row.rows === undefined ? "" : plural(row.rows, "row") + ", "}${size(row.bytes)}${row.expires ? ", expires " + time(row.expires) : ""}`;
+        return h("li", {}, h("button", { type: "button", class: "state-" + row.state, title: text, "aria-label": text, onclick: () => open(row) }, bar, h("span", {}, (parts(row.table)[1] || row.table).slice(-2))));
+      })))),
+    h("div", { class: "legend" }, ...["open", "sealed", "archived", "restored", "dropped"].map((name) => h("span", { class: "state-" + name }, h("i", {}), name))),
+    grid("Day-tables", ["Day-table", "State", "Rows", "Bytes", "First", "Last", "Expires", "Next"], new Set([2, 3]), tables.map((row) => [
+      button(row.table, () => open(row), { class: "cell" }), h("span", { class: "chip state-" + row.state }, row.state), row.rows === null || row.rows === undefined ? "–" : count(row.rows), size(row.bytes),
+      time(row.first_time), time(row.last_time), time(row.expires),
+      row.error ? h("span", { class: "bad" }, visible(row.error)) : row.stays ? visible(row.stays) : row.next ? `${row.next}${row.next_at ? " " + time(row.next_at) : ""}` : "–",
+    ])));
+}
+
+/** @param {HTMLElement} place @param {AbortSignal} signal */
+export async function showSources(place, signal) {
+  const all = await api.sources(signal);
+  const files = all.filter((row) => "path" in row);
+  const ledgers = all.filter((row) => "listener" in row);
+  const listeners = all.filter((row) => "listen" in row);
+  const outboxes = all.filter((row) => "endpoint" in row);
+  const bad = all.map((row) => /** @type {[Row, [string, number][]]} */ ([row, lossesOf(row)])).filter(([, losses]) => losses.length);
+  if (!all.length) return place.replaceChildren(blank("No sources yet", "No file is followed, and no listener had a record. `daytable check` says what the configuration follows."));
+  const losses = (/** @type {Row} */ row) => {
+    const list = lossesOf(row);
+    return list.length ? h("span", { class: "bad" }, list.map(([reason, n]) => `${visible(reason)} ${count(n)}`).join(", ")) : "none";
+  };
+  const now = Date.now();
+  place.replaceChildren(
+    h("p", { class: bad.length ? "verdict bad" : "verdict good", role: "status" }, bad.length
+      ? `Something was lost or changed in ${plural(bad.length, "source")}: see Losses. \u201cdaytable verify\u201d compares everything with its ledgers.`
+      : `Nothing was lost: ${plural(all.length, "source")}, every record that was read is stored.`),
+    files.length ? grid("Files and journals", ["Source", "Block", "Status", "Not read yet", "Left out", "Last record", "Records", "Bytes", "Losses"], new Set([3, 6, 7]), files.map((row) => [
+      visible(row.path), row.block, row.status, row.lag_bytes === null || row.lag_bytes === undefined ? (row.size === null ? "the file is gone" : "–") : size(row.lag_bytes), skipped(row),
+      row.seen ? `${roughly(Math.max(0, now - Date.parse(row.seen)))} ago` : "–", count(row.records), size(row.bytes), losses(row),
+    ])) : "",
+    ledgers.length ? grid("Ledgers of listeners", ["Listener", "Kind", "Records", "Bytes", "Losses"], new Set([2, 3]), ledgers.map((row) => [visible(row.listener), row.kind, count(row.records), size(row.bytes), losses(row)])) : "",
+    listeners.length ? grid("Listeners since the start", ["Listener", "Kind", "Connections", "Waiting", "Records", "Bytes", "Losses"], new Set([2, 3, 4, 5]), listeners.map((row) => [
+      visible(row.listen), row.kind, count(row.connections), count(Math.max(0, row.received - row.committed)), count(row.committed), size(row.bytes), losses(row)])) : "",
+    outboxes.length ? grid("Outbox", ["Sends to", "State", "Waiting", "Bytes", "Oldest", "Sent"], new Set([2, 3, 5]), outboxes.map((row) => [visible(row.endpoint), row.state, count(row.entities), size(row.bytes), `${row.age_seconds} s`, count(row.sent)])) : "");
+}
+
+/** What is not read of a source, and why. @param {Row} row */
+function skipped(row) {
+  const reasons = [["older_bytes", "older than ignore_older"], ["begun_bytes", "before read_from"], ["adopted_bytes", "read by the collector before"]]
+    .flatMap(([member, reason]) => (row[member] ? [`${size(row[member])} ${reason}`] : []));
+  if (row.own_records) reasons.push(`${plural(row.own_records, "record")} of daytable's own log`);
+  return reasons.join(", ") || "nothing";
+}

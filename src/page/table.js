@@ -1,0 +1,119 @@
+// Rows of a query with pipes: a table, and a chart where there is a time and a number.
+
+import { blank, colours, h, plural, textOf, visible } from "./dom.js";
+import { full, onAxis, stepFor } from "./time.js";
+
+/** @typedef {import("./api.js").Row} Row */
+
+/** Rows that are shown. */
+const SHOWN = 1000;
+/** Lines of a chart. */
+const LINES = 12;
+
+/** @param {Row[]} rows */
+const columnsOf = (rows) => [...new Set(rows.slice(0, SHOWN).flatMap(Object.keys))];
+
+/** @param {unknown} value */
+const number = (value) => (typeof value === "number" ? value : typeof value === "string" && /^-?\d+(\.\d+)?(e[+-]?\d+)?$/i.test(value) ? Number(value) : NaN);
+
+/** @param {string} name */
+const isTime = (name) => name === "_time" || name === "time";
+
+/**
+ * Shows rows, sorted by the column that a person chooses.
+ * @param {HTMLElement} place @param {Row[]} rows @param {boolean} utc @param {(name: string, value: unknown) => void} filter
+ */
+export function showTable(place, rows, utc, filter) {
+  if (!rows.length) return place.replaceChildren(blank("No rows", "Nothing in this range matches the query before its first pipe."));
+  const columns = columnsOf(rows);
+  const numeric = new Set(columns.filter((name) => rows.every((row) => row[name] === undefined || row[name] === null || !Number.isNaN(number(row[name])))));
+  const most = new Map([...numeric].map((name) => [name, rows.reduce((max, row) => Math.max(max, number(row[name]) || 0), 0)]));
+  let [by, down] = ["", true];
+  const body = h("tbody", {});
+  const heads = columns.map((name) => h("th", { scope: "col", class: numeric.has(name) ? "number" : "", "aria-sort": "none" },
+    h("button", { type: "button", onclick: () => sort(name) }, visible(name))));
+  const draw = () => {
+    const sorted = by ? rows.toSorted((a, b) => compare(a[by], b[by]) * (down ? -1 : 1)) : rows;
+    body.replaceChildren(...sorted.slice(0, SHOWN).map((row) => h("tr", {}, ...columns.map((name) => {
+      const value = row[name];
+      if (numeric.has(name)) {
+        const bar = h("i", { class: "share" });
+        bar.style.width = ((number(value) || 0) / (most.get(name) || 1)) * 100 + "%";
+        return h("td", { class: "number" }, bar, h("span", {}, shown(value)));
+      }
+      if (isTime(name)) return h("td", { class: "mono" }, Number.isNaN(Date.parse(String(value))) ? textOf(value) : full(Date.parse(String(value)), utc));
+      return h("td", { dir: "auto" }, h("button", { type: "button", class: "cell", title: "Only this value", onclick: () => filter(name, value) }, visible(textOf(value).slice(0, 500)) || "\u00a0"));
+    }))));
+  };
+  const sort = (/** @type {string} */ name) => {
+    [by, down] = [name, by === name ? !down : numeric.has(name)];
+    heads.forEach((head, at) => head.setAttribute("aria-sort", columns[at] !== by ? "none" : down ? "descending" : "ascending"));
+    draw();
+  };
+  draw();
+  const time = columns.find(isTime);
+  const value = [...numeric].find((name) => name !== time);
+  place.replaceChildren(
+    time && value && rows.length > 1 ? chart(rows, time, value, columns.filter((name) => name !== time && !numeric.has(name)), utc) : "",
+    h("div", { class: "scroll", tabIndex: 0, role: "region", "aria-label": "Rows" }, h("table", { class: "rows" }, h("caption", { class: "unseen" }, plural(rows.length, "row")), h("thead", {}, h("tr", {}, ...heads)), body)),
+    rows.length > SHOWN ? h("p", { class: "note" }, `The first ${SHOWN} of ${plural(rows.length, "row")}. Share has an export of all.`) : "");
+}
+
+/** @param {unknown} value */
+function shown(value) {
+  const n = number(value);
+  return Number.isNaN(n) ? textOf(value) : n.toLocaleString("en-US", { maximumFractionDigits: 3 });
+}
+
+/** @param {unknown} a @param {unknown} b */
+function compare(a, b) {
+  const [x, y] = [number(a), number(b)];
+  return Number.isNaN(x) || Number.isNaN(y) ? textOf(a).localeCompare(textOf(b)) : x - y;
+}
+
+/** A line a group over time. @param {Row[]} rows @param {string} time @param {string} value @param {string[]} by @param {boolean} utc */
+function chart(rows, time, value, by, utc) {
+  /** @type {Map<string, [number, number][]>} */
+  const lines = new Map();
+  for (const row of rows) {
+    const name = by.map((field) => textOf(row[field]) || "(none)").join(" ") || value;
+    const line = lines.get(name) ?? [];
+    line.push([Date.parse(row[time]), number(row[value]) || 0]);
+    lines.set(name, line);
+  }
+  const shown = [...lines].map(([name, line]) => ({ name, line: line.sort((a, b) => a[0] - b[0]), sum: line.reduce((sum, [, y]) => sum + y, 0) })).sort((a, b) => b.sum - a.sum).slice(0, LINES);
+  const times = shown.flatMap(({ line }) => line.map(([x]) => x));
+  const [from, to] = [Math.min(...times), Math.max(...times)];
+  const most = Math.max(...shown.flatMap(({ line }) => line.map(([, y]) => y)), 1e-9);
+  const canvas = h("canvas", { role: "img", "aria-label": `${value} over time, ${plural(shown.length, "line")}; the table below has the numbers` });
+  const legend = h("div", { class: "legend" }, ...shown.map(({ name }, at) => h("span", { class: "line-" + (at % 6) }, h("i", {}), visible(name.slice(0, 60)))), lines.size > LINES ? h("span", {}, `and ${lines.size - LINES} more`) : "");
+  const plot = h("div", { class: "plot chart" }, canvas);
+  const colour = colours(plot);
+  const draw = () => {
+    const [width, height, scale] = [plot.clientWidth, 160, devicePixelRatio || 1];
+    if (!width) return;
+    [canvas.width, canvas.height] = [width * scale, (height + 16) * scale];
+    const context = canvas.getContext("2d");
+    if (!context) return;
+    context.setTransform(scale, 0, 0, scale, 0, 0);
+    const x = (/** @type {number} */ ms) => ((ms - from) / (to - from || 1)) * (width - 8) + 4;
+    const y = (/** @type {number} */ n) => height - (n / most) * (height - 14);
+    context.fillStyle = colour("line");
+    context.fillRect(0, height, width, 1);
+    context.fillStyle = colour("muted");
+    context.font = "11px system-ui, sans-serif";
+    const step = stepFor(to - from || 1, Math.max(2, Math.floor(width / 110)));
+    for (let ms = Math.ceil(from / step) * step; ms <= to; ms += step) context.fillText(onAxis(ms, step, utc), x(ms), height + 13);
+    context.fillText(most.toLocaleString("en-US", { maximumFractionDigits: 2 }), 2, 10);
+    shown.forEach(({ line }, at) => {
+      context.strokeStyle = colour("line-" + (at % 6));
+      context.lineWidth = 1.5;
+      context.setLineDash(at < 6 ? [] : [4, 3]);
+      context.beginPath();
+      line.forEach(([ms, n], i) => context[i ? "lineTo" : "moveTo"](x(ms), y(n)));
+      context.stroke();
+    });
+  };
+  new ResizeObserver(draw).observe(plot);
+  return h("div", { class: "chart-box" }, plot, legend);
+}

@@ -1,0 +1,115 @@
+// Times: RFC 3339 in UTC with up to seven digits in the API, the zone of the browser or UTC on the screen.
+
+export const UNITS = /** @type {Record<string, number>} */ ({ s: 1e3, m: 6e4, h: 36e5, d: 864e5, w: 6048e5 });
+const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+
+/** The milliseconds of an age such as `2h` or `1d12h`, or NaN. @param {string} text */
+export function age(text) {
+  if (!/^(\d+[smhdw])+$/.test(text)) return NaN;
+  let sum = 0;
+  for (const [, n, unit] of text.matchAll(/(\d+)([smhdw])/g)) sum += Number(n) * UNITS[unit];
+  return sum;
+}
+
+/** Milliseconds since 1970 of an age or a time, or NaN. @param {string} text @param {number} now */
+export function instant(text, now) {
+  const ago = age(text);
+  if (!Number.isNaN(ago)) return now - ago;
+  return Date.parse(/^\d{4}-\d\d-\d\d$/.test(text) ? text + "T00:00:00Z" : text);
+}
+
+/** RFC 3339 in UTC, without needless digits. @param {number} ms */
+export const rfc = (ms) => new Date(ms).toISOString().replace(/\.000Z$/, "Z");
+
+/**
+ * The first time after one of the API, a tick of 100 ns later: times before it include the given one.
+ * @param {string} time
+ */
+export function tickAfter(time) {
+  const [, whole, digits = ""] = /^(.*?)(?:\.(\d+))?Z$/.exec(time) ?? [];
+  if (whole === undefined) return time;
+  const ticks = Number(digits.padEnd(7, "0").slice(0, 7)) + 1;
+  if (ticks === 1e7) return rfc(Date.parse(whole + "Z") + 1000);
+  return `${whole}.${String(ticks).padStart(7, "0")}Z`;
+}
+
+/** @param {number} n */
+const two = (n) => String(n).padStart(2, "0");
+
+/** The parts of a time in UTC, or in the zone of the browser. @param {number} ms @param {boolean} utc */
+function parts(ms, utc) {
+  const date = new Date(utc ? ms : ms - new Date(ms).getTimezoneOffset() * 6e4);
+  return { year: date.getUTCFullYear(), month: date.getUTCMonth(), day: date.getUTCDate(), h: date.getUTCHours(), m: date.getUTCMinutes(), s: date.getUTCSeconds() };
+}
+
+/** `14:03:07`. @param {number} ms @param {boolean} utc */
+export function clock(ms, utc) {
+  const { h, m, s } = parts(ms, utc);
+  return `${two(h)}:${two(m)}:${two(s)}`;
+}
+
+/** `Nov 21`. @param {number} ms @param {boolean} utc */
+export function day(ms, utc) {
+  const { month, day } = parts(ms, utc);
+  return `${MONTHS[month]} ${two(day)}`;
+}
+
+/** `2026-11-21 14:03:07`. @param {number} ms @param {boolean} utc */
+export function full(ms, utc) {
+  const { year, month, day } = parts(ms, utc);
+  return `${year}-${two(month + 1)}-${two(day)} ${clock(ms, utc)}`;
+}
+
+/** A record's time in a row: the day only where days matter. @param {string} time @param {boolean} utc @param {boolean} days */
+export function inRow(time, utc, days) {
+  const ms = Date.parse(time);
+  if (Number.isNaN(ms)) return time;
+  const digits = (/\.(\d+)/.exec(time)?.[1] ?? "").padEnd(3, "0").slice(0, 3);
+  return `${days ? day(ms, utc) + " " : ""}${clock(ms, utc)}.${digits}`;
+}
+
+/** The label of an instant on an axis with this step. @param {number} ms @param {number} step @param {boolean} utc */
+export function onAxis(ms, step, utc) {
+  if (step >= UNITS.d) return day(ms, utc);
+  const { h, m } = parts(ms, utc);
+  if (h === 0 && m === 0 && step >= UNITS.m) return day(ms, utc);
+  return step >= UNITS.m ? clock(ms, utc).slice(0, 5) : clock(ms, utc);
+}
+
+const STEPS = [100, 200, 500, 1e3, 2e3, 5e3, 1e4, 15e3, 3e4, 6e4, 12e4, 3e5, 6e5, 9e5, 18e5, 36e5, 72e5, 108e5, 216e5, 432e5, 864e5, 1728e5, 6048e5];
+
+/** A round step that divides a range into at most so many. @param {number} range @param {number} most */
+export const stepFor = (range, most) => STEPS.find((step) => range / step <= most) ?? Math.ceil(range / most / UNITS.w) * UNITS.w;
+
+/** A length of time for the API and for people: `90s`, `1h`. @param {number} ms */
+export function length(ms) {
+  for (const unit of ["d", "h", "m", "s"]) if (ms >= UNITS[unit] && ms % UNITS[unit] === 0) return ms / UNITS[unit] + unit;
+  return ms + "ms";
+}
+
+/** A length of time, rounded for people. @param {number} ms */
+export function roughly(ms) {
+  for (const unit of ["d", "h", "m", "s"]) if (ms >= UNITS[unit]) return +(ms / UNITS[unit]).toFixed(1) + " " + unit;
+  return Math.round(ms) + " ms";
+}
+
+/** A range for people. @param {string} since @param {string} until @param {boolean} utc */
+export function rangeText(since, until, utc) {
+  const show = (/** @type {string} */ text) => {
+    const ms = Date.parse(text);
+    return Number.isNaN(ms) ? text : full(instant(text, 0), utc).replace(/:00$/, "");
+  };
+  if (!since && !until) return "All time";
+  if (!until) return Number.isNaN(age(since)) ? `Since ${show(since)}` : `Last ${words(since)}`;
+  if (!since) return `Until ${show(until)}`;
+  const [from, to] = [show(since), show(until)];
+  return `${from} – ${from.slice(0, 10) === to.slice(0, 10) ? to.slice(11) : to}`;
+}
+
+/** `24h` as `24 hours`. @param {string} text */
+export function words(text) {
+  const match = /^(\d+)([smhdw])$/.exec(text);
+  if (!match) return text;
+  const noun = { s: "second", m: "minute", h: "hour", d: "day", w: "week" }[match[2]];
+  return match[1] === "1" ? `${noun}` : `${match[1]} ${noun}s`;
+}
