@@ -293,8 +293,10 @@ mod tests {
 
     #[test]
     fn modules_become_functions() {
-        let a = "// What it is.\nimport { b } from \"./b.js\";\n\n/** @param {number} n */\nexport const c = (n) => b;\n";
-        let b = "/** @typedef {string} B\n * more */\nexport async function b() {\n  return /** @type {any} */ (1);\n}\n";
+        let a =
+            "// What it is.\nimport { b } from \"./b.js\";\n\n/** @param {number} n */\nexport const c = (n) => b;\n";
+        let b =
+            "/** @typedef {string} B\n * more */\nexport async function b() {\n  return /** @type {any} */ (1);\n}\n";
         assert_eq!(
             script(&[("b.js", b), ("a.js", a)]),
             "\"use strict\";\nconst $$b = (() => {\nasync function b() {\nreturn  (1);\n}\nreturn { b };\n})();\n\
