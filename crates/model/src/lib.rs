@@ -10,6 +10,7 @@
 //! * [`window`]: which days accept records, and which days have expired.
 //! * [`bucket_plan`]: over how many partitions an instance is spread, and from which record time on.
 //! * [`needle`]: a search text, and the test whether a value contains it.
+//! * [`row_set`]: some rows of a page or row group.
 //! * [`path_text`], [`safe_text`]: paths and untrusted text in a form that is safe to show.
 //! * [`units`]: durations and sizes as people write them. [`did_you_mean`]: suggestions for misspelt names.
 
@@ -22,6 +23,7 @@ pub mod entity;
 pub mod window;
 pub mod bucket_plan;
 pub mod needle;
+pub mod row_set;
 pub mod path_text;
 pub mod safe_text;
 pub mod units;

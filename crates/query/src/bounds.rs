@@ -92,7 +92,7 @@ pub(super) fn range_of(reader: &Reader, filter: &Filter, bounds: &Bounds) -> Res
 
 fn range_within(filter: &Filter, bounds: &Bounds, partitions: Option<Vec<String>>) -> Range {
     let contains = filter.contains.clone().filter(|text| !text.is_empty());
-    Range { partitions, from: bounds.from, to: bounds.to, contains, level: filter.level }
+    Range { partitions, from: bounds.from, to: bounds.to, contains, level: filter.level, chooser: None }
 }
 
 /// A dropped table has no more rows.

@@ -208,7 +208,7 @@ fn damaged(opened: &OpenDayFile, page: &PageRow, what: String) -> StoreError {
 }
 
 /// Headers of the pages that overlap `first..=last`, by partition and first key.
-fn headers_in(
+pub(super) fn headers_in(
     opened: &OpenDayFile,
     partitions: Option<&BTreeMap<i64, Arc<str>>>,
     first: RowKey,

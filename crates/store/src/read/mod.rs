@@ -8,11 +8,13 @@
 //! while it is opened, because its day is sealed: whoever opens the files of a day looks behind it whether they are live
 //! still, and starts over if not (`Reader::with_files`).
 
+pub(crate) mod columns;
 pub(crate) mod counts;
 pub(crate) mod open_scan;
 pub(crate) mod scan;
 pub(crate) mod sealed_scan;
 mod superseded_keys;
+pub(crate) mod walk;
 
 use crate::StoreError;
 use crate::format::catalog::{Catalog, Committed, LiveFile};
@@ -20,6 +22,7 @@ use crate::format::day_file::{self, HEADER_COLUMNS, Total, read_header, read_tot
 use crate::format::page::{PAGE_SPAN, Page, Prefilter, TableAddress};
 use crate::format::sealed::{self, RowBlock, SealedFile, SealedSizes};
 use crate::format::small_pages::{self, PageLocation, PageRow};
+use crate::read::columns::RowChooser;
 use crate::read::scan::{CHANGES_MAX, Scan};
 use crate::source::SourceState;
 use crate::sqlite;
@@ -71,7 +74,7 @@ pub struct TableSummary {
 }
 
 /// Which rows: of some partitions or all, between two times (both included).
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Range {
     /// PartitionKeys; none is all.
     pub partitions: Option<Vec<String>>,
@@ -83,12 +86,24 @@ pub struct Range {
     pub contains: Option<String>,
     /// Rows of records that are of no such level or worse one may be left out.
     pub level: Option<Level>,
+    /// Rows of records that are not chosen may be left out.
+    pub chooser: Option<Arc<dyn RowChooser>>,
+}
+
+impl std::fmt::Debug for Range {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Range { partitions, from, to, contains, level, chooser } = self;
+        let chooser = chooser.is_some();
+        let mut shown = f.debug_struct("Range");
+        shown.field("partitions", partitions).field("from", from).field("to", to);
+        shown.field("contains", contains).field("level", level).field("chooser", &chooser).finish()
+    }
 }
 
 impl Range {
     /// Every row.
     pub fn all() -> Range {
-        Range { partitions: None, from: Ticks::MIN, to: Ticks::MAX, contains: None, level: None }
+        Range { partitions: None, from: Ticks::MIN, to: Ticks::MAX, contains: None, level: None, chooser: None }
     }
 }
 
@@ -137,6 +152,14 @@ impl Row {
         match &self.rows {
             Rows::Page(page) => Properties::Page(page.properties(self.index)),
             Rows::RowBlock(block) => Properties::RowBlock(block.properties(self.index)),
+        }
+    }
+
+    /// Passes its properties. Texts that are stored in another form are printed for this row alone.
+    pub fn each_property(&self, mut each: impl FnMut(&str, Property<'_>)) {
+        match &self.rows {
+            Rows::Page(page) => page.each_property(self.index, each),
+            Rows::RowBlock(block) => block.properties(self.index).for_each(|(name, value)| each(name, value)),
         }
     }
 

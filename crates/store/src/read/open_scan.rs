@@ -12,11 +12,13 @@ use crate::format::catalog::Committed;
 use crate::format::day_file::{HEADER_COLUMNS, read_header};
 use crate::format::page::{Page, Prefilter};
 use crate::format::small_pages::{self, PageLocation, PageRow};
+use crate::read::columns::{ColumnBatch, RowChooser};
 use crate::read::superseded_keys::{Later, SupersededKeys};
 use crate::read::{
     OpenDayFile, Range, Reader, Row, SNAPSHOT_MAX, begin, check_snapshot, earliest_first_key, end, partition_names,
 };
 use daytable_model::key::RowKey;
+use daytable_model::row_set::RowSet;
 use rusqlite::params;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
@@ -57,6 +59,7 @@ pub(crate) struct OpenScan<'r> {
     opened: Option<OpenDayFile>,
     wanted: Option<Vec<String>>,
     prefilter: Option<Prefilter>,
+    chooser: Option<Arc<dyn RowChooser>>,
     resume: Resume,
     /// Where it was when the snapshot began,
     begun: Resume,
@@ -111,9 +114,22 @@ struct ReadPage {
 }
 
 impl ReadPage {
-    fn new(partition: Arc<str>, page: Page, prefilter: Option<&Prefilter>) -> ReadPage {
-        let wanted = prefilter.and_then(|prefilter| prefilter.rows_of(&page)).map(Arc::from);
-        ReadPage { partition, page: Arc::new(page), wanted }
+    fn new(
+        partition: Arc<str>,
+        page: Page,
+        prefilter: Option<&Prefilter>,
+        chooser: Option<&Arc<dyn RowChooser>>,
+    ) -> Result<ReadPage, StoreError> {
+        let mut wanted = prefilter.and_then(|prefilter| prefilter.rows_of(&page));
+        let page = Arc::new(page);
+        if let Some(chooser) = chooser {
+            let is_record = |row: usize| page.key(row).item() == 0;
+            let batch = ColumnBatch::of_page(partition.clone(), page.clone(), RowSet::of(page.len(), is_record));
+            let chosen = chooser.choose(&batch)?;
+            let is_wanted = |row: &usize| chosen.contains(*row) || !is_record(*row);
+            wanted = Some(wanted.unwrap_or_else(|| (0..page.len()).collect()).into_iter().filter(is_wanted).collect());
+        }
+        Ok(ReadPage { partition, page, wanted: wanted.map(Arc::from) })
     }
 
     /// The first row from `index` on that may be wanted.
@@ -159,6 +175,7 @@ impl<'r> OpenScan<'r> {
             opened: Some(opened),
             wanted: range.partitions.clone(),
             prefilter: Prefilter::new(range.contains.as_deref(), range.level),
+            chooser: range.chooser.clone(),
             resume,
             begun: resume,
             asked: None,
@@ -286,7 +303,7 @@ impl<'r> OpenScan<'r> {
 
     /// Moves `resume` over what was passed over.
     fn update_source(&mut self) -> Result<(), StoreError> {
-        if self.prefilter.is_some() {
+        if self.prefilter.is_some() || self.chooser.is_some() {
             self.pull()?;
             if let Some(Reverse(next)) = self.heap.peek().filter(|Reverse(next)| next.key > self.resume.key()) {
                 self.resume = Resume::From(next.key);
@@ -328,7 +345,7 @@ impl<'r> OpenScan<'r> {
                     };
                     let resume = self.resume;
                     let first = page.keys().partition_point(|key| !resume.wants(*key));
-                    let read = ReadPage::new(name, page, self.prefilter.as_ref());
+                    let read = ReadPage::new(name, page, self.prefilter.as_ref(), self.chooser.as_ref())?;
                     if read.wanted.as_ref().is_some_and(|wanted| wanted.len() < read.page.len()) {
                         self.passed.add_read(&row, read.page.keys(), key);
                     }

@@ -84,8 +84,10 @@ impl<'r> Scan<'r> {
             let mut parts = Vec::with_capacity(files.len());
             for (number, file) in files.iter().enumerate() {
                 // A row that is left out must not let an older one of the same key through.
-                let (contains, level) = if number == 0 { (range.contains.clone(), range.level) } else { (None, None) };
-                let range = Range { contains, level, ..range.clone() };
+                let range = match number {
+                    0 => range.clone(),
+                    _ => Range { contains: None, level: None, chooser: None, ..range.clone() },
+                };
                 parts.push(match reader.sealed(file)? {
                     Some(sealed) => Part::Sealed(Box::new(SealedScan::new(&sealed, &range, resume))),
                     None => Part::Open(Box::new(OpenScan::begin(reader, reader.acquire(file)?, &range, resume)?)),

@@ -8,6 +8,7 @@
 //! The rows of one instance and hour are one or two stretches of one or two row groups: their times are read, cut by
 //! bisection, and only the pages of that stretch are decoded.
 
+use super::columns::{ColumnBatch, RowChooser};
 use super::open_scan::Resume;
 use super::{Range, Row};
 use crate::CountBy;
@@ -47,6 +48,7 @@ pub struct SealedScan {
     runs: Vec<PartitionRun>,
     needle: Option<Needle>,
     level: Option<Level>,
+    chooser: Option<Arc<dyn RowChooser>>,
     resume: Resume,
     last: RowKey,
     window: VecDeque<WindowRow>,
@@ -140,7 +142,7 @@ impl SealedFile {
 }
 
 /// The runs that can have rows of `range`, in the order of the file.
-fn runs_in(file: &SealedFile, range: &Range) -> Vec<PartitionRun> {
+pub(super) fn runs_in(file: &SealedFile, range: &Range) -> Vec<PartitionRun> {
     let overlaps = |run: &&PartitionRun| run.oldest <= range.to && range.from <= run.newest;
     match &range.partitions {
         None => file.runs().iter().filter(overlaps).cloned().collect(),
@@ -160,7 +162,7 @@ fn cut(times: &[Ticks], from: Ticks, to: Ticks) -> ops::Range<usize> {
 }
 
 /// The rows between `from` and `to` of some runs of one group: the number of the run, and its stretch of the group.
-fn stretches(
+pub(super) fn stretches(
     file: &SealedFile,
     runs: &[PartitionRun],
     from: Ticks,
@@ -222,14 +224,15 @@ impl SealedScan {
         let (runs, sizes) = (runs_in(file, range), &file.sizes);
         SealedScan {
             file: file.clone(),
-            window_rows: match (&range.contains, range.level) {
-                (None, None) => sizes.window_rows_first,
+            window_rows: match (&range.contains, range.level, &range.chooser) {
+                (None, None, None) => sizes.window_rows_first,
                 // What is looked for is looked for in whole pages: some more rows cost no more than a few.
                 _ => (runs.len() * sizes.page_rows / 8).clamp(sizes.window_rows_first, sizes.window_rows_max),
             },
             runs,
             needle: range.contains.as_deref().map(Needle::new),
             level: range.level,
+            chooser: range.chooser.clone(),
             resume,
             last: RowKey::range(range.from, range.to).1,
             window: VecDeque::new(),
@@ -294,7 +297,10 @@ impl SealedScan {
             if ranges.is_empty() {
                 continue;
             }
-            let hits = self.hits(group, &ranges)?;
+            let partition = |run: usize| self.runs[numbers[run]].partition.clone();
+            let hits = self.hits(group, &ranges, || {
+                stretches.iter().map(|(run, rows)| (partition(*run), rows.clone())).collect()
+            })?;
             looked_at += ranges.iter().map(ops::Range::len).sum::<usize>();
             if hits.as_ref().is_some_and(|hits| !hits.contains(&true)) {
                 continue;
@@ -324,7 +330,7 @@ impl SealedScan {
             }
         }
         entries.sort_unstable();
-        let is_sparse = self.needle.is_some() || self.level.is_some();
+        let is_sparse = self.needle.is_some() || self.level.is_some() || self.chooser.is_some();
         if is_sparse {
             // Hits lie scattered over the window's pages, and a batch reads those that its rows are in.
             self.batch_rows =
@@ -344,7 +350,12 @@ impl SealedScan {
     }
 
     /// Which of some rows may be of records that have what is looked for; none where nothing is.
-    fn hits(&self, group: usize, ranges: &[ops::Range<usize>]) -> Result<Option<Vec<bool>>, StoreError> {
+    fn hits(
+        &self,
+        group: usize,
+        ranges: &[ops::Range<usize>],
+        stretches: impl FnOnce() -> Vec<(Arc<str>, ops::Range<usize>)>,
+    ) -> Result<Option<Vec<bool>>, StoreError> {
         let mut hits = self.level.map(|level| self.file.may_be_of_level(group, ranges, level)).transpose()?;
         if let Some(needle) = &self.needle
             && hits.as_ref().is_none_or(|hits| hits.contains(&true))
@@ -352,6 +363,14 @@ impl SealedScan {
             let mut with_text = self.file.may_contain(group, ranges, needle)?;
             with_text.iter_mut().zip(hits.iter().flatten()).for_each(|(hit, is_of_level)| *hit &= is_of_level);
             hits = Some(with_text);
+        }
+        if let Some(chooser) = &self.chooser
+            && hits.as_ref().is_none_or(|hits| hits.contains(&true))
+        {
+            let chosen = chooser.choose(&ColumnBatch::of_group(&self.file, group, stretches())?)?;
+            let mut chosen: Vec<bool> = (0..chosen.length()).map(|row| chosen.contains(row)).collect();
+            chosen.iter_mut().zip(hits.iter().flatten()).for_each(|(hit, is_hit)| *hit &= is_hit);
+            hits = Some(chosen);
         }
         if let Some(hits) = &mut hits {
             self.file.mark_items(group, ranges, hits)?;

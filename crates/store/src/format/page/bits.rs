@@ -5,6 +5,9 @@ use super::{PageError, VALUE_BYTES};
 /// Zero bytes after the packed section in memory, so that [`Bits::get`] always reads a whole window.
 pub(super) const PADDING: usize = 16;
 
+/// How many times longer than its texts the estimate of a column of patterns may be: a number has one digit or twenty.
+const PRINTED_MAX: usize = 20;
+
 /// The bits of `n`: 0 for 0, at most 64.
 pub(super) fn width_of(n: u64) -> u32 {
     u64::BITS - n.leading_zeros()
@@ -157,12 +160,13 @@ pub(super) struct SectionCursor<'a> {
     /// Followed by [`PADDING`].
     pub(super) packed: &'a [u8],
     packed_at: usize,
-    /// The strings, followed by the texts that were decoded from packed ones.
+    /// The strings.
     pub(super) text: Vec<u8>,
     strings_at: usize,
     strings_end: usize,
-    /// Maximum bytes of `text`, derived from the size that the page claims before encoding.
-    text_max: usize,
+    /// Bytes that the texts may have that are printed from packed ones, derived from the size that the page claims
+    /// before encoding: a byte of a text is at most [`PRINTED_MAX`] bytes when its length is estimated.
+    text_left: usize,
     /// Values that columns may still have: each had some bytes before encoding.
     values_left: usize,
 }
@@ -179,7 +183,7 @@ impl<'a> SectionCursor<'a> {
             text: strings,
             strings_at: 0,
             strings_end,
-            text_max: strings_end + raw_bytes,
+            text_left: raw_bytes.saturating_mul(PRINTED_MAX),
             values_left: raw_bytes / VALUE_BYTES,
         }
     }
@@ -221,10 +225,11 @@ impl<'a> SectionCursor<'a> {
         Ok(span)
     }
 
-    /// Checks that `length` more bytes of text stay within the page's limit.
-    pub(super) fn check_growth(&self, length: usize) -> Result<(), PageError> {
-        let fits = self.text.len().checked_add(length).is_some_and(|length| length <= self.text_max);
-        if fits { Ok(()) } else { Err(PageError::Damaged("it holds more text than it says")) }
+    /// Charges `length` bytes of texts, which are printed later, to the page's limit.
+    pub(super) fn reserve_text(&mut self, length: usize) -> Result<(), PageError> {
+        let left = self.text_left.checked_sub(length);
+        self.text_left = left.ok_or(PageError::Damaged("it holds more text than it says"))?;
+        Ok(())
     }
 }
 

@@ -307,6 +307,26 @@ impl PageColumn {
         }
     }
 
+    /// The value at `index`; a text that is stored in another form is printed to `room`.
+    #[inline]
+    pub(super) fn value_in<'p>(
+        &'p self,
+        index: usize,
+        packed: &'p [u8],
+        text: &'p str,
+        room: &'p mut String,
+    ) -> Option<Property<'p>> {
+        match &self.values {
+            EncodedValues::Strings(strings) => strings.value_in(packed, text, index, room).map(Property::String),
+            _ => self.value(index, packed, text),
+        }
+    }
+
+    /// Whether every row has a value.
+    pub(super) fn has_all(&self) -> bool {
+        self.present.is_none()
+    }
+
     /// How many of `rows` have a value.
     pub(super) fn count(&self, rows: usize) -> usize {
         let marked = |present: &PresenceBits| present.words.iter().map(|word| word.count_ones() as usize).sum();
@@ -322,22 +342,25 @@ impl PageColumn {
     #[inline]
     pub(super) fn value<'p>(&'p self, index: usize, packed: &'p [u8], text: &'p str) -> Option<Property<'p>> {
         Some(match &self.values {
-            EncodedValues::Strings(strings) => Property::String(text.get(strings.span(packed, index))?),
+            EncodedValues::Strings(strings) => Property::String(strings.value(packed, text, index)?),
             EncodedValues::Decimals(ints, exponent) => Property::Double(unscale(ints.get(packed, index), *exponent)),
             EncodedValues::Doubles(values) => Property::Double(*values.get(index)?),
             EncodedValues::Guids(start) => Property::Guid(*packed.get(start + 16 * index..)?.first_chunk()?),
             EncodedValues::Binaries(values) => Property::Binary(values.get(index)?),
-            EncodedValues::Ints(ints) => {
-                let number = ints.get(packed, index);
-                match self.kind {
-                    PropertyKind::Boolean => Property::Boolean(number != 0),
-                    PropertyKind::Int32 => Property::Int32(i32::try_from(number).ok()?),
-                    PropertyKind::DateTime => Property::DateTime(Ticks::new(number)?),
-                    _ => Property::Int64(number),
-                }
-            }
+            EncodedValues::Ints(ints) => whole(self.kind, ints.get(packed, index))?,
         })
     }
+}
+
+/// A whole number as a value of a kind.
+#[inline]
+pub(super) fn whole(kind: PropertyKind, number: i64) -> Option<Property<'static>> {
+    Some(match kind {
+        PropertyKind::Boolean => Property::Boolean(number != 0),
+        PropertyKind::Int32 => Property::Int32(i32::try_from(number).ok()?),
+        PropertyKind::DateTime => Property::DateTime(Ticks::new(number)?),
+        _ => Property::Int64(number),
+    })
 }
 
 impl PresenceBits {

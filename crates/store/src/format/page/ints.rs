@@ -194,14 +194,23 @@ impl Ints {
         }
     }
 
+    /// The least and the greatest number, or bounds of them; `None` if a bound is no number of 64 bits.
+    pub(super) fn bounds(&self) -> Option<(i64, i64)> {
+        match self {
+            Ints::Linear { min, step, bits } => {
+                let above = u64::MAX.checked_shr(u64::BITS - bits.width()).unwrap_or(0).checked_mul(*step)?;
+                Some((*min, min.checked_add_unsigned(above)?))
+            }
+            Ints::Dictionary { values, .. } => Some((*values.iter().min()?, *values.iter().max()?)),
+        }
+    }
+
     /// Whether any of the numbers may contain the needle, judged by their range or dictionary.
     pub(super) fn may_contain(&self, needle: &Needle) -> bool {
         match self {
-            Ints::Linear { min, step, bits } => {
-                let above = u64::MAX.checked_shr(u64::BITS - bits.width()).unwrap_or(0).checked_mul(*step);
-                let most = above.and_then(|above| min.checked_add_unsigned(above));
-                most.map_or(needle.may_be_in(PropertyKind::Int64), |most| needle.may_be_between(*min, most))
-            }
+            Ints::Linear { .. } => self
+                .bounds()
+                .map_or(needle.may_be_in(PropertyKind::Int64), |(least, most)| needle.may_be_between(least, most)),
             Ints::Dictionary { values, .. } => values.iter().any(|value| needle.is_in(Property::Int64(*value))),
         }
     }

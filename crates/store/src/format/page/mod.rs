@@ -30,6 +30,7 @@
 mod bits;
 mod build;
 mod column;
+mod encoded;
 mod entries;
 mod columns_builder;
 mod hex;

@@ -8,13 +8,16 @@ use super::PageError;
 use super::bits::{SectionCursor, Sections, TextSpan};
 use super::entries::{self, DictionaryColumn, ENTRIES_MAX};
 use super::ints::{Ints, IntsPlan};
+use std::sync::OnceLock;
 
 /// Maximum numbers extracted from one text; further digits stay in the pattern.
-const NUMBERS_MAX: usize = 8;
+pub(super) const NUMBERS_MAX: usize = 8;
 /// Replaces a number in a pattern: the ASCII character "substitute". A text that contains it has no pattern.
 const SLOT: u8 = 0x1a;
 /// Number of digits that always fit an `i64`.
 const DIGITS_MAX: usize = 18;
+/// Maximum digits of a number that a damaged page may have.
+const DIGITS_PRINTED_MAX: usize = 20;
 
 /// A column of values as patterns and numbers.
 pub(super) struct PatternColumn {
@@ -58,7 +61,7 @@ impl PatternColumn {
 
 /// Splits `value` into its pattern and its numbers. A number is a run of digits without leading zeros, so that
 /// printing it restores the digits. `None` for a text that contains [`SLOT`].
-fn split(value: &[u8], pattern: &mut Vec<u8>, slots: &mut [Vec<i64>; NUMBERS_MAX]) -> Option<()> {
+pub(super) fn split(value: &[u8], pattern: &mut Vec<u8>, slots: &mut [Vec<i64>; NUMBERS_MAX]) -> Option<()> {
     pattern.clear();
     pattern.reserve(value.len());
     let mut free = 0;
@@ -91,54 +94,166 @@ fn split(value: &[u8], pattern: &mut Vec<u8>, slots: &mut [Vec<i64>; NUMBERS_MAX
     Some(())
 }
 
-/// Decodes the values into the page's text. Returns where they begin, and the end of each.
-pub(super) fn decode(count: usize, cursor: &mut SectionCursor<'_>) -> Result<(u32, Vec<u32>), PageError> {
-    let (entries, indices) = entries::decode(count, cursor)?;
-    let patterns: Vec<SplitPattern> =
-        entries.iter().map(|span| SplitPattern::new(&cursor.text[span.range()])).collect();
-    // [`entries::decode`] checked that every index names one of at most 256 patterns.
-    let indices: Vec<u8> = (0..count).map(|index| indices.get(cursor.packed, index) as u8).collect();
-
-    // The number of values with a slot is the number of uses of patterns with at least so many slots.
-    let mut uses = [0usize; ENTRIES_MAX];
-    indices.iter().for_each(|&index| uses[usize::from(index)] += 1);
-    let slots = patterns.iter().map(|pattern| pattern.pieces.len()).max().unwrap_or(0);
-    if slots > NUMBERS_MAX {
-        return Err(PageError::Damaged("a pattern has too many numbers"));
-    }
-    let mut numbers = Vec::with_capacity(slots);
-    for slot in 0..slots {
-        let having = uses.iter().zip(&patterns).filter(|(_, pattern)| pattern.pieces.len() > slot);
-        numbers.push((0, Ints::decode(having.map(|(uses, _)| uses).sum(), cursor)?));
-    }
-    let start = TextSpan::new(0, cursor.text.len())?.end;
-    let mut ends = Vec::with_capacity(count);
-    for index in indices {
-        let pattern = &patterns[usize::from(index)];
-        pattern.head.put(&mut cursor.text);
-        for (piece, (next, ints)) in pattern.pieces.iter().zip(&mut numbers) {
-            let number = ints.get(cursor.packed, *next);
-            *next += 1;
-            put_decimal(&mut cursor.text, u64::try_from(number).unwrap_or(0));
-            piece.put(&mut cursor.text);
-        }
-        cursor.check_growth(0)?;
-        ends.push(TextSpan::new(0, cursor.text.len())?.end);
-    }
-    Ok((start, ends))
+/// A decoded column of patterns and numbers.
+#[derive(Debug)]
+pub(super) struct PatternTexts {
+    pub(super) patterns: Vec<SplitPattern>,
+    /// The pattern of each value.
+    pub(super) indices: Vec<u8>,
+    /// The numbers of each slot, of the values that have the slot.
+    pub(super) numbers: Vec<Ints>,
+    /// Whether every value has every slot.
+    is_even: bool,
+    printed: OnceLock<(String, Vec<u32>)>,
 }
 
-/// A pattern split at its numbers: the text before the first, and the text after each.
-struct SplitPattern {
-    head: TextPiece,
-    pieces: Vec<TextPiece>,
+/// A pattern: its text, and the pieces between its numbers.
+#[derive(Debug)]
+pub(super) struct SplitPattern {
+    span: TextSpan,
+    /// One more than it has numbers.
+    pub(super) pieces: Vec<TextSpan>,
 }
 
 impl SplitPattern {
-    fn new(pattern: &[u8]) -> SplitPattern {
-        let mut pieces = pattern.split(|&byte| byte == SLOT).map(TextPiece::new);
-        let head = pieces.next().unwrap_or(TextPiece::Short([0; 16], 0));
-        SplitPattern { head, pieces: pieces.collect() }
+    fn new(span: TextSpan, text: &[u8]) -> SplitPattern {
+        let mut pieces = Vec::new();
+        let mut start = span.start;
+        for (at, &byte) in (span.start..).zip(&text[span.range()]) {
+            if byte == SLOT {
+                pieces.push(TextSpan { start, end: at });
+                start = at + 1;
+            }
+        }
+        pieces.push(TextSpan { start, end: span.end });
+        SplitPattern { span, pieces }
+    }
+
+    /// Number of numbers in it.
+    pub(super) fn slots(&self) -> usize {
+        self.pieces.len() - 1
+    }
+}
+
+impl PatternTexts {
+    pub(super) fn decode(count: usize, cursor: &mut SectionCursor<'_>) -> Result<PatternTexts, PageError> {
+        let (entries, indices) = entries::decode(count, cursor)?;
+        let patterns: Vec<SplitPattern> = entries.iter().map(|span| SplitPattern::new(*span, &cursor.text)).collect();
+        // [`entries::decode`] checked that every index names one of at most 256 patterns.
+        let indices: Vec<u8> = (0..count).map(|index| indices.get(cursor.packed, index) as u8).collect();
+
+        // The number of values with a slot is the number of uses of patterns with at least so many slots.
+        let mut uses = [0usize; ENTRIES_MAX];
+        indices.iter().for_each(|&index| uses[usize::from(index)] += 1);
+        let slots = patterns.iter().map(SplitPattern::slots).max().unwrap_or(0);
+        if slots > NUMBERS_MAX {
+            return Err(PageError::Damaged("a pattern has too many numbers"));
+        }
+        let mut numbers = Vec::with_capacity(slots);
+        let (mut is_even, mut length) = (true, 0usize);
+        for slot in 0..slots {
+            let having = uses.iter().zip(&patterns).filter(|(_, pattern)| pattern.slots() > slot);
+            let having = having.map(|(uses, _)| uses).sum();
+            is_even &= having == count;
+            numbers.push(Ints::decode(having, cursor)?);
+            length = length.saturating_add(having.saturating_mul(DIGITS_PRINTED_MAX));
+        }
+        for (uses, pattern) in uses.iter().zip(&patterns) {
+            length = length.saturating_add(uses.saturating_mul(pattern.span.range().len()));
+        }
+        cursor.reserve_text(length)?;
+        Ok(PatternTexts { patterns, indices, numbers, is_even, printed: OnceLock::new() })
+    }
+
+    /// The texts of the patterns.
+    pub(super) fn entries(&self) -> impl Iterator<Item = TextSpan> + '_ {
+        self.patterns.iter().map(|pattern| pattern.span)
+    }
+
+    /// Whether all values were printed.
+    pub(super) fn is_printed(&self) -> bool {
+        self.printed.get().is_some()
+    }
+
+    /// A value; all are printed with the first.
+    pub(super) fn value(&self, packed: &[u8], text: &str, index: usize) -> Option<&str> {
+        let (printed, ends) = self.printed.get_or_init(|| self.print_all(packed, text));
+        let start = index.checked_sub(1).map_or(Some(0), |before| ends.get(before).copied())?;
+        printed.get(start as usize..*ends.get(index)? as usize)
+    }
+
+    /// Whether every value has every slot.
+    pub(super) fn is_even(&self) -> bool {
+        self.is_even
+    }
+
+    /// Appends one value.
+    pub(super) fn print(&self, packed: &[u8], text: &str, index: usize, out: &mut String) {
+        let pattern = &self.patterns[usize::from(self.indices[index])];
+        let mut ranks = [index; NUMBERS_MAX];
+        if !self.is_even {
+            ranks.iter_mut().take(pattern.slots()).enumerate().for_each(|(slot, rank)| *rank = self.rank(slot, index));
+        }
+        self.print_ranked(packed, text, pattern, &ranks, out);
+    }
+
+    /// Appends one value, of which the numbers are known by their ranks.
+    pub(super) fn print_ranked(
+        &self,
+        packed: &[u8],
+        text: &str,
+        pattern: &SplitPattern,
+        ranks: &[usize; NUMBERS_MAX],
+        out: &mut String,
+    ) {
+        out.push_str(text.get(pattern.pieces[0].range()).unwrap_or_default());
+        for ((piece, ints), rank) in pattern.pieces[1..].iter().zip(&self.numbers).zip(ranks) {
+            put_decimal(out, u64::try_from(ints.get(packed, *rank)).unwrap_or(0));
+            out.push_str(text.get(piece.range()).unwrap_or_default());
+        }
+    }
+
+    /// Which number of a slot a value has.
+    #[inline]
+    pub(super) fn rank(&self, slot: usize, index: usize) -> usize {
+        if self.is_even {
+            return index;
+        }
+        self.indices[..index].iter().filter(|&&index| self.patterns[usize::from(index)].slots() > slot).count()
+    }
+
+    /// Passes each value of `indices` with the rank of its numbers, in order.
+    pub(super) fn each_rank(&self, mut each: impl FnMut(usize, &SplitPattern, &[usize; NUMBERS_MAX])) {
+        let mut ranks = [0usize; NUMBERS_MAX];
+        for (index, &pattern) in self.indices.iter().enumerate() {
+            let pattern = &self.patterns[usize::from(pattern)];
+            each(index, pattern, &ranks);
+            ranks[..pattern.slots()].iter_mut().for_each(|rank| *rank += 1);
+        }
+    }
+
+    fn print_all(&self, packed: &[u8], text: &str) -> (String, Vec<u32>) {
+        let pieces: Vec<Vec<TextPiece>> = self
+            .patterns
+            .iter()
+            .map(|pattern| pattern.pieces.iter().map(|piece| TextPiece::new(&text.as_bytes()[piece.range()])).collect())
+            .collect();
+        let mut out = Vec::with_capacity(16 * self.indices.len());
+        let mut ends = Vec::with_capacity(self.indices.len());
+        let mut next = [0usize; NUMBERS_MAX];
+        for &index in &self.indices {
+            let pieces = &pieces[usize::from(index)];
+            pieces[0].put(&mut out);
+            for ((piece, ints), next) in pieces[1..].iter().zip(&self.numbers).zip(&mut next) {
+                put_digits(&mut out, u64::try_from(ints.get(packed, *next)).unwrap_or(0));
+                *next += 1;
+                piece.put(&mut out);
+            }
+            // [`SectionCursor::reserve_text`] bounds the length.
+            ends.push(u32::try_from(out.len()).unwrap_or(u32::MAX));
+        }
+        // The pieces begin and end at characters, which the page checked.
+        (String::from_utf8(out).unwrap_or_default(), ends)
     }
 }
 
@@ -173,8 +288,24 @@ impl TextPiece {
     }
 }
 
+/// Appends a number to a text.
+fn put_decimal(out: &mut String, number: u64) {
+    let mut digits = [0; DIGITS_PRINTED_MAX];
+    let (mut at, mut rest) = (digits.len(), number);
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+        if rest == 0 {
+            break;
+        }
+    }
+    // Only digits.
+    out.push_str(std::str::from_utf8(&digits[at..]).unwrap_or_default());
+}
+
 #[inline]
-fn put_decimal(out: &mut Vec<u8>, mut number: u64) {
+fn put_digits(out: &mut Vec<u8>, mut number: u64) {
     if number < 10_000 {
         // All four digits at once; the leading zeros are shifted out.
         let (high, low) = (number as u32 / 100, number as u32 % 100);
@@ -207,7 +338,7 @@ mod tests {
         let mut numbers = numbers.iter();
         for &byte in pattern {
             match byte {
-                SLOT => put_decimal(&mut out, numbers.next().expect("a number a slot").cast_unsigned()),
+                SLOT => put_digits(&mut out, numbers.next().expect("a number a slot").cast_unsigned()),
                 byte => out.push(byte),
             }
         }

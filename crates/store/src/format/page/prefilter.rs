@@ -76,7 +76,7 @@ impl Prefilter {
         if hits.is_none() && self.level.is_none() {
             return None;
         }
-        let has_text = |row: &usize| hits.as_ref().is_none_or(|hits| hits[*row]);
+        let has_text = |row: &usize| hits.as_ref().is_none_or(|hits| hits.contains(*row));
         let has_level =
             |row: &usize| self.level.is_none() || page.level(*row) >= self.level || page.key(*row).item() > 0;
         Some((0..page.len()).filter(has_text).filter(has_level).collect())

@@ -3,12 +3,12 @@
 use super::bits::{ByteReader, PADDING, SectionCursor};
 use super::column::{EncodedValues, PageColumn};
 use super::ints::Ints;
-use super::strings::Strings;
 use super::{CODEC_STORED, CODEC_ZSTD, PageAddress, PageError, PageHeader, RAW_BYTES_MAX, ROW_BYTES, keys};
 use daytable_model::key::RowKey;
 use daytable_model::needle::Needle;
 use daytable_model::property::{Property, PropertyKind};
 use daytable_model::record::Level;
+use daytable_model::row_set::RowSet;
 use std::borrow::Cow;
 use std::cell::RefCell;
 
@@ -84,13 +84,7 @@ impl Page {
                 whole(column.name.start)
                     && whole(column.name.end)
                     && match &column.values {
-                        EncodedValues::Strings(Strings::Constant(span)) => whole(span.start) && whole(span.end),
-                        EncodedValues::Strings(Strings::Dictionary { entries, .. }) => {
-                            entries.iter().all(|span| whole(span.start) && whole(span.end))
-                        }
-                        EncodedValues::Strings(Strings::Plain { start, ends }) => {
-                            whole(*start) && ends.iter().copied().all(whole)
-                        }
+                        EncodedValues::Strings(strings) => strings.is_whole(whole),
                         _ => true,
                     }
             });
@@ -126,6 +120,18 @@ impl Page {
     /// The properties of a row in the order of the columns; empty for a missing row.
     pub fn properties(&self, row: usize) -> impl Iterator<Item = (&str, Property<'_>)> {
         self.values(row).map(|(number, value)| (self.name(number), value))
+    }
+
+    /// Passes the properties of a row in the order of the columns. Texts that are stored in another form are printed
+    /// for this row alone.
+    pub fn each_property(&self, row: usize, mut each: impl FnMut(&str, Property<'_>)) {
+        let mut room = String::new();
+        for (number, column) in self.columns.iter().enumerate() {
+            let value = if row < self.len() { column.index(row) } else { None };
+            if let Some(value) = value.and_then(|index| column.value_in(index, &self.packed, &self.text, &mut room)) {
+                each(self.name(number), value);
+            }
+        }
     }
 
     /// The properties of a row with the numbers of their columns.
@@ -166,12 +172,25 @@ impl Page {
 
     /// For each row, whether any of its properties contains the needle. A shared text is searched once, and adjacent
     /// texts in one pass. Columns of numbers that cannot contain the needle are skipped.
-    pub fn any_value_contains(&self, needle: &Needle) -> Vec<bool> {
-        let mut found = vec![false; self.len()];
+    pub fn any_value_contains(&self, needle: &Needle) -> RowSet {
+        let (all, mut found) = (RowSet::all(self.len()), RowSet::none(self.len()));
         for column in self.columns() {
-            column.mark_containing(needle, &mut found);
+            column.add_containing(needle, &all, &mut found);
         }
         found
+    }
+
+    /// Whether the names, dictionaries, patterns and texts of the page have this text.
+    pub(crate) fn has_text(&self, text: &memchr::memmem::Finder<'_>) -> bool {
+        text.find(self.text.as_bytes()).is_some()
+    }
+
+    pub(super) fn packed(&self) -> &[u8] {
+        &self.packed
+    }
+
+    pub(super) fn text(&self) -> &str {
+        &self.text
     }
 }
 
@@ -183,7 +202,11 @@ pub struct ColumnRef<'p> {
 }
 
 impl<'p> ColumnRef<'p> {
-    fn column(&self) -> &'p PageColumn {
+    pub(super) fn page(&self) -> &'p Page {
+        self.page
+    }
+
+    pub(super) fn column(&self) -> &'p PageColumn {
         &self.page.columns[self.number]
     }
 
@@ -206,68 +229,6 @@ impl<'p> ColumnRef<'p> {
     pub fn value(&self, row: usize) -> Option<Property<'p>> {
         let index = if row < self.page.len() { self.column().index(row)? } else { return None };
         self.column().value(index, &self.page.packed, &self.page.text)
-    }
-
-    /// Marks the rows whose value contains the needle.
-    pub fn mark_containing(&self, needle: &Needle, found: &mut [bool]) {
-        let (column, finder) = (self.column(), needle.finder());
-        let (packed, text) = (&self.page.packed, self.page.text.as_bytes());
-        let EncodedValues::Strings(strings) = &column.values else {
-            if column.may_contain(needle) {
-                self.mark_values_containing(needle, found);
-            }
-            return;
-        };
-        let rows = column.rows(self.page.len()).zip(0..);
-        match strings {
-            Strings::Constant(span) => {
-                if finder.find(&text[span.range()]).is_some() {
-                    rows.for_each(|(row, _)| found[row] = true);
-                }
-            }
-            Strings::Dictionary { entries, indices } => {
-                let hits: Vec<bool> = entries.iter().map(|span| finder.find(&text[span.range()]).is_some()).collect();
-                if !hits.contains(&true) {
-                    return;
-                }
-                for (row, index) in rows {
-                    let entry = usize::try_from(indices.get(packed, index)).ok();
-                    found[row] |= entry.and_then(|entry| hits.get(entry)).is_some_and(|&hit| hit);
-                }
-            }
-            Strings::Fixed { .. } | Strings::Plain { .. } => {
-                // The next match at or after the row's beginning; earlier rows contain no match.
-                let mut next = None;
-                for (row, index) in rows {
-                    let span = strings.span(packed, index);
-                    if next.is_none_or(|next| next < span.start) {
-                        match finder.find(&text[span.start..]) {
-                            Some(at) => next = Some(span.start + at),
-                            None => return,
-                        }
-                    }
-                    found[row] |= next.is_some_and(|next| next + finder.needle().len() <= span.end);
-                }
-            }
-        }
-    }
-}
-
-impl ColumnRef<'_> {
-    /// Marks rows by values other than strings. A run of equal values is printed once.
-    fn mark_values_containing(&self, needle: &Needle, found: &mut [bool]) {
-        let column = self.column();
-        let mut last: Option<(Property<'_>, bool)> = None;
-        for (row, index) in column.rows(self.page.len()).zip(0..) {
-            let Some(value) = column.value(index, &self.page.packed, &self.page.text) else { continue };
-            let is_in = match last {
-                // 0 and -0 are equal but print differently.
-                Some((known, is_in)) if known == value && column.kind != PropertyKind::Double => is_in,
-                _ => needle.is_in(value),
-            };
-            last = Some((value, is_in));
-            found[row] |= is_in;
-        }
     }
 }
 

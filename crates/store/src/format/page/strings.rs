@@ -17,7 +17,8 @@ use super::bits::{Bits, SectionCursor, Sections, TextSpan, put_varint};
 use super::entries::{self, DictionaryColumn};
 use super::hex;
 use super::ints::{Ints, IntsPlan};
-use super::pattern::{self, PatternColumn};
+use super::pattern::{PatternColumn, PatternTexts};
+use std::sync::OnceLock;
 
 /// The shortest text that is tried as hexadecimal.
 const HEX_LENGTH_MIN: usize = 8;
@@ -102,17 +103,46 @@ fn hex_length(values: &[&str]) -> Option<usize> {
     let fits = length >= HEX_LENGTH_MIN && length % 2 == 0 && values.iter().all(|value| value.len() == length);
     fits.then_some(length)
 }
-/// A decoded column of texts.
+/// A decoded column of texts. Texts that are stored as bytes or as patterns stay so until they are needed.
 #[derive(Debug)]
 pub(super) enum Strings {
     /// All values are the same.
     Constant(TextSpan),
     /// Each value is one of a few.
     Dictionary { entries: Vec<TextSpan>, indices: Bits },
-    /// One after the other, all of one length.
-    Fixed { start: usize, length: usize },
+    /// Bytes in the packed section, which are the digits of the texts.
+    Hex(HexTexts),
+    /// Patterns and numbers.
+    Patterns(Box<PatternTexts>),
     /// One after the other, with the end of each.
     Plain { start: u32, ends: Vec<u32> },
+}
+
+/// Texts of hexadecimal digits, all of one length.
+#[derive(Debug)]
+pub(super) struct HexTexts {
+    start: usize,
+    /// Bytes of each text.
+    pub(super) width: usize,
+    count: usize,
+    digits: OnceLock<String>,
+}
+
+impl HexTexts {
+    /// The bytes of all texts.
+    pub(super) fn bytes<'p>(&self, packed: &'p [u8]) -> &'p [u8] {
+        packed.get(self.start..self.start + self.width * self.count).unwrap_or_default()
+    }
+
+    fn digits(&self, packed: &[u8]) -> &str {
+        self.digits.get_or_init(|| to_digits(self.bytes(packed)))
+    }
+}
+
+fn to_digits(bytes: &[u8]) -> String {
+    let mut digits = Vec::new();
+    hex::encode(bytes, &mut digits);
+    String::from_utf8(digits).unwrap_or_default()
 }
 
 impl Strings {
@@ -129,18 +159,13 @@ impl Strings {
                 Ok(Strings::Dictionary { entries, indices })
             }
             StringForm::Hex => {
-                let bytes = cursor.meta.count(cursor.packed.len())?;
-                let all = bytes.checked_mul(count).ok_or(PageError::Damaged("a column is too long"))?;
-                let at = cursor.packed(all)?;
-                cursor.check_growth(2 * all)?;
-                let start = cursor.text.len();
-                hex::encode(&cursor.packed[at..at + all], &mut cursor.text);
-                Ok(Strings::Fixed { start, length: 2 * bytes })
+                let width = cursor.meta.count(cursor.packed.len())?;
+                let all = width.checked_mul(count).ok_or(PageError::Damaged("a column is too long"))?;
+                let start = cursor.packed(all)?;
+                cursor.reserve_text(2 * all)?;
+                Ok(Strings::Hex(HexTexts { start, width, count, digits: OnceLock::new() }))
             }
-            StringForm::SplitPattern => {
-                let (start, ends) = pattern::decode(count, cursor)?;
-                Ok(Strings::Plain { start, ends })
-            }
+            StringForm::SplitPattern => Ok(Strings::Patterns(Box::new(PatternTexts::decode(count, cursor)?))),
             StringForm::Plain => {
                 let lengths = Ints::decode(count, cursor)?;
                 let start = cursor.string(0)?.start;
@@ -155,7 +180,56 @@ impl Strings {
         }
     }
 
-    /// The position of a value in the page's text.
+    /// Whether every text begins and ends where `is_boundary` says.
+    pub(super) fn is_whole(&self, is_boundary: impl Fn(u32) -> bool) -> bool {
+        let whole = |span: &TextSpan| is_boundary(span.start) && is_boundary(span.end);
+        match self {
+            Strings::Constant(span) => whole(span),
+            Strings::Dictionary { entries, .. } => entries.iter().all(whole),
+            Strings::Patterns(patterns) => patterns.entries().all(|span| whole(&span)),
+            Strings::Plain { start, ends } => is_boundary(*start) && ends.iter().copied().all(is_boundary),
+            Strings::Hex(_) => true,
+        }
+    }
+
+    /// A value. All values of the column are printed with the first, where they are stored in another form.
+    #[inline]
+    pub(super) fn value<'p>(&'p self, packed: &[u8], text: &'p str, index: usize) -> Option<&'p str> {
+        match self {
+            Strings::Hex(hex) => hex.digits(packed).get(2 * hex.width * index..2 * hex.width * (index + 1)),
+            Strings::Patterns(patterns) => patterns.value(packed, text, index),
+            stored => text.get(stored.span(packed, index)),
+        }
+    }
+
+    /// A value, printed alone to `room` where it is stored in another form.
+    #[inline]
+    pub(super) fn value_in<'p>(
+        &'p self,
+        packed: &[u8],
+        text: &'p str,
+        index: usize,
+        room: &'p mut String,
+    ) -> Option<&'p str> {
+        match self {
+            Strings::Hex(hex) if hex.digits.get().is_none() => {
+                let bytes = hex.bytes(packed).get(hex.width * index..hex.width * (index + 1))?;
+                let mut digits = std::mem::take(room).into_bytes();
+                digits.clear();
+                hex::encode(bytes, &mut digits);
+                *room = String::from_utf8(digits).ok()?;
+                Some(room)
+            }
+            Strings::Patterns(patterns) if !patterns.is_printed() => {
+                room.clear();
+                patterns.print(packed, text, index, room);
+                Some(room)
+            }
+            other => other.value(packed, text, index),
+        }
+    }
+
+    /// The position in the page's text of a value that is stored there.
     #[inline]
     pub(super) fn span(&self, packed: &[u8], index: usize) -> std::ops::Range<usize> {
         match self {
@@ -164,11 +238,11 @@ impl Strings {
                 let entry = usize::try_from(indices.get(packed, index)).ok().and_then(|index| entries.get(index));
                 entry.map_or(0..0, |span| span.range())
             }
-            Strings::Fixed { start, length } => start + index * length..start + (index + 1) * length,
             Strings::Plain { start, ends } => {
                 let begin = index.checked_sub(1).map_or(*start, |before| ends[before]);
                 begin as usize..ends[index] as usize
             }
+            Strings::Hex(_) | Strings::Patterns(_) => 0..0,
         }
     }
 }
@@ -188,8 +262,16 @@ mod tests {
         let mut cursor = SectionCursor::new(&out.packed, out.strings, &out.meta, growth);
         let strings = Strings::decode(form, values.len(), &mut cursor).expect("what was encoded");
         assert!(cursor.at_end());
-        let text = |index| cursor.text[strings.span(&out.packed, index)].to_vec();
-        (form, (0..values.len()).map(|index| String::from_utf8(text(index)).expect("text")).collect())
+        let text = String::from_utf8(cursor.text).expect("text");
+        assert!(strings.is_whole(|at| text.is_char_boundary(at as usize)));
+        let mut room = String::new();
+        let alone: Vec<String> = (0..values.len())
+            .map(|index| strings.value_in(&out.packed, &text, index, &mut room).expect("a value").to_owned())
+            .collect();
+        let value = |index| strings.value(&out.packed, &text, index).expect("a value").to_owned();
+        let all: Vec<String> = (0..values.len()).map(value).collect();
+        assert_eq!(alone, all);
+        (form, all)
     }
 
     #[test]

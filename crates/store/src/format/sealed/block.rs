@@ -9,6 +9,7 @@ use daytable_model::key::RowKey;
 use daytable_model::needle::Needle;
 use daytable_model::property::{Property, PropertyKind};
 use daytable_model::record::Level;
+use daytable_model::row_set::RowSet;
 use daytable_model::time::Ticks;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -158,6 +159,35 @@ impl BlockColumn {
         let hits: Vec<bool> = (0..self.stored.len()).map(&mut hold).collect();
         for (row, found) in found.enumerate() {
             *found |= self.index(row).and_then(|index| hits.get(index)).is_some_and(|hit| *hit);
+        }
+    }
+
+    pub(crate) fn name_and_kind(&self) -> (&str, PropertyKind) {
+        (&self.name, self.kind)
+    }
+
+    /// The rows of so many that have a value.
+    pub(crate) fn present(&self, rows: usize) -> RowSet {
+        RowSet::of(rows, |row| self.index(row).is_some())
+    }
+
+    /// Applies `read` to the values of the rows `among`, once a shared value, and passes the results on in the order of
+    /// the rows.
+    pub(crate) fn map<T: Copy>(
+        &self,
+        among: &RowSet,
+        mut read: impl FnMut(Property<'_>) -> T,
+        mut each: impl FnMut(usize, T),
+    ) {
+        let is_shared = self.stored.len() < self.count;
+        let mut known: Vec<Option<Option<T>>> = if is_shared { vec![None; self.stored.len()] } else { Vec::new() };
+        for row in among.iter() {
+            let Some(index) = self.index(row) else { continue };
+            let value = match known.get_mut(index) {
+                Some(place) => *place.get_or_insert_with(|| self.stored.value(self.kind, index).map(&mut read)),
+                None => self.stored.value(self.kind, index).map(&mut read),
+            };
+            value.into_iter().for_each(|value| each(row, value));
         }
     }
 

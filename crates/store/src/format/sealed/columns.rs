@@ -8,7 +8,7 @@ use super::bytes::VerifiedBytes;
 use super::damage::{damaged, guard};
 use super::file::{FileContents, SealedFile};
 use super::interned::{self, InternedPages, InternedTexts};
-use super::layout::{ITEM, LEVEL, PARTITION, POSITION, PROPERTIES, REST_DEFINED, SOURCE, TICKS, TIME};
+use super::layout::{ITEM, LEVEL, PARTITION, POSITION, PROPERTIES, PropertyColumn, REST_DEFINED, SOURCE, TICKS, TIME};
 use crate::StoreError;
 use daytable_model::key::RowKey;
 use daytable_model::property::{Property, PropertyKind};
@@ -226,16 +226,8 @@ impl SealedFile {
         let levels = if wanted == ColumnSet::Keys { vec![0; keys.len()] } else { self.levels_of(group, ranges)? };
         let mut columns = Vec::new();
         if wanted == ColumnSet::All {
-            for (number, column) in self.opened.layout.columns.iter().enumerate() {
-                let leaf = PROPERTIES + number;
-                if self.is_absent(group, leaf) {
-                    continue;
-                }
-                let (stored, levels, which) = self.values(group, leaf, column.kind, ranges)?;
-                if levels.contains(&1) {
-                    let name = column.property.as_str().into();
-                    columns.push(BlockColumn::new(name, column.kind, Some(&levels), which, stored));
-                }
+            for number in 0..self.columns().len() {
+                columns.extend(self.column_of(group, number, ranges)?);
             }
             columns.extend(self.rest(group, ranges, keys.len())?);
         }
@@ -305,6 +297,34 @@ impl SealedFile {
             }
         };
         if fits { Ok((stored, levels, None)) } else { Err(wrong()) }
+    }
+
+    /// The column of a property, by its number; `None` if no row has a value.
+    pub(crate) fn column_of(
+        &self,
+        group: usize,
+        number: usize,
+        ranges: &[Range<usize>],
+    ) -> Result<Option<BlockColumn>, StoreError> {
+        let (leaf, Some(column)) = (PROPERTIES + number, self.opened.layout.columns.get(number)) else {
+            return Ok(None);
+        };
+        if self.is_absent(group, leaf) {
+            return Ok(None);
+        }
+        let (stored, levels, which) = self.values(group, leaf, column.kind, ranges)?;
+        let name = column.property.as_str().into();
+        Ok(levels.contains(&1).then(|| BlockColumn::new(name, column.kind, Some(&levels), which, stored)))
+    }
+
+    /// The columns of properties.
+    pub(crate) fn columns(&self) -> &[PropertyColumn] {
+        &self.opened.layout.columns
+    }
+
+    /// The item number of some rows.
+    pub(crate) fn items_of(&self, group: usize, ranges: &[Range<usize>]) -> Result<Vec<i32>, StoreError> {
+        self.small_numbers(group, ITEM, ranges)
     }
 
     /// The properties without a column in the file, as columns.

@@ -1,0 +1,357 @@
+//! Rows as columns, as they are encoded: a page of an open day, or rows of a row group of a sealed one.
+//!
+//! A [`ColumnBatch`] decodes a column when it is asked for it, and a row when it is shown. A [`BatchColumn`] answers in
+//! its encoded form: a test is made once a distinct value, a text is looked for in patterns and in bytes.
+
+use crate::StoreError;
+use crate::format::page::{ColumnRef, Page};
+use crate::format::sealed::block::BlockColumn;
+use crate::format::sealed::columns::ColumnSet;
+use crate::format::sealed::{RowBlock, SealedFile};
+use crate::read::Row;
+use daytable_model::entity::MULTI_ROW_PROPERTIES;
+use daytable_model::key::RowKey;
+use daytable_model::needle::Needle;
+use daytable_model::property::{Property, PropertyKind};
+use daytable_model::record::Level;
+use daytable_model::row_set::RowSet;
+use daytable_model::time::Ticks;
+use std::cell::OnceCell;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Chooses the rows of a scan by their columns.
+pub trait RowChooser: Send + Sync {
+    /// The rows of records that may be wanted. Rows that are not among them surely are not.
+    fn choose(&self, batch: &ColumnBatch) -> Result<RowSet, StoreError>;
+}
+
+/// Adjacent rows of one partition, or of several of a sealed file.
+pub struct ColumnBatch {
+    source: Source,
+    /// The partition of each stretch of rows.
+    partitions: Vec<(Arc<str>, Range<usize>)>,
+    records: RowSet,
+}
+
+enum Source {
+    Page(Arc<Page>),
+    Group(Box<GroupRows>),
+}
+
+/// Some rows of a row group, of which each column is read once it is asked for.
+struct GroupRows {
+    file: SealedFile,
+    group: usize,
+    ranges: Vec<Range<usize>>,
+    rows: usize,
+    times: OnceCell<Vec<Ticks>>,
+    keys: OnceCell<Vec<RowKey>>,
+    levels: OnceCell<Vec<u8>>,
+    columns: Vec<OnceCell<Option<BlockColumn>>>,
+    rest: OnceCell<Vec<BlockColumn>>,
+}
+
+/// A column of a batch: the values of one property and kind.
+#[derive(Clone, Copy)]
+pub enum BatchColumn<'b> {
+    /// Of an open day.
+    Page(ColumnRef<'b>),
+    /// Of a sealed day.
+    Block(SealedColumn<'b>),
+}
+
+/// A column of a batch of a sealed day.
+#[derive(Clone, Copy)]
+pub struct SealedColumn<'b>(&'b BlockColumn, usize);
+
+impl ColumnBatch {
+    /// The rows of a page; `records` are those that count: live, and no items.
+    pub(crate) fn of_page(partition: Arc<str>, page: Arc<Page>, records: RowSet) -> ColumnBatch {
+        ColumnBatch { partitions: vec![(partition, 0..page.len())], source: Source::Page(page), records }
+    }
+
+    /// Rows of a row group of a sealed file, with the partition of each stretch.
+    pub(crate) fn of_group(
+        file: &SealedFile,
+        group: usize,
+        stretches: Vec<(Arc<str>, Range<usize>)>,
+    ) -> Result<ColumnBatch, StoreError> {
+        let (mut partitions, mut ranges, mut rows) = (Vec::new(), Vec::<Range<usize>>::new(), 0);
+        for (partition, range) in stretches {
+            partitions.push((partition, rows..rows + range.len()));
+            rows += range.len();
+            match ranges.last_mut() {
+                Some(last) if last.end == range.start => last.end = range.end,
+                _ => ranges.push(range),
+            }
+        }
+        let items = file.items_of(group, &ranges)?;
+        let records = RowSet::of(rows, |row| items[row] == 0);
+        let columns = (0..file.columns().len()).map(|_| OnceCell::new()).collect();
+        let group = GroupRows {
+            file: file.clone(),
+            group,
+            ranges,
+            rows,
+            times: OnceCell::new(),
+            keys: OnceCell::new(),
+            levels: OnceCell::new(),
+            columns,
+            rest: OnceCell::new(),
+        };
+        Ok(ColumnBatch { source: Source::Group(group.into()), partitions, records })
+    }
+
+    /// Number of rows.
+    pub fn len(&self) -> usize {
+        self.records.length()
+    }
+
+    /// Whether it has no rows.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The rows that are records: in the range, the latest of their key, and no items.
+    pub fn records(&self) -> &RowSet {
+        &self.records
+    }
+
+    pub(crate) fn records_mut(&mut self) -> &mut RowSet {
+        &mut self.records
+    }
+
+    /// The partitions and their rows.
+    pub fn partitions(&self) -> &[(Arc<str>, Range<usize>)] {
+        &self.partitions
+    }
+
+    /// The key of each row.
+    ///
+    /// # Errors
+    ///
+    /// A damaged file, like all errors of a batch.
+    pub fn keys(&self) -> Result<&[RowKey], StoreError> {
+        match &self.source {
+            Source::Page(page) => Ok(page.keys()),
+            Source::Group(group) => {
+                read_once(&group.keys, || group.file.keys_of(group.group, &group.ranges)).map(Vec::as_slice)
+            }
+        }
+    }
+
+    /// Passes the time of each row of `among`, in the order of the rows.
+    pub fn each_time(&self, among: &RowSet, mut each: impl FnMut(usize, Ticks)) -> Result<(), StoreError> {
+        match &self.source {
+            Source::Page(page) => among.iter().for_each(|row| each(row, page.keys()[row].time())),
+            Source::Group(group) => {
+                let times = read_once(&group.times, || group.file.times_of(group.group, &group.ranges))?;
+                among.iter().for_each(|row| each(row, times[row]));
+            }
+        }
+        Ok(())
+    }
+
+    /// Passes the level of each row of `among` as a code, 0 for none, in the order of the rows.
+    pub fn each_level(&self, among: &RowSet, mut each: impl FnMut(usize, u8)) -> Result<(), StoreError> {
+        match &self.source {
+            Source::Page(page) => among.iter().for_each(|row| each(row, page.level(row).map_or(0, Level::code))),
+            Source::Group(group) => {
+                let levels = read_once(&group.levels, || group.file.levels_of(group.group, &group.ranges))?;
+                among.iter().for_each(|row| each(row, levels[row]));
+            }
+        }
+        Ok(())
+    }
+
+    /// The property and kind of each column that may have values.
+    pub fn names(&self) -> Result<Vec<(&str, PropertyKind)>, StoreError> {
+        Ok(match &self.source {
+            Source::Page(page) => page.columns().map(|column| (column.name(), column.kind())).collect(),
+            Source::Group(group) => {
+                let own = group.file.columns().iter().map(|column| (column.property.as_str(), column.kind));
+                own.chain(group.rest()?.iter().map(BlockColumn::name_and_kind)).collect()
+            }
+        })
+    }
+
+    /// A column by its number among the names; `None` if it has no value.
+    pub fn column(&self, number: usize) -> Result<Option<BatchColumn<'_>>, StoreError> {
+        match &self.source {
+            Source::Page(page) => Ok(page.column_at(number).map(BatchColumn::Page)),
+            Source::Group(group) => {
+                Ok(group.column(number)?.map(|column| BatchColumn::Block(SealedColumn(column, group.rows))))
+            }
+        }
+    }
+
+    /// The columns of which `wants` the property.
+    pub fn columns(
+        &self,
+        mut wants: impl FnMut(&str, PropertyKind) -> bool,
+    ) -> Result<Vec<BatchColumn<'_>>, StoreError> {
+        let names = self.names()?;
+        let wanted = names.iter().enumerate().filter(|(_, (name, kind))| wants(name, *kind));
+        wanted.filter_map(|(number, _)| self.column(number).transpose()).collect()
+    }
+
+    /// The records that have further rows, or fields in one text: their columns do not have all of them.
+    pub fn spread(&self) -> Result<RowSet, StoreError> {
+        let mut spread = RowSet::none(self.len());
+        for column in self.columns(|name, kind| MULTI_ROW_PROPERTIES.contains(&(name, kind)))? {
+            spread.add(&column.present());
+        }
+        Ok(spread)
+    }
+
+    /// Whether the texts of the batch may have this one; only a page of an open day says no.
+    pub fn may_have_text(&self, text: &memchr::memmem::Finder<'_>) -> bool {
+        match &self.source {
+            Source::Page(page) => page.has_text(text),
+            Source::Group(_) => true,
+        }
+    }
+
+    /// Adds the rows of which a property contains the needle as it is printed. Sealed days skip the pages of columns
+    /// that do not have it.
+    pub fn add_containing(&self, needle: &Needle, among: &RowSet, found: &mut RowSet) -> Result<(), StoreError> {
+        match &self.source {
+            Source::Page(page) => page.columns().for_each(|column| column.add_containing(needle, among, found)),
+            Source::Group(group) => {
+                let with = group.file.may_contain(group.group, &group.ranges, needle)?;
+                among.iter().filter(|row| with[*row]).for_each(|row| found.insert(row));
+            }
+        }
+        Ok(())
+    }
+
+    /// The rows of `wanted`, in their order.
+    pub fn rows(&self, wanted: &RowSet) -> Result<Vec<Row>, StoreError> {
+        let partition = |row: usize| {
+            let of = self.partitions.partition_point(|(_, rows)| rows.end <= row);
+            self.partitions[of].0.clone()
+        };
+        match &self.source {
+            Source::Page(page) => {
+                Ok(wanted.iter().map(|row| Row::of_page(partition(row), page.clone(), row)).collect())
+            }
+            Source::Group(group) => {
+                let block = Arc::new(group.block(wanted)?);
+                let rows = wanted.iter().enumerate();
+                Ok(rows.map(|(at, row)| Row::of_block(partition(row), block.clone(), at)).collect())
+            }
+        }
+    }
+}
+
+impl GroupRows {
+    fn rest(&self) -> Result<&[BlockColumn], StoreError> {
+        read_once(&self.rest, || self.file.rest(self.group, &self.ranges, self.rows)).map(Vec::as_slice)
+    }
+
+    fn column(&self, number: usize) -> Result<Option<&BlockColumn>, StoreError> {
+        let Some(cell) = self.columns.get(number) else {
+            return Ok(self.rest()?.get(number - self.columns.len()));
+        };
+        read_once(cell, || self.file.column_of(self.group, number, &self.ranges)).map(Option::as_ref)
+    }
+
+    /// Whole rows.
+    fn block(&self, wanted: &RowSet) -> Result<RowBlock, StoreError> {
+        let (mut ranges, mut of, mut before): (Vec<Range<usize>>, _, _) =
+            (Vec::new(), self.ranges.iter().peekable(), 0);
+        for row in wanted.iter() {
+            while let Some(range) = of.next_if(|range| before + range.len() <= row) {
+                before += range.len();
+            }
+            let Some(range) = of.peek() else { break };
+            let place = range.start + row - before;
+            match ranges.last_mut() {
+                Some(last) if last.end == place => last.end += 1,
+                _ => ranges.push(place..place + 1),
+            }
+        }
+        self.file.block(self.group, &ranges, ColumnSet::All)
+    }
+}
+
+/// What a cell has, which `read` gives once.
+fn read_once<T>(cell: &OnceCell<T>, read: impl FnOnce() -> Result<T, StoreError>) -> Result<&T, StoreError> {
+    if let Some(known) = cell.get() {
+        return Ok(known);
+    }
+    let value = read()?;
+    Ok(cell.get_or_init(|| value))
+}
+
+impl<'b> BatchColumn<'b> {
+    /// The property's name.
+    pub fn name(&self) -> &'b str {
+        match self {
+            BatchColumn::Page(column) => column.name(),
+            BatchColumn::Block(SealedColumn(column, _)) => column.name_and_kind().0,
+        }
+    }
+
+    /// The type of its values.
+    pub fn kind(&self) -> PropertyKind {
+        match self {
+            BatchColumn::Page(column) => column.kind(),
+            BatchColumn::Block(SealedColumn(column, _)) => column.name_and_kind().1,
+        }
+    }
+
+    /// The rows with a value.
+    pub fn present(&self) -> RowSet {
+        match self {
+            BatchColumn::Page(column) => column.present(),
+            BatchColumn::Block(SealedColumn(column, rows)) => column.present(*rows),
+        }
+    }
+
+    /// Bounds of its whole numbers, where they cost nothing.
+    pub fn bounds(&self) -> Option<(i64, i64)> {
+        match self {
+            BatchColumn::Page(column) => column.bounds(),
+            BatchColumn::Block(_) => None,
+        }
+    }
+
+    /// Applies `read` to the values of the rows `among`, once a value where the column has few different ones, and
+    /// passes the results on in the order of the rows.
+    pub fn map<T: Copy>(&self, among: &RowSet, read: impl FnMut(Property<'_>) -> T, each: impl FnMut(usize, T)) {
+        match self {
+            BatchColumn::Page(column) => column.map(among, read, each),
+            BatchColumn::Block(SealedColumn(column, _)) => column.map(among, read, each),
+        }
+    }
+
+    /// Adds the rows among these whose value is this text.
+    pub fn add_equal(&self, text: &str, among: &RowSet, found: &mut RowSet) {
+        match self {
+            BatchColumn::Page(column) => column.add_equal(text, among, found),
+            BatchColumn::Block(_) => self.map(among, |value| value == Property::String(text), insert_into(found)),
+        }
+    }
+
+    /// Adds the rows among these whose value contains the needle as it is printed.
+    pub fn add_containing(&self, needle: &Needle, among: &RowSet, found: &mut RowSet) {
+        match self {
+            BatchColumn::Page(column) => column.add_containing(needle, among, found),
+            BatchColumn::Block(_) => {
+                if needle.may_be_in(self.kind()) {
+                    self.map(among, |value| needle.is_in(value), insert_into(found));
+                }
+            }
+        }
+    }
+}
+
+fn insert_into(found: &mut RowSet) -> impl FnMut(usize, bool) + '_ {
+    |row, is_in| {
+        if is_in {
+            found.insert(row);
+        }
+    }
+}

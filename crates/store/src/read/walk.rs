@@ -1,0 +1,530 @@
+//! Every record of a table once, as columns, in no order, by several threads.
+//!
+//! A walk is planned in one snapshot: the pages and row groups that reach into the range. Threads take them one after
+//! the other, each with a state of its own. Files that go away meanwhile stay readable, because they are open.
+//!
+//! Pages may overlap, and files of a day may have the same row: of equal keys the later commit's, and the later
+//! generation's, is the row. The keys of a page that a later one overlaps are compared with that one's. Where too many
+//! overlap, the walk declines, and its caller reads rows.
+
+use super::columns::ColumnBatch;
+use super::counts::headers_in;
+use super::open_scan::{OpenScan, Resume};
+use super::sealed_scan::{runs_in, stretches};
+use super::{OpenDayFile, Range, Reader, begin, check_snapshot, partition_names};
+use crate::StoreError;
+use crate::format::catalog::LiveFile;
+use crate::format::day_file;
+use crate::format::page::{Page, PageHeader};
+use crate::format::sealed::SealedFile;
+use crate::format::sealed::index::PartitionRun;
+use crate::format::small_pages::{self, PageLocation, PageRow};
+use daytable_model::key::{DayTable, RowKey};
+use daytable_model::row_set::RowSet;
+use std::collections::{HashMap, VecDeque};
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Keys of later files that are compared with those of earlier ones: 24 bytes each.
+const LATE_KEYS_MAX: usize = 1 << 20;
+/// Overlaps of pages that are compared, for each page.
+const OVERLAPS_MAX: usize = 16;
+/// Pages whose keys a thread remembers for the pages that they overlap.
+const KEYS_KEPT: usize = 32;
+/// Tasks that a thread takes at a time, and below which there is one thread.
+const TASKS_AT_ONCE: usize = 16;
+
+/// What is done with the batches of a walk.
+pub trait BatchVisitor: Sync {
+    /// What a thread gathers.
+    type State: Send;
+
+    /// The state of a thread.
+    fn start(&self) -> Self::State;
+
+    /// Whether rows of a partition may be wanted; of a page, by its header.
+    fn wants(&self, _partition: &str, _header: Option<&PageHeader>) -> bool {
+        true
+    }
+
+    /// Takes all records of a page by its header. False if the page has to be read.
+    fn take_header(&self, _state: &mut Self::State, _partition: &str, _header: &PageHeader) -> bool {
+        false
+    }
+
+    /// Takes a batch; a break ends the walk of all threads.
+    ///
+    /// # Errors
+    ///
+    /// A damaged batch, which ends the walk.
+    fn visit(&self, state: &mut Self::State, batch: &ColumnBatch) -> Result<ControlFlow<()>, StoreError>;
+}
+
+/// Keys of later files of the day, in order, by partition.
+type LateKeys = HashMap<Arc<str>, Vec<RowKey>, foldhash::quality::RandomState>;
+
+/// A page, or rows of a row group.
+enum Task {
+    Page {
+        file: usize,
+        page: PageRow,
+        partition: Arc<str>,
+        /// Later pages that overlap it.
+        later: Vec<PageRow>,
+    },
+    Group {
+        file: usize,
+        group: usize,
+        runs: Vec<PartitionRun>,
+    },
+}
+
+/// A file of a walk.
+struct WalkFile {
+    source: FileSource,
+    late: Option<Arc<LateKeys>>,
+}
+
+#[derive(Clone)]
+enum FileSource {
+    Sealed(SealedFile),
+    Open,
+}
+
+struct Plan<'r> {
+    files: Vec<WalkFile>,
+    tasks: Vec<Task>,
+    first: RowKey,
+    last: RowKey,
+    range: &'r Range,
+}
+
+/// A thread of a walk: its own connections to the open files.
+struct Walker<'p, 'r> {
+    plan: &'p Plan<'r>,
+    connections: Vec<Option<OpenDayFile>>,
+    keys: VecDeque<(usize, PageLocation, Box<[RowKey]>)>,
+    body: Vec<u8>,
+    /// Whether its snapshot is the one that was planned in.
+    is_first: bool,
+}
+
+/// What the threads of a walk share.
+struct Shared {
+    next: AtomicUsize,
+    is_over: AtomicBool,
+    /// Pages that one thread's snapshot does not have, because they were merged in between.
+    left: Mutex<Vec<usize>>,
+    error: Mutex<Option<StoreError>>,
+}
+
+impl Reader {
+    /// Passes the records of `range` in one table to a visitor, by at most `threads` threads. `None` where they cannot be
+    /// told apart by columns: the caller reads rows instead. The text and level of the range are ignored.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::TableGone`] if the table is gone, or a damaged file.
+    pub fn walk<V: BatchVisitor>(
+        &self,
+        table: &DayTable,
+        range: &Range,
+        threads: usize,
+        visitor: &V,
+    ) -> Result<Option<Vec<V::State>>, StoreError> {
+        let opened = self.with_files(table, |files| self.plan(files, range, threads, visitor))?;
+        let Some((plan, connections)) = opened else { return Ok(None) };
+        let (result, connections) = run(&plan, connections, visitor);
+        connections.into_iter().flatten().flatten().for_each(|opened| self.release(opened));
+        result.map(Some)
+    }
+
+    /// Opens the files and lists the tasks.
+    #[allow(clippy::type_complexity)]
+    fn plan<'r, V: BatchVisitor>(
+        &self,
+        live: &[LiveFile],
+        range: &'r Range,
+        threads: usize,
+        visitor: &V,
+    ) -> Result<Option<(Plan<'r>, Vec<Vec<Option<OpenDayFile>>>)>, StoreError> {
+        let (first, last) = RowKey::range(range.from, range.to);
+        let mut plan = Plan { files: Vec::new(), tasks: Vec::new(), first, last, range };
+        let mut connections: Vec<Vec<Option<OpenDayFile>>> = vec![Vec::new()];
+        for (number, file) in live.iter().enumerate() {
+            let Some(late) = self.late_keys(&live[number + 1..], range)? else { return Ok(None) };
+            let late = (!late.is_empty()).then(|| Arc::new(late));
+            match self.sealed(file)? {
+                Some(sealed) => {
+                    plan.add_groups(number, &sealed, visitor);
+                    plan.files.push(WalkFile { source: FileSource::Sealed(sealed), late });
+                    connections[0].push(None);
+                }
+                None => {
+                    let opened = self.acquire(file)?;
+                    let total = begin(&opened)?;
+                    let committed = self.catalog().committed()?;
+                    check_snapshot(self.catalog(), &opened, &total, &committed)?;
+                    let names = partition_names(&opened, range.partitions.as_deref())?;
+                    let wanted = range.partitions.is_some().then_some(&names);
+                    let mut pages = headers_in(&opened, wanted, first, last)?;
+                    pages.retain(|page| committed.includes(page.seq));
+                    let is_planned = plan.add_pages(number, pages, |page| match names.get(&page.partition) {
+                        Some(name) => Ok(name.clone()),
+                        None => Err(day_file::unnamed_partition(&opened.path, page)),
+                    })?;
+                    plan.files.push(WalkFile { source: FileSource::Open, late });
+                    connections[0].push(Some(opened));
+                    if !is_planned {
+                        return Ok(None);
+                    }
+                }
+            }
+        }
+        let useful = plan.tasks.len() / TASKS_AT_ONCE + plan.groups();
+        for _ in 1..threads.min(useful) {
+            let open = |(file, first): (&LiveFile, &Option<OpenDayFile>)| match first {
+                None => Ok(None),
+                Some(_) => {
+                    let opened = self.acquire(file)?;
+                    begin(&opened)?;
+                    Ok(Some(opened))
+                }
+            };
+            let more = live.iter().zip(&connections[0]).map(open).collect::<Result<Vec<_>, StoreError>>()?;
+            connections.push(more);
+        }
+        Ok(Some((plan, connections)))
+    }
+
+    /// The keys of the rows of later files; `None` if there are too many.
+    fn late_keys(&self, later: &[LiveFile], range: &Range) -> Result<Option<LateKeys>, StoreError> {
+        let (mut keys, mut count) = (LateKeys::default(), 0);
+        let range = Range { contains: None, level: None, chooser: None, ..range.clone() };
+        for file in later {
+            if let Some(sealed) = self.sealed(file)? {
+                sealed.each_key(&range, &mut |partition, key, _| {
+                    count += 1;
+                    if count <= LATE_KEYS_MAX {
+                        keys.entry(partition.clone()).or_default().push(key);
+                    }
+                })?;
+            } else {
+                let resume = Resume::From(RowKey::range(range.from, range.to).0);
+                for row in OpenScan::begin(self, self.acquire(file)?, &range, resume)? {
+                    let row = row?;
+                    keys.entry(row.partition.clone()).or_default().push(row.key());
+                    count += 1;
+                    if count > LATE_KEYS_MAX {
+                        break;
+                    }
+                }
+            }
+            if count > LATE_KEYS_MAX {
+                return Ok(None);
+            }
+        }
+        keys.values_mut().for_each(|keys| keys.sort_unstable());
+        Ok(Some(keys))
+    }
+}
+
+impl SealedFile {
+    /// Passes the records of `range` in the file to a visitor, as [`Reader::walk`] does.
+    ///
+    /// # Errors
+    ///
+    /// A damaged or unreadable file.
+    pub fn walk<V: BatchVisitor>(
+        &self,
+        range: &Range,
+        threads: usize,
+        visitor: &V,
+    ) -> Result<Vec<V::State>, StoreError> {
+        let (first, last) = RowKey::range(range.from, range.to);
+        let mut plan = Plan { files: Vec::new(), tasks: Vec::new(), first, last, range };
+        plan.add_groups(0, self, visitor);
+        plan.files.push(WalkFile { source: FileSource::Sealed(self.clone()), late: None });
+        let threads = threads.clamp(1, plan.groups().max(1));
+        run(&plan, (0..threads).map(|_| vec![None]).collect(), visitor).0
+    }
+}
+
+impl Plan<'_> {
+    fn groups(&self) -> usize {
+        self.tasks.iter().filter(|task| matches!(task, Task::Group { .. })).count()
+    }
+
+    fn add_groups<V: BatchVisitor>(&mut self, file: usize, sealed: &SealedFile, visitor: &V) {
+        let runs = runs_in(sealed, self.range);
+        for runs in runs.chunk_by(|a, b| a.group == b.group) {
+            let runs: Vec<_> = runs.iter().filter(|run| visitor.wants(&run.partition, None)).cloned().collect();
+            if let Some(run) = runs.first() {
+                self.tasks.push(Task::Group { file, group: run.group, runs });
+            }
+        }
+    }
+
+    /// Adds pages, which are sorted by partition and first key. False if too many overlap.
+    fn add_pages(
+        &mut self,
+        file: usize,
+        pages: Vec<PageRow>,
+        name: impl Fn(&PageRow) -> Result<Arc<str>, StoreError>,
+    ) -> Result<bool, StoreError> {
+        let is_later = |a: &PageRow, b: &PageRow| (a.seq, a.place) > (b.seq, b.place);
+        let (mut active, mut overlaps): (Vec<usize>, usize) = (Vec::new(), 0);
+        let most = OVERLAPS_MAX * pages.len() + 1024;
+        for page in pages {
+            let partition = match self.tasks.last() {
+                Some(Task::Page { page: before, partition, file: of, .. })
+                    if *of == file && before.partition == page.partition =>
+                {
+                    partition.clone()
+                }
+                _ => {
+                    active.clear();
+                    name(&page)?
+                }
+            };
+            let mut later = Vec::new();
+            active.retain(|at| match &mut self.tasks[*at] {
+                Task::Page { page: other, .. } if other.header.last < page.header.first => false,
+                Task::Page { page: other, later: later_of_other, .. } => {
+                    overlaps += 1;
+                    if is_later(other, &page) {
+                        later.push(other.clone());
+                    } else {
+                        later_of_other.push(page.clone());
+                    }
+                    true
+                }
+                Task::Group { .. } => false,
+            });
+            if overlaps > most {
+                return Ok(false);
+            }
+            active.push(self.tasks.len());
+            self.tasks.push(Task::Page { file, page, partition, later });
+        }
+        Ok(true)
+    }
+}
+
+/// Runs the tasks by as many threads as there are sets of connections, which are given back.
+#[allow(clippy::type_complexity)]
+fn run<V: BatchVisitor>(
+    plan: &Plan<'_>,
+    connections: Vec<Vec<Option<OpenDayFile>>>,
+    visitor: &V,
+) -> (Result<Vec<V::State>, StoreError>, Vec<Vec<Option<OpenDayFile>>>) {
+    let shared = Shared {
+        next: AtomicUsize::new(0),
+        is_over: AtomicBool::new(false),
+        left: Mutex::default(),
+        error: Mutex::default(),
+    };
+    let mut walkers: Vec<Walker<'_, '_>> = connections
+        .into_iter()
+        .enumerate()
+        .map(|(number, connections)| {
+            let (keys, body) = (VecDeque::new(), Vec::new());
+            Walker { plan, connections, keys, body, is_first: number == 0 }
+        })
+        .collect();
+    let mut states = std::thread::scope(|scope| {
+        let (own, others) = walkers.split_at_mut(1);
+        let shared = &shared;
+        let others: Vec<_> =
+            others.iter_mut().map(|walker| scope.spawn(move || walker.work(shared, visitor))).collect();
+        let mut states: Vec<V::State> = own.iter_mut().map(|walker| walker.work(shared, visitor)).collect();
+        for other in others {
+            match other.join() {
+                Ok(state) => states.push(state),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+        states
+    });
+    let mut error = shared.error.into_inner().unwrap_or_else(PoisonError::into_inner);
+    // The first thread's snapshot is the one that was planned in.
+    let left = shared.left.into_inner().unwrap_or_else(PoisonError::into_inner);
+    if let (Some(walker), Some(state)) = (walkers.first_mut(), states.first_mut()) {
+        for task in left {
+            if error.is_some() || shared.is_over.load(Ordering::Relaxed) {
+                break;
+            }
+            match walker.task(&plan.tasks[task], state, visitor) {
+                Ok(Some(ControlFlow::Continue(()))) => {}
+                Ok(Some(ControlFlow::Break(()))) => break,
+                Ok(None) => error = walker.missing(&plan.tasks[task]),
+                Err(failed) => error = Some(failed),
+            }
+        }
+    }
+    let connections = walkers.into_iter().map(|walker| walker.connections).collect();
+    (error.map_or(Ok(states), Err), connections)
+}
+
+impl Walker<'_, '_> {
+    fn work<V: BatchVisitor>(&mut self, shared: &Shared, visitor: &V) -> V::State {
+        let mut state = visitor.start();
+        let tasks = &self.plan.tasks;
+        'tasks: while !shared.is_over.load(Ordering::Relaxed) {
+            let from = shared.next.load(Ordering::Relaxed);
+            // A row group is as many rows as many pages are.
+            let step = if matches!(tasks.get(from), Some(Task::Group { .. })) { 1 } else { TASKS_AT_ONCE };
+            let from = shared.next.fetch_add(step, Ordering::Relaxed);
+            if from >= tasks.len() {
+                break;
+            }
+            for (task, at) in tasks[from..].iter().take(step).zip(from..) {
+                match self.task(task, &mut state, visitor) {
+                    Ok(Some(ControlFlow::Continue(()))) => {}
+                    Ok(Some(ControlFlow::Break(()))) => {
+                        shared.is_over.store(true, Ordering::Relaxed);
+                        break 'tasks;
+                    }
+                    Ok(None) => shared.left.lock().unwrap_or_else(PoisonError::into_inner).push(at),
+                    Err(error) => {
+                        shared.is_over.store(true, Ordering::Relaxed);
+                        shared.error.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+                        break 'tasks;
+                    }
+                }
+            }
+        }
+        state
+    }
+
+    /// Does a task; `None` if its page is not in this thread's snapshot.
+    fn task<V: BatchVisitor>(
+        &mut self,
+        task: &Task,
+        state: &mut V::State,
+        visitor: &V,
+    ) -> Result<Option<ControlFlow<()>>, StoreError> {
+        let Plan { first, last, files, range, .. } = self.plan;
+        match task {
+            Task::Page { file, page, partition, later } => {
+                let header = &page.header;
+                if !visitor.wants(partition, Some(header)) {
+                    return Ok(Some(ControlFlow::Continue(())));
+                }
+                let late = files[*file].late.as_ref().and_then(|late| late.get(partition));
+                let is_whole = *first <= header.first && header.last <= *last;
+                if is_whole && later.is_empty() && late.is_none() && visitor.take_header(state, partition, header) {
+                    return Ok(Some(ControlFlow::Continue(())));
+                }
+                let Some(decoded) = self.page(*file, page, partition)? else { return Ok(None) };
+                let keys = decoded.keys();
+                let mut records = match header.records == header.entities && is_whole {
+                    true => RowSet::all(keys.len()),
+                    false => {
+                        RowSet::of(keys.len(), |row| keys[row].item() == 0 && (*first..=*last).contains(&keys[row]))
+                    }
+                };
+                for later in later {
+                    if !self.remove_keys(*file, later, partition, keys, &mut records)? {
+                        return Ok(None);
+                    }
+                }
+                remove_all(keys, late.map(Vec::as_slice).unwrap_or_default(), &mut records);
+                let batch = ColumnBatch::of_page(partition.clone(), Arc::new(decoded), records);
+                visitor.visit(state, &batch).map(Some)
+            }
+            Task::Group { file, group, runs } => {
+                let WalkFile { source: FileSource::Sealed(sealed), late } = &files[*file] else { return Ok(None) };
+                let stretches = stretches(sealed, runs, range.from, range.to)?;
+                let stretches: Vec<_> =
+                    stretches.into_iter().map(|(run, rows)| (runs[run].partition.clone(), rows)).collect();
+                if stretches.is_empty() {
+                    return Ok(Some(ControlFlow::Continue(())));
+                }
+                let mut batch = ColumnBatch::of_group(sealed, *group, stretches)?;
+                if let Some(late) = late {
+                    let of_batch = batch.partitions().to_vec();
+                    for (partition, rows) in of_batch {
+                        let Some(late) = late.get(&partition) else { continue };
+                        let mut stale: Vec<usize> = Vec::new();
+                        let keys = &batch.keys()?[rows.clone()];
+                        each_common(keys, late, |row| stale.push(rows.start + row));
+                        stale.into_iter().for_each(|row| batch.records_mut().remove(row));
+                    }
+                }
+                visitor.visit(state, &batch).map(Some)
+            }
+        }
+    }
+
+    /// Reads and checks a page; `None` if this thread's snapshot does not have it.
+    fn page(&mut self, file: usize, page: &PageRow, partition: &str) -> Result<Option<Page>, StoreError> {
+        let Some(Some(opened)) = self.connections.get(file) else { return Ok(None) };
+        let read = small_pages::read_body(&opened.connection, page.place, &mut self.body);
+        match read {
+            Ok(true) => match opened.decode(partition, page, &self.body) {
+                // Another snapshot may have other small pages in that row.
+                Err(_) if !self.is_first => Ok(None),
+                decoded => decoded.map(Some),
+            },
+            Ok(false) => Ok(None),
+            Err(_) if !self.is_first => Ok(None),
+            Err(error) => Err(StoreError::sqlite(&opened.path)(error)),
+        }
+    }
+
+    /// What a page is that no snapshot has.
+    fn missing(&self, task: &Task) -> Option<StoreError> {
+        let Task::Page { file, page, .. } = task else { return None };
+        let opened = self.connections.get(*file)?.as_ref()?;
+        Some(day_file::damaged(&opened.path, page, "its body is missing".into()))
+    }
+
+    /// Removes the rows that a later page has, too; false if this thread's snapshot does not have that page.
+    fn remove_keys(
+        &mut self,
+        file: usize,
+        later: &PageRow,
+        partition: &str,
+        keys: &[RowKey],
+        records: &mut RowSet,
+    ) -> Result<bool, StoreError> {
+        let from = keys.partition_point(|key| *key < later.header.first);
+        let to = keys.partition_point(|key| *key <= later.header.last);
+        if from == to {
+            return Ok(true);
+        }
+        let known = self.keys.iter().position(|(of, place, _)| (*of, *place) == (file, later.place));
+        let at = match known {
+            Some(at) => at,
+            None => {
+                let Some(page) = self.page(file, later, partition)? else { return Ok(false) };
+                if self.keys.len() == KEYS_KEPT {
+                    self.keys.pop_front();
+                }
+                self.keys.push_back((file, later.place, page.keys().into()));
+                self.keys.len() - 1
+            }
+        };
+        each_common(&keys[from..to], &self.keys[at].2, |row| records.remove(from + row));
+        Ok(true)
+    }
+}
+
+fn remove_all(keys: &[RowKey], others: &[RowKey], records: &mut RowSet) {
+    each_common(keys, others, |row| records.remove(row));
+}
+
+/// Passes the places of the keys that are among `others`. Both are in order.
+fn each_common(keys: &[RowKey], others: &[RowKey], mut each: impl FnMut(usize)) {
+    let mut at = others.partition_point(|other| keys.first().is_some_and(|first| other < first));
+    for (row, key) in keys.iter().enumerate() {
+        while others.get(at).is_some_and(|other| other < key) {
+            at += 1;
+        }
+        if others.get(at) == Some(key) {
+            each(row);
+        }
+    }
+}
