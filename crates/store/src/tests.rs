@@ -16,6 +16,7 @@ mod source_log;
 mod outbox;
 mod prefilter;
 mod unnamed;
+mod walk;
 
 const SOURCE: u64 = 0xfeed;
 

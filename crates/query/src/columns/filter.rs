@@ -1,0 +1,360 @@
+//! Decides a filter for the rows of a batch.
+
+use daytable_logsql::{Column, FieldName, Matcher, Predicate, PredicateNode};
+use daytable_model::key::instance_of;
+use daytable_model::needle::Needle;
+use daytable_model::property::{Property, PropertyKind};
+use daytable_model::row_set::RowSet;
+use daytable_store::{BatchColumn, ColumnBatch, RowChooser, StoreError};
+use memchr::memmem::Finder;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Properties that are no fields of the record.
+const NO_FIELDS: [(&str, PropertyKind); 4] = [
+    ("Message", PropertyKind::String),
+    ("Source", PropertyKind::String),
+    ("Items", PropertyKind::Int32),
+    ("Fields", PropertyKind::String),
+];
+/// Properties that make a line of the fields.
+const LAYOUT: [&str; 2] = ["Layout", "Verbatim"];
+/// Parts of a text that are searched before its page is looked at.
+const PARTS_MAX: usize = 4;
+
+/// A filter of records that is decided on columns.
+pub(crate) struct ColumnFilter {
+    predicate: Arc<Predicate>,
+    table: Option<Arc<str>>,
+    /// The texts that matchers look for, by the text.
+    needles: HashMap<String, SoughtText>,
+}
+
+/// A text that is looked for in columns.
+struct SoughtText {
+    needle: Needle,
+    /// Its parts between digits; a page that lacks one has no such text. Empty if that is not known.
+    parts: Vec<Finder<'static>>,
+}
+
+/// Which rows of a batch match.
+#[derive(Debug)]
+pub(crate) struct DecidedRows {
+    /// Rows that match.
+    pub(crate) yes: RowSet,
+    /// Rows that may match; those that do are among them.
+    pub(crate) maybe: RowSet,
+}
+
+impl DecidedRows {
+    fn exactly(rows: RowSet) -> DecidedRows {
+        DecidedRows { yes: rows.clone(), maybe: rows }
+    }
+
+    fn of(yes: RowSet, open: &RowSet) -> DecidedRows {
+        let mut maybe = yes.clone();
+        maybe.add(open);
+        DecidedRows { yes, maybe }
+    }
+}
+
+/// A batch, and which of its rows columns do not describe.
+struct BatchView<'b> {
+    batch: &'b ColumnBatch,
+    /// Records of several rows, or with fields in one text.
+    spread: RowSet,
+    /// Records whose line and message are made of their layout.
+    laid_out: RowSet,
+}
+
+impl SoughtText {
+    fn new(text: &str) -> SoughtText {
+        let needle = Needle::new(text);
+        // Such a text may be stored as bytes or numbers.
+        let is_hex = text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+        let mut parts: Vec<&[u8]> = text.as_bytes().split(u8::is_ascii_digit).filter(|part| !part.is_empty()).collect();
+        parts.sort_unstable_by_key(|part| std::cmp::Reverse(part.len()));
+        parts.truncate(if is_hex || needle.may_be_beside_strings() { 0 } else { PARTS_MAX });
+        SoughtText { needle, parts: parts.into_iter().map(|part| Finder::new(part).into_owned()).collect() }
+    }
+
+    fn may_be_in(&self, batch: &ColumnBatch) -> bool {
+        self.parts.iter().all(|part| batch.may_have_text(part))
+    }
+}
+
+impl ColumnFilter {
+    /// A filter of the records of a table, or of any.
+    pub(crate) fn new(predicate: Arc<Predicate>, table: Option<Arc<str>>) -> ColumnFilter {
+        let mut needles = HashMap::new();
+        gather_needles(predicate.root(), &mut needles);
+        ColumnFilter { predicate, table, needles }
+    }
+
+    /// Which records of a batch match.
+    pub(crate) fn decide(&self, batch: &ColumnBatch) -> Result<DecidedRows, StoreError> {
+        if let PredicateNode::Always(always) = self.predicate.root() {
+            let rows = if *always { batch.records().clone() } else { RowSet::none(batch.len()) };
+            return Ok(DecidedRows::exactly(rows));
+        }
+        let mut laid_out = RowSet::none(batch.len());
+        for column in batch.columns(|name, _| LAYOUT.contains(&name))? {
+            laid_out.add(&column.present());
+        }
+        let view = BatchView { batch, spread: batch.spread()?, laid_out };
+        self.node(self.predicate.root(), &view, batch.records())
+    }
+
+    fn node(&self, node: &PredicateNode, view: &BatchView<'_>, among: &RowSet) -> Result<DecidedRows, StoreError> {
+        let batch = view.batch;
+        let none = || RowSet::none(batch.len());
+        if among.is_empty() {
+            return Ok(DecidedRows::exactly(none()));
+        }
+        match node {
+            PredicateNode::Always(true) => Ok(DecidedRows::exactly(among.clone())),
+            PredicateNode::Always(false) => Ok(DecidedRows::exactly(none())),
+            PredicateNode::And(nodes) => {
+                let mut all = DecidedRows::exactly(among.clone());
+                let mut nodes: Vec<&PredicateNode> = nodes.iter().collect();
+                nodes.sort_by_key(|node| cost(node));
+                for node in nodes {
+                    let of_node = self.node(node, view, &all.maybe)?;
+                    all.yes.keep(&of_node.yes);
+                    all.maybe = of_node.maybe;
+                }
+                Ok(all)
+            }
+            PredicateNode::Or(nodes) => {
+                let (mut yes, mut open, mut left) = (none(), none(), among.clone());
+                let mut nodes: Vec<&PredicateNode> = nodes.iter().collect();
+                nodes.sort_by_key(|node| cost(node));
+                for node in nodes {
+                    let of_node = self.node(node, view, &left)?;
+                    left.subtract(&of_node.yes);
+                    yes.add(&of_node.yes);
+                    open.add(&of_node.maybe);
+                }
+                Ok(DecidedRows::of(yes, &open))
+            }
+            PredicateNode::Not(node) => {
+                let inner = self.node(node, view, among)?;
+                let (mut yes, mut maybe) = (among.clone(), among.clone());
+                yes.subtract(&inner.maybe);
+                maybe.subtract(&inner.yes);
+                Ok(DecidedRows { yes, maybe })
+            }
+            PredicateNode::Time(..) | PredicateNode::Daily(..) | PredicateNode::Weekly(..) => {
+                let mut yes = none();
+                batch.each_time(among, |row, time| {
+                    if node.matches_time(time.get()) {
+                        yes.insert(row);
+                    }
+                })?;
+                Ok(DecidedRows::exactly(yes))
+            }
+            PredicateNode::Field(name, matcher) => self.field(name, matcher, view, among),
+            PredicateNode::Line(matcher) => self.line(matcher, view, among),
+            PredicateNode::Fields(..) => Ok(DecidedRows::of(none(), among)),
+        }
+    }
+
+    fn field(
+        &self,
+        name: &FieldName,
+        matcher: &Matcher,
+        view: &BatchView<'_>,
+        among: &RowSet,
+    ) -> Result<DecidedRows, StoreError> {
+        let batch = view.batch;
+        let mut yes = RowSet::none(batch.len());
+        match name.column() {
+            Column::Time => {
+                batch.each_time(among, |row, time| {
+                    if matcher.matches(Some(Property::DateTime(time))) {
+                        yes.insert(row);
+                    }
+                })?;
+                Ok(DecidedRows::exactly(yes))
+            }
+            Column::Level => match matcher.levels() {
+                Some(levels) => {
+                    batch.each_level(among, |row, code| {
+                        if levels >> code & 1 == 1 {
+                            yes.insert(row);
+                        }
+                    })?;
+                    Ok(DecidedRows::exactly(yes))
+                }
+                None => Ok(DecidedRows::of(yes, among)),
+            },
+            Column::Instance => {
+                for (partition, rows) in batch.partitions() {
+                    if matcher.matches(Some(Property::String(&instance_of(partition).0))) {
+                        rows.clone().filter(|row| among.contains(*row)).for_each(|row| yes.insert(row));
+                    }
+                }
+                Ok(DecidedRows::exactly(yes))
+            }
+            Column::Table => match &self.table {
+                Some(table) if matcher.matches(Some(Property::String(table))) => {
+                    Ok(DecidedRows::exactly(among.clone()))
+                }
+                Some(_) => Ok(DecidedRows::exactly(yes)),
+                None => Ok(DecidedRows::of(yes, among)),
+            },
+            Column::Line => self.line(matcher, view, among),
+            Column::Source => self.property(|named| named == ("Source", PropertyKind::String), matcher, view, among),
+            Column::Message => {
+                let mut decided =
+                    self.property(|named| named == ("Message", PropertyKind::String), matcher, view, among)?;
+                let mut open = view.laid_out.clone();
+                open.keep(among);
+                decided.yes.subtract(&open);
+                decided.maybe.add(&open);
+                Ok(decided)
+            }
+            Column::Field => {
+                let is_it = |named: (&str, PropertyKind)| {
+                    name.is_property(named.0) && !NO_FIELDS.contains(&named) && !LAYOUT.contains(&named.0)
+                };
+                self.property(is_it, matcher, view, among)
+            }
+        }
+    }
+
+    /// Decides about the one value that a record has in some columns.
+    fn property(
+        &self,
+        is_it: impl Fn((&str, PropertyKind)) -> bool,
+        matcher: &Matcher,
+        view: &BatchView<'_>,
+        among: &RowSet,
+    ) -> Result<DecidedRows, StoreError> {
+        let batch = view.batch;
+        let (mut yes, mut present, mut open) =
+            (RowSet::none(batch.len()), RowSet::none(batch.len()), view.spread.clone());
+        for column in batch.columns(|name, kind| is_it((name, kind)))? {
+            let of_column = column.present();
+            // Of two values of a record, the record says which one is meant.
+            let mut twice = of_column.clone();
+            twice.keep(&present);
+            open.add(&twice);
+            present.add(&of_column);
+            self.add_matching(&column, matcher, among, &mut yes);
+        }
+        let mut absent = among.clone();
+        absent.subtract(&present);
+        match (matcher.matches_absent(), matcher.matches_text("")) {
+            (true, true) => yes.add(&absent),
+            (false, false) => {}
+            // An absent message is an empty one.
+            _ if !absent.is_empty() => match batch.columns(|name, kind| is_it((name, kind)) && NO_FIELDS.contains(&(name, kind)))?.is_empty() {
+                true if matcher.matches_absent() => yes.add(&absent),
+                true => {}
+                false => open.add(&absent),
+            },
+            _ => {}
+        }
+        open.keep(among);
+        yes.subtract(&open);
+        Ok(DecidedRows::of(yes, &open))
+    }
+
+    /// Adds the rows among these whose value in a column matches.
+    fn add_matching(&self, column: &BatchColumn<'_>, matcher: &Matcher, among: &RowSet, yes: &mut RowSet) {
+        let mut candidates = None;
+        if column.kind() == PropertyKind::String
+            && let Some(sought) = matcher.needle().and_then(|text| self.needles.get(text))
+        {
+            let mut with_text = RowSet::none(among.length());
+            column.add_containing(&sought.needle, among, &mut with_text);
+            if with_text.is_empty() {
+                return;
+            }
+            candidates = Some(with_text);
+        }
+        let matches = |value: Property<'_>| matcher.matches(Some(value));
+        column.map(candidates.as_ref().unwrap_or(among), matches, |row, is_match| {
+            if is_match {
+                yes.insert(row);
+            }
+        });
+    }
+
+    /// Decides about the message and all fields.
+    fn line(&self, matcher: &Matcher, view: &BatchView<'_>, among: &RowSet) -> Result<DecidedRows, StoreError> {
+        let batch = view.batch;
+        let mut yes = RowSet::none(batch.len());
+        let mut open = view.spread.clone();
+        open.add(&view.laid_out);
+        open.keep(among);
+        if matcher.matches_text("") {
+            return Ok(DecidedRows::of(yes, among));
+        }
+        let mut left = among.clone();
+        left.subtract(&open);
+        if let Some(sought) = matcher.needle().and_then(|text| self.needles.get(text)) {
+            if !sought.may_be_in(batch) {
+                return Ok(DecidedRows::of(yes, &open));
+            }
+            let mut candidates = RowSet::none(batch.len());
+            batch.add_containing(&sought.needle, &left, &mut candidates);
+            left = candidates;
+        }
+        if left.is_empty() {
+            return Ok(DecidedRows::of(yes, &open));
+        }
+        let is_part = |named: (&str, PropertyKind)| {
+            named == ("Message", PropertyKind::String) || !NO_FIELDS.contains(&named) && !LAYOUT.contains(&named.0)
+        };
+        for column in batch.columns(|name, kind| is_part((name, kind)))? {
+            self.add_matching(&column, matcher, &left, &mut yes);
+            left.subtract(&yes);
+            if left.is_empty() {
+                break;
+            }
+        }
+        Ok(DecidedRows::of(yes, &open))
+    }
+}
+
+impl RowChooser for ColumnFilter {
+    fn choose(&self, batch: &ColumnBatch) -> Result<RowSet, StoreError> {
+        self.decide(batch).map(|decided| decided.maybe)
+    }
+}
+
+/// What a condition costs to decide, roughly: keys and levels first, the whole line last.
+fn cost(node: &PredicateNode) -> u8 {
+    match node {
+        PredicateNode::Always(_) => 0,
+        PredicateNode::Time(..) | PredicateNode::Daily(..) | PredicateNode::Weekly(..) => 1,
+        PredicateNode::Field(name, matcher) => match name.column() {
+            Column::Field | Column::Source if matcher.needle().is_none() => 2,
+            Column::Field | Column::Source => 3,
+            Column::Message => 4,
+            Column::Line => 5,
+            _ => 1,
+        },
+        PredicateNode::Not(node) => cost(node),
+        PredicateNode::And(nodes) | PredicateNode::Or(nodes) => nodes.iter().map(cost).max().unwrap_or(0),
+        PredicateNode::Line(_) => 5,
+        PredicateNode::Fields(..) => 6,
+    }
+}
+
+fn gather_needles(node: &PredicateNode, needles: &mut HashMap<String, SoughtText>) {
+    match node {
+        PredicateNode::And(nodes) | PredicateNode::Or(nodes) => {
+            nodes.iter().for_each(|node| gather_needles(node, needles));
+        }
+        PredicateNode::Not(node) => gather_needles(node, needles),
+        PredicateNode::Field(_, matcher) | PredicateNode::Line(matcher) => {
+            if let Some(text) = matcher.needle() {
+                needles.entry(text.to_owned()).or_insert_with(|| SoughtText::new(text));
+            }
+        }
+        _ => {}
+    }
+}

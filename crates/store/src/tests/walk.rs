@@ -1,0 +1,169 @@
+//! A walk passes the rows of a scan, each once, in whatever pages and files they are.
+
+use super::*;
+use crate::{BatchVisitor, ColumnBatch, RowChooser};
+use daytable_model::property::Property;
+use daytable_model::row_set::RowSet;
+use proptest::prelude::*;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+/// Gathers what rows and columns say, each their way.
+struct Gather;
+
+type Gathered = Vec<(String, RowKey, Option<Level>, String)>;
+
+impl BatchVisitor for Gather {
+    type State = (Gathered, Gathered);
+
+    fn start(&self) -> Self::State {
+        Default::default()
+    }
+
+    fn visit(&self, state: &mut Self::State, batch: &ColumnBatch) -> Result<ControlFlow<()>, StoreError> {
+        let records = batch.records();
+        state.0.extend(batch.rows(records)?.iter().map(plain));
+        let mut of_columns: BTreeMap<usize, (String, RowKey, Option<Level>, String)> = BTreeMap::new();
+        for (partition, rows) in batch.partitions() {
+            for row in records.iter().filter(|row| rows.contains(row)) {
+                of_columns.insert(row, (partition.to_string(), batch.keys()?[row], None, String::new()));
+            }
+        }
+        batch.each_level(records, |row, code| {
+            of_columns.get_mut(&row).expect("a row").2 = Level::from_code(code);
+        })?;
+        batch.each_time(records, |row, time| assert_eq!(of_columns[&row].1.time(), time))?;
+        for column in batch.columns(|name, _| name == "Message")? {
+            let mut texts = Vec::new();
+            let number = |value: Property<'_>| {
+                texts.push(value.text_of_test());
+                texts.len() - 1
+            };
+            let mut of_rows = Vec::new();
+            column.map(records, number, |row, text| of_rows.push((row, text)));
+            of_rows
+                .into_iter()
+                .for_each(|(row, text)| of_columns.get_mut(&row).expect("a row").3 = texts[text].clone());
+        }
+        state.1.extend(of_columns.into_values());
+        Ok(ControlFlow::Continue(()))
+    }
+}
+
+trait TextOfTest {
+    fn text_of_test(&self) -> String;
+}
+
+impl TextOfTest for Property<'_> {
+    fn text_of_test(&self) -> String {
+        match self {
+            Property::String(text) => (*text).to_owned(),
+            other => format!("{other:?}"),
+        }
+    }
+}
+
+fn plain(row: &Row) -> (String, RowKey, Option<Level>, String) {
+    let mut text = String::new();
+    row.each_property(|name, value| {
+        if name == "Message" {
+            text = value.text_of_test();
+        }
+    });
+    (row.partition.to_string(), row.key(), row.level(), text)
+}
+
+/// Chooses rows whose message has the letters "ee".
+struct WithNeedle;
+
+impl RowChooser for WithNeedle {
+    fn choose(&self, batch: &ColumnBatch) -> Result<RowSet, StoreError> {
+        let mut found = RowSet::none(batch.len());
+        let needle = daytable_model::needle::Needle::new("ee");
+        for column in batch.columns(|name, _| name == "Message")? {
+            column.add_containing(&needle, batch.records(), &mut found);
+        }
+        Ok(found)
+    }
+}
+
+/// A row: seconds into the day, which partition, whether its text has the needle.
+type Written = BTreeMap<(u64, bool), bool>;
+
+fn write_rows(store: &Store, rows: &Written, number: u64) {
+    let batches = [(false, "web-1"), (true, "web-2")].map(|(second, partition)| {
+        let mut batch = Batch::new(table(day(0)), partition.into());
+        for ((n, _), has_text) in rows.iter().filter(|((_, of), _)| *of == second) {
+            let level = Level::from_code((n % 4) as u8);
+            let message = format!("{} {n}", if *has_text { "needle" } else { "hay" });
+            let record = Record { level, message: message.into(), ..Record::default() };
+            let key = RowKey::new(day(0).plus(seconds(*n)), SOURCE, 2 * n + u64::from(second));
+            daytable_model::entity::append(&mut batch, key, "/var/log/app.log", &record);
+        }
+        batch
+    });
+    let batches: Vec<Batch> = batches.into_iter().filter(|batch| !batch.is_empty()).collect();
+    assert!(batches.is_empty() || commit(store, batches, number));
+}
+
+fn commits(most: usize) -> impl Strategy<Value = Vec<Written>> {
+    let row = ((0u64..24, any::<bool>()), any::<bool>());
+    proptest::collection::vec(
+        proptest::collection::vec(row, 0..20).prop_map(|rows| rows.into_iter().collect()),
+        1..most,
+    )
+}
+
+/// A walk by `threads` threads passes what a scan does, and a scan that chooses passes what is chosen of it.
+fn compare(reader: &Reader, range: &Range, threads: usize) {
+    let Ok(scan) = reader.scan(&table(day(0)), range) else { return };
+    let mut whole: Gathered = scan.map(|row| plain(&row.expect("a row"))).collect();
+    let chosen = Range { chooser: Some(Arc::new(WithNeedle)), ..range.clone() };
+    let chosen = reader.scan(&table(day(0)), &chosen).expect("a table");
+    let chosen: Gathered = chosen.map(|row| plain(&row.expect("a row"))).collect();
+    // A row of a later file is always passed: it may be the newer version of another.
+    let chosen: Gathered = chosen.into_iter().filter(|row| row.3.contains("ee")).collect();
+    let with_text: Gathered = whole.iter().filter(|row| row.3.contains("ee")).cloned().collect();
+    assert_eq!(chosen, with_text);
+    let walked = reader.walk(&table(day(0)), range, threads, &Gather).expect("a walk").expect("by columns");
+    let (rows, columns): (Vec<_>, Vec<_>) = walked.into_iter().unzip();
+    let (mut rows, mut columns) = (rows.concat(), columns.concat());
+    for found in [&mut whole, &mut rows, &mut columns] {
+        found.sort();
+    }
+    assert_eq!(rows, whole);
+    assert_eq!(columns, whole);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    /// Whatever was committed, committed again, sealed, and came late.
+    #[test]
+    fn a_walk_passes_the_rows_of_a_scan(
+        before in commits(5), after in commits(3), is_sealed in any::<bool>(), ends in any::<[u8; 2]>(), threads in 1usize..3,
+    ) {
+        let folder = Folder::new();
+        let store = folder.open();
+        let mut number = 0;
+        for rows in &before {
+            number += 1;
+            write_rows(&store, rows, number);
+        }
+        let mut ends = ends.map(|end| u64::from(end % 26));
+        ends.sort_unstable();
+        let some = Range { from: day(0).plus(seconds(ends[0])), to: day(0).plus(seconds(ends[1])), ..Range::all() };
+        let one = Range { partitions: Some(vec!["web-2".into()]), ..Range::all() };
+        if is_sealed && before.iter().any(|rows| !rows.is_empty()) {
+            lives::seal(&store, day(0));
+            for rows in &after {
+                number += 1;
+                write_rows(&store, rows, number);
+            }
+        }
+        let reader = folder.reader();
+        for range in [Range::all(), some, one] {
+            compare(&reader, &range, threads);
+        }
+    }
+}
