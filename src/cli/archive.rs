@@ -3,7 +3,7 @@
 use super::args::{DataArgs, day_table};
 use super::exit::CliError;
 use super::folder::{DataFolder, RuleArgs, StepBar, ask_daemon};
-use super::output::{Output, bytes};
+use super::output::{self, bytes};
 use daytable_lifecycle::ArchiveRequirement;
 use daytable_lifecycle::executor::ArchiveOutcome;
 use daytable_model::key::DayTable;
@@ -33,13 +33,10 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
             Ok(offline.executor.archive_now(&args.table, place.as_deref(), &mut |progress| bar.show(progress))?)
         })?,
     };
-    let mut output = Output::new();
     let ArchiveOutcome { table, rows, bytes: size, archive } = outcome;
-    match archive {
-        Some(place) => output.line(format_args!("archived {table} at {place}: {rows} rows, {}", bytes(size)))?,
-        None => {
-            output.line(format_args!("sealed {table}: {rows} rows, {}; its table asks for no archive", bytes(size)))?
-        }
-    }
-    output.flush()
+    let size = bytes(size);
+    output::print(match archive {
+        Some(place) => format!("archived {table} at {place}: {rows} rows, {size}"),
+        None => format!("sealed {table}: {rows} rows, {size}; its table asks for no archive"),
+    })
 }

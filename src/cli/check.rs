@@ -2,7 +2,7 @@
 
 use super::args::load_config;
 use super::exit::CliError;
-use super::output::Output;
+use super::output;
 use daytable_model::path_text::PathText;
 use std::path::PathBuf;
 
@@ -15,10 +15,8 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args) -> Result<(), CliError> {
     let config = load_config(args.config.as_deref())?;
-    let mut output = Output::new();
     let (tails, syslogs, tables) = (config.sources.tails.len(), config.sources.syslogs.len(), config.tables.len());
     let file = args.config.as_deref().map_or_else(|| "the environment".into(), |path| path.text().into_owned());
     let syslogs = if syslogs > 0 { format!("[[syslog]]: {syslogs}, ") } else { String::new() };
-    output.line(format_args!("{file}: good, [[tail]]: {tails}, {syslogs}[[table]]: {tables}"))?;
-    output.flush()
+    output::print(format_args!("{file}: good, [[tail]]: {tails}, {syslogs}[[table]]: {tables}"))
 }

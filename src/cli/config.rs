@@ -1,7 +1,7 @@
 //! `daytable config`: prints every key with its default, as a sample file or as a reference.
 
 use super::exit::CliError;
-use super::output::Output;
+use super::output;
 use crate::config::reference::{reference, sample};
 
 #[derive(Debug, clap::Args)]
@@ -12,8 +12,6 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> Result<(), CliError> {
-    let mut output = Output::new();
     let text = if args.reference { reference() } else { sample() };
-    output.line(text.trim_end())?;
-    output.flush()
+    output::print(text.trim_end())
 }

@@ -3,7 +3,7 @@
 use super::args::{DataArgs, day_table};
 use super::exit::CliError;
 use super::folder::DataFolder;
-use super::output::Output;
+use super::output;
 use daytable_model::key::DayTable;
 
 #[derive(Debug, clap::Args)]
@@ -34,7 +34,5 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
             Ok(dropped?)
         })?,
     }
-    let mut output = Output::new();
-    output.line(format_args!("dropped {table}"))?;
-    output.flush()
+    output::print(format_args!("dropped {table}"))
 }

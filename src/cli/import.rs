@@ -6,7 +6,7 @@
 use super::args::{DataArgs, load_config};
 use super::control::{Control, ControlError};
 use super::exit::CliError;
-use super::output::{Output, bytes};
+use super::output::{self, bytes};
 use crate::config::{Config, StoreKind};
 use crate::daemon;
 use crate::http::ImportRequest;
@@ -52,9 +52,7 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
     };
     bar.finish_and_clear();
     imported?;
-    let mut output = Output::new();
-    output.line(summary(&last))?;
-    output.flush()
+    output::print(summary(&last))
 }
 
 /// The path of a file for the daemon, which has another working folder.

@@ -1,7 +1,7 @@
 //! `daytable man`: the manual pages, a file a command, from the same source as `--help`.
 
 use super::exit::CliError;
-use super::output::Output;
+use super::output;
 use super::{Cli, command_reference};
 use clap::CommandFactory;
 use std::path::{Path, PathBuf};
@@ -19,11 +19,7 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args) -> Result<(), CliError> {
     match &args.folder {
         Some(folder) => write_pages(folder),
-        None => {
-            let mut output = Output::new();
-            output.line(command_reference::reference().trim_end())?;
-            output.flush()
-        }
+        None => output::print(command_reference::reference().trim_end()),
     }
 }
 

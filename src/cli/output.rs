@@ -66,11 +66,30 @@ impl Output {
     }
 }
 
+/// Writes one line, or several, and nothing else.
+pub(super) fn print(line: impl Display) -> Result<(), CliError> {
+    let mut output = Output::new();
+    output.line(line)?;
+    output.flush()
+}
+
 /// A table of text whose columns are as wide as their widest cell. Columns named in `right` are aligned to the right.
 pub(super) struct TextTable<'a, const N: usize> {
     pub(super) heads: [&'a str; N],
     pub(super) right: &'a [&'a str],
     pub(super) rows: Vec<[String; N]>,
+}
+
+impl<'a, const N: usize> TextTable<'a, N> {
+    /// One row an item.
+    pub(super) fn new<T>(
+        heads: [&'a str; N],
+        right: &'a [&'a str],
+        items: impl IntoIterator<Item = T>,
+        row: impl Fn(T) -> [String; N],
+    ) -> TextTable<'a, N> {
+        TextTable { heads, right, rows: items.into_iter().map(row).collect() }
+    }
 }
 
 impl<const N: usize> Display for TextTable<'_, N> {

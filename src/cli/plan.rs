@@ -54,8 +54,7 @@ fn plan_offline(args: &Args) -> Result<Vec<PlanLine>, CliError> {
 }
 
 fn columns(plan: Vec<PlanLine>) -> TextTable<'static, 3> {
-    let rows = plan.into_iter().map(|line| [line.step.replace('_', " "), line.table, line.why]);
-    TextTable { heads: ["step", "table", "why"], right: &[], rows: rows.collect() }
+    TextTable::new(["step", "table", "why"], &[], plan, |line| [line.step.replace('_', " "), line.table, line.why])
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use super::args::{DataArgs, day_table, interval, table_name};
 use super::exit::CliError;
 use super::folder::{DataFolder, RuleArgs, StepBar, ask_daemon};
-use super::output::Output;
+use super::output;
 use crate::http::RestoreRequest;
 use daytable_lifecycle::{ArchiveRequirement, RestoreOutcome, RestoreSpec};
 use daytable_model::key::{DayTable, TableName};
@@ -46,7 +46,5 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
     };
     let RestoreOutcome { table, rows, expires, stood } = restored;
     let what = if stood { "stands already" } else { "restored" };
-    let mut output = Output::new();
-    output.line(format_args!("{what}: {table} with {rows} rows, until {expires}"))?;
-    output.flush()
+    output::print(format_args!("{what}: {table} with {rows} rows, until {expires}"))
 }

@@ -69,7 +69,8 @@ fn of_daemon(args: &Args) -> Result<(Vec<ShownListener>, Vec<OutboxStatus>), Cli
 
 /// The ledgers of the listeners of all daemons.
 fn ledger_columns(ledgers: &[ListenerLedger]) -> TextTable<'static, 5> {
-    let row = |ledger: &ListenerLedger| {
+    let heads = ["listener", "kind", "records", "bytes", "losses"];
+    TextTable::new(heads, &["records", "bytes"], ledgers, |ledger| {
         let losses: Vec<_> = ledger.losses.iter().map(|(reason, count)| format!("{reason}={count}")).collect();
         [
             ledger.listener.clone(),
@@ -78,16 +79,12 @@ fn ledger_columns(ledgers: &[ListenerLedger]) -> TextTable<'static, 5> {
             bytes(ledger.bytes),
             losses.join(" "),
         ]
-    };
-    TextTable {
-        heads: ["listener", "kind", "records", "bytes", "losses"],
-        right: &["records", "bytes"],
-        rows: ledgers.iter().map(row).collect(),
-    }
+    })
 }
 
 fn outbox_columns(outboxes: &[OutboxStatus]) -> TextTable<'static, 8> {
-    let row = |outbox: &OutboxStatus| {
+    let heads = ["block", "sends to", "state", "entities", "bytes", "oldest", "sent", "losses"];
+    TextTable::new(heads, &["entities", "bytes", "oldest", "sent"], outboxes, |outbox| {
         [
             outbox.block.clone(),
             SafeLine(&outbox.endpoint).to_string(),
@@ -98,16 +95,12 @@ fn outbox_columns(outboxes: &[OutboxStatus]) -> TextTable<'static, 8> {
             outbox.sent.to_string(),
             outbox.losses(),
         ]
-    };
-    TextTable {
-        heads: ["block", "sends to", "state", "entities", "bytes", "oldest", "sent", "losses"],
-        right: &["entities", "bytes", "oldest", "sent"],
-        rows: outboxes.iter().map(row).collect(),
-    }
+    })
 }
 
 fn listener_columns(listeners: &[ShownListener]) -> TextTable<'static, 8> {
-    let row = |listener: &ShownListener| {
+    let heads = ["block", "kind", "listen", "connections", "received", "committed", "bytes", "losses"];
+    TextTable::new(heads, &["connections", "received", "committed", "bytes"], listeners, |listener| {
         [
             listener.block.clone(),
             listener.kind.clone(),
@@ -118,16 +111,12 @@ fn listener_columns(listeners: &[ShownListener]) -> TextTable<'static, 8> {
             bytes(listener.bytes),
             listener.losses(),
         ]
-    };
-    TextTable {
-        heads: ["block", "kind", "listen", "connections", "received", "committed", "bytes", "losses"],
-        right: &["connections", "received", "committed", "bytes"],
-        rows: listeners.iter().map(row).collect(),
-    }
+    })
 }
 
 fn columns(sources: &[ShownSource]) -> TextTable<'static, 10> {
-    let row = |source: &ShownSource| {
+    let heads = ["block", "path", "identity", "status", "position", "size", "lag", "records", "bytes", "losses"];
+    TextTable::new(heads, &["position", "size", "lag", "records", "bytes"], sources, |source| {
         let status = match source.status {
             SourceStatus::Live => "live",
             SourceStatus::Rotated => "rotated",
@@ -145,12 +134,7 @@ fn columns(sources: &[ShownSource]) -> TextTable<'static, 10> {
             bytes(source.ledger.bytes),
             source.losses(),
         ]
-    };
-    TextTable {
-        heads: ["block", "path", "identity", "status", "position", "size", "lag", "records", "bytes", "losses"],
-        right: &["position", "size", "lag", "records", "bytes"],
-        rows: sources.iter().map(row).collect(),
-    }
+    })
 }
 
 #[cfg(test)]

@@ -134,7 +134,7 @@ fn columns(loads: &[&Measured]) -> TextTable<'static, 8> {
     };
     const HEADS: [&str; 8] =
         ["partitions", "entities", "entities/s", "median", "99 %", "longest", "throttled", "failed"];
-    TextTable { heads: HEADS, right: &HEADS, rows: loads.iter().map(row).collect() }
+    TextTable::new(HEADS, &HEADS, loads, row)
 }
 
 fn shown(load: &Measured, peak: u32) -> serde_json::Value {

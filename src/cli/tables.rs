@@ -77,7 +77,8 @@ fn count(table: &ShownTable) -> String {
 }
 
 fn columns(tables: Vec<ShownTable>) -> TextTable<'static, 7> {
-    let row = |table: ShownTable| {
+    let heads = ["table", "state", "rows", "bytes", "first", "last", "expires"];
+    TextTable::new(heads, &["rows", "bytes"], tables, |table| {
         let rows = count(&table);
         [
             table.table,
@@ -88,12 +89,7 @@ fn columns(tables: Vec<ShownTable>) -> TextTable<'static, 7> {
             cell(table.last_time),
             cell(table.expires),
         ]
-    };
-    TextTable {
-        heads: ["table", "state", "rows", "bytes", "first", "last", "expires"],
-        right: &["rows", "bytes"],
-        rows: tables.into_iter().map(row).collect(),
-    }
+    })
 }
 
 #[cfg(test)]

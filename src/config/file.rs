@@ -5,7 +5,7 @@ use super::error::{ConfigError, Problem, line_and_column};
 use super::key::{self, ConfigKey, KeyDraft, SectionDoc, SectionPlace, duration, text};
 use super::parts::{ConfigPart, parts};
 use super::section::{ProblemList, Section};
-use super::values::{absolute, or_word};
+use super::values::{absolute, or_word, size_at_least};
 use super::{Changes, HttpConfig, LifecycleConfig, SourceBlocks, StoreConfig, TableConfig, reading};
 use crate::log::LogOptions;
 use daytable_archive::Access;
@@ -100,7 +100,7 @@ fn keys() -> Vec<ConfigKey<Config>> {
             "memory_max",
             "a size of at least \"16MiB\", or \"auto\"",
             |config: &mut Config| &mut config.memory_max,
-            |text| or_word("auto", text, at_least_16_mib),
+            |text| or_word("auto", text, |text| size_at_least(ByteSize::new(16 << 20), text)),
         )
         .default("\"auto\"")
         .at_restart(
@@ -193,14 +193,6 @@ impl Config {
         parts().iter().for_each(|part| part.read(&mut file, &mut config));
         file.finish();
         config
-    }
-}
-
-fn at_least_16_mib(text: &str) -> Result<ByteSize, String> {
-    match text.parse::<ByteSize>() {
-        Ok(size) if size.get() >= 16 << 20 => Ok(size),
-        Ok(_) => Err("must be at least \"16MiB\"".into()),
-        Err(error) => Err(error.to_string()),
     }
 }
 

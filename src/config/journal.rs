@@ -2,7 +2,7 @@
 
 use super::key::{ConfigKey, choice, optional_text, size, text, texts};
 use super::reading;
-use super::sources::{READ_FROM, SourceBlock};
+use super::sources::{BlockSummary, READ_FROM, SourceBlock};
 use super::values::{absolute, or_word};
 use daytable_intake::journal::JournalOptions;
 use daytable_model::record::Level;
@@ -52,12 +52,8 @@ impl SourceBlock for JournalOptions {
         ]
     }
 
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn reading(&self) -> &ParseOptions {
-        &self.reading
+    fn summary(&self) -> BlockSummary<'_> {
+        BlockSummary { header: Self::HEADER, name: &self.name, reading: &self.reading, tls: None }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::key::{ConfigKey, count, duration, optional_text, size, text, truth, whole};
 use super::parts::SectionOptions;
-use super::values::{field_name, or_word};
+use super::values::{field_name, or_word, size_at_least};
 use daytable_lifecycle::{LifecycleLimits, Schedule};
 use daytable_model::units::ByteSize;
 use std::ops::RangeInclusive;
@@ -95,7 +95,7 @@ impl SectionOptions for LifecycleConfig {
                 "max_bytes",
                 "a size of at least \"1MiB\", or \"off\"",
                 |lifecycle: &mut LifecycleConfig| &mut lifecycle.limits.max_bytes,
-                |text| or_word("off", text, at_least_1_mib),
+                |text| or_word("off", text, |text| size_at_least(ByteSize::new(1 << 20), text).map(ByteSize::get)),
             )
             .default("\"off\"")
             .live(
@@ -106,13 +106,5 @@ impl SectionOptions for LifecycleConfig {
                 "Whether `max_bytes` may drop days that are not archived yet, although their table has an `archive`.",
             ),
         ]
-    }
-}
-
-fn at_least_1_mib(text: &str) -> Result<u64, String> {
-    match text.parse::<ByteSize>() {
-        Ok(size) if size.get() >= 1 << 20 => Ok(size.get()),
-        Ok(_) => Err("must be at least \"1MiB\"".into()),
-        Err(error) => Err(error.to_string()),
     }
 }

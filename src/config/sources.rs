@@ -40,14 +40,7 @@ pub(super) trait SourceBlock: Clone + PartialEq + 'static {
         true
     }
 
-    fn name(&self) -> &str;
-
-    fn reading(&self) -> &ParseOptions;
-
-    /// The files of a listener with TLS.
-    fn tls(&self) -> Option<&TlsOptions> {
-        None
-    }
+    fn summary(&self) -> BlockSummary<'_>;
 }
 
 /// What the blocks of every kind have.
@@ -61,10 +54,6 @@ pub struct BlockSummary<'a> {
     pub reading: &'a ParseOptions,
     /// The files of a listener with TLS.
     pub tls: Option<&'a TlsOptions>,
-}
-
-fn summary<T: SourceBlock>(block: &T) -> BlockSummary<'_> {
-    BlockSummary { header: T::HEADER, name: block.name(), reading: block.reading(), tls: block.tls() }
 }
 
 macro_rules! source_blocks {
@@ -81,7 +70,7 @@ macro_rules! source_blocks {
         impl SourceBlocks {
             /// All blocks, kind by kind.
             pub fn all(&self) -> impl Iterator<Item = BlockSummary<'_>> {
-                std::iter::empty()$(.chain(self.$field.iter().map(summary)))*
+                std::iter::empty()$(.chain(self.$field.iter().map(SourceBlock::summary)))*
             }
         }
 
@@ -139,6 +128,6 @@ impl<T: SourceBlock> ConfigPart for BlockPart<T> {
 
     fn compare(&self, before: &mut Config, now: &mut Config, changes: &mut Changes) {
         let (before, now) = (self.0(&mut before.sources), self.0(&mut now.sources));
-        changes.add_blocks(bare(T::HEADER), &T::keys(), before, now, T::name);
+        changes.add_blocks(bare(T::HEADER), &T::keys(), before, now, |block| block.summary().name);
     }
 }

@@ -9,8 +9,8 @@ use super::parts::SectionOptions;
 use super::remote::{RemoteConfig, SendOrder, WhenFull};
 use super::section::Section;
 use super::table::KEEP;
-use super::values::{absolute, or_word};
-use daytable_model::units::{ByteSize, parse_duration};
+use super::values::{absolute, duration_within, or_word};
+use daytable_model::units::ByteSize;
 use daytable_store::outbox::DEAD_LETTERS;
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -111,7 +111,7 @@ impl SectionOptions for StoreConfig {
                 "outbox_age_max",
                 "a duration from \"1m\" to \"36500d\", or \"off\"",
                 |store: &mut StoreConfig| &mut store.azure.outbox_age_max,
-                |text| or_word("off", text, age),
+                |text| or_word("off", text, |text| duration_within(&KEEP, "must be from \"1m\" to \"36500d\"", text)),
             )
             .default("\"7d\"")
             .at_restart("The age of the oldest waiting row at which the outbox is full."),
@@ -137,14 +137,5 @@ impl SectionOptions for StoreConfig {
                 table.name
             ));
         }
-    }
-}
-
-/// The minimum is more than a healthy service needs.
-fn age(text: &str) -> Result<Duration, String> {
-    match parse_duration(text) {
-        Ok(age) if KEEP.contains(&age) => Ok(age),
-        Ok(_) => Err("must be from \"1m\" to \"36500d\"".into()),
-        Err(error) => Err(error.to_string()),
     }
 }

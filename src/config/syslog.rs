@@ -2,12 +2,11 @@
 
 use super::key::{ConfigKey, Reload, count, size, text};
 use super::section::Section;
-use super::sources::SourceBlock;
+use super::sources::{BlockSummary, SourceBlock};
 use super::values::or_word;
 use super::{allowance, reading, tls};
 use daytable_intake::syslog::{ListenAddress, SyslogOptions};
 use daytable_model::units::{ByteSize, parse_duration};
-use daytable_net::tls::TlsOptions;
 use daytable_parse::ParseOptions;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -97,16 +96,8 @@ impl SourceBlock for SyslogOptions {
         is_known
     }
 
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn reading(&self) -> &ParseOptions {
-        &self.reading
-    }
-
-    fn tls(&self) -> Option<&TlsOptions> {
-        self.tls.as_ref()
+    fn summary(&self) -> BlockSummary<'_> {
+        BlockSummary { header: Self::HEADER, name: &self.name, reading: &self.reading, tls: self.tls.as_ref() }
     }
 }
 

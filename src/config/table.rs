@@ -4,13 +4,12 @@ use super::changes::Changes;
 use super::key::{self, ConfigKey, KeyDraft, SectionDoc, SectionPlace, choice, count, duration};
 use super::parts::ConfigPart;
 use super::section::Section;
-use super::values::or_word;
+use super::values::{duration_within, or_word};
 use super::{Config, condition};
 use daytable_archive::ArchiveUrl;
 use daytable_intake::route::Condition;
 use daytable_lifecycle::{ArchiveRequirement, TableRule};
 use daytable_model::key::{Period, TableName};
-use daytable_model::units::parse_duration;
 use daytable_model::window::Window;
 use std::num::NonZeroU16;
 use std::ops::RangeInclusive;
@@ -179,8 +178,9 @@ pub(super) fn keys() -> Vec<ConfigKey<TableConfig>> {
             "a duration longer than `keep`, or \"forever\"",
             |table: &mut TableConfig| &mut table.keep_archives,
             |section, table| {
-                let keep = table.window.keep;
-                let read = |text: &str| or_word("forever", text, |text| longer_than(keep, text));
+                // A shorter duration would remove an archive while its day still stands, and the day would be archived again.
+                let later = table.window.keep + Duration::from_nanos(1)..=*KEEP.end();
+                let read = |text: &str| or_word("forever", text, |text| duration_within(&later, "must be longer than `keep`, and 36500d at most", text));
                 table.keep_archives = section.text("keep_archives", read).flatten();
             },
         )
@@ -203,14 +203,5 @@ fn read_archive(section: &mut Section<'_>) -> Option<Option<ArchiveUrl>> {
             section.report_within(&source, 0, format_args!("{error}, or \"none\" to drop days without one"));
             None
         }
-    }
-}
-
-/// A shorter duration would remove an archive while its day still stands, and the day would be archived again.
-fn longer_than(keep: Duration, text: &str) -> Result<Duration, String> {
-    match parse_duration(text) {
-        Ok(duration) if duration > keep && duration <= *KEEP.end() => Ok(duration),
-        Ok(_) => Err("must be longer than `keep`, and 36500d at most".into()),
-        Err(error) => Err(error.to_string()),
     }
 }

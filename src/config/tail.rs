@@ -3,7 +3,7 @@
 use super::key::{ConfigKey, KeyDraft, bytes, choice, duration, text, texts, whole};
 use super::reading;
 use super::section::Section;
-use super::sources::{READ_FROM, SourceBlock};
+use super::sources::{BlockSummary, READ_FROM, SourceBlock};
 use super::values::or_word;
 use daytable_intake::glob::{GlobError, Pattern};
 use daytable_intake::tail::{TailOptions, WatchMode};
@@ -98,12 +98,8 @@ impl SourceBlock for TailOptions {
         true
     }
 
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn reading(&self) -> &ParseOptions {
-        &self.reading
+    fn summary(&self) -> BlockSummary<'_> {
+        BlockSummary { header: Self::HEADER, name: &self.name, reading: &self.reading, tls: None }
     }
 }
 

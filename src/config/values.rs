@@ -1,7 +1,10 @@
 //! Readers of values that several sections have.
 
+use daytable_model::units::{ByteSize, parse_duration};
 use std::fmt::Display;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Where systemd puts the credentials of the unit.
 const CREDENTIALS: &str = "/run/credentials/daytable.service";
@@ -34,6 +37,24 @@ pub(super) fn name(text: &str) -> Result<String, String> {
 /// The name of a field.
 pub(super) fn field_name(text: &str) -> Result<String, &'static str> {
     if text.trim().is_empty() { Err("must name a field") } else { Ok(text.into()) }
+}
+
+/// A size of at least `min`.
+pub(super) fn size_at_least(min: ByteSize, text: &str) -> Result<ByteSize, String> {
+    match text.parse::<ByteSize>() {
+        Ok(size) if size >= min => Ok(size),
+        Ok(_) => Err(format!("must be at least \"{min}\"")),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// A duration within `range`, whose limits `error` names.
+pub(super) fn duration_within(range: &RangeInclusive<Duration>, error: &str, text: &str) -> Result<Duration, String> {
+    match parse_duration(text) {
+        Ok(duration) if range.contains(&duration) => Ok(duration),
+        Ok(_) => Err(error.into()),
+        Err(error) => Err(error.to_string()),
+    }
 }
 
 /// Reads `word` as `None`, and any other text by `read`, whose error then offers the word too.

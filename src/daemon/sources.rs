@@ -7,7 +7,7 @@ use super::DaemonError;
 use super::budget::Budget;
 use crate::config::Config;
 use crate::metrics::CounterRegistry;
-use daytable_intake::counters::{SourceCounters, SourceKind};
+use daytable_intake::counters::{IntakeKind, SourceCounters};
 use daytable_intake::journal::Journals;
 use daytable_intake::push::{Push, PushOptions};
 use daytable_intake::source::{Source, SourceContext, SourceError};
@@ -97,7 +97,7 @@ trait SourceSection: Send {
     fn prepare(&mut self, config: &Config, inherited: &mut Inherited) -> Result<(), SourceError>;
     fn discard(&mut self);
     fn apply(&mut self, context: &SourceContext) -> Result<(), SourceError>;
-    fn kind(&self) -> SourceKind;
+    fn kind(&self) -> IntakeKind;
     fn is_replayable(&self) -> bool;
     fn counters(&self) -> Vec<Arc<SourceCounters>>;
     fn listeners(&self) -> Vec<Arc<SourceCounters>>;
@@ -126,7 +126,7 @@ impl<S: Source, F: Fn(&Config) -> S::Options + Send> SourceSection for Configure
         self.source.apply(prepared, context)
     }
 
-    fn kind(&self) -> SourceKind {
+    fn kind(&self) -> IntakeKind {
         S::KIND
     }
 

@@ -1,7 +1,7 @@
 //! The counters of all sources that the daemon ever had.
 
 use crate::config::Config;
-use daytable_intake::counters::{SourceCounters, SourceKind};
+use daytable_intake::counters::{IntakeKind, SourceCounters};
 use daytable_parse::redact::Redactor;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,8 +10,8 @@ use std::sync::atomic::AtomicU64;
 /// The counters of all sources. Counters of blocks that a reload removed stay, because a counter never falls.
 #[derive(Clone, Default)]
 pub struct CounterRegistry {
-    /// The kinds of sources.
-    pub kinds: Vec<SourceKind>,
+    /// The kinds of sources of the daemon.
+    pub kinds: Vec<IntakeKind>,
     /// Of every block since the start.
     pub sources: Vec<Arc<SourceCounters>>,
     /// Of those, the blocks of sources that cannot read their records again.

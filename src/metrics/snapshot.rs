@@ -5,7 +5,7 @@ use super::process::ProcessSample;
 use super::registry::CounterRegistry;
 use super::totals::{CommitTotals, ReloadTotals, RunTotals, TransactionTotals, VerifyTotals};
 use crate::http::HttpCounters;
-use daytable_intake::counters::{SourceCounters, SourceEvent, SourceKind};
+use daytable_intake::counters::{IntakeKind, SourceCounters, SourceEvent};
 use daytable_intake::push::Push;
 use daytable_model::time::{self, Ticks};
 use daytable_platform::lock;
@@ -163,7 +163,7 @@ impl Snapshot {
 
 /// The rows that left the outbox unsent, as the losses of a source.
 fn outbox(remote: &RemoteSample) -> Arc<SourceCounters> {
-    let counters = SourceCounters::new(SourceKind { name: "outbox", cut_at: &[] }, "outbox");
+    let counters = SourceCounters::new(IntakeKind { name: "outbox", cut_at: &[] }, "outbox");
     for (reason, count) in &remote.dropped {
         counters.declare([SourceEvent::RecordsLimited(reason)]);
         counters.count(SourceEvent::RecordsLimited(reason), *count);

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 /// A kind of source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SourceKind {
+pub struct IntakeKind {
     /// Its name, as the ledger and `daytable sources` have it: `tail`, `syslog`, `journal` or `push`.
     pub name: &'static str,
     /// The settings at which records are cut: the reasons of the metric for truncated records.
@@ -62,7 +62,7 @@ pub enum SourceEvent {
 #[derive(Debug, Default)]
 pub struct SourceCounters {
     /// The kind of source.
-    pub kind: SourceKind,
+    pub kind: IntakeKind,
     /// The name of the block.
     pub name: String,
     /// Records that were read. Those that are read again after a failed commit count again.
@@ -101,12 +101,12 @@ struct ListenerSocket {
 
 impl SourceCounters {
     /// Counters at zero.
-    pub fn new(kind: SourceKind, name: &str) -> SourceCounters {
+    pub fn new(kind: IntakeKind, name: &str) -> SourceCounters {
         SourceCounters { kind, name: name.into(), ..SourceCounters::default() }
     }
 
     /// Counters at zero that show these events.
-    pub fn with_events(kind: SourceKind, name: &str, events: impl IntoIterator<Item = SourceEvent>) -> SourceCounters {
+    pub fn with_events(kind: IntakeKind, name: &str, events: impl IntoIterator<Item = SourceEvent>) -> SourceCounters {
         let counters = SourceCounters::new(kind, name);
         counters.declare(events);
         counters
@@ -247,7 +247,7 @@ mod tests {
     fn declared_events_are_shown_at_zero_and_are_no_losses_then() {
         let closed = SourceEvent::ConnectionClosed("tls");
         let counters =
-            SourceCounters::with_events(SourceKind::default(), "tcp", [closed, SourceEvent::ConnectionAccepted]);
+            SourceCounters::with_events(IntakeKind::default(), "tcp", [closed, SourceEvent::ConnectionAccepted]);
         assert_eq!(counters.events().into_values().collect::<Vec<_>>(), [0, 0]);
         assert!(counters.losses().is_empty());
         counters.count(closed, 2);

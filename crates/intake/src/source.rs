@@ -28,7 +28,7 @@
 //! * Every queue, line, message and number of connections has a limit in the options.
 //! * What is lost or cut is counted in [`SourceCounters`]; so a new event is one variant there, and one metric.
 
-use crate::counters::{SourceCounters, SourceKind};
+use crate::counters::{IntakeKind, SourceCounters};
 use crate::route::Router;
 use daytable_net::inherited::Inherited;
 use daytable_store::{CommitQueue, LifecycleSteps};
@@ -92,7 +92,7 @@ pub trait Source: Send + 'static {
     type Prepared: Send;
 
     /// The kind, for the metrics and the ledger.
-    const KIND: SourceKind;
+    const KIND: IntakeKind;
 
     /// Whether the source can read its records again. Such a source waits until the router knows where records go, so
     /// that a record gets the same place each time, and the store keeps a ledger with its position. The daemon

@@ -2,7 +2,7 @@
 
 use super::follower::EVENTS;
 use super::{JournalOptions, JournalReader};
-use crate::counters::{SourceCounters, SourceKind};
+use crate::counters::{IntakeKind, SourceCounters};
 use crate::source::{Source, SourceContext, SourceError};
 use daytable_net::inherited::Inherited;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ impl Source for Journals {
     type Options = Vec<JournalOptions>;
     type Prepared = Vec<JournalOptions>;
 
-    const KIND: SourceKind = SourceKind { name: "journal", cut_at: &["message_bytes_max", "entry_bytes_max"] };
+    const KIND: IntakeKind = IntakeKind { name: "journal", cut_at: &["message_bytes_max", "entry_bytes_max"] };
     const IS_REPLAYABLE: bool = true;
 
     fn prepare(&self, options: Vec<JournalOptions>, _: &mut Inherited) -> Result<Vec<JournalOptions>, SourceError> {

@@ -1,7 +1,7 @@
 //! Push as a [`Source`]: its settings and counters. The HTTP server owns its listeners.
 
 use super::{Push, PushLimits};
-use crate::counters::{SourceCounters, SourceKind};
+use crate::counters::{IntakeKind, SourceCounters};
 use crate::source::{Source, SourceContext, SourceError};
 use daytable_net::inherited::Inherited;
 use daytable_parse::ParseOptions;
@@ -20,7 +20,7 @@ impl Source for Arc<Push> {
     type Options = PushOptions;
     type Prepared = PushOptions;
 
-    const KIND: SourceKind = SourceKind { name: "push", cut_at: &["message_bytes_max"] };
+    const KIND: IntakeKind = IntakeKind { name: "push", cut_at: &["message_bytes_max"] };
     /// A sender repeats a request only where nothing of it was committed.
     const IS_REPLAYABLE: bool = false;
 

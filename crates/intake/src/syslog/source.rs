@@ -6,7 +6,7 @@
 
 use super::listener::{BoundSyslog, HeldBytes, SyslogListener, bind};
 use super::{ListenError, SocketKey, SyslogOptions};
-use crate::counters::{SourceCounters, SourceKind};
+use crate::counters::{IntakeKind, SourceCounters};
 use crate::source::{Source, SourceContext, SourceError};
 use daytable_net::inherited::Inherited;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ impl Source for Syslog {
     type Options = Vec<SyslogOptions>;
     type Prepared = PreparedListeners;
 
-    const KIND: SourceKind = SourceKind { name: "syslog", cut_at: &["message_bytes_max"] };
+    const KIND: IntakeKind = IntakeKind { name: "syslog", cut_at: &["message_bytes_max"] };
     const IS_REPLAYABLE: bool = false;
 
     fn prepare(&self, blocks: Vec<SyslogOptions>, inherited: &mut Inherited) -> Result<PreparedListeners, SourceError> {

@@ -5,7 +5,7 @@ pub use super::change::PreparedTail;
 use super::follower::TailFollower;
 use super::options::{TailOptions, TailTimings};
 use super::wakeup::Wakeup;
-use crate::counters::{SourceCounters, SourceEvent, SourceKind};
+use crate::counters::{IntakeKind, SourceCounters, SourceEvent};
 use crate::route::Router;
 use crate::source::{Source, SourceContext, SourceError};
 use daytable_net::inherited::Inherited;
@@ -35,7 +35,7 @@ impl Source for Tail {
     type Options = Vec<TailOptions>;
     type Prepared = PreparedTail;
 
-    const KIND: SourceKind = SourceKind { name: "tail", cut_at: &["line_bytes_max"] };
+    const KIND: IntakeKind = IntakeKind { name: "tail", cut_at: &["line_bytes_max"] };
     const IS_REPLAYABLE: bool = true;
 
     fn prepare(&self, blocks: Vec<TailOptions>, _: &mut Inherited) -> Result<PreparedTail, SourceError> {
