@@ -188,6 +188,18 @@ fn each_protocol_answers_in_its_own_words() {
     );
     let answer = post(to, INGEST, &media("application/x-ndjson"), b"words");
     assert_eq!((answer.status, &said(&answer)["refused"]), (400, &json!(1)), "{answer:?}");
+    for (kind, body) in [("image/png", &b"\x89PNG"[..]), ("application/xml", b"<a/>"), ("", b"<?xml version=\"1.0\"?>")]
+    {
+        assert_eq!(
+            post(to, INGEST, &if kind.is_empty() { String::new() } else { media(kind) }, body).status,
+            415,
+            "{kind}"
+        );
+    }
+    // As Fluent Bit sends it: a time, metadata and the record.
+    let packed = b"\x92\x92\xd7\x00\x69\x1e\x5c\x2d\x00\x00\x00\x00\x80\x82\xa3log\xa1m\xa4host\xa6web-18";
+    let answer = post(to, INGEST, &media("application/msgpack"), packed);
+    assert_eq!((answer.status, &said(&answer)["accepted"]), (200, &json!(1)), "{answer:?}");
     let answer = post(to, INGEST, &media("application/json"), b"[{},{},");
     assert_eq!((answer.status, &said(&answer)["index"]), (400, &json!(2)), "{answer:?}");
 
@@ -237,7 +249,8 @@ fn each_protocol_answers_in_its_own_words() {
     let of = |message: &str| records.iter().find(|record| record["message"] == message).expect("there").clone();
     assert_eq!(of("a")["partition_key"], "web-17");
     assert_eq!((&of("e")["partition_key"], &of("e")["_index"]), (&json!("127.0.0.1"), &json!("i")));
-    assert_eq!(records.len(), 5);
+    assert_eq!((&of("m")["partition_key"], &of("m")["time"]), (&json!("web-18"), &json!("2025-11-20T00:09:17Z")));
+    assert_eq!(records.len(), 6);
     daemon.stop();
 }
 

@@ -115,6 +115,7 @@ pub(super) fn any_push(bytes: &[u8]) {
         (Endpoint::Loki, "application/json"),
         (Endpoint::Bulk, ""),
         (Endpoint::Journal, ""),
+        (Endpoint::Ingest, "application/msgpack"),
     ];
     let encodings = [Encoding::Identity, Encoding::Gzip, Encoding::Deflate, Encoding::Zstd, Encoding::Snappy];
     let (endpoint, media) = forms[usize::from(*choice) % forms.len()];

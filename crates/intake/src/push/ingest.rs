@@ -4,14 +4,17 @@
 //! |---|---|
 //! | `application/json`, `…+json` | an array, an object, or a sequence of objects. Malformed JSON refuses the whole body |
 //! | `application/x-ndjson`, `…jsonl`, `…jsonlines` | an object per line ([NDJSON](https://github.com/ndjson/ndjson-spec)). Any other line is refused alone |
-//! | `text/plain` | lines, parsed like the lines of a file |
-//! | any other type, or no type | an array if the body begins with `[{`, objects if it has objects, else lines like those of a file |
+//! | `application/msgpack`, `…x-msgpack` | an array of records, or records one after another (`msgpack`) |
+//! | `text/plain`, `text/csv` | lines, parsed like the lines of a file |
+//! | `application/octet-stream`, `application/x-www-form-urlencoded` (from `curl --data`), or no type | an array if the body begins with `[{`, objects if it has objects, else lines like those of a file |
+//! | any other type | refused (415); so is a body of the row above that begins like an image, an archive or XML |
 //!
 //! The *instance* (whatever writes logs: a host, a service) is `?instance=`, else the field `instance` or `host` (under any of
 //! its names), else the sender's address. Elements of an array are objects, or texts that are parsed as lines. Empty lines
 //! are ignored.
 
 use super::Refusal;
+use super::msgpack;
 use super::raw_json::ForEachElement;
 use super::request::essence;
 use super::request_writer::{InstanceRule, RECORD_BYTES_MAX, RequestWriter};
@@ -22,11 +25,22 @@ use serde_json::value::RawValue;
 use std::borrow::Cow;
 
 /// Fields that name the instance, by priority.
-const INSTANCE: InstanceRule<'static> = InstanceRule::Fields(&["instance", "host"]);
+pub(super) const INSTANCE: InstanceRule<'static> = InstanceRule::Fields(&["instance", "host"]);
 /// Why a line is refused.
 const NO_OBJECT: &str = "is no JSON object";
 /// Why a long record is refused.
 pub(super) const TOO_LONG: &str = "is longer than 1 MiB";
+
+/// The forms that are read, for senders of any other.
+const READ: &str = "application/json, application/x-ndjson, application/msgpack and text/plain are";
+/// How bodies begin that are neither lines nor JSON, and their content types.
+const FOREIGN: [(&[u8], &str); 5] = [
+    (b"\x89PNG", "image/png"),
+    (b"\xff\xd8\xff", "image/jpeg"),
+    (b"\x1f\x8b", "application/gzip"),
+    (b"\x28\xb5\x2f\xfd", "application/zstd"),
+    (b"<?xml", "application/xml"),
+];
 
 /// The form of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,13 +50,14 @@ enum BodyForm {
     /// An object per line.
     Objects,
     Lines,
+    MessagePack,
     /// The content type does not tell.
     Unknown,
 }
 
 impl BodyForm {
-    fn of_media(media: &str) -> BodyForm {
-        match &*essence(media) {
+    fn of_media(media: &str) -> Result<BodyForm, Refusal> {
+        Ok(match &*essence(media) {
             "application/x-ndjson"
             | "application/ndjson"
             | "application/jsonl"
@@ -51,10 +66,12 @@ impl BodyForm {
             | "application/x-jsonlines"
             | "application/json-lines" => BodyForm::Objects,
             "application/json" | "text/json" => BodyForm::Json,
-            "text/plain" => BodyForm::Lines,
+            "application/msgpack" | "application/x-msgpack" | "application/vnd.msgpack" => BodyForm::MessagePack,
+            "text/plain" | "text/csv" => BodyForm::Lines,
+            "" | "application/octet-stream" | "application/x-www-form-urlencoded" => BodyForm::Unknown,
             other if other.ends_with("+json") => BodyForm::Json,
-            _ => BodyForm::Unknown,
-        }
+            other => return Err(Refusal::Media(other.chars().take(64).collect(), READ)),
+        })
     }
 
     /// The form after a look at the body itself.
@@ -88,7 +105,12 @@ impl BodyForm {
 /// Writes the records of a body.
 pub(super) fn write(body: &[u8], media: &str, writer: &mut RequestWriter<'_>) -> Result<(), Refusal> {
     let body = body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(body);
-    let declared = BodyForm::of_media(media);
+    let declared = BodyForm::of_media(media)?;
+    if declared == BodyForm::Unknown
+        && let Some((_, media)) = FOREIGN.iter().find(|(beginning, _)| body.starts_with(beginning))
+    {
+        return Err(Refusal::Media((*media).into(), READ));
+    }
     match declared.refine(body) {
         BodyForm::Json => json(body, writer),
         BodyForm::Objects if declared == BodyForm::Json => {
@@ -102,6 +124,7 @@ pub(super) fn write(body: &[u8], media: &str, writer: &mut RequestWriter<'_>) ->
         }
         BodyForm::Objects => lines(body, writer, true),
         BodyForm::Lines | BodyForm::Unknown => lines(body, writer, false),
+        BodyForm::MessagePack => msgpack::write(body, writer),
     }
 }
 
@@ -222,6 +245,29 @@ mod tests {
             ),
         ] {
             assert_eq!(messages(media, body), expected, "{media:?} {body:?}");
+        }
+    }
+
+    #[test]
+    fn a_body_of_another_type_is_refused_with_415() {
+        let status = |media, body: &[u8]| {
+            taken(Endpoint::Ingest, |writer| write(body, media, writer)).err().map(|refusal| refusal.status())
+        };
+        for (media, body, expected) in [
+            ("image/png", &b"\x89PNG\r\n"[..], Some(415)),
+            ("application/xml", b"<a/>", Some(415)),
+            ("text/xml; charset=utf-8", b"<a/>", Some(415)),
+            ("text/html", b"<p>", Some(415)),
+            ("", b"\x89PNG\r\n", Some(415)),
+            ("application/octet-stream", b"\x1f\x8b\x08", Some(415)),
+            ("application/x-www-form-urlencoded", b"<?xml version=\"1.0\"?>", Some(415)),
+            ("text/plain", b"<?xml version=\"1.0\"?>", None),
+            ("text/csv", b"time,level", None),
+            ("application/octet-stream", b"<34>Oct 11 22:14:15 host su[7]: failed", None),
+            ("application/msgpack", b"\x81\xa1a\x01", None),
+            ("application/msgpack", b"\x81\xa1a", Some(400)),
+        ] {
+            assert_eq!(status(media, body), expected, "{media} {body:?}");
         }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! | endpoint | protocol |
 //! |---|---|
-//! | `ingest` | lines, NDJSON, JSON |
+//! | `ingest` | lines, NDJSON, JSON, MessagePack |
 //! | `otlp` | logs of OpenTelemetry, in protocol buffers or JSON |
 //! | `loki` | Loki's push API, in protocol buffers or JSON |
 //! | `bulk`, [`elastic`] | Elasticsearch's bulk API, and the requests that its clients send before |
@@ -22,8 +22,8 @@
 //! **After a failed commit** its requests are answered with 503, and no row of them is on disk. A repeated request therefore
 //! sends no record twice.
 //!
-//! No decoder builds a whole document in memory first: protocol buffers are read field by field (`protobuf`), JSON is cut into
-//! records first (`raw_json`). Memory follows the bytes of a body, even if it holds many empty records.
+//! No decoder builds a whole document in memory first: protocol buffers are read field by field (`protobuf`), JSON and
+//! MessagePack are cut into records first (`raw_json`, `msgpack`). Memory follows the bytes of a body, even if it holds many empty records.
 
 mod answer;
 mod bulk;
@@ -34,6 +34,7 @@ mod ingest;
 pub mod journal;
 mod loki;
 mod memory_pool;
+mod msgpack;
 mod otlp;
 mod protobuf;
 mod raw_json;

@@ -12,8 +12,9 @@
 //! A text body without a severity is a line that a collector read. It is parsed like a line of a file. The record's own time
 //! has priority over the time in the line, which then stays as the field `time`.
 //!
-//! The *instance* (whatever writes logs: a host, a service) is the resource's `k8s.pod.name`, `host.name`,
-//! `service.instance.id` or `service.name`, by this priority, else the sender's address.
+//! The *instance* (whatever writes logs: a host, a service) is the resource's `k8s.pod.name`, `host.name`, `service.name`
+//! (`service.namespace/service.name` with a namespace) or `service.instance.id`, by this priority, else the sender's address.
+//! The id comes last, because SDKs make a random one at each start.
 //!
 //! A malformed record is refused alone and reported as a partial success.
 
@@ -32,7 +33,7 @@ use std::borrow::Cow;
 use value::{AnyValue, Attributes, FieldList, bytes_of, flatten};
 
 /// Attributes of a resource that name the instance, by priority.
-const INSTANCE: [&str; 4] = ["k8s.pod.name", "host.name", "service.instance.id", "service.name"];
+const INSTANCE: [&str; 4] = ["k8s.pod.name", "host.name", "service.name", "service.instance.id"];
 
 /// The encoding of a request and of its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -151,7 +152,11 @@ impl<'a> ScopeContext<'a> {
                 _ => None,
             })
         };
-        let instance = INSTANCE.iter().find_map(text_of).map(|name| writer.redact(name));
+        let named = |name: &&str| match (*name, text_of(&"service.namespace")) {
+            ("service.name", Some(namespace)) => Some(format!("{namespace}/{}", text_of(name)?).into()),
+            _ => text_of(name),
+        };
+        let instance = INSTANCE.iter().find_map(named).map(|name| writer.redact(name));
         let instance = instance.unwrap_or_else(|| writer.peer().to_owned().into());
         ScopeContext { instance, bytes: bytes_of(&resource), resource, scope: Vec::new() }
     }

@@ -281,6 +281,24 @@ fn what_all_records_have_in_common_counts_for_each_of_them() {
 }
 
 #[test]
+fn a_service_is_the_instance_before_the_id_of_its_process() {
+    let id = ("service.instance.id", "627cc493-f310-47de-96bd-71410b7dec09");
+    for (attributes, instance) in [
+        (&[id, ("service.name", "api")][..], "api"),
+        (&[id, ("service.name", "api"), ("service.namespace", "shop")], "shop%2Fapi"),
+        (&[id, ("service.name", "api"), ("service.namespace", "")], "api"),
+        (&[id, ("service.namespace", "shop")], id.1),
+        (&[id, ("service.name", "api"), ("host.name", "web-17")], "web-17"),
+    ] {
+        let mut request = request(full());
+        let attributes = attributes.iter().map(|(name, value)| attribute(name, text(value))).collect();
+        request.resource_logs[0].resource = Some(schema::Resource { attributes });
+        let shown = export(OtlpFormat::Protobuf, &request.encode_to_vec()).expect("taken").shown();
+        assert!(shown[0].starts_with(&format!("{instance} ")) && shown[0].contains(id.1), "{shown:?}");
+    }
+}
+
+#[test]
 fn what_is_no_request_is_refused_and_an_empty_one_is_none() {
     let whole = request(full()).encode_to_vec();
     for cut in 1..whole.len() {
