@@ -5,11 +5,13 @@ use crate::config::{Config, ConfigError, TableConfig, environment};
 use crate::remote::{self, QUERY_PATIENCE, RemoteError, RemoteStore};
 use clap::Args;
 use daytable_lifecycle::{LifecycleLimits, TableRule};
+use daytable_logsql::{Expression, FieldName, ParsedQuery, SyntaxError, Test};
 use daytable_model::key::{DayTable, KeyError, TableName};
 use daytable_model::record::Level;
 use daytable_model::safe_text::SafeLines;
 use daytable_model::time::Ticks;
 use daytable_parse::ParseOptions;
+use daytable_query::answer::{AnswerOptions, AnswerReport};
 use daytable_query::tables::TableStore;
 use daytable_query::{ArchiveReport, Archives, Filter, Stores, When};
 use daytable_store::{Reader, StoreError};
@@ -156,6 +158,12 @@ fn remote_of_environment() -> Result<Box<dyn RemoteStore>, CliError> {
     })
 }
 
+/// Reports on standard error what an answer is based on, and why it is empty. A cut answer is incomplete.
+pub(super) fn report_answer(report: &AnswerReport) -> Result<(), CliError> {
+    report_archives(&report.archives)?;
+    report.cut.clone().map_or(Ok(()), |cut| Err(CliError::Incomplete(cut)))
+}
+
 /// Reports on standard error what a query read of the archives. A missing archive makes the answer incomplete.
 pub(super) fn report_archives(report: &ArchiveReport) -> Result<(), CliError> {
     if let Some(notice) = report.notice() {
@@ -164,12 +172,24 @@ pub(super) fn report_archives(report: &ArchiveReport) -> Result<(), CliError> {
     report.missing().map_or(Ok(()), |missing| Err(CliError::Incomplete(missing)))
 }
 
-/// The condition on records.
+/// The query, and conditions beside it.
 #[derive(Debug, Args)]
 pub(super) struct FilterArgs {
-    /// Records of this instance only
+    /// The query: a filter, and pipes after |. Without a query, all records
+    #[arg(value_name = "QUERY", allow_hyphen_values = true, value_parser = query_text)]
+    query: Option<String>,
+    /// Records of this instance only; * stands for any text. Several instances are asked for by several options
     #[arg(long, value_name = "NAME")]
-    instance: Option<String>,
+    instance: Vec<String>,
+    /// Records of this source only: the path of a file or a listener; * stands for any text
+    #[arg(long, value_name = "SOURCE")]
+    source: Vec<String>,
+    /// Records of this table only, or of this day-table
+    #[arg(long, value_name = "TABLE")]
+    table: Vec<String>,
+    /// Records that match this filter, too
+    #[arg(long = "where", value_name = "FILTER")]
+    also: Vec<String>,
     /// Records at or after this time: 2026-11-21, "2026-11-21 08:00", RFC 3339, or an age such as 15m, 2h, 7d
     #[arg(long, value_name = "TIME")]
     since: Option<When>,
@@ -185,17 +205,55 @@ pub(super) struct FilterArgs {
 }
 
 impl FilterArgs {
-    /// The filter, with ages counted from `now`, for at most `limit` records.
-    pub(super) fn at(self, now: Ticks, limit: Option<u64>) -> Filter {
-        Filter {
-            instance: self.instance,
+    /// The query with its conditions, and the options of its answer, with ages counted from `now`.
+    pub(super) fn parse(self, now: Ticks, limit: Option<u64>) -> Result<(ParsedQuery, AnswerOptions), SyntaxError> {
+        let mut query = ParsedQuery::parse(self.query.as_deref().unwrap_or_default())?;
+        let mut conditions = Vec::new();
+        for filter in &self.also {
+            conditions.push(Expression::parse(filter)?);
+        }
+        let exact = self.instance.len() == 1 && !self.instance[0].contains('*');
+        if !exact {
+            conditions.extend(one_of("instance", &self.instance, |name| name.to_owned()));
+        }
+        conditions.extend(one_of("source", &self.source, |name| name.to_owned()));
+        conditions.extend(one_of("table", &self.table, |name| {
+            // A day-table ends in the digits of its day.
+            if name.ends_with(|c: char| c.is_ascii_digit() || c == '*') { name.to_owned() } else { format!("{name}*") }
+        }));
+        for condition in conditions {
+            query.filter = match query.filter {
+                Expression::All => condition,
+                filter => Expression::And(vec![condition, filter]),
+            };
+        }
+        let filter = Filter {
+            instance: self.instance.into_iter().next().filter(|_| exact),
             since: self.since.map(|since| since.at(now)),
             until: self.until.map(|until| until.at(now)),
             level: self.level,
             contains: self.contains,
             limit,
-        }
+        };
+        Ok((query, AnswerOptions { filter, ..AnswerOptions::at(now) }))
     }
+}
+
+/// The text of a query. A filter may begin with `-`, so an unknown option would be mistaken for a query.
+fn query_text(text: &str) -> Result<String, String> {
+    match text.strip_prefix("--") {
+        Some(name) => {
+            Err(format!("there is no option --{name}; a query that begins with -- needs quotes: \"--{name}\""))
+        }
+        None => Ok(text.to_owned()),
+    }
+}
+
+/// The condition that a field has one of the values, in which `*` stands for any text; `None` without values.
+fn one_of(field: &str, values: &[String], pattern: impl Fn(&str) -> String) -> Option<Expression> {
+    let test = |value: &String| Expression::Field(FieldName::new(field), Test::glob(&pattern(value)));
+    let mut tests: Vec<Expression> = values.iter().map(test).collect();
+    if tests.len() > 1 { Some(Expression::Or(tests)) } else { tests.pop() }
 }
 
 fn level(word: &str) -> Result<Level, String> {

@@ -1,13 +1,14 @@
 //! `daytable count`: counts records, by time, level and instance.
 
-use super::args::{DataArgs, FilterArgs, JsonArgs, ReadSources, interval, report_archives};
+use super::args::{DataArgs, FilterArgs, JsonArgs, ReadSources, interval, report_answer};
 use super::exit::CliError;
 use super::output::Output;
 use clap::ValueEnum;
 use daytable_model::record::Level;
 use daytable_model::safe_text::SafeLine;
 use daytable_model::time::now;
-use daytable_query::{Count, Grouping, count};
+use daytable_query::answer::count_answer;
+use daytable_query::{Count, Grouping};
 use std::fmt::Write;
 use std::time::Duration;
 
@@ -39,11 +40,12 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
     let grouping =
         Grouping { level: args.by.contains(&By::Level), instance: args.by.contains(&By::Instance), every: args.every };
     let sources = args.sources.open(&args.data)?;
-    let (counts, report) = count(&sources.stores(), &args.filters.at(now(), None), grouping)?;
+    let (query, options) = args.filters.parse(now(), None)?;
+    let (counts, report) = count_answer(&sources.stores(), &query, &options, grouping)?;
     let mut output = Output::new();
     output.rows(args.output, &counts, || table(&counts, grouping))?;
     output.flush()?;
-    report_archives(&report)
+    report_answer(&report)
 }
 
 /// A line per count, without columns that were not asked for.

@@ -10,7 +10,9 @@ use daytable_intake::adopt::AdoptError;
 use daytable_intake::source::SourceError;
 use daytable_intake::tail::ImportError;
 use daytable_lifecycle::StepError;
+use daytable_logsql::SyntaxError;
 use daytable_model::path_text::PathText;
+use daytable_query::answer::FollowError;
 use daytable_query::tables::TableError;
 use daytable_query::tables::copy::CopyError;
 use daytable_store::StoreError;
@@ -116,6 +118,12 @@ pub enum CliError {
     /// Stored data is not whole.
     #[error("{0}")]
     NotWhole(String),
+    /// The query cannot be followed.
+    #[error(transparent)]
+    Follow(#[from] FollowError),
+    /// The query is wrong.
+    #[error("the query is wrong: {0}")]
+    Query(#[from] SyntaxError),
     /// The output lacks records that could not be read.
     #[error("{0}")]
     Incomplete(String),
@@ -137,6 +145,8 @@ impl CliError {
             CliError::Adopt(_) => Exit::Data,
             CliError::NotFound(_) => Exit::NoInput,
             CliError::Config(_) => Exit::Config,
+            CliError::Query(_) | CliError::Follow(FollowError::Endless(_)) => Exit::Usage,
+            CliError::Follow(FollowError::Store(error)) => of_store(error),
             CliError::Unavailable(_) => Exit::Unavailable,
             CliError::NotWhole(_) => Exit::Data,
             CliError::Incomplete(_) => Exit::TempFail,
@@ -197,7 +207,7 @@ fn of_tables(error: &TableError) -> Exit {
     match error {
         TableError::Store(error) => of_store(error),
         TableError::Denied(_) => Exit::NoPerm,
-        TableError::Service(_) | TableError::BeingDropped(_) => Exit::TempFail,
+        TableError::Service(_) | TableError::BeingDropped(_) | TableError::Interrupted => Exit::TempFail,
         TableError::Setup(_) | TableError::Runtime(_) => Exit::Software,
         TableError::NotThere(_) => Exit::NoInput,
         TableError::Foreign { .. } | TableError::Note { .. } => Exit::Data,

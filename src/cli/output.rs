@@ -7,6 +7,7 @@ use super::args::JsonArgs;
 use super::exit::CliError;
 use daytable_model::safe_text::{self, SafeLine, SafeLines};
 use daytable_query::StoredRecord;
+use daytable_query::answer::{AnswerItem, AnswerRow};
 use daytable_query::text::RecordLine;
 use serde::Serialize;
 use std::fmt::{self, Display};
@@ -60,6 +61,15 @@ impl Output {
         writeln!(self.out, "{}", RecordLine { record, colour: self.colour }).map_err(CliError::output)
     }
 
+    /// Writes a record or a row, as JSON or for people.
+    pub(super) fn item(&mut self, item: &AnswerItem, json: bool) -> Result<(), CliError> {
+        match item {
+            AnswerItem::Record(record) => self.record(record.record(), json),
+            AnswerItem::Row(row) if json => self.json(row),
+            AnswerItem::Row(row) => self.line(RowLine(row)),
+        }
+    }
+
     /// Writes the buffer.
     pub(super) fn flush(&mut self) -> Result<(), CliError> {
         self.out.flush().map_err(CliError::output)
@@ -71,6 +81,22 @@ pub(super) fn print(line: impl Display) -> Result<(), CliError> {
     let mut output = Output::new();
     output.line(line)?;
     output.flush()
+}
+
+/// A row as `name=value` pairs.
+struct RowLine<'r>(&'r AnswerRow);
+
+impl Display for RowLine<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, (name, value)) in self.0.columns().iter().enumerate() {
+            let space = if at == 0 { "" } else { "  " };
+            match value {
+                Some(value) => write!(f, "{space}{name}={value}")?,
+                None => write!(f, "{space}{name}=-")?,
+            }
+        }
+        Ok(())
+    }
 }
 
 /// A table of text whose columns are as wide as their widest cell. Columns named in `right` are aligned to the right.

@@ -1,11 +1,12 @@
-//! `daytable query`: prints records, newest first, or one record by its three keys.
+//! `daytable query`: prints the answer of a query: records, newest first, or rows; or one record by its three keys.
 
-use super::args::{DataArgs, FilterArgs, JsonArgs, ReadSources, report_archives};
+use super::args::{DataArgs, FilterArgs, JsonArgs, ReadSources, report_answer, report_archives};
 use super::exit::CliError;
 use super::output::Output;
 use daytable_model::key::{DayTable, RowKey};
 use daytable_model::time::now;
-use daytable_query::{find_record, select};
+use daytable_query::answer::answer;
+use daytable_query::find_record;
 use std::ops::ControlFlow;
 
 #[derive(Debug, clap::Args)]
@@ -20,7 +21,7 @@ pub(super) struct Args {
     #[arg(short, value_name = "N")]
     n: Option<u64>,
     /// The record with these keys: TABLE/PARTITIONKEY/ROWKEY
-    #[arg(long, value_parser = RecordKeys::parse, conflicts_with_all = ["instance", "since", "until", "level", "contains", "n"])]
+    #[arg(long, value_parser = RecordKeys::parse, conflicts_with_all = ["query", "instance", "source", "table", "also", "since", "until", "level", "contains", "n"])]
     key: Option<RecordKeys>,
     #[command(flatten)]
     output: JsonArgs,
@@ -60,11 +61,12 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
         return report_archives(&report);
     }
     let mut written = Ok(());
-    let report = select(&stores, &args.filters.at(now(), args.n), |record| {
-        written = output.record(&record, args.output.json);
+    let (query, options) = args.filters.parse(now(), args.n)?;
+    let report = answer(&stores, &query, &options, &|| true, &mut |item| {
+        written = output.item(&item, args.output.json);
         if written.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     })?;
     written?;
     output.flush()?;
-    report_archives(&report)
+    report_answer(&report)
 }

@@ -4,7 +4,7 @@ use super::args::{DataArgs, FilterArgs, JsonArgs};
 use super::exit::CliError;
 use super::output::Output;
 use daytable_model::time::now;
-use daytable_query::RecordFollower;
+use daytable_query::answer::AnswerFollower;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
@@ -26,12 +26,13 @@ pub(super) struct Args {
 
 pub(super) fn run(args: Args) -> Result<(), CliError> {
     let reader = args.data.reader()?;
-    let mut follower = RecordFollower::from_now(&reader, args.filters.at(now(), args.n))?;
+    let (query, options) = args.filters.parse(now(), args.n)?;
+    let mut follower = AnswerFollower::from_now(&reader, &query, &options)?;
     let mut output = Output::new();
     loop {
         let mut written = Ok(());
-        let flow = follower.step(&reader, |record| {
-            written = output.record(&record, args.output.json);
+        let flow = follower.step(&reader, &mut |item| {
+            written = output.item(&item, args.output.json);
             if written.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         })?;
         written?;

@@ -39,6 +39,7 @@ mod tests;
 pub use error::SyntaxError;
 pub use field_name::{Column, FieldName};
 pub use matcher::Matcher;
+pub use parser::regexp;
 pub use predicate::{Fields, Predicate, PredicateNode};
 pub use query::{Expression, ParsedQuery, Pipe, Test};
 

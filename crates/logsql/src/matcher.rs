@@ -211,6 +211,14 @@ impl Matcher {
         }
     }
 
+    /// The only text that matches, if there is only one.
+    pub fn exact_text(&self) -> Option<&str> {
+        match &self.0 {
+            Kind::Exact(exact) => Some(&exact.text),
+            _ => None,
+        }
+    }
+
     /// A text that every matching text contains, if there is such a text. A store may search it instead of testing
     /// every value.
     pub fn needle(&self) -> Option<&str> {

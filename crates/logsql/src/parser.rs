@@ -40,7 +40,11 @@ const FILTER_FUNCTIONS: [&str; 14] = [
 const REGEXP_BYTES_MAX: usize = 1 << 20;
 
 /// The regular expression of a pattern, as every part of the language uses it: `.` matches a newline, too.
-pub(crate) fn regexp(pattern: &str) -> Result<regex::Regex, String> {
+///
+/// # Errors
+///
+/// The pattern is wrong, or needs too much memory.
+pub fn regexp(pattern: &str) -> Result<regex::Regex, String> {
     let built = regex::RegexBuilder::new(pattern).dot_matches_new_line(true).size_limit(REGEXP_BYTES_MAX).build();
     built.map_err(|error| match error {
         regex::Error::CompiledTooBig(_) => "the regular expression is too large".into(),

@@ -89,6 +89,19 @@ pub enum Test {
     Other(FieldOperator, FieldName),
 }
 
+impl Test {
+    /// The test of a whole value, in which `*` stands for any text.
+    pub fn glob(pattern: &str) -> Test {
+        match pattern.split_once('*') {
+            None => Test::Exact(pattern.to_owned()),
+            Some((prefix, "")) => Test::ExactPrefix(prefix.to_owned()),
+            Some(_) => {
+                Test::Regexp(format!("^{}$", pattern.split('*').map(regex::escape).collect::<Vec<_>>().join(".*")))
+            }
+        }
+    }
+}
+
 /// How two values compare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operator {

@@ -142,7 +142,7 @@ fn step_start(time: Ticks, step: Duration) -> Ticks {
 
 /// Counts by group. A day of a busy fleet is half a million additions, so names are interned, and consecutive rows of
 /// one partition need no look-up.
-struct Tally {
+pub(super) struct Tally {
     grouping: Grouping,
     groups: HashMap<Group, u64, foldhash::fast::RandomState>,
     instances: Vec<String>,
@@ -155,12 +155,12 @@ struct Tally {
 type Group = (Option<Ticks>, Option<Option<Level>>, Option<usize>);
 
 impl Tally {
-    fn new(grouping: Grouping) -> Tally {
+    pub(super) fn new(grouping: Grouping) -> Tally {
         let (groups, by_name) = (HashMap::default(), HashMap::default());
         Tally { grouping, groups, instances: Vec::new(), by_name, last: None }
     }
 
-    fn add(&mut self, time: Ticks, level: Option<Level>, partition: &str, records: u64) {
+    pub(super) fn add(&mut self, time: Ticks, level: Option<Level>, partition: &str, records: u64) {
         let Grouping { level: by_level, instance: by_instance, every } = self.grouping;
         let instance = by_instance.then(|| self.instance(partition));
         let group = (every.map(|step| step_start(time, step)), by_level.then_some(level), instance);
@@ -195,7 +195,7 @@ impl Tally {
     }
 
     /// Oldest first, then by level, the least severe first, then by instance.
-    fn counts(self) -> Vec<Count> {
+    pub(super) fn counts(self) -> Vec<Count> {
         let Tally { grouping, groups, instances, .. } = self;
         let mut counts: Vec<Count> = groups
             .into_iter()

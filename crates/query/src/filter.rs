@@ -10,6 +10,7 @@ use daytable_model::needle::Needle;
 use daytable_model::property::Property;
 use daytable_model::record::Level;
 use daytable_model::time::Ticks;
+use std::cell::Cell;
 
 /// The conditions of a query; the default matches every record.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -53,8 +54,10 @@ impl Filter {
     }
 
     /// Prepares the filter for many rows.
-    pub(super) fn row_filter(&self) -> RowFilter {
+    pub(super) fn row_filter(&self) -> RowFilter<'static> {
         RowFilter {
+            go_on: None,
+            rows: Cell::new(0),
             times: self.times(),
             level: self.level,
             needle: self.contains.as_deref().filter(|text| !text.is_empty()).map(Needle::new),
@@ -63,13 +66,32 @@ impl Filter {
 }
 
 /// A prepared filter. It ignores partitions, which are chosen before rows are read.
-pub(super) struct RowFilter {
+pub(super) struct RowFilter<'f> {
+    /// Asked now and then; false ends the reading of rows.
+    go_on: Option<&'f dyn Fn() -> bool>,
+    rows: Cell<u32>,
     times: Option<(Ticks, Ticks)>,
     level: Option<Level>,
     needle: Option<Needle>,
 }
 
-impl RowFilter {
+/// Rows between two questions whether to go on.
+const ROWS_BETWEEN_QUESTIONS: u32 = 1024;
+
+impl<'f> RowFilter<'f> {
+    /// The same filter, which asks `go_on` now and then.
+    pub(super) fn asking(self, go_on: &'f dyn Fn() -> bool) -> RowFilter<'f> {
+        RowFilter { go_on: Some(go_on), ..self }
+    }
+
+    /// Whether the reading of rows is to end. Asked for each row.
+    pub(super) fn is_interrupted(&self) -> bool {
+        let Some(go_on) = self.go_on else { return false };
+        let rows = self.rows.get();
+        self.rows.set(rows.wrapping_add(1));
+        rows.is_multiple_of(ROWS_BETWEEN_QUESTIONS) && !go_on()
+    }
+
     /// Whether a row may belong to a matching record. Items always may: their master decides.
     pub(super) fn may_match<'p>(
         &self,

@@ -37,6 +37,7 @@ pub mod entity;
 pub mod record;
 pub mod text;
 pub mod select;
+pub mod answer;
 pub mod count;
 pub mod follow;
 pub mod listing;

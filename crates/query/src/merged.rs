@@ -26,7 +26,7 @@ pub(super) struct MergedRows<'a> {
     remote: &'a dyn TableStore,
     reading: &'a ArchiveSession,
     filter: &'a Filter,
-    row_filter: &'a RowFilter,
+    row_filter: &'a RowFilter<'a>,
     bounds: Bounds,
     columns: Projection,
     local: Option<Scan<'a>>,
@@ -75,7 +75,7 @@ impl<'a> MergedRows<'a> {
         remote: &'a dyn TableStore,
         reading: &'a ArchiveSession,
         filter: &'a Filter,
-        row_filter: &'a RowFilter,
+        row_filter: &'a RowFilter<'a>,
         bounds: Bounds,
         columns: Projection,
     ) -> Result<MergedRows<'a>, TableError> {

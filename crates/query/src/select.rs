@@ -33,10 +33,20 @@ use std::sync::Arc;
 pub fn select(
     stores: &Stores<'_>,
     filter: &Filter,
+    each: impl FnMut(StoredRecord) -> ControlFlow<()>,
+) -> Result<ArchiveReport, TableError> {
+    select_while(stores, filter, &|| true, each)
+}
+
+/// Like [`select`], but ends when `go_on`, which is asked now and then, returns false.
+pub(super) fn select_while(
+    stores: &Stores<'_>,
+    filter: &Filter,
+    go_on: &dyn Fn() -> bool,
     mut each: impl FnMut(StoredRecord) -> ControlFlow<()>,
 ) -> Result<ArchiveReport, TableError> {
     let reading = ArchiveSession::new(stores.archives);
-    let (tables, row_filter) = (tables_of(stores, &reading, filter)?, filter.row_filter());
+    let (tables, row_filter) = (tables_of(stores, &reading, filter)?, filter.row_filter().asking(go_on));
     let mut left = filter.limit.unwrap_or(u64::MAX);
     if left == 0 {
         return Ok(ArchiveReport::default());
@@ -49,12 +59,15 @@ pub fn select(
         let records = join(rows).map(move |entity| entity.map(|entity| StoredRecord::new(name.clone(), entity)));
         Ok(Some(records.filter(|record| record.as_ref().map_or(true, |record| row_filter.matches(record)))))
     };
-    merge(tables, open, |record| {
+    let merged = merge(tables, open, |record| {
         left -= 1;
         each(record)?;
         if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    })?;
-    Ok(reading.into_report())
+    });
+    match merged {
+        Ok(()) | Err(TableError::Interrupted) => Ok(reading.into_report()),
+        Err(error) => Err(error),
+    }
 }
 
 /// Rows of a table, newest first and owned.
@@ -66,7 +79,7 @@ pub(super) fn entities_of<'a>(
     stores: &'a Stores<'a>,
     reading: &'a ArchiveSession,
     filter: &'a Filter,
-    row_filter: &'a RowFilter,
+    row_filter: &'a RowFilter<'a>,
     bounds: &Bounds,
     columns: Projection,
 ) -> Result<Option<Entities<'a>>, TableError> {
@@ -83,6 +96,7 @@ pub(super) fn entities_of<'a>(
     }
     let Some(rows) = rows_of(stores.reader, reading, filter, bounds)? else { return Ok(None) };
     let entity = |row: Result<Row, StoreError>| match row {
+        Ok(_) if row_filter.is_interrupted() => Some(Err(TableError::Interrupted)),
         Ok(row) => row_filter.may_match(row.key(), row.level(), row.properties()).then(|| Ok(OwnedRow::of(&row))),
         Err(StoreError::TableGone(_)) => None,
         Err(error) => Some(Err(error.into())),

@@ -191,6 +191,9 @@ pub enum TableError {
     /// The runtime of a client cannot be set up.
     #[error("failed to set up the runtime of a client: {0}")]
     Runtime(#[source] std::io::Error),
+    /// The reader of the answer ended the query.
+    #[error("the query was ended")]
+    Interrupted,
     /// The table is missing.
     #[error("there is no table {0}")]
     NotThere(DayTable),

@@ -1,0 +1,337 @@
+//! The functions of `stats`: values are added one by one, accumulators of the same function merge, and each gives one
+//! value in the end.
+//!
+//! Absent and empty values count only for `count()` and `count_empty`. Sums and means take plain numbers; quantiles take
+//! numbers with units, too, and give a duration if all values are durations.
+
+use super::item::value_bytes;
+use super::order::{compare, compare_texts};
+use super::quantile::QuantileSketch;
+use crate::entity::OwnedValue;
+use daytable_logsql::number::{Number, plain};
+use daytable_logsql::query::{Aggregate, Function};
+use daytable_logsql::unit::{duration_nanos, show_duration};
+use daytable_logsql::{FieldName, Fields};
+use daytable_model::property::Property;
+use foldhash::quality::FixedState;
+use std::collections::{BTreeSet, HashSet};
+use std::hash::BuildHasher;
+
+/// The state of one function in one group.
+#[derive(Clone, Debug)]
+pub enum Accumulator {
+    /// A number of records or bytes.
+    Count(u64),
+    /// The hashes of different values.
+    Uniq(HashSet<u128, foldhash::fast::FixedState>),
+    /// A sum, and the number of its values.
+    Sum(Sum),
+    /// The least or the greatest value.
+    End(Option<OwnedValue>),
+    /// Numbers whose quantile is asked; whether all were durations.
+    Quantile(Box<QuantileSketch>, bool),
+    /// Values in their order.
+    Values(Vec<OwnedValue>),
+    /// Different values by text.
+    UniqValues(BTreeSet<NaturalText>),
+    /// A value or a record as JSON, with the value by which it was chosen.
+    Chosen(Option<(OwnedValue, Option<OwnedValue>)>),
+}
+
+/// Passes each field of a record to a function.
+pub type EachField<'e> = &'e dyn Fn(&mut dyn FnMut(&str, Property<'_>));
+
+/// A text in the order of [`compare_texts`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NaturalText(pub String);
+
+impl Ord for NaturalText {
+    fn cmp(&self, other: &NaturalText) -> std::cmp::Ordering {
+        let by_value = compare(Property::String(&self.0), Property::String(&other.0));
+        by_value.then_with(|| compare_texts(&self.0, &other.0)).then_with(|| self.0.cmp(&other.0))
+    }
+}
+
+impl PartialOrd for NaturalText {
+    fn partial_cmp(&self, other: &NaturalText) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// A sum that does not depend on the order of its values: whole numbers are exact, and fractions are compensated.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Sum {
+    whole: i128,
+    fraction: f64,
+    compensation: f64,
+    count: u64,
+    has_fractions: bool,
+}
+
+impl Sum {
+    /// Adds a number.
+    pub fn add(&mut self, number: Number) {
+        self.count += 1;
+        match number {
+            Number::Whole(n) => self.whole += i128::from(n),
+            Number::Float(n) => {
+                self.has_fractions = true;
+                self.add_fraction(n);
+            }
+        }
+    }
+
+    /// Neumaier's variant of [Kahan's summation](https://en.wikipedia.org/wiki/Kahan_summation_algorithm).
+    fn add_fraction(&mut self, n: f64) {
+        let sum = self.fraction + n;
+        let lost = if self.fraction.abs() >= n.abs() { (self.fraction - sum) + n } else { (n - sum) + self.fraction };
+        self.compensation += lost;
+        self.fraction = sum;
+    }
+
+    fn merge(&mut self, other: &Sum) {
+        self.whole += other.whole;
+        self.add_fraction(other.fraction);
+        self.compensation += other.compensation;
+        self.count += other.count;
+        self.has_fractions |= other.has_fractions;
+    }
+
+    fn total(&self) -> f64 {
+        if self.count == 0 { f64::NAN } else { self.whole as f64 + (self.fraction + self.compensation) }
+    }
+
+    fn value(&self) -> OwnedValue {
+        match i64::try_from(self.whole) {
+            Ok(whole) if self.count > 0 && !self.has_fractions => OwnedValue::Int64(whole),
+            _ => OwnedValue::Double(self.total()),
+        }
+    }
+}
+
+/// The plain number of a value, without units.
+fn plain_number(value: Property<'_>) -> Option<Number> {
+    match value {
+        Property::String(text) => plain(text),
+        Property::DateTime(_) => None,
+        value => Number::of(value),
+    }
+}
+
+fn is_empty(value: Option<Property<'_>>) -> bool {
+    matches!(value, None | Some(Property::String("")))
+}
+
+impl Accumulator {
+    /// The state of a function without values.
+    pub fn new(function: Function) -> Accumulator {
+        match function {
+            Function::Count | Function::CountEmpty | Function::SumLength | Function::Rate => Accumulator::Count(0),
+            Function::CountUniq => Accumulator::Uniq(HashSet::default()),
+            Function::Sum | Function::Avg | Function::RateSum => Accumulator::Sum(Sum::default()),
+            Function::Min | Function::Max => Accumulator::End(None),
+            Function::Quantile(_) => Accumulator::Quantile(Box::default(), true),
+            Function::Values => Accumulator::Values(Vec::new()),
+            Function::UniqValues => Accumulator::UniqValues(BTreeSet::new()),
+            Function::Any | Function::First | Function::Last => Accumulator::Chosen(None),
+            Function::RowAny | Function::RowMin | Function::RowMax => Accumulator::Chosen(None),
+        }
+    }
+
+    /// Adds a record or a row, and returns the memory in bytes that this took.
+    pub fn add(&mut self, aggregate: &Aggregate, row: &impl Fields, each_field: EachField<'_>) -> usize {
+        let fields = &aggregate.fields;
+        let values = || fields.iter().filter_map(|field| row.field(field));
+        let limit = usize::try_from(aggregate.limit.unwrap_or(u64::MAX)).unwrap_or(usize::MAX);
+        match (self, aggregate.function) {
+            (Accumulator::Count(count), function) => {
+                *count += match function {
+                    Function::CountEmpty => u64::from(fields.iter().all(|field| is_empty(row.field(field)))),
+                    Function::SumLength => values().map(|value| value.text().len() as u64).sum(),
+                    _ => u64::from(fields.is_empty() || fields.iter().any(|field| !is_empty(row.field(field)))),
+                };
+            }
+            (Accumulator::Uniq(hashes), _) => {
+                if hashes.len() < limit && fields.iter().any(|field| !is_empty(row.field(field))) {
+                    let texts: Vec<_> = fields.iter().map(|field| row.field(field).map(Property::text)).collect();
+                    let half = |seed| u128::from(FixedState::with_seed(seed).hash_one(&texts));
+                    return 32 * usize::from(hashes.insert(half(1) << 64 | half(2)));
+                }
+            }
+            (Accumulator::Sum(sum), _) => values().filter_map(plain_number).for_each(|number| sum.add(number)),
+            (Accumulator::End(end), function) => {
+                let wanted =
+                    if function == Function::Min { std::cmp::Ordering::Less } else { std::cmp::Ordering::Greater };
+                for value in values().filter(|value| !is_empty(Some(*value))) {
+                    if end.as_ref().is_none_or(|end| compare(value, end.as_property()) == wanted) {
+                        *end = Some(value.into());
+                    }
+                }
+            }
+            (Accumulator::Quantile(sketch, are_durations), _) => {
+                let before = sketch.bytes();
+                for value in values() {
+                    if let Some(number) = Number::of(value) {
+                        *are_durations &= matches!(value, Property::String(text) if plain(text).is_none() && duration_nanos(text).is_some());
+                        sketch.add(number.as_f64());
+                    }
+                }
+                return sketch.bytes().saturating_sub(before);
+            }
+            (Accumulator::Values(list), _) => {
+                let before = list.len();
+                list.extend(values().take(limit.saturating_sub(before)).map(OwnedValue::from));
+                return list[before..].iter().map(|value| 32 + value_bytes(value)).sum();
+            }
+            (Accumulator::UniqValues(texts), _) => {
+                let mut bytes = 0;
+                for value in values().filter(|value| !is_empty(Some(*value))) {
+                    let text = NaturalText(value.text().into_owned());
+                    let length = text.0.len();
+                    if texts.insert(text) {
+                        bytes += 64 + length;
+                    }
+                }
+                return bytes;
+            }
+            (Accumulator::Chosen(chosen), function) => {
+                return choose(chosen, function, aggregate, row, each_field);
+            }
+        }
+        0
+    }
+
+    /// Adds the state of another group of the same function.
+    pub fn merge(&mut self, other: Accumulator, function: Function) {
+        match (self, other) {
+            (Accumulator::Count(count), Accumulator::Count(more)) => *count += more,
+            (Accumulator::Uniq(hashes), Accumulator::Uniq(more)) => hashes.extend(more),
+            (Accumulator::Sum(sum), Accumulator::Sum(more)) => sum.merge(&more),
+            (Accumulator::End(end), Accumulator::End(Some(more))) => {
+                let wanted =
+                    if function == Function::Min { std::cmp::Ordering::Less } else { std::cmp::Ordering::Greater };
+                if end.as_ref().is_none_or(|end| compare(more.as_property(), end.as_property()) == wanted) {
+                    *end = Some(more);
+                }
+            }
+            (Accumulator::Quantile(sketch, are), Accumulator::Quantile(more, also)) => {
+                sketch.merge(&more);
+                *are &= also;
+            }
+            (Accumulator::Values(list), Accumulator::Values(more)) => list.extend(more),
+            (Accumulator::UniqValues(texts), Accumulator::UniqValues(more)) => texts.extend(more),
+            (Accumulator::Chosen(chosen), Accumulator::Chosen(Some((by, value))))
+                if is_better(chosen, function, by.as_property()) =>
+            {
+                *chosen = Some((by, value));
+            }
+            _ => {}
+        }
+    }
+
+    /// The value. `seconds` is the length of the group's time, for rates.
+    pub fn finish(self, aggregate: &Aggregate, seconds: Option<f64>) -> Option<OwnedValue> {
+        let seconds = seconds.filter(|seconds| *seconds > 0.0).unwrap_or(1.0);
+        let limit = usize::try_from(aggregate.limit.unwrap_or(u64::MAX)).unwrap_or(usize::MAX);
+        let list = |texts: Vec<String>| serde_json::to_string(&texts).ok().map(OwnedValue::String);
+        match (self, aggregate.function) {
+            (Accumulator::Count(count), Function::Rate) => Some(OwnedValue::Double(count as f64 / seconds)),
+            (Accumulator::Count(count), _) => Some(whole(count)),
+            (Accumulator::Uniq(hashes), _) => Some(whole(hashes.len().min(limit) as u64)),
+            (Accumulator::Sum(sum), Function::Avg) => Some(OwnedValue::Double(sum.total() / sum.count as f64)),
+            (Accumulator::Sum(sum), Function::RateSum) => Some(OwnedValue::Double(sum.total() / seconds)),
+            (Accumulator::Sum(sum), _) => Some(sum.value()),
+            (Accumulator::End(end), _) => end,
+            (Accumulator::Quantile(sketch, are_durations), Function::Quantile(phi)) => {
+                let value = sketch.quantile(phi)?;
+                Some(if are_durations { OwnedValue::String(show_duration(value as i64)) } else { number_value(value) })
+            }
+            (Accumulator::Quantile(..), _) => None,
+            (Accumulator::Values(values), _) => {
+                list(values.iter().take(limit).map(|value| value.as_property().text().into_owned()).collect())
+            }
+            (Accumulator::UniqValues(texts), _) => list(texts.into_iter().map(|text| text.0).take(limit).collect()),
+            (Accumulator::Chosen(chosen), _) => chosen.and_then(|(_, value)| value),
+        }
+    }
+}
+
+/// A number of records as a value.
+pub fn whole(count: u64) -> OwnedValue {
+    OwnedValue::Int64(i64::try_from(count).unwrap_or(i64::MAX))
+}
+
+/// A computed number as a value: whole where it is.
+pub fn number_value(number: f64) -> OwnedValue {
+    /// Up to here a float holds every whole number.
+    const WHOLE_MAX: f64 = 9_007_199_254_740_992.0;
+    if number.fract() == 0.0 && number.abs() <= WHOLE_MAX {
+        OwnedValue::Int64(number as i64)
+    } else {
+        OwnedValue::Double(number)
+    }
+}
+
+fn is_better(chosen: &Option<(OwnedValue, Option<OwnedValue>)>, function: Function, by: Property<'_>) -> bool {
+    let Some((known, _)) = chosen else { return true };
+    let order = compare(by, known.as_property());
+    match function {
+        Function::First | Function::RowMin => order.is_lt(),
+        Function::Last | Function::RowMax => order.is_gt(),
+        _ => false,
+    }
+}
+
+/// Takes the value or the record of a row if it is better than the one so far.
+fn choose(
+    chosen: &mut Option<(OwnedValue, Option<OwnedValue>)>,
+    function: Function,
+    aggregate: &Aggregate,
+    row: &impl Fields,
+    each_field: EachField<'_>,
+) -> usize {
+    let Aggregate { fields, .. } = aggregate;
+    let time = FieldName::new("time");
+    let by = match function {
+        Function::RowMin | Function::RowMax => fields.first(),
+        Function::Any | Function::RowAny => None,
+        _ => Some(&time),
+    };
+    let by = match by {
+        Some(by) => match row.field(by).filter(|value| !is_empty(Some(*value))) {
+            Some(by) => by,
+            None => return 0,
+        },
+        None => Property::Boolean(true),
+    };
+    if !is_better(chosen, function, by) {
+        return 0;
+    }
+    let value = match function {
+        Function::Any | Function::First | Function::Last => {
+            match fields.iter().find_map(|field| row.field(field)).filter(|value| !is_empty(Some(*value))) {
+                Some(value) => value.into(),
+                None => return 0,
+            }
+        }
+        _ => {
+            let mut object = serde_json::Map::new();
+            let mut put = |name: &str, value: Property<'_>| {
+                object.insert(name.to_owned(), value.text().into());
+            };
+            let wanted = if function == Function::RowAny { &fields[..] } else { &fields[1..] };
+            match wanted {
+                [] => each_field(&mut put),
+                wanted => wanted.iter().for_each(|name| {
+                    if let Some(value) = row.field(name) {
+                        put(name.written(), value);
+                    }
+                }),
+            }
+            OwnedValue::String(serde_json::Value::Object(object).to_string())
+        }
+    };
+    let bytes = 64 + value_bytes(&value);
+    *chosen = Some((by.into(), Some(value)));
+    bytes
+}

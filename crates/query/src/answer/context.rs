@@ -1,0 +1,1 @@
+//! The records before and after one, in the order of its source.

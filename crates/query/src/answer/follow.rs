@@ -1,0 +1,111 @@
+//! The records of a query as they are committed.
+
+use super::item::{AnswerItem, FullRecord};
+use super::pipes::{AnswerBudget, Pipeline, PipelineContext};
+use super::plan::pushed_down;
+use super::{AnswerOptions, ParsedQuery};
+use crate::filter::Filter;
+use crate::follow::RecordFollower;
+use daytable_logsql::{Expression, Pipe, Predicate};
+use daytable_store::{Reader, StoreError};
+use std::ops::ControlFlow;
+
+/// A query that cannot be followed, or a data folder that cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum FollowError {
+    /// The pipe needs all records.
+    #[error("a query that is followed has no end, which the pipe `{0}` waits for")]
+    Endless(String),
+    /// An error of the data folder.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// A position in a data folder, and a query.
+pub struct AnswerFollower {
+    followed: RecordFollower,
+    predicate: Predicate,
+    pipeline: Pipeline,
+    left: u64,
+}
+
+impl AnswerFollower {
+    /// Follows from the present commit on.
+    ///
+    /// # Errors
+    ///
+    /// A pipe needs all records, or the data folder cannot be read.
+    pub fn from_now(
+        reader: &Reader,
+        query: &ParsedQuery,
+        options: &AnswerOptions,
+    ) -> Result<AnswerFollower, FollowError> {
+        let waits = |pipe: &&Pipe| {
+            matches!(
+                pipe,
+                Pipe::Stats { .. }
+                    | Pipe::Top { .. }
+                    | Pipe::Uniq { .. }
+                    | Pipe::Sort { .. }
+                    | Pipe::Facets { .. }
+                    | Pipe::FieldNames { .. }
+                    | Pipe::FieldValues { .. }
+            )
+        };
+        if let Some(pipe) = query.pipes.iter().find(waits) {
+            return Err(FollowError::Endless(pipe.to_string()));
+        }
+        // Records of the future are newer than now, so a filter of the last minutes takes all that come.
+        let filter = followed(&query.filter);
+        let predicate = Predicate::new(&filter, options.now);
+        let pushed = Filter { limit: None, ..pushed_down(&predicate, &options.filter) };
+        let budget = AnswerBudget::new(options.bytes_max);
+        let context = PipelineContext { now: options.now, seconds: None, budget };
+        Ok(AnswerFollower {
+            followed: RecordFollower::from_now(reader, pushed)?,
+            predicate,
+            pipeline: Pipeline::new(&query.pipes, &context),
+            left: options.filter.limit.unwrap_or(u64::MAX),
+        })
+    }
+
+    /// Passes what was committed since the last step to `each`. Breaks if `each` breaks or the limit is reached; then
+    /// nothing more follows.
+    ///
+    /// # Errors
+    ///
+    /// The data folder cannot be read.
+    pub fn step(
+        &mut self,
+        reader: &Reader,
+        each: &mut dyn FnMut(AnswerItem) -> ControlFlow<()>,
+    ) -> Result<ControlFlow<()>, StoreError> {
+        let AnswerFollower { followed, predicate, pipeline, left } = self;
+        if *left == 0 {
+            return Ok(ControlFlow::Break(()));
+        }
+        let mut sink = |item: AnswerItem| {
+            *left -= 1;
+            each(item)?;
+            if *left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        };
+        followed.step(reader, |record| {
+            let record = FullRecord::new(record);
+            match predicate.matches(&record) {
+                true => pipeline.push(AnswerItem::Record(record.into()), &mut sink),
+                false => ControlFlow::Continue(()),
+            }
+        })
+    }
+}
+
+/// A filter whose `_time:5m` has no end.
+fn followed(filter: &Expression) -> Expression {
+    use daytable_logsql::query::{TimeTest, Times};
+    match filter {
+        Expression::And(parts) => Expression::And(parts.iter().map(followed).collect()),
+        Expression::Or(parts) => Expression::Or(parts.iter().map(followed).collect()),
+        Expression::Time(TimeTest { times: Times::Last(_) | Times::Any, offset: None }) => Expression::All,
+        other => other.clone(),
+    }
+}

@@ -1,0 +1,272 @@
+//! A record, or a row of columns, as pipes pass it on.
+
+use crate::entity::OwnedValue;
+use crate::record::StoredRecord;
+use daytable_logsql::{Column, FieldName, Fields};
+use daytable_model::property::Property;
+use daytable_model::record::Level;
+use serde::ser::{Serialize, SerializeMap, Serializer};
+use std::cell::OnceCell;
+use std::sync::Arc;
+
+/// A record whose fields a query can name.
+#[derive(Clone, Debug)]
+pub struct FullRecord {
+    record: StoredRecord,
+    instance: OnceCell<String>,
+}
+
+impl FullRecord {
+    /// Wraps a record.
+    pub fn new(record: StoredRecord) -> FullRecord {
+        FullRecord { record, instance: OnceCell::new() }
+    }
+
+    /// The record.
+    pub fn record(&self) -> &StoredRecord {
+        &self.record
+    }
+
+    /// The record, unwrapped.
+    pub fn into_record(self) -> StoredRecord {
+        self.record
+    }
+
+    /// The record as a row of columns, in the order and with the names of its JSON form.
+    pub fn into_row(self) -> AnswerRow {
+        let StoredRecord { table, partition_key, row_key, level, message, source, fields, .. } = self.record;
+        let mut row = AnswerRow::default();
+        let text = |text: String| Some(OwnedValue::String(text));
+        row.push("table".into(), text(table.to_string()));
+        row.push("partition_key".into(), text(partition_key.to_string()));
+        row.push("row_key".into(), text(row_key.to_string()));
+        row.push("time".into(), Some(OwnedValue::DateTime(row_key.time())));
+        row.push("level".into(), level.and_then(|level| text(level.name().into())));
+        row.push("message".into(), text(message));
+        row.push("source".into(), text(source));
+        for (name, value) in fields {
+            let name = if row.position(&name).is_some() { format!("{name}_") } else { name };
+            row.push(name.into(), Some(value));
+        }
+        row
+    }
+
+    /// Each field that is present, with its name and value.
+    pub fn each_field(&self, each: &mut dyn FnMut(&str, Property<'_>)) {
+        let record = &self.record;
+        each("time", Property::DateTime(record.time()));
+        if let Some(level) = record.level {
+            each("level", Property::String(level.name()));
+        }
+        for (name, text) in [("message", &record.message), ("instance", self.instance()), ("source", &record.source)] {
+            if !text.is_empty() {
+                each(name, Property::String(text));
+            }
+        }
+        record.fields.iter().for_each(|(name, value)| each(name, value.as_property()));
+    }
+
+    fn instance(&self) -> &String {
+        self.instance.get_or_init(|| self.record.instance())
+    }
+}
+
+impl Fields for FullRecord {
+    fn field(&self, name: &FieldName) -> Option<Property<'_>> {
+        let record = &self.record;
+        match name.column() {
+            Column::Time => Some(Property::DateTime(record.time())),
+            Column::Level => record.level.map(|level| Property::String(level.name())),
+            Column::Instance => Some(Property::String(self.instance())),
+            Column::Source => Some(Property::String(&record.source)),
+            Column::Table => Some(Property::String(&record.table)),
+            Column::Message | Column::Line => Some(Property::String(&record.message)),
+            Column::Field => {
+                let found = |wanted: &str| record.fields.iter().find(|(known, _)| known == wanted);
+                // A field that has the name of a column is shown, and asked for, with a `_`.
+                let field = found(name.written()).or_else(|| found(name.property())).or_else(|| {
+                    let column = name.written().trim_end_matches('_');
+                    if FieldName::new(column).column() == Column::Field { None } else { found(column) }
+                });
+                field.map(|(_, value)| value.as_property())
+            }
+        }
+    }
+
+    fn any_part(&self, test: &mut dyn FnMut(Property<'_>) -> bool) -> bool {
+        test(Property::String(&self.record.line()))
+            || self.record.fields.iter().any(|(_, value)| test(value.as_property()))
+    }
+}
+
+/// A row of an answer: columns in their order. A column without a value is null.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct AnswerRow {
+    columns: Vec<(Arc<str>, Option<OwnedValue>)>,
+}
+
+impl AnswerRow {
+    /// The columns.
+    pub fn columns(&self) -> &[(Arc<str>, Option<OwnedValue>)] {
+        &self.columns
+    }
+
+    /// The value of the column with exactly this name.
+    pub fn get(&self, name: &str) -> Option<&OwnedValue> {
+        self.columns.iter().find(|(known, _)| **known == *name).and_then(|(_, value)| value.as_ref())
+    }
+
+    /// Adds a column, whose name must be new.
+    pub fn push(&mut self, name: Arc<str>, value: Option<OwnedValue>) {
+        self.columns.push((name, value));
+    }
+
+    /// Replaces or adds a column.
+    pub fn set(&mut self, name: &FieldName, value: Option<OwnedValue>) {
+        match self.position_of(name) {
+            Some(at) => self.columns[at].1 = value,
+            None => self.columns.push((name.written().into(), value)),
+        }
+    }
+
+    /// Removes the columns for which `is_wanted` is false.
+    pub(super) fn retain(&mut self, is_wanted: impl Fn(&str) -> bool) {
+        self.columns.retain(|(name, _)| is_wanted(name));
+    }
+
+    /// Renames a column.
+    pub(super) fn rename(&mut self, from: &FieldName, to: &FieldName) {
+        if let Some(at) = self.position_of(from) {
+            let value = self.columns.remove(at).1;
+            if let Some(known) = self.position_of(to) {
+                self.columns.remove(known);
+            }
+            self.columns.insert(at.min(self.columns.len()), (to.written().into(), value));
+        }
+    }
+
+    fn position(&self, name: &str) -> Option<usize> {
+        self.columns.iter().position(|(known, _)| **known == *name)
+    }
+
+    /// The column that a query calls `name`: as written, as stored, or by another name of the same column.
+    fn position_of(&self, name: &FieldName) -> Option<usize> {
+        self.position(name.written()).or_else(|| self.position(name.property())).or_else(|| {
+            let column = name.column();
+            let is_same = |known: &str| FieldName::new(known).column() == column;
+            if column == Column::Field { None } else { self.columns.iter().position(|(known, _)| is_same(known)) }
+        })
+    }
+
+    /// An estimate of the memory of the row.
+    pub(super) fn bytes(&self) -> usize {
+        let value = |(_, value): &(Arc<str>, Option<OwnedValue>)| 64 + value.as_ref().map_or(0, value_bytes);
+        64 + self.columns.iter().map(value).sum::<usize>()
+    }
+}
+
+/// Memory of a value beside its size.
+pub(super) fn value_bytes(value: &OwnedValue) -> usize {
+    match value {
+        OwnedValue::String(text) => text.len(),
+        OwnedValue::Binary(bytes) => bytes.len(),
+        _ => 0,
+    }
+}
+
+impl Fields for AnswerRow {
+    fn field(&self, name: &FieldName) -> Option<Property<'_>> {
+        self.columns[self.position_of(name)?].1.as_ref().map(OwnedValue::as_property)
+    }
+
+    fn any_part(&self, test: &mut dyn FnMut(Property<'_>) -> bool) -> bool {
+        self.columns.iter().filter_map(|(_, value)| value.as_ref()).any(|value| test(value.as_property()))
+    }
+}
+
+impl Serialize for AnswerRow {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(self.columns.len()))?;
+        for (name, value) in &self.columns {
+            map.serialize_entry(&**name, value)?;
+        }
+        map.end()
+    }
+}
+
+/// A record, or a row that a pipe made.
+#[derive(Clone, Debug)]
+pub enum AnswerItem {
+    /// A record, as it is stored.
+    Record(Box<FullRecord>),
+    /// A row of columns.
+    Row(AnswerRow),
+}
+
+impl AnswerItem {
+    /// The row; a record becomes one.
+    pub fn into_row(self) -> AnswerRow {
+        match self {
+            AnswerItem::Record(record) => record.into_row(),
+            AnswerItem::Row(row) => row,
+        }
+    }
+
+    /// An estimate of the memory of the item.
+    pub(super) fn bytes(&self) -> usize {
+        match self {
+            AnswerItem::Row(row) => row.bytes(),
+            AnswerItem::Record(record) => {
+                let record = record.record();
+                let field = |(name, value): &(String, OwnedValue)| 64 + name.len() + value_bytes(value);
+                256 + record.message.len() + record.source.len() + record.fields.iter().map(field).sum::<usize>()
+            }
+        }
+    }
+
+    /// Each field that is present, with its name and value.
+    pub(super) fn each_field(&self, each: &mut dyn FnMut(&str, Property<'_>)) {
+        match self {
+            AnswerItem::Record(record) => record.each_field(each),
+            AnswerItem::Row(row) => row.columns().iter().for_each(|(name, value)| {
+                if let Some(value) = value {
+                    each(name, value.as_property());
+                }
+            }),
+        }
+    }
+}
+
+impl Fields for AnswerItem {
+    fn field(&self, name: &FieldName) -> Option<Property<'_>> {
+        match self {
+            AnswerItem::Record(record) => record.field(name),
+            AnswerItem::Row(row) => row.field(name),
+        }
+    }
+
+    fn any_part(&self, test: &mut dyn FnMut(Property<'_>) -> bool) -> bool {
+        match self {
+            AnswerItem::Record(record) => record.any_part(test),
+            AnswerItem::Row(row) => row.any_part(test),
+        }
+    }
+}
+
+/// As JSON: the record as it is stored, or the columns.
+impl Serialize for AnswerItem {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            AnswerItem::Record(record) => record.record().serialize(serializer),
+            AnswerItem::Row(row) => row.serialize(serializer),
+        }
+    }
+}
+
+/// The severity of a level's name, for sorting.
+pub(super) fn severity(value: Property<'_>) -> Option<u8> {
+    match value {
+        Property::String(name) => Level::from_word(name).map(Level::code),
+        _ => None,
+    }
+}

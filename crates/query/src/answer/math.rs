@@ -1,0 +1,52 @@
+//! The pipe `math`: numbers of columns are computed.
+
+use daytable_logsql::Fields;
+use daytable_logsql::number::{Number, unix_nanos};
+use daytable_logsql::query::{Arithmetic, ArithmeticOperator, MathFunction};
+use daytable_model::time::Ticks;
+
+/// The value of an expression; NaN where a field is no number.
+pub(super) fn evaluate(expression: &Arithmetic, row: &impl Fields, now: Ticks) -> f64 {
+    match expression {
+        Arithmetic::Number(_, number) => *number,
+        Arithmetic::Field(name) => row.field(name).and_then(Number::of).map_or(f64::NAN, Number::as_f64),
+        Arithmetic::Negate(inner) => -evaluate(inner, row, now),
+        Arithmetic::Binary(operator, left, right) => {
+            let (left, right) = (evaluate(left, row, now), evaluate(right, row, now));
+            match operator {
+                ArithmeticOperator::Default => {
+                    if left.is_nan() {
+                        right
+                    } else {
+                        left
+                    }
+                }
+                ArithmeticOperator::Add => left + right,
+                ArithmeticOperator::Subtract => left - right,
+                ArithmeticOperator::Multiply => left * right,
+                ArithmeticOperator::Divide => left / right,
+                ArithmeticOperator::Remainder => left % right,
+                ArithmeticOperator::Power => left.powf(right),
+            }
+        }
+        Arithmetic::Call(function, arguments) => {
+            let mut values = arguments.iter().map(|argument| evaluate(argument, row, now));
+            let mut next = || values.next().unwrap_or(f64::NAN);
+            // A second argument asks for a multiple of it.
+            let rounded = |round: fn(f64) -> f64, value: f64, step: f64| {
+                if step.is_nan() || step == 0.0 { round(value) } else { round(value / step) * step }
+            };
+            match function {
+                MathFunction::Abs => next().abs(),
+                MathFunction::Exp => next().exp(),
+                MathFunction::Ln => next().ln(),
+                MathFunction::Ceil => rounded(f64::ceil, next(), next()),
+                MathFunction::Floor => rounded(f64::floor, next(), next()),
+                MathFunction::Round => rounded(f64::round, next(), next()),
+                MathFunction::Max => values.fold(f64::NAN, f64::max),
+                MathFunction::Min => values.fold(f64::NAN, f64::min),
+                MathFunction::Now => unix_nanos(now) as f64,
+            }
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! The pipes `extract`, `extract_regexp` and `format`: texts become columns, and columns a text.
+
+use daytable_logsql::number::Number;
+use daytable_logsql::template::{TemplatePart, parse_template};
+use daytable_logsql::unit::show_duration;
+use daytable_logsql::{FieldName, Fields};
+use daytable_model::time::{Ticks, UNIX_EPOCH_TICKS};
+use regex::Regex;
+
+/// A prepared pattern of `extract` or `extract_regexp`.
+pub(super) enum Extractor {
+    Template(Vec<TemplatePart>),
+    Regexp(Regex),
+}
+
+impl Extractor {
+    /// Prepares a pattern, which the parser has checked.
+    pub(super) fn template(pattern: &str) -> Extractor {
+        Extractor::Template(parse_template(pattern, true).unwrap_or_default())
+    }
+
+    /// Prepares a regular expression, which the parser has checked.
+    pub(super) fn regexp(pattern: &str) -> Extractor {
+        Extractor::Regexp(Extractor::checked_regex(pattern))
+    }
+
+    /// A regular expression that the parser has checked.
+    pub(super) fn checked_regex(pattern: &str) -> Regex {
+        daytable_logsql::regexp(pattern).expect("the parser refuses a wrong regular expression")
+    }
+
+    /// The columns that the pattern names.
+    pub(super) fn names(&self) -> Vec<FieldName> {
+        match self {
+            Extractor::Template(parts) => {
+                parts.iter().filter_map(|part| part.name.as_deref()).map(FieldName::new).collect()
+            }
+            Extractor::Regexp(regex) => regex.capture_names().flatten().map(FieldName::new).collect(),
+        }
+    }
+
+    /// The values of the columns in a text, in the order of the names; empty where the pattern does not match.
+    pub(super) fn extract(&self, text: &str) -> Vec<String> {
+        match self {
+            Extractor::Template(parts) => extract(parts, text),
+            Extractor::Regexp(regex) => {
+                let found = regex.captures(text);
+                let value = |name: &str| found.as_ref().and_then(|found| found.name(name)).map(|found| found.as_str());
+                regex.capture_names().flatten().map(|name| value(name).unwrap_or_default().to_owned()).collect()
+            }
+        }
+    }
+}
+
+fn extract(parts: &[TemplatePart], text: &str) -> Vec<String> {
+    let count = parts.iter().filter(|part| part.name.is_some()).count();
+    let mut values = Vec::with_capacity(count);
+    let mut rest =
+        parts.first().and_then(|first| text.find(&first.literal).map(|at| &text[at + first.literal.len()..]));
+    for (at, part) in parts.iter().enumerate() {
+        let Some(left) = rest else { break };
+        let next = parts.get(at + 1).map_or("", |next| next.literal.as_str());
+        let quoted = if part.option.as_deref() == Some("plain") { None } else { unquoted(left) };
+        let value = match quoted {
+            Some((value, length)) => {
+                rest = left[length..].strip_prefix(next);
+                value
+            }
+            None if next.is_empty() => {
+                rest = None;
+                left.to_owned()
+            }
+            None => match left.find(next) {
+                Some(end) => {
+                    rest = Some(&left[end + next.len()..]);
+                    left[..end].to_owned()
+                }
+                None => break,
+            },
+        };
+        if part.name.is_some() {
+            values.push(value);
+        }
+    }
+    values.resize(count, String::new());
+    values
+}
+
+/// The content of a quoted text at the start, and its length with the quotes.
+fn unquoted(text: &str) -> Option<(String, usize)> {
+    if let Some(rest) = text.strip_prefix('`') {
+        let end = rest.find('`')?;
+        return Some((rest[..end].to_owned(), end + 2));
+    }
+    if !text.starts_with('"') {
+        return None;
+    }
+    let mut values = serde_json::Deserializer::from_str(text).into_iter::<String>();
+    let value = values.next()?.ok()?;
+    Some((value, values.byte_offset()))
+}
+
+/// The text that a pattern of `format` gives for a row.
+pub(super) fn format(parts: &[TemplatePart], row: &impl Fields) -> String {
+    let mut text = String::new();
+    for part in parts {
+        text.push_str(&part.literal);
+        let Some(name) = &part.name else { continue };
+        let Some(value) = row.field(&FieldName::new(name)) else { continue };
+        let shown = value.text();
+        let number = || Number::of(value).map(Number::as_f64);
+        match part.option.as_deref() {
+            Some("q") => text.push_str(&serde_json::to_string(&*shown).unwrap_or_default()),
+            Some("uc") => text.push_str(&shown.to_uppercase()),
+            Some("lc") => text.push_str(&shown.to_lowercase()),
+            Some("duration") => match number() {
+                Some(nanos) => text.push_str(&show_duration(nanos as i64)),
+                None => text.push_str(&shown),
+            },
+            Some("time") => {
+                let ticks = number().and_then(|nanos| Ticks::new((nanos / 100.0) as i64 + UNIX_EPOCH_TICKS));
+                text.push_str(&ticks.map_or_else(|| shown.to_string(), |time| time.to_string()));
+            }
+            Some("ipv4") => match number().filter(|n| (0.0..=f64::from(u32::MAX)).contains(n)) {
+                Some(address) => text.push_str(&std::net::Ipv4Addr::from(address as u32).to_string()),
+                None => text.push_str(&shown),
+            },
+            _ => text.push_str(&shown),
+        }
+    }
+    text
+}

@@ -1,0 +1,817 @@
+//! Pipes at work: each is a stage that takes items and passes others on.
+//!
+//! A stage that needs all items (`sort`, `stats`) keeps what it must, and passes its rows on at the end. A stage that
+//! needs no more items breaks, which ends the reading of records.
+
+use super::accumulator::{Accumulator, number_value, whole};
+use super::item::{AnswerItem, AnswerRow};
+use super::math::evaluate;
+use super::order::{compare, compare_values};
+use super::pattern::{Extractor, format};
+use crate::entity::OwnedValue;
+use daytable_logsql::number::{Number, ipv4, plain};
+use daytable_logsql::query::{Aggregate, Expression, Extraction, FieldPattern, GroupField, SortKey, Step, StepSize};
+use daytable_logsql::template::parse_template;
+use daytable_logsql::unit::{duration_nanos, show_duration, size_bytes};
+use daytable_logsql::{FieldName, Fields, Pipe, Predicate};
+use daytable_model::property::Property;
+use daytable_model::time::{MAX_TICKS, Ticks, UNIX_EPOCH_TICKS};
+use std::cell::{Cell, RefCell};
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, HashMap};
+use std::ops::ControlFlow;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// Where a stage passes items on.
+pub type Next<'n> = &'n mut dyn FnMut(AnswerItem) -> ControlFlow<()>;
+
+/// The memory that the stages of an answer share.
+#[derive(Clone, Debug)]
+pub struct AnswerBudget(Rc<(Cell<usize>, RefCell<Option<String>>, usize)>);
+
+impl AnswerBudget {
+    /// So many bytes.
+    pub fn new(bytes_max: usize) -> AnswerBudget {
+        AnswerBudget(Rc::new((Cell::new(bytes_max), RefCell::new(None), bytes_max)))
+    }
+
+    /// Takes memory for what a stage keeps. False if there is no more: then the answer is cut.
+    fn charge(&self, bytes: usize, kept: &str) -> bool {
+        let (left, cut, bytes_max) = &*self.0;
+        match left.get().checked_sub(bytes) {
+            Some(rest) => {
+                left.set(rest);
+                true
+            }
+            None => {
+                let size = daytable_model::units::ByteSize::new(*bytes_max as u64);
+                cut.borrow_mut().get_or_insert_with(|| {
+                    format!("the answer is not whole: its {kept} need more than {size} of memory; narrow the query")
+                });
+                false
+            }
+        }
+    }
+
+    /// Why the answer was cut, if it was.
+    pub fn cut(&self) -> Option<String> {
+        self.0.1.borrow().clone()
+    }
+}
+
+/// What the stages of one answer know.
+#[derive(Clone, Debug)]
+pub struct PipelineContext {
+    /// The time that `now` means.
+    pub now: Ticks,
+    /// The length of the answer's time in seconds, if the query limits its start.
+    pub seconds: Option<f64>,
+    /// The shared memory.
+    pub budget: AnswerBudget,
+}
+
+/// A pipe at work.
+trait PipeStage {
+    /// Takes an item. Breaks if the stage needs no more.
+    fn push(&mut self, item: AnswerItem, next: Next<'_>) -> ControlFlow<()>;
+
+    /// Passes on what the stage kept.
+    fn finish(&mut self, _next: Next<'_>) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
+}
+
+/// The pipes of one answer.
+pub struct Pipeline {
+    stages: Vec<Box<dyn PipeStage>>,
+}
+
+impl Pipeline {
+    /// Prepares the pipes.
+    pub fn new(pipes: &[Pipe], context: &PipelineContext) -> Pipeline {
+        Pipeline { stages: pipes.iter().map(|pipe| stage(pipe, context)).collect() }
+    }
+
+    /// Passes an item through the stages.
+    pub fn push(&mut self, item: AnswerItem, sink: Next<'_>) -> ControlFlow<()> {
+        push(&mut self.stages, item, sink)
+    }
+
+    /// Passes on what the stages kept, one stage after the other.
+    pub fn finish(&mut self, sink: Next<'_>) -> ControlFlow<()> {
+        for at in 0..self.stages.len() {
+            let (done, rest) = self.stages.split_at_mut(at + 1);
+            // A later stage that needs no more still passes on its own rows.
+            let _ = done[at].finish(&mut |item| push(rest, item, sink));
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+fn push(stages: &mut [Box<dyn PipeStage>], item: AnswerItem, sink: Next<'_>) -> ControlFlow<()> {
+    match stages.split_first_mut() {
+        Some((first, rest)) => first.push(item, &mut |item| push(rest, item, sink)),
+        None => sink(item),
+    }
+}
+
+fn stage(pipe: &Pipe, context: &PipelineContext) -> Box<dyn PipeStage> {
+    let predicate = |filter: &Expression| Predicate::new(filter, context.now);
+    let condition = |filter: &Option<Expression>| filter.as_ref().map(predicate);
+    let column = |name: &FieldName| GroupField { field: name.clone(), step: None };
+    let hits = |by: &[FieldName], hits: &str| {
+        let by = by.iter().map(column).collect();
+        GroupStage::new(by, vec![counting(hits)], context)
+    };
+    match pipe {
+        Pipe::Stats { by, aggregates } => Box::new(GroupStage::new(by.clone(), aggregates.clone(), context)),
+        Pipe::Top { limit, by, hits: name, rank } => {
+            let order = GroupOrder::Top { limit: *limit, rank: rank.clone() };
+            Box::new(GroupStage { order, ..hits(by, name) })
+        }
+        Pipe::Uniq { by, hits: name, limit } => {
+            let order = GroupOrder::Uniq { limit: *limit, has_hits: name.is_some() };
+            Box::new(GroupStage { order, ..hits(by, name.as_deref().unwrap_or("hits")) })
+        }
+        Pipe::FieldValues { field, limit } => {
+            let order = GroupOrder::Uniq { limit: *limit, has_hits: true };
+            Box::new(GroupStage { order, ..hits(std::slice::from_ref(field), "hits") })
+        }
+        Pipe::Sort { by, offset, limit, rank } => Box::new(SortStage {
+            by: by.clone(),
+            offset: *offset,
+            limit: *limit,
+            rank: rank.clone(),
+            items: Vec::new(),
+            budget: context.budget.clone(),
+        }),
+        Pipe::Limit(limit) => Box::new(LimitStage { left: *limit }),
+        Pipe::Offset(offset) => Box::new(OffsetStage { left: *offset }),
+        Pipe::Sample(every) => Box::new(SampleStage { every: *every, count: 0 }),
+        Pipe::Filter(filter) => Box::new(FilterStage(predicate(filter))),
+        Pipe::Fields(fields) => Box::new(FieldsStage(fields.clone())),
+        Pipe::Delete(patterns) => {
+            let patterns = patterns.clone();
+            row_stage(move |row| row.retain(|name| !patterns.iter().any(|pattern| is_column(pattern, name))))
+        }
+        Pipe::Copy(pairs) => {
+            let pairs = pairs.clone();
+            row_stage(move |row| {
+                for (from, to) in &pairs {
+                    let value = row.field(from).map(OwnedValue::from);
+                    row.set(to, value);
+                }
+            })
+        }
+        Pipe::Rename(pairs) => {
+            let pairs = pairs.clone();
+            row_stage(move |row| pairs.iter().for_each(|(from, to)| row.rename(from, to)))
+        }
+        Pipe::Extract(extraction) => extract_stage(extraction, Extractor::template(&extraction.pattern), context),
+        Pipe::ExtractRegexp(extraction) => extract_stage(extraction, Extractor::regexp(&extraction.pattern), context),
+        Pipe::Format { pattern, name, condition: only, keep_original, skip_empty } => {
+            let parts = parse_template(pattern, false).unwrap_or_default();
+            let (name, only, keep, skip) = (name.clone(), condition(only), *keep_original, *skip_empty);
+            row_stage(move |row| {
+                if only.as_ref().is_none_or(|only| only.matches(row)) {
+                    let text = format(&parts, row);
+                    put_text(row, &name, text, keep, skip);
+                }
+            })
+        }
+        Pipe::Replace { is_regexp, from, to, at, limit, condition: only } => {
+            let (at, to, only) = (at.clone(), to.clone(), condition(only));
+            let limit = usize::try_from(limit.unwrap_or(0)).unwrap_or(usize::MAX);
+            let replaced: Box<dyn Fn(&str) -> String> = if *is_regexp {
+                let regex = Extractor::checked_regex(from);
+                Box::new(move |text| regex.replacen(text, limit, to.as_str()).into_owned())
+            } else {
+                let from = from.clone();
+                Box::new(move |text| match limit {
+                    0 => text.replace(&from, &to),
+                    limit => text.replacen(&from, &to, limit),
+                })
+            };
+            row_stage(move |row| {
+                if only.as_ref().is_none_or(|only| only.matches(row))
+                    && let Some(text) = row.field(&at).map(|value| replaced(&value.text()))
+                {
+                    row.set(&at, Some(OwnedValue::String(text)));
+                }
+            })
+        }
+        Pipe::Math(columns) => {
+            let (columns, now) = (columns.clone(), context.now);
+            row_stage(move |row| {
+                for (expression, name) in &columns {
+                    let value = evaluate(expression, row, now);
+                    row.set(name, Some(number_value(value)));
+                }
+            })
+        }
+        Pipe::Length { of, name } => {
+            let (of, name) = (of.clone(), name.clone());
+            row_stage(move |row| {
+                let length = row.field(&of).map_or(0, |value| value.text().len());
+                row.set(&name, Some(whole(length as u64)));
+            })
+        }
+        Pipe::Facets { limit, values_max, length_max, keep_constant } => Box::new(FacetsStage {
+            limit: *limit,
+            values_max: *values_max,
+            length_max: *length_max,
+            keep_constant: *keep_constant,
+            fields: BTreeMap::new(),
+            items: 0,
+            budget: context.budget.clone(),
+        }),
+        Pipe::FieldNames { name } => Box::new(FieldNamesStage {
+            name: name.as_str().into(),
+            fields: BTreeMap::new(),
+            budget: context.budget.clone(),
+        }),
+    }
+}
+
+fn counting(name: &str) -> Aggregate {
+    let function = daytable_logsql::query::Function::Count;
+    Aggregate { function, fields: Vec::new(), limit: None, condition: None, name: name.to_owned() }
+}
+
+/// Whether a column belongs to a pattern: by its own name, or as a query calls it.
+fn is_column(pattern: &FieldPattern, name: &str) -> bool {
+    pattern.matches(name)
+        || !pattern.is_prefix
+            && (pattern.name.property() == name
+                || pattern.name.column() != daytable_logsql::Column::Field
+                    && FieldName::new(name).column() == pattern.name.column())
+}
+
+/// A stage that changes each row.
+struct RowStage<F>(F);
+
+impl<F: FnMut(&mut AnswerRow)> PipeStage for RowStage<F> {
+    fn push(&mut self, item: AnswerItem, next: Next<'_>) -> ControlFlow<()> {
+        let mut row = item.into_row();
+        self.0(&mut row);
+        next(AnswerItem::Row(row))
+    }
+}
+
+fn row_stage(change: impl FnMut(&mut AnswerRow) + 'static) -> Box<dyn PipeStage> {
+    Box::new(RowStage(change))
+}
+
+fn extract_stage(extraction: &Extraction, extractor: Extractor, context: &PipelineContext) -> Box<dyn PipeStage> {
+    let Extraction { from, condition, keep_original, skip_empty, .. } = extraction.clone();
+    let condition = condition.map(|filter| Predicate::new(&filter, context.now));
+    let names = extractor.names();
+    row_stage(move |row| {
+        if condition.as_ref().is_some_and(|condition| !condition.matches(row)) {
+            return;
+        }
+        let values = extractor.extract(&row.field(&from).map(Property::text).unwrap_or_default());
+        for (name, text) in names.iter().zip(values) {
+            put_text(row, name, text, keep_original, skip_empty);
+        }
+    })
+}
+
+/// Sets a column to a computed text; an empty text is no value.
+fn put_text(row: &mut AnswerRow, name: &FieldName, text: String, keep_original: bool, skip_empty: bool) {
+    let is_present = row.field(name).is_some_and(|value| !matches!(value, Property::String("")));
+    if keep_original && is_present || skip_empty && text.is_empty() {
+        return;
+    }
+    row.set(name, (!text.is_empty()).then_some(OwnedValue::String(text)));
+}
+
+struct LimitStage {
+    left: u64,
+}
+
+impl PipeStage for LimitStage {
+    fn push(&mut self, item: AnswerItem, next: Next<'_>) -> ControlFlow<()> {
+        if self.left == 0 {
+            return ControlFlow::Break(());
+        }
+        self.left -= 1;
+        next(item)?;
+        if self.left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+}
+
+struct OffsetStage {
+    left: u64,
+}
+
+impl PipeStage for OffsetStage {
+    fn push(&mut self, item: AnswerItem, next: Next<'_>) -> ControlFlow<()> {
+        if self.left == 0 {
+            return next(item);
+        }
+        self.left -= 1;
+        ControlFlow::Continue(())
+    }
+}
+
+/// Takes each n-th item, the same ones each time.
+struct SampleStage {
+    every: u64,
+    count: u64,
+}
+
+impl PipeStage for SampleStage {
+    fn push(&mut self, item: AnswerItem, next: Next<'_>) -> ControlFlow<()> {
+        self.count += 1;
+        if (self.count - 1).is_multiple_of(self.every) { next(item) } else { ControlFlow::Continue(()) }
+    }
+}
+
+struct FilterStage(Predicate);
+
+impl PipeStage for FilterStage {
+    fn push(&mut self, item: AnswerItem, next: Next<'_>) -> ControlFlow<()> {
+        if self.0.matches(&item) { next(item) } else { ControlFlow::Continue(()) }
+    }
+}
+
+struct FieldsStage(Vec<FieldPattern>);
+
+impl PipeStage for FieldsStage {
+    fn push(&mut self, item: AnswerItem, next: Next<'_>) -> ControlFlow<()> {
+        let is_all = |pattern: &FieldPattern| pattern.is_prefix && pattern.name.written().is_empty();
+        if self.0.iter().any(is_all) {
+            return next(item);
+        }
+        let mut row = AnswerRow::default();
+        for pattern in &self.0 {
+            if !pattern.is_prefix {
+                let value = item.field(&pattern.name).map(OwnedValue::from);
+                row.set(&pattern.name, value);
+                continue;
+            }
+            item.each_field(&mut |name, value| {
+                if pattern.matches(name) || name.starts_with(pattern.name.property()) {
+                    row.set(&FieldName::new(name), Some(value.into()));
+                }
+            });
+        }
+        next(AnswerItem::Row(row))
+    }
+}
+
+/// Sorts items; with a limit, keeps only those that can be in the answer.
+struct SortStage {
+    by: Vec<SortKey>,
+    offset: u64,
+    limit: Option<u64>,
+    rank: Option<String>,
+    /// Items with their keys.
+    items: Vec<(Vec<Option<OwnedValue>>, AnswerItem)>,
+    budget: AnswerBudget,
+}
+
+impl SortStage {
+    fn kept_max(&self) -> usize {
+        usize::try_from(self.limit.map_or(u64::MAX, |limit| limit.saturating_add(self.offset))).unwrap_or(usize::MAX)
+    }
+
+    fn sort(&mut self) {
+        let by = &self.by;
+        // Items of the same order stay in the order in which they came.
+        self.items.sort_by(|(a, one), (b, other)| {
+            if by.is_empty() {
+                return compare_rows(one, other);
+            }
+            let parts = by.iter().zip(a.iter().zip(b)).map(|(key, (a, b))| {
+                let order = compare_values(&key.field, property(a), property(b));
+                if key.is_descending { order.reverse() } else { order }
+            });
+            parts.fold(Ordering::Equal, Ordering::then)
+        });
+    }
+}
+
+fn property(value: &Option<OwnedValue>) -> Option<Property<'_>> {
+    value.as_ref().map(OwnedValue::as_property)
+}
+
+/// The order of two items without keys: records by time, rows column by column.
+fn compare_rows(one: &AnswerItem, other: &AnswerItem) -> Ordering {
+    match (one, other) {
+        (AnswerItem::Record(one), AnswerItem::Record(other)) => {
+            one.record().row_key.cmp(&other.record().row_key).reverse()
+        }
+        (AnswerItem::Row(one), AnswerItem::Row(other)) => {
+            let pairs = one.columns().iter().zip(other.columns());
+            let parts =
+                pairs.map(|((name, a), (_, b))| compare_values(&FieldName::new(name), property(a), property(b)));
+            parts.fold(Ordering::Equal, Ordering::then)
+        }
+        _ => Ordering::Equal,
+    }
+}
+
+impl PipeStage for SortStage {
+    fn push(&mut self, item: AnswerItem, _next: Next<'_>) -> ControlFlow<()> {
+        let kept = self.kept_max();
+        if kept == 0 {
+            return ControlFlow::Break(());
+        }
+        // With a limit, at most twice as many items are kept, and only those without a limit are charged.
+        if self.limit.is_none() && !self.budget.charge(item.bytes(), "sorted records") {
+            return ControlFlow::Break(());
+        }
+        let keys = self.by.iter().map(|key| item.field(&key.field).map(OwnedValue::from)).collect();
+        self.items.push((keys, item));
+        if self.items.len() >= kept.saturating_mul(2).max(64) {
+            self.sort();
+            let dropped = self.items.split_off(kept.min(self.items.len()));
+            drop(dropped);
+        }
+        if self.limit.is_some() && self.items.len().is_multiple_of(1024) && self.items.len() > 4096 {
+            let bytes = self.items[self.items.len() - 1024..].iter().map(|(_, item)| item.bytes()).sum();
+            if !self.budget.charge(bytes, "sorted records") {
+                return ControlFlow::Break(());
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn finish(&mut self, next: Next<'_>) -> ControlFlow<()> {
+        self.sort();
+        let kept = self.kept_max();
+        let offset = usize::try_from(self.offset).unwrap_or(usize::MAX);
+        let items = std::mem::take(&mut self.items).into_iter().take(kept).enumerate().skip(offset);
+        for (at, (_, item)) in items {
+            match &self.rank {
+                Some(rank) => {
+                    let mut row = item.into_row();
+                    row.set(&FieldName::new(rank), Some(whole(at as u64 + 1)));
+                    next(AnswerItem::Row(row))?;
+                }
+                None => next(item)?,
+            }
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// The order and the columns of the rows of a [`GroupStage`].
+enum GroupOrder {
+    /// By the groups.
+    Groups,
+    /// The greatest numbers first.
+    Top { limit: u64, rank: Option<String> },
+    /// By the groups, with or without numbers.
+    Uniq { limit: Option<u64>, has_hits: bool },
+}
+
+/// The rows of one group.
+struct Group {
+    values: Vec<Option<OwnedValue>>,
+    states: Vec<Accumulator>,
+}
+
+/// `stats`, `top`, `uniq` and `field_values`.
+struct GroupStage {
+    by: Vec<GroupField>,
+    aggregates: Vec<Aggregate>,
+    conditions: Vec<Option<Predicate>>,
+    numbers: HashMap<Vec<u8>, usize, foldhash::fast::RandomState>,
+    groups: Vec<Group>,
+    key: Vec<u8>,
+    order: GroupOrder,
+    seconds: Option<f64>,
+    budget: AnswerBudget,
+}
+
+impl GroupStage {
+    fn new(by: Vec<GroupField>, aggregates: Vec<Aggregate>, context: &PipelineContext) -> GroupStage {
+        let condition = |aggregate: &Aggregate| aggregate.condition.as_ref().map(|c| Predicate::new(c, context.now));
+        let mut stage = GroupStage {
+            conditions: aggregates.iter().map(condition).collect(),
+            numbers: HashMap::default(),
+            groups: Vec::new(),
+            key: Vec::new(),
+            order: GroupOrder::Groups,
+            seconds: context.seconds,
+            budget: context.budget.clone(),
+            by,
+            aggregates,
+        };
+        // A time step is the time of its group.
+        for field in &stage.by {
+            if let (daytable_logsql::Column::Time, Some(Step { size: StepSize::Number(nanos), .. })) =
+                (field.field.column(), &field.step)
+            {
+                stage.seconds = Some(nanos / 1e9);
+            }
+        }
+        if stage.by.is_empty() {
+            // Without groups there is always one row.
+            let states = stage.states();
+            stage.groups.push(Group { values: Vec::new(), states });
+            stage.numbers.insert(Vec::new(), 0);
+        }
+        stage
+    }
+
+    fn states(&self) -> Vec<Accumulator> {
+        self.aggregates.iter().map(|aggregate| Accumulator::new(aggregate.function)).collect()
+    }
+
+    /// The number of the item's group; `None` if there is no memory for another group.
+    fn group(&mut self, item: &AnswerItem) -> Option<usize> {
+        self.key.clear();
+        let mut values: Vec<Option<GroupValue<'_>>> = Vec::with_capacity(self.by.len());
+        for field in &self.by {
+            let value = item.field(&field.field).filter(|value| !matches!(value, Property::String("")));
+            let value = value.map(|value| match &field.step {
+                Some(step) => step_start(value, step).map_or(GroupValue::Borrowed(value), GroupValue::Owned),
+                None => GroupValue::Borrowed(value),
+            });
+            match &value {
+                Some(value) => {
+                    let text = value.property().text();
+                    self.key.extend_from_slice(&(text.len() as u64 + 1).to_le_bytes());
+                    self.key.extend_from_slice(text.as_bytes());
+                }
+                None => self.key.extend_from_slice(&0u64.to_le_bytes()),
+            }
+            values.push(value);
+        }
+        if let Some(at) = self.numbers.get(&self.key) {
+            // A value that comes as a number and as a text is shown as a number.
+            for (known, value) in self.groups[*at].values.iter_mut().zip(&values) {
+                if let (Some(OwnedValue::String(_)), Some(value)) = (&known, value)
+                    && !matches!(value.property(), Property::String(_))
+                {
+                    *known = Some(value.property().into());
+                }
+            }
+            return Some(*at);
+        }
+        let values: Vec<_> = values.into_iter().map(|value| value.map(|value| value.property().into())).collect();
+        let bytes = 128 + 2 * self.key.len() + 96 * self.aggregates.len();
+        if !self.budget.charge(bytes, "groups") {
+            return None;
+        }
+        let at = self.groups.len();
+        let states = self.states();
+        self.numbers.insert(self.key.clone(), at);
+        self.groups.push(Group { values, states });
+        Some(at)
+    }
+
+    fn compare_groups(&self, a: &Group, b: &Group) -> Ordering {
+        let parts = self.by.iter().zip(a.values.iter().zip(&b.values));
+        let parts = parts.map(|(by, (a, b))| compare_values(&by.field, property(a), property(b)));
+        parts.fold(Ordering::Equal, Ordering::then)
+    }
+}
+
+enum GroupValue<'v> {
+    Borrowed(Property<'v>),
+    Owned(OwnedValue),
+}
+
+impl GroupValue<'_> {
+    fn property(&self) -> Property<'_> {
+        match self {
+            GroupValue::Borrowed(value) => *value,
+            GroupValue::Owned(value) => value.as_property(),
+        }
+    }
+}
+
+impl PipeStage for GroupStage {
+    fn push(&mut self, item: AnswerItem, _next: Next<'_>) -> ControlFlow<()> {
+        if matches!(&self.order, GroupOrder::Uniq { limit: Some(limit), has_hits: false } if self.groups.len() as u64 >= *limit)
+        {
+            return ControlFlow::Break(());
+        }
+        // A group that has no room is left out, and the answer says so.
+        let Some(at) = self.group(&item) else { return ControlFlow::Continue(()) };
+        let mut bytes = 0;
+        for (number, aggregate) in self.aggregates.iter().enumerate() {
+            if self.conditions[number].as_ref().is_none_or(|condition| condition.matches(&item)) {
+                let state = &mut self.groups[at].states[number];
+                bytes += state.add(aggregate, &item, &|each| item.each_field(each));
+            }
+        }
+        if bytes > 0 && !self.budget.charge(bytes, "values") {
+            return ControlFlow::Break(());
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn finish(&mut self, next: Next<'_>) -> ControlFlow<()> {
+        let mut groups = std::mem::take(&mut self.groups);
+        let count = |group: &Group| match group.states.first() {
+            Some(Accumulator::Count(count)) => *count,
+            _ => 0,
+        };
+        match &self.order {
+            GroupOrder::Top { limit, .. } => {
+                groups.sort_by(|a, b| count(b).cmp(&count(a)).then_with(|| self.compare_groups(a, b)));
+                groups.truncate(usize::try_from(*limit).unwrap_or(usize::MAX));
+            }
+            GroupOrder::Groups => groups.sort_by(|a, b| self.compare_groups(a, b)),
+            GroupOrder::Uniq { limit, .. } => {
+                groups.sort_by(|a, b| self.compare_groups(a, b));
+                groups.truncate(usize::try_from(limit.unwrap_or(u64::MAX)).unwrap_or(usize::MAX));
+            }
+        }
+        let names: Vec<Arc<str>> = self.by.iter().map(|by| by.field.written().into()).collect();
+        for (rank, group) in groups.into_iter().enumerate() {
+            let mut row = AnswerRow::default();
+            for (name, value) in names.iter().zip(group.values) {
+                row.push(name.clone(), value);
+            }
+            if !matches!(self.order, GroupOrder::Uniq { has_hits: false, .. }) {
+                for (aggregate, state) in self.aggregates.iter().zip(group.states) {
+                    row.push(aggregate.name.as_str().into(), state.finish(aggregate, self.seconds));
+                }
+            }
+            if let GroupOrder::Top { rank: Some(name), .. } = &self.order {
+                row.push(name.as_str().into(), Some(whole(rank as u64 + 1)));
+            }
+            next(AnswerItem::Row(row))?;
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// The start of the step that contains a value; `None` if the value has no steps.
+pub fn step_start(value: Property<'_>, step: &Step) -> Option<OwnedValue> {
+    let offset = step.offset.as_ref().map_or(0, |offset| offset.nanos);
+    match (value, step.size) {
+        (Property::DateTime(time), size) => Some(OwnedValue::DateTime(time_step(time, size, offset)?)),
+        (Property::String(text), StepSize::AddressBits(bits)) => {
+            let mask = u32::MAX.checked_shl(32 - bits).unwrap_or(0);
+            Some(OwnedValue::String(std::net::Ipv4Addr::from(ipv4(text)? & mask).to_string()))
+        }
+        (Property::Int64(n), StepSize::Number(size)) => number_step(Number::Whole(n), size, offset),
+        (Property::Int32(n), StepSize::Number(size)) => number_step(Number::Whole(n.into()), size, offset),
+        (Property::Double(n), StepSize::Number(size)) => number_step(Number::Float(n), size, offset),
+        (Property::String(text), StepSize::Number(size)) => {
+            if let Some(number) = plain(text) {
+                return number_step(number, size, offset);
+            }
+            let truncated = |n: i64| Some(floor_to(n, size as i64, offset));
+            if let Some(nanos) = duration_nanos(text) {
+                return truncated(nanos).map(|nanos| OwnedValue::String(show_duration(nanos)));
+            }
+            if let Some(bytes) = size_bytes(text) {
+                return truncated(bytes).map(OwnedValue::Int64);
+            }
+            let address = ipv4(text)?;
+            let truncated = u32::try_from(floor_to(address.into(), size as i64, offset)).ok()?;
+            Some(OwnedValue::String(std::net::Ipv4Addr::from(truncated).to_string()))
+        }
+        _ => None,
+    }
+}
+
+fn floor_to(n: i64, size: i64, offset: i64) -> i64 {
+    let size = size.max(1);
+    n.saturating_sub(n.saturating_sub(offset).rem_euclid(size))
+}
+
+fn number_step(number: Number, size: f64, offset: i64) -> Option<OwnedValue> {
+    if let (Number::Whole(n), true) = (number, size.fract() == 0.0) {
+        return Some(OwnedValue::Int64(floor_to(n, size as i64, offset)));
+    }
+    let (n, offset) = (number.as_f64(), offset as f64);
+    let steps = ((n - offset) / size).floor();
+    // The nearest number with the digits of the step, so that 0.3 is not 0.30000000000000004.
+    let digits = 10f64.powi((-size.log10().floor()).max(0.0) as i32 + 3);
+    let start = steps * size + offset;
+    Some(number_value((start * digits).round() / digits))
+}
+
+fn time_step(time: Ticks, size: StepSize, offset: i64) -> Option<Ticks> {
+    let offset = offset / 100;
+    let shifted = Ticks::new((time.get() - offset).clamp(0, MAX_TICKS))?;
+    let start = match size {
+        StepSize::Number(nanos) => {
+            let ticks = ((nanos / 100.0) as i64).max(1);
+            shifted.get() - (shifted.get() - UNIX_EPOCH_TICKS).rem_euclid(ticks)
+        }
+        // The Unix epoch was a Thursday; weeks begin on Monday.
+        StepSize::Week => {
+            let day = daytable_model::time::TICKS_PER_DAY;
+            shifted.get() - (shifted.get() - UNIX_EPOCH_TICKS + 3 * day).rem_euclid(7 * day)
+        }
+        StepSize::Month => Ticks::from_date(shifted.date().year, shifted.date().month, 1)?.get(),
+        StepSize::Year => Ticks::from_date(shifted.date().year, 1, 1)?.get(),
+        StepSize::AddressBits(_) => return None,
+    };
+    Ticks::new((start + offset).clamp(0, MAX_TICKS))
+}
+
+/// The values of one field with their numbers; `None` if the field has too many or too long values.
+type Facet = Option<HashMap<String, (u64, OwnedValue), foldhash::fast::RandomState>>;
+
+struct FacetsStage {
+    limit: u64,
+    values_max: u64,
+    length_max: u64,
+    keep_constant: bool,
+    fields: BTreeMap<String, Facet>,
+    items: u64,
+    budget: AnswerBudget,
+}
+
+impl PipeStage for FacetsStage {
+    fn push(&mut self, item: AnswerItem, _next: Next<'_>) -> ControlFlow<()> {
+        self.items += 1;
+        let mut flow = ControlFlow::Continue(());
+        let FacetsStage { values_max, length_max, fields, budget, .. } = self;
+        item.each_field(&mut |name, value| {
+            let text = value.text();
+            if text.is_empty() || name == "time" {
+                return;
+            }
+            if !fields.contains_key(name) {
+                if !budget.charge(128 + name.len(), "fields") {
+                    flow = ControlFlow::Break(());
+                    return;
+                }
+                fields.insert(name.to_owned(), Some(HashMap::default()));
+            }
+            let Some(facet) = fields.get_mut(name) else { return };
+            let Some(values) = facet else { return };
+            if let Some((count, _)) = values.get_mut(&*text) {
+                *count += 1;
+            } else if text.len() as u64 > *length_max || values.len() as u64 >= *values_max {
+                *facet = None;
+            } else if budget.charge(96 + 2 * text.len(), "values") {
+                values.insert(text.into_owned(), (1, value.into()));
+            } else {
+                flow = ControlFlow::Break(());
+            }
+        });
+        flow
+    }
+
+    fn finish(&mut self, next: Next<'_>) -> ControlFlow<()> {
+        for (name, values) in std::mem::take(&mut self.fields) {
+            let mut values: Vec<_> = values.into_iter().flatten().collect();
+            let is_constant = values.len() == 1 && values[0].1.0 == self.items;
+            if is_constant && !self.keep_constant {
+                continue;
+            }
+            values.sort_by(|(a, (in_a, x)), (b, (in_b, y))| {
+                in_b.cmp(in_a).then_with(|| compare(x.as_property(), y.as_property())).then_with(|| a.cmp(b))
+            });
+            for (_, (count, value)) in values.into_iter().take(usize::try_from(self.limit).unwrap_or(usize::MAX)) {
+                let mut row = AnswerRow::default();
+                row.push("field_name".into(), Some(OwnedValue::String(name.clone())));
+                row.push("field_value".into(), Some(value));
+                row.push("hits".into(), Some(whole(count)));
+                next(AnswerItem::Row(row))?;
+            }
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+struct FieldNamesStage {
+    name: Arc<str>,
+    fields: BTreeMap<String, u64>,
+    budget: AnswerBudget,
+}
+
+impl PipeStage for FieldNamesStage {
+    fn push(&mut self, item: AnswerItem, _next: Next<'_>) -> ControlFlow<()> {
+        let mut flow = ControlFlow::Continue(());
+        let FieldNamesStage { fields, budget, .. } = self;
+        item.each_field(&mut |name, value| {
+            if matches!(value, Property::String("")) {
+                return;
+            }
+            if let Some(count) = fields.get_mut(name) {
+                *count += 1;
+            } else if budget.charge(128 + name.len(), "fields") {
+                fields.insert(name.to_owned(), 1);
+            } else {
+                flow = ControlFlow::Break(());
+            }
+        });
+        flow
+    }
+
+    fn finish(&mut self, next: Next<'_>) -> ControlFlow<()> {
+        for (name, count) in std::mem::take(&mut self.fields) {
+            let mut row = AnswerRow::default();
+            row.push(self.name.clone(), Some(OwnedValue::String(name)));
+            row.push("hits".into(), Some(whole(count)));
+            next(AnswerItem::Row(row))?;
+        }
+        ControlFlow::Continue(())
+    }
+}
