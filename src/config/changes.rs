@@ -28,11 +28,11 @@ impl Changes {
     }
 
     /// Adds the changes of the blocks of one kind.
-    pub(super) fn add_blocks<T: PartialEq>(
+    pub(super) fn add_blocks<T: Clone + PartialEq>(
         &mut self,
         kind: &str,
         keys: &[ConfigKey<T>],
-        before: &mut [T],
+        before: &[T],
         now: &mut [T],
         name: fn(&T) -> &str,
     ) {
@@ -42,7 +42,7 @@ impl Changes {
             match find(before, name(block)) {
                 None => self.live.push(format!("{title} (new)")),
                 Some(at) if before[at] != *block => {
-                    let differing = key::compare(keys, &mut before[at], block);
+                    let differing = key::compare(keys, &before[at], block);
                     let (restart, live): (Vec<_>, Vec<_>) = differing.into_iter().partition(|(_, restart)| *restart);
                     for (keys, needs_restart) in [(live, false), (restart, true)] {
                         let keys: Vec<_> = keys.into_iter().map(|(key, _)| key).collect();
@@ -99,6 +99,16 @@ mod tests {
         assert_eq!((&now.data_dir, &now.store), (&before.data_dir, &before.store));
         assert_eq!((&now.sources, &now.log), (&wanted.sources, &wanted.log));
         assert_eq!(Changes::between(&now.clone(), &mut now), Changes::default());
+    }
+
+    #[test]
+    fn a_comparison_changes_no_option_that_a_reload_applies() {
+        let block = |size: &str| {
+            parse(&format!("[[syslog]]\nlisten = \"tcp://127.0.0.1:0\"\nmessage_bytes_max = \"{size}\"\n"))
+        };
+        let mut now = block("2MiB");
+        let changes = Changes::between(&block("1MiB"), &mut now);
+        assert_eq!((changes.live, now), (vec!["syslog \"syslog\": message_bytes_max".to_owned()], block("2MiB")));
     }
 
     #[test]

@@ -107,7 +107,7 @@ impl SectionDoc {
 
 /// Reads a key of a section into the options.
 type ReadKey<T> = Box<dyn Fn(&mut Section<'_>, &mut T)>;
-/// Whether a key differs between two options. Borrows mutably because a field has one accessor only, and changes neither.
+/// Whether a key differs between two options. Borrows mutably because a field has one accessor only.
 type KeyDiffers<T> = Box<dyn Fn(&mut T, &mut T) -> bool>;
 /// Gives a key of the second options the value that it has in the first.
 type KeepKey<T> = Box<dyn Fn(&mut T, &mut T)>;
@@ -220,13 +220,15 @@ pub(super) fn read<T>(keys: &[ConfigKey<T>], section: &mut Section<'_>, mut opti
 }
 
 /// The keys that differ, and whether each needs a restart. `now` keeps the values of those from `before`.
-pub(super) fn compare<T>(keys: &[ConfigKey<T>], before: &mut T, now: &mut T) -> Vec<(&'static str, bool)> {
+pub(super) fn compare<T: Clone>(keys: &[ConfigKey<T>], before: &T, now: &mut T) -> Vec<(&'static str, bool)> {
+    // The accessor of a field may create the options that have the field, as those of TLS.
+    let (mut before, mut compared) = (before.clone(), now.clone());
     let mut differing = Vec::new();
     for key in keys {
-        if (key.differs)(before, now) {
+        if (key.differs)(&mut before, &mut compared) {
             let needs_restart = key.doc.reload == Reload::Restart;
             if needs_restart {
-                (key.keep)(before, now);
+                (key.keep)(&mut before, now);
             }
             differing.push((key.doc.name, needs_restart));
         }

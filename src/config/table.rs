@@ -123,7 +123,7 @@ impl ConfigPart for TableBlocks {
     fn compare(&self, before: &mut Config, now: &mut Config, changes: &mut Changes) {
         let is_shared = before.store.remote().is_some();
         let mut own = Changes::default();
-        own.add_blocks("table", &keys(), &mut before.tables, &mut now.tables, |table| table.name.as_str());
+        own.add_blocks("table", &keys(), &before.tables, &mut now.tables, |table| table.name.as_str());
         // A record goes to the first table whose condition it meets, so the order of the tables matters.
         let names = |tables: &[TableConfig], others: &[TableConfig]| -> Vec<_> {
             let is_kept = |table: &&TableConfig| others.iter().any(|other| other.name == table.name);
