@@ -67,6 +67,10 @@ impl Api for ApiContext {
         self.readers.with(|reader| queries::follow(reader, params, out))
     }
 
+    fn patterns(&self, params: &FilterParams, out: &mut ResponseWriter) -> ApiResult {
+        self.with_stores(|stores| queries::patterns(stores, params, out))
+    }
+
     fn tables(&self, out: &mut ResponseWriter) -> ApiResult {
         self.readers.with(|reader| self.lifecycle.tables(reader, out))
     }

@@ -28,6 +28,9 @@ pub trait Api: Send + Sync + 'static {
     /// fixed, so that a client which has the head of the response misses no record. Returns when the client is gone.
     fn tail(&self, params: &FilterParams, out: &mut ResponseWriter) -> ApiResult;
 
+    /// `/api/patterns`: one JSON document, as one line.
+    fn patterns(&self, params: &FilterParams, out: &mut ResponseWriter) -> ApiResult;
+
     /// `/api/tables`: one line a day-table.
     fn tables(&self, out: &mut ResponseWriter) -> ApiResult;
 

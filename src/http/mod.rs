@@ -9,6 +9,7 @@
 //! | `GET /api/query` | both | newest records first, NDJSON |
 //! | `GET /api/count` | both | counts, JSON |
 //! | `GET /api/tail` | both | records as they are committed, server-sent events |
+//! | `GET /api/patterns` | both | lines without their changing parts, counted, JSON |
 //! | `GET /api/tables`, `/api/sources` | both | day-tables, the ledger, NDJSON |
 //! | `GET /`, `/page/*`, `/open/*` | both, without credentials | the page, and its sessions |
 //! | `POST /-/open` | the unix socket | a link for the page, for one use |
@@ -35,7 +36,7 @@
 //! |---|---|
 //! | connections | [`listen`], [`mod@serve`], `connection_slots`, `write_timeout`, [`readiness`] |
 //! | all routes | `routes`, `context`, `params`, `response`, `counters` |
-//! | reading | `read`, `follow`, [`read_auth`], `session` |
+//! | reading | `read`, `follow`, `patterns`, [`read_auth`], `session` |
 //! | the page | `page`, the files in `src/page` |
 //! | pushes | `push`, `upload`, [`push_auth`], `credential_store`, `usage` |
 //! | operators | `control`, `health` |
@@ -57,6 +58,7 @@ mod follow;
 mod health;
 mod page;
 mod params;
+mod patterns;
 mod push;
 mod read;
 mod response;

@@ -54,6 +54,10 @@ impl Api for FakeApi {
         (self.tail)(params, out)
     }
 
+    fn patterns(&self, _: &FilterParams, _: &mut ResponseWriter) -> ApiResult {
+        Ok(())
+    }
+
     fn tables(&self, _: &mut ResponseWriter) -> ApiResult {
         Ok(())
     }
@@ -181,7 +185,7 @@ async fn who_may_read_what_through_which_door() {
     let without = Daemon::start(FakeApi::default(), HttpLimits::default(), None).await;
     let right = "authorization: Bearer s3cret\r\n";
     let wrong = "authorization: Bearer guess\r\n";
-    for api in ["/api/query", "/api/count", "/api/tail", "/api/tables", "/api/sources"] {
+    for api in ["/api/query", "/api/count", "/api/tail", "/api/patterns", "/api/tables", "/api/sources"] {
         for (headers, status) in [("", 401), (wrong, 401), (right, 200)] {
             let answer = with_token.tcp().await.send("GET", api, headers, "").await;
             assert_eq!(answer.status, status, "{api} {headers}");

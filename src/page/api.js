@@ -167,9 +167,9 @@ export async function tail(q, signal, begun, take) {
   throw new ApiError(0, "the daemon ended the connection");
 }
 
-/** @typedef {{pattern: string, records: number, share: number, first: string, last: string, example: string, query: string}} Pattern */
+/** @typedef {{pattern: string, records: number, level: string|null, first: string, last: string, example: string, query: string}} Pattern */
 
-/** Lines with the changing parts taken out. @param {Ask} ask @param {AbortSignal} [signal] @returns {Promise<{patterns: Pattern[], records: number, scanned: number, is_whole: boolean}>} */
+/** Lines with the changing parts taken out. @param {Ask} ask @param {AbortSignal} [signal] @returns {Promise<{patterns: Pattern[], records: number, others: number, is_whole: boolean}>} */
 export const patterns = ({ q, since, until }, signal) => json(target("patterns", { q, since, until }), signal, q);
 
 /** The day-tables. @param {AbortSignal} [signal] */

@@ -12,17 +12,17 @@ export const marked = (pattern) => pattern.split("<_>").flatMap((part, at) => [a
 
 /** @param {HTMLElement} place @param {api.Ask} ask @param {AbortSignal} signal @param {Uses} uses */
 export async function showPatterns(place, ask, signal, { state, change }) {
-  const { patterns, records, scanned, is_whole } = await api.patterns(ask, signal);
+  const { patterns, records, is_whole } = await api.patterns(ask, signal);
   if (!patterns.length) return place.replaceChildren(blank("No patterns", "No record in this range matches."));
   const most = patterns[0].records;
   place.replaceChildren(
-    h("p", { class: "note lead" }, `${plural(patterns.length, "pattern")} in ${plural(scanned, "record")}${is_whole ? "" : ": the newest of this range, because reading all of them would take too long"}.`),
+    h("p", { class: "note lead" }, `${plural(patterns.length, "pattern")} in ${plural(records, "record")}${is_whole ? "" : ": the newest of this range, because reading all of them would take too long"}.`),
     h("div", { class: "scroll", tabIndex: 0, role: "region", "aria-label": "Patterns" }, h("table", { class: "rows patterns" },
       h("thead", {}, h("tr", {}, h("th", { scope: "col", class: "number" }, "Records"), h("th", { scope: "col", class: "number" }, "Share"), h("th", { scope: "col" }, "Level"), h("th", { scope: "col" }, "Pattern"), h("th", { scope: "col" }, h("span", { class: "unseen" }, "Actions")))),
       h("tbody", {}, ...patterns.map((pattern) => {
         const bar = h("i", { class: "share" });
         bar.style.width = (pattern.records / most) * 100 + "%";
-        const level = /** @type {any} */ (pattern).level;
+        const { level } = pattern;
         return h("tr", {}, h("td", { class: "number" }, bar, h("span", {}, count(pattern.records))), h("td", { class: "number" }, percent(pattern.records / records)),
           h("td", {}, level ? h("span", { class: "chip " + levelClass(level) }, level) : ""),
           h("td", { class: "mono", dir: "auto", title: visible(pattern.example.slice(0, 1000)) }, ...marked(pattern.pattern)),

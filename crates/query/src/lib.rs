@@ -18,6 +18,7 @@
 //!   next.
 //! * [`mod@count`]: numbers of records by time, level and instance, from page headers if possible.
 //! * [`follow`]: records as they are committed.
+//! * [`patterns`]: lines with their changing parts taken out, and counted.
 //! * [`listing`]: the shown form of day-tables, sources and listeners.
 //!
 //! Everything except the entry points works on iterators of entities and knows no store, so tests need no store. A
@@ -40,6 +41,7 @@ pub mod select;
 pub mod answer;
 pub mod count;
 pub mod follow;
+pub mod patterns;
 pub mod listing;
 #[cfg(test)]
 mod tests;
