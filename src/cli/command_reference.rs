@@ -4,22 +4,37 @@ use super::Cli;
 use clap::{Arg, ArgAction, Command, CommandFactory};
 use std::fmt::Write;
 
-/// Each command with examples, in the order of the page.
-const EXAMPLES: [(&str, &[&str]); 27] = [
+/// Three examples of each command, in the order of the page. `--help`, the manual pages and the page show them.
+const EXAMPLES: [(&str, [&str; 3]); 27] = [
     (
         "run",
-        &[
+        [
             "daytable run --config /etc/daytable/daytable.toml",
             "daytable run --data data --tail '/srv/app/*.log' --listen off",
+            "daytable run --config daytable.toml --log debug",
         ],
     ),
-    ("reload", &["daytable reload", "daytable reload --json"]),
-    ("check", &["daytable check --config /etc/daytable/daytable.toml"]),
-    ("doctor", &["daytable doctor --config /etc/daytable/daytable.toml", "daytable doctor --data data --json"]),
-    ("config", &["daytable config", "daytable config --reference"]),
+    ("reload", ["daytable reload", "daytable reload --json", "daytable reload --data data"]),
+    (
+        "check",
+        [
+            "daytable check",
+            "daytable check --config /etc/daytable/daytable.toml",
+            "daytable check --config new.toml --log info",
+        ],
+    ),
+    (
+        "doctor",
+        [
+            "daytable doctor",
+            "daytable doctor --config /etc/daytable/daytable.toml",
+            "daytable doctor --data data --json",
+        ],
+    ),
+    ("config", ["daytable config", "daytable config --reference", "daytable config --log off"]),
     (
         "parse",
-        &[
+        [
             "daytable parse app.log",
             "daytable parse --explain --summary app.log",
             "daytable parse --format syslog app.log",
@@ -27,47 +42,126 @@ const EXAMPLES: [(&str, &[&str]); 27] = [
     ),
     (
         "import",
-        &[
+        [
             "daytable import --data data app.log app.log.1.gz",
             "daytable import --data data --instance {field:host} app.log",
+            "daytable import --config daytable.toml app.log",
         ],
     ),
     (
         "adopt",
-        &["daytable adopt --config /etc/daytable/daytable.toml --dry-run --promtail /var/lib/promtail/positions.yaml"],
+        [
+            "daytable adopt --dry-run --promtail /var/lib/promtail/positions.yaml",
+            "daytable adopt --filebeat /var/lib/filebeat/registry",
+            "daytable adopt --keep-known --vector /var/lib/vector/app/checkpoints.json",
+        ],
     ),
     (
         "query",
-        &[
+        [
             "daytable query --level error --since 2h -n 20",
             "daytable query --instance web-17 --contains refused --json",
             "daytable query --key Log20261121/web-2/2516070527989999999-68646c80b1239154-ffffffffff84",
         ],
     ),
-    ("open", &["daytable open", "daytable open --url https://logs.example"]),
-    ("tail", &["daytable tail --instance web-17", "daytable tail --level warn --json"]),
-    ("count", &["daytable count --by level --every 5m --since 1d", "daytable count --by level,instance --json"]),
-    ("tables", &["daytable tables", "daytable tables --json"]),
-    ("sources", &["daytable sources", "daytable sources --json"]),
-    ("verify", &["daytable verify", "daytable verify --config /etc/daytable/daytable.toml --archives"]),
-    ("plan", &["daytable plan", "daytable plan --config new.toml"]),
-    ("archive", &["daytable archive Log20261120"]),
-    ("restore", &["daytable restore Log20261120 --keep 12h", "daytable restore Log20261120 --as Incident"]),
-    ("drop", &["daytable drop Log20261120", "daytable drop --without-archive Log20261120"]),
-    ("backup", &["daytable backup /mnt/backup/daytable --copy"]),
-    ("stress", &["daytable stress --config /etc/daytable/daytable.toml --peak 5000 --for 30s"]),
-    ("copy", &["daytable copy --from /var/lib/daytable --to azure:/run/credentials/azure --until 1d"]),
+    ("open", ["daytable open", "daytable open --data data", "daytable open --url https://logs.example"]),
+    ("tail", ["daytable tail", "daytable tail --instance web-17", "daytable tail --level warn --json"]),
+    (
+        "count",
+        [
+            "daytable count --by level",
+            "daytable count --by level --every 5m --since 1d",
+            "daytable count --by level,instance --json",
+        ],
+    ),
+    ("tables", ["daytable tables", "daytable tables --json", "daytable tables --data data"]),
+    ("sources", ["daytable sources", "daytable sources --json", "daytable sources --data data"]),
+    (
+        "verify",
+        [
+            "daytable verify",
+            "daytable verify --config /etc/daytable/daytable.toml --archives",
+            "daytable verify --data data --json",
+        ],
+    ),
+    ("plan", ["daytable plan", "daytable plan --config new.toml", "daytable plan --json"]),
+    (
+        "archive",
+        [
+            "daytable archive Log20261120",
+            "daytable archive --data data Log20261120",
+            "daytable archive --config daytable.toml Log20261120",
+        ],
+    ),
+    (
+        "restore",
+        [
+            "daytable restore Log20261120",
+            "daytable restore Log20261120 --keep 12h",
+            "daytable restore Log20261120 --as Incident",
+        ],
+    ),
+    (
+        "drop",
+        [
+            "daytable drop Log20261120",
+            "daytable drop --without-archive Log20261120",
+            "daytable drop --data data Log20261120",
+        ],
+    ),
+    (
+        "backup",
+        [
+            "daytable backup /mnt/backup/daytable",
+            "daytable backup /mnt/backup/daytable --copy",
+            "daytable backup --data data /mnt/backup/daytable",
+        ],
+    ),
+    (
+        "stress",
+        [
+            "daytable stress --config /etc/daytable/daytable.toml",
+            "daytable stress --config /etc/daytable/daytable.toml --peak 5000 --for 30s",
+            "daytable stress --connection-string-file azure.txt --partitions 32 --json",
+        ],
+    ),
+    (
+        "copy",
+        [
+            "daytable copy --from /var/lib/daytable --to azure:/run/credentials/azure",
+            "daytable copy --from /var/lib/daytable --to azure:/run/credentials/azure --until 1d",
+            "daytable copy --from azure:/run/credentials/azure --to data --table Log --since 7d",
+        ],
+    ),
     (
         "hosts",
-        &[
+        [
             "daytable hosts --config daytable.toml",
+            "daytable hosts --config daytable.toml --json",
             "daytable hosts --config daytable.toml --forget web-17-1f3a9c2e77b0d4a6",
         ],
     ),
-    ("repair", &["daytable repair --data data"]),
-    ("healthcheck", &["daytable healthcheck", "daytable healthcheck --live --timeout 500ms --address 127.0.0.1:7878"]),
-    ("man", &["daytable man /usr/share/man/man1", "daytable man --reference"]),
-    ("completions", &["daytable completions bash"]),
+    (
+        "repair",
+        ["daytable repair", "daytable repair --data data", "daytable repair --data /var/lib/daytable --log info"],
+    ),
+    (
+        "healthcheck",
+        [
+            "daytable healthcheck",
+            "daytable healthcheck --live",
+            "daytable healthcheck --timeout 500ms --address 127.0.0.1:7878",
+        ],
+    ),
+    ("man", ["daytable man /usr/share/man/man1", "daytable man target/man", "daytable man --reference"]),
+    ("completions", ["daytable completions bash", "daytable completions zsh", "daytable completions fish"]),
+];
+
+/// Three commands to begin with, for `daytable --help`.
+const FIRST: [&str; 3] = [
+    "daytable run --data data --tail '/srv/app/*.log'",
+    "daytable query --level error --since 2h",
+    "daytable COMMAND --help",
 ];
 
 const HEAD: &str = "# Command line
@@ -82,14 +176,27 @@ Every command takes `--log LEVEL`: the least severe level of the program's own m
 info, debug or trace).
 ";
 
+/// The definition of the command line. The help of each command ends in its examples.
+pub(super) fn command_line() -> Command {
+    let examples = |lines: [&str; 3]| format!("Examples:\n  {}", lines.join("\n  "));
+    let mut root = Cli::command().after_help(examples(FIRST));
+    for (name, lines) in EXAMPLES {
+        // A build without the feature `azure` has fewer commands.
+        if root.find_subcommand(name).is_some() {
+            root = root.mut_subcommand(name, |command| command.after_help(examples(lines)));
+        }
+    }
+    root
+}
+
 /// The page as Markdown.
 pub(super) fn reference() -> String {
-    let mut root = Cli::command();
+    let mut root = command_line();
     root.build();
     let mut page = HEAD.to_owned();
     for (name, examples) in EXAMPLES {
         if let Some(command) = root.find_subcommand_mut(name) {
-            section(&mut page, command, examples);
+            section(&mut page, command, &examples);
         }
     }
     page
@@ -158,13 +265,14 @@ mod tests {
     }
 
     #[test]
-    fn every_command_has_examples_that_are_accepted() {
+    fn the_help_of_every_command_ends_in_examples_that_are_accepted() {
         let root = Cli::command();
         let commands: Vec<&str> = root.get_subcommands().map(Command::get_name).collect();
         assert_eq!(EXAMPLES.map(|(name, _)| name).to_vec(), commands);
         for (name, examples) in EXAMPLES {
-            assert!(!examples.is_empty(), "{name}");
+            let help = command_line().find_subcommand_mut(name).expect("a command").render_long_help().to_string();
             for example in examples {
+                assert!(help.contains(&format!("  {example}\n")), "{help}");
                 let words = example.split(' ').map(|word| word.trim_matches('\''));
                 assert!(Cli::try_parse_from(words).is_ok(), "{example}");
                 assert!(example.starts_with(&format!("daytable {name}")), "{example}");

@@ -25,22 +25,22 @@ use std::path::{Path, PathBuf};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Where from: a data folder, a configuration (*.toml), azure:FILE with a connection string, or azure:
+    /// The source: a data folder, a configuration (*.toml), azure:FILE with a connection string in FILE, or azure: for AZURE_STORAGE_CONNECTION_STRING
     #[arg(long, value_name = "STORE")]
     from: String,
-    /// Where to
+    /// The target, in the same forms
     #[arg(long, value_name = "STORE")]
     to: String,
-    /// Days of this configured table only; may be given several times
+    /// Copy only days of this configured table. The option may be repeated
     #[arg(long, value_name = "NAME", value_parser = table_name)]
     table: Vec<TableName>,
-    /// Tables whose period ends after this: 2026-11-21, RFC 3339, or an age such as 7d
+    /// Copy only tables whose period ends after this time: 2026-11-21, RFC 3339, or an age such as 7d
     #[arg(long, value_name = "TIME")]
     since: Option<When>,
-    /// Tables whose period begins before this
+    /// Copy only tables whose period begins before this time
     #[arg(long, value_name = "TIME")]
     until: Option<When>,
-    /// Where it is kept what was done, so that the same command goes on
+    /// The file that records the progress, so that the same command resumes
     #[arg(long, value_name = "FILE", default_value = "daytable-copy.json")]
     state: PathBuf,
 }

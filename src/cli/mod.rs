@@ -49,7 +49,7 @@ mod verify;
 pub use exit::{CliError, Exit};
 
 use crate::log::LogOptions;
-use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{FromArgMatches, Parser, Subcommand};
 use daytable_model::safe_text::{self, SafeLines};
 use tracing::level_filters::LevelFilter;
 
@@ -131,7 +131,7 @@ impl Cli {
     ///
     /// Wrong arguments; also the help and the version, where the arguments ask for them.
     pub fn parse_process(version: &'static str) -> Result<Cli, clap::Error> {
-        let mut command = Cli::command().long_version(version);
+        let mut command = command_reference::command_line().long_version(version);
         let mut matches = command.try_get_matches_from_mut(std::env::args_os())?;
         Cli::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
     }
@@ -211,6 +211,7 @@ impl Command {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::CommandFactory;
 
     #[test]
     fn the_definition_of_the_commands_is_consistent() {

@@ -15,28 +15,28 @@ use tokio::signal::unix::{SignalKind, signal};
 /// A table of its own is made, written to and dropped. It costs what so many transactions cost.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The configuration, whose [store] says where the connection string is; else AZURE_STORAGE_CONNECTION_STRING is it
+    /// The configuration. Its [store] names the connection string; without a file, AZURE_STORAGE_CONNECTION_STRING has it
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// A file with the connection string
     #[arg(long, value_name = "FILE", conflicts_with = "config")]
     connection_string_file: Option<PathBuf>,
-    /// Entities a second that are offered: what the busiest instance writes at its peak
+    /// Entities per second to send: the peak of the busiest instance
     #[arg(long, value_name = "ENTITIES", default_value = "5000", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     peak: u32,
-    /// How long each of the two loads lasts, up to 1h
+    /// Duration of each of the two loads, up to 1h
     #[arg(long = "for", value_name = "DURATION", default_value = "30s", value_parser = lasting)]
     lasts: Duration,
-    /// Partitions that the second load is spread over
+    /// Number of partitions of the second load
     #[arg(long, value_name = "COUNT", default_value = "16", value_parser = clap::value_parser!(u16).range(2..=256))]
     partitions: u16,
-    /// Transactions that are under way at a time at most
+    /// Maximum number of concurrent transactions
     #[arg(long, value_name = "COUNT", default_value = "64", value_parser = clap::value_parser!(u16).range(1..=1024))]
     in_flight: u16,
-    /// Bytes of an entity's message, up to 32000
+    /// Bytes of each entity's message, up to 32000
     #[arg(long, value_name = "BYTES", default_value = "250", value_parser = clap::value_parser!(u16).range(0..=32_000))]
     message_bytes: u16,
-    /// An object a load, and one with the number of buckets
+    /// Print JSON: an object for each load, and one with the number of buckets
     #[arg(long)]
     json: bool,
 }
