@@ -20,6 +20,7 @@ mod level;
 mod rest;
 
 use super::habits::Habits;
+use super::shape::{Token, WordKind, token};
 use super::sketch::Sketch;
 use crate::pairs::skip_spaces;
 use crate::timestamp::{Form, TimestampDefaults};
@@ -96,9 +97,27 @@ impl<'a> LineHeader<'a> {
             return self.columns();
         }
         self.skip();
+        if self.flag() {
+            return;
+        }
         if self.sketch.level.is_none() {
             self.find_level();
         }
         self.read_rest(habits);
+    }
+
+    /// `id node component state 1084680778 1 text`: where columns end in seconds since the epoch and a number, the
+    /// message begins after the number. A level in it is a word of the message.
+    fn flag(&mut self) -> bool {
+        if self.form != Form::Epoch || !self.has_lead || !self.sketch.has_component {
+            return false;
+        }
+        let Some(Token { kind: WordKind::Number(number), mark: 0, end, .. }) = token(self.line, self.at) else {
+            return false;
+        };
+        self.sketch.text("context", number);
+        self.at = end;
+        self.skip();
+        true
     }
 }
