@@ -166,6 +166,8 @@ fn sources(criterion: &mut Criterion) {
     let files = [
         ("w3c", include_str!("../tests/golden/w3c/iis.log")),
         ("csv", include_str!("../tests/golden/csv/windows.log")),
+        ("haproxy", include_str!("../tests/golden/haproxy/raw.log")),
+        ("ltsv", include_str!("../tests/golden/ltsv/servers.log")),
         ("cri", include_str!("../tests/golden/cri/streams.log")),
         ("docker", include_str!("../tests/golden/docker/streams.log")),
         ("log4j", include_str!("../tests/golden/text/log4j.log")),

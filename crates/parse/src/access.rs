@@ -99,7 +99,7 @@ fn add_count<'a>(name: &'a str, word: &'a str, fields: &mut Vec<Field<'a>>) {
 }
 
 /// `GET /path HTTP/1.1`; any other request stays in the message alone.
-fn add_request<'a>(request: &'a str, fields: &mut Vec<Field<'a>>) {
+pub(super) fn add_request<'a>(request: &'a str, fields: &mut Vec<Field<'a>>) {
     let Some((method, rest)) = request.split_once(' ') else { return };
     let (path, protocol) = match rest.rsplit_once(' ') {
         Some((path, protocol)) if is_protocol(protocol) => (path, Some(protocol)),

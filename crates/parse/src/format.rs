@@ -44,6 +44,10 @@ pub enum Format {
     W3c,
     /// Values between commas; the first line names them.
     Csv,
+    /// HAProxy's logs of requests and connections.
+    Haproxy,
+    /// Labels and values with tabs between them.
+    Ltsv,
     /// A pattern of the configuration.
     Explicit,
     /// Any other text: the text is the message.
@@ -52,7 +56,7 @@ pub enum Format {
 
 impl Format {
     /// Every format, in the order of [`Format::number`].
-    pub const ALL: [Format; 21] = [
+    pub const ALL: [Format; 23] = [
         Format::Json,
         Format::Logfmt,
         Format::Text,
@@ -72,6 +76,8 @@ impl Format {
         Format::Redis,
         Format::W3c,
         Format::Csv,
+        Format::Haproxy,
+        Format::Ltsv,
         Format::Explicit,
         Format::Plain,
     ];
@@ -103,6 +109,8 @@ impl Format {
             Format::Redis => "redis",
             Format::W3c => "w3c",
             Format::Csv => "csv",
+            Format::Haproxy => "haproxy",
+            Format::Ltsv => "ltsv",
             Format::Explicit => "explicit",
             Format::Plain => "plain",
         }

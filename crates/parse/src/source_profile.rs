@@ -233,7 +233,7 @@ impl SourceProfile {
             _ if options.format == FormatChoice::Only(Format::Plain) => false,
             _ if let Some(may_continue) = structured::may_continue(text, &self.headers) => may_continue,
             _ => match self.format {
-                Some(Format::Access | Format::W3c) => false,
+                Some(Format::Access | Format::W3c | Format::Haproxy | Format::Ltsv) => false,
                 Some(Format::Logfmt) => !layout::is_pair(text),
                 None => !layout::is_pair(text) && !structured::stands_alone(text, &SourceProfile::any_time(options)),
                 _ => true,

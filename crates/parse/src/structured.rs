@@ -5,7 +5,9 @@
 //! candidates.
 
 use super::timestamp::TimestampDefaults;
-use super::{Format, access, apache_error, csv, mysql, nginx_error, postgresql, postgresql_csv, redis, w3c};
+use super::{
+    Format, access, apache_error, csv, haproxy, ltsv, mysql, nginx_error, postgresql, postgresql_csv, redis, w3c,
+};
 use daytable_model::record::Record;
 use memchr::memmem;
 
@@ -98,13 +100,13 @@ pub(super) fn recognise<'a>(
         [b'[', ..] => &[Format::ApacheError],
         [b'#', ..] => &[Format::Mysql],
         bytes @ [b'0'..=b'9', ..] => match bytes.iter().position(|byte| !byte.is_ascii_digit()).map(|at| bytes[at]) {
-            Some(b':') => &[Format::Redis, Format::Access],
-            Some(b'.') => &[Format::Access],
+            Some(b':') => &[Format::Redis, Format::Access, Format::Haproxy],
+            Some(b'.') => &[Format::Access, Format::Haproxy],
             Some(b'/') => &[Format::NginxError],
             Some(_) => &[Format::Postgresql, Format::Mysql, Format::Access],
             None => &[],
         },
-        [b'a'..=b'z' | b'A'..=b'Z' | b':', ..] => &[Format::Access],
+        [b'a'..=b'z' | b'A'..=b'Z' | b':', ..] => &[Format::Access, Format::Haproxy, Format::Ltsv],
         _ => &[],
     };
     candidates.iter().find_map(|format| Some((*format, read(*format, text, defaults, headers)?)))
@@ -125,6 +127,8 @@ pub(super) fn read<'a>(
         Format::Mysql if text.starts_with('#') => mysql::slow(text, defaults),
         Format::Mysql => mysql::error(text, defaults),
         Format::Redis => redis::record(text, defaults),
+        Format::Haproxy => haproxy::record(text, defaults),
+        Format::Ltsv => ltsv::record(text, defaults),
         Format::W3c | Format::Csv => {
             headers.record(text, defaults).filter(|(found, _)| *found == format).map(|(_, record)| record)
         }
@@ -135,6 +139,8 @@ pub(super) fn read<'a>(
 /// Whether the line has a format whose records always have one line.
 pub(super) fn stands_alone(line: &str, defaults: &TimestampDefaults) -> bool {
     access::record(line, defaults).is_some()
+        || haproxy::record(line, defaults).is_some()
+        || ltsv::record(line, defaults).is_some()
 }
 
 /// Whether `line` continues the record `open`; `None` if these formats do not decide.
@@ -154,7 +160,7 @@ pub(super) fn may_continue(text: &str, headers: &Headers) -> Option<bool> {
 pub(super) fn begins(format: Option<Format>, line: &str, defaults: &TimestampDefaults) -> Option<bool> {
     match format {
         _ if mysql::is_time(line) => Some(true),
-        Some(Format::Access | Format::W3c) => Some(true),
+        Some(Format::Access | Format::W3c | Format::Haproxy | Format::Ltsv) => Some(true),
         Some(Format::Postgresql) if postgresql_csv::begins(line, defaults) => Some(true),
         // PostgreSQL's first record may have details before the profile knows the format.
         None | Some(Format::Postgresql) if memmem::find(line.as_bytes(), b":  ").is_some() => {
@@ -186,6 +192,9 @@ mod tests {
             ("240102  3:04:05 [Note] text", Some(Format::Mysql)),
             ("# User@Host: a[a] @ b []", Some(Format::Mysql)),
             ("1:M 02 Jan 2024 03:04:05 * text", Some(Format::Redis)),
+            ("192.0.2.7:1 [06/Feb/2009:12:12:51.443] f b/s 0/0/5007 212 -- 0/0/0/0/3 0/0", Some(Format::Haproxy)),
+            ("::1:1 [06/Feb/2009:12:12:51.443] f b/s 0/0/5007 212 -- 0/0/0/0/3 0/0", Some(Format::Haproxy)),
+            ("time:2024-01-02T03:04:05Z\thost:a", Some(Format::Ltsv)),
             ("", None),
             ("1", None),
             ("words", None),

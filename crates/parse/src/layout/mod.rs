@@ -29,7 +29,7 @@ pub(super) use habits::Habits;
 pub use syslog::facility_name;
 
 use super::timestamp::{Form, TimestampDefaults};
-use super::{Format, Parsed, json, logfmt};
+use super::{Format, Parsed, haproxy, json, logfmt};
 use daytable_model::record::{Record, Value};
 use general::LineHeader;
 use memchr::memchr;
@@ -280,8 +280,9 @@ fn with_priority<'a>(text: &'a str, line: &'a str, context: &mut LayoutContext<'
     Some(inner(header.sketch, text_after(text, header.at), false, &context.defaults))
 }
 
-/// A syslog line whose message may be a record of its own: an object, or logfmt. `is_structured`: pairs may stand
-/// after the message.
+/// A syslog line whose message may be a record of its own: an object (perhaps after `@cee:`), logfmt, or a line of
+/// HAProxy. `is_structured`: pairs may stand after the message. The members of an object after the message become
+/// fields, and the object stays in the message.
 fn inner<'a>(
     mut sketch: Sketch<'a>,
     message: &'a str,
@@ -290,6 +291,8 @@ fn inner<'a>(
 ) -> Parsed<'a> {
     let record = match message.as_bytes().first() {
         Some(b'{') => json::parse(message, defaults),
+        Some(b'@') if message.starts_with("@cee:") => json::parse(message.get(5..).unwrap_or_default(), defaults),
+        Some(b'0'..=b'9' | b':' | b'a'..=b'f') if let Some((_, record)) = haproxy::message(message) => Some(record),
         Some(b'a'..=b'z' | b'A'..=b'Z' | b'@' | b'_') if memchr(b'=', message.as_bytes()).is_some() => {
             logfmt::parse(message, defaults).filter(|record| record.level.is_some() || !record.message.is_empty())
         }
@@ -301,6 +304,7 @@ fn inner<'a>(
         } else {
             message
         };
+        trailing::members(message, sketch.fields());
         return sketch.finish(message, Format::Syslog);
     };
     sketch.time = record.time.or(sketch.time);

@@ -76,6 +76,19 @@ pub(super) fn object<'a>(text: &'a str, fields: &mut Vec<Field<'a>>) -> Option<&
     text.get(..tab)
 }
 
+/// Adds the members of the object at the end of the text to the fields.
+pub(super) fn members<'a>(text: &'a str, fields: &mut Vec<Field<'a>>) {
+    if text.ends_with('}')
+        && let Some(space) = text.find(" {\"")
+        && let Some(record) = json::parse(&text[space..], &TimestampDefaults::default())
+        && record.message.is_empty()
+        && record.level.is_none()
+        && record.time.is_none()
+    {
+        fields.extend(record.fields);
+    }
+}
+
 fn trim_end(text: &str) -> &str {
     let spaces = text.bytes().rev().take_while(|byte| is_space(*byte)).count();
     text.get(..text.len() - spaces).unwrap_or(text)
