@@ -119,9 +119,13 @@ impl<'f> RowFilter<'f> {
 
     /// Whether the record made of matching rows matches.
     pub(super) fn matches(&self, record: &StoredRecord) -> bool {
-        let Some(needle) = &self.needle else { return true };
-        needle.is_in_text(&record.message) || record.fields.iter().any(|(_, value)| needle.is_in(value.as_property()))
+        self.needle.as_ref().is_none_or(|needle| has_text(needle, record))
     }
+}
+
+/// Whether the message or a field of a record contains a text.
+pub(super) fn has_text(needle: &Needle, record: &StoredRecord) -> bool {
+    needle.is_in_text(&record.message) || record.fields.iter().any(|(_, value)| needle.is_in(value.as_property()))
 }
 
 #[cfg(test)]

@@ -45,29 +45,57 @@ pub(super) fn select_while(
     go_on: &dyn Fn() -> bool,
     mut each: impl FnMut(StoredRecord) -> ControlFlow<()>,
 ) -> Result<ArchiveReport, TableError> {
-    let reading = ArchiveSession::new(stores.archives);
-    let (tables, row_filter) = (tables_of(stores, &reading, filter)?, filter.row_filter().asking(go_on));
+    let (reading, row_filter) = (ArchiveSession::new(stores.archives), filter.row_filter().asking(go_on));
     let mut left = filter.limit.unwrap_or(u64::MAX);
     if left == 0 {
         return Ok(ArchiveReport::default());
     }
-    let open = |bounds: &Bounds| {
-        let Some(rows) = entities_of(stores, &reading, filter, &row_filter, bounds, Projection::All)? else {
-            return Ok(None);
-        };
-        let name: Arc<str> = bounds.table.to_string().into();
-        let records = join(rows).map(move |entity| entity.map(|entity| StoredRecord::new(name.clone(), entity)));
-        Ok(Some(records.filter(|record| record.as_ref().map_or(true, |record| row_filter.matches(record)))))
-    };
-    let merged = merge(tables, open, |record| {
-        left -= 1;
-        each(record)?;
-        if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    });
+    let selection = Selection { stores, reading: &reading, filter, asked: filter, row_filter: &row_filter, go_on };
+    let tables = tables_of(stores, &reading, filter)?;
+    let merged = merge(
+        tables,
+        |bounds| records_by_rows(&selection, bounds),
+        |record| {
+            left -= 1;
+            each(record)?;
+            if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        },
+    );
     match merged {
         Ok(()) | Err(TableError::Interrupted) => Ok(reading.into_report()),
         Err(error) => Err(error),
     }
+}
+
+/// What is selected, and from where.
+#[derive(Clone, Copy)]
+pub(super) struct Selection<'a> {
+    pub(super) stores: &'a Stores<'a>,
+    pub(super) reading: &'a ArchiveSession,
+    /// The conditions that stores can decide.
+    pub(super) filter: &'a Filter,
+    /// The conditions beside the query.
+    pub(super) asked: &'a Filter,
+    pub(super) row_filter: &'a RowFilter<'a>,
+    /// Asked now and then; false ends the selection.
+    pub(super) go_on: &'a dyn Fn() -> bool,
+}
+
+/// Records of a table, newest first.
+pub(super) type Records<'a> = Box<dyn Iterator<Item = Result<StoredRecord, TableError>> + 'a>;
+
+/// The records of a table that match the filter of a selection, made row by row.
+pub(super) fn records_by_rows<'a>(
+    selection: &Selection<'a>,
+    bounds: &Bounds,
+) -> Result<Option<Records<'a>>, TableError> {
+    let Selection { stores, reading, filter, row_filter, .. } = *selection;
+    let Some(rows) = entities_of(stores, reading, filter, row_filter, bounds, Projection::All)? else {
+        return Ok(None);
+    };
+    let name: Arc<str> = bounds.table.to_string().into();
+    let records = join(rows).map(move |entity| entity.map(|entity| StoredRecord::new(name.clone(), entity)));
+    Ok(Some(Box::new(records.filter(|record| record.as_ref().map_or(true, |record| row_filter.matches(record))))))
 }
 
 /// Rows of a table, newest first and owned.
@@ -216,7 +244,7 @@ fn joined(
 }
 
 /// Gives the records of `tables` newest first; `open` is called for a table when its newest could be next.
-fn merge<E, I: Iterator<Item = Result<StoredRecord, E>>>(
+pub(super) fn merge<E, I: Iterator<Item = Result<StoredRecord, E>>>(
     mut tables: Vec<Bounds>,
     mut open: impl FnMut(&Bounds) -> Result<Option<I>, E>,
     mut each: impl FnMut(StoredRecord) -> ControlFlow<()>,

@@ -14,6 +14,7 @@ use daytable_logsql::unit::{duration_nanos, show_duration};
 use daytable_logsql::{FieldName, Fields};
 use daytable_model::property::Property;
 use foldhash::quality::FixedState;
+use std::borrow::Cow;
 use std::collections::{BTreeSet, HashSet};
 use std::hash::BuildHasher;
 
@@ -110,7 +111,7 @@ impl Sum {
 }
 
 /// The plain number of a value, without units.
-fn plain_number(value: Property<'_>) -> Option<Number> {
+pub(super) fn plain_number(value: Property<'_>) -> Option<Number> {
     match value {
         Property::String(text) => plain(text),
         Property::DateTime(_) => None,
@@ -120,6 +121,24 @@ fn plain_number(value: Property<'_>) -> Option<Number> {
 
 fn is_empty(value: Option<Property<'_>>) -> bool {
     matches!(value, None | Some(Property::String("")))
+}
+
+/// Takes a value if it is less, or greater, than the one so far. Of values that are equal as numbers, the text decides.
+pub(super) fn add_end(end: &mut Option<OwnedValue>, function: Function, value: Property<'_>) {
+    let is_better = |end: &OwnedValue| {
+        let (end, order) = (end.as_property(), compare(value, end.as_property()));
+        let order = if order.is_eq() && value != end { value.text().cmp(&end.text()) } else { order };
+        if function == Function::Min { order.is_lt() } else { order.is_gt() }
+    };
+    if end.as_ref().is_none_or(is_better) {
+        *end = Some(value.into());
+    }
+}
+
+/// The hash by which `count_uniq` tells values of its fields apart.
+pub(super) fn uniq_hash(texts: &[Option<Cow<'_, str>>]) -> u128 {
+    let half = |seed| u128::from(FixedState::with_seed(seed).hash_one(texts));
+    half(1) << 64 | half(2)
 }
 
 impl Accumulator {
@@ -154,19 +173,12 @@ impl Accumulator {
             (Accumulator::Uniq(hashes), _) => {
                 if hashes.len() < limit && fields.iter().any(|field| !is_empty(row.field(field))) {
                     let texts: Vec<_> = fields.iter().map(|field| row.field(field).map(Property::text)).collect();
-                    let half = |seed| u128::from(FixedState::with_seed(seed).hash_one(&texts));
-                    return 32 * usize::from(hashes.insert(half(1) << 64 | half(2)));
+                    return 32 * usize::from(hashes.insert(uniq_hash(&texts)));
                 }
             }
             (Accumulator::Sum(sum), _) => values().filter_map(plain_number).for_each(|number| sum.add(number)),
             (Accumulator::End(end), function) => {
-                let wanted =
-                    if function == Function::Min { std::cmp::Ordering::Less } else { std::cmp::Ordering::Greater };
-                for value in values().filter(|value| !is_empty(Some(*value))) {
-                    if end.as_ref().is_none_or(|end| compare(value, end.as_property()) == wanted) {
-                        *end = Some(value.into());
-                    }
-                }
+                values().filter(|value| !is_empty(Some(*value))).for_each(|value| add_end(end, function, value));
             }
             (Accumulator::Quantile(sketch, are_durations), _) => {
                 let before = sketch.bytes();
@@ -207,13 +219,7 @@ impl Accumulator {
             (Accumulator::Count(count), Accumulator::Count(more)) => *count += more,
             (Accumulator::Uniq(hashes), Accumulator::Uniq(more)) => hashes.extend(more),
             (Accumulator::Sum(sum), Accumulator::Sum(more)) => sum.merge(&more),
-            (Accumulator::End(end), Accumulator::End(Some(more))) => {
-                let wanted =
-                    if function == Function::Min { std::cmp::Ordering::Less } else { std::cmp::Ordering::Greater };
-                if end.as_ref().is_none_or(|end| compare(more.as_property(), end.as_property()) == wanted) {
-                    *end = Some(more);
-                }
-            }
+            (Accumulator::End(end), Accumulator::End(Some(more))) => add_end(end, function, more.as_property()),
             (Accumulator::Quantile(sketch, are), Accumulator::Quantile(more, also)) => {
                 sketch.merge(&more);
                 *are &= also;

@@ -11,6 +11,7 @@
 //! * [`pipes`]: each pipe as a stage that items pass through.
 //! * [`accumulator`], [`quantile`]: the functions of `stats`.
 //! * [`order`]: the order of values: numbers by value, texts as people sort them, levels by severity.
+//! * `columns`: filters, records and groups over columns as they are encoded.
 //! * `math`, `pattern`: the pipes that compute columns.
 //! * `follow`: records as they are committed, through the pipes that need no end.
 //! * [`context`]: the records before and after one, in the order of its source.
@@ -20,6 +21,7 @@
 //! ([`AnswerReport::cut`]): it never looks whole.
 
 pub mod accumulator;
+mod columns;
 pub mod context;
 mod follow;
 pub mod item;
@@ -35,17 +37,23 @@ pub use follow::{AnswerFollower, FollowError};
 pub use item::{AnswerItem, AnswerRow, FullRecord};
 pub use plan::pushed_down;
 
-use crate::archived::ArchiveReport;
+use crate::archived::{ArchiveReport, ArchiveSession};
 use crate::count::{Count, Grouping, Tally};
+use crate::entity::OwnedValue;
 use crate::filter::Filter;
-use crate::select::select_while;
+use crate::select::Selection;
 use crate::stores::Stores;
 use crate::tables::TableError;
-use daytable_logsql::{Expression, ParsedQuery, Predicate};
+use columns::{Gathered, GroupQuestion, gather, select_matching};
+use daytable_logsql::query::{Aggregate, Function, GroupField, Step, StepSize};
+use daytable_logsql::{Expression, FieldName, ParsedQuery, Pipe, Predicate};
+use daytable_model::key::partition_key;
+use daytable_model::record::Level;
 use daytable_model::time::Ticks;
 use pipes::{AnswerBudget, Pipeline, PipelineContext};
 use std::cell::Cell;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Memory that the pipes of one answer may use.
@@ -106,7 +114,7 @@ pub fn answer(
     is_wanted: &dyn Fn() -> bool,
     each: &mut dyn FnMut(AnswerItem) -> ControlFlow<()>,
 ) -> Result<AnswerReport, TableError> {
-    let predicate = Predicate::new(&query.filter, options.now);
+    let predicate = Arc::new(Predicate::new(&query.filter, options.now));
     let filter = Filter { limit: None, ..pushed_down(&predicate, &options.filter) };
     let budget = AnswerBudget::new(options.bytes_max);
     let seconds = filter.times().and_then(|(from, to)| range_seconds(&filter, from, to, options.now));
@@ -132,14 +140,36 @@ pub fn answer(
     let archives = if options.filter.limit == Some(0) {
         ArchiveReport::default()
     } else {
-        select_while(stores, &filter, &go_on, |record| {
-            let record = FullRecord::new(record);
-            if !predicate.matches(&record) {
-                return ControlFlow::Continue(());
+        let (reading, row_filter) = (ArchiveSession::new(stores.archives), filter.row_filter().asking(&go_on));
+        let (filter, asked) = (&filter, &options.filter);
+        let selection = Selection { stores, reading: &reading, filter, asked, row_filter: &row_filter, go_on: &go_on };
+        let question = match pipeline.grouping().filter(|_| stores.remote.is_none()) {
+            Some((by, aggregates, top)) => GroupQuestion::new(by, aggregates, top),
+            None => None,
+        };
+        let read = match question {
+            Some(question) => {
+                let mut each = |found| match found {
+                    Gathered::Group(values, states) => pipeline.add_group(values, states),
+                    Gathered::Record(record) => drop(pipeline.push(AnswerItem::Record(record), &mut sink)),
+                };
+                let gathered = gather(&selection, &predicate, &question, options.now, budget.left(), &mut each);
+                gathered.map(|report| {
+                    matched = report.matched;
+                    if report.is_cut {
+                        budget.exhaust("groups");
+                    }
+                })
             }
-            matched += 1;
-            pipeline.push(AnswerItem::Record(record.into()), &mut sink)
-        })?
+            None => select_matching(&selection, &predicate, wanted_records(query, options), |record| {
+                matched += 1;
+                pipeline.push(AnswerItem::Record(FullRecord::new(record).into()), &mut sink)
+            }),
+        };
+        match read {
+            Ok(()) | Err(TableError::Interrupted) => reading.into_report(),
+            Err(error) => return Err(error),
+        }
     };
     let _ = pipeline.finish(&mut sink);
     let cut = match cut.get() {
@@ -170,17 +200,67 @@ pub fn count_answer(
         return Ok((counts, AnswerReport { archives, matched, given: matched, cut: None }));
     }
     let mut tally = Tally::new(grouping);
-    let report = answer(stores, query, options, &|| true, &mut |item| {
-        match item {
-            AnswerItem::Record(record) => {
-                let record = record.record();
-                tally.add(record.time(), record.level, &record.partition_key, 1);
-            }
-            AnswerItem::Row(_) => tally.add(Ticks::MIN, None, "", 1),
+    if !query.pipes.is_empty() {
+        let report = answer(stores, query, options, &|| true, &mut |_| {
+            tally.add(Ticks::MIN, None, "", 1);
+            ControlFlow::Continue(())
+        })?;
+        return Ok((tally.counts(), report));
+    }
+    let grouped = ParsedQuery { filter: query.filter.clone(), pipes: vec![counting(grouping)] };
+    let options = AnswerOptions { filter: Filter { limit: None, ..options.filter.clone() }, ..options.clone() };
+    let mut given = 0;
+    let mut report = answer(stores, &grouped, &options, &|| true, &mut |item| {
+        let row = item.into_row();
+        let text = |name: &str| row.get(name).map(|value| value.as_property().text());
+        let time = match row.get("time") {
+            Some(OwnedValue::DateTime(time)) => *time,
+            _ => Ticks::MIN,
+        };
+        let level = text("level").and_then(|level| Level::from_word(&level));
+        let partition = partition_key(&text("instance").unwrap_or_default(), None);
+        if let Some(OwnedValue::Int64(records)) = row.get("records") {
+            let records = u64::try_from(*records).unwrap_or(0);
+            given += records;
+            tally.add(time, level, &partition, records);
         }
         ControlFlow::Continue(())
     })?;
+    report.given = given;
     Ok((tally.counts(), report))
+}
+
+/// The pipe that counts by a grouping.
+fn counting(grouping: Grouping) -> Pipe {
+    let field = |name: &str, step| GroupField { field: FieldName::new(name), step };
+    let step = |every: Duration| Step {
+        text: String::new(),
+        size: StepSize::Number(every.as_nanos().max(100) as f64),
+        offset: None,
+    };
+    let time = grouping.every.map(|every| field("time", Some(step(every))));
+    let level = grouping.level.then(|| field("level", None));
+    let instance = grouping.instance.then(|| field("instance", None));
+    let count = Aggregate {
+        function: Function::Count,
+        fields: Vec::new(),
+        limit: None,
+        condition: None,
+        name: "records".into(),
+    };
+    Pipe::Stats { by: time.into_iter().chain(level).chain(instance).collect(), aggregates: vec![count] }
+}
+
+/// How many records an answer needs, if few may do.
+fn wanted_records(query: &ParsedQuery, options: &AnswerOptions) -> Option<u64> {
+    let needs_all = |pipe: &Pipe| {
+        matches!(pipe, Pipe::Stats { .. } | Pipe::Top { .. } | Pipe::Uniq { .. } | Pipe::Sort { .. })
+            || matches!(pipe, Pipe::Facets { .. } | Pipe::FieldNames { .. } | Pipe::FieldValues { .. })
+    };
+    let first = query.pipes.iter().take_while(|pipe| !needs_all(pipe));
+    let limits = first.filter_map(|pipe| if let Pipe::Limit(limit) = pipe { Some(*limit) } else { None });
+    let limit = options.filter.limit.filter(|_| !query.pipes.iter().any(needs_all));
+    limits.chain(limit).min()
 }
 
 /// The reasons to cut an answer while records are read.

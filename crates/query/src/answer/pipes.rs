@@ -54,6 +54,16 @@ impl AnswerBudget {
         }
     }
 
+    /// The memory that is left.
+    pub(super) fn left(&self) -> usize {
+        self.0.0.get()
+    }
+
+    /// Says that there was not enough memory for `kept`.
+    pub(super) fn exhaust(&self, kept: &str) {
+        self.charge(usize::MAX, kept);
+    }
+
     /// Why the answer was cut, if it was.
     pub fn cut(&self) -> Option<String> {
         self.0.1.borrow().clone()
@@ -76,6 +86,11 @@ trait PipeStage {
     /// Takes an item. Breaks if the stage needs no more.
     fn push(&mut self, item: AnswerItem, next: Next<'_>) -> ControlFlow<()>;
 
+    /// The stage, if it groups.
+    fn as_groups(&mut self) -> Option<&mut GroupStage> {
+        None
+    }
+
     /// Passes on what the stage kept.
     fn finish(&mut self, _next: Next<'_>) -> ControlFlow<()> {
         ControlFlow::Continue(())
@@ -96,6 +111,23 @@ impl Pipeline {
     /// Passes an item through the stages.
     pub fn push(&mut self, item: AnswerItem, sink: Next<'_>) -> ControlFlow<()> {
         push(&mut self.stages, item, sink)
+    }
+
+    /// The groups and functions of the first stage, and how many of the greatest groups it wants, if it groups.
+    pub(super) fn grouping(&mut self) -> Option<(&[GroupField], &[Aggregate], Option<u64>)> {
+        let stage = self.stages.first_mut()?.as_groups()?;
+        let top = match &stage.order {
+            GroupOrder::Top { limit, .. } => Some(*limit),
+            _ => None,
+        };
+        Some((&stage.by, &stage.aggregates, top))
+    }
+
+    /// Adds a group to the first stage, which groups.
+    pub(super) fn add_group(&mut self, values: Vec<Option<OwnedValue>>, states: Vec<Accumulator>) {
+        if let Some(stage) = self.stages.first_mut().and_then(|stage| stage.as_groups()) {
+            stage.add_group(values, states);
+        }
     }
 
     /// Passes on what the stages kept, one stage after the other.
@@ -525,15 +557,31 @@ impl GroupStage {
 
     /// The number of the item's group; `None` if there is no memory for another group.
     fn group(&mut self, item: &AnswerItem) -> Option<usize> {
-        self.key.clear();
         let mut values: Vec<Option<GroupValue<'_>>> = Vec::with_capacity(self.by.len());
         for field in &self.by {
             let value = item.field(&field.field).filter(|value| !matches!(value, Property::String("")));
-            let value = value.map(|value| match &field.step {
+            values.push(value.map(|value| match &field.step {
                 Some(step) => step_start(value, step).map_or(GroupValue::Borrowed(value), GroupValue::Owned),
                 None => GroupValue::Borrowed(value),
-            });
-            match &value {
+            }));
+        }
+        self.group_of(values)
+    }
+
+    /// Adds a group that was gathered elsewhere.
+    fn add_group(&mut self, values: Vec<Option<OwnedValue>>, states: Vec<Accumulator>) {
+        let values = values.into_iter().map(|value| value.map(GroupValue::Owned)).collect();
+        let Some(at) = self.group_of(values) else { return };
+        for ((known, state), aggregate) in self.groups[at].states.iter_mut().zip(states).zip(&self.aggregates) {
+            known.merge(state, aggregate.function);
+        }
+    }
+
+    /// The number of the group with these values.
+    fn group_of(&mut self, values: Vec<Option<GroupValue<'_>>>) -> Option<usize> {
+        self.key.clear();
+        for value in &values {
+            match value {
                 Some(value) => {
                     let text = value.property().text();
                     self.key.extend_from_slice(&(text.len() as u64 + 1).to_le_bytes());
@@ -541,7 +589,6 @@ impl GroupStage {
                 }
                 None => self.key.extend_from_slice(&0u64.to_le_bytes()),
             }
-            values.push(value);
         }
         if let Some(at) = self.numbers.get(&self.key) {
             // A value that comes as a number and as a text is shown as a number.
@@ -566,10 +613,14 @@ impl GroupStage {
         Some(at)
     }
 
+    /// The order of two groups. Values that are equal as numbers are in the order of their texts.
     fn compare_groups(&self, a: &Group, b: &Group) -> Ordering {
-        let parts = self.by.iter().zip(a.values.iter().zip(&b.values));
-        let parts = parts.map(|(by, (a, b))| compare_values(&by.field, property(a), property(b)));
-        parts.fold(Ordering::Equal, Ordering::then)
+        let parts = || self.by.iter().zip(a.values.iter().zip(&b.values));
+        let by_value = parts().map(|(by, (a, b))| compare_values(&by.field, property(a), property(b)));
+        by_value.fold(Ordering::Equal, Ordering::then).then_with(|| {
+            let text = |value| property(value).map(Property::text);
+            parts().map(|(_, (a, b))| text(a).cmp(&text(b))).fold(Ordering::Equal, Ordering::then)
+        })
     }
 }
 
@@ -588,6 +639,10 @@ impl GroupValue<'_> {
 }
 
 impl PipeStage for GroupStage {
+    fn as_groups(&mut self) -> Option<&mut GroupStage> {
+        Some(self)
+    }
+
     fn push(&mut self, item: AnswerItem, _next: Next<'_>) -> ControlFlow<()> {
         if matches!(&self.order, GroupOrder::Uniq { limit: Some(limit), has_hits: false } if self.groups.len() as u64 >= *limit)
         {

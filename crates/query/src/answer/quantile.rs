@@ -38,6 +38,21 @@ impl QuantileSketch {
         }
     }
 
+    /// Adds a value so many times.
+    pub(super) fn add_times(&mut self, value: f64, times: u64) {
+        if times == 0 || !value.is_finite() {
+            return;
+        }
+        // Few enough values are kept as they are.
+        if self.is_exact() && self.exact.len() as u64 + times <= EXACT_MAX as u64 {
+            return (0..times).for_each(|_| self.add(value));
+        }
+        self.count += times;
+        self.ends = Some(self.ends.map_or((value, value), |(low, high)| (low.min(value), high.max(value))));
+        self.spill();
+        self.add_to_bucket(value, times);
+    }
+
     /// Adds the values of another sketch.
     pub fn merge(&mut self, other: &QuantileSketch) {
         if other.is_exact() {

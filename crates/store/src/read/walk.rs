@@ -121,7 +121,8 @@ struct Shared {
 
 impl Reader {
     /// Passes the records of `range` in one table to a visitor, by at most `threads` threads. `None` where they cannot be
-    /// told apart by columns: the caller reads rows instead. The text and level of the range are ignored.
+    /// told apart by columns: the caller reads rows instead. The text and level of the range are ignored. The calling
+    /// thread asks `go_on` now and then; false ends the walk early.
     ///
     /// # Errors
     ///
@@ -131,11 +132,12 @@ impl Reader {
         table: &DayTable,
         range: &Range,
         threads: usize,
+        go_on: &dyn Fn() -> bool,
         visitor: &V,
     ) -> Result<Option<Vec<V::State>>, StoreError> {
         let opened = self.with_files(table, |files| self.plan(files, range, threads, visitor))?;
         let Some((plan, connections)) = opened else { return Ok(None) };
-        let (result, connections) = run(&plan, connections, visitor);
+        let (result, connections) = run(&plan, connections, go_on, visitor);
         connections.into_iter().flatten().flatten().for_each(|opened| self.release(opened));
         result.map(Some)
     }
@@ -240,6 +242,7 @@ impl SealedFile {
         &self,
         range: &Range,
         threads: usize,
+        go_on: &dyn Fn() -> bool,
         visitor: &V,
     ) -> Result<Vec<V::State>, StoreError> {
         let (first, last) = RowKey::range(range.from, range.to);
@@ -247,7 +250,7 @@ impl SealedFile {
         plan.add_groups(0, self, visitor);
         plan.files.push(WalkFile { source: FileSource::Sealed(self.clone()), late: None });
         let threads = threads.clamp(1, plan.groups().max(1));
-        run(&plan, (0..threads).map(|_| vec![None]).collect(), visitor).0
+        run(&plan, (0..threads).map(|_| vec![None]).collect(), go_on, visitor).0
     }
 }
 
@@ -317,6 +320,7 @@ impl Plan<'_> {
 fn run<V: BatchVisitor>(
     plan: &Plan<'_>,
     connections: Vec<Vec<Option<OpenDayFile>>>,
+    go_on: &dyn Fn() -> bool,
     visitor: &V,
 ) -> (Result<Vec<V::State>, StoreError>, Vec<Vec<Option<OpenDayFile>>>) {
     let shared = Shared {
@@ -337,8 +341,8 @@ fn run<V: BatchVisitor>(
         let (own, others) = walkers.split_at_mut(1);
         let shared = &shared;
         let others: Vec<_> =
-            others.iter_mut().map(|walker| scope.spawn(move || walker.work(shared, visitor))).collect();
-        let mut states: Vec<V::State> = own.iter_mut().map(|walker| walker.work(shared, visitor)).collect();
+            others.iter_mut().map(|walker| scope.spawn(move || walker.work(shared, &|| true, visitor))).collect();
+        let mut states: Vec<V::State> = own.iter_mut().map(|walker| walker.work(shared, go_on, visitor)).collect();
         for other in others {
             match other.join() {
                 Ok(state) => states.push(state),
@@ -368,10 +372,14 @@ fn run<V: BatchVisitor>(
 }
 
 impl Walker<'_, '_> {
-    fn work<V: BatchVisitor>(&mut self, shared: &Shared, visitor: &V) -> V::State {
+    fn work<V: BatchVisitor>(&mut self, shared: &Shared, go_on: &dyn Fn() -> bool, visitor: &V) -> V::State {
         let mut state = visitor.start();
         let tasks = &self.plan.tasks;
         'tasks: while !shared.is_over.load(Ordering::Relaxed) {
+            if !go_on() {
+                shared.is_over.store(true, Ordering::Relaxed);
+                break;
+            }
             let from = shared.next.load(Ordering::Relaxed);
             // A row group is as many rows as many pages are.
             let step = if matches!(tasks.get(from), Some(Task::Group { .. })) { 1 } else { TASKS_AT_ONCE };

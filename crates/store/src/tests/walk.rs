@@ -125,7 +125,7 @@ fn compare(reader: &Reader, range: &Range, threads: usize) {
     let chosen: Gathered = chosen.into_iter().filter(|row| row.3.contains("ee")).collect();
     let with_text: Gathered = whole.iter().filter(|row| row.3.contains("ee")).cloned().collect();
     assert_eq!(chosen, with_text);
-    let walked = reader.walk(&table(day(0)), range, threads, &Gather).expect("a walk").expect("by columns");
+    let walked = reader.walk(&table(day(0)), range, threads, &|| true, &Gather).expect("a walk").expect("by columns");
     let (rows, columns): (Vec<_>, Vec<_>) = walked.into_iter().unzip();
     let (mut rows, mut columns) = (rows.concat(), columns.concat());
     for found in [&mut whole, &mut rows, &mut columns] {

@@ -1,31 +1,37 @@
 //! Decides a filter for the rows of a batch.
 
+use crate::answer::item::FullRecord;
+use crate::filter::{Filter, has_text};
 use daytable_logsql::{Column, FieldName, Matcher, Predicate, PredicateNode};
 use daytable_model::key::instance_of;
 use daytable_model::needle::Needle;
 use daytable_model::property::{Property, PropertyKind};
+use daytable_model::record::Level;
 use daytable_model::row_set::RowSet;
-use daytable_store::{BatchColumn, ColumnBatch, RowChooser, StoreError};
+use daytable_store::page::{LevelMinute, PageHeader, level_minutes};
+use daytable_store::{BatchColumn, ColumnBatch, StoreError};
 use memchr::memmem::Finder;
 use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Properties that are no fields of the record.
-const NO_FIELDS: [(&str, PropertyKind); 4] = [
+pub(super) const NO_FIELDS: [(&str, PropertyKind); 4] = [
     ("Message", PropertyKind::String),
     ("Source", PropertyKind::String),
     ("Items", PropertyKind::Int32),
     ("Fields", PropertyKind::String),
 ];
 /// Properties that make a line of the fields.
-const LAYOUT: [&str; 2] = ["Layout", "Verbatim"];
+pub(super) const LAYOUT: [&str; 2] = ["Layout", "Verbatim"];
 /// Parts of a text that are searched before its page is looked at.
 const PARTS_MAX: usize = 4;
 
 /// A filter of records that is decided on columns.
-pub(crate) struct ColumnFilter {
+pub(in crate::answer) struct ColumnFilter {
     predicate: Arc<Predicate>,
-    table: Option<Arc<str>>,
+    table: Arc<str>,
+    level: Option<Level>,
+    contains: Option<SoughtText>,
     /// The texts that matchers look for, by the text.
     needles: HashMap<String, SoughtText>,
 }
@@ -39,11 +45,11 @@ struct SoughtText {
 
 /// Which rows of a batch match.
 #[derive(Debug)]
-pub(crate) struct DecidedRows {
+pub(in crate::answer) struct DecidedRows {
     /// Rows that match.
-    pub(crate) yes: RowSet,
+    pub(in crate::answer) yes: RowSet,
     /// Rows that may match; those that do are among them.
-    pub(crate) maybe: RowSet,
+    pub(in crate::answer) maybe: RowSet,
 }
 
 impl DecidedRows {
@@ -84,25 +90,71 @@ impl SoughtText {
 }
 
 impl ColumnFilter {
-    /// A filter of the records of a table, or of any.
-    pub(crate) fn new(predicate: Arc<Predicate>, table: Option<Arc<str>>) -> ColumnFilter {
+    /// The records of a table that match a predicate, and the level and text of a filter.
+    pub(in crate::answer) fn new(predicate: Arc<Predicate>, filter: &Filter, table: Arc<str>) -> ColumnFilter {
         let mut needles = HashMap::new();
         gather_needles(predicate.root(), &mut needles);
-        ColumnFilter { predicate, table, needles }
+        let contains = filter.contains.as_deref().filter(|text| !text.is_empty()).map(SoughtText::new);
+        ColumnFilter { predicate, table, level: filter.level, contains, needles }
     }
 
-    /// Which records of a batch match.
-    pub(crate) fn decide(&self, batch: &ColumnBatch) -> Result<DecidedRows, StoreError> {
-        if let PredicateNode::Always(always) = self.predicate.root() {
-            let rows = if *always { batch.records().clone() } else { RowSet::none(batch.len()) };
-            return Ok(DecidedRows::exactly(rows));
+    /// The name of the table.
+    pub(in crate::answer) fn table(&self) -> &Arc<str> {
+        &self.table
+    }
+
+    /// Whether a page may have records that match, judged by the levels in its header.
+    pub(in crate::answer) fn wants(&self, header: &PageHeader) -> bool {
+        let has_it = |levels: u16| {
+            // An unreadable count is left to the reader of the page.
+            let is_in =
+                |of: Result<LevelMinute, _>| of.map_or(true, |of| levels >> of.level.map_or(0, Level::code) & 1 == 1);
+            level_minutes(&header.levels).any(is_in)
+        };
+        let least = self.level.map_or(u16::MAX, |level| u16::MAX << level.code());
+        (least == u16::MAX || has_it(least)) && levels_of(self.predicate.root()).is_none_or(has_it)
+    }
+
+    /// Whether a record matches, whatever columns say.
+    pub(in crate::answer) fn matches(&self, record: &FullRecord) -> bool {
+        let has_text = |sought: &SoughtText| has_text(&sought.needle, record.record());
+        self.contains.as_ref().is_none_or(has_text) && self.predicate.matches(record)
+    }
+
+    /// Which of some records of a batch match.
+    pub(in crate::answer) fn decide(&self, batch: &ColumnBatch, among: &RowSet) -> Result<DecidedRows, StoreError> {
+        let mut among = among.clone();
+        if let Some(level) = self.level {
+            let mut of_level = RowSet::none(batch.len());
+            batch.each_level(&among, |row, code| {
+                if code >= level.code() {
+                    of_level.insert(row);
+                }
+            })?;
+            among = of_level;
+        }
+        if among.is_empty() || matches!((self.predicate.root(), &self.contains), (PredicateNode::Always(true), None)) {
+            return Ok(DecidedRows::exactly(among));
         }
         let mut laid_out = RowSet::none(batch.len());
         for column in batch.columns(|name, _| LAYOUT.contains(&name))? {
             laid_out.add(&column.present());
         }
         let view = BatchView { batch, spread: batch.spread()?, laid_out };
-        self.node(self.predicate.root(), &view, batch.records())
+        if let Some(sought) = &self.contains {
+            // A column says that a record may have the text; the record says whether it has.
+            let mut with_text = RowSet::none(batch.len());
+            if sought.may_be_in(batch) {
+                batch.add_containing(&sought.needle, &among, &mut with_text)?;
+            }
+            with_text.add(&view.spread);
+            with_text.add(&view.laid_out);
+            with_text.keep(&among);
+            let mut decided = self.node(self.predicate.root(), &view, &with_text)?;
+            decided.yes = RowSet::none(batch.len());
+            return Ok(decided);
+        }
+        self.node(self.predicate.root(), &view, &among)
     }
 
     fn node(&self, node: &PredicateNode, view: &BatchView<'_>, among: &RowSet) -> Result<DecidedRows, StoreError> {
@@ -196,12 +248,9 @@ impl ColumnFilter {
                 }
                 Ok(DecidedRows::exactly(yes))
             }
-            Column::Table => match &self.table {
-                Some(table) if matcher.matches(Some(Property::String(table))) => {
-                    Ok(DecidedRows::exactly(among.clone()))
-                }
-                Some(_) => Ok(DecidedRows::exactly(yes)),
-                None => Ok(DecidedRows::of(yes, among)),
+            Column::Table => match matcher.matches(Some(Property::String(&self.table))) {
+                true => Ok(DecidedRows::exactly(among.clone())),
+                false => Ok(DecidedRows::exactly(yes)),
             },
             Column::Line => self.line(matcher, view, among),
             Column::Source => self.property(|named| named == ("Source", PropertyKind::String), matcher, view, among),
@@ -215,8 +264,13 @@ impl ColumnFilter {
                 Ok(decided)
             }
             Column::Field => {
+                // A field that has the name of a column is asked for with a `_`.
+                let column = name.written().trim_end_matches('_');
+                let is_beside = FieldName::new(column).column() != Column::Field;
                 let is_it = |named: (&str, PropertyKind)| {
-                    name.is_property(named.0) && !NO_FIELDS.contains(&named) && !LAYOUT.contains(&named.0)
+                    (name.is_property(named.0) || is_beside && named.0 == column)
+                        && !NO_FIELDS.contains(&named)
+                        && !LAYOUT.contains(&named.0)
                 };
                 self.property(is_it, matcher, view, among)
             }
@@ -249,11 +303,13 @@ impl ColumnFilter {
             (true, true) => yes.add(&absent),
             (false, false) => {}
             // An absent message is an empty one.
-            _ if !absent.is_empty() => match batch.columns(|name, kind| is_it((name, kind)) && NO_FIELDS.contains(&(name, kind)))?.is_empty() {
-                true if matcher.matches_absent() => yes.add(&absent),
-                true => {}
-                false => open.add(&absent),
-            },
+            _ if !absent.is_empty() => {
+                match batch.columns(|name, kind| is_it((name, kind)) && NO_FIELDS.contains(&(name, kind)))?.is_empty() {
+                    true if matcher.matches_absent() => yes.add(&absent),
+                    true => {}
+                    false => open.add(&absent),
+                }
+            }
             _ => {}
         }
         open.keep(among);
@@ -299,7 +355,7 @@ impl ColumnFilter {
                 return Ok(DecidedRows::of(yes, &open));
             }
             let mut candidates = RowSet::none(batch.len());
-            batch.add_containing(&sought.needle, &left, &mut candidates);
+            batch.add_containing(&sought.needle, &left, &mut candidates)?;
             left = candidates;
         }
         if left.is_empty() {
@@ -319,9 +375,13 @@ impl ColumnFilter {
     }
 }
 
-impl RowChooser for ColumnFilter {
-    fn choose(&self, batch: &ColumnBatch) -> Result<RowSet, StoreError> {
-        self.decide(batch).map(|decided| decided.maybe)
+/// The bits of the levels that a condition needs, if it needs any.
+fn levels_of(node: &PredicateNode) -> Option<u16> {
+    match node {
+        PredicateNode::Field(name, matcher) if name.column() == Column::Level => matcher.levels(),
+        PredicateNode::And(nodes) => nodes.iter().filter_map(levels_of).reduce(|a, b| a & b),
+        PredicateNode::Or(nodes) => nodes.iter().map(levels_of).reduce(|a, b| Some(a? | b?)).flatten(),
+        _ => None,
     }
 }
 

@@ -1,0 +1,179 @@
+//! Questions: how long each takes on an open and on a sealed day, beside other programs in the same run.
+//!
+//! `cargo bench --bench asking -- [--records N] [--repeats N]`
+//!
+//! The day is the corpus of `end_to_end`. daytable answers in this process, and every answer is written as JSON. DuckDB
+//! reads the sealed file, and ClickHouse (`chdb`) a table of the same records, both by the Python of `target/venv` where
+//! their packages are installed. VictoriaLogs runs where `DAYTABLE_BENCH_VICTORIALOGS` names its binary. Times are
+//! medians of warm runs. Without `--bench` the run is small, so that `cargo test --benches` shows that it still works.
+
+#![allow(dead_code)]
+
+#[path = "../end_to_end/client.rs"]
+mod client;
+#[path = "../end_to_end/corpus.rs"]
+mod corpus;
+#[path = "../end_to_end/daemon.rs"]
+mod daemon;
+mod peers;
+#[path = "../end_to_end/process.rs"]
+mod process;
+mod questions;
+
+use anyhow::{Context, Result, ensure};
+use daemon::Folder;
+use daytable_logsql::ParsedQuery;
+use daytable_model::time::Ticks;
+use daytable_query::answer::{AnswerOptions, answer};
+use daytable_query::{Archives, Stores};
+use daytable_store::Reader;
+use process::{Watched, median};
+use questions::{Question, questions};
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+/// The size of the measurement.
+struct Scale {
+    records: u64,
+    repeats: usize,
+}
+
+impl Scale {
+    fn from_args() -> Result<Scale> {
+        let is_bench = std::env::args().any(|argument| argument == "--bench");
+        let mut scale =
+            if is_bench { Scale { records: 5_000_000, repeats: 9 } } else { Scale { records: 5000, repeats: 1 } };
+        let mut arguments = std::env::args().skip(1);
+        while let Some(argument) = arguments.next() {
+            let mut number = || -> Result<u64> {
+                Ok(arguments.next().context("a number is missing")?.replace([',', '_'], "").parse()?)
+            };
+            match &*argument {
+                "--records" => scale.records = number()?,
+                "--repeats" => scale.repeats = usize::try_from(number()?)?,
+                _ => {}
+            }
+        }
+        Ok(scale)
+    }
+}
+
+/// The median time of a question, and the lines of its answer.
+pub(crate) type Measured = (Duration, usize);
+
+fn main() -> Result<()> {
+    let scale = Scale::from_args()?;
+    let scratch = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR"))?;
+    let scratch = scratch.path();
+    eprintln!("writing {} records", scale.records);
+    let ndjson = scratch.join("app.ndjson");
+    corpus::write_ndjson(&ndjson, scale.records)?;
+    let folder = Folder::new(scratch, "data", &ndjson, "{field:instance}")?;
+    let mut daemon = folder.start()?;
+    daemon.wait_for(scale.records)?;
+    daemon.process.stop()?;
+    let questions = questions(scale.records);
+    let open = ask_all("open", &folder.data, &questions, scale.repeats)?;
+    eprintln!("sealing");
+    let table = format!("Log{}", corpus::DAY);
+    Watched::spawn(folder.command(&["archive", &table]).stdout(Stdio::null()))?.wait()?;
+    let sealed = ask_all("sealed", &folder.data, &questions, scale.repeats)?;
+    let lines = |all: &[Measured]| all.iter().map(|(_, lines)| *lines).collect::<Vec<_>>();
+    ensure!(lines(&open) == lines(&sealed), "answers differ: {:?} open, {:?} sealed", lines(&open), lines(&sealed));
+    let peers = [
+        peers::duckdb(&folder.data, &questions, scale.repeats),
+        peers::clickhouse(&ndjson, &questions, scale.repeats),
+        peers::victoria_logs(&ndjson, scratch, &questions, scale.repeats),
+    ];
+    println!("\n{} records, peak RSS of this process {:.0} MB\n", scale.records, peak_rss()? / 1e6);
+    println!("{}", table_of(&questions, &open, &sealed, &peers));
+    Ok(())
+}
+
+fn ask_all(state: &str, data: &Path, questions: &[Question], repeats: usize) -> Result<Vec<Measured>> {
+    let reader = Reader::open(data)?;
+    questions
+        .iter()
+        .map(|question| {
+            let measured = ask(&reader, question, repeats).with_context(|| question.query.clone())?;
+            eprintln!("  {state}: {}: {} ({} lines)", question.name, millis(measured.0), measured.1);
+            Ok(measured)
+        })
+        .collect()
+}
+
+fn ask(reader: &Reader, question: &Question, repeats: usize) -> Result<Measured> {
+    let (mut took, mut lines) = (Vec::new(), 0);
+    for round in 0..=repeats {
+        let started = Instant::now();
+        let query = ParsedQuery::parse(&question.query).map_err(|error| anyhow::anyhow!("{error}"))?;
+        let mut options = AnswerOptions::at(Ticks::MAX);
+        options.filter.limit = question.limit;
+        let mut out = Vec::new();
+        lines = 0;
+        let report = answer(&Stores::local(reader, &Archives::Skip), &query, &options, &|| true, &mut |item| {
+            lines += 1;
+            // A vector takes whatever is written to it.
+            let _ = serde_json::to_writer(&mut out, &item);
+            out.push(b'\n');
+            ControlFlow::Continue(())
+        })?;
+        ensure!(report.incomplete().is_none(), "{:?}", report.incomplete());
+        if round > 0 {
+            took.push(started.elapsed());
+        }
+    }
+    Ok((median(took)?, lines))
+}
+
+fn peak_rss() -> Result<f64> {
+    let status = std::fs::read_to_string("/proc/self/status")?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).context("no peak")?;
+    Ok(line.trim().trim_end_matches(" kB").parse::<f64>()? * 1024.0)
+}
+
+/// Milliseconds, with the significant digits.
+fn millis(time: Duration) -> String {
+    let ms = time.as_secs_f64() * 1000.0;
+    if ms < 10.0 { format!("{ms:.2}") } else { format!("{ms:.0}") }
+}
+
+fn table_of(
+    questions: &[Question],
+    open: &[Measured],
+    sealed: &[Measured],
+    peers: &[Result<Vec<Option<Duration>>>; 3],
+) -> String {
+    let names = ["DuckDB", "ClickHouse", "VictoriaLogs"];
+    let mut table = String::new();
+    for (name, peer) in names.iter().zip(peers) {
+        if let Err(error) = peer {
+            table += &format!("{name} was not measured: {error:#}\n");
+        }
+    }
+    table += "\n| question (ms) | to reach | open | sealed | DuckDB | ClickHouse | VictoriaLogs | best peer / open | / sealed |\n";
+    table += "|--|--:|--:|--:|--:|--:|--:|--:|--:|\n";
+    for (at, question) in questions.iter().enumerate() {
+        let of_peers: Vec<Option<Duration>> =
+            peers.iter().map(|peer| peer.as_ref().ok().and_then(|times| times.get(at).copied().flatten())).collect();
+        let best = of_peers.iter().flatten().min();
+        let shown = |time: &Option<Duration>| time.map_or("–".into(), millis);
+        let ratio =
+            |own: Duration| best.map_or("–".into(), |best| format!("{:.1}", best.as_secs_f64() / own.as_secs_f64()));
+        table += &format!(
+            "| {} | {} | {} | {} | {} | {} | {} | {} | {} |\n",
+            question.name,
+            question.target,
+            millis(open[at].0),
+            millis(sealed[at].0),
+            shown(&of_peers[0]),
+            shown(&of_peers[1]),
+            shown(&of_peers[2]),
+            ratio(open[at].0),
+            ratio(sealed[at].0),
+        );
+    }
+    table
+}

@@ -1,0 +1,128 @@
+//! The groups of a pipe, gathered from all tables.
+
+use super::filter::ColumnFilter;
+use super::groups::{Gathering, Grouping, ThreadGroups, is_told};
+use super::place::TablePlace;
+use crate::answer::accumulator::Accumulator;
+use crate::answer::item::FullRecord;
+use crate::bounds::tables_of;
+use crate::entity::OwnedValue;
+use crate::filter::Filter;
+use crate::select::{Selection, records_by_rows};
+use crate::tables::TableError;
+use daytable_logsql::query::{Aggregate, GroupField};
+use daytable_logsql::{Column, Predicate};
+use daytable_model::time::Ticks;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+/// The groups and functions of a pipe, which columns can tell.
+pub(in crate::answer) struct GroupQuestion {
+    by: Vec<GroupField>,
+    aggregates: Vec<Aggregate>,
+    /// How many groups with the greatest counts are wanted, if not all.
+    top: Option<u64>,
+}
+
+/// What was gathered.
+pub(in crate::answer) enum Gathered {
+    /// A group: its values, and the states of the functions.
+    Group(Vec<Option<OwnedValue>>, Vec<Accumulator>),
+    /// A record, which is to be added to its group.
+    Record(Box<FullRecord>),
+}
+
+/// How much was gathered.
+pub(in crate::answer) struct GatherReport {
+    /// Records that matched.
+    pub(in crate::answer) matched: u64,
+    /// Whether groups are missing, because there was no memory for them.
+    pub(in crate::answer) is_cut: bool,
+}
+
+impl GroupQuestion {
+    /// A question that columns can answer; `None` if they cannot.
+    pub(in crate::answer) fn new(
+        by: &[GroupField],
+        aggregates: &[Aggregate],
+        top: Option<u64>,
+    ) -> Option<GroupQuestion> {
+        let is_line = by.iter().any(|by| by.field.column() == Column::Line);
+        let can = !is_line && aggregates.iter().all(is_told);
+        can.then(|| GroupQuestion { by: by.to_vec(), aggregates: aggregates.to_vec(), top })
+    }
+}
+
+/// Gathers the groups of all tables.
+pub(in crate::answer) fn gather(
+    selection: &Selection<'_>,
+    predicate: &Arc<Predicate>,
+    question: &GroupQuestion,
+    now: Ticks,
+    bytes_max: usize,
+    each: &mut dyn FnMut(Gathered),
+) -> Result<GatherReport, TableError> {
+    let grouping = Grouping { by: &question.by, aggregates: &question.aggregates };
+    let (bytes_left, is_full) = (AtomicUsize::new(bytes_max), AtomicBool::new(false));
+    let mut matched = 0;
+    // Counts of all threads and tables, where counts are all that is asked.
+    let mut counts: Option<ThreadGroups> = None;
+    let mut is_by_count = true;
+    for bounds in tables_of(selection.stores, selection.reading, selection.filter)? {
+        if !(selection.go_on)() {
+            return Err(TableError::Interrupted);
+        }
+        let Some(mut place) = TablePlace::of(selection, &bounds)? else { continue };
+        let table: Arc<str> = bounds.table.to_string().into();
+        let condition = |aggregate: &Aggregate| {
+            let predicate = Arc::new(Predicate::new(aggregate.condition.as_ref()?, now));
+            Some(ColumnFilter::new(predicate, &Filter::default(), table.clone()))
+        };
+        let gathering = Gathering {
+            columns: ColumnFilter::new(predicate.clone(), selection.asked, table.clone()),
+            grouping: &grouping,
+            conditions: question.aggregates.iter().map(condition).collect(),
+            bytes_left: &bytes_left,
+            is_full: &is_full,
+            is_elsewhere: AtomicBool::new(false),
+        };
+        let range = place.range.clone();
+        let walked = place.walk(selection, &bounds, &range, &gathering)?;
+        match walked.filter(|_| !gathering.is_elsewhere.load(Ordering::Relaxed)) {
+            Some(states) => {
+                for mut state in states {
+                    matched += state.matched;
+                    for record in std::mem::take(&mut state.records) {
+                        is_by_count = false;
+                        each(Gathered::Record(record.into()));
+                    }
+                    let rest = match &mut counts {
+                        Some(counts) => counts.merge_counts(state),
+                        None => {
+                            counts = Some(state);
+                            None
+                        }
+                    };
+                    if let Some(rest) = rest {
+                        rest.finish(0, |values, states| each(Gathered::Group(values, states)));
+                    }
+                }
+            }
+            None => {
+                for record in records_by_rows(selection, &bounds)?.into_iter().flatten() {
+                    let record = FullRecord::new(record?);
+                    if gathering.columns.matches(&record) {
+                        (matched, is_by_count) = (matched + 1, false);
+                        each(Gathered::Record(record.into()));
+                    }
+                }
+            }
+        }
+    }
+    if let Some(counts) = counts {
+        let top = question.top.filter(|_| is_by_count).and_then(|top| usize::try_from(top).ok());
+        let least = top.map_or(0, |top| counts.least_of_top(top));
+        counts.finish(least, |values, states| each(Gathered::Group(values, states)));
+    }
+    Ok(GatherReport { matched, is_cut: is_full.load(Ordering::Relaxed) })
+}

@@ -1,0 +1,496 @@
+//! `stats`, `top`, `uniq` and `field_values` over columns: rows are told apart by small numbers that stand for values,
+//! and functions add numbers as they are packed.
+//!
+//! Each thread has its own groups. In the end they are merged, and passed on by value to the stage of the pipe, where
+//! records that columns do not describe are added one by one.
+
+use super::filter::ColumnFilter;
+use super::matching::{self, Made};
+use super::values::{ABSENT, NO_NUMBER, ValueNumbers, Values};
+use crate::answer::accumulator::{Accumulator, Sum, add_end, plain_number, uniq_hash};
+use crate::answer::item::FullRecord;
+
+use crate::answer::quantile::QuantileSketch;
+use crate::entity::OwnedValue;
+use daytable_logsql::Column;
+use daytable_logsql::number::{Number, plain};
+use daytable_logsql::query::{Aggregate, Function, GroupField};
+use daytable_logsql::unit::duration_nanos;
+use daytable_model::property::Property;
+use daytable_model::row_set::RowSet;
+use daytable_model::time::Ticks;
+use daytable_store::page::PageHeader;
+use daytable_store::{BatchVisitor, ColumnBatch, StoreError};
+use std::collections::{HashMap, HashSet};
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering as Order};
+
+/// Different numbers of a quantile that are counted apart; others go to its sketch at once.
+const NUMBERS_MAX: u32 = 4096;
+/// Records that a thread keeps to be added one by one, before the caller reads rows instead.
+const RECORDS_MAX: usize = 20_000;
+/// Memory of a group beside its values.
+const GROUP_BYTES: usize = 48;
+
+/// The groups and functions of a pipe.
+pub(super) struct Grouping<'q> {
+    pub(super) by: &'q [GroupField],
+    pub(super) aggregates: &'q [Aggregate],
+}
+
+/// What is gathered of the matching records of a table.
+pub(super) struct Gathering<'q> {
+    pub(super) columns: ColumnFilter,
+    pub(super) grouping: &'q Grouping<'q>,
+    /// The condition of each aggregate that has one.
+    pub(super) conditions: Vec<Option<ColumnFilter>>,
+    /// Memory that is left for groups and values.
+    pub(super) bytes_left: &'q AtomicUsize,
+    /// Whether there was not enough.
+    pub(super) is_full: &'q AtomicBool,
+    /// Whether rows have to be read.
+    pub(super) is_elsewhere: AtomicBool,
+}
+
+/// The groups of one thread.
+pub(super) struct ThreadGroups {
+    /// Records that matched.
+    pub(super) matched: u64,
+    /// Those of them that are to be added one by one.
+    pub(super) records: Vec<FullRecord>,
+    values: Vec<ValueNumbers>,
+    /// For each field the group that a group of the fields before it and a value make.
+    steps: Vec<GroupStep>,
+    states: Vec<States>,
+    bytes: usize,
+}
+
+/// Groups of the first fields, each of a group of fewer fields and a value.
+#[derive(Default)]
+struct GroupStep {
+    numbers: HashMap<u64, u32, foldhash::fast::RandomState>,
+    parents: Vec<(u32, u32)>,
+}
+
+/// The states of one function, by group.
+enum States {
+    Counts(Vec<u64>),
+    Sums(Vec<Sum>),
+    Ends(Vec<Option<OwnedValue>>),
+    Quantiles(Box<Quantiles>),
+    Uniq(Vec<HashSet<u128, foldhash::fast::FixedState>>),
+}
+
+/// Numbers by group: how often each of the first different ones came.
+#[derive(Default)]
+struct Quantiles {
+    numbers: HashMap<u64, u32, foldhash::fast::RandomState>,
+    values: Vec<f64>,
+    counts: Vec<Vec<u32>>,
+    sketches: Vec<(QuantileSketch, bool)>,
+}
+
+/// A value that may be the least or the greatest.
+#[derive(Clone, Copy)]
+enum EndValue {
+    Whole(i64),
+    Float(f64),
+    Time(Ticks),
+    Other(u32),
+}
+
+/// Whether columns can tell a function.
+pub(super) fn is_told(aggregate: &Aggregate) -> bool {
+    let is_one = aggregate.fields.len() == 1;
+    let is_line = aggregate.fields.iter().any(|field| field.column() == Column::Line);
+    !is_line
+        && match aggregate.function {
+            Function::Count => aggregate.fields.len() <= 1,
+            Function::Rate => aggregate.fields.is_empty(),
+            Function::CountUniq => is_one && aggregate.limit.is_none(),
+            Function::CountEmpty | Function::SumLength | Function::Sum | Function::Avg | Function::RateSum => is_one,
+            Function::Min | Function::Max | Function::Quantile(_) => is_one,
+            _ => false,
+        }
+}
+
+impl GroupStep {
+    /// The group of a value in a group; [`NO_NUMBER`] if it is new and none is added.
+    fn group(&mut self, parent: u32, value: u32, adds: bool) -> u32 {
+        let key = u64::from(parent) << 32 | u64::from(value);
+        if let Some(group) = self.numbers.get(&key) {
+            return *group;
+        }
+        let next = u32::try_from(self.parents.len()).unwrap_or(NO_NUMBER);
+        if !adds || next == NO_NUMBER {
+            return NO_NUMBER;
+        }
+        self.numbers.insert(key, next);
+        self.parents.push((parent, value));
+        next
+    }
+}
+
+impl States {
+    fn new(function: Function) -> States {
+        match function {
+            Function::Sum | Function::Avg | Function::RateSum => States::Sums(Vec::new()),
+            Function::Min | Function::Max => States::Ends(Vec::new()),
+            Function::Quantile(_) => States::Quantiles(Box::default()),
+            Function::CountUniq => States::Uniq(Vec::new()),
+            _ => States::Counts(Vec::new()),
+        }
+    }
+
+    fn resize(&mut self, groups: usize) {
+        match self {
+            States::Counts(counts) => counts.resize(groups, 0),
+            States::Sums(sums) => sums.resize(groups, Sum::default()),
+            States::Ends(ends) => ends.resize(groups, None),
+            States::Uniq(hashes) => hashes.resize_with(groups, HashSet::default),
+            States::Quantiles(quantiles) => {
+                quantiles.counts.resize(groups, Vec::new());
+                quantiles.sketches.resize_with(groups, || (QuantileSketch::default(), true));
+            }
+        }
+    }
+
+    /// The state of a group, which is left empty.
+    fn take(&mut self, group: usize) -> Accumulator {
+        match self {
+            States::Counts(counts) => Accumulator::Count(counts[group]),
+            States::Sums(sums) => Accumulator::Sum(sums[group]),
+            States::Ends(ends) => Accumulator::End(ends[group].take()),
+            States::Uniq(hashes) => Accumulator::Uniq(std::mem::take(&mut hashes[group])),
+            States::Quantiles(quantiles) => {
+                let (mut sketch, are_durations) =
+                    std::mem::replace(&mut quantiles.sketches[group], (QuantileSketch::default(), true));
+                for (value, count) in quantiles.values.iter().zip(&quantiles.counts[group]) {
+                    sketch.add_times(*value, u64::from(*count));
+                }
+                Accumulator::Quantile(Box::new(sketch), are_durations)
+            }
+        }
+    }
+}
+
+impl BatchVisitor for Gathering<'_> {
+    type State = ThreadGroups;
+
+    fn start(&self) -> ThreadGroups {
+        let Grouping { by, aggregates } = self.grouping;
+        let states = aggregates.iter().map(|aggregate| {
+            let mut states = States::new(aggregate.function);
+            states.resize(usize::from(by.is_empty()));
+            states
+        });
+        ThreadGroups {
+            matched: 0,
+            records: Vec::new(),
+            values: by.iter().map(|_| ValueNumbers::default()).collect(),
+            steps: by.iter().map(|_| GroupStep::default()).collect(),
+            states: states.collect(),
+            bytes: 0,
+        }
+    }
+
+    fn wants(&self, _: &str, header: Option<&PageHeader>) -> bool {
+        header.is_none_or(|header| self.columns.wants(header))
+    }
+
+    fn visit(&self, state: &mut ThreadGroups, batch: &ColumnBatch) -> Result<ControlFlow<()>, StoreError> {
+        let Some((mut rows, records)) = matching::decide(&self.columns, batch, batch.records())? else {
+            return Ok(self.elsewhere());
+        };
+        if rows.is_empty() {
+            return Ok(ControlFlow::Continue(()));
+        }
+        state.matched += rows.count() as u64;
+        let by_record = self.by_record(batch, &rows)?;
+        if !by_record.is_empty() {
+            let mut others = by_record.clone();
+            records.iter().for_each(|(row, _)| others.remove(*row));
+            let Made::Records(others) = matching::make(&self.columns, batch, &others)? else {
+                return Ok(self.elsewhere());
+            };
+            let own = records.into_iter().filter(|(row, _)| by_record.contains(*row));
+            state.records.extend(own.chain(others).map(|(_, record)| record));
+            rows.subtract(&by_record);
+            if state.records.len() > RECORDS_MAX {
+                return Ok(self.elsewhere());
+            }
+        }
+        let groups = self.groups(state, batch, &rows)?;
+        for (at, aggregate) in self.grouping.aggregates.iter().enumerate() {
+            let mut of_condition = None;
+            if let Some(condition) = &self.conditions[at] {
+                match matching::decide(condition, batch, &rows)? {
+                    Some((rows, _)) => of_condition = Some(rows),
+                    None => return Ok(self.elsewhere()),
+                }
+            }
+            let rows = of_condition.as_ref().unwrap_or(&rows);
+            add(&mut state.states[at], aggregate, batch, self.columns.table(), rows, &groups)?;
+        }
+        self.charge(state);
+        Ok(ControlFlow::Continue(()))
+    }
+}
+
+impl Gathering<'_> {
+    fn elsewhere(&self) -> ControlFlow<()> {
+        self.is_elsewhere.store(true, Order::Relaxed);
+        ControlFlow::Break(())
+    }
+
+    /// Takes the memory that the state grew by. Where there is no more, no groups and values are added.
+    fn charge(&self, state: &mut ThreadGroups) {
+        let of_states = state.states.iter().map(|states| match states {
+            States::Uniq(hashes) => hashes.iter().map(|hashes| 24 * hashes.len()).sum(),
+            States::Quantiles(quantiles) => quantiles.counts.iter().map(|counts| 64 + 4 * counts.len()).sum(),
+            _ => 0usize,
+        });
+        let groups = state.steps.last().map_or(0, |step| step.parents.len());
+        let bytes = of_states.sum::<usize>()
+            + state.values.iter().map(ValueNumbers::bytes).sum::<usize>()
+            + groups * (GROUP_BYTES + 24 * self.grouping.aggregates.len());
+        let more = bytes.saturating_sub(state.bytes);
+        state.bytes = state.bytes.max(bytes);
+        let taken = self.bytes_left.fetch_update(Order::Relaxed, Order::Relaxed, |left| left.checked_sub(more));
+        if taken.is_err() || self.is_full.load(Order::Relaxed) {
+            self.is_full.store(true, Order::Relaxed);
+            state.values.iter_mut().for_each(|values| values.is_frozen = true);
+        }
+    }
+
+    /// The rows whose values columns do not have as the record has them.
+    fn by_record(&self, batch: &ColumnBatch, rows: &RowSet) -> Result<RowSet, StoreError> {
+        let mut open = batch.spread()?;
+        let Grouping { by, aggregates } = self.grouping;
+        let fields = by.iter().map(|by| &by.field).chain(aggregates.iter().flat_map(|of| &of.fields));
+        for field in fields {
+            if let Some(of_field) = Values::of(field, batch, self.columns.table())?.open() {
+                open.add(of_field);
+            }
+        }
+        open.keep(rows);
+        Ok(open)
+    }
+
+    /// The group of each row; [`NO_NUMBER`] of a row without one.
+    fn groups(&self, state: &mut ThreadGroups, batch: &ColumnBatch, rows: &RowSet) -> Result<Vec<u32>, StoreError> {
+        let mut groups = vec![0u32; batch.len()];
+        let mut of_rows = vec![ABSENT; batch.len()];
+        let adds = !self.is_full.load(Order::Relaxed);
+        for (at, by) in self.grouping.by.iter().enumerate() {
+            let (values, step) = (&mut state.values[at], &mut state.steps[at]);
+            of_rows.fill(ABSENT);
+            let read = |value: Property<'_>| values.step_number(value, by.step.as_ref());
+            Values::of(&by.field, batch, self.columns.table())?.each(batch, rows, read, |row, number| {
+                of_rows[row] = number;
+            })?;
+            let mut last = (NO_NUMBER, NO_NUMBER, NO_NUMBER);
+            for row in rows.iter() {
+                let (parent, value) = (groups[row], of_rows[row]);
+                if (parent, value) != (last.0, last.1) {
+                    let is_none = parent == NO_NUMBER || value == NO_NUMBER;
+                    let group = if is_none { NO_NUMBER } else { step.group(parent, value, adds) };
+                    last = (parent, value, group);
+                }
+                groups[row] = last.2;
+            }
+        }
+        if let Some(step) = state.steps.last() {
+            state.states.iter_mut().for_each(|states| states.resize(step.parents.len()));
+        }
+        Ok(groups)
+    }
+}
+
+/// Adds the values of some rows to the states of their groups.
+fn add(
+    states: &mut States,
+    aggregate: &Aggregate,
+    batch: &ColumnBatch,
+    table: &std::sync::Arc<str>,
+    rows: &RowSet,
+    groups: &[u32],
+) -> Result<(), StoreError> {
+    let group = |row: usize| Some(groups[row] as usize).filter(|_| groups[row] != NO_NUMBER);
+    let Some(field) = aggregate.fields.first() else {
+        if let States::Counts(counts) = states {
+            rows.iter().filter_map(group).for_each(|group| counts[group] += 1);
+        }
+        return Ok(());
+    };
+    let values = Values::of(field, batch, table)?;
+    match states {
+        States::Counts(counts) => match aggregate.function {
+            Function::SumLength => values.each(
+                batch,
+                rows,
+                |value| value.text().len() as u64,
+                |row, length| {
+                    group(row).into_iter().for_each(|group| counts[group] += length);
+                },
+            ),
+            function => {
+                let mut present = RowSet::none(batch.len());
+                values.each(
+                    batch,
+                    rows,
+                    |value| value != Property::String(""),
+                    |row, is_present| {
+                        if is_present {
+                            present.insert(row);
+                        }
+                    },
+                )?;
+                if function == Function::CountEmpty {
+                    present = present.inverse();
+                    present.keep(rows);
+                }
+                present.iter().filter_map(group).for_each(|group| counts[group] += 1);
+                Ok(())
+            }
+        },
+        States::Sums(sums) => values.each(batch, rows, plain_number, |row, number| {
+            if let (Some(number), Some(group)) = (number, group(row)) {
+                sums[group].add(number);
+            }
+        }),
+        States::Uniq(hashes) => {
+            let hash = |value: Property<'_>| (value != Property::String("")).then(|| uniq_hash(&[Some(value.text())]));
+            values.each(batch, rows, hash, |row, hash| {
+                if let (Some(hash), Some(group)) = (hash, group(row)) {
+                    hashes[group].insert(hash);
+                }
+            })
+        }
+        States::Ends(ends) => {
+            let mut others = ValueNumbers::default();
+            let mut found = Vec::new();
+            let read = |value: Property<'_>| match value {
+                Property::Int64(n) => EndValue::Whole(n),
+                Property::Double(n) => EndValue::Float(n),
+                Property::DateTime(time) => EndValue::Time(time),
+                other => EndValue::Other(others.number(other)),
+            };
+            values.each(batch, rows, read, |row, value| found.push((row, value)))?;
+            let mut last = None;
+            for (row, value) in found {
+                let Some(group) = group(row) else { continue };
+                let other;
+                let value = match value {
+                    EndValue::Whole(n) => Property::Int64(n),
+                    EndValue::Float(n) => Property::Double(n),
+                    EndValue::Time(time) => Property::DateTime(time),
+                    EndValue::Other(ABSENT) => continue,
+                    EndValue::Other(number) if last == Some((group, number)) => continue,
+                    EndValue::Other(number) => {
+                        last = Some((group, number));
+                        other = others.value(number);
+                        let Some(value) = &other else { continue };
+                        value.as_property()
+                    }
+                };
+                add_end(&mut ends[group], aggregate.function, value);
+            }
+            Ok(())
+        }
+        States::Quantiles(quantiles) => {
+            let Quantiles { numbers, values: known, counts, sketches } = &mut **quantiles;
+            let read = |value: Property<'_>| {
+                let number = Number::of(value)?.as_f64();
+                let is_duration =
+                    matches!(value, Property::String(text) if plain(text).is_none() && duration_nanos(text).is_some());
+                let next = u32::try_from(known.len()).unwrap_or(NUMBERS_MAX);
+                let place = match numbers.get(&number.to_bits()) {
+                    Some(place) => *place,
+                    None if next < NUMBERS_MAX => {
+                        numbers.insert(number.to_bits(), next);
+                        known.push(number);
+                        next
+                    }
+                    None => NO_NUMBER,
+                };
+                Some((number, place, is_duration))
+            };
+            values.each(batch, rows, read, |row, value| {
+                let (Some((number, place, is_duration)), Some(group)) = (value, group(row)) else { return };
+                let (sketch, are_durations) = &mut sketches[group];
+                *are_durations &= is_duration;
+                if place == NO_NUMBER {
+                    return sketch.add(number);
+                }
+                let counts = &mut counts[group];
+                if counts.len() <= place as usize {
+                    counts.resize(place as usize + 1, 0);
+                }
+                counts[place as usize] += 1;
+            })
+        }
+    }
+}
+
+impl ThreadGroups {
+    /// Passes each group on: its values, and the states of its functions. Of several threads' groups, each is passed
+    /// once a thread. `least` leaves out groups with fewer records where the first function counts them.
+    pub(super) fn finish(mut self, least: u64, mut each: impl FnMut(Vec<Option<OwnedValue>>, Vec<Accumulator>)) {
+        let count = self.steps.last().map_or(1, |step| step.parents.len());
+        for group in 0..count {
+            if let Some(States::Counts(counts)) = self.states.first()
+                && counts[group] < least
+            {
+                continue;
+            }
+            let mut values = Vec::with_capacity(self.values.len());
+            let mut number = group;
+            for (step, known) in self.steps.iter().zip(&self.values).rev() {
+                let (parent, value) = step.parents[number];
+                values.push(known.value(value));
+                number = parent as usize;
+            }
+            values.reverse();
+            each(values, self.states.iter_mut().map(|states| states.take(group)).collect());
+        }
+    }
+
+    /// Adds the counts of another thread, where counts are all there is. Gives the other back if they are not.
+    pub(super) fn merge_counts(&mut self, other: ThreadGroups) -> Option<ThreadGroups> {
+        let ([States::Counts(counts)], [States::Counts(more)]) = (&mut *self.states, &*other.states) else {
+            return Some(other);
+        };
+        let values: Vec<Vec<u32>> =
+            self.values.iter_mut().zip(&other.values).map(|(values, more)| values.merge(more)).collect();
+        let mut groups: Vec<u32> = vec![0];
+        for ((step, others), values) in self.steps.iter_mut().zip(&other.steps).zip(&values) {
+            let group = |(parent, value): &(u32, u32)| match (groups[*parent as usize], values[*value as usize]) {
+                (NO_NUMBER, _) | (_, NO_NUMBER) => NO_NUMBER,
+                (parent, value) => step.group(parent, value, true),
+            };
+            groups = others.parents.iter().map(group).collect();
+        }
+        counts.resize(self.steps.last().map_or(1, |step| step.parents.len()), 0);
+        for (group, more) in groups.iter().zip(more) {
+            // A group for which there was no memory is missing, and the answer says so.
+            if let Some(count) = counts.get_mut(*group as usize) {
+                *count += more;
+            }
+        }
+        self.matched += other.matched;
+        self.records.extend(other.records);
+        None
+    }
+
+    /// The least count of the `limit` groups with the greatest ones, where counts are all there is.
+    pub(super) fn least_of_top(&self, limit: usize) -> u64 {
+        let [States::Counts(counts)] = &*self.states else { return 0 };
+        if limit == 0 || counts.len() <= limit || !self.values.iter().all(ValueNumbers::are_alike) {
+            return 0;
+        }
+        let mut counts = counts.clone();
+        let at = counts.len() - limit;
+        *counts.select_nth_unstable(at).1
+    }
+}

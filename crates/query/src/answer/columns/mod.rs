@@ -1,0 +1,31 @@
+//! Questions to columns as they are encoded, instead of to rows.
+//!
+//! A filter is decided for the rows of a batch at once. What columns cannot decide stays open, and is decided by the
+//! record itself: a record of several rows, or a condition that only the whole line decides. So a filter has one
+//! meaning, that of its predicate on records; columns only say which records need not be made.
+//!
+//! * `filter`: decides a filter for the rows of a batch. `matching`: makes the records that are needed for it.
+//! * `records`: the matching records, newest first.
+//! * `groups`, `values`: groups and functions over columns. `gather`: the same over all tables.
+//! * `place`: a table in the data folder or in its archive.
+
+mod filter;
+mod gather;
+mod groups;
+mod matching;
+mod place;
+mod records;
+#[cfg(test)]
+mod tests;
+mod values;
+
+pub(super) use gather::{Gathered, GroupQuestion, gather};
+pub(super) use records::select_matching;
+
+/// Threads that answer one question.
+const THREADS_MAX: usize = 8;
+
+/// As many threads as there are cores, up to a limit.
+fn threads() -> usize {
+    std::thread::available_parallelism().map_or(1, |cores| cores.get().min(THREADS_MAX))
+}

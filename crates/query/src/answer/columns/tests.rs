@@ -1,0 +1,252 @@
+//! Columns answer what records answer one by one, in every state of a day.
+
+use super::super::pipes::{AnswerBudget, Pipeline, PipelineContext};
+use super::super::{ANSWER_BYTES_MAX, AnswerItem, AnswerOptions, FullRecord, answer};
+use crate::{Archives, Filter, Stores, select};
+use daytable_archive::Access;
+use daytable_lifecycle::Executor;
+use daytable_logsql::{ParsedQuery, Predicate};
+use daytable_model::batch::Batch;
+use daytable_model::key::{DayTable, Period, RowKey, TableName};
+use daytable_model::record::{Field, Level, Record, Value};
+use daytable_model::time::Ticks;
+use daytable_store::sealed::SealedSizes;
+use daytable_store::{Ack, Reader, Store, StoreOptions, Submission};
+use proptest::prelude::*;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::Duration;
+
+const INSTANCES: [&str; 3] = ["web-1", "web-2", "db~00"];
+
+fn day() -> Ticks {
+    Ticks::from_date(2026, 11, 21).expect("a date")
+}
+
+fn table() -> DayTable {
+    DayTable::at(&TableName::new("Log").expect("a name"), Period::Day, day())
+}
+
+/// A record of the day: its number, and what chance made of it.
+#[derive(Clone, Copy, Debug)]
+struct Made {
+    number: u64,
+    chance: u64,
+}
+
+impl Made {
+    fn pick<T: Copy>(&self, at: u32, of: &[T]) -> T {
+        of[(self.chance >> at) as usize % of.len()]
+    }
+
+    fn add_to(&self, batch: &mut Batch) {
+        let Made { number, chance } = *self;
+        let level = Level::from_code(self.pick(0, &[0, 3, 3, 3, 5, 6]));
+        let message = match chance >> 3 & 15 {
+            0 => "x timeout ".repeat(5000),
+            1 => String::new(),
+            2..6 => format!("request {} took {}ms", chance >> 7 & 15, chance >> 9 & 1023),
+            6..9 => format!("timeout of db-{} after retry {} of 5", chance >> 7 & 3, chance >> 9 & 3),
+            9 => "überschritten: Timeout".to_owned(),
+            _ => self.pick(8, &["request handled", "card expired", "cache miss", "error=5"]).to_owned(),
+        };
+        let text = |text: String| Value::String(text.into());
+        let status = match chance >> 11 & 15 {
+            0 => text("500".into()),
+            1 => text("none".into()),
+            2 => Value::Double(500.0),
+            _ => Value::Int64(self.pick(12, &[200, 200, 404, 500, 503])),
+        };
+        let mut fields = vec![
+            ("status", status),
+            ("path", text(format!("/api/v{}/items/{}", chance >> 15 & 1, chance >> 16 & 31))),
+            ("trace", text(format!("{:016x}", chance.wrapping_mul(0x9e37_79b9_7f4a_7c15)))),
+            ("ip", text(format!("10.{}.{}.7", chance >> 20 & 1, chance >> 21 & 127))),
+            ("user", text(self.pick(23, &["ann", "bob", "", "eve"]).into())),
+            ("took", text(format!("{}ms", chance >> 26 & 255))),
+            ("score", Value::Double((chance >> 28 & 63) as f64 / 8.0)),
+            ("ok", Value::Boolean(chance >> 30 & 1 == 1)),
+            ("http.method", text(self.pick(32, &["GET", "PUT"]).into())),
+            ("level", text("beside".into())),
+        ];
+        fields.retain(|(name, _)| name.len() as u64 % 3 != chance >> 40 & 7);
+        if chance >> 45 & 31 == 0 {
+            fields.extend((0..250).map(|_| ("more", Value::Int64(7))));
+        }
+        let fields = fields.into_iter().map(|(name, value)| Field { name: name.into(), value }).collect();
+        let record = Record { level, message: message.into(), fields, ..Record::default() };
+        let time = day().plus(Duration::from_millis(number / 2 * 400_000));
+        daytable_model::entity::append(batch, RowKey::new(time, 7 + number % 2, number), "/var/log/app.log", &record);
+    }
+}
+
+fn commit(store: &Store, records: &[Made]) {
+    let mut batches: Vec<Batch> = INSTANCES.iter().map(|instance| Batch::new(table(), (*instance).into())).collect();
+    let mut full = Vec::new();
+    for record in records {
+        let batch = &mut batches[record.number as usize % INSTANCES.len()];
+        if batch.len() >= 5 {
+            full.push(std::mem::replace(batch, Batch::new(table(), batch.partition.clone())));
+        }
+        record.add_to(batch);
+    }
+    full.extend(batches.into_iter().filter(|batch| !batch.is_empty()));
+    let (done, is_done) = std::sync::mpsc::channel();
+    let ack = Ack::new(move |committed| done.send(committed).expect("heard"));
+    let queue = store.commit_queue();
+    let submission = Submission { batches: full, epoch: queue.epoch(), ack, ..Submission::default() };
+    queue.submit(submission).expect("taken");
+    assert!(is_done.recv().expect("an answer"));
+}
+
+/// The answer, record by record.
+fn by_rows(reader: &Reader, query: &ParsedQuery, options: &AnswerOptions) -> Vec<String> {
+    let predicate = Predicate::new(&query.filter, options.now);
+    let budget = AnswerBudget::new(ANSWER_BYTES_MAX);
+    let mut pipeline = Pipeline::new(&query.pipes, &PipelineContext { now: options.now, seconds: None, budget });
+    let mut lines = Vec::new();
+    let limit = options.filter.limit.unwrap_or(u64::MAX);
+    let mut sink = |item: AnswerItem| {
+        lines.push(serde_json::to_string(&item).expect("plain data"));
+        if lines.len() as u64 == limit { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    };
+    let filter = Filter { limit: None, ..options.filter.clone() };
+    select(&Stores::local(reader, &Archives::Skip), &filter, |record| {
+        let record = FullRecord::new(record);
+        match predicate.matches(&record) {
+            true => pipeline.push(AnswerItem::Record(record.into()), &mut sink),
+            false => ControlFlow::Continue(()),
+        }
+    })
+    .expect("read");
+    let _ = pipeline.finish(&mut sink);
+    lines
+}
+
+fn by_columns(reader: &Reader, query: &ParsedQuery, options: &AnswerOptions) -> Vec<String> {
+    let mut lines = Vec::new();
+    let report = answer(&Stores::local(reader, &Archives::Skip), query, options, &|| true, &mut |item| {
+        lines.push(serde_json::to_string(&item).expect("plain data"));
+        ControlFlow::Continue(())
+    });
+    assert_eq!(report.expect("read").incomplete(), None);
+    lines
+}
+
+const FILTERS: [&str; 40] = [
+    "*",
+    "status:=500",
+    "status:>=500",
+    "status:>404",
+    "status:in(200,503)",
+    "-status:*",
+    "status:\"\"",
+    "status:range[404,500]",
+    "timeout",
+    "Timeout",
+    "i(timeout)",
+    "*imeou*",
+    "\"retry 2\"",
+    "retr*",
+    "qwertz",
+    "5",
+    "*7*",
+    "error=5",
+    "level:error",
+    "level:>=warn",
+    "-level:*",
+    "instance:=web-1",
+    "instance:web-*",
+    "instance:db",
+    "path:=\"/api/v1/items/7\"",
+    "path:~\"items/1.$\"",
+    "path:\"/api/v1\"*",
+    "trace:~\"^0\"",
+    "*0a*",
+    "ip:ipv4_range(10.1.0.0/16)",
+    "ip:=10.0.5.7",
+    "user:=bob",
+    "-user:bob",
+    "user:\"\"",
+    "took:>100ms",
+    "score:>=4",
+    "ok:=true",
+    "http.method:=PUT",
+    "_msg:=\"card expired\"",
+    "_msg:\"\"",
+];
+
+const PIPES: [&str; 22] = [
+    "",
+    "",
+    "",
+    "| count()",
+    "| stats by (status) count() n",
+    "| stats by (user, level) count() n",
+    "| stats by (instance) count() n, avg(score) a",
+    "| stats by (_time:1h, status) count() n",
+    "| stats sum(score) s, min(took) lo, max(took) hi",
+    "| stats by (level) quantile(0.9, took) q",
+    "| stats median(score) m, count_uniq(path) p",
+    "| stats by (ok) count(user) u, count_empty(user) e, sum_len(path) l",
+    "| stats count() if (status:>=500 timeout) bad, count() all",
+    "| top 3 by (path)",
+    "| top 5 by (ip, user)",
+    "| uniq by (http.method)",
+    "| uniq by (user) with hits",
+    "| stats by (status:100) count() n",
+    "| stats by (_msg) count() n | sort by (n desc, _msg) | limit 4",
+    "| stats by (level_) count() n, max(status) m",
+    "| stats by (source, table) max(_time) t",
+    "| stats by (trace) count() n | limit 3",
+];
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(8))]
+
+    /// Whatever was committed, committed again and in what pages; open, sealed, and with late records.
+    #[test]
+    fn columns_answer_what_records_answer(
+        chances in proptest::collection::vec(any::<u64>(), 1..140),
+        commits in proptest::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>(), any::<bool>()), 1..5),
+        questions in proptest::collection::vec((0..FILTERS.len(), 0..FILTERS.len(), 0..PIPES.len(), 0u8..6, prop::option::of(1u64..20)), 30),
+        is_sealed in any::<bool>(),
+    ) {
+        let dir = tempfile::tempdir().expect("a folder");
+        let options = StoreOptions { commit_interval: Duration::from_millis(1), ..StoreOptions::default() };
+        let store = Store::open(dir.path(), options).expect("opened");
+        let records: Vec<Made> = (0..).zip(&chances).map(|(number, chance)| Made { number, chance: *chance }).collect();
+        commit(&store, &records);
+        for (state, (from, to, changes)) in commits.iter().enumerate() {
+            if is_sealed && state == 1 {
+                let executor = Executor::new(store.steps(), dir.path().into(), Access::default(), Arc::default());
+                executor.archive_now(&table(), None, &mut |_| {}).expect("sealed");
+            }
+            let (from, to) = (from.index(records.len()), to.index(records.len()));
+            let again: Vec<Made> = records[from.min(to)..=from.max(to)]
+                .iter()
+                .map(|made| Made { chance: if *changes { made.chance.rotate_left(9) } else { made.chance }, ..*made })
+                .collect();
+            commit(&store, &again);
+        }
+        let reader = Reader::open(dir.path()).expect("opened").with_sealed_sizes(SealedSizes::SMALL);
+        for (one, other, pipe, how, limit) in &questions {
+            let (one, other, pipe) = (FILTERS[*one], FILTERS[*other], PIPES[*pipe]);
+            let text = match how {
+                0 => format!("{one} or {other} {pipe}"),
+                1 => format!("{one} {other} {pipe}"),
+                2 => format!("not ({one} {other}) {pipe}"),
+                3 => format!("({one} or not {other}) _time:2026-11-21T02 {pipe}"),
+                _ => format!("{one} {pipe}"),
+            };
+            let query = ParsedQuery::parse(&text).expect("a query");
+            let mut options = AnswerOptions::at(Ticks::MAX);
+            options.filter.limit = *limit;
+            if *how == 5 {
+                options.filter.level = Some(Level::Warn);
+                options.filter.contains = Some("im".into());
+            }
+            prop_assert_eq!(by_columns(&reader, &query, &options), by_rows(&reader, &query, &options), "{}", text);
+        }
+    }
+}

@@ -1,0 +1,290 @@
+//! The values of a field in a batch, and small numbers that stand for values.
+
+use super::filter::{LAYOUT, NO_FIELDS};
+use crate::answer::pipes::step_start;
+use crate::entity::OwnedValue;
+use daytable_logsql::query::Step;
+use daytable_logsql::{Column, FieldName};
+use daytable_model::key::instance_of;
+use daytable_model::property::{Property, PropertyKind};
+use daytable_model::record::Level;
+use daytable_model::row_set::RowSet;
+use daytable_store::{BatchColumn, ColumnBatch, StoreError};
+use std::collections::HashMap;
+use std::hash::BuildHasher;
+use std::sync::Arc;
+
+/// The number of an absent or empty value.
+pub(super) const ABSENT: u32 = 0;
+/// The number of a value for which there is no memory.
+pub(super) const NO_NUMBER: u32 = u32::MAX;
+
+/// Where the values of a field come from.
+pub(super) enum Values<'b> {
+    Time,
+    Level,
+    Instance,
+    Table(Arc<str>),
+    /// Columns, and the rows of which the record has another value than they.
+    Columns(Vec<BatchColumn<'b>>, RowSet),
+}
+
+impl<'b> Values<'b> {
+    /// The values of a field.
+    pub(super) fn of(field: &FieldName, batch: &'b ColumnBatch, table: &Arc<str>) -> Result<Values<'b>, StoreError> {
+        let mut open = RowSet::none(batch.len());
+        let columns = match field.column() {
+            Column::Time => return Ok(Values::Time),
+            Column::Level => return Ok(Values::Level),
+            Column::Instance => return Ok(Values::Instance),
+            Column::Table => return Ok(Values::Table(table.clone())),
+            Column::Source => batch.columns(|name, kind| (name, kind) == ("Source", PropertyKind::String))?,
+            Column::Message | Column::Line => {
+                for column in batch.columns(|name, _| LAYOUT.contains(&name))? {
+                    open.add(&column.present());
+                }
+                batch.columns(|name, kind| (name, kind) == ("Message", PropertyKind::String))?
+            }
+            Column::Field => {
+                let column = field.written().trim_end_matches('_');
+                let is_beside = FieldName::new(column).column() != Column::Field;
+                batch.columns(|name, kind| {
+                    (field.is_property(name) || is_beside && name == column)
+                        && !NO_FIELDS.contains(&(name, kind))
+                        && !LAYOUT.contains(&name)
+                })?
+            }
+        };
+        let mut present = RowSet::none(batch.len());
+        if columns.len() > 1 {
+            for column in &columns {
+                let of_column = column.present();
+                let mut twice = of_column.clone();
+                twice.keep(&present);
+                open.add(&twice);
+                present.add(&of_column);
+            }
+        }
+        Ok(Values::Columns(columns, open))
+    }
+
+    /// The rows whose value only the record has.
+    pub(super) fn open(&self) -> Option<&RowSet> {
+        match self {
+            Values::Columns(_, open) => Some(open),
+            _ => None,
+        }
+    }
+
+    /// Applies `read` to the values of some rows, once a value where there are few, and passes the results on.
+    pub(super) fn each<T: Copy>(
+        &self,
+        batch: &ColumnBatch,
+        rows: &RowSet,
+        mut read: impl FnMut(Property<'_>) -> T,
+        mut each: impl FnMut(usize, T),
+    ) -> Result<(), StoreError> {
+        match self {
+            Values::Time => batch.each_time(rows, |row, time| each(row, read(Property::DateTime(time)))),
+            Values::Level => {
+                let mut known: [Option<T>; 1 + Level::ALL.len()] = [None; 1 + Level::ALL.len()];
+                batch.each_level(rows, |row, code| {
+                    let Some(level) = Level::from_code(code) else { return };
+                    let place = &mut known[usize::from(code)];
+                    each(row, *place.get_or_insert_with(|| read(Property::String(level.name()))));
+                })
+            }
+            Values::Instance => {
+                for (partition, of_partition) in batch.partitions() {
+                    let value = read(Property::String(&instance_of(partition).0));
+                    let mut next = rows.next(of_partition.start);
+                    while let Some(row) = next.filter(|row| *row < of_partition.end) {
+                        each(row, value);
+                        next = rows.next(row + 1);
+                    }
+                }
+                Ok(())
+            }
+            Values::Table(table) => {
+                let value = read(Property::String(table));
+                rows.iter().for_each(|row| each(row, value));
+                Ok(())
+            }
+            Values::Columns(columns, _) => {
+                columns.iter().for_each(|column| column.map(rows, &mut read, &mut each));
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Values by number, told apart by their text, and by whether they are texts. The number of a text is odd.
+#[derive(Default)]
+pub(super) struct ValueNumbers {
+    texts: TextTable,
+    /// The texts of the values that are no texts.
+    printed: TextTable,
+    typed: Vec<OwnedValue>,
+    whole: HashMap<i64, u32, foldhash::fast::RandomState>,
+    times: HashMap<i64, u32, foldhash::fast::RandomState>,
+    last_time: Option<(i64, u32)>,
+    /// Whether there is no memory for further values.
+    pub(super) is_frozen: bool,
+}
+
+impl ValueNumbers {
+    /// The number of a value.
+    pub(super) fn number(&mut self, value: Property<'_>) -> u32 {
+        match value {
+            Property::String("") => ABSENT,
+            Property::String(text) => {
+                self.texts.number(text, !self.is_frozen).map_or(NO_NUMBER, |number| 2 * number + 1)
+            }
+            Property::Int64(n) => self.of_whole(n, value),
+            Property::Int32(n) => self.of_whole(n.into(), value),
+            Property::DateTime(time) => {
+                if let Some((last, number)) = self.last_time
+                    && last == time.get()
+                {
+                    return number;
+                }
+                let number = match self.times.get(&time.get()) {
+                    Some(number) => *number,
+                    None => self.of_typed(value),
+                };
+                if number != NO_NUMBER {
+                    self.times.insert(time.get(), number);
+                    self.last_time = Some((time.get(), number));
+                }
+                number
+            }
+            other => self.of_typed(other),
+        }
+    }
+
+    /// The number of the step that a value is in.
+    pub(super) fn step_number(&mut self, value: Property<'_>, step: Option<&Step>) -> u32 {
+        match step.filter(|_| value != Property::String("")).and_then(|step| step_start(value, step)) {
+            Some(start) => self.number(start.as_property()),
+            None => self.number(value),
+        }
+    }
+
+    fn of_whole(&mut self, n: i64, value: Property<'_>) -> u32 {
+        if let Some(number) = self.whole.get(&n) {
+            return *number;
+        }
+        let number = self.of_typed(value);
+        if number != NO_NUMBER {
+            self.whole.insert(n, number);
+        }
+        number
+    }
+
+    fn of_typed(&mut self, value: Property<'_>) -> u32 {
+        let Some(number) = self.printed.number(&value.text(), !self.is_frozen) else { return NO_NUMBER };
+        if number as usize == self.typed.len() {
+            self.typed.push(value.into());
+        }
+        2 * number + 2
+    }
+
+    /// Whether no text is also the text of another value.
+    pub(super) fn are_alike(&self) -> bool {
+        self.texts.len() == 0 || self.printed.len() == 0
+    }
+
+    /// An estimate of the memory.
+    pub(super) fn bytes(&self) -> usize {
+        self.texts.bytes() + self.printed.bytes() + 32 * self.typed.len() + 32 * (self.whole.len() + self.times.len())
+    }
+
+    /// The value of a number.
+    pub(super) fn value(&self, number: u32) -> Option<OwnedValue> {
+        match number {
+            ABSENT => None,
+            text if text % 2 == 1 => Some(OwnedValue::String(self.texts.text(text / 2).to_owned())),
+            typed => self.typed.get(typed as usize / 2 - 1).cloned(),
+        }
+    }
+
+    /// The number here of each number of another.
+    pub(super) fn merge(&mut self, other: &ValueNumbers) -> Vec<u32> {
+        let mut numbers = vec![ABSENT; 2 * other.texts.len().max(other.typed.len()) + 2];
+        for at in 0..other.texts.len() {
+            let text = other.texts.text(u32::try_from(at).unwrap_or(NO_NUMBER));
+            numbers[2 * at + 1] = self.number(Property::String(text));
+        }
+        for (at, value) in other.typed.iter().enumerate() {
+            numbers[2 * at + 2] = self.number(value.as_property());
+        }
+        numbers
+    }
+}
+
+/// Different texts, one after the other, found by their hash.
+#[derive(Default)]
+struct TextTable {
+    text: String,
+    ends: Vec<u32>,
+    hashes: Vec<u32>,
+    /// A text's number plus 1; 0 is free. At least twice as many slots as texts, a power of two.
+    slots: Vec<u32>,
+    state: foldhash::fast::RandomState,
+}
+
+impl TextTable {
+    fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    fn bytes(&self) -> usize {
+        self.text.len() + 8 * self.ends.len() + 4 * self.slots.len()
+    }
+
+    fn text(&self, number: u32) -> &str {
+        let at = number as usize;
+        let start = at.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.text[start as usize..self.ends[at] as usize]
+    }
+
+    /// The number of a text; `None` if it is new and none is added.
+    fn number(&mut self, text: &str, adds: bool) -> Option<u32> {
+        let hash = self.state.hash_one(text) as u32;
+        if 2 * self.len() >= self.slots.len() {
+            self.grow();
+        }
+        let mask = self.slots.len() - 1;
+        let mut slot = hash as usize & mask;
+        loop {
+            match self.slots[slot] {
+                0 => break,
+                taken if self.hashes[taken as usize - 1] == hash && self.text(taken - 1) == text => {
+                    return Some(taken - 1);
+                }
+                _ => slot = (slot + 1) & mask,
+            }
+        }
+        let (number, end) = (u32::try_from(self.len() + 2).ok()?, u32::try_from(self.text.len() + text.len()).ok()?);
+        if !adds {
+            return None;
+        }
+        self.text.push_str(text);
+        self.ends.push(end);
+        self.hashes.push(hash);
+        self.slots[slot] = number - 1;
+        Some(number - 2)
+    }
+
+    fn grow(&mut self) {
+        let size = (4 * self.len()).next_power_of_two().max(64);
+        self.slots = vec![0; size];
+        for (number, hash) in (1..).zip(&self.hashes) {
+            let mut slot = *hash as usize & (size - 1);
+            while self.slots[slot] != 0 {
+                slot = (slot + 1) & (size - 1);
+            }
+            self.slots[slot] = number;
+        }
+    }
+}
