@@ -1,11 +1,13 @@
 //! The daemon's answers to the routes of [`crate::http`].
 
+use super::answers;
 use super::life::LifecycleApi;
 use super::queries;
 use super::reader_pool::ReaderPool;
 use super::reload::{ReloadError, ReloadRequest};
 use crate::http::{
-    Api, ApiError, ApiResult, CountParams, FilterParams, ImportRequest, QueryParams, ResponseWriter, RestoreRequest,
+    AnswerParams, Api, ApiError, ApiResult, AroundParams, CountParams, FilterParams, ImportRequest, QueryParams,
+    ResponseWriter, RestoreRequest,
 };
 use crate::metrics::{CounterRegistry, Metrics};
 use crate::remote::{RemoteStore, StatusReader};
@@ -67,8 +69,20 @@ impl Api for ApiContext {
         self.readers.with(|reader| queries::follow(reader, params, out))
     }
 
-    fn patterns(&self, params: &FilterParams, out: &mut ResponseWriter) -> ApiResult {
-        self.with_stores(|stores| queries::patterns(stores, params, out))
+    fn answer(&self, params: &AnswerParams, out: &mut ResponseWriter) -> ApiResult {
+        self.with_stores(|stores| answers::answer_query(stores, params, out))
+    }
+
+    fn follow(&self, q: Option<&str>, out: &mut ResponseWriter) -> ApiResult {
+        self.readers.with(|reader| answers::follow(reader, q, out))
+    }
+
+    fn around(&self, params: &AroundParams, out: &mut ResponseWriter) -> ApiResult {
+        self.with_stores(|stores| answers::around(stores, params, out))
+    }
+
+    fn patterns(&self, params: &AnswerParams, out: &mut ResponseWriter) -> ApiResult {
+        self.with_stores(|stores| answers::patterns(stores, params, out))
     }
 
     fn tables(&self, out: &mut ResponseWriter) -> ApiResult {

@@ -4,19 +4,14 @@ use crate::http::{ApiError, ApiResult, CountParams, FilterParams, QueryParams, R
 use daytable_model::record::Level;
 use daytable_model::time::{self, Ticks};
 use daytable_model::units::parse_duration;
-use daytable_query::patterns::PatternCounter;
 use daytable_query::tables::TableError;
 use daytable_query::{ArchiveReport, Filter, Grouping, RecordFollower, Stores, select, when};
 use daytable_store::{Reader, StoreError};
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-/// Records whose patterns are counted in one answer: the newest.
-const PATTERN_RECORDS_MAX: u64 = 200_000;
-/// Patterns of an answer.
-const PATTERNS_MAX: usize = 200;
 /// How often a follower reads new commits.
-const FOLLOW_INTERVAL: Duration = Duration::from_millis(100);
+pub(super) const FOLLOW_INTERVAL: Duration = Duration::from_millis(100);
 
 impl From<StoreError> for ApiError {
     fn from(error: StoreError) -> ApiError {
@@ -57,7 +52,7 @@ pub(crate) fn filter(filters: &FilterParams, limit: Option<u64>) -> Result<Filte
     })
 }
 
-fn continue_if(is_wanted: bool) -> ControlFlow<()> {
+pub(super) fn continue_if(is_wanted: bool) -> ControlFlow<()> {
     if is_wanted { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
 }
 
@@ -114,22 +109,5 @@ pub(super) fn follow(reader: &Reader, filters: &FilterParams, out: &mut Response
         }
         std::thread::sleep(FOLLOW_INTERVAL);
     }
-    Ok(())
-}
-
-pub(super) fn patterns(stores: &Stores<'_>, params: &FilterParams, out: &mut ResponseWriter) -> ApiResult {
-    let mut counter = PatternCounter::default();
-    let told = select(stores, &filter(params, Some(PATTERN_RECORDS_MAX))?, |record| {
-        counter.add(&record);
-        continue_if(out.is_wanted())
-    })?;
-    check_complete(&told)?;
-    let (records, others) = (counter.records(), counter.others());
-    out.line(&serde_json::json!({
-        "records": records,
-        "others": others,
-        "is_whole": records < PATTERN_RECORDS_MAX,
-        "patterns": counter.top(PATTERNS_MAX),
-    }));
     Ok(())
 }

@@ -5,6 +5,7 @@
 //! [`ResponseWriter::line`] or [`ResponseWriter::is_wanted`] reports that the client is gone; a method that reads much
 //! between two lines asks `is_wanted` in between.
 
+use super::answers::{AnswerParams, AroundParams};
 use super::response::ResponseWriter;
 use daytable_model::path_text;
 use serde::{Deserialize, Serialize};
@@ -28,8 +29,17 @@ pub trait Api: Send + Sync + 'static {
     /// fixed, so that a client which has the head of the response misses no record. Returns when the client is gone.
     fn tail(&self, params: &FilterParams, out: &mut ResponseWriter) -> ApiResult;
 
+    /// `/api/answer`: one line a record or row.
+    fn answer(&self, params: &AnswerParams, out: &mut ResponseWriter) -> ApiResult;
+
+    /// `/api/answer/follow`: like [`Api::tail`], for a query without an end.
+    fn follow(&self, q: Option<&str>, out: &mut ResponseWriter) -> ApiResult;
+
+    /// `/api/answer/around`: one line a record, oldest first.
+    fn around(&self, params: &AroundParams, out: &mut ResponseWriter) -> ApiResult;
+
     /// `/api/patterns`: one JSON document, as one line.
-    fn patterns(&self, params: &FilterParams, out: &mut ResponseWriter) -> ApiResult;
+    fn patterns(&self, params: &AnswerParams, out: &mut ResponseWriter) -> ApiResult;
 
     /// `/api/tables`: one line a day-table.
     fn tables(&self, out: &mut ResponseWriter) -> ApiResult;
@@ -134,6 +144,16 @@ pub enum ApiError {
         name: String,
         /// What is wrong with it.
         reason: String,
+    },
+    /// 400: the query is wrong, at these bytes.
+    #[error("{message}")]
+    Query {
+        /// What is wrong, and what was expected.
+        message: String,
+        /// The first wrong byte.
+        from: usize,
+        /// The end of the wrong bytes.
+        to: usize,
     },
     /// 404: the object does not exist, or was dropped while it was read.
     #[error("{0}")]

@@ -9,6 +9,7 @@
 //! | `GET /api/query` | both | newest records first, NDJSON |
 //! | `GET /api/count` | both | counts, JSON |
 //! | `GET /api/tail` | both | records as they are committed, server-sent events |
+//! | `GET /api/answer` | both | records or rows of a query, NDJSON; `/follow` as events, `/around` of a record |
 //! | `GET /api/patterns` | both | lines without their changing parts, counted, JSON |
 //! | `GET /api/tables`, `/api/sources` | both | day-tables, the ledger, NDJSON |
 //! | `GET /`, `/page/*`, `/open/*` | both, without credentials | the page, and its sessions |
@@ -36,7 +37,7 @@
 //! |---|---|
 //! | connections | [`listen`], [`mod@serve`], `connection_slots`, `write_timeout`, [`readiness`] |
 //! | all routes | `routes`, `context`, `params`, `response`, `counters` |
-//! | reading | `read`, `follow`, `patterns`, [`read_auth`], `session` |
+//! | reading | `read`, `answers`, `follow`, `patterns`, [`read_auth`], `session` |
 //! | the page | `page`, the files in `src/page` |
 //! | pushes | `push`, `upload`, [`push_auth`], `credential_store`, `usage` |
 //! | operators | `control`, `health` |
@@ -49,6 +50,7 @@ pub mod push_auth;
 pub mod read_auth;
 pub mod readiness;
 pub mod serve;
+mod answers;
 mod connection_slots;
 mod context;
 mod control;
@@ -71,6 +73,7 @@ mod write_timeout;
 #[cfg(test)]
 mod tests;
 
+pub use answers::{AnswerParams, AroundParams};
 pub use api::{Api, ApiError, ApiResult, CountParams, FilterParams, ImportRequest, QueryParams, RestoreRequest};
 pub use context::{ListenerKind, ServerContext};
 pub use counters::HttpCounters;

@@ -218,13 +218,18 @@ impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         log_fault(&self);
         let status = match &self {
-            ApiError::Parameter { .. } => StatusCode::BAD_REQUEST,
+            ApiError::Parameter { .. } | ApiError::Query { .. } => StatusCode::BAD_REQUEST,
             ApiError::NotFound(_) => StatusCode::NOT_FOUND,
             ApiError::Refused(_) => StatusCode::CONFLICT,
             ApiError::Busy(_) => StatusCode::SERVICE_UNAVAILABLE,
             ApiError::Failed(_) => StatusCode::INTERNAL_SERVER_ERROR,
         };
-        let mut response = error_response(status, &self.to_string());
+        let mut error = error_json(&self.to_string());
+        if let ApiError::Query { from, to, .. } = self {
+            error["at"] = serde_json::json!({ "from": from, "to": to });
+        }
+        let body = Body::from(format!("{error}\n"));
+        let mut response = (status, with_format(ResponseFormat::Document, body)).into_response();
         if matches!(self, ApiError::Busy(_)) {
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static(RETRY_AFTER));
         }

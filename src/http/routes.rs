@@ -5,7 +5,7 @@
 
 use super::context::{ListenerKind, ServerContext};
 use super::response::error_response;
-use super::{control, health, page, patterns, push, read, read_auth};
+use super::{answers, control, health, page, patterns, push, read, read_auth};
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
@@ -15,13 +15,16 @@ use daytable_intake::push::Push;
 use std::sync::Arc;
 
 /// The paths that requests are counted by. All other paths count as `other`, because clients invent paths.
-const PATHS: [&str; 25] = [
+const PATHS: [&str; 28] = [
     health::METRICS,
     health::HEALTHZ,
     health::READYZ,
     read::QUERY,
     read::COUNT,
     read::TAIL,
+    answers::ANSWER,
+    answers::FOLLOW,
+    answers::AROUND,
     patterns::PATTERNS,
     read::TABLES,
     read::SOURCES,
@@ -60,8 +63,12 @@ fn counted_path(path: &str) -> &'static str {
 pub fn router(context: Arc<ServerContext>, kind: ListenerKind, push: Option<Arc<Push>>) -> Router {
     let reload = control::reload_route().route_layer(from_fn(read_auth::no_browser));
     let may_read = from_fn_with_state((kind.clone(), context.clone()), read_auth::may_read);
-    let mut routes =
-        read::routes().merge(patterns::routes()).merge(reload).route_layer(may_read).merge(health::routes());
+    let mut routes = read::routes()
+        .merge(answers::routes())
+        .merge(patterns::routes())
+        .merge(reload)
+        .route_layer(may_read)
+        .merge(health::routes());
     routes = routes.merge(page::routes(kind.clone()));
     if matches!(kind, ListenerKind::Unix) {
         let control = control::routes().merge(page::control_route());

@@ -1,66 +1,56 @@
 // What is different between two ranges: values and patterns whose share has changed.
 
 import * as api from "./api.js";
-import { blank, button, count, h, percent, visible } from "./dom.js";
+import { blank, button, count, grid, h, percent, visible } from "./dom.js";
 import { marked } from "./patterns.js";
 import { add, term } from "./query.js";
 import { parse } from "./range.js";
 import { full, rangeText, rfc } from "./time.js";
 
 /** @typedef {{state: () => import("./state.js").State, change: (change: import("./state.js").Change) => void, range: () => [number, number]}} Uses */
+/** @typedef {{field: string, value: string, query: string, n: [number, number]}} Difference */
 
 const SHOWN = 60;
+/** The least change of a share that is shown. */
+const LEAST = 0.002;
 
-/** The range before one, of the same length. @param {[number, number]} range @returns {[number, number]} */
-const before = ([from, to]) => [2 * from - to, from];
-
-/** @param {HTMLElement} place @param {api.Ask} ask @param {AbortSignal} signal @param {Uses} uses */
-export async function showCompare(place, ask, signal, { state, change, range }) {
-  const now = state();
+/** @param {HTMLElement} place @param {AbortSignal} signal @param {Uses} uses */
+export async function showCompare(place, signal, { state, change, range }) {
+  const { q, since2, until2, utc } = state();
   const [from, to] = range();
-  const first = { q: ask.q, since: rfc(from), until: rfc(to) };
-  const [a, b] = before([from, to]);
-  const second = { q: ask.q, since: now.since2 || rfc(a), until: now.until2 || rfc(b) };
-  const input = (/** @type {string} */ name, /** @type {string} */ value) => h("input", { value: Number.isNaN(Date.parse(value)) ? value : full(Date.parse(value), now.utc), "aria-label": name, spellcheck: false });
-  const [since2, until2] = [input("Other range from", second.since), input("Other range to", second.until)];
+  // Without another range, the one before, of the same length.
+  const asks = [{ q, since: rfc(from), until: rfc(to) }, { q, since: since2 || rfc(2 * from - to), until: until2 || rfc(from) }];
+  const input = (/** @type {string} */ name, /** @type {string} */ value) => h("input", { value: full(Date.parse(value), utc), "aria-label": name });
+  const [begin, end] = [input("Other range from", asks[1].since), input("Other range to", asks[1].until)];
   const form = h("form", { class: "compare-form", onsubmit: (/** @type {Event} */ event) => {
     event.preventDefault();
-    const [x, y] = [parse(since2.value, now.utc), parse(until2.value, now.utc)];
-    if (x && y) change({ since2: x, until2: y });
-  } }, h("span", {}, h("b", {}, "A"), " ", rangeText(first.since, first.until, now.utc)), h("span", {}, h("b", {}, "B"), " ", since2, " – ", until2),
-    h("button", { type: "submit" }, "Compare"), now.since2 ? button("The range before", () => change({ since2: "", until2: "" }), { class: "quiet" }) : "");
-  const result = h("div", { class: "result" }, h("p", { class: "note lead" }, "Reading both ranges …"));
+    change({ since2: parse(begin.value, utc) ?? "", until2: parse(end.value, utc) ?? "" });
+  } }, h("b", {}, "A"), rangeText(asks[0].since, asks[0].until, utc), h("b", {}, "B"), begin, end, h("button", { type: "submit" }, "Compare"));
+  const result = h("div", {}, h("p", { class: "note lead" }, "Reading both ranges \u2026"));
   place.replaceChildren(form, result);
-  const [x, y, p, q] = await Promise.all([api.facets(first, signal), api.facets(second, signal), api.patterns(first, signal), api.patterns(second, signal)]);
-  /** @type {{field: string, value: string, a: number, b: number, sumA: number, sumB: number, filter: string}[]} */
-  const all = [];
-  const fields = new Map(y.facets.map((facet) => [facet.field, facet]));
-  const sums = (/** @type {api.Facet[]} */ facets) => facets.reduce((most, facet) => Math.max(most, facet.records), 0);
-  const [sumA, sumB] = [p.records || sums(x.facets), q.records || sums(y.facets)];
-  for (const field of new Set([...x.facets, ...y.facets].map((facet) => facet.field))) {
-    if (["row_key", "time", "message"].includes(field)) continue;
-    const [own, other] = [x.facets.find((facet) => facet.field === field)?.values ?? [], fields.get(field)?.values ?? []];
-    const values = new Map(own.map(({ value, n }) => [value, [n, 0]]));
-    for (const { value, n } of other) values.set(value, [values.get(value)?.[0] ?? 0, n]);
-    for (const [value, [n, m]] of values) all.push({ field, value, a: n, b: m, sumA, sumB, filter: term(field, value) });
-  }
-  const patterns = new Map(q.patterns.map((pattern) => [pattern.pattern, pattern]));
-  const others = new Set(p.patterns.map((pattern) => pattern.pattern));
-  for (const pattern of p.patterns) all.push({ field: "pattern", value: pattern.pattern, a: pattern.records, b: patterns.get(pattern.pattern)?.records ?? 0, sumA: p.records, sumB: q.records, filter: pattern.query });
-  for (const pattern of q.patterns) if (!others.has(pattern.pattern)) all.push({ field: "pattern", value: pattern.pattern, a: 0, b: pattern.records, sumA: p.records, sumB: q.records, filter: pattern.query });
-  const shares = all.map((row) => ({ ...row, x: row.a / (row.sumA || 1), y: row.b / (row.sumB || 1) }));
-  const different = shares.filter((row) => Math.abs(row.x - row.y) > 0.002).sort((r, s) => Math.abs(s.x - s.y) - Math.abs(r.x - r.y)).slice(0, SHOWN);
-  const total = h("p", { class: "note lead" }, `A has ${count(sumA)} records, B has ${count(sumB)}. Shares are of each range's records.`);
-  if (!different.length) return result.replaceChildren(total, blank("No difference", sumA && sumB ? "Every value and pattern has the same share in both ranges." : "One of the ranges has no record: choose others."));
-  result.replaceChildren(total, h("div", { class: "scroll", tabIndex: 0, role: "region", "aria-label": "Differences" }, h("table", { class: "rows" },
-    h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Field"), h("th", { scope: "col" }, "Value"), h("th", { scope: "col", class: "number" }, "A"), h("th", { scope: "col", class: "number" }, "B"), h("th", { scope: "col" }, "Change"), h("th", { scope: "col" }, h("span", { class: "unseen" }, "Actions")))),
-    h("tbody", {}, ...different.map((row) => {
-      const bar = h("i", { class: row.x > row.y ? "more" : "less" });
-      bar.style.width = Math.abs(row.x - row.y) * 50 + "%";
-      const word = !row.b ? "new" : !row.a ? "gone" : row.x > row.y ? "more" : "less";
-      return h("tr", {}, h("td", {}, row.field), h("td", { class: "mono", dir: "auto" }, ...(row.field === "pattern" ? marked(row.value) : [visible(row.value.slice(0, 200)) || "(empty)"])),
-        h("td", { class: "number", title: count(row.a) }, percent(row.x)), h("td", { class: "number", title: count(row.b) }, percent(row.y)),
-        h("td", { class: "change" }, bar, h("span", {}, word)),
-        h("td", { class: "acts" }, button("Show", () => change({ q: add(now.q, row.filter), view: "records", ...(row.a ? {} : second) }), { class: "quiet", "aria-label": `Show the records with ${row.field} ${visible(row.value.slice(0, 60))}` })));
-    })))));
+  const answers = await Promise.all(asks.map((one) => Promise.all([api.facets(one, signal), api.patterns(one, signal)])));
+  /** @type {Map<string, Difference>} */
+  const all = new Map();
+  answers.forEach(([facets, { patterns }], at) => {
+    const note = (/** @type {string} */ field, /** @type {string} */ value, /** @type {number} */ n, /** @type {string} */ query) => {
+      const one = all.get(query) ?? { field, value, query, n: [0, 0] };
+      one.n[at] += n;
+      all.set(query, one);
+    };
+    for (const { field, values } of facets) for (const { value, n } of values) note(field, value, n, term(field, value));
+    for (const { pattern, records, query } of patterns) note("pattern", pattern, records, query);
+  });
+  const sums = answers.map(([, { records }]) => records);
+  const share = (/** @type {Difference} */ { n }, /** @type {number} */ at) => n[at] / (sums[at] || 1);
+  const gap = (/** @type {Difference} */ one) => share(one, 0) - share(one, 1);
+  const different = [...all.values()].filter((one) => Math.abs(gap(one)) > LEAST).sort((a, b) => Math.abs(gap(b)) - Math.abs(gap(a))).slice(0, SHOWN);
+  result.replaceChildren(h("p", { class: "note lead" }, `A has ${count(sums[0])} records, B has ${count(sums[1])}. Shares are of each range\u2019s records.`),
+    different.length ? grid("Differences", ["Field", "Value", "A", "B", "Change", "Actions"], different.map((one) => {
+      const { field, value, n } = one;
+      const line = h("i", { class: gap(one) > 0 ? "more" : "less" });
+      line.style.width = Math.abs(gap(one)) * 50 + "%";
+      return [field, h("span", { class: "mono" }, ...(field === "pattern" ? marked(value) : [visible(value.slice(0, 200)) || "(empty)"])), percent(share(one, 0)), percent(share(one, 1)),
+        h("span", { class: "change" }, line, n[1] ? (n[0] ? (gap(one) > 0 ? "more" : "less") : "gone") : "new"),
+        button("Show", () => change({ q: add(q, one.query), view: "records", ...(n[0] ? {} : asks[1]) }), { class: "quiet", "aria-label": `Show ${field} ${visible(value.slice(0, 60))}` })];
+    }), [2, 3]) : blank("No difference", sums[0] && sums[1] ? "Every value and pattern has the same share in both ranges." : "One of the ranges has no record: choose others."));
 }

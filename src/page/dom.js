@@ -33,6 +33,27 @@ export const byId = (id) => document.getElementById(id);
  */
 export const button = (text, onclick, props) => h("button", { type: "button", onclick, ...props }, text);
 
+/**
+ * A small button with a sign, and its name for those who cannot see it.
+ * @param {string} sign @param {string} name @param {() => void} onclick
+ */
+export const sign = (sign, name, onclick) => button(sign, onclick, { class: "quiet", "aria-label": name, title: name });
+
+/** A bar behind a value. @param {number} share */
+export function bar(share) {
+  const element = h("i", { class: "share" });
+  element.style.width = share * 100 + "%";
+  return element;
+}
+
+/** A table that scrolls. A head or a cell that begins a number column is right-aligned. @param {string} name @param {(Child)[]} heads @param {Child[][]} rows @param {number[]} [numbers] columns with numbers */
+export const grid = (name, heads, rows, numbers = []) => {
+  const kind = (/** @type {number} */ at) => (numbers.includes(at) ? "number" : "");
+  return h("div", { class: "scroll", tabIndex: 0, role: "region", "aria-label": name }, h("table", { class: "rows" },
+    h("thead", {}, h("tr", {}, ...heads.map((head, at) => h("th", { scope: "col", class: kind(at) }, head)))),
+    h("tbody", {}, ...rows.map((row) => h("tr", {}, ...row.map((cell, at) => h("td", { class: kind(at), dir: "auto" }, cell)))))));
+};
+
 /** Control characters and characters that turn the direction of text around. */
 const UNSEEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff]/g;
 

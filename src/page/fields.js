@@ -1,7 +1,7 @@
 // The fields beside the list: top values with their shares, one click from a filter.
 
 import * as api from "./api.js";
-import { blank, button, byId, h, percent, plural, short, visible } from "./dom.js";
+import { bar, blank, button, byId, h, percent, plural, sign, visible } from "./dom.js";
 import { add, has, term } from "./query.js";
 
 /** @typedef {import("./api.js").Facet} Facet */
@@ -27,17 +27,15 @@ export class Fields {
     this.facets = [];
     /** @type {Set<string>} */
     this.open = new Set(FIRST);
-    this.note = "";
   }
 
   /** @param {api.Ask} ask @param {AbortSignal} signal */
   async load(ask, signal) {
     this.list.classList.add("busy");
     try {
-      const { facets, note } = await api.facets(ask, signal);
-      const rank = (/** @type {Facet} */ facet) => (FIRST.indexOf(facet.field) + 1 || 99) - facet.records * 1e-12;
+      const facets = await api.facets(ask, signal);
+      const rank = (/** @type {Facet} */ facet) => (FIRST.indexOf(facet.field) + 1 || 99) - facet.records * 1e-9;
       this.facets = facets.filter((facet) => !KEYS.includes(facet.field)).sort((a, b) => rank(a) - rank(b));
-      this.note = note;
       this.draw();
     } catch (error) {
       if (signal.aborted) return;
@@ -54,7 +52,6 @@ export class Fields {
     this.list.replaceChildren(
       ...found.slice(0, SHOWN).map((facet) => this.facet(facet)),
       rest > 0 ? h("p", { class: "note" }, `${plural(rest, "more field")}: search above.`) : "",
-      this.note ? h("p", { class: "note" }, this.note) : "",
       found.length ? "" : h("p", { class: "note" }, this.facets.length ? "No field has this in its name." : "No fields here."),
     );
   }
@@ -64,13 +61,12 @@ export class Fields {
     const { state, change } = this.uses;
     const name = visible(facet.field);
     const isColumn = state().cols.includes(facet.field);
-    const column = button(isColumn ? "\u2212" : "+", () => {
-      const cols = state().cols;
-      change({ cols: isColumn ? cols.filter((col) => col !== facet.field) : [...cols, facet.field] });
+    const column = sign(isColumn ? "\u2212" : "+", columnWords(name, isColumn), () => {
+      change({ cols: toggled(state().cols, facet.field) });
       this.draw();
-    }, { class: "quiet", title: isColumn ? "Remove the column" : "Show as a column", "aria-label": isColumn ? `Remove the column ${name}` : `Show ${name} as a column` });
+    });
     const details = h("details", { open: this.open.has(facet.field), ontoggle: () => this.open[details.open ? "add" : "delete"](facet.field) },
-      h("summary", { title: name }, h("span", { class: "name", dir: "auto" }, name), h("span", { class: "many" }, facet.distinct ? short(facet.distinct) : "")),
+      h("summary", { title: name }, h("span", { class: "name", dir: "auto" }, name), h("span", { class: "many" }, facet.values.length < 10 ? facet.values.length : "10+")),
       h("ul", {}, ...facet.values.map(({ value, n }) => this.value(facet, value, n))));
     return h("div", { class: "facet" }, details, column);
   }
@@ -78,20 +74,20 @@ export class Fields {
   /** @param {Facet} facet @param {string} value @param {number} n */
   value(facet, value, n) {
     const { state, change } = this.uses;
-    const filter = term(facet.field, value);
+    const [filter, name] = [term(facet.field, value), visible(facet.field)];
     const shown = visible(value === "" ? "(empty)" : value.slice(0, 200));
     const share = facet.records ? n / facet.records : 0;
-    const bar = h("i", { class: "share" });
-    bar.style.width = share * 100 + "%";
     const only = h("button", {
-      type: "button", class: "only", "aria-pressed": has(state().q, filter) ? "true" : "false", title: `Only ${shown}`,
+      type: "button", class: "only", "aria-pressed": has(state().q, filter) ? "true" : "false", "aria-label": `Only ${name} ${shown}, ${percent(share)}`, title: shown,
       onclick: () => change({ q: add(state().q, filter) }),
-    }, bar, h("span", { class: "value", dir: "auto" }, shown), h("span", { class: "many" }, percent(share)));
-    const not = button("\u2260", () => change({ q: add(state().q, filter, true) }), { class: "quiet", title: `Without ${shown}`, "aria-label": `Without ${name(facet, shown)}` });
-    only.setAttribute("aria-label", `Only ${name(facet, shown)}, ${percent(share)}`);
+    }, bar(share), h("span", { class: "value", dir: "auto" }, shown), h("span", { class: "many" }, percent(share)));
+    const not = sign("\u2260", `Without ${name} ${shown}`, () => change({ q: add(state().q, filter, true) }));
     return h("li", {}, only, not);
   }
 }
 
-/** @param {Facet} facet @param {string} shown */
-const name = (facet, shown) => `${visible(facet.field)} ${shown}`;
+/** The columns with one more, or without it. @param {string[]} cols @param {string} name */
+export const toggled = (cols, name) => (cols.includes(name) ? cols.filter((col) => col !== name) : [...cols, name]);
+
+/** @param {string} name @param {boolean} isColumn */
+export const columnWords = (name, isColumn) => (isColumn ? `Remove the column ${name}` : `Show ${name} as a column`);

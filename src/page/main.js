@@ -3,8 +3,8 @@
 import * as api from "./api.js";
 import { QueryBar } from "./bar.js";
 import { showCompare } from "./compare.js";
-import { blank, button, byId, copy, count, dialog, h, plural, textOf, toast, visible } from "./dom.js";
-import { Fields } from "./fields.js";
+import { blank, button, byId, copy, count, dialog, h, plural, sign, textOf, toast, visible } from "./dom.js";
+import { columnWords, Fields, toggled } from "./fields.js";
 import { Histogram, levelClass } from "./histogram.js";
 import { List } from "./list.js";
 import { showPatterns } from "./patterns.js";
@@ -13,7 +13,7 @@ import { rangePicker, showRange } from "./range.js";
 import { lineOf, RecordView } from "./record.js";
 import { instanceOf, keyOf, Rows } from "./rows.js";
 import { openShare } from "./share.js";
-import { keep, kept, read, VIEWS, write } from "./state.js";
+import { read, VIEWS, write } from "./state.js";
 import { showDays, showSources } from "./storage.js";
 import { Tail } from "./tail.js";
 import { showTable } from "./table.js";
@@ -151,7 +151,11 @@ function run() {
   if (isResult) return void showResult(asked, signal);
   layout();
   scroller.scrollTop = 0;
-  rows.begin(asked).then(() => signal.aborted || (took = rows.took));
+  rows.begin(asked).then(() => {
+    if (signal.aborted) return;
+    took = rows.took;
+    showStatus();
+  });
   if (tail.isOn) tail.start(filtered.q);
   showRecord();
 }
@@ -167,10 +171,8 @@ async function showView(signal) {
   place.classList.add("busy");
   showStatus();
   try {
-    if (state.view === "patterns") await showPatterns(place, ask(), signal, uses);
-    else if (state.view === "compare") await showCompare(place, ask(), signal, { ...uses, range });
-    else if (state.view === "days") await showDays(place, signal, uses);
-    else await showSources(place, signal);
+    const show = new Map(Object.entries({ patterns: showPatterns, compare: showCompare, days: showDays, sources: showSources })).get(state.view);
+    await show?.(place, signal, { ...uses, ask, range });
     took = performance.now() - began;
   } catch (error) {
     if (!signal.aborted) failed(/** @type {Error} */ (error), place);
@@ -262,35 +264,18 @@ function refused(error) {
 function layout() {
   const isNarrow = innerWidth < 720;
   const days = range()[1] - range()[0] > 864e5 * 1.01;
-  const widths = new Map(kept("widths").map((text) => /** @type {[string, number]} */ ([text.slice(text.indexOf(" ") + 1), Number(text.split(" ")[0])])));
   const columns = [
     { name: "time", head: "Time", width: (days ? 7 : 0) + 12.5 + "ch" }, { name: "level", head: "Level", width: "8ch" },
     ...(isNarrow ? [] : [{ name: "instance", head: "Instance", width: "16ch" }]),
-    ...state.cols.map((name) => ({ name, head: visible(name), width: (widths.get(name) ?? 140) + "px" })),
+    ...state.cols.map((name) => ({ name, head: visible(name), width: "18ch" })),
   ];
   scroller.style.setProperty("--columns", columns.map(({ width }) => width).join(" ") + " minmax(20rem, 1fr)");
   scroller.classList.toggle("wrap", state.wrap);
   heads.replaceChildren(...columns.map(({ name, head }, at) => h("div", { role: "columnheader", class: "cell", dir: "auto" }, head,
-    state.cols.includes(name) && at >= columns.length - state.cols.length ? h("span", { class: "column-acts" },
-      button("\u2715", () => change({ cols: state.cols.filter((col) => col !== name) }), { class: "quiet", "aria-label": `Remove the column ${head}` }),
-      h("i", { class: "grip", onpointerdown: (/** @type {PointerEvent} */ event) => resize(event, name, widths) })) : "")),
+    at >= columns.length - state.cols.length ? sign("\u2715", columnWords(head, true), () => change({ cols: toggled(state.cols, name) })) : "")),
     h("div", { role: "columnheader", class: "cell" }, "Message"));
   scroller.setAttribute("aria-colcount", String(columns.length + 1));
   list.reset(state.wrap);
-}
-
-/** @param {PointerEvent} event @param {string} name @param {Map<string, number>} widths */
-function resize(event, name, widths) {
-  const grip = /** @type {HTMLElement} */ (event.target);
-  const cell = /** @type {HTMLElement} */ (grip.closest(".cell"));
-  const [start, wide] = [event.clientX, cell.offsetWidth];
-  grip.setPointerCapture(event.pointerId);
-  grip.onpointermove = (move) => {
-    widths.set(name, Math.max(40, Math.round(wide + move.clientX - start)));
-    keep("widths", [...widths].slice(-100).map(([name, width]) => `${width} ${name}`));
-    layout();
-  };
-  event.preventDefault();
 }
 
 /** A row of the list. @param {number} at */
@@ -360,7 +345,7 @@ function showStatus() {
   const status = byId("status");
   const isBusy = state.view === "records" ? rows.isLoading && !rows.length : byId("other").classList.contains("busy");
   if (isBusy || byId("table").classList.contains("busy")) {
-    return status.replaceChildren(performance.now() > 0 ? "Reading … " : "", button("Stop", () => {
+    return status.replaceChildren("Reading … ", button("Stop", () => {
       abort.abort();
       rows.stop();
       rows.isWhole = true;
@@ -444,7 +429,7 @@ function showTail(error) {
   const notice = byId("notice");
   if (error) return notice.replaceChildren(h("p", { class: "bad" }, `Following has ended: ${error.message}. `, button("Follow again", () => tail.start(split(state.q)[0]))));
   if (!tail.isOn) return notice.replaceChildren();
-  const waits = tail.waiting.length + (tail.isPaused || !scroller.scrollTop ? 0 : 0);
+  const waits = tail.waiting.length;
   const text = [
     tail.isPaused ? "Paused" : "Following",
     `${count(tail.rate)} records/s`,
@@ -456,7 +441,7 @@ function showTail(error) {
   notice.querySelector("span").textContent = text;
   const waiting = notice.querySelector(".waiting");
   waiting.hidden = !waits;
-  waiting.textContent = `${plural(waits + (waits >= 5000 ? 0 : 0), "new record")}`;
+  waiting.textContent = plural(waits, "new record");
   notice.querySelector(".pause").textContent = tail.isPaused ? "Go on" : "Pause";
 }
 

@@ -1,7 +1,8 @@
 // One record: its fields, its line as written, its place, and the records around it.
 
 import * as api from "./api.js";
-import { button, byId, copy, h, plural, size, textOf, visible } from "./dom.js";
+import { button, byId, copy, h, plural, sign, size, textOf, visible } from "./dom.js";
+import { columnWords, toggled } from "./fields.js";
 import { levelClass } from "./histogram.js";
 import { add, shell, term } from "./query.js";
 import { instanceOf, keyOf } from "./rows.js";
@@ -63,28 +64,19 @@ export class RecordView {
     this.panel.replaceChildren(
       h("div", { class: "record-head" },
         h("h2", {}, row.level ? h("span", { class: "chip " + levelClass(row.level) }, row.level) : "", h("time", { dateTime: row.time, title: row.time }, Number.isNaN(time) ? String(row.time) : full(time, utc) + inRow(row.time, utc, false).slice(8))),
-        button("\u2191", () => uses.move(-1), { class: "quiet", "aria-label": "Newer record", title: "Newer (k)" }),
-        button("\u2193", () => uses.move(1), { class: "quiet", "aria-label": "Older record", title: "Older (j)" }),
-        button("\u2715", uses.close, { class: "quiet", "aria-label": "Close the record", title: "Close (Escape)" })),
-      h("section", { "aria-label": "Line" },
-        h("div", { class: "section-head" }, h("h3", {}, "Line"), h("span", { class: "note" }, size(new Blob([line]).size)),
-          button("Copy", () => copy(line, "Line"), { class: "quiet" })),
-        long(line, "pre")),
-      h("section", { "aria-label": "Fields" },
-        h("div", { class: "section-head" }, h("h3", {}, "Fields"), h("span", { class: "note" }, String(fields.length)),
-          button("Copy as JSON", () => copy(JSON.stringify(row, null, 2), "Record"), { class: "quiet" })),
+        sign("\u2191", "Newer record (k)", () => uses.move(-1)), sign("\u2193", "Older record (j)", () => uses.move(1)), sign("\u2715", "Close the record (Escape)", uses.close)),
+      section("Line", [size(new Blob([line]).size), ["Copy", line, "Line"]], long(line, "pre")),
+      section("Fields", [String(fields.length), ["Copy as JSON", JSON.stringify(row, null, 2), "Record"]],
         h("table", { class: "pairs" }, h("thead", { class: "unseen" }, h("tr", {}, h("th", {}, "Field"), h("th", {}, "Value"), h("th", {}, "Filter"))),
           h("tbody", {}, ...(/** @type {[string, unknown][]} */ ([["instance", instanceOf(row)], ["level", row.level]])).map(([name, value]) => this.field(name, value))), body),
         rest.length ? button(`Show ${plural(rest.length, "more field")}`, (event) => {
           body.append(...rest.map(([name, value]) => this.field(name, value)));
           /** @type {HTMLElement} */ (event.target).remove();
         }) : ""),
-      h("section", { "aria-label": "Place" },
-        h("div", { class: "section-head" }, h("h3", {}, "Place"), button("Copy link", () => copy(link, "Link"), { class: "quiet" }),
-          button("Copy command", () => copy(`daytable query --key ${shell(key)}`, "Command"), { class: "quiet" })),
+      section("Place", ["", ["Copy link", link, "Link"], ["Copy command", `daytable query --key ${shell(key)}`, "Command"]],
         h("dl", {}, h("dt", {}, "Source"), h("dd", { dir: "auto" }, visible(textOf(row.source) || "–")), h("dt", {}, "Of this source"), ledger,
           h("dt", {}, "Table"), h("dd", {}, row.table), h("dt", {}, "Key"), h("dd", { class: "mono" }, h("a", { href: link }, key)))),
-      h("section", { "aria-label": "Around" }, h("div", { class: "section-head" }, h("h3", {}, "Around it")), this.around));
+      section("Around it", [""], this.around));
     this.panel.hidden = false;
     this.panel.scrollTop = scroll;
     this.ledger(row, ledger);
@@ -95,14 +87,12 @@ export class RecordView {
     const { state, change } = this.uses;
     const filter = term(name, value);
     const shown = visible(name);
-    const isColumn = state().cols.includes(name);
     return h("tr", {}, h("th", { scope: "row", dir: "auto" }, shown),
       h("td", { dir: "auto" }, value === null ? h("span", { class: "note" }, "none") : long(textOf(value), "span")),
       h("td", { class: "acts" },
-        button("=", () => change({ q: add(state().q, filter) }), { class: "quiet", "aria-label": `Only this ${shown}`, title: "Only this value" }),
-        button("\u2260", () => change({ q: add(state().q, filter, true) }), { class: "quiet", "aria-label": `Without this ${shown}`, title: "Without this value" }),
-        button("\u2637", () => change({ cols: isColumn ? state().cols.filter((col) => col !== name) : [...state().cols, name] }), { class: "quiet", "aria-label": isColumn ? `Remove the column ${shown}` : `Show ${shown} as a column`, title: "Column" }),
-        /trace|request|correlation|session/i.test(name) && value ? button("\u2192", () => change({ q: filter, since: "", until: "", key: "" }), { class: "quiet", "aria-label": `This ${shown} everywhere`, title: "Everywhere, at any time" }) : ""));
+        sign("=", `Only this ${shown}`, () => change({ q: add(state().q, filter) })), sign("\u2260", `Without this ${shown}`, () => change({ q: add(state().q, filter, true) })),
+        sign("\u2637", columnWords(shown, state().cols.includes(name)), () => change({ cols: toggled(state().cols, name) })),
+        /trace|request|correlation|session/i.test(name) && value ? sign("\u2192", `This ${shown} at any time`, () => change({ q: filter, since: "all", until: "" })) : ""));
   }
 
   /** Loads the records around the shown one. */
@@ -112,7 +102,7 @@ export class RecordView {
     const abort = (this.abort = new AbortController());
     this.around.replaceChildren(h("p", { class: "note" }, "Reading …"));
     try {
-      const rows = await api.context(keyOf(row), AROUND, AROUND, abort.signal);
+      const rows = await api.around(keyOf(row), AROUND, abort.signal);
       const { utc } = this.uses.state();
       this.around.replaceChildren(h("ol", {}, ...rows.map((other) => {
         const isThis = keyOf(other) === keyOf(row);
@@ -145,6 +135,10 @@ export function lossesOf(source) {
   const own = Object.entries(names).flatMap(([member, name]) => (source[member] ? [/** @type {[string, number]} */ ([name, source[member]])] : []));
   return [...own, ...Object.entries(/** @type {Record<string, number>} */ (source.losses ?? {})).filter(([, n]) => n > 0)];
 }
+
+/** A part of the panel: its name, a note, texts to copy. @param {string} name @param {[string, ...[string, string, string][]]} head @param {(Node|string)[]} children */
+const section = (name, [note, ...texts], ...children) => h("section", { "aria-label": name },
+  h("div", { class: "section-head" }, h("h3", {}, name), h("span", { class: "note" }, note), ...texts.map(([text, value, what]) => button(text, () => copy(value, what), { class: "quiet" }))), ...children);
 
 /** Text that may be long: its begin, and a button for the rest. @param {string} text @param {"pre"|"span"} tag */
 function long(text, tag) {

@@ -1,7 +1,7 @@
 // What is on the screen, for others and for other tools: a link, a command, Grafana, a file.
 
-import { exportUrl } from "./api.js";
-import { button, copy, dialog, h } from "./dom.js";
+import * as api from "./api.js";
+import { button, copy, dialog, h, plural, textOf, toast } from "./dom.js";
 import { shell, split, terms } from "./query.js";
 import { address, keep, kept } from "./state.js";
 import { instant, rfc } from "./time.js";
@@ -52,11 +52,31 @@ export function openShare(state, range) {
   });
   renew();
   const ask = { q: state.q, since: absolute.since, until: absolute.until };
-  const file = (/** @type {string} */ format, /** @type {string} */ name) => h("a", { class: "button", href: exportUrl(ask, format), download: `daytable.${format === "json" ? "ndjson" : format}` }, name);
   dialog("Share and export",
     line("Link", link), line("Command", command(absolute)),
     h("div", { class: "share-line" }, h("h3", {}, "Grafana"), base, open),
     h("p", { class: "note" }, "Explore gets the words, instance, level, table and source of the query. Other filters are LogQL there."),
-    h("div", { class: "share-line" }, h("h3", {}, "Export"), h("div", { class: "actions" }, file("json", "NDJSON"), file("csv", "CSV"), file("parquet", "Parquet"))),
+    h("div", { class: "share-line" }, h("h3", {}, "Export"), h("a", { class: "button", href: api.exportUrl(ask), download: "daytable.ndjson" }, "NDJSON"), button("CSV", () => csv(ask))),
     h("p", { class: "note" }, "An export has everything that matches, not only what is on the screen."));
+}
+
+/** Saves everything that matches as CSV, with a column for each field. @param {api.Ask} ask */
+async function csv(ask) {
+  toast("Reading everything that matches \u2026");
+  try {
+    const rows = await api.all(ask);
+    const columns = [...new Set(rows.flatMap(Object.keys))];
+    // A spreadsheet takes a text that begins so for a formula.
+    const cell = (/** @type {unknown} */ value) => {
+      const text = typeof value === "string" ? value.replace(/^[=+@\t\r-]/, "'$&") : textOf(value);
+      return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+    };
+    const lines = [columns, ...rows.map((row) => columns.map((column) => row[column]))].map((cells) => cells.map(cell).join(",") + "\r\n");
+    const link = h("a", { href: URL.createObjectURL(new Blob(lines, { type: "text/csv" })), download: "daytable.csv" });
+    link.click();
+    URL.revokeObjectURL(link.href);
+    toast(`${plural(rows.length, "row")} saved`);
+  } catch (error) {
+    toast(/** @type {Error} */ (error).message);
+  }
 }

@@ -1,7 +1,7 @@
 // The life of the days, and what became of each source's records.
 
 import * as api from "./api.js";
-import { blank, button, count, h, plural, size, visible } from "./dom.js";
+import { blank, button, count, grid, h, plural, size, visible } from "./dom.js";
 import { lossesOf } from "./record.js";
 import { full, roughly } from "./time.js";
 
@@ -13,11 +13,6 @@ function parts(name) {
   const [, table, date] = /^(.*?)(\d{8})$/.exec(name) ?? [];
   return date ? [table, `${date.slice(0, 4)}-${date.slice(4, 6)}-${date.slice(6)}`] : [name, ""];
 }
-
-/** @param {string} label @param {string[]} heads @param {Set<number>} numbers @param {(Node|string)[][]} rows */
-const grid = (label, heads, numbers, rows) => h("div", { class: "scroll", tabIndex: 0, role: "region", "aria-label": label }, h("table", { class: "rows" },
-  h("thead", {}, h("tr", {}, ...heads.map((head, at) => h("th", { scope: "col", class: numbers.has(at) ? "number" : "" }, head)))),
-  h("tbody", {}, ...rows.map((row) => h("tr", {}, ...row.map((cell, at) => h("td", { class: numbers.has(at) ? "number" : "" }, cell)))))));
 
 /** @param {HTMLElement} place @param {AbortSignal} signal @param {Uses} uses */
 export async function showDays(place, signal, { state, change }) {
@@ -47,11 +42,11 @@ export async function showDays(place, signal, { state, change }) {
         return h("li", {}, h("button", { type: "button", class: "state-" + row.state, title: text, "aria-label": text, onclick: () => open(row) }, bar, h("span", {}, (parts(row.table)[1] || row.table).slice(-2))));
       })))),
     h("div", { class: "legend" }, ...["open", "sealed", "archived", "restored", "dropped"].map((name) => h("span", { class: "state-" + name }, h("i", {}), name))),
-    grid("Day-tables", ["Day-table", "State", "Rows", "Bytes", "First", "Last", "Expires", "Next"], new Set([2, 3]), tables.map((row) => [
+    grid("Day-tables", ["Day-table", "State", "Rows", "Bytes", "First", "Last", "Expires", "Next"], tables.map((row) => [
       button(row.table, () => open(row), { class: "cell" }), h("span", { class: "chip state-" + row.state }, row.state), row.rows === null || row.rows === undefined ? "–" : count(row.rows), size(row.bytes),
       time(row.first_time), time(row.last_time), time(row.expires),
       row.error ? h("span", { class: "bad" }, visible(row.error)) : row.stays ? visible(row.stays) : row.next ? `${row.next}${row.next_at ? " " + time(row.next_at) : ""}` : "–",
-    ])));
+    ]), [2, 3]));
 }
 
 /** @param {HTMLElement} place @param {AbortSignal} signal */
@@ -72,14 +67,14 @@ export async function showSources(place, signal) {
     h("p", { class: bad.length ? "verdict bad" : "verdict good", role: "status" }, bad.length
       ? `Something was lost or changed in ${plural(bad.length, "source")}: see Losses. \u201cdaytable verify\u201d compares everything with its ledgers.`
       : `Nothing was lost: ${plural(all.length, "source")}, every record that was read is stored.`),
-    files.length ? grid("Files and journals", ["Source", "Block", "Status", "Not read yet", "Left out", "Last record", "Records", "Bytes", "Losses"], new Set([3, 6, 7]), files.map((row) => [
+    files.length ? grid("Files and journals", ["Source", "Block", "Status", "Not read yet", "Left out", "Last record", "Records", "Bytes", "Losses"], files.map((row) => [
       visible(row.path), row.block, row.status, row.lag_bytes === null || row.lag_bytes === undefined ? (row.size === null ? "the file is gone" : "–") : size(row.lag_bytes), skipped(row),
       row.seen ? `${roughly(Math.max(0, now - Date.parse(row.seen)))} ago` : "–", count(row.records), size(row.bytes), losses(row),
-    ])) : "",
-    ledgers.length ? grid("Ledgers of listeners", ["Listener", "Kind", "Records", "Bytes", "Losses"], new Set([2, 3]), ledgers.map((row) => [visible(row.listener), row.kind, count(row.records), size(row.bytes), losses(row)])) : "",
-    listeners.length ? grid("Listeners since the start", ["Listener", "Kind", "Connections", "Waiting", "Records", "Bytes", "Losses"], new Set([2, 3, 4, 5]), listeners.map((row) => [
-      visible(row.listen), row.kind, count(row.connections), count(Math.max(0, row.received - row.committed)), count(row.committed), size(row.bytes), losses(row)])) : "",
-    outboxes.length ? grid("Outbox", ["Sends to", "State", "Waiting", "Bytes", "Oldest", "Sent"], new Set([2, 3, 5]), outboxes.map((row) => [visible(row.endpoint), row.state, count(row.entities), size(row.bytes), `${row.age_seconds} s`, count(row.sent)])) : "");
+    ]), [3, 6, 7]) : "",
+    ledgers.length ? grid("Ledgers of listeners", ["Listener", "Kind", "Records", "Bytes", "Losses"], ledgers.map((row) => [visible(row.listener), row.kind, count(row.records), size(row.bytes), losses(row)]), [2, 3]) : "",
+    listeners.length ? grid("Listeners since the start", ["Listener", "Kind", "Connections", "Waiting", "Records", "Bytes", "Losses"], listeners.map((row) => [
+      visible(row.listen), row.kind, count(row.connections), count(Math.max(0, row.received - row.committed)), count(row.committed), size(row.bytes), losses(row)]), [2, 3, 4, 5]) : "",
+    outboxes.length ? grid("Outbox", ["Sends to", "State", "Waiting", "Bytes", "Oldest", "Sent"], outboxes.map((row) => [visible(row.endpoint), row.state, count(row.entities), size(row.bytes), `${row.age_seconds} s`, count(row.sent)]), [2, 3, 5]) : "");
 }
 
 /** What is not read of a source, and why. @param {Row} row */

@@ -1,6 +1,6 @@
 // Rows of a query with pipes: a table, and a chart where there is a time and a number.
 
-import { blank, colours, h, plural, textOf, visible } from "./dom.js";
+import { bar, blank, button, colours, grid, h, plural, textOf, visible } from "./dom.js";
 import { full, onAxis, stepFor } from "./time.js";
 
 /** @typedef {import("./api.js").Row} Row */
@@ -9,9 +9,6 @@ import { full, onAxis, stepFor } from "./time.js";
 const SHOWN = 1000;
 /** Lines of a chart. */
 const LINES = 12;
-
-/** @param {Row[]} rows */
-const columnsOf = (rows) => [...new Set(rows.slice(0, SHOWN).flatMap(Object.keys))];
 
 /** @param {unknown} value */
 const number = (value) => (typeof value === "number" ? value : typeof value === "string" && /^-?\d+(\.\d+)?(e[+-]?\d+)?$/i.test(value) ? Number(value) : NaN);
@@ -25,37 +22,29 @@ const isTime = (name) => name === "_time" || name === "time";
  */
 export function showTable(place, rows, utc, filter) {
   if (!rows.length) return place.replaceChildren(blank("No rows", "Nothing in this range matches the query before its first pipe."));
-  const columns = columnsOf(rows);
-  const numeric = new Set(columns.filter((name) => rows.every((row) => row[name] === undefined || row[name] === null || !Number.isNaN(number(row[name])))));
-  const most = new Map([...numeric].map((name) => [name, rows.reduce((max, row) => Math.max(max, number(row[name]) || 0), 0)]));
+  const columns = [...new Set(rows.slice(0, SHOWN).flatMap(Object.keys))];
+  const isNumber = (/** @type {string} */ name) => !isTime(name) && rows.every((row) => row[name] === undefined || row[name] === null || !Number.isNaN(number(row[name])));
+  const numbers = columns.map((name, at) => (isNumber(name) ? at : -1));
+  const most = columns.map((name) => rows.reduce((most, row) => Math.max(most, number(row[name]) || 0), 0));
   let [by, down] = ["", true];
-  const body = h("tbody", {});
-  const heads = columns.map((name) => h("th", { scope: "col", class: numeric.has(name) ? "number" : "", "aria-sort": "none" },
-    h("button", { type: "button", onclick: () => sort(name) }, visible(name))));
+  const box = h("div", {});
   const draw = () => {
     const sorted = by ? rows.toSorted((a, b) => compare(a[by], b[by]) * (down ? -1 : 1)) : rows;
-    body.replaceChildren(...sorted.slice(0, SHOWN).map((row) => h("tr", {}, ...columns.map((name) => {
+    box.replaceChildren(grid("Rows", columns.map((name) => button(visible(name) + (name !== by ? "" : down ? " \u2193" : " \u2191"), () => {
+      [by, down] = [name, by === name ? !down : true];
+      draw();
+    })), sorted.slice(0, SHOWN).map((row) => columns.map((name, at) => {
       const value = row[name];
-      if (numeric.has(name)) {
-        const bar = h("i", { class: "share" });
-        bar.style.width = ((number(value) || 0) / (most.get(name) || 1)) * 100 + "%";
-        return h("td", { class: "number" }, bar, h("span", {}, shown(value)));
-      }
-      if (isTime(name)) return h("td", { class: "mono" }, Number.isNaN(Date.parse(String(value))) ? textOf(value) : full(Date.parse(String(value)), utc));
-      return h("td", { dir: "auto" }, h("button", { type: "button", class: "cell", title: "Only this value", onclick: () => filter(name, value) }, visible(textOf(value).slice(0, 500)) || "\u00a0"));
-    }))));
-  };
-  const sort = (/** @type {string} */ name) => {
-    [by, down] = [name, by === name ? !down : numeric.has(name)];
-    heads.forEach((head, at) => head.setAttribute("aria-sort", columns[at] !== by ? "none" : down ? "descending" : "ascending"));
-    draw();
+      if (numbers[at] === at) return h("span", {}, bar((number(value) || 0) / (most[at] || 1)), h("span", {}, shown(value)));
+      if (isTime(name)) return full(Date.parse(value), utc);
+      return button(visible(textOf(value).slice(0, 500)) || "\u00a0", () => filter(name, value), { class: "cell", title: "Only this value" });
+    })), numbers));
   };
   draw();
   const time = columns.find(isTime);
-  const value = [...numeric].find((name) => name !== time);
+  const value = columns.find((_, at) => numbers[at] === at);
   place.replaceChildren(
-    time && value && rows.length > 1 ? chart(rows, time, value, columns.filter((name) => name !== time && !numeric.has(name)), utc) : "",
-    h("div", { class: "scroll", tabIndex: 0, role: "region", "aria-label": "Rows" }, h("table", { class: "rows" }, h("caption", { class: "unseen" }, plural(rows.length, "row")), h("thead", {}, h("tr", {}, ...heads)), body)),
+    time && value && rows.length > 1 ? chart(rows, time, value, columns.filter((name, at) => name !== time && numbers[at] < 0), utc) : "", box,
     rows.length > SHOWN ? h("p", { class: "note" }, `The first ${SHOWN} of ${plural(rows.length, "row")}. Share has an export of all.`) : "");
 }
 

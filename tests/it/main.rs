@@ -36,6 +36,7 @@ mod names;
 mod idempotency;
 mod outbox;
 mod packaging;
+mod page;
 mod path_fields;
 mod prometheus;
 mod own_log;

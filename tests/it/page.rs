@@ -1,0 +1,127 @@
+//! The page, in a real browser and from the outside.
+//!
+//! `tests/page/browser.py` drives Chromium over the records of `tests/page/corpus.py`, and leaves screenshots in
+//! `target/page`. With `DAYTABLE_WRITE_DOCS=1` one of them becomes the picture of the guide.
+
+use crate::client::{Answer, over, over_tcp};
+use crate::place::{PATIENCE, Place, installed, wait_for};
+use serde_json::Value;
+use std::fs;
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+
+/// Records that the corpus is made of; it leaves some out.
+const RECORDS: &str = "12000";
+
+fn config(place: &Place) -> String {
+    let token = place.path("token");
+    fs::write(&token, "s3cret\n").expect("written");
+    fs::set_permissions(&token, fs::Permissions::from_mode(0o600)).expect("set");
+    let http = format!("[http]\nlisten = \"127.0.0.1:0\"\ntoken_file = \"{}\"\n", token.display());
+    http + "[[tail]]\ninclude = [\"LOGS/*.log\"]\ninstance = \"{field:host}\"\n"
+}
+
+fn python(script: &str) -> Command {
+    let mut command = Command::new(installed("venv/bin/python"));
+    command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/page").join(script));
+    command
+}
+
+#[test]
+fn the_page_in_chromium() {
+    let place = Place::new();
+    let daemon = place.start_with(&config(&place));
+    let made = python("corpus.py").arg(place.path("logs")).arg(RECORDS).output().expect("python");
+    let records: u64 = String::from_utf8_lossy(&made.stdout).trim().parse().expect("a number");
+    wait_for("the records are committed", PATIENCE, || {
+        let count = place.json("count", &[]);
+        (count.first()?["records"].as_u64()? == records).then_some(())
+    });
+    let link = place.said("open", &[]);
+    let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/page");
+    let axe = installed("node/node_modules/axe-core/axe.min.js");
+    let mut browser = python("browser.py");
+    let output = browser.args([link.trim(), "s3cret"]).arg(&target).arg(axe).output().expect("python");
+    let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    daemon.stop();
+    if std::env::var_os("DAYTABLE_WRITE_DOCS").is_some() {
+        let picture = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/guide/page.png");
+        fs::copy(target.join("guide.png"), picture).expect("copied");
+    }
+}
+
+/// The modules are JavaScript with types in comments.
+#[test]
+fn the_types_of_the_page_hold() {
+    let mut check = Command::new(installed("node/node_modules/.bin/tsc"));
+    let output = check.arg("-p").arg("tests/page").current_dir(env!("CARGO_MANIFEST_DIR")).output().expect("tsc");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+}
+
+#[test]
+fn a_link_lets_one_browser_read() {
+    let place = Place::new();
+    let daemon = place.start();
+    let get = |target: &str, headers: &str| over_tcp(daemon.address(), "GET", target, headers).expect("an answer");
+    let page = get("/", "");
+    assert_eq!(page.status, 200);
+    assert!(page.head.contains("content-security-policy: default-src 'none';"), "{}", page.head);
+    assert!(page.body.contains("/page/page.js") && !page.body.contains("<script>"), "{}", page.body);
+    let etag = page.head.lines().find_map(|line| line.strip_prefix("etag: ")).expect("an etag").to_owned();
+    assert_eq!(get("/", &format!("If-None-Match: {}\r\n", etag.replace("w/", "W/"))).status, 304);
+    assert_eq!(get("/api/tables", "").status, 403, "no token, no cookie");
+
+    let link: Value = serde_json::from_str(&place.said("open", &["--json"])).expect("JSON");
+    let link = link["url"].as_str().expect("a link").to_owned();
+    let path = link.strip_prefix(&format!("http://{}", daemon.address())).expect("of this daemon").to_owned();
+    let opened = get(&path, "");
+    assert_eq!((opened.status, cookie(&opened).is_some()), (303, true), "{}", opened.head);
+    assert!(opened.head.contains("; httponly; samesite=strict;"), "{}", opened.head);
+    let with_cookie = format!("Cookie: {}\r\n", cookie(&opened).expect("a cookie"));
+    assert_eq!(get("/api/tables", &with_cookie).status, 200);
+    assert_eq!(get("/api/tables", &format!("{with_cookie}Sec-Fetch-Site: cross-site\r\n")).status, 403);
+    assert_eq!(get("/-/reload", &with_cookie).status, 403, "a cookie is for reading only");
+    let again = get(&path, "");
+    assert_eq!((again.status, cookie(&again)), (410, None), "a link works once");
+    assert!(get("/api/tables", &with_cookie).head.contains("cache-control: no-store"));
+    let ended = post(daemon.address(), "DELETE", &with_cookie, "");
+    assert_eq!(ended.status, 204);
+    assert_eq!(get("/api/tables", &with_cookie).status, 403, "signed out");
+    let elsewhere = place.said("open", &["--url", "https://logs.example/"]);
+    assert!(elsewhere.starts_with("https://logs.example/open/"), "{elsewhere}");
+    daemon.stop();
+    let stopped = place.ask("open", &[]);
+    assert!(String::from_utf8_lossy(&stopped.stderr).contains("no daemon runs on"), "{stopped:?}");
+}
+
+#[test]
+fn the_token_begins_a_session() {
+    let place = Place::new();
+    let daemon = place.start_with(&config(&place));
+    let wrong = post(daemon.address(), "POST", "", r#"{"token":"guess"}"#);
+    assert_eq!((wrong.status, cookie(&wrong)), (401, None));
+    let right = post(daemon.address(), "POST", "", r#"{"token":"s3cret"}"#);
+    assert_eq!(right.status, 204);
+    let header = format!("Cookie: {}\r\n", cookie(&right).expect("a cookie"));
+    let tables = || over_tcp(daemon.address(), "GET", "/api/tables", &header).expect("an answer").status;
+    assert_eq!(tables(), 200);
+    // Another token ends the sessions of this one.
+    fs::write(place.path("token"), "an0ther\n").expect("written");
+    place.said("reload", &[]);
+    assert_eq!(tables(), 401);
+    daemon.stop();
+}
+
+fn post(address: SocketAddr, method: &str, headers: &str, body: &str) -> Answer {
+    let stream = TcpStream::connect(address).expect("connected");
+    over(stream, method, "/page/session", headers, body.as_bytes()).expect("an answer")
+}
+
+/// The cookie of a response, as a request sends it. A value is hex, so lower case changes nothing.
+fn cookie(answer: &Answer) -> Option<String> {
+    let line = answer.head.lines().find_map(|line| line.strip_prefix("set-cookie: "))?;
+    line.split(';').next().map(str::to_owned)
+}

@@ -1,0 +1,453 @@
+"""Drives the page in Chromium, by roles and names, and looks at it.
+
+    browser.py LINK TOKEN SCREENSHOTS AXE
+
+LINK is a link of `daytable open` to a daemon with the records of corpus.py, TOKEN its read token. Each function below is
+a test. Screenshots go to the folder SCREENSHOTS.
+"""
+
+import json
+import pathlib
+import re
+import sys
+import time
+import traceback
+import urllib.request
+
+from playwright.sync_api import expect, sync_playwright
+
+CHROMIUM = "/usr/bin/chromium"
+FLAGS = "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking --disable-component-update --disable-sync".split()
+
+LINK, TOKEN, SHOTS, AXE = sys.argv[1:5]
+ORIGIN = LINK.split("/open/")[0]
+SHOTS = pathlib.Path(SHOTS)
+SHOTS.mkdir(parents=True, exist_ok=True)
+
+
+def push(*messages):
+    body = "\n".join(json.dumps({"level": "notice", "host": "live-1", "message": message}) for message in messages)
+    urllib.request.urlopen(urllib.request.Request(ORIGIN + "/ingest", body.encode(), {"content-type": "application/x-ndjson"}), timeout=30).read()
+
+
+def rows(page):
+    return page.get_by_role("grid", name="Records").get_by_role("row")
+
+
+def seen(page):
+    """Waits until records are on the screen."""
+    expect(rows(page).nth(1)).to_be_visible()
+
+
+def go(page, address="/"):
+    page.goto(ORIGIN + address)
+    seen(page)
+
+
+def total(page):
+    """The number of records that match, as the page says it."""
+    expect(page.locator("#status")).to_contain_text(" record")
+    return int(re.search(r"([\d,]+) record", page.locator("#status").inner_text())[1].replace(",", ""))
+
+
+def ask(page, query):
+    page.keyboard.press("/")
+    line = page.get_by_role("combobox", name="Query")
+    expect(line).to_be_focused()
+    line.fill(query)
+    line.press("Enter")
+    line.evaluate("line => line.blur()")
+
+
+def accessible(page, name):
+    page.evaluate(pathlib.Path(AXE).read_text())
+    found = page.evaluate("axe.run(document, {runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa']})")
+    said = [f"{rule['id']}: {rule['nodes'][0]['html'][:200]} {rule['nodes'][0]['failureSummary'][:200]}" for rule in found["violations"]]
+    assert not said, f"{name}: {said}"
+
+
+# --- the six points
+
+def what_is_there_is_seen_at_once(page):
+    go(page)
+    assert total(page) > 1000
+    hits = page.get_by_role("slider", name="Records by time")
+    assert re.search(r"[\d,]+ records from", hits.get_attribute("aria-valuetext"))
+    expect(page.get_by_role("group", name="Levels").get_by_role("button", name=re.compile("^error"))).to_be_visible()
+    expect(page.get_by_role("complementary", name="Fields").get_by_text("instance", exact=True)).to_be_visible()
+    newest = rows(page).nth(1).get_by_role("gridcell")
+    assert newest.nth(1).inner_text() in ("info", "warn", "notice")
+    page.screenshot(path=SHOTS / "light.png")
+    page.set_viewport_size({"width": 1200, "height": 700})
+    rows(page).nth(12).click()
+    expect(page.get_by_role("complementary", name="Record")).to_be_visible()
+    page.screenshot(path=SHOTS / "guide.png")
+
+
+def a_record_opens_with_its_fields_line_place_and_surroundings(page):
+    go(page)
+    ask(page, "refused")
+    seen(page)
+    rows(page).nth(1).click()
+    record = page.get_by_role("complementary", name="Record")
+    line = record.get_by_role("region", name="Line").locator("pre").inner_text()
+    assert "refused" in line, line
+    expect(record.get_by_role("rowheader", name="order")).to_be_visible()
+    expect(record.get_by_role("region", name="Place")).to_contain_text("shop.log")
+    expect(record.get_by_role("region", name="Place")).to_contain_text("nothing lost")
+    page.keyboard.press("c")
+    around = record.get_by_role("region", name="Around it").get_by_role("listitem")
+    expect(around.nth(5)).to_be_visible()
+    assert line in record.locator("[aria-current]").inner_text()
+    link = record.get_by_role("link").get_attribute("href")
+    page.screenshot(path=SHOTS / "record.png")
+    page.goto(link)
+    expect(page.get_by_role("complementary", name="Record").locator("pre")).to_have_text(line)
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("complementary", name="Record")).to_be_hidden()
+
+
+def the_histogram_chooses_a_range(page):
+    go(page)
+    before = total(page)
+    hits = page.get_by_role("slider", name="Records by time")
+    hits.focus()
+    page.keyboard.press("End")
+    for _ in range(9):
+        page.keyboard.press("Shift+ArrowLeft")
+    page.keyboard.press("Enter")
+    page.wait_for_url(re.compile("since=2.*until=2"))
+    seen(page)
+    assert 0 < total(page) < before
+    box = hits.bounding_box()
+    page.mouse.move(box["x"] + box["width"] * 0.5, box["y"] + 30)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * 0.9, box["y"] + 30, steps=4)
+    page.mouse.up()
+    page.go_back()
+    seen(page)
+    assert total(page) == before
+
+
+def questions_are_asked_and_shared_by_the_address(page):
+    go(page)
+    before = total(page)
+    ask(page, "refused")
+    seen(page)
+    found = total(page)
+    assert 0 < found < before
+    assert "q=refused" in page.url
+    expect(page.locator("#grid mark").first).to_have_text("refused")
+    page.get_by_role("complementary", name="Fields").get_by_role("button", name=re.compile("^Only instance api-1")).click()
+    page.wait_for_url(re.compile("instance"))
+    seen(page)
+    assert 0 < total(page) < found
+    page.get_by_role("complementary", name="Fields").get_by_role("button", name=re.compile("^Only instance api-1")).click()
+    expect(page.locator("#status")).to_contain_text(f"{found:,} record")
+    ask(page, "refused | stats by (instance) count() n")
+    table = page.get_by_role("region", name="Rows")
+    expect(table.get_by_role("cell", name="api-1")).to_be_visible()
+    ask(page, "* | stats by (_time:1h) count() n")
+    expect(page.get_by_role("img", name=re.compile("over time"))).to_be_visible()
+    page.screenshot(path=SHOTS / "chart.png")
+    page.keyboard.press("e")
+    dialog = page.get_by_role("dialog", name="Share and export")
+    expect(dialog).to_contain_text("daytable query '* | stats by (_time:1h) count() n' --since ")
+    page.keyboard.press("Escape")
+
+
+def a_wrong_query_is_shown_at_its_place(page):
+    go(page)
+    ask(page, "status:>= | nonsense")
+    fault = page.get_by_role("alert").first
+    expect(fault).to_be_visible()
+    expect(fault.locator("mark")).to_be_visible()
+    page.screenshot(path=SHOTS / "error.png")
+    ask(page, "")
+    seen(page)
+    expect(fault).to_be_hidden()
+
+
+def the_query_line_completes_and_typing_never_waits(page):
+    go(page)
+    # Answers that never come hold nothing up.
+    page.route("**/api/answer?*field_names*", lambda route: None)
+    line = page.get_by_role("combobox", name="Query")
+    line.press_sequentially("inst", delay=1)
+    expect(line).to_have_value("inst")
+    page.unroute("**/api/answer?*field_names*")
+    line.fill("")
+    page.reload()
+    seen(page)
+    line.press_sequentially("insta")
+    page.get_by_role("option", name=re.compile("^instance")).click()
+    expect(line).to_have_value("instance:")
+    option = page.get_by_role("option", name=re.compile("^web-1"))
+    expect(option).to_be_visible()
+    option.click()
+    expect(line).to_have_value("instance:web-1 ")
+    line.press("Enter")
+    seen(page)
+    expect(rows(page).nth(1)).to_contain_text("web-1")
+
+
+def new_records_are_followed_without_jumping(page):
+    go(page)
+    live = page.get_by_role("button", name="Live")
+    page.keyboard.press("l")
+    expect(live).to_have_attribute("aria-pressed", "true")
+    expect(page.locator("#notice")).to_contain_text("Following")
+    page.wait_for_timeout(300)
+    push("the first new one")
+    expect(rows(page).nth(1)).to_contain_text("the first new one")
+    rows(page).nth(1).click()
+    expect(page.get_by_role("complementary", name="Record")).to_be_visible()
+    push("one that waits", "another that waits")
+    expect(page.get_by_role("button", name="2 new records")).to_be_visible()
+    expect(rows(page).nth(1)).to_contain_text("the first new one")
+    page.get_by_role("button", name="2 new records").click()
+    expect(rows(page).nth(1)).to_contain_text("another that waits")
+    page.keyboard.press("p")
+    expect(page.locator("#notice")).to_contain_text("Paused")
+    push("while paused")
+    expect(page.get_by_role("button", name="1 new record")).to_be_visible()
+    page.keyboard.press("n")
+    expect(rows(page).nth(1)).to_contain_text("while paused")
+    page.keyboard.press("l")
+    expect(live).to_have_attribute("aria-pressed", "false")
+
+
+def a_flood_is_sampled_and_says_so(page):
+    lines = "".join(f'data: {{"table":"Log20261123","partition_key":"flood","row_key":"{n:020}-1-1","time":"2026-11-23T03:00:00Z","level":"info","message":"flood {n}","source":"s"}}\n\n' for n in range(100_000))
+    page.route("**/api/answer/follow*", lambda route: route.fulfill(body=lines, content_type="text/event-stream"))
+    go(page)
+    page.evaluate("""() => { window.longest = 0; let last = performance.now();
+        const tick = () => { const now = performance.now(); window.longest = Math.max(window.longest, now - last); last = now; requestAnimationFrame(tick); }; tick(); }""")
+    page.keyboard.press("l")
+    expect(page.locator("#notice")).to_contain_text(re.compile("sample|ended"))
+    page.keyboard.press("j")
+    assert page.evaluate("document.querySelectorAll('#grid .row').length") < 300
+
+
+def what_others_do_not_show(page):
+    go(page)
+    page.get_by_role("button", name="Patterns").click()
+    patterns = page.get_by_role("region", name="Patterns").get_by_role("row")
+    expect(patterns.filter(has_text="accepted for user-")).to_be_visible()
+    page.screenshot(path=SHOTS / "patterns.png")
+    accessible(page, "patterns")
+    before = patterns.count()
+    patterns.filter(has_text="accepted for user-").get_by_role("button", name=re.compile("^Hide")).click()
+    expect(patterns.filter(has_text="accepted for user-")).to_have_count(0)
+    assert patterns.count() < before
+    go(page, "/?since=6h")
+    page.get_by_role("button", name="Compare").click()
+    expect(page.get_by_role("region", name="Differences").get_by_role("row").nth(1)).to_be_visible()
+    page.screenshot(path=SHOTS / "compare.png")
+    accessible(page, "compare")
+    page.get_by_role("button", name="Days").click()
+    expect(page.get_by_role("region", name="Day-tables").get_by_role("row").nth(1)).to_contain_text("open")
+    page.screenshot(path=SHOTS / "days.png")
+    accessible(page, "days")
+    page.get_by_role("button", name="Sources").click()
+    expect(page.get_by_role("region", name="Files and journals")).to_contain_text("shop.log")
+    expect(page.get_by_text("Nothing was lost")).to_be_visible()
+    page.screenshot(path=SHOTS / "sources.png")
+    accessible(page, "sources")
+
+
+def keys_do_everything(page):
+    go(page)
+    page.keyboard.press("j")
+    page.keyboard.press("j")
+    expect(rows(page).nth(2)).to_have_attribute("aria-selected", "true")
+    page.keyboard.press("k")
+    expect(rows(page).nth(1)).to_have_attribute("aria-selected", "true")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("complementary", name="Record")).to_be_visible()
+    page.keyboard.press("j")
+    expect(rows(page).nth(2)).to_have_attribute("aria-selected", "true")
+    page.keyboard.press("Escape")
+    page.keyboard.press("w")
+    expect(page.get_by_role("button", name="Wrap")).to_have_attribute("aria-pressed", "true")
+    page.keyboard.press("w")
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog", name="Keys and help")).to_be_visible()
+    accessible(page, "help")
+    page.keyboard.press("Escape")
+    page.keyboard.press("d")
+    dialog = page.get_by_role("dialog", name="Time range")
+    expect(dialog).to_be_visible()
+    accessible(page, "range")
+    dialog.get_by_role("textbox", name="From").fill("nonsense")
+    dialog.get_by_role("button", name="Apply").click()
+    expect(dialog.get_by_role("alert")).to_contain_text("From is no time")
+    dialog.get_by_role("button", name="All time").click()
+    page.wait_for_url(re.compile("since=all"))
+
+
+def the_list_scrolls_far_and_wraps(page):
+    go(page, "/?since=all")
+    grid = page.get_by_role("grid", name="Records")
+    for _ in range(12):
+        grid.evaluate("grid => grid.scrollTop = grid.scrollHeight")
+        page.wait_for_timeout(60)
+    assert page.evaluate("document.querySelectorAll('#grid .row').length") < 200
+    keys = grid.evaluate("grid => [...grid.querySelectorAll('.row[id]')].map((row) => Number(row.ariaRowIndex))")
+    assert keys == sorted(keys) and keys[0] > 1000, keys
+    page.keyboard.press("w")
+    page.wait_for_timeout(200)
+    grid.evaluate("grid => grid.scrollTop = 0")
+    page.wait_for_timeout(200)
+    assert page.evaluate("Math.max(...[...document.querySelectorAll('#grid .row')].map((row) => row.offsetHeight))") > 100
+
+
+def states_say_what_to_do(page):
+    page.goto(ORIGIN + "/?q=nosuchwordanywhere&since=1h")
+    expect(page.get_by_role("heading", name="Nothing matches")).to_be_visible()
+    expect(page.get_by_role("button", name="Look at all time")).to_be_visible()
+    page.screenshot(path=SHOTS / "empty.png")
+    accessible(page, "empty")
+    page.goto(ORIGIN + "/?since=2020-01-01T00:00:00Z&until=2020-01-02T00:00:00Z")
+    expect(page.get_by_role("heading", name="No records in this range")).to_be_visible()
+    page.get_by_role("button", name="Show the last day with records").click()
+    seen(page)
+    page.route("**/api/answer?*", lambda route: route.abort())
+    page.reload()
+    expect(page.get_by_role("heading", name="No connection")).to_be_visible()
+    page.unroute("**/api/answer?*")
+    page.get_by_role("button", name="Try again").click()
+    seen(page)
+    page.route("**/api/answer?*", lambda route: (time.sleep(1.6), route.continue_()))
+    page.reload()
+    expect(page.get_by_role("button", name="Stop")).to_be_visible()
+    page.unroute("**/api/answer?*")
+
+
+def screens_of_both_themes_and_of_a_phone_are_accessible(page):
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)
+        go(page)
+        accessible(page, scheme)
+        rows(page).nth(3).click()
+        expect(page.get_by_role("complementary", name="Record")).to_be_visible()
+        accessible(page, scheme + " record")
+        if scheme == "dark":
+            page.screenshot(path=SHOTS / "dark.png")
+        page.keyboard.press("Escape")
+    page.set_viewport_size({"width": 390, "height": 800})
+    go(page)
+    page.screenshot(path=SHOTS / "narrow.png")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    accessible(page, "narrow")
+    page.get_by_role("button", name="Fields").click()
+    expect(page.get_by_role("complementary", name="Fields")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("complementary", name="Fields")).to_be_hidden()
+
+
+def lines_never_become_markup(page):
+    go(page, "/?q=" + "instance:=hostile-1" + "&since=24h")
+    assert page.title() != "broken"
+    texts = [rows(page).nth(n).inner_text() for n in range(1, 10)]
+    assert any("<script>document.title='broken'</script>" in text for text in texts), texts
+    for n in range(1, 10):
+        rows(page).nth(n).click()
+        expect(page.get_by_role("complementary", name="Record")).to_be_visible()
+    assert page.evaluate("document.querySelectorAll('main script, main img, main b:not(.legend b)').length") == 0
+    assert page.title() != "broken"
+    refused = page.evaluate("() => { try { document.body.innerHTML = '<b>'; return false } catch { return true } }")
+    assert refused, "the browser makes markup of text"
+    page.keyboard.press("Escape")
+    thousand = rows(page).filter(has_text="a thousand fields")
+    thousand.click()
+    more = page.get_by_role("button", name=re.compile("more fields$"))
+    more.click()
+    expect(page.get_by_role("rowheader", name="field.0999")).to_be_visible()
+
+
+def exports_have_everything(page):
+    go(page)
+    number = total(page)
+    page.keyboard.press("e")
+    with page.expect_download() as download:
+        page.get_by_role("link", name="NDJSON").click()
+    lines = pathlib.Path(download.value.path()).read_text().splitlines()
+    assert abs(len(lines) - number) <= 3, (len(lines), number)
+    assert json.loads(lines[0])["message"]
+    with page.expect_download() as download:
+        page.get_by_role("button", name="CSV").click()
+    assert "message" in pathlib.Path(download.value.path()).read_text().splitlines()[0]
+
+
+TESTS = [
+    what_is_there_is_seen_at_once, a_record_opens_with_its_fields_line_place_and_surroundings, the_histogram_chooses_a_range,
+    questions_are_asked_and_shared_by_the_address, a_wrong_query_is_shown_at_its_place, the_query_line_completes_and_typing_never_waits,
+    new_records_are_followed_without_jumping, a_flood_is_sampled_and_says_so, what_others_do_not_show, keys_do_everything,
+    the_list_scrolls_far_and_wraps, states_say_what_to_do, screens_of_both_themes_and_of_a_phone_are_accessible,
+    lines_never_become_markup, exports_have_everything,
+]
+
+
+def safety_of_the_session(browser, context):
+    """The link works once, the cookie cannot be read, and the token works as well."""
+    cookie = next(cookie for cookie in context.cookies() if cookie["name"] == "daytable")
+    assert cookie["httpOnly"] and cookie["sameSite"] == "Strict", cookie
+    other = browser.new_context()
+    page = other.new_page()
+    page.goto(LINK)
+    expect(page.get_by_role("heading", name="The link no longer works")).to_be_visible()
+    page.screenshot(path=SHOTS / "refused.png")
+    accessible(page, "refused")
+    page.get_by_role("textbox", name="Token").fill("wrong")
+    page.get_by_role("button", name="Read with the token").click()
+    expect(page.get_by_role("alert").last).to_contain_text("not the token")
+    page.get_by_role("textbox", name="Token").fill(TOKEN)
+    page.get_by_role("button", name="Read with the token").click()
+    seen(page)
+    page.keyboard.press("?")
+    page.get_by_role("button", name="Sign out").click()
+    expect(page.get_by_role("heading", name="Not signed in")).to_be_visible()
+    other.close()
+
+
+def main():
+    only = sys.argv[5:]
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, headless=True, args=FLAGS)
+        context = browser.new_context(viewport={"width": 1440, "height": 900}, color_scheme="light", locale="en-US", timezone_id="UTC")
+        context.set_default_timeout(15_000)
+        expect.set_options(timeout=15_000)
+        asked, faults, headers = set(), [], {}
+        context.on("request", lambda request: asked.add(request.url))
+        context.on("response", lambda response: headers.setdefault(response.url.split("?")[0], response.headers))
+        page = context.new_page()
+        page.goto(LINK)
+        seen(page)
+        failed = []
+        for test in TESTS:
+            if only and test.__name__ not in only:
+                continue
+            page = context.new_page()
+            page.on("pageerror", lambda error: faults.append(f"{test.__name__}: {error}"))
+            try:
+                test(page)
+                print("ok", test.__name__, flush=True)
+            except Exception:
+                failed.append(test.__name__)
+                page.screenshot(path=SHOTS / f"failed-{test.__name__}.png")
+                print("FAILED", test.__name__, traceback.format_exc(limit=3), flush=True)
+            page.close()
+        if not only:
+            safety_of_the_session(browser, context)
+        away = [url for url in asked if not url.startswith((ORIGIN + "/", "blob:" + ORIGIN))]
+        assert not away, f"requests that leave the origin: {away}"
+        policy = headers[ORIGIN + "/"]["content-security-policy"]
+        assert "default-src 'none'" in policy and "unsafe" not in policy, policy
+        assert headers[ORIGIN + "/api/tables"]["cache-control"] == "no-store"
+        assert not faults, faults
+        browser.close()
+    sys.exit(f"{len(failed)} failed: {failed}" if failed else 0)
+
+
+main()
