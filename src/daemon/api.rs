@@ -2,9 +2,11 @@
 
 use super::answers;
 use super::life::LifecycleApi;
+use super::log_entries::StoredEntries;
 use super::queries;
 use super::reader_pool::ReaderPool;
 use super::reload::{ReloadError, ReloadRequest};
+use crate::http::loki::{LokiError, QuestionClock};
 use crate::http::{
     AnswerParams, Api, ApiError, ApiResult, AroundParams, CountParams, FilterParams, ImportRequest, QueryParams,
     ResponseWriter, RestoreRequest,
@@ -15,11 +17,14 @@ use daytable_intake::counters::{SourceCounters, SourceEvent};
 use daytable_intake::instance_template::TemplateError;
 use daytable_intake::route::Router;
 use daytable_intake::tail::{self, ImportError, ImportSummary, TailOptions};
+use daytable_logql::ast::Selector;
+use daytable_logql::source::{EntrySource, LogEntry};
 use daytable_parse::ParseOptions;
 use daytable_platform::reloadable::Reloadable;
 use daytable_query::tables::TableStore;
 use daytable_query::{Archives, ShownListener, ShownSource, Stores};
 use daytable_store::{CommitQueue, Reader};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::mpsc::UnboundedSender;
@@ -83,6 +88,22 @@ impl Api for ApiContext {
 
     fn patterns(&self, params: &AnswerParams, out: &mut ResponseWriter) -> ApiResult {
         self.with_stores(|stores| answers::patterns(stores, params, out))
+    }
+
+    fn log_entries(&self, clock: &QuestionClock, read: &mut dyn FnMut(&dyn EntrySource)) -> Result<(), LokiError> {
+        let asked = self.with_stores(|stores| {
+            read(&StoredEntries::new(stores, clock));
+            Ok(())
+        });
+        asked.map_err(|error| LokiError::failed(error.to_string()))
+    }
+
+    fn follow_log_entries(
+        &self,
+        selector: &Selector,
+        each: &mut dyn FnMut(Option<LogEntry>) -> ControlFlow<()>,
+    ) -> ApiResult {
+        self.readers.with(|reader| queries::follow_log_entries(reader, selector, each))
     }
 
     fn tables(&self, out: &mut ResponseWriter) -> ApiResult {

@@ -15,7 +15,7 @@
 //!    Each step has a time limit, and `drain_timeout` limits all of them.
 //! 4. A stop that is cut short loses no record: a position moves only with the commit of its rows.
 //!
-//! The parts: `api` answers requests, by `queries` and `answers` over the `reader_pool`, and by `life` for the lifecycle. `tcp_listener`
+//! The parts: `api` answers requests, by `queries`, `answers` and `log_entries` over the `reader_pool`, and by `life` for the lifecycle. `tcp_listener`
 //! is the HTTP server, `sources` are the sources. `reload` applies a changed configuration. `metrics_bridge` and
 //! `loss_report` count, `verify` verifies daily, and `watchdog` reports to the service manager. `budget` shares out memory.
 
@@ -24,6 +24,7 @@ mod api;
 mod budget;
 mod error;
 mod life;
+mod log_entries;
 mod loss_report;
 mod metrics_bridge;
 mod queries;

@@ -1,6 +1,9 @@
 //! The queries of [`daytable_query`], from the parameters of a request to the lines of its response.
 
 use crate::http::{ApiError, ApiResult, CountParams, FilterParams, QueryParams, ResponseWriter};
+use super::log_entries::EntryMaker;
+use daytable_logql::ast::Selector;
+use daytable_logql::source::LogEntry;
 use daytable_model::record::Level;
 use daytable_model::time::{self, Ticks};
 use daytable_model::units::parse_duration;
@@ -96,6 +99,26 @@ pub(super) fn count(stores: &Stores<'_>, params: &CountParams, out: &mut Respons
     check_complete(&report)?;
     out.line(&counts);
     Ok(())
+}
+
+/// Gives the selected entries as they are committed, and `None` after each look.
+pub(super) fn follow_log_entries(
+    reader: &Reader,
+    selector: &Selector,
+    each: &mut dyn FnMut(Option<LogEntry>) -> ControlFlow<()>,
+) -> ApiResult {
+    let mut follower = RecordFollower::from_now(reader, Filter::default())?;
+    let mut maker = EntryMaker::default();
+    loop {
+        let flow = follower.step(reader, |record| match maker.entry(&record, selector) {
+            Some(entry) => each(Some(entry)),
+            None => ControlFlow::Continue(()),
+        })?;
+        if flow.is_break() || each(None).is_break() {
+            return Ok(());
+        }
+        std::thread::sleep(FOLLOW_INTERVAL);
+    }
 }
 
 pub(super) fn follow(reader: &Reader, filters: &FilterParams, out: &mut ResponseWriter) -> ApiResult {

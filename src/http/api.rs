@@ -6,9 +6,13 @@
 //! between two lines asks `is_wanted` in between.
 
 use super::answers::{AnswerParams, AroundParams};
+use super::loki::{LokiError, QuestionClock};
 use super::response::ResponseWriter;
+use daytable_logql::ast::Selector;
+use daytable_logql::source::{EntrySource, LogEntry};
 use daytable_model::path_text;
 use serde::{Deserialize, Serialize};
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 /// What a route's code returns after its lines.
@@ -40,6 +44,17 @@ pub trait Api: Send + Sync + 'static {
 
     /// `/api/patterns`: one JSON document, as one line.
     fn patterns(&self, params: &AnswerParams, out: &mut ResponseWriter) -> ApiResult;
+
+    /// `/loki/api/v1/*`: calls `read` once, with the entries of all stores. They end when `clock` says so.
+    fn log_entries(&self, clock: &QuestionClock, read: &mut dyn FnMut(&dyn EntrySource)) -> Result<(), LokiError>;
+
+    /// `/loki/api/v1/tail`: gives the selected entries to `each` as they are committed, and `None` when there are no more for
+    /// now, until `each` breaks.
+    fn follow_log_entries(
+        &self,
+        selector: &Selector,
+        each: &mut dyn FnMut(Option<LogEntry>) -> ControlFlow<()>,
+    ) -> ApiResult;
 
     /// `/api/tables`: one line a day-table.
     fn tables(&self, out: &mut ResponseWriter) -> ApiResult;

@@ -12,11 +12,13 @@ use std::sync::Arc;
 pub(super) const METRICS: &str = "/metrics";
 pub(super) const HEALTHZ: &str = "/healthz";
 pub(super) const READYZ: &str = "/readyz";
+/// The name that Loki gives to the same route.
+pub(super) const READY: &str = "/ready";
 /// The media type of Prometheus's text format.
 const METRICS_MEDIA: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 pub(super) fn routes() -> Router<Arc<ServerContext>> {
-    Router::new().route(METRICS, get(metrics)).route(HEALTHZ, get(async || "ok\n")).route(READYZ, get(readyz))
+    Router::new().route(METRICS, get(metrics)).route(HEALTHZ, get(async || "ok\n")).route(READYZ, get(readyz)).route(READY, get(readyz))
 }
 
 async fn metrics(State(context): State<Arc<ServerContext>>) -> Result<Response, ApiError> {

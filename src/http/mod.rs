@@ -11,6 +11,7 @@
 //! | `GET /api/tail` | both | records as they are committed, server-sent events |
 //! | `GET /api/answer` | both | records or rows of a query, NDJSON; `/follow` as events, `/around` of a record |
 //! | `GET /api/patterns` | both | lines without their changing parts, counted, JSON |
+//! | `/loki/api/v1/*` | both | [`loki`]: what Grafana and `logcli` ask of Loki |
 //! | `GET /api/tables`, `/api/sources` | both | day-tables, the ledger, NDJSON |
 //! | `GET /`, `/page/*`, `/open/*` | both, without credentials | the page, and its sessions |
 //! | `POST /-/open` | the unix socket | a link for the page, for one use |
@@ -21,7 +22,8 @@
 //! | `POST /-/restore` | the unix socket | restores an archived day; progress as NDJSON |
 //! | `POST /-/import` | the unix socket | imports files; progress as NDJSON |
 //!
-//! **Authentication.** Over TCP, `/api/*` and `/-/reload` need a [`ReadToken`] (for `/api/*`, the cookie of a browser's session serves as well), because on loopback every local user could
+//! **Authentication.** Over TCP, `/api/*`, `/loki/*` and `/-/reload` need a [`ReadToken`] (for `/api/*` and `/loki/*`, the cookie of
+//! a browser's session serves as well), because on loopback every local user could
 //! read root's logs otherwise. The unix socket has mode 0600 and needs no token: a user who can open it can also read the
 //! data folder. Responses have no CORS headers, and `/-/*` refuses requests of browsers.
 //!
@@ -37,7 +39,7 @@
 //! |---|---|
 //! | connections | [`listen`], [`mod@serve`], `connection_slots`, `write_timeout`, [`readiness`] |
 //! | all routes | `routes`, `context`, `params`, `response`, `counters` |
-//! | reading | `read`, `answers`, `follow`, `patterns`, [`read_auth`], `session` |
+//! | reading | `read`, `answers`, `follow`, `patterns`, [`loki`], [`read_auth`], `session` |
 //! | the page | `page`, the files in `src/page` |
 //! | pushes | `push`, `upload`, [`push_auth`], `credential_store`, `usage` |
 //! | operators | `control`, `health` |
@@ -58,6 +60,7 @@ mod counters;
 mod credential_store;
 mod follow;
 mod health;
+pub mod loki;
 mod page;
 mod params;
 mod patterns;

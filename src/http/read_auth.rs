@@ -1,5 +1,5 @@
-//! Who may read over TCP: a client with the bearer token (RFC 6750), or the page with the cookie of a
-//! [session](super::session).
+//! Who may read over TCP: a client with the token, as a bearer token (RFC 6750) or as the password of basic authentication
+//! (RFC 7617), or the page with the cookie of a [session](super::session).
 
 use super::context::{ListenerKind, ServerContext};
 use super::response::error_response;
@@ -7,6 +7,8 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::Response;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use daytable_model::path_text::PathText;
 use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
@@ -61,6 +63,12 @@ impl ReadToken {
         match given.trim().split_once(' ') {
             Some((scheme, token)) if scheme.eq_ignore_ascii_case("bearer") => {
                 digest(token.trim_start()).ct_eq(&self.0).into()
+            }
+            // Grafana's data sources offer a password. Any user has it.
+            Some((scheme, credentials)) if scheme.eq_ignore_ascii_case("basic") => {
+                let decoded = STANDARD.decode(credentials.trim_start()).unwrap_or_default();
+                let decoded = String::from_utf8(decoded).unwrap_or_default();
+                decoded.split_once(':').is_some_and(|(_, password)| digest(password).ct_eq(&self.0).into())
             }
             _ => false,
         }
@@ -136,11 +144,11 @@ mod tests {
     #[test]
     fn only_the_whole_token_after_its_scheme_passes() {
         let token = ReadToken::new("s3cret\n").expect("a token");
-        for right in ["Bearer s3cret", "bearer s3cret", "BEARER   s3cret"] {
+        for right in ["Bearer s3cret", "bearer s3cret", "BEARER   s3cret", "Basic YW5uOnMzY3JldA==", "basic OnMzY3JldA=="] {
             assert!(carries(&token, right), "{right}");
         }
         for wrong in
-            ["s3cret", "Basic s3cret", "Bearer", "Bearer ", "Bearer s3cre", "Bearer s3crett", "Bearer s3cret x"]
+            ["s3cret", "Basic s3cret", "Bearer", "Bearer ", "Bearer s3cre", "Bearer s3crett", "Bearer s3cret x", "Basic YW5uOnM=", "Basic s3cret"]
         {
             assert!(!carries(&token, wrong), "{wrong}");
         }

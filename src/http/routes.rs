@@ -5,7 +5,7 @@
 
 use super::context::{ListenerKind, ServerContext};
 use super::response::error_response;
-use super::{answers, control, health, page, patterns, push, read, read_auth};
+use super::{answers, control, health, loki, page, patterns, push, read, read_auth};
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
@@ -15,10 +15,11 @@ use daytable_intake::push::Push;
 use std::sync::Arc;
 
 /// The paths that requests are counted by. All other paths count as `other`, because clients invent paths.
-const PATHS: [&str; 28] = [
+const PATHS: [&str; 30] = [
     health::METRICS,
     health::HEALTHZ,
     health::READYZ,
+    health::READY,
     read::QUERY,
     read::COUNT,
     read::TAIL,
@@ -44,10 +45,14 @@ const PATHS: [&str; 28] = [
     push::LOKI,
     push::BULK,
     push::UPLOAD,
+    loki::COUNTED,
 ];
 
 /// The path that a request for `path` is counted by.
 fn counted_path(path: &str) -> &'static str {
+    if loki::is_reading(path) {
+        return loki::COUNTED;
+    }
     match path.strip_prefix(push::ELASTIC) {
         Some(rest) if rest.ends_with("/_bulk") => push::BULK,
         Some(rest) if rest.is_empty() || rest.starts_with('/') => push::ELASTIC,
@@ -66,6 +71,7 @@ pub fn router(context: Arc<ServerContext>, kind: ListenerKind, push: Option<Arc<
     let mut routes = read::routes()
         .merge(answers::routes())
         .merge(patterns::routes())
+        .merge(loki::routes())
         .merge(reload)
         .route_layer(may_read)
         .merge(health::routes());

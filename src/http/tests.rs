@@ -70,6 +70,22 @@ impl Api for FakeApi {
         Ok(())
     }
 
+    fn log_entries(
+        &self,
+        _: &loki::QuestionClock,
+        _: &mut dyn FnMut(&dyn daytable_logql::source::EntrySource),
+    ) -> Result<(), loki::LokiError> {
+        Err(loki::LokiError::failed("no entries"))
+    }
+
+    fn follow_log_entries(
+        &self,
+        _: &daytable_logql::ast::Selector,
+        _: &mut dyn FnMut(Option<daytable_logql::source::LogEntry>) -> std::ops::ControlFlow<()>,
+    ) -> ApiResult {
+        Ok(())
+    }
+
     fn tables(&self, _: &mut ResponseWriter) -> ApiResult {
         Ok(())
     }

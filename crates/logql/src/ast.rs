@@ -7,11 +7,11 @@ use regex::Regex;
 
 /// A query.
 #[derive(Clone, Debug)]
-pub enum Query {
+pub enum LogqlQuery {
     /// A query for entries.
     Log(LogQuery),
     /// A query for numbers.
-    Metric(Metric),
+    Metric(MetricQuery),
 }
 
 /// Streams, and what happens to each of their entries.
@@ -20,12 +20,12 @@ pub struct LogQuery {
     /// The streams.
     pub selector: Selector,
     /// What happens to an entry, in this order.
-    pub stages: Vec<Stage>,
+    pub stages: Vec<PipelineStage>,
 }
 
 /// The conditions on the labels of a stream; all must hold.
 #[derive(Clone, Debug)]
-pub struct Selector(pub Vec<Matcher>);
+pub struct Selector(pub Vec<LabelMatcher>);
 
 impl Selector {
     /// Whether a stream with these labels is selected. `get` returns a label's value.
@@ -54,7 +54,7 @@ pub enum MatchOp {
 
 /// A condition on a label.
 #[derive(Clone, Debug)]
-pub struct Matcher {
+pub struct LabelMatcher {
     /// The label.
     pub name: String,
     /// The comparison.
@@ -65,7 +65,7 @@ pub struct Matcher {
     pub(crate) regex: Option<Regex>,
 }
 
-impl Matcher {
+impl LabelMatcher {
     /// Whether a value satisfies the condition. A label that does not exist has an empty value.
     pub fn matches(&self, value: &str) -> bool {
         match (self.op, &self.regex) {
@@ -80,11 +80,11 @@ impl Matcher {
 
 /// A step of a pipeline.
 #[derive(Clone, Debug)]
-pub enum Stage {
+pub enum PipelineStage {
     /// A condition on the line.
     Line(LineFilter),
     /// `| json`
-    Json(Vec<Extraction>),
+    Json(Vec<LabelExtraction>),
     /// `| logfmt`
     Logfmt {
         /// `--strict`: a malformed pair is an error.
@@ -92,7 +92,7 @@ pub enum Stage {
         /// `--keep-empty`: a key without a value is a label.
         keep_empty: bool,
         /// The keys to extract; all if empty.
-        keys: Vec<Extraction>,
+        keys: Vec<LabelExtraction>,
     },
     /// `| pattern`
     Pattern(LinePattern),
@@ -121,7 +121,7 @@ pub enum Stage {
 
 /// A label that a parser extracts: its name, and the path or key of its value.
 #[derive(Clone, Debug)]
-pub struct Extraction {
+pub struct LabelExtraction {
     /// The label.
     pub label: String,
     /// The path as written.
@@ -152,7 +152,7 @@ pub enum LabelPick {
     /// Always.
     Name(String),
     /// If its value satisfies the condition.
-    If(Matcher),
+    If(LabelMatcher),
 }
 
 impl LabelPick {
@@ -218,7 +218,7 @@ pub enum LabelFilter {
     /// One of both.
     Or(Box<LabelFilter>, Box<LabelFilter>),
     /// A text.
-    Text(Matcher),
+    Text(LabelMatcher),
     /// A number, a duration or a size.
     Quantity {
         /// The label.
@@ -296,7 +296,7 @@ impl CompareOp {
 
 /// A query for numbers.
 #[derive(Clone, Debug)]
-pub enum Metric {
+pub enum MetricQuery {
     /// A number.
     Number(f64),
     /// `vector(n)`
@@ -310,16 +310,16 @@ pub enum Metric {
         /// `k` of `topk`.
         parameter: f64,
         /// The labels that the result keeps; `None` for none.
-        grouping: Option<Grouping>,
+        grouping: Option<LabelGrouping>,
         /// The series.
-        inner: Box<Metric>,
+        inner: Box<MetricQuery>,
     },
     /// An operator between two.
     Binary(Box<Binary>),
     /// `label_replace`
     LabelReplace {
         /// The series.
-        inner: Box<Metric>,
+        inner: Box<MetricQuery>,
         /// The label to set.
         target: String,
         /// The value, with `$1` for groups.
@@ -349,7 +349,7 @@ pub struct RangeAggregation {
     /// How far the range lies back, in nanoseconds.
     pub offset: i64,
     /// The labels that the result keeps; `None` for all.
-    pub grouping: Option<Grouping>,
+    pub grouping: Option<LabelGrouping>,
 }
 
 /// `| unwrap`, and the conditions behind it.
@@ -491,14 +491,14 @@ impl AggregateOp {
 
 /// Which labels a result keeps.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Grouping {
+pub struct LabelGrouping {
     /// Whether the labels are those that the result does not keep.
     pub without: bool,
     /// The labels.
     pub labels: Vec<String>,
 }
 
-impl Grouping {
+impl LabelGrouping {
     /// Whether the result keeps this label.
     pub fn keeps(&self, name: &str) -> bool {
         self.labels.iter().any(|label| label == name) != self.without
@@ -511,13 +511,13 @@ pub struct Binary {
     /// The operator.
     pub op: BinaryOp,
     /// The left side.
-    pub left: Metric,
+    pub left: MetricQuery,
     /// The right side.
-    pub right: Metric,
+    pub right: MetricQuery,
     /// `bool`: a comparison gives 0 or 1, instead of leaving series out.
     pub is_bool: bool,
     /// `on` and `ignoring`.
-    pub matching: Option<Grouping>,
+    pub matching: Option<LabelGrouping>,
     /// `group_left` and `group_right`.
     pub group: Option<GroupSide>,
 }

@@ -3,7 +3,7 @@
 /// A query that cannot be read. Grafana looks for the words `parse error`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("parse error at line {line}, col {column}: {reason}")]
-pub struct SyntaxError {
+pub struct QuerySyntaxError {
     /// The line, from 1 on.
     pub line: usize,
     /// The column in characters, from 1 on.
@@ -14,12 +14,12 @@ pub struct SyntaxError {
     pub reason: String,
 }
 
-impl SyntaxError {
-    pub(crate) fn new(query: &str, offset: usize, reason: impl Into<String>) -> SyntaxError {
+impl QuerySyntaxError {
+    pub(crate) fn new(query: &str, offset: usize, reason: impl Into<String>) -> QuerySyntaxError {
         let offset = query.floor_char_boundary(offset);
         let before = &query[..offset];
         let line_start = before.rfind('\n').map_or(0, |at| at + 1);
-        SyntaxError {
+        QuerySyntaxError {
             line: before.matches('\n').count() + 1,
             column: before[line_start..].chars().count() + 1,
             offset,
@@ -33,7 +33,7 @@ impl SyntaxError {
 pub enum EvalError {
     /// The query cannot be read.
     #[error(transparent)]
-    Syntax(#[from] SyntaxError),
+    Syntax(#[from] QuerySyntaxError),
     /// The query is not allowed, or its entries do not fit.
     #[error("{0}")]
     Refused(String),

@@ -1,11 +1,11 @@
 //! Cuts a query into tokens, each with its place.
 
-use crate::error::SyntaxError;
+use crate::error::QuerySyntaxError;
 use crate::text;
 
 /// What a token is.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Token {
+pub(crate) enum Lexeme {
     /// A name or a keyword.
     Name(String),
     /// A string literal, without its quotes.
@@ -27,7 +27,7 @@ pub(crate) enum Token {
 /// A token and where it begins, in bytes.
 #[derive(Clone, Debug)]
 pub(crate) struct Placed {
-    pub(crate) token: Token,
+    pub(crate) token: Lexeme,
     pub(crate) at: usize,
     pub(crate) end: usize,
 }
@@ -38,8 +38,8 @@ const SIGNS: [&str; 32] = [
     "}", "(", ")", "[", "]", ",", ".", "@", ":", ";", "!",
 ];
 
-/// The tokens of `query`, with [`Token::End`] last.
-pub(crate) fn tokens(query: &str) -> Result<Vec<Placed>, SyntaxError> {
+/// The tokens of `query`, with [`Lexeme::End`] last.
+pub(crate) fn tokens(query: &str) -> Result<Vec<Placed>, QuerySyntaxError> {
     let mut tokens = Vec::new();
     let mut at = 0;
     while let Some(c) = query[at..].chars().next() {
@@ -55,36 +55,36 @@ pub(crate) fn tokens(query: &str) -> Result<Vec<Placed>, SyntaxError> {
             }
             '"' | '`' | '\'' => {
                 let (value, length) = text::unquoted(rest).map_err(|offset| {
-                    SyntaxError::new(query, at + offset, "the string literal is invalid or has no end")
+                    QuerySyntaxError::new(query, at + offset, "the string literal is invalid or has no end")
                 })?;
-                (Token::String(value), length)
+                (Lexeme::String(value), length)
             }
             c if c.is_ascii_digit() || c == '.' && rest[1..].starts_with(|c: char| c.is_ascii_digit()) => {
                 number(query, at)?
             }
             c if c == '_' || c.is_alphabetic() => {
                 let length = rest.find(|c: char| c != '_' && !c.is_alphanumeric()).unwrap_or(rest.len());
-                (Token::Name(rest[..length].to_owned()), length)
+                (Lexeme::Name(rest[..length].to_owned()), length)
             }
             '-' if rest.len() > 2 && rest.starts_with("--") && rest.as_bytes()[2].is_ascii_alphabetic() => {
                 let name = &rest[2..];
                 let length = name.find(|c: char| c != '-' && !c.is_ascii_alphanumeric()).unwrap_or(name.len());
-                (Token::Flag(name[..length].to_owned()), length + 2)
+                (Lexeme::Flag(name[..length].to_owned()), length + 2)
             }
             _ => match SIGNS.into_iter().find(|sign| rest.starts_with(sign)) {
-                Some(sign) => (Token::Sign(sign), sign.len()),
-                None => return Err(SyntaxError::new(query, at, format!("unexpected character {c:?}"))),
+                Some(sign) => (Lexeme::Sign(sign), sign.len()),
+                None => return Err(QuerySyntaxError::new(query, at, format!("unexpected character {c:?}"))),
             },
         };
         tokens.push(Placed { token, at, end: at + length });
         at += length;
     }
-    tokens.push(Placed { token: Token::End, at: query.len(), end: query.len() });
+    tokens.push(Placed { token: Lexeme::End, at: query.len(), end: query.len() });
     Ok(tokens)
 }
 
 /// A number, a duration or a size, and its length.
-fn number(query: &str, at: usize) -> Result<(Token, usize), SyntaxError> {
+fn number(query: &str, at: usize) -> Result<(Lexeme, usize), QuerySyntaxError> {
     let rest = &query[at..];
     let mut length = 0;
     for (offset, c) in rest.char_indices() {
@@ -98,13 +98,13 @@ fn number(query: &str, at: usize) -> Result<(Token, usize), SyntaxError> {
     }
     let word = &rest[..length];
     let token = if let Some(number) = text::parse_number(word) {
-        Token::Number(number)
+        Lexeme::Number(number)
     } else if let Some(nanos) = text::duration(word, true) {
-        Token::Duration(nanos)
+        Lexeme::Duration(nanos)
     } else if let Some(bytes) = text::size(word) {
-        Token::Size(bytes)
+        Lexeme::Size(bytes)
     } else {
-        return Err(SyntaxError::new(query, at, format!("{word:?} is no number, duration or size")));
+        return Err(QuerySyntaxError::new(query, at, format!("{word:?} is no number, duration or size")));
     };
     Ok((token, length))
 }

@@ -3,7 +3,7 @@
 //! ```text
 //! text ─► lexer ─► parser ─► ast ─► eval ─► entries, numbers
 //!                             │      ▲
-//!                           print  Source: entries of the selected streams
+//!                           print  EntrySource: entries of the selected streams
 //! ```
 //!
 //! * [`parse`]: a query becomes a tree; a mistake has its place.
@@ -33,5 +33,5 @@ mod stages;
 mod template;
 pub mod text;
 
-pub use error::{EvalError, SyntaxError};
+pub use error::{EvalError, QuerySyntaxError};
 pub use parser::{QUERY_BYTES_MAX, parse, parse_selector};

@@ -7,8 +7,8 @@ mod stages;
 mod tests;
 
 use crate::ast::*;
-use crate::error::SyntaxError;
-use crate::lexer::{Placed, Token, tokens};
+use crate::error::QuerySyntaxError;
+use crate::lexer::{Lexeme, Placed, tokens};
 use crate::pattern_syntax;
 
 /// Bytes of a query at most.
@@ -23,8 +23,8 @@ const NODES_MAX: usize = 1000;
 /// # Errors
 ///
 /// What is wrong, and where.
-pub fn parse(query: &str) -> Result<Query, SyntaxError> {
-    let mut parser = Parser::new(query)?;
+pub fn parse(query: &str) -> Result<LogqlQuery, QuerySyntaxError> {
+    let mut parser = QueryParser::new(query)?;
     let parsed = parser.query()?;
     parser.end()?;
     Ok(parsed)
@@ -35,14 +35,14 @@ pub fn parse(query: &str) -> Result<Query, SyntaxError> {
 /// # Errors
 ///
 /// What is wrong, and where.
-pub fn parse_selector(query: &str) -> Result<Selector, SyntaxError> {
-    let mut parser = Parser::new(query)?;
+pub fn parse_selector(query: &str) -> Result<Selector, QuerySyntaxError> {
+    let mut parser = QueryParser::new(query)?;
     let selector = parser.selector(false)?;
     parser.end()?;
     Ok(selector)
 }
 
-pub(crate) struct Parser<'q> {
+pub(crate) struct QueryParser<'q> {
     query: &'q str,
     tokens: Vec<Placed>,
     at: usize,
@@ -50,47 +50,51 @@ pub(crate) struct Parser<'q> {
     nodes: usize,
 }
 
-type Parsed<T> = Result<T, SyntaxError>;
+type Parsed<T> = Result<T, QuerySyntaxError>;
 
-impl<'q> Parser<'q> {
-    fn new(query: &'q str) -> Parsed<Parser<'q>> {
+impl<'q> QueryParser<'q> {
+    fn new(query: &'q str) -> Parsed<QueryParser<'q>> {
         if query.len() > QUERY_BYTES_MAX {
-            return Err(SyntaxError::new(query, QUERY_BYTES_MAX, format!("the query exceeds {QUERY_BYTES_MAX} bytes")));
+            return Err(QuerySyntaxError::new(
+                query,
+                QUERY_BYTES_MAX,
+                format!("the query exceeds {QUERY_BYTES_MAX} bytes"),
+            ));
         }
-        Ok(Parser { query, tokens: tokens(query)?, at: 0, depth: 0, nodes: 0 })
+        Ok(QueryParser { query, tokens: tokens(query)?, at: 0, depth: 0, nodes: 0 })
     }
 
-    fn peek(&self) -> &Token {
-        self.tokens.get(self.at).map_or(&Token::End, |placed| &placed.token)
+    fn peek(&self) -> &Lexeme {
+        self.tokens.get(self.at).map_or(&Lexeme::End, |placed| &placed.token)
     }
 
-    fn peek_after(&self, more: usize) -> &Token {
-        self.tokens.get(self.at + more).map_or(&Token::End, |placed| &placed.token)
+    fn peek_after(&self, more: usize) -> &Lexeme {
+        self.tokens.get(self.at + more).map_or(&Lexeme::End, |placed| &placed.token)
     }
 
     fn offset(&self) -> usize {
         self.tokens.get(self.at).map_or(self.query.len(), |placed| placed.at)
     }
 
-    fn next(&mut self) -> Token {
+    fn next(&mut self) -> Lexeme {
         let token = self.peek().clone();
-        self.at += usize::from(token != Token::End);
+        self.at += usize::from(token != Lexeme::End);
         token
     }
 
     fn error<T>(&self, reason: impl Into<String>) -> Parsed<T> {
-        Err(SyntaxError::new(self.query, self.offset(), reason))
+        Err(QuerySyntaxError::new(self.query, self.offset(), reason))
     }
 
     fn error_at<T>(&self, offset: usize, reason: impl Into<String>) -> Parsed<T> {
-        Err(SyntaxError::new(self.query, offset, reason))
+        Err(QuerySyntaxError::new(self.query, offset, reason))
     }
 
     /// Fails with what stands here, and what was expected.
     fn unexpected<T>(&self, expected: &str) -> Parsed<T> {
         let placed = &self.tokens[self.at.min(self.tokens.len() - 1)];
         match placed.token {
-            Token::End => self.error(format!("syntax error: unexpected end of the query, expected {expected}")),
+            Lexeme::End => self.error(format!("syntax error: unexpected end of the query, expected {expected}")),
             _ => {
                 let text = &self.query[placed.at..placed.end];
                 let short = &text[..text.floor_char_boundary(40)];
@@ -100,7 +104,7 @@ impl<'q> Parser<'q> {
     }
 
     fn is_sign(&self, sign: &str) -> bool {
-        matches!(self.peek(), Token::Sign(found) if *found == sign)
+        matches!(self.peek(), Lexeme::Sign(found) if *found == sign)
     }
 
     fn skip(&mut self, sign: &str) -> bool {
@@ -114,7 +118,7 @@ impl<'q> Parser<'q> {
     }
 
     fn is_word(&self, word: &str) -> bool {
-        matches!(self.peek(), Token::Name(name) if name == word)
+        matches!(self.peek(), Lexeme::Name(name) if name == word)
     }
 
     fn skip_word(&mut self, word: &str) -> bool {
@@ -124,14 +128,14 @@ impl<'q> Parser<'q> {
     }
 
     fn name(&mut self, expected: &str) -> Parsed<String> {
-        let Token::Name(name) = self.peek() else { return self.unexpected(expected) };
+        let Lexeme::Name(name) = self.peek() else { return self.unexpected(expected) };
         let name = name.clone();
         self.at += 1;
         Ok(name)
     }
 
     fn string(&mut self, expected: &str) -> Parsed<String> {
-        let Token::String(text) = self.peek() else { return self.unexpected(expected) };
+        let Lexeme::String(text) = self.peek() else { return self.unexpected(expected) };
         let text = text.clone();
         self.at += 1;
         Ok(text)
@@ -158,22 +162,22 @@ impl<'q> Parser<'q> {
     }
 
     fn end(&self) -> Parsed<()> {
-        if *self.peek() == Token::End { Ok(()) } else { self.unexpected("the end of the query") }
+        if *self.peek() == Lexeme::End { Ok(()) } else { self.unexpected("the end of the query") }
     }
 
-    fn query(&mut self) -> Parsed<Query> {
+    fn query(&mut self) -> Parsed<LogqlQuery> {
         // Brackets may stand around a query for entries.
         let mut brackets = 0;
-        while matches!(self.peek_after(brackets), Token::Sign("(")) {
+        while matches!(self.peek_after(brackets), Lexeme::Sign("(")) {
             brackets += 1;
         }
-        if matches!(self.peek_after(brackets), Token::Sign("{")) {
+        if matches!(self.peek_after(brackets), Lexeme::Sign("{")) {
             if brackets > DEPTH_MAX {
                 return self.error(format!("the query is nested deeper than {DEPTH_MAX} levels"));
             }
-            return self.bracketed_log_query(brackets).map(Query::Log);
+            return self.bracketed_log_query(brackets).map(LogqlQuery::Log);
         }
-        self.metric(0).map(Query::Metric)
+        self.metric(0).map(LogqlQuery::Metric)
     }
 
     fn bracketed_log_query(&mut self, brackets: usize) -> Parsed<LogQuery> {
@@ -186,7 +190,7 @@ impl<'q> Parser<'q> {
         Ok(query)
     }
 
-    fn metric(&mut self, weakest: u8) -> Parsed<Metric> {
+    fn metric(&mut self, weakest: u8) -> Parsed<MetricQuery> {
         let mut left = self.unary()?;
         while let Some(op) = self.binary_op().filter(|op| op.precedence() >= weakest) {
             let at = self.offset();
@@ -197,11 +201,11 @@ impl<'q> Parser<'q> {
             let next = if op == BinaryOp::Power { op.precedence() } else { op.precedence() + 1 };
             let right = self.deeper(|parser| parser.metric(next))?;
             left = match (left, right) {
-                (Metric::Number(_), _) | (_, Metric::Number(_)) if op.is_set() => {
+                (MetricQuery::Number(_), _) | (_, MetricQuery::Number(_)) if op.is_set() => {
                     return self.error_at(at, format!("the operator {} needs a vector on both sides", op.sign()));
                 }
-                (Metric::Number(left), Metric::Number(right)) => Metric::Number(op.number(left, right)),
-                (left, right) => Metric::Binary(Box::new(Binary { op, left, right, is_bool, matching, group })),
+                (MetricQuery::Number(left), MetricQuery::Number(right)) => MetricQuery::Number(op.number(left, right)),
+                (left, right) => MetricQuery::Binary(Box::new(Binary { op, left, right, is_bool, matching, group })),
             };
         }
         Ok(left)
@@ -209,13 +213,13 @@ impl<'q> Parser<'q> {
 
     fn binary_op(&self) -> Option<BinaryOp> {
         Some(match self.peek() {
-            Token::Sign("+") => BinaryOp::Add,
-            Token::Sign("-") => BinaryOp::Subtract,
-            Token::Sign("*") => BinaryOp::Multiply,
-            Token::Sign("/") => BinaryOp::Divide,
-            Token::Sign("%") => BinaryOp::Modulo,
-            Token::Sign("^") => BinaryOp::Power,
-            Token::Name(name) => match name.as_str() {
+            Lexeme::Sign("+") => BinaryOp::Add,
+            Lexeme::Sign("-") => BinaryOp::Subtract,
+            Lexeme::Sign("*") => BinaryOp::Multiply,
+            Lexeme::Sign("/") => BinaryOp::Divide,
+            Lexeme::Sign("%") => BinaryOp::Modulo,
+            Lexeme::Sign("^") => BinaryOp::Power,
+            Lexeme::Name(name) => match name.as_str() {
                 "or" => BinaryOp::Or,
                 "and" => BinaryOp::And,
                 "unless" => BinaryOp::Unless,
@@ -228,19 +232,19 @@ impl<'q> Parser<'q> {
     /// The comparison that stands here. `=` is one between a label and a number only.
     fn compare_op(&self, with_equal: bool) -> Option<CompareOp> {
         Some(match self.peek() {
-            Token::Sign("==") => CompareOp::Equal,
-            Token::Sign("=") if with_equal => CompareOp::Equal,
-            Token::Sign("!=") => CompareOp::NotEqual,
-            Token::Sign(">") => CompareOp::Greater,
-            Token::Sign(">=") => CompareOp::GreaterOrEqual,
-            Token::Sign("<") => CompareOp::Less,
-            Token::Sign("<=") => CompareOp::LessOrEqual,
+            Lexeme::Sign("==") => CompareOp::Equal,
+            Lexeme::Sign("=") if with_equal => CompareOp::Equal,
+            Lexeme::Sign("!=") => CompareOp::NotEqual,
+            Lexeme::Sign(">") => CompareOp::Greater,
+            Lexeme::Sign(">=") => CompareOp::GreaterOrEqual,
+            Lexeme::Sign("<") => CompareOp::Less,
+            Lexeme::Sign("<=") => CompareOp::LessOrEqual,
             _ => return None,
         })
     }
 
     #[allow(clippy::type_complexity)]
-    fn modifiers(&mut self, op: BinaryOp) -> Parsed<(bool, Option<Grouping>, Option<GroupSide>)> {
+    fn modifiers(&mut self, op: BinaryOp) -> Parsed<(bool, Option<LabelGrouping>, Option<GroupSide>)> {
         let at = self.offset();
         let is_bool = self.skip_word("bool");
         if is_bool && !matches!(op, BinaryOp::Compare(_)) {
@@ -248,15 +252,15 @@ impl<'q> Parser<'q> {
         }
         let mut matching = None;
         if self.is_word("on") || self.is_word("ignoring") {
-            let without = self.next() == Token::Name("ignoring".into());
-            matching = Some(Grouping { without, labels: self.names()? });
+            let without = self.next() == Lexeme::Name("ignoring".into());
+            matching = Some(LabelGrouping { without, labels: self.names()? });
         }
         let mut group = None;
         if self.is_word("group_left") || self.is_word("group_right") {
             if op.is_set() {
                 return self.error(format!("no grouping is allowed for the operator {}", op.sign()));
             }
-            let right = self.next() == Token::Name("group_right".into());
+            let right = self.next() == Lexeme::Name("group_right".into());
             let include = if self.is_sign("(") { self.names()? } else { Vec::new() };
             group = Some(GroupSide { right, include });
         }
@@ -276,31 +280,31 @@ impl<'q> Parser<'q> {
         Ok(names)
     }
 
-    fn unary(&mut self) -> Parsed<Metric> {
+    fn unary(&mut self) -> Parsed<MetricQuery> {
         if self.is_sign("-") || self.is_sign("+") {
-            let is_negative = self.next() == Token::Sign("-");
-            let Token::Number(number) = self.peek() else { return self.unexpected("a number") };
+            let is_negative = self.next() == Lexeme::Sign("-");
+            let Lexeme::Number(number) = self.peek() else { return self.unexpected("a number") };
             let number = if is_negative { -*number } else { *number };
             self.at += 1;
-            return Ok(Metric::Number(number));
+            return Ok(MetricQuery::Number(number));
         }
         match self.peek().clone() {
-            Token::Number(number) => {
+            Lexeme::Number(number) => {
                 self.at += 1;
-                Ok(Metric::Number(number))
+                Ok(MetricQuery::Number(number))
             }
-            Token::Sign("(") => {
+            Lexeme::Sign("(") => {
                 self.at += 1;
                 let inner = self.deeper(|parser| parser.metric(0))?;
                 self.expect(")")?;
                 Ok(inner)
             }
-            Token::Name(name) => self.function(&name),
+            Lexeme::Name(name) => self.function(&name),
             _ => self.unexpected("a selector, a function or a number"),
         }
     }
 
-    fn function(&mut self, name: &str) -> Parsed<Metric> {
+    fn function(&mut self, name: &str) -> Parsed<MetricQuery> {
         if let Some((_, op)) = RangeOp::ALL.into_iter().find(|(known, _)| *known == name) {
             self.at += 1;
             return self.deeper(|parser| parser.range_aggregation(op));
@@ -315,11 +319,11 @@ impl<'q> Parser<'q> {
                 self.expect("(")?;
                 let number = self.signed_number()?;
                 self.expect(")")?;
-                Ok(Metric::Vector(number))
+                Ok(MetricQuery::Vector(number))
             }
             "label_replace" => {
                 self.at += 1;
-                self.deeper(Parser::label_replace)
+                self.deeper(QueryParser::label_replace)
             }
             _ => self.unexpected("a selector, a function or a number"),
         }
@@ -334,13 +338,13 @@ impl<'q> Parser<'q> {
 
     fn unary_number(&mut self) -> Option<f64> {
         let (sign, more) = if self.is_sign("-") { (-1.0, 1) } else { (1.0, 0) };
-        let Token::Number(number) = self.peek_after(more) else { return None };
+        let Lexeme::Number(number) = self.peek_after(more) else { return None };
         let number = sign * number;
         self.at += more + 1;
         Some(number)
     }
 
-    fn label_replace(&mut self) -> Parsed<Metric> {
+    fn label_replace(&mut self) -> Parsed<MetricQuery> {
         self.expect("(")?;
         let inner = Box::new(self.metric(0)?);
         let mut texts: [String; 4] = Default::default();
@@ -355,22 +359,22 @@ impl<'q> Parser<'q> {
         self.expect(")")?;
         let [target, replacement, label, source] = texts;
         let regex = self.compiled(at, pattern_syntax::compile_anchored(&source))?;
-        Ok(Metric::LabelReplace { inner, target, replacement, label, source, regex })
+        Ok(MetricQuery::LabelReplace { inner, target, replacement, label, source, regex })
     }
 
     fn compiled<T>(&self, at: usize, compiled: Result<T, String>) -> Parsed<T> {
-        compiled.map_err(|reason| SyntaxError::new(self.query, at, reason))
+        compiled.map_err(|reason| QuerySyntaxError::new(self.query, at, reason))
     }
 
-    fn grouping(&mut self) -> Parsed<Option<Grouping>> {
+    fn grouping(&mut self) -> Parsed<Option<LabelGrouping>> {
         if !self.is_word("by") && !self.is_word("without") {
             return Ok(None);
         }
-        let without = self.next() == Token::Name("without".into());
-        Ok(Some(Grouping { without, labels: self.names()? }))
+        let without = self.next() == Lexeme::Name("without".into());
+        Ok(Some(LabelGrouping { without, labels: self.names()? }))
     }
 
-    fn aggregate(&mut self, op: AggregateOp) -> Parsed<Metric> {
+    fn aggregate(&mut self, op: AggregateOp) -> Parsed<MetricQuery> {
         let at = self.offset();
         let mut grouping = self.grouping()?;
         self.expect("(")?;
@@ -388,17 +392,17 @@ impl<'q> Parser<'q> {
         if grouping.is_none() {
             grouping = self.grouping()?;
         }
-        if matches!(*inner, Metric::Number(_)) {
+        if matches!(*inner, MetricQuery::Number(_)) {
             return self.error_at(at, format!("{} needs a vector, not a number", op.name()));
         }
         let takes_no_groups = matches!(op, AggregateOp::Sort | AggregateOp::SortDesc | AggregateOp::ApproxTopk);
         if takes_no_groups && grouping.is_some() {
             return self.error_at(at, format!("grouping not allowed for {} aggregation", op.name()));
         }
-        Ok(Metric::Aggregate { op, parameter, grouping, inner })
+        Ok(MetricQuery::Aggregate { op, parameter, grouping, inner })
     }
 
-    fn range_aggregation(&mut self, op: RangeOp) -> Parsed<Metric> {
+    fn range_aggregation(&mut self, op: RangeOp) -> Parsed<MetricQuery> {
         let at = self.offset();
         self.expect("(")?;
         let mut parameter = 0.0;
@@ -420,13 +424,13 @@ impl<'q> Parser<'q> {
             _ => {}
         }
         let aggregation = RangeAggregation { op, parameter, query, unwrap, range, offset, grouping };
-        Ok(Metric::Range(Box::new(aggregation)))
+        Ok(MetricQuery::Range(Box::new(aggregation)))
     }
 
     /// Entries over a range: the range stands behind the selector or behind the pipeline.
     fn log_range(&mut self) -> Parsed<LogRange> {
         if self.skip("(") {
-            let mut inner = self.deeper(Parser::log_range_parts)?;
+            let mut inner = self.deeper(QueryParser::log_range_parts)?;
             self.expect(")")?;
             if inner.range.is_none() && self.is_sign("[") {
                 inner.range = Some(self.range()?);
@@ -453,7 +457,7 @@ impl<'q> Parser<'q> {
             if self.is_sign("[") && parts.range.is_none() {
                 parts.range = Some(self.range()?);
                 parts.offset = self.offset_modifier()?;
-            } else if self.is_sign("|") && matches!(self.peek_after(1), Token::Name(name) if name == "unwrap") {
+            } else if self.is_sign("|") && matches!(self.peek_after(1), Lexeme::Name(name) if name == "unwrap") {
                 if parts.unwrap.is_some() {
                     return self.error("a second unwrap");
                 }
@@ -477,7 +481,7 @@ impl<'q> Parser<'q> {
         self.expect("[")?;
         let at = self.offset();
         let range = match self.next() {
-            Token::Duration(nanos) if nanos > 0 => nanos,
+            Lexeme::Duration(nanos) if nanos > 0 => nanos,
             _ => return self.error_at(at, "syntax error: expected a duration longer than zero, such as 5m"),
         };
         self.expect("]")?;
@@ -490,7 +494,7 @@ impl<'q> Parser<'q> {
         }
         let sign = if self.skip("-") { -1 } else { 1 };
         match self.peek() {
-            Token::Duration(nanos) => {
+            Lexeme::Duration(nanos) => {
                 let nanos = *nanos;
                 self.at += 1;
                 Ok(Some(sign * nanos))

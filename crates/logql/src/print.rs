@@ -4,11 +4,11 @@ use crate::ast::*;
 use crate::text::{number, quoted, shown_duration};
 use std::fmt::{self, Display, Formatter};
 
-impl Display for Query {
+impl Display for LogqlQuery {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
-            Query::Log(query) => query.fmt(f),
-            Query::Metric(metric) => metric.fmt(f),
+            LogqlQuery::Log(query) => query.fmt(f),
+            LogqlQuery::Metric(metric) => metric.fmt(f),
         }
     }
 }
@@ -36,7 +36,7 @@ impl Display for Selector {
     }
 }
 
-impl Display for Matcher {
+impl Display for LabelMatcher {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let sign = match self.op {
             MatchOp::Equal => "=",
@@ -54,31 +54,31 @@ fn literal(text: &str) -> String {
     if is_plain && text.contains(['"', '\\']) { format!("`{text}`") } else { quoted(text) }
 }
 
-impl Display for Stage {
+impl Display for PipelineStage {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
-            Stage::Line(filter) => return filter.fmt(f),
-            Stage::Labels(filter) => return write!(f, "| {filter}"),
+            PipelineStage::Line(filter) => return filter.fmt(f),
+            PipelineStage::Labels(filter) => return write!(f, "| {filter}"),
             _ => f.write_str("| ")?,
         }
         match self {
-            Stage::Json(keys) => {
+            PipelineStage::Json(keys) => {
                 f.write_str(if keys.is_empty() { "json" } else { "json " })?;
                 list(f, keys)
             }
-            Stage::Logfmt { strict, keep_empty, keys } => {
+            PipelineStage::Logfmt { strict, keep_empty, keys } => {
                 f.write_str("logfmt")?;
                 f.write_str(if *strict { " --strict" } else { "" })?;
                 f.write_str(if *keep_empty { " --keep-empty" } else { "" })?;
                 f.write_str(if keys.is_empty() { "" } else { " " })?;
                 list(f, keys)
             }
-            Stage::Pattern(pattern) => write!(f, "pattern {}", literal(pattern.source())),
-            Stage::Regexp { source, .. } => write!(f, "regexp {}", literal(source)),
-            Stage::Unpack => f.write_str("unpack"),
-            Stage::Decolorize => f.write_str("decolorize"),
-            Stage::LineFormat(template) => write!(f, "line_format {}", literal(template.source())),
-            Stage::LabelFormat(formats) => {
+            PipelineStage::Pattern(pattern) => write!(f, "pattern {}", literal(pattern.source())),
+            PipelineStage::Regexp { source, .. } => write!(f, "regexp {}", literal(source)),
+            PipelineStage::Unpack => f.write_str("unpack"),
+            PipelineStage::Decolorize => f.write_str("decolorize"),
+            PipelineStage::LineFormat(template) => write!(f, "line_format {}", literal(template.source())),
+            PipelineStage::LabelFormat(formats) => {
                 f.write_str("label_format ")?;
                 list(
                     f,
@@ -88,20 +88,20 @@ impl Display for Stage {
                     }),
                 )
             }
-            Stage::Drop(picks) => {
+            PipelineStage::Drop(picks) => {
                 f.write_str("drop ")?;
                 list(f, picks)
             }
-            Stage::Keep(picks) => {
+            PipelineStage::Keep(picks) => {
                 f.write_str("keep ")?;
                 list(f, picks)
             }
-            Stage::Line(_) | Stage::Labels(_) => Ok(()),
+            PipelineStage::Line(_) | PipelineStage::Labels(_) => Ok(()),
         }
     }
 }
 
-impl Display for Extraction {
+impl Display for LabelExtraction {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         if self.label == self.source {
             f.write_str(&self.label)
@@ -163,7 +163,7 @@ impl Display for LabelFilter {
     }
 }
 
-impl Display for Grouping {
+impl Display for LabelGrouping {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         f.write_str(if self.without { "without (" } else { "by (" })?;
         list(f, &self.labels)?;
@@ -171,13 +171,13 @@ impl Display for Grouping {
     }
 }
 
-impl Display for Metric {
+impl Display for MetricQuery {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
-            Metric::Number(value) => f.write_str(&number(*value)),
-            Metric::Vector(value) => write!(f, "vector({})", number(*value)),
-            Metric::Range(range) => range.fmt(f),
-            Metric::Aggregate { op, parameter, grouping, inner } => {
+            MetricQuery::Number(value) => f.write_str(&number(*value)),
+            MetricQuery::Vector(value) => write!(f, "vector({})", number(*value)),
+            MetricQuery::Range(range) => range.fmt(f),
+            MetricQuery::Aggregate { op, parameter, grouping, inner } => {
                 f.write_str(op.name())?;
                 if let Some(grouping) = grouping {
                     write!(f, " {grouping} ")?;
@@ -188,8 +188,8 @@ impl Display for Metric {
                 }
                 write!(f, "{inner})")
             }
-            Metric::Binary(binary) => binary.fmt(f),
-            Metric::LabelReplace { inner, target, replacement, label, source, .. } => {
+            MetricQuery::Binary(binary) => binary.fmt(f),
+            MetricQuery::LabelReplace { inner, target, replacement, label, source, .. } => {
                 let [target, replacement, label, source] =
                     [target, replacement, label, source].map(|text| literal(text));
                 write!(f, "label_replace({inner}, {target}, {replacement}, {label}, {source})")
@@ -202,7 +202,7 @@ impl Display for Binary {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         write!(f, "({} {}", self.left, self.op.sign())?;
         f.write_str(if self.is_bool { " bool" } else { "" })?;
-        if let Some(Grouping { without, labels }) = &self.matching {
+        if let Some(LabelGrouping { without, labels }) = &self.matching {
             f.write_str(if *without { " ignoring (" } else { " on (" })?;
             list(f, labels)?;
             f.write_str(")")?;

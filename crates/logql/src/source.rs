@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 /// A line of a stream.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Entry {
+pub struct LogEntry {
     /// The labels of its stream.
     pub stream: Arc<Labels>,
     /// Nanoseconds since the epoch.
@@ -30,7 +30,7 @@ pub enum Direction {
 
 /// A span of time in nanoseconds since the epoch. Both ends are included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Span {
+pub struct TimeSpan {
     /// The oldest time.
     pub from: i64,
     /// The newest time.
@@ -38,7 +38,7 @@ pub struct Span {
 }
 
 /// Gives entries. The evaluator stops early when it has enough.
-pub trait Source {
+pub trait EntrySource {
     /// Gives the entries of the selected streams within `span` to `each`, until it breaks.
     ///
     /// # Errors
@@ -47,8 +47,8 @@ pub trait Source {
     fn scan(
         &self,
         selector: &Selector,
-        span: Span,
+        span: TimeSpan,
         direction: Direction,
-        each: &mut dyn FnMut(Entry) -> ControlFlow<()>,
+        each: &mut dyn FnMut(LogEntry) -> ControlFlow<()>,
     ) -> Result<(), String>;
 }

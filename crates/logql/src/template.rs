@@ -9,7 +9,7 @@ mod parse;
 mod value;
 
 use std::fmt;
-use value::Value;
+use value::TemplateValue;
 
 /// The wall clock in nanoseconds since the epoch, for the function `now`.
 pub(crate) type NowNanos = i64;
@@ -72,7 +72,7 @@ struct Command(Vec<Operand>);
 
 #[derive(Clone, Debug)]
 enum Operand {
-    Literal(Value),
+    Literal(TemplateValue),
     /// `.a.b`; without names, the dot itself.
     Dot(Vec<String>),
     /// `$a.b`
@@ -99,8 +99,8 @@ impl Template {
     /// Fills the template.
     pub(crate) fn render(&self, context: LineContext<'_>, labels: Labels<'_>) -> Result<String, String> {
         let mut run =
-            Run { context, labels, variables: vec![("$".into(), Value::Labels)], out: String::new(), steps: 0 };
-        run.nodes(&self.nodes, &Value::Labels)?;
+            Run { context, labels, variables: vec![("$".into(), TemplateValue::Labels)], out: String::new(), steps: 0 };
+        run.nodes(&self.nodes, &TemplateValue::Labels)?;
         Ok(run.out)
     }
 }
@@ -108,7 +108,7 @@ impl Template {
 struct Run<'r> {
     context: LineContext<'r>,
     labels: Labels<'r>,
-    variables: Vec<(String, Value)>,
+    variables: Vec<(String, TemplateValue)>,
     out: String,
     steps: usize,
 }
@@ -122,7 +122,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn nodes(&mut self, nodes: &[Node], dot: &Value) -> Result<(), String> {
+    fn nodes(&mut self, nodes: &[Node], dot: &TemplateValue) -> Result<(), String> {
         for node in nodes {
             self.step()?;
             match node {
@@ -168,7 +168,7 @@ impl Run<'_> {
     }
 
     /// The value of a pipeline, which also becomes that of its variable.
-    fn pipeline(&mut self, pipeline: &Pipeline, dot: &Value) -> Result<Value, String> {
+    fn pipeline(&mut self, pipeline: &Pipeline, dot: &TemplateValue) -> Result<TemplateValue, String> {
         let value = self.value_of(pipeline, dot)?;
         if let Some(name) = pipeline.variables.first() {
             match self.variables.iter_mut().rev().find(|(known, _)| known == name).filter(|_| !pipeline.declares) {
@@ -180,17 +180,22 @@ impl Run<'_> {
         Ok(value)
     }
 
-    fn value_of(&mut self, pipeline: &Pipeline, dot: &Value) -> Result<Value, String> {
+    fn value_of(&mut self, pipeline: &Pipeline, dot: &TemplateValue) -> Result<TemplateValue, String> {
         let mut piped = None;
         for command in &pipeline.commands {
             self.step()?;
             piped = Some(self.command(command, piped, dot)?);
         }
-        Ok(piped.unwrap_or(Value::Nil))
+        Ok(piped.unwrap_or(TemplateValue::Nil))
     }
 
-    fn command(&mut self, Command(operands): &Command, piped: Option<Value>, dot: &Value) -> Result<Value, String> {
-        let Some((first, rest)) = operands.split_first() else { return Ok(Value::Nil) };
+    fn command(
+        &mut self,
+        Command(operands): &Command,
+        piped: Option<TemplateValue>,
+        dot: &TemplateValue,
+    ) -> Result<TemplateValue, String> {
+        let Some((first, rest)) = operands.split_first() else { return Ok(TemplateValue::Nil) };
         let Operand::Function(name) = first else {
             if !rest.is_empty() || piped.is_some() {
                 return Err("can't give argument to non-function".into());
@@ -198,7 +203,7 @@ impl Run<'_> {
             return self.operand(first, dot);
         };
         // `and` and `or` stop at the first value that decides.
-        let decides = |value: &Value| (name == "and" && !value.is_true()) || (name == "or" && value.is_true());
+        let decides = |value: &TemplateValue| (name == "and" && !value.is_true()) || (name == "or" && value.is_true());
         let mut arguments = Vec::with_capacity(rest.len() + 1);
         for operand in rest {
             let value = self.operand(operand, dot)?;
@@ -211,7 +216,7 @@ impl Run<'_> {
         functions::call(name, arguments, &self.context)
     }
 
-    fn operand(&mut self, operand: &Operand, dot: &Value) -> Result<Value, String> {
+    fn operand(&mut self, operand: &Operand, dot: &TemplateValue) -> Result<TemplateValue, String> {
         let (value, names) = match operand {
             Operand::Literal(value) => return Ok(value.clone()),
             Operand::Function(name) => return functions::call(name, Vec::new(), &self.context),
@@ -223,8 +228,10 @@ impl Run<'_> {
             Operand::Nested(pipeline, names) => (self.value_of(pipeline, dot)?, names),
         };
         names.iter().try_fold(value, |value, name| match value {
-            Value::Labels => Ok(Value::String((self.labels)(name).unwrap_or_default())),
-            Value::Map(map) => Ok(map.into_iter().find(|(key, _)| key == name).map_or(Value::Nil, |(_, value)| value)),
+            TemplateValue::Labels => Ok(TemplateValue::String((self.labels)(name).unwrap_or_default())),
+            TemplateValue::Map(map) => {
+                Ok(map.into_iter().find(|(key, _)| key == name).map_or(TemplateValue::Nil, |(_, value)| value))
+            }
             _ => Err(format!("can't evaluate field {name} in a {}", value.kind())),
         })
     }

@@ -20,6 +20,7 @@ use crate::batch::{Batch, ROWS_MAX};
 use crate::key::RowKey;
 use crate::property::{PROPERTY_NAME_UNITS_MAX, Property, PropertyKind, property_name, to_hex};
 use crate::record::{Field, Record, Value};
+use crate::stream::{NANOS, STREAM};
 use std::borrow::Cow;
 use std::collections::HashSet;
 
@@ -52,7 +53,8 @@ impl<'r> SizedRecord<'r> {
             Value::Binary(bytes) => field.name.len() + bytes.len(),
             _ => field.name.len(),
         };
-        let text_bytes = record.message.len() + record.fields.iter().map(of_field).sum::<usize>();
+        let mut text_bytes = record.message.len() + record.fields.iter().map(of_field).sum::<usize>();
+        text_bytes += record.stream.as_ref().map_or(0, |stream| stream.text.len());
         SizedRecord { record, source, text_bytes }
     }
 
@@ -86,6 +88,12 @@ impl<'r> SizedRecord<'r> {
         }
         for field in &record.fields {
             row.add_field(&field.name, property_of(&field.value));
+        }
+        if let Some(stream) = &record.stream {
+            row.add(STREAM, Property::String(&stream.text));
+            if stream.nanos > 0 {
+                row.add(NANOS, Property::Int32(stream.nanos.into()));
+            }
         }
         row.finish();
     }
@@ -125,6 +133,12 @@ fn append_large(batch: &mut Batch, key: RowKey, source: &str, record: &Record<'_
     }
     if let Some(json) = &rest {
         left.push(Piece { name: "Fields".into(), value: Property::String(json) });
+    }
+    if let Some(stream) = &record.stream {
+        left.push(Piece { name: STREAM.into(), value: Property::String(&stream.text) });
+        if stream.nanos > 0 {
+            left.push(Piece { name: NANOS.into(), value: Property::Int32(stream.nanos.into()) });
+        }
     }
 
     // The master contains the number of items, so all rows are laid out before the first is written.

@@ -9,6 +9,7 @@
 //! * [`entity`]: writes a record as one row, or as a master row and its items.
 //! * [`window`]: which days accept records, and which days have expired.
 //! * [`bucket_plan`]: over how many partitions an instance is spread, and from which record time on.
+//! * [`stream`]: the stream that a record was pushed to.
 //! * [`needle`]: a search text, and the test whether a value contains it.
 //! * [`row_set`]: some rows of a page or row group.
 //! * [`path_text`], [`safe_text`]: paths and untrusted text in a form that is safe to show.
@@ -17,6 +18,7 @@
 pub mod time;
 pub mod record;
 pub mod key;
+pub mod stream;
 pub mod property;
 pub mod batch;
 pub mod entity;

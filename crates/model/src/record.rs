@@ -1,5 +1,6 @@
 //! A record as a parser returns it, before it has a key.
 
+use crate::stream::StreamNote;
 use crate::time::Ticks;
 use std::borrow::Cow;
 
@@ -14,6 +15,8 @@ pub struct Record<'a> {
     pub message: Cow<'a, str>,
     /// The extracted fields in the order of the line, with their names as written.
     pub fields: Vec<Field<'a>>,
+    /// The stream, if the record was pushed to one.
+    pub stream: Option<StreamNote<'a>>,
 }
 
 impl Record<'_> {

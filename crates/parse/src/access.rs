@@ -42,7 +42,7 @@ pub(super) fn record<'a>(line: &'a str, defaults: &TimestampDefaults) -> Option<
     add_count("status", status, &mut fields);
     add_count("bytes", bytes, &mut fields);
     add_rest(cut, &mut fields)?;
-    Some(Record { time: Some(stamp.time), level: None, message: Cow::Borrowed(request), fields })
+    Some(Record { time: Some(stamp.time), level: None, message: Cow::Borrowed(request), fields, ..Record::default() })
 }
 
 /// The part before the time.

@@ -177,7 +177,9 @@ mod tests {
         record.map(|record| Record {
             message: record.message.into_owned().into(),
             fields: record.fields.into_iter().map(|field| own(&field)).collect(),
-            ..record
+            time: record.time,
+            level: record.level,
+            ..Record::default()
         })
     }
 

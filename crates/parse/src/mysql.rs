@@ -52,7 +52,7 @@ pub(super) fn error<'a>(line: &'a str, defaults: &TimestampDefaults) -> Option<R
         // Many formats have a time, a level and a text; the thread or the short date shows that this is MySQL.
         return None;
     }
-    Some(Record { time: Some(stamp.time), level: Some(level), message: Cow::Borrowed(cut.rest), fields })
+    Some(Record { time: Some(stamp.time), level: Some(level), message: Cow::Borrowed(cut.rest), fields, ..Record::default() })
 }
 
 fn level_of(word: &str) -> Option<Level> {
@@ -107,7 +107,7 @@ pub(super) fn slow<'a>(record: &'a str, defaults: &TimestampDefaults) -> Option<
         return None;
     }
     let time = time.or_else(|| of_statement(rest));
-    Some(Record { time, level: None, message: Cow::Borrowed(rest), fields })
+    Some(Record { time, level: None, message: Cow::Borrowed(rest), fields, ..Record::default() })
 }
 
 /// `root[root] @ localhost [127.0.0.1]  Id:     8`; a host without a name has only the address.

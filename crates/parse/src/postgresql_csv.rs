@@ -76,7 +76,7 @@ pub(super) fn record<'a>(text: &'a str, defaults: &TimestampDefaults) -> Option<
     if cells.is_open || cells.is_broken || names.len() > COLUMNS.len() - COLUMNS_MIN {
         return None;
     }
-    Some(Record { time: Some(stamp.time), level, message, fields })
+    Some(Record { time: Some(stamp.time), level, message, fields, ..Record::default() })
 }
 
 #[cfg(test)]

@@ -175,7 +175,7 @@ impl W3cHeader {
             (Some((_, method)), Some((_, asked))) => Cow::Owned(format!("{method} {asked}")),
             _ => Cow::Borrowed(line),
         };
-        Some(Record { time: Some(time), level: None, message, fields })
+        Some(Record { time: Some(time), level: None, message, fields, ..Record::default() })
     }
 }
 

@@ -12,6 +12,7 @@
 use super::entity::{OwnedRow, OwnedValue};
 use daytable_model::key::{RowKey, instance_of};
 use daytable_model::record::Level;
+use daytable_model::stream::{NANOS, STREAM, StreamNote};
 use daytable_model::time::Ticks;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde::ser::{Serialize, SerializeMap, Serializer};
@@ -38,6 +39,8 @@ pub struct StoredRecord {
     pub source: String,
     /// The extracted fields in their order; no name occurs twice.
     pub fields: Vec<(String, OwnedValue)>,
+    /// The stream, if the record was pushed to one.
+    pub stream: Option<StreamNote<'static>>,
 }
 
 impl StoredRecord {
@@ -46,11 +49,16 @@ impl StoredRecord {
         let (mut message, mut source) = (String::new(), String::new());
         let mut fields = Vec::with_capacity(entity.properties.len());
         let mut spread = None;
+        let mut stream: Option<StreamNote<'static>> = None;
         for (name, value) in entity.properties {
             match (name.as_str(), value) {
                 ("Message", OwnedValue::String(text)) => message = text,
                 ("Source", OwnedValue::String(text)) => source = text,
                 ("Items", OwnedValue::Int32(_)) => {}
+                (STREAM, OwnedValue::String(text)) if text.starts_with("[{") => stream.get_or_insert_default().text = text.into(),
+                (NANOS, OwnedValue::Int32(nanos @ 0..100)) => {
+                    stream.get_or_insert_default().nanos = u8::try_from(nanos).unwrap_or_default();
+                }
                 ("Fields", OwnedValue::String(json)) => spread = Some(json),
                 (_, value) => fields.push((name, value)),
             }
@@ -63,7 +71,7 @@ impl StoredRecord {
             }
         }
         let OwnedRow { partition, key, level, .. } = entity;
-        StoredRecord { table, partition_key: partition, row_key: key, level, message, source, fields }
+        StoredRecord { table, partition_key: partition, row_key: key, level, message, source, fields, stream }
     }
 
     /// The text of the record as its source wrote it, all of its lines, without the last end of line. Invalid UTF-8 is

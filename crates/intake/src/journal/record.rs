@@ -103,7 +103,8 @@ impl EntryReading {
         if entry.cut > 0 {
             fields.push(Field { name: "truncated".into(), value: Value::Boolean(true) });
         }
-        let mut record = Record { time: said.time, level: said.level.or(level), message: said.message, fields };
+        let mut record =
+            Record { time: said.time, level: said.level.or(level), message: said.message, fields, ..Record::default() };
         if let Some(redactor) = &self.redactor {
             redactor.redact_parts(&mut record);
         }

@@ -1,21 +1,21 @@
 //! Functions over series: `sum by (pod) (…)`, `topk(3, …)`.
 
 use super::{Series, Steps};
-use crate::ast::{AggregateOp, Grouping};
+use crate::ast::{AggregateOp, LabelGrouping};
 use crate::labels::Labels;
 use std::collections::BTreeMap;
 
 /// The grouping of a function that keeps none of the series it is given, for functions of which ranges know a shortcut.
-pub(super) fn merged_grouping(op: AggregateOp, grouping: &Option<Grouping>) -> Option<Grouping> {
+pub(super) fn merged_grouping(op: AggregateOp, grouping: &Option<LabelGrouping>) -> Option<LabelGrouping> {
     matches!(op, AggregateOp::Sum | AggregateOp::Min | AggregateOp::Max)
-        .then(|| grouping.clone().unwrap_or(Grouping { without: false, labels: Vec::new() }))
+        .then(|| grouping.clone().unwrap_or(LabelGrouping { without: false, labels: Vec::new() }))
 }
 
 /// Combines series.
 pub(super) fn aggregate(
     op: AggregateOp,
     parameter: f64,
-    grouping: Option<&Grouping>,
+    grouping: Option<&LabelGrouping>,
     series: Vec<Series>,
     steps: Steps,
 ) -> Vec<Series> {

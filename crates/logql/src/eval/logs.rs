@@ -4,7 +4,7 @@ use super::Evaluator;
 use crate::ast::LogQuery;
 use crate::error::EvalError;
 use crate::labels::Labels;
-use crate::source::{Direction, Entry, Span};
+use crate::source::{Direction, LogEntry, TimeSpan};
 use crate::stages::EntryView;
 use crate::stages::view::Category;
 use std::ops::ControlFlow;
@@ -13,7 +13,7 @@ use std::ops::ControlFlow;
 #[derive(Clone, Copy, Debug)]
 pub struct LogRequest {
     /// Their times.
-    pub span: Span,
+    pub span: TimeSpan,
     /// Their order.
     pub direction: Direction,
     /// Their number at most.
@@ -47,7 +47,7 @@ impl ShownEntry {
 
 impl LogQuery {
     /// Applies the pipeline to an entry; `None` if the pipeline leaves the entry out. `now` is the present, for templates.
-    pub fn show(&self, entry: &Entry, now: i64) -> Option<ShownEntry> {
+    pub fn show(&self, entry: &LogEntry, now: i64) -> Option<ShownEntry> {
         let mut view = EntryView::new(entry);
         if !self.stages.iter().all(|stage| stage.apply(&mut view, now)) {
             return None;

@@ -15,10 +15,10 @@ mod range;
 #[cfg(test)]
 mod tests;
 
-use crate::ast::{Metric, Query};
+use crate::ast::{LogqlQuery, MetricQuery};
 use crate::error::EvalError;
 use crate::labels::Labels;
-use crate::source::{Source, Span};
+use crate::source::{EntrySource, TimeSpan};
 pub use logs::{LogRequest, ShownEntry};
 
 /// What a query may take.
@@ -64,7 +64,7 @@ impl Steps {
 
     /// The points from `span.from` to `span.to`, moved back to multiples of the step, so that answers about
     /// adjacent spans share one axis. `None` if `step` is not positive.
-    pub fn over(span: Span, step: i64) -> Option<Steps> {
+    pub fn over(span: TimeSpan, step: i64) -> Option<Steps> {
         if step <= 0 {
             return None;
         }
@@ -110,7 +110,7 @@ pub enum Numbers {
 /// Answers queries.
 pub struct Evaluator<'s> {
     /// Where entries come from.
-    pub source: &'s dyn Source,
+    pub source: &'s dyn EntrySource,
     /// What a query may take.
     pub limits: Limits,
     /// The present in nanoseconds since the epoch, for templates.
@@ -129,7 +129,7 @@ impl Evaluator<'_> {
     /// # Errors
     ///
     /// See [`EvalError`].
-    pub fn metric(&self, metric: &Metric, steps: Steps) -> Result<Numbers, EvalError> {
+    pub fn metric(&self, metric: &MetricQuery, steps: Steps) -> Result<Numbers, EvalError> {
         let max = self.limits.steps_max;
         if steps.count > max {
             return Err(EvalError::Refused(format!(
@@ -152,17 +152,18 @@ impl Evaluator<'_> {
         })
     }
 
-    fn worth(&self, metric: &Metric, steps: Steps) -> Result<Worth, EvalError> {
+    fn worth(&self, metric: &MetricQuery, steps: Steps) -> Result<Worth, EvalError> {
         let series = match metric {
-            Metric::Number(number) => return Ok(Worth::Number(*number)),
-            Metric::Vector(number) => {
+            MetricQuery::Number(number) => return Ok(Worth::Number(*number)),
+            MetricQuery::Vector(number) => {
                 let points = (0..steps.count).map(|step| (step, *number)).collect();
                 vec![Series { labels: Labels::default(), points }]
             }
-            Metric::Range(range) => self.range(range, None, steps)?,
-            Metric::Aggregate { op, parameter, grouping, inner } => {
+            MetricQuery::Range(range) => self.range(range, None, steps)?,
+            MetricQuery::Aggregate { op, parameter, grouping, inner } => {
                 // A sum of counts is counted by the labels of the sum: the series of each entry need not exist.
-                if let (Metric::Range(range), Some(grouping)) = (&**inner, aggregate::merged_grouping(*op, grouping))
+                if let (MetricQuery::Range(range), Some(grouping)) =
+                    (&**inner, aggregate::merged_grouping(*op, grouping))
                     && range.merges_with(*op)
                 {
                     self.range(range, Some(&grouping), steps)?
@@ -171,11 +172,11 @@ impl Evaluator<'_> {
                     aggregate::aggregate(*op, *parameter, grouping.as_ref(), inner, steps)
                 }
             }
-            Metric::Binary(binary) => {
+            MetricQuery::Binary(binary) => {
                 let (left, right) = (self.worth(&binary.left, steps)?, self.worth(&binary.right, steps)?);
                 binary::apply(binary, left, right)?
             }
-            Metric::LabelReplace { inner, target, replacement, label, regex, .. } => {
+            MetricQuery::LabelReplace { inner, target, replacement, label, regex, .. } => {
                 let mut series = self.series(inner, steps)?;
                 for one in &mut series {
                     let value = one.labels.get(label).unwrap_or_default().to_owned();
@@ -198,7 +199,7 @@ impl Evaluator<'_> {
         Ok(Worth::Series(series))
     }
 
-    fn series(&self, metric: &Metric, steps: Steps) -> Result<Vec<Series>, EvalError> {
+    fn series(&self, metric: &MetricQuery, steps: Steps) -> Result<Vec<Series>, EvalError> {
         match self.worth(metric, steps)? {
             Worth::Series(series) => Ok(series),
             Worth::Number(_) => Err(EvalError::Refused("a number stands where a vector is needed".into())),
@@ -232,9 +233,9 @@ fn merged(mut series: Vec<Series>) -> Result<Vec<Series>, EvalError> {
     Ok(merged)
 }
 
-impl Query {
+impl LogqlQuery {
     /// Whether the query asks for numbers.
     pub fn is_metric(&self) -> bool {
-        matches!(self, Query::Metric(_))
+        matches!(self, LogqlQuery::Metric(_))
     }
 }

@@ -5,10 +5,10 @@
 //! so what is kept depends on the number of steps, not of entries; a step then combines the few pieces of its range.
 
 use super::{Evaluator, Series, Steps};
-use crate::ast::{AggregateOp, Conversion, Grouping, RangeAggregation, RangeOp, Unwrap};
+use crate::ast::{AggregateOp, Conversion, LabelGrouping, RangeAggregation, RangeOp, Unwrap};
 use crate::error::EvalError;
 use crate::labels::Labels;
-use crate::source::{Direction, Span};
+use crate::source::{Direction, TimeSpan};
 use crate::stages::EntryView;
 use crate::stages::view::ERROR;
 use crate::text::{self, SECOND};
@@ -224,7 +224,7 @@ impl Evaluator<'_> {
     pub(super) fn range(
         &self,
         range: &RangeAggregation,
-        grouping: Option<&Grouping>,
+        grouping: Option<&LabelGrouping>,
         steps: Steps,
     ) -> Result<Vec<Series>, EvalError> {
         let grouping = grouping.or(range.grouping.as_ref());
@@ -239,7 +239,7 @@ impl Evaluator<'_> {
         let unwrapped = range.unwrap.as_ref().filter(|_| range.grouping.is_none()).map(|unwrap| unwrap.label.as_str());
         let keeps = |name: &str| Some(name) != unwrapped && grouping.is_none_or(|grouping| grouping.keeps(name));
         let is_absent = range.op == RangeOp::AbsentOverTime;
-        let scanned = self.source.scan(&range.query.selector, Span { from, to }, Direction::Backward, &mut |entry| {
+        let scanned = self.source.scan(&range.query.selector, TimeSpan { from, to }, Direction::Backward, &mut |entry| {
             let mut view = EntryView::new(&entry);
             if !range.query.stages.iter().all(|stage| stage.apply(&mut view, self.now)) {
                 return ControlFlow::Continue(());

@@ -1,21 +1,21 @@
 use super::*;
 use crate::ast::Selector;
-use crate::source::{Direction, Entry};
+use crate::source::{Direction, LogEntry};
 use proptest::prelude::*;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-struct Entries(Vec<Entry>);
+struct Entries(Vec<LogEntry>);
 
-impl Source for Entries {
+impl EntrySource for Entries {
     fn scan(
         &self,
         selector: &Selector,
-        span: Span,
+        span: TimeSpan,
         direction: Direction,
-        each: &mut dyn FnMut(Entry) -> ControlFlow<()>,
+        each: &mut dyn FnMut(LogEntry) -> ControlFlow<()>,
     ) -> Result<(), String> {
-        let mut found: Vec<&Entry> = self
+        let mut found: Vec<&LogEntry> = self
             .0
             .iter()
             .filter(|entry| {
@@ -33,9 +33,9 @@ impl Source for Entries {
 
 const SECOND: i64 = 1_000_000_000;
 
-fn entry(pod: &str, seconds: i64, line: &str) -> Entry {
+fn entry(pod: &str, seconds: i64, line: &str) -> LogEntry {
     let pairs = vec![("app".to_owned(), "shop".to_owned()), ("pod".to_owned(), pod.to_owned())];
-    Entry {
+    LogEntry {
         stream: Arc::new(Labels::new(pairs)),
         time: seconds * SECOND,
         line: line.into(),
@@ -50,7 +50,7 @@ fn six() -> Entries {
 }
 
 fn ask(source: &Entries, query: &str, steps: Steps) -> Result<String, EvalError> {
-    let Query::Metric(metric) = crate::parse(query)? else { panic!("{query} asks for entries") };
+    let LogqlQuery::Metric(metric) = crate::parse(query)? else { panic!("{query} asks for entries") };
     let evaluator = Evaluator { source, limits: Limits::default(), now: 0 };
     Ok(match evaluator.metric(&metric, steps)? {
         Numbers::Scalar(number) => crate::text::number(number),
@@ -141,20 +141,20 @@ fn functions_and_operators_between_series() {
 
 #[test]
 fn steps_are_multiples_of_the_step() {
-    let steps = Steps::over(Span { from: 5 * SECOND, to: 47 * SECOND }, 20 * SECOND).expect("a step");
+    let steps = Steps::over(TimeSpan { from: 5 * SECOND, to: 47 * SECOND }, 20 * SECOND).expect("a step");
     let answer = ask(&six(), "sum(count_over_time({app=\"shop\"}[20s]))", steps).expect("good");
     assert_eq!((steps.time(0), answer.as_str()), (0, "{} 20:2 40:2"));
-    assert!(ask(&six(), "vector(1)", Steps::over(Span { from: 0, to: i64::MAX - 1 }, 1).expect("a step")).is_err());
+    assert!(ask(&six(), "vector(1)", Steps::over(TimeSpan { from: 0, to: i64::MAX - 1 }, 1).expect("a step")).is_err());
 }
 
 #[test]
 fn entries_in_both_orders_with_a_limit_and_an_interval() {
-    let (source, Ok(Query::Log(query))) = (six(), crate::parse("{app=\"shop\"} | logfmt | v != \"4\"")) else {
+    let (source, Ok(LogqlQuery::Log(query))) = (six(), crate::parse("{app=\"shop\"} | logfmt | v != \"4\"")) else {
         panic!()
     };
     let evaluator = Evaluator { source: &source, limits: Limits::default(), now: 0 };
     let ask = |direction, limit, interval| {
-        let span = Span { from: 0, to: 100 * SECOND };
+        let span = TimeSpan { from: 0, to: 100 * SECOND };
         let shown = evaluator.logs(&query, LogRequest { span, direction, limit, interval }).expect("good");
         shown.iter().map(|entry| entry.line.trim_start_matches("v=").to_owned()).collect::<Vec<_>>().join("")
     };
@@ -166,7 +166,7 @@ fn entries_in_both_orders_with_a_limit_and_an_interval() {
 #[test]
 fn too_many_series_are_left_out_or_refused() {
     let source = Entries((0..100).map(|n| entry(&format!("p{n}"), 10, "x")).collect());
-    let Ok(Query::Metric(metric)) = crate::parse("count_over_time({app=\"shop\"}[1m])") else { panic!() };
+    let Ok(LogqlQuery::Metric(metric)) = crate::parse("count_over_time({app=\"shop\"}[1m])") else { panic!() };
     let limits = Limits { series_max: 10, ..Limits::default() };
     let answer = Evaluator { source: &source, limits, now: 0 }.metric(&metric, Steps::at(60 * SECOND));
     assert!(matches!(answer, Ok(Numbers::Series { series, left_out: 90 }) if series.len() == 10));
@@ -185,7 +185,7 @@ proptest! {
         step in 1i64..40,
     ) {
         let source = Entries(entries.iter().map(|(time, value)| entry("a", *time, &format!("v={value}"))).collect());
-        let steps = Steps::over(Span { from: 40 * SECOND, to: 160 * SECOND }, step * SECOND).expect("a step");
+        let steps = Steps::over(TimeSpan { from: 40 * SECOND, to: 160 * SECOND }, step * SECOND).expect("a step");
         for (op, of_values) in [
             ("sum", (|values: &[f64]| values.iter().sum()) as fn(&[f64]) -> f64),
             ("max", |values| values.iter().copied().fold(f64::MIN, f64::max)),
@@ -196,7 +196,7 @@ proptest! {
             }),
         ] {
             let query = format!("{op}_over_time({{app=\"shop\"}} | logfmt | unwrap v [{range}s] offset {offset}s)");
-            let Ok(Query::Metric(metric)) = crate::parse(&query) else { panic!("{query}") };
+            let Ok(LogqlQuery::Metric(metric)) = crate::parse(&query) else { panic!("{query}") };
             let answer = Evaluator { source: &source, limits: Limits::default(), now: 0 }.metric(&metric, steps);
             let Ok(Numbers::Series { series, .. }) = answer else { panic!("{answer:?}") };
             let found: Vec<(u32, f64)> = series.into_iter().flat_map(|series| series.points).collect();

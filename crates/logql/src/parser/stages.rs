@@ -1,9 +1,9 @@
 //! Reads what selects entries: selectors, line filters and the stages of a pipeline.
 
-use super::{Parsed, Parser};
+use super::{Parsed, QueryParser};
 use crate::ast::*;
 use crate::ip::IpFilter;
-use crate::lexer::Token;
+use crate::lexer::Lexeme;
 use crate::line_pattern::LinePattern;
 use crate::pattern_syntax;
 use crate::stages::json::parse_path;
@@ -12,7 +12,7 @@ use crate::template::Template;
 /// Bytes of a line filter's text at most.
 const NEEDLE_BYTES_MAX: usize = 64 << 10;
 
-impl Parser<'_> {
+impl QueryParser<'_> {
     pub(super) fn log_query(&mut self) -> Parsed<LogQuery> {
         let selector = self.selector(true)?;
         Ok(LogQuery { selector, stages: self.pipeline()? })
@@ -34,9 +34,9 @@ impl Parser<'_> {
             let name = self.name("a label or }")?;
             matchers.push(self.matcher(name)?);
         }
-        let is_bound = matchers
-            .iter()
-            .any(|matcher: &Matcher| matches!(matcher.op, MatchOp::Equal | MatchOp::Regex) && !matcher.matches(""));
+        let is_bound = matchers.iter().any(|matcher: &LabelMatcher| {
+            matches!(matcher.op, MatchOp::Equal | MatchOp::Regex) && !matcher.matches("")
+        });
         if of_query && !is_bound {
             return self.error_at(
                 at,
@@ -49,16 +49,16 @@ impl Parser<'_> {
 
     fn match_op(&self) -> Option<MatchOp> {
         Some(match self.peek() {
-            Token::Sign("=") => MatchOp::Equal,
-            Token::Sign("!=") => MatchOp::NotEqual,
-            Token::Sign("=~") => MatchOp::Regex,
-            Token::Sign("!~") => MatchOp::NotRegex,
+            Lexeme::Sign("=") => MatchOp::Equal,
+            Lexeme::Sign("!=") => MatchOp::NotEqual,
+            Lexeme::Sign("=~") => MatchOp::Regex,
+            Lexeme::Sign("!~") => MatchOp::NotRegex,
             _ => return None,
         })
     }
 
     /// The comparison and the value behind a label's name.
-    fn matcher(&mut self, name: String) -> Parsed<Matcher> {
+    fn matcher(&mut self, name: String) -> Parsed<LabelMatcher> {
         let Some(op) = self.match_op() else { return self.unexpected("one of = != =~ !~") };
         self.at += 1;
         let at = self.offset();
@@ -67,10 +67,10 @@ impl Parser<'_> {
             MatchOp::Equal | MatchOp::NotEqual => None,
             MatchOp::Regex | MatchOp::NotRegex => Some(self.compiled(at, pattern_syntax::compile_anchored(&value))?),
         };
-        Ok(Matcher { name, op, value, regex })
+        Ok(LabelMatcher { name, op, value, regex })
     }
 
-    pub(super) fn pipeline(&mut self) -> Parsed<Vec<Stage>> {
+    pub(super) fn pipeline(&mut self) -> Parsed<Vec<PipelineStage>> {
         let mut stages = Vec::new();
         while let Some(stage) = self.stage()? {
             stages.push(stage);
@@ -79,15 +79,15 @@ impl Parser<'_> {
     }
 
     /// The next stage; `None` if no stage stands here.
-    pub(super) fn stage(&mut self) -> Parsed<Option<Stage>> {
+    pub(super) fn stage(&mut self) -> Parsed<Option<PipelineStage>> {
         let op = match self.peek() {
-            Token::Sign("|=") => LineOp::Contains,
-            Token::Sign("!=") => LineOp::NotContains,
-            Token::Sign("|~") => LineOp::Regex,
-            Token::Sign("!~") => LineOp::NotRegex,
-            Token::Sign("|>") => LineOp::Pattern,
-            Token::Sign("!>") => LineOp::NotPattern,
-            Token::Sign("|") => {
+            Lexeme::Sign("|=") => LineOp::Contains,
+            Lexeme::Sign("!=") => LineOp::NotContains,
+            Lexeme::Sign("|~") => LineOp::Regex,
+            Lexeme::Sign("!~") => LineOp::NotRegex,
+            Lexeme::Sign("|>") => LineOp::Pattern,
+            Lexeme::Sign("!>") => LineOp::NotPattern,
+            Lexeme::Sign("|") => {
                 self.at += 1;
                 self.node()?;
                 return self.piped().map(Some);
@@ -101,12 +101,12 @@ impl Parser<'_> {
             self.node()?;
             tests.push(self.line_test(op)?);
         }
-        Ok(Some(Stage::Line(LineFilter { op, tests })))
+        Ok(Some(PipelineStage::Line(LineFilter { op, tests })))
     }
 
     fn line_test(&mut self, op: LineOp) -> Parsed<LineTest> {
         let at = self.offset();
-        if self.is_word("ip") && matches!(self.peek_after(1), Token::Sign("(")) {
+        if self.is_word("ip") && matches!(self.peek_after(1), Lexeme::Sign("(")) {
             if !matches!(op, LineOp::Contains | LineOp::NotContains) {
                 return self.error("ip() stands behind |= and != only");
             }
@@ -138,25 +138,25 @@ impl Parser<'_> {
     }
 
     /// A stage behind `|`.
-    fn piped(&mut self) -> Parsed<Stage> {
+    fn piped(&mut self) -> Parsed<PipelineStage> {
         let word = match self.peek() {
-            Token::Name(name) => name.clone(),
-            Token::Sign("(") => return self.label_filter(0).map(Stage::Labels),
+            Lexeme::Name(name) => name.clone(),
+            Lexeme::Sign("(") => return self.label_filter(0).map(PipelineStage::Labels),
             _ => return self.unexpected("a parser, a format, or a label"),
         };
         // A label may have the name of a stage.
         let is_label =
-            matches!(self.peek_after(1), Token::Sign("=" | "==" | "!=" | "=~" | "!~" | ">" | ">=" | "<" | "<="));
+            matches!(self.peek_after(1), Lexeme::Sign("=" | "==" | "!=" | "=~" | "!~" | ">" | ">=" | "<" | "<="));
         if is_label && !(word == "json" || word == "logfmt") {
-            return self.label_filter(0).map(Stage::Labels);
+            return self.label_filter(0).map(PipelineStage::Labels);
         }
         let at = self.offset();
         self.at += 1;
         let stage = match word.as_str() {
-            "json" => Stage::Json(self.extractions(true)?),
+            "json" => PipelineStage::Json(self.extractions(true)?),
             "logfmt" => {
                 let (mut strict, mut keep_empty) = (false, false);
-                while let Token::Flag(flag) = self.peek() {
+                while let Lexeme::Flag(flag) = self.peek() {
                     match flag.as_str() {
                         "strict" => strict = true,
                         "keep-empty" => keep_empty = true,
@@ -164,12 +164,12 @@ impl Parser<'_> {
                     }
                     self.at += 1;
                 }
-                Stage::Logfmt { strict, keep_empty, keys: self.extractions(false)? }
+                PipelineStage::Logfmt { strict, keep_empty, keys: self.extractions(false)? }
             }
             "pattern" => {
                 let at = self.offset();
                 let text = self.string("a pattern")?;
-                Stage::Pattern(self.compiled(at, LinePattern::with_names(&text))?)
+                PipelineStage::Pattern(self.compiled(at, LinePattern::with_names(&text))?)
             }
             "regexp" => {
                 let at = self.offset();
@@ -178,18 +178,18 @@ impl Parser<'_> {
                 if regex.capture_names().flatten().next().is_none() {
                     return self.error_at(at, "at least one named capture must be supplied");
                 }
-                Stage::Regexp { source, regex }
+                PipelineStage::Regexp { source, regex }
             }
-            "unpack" => Stage::Unpack,
-            "decolorize" => Stage::Decolorize,
-            "line_format" => Stage::LineFormat(self.template()?),
-            "label_format" => Stage::LabelFormat(self.label_formats()?),
-            "drop" => Stage::Drop(self.picks()?),
-            "keep" => Stage::Keep(self.picks()?),
+            "unpack" => PipelineStage::Unpack,
+            "decolorize" => PipelineStage::Decolorize,
+            "line_format" => PipelineStage::LineFormat(self.template()?),
+            "label_format" => PipelineStage::LabelFormat(self.label_formats()?),
+            "drop" => PipelineStage::Drop(self.picks()?),
+            "keep" => PipelineStage::Keep(self.picks()?),
             "unwrap" => return self.error_at(at, "unwrap stands in a range aggregation only"),
             _ => {
                 self.at -= 1;
-                return self.label_filter(0).map(Stage::Labels);
+                return self.label_filter(0).map(PipelineStage::Labels);
             }
         };
         Ok(stage)
@@ -212,7 +212,7 @@ impl Parser<'_> {
             }
             self.expect("=")?;
             let value = match self.peek() {
-                Token::Name(_) => LabelValue::Renamed(self.name("a label")?),
+                Lexeme::Name(_) => LabelValue::Renamed(self.name("a label")?),
                 _ => LabelValue::Template(self.template()?),
             };
             formats.push((name, value));
@@ -239,9 +239,10 @@ impl Parser<'_> {
     }
 
     /// The labels that `json` and `logfmt` extract.
-    fn extractions(&mut self, is_json: bool) -> Parsed<Vec<Extraction>> {
+    fn extractions(&mut self, is_json: bool) -> Parsed<Vec<LabelExtraction>> {
         let mut extractions = Vec::new();
-        while matches!(self.peek(), Token::Name(name) if !matches!(name.as_str(), "or" | "and" | "unless" | "offset")) {
+        while matches!(self.peek(), Lexeme::Name(name) if !matches!(name.as_str(), "or" | "and" | "unless" | "offset"))
+        {
             self.node()?;
             let label = self.name("a label")?;
             let at = self.offset() + 1;
@@ -253,7 +254,7 @@ impl Parser<'_> {
             } else {
                 vec![PathStep::Member(source.clone())]
             };
-            extractions.push(Extraction { label, source, path });
+            extractions.push(LabelExtraction { label, source, path });
             if !self.skip(",") {
                 break;
             }
@@ -263,17 +264,17 @@ impl Parser<'_> {
 
     /// A condition on labels. `or` binds weakest, then `and` with the comma.
     pub(super) fn label_filter(&mut self, weakest: u8) -> Parsed<LabelFilter> {
-        let mut left = self.deeper(Parser::label_condition)?;
+        let mut left = self.deeper(QueryParser::label_condition)?;
         loop {
             let (is_or, words) = match self.peek() {
-                Token::Name(name) if name == "or" => (true, 1),
-                Token::Name(name) if name == "and" => (false, 1),
-                Token::Sign(",") => (false, 1),
+                Lexeme::Name(name) if name == "or" => (true, 1),
+                Lexeme::Name(name) if name == "and" => (false, 1),
+                Lexeme::Sign(",") => (false, 1),
                 // A condition may follow another without a word between.
-                Token::Name(_)
+                Lexeme::Name(_)
                     if matches!(
                         self.peek_after(1),
-                        Token::Sign("=" | "==" | "!=" | "=~" | "!~" | ">" | ">=" | "<" | "<=")
+                        Lexeme::Sign("=" | "==" | "!=" | "=~" | "!~" | ">" | ">=" | "<" | "<=")
                     ) =>
                 {
                     (false, 0)
@@ -301,7 +302,7 @@ impl Parser<'_> {
             return Ok(inner);
         }
         let name = self.name("a label")?;
-        if self.match_op().is_some() && matches!(self.peek_after(1), Token::String(_)) {
+        if self.match_op().is_some() && matches!(self.peek_after(1), Lexeme::String(_)) {
             return self.matcher(name).map(LabelFilter::Text);
         }
         let Some(op) = self.compare_op(true) else {
@@ -318,9 +319,9 @@ impl Parser<'_> {
         }
         let sign = if self.skip("-") { -1.0 } else { 1.0 };
         let (value, unit) = match self.peek() {
-            Token::Number(number) => (sign * number, Unit::Number),
-            Token::Duration(nanos) => (sign * *nanos as f64, Unit::Duration),
-            Token::Size(bytes) => (sign * bytes, Unit::Size),
+            Lexeme::Number(number) => (sign * number, Unit::Number),
+            Lexeme::Duration(nanos) => (sign * *nanos as f64, Unit::Duration),
+            Lexeme::Size(bytes) => (sign * bytes, Unit::Size),
             _ => return self.unexpected("a string, a number, a duration or a size"),
         };
         self.at += 1;

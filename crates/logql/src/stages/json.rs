@@ -5,7 +5,7 @@
 //! left out unless a path names an element.
 
 use super::view::EntryView;
-use crate::ast::{Extraction, PathStep};
+use crate::ast::{LabelExtraction, PathStep};
 use crate::labels::label_name;
 use std::borrow::Cow;
 
@@ -68,7 +68,7 @@ fn flatten_object(object: &str, prefix: &str, depth: usize, view: &mut EntryView
 }
 
 /// Gives the values of `paths` to `view`.
-pub(super) fn extract(line: &str, paths: &[Extraction], view: &mut EntryView<'_>) {
+pub(super) fn extract(line: &str, paths: &[LabelExtraction], view: &mut EntryView<'_>) {
     // Only the outermost shape is checked: a path reads no further than it must.
     if !line.trim_start().starts_with('{') {
         for path in paths {
@@ -77,7 +77,7 @@ pub(super) fn extract(line: &str, paths: &[Extraction], view: &mut EntryView<'_>
         view.fail("JSONParserErr", NO_OBJECT);
         return;
     }
-    for Extraction { label, path, .. } in paths {
+    for LabelExtraction { label, path, .. } in paths {
         let value = follow(line, path).and_then(|value| {
             Some(match value {
                 Raw::String(text) => unescaped_text(text),

@@ -3,12 +3,12 @@
 //! A pair that is malformed is passed over, or, if the stage is strict, an error ends the pairs.
 
 use super::view::EntryView;
-use crate::ast::Extraction;
+use crate::ast::LabelExtraction;
 use crate::labels::label_name;
 use std::borrow::Cow;
 
 /// Gives the labels of `line` to `view`.
-pub(super) fn extract(line: &str, strict: bool, keep_empty: bool, keys: &[Extraction], view: &mut EntryView<'_>) {
+pub(super) fn extract(line: &str, strict: bool, keep_empty: bool, keys: &[LabelExtraction], view: &mut EntryView<'_>) {
     let mut wanted: Vec<Option<Cow<'_, str>>> = vec![None; keys.len()];
     for pair in (Pairs { line, at: 0 }) {
         match pair {

@@ -12,35 +12,35 @@ use std::borrow::Cow;
 pub(crate) use view::EntryView;
 use view::{Category, DETAILS, ERROR};
 
-impl Stage {
+impl PipelineStage {
     /// Applies the stage. False if the entry is left out.
     pub(crate) fn apply(&self, view: &mut EntryView<'_>, now: NowNanos) -> bool {
         match self {
-            Stage::Line(filter) => filter.holds(&view.line),
-            Stage::Labels(filter) => filter.holds(view),
-            Stage::Json(paths) if paths.is_empty() => {
+            PipelineStage::Line(filter) => filter.holds(&view.line),
+            PipelineStage::Labels(filter) => filter.holds(view),
+            PipelineStage::Json(paths) if paths.is_empty() => {
                 let line = view.line.clone();
                 json::flatten(&line, view);
                 true
             }
-            Stage::Json(paths) => {
+            PipelineStage::Json(paths) => {
                 let line = view.line.clone();
                 json::extract(&line, paths, view);
                 true
             }
-            Stage::Logfmt { strict, keep_empty, keys } => {
+            PipelineStage::Logfmt { strict, keep_empty, keys } => {
                 let line = view.line.clone();
                 logfmt::extract(&line, *strict, *keep_empty, keys, view);
                 true
             }
-            Stage::Pattern(pattern) => {
+            PipelineStage::Pattern(pattern) => {
                 let line = view.line.clone();
                 for (name, value) in pattern.captures(&line) {
                     view.extracted(name, value.into());
                 }
                 true
             }
-            Stage::Regexp { regex, .. } => {
+            PipelineStage::Regexp { regex, .. } => {
                 let line = view.line.clone();
                 if let Some(captures) = regex.captures(&line) {
                     for name in regex.capture_names().flatten() {
@@ -50,17 +50,17 @@ impl Stage {
                 }
                 true
             }
-            Stage::Unpack => {
+            PipelineStage::Unpack => {
                 json::unpack(view);
                 true
             }
-            Stage::Decolorize => {
+            PipelineStage::Decolorize => {
                 if view.line.contains('\x1b') {
                     view.line = Cow::Owned(decolorized(&view.line));
                 }
                 true
             }
-            Stage::LineFormat(template) => {
+            PipelineStage::LineFormat(template) => {
                 let context = LineContext { line: &view.line, time: view.time, now };
                 match template.render(context, &|name| view.get(name).map(str::to_owned)) {
                     Ok(line) => view.line = Cow::Owned(line),
@@ -68,15 +68,15 @@ impl Stage {
                 }
                 true
             }
-            Stage::LabelFormat(formats) => {
+            PipelineStage::LabelFormat(formats) => {
                 label_format(formats, view, now);
                 true
             }
-            Stage::Drop(picks) => {
+            PipelineStage::Drop(picks) => {
                 view.retain(|name, value| !picks.iter().any(|pick| pick.picks(name, value)));
                 true
             }
-            Stage::Keep(picks) => {
+            PipelineStage::Keep(picks) => {
                 let is_special = |name: &str| name == ERROR || name == DETAILS;
                 view.retain(|name, value| is_special(name) || picks.iter().any(|pick| pick.picks(name, value)));
                 true

@@ -1,19 +1,19 @@
-use crate::ast::Query;
+use crate::ast::LogqlQuery;
 use crate::labels::Labels;
-use crate::source::Entry;
+use crate::source::LogEntry;
 use std::sync::Arc;
 
 /// The line and the labels of an entry after a pipeline, as text; `-` if the entry is left out.
 fn after(line: &str, pipeline: &str) -> String {
     let pair = |(n, v): (&str, &str)| (n.to_owned(), v.to_owned());
-    let entry = Entry {
+    let entry = LogEntry {
         stream: Arc::new(Labels::new([("app", "shop"), ("pod", "web-1")].map(pair).into())),
         time: 1_795_168_800_123_456_789,
         line: line.to_owned(),
         metadata: Labels::new([("user", "ann")].map(pair).into()),
     };
     let query = match crate::parse(&format!("{{app=\"shop\"}} {pipeline}")) {
-        Ok(Query::Log(query)) => query,
+        Ok(LogqlQuery::Log(query)) => query,
         other => panic!("{pipeline}: {other:?}"),
     };
     let Some(shown) = query.show(&entry, 0) else { return "-".into() };

@@ -1,7 +1,7 @@
 //! An entry on its way through a pipeline.
 
 use crate::labels::Labels;
-use crate::source::Entry;
+use crate::source::LogEntry;
 use std::borrow::Cow;
 
 /// The label with the kind of an error.
@@ -24,11 +24,11 @@ pub(crate) struct EntryView<'e> {
     labels: Vec<(Cow<'e, str>, Cow<'e, str>, Category)>,
     /// The names that the entry had before the pipeline.
     base: usize,
-    entry: &'e Entry,
+    entry: &'e LogEntry,
 }
 
 impl<'e> EntryView<'e> {
-    pub(crate) fn new(entry: &'e Entry) -> EntryView<'e> {
+    pub(crate) fn new(entry: &'e LogEntry) -> EntryView<'e> {
         let mut labels: Vec<(Cow<'e, str>, Cow<'e, str>, Category)> = Vec::with_capacity(entry.stream.iter().len() + 8);
         labels.extend(entry.stream.iter().map(|(name, value)| (name.into(), value.into(), Category::Stream)));
         for (name, value) in entry.metadata.iter() {

@@ -4,7 +4,7 @@ mod date;
 mod print;
 
 use super::LineContext;
-use super::value::Value;
+use super::value::TemplateValue;
 use crate::text;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -117,28 +117,32 @@ pub(super) fn exists(name: &str) -> bool {
 }
 
 /// Calls a function.
-pub(super) fn call(name: &str, arguments: Vec<Value>, context: &LineContext<'_>) -> Result<Value, String> {
+pub(super) fn call(
+    name: &str,
+    arguments: Vec<TemplateValue>,
+    context: &LineContext<'_>,
+) -> Result<TemplateValue, String> {
     let count = arguments.len();
     let wrong = |wanted: &str| Err(format!("wrong number of args for {name}: want {wanted} got {count}"));
-    let text = |at: usize| arguments.get(at).map(Value::to_string).unwrap_or_default();
-    let string = |value: String| Ok(Value::String(value));
+    let text = |at: usize| arguments.get(at).map(TemplateValue::to_string).unwrap_or_default();
+    let string = |value: String| Ok(TemplateValue::String(value));
     match (name, arguments.as_slice()) {
         ("__line__" | "line", []) => string(context.line.to_owned()),
-        ("__timestamp__" | "timestamp", []) => Ok(Value::Time(context.time, 0)),
-        ("now", []) => Ok(Value::Time(context.now, 0)),
+        ("__timestamp__" | "timestamp", []) => Ok(TemplateValue::Time(context.time, 0)),
+        ("now", []) => Ok(TemplateValue::Time(context.now, 0)),
         ("and" | "or", [.., last]) => Ok(last.clone()),
-        ("not", [value]) => Ok(Value::Bool(!value.is_true())),
+        ("not", [value]) => Ok(TemplateValue::Bool(!value.is_true())),
         ("eq", [first, others @ ..]) if !others.is_empty() => {
             for other in others {
                 if order(first, other)? == Some(std::cmp::Ordering::Equal) {
-                    return Ok(Value::Bool(true));
+                    return Ok(TemplateValue::Bool(true));
                 }
             }
-            Ok(Value::Bool(false))
+            Ok(TemplateValue::Bool(false))
         }
         ("ne" | "lt" | "le" | "gt" | "ge", [left, right]) => {
             let order = order(left, right)?;
-            Ok(Value::Bool(match name {
+            Ok(TemplateValue::Bool(match name {
                 "ne" => order != Some(std::cmp::Ordering::Equal),
                 "lt" => order.is_some_and(|order| order.is_lt()),
                 "le" => order.is_some_and(|order| order.is_le()),
@@ -146,23 +150,27 @@ pub(super) fn call(name: &str, arguments: Vec<Value>, context: &LineContext<'_>)
                 _ => order.is_some_and(|order| order.is_ge()),
             }))
         }
-        ("len", [value]) => Ok(Value::Int(match value {
-            Value::String(text) => length(text.len()),
-            Value::List(items) => length(items.len()),
-            Value::Map(members) => length(members.len()),
+        ("len", [value]) => Ok(TemplateValue::Int(match value {
+            TemplateValue::String(text) => length(text.len()),
+            TemplateValue::List(items) => length(items.len()),
+            TemplateValue::Map(members) => length(members.len()),
             _ => return Err(format!("len of type {}", value.kind())),
         })),
         ("index", [value, keys @ ..]) => keys.iter().try_fold(value.clone(), |value, key| element(&value, key)),
         ("slice", [value, bounds @ ..]) => {
-            let Value::String(text) = value else { return Err(format!("can't slice item of type {}", value.kind())) };
+            let TemplateValue::String(text) = value else {
+                return Err(format!("can't slice item of type {}", value.kind()));
+            };
             let from = bounds.first().map_or(0, |n| clamped(n.int()));
             let to = bounds.get(1).map_or(text.len(), |n| clamped(n.int()));
-            text.get(from..to).map(|part| Value::String(part.to_owned())).ok_or("index out of range".into())
+            text.get(from..to).map(|part| TemplateValue::String(part.to_owned())).ok_or("index out of range".into())
         }
         ("print" | "println", values) => {
             let mut printed = String::new();
             for (at, value) in values.iter().enumerate() {
-                let both_text = |other: &Value| matches!((value, other), (Value::String(_), _) | (_, Value::String(_)));
+                let both_text = |other: &TemplateValue| {
+                    matches!((value, other), (TemplateValue::String(_), _) | (_, TemplateValue::String(_)))
+                };
                 if at > 0 && (name == "println" || !both_text(&values[at - 1])) {
                     printed.push(' ');
                 }
@@ -193,17 +201,19 @@ pub(super) fn call(name: &str, arguments: Vec<Value>, context: &LineContext<'_>)
                 .replace('=', "\\u003D"),
         ),
         ("urlencode" | "urlquery", values) if !values.is_empty() => string(url_encoded(&joined(values))),
-        ("urldecode", [_]) => url_decoded(&text(0)).map(Value::String),
+        ("urldecode", [_]) => url_decoded(&text(0)).map(TemplateValue::String),
         ("b64enc", [_]) => string(STANDARD.encode(text(0))),
         ("b64dec", [_]) => {
             let decoded = STANDARD.decode(text(0)).map_err(|error| error.to_string())?;
             string(String::from_utf8_lossy(&decoded).into_owned())
         }
-        ("bytes", [_]) => text::size(&text(0)).map(Value::Float).ok_or_else(|| format!("{:?} is no size", text(0))),
+        ("bytes", [_]) => {
+            text::size(&text(0)).map(TemplateValue::Float).ok_or_else(|| format!("{:?} is no size", text(0)))
+        }
         ("duration" | "duration_seconds", [_]) => {
             let nanos =
                 text::duration(&text(0), false).ok_or_else(|| format!("time: invalid duration {:?}", text(0)))?;
-            Ok(Value::Float(nanos as f64 / text::SECOND as f64))
+            Ok(TemplateValue::Float(nanos as f64 / text::SECOND as f64))
         }
         ("lower" | "ToLower" | "toLower", [_]) => string(text(0).to_lowercase()),
         ("upper" | "ToUpper" | "toUpper", [_]) => string(text(0).to_uppercase()),
@@ -223,12 +233,12 @@ pub(super) fn call(name: &str, arguments: Vec<Value>, context: &LineContext<'_>)
             limit => bounded(text(0).replacen(&text(1), &text(2), clamped(limit)))?,
         }),
         ("replace", [_, _, _]) => string(bounded(text(2).replace(&text(0), &text(1)))?),
-        ("contains", [_, _]) => Ok(Value::Bool(text(1).contains(&text(0)))),
-        ("hasPrefix", [_, _]) => Ok(Value::Bool(text(1).starts_with(&text(0)))),
-        ("hasSuffix", [_, _]) => Ok(Value::Bool(text(1).ends_with(&text(0)))),
-        ("split", [_, _]) => {
-            Ok(Value::List(text(1).split(text(0).as_str()).map(|part| Value::String(part.into())).collect()))
-        }
+        ("contains", [_, _]) => Ok(TemplateValue::Bool(text(1).contains(&text(0)))),
+        ("hasPrefix", [_, _]) => Ok(TemplateValue::Bool(text(1).starts_with(&text(0)))),
+        ("hasSuffix", [_, _]) => Ok(TemplateValue::Bool(text(1).ends_with(&text(0)))),
+        ("split", [_, _]) => Ok(TemplateValue::List(
+            text(1).split(text(0).as_str()).map(|part| TemplateValue::String(part.into())).collect(),
+        )),
         ("join", [_, list]) => {
             let parts: Vec<String> = list.items()?.into_iter().map(|(_, part)| part.to_string()).collect();
             string(parts.join(&text(0)))
@@ -236,12 +246,12 @@ pub(super) fn call(name: &str, arguments: Vec<Value>, context: &LineContext<'_>)
         ("first" | "last", [list]) => {
             let mut items = list.items()?;
             let item = if name == "last" { items.pop() } else { items.into_iter().next() };
-            Ok(item.map_or(Value::Nil, |(_, value)| value))
+            Ok(item.map_or(TemplateValue::Nil, |(_, value)| value))
         }
         ("default", [default, value]) => Ok(if value.is_true() { value.clone() } else { default.clone() }),
         ("count", [_, _]) => {
             let regex = crate::pattern_syntax::compile(&text(0))?;
-            Ok(Value::Int(length(regex.find_iter(&text(1)).count())))
+            Ok(TemplateValue::Int(length(regex.find_iter(&text(1)).count())))
         }
         ("regexReplaceAll" | "regexReplaceAllLiteral", [_, _, _]) => {
             let regex = crate::pattern_syntax::compile(&text(0))?;
@@ -297,45 +307,57 @@ pub(super) fn call(name: &str, arguments: Vec<Value>, context: &LineContext<'_>)
             }
             string(value.repeat(count))
         }
-        ("fromJson", [_]) => Ok(serde_json::from_str(&text(0)).map_or(Value::String(String::new()), Value::from_json)),
-        ("add", values) => Ok(Value::Int(values.iter().fold(0, |sum, value| sum.wrapping_add(value.int())))),
-        ("mul", [first, rest @ ..]) => {
-            Ok(Value::Int(rest.iter().fold(first.int(), |n, value| n.wrapping_mul(value.int()))))
+        ("fromJson", [_]) => {
+            Ok(serde_json::from_str(&text(0)).map_or(TemplateValue::String(String::new()), TemplateValue::from_json))
         }
-        ("sub", [left, right]) => Ok(Value::Int(left.int().wrapping_sub(right.int()))),
+        ("add", values) => Ok(TemplateValue::Int(values.iter().fold(0, |sum, value| sum.wrapping_add(value.int())))),
+        ("mul", [first, rest @ ..]) => {
+            Ok(TemplateValue::Int(rest.iter().fold(first.int(), |n, value| n.wrapping_mul(value.int()))))
+        }
+        ("sub", [left, right]) => Ok(TemplateValue::Int(left.int().wrapping_sub(right.int()))),
         ("div" | "mod", [left, right]) => {
             let (left, right) = (left.int(), right.int());
             let result = if name == "div" { left.checked_div(right) } else { left.checked_rem(right) };
-            result.map(Value::Int).ok_or("integer divide by zero".into())
+            result.map(TemplateValue::Int).ok_or("integer divide by zero".into())
         }
-        ("max", [first, rest @ ..]) => Ok(Value::Int(rest.iter().fold(first.int(), |n, value| n.max(value.int())))),
-        ("min", [first, rest @ ..]) => Ok(Value::Int(rest.iter().fold(first.int(), |n, value| n.min(value.int())))),
-        ("addf", values) => Ok(Value::Float(values.iter().map(Value::float).sum())),
-        ("mulf", [first, rest @ ..]) => Ok(Value::Float(rest.iter().fold(first.float(), |n, value| n * value.float()))),
-        ("subf", [first, rest @ ..]) => Ok(Value::Float(rest.iter().fold(first.float(), |n, value| n - value.float()))),
-        ("divf", [first, rest @ ..]) => Ok(Value::Float(rest.iter().fold(first.float(), |n, value| n / value.float()))),
+        ("max", [first, rest @ ..]) => {
+            Ok(TemplateValue::Int(rest.iter().fold(first.int(), |n, value| n.max(value.int()))))
+        }
+        ("min", [first, rest @ ..]) => {
+            Ok(TemplateValue::Int(rest.iter().fold(first.int(), |n, value| n.min(value.int()))))
+        }
+        ("addf", values) => Ok(TemplateValue::Float(values.iter().map(TemplateValue::float).sum())),
+        ("mulf", [first, rest @ ..]) => {
+            Ok(TemplateValue::Float(rest.iter().fold(first.float(), |n, value| n * value.float())))
+        }
+        ("subf", [first, rest @ ..]) => {
+            Ok(TemplateValue::Float(rest.iter().fold(first.float(), |n, value| n - value.float())))
+        }
+        ("divf", [first, rest @ ..]) => {
+            Ok(TemplateValue::Float(rest.iter().fold(first.float(), |n, value| n / value.float())))
+        }
         ("maxf", [first, rest @ ..]) => {
-            Ok(Value::Float(rest.iter().fold(first.float(), |n, value| n.max(value.float()))))
+            Ok(TemplateValue::Float(rest.iter().fold(first.float(), |n, value| n.max(value.float()))))
         }
         ("minf", [first, rest @ ..]) => {
-            Ok(Value::Float(rest.iter().fold(first.float(), |n, value| n.min(value.float()))))
+            Ok(TemplateValue::Float(rest.iter().fold(first.float(), |n, value| n.min(value.float()))))
         }
-        ("ceil", [value]) => Ok(Value::Float(value.float().ceil())),
-        ("floor", [value]) => Ok(Value::Float(value.float().floor())),
+        ("ceil", [value]) => Ok(TemplateValue::Float(value.float().ceil())),
+        ("floor", [value]) => Ok(TemplateValue::Float(value.float().floor())),
         ("round", [value, digits, ..]) => {
             let scale = 10f64.powi(i32::try_from(digits.int()).unwrap_or(0).clamp(-300, 300));
             let scaled = value.float() * scale;
-            let up = arguments.get(2).map_or(0.5, Value::float);
+            let up = arguments.get(2).map_or(0.5, TemplateValue::float);
             let rounded = if scaled.abs().fract() >= up { scaled.abs().ceil() } else { scaled.abs().floor() };
-            Ok(Value::Float(rounded.copysign(scaled) / scale))
+            Ok(TemplateValue::Float(rounded.copysign(scaled) / scale))
         }
-        ("float64", [value]) => Ok(Value::Float(value.float())),
-        ("int", [value]) => Ok(Value::Int(value.int())),
+        ("float64", [value]) => Ok(TemplateValue::Float(value.float())),
+        ("int", [value]) => Ok(TemplateValue::Int(value.int())),
         ("date", [_, time]) => string(date::format_value(&text(0), time)?),
         ("toDate", [_, _]) => date::parse_time(&text(0), &text(1), "UTC"),
         ("toDateInZone", [_, _, _]) => date::parse_time(&text(0), &text(2), &text(1)),
         ("unixToTime", [_]) => date::from_epoch(&text(0)),
-        ("unixEpoch" | "unixEpochMillis" | "unixEpochNanos", [Value::Time(nanos, _)]) => string(
+        ("unixEpoch" | "unixEpochMillis" | "unixEpochNanos", [TemplateValue::Time(nanos, _)]) => string(
             match name {
                 "unixEpoch" => nanos.div_euclid(text::SECOND),
                 "unixEpochMillis" => nanos.div_euclid(1_000_000),
@@ -362,38 +384,38 @@ fn bounded(text: String) -> Result<String, String> {
     if text.len() > MADE_BYTES_MAX { Err("the text is too long".into()) } else { Ok(text) }
 }
 
-fn joined(values: &[Value]) -> String {
-    values.iter().map(Value::to_string).collect()
+fn joined(values: &[TemplateValue]) -> String {
+    values.iter().map(TemplateValue::to_string).collect()
 }
 
 /// How two values compare. `None` for values without an order.
-fn order(left: &Value, right: &Value) -> Result<Option<std::cmp::Ordering>, String> {
+fn order(left: &TemplateValue, right: &TemplateValue) -> Result<Option<std::cmp::Ordering>, String> {
     match (left, right) {
-        (Value::String(left), Value::String(right)) => Ok(Some(left.cmp(right))),
-        (Value::Int(left), Value::Int(right)) => Ok(Some(left.cmp(right))),
-        (Value::Float(left), Value::Float(right)) => Ok(left.partial_cmp(right)),
-        (Value::Bool(left), Value::Bool(right)) => Ok(Some(left.cmp(right))),
-        (Value::Time(left, _), Value::Time(right, _)) => Ok(Some(left.cmp(right))),
-        (Value::Nil, Value::Nil) => Ok(Some(std::cmp::Ordering::Equal)),
-        (Value::Nil, _) | (_, Value::Nil) => Ok(None),
+        (TemplateValue::String(left), TemplateValue::String(right)) => Ok(Some(left.cmp(right))),
+        (TemplateValue::Int(left), TemplateValue::Int(right)) => Ok(Some(left.cmp(right))),
+        (TemplateValue::Float(left), TemplateValue::Float(right)) => Ok(left.partial_cmp(right)),
+        (TemplateValue::Bool(left), TemplateValue::Bool(right)) => Ok(Some(left.cmp(right))),
+        (TemplateValue::Time(left, _), TemplateValue::Time(right, _)) => Ok(Some(left.cmp(right))),
+        (TemplateValue::Nil, TemplateValue::Nil) => Ok(Some(std::cmp::Ordering::Equal)),
+        (TemplateValue::Nil, _) | (_, TemplateValue::Nil) => Ok(None),
         _ => Err("incompatible types for comparison".into()),
     }
 }
 
-fn element(value: &Value, key: &Value) -> Result<Value, String> {
+fn element(value: &TemplateValue, key: &TemplateValue) -> Result<TemplateValue, String> {
     match (value, key) {
-        (Value::List(items), Value::Int(at)) => usize::try_from(*at)
+        (TemplateValue::List(items), TemplateValue::Int(at)) => usize::try_from(*at)
             .ok()
             .and_then(|at| items.get(at))
             .cloned()
             .ok_or_else(|| format!("index out of range: {at}")),
-        (Value::Map(members), key) => {
+        (TemplateValue::Map(members), key) => {
             let key = key.to_string();
-            Ok(members.iter().find(|(name, _)| *name == key).map_or(Value::Nil, |(_, value)| value.clone()))
+            Ok(members.iter().find(|(name, _)| *name == key).map_or(TemplateValue::Nil, |(_, value)| value.clone()))
         }
-        (Value::String(text), Value::Int(at)) => {
+        (TemplateValue::String(text), TemplateValue::Int(at)) => {
             let byte = usize::try_from(*at).ok().and_then(|at| text.as_bytes().get(at));
-            byte.map(|byte| Value::Int(i64::from(*byte))).ok_or_else(|| format!("index out of range: {at}"))
+            byte.map(|byte| TemplateValue::Int(i64::from(*byte))).ok_or_else(|| format!("index out of range: {at}"))
         }
         _ => Err(format!("can't index item of type {}", value.kind())),
     }

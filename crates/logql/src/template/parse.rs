@@ -1,7 +1,7 @@
 //! Reads a template.
 
 use super::functions;
-use super::value::Value;
+use super::value::TemplateValue;
 use super::{Command, Node, Operand, Pipeline};
 use crate::text;
 
@@ -153,7 +153,7 @@ fn action_end(text: &str, from: usize) -> Option<usize> {
 
 #[derive(Clone, Debug, PartialEq)]
 enum Word {
-    Literal(Value),
+    Literal(TemplateValue),
     /// `.a.b`
     Dot(Vec<String>),
     Variable(String, Vec<String>),
@@ -267,8 +267,8 @@ fn words(text: &str) -> Result<Vec<(Word, bool)>, String> {
                 let (value, length) = text::unquoted(&text[at..]).map_err(|_| "unterminated quoted string")?;
                 at += length;
                 match (c, value.chars().next()) {
-                    ('\'', Some(only)) => Word::Literal(Value::Int(i64::from(u32::from(only)))),
-                    _ => Word::Literal(Value::String(value)),
+                    ('\'', Some(only)) => Word::Literal(TemplateValue::Int(i64::from(u32::from(only)))),
+                    _ => Word::Literal(TemplateValue::String(value)),
                 }
             }
             '.' if !text[at + 1..].starts_with(|c: char| c.is_ascii_digit()) => {
@@ -297,18 +297,19 @@ fn words(text: &str) -> Result<Vec<(Word, bool)>, String> {
                 let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '.').unwrap_or(rest.len());
                 let digits = &text[at..at + 1 + end];
                 at += 1 + end;
-                let value = digits.parse().map(Value::Int).ok().or_else(|| {
-                    text::parse_number(digits)
-                        .map(|n| if digits.contains("0x") { Value::Int(n as i64) } else { Value::Float(n) })
+                let value = digits.parse().map(TemplateValue::Int).ok().or_else(|| {
+                    text::parse_number(digits).map(|n| {
+                        if digits.contains("0x") { TemplateValue::Int(n as i64) } else { TemplateValue::Float(n) }
+                    })
                 });
                 Word::Literal(value.ok_or_else(|| format!("bad number syntax: {digits:?}"))?)
             }
             c if c == '_' || c.is_alphabetic() => {
                 at = name_end(at);
                 match &text[start..at] {
-                    "true" => Word::Literal(Value::Bool(true)),
-                    "false" => Word::Literal(Value::Bool(false)),
-                    "nil" => Word::Literal(Value::Nil),
+                    "true" => Word::Literal(TemplateValue::Bool(true)),
+                    "false" => Word::Literal(TemplateValue::Bool(false)),
+                    "nil" => Word::Literal(TemplateValue::Nil),
                     name => Word::Name(name.to_owned()),
                 }
             }

@@ -5,7 +5,7 @@ use std::fmt;
 
 /// A value.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Value {
+pub(super) enum TemplateValue {
     Nil,
     Bool(bool),
     Int(i64),
@@ -13,51 +13,56 @@ pub(super) enum Value {
     String(String),
     /// A point in time in nanoseconds since the epoch, and the offset of its zone in seconds.
     Time(i64, i32),
-    List(Vec<Value>),
+    List(Vec<TemplateValue>),
     /// Members in their order.
-    Map(Vec<(String, Value)>),
+    Map(Vec<(String, TemplateValue)>),
     /// All labels of the entry, which are looked up by name.
     Labels,
 }
 
-impl Value {
+impl TemplateValue {
     pub(super) fn kind(&self) -> &'static str {
         match self {
-            Value::Nil => "nil",
-            Value::Bool(_) => "bool",
-            Value::Int(_) => "int",
-            Value::Float(_) => "float64",
-            Value::String(_) => "string",
-            Value::Time(..) => "time",
-            Value::List(_) => "list",
-            Value::Map(_) | Value::Labels => "map",
+            TemplateValue::Nil => "nil",
+            TemplateValue::Bool(_) => "bool",
+            TemplateValue::Int(_) => "int",
+            TemplateValue::Float(_) => "float64",
+            TemplateValue::String(_) => "string",
+            TemplateValue::Time(..) => "time",
+            TemplateValue::List(_) => "list",
+            TemplateValue::Map(_) | TemplateValue::Labels => "map",
         }
     }
 
     pub(super) fn is_true(&self) -> bool {
         match self {
-            Value::Nil => false,
-            Value::Bool(b) => *b,
-            Value::Int(n) => *n != 0,
-            Value::Float(n) => *n != 0.0,
-            Value::String(text) => !text.is_empty(),
-            Value::List(items) => !items.is_empty(),
-            Value::Map(members) => !members.is_empty(),
-            Value::Time(..) | Value::Labels => true,
+            TemplateValue::Nil => false,
+            TemplateValue::Bool(b) => *b,
+            TemplateValue::Int(n) => *n != 0,
+            TemplateValue::Float(n) => *n != 0.0,
+            TemplateValue::String(text) => !text.is_empty(),
+            TemplateValue::List(items) => !items.is_empty(),
+            TemplateValue::Map(members) => !members.is_empty(),
+            TemplateValue::Time(..) | TemplateValue::Labels => true,
         }
     }
 
     /// The elements of a list or a map, with their indexes or names.
-    pub(super) fn items(&self) -> Result<Vec<(Value, Value)>, String> {
+    pub(super) fn items(&self) -> Result<Vec<(TemplateValue, TemplateValue)>, String> {
         match self {
-            Value::Nil => Ok(Vec::new()),
-            Value::List(items) => Ok((0..).map(Value::Int).zip(items.iter().cloned()).collect()),
-            Value::Map(members) => {
+            TemplateValue::Nil => Ok(Vec::new()),
+            TemplateValue::List(items) => Ok((0..).map(TemplateValue::Int).zip(items.iter().cloned()).collect()),
+            TemplateValue::Map(members) => {
                 let mut members: Vec<_> = members.iter().collect();
                 members.sort_by(|a, b| a.0.cmp(&b.0));
-                Ok(members.into_iter().map(|(name, value)| (Value::String(name.clone()), value.clone())).collect())
+                Ok(members
+                    .into_iter()
+                    .map(|(name, value)| (TemplateValue::String(name.clone()), value.clone()))
+                    .collect())
             }
-            Value::Int(n) => Ok((0..(*n).clamp(0, 10_000)).map(|n| (Value::Int(n), Value::Int(n))).collect()),
+            TemplateValue::Int(n) => {
+                Ok((0..(*n).clamp(0, 10_000)).map(|n| (TemplateValue::Int(n), TemplateValue::Int(n))).collect())
+            }
             _ => Err(format!("range can't iterate over a {}", self.kind())),
         }
     }
@@ -65,10 +70,10 @@ impl Value {
     /// A whole number, as the functions of numbers read one: a text that is none counts as 0.
     pub(super) fn int(&self) -> i64 {
         match self {
-            Value::Int(n) => *n,
-            Value::Float(n) => *n as i64,
-            Value::Bool(b) => i64::from(*b),
-            Value::String(text) => {
+            TemplateValue::Int(n) => *n,
+            TemplateValue::Float(n) => *n as i64,
+            TemplateValue::Bool(b) => i64::from(*b),
+            TemplateValue::String(text) => {
                 let text = text.trim();
                 text.parse().unwrap_or_else(|_| text::parse_number(text).map_or(0, |n| n as i64))
             }
@@ -79,25 +84,27 @@ impl Value {
     /// A number; a text that is none counts as 0.
     pub(super) fn float(&self) -> f64 {
         match self {
-            Value::Int(n) => *n as f64,
-            Value::Float(n) => *n,
-            Value::Bool(b) => f64::from(u8::from(*b)),
-            Value::String(text) => text::parse_number(text.trim()).unwrap_or(0.0),
+            TemplateValue::Int(n) => *n as f64,
+            TemplateValue::Float(n) => *n,
+            TemplateValue::Bool(b) => f64::from(u8::from(*b)),
+            TemplateValue::String(text) => text::parse_number(text.trim()).unwrap_or(0.0),
             _ => 0.0,
         }
     }
 
     /// The value of a JSON document.
-    pub(super) fn from_json(json: serde_json::Value) -> Value {
+    pub(super) fn from_json(json: serde_json::Value) -> TemplateValue {
         match json {
-            serde_json::Value::Null => Value::Nil,
-            serde_json::Value::Bool(b) => Value::Bool(b),
-            serde_json::Value::Number(n) => Value::Float(n.as_f64().unwrap_or(f64::NAN)),
-            serde_json::Value::String(text) => Value::String(text),
-            serde_json::Value::Array(items) => Value::List(items.into_iter().map(Value::from_json).collect()),
-            serde_json::Value::Object(members) => {
-                Value::Map(members.into_iter().map(|(name, value)| (name, Value::from_json(value))).collect())
+            serde_json::Value::Null => TemplateValue::Nil,
+            serde_json::Value::Bool(b) => TemplateValue::Bool(b),
+            serde_json::Value::Number(n) => TemplateValue::Float(n.as_f64().unwrap_or(f64::NAN)),
+            serde_json::Value::String(text) => TemplateValue::String(text),
+            serde_json::Value::Array(items) => {
+                TemplateValue::List(items.into_iter().map(TemplateValue::from_json).collect())
             }
+            serde_json::Value::Object(members) => TemplateValue::Map(
+                members.into_iter().map(|(name, value)| (name, TemplateValue::from_json(value))).collect(),
+            ),
         }
     }
 }
@@ -115,25 +122,25 @@ pub(super) fn shown_float(value: f64) -> String {
     format!("{digits}e{sign}{:02}", exponent.abs())
 }
 
-impl fmt::Display for Value {
+impl fmt::Display for TemplateValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Value::Nil => f.write_str("<no value>"),
-            Value::Bool(b) => b.fmt(f),
-            Value::Int(n) => n.fmt(f),
-            Value::Float(n) => f.write_str(&shown_float(*n)),
-            Value::String(text) => f.write_str(text),
-            Value::Time(nanos, zone) => {
+            TemplateValue::Nil => f.write_str("<no value>"),
+            TemplateValue::Bool(b) => b.fmt(f),
+            TemplateValue::Int(n) => n.fmt(f),
+            TemplateValue::Float(n) => f.write_str(&shown_float(*n)),
+            TemplateValue::String(text) => f.write_str(text),
+            TemplateValue::Time(nanos, zone) => {
                 f.write_str(&super::functions::format_time(*nanos, *zone, "2006-01-02 15:04:05.999999999 -0700 MST"))
             }
-            Value::List(items) => {
+            TemplateValue::List(items) => {
                 f.write_str("[")?;
                 for (at, item) in items.iter().enumerate() {
                     write!(f, "{}{item}", if at > 0 { " " } else { "" })?;
                 }
                 f.write_str("]")
             }
-            Value::Map(members) => {
+            TemplateValue::Map(members) => {
                 let mut members: Vec<_> = members.iter().collect();
                 members.sort_by(|a, b| a.0.cmp(&b.0));
                 f.write_str("map[")?;
@@ -142,7 +149,7 @@ impl fmt::Display for Value {
                 }
                 f.write_str("]")
             }
-            Value::Labels => f.write_str("map[]"),
+            TemplateValue::Labels => f.write_str("map[]"),
         }
     }
 }

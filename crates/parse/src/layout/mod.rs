@@ -357,6 +357,7 @@ fn owned<'a>(parsed: Parsed<'_>) -> Parsed<'a> {
         level: parsed.record.level,
         message: text(parsed.record.message),
         fields: fields.collect(),
+        ..Record::default()
     };
     // Places in the text without colours do not apply to the original text.
     Parsed { record, format: parsed.format, time_at: None, level_at: None }

@@ -41,14 +41,18 @@ pub(super) fn decode(body: &[u8], writer: &mut RequestWriter<'_>) -> Result<(), 
         for value in values.0 {
             let EntryBody(time, line, metadata) = serde_json::from_str(value.get())?;
             let metadata = metadata.unwrap_or_default().0;
-            stream.write(LokiEntry { time: nanos(time.get()), line: line.into(), metadata }, writer)?;
+            let (time, nanos) = nanos(time.get()).unzip();
+            let entry = LokiEntry { time, nanos: nanos.unwrap_or(0), line: line.into(), metadata };
+            stream.write(entry, writer)?;
         }
     }
     Ok(())
 }
 
-/// The time of a text or a number with nanoseconds since the epoch. `None` for zero, which means that no time is known.
-fn nanos(written: &str) -> Option<Ticks> {
+/// The time of a text or a number with nanoseconds since the epoch, and the nanoseconds below a tick. `None` for zero, which
+/// means that no time is known.
+fn nanos(written: &str) -> Option<(Ticks, u8)> {
     let nanos: i128 = written.trim_matches('"').parse().ok()?;
-    Ticks::from_unix_nanos(nanos).filter(|time| *time != Ticks::UNIX_EPOCH)
+    let time = Ticks::from_unix_nanos(nanos).filter(|time| *time != Ticks::UNIX_EPOCH)?;
+    Some((time, u8::try_from(nanos.rem_euclid(100)).unwrap_or(0)))
 }

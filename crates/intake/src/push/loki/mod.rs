@@ -7,6 +7,9 @@
 //! label `instance`, `host`, `hostname`, `pod`, `node_name`, `service_name` or `job`, by this priority, else the sender's
 //! address.
 //!
+//! The labels, the names of the metadata and the nanoseconds of the time are kept in a note beside the fields, so that an entry
+//! comes back from the routes of Loki as it was pushed.
+//!
 //! The protocol cannot report a single refused entry, so daytable avoids such refusals. Malformed labels stay as the field
 //! `labels`. Without a valid time the record has the time of its line or of its arrival.
 
@@ -20,7 +23,11 @@ use super::{PushSettings, Refusal, encoding};
 use daytable_model::record::{Field, Level, Record, Value};
 use daytable_model::time::Ticks;
 use daytable_parse::Envelope;
+use daytable_model::stream::{PushedStream, StreamNote};
 use std::borrow::Cow;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Labels that name the instance, by priority.
 const INSTANCE: [&str; 7] = ["instance", "host", "hostname", "pod", "node_name", "service_name", "job"];
@@ -52,6 +59,10 @@ struct LokiStream<'a> {
     fields: Vec<Field<'a>>,
     instance: Cow<'a, str>,
     level: Option<Level>,
+    /// The labels by name, which come back in the answers to Loki's questions.
+    labels: BTreeMap<String, String>,
+    /// The note of the entry before: entries that follow each other usually have the same metadata.
+    note: RefCell<(Vec<String>, Arc<str>)>,
     /// The bytes of the labels.
     bytes: usize,
 }
@@ -59,6 +70,8 @@ struct LokiStream<'a> {
 /// An entry of a stream.
 struct LokiEntry<'a> {
     time: Option<Ticks>,
+    /// Nanoseconds below a tick.
+    nanos: u8,
     line: Cow<'a, str>,
     metadata: Vec<(Cow<'a, str>, Cow<'a, str>)>,
 }
@@ -79,8 +92,24 @@ impl<'a> LokiStream<'a> {
             bytes: bytes_of(&labels),
             instance: instance.unwrap_or_else(|| Cow::Owned(writer.peer().to_owned())),
             level,
+            labels: labels.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect(),
+            note: RefCell::default(),
             fields: labels.into_iter().map(|(name, value)| Field { name, value: Value::String(value) }).collect(),
         }
+    }
+
+    /// The note of an entry with metadata of these names, whose line ended in `end`.
+    fn note_of(&self, names: Vec<String>, end: &str) -> Arc<str> {
+        if !end.is_empty() {
+            return PushedStream(self.labels.clone(), names, end.to_owned()).text().into();
+        }
+        let mut last = self.note.borrow_mut();
+        if last.1.is_empty() || last.0 != names {
+            let stream = PushedStream(self.labels.clone(), names, String::new());
+            let text = stream.text().into();
+            *last = (stream.1, text);
+        }
+        last.1.clone()
     }
 
     fn write(&self, entry: LokiEntry<'_>, writer: &mut RequestWriter<'_>) -> Result<(), Refusal> {
@@ -108,14 +137,23 @@ impl<'a> LokiStream<'a> {
             record.fields.push(Field { name: "time".into(), value: Value::String(other.to_string().into()) });
         }
         writer.count_record(parsed.format, is_invalid, text.len() - kept, &mut record);
-        let mut level = None;
-        for (name, value) in entry.metadata {
-            let (name, value) = (writer.redact(name), writer.redact(value));
-            level = level.or_else(|| LEVEL.contains(&&*name).then(|| Level::from_word(&value)).flatten());
-            record.fields.push(Field { name, value: Value::String(value) });
-        }
+        let (mut level, mut names) = (None, Vec::with_capacity(entry.metadata.len()));
+        let metadata: Vec<Field<'_>> = entry
+            .metadata
+            .into_iter()
+            .map(|(name, value)| {
+                let (name, value) = (writer.redact(name), writer.redact(value));
+                level = level.or_else(|| LEVEL.contains(&&*name).then(|| Level::from_word(&value)).flatten());
+                names.push(name.to_string());
+                Field { name, value: Value::String(value) }
+            })
+            .collect();
+        // First, because the first of two fields with one name keeps it, and the metadata is found again by its names.
+        record.fields.splice(0..0, metadata);
         record.level = record.level.or(level).or(self.level);
         record.fields.extend(self.fields.iter().cloned());
+        let note = self.note_of(names, &entry.line[text.len()..]);
+        record.stream = Some(StreamNote { text: Cow::Borrowed(&note), nanos: entry.nanos });
         writer.write(index, InstanceRule::Fixed(&self.instance), record, None);
         Ok(())
     }

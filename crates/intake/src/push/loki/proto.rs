@@ -37,10 +37,10 @@ pub(super) fn decode(message: &[u8], writer: &mut RequestWriter<'_>) -> Result<(
 }
 
 fn decode_entry(message: &[u8]) -> Result<LokiEntry<'_>, ProtobufError> {
-    let mut entry = LokiEntry { time: None, line: Cow::Borrowed(""), metadata: Vec::new() };
+    let mut entry = LokiEntry { time: None, nanos: 0, line: Cow::Borrowed(""), metadata: Vec::new() };
     for field in fields(message) {
         match field? {
-            (1, value) => entry.time = time(value.bytes()?)?,
+            (1, value) => (entry.time, entry.nanos) = time(value.bytes()?)?,
             (2, value) => entry.line = value.text()?,
             (3, value) => {
                 let (mut name, mut text) = (Cow::Borrowed(""), Cow::Borrowed(""));
@@ -59,8 +59,9 @@ fn decode_entry(message: &[u8]) -> Result<LokiEntry<'_>, ProtobufError> {
     Ok(entry)
 }
 
-/// The time of a `google.protobuf.Timestamp`. `None` for zero, which means that no time is known, and out of range.
-fn time(message: &[u8]) -> Result<Option<Ticks>, ProtobufError> {
+/// The time of a `google.protobuf.Timestamp`, and the nanoseconds below a tick. `None` for zero, which means that no time is
+/// known, and out of range.
+fn time(message: &[u8]) -> Result<(Option<Ticks>, u8), ProtobufError> {
     let (mut seconds, mut nanos) = (0i64, 0u64);
     for field in fields(message) {
         match field? {
@@ -70,5 +71,7 @@ fn time(message: &[u8]) -> Result<Option<Ticks>, ProtobufError> {
         }
     }
     let nanos = u32::try_from(nanos).ok().filter(|nanos| *nanos < 1_000_000_000);
-    Ok(nanos.and_then(|nanos| Ticks::from_unix(seconds, nanos)).filter(|time| *time != Ticks::UNIX_EPOCH))
+    let time = nanos.and_then(|nanos| Ticks::from_unix(seconds, nanos)).filter(|time| *time != Ticks::UNIX_EPOCH);
+    let below = nanos.filter(|_| time.is_some()).and_then(|nanos| u8::try_from(nanos % 100).ok());
+    Ok((time, below.unwrap_or(0)))
 }

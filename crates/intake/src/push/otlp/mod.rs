@@ -203,7 +203,7 @@ impl<'a> ScopeContext<'a> {
         if !line.is_empty() {
             let parsed = writer.parse(&line, Envelope::default(), reading);
             format = Some(parsed.format);
-            let Record { time, level, message, fields: own } = parsed.record;
+            let Record { time, level, message, fields: own, .. } = parsed.record;
             if let (Some(said), Some(own)) = (said.time, time)
                 && said != own
             {

@@ -1,6 +1,6 @@
 //! Times in templates, in the layouts of Go: `2006-01-02T15:04:05.999Z07:00`.
 
-use crate::template::value::Value;
+use crate::template::value::TemplateValue;
 use crate::text::SECOND;
 use daytable_model::time::{Ticks, days_from_civil, days_in_month};
 
@@ -145,16 +145,16 @@ pub(in crate::template) fn format_time(nanos: i64, zone: i32, layout: &str) -> S
 }
 
 /// `date`: a time, or a number of seconds, in a layout.
-pub(super) fn format_value(layout: &str, time: &Value) -> Result<String, String> {
+pub(super) fn format_value(layout: &str, time: &TemplateValue) -> Result<String, String> {
     match time {
-        Value::Time(nanos, zone) => Ok(format_time(*nanos, *zone, layout)),
-        Value::Int(seconds) => Ok(format_time(seconds.saturating_mul(SECOND), 0, layout)),
+        TemplateValue::Time(nanos, zone) => Ok(format_time(*nanos, *zone, layout)),
+        TemplateValue::Int(seconds) => Ok(format_time(seconds.saturating_mul(SECOND), 0, layout)),
         _ => Err(format!("wrong type for value; expected time.Time; got {}", time.kind())),
     }
 }
 
 /// `unixToTime`: the number of digits says whether days, seconds, or parts of seconds are counted.
-pub(super) fn from_epoch(text: &str) -> Result<Value, String> {
+pub(super) fn from_epoch(text: &str) -> Result<TemplateValue, String> {
     let number: i64 = text.parse().map_err(|_| format!("unable to parse time '{text}'"))?;
     let unit = match text.len() {
         5 => 86_400 * SECOND,
@@ -164,11 +164,14 @@ pub(super) fn from_epoch(text: &str) -> Result<Value, String> {
         19 => 1,
         _ => return Err(format!("unable to parse time '{text}'")),
     };
-    number.checked_mul(unit).map(|nanos| Value::Time(nanos, 0)).ok_or_else(|| format!("unable to parse time '{text}'"))
+    number
+        .checked_mul(unit)
+        .map(|nanos| TemplateValue::Time(nanos, 0))
+        .ok_or_else(|| format!("unable to parse time '{text}'"))
 }
 
 /// Reads a time that is written in a layout.
-pub(super) fn parse_time(layout: &str, text: &str, zone: &str) -> Result<Value, String> {
+pub(super) fn parse_time(layout: &str, text: &str, zone: &str) -> Result<TemplateValue, String> {
     if !matches!(zone, "UTC" | "Local" | "") {
         return Err(format!("unknown time zone {zone}: only UTC is known"));
     }
@@ -281,7 +284,7 @@ pub(super) fn parse_time(layout: &str, text: &str, zone: &str) -> Result<Value, 
     }
     let seconds = days_from_civil(year, month, day) * 86_400 + hour * 3600 + minute * 60 + second - offset;
     let nanos = seconds.checked_mul(SECOND).and_then(|whole| whole.checked_add(nanos)).ok_or_else(wrong)?;
-    Ok(Value::Time(nanos, i32::try_from(offset).unwrap_or(0)))
+    Ok(TemplateValue::Time(nanos, i32::try_from(offset).unwrap_or(0)))
 }
 
 /// The nanoseconds of a fraction, which begins with a point.

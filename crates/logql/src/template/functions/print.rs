@@ -1,12 +1,12 @@
 //! `printf`, as Go formats.
 
-use crate::template::value::Value;
+use crate::template::value::TemplateValue;
 
 /// The width and precision of a value at most.
 const WIDTH_MAX: usize = 10_000;
 
 /// Formats values.
-pub(super) fn formatted(format: &str, values: &[Value]) -> Result<String, String> {
+pub(super) fn formatted(format: &str, values: &[TemplateValue]) -> Result<String, String> {
     let mut out = String::new();
     let mut values = values.iter();
     let mut chars = format.chars().peekable();
@@ -19,7 +19,7 @@ pub(super) fn formatted(format: &str, values: &[Value]) -> Result<String, String
         while let Some(flag) = chars.next_if(|c| matches!(c, '-' | '+' | '#' | '0' | ' ')) {
             flags.push(flag);
         }
-        let mut number = |values: &mut std::slice::Iter<'_, Value>| {
+        let mut number = |values: &mut std::slice::Iter<'_, TemplateValue>| {
             if chars.next_if_eq(&'*').is_some() {
                 return values.next().map(|value| usize::try_from(value.int()).unwrap_or(0));
             }
@@ -31,7 +31,7 @@ pub(super) fn formatted(format: &str, values: &[Value]) -> Result<String, String
         };
         let width = number(&mut values);
         let has_precision = chars.next_if_eq(&'.').is_some();
-        let mut number = |values: &mut std::slice::Iter<'_, Value>| {
+        let mut number = |values: &mut std::slice::Iter<'_, TemplateValue>| {
             if chars.next_if_eq(&'*').is_some() {
                 return values.next().map(|value| usize::try_from(value.int()).unwrap_or(0));
             }
@@ -78,7 +78,7 @@ pub(super) fn formatted(format: &str, values: &[Value]) -> Result<String, String
     Ok(out)
 }
 
-fn converted(verb: char, value: &Value, flags: &str, precision: Option<usize>) -> String {
+fn converted(verb: char, value: &TemplateValue, flags: &str, precision: Option<usize>) -> String {
     let plus = |text: String| {
         if flags.contains('+') && !text.starts_with('-') {
             format!("+{text}")
@@ -90,28 +90,30 @@ fn converted(verb: char, value: &Value, flags: &str, precision: Option<usize>) -
     };
     let cut = |text: String| precision.map_or_else(|| text.clone(), |length| text.chars().take(length).collect());
     match (verb, value) {
-        ('v', Value::Int(_) | Value::Float(_)) => plus(value.to_string()),
-        ('v' | 's', Value::String(_)) => cut(value.to_string()),
+        ('v', TemplateValue::Int(_) | TemplateValue::Float(_)) => plus(value.to_string()),
+        ('v' | 's', TemplateValue::String(_)) => cut(value.to_string()),
         ('v', _) => value.to_string(),
-        ('s', Value::Nil) => "%!s(<nil>)".into(),
-        ('s', Value::List(_) | Value::Map(_) | Value::Time(..)) => value.to_string(),
-        ('q', Value::String(text)) => crate::text::quoted(&cut(text.clone())),
-        ('d', Value::Int(n)) => plus(n.to_string()),
-        ('x', Value::Int(n)) => format!("{n:x}"),
-        ('X', Value::Int(n)) => format!("{n:X}"),
-        ('o', Value::Int(n)) => format!("{n:o}"),
-        ('b', Value::Int(n)) => format!("{n:b}"),
-        ('c', Value::Int(n)) => u32::try_from(*n).ok().and_then(char::from_u32).unwrap_or('\u{fffd}').to_string(),
-        ('x', Value::String(text)) => text.bytes().map(|byte| format!("{byte:02x}")).collect(),
-        ('f' | 'F', Value::Float(n)) => plus(format!("{n:.*}", precision.unwrap_or(6))),
-        ('e', Value::Float(n)) => {
+        ('s', TemplateValue::Nil) => "%!s(<nil>)".into(),
+        ('s', TemplateValue::List(_) | TemplateValue::Map(_) | TemplateValue::Time(..)) => value.to_string(),
+        ('q', TemplateValue::String(text)) => crate::text::quoted(&cut(text.clone())),
+        ('d', TemplateValue::Int(n)) => plus(n.to_string()),
+        ('x', TemplateValue::Int(n)) => format!("{n:x}"),
+        ('X', TemplateValue::Int(n)) => format!("{n:X}"),
+        ('o', TemplateValue::Int(n)) => format!("{n:o}"),
+        ('b', TemplateValue::Int(n)) => format!("{n:b}"),
+        ('c', TemplateValue::Int(n)) => {
+            u32::try_from(*n).ok().and_then(char::from_u32).unwrap_or('\u{fffd}').to_string()
+        }
+        ('x', TemplateValue::String(text)) => text.bytes().map(|byte| format!("{byte:02x}")).collect(),
+        ('f' | 'F', TemplateValue::Float(n)) => plus(format!("{n:.*}", precision.unwrap_or(6))),
+        ('e', TemplateValue::Float(n)) => {
             let text = format!("{n:.*e}", precision.unwrap_or(6));
             let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
             let exponent: i32 = exponent.parse().unwrap_or(0);
             plus(format!("{digits}e{}{:02}", if exponent < 0 { '-' } else { '+' }, exponent.abs()))
         }
-        ('g', Value::Float(n)) => plus(super::super::value::shown_float(*n)),
-        ('t', Value::Bool(b)) => b.to_string(),
+        ('g', TemplateValue::Float(n)) => plus(super::super::value::shown_float(*n)),
+        ('t', TemplateValue::Bool(b)) => b.to_string(),
         _ => format!("%!{verb}({}={value})", value.kind()),
     }
 }

@@ -1,0 +1,221 @@
+//! Labels, fields and patterns that entries have.
+
+use super::params::LokiParams;
+use super::volume::selector;
+use super::{LokiError, LokiResult, success};
+use daytable_logql::ast::{LogQuery, LogqlQuery, Selector};
+use daytable_logql::cluster::Clusters;
+use daytable_logql::eval::ShownEntry;
+use daytable_logql::labels::Labels;
+use daytable_logql::level::DETECTED_LEVEL;
+use daytable_logql::source::{Direction, EntrySource};
+use daytable_logql::text;
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+/// Fields and values of an answer, if the question does not say.
+const FIELDS: usize = 1000;
+const FIELDS_MAX: usize = 10_000;
+/// Entries that fields are looked for in, if the question does not say.
+const LINES: usize = 1000;
+const LINES_MAX: usize = 50_000;
+/// Entries that patterns are made of: the newest.
+const PATTERN_LINES: usize = 50_000;
+/// Streams of an answer.
+const STREAMS_MAX: usize = 100_000;
+
+/// The labels of all streams that one of the selectors selects.
+fn streams(params: &LokiParams, selectors: &[Selector], source: &dyn EntrySource) -> Result<BTreeSet<Labels>, LokiError> {
+    let (mut last, mut found): (Option<Arc<Labels>>, BTreeSet<Labels>) = (None, BTreeSet::new());
+    for selector in selectors {
+        source
+            .scan(selector, params.span()?, Direction::Backward, &mut |entry| {
+                // Most entries follow one of the same stream.
+                if last.as_ref().is_none_or(|last| !Arc::ptr_eq(last, &entry.stream)) {
+                    if !found.contains(&*entry.stream) {
+                        found.insert((*entry.stream).clone());
+                    }
+                    last = Some(entry.stream);
+                }
+                if found.len() > STREAMS_MAX { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            })
+            .map_err(LokiError::failed)?;
+    }
+    if found.len() > STREAMS_MAX {
+        return Err(LokiError::wrong(format!("more than {STREAMS_MAX} streams: select fewer, or a shorter time")));
+    }
+    Ok(found)
+}
+
+/// `labels`.
+pub(super) fn labels(params: &LokiParams, source: &dyn EntrySource) -> LokiResult {
+    let streams = streams(params, &[selector(params)?], source)?;
+    let names: BTreeSet<&str> = streams.iter().flat_map(Labels::iter).map(|(name, _)| name).collect();
+    Ok(or_none(names))
+}
+
+/// `label/NAME/values`.
+pub(super) fn label_values(params: &LokiParams, source: &dyn EntrySource) -> LokiResult {
+    let streams = streams(params, &[selector(params)?], source)?;
+    Ok(or_none(streams.iter().filter_map(|labels| labels.get(&params.name)).collect()))
+}
+
+/// Loki leaves an empty list out.
+fn or_none(texts: BTreeSet<&str>) -> Value {
+    if texts.is_empty() { json!({ "status": "success" }) } else { success(json!(texts)) }
+}
+
+/// `series`.
+pub(super) fn series(params: &LokiParams, source: &dyn EntrySource) -> LokiResult {
+    let given = params.all("match[]").chain(params.all("match")).chain(params.all("query"));
+    let mut selectors = Vec::new();
+    for text in given.filter(|text| !text.is_empty()) {
+        selectors.push(daytable_logql::parse_selector(text)?);
+    }
+    if selectors.is_empty() {
+        selectors.push(Selector(Vec::new()));
+    }
+    let streams = streams(params, &selectors, source)?;
+    Ok(success(streams.iter().map(super::query::object).collect()))
+}
+
+/// `detected_labels`: the labels of streams, and in how many values they come.
+pub(super) fn detected_labels(params: &LokiParams, source: &dyn EntrySource) -> LokiResult {
+    let streams = streams(params, &[selector(params)?], source)?;
+    let mut values: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for (name, value) in streams.iter().flat_map(Labels::iter) {
+        values.entry(name).or_default().insert(value);
+    }
+    let label = |(name, values): (&str, BTreeSet<&str>)| json!({ "label": name, "cardinality": values.len() });
+    Ok(json!({ "detectedLabels": values.into_iter().map(label).collect::<Vec<_>>() }))
+}
+
+/// A field, as it was found.
+#[derive(Default)]
+struct DetectedField {
+    values: BTreeSet<String>,
+    /// The parsers that extract the field; none for structured metadata.
+    parsers: BTreeSet<&'static str>,
+    kind: Option<&'static str>,
+}
+
+/// Finds fields in the newest entries: structured metadata, and what the parsers `json` and `logfmt` extract.
+fn fields(params: &LokiParams, source: &dyn EntrySource) -> Result<BTreeMap<String, DetectedField>, LokiError> {
+    let query = match params.get("query") {
+        Some(text) => match daytable_logql::parse(text)? {
+            LogqlQuery::Log(query) => query,
+            LogqlQuery::Metric(_) => return Err(LokiError::wrong("fields are detected in entries, not in numbers")),
+        },
+        None => LogQuery { selector: Selector(Vec::new()), stages: Vec::new() },
+    };
+    let lines = params.count("line_limit", LINES, LINES_MAX)?;
+    let parser = |text: &str| match daytable_logql::parse(&format!("{{a=\"b\"}} | {text}")) {
+        Ok(LogqlQuery::Log(query)) => Some(query),
+        _ => None,
+    };
+    let (Some(json), Some(logfmt)) = (parser("json"), parser("logfmt")) else {
+        return Err(LokiError::failed("the parsers json and logfmt are missing"));
+    };
+    let (mut fields, mut left): (BTreeMap<String, DetectedField>, usize) = (BTreeMap::new(), lines);
+    source
+        .scan(&query.selector, params.span()?, Direction::Backward, &mut |entry| {
+            let Some(shown) = query.show(&entry, params.now) else { return ControlFlow::Continue(()) };
+            let mut add = |labels: &Labels, parser: Option<&'static str>| {
+                for (name, value) in labels.iter() {
+                    if name == DETECTED_LEVEL || name.starts_with("__") {
+                        continue;
+                    }
+                    let field = fields.entry(name.trim_end_matches("_extracted").to_owned()).or_default();
+                    field.kind.get_or_insert_with(|| kind_of(value));
+                    field.parsers.extend(parser);
+                    if field.values.len() < FIELDS_MAX && !value.is_empty() {
+                        field.values.insert(value.to_owned());
+                    }
+                }
+            };
+            add(&shown.metadata, None);
+            let is_object = entry.line.trim_start().starts_with('{');
+            let (parser, name) = if is_object { (&json, "json") } else { (&logfmt, "logfmt") };
+            let parsed: Option<ShownEntry> = parser.show(&entry, params.now);
+            if let Some(parsed) = parsed.filter(|parsed| is_object || parsed.parsed.iter().len() > 0) {
+                add(&parsed.parsed, Some(name));
+            }
+            left -= 1;
+            if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })
+        .map_err(LokiError::failed)?;
+    Ok(fields)
+}
+
+/// The type of a value, for the query builder.
+fn kind_of(value: &str) -> &'static str {
+    if value.parse::<i64>().is_ok() {
+        "int"
+    } else if text::parse_number(value).is_some() {
+        "float"
+    } else if matches!(value, "true" | "false") {
+        "boolean"
+    } else if text::duration(value, false).is_some() {
+        "duration"
+    } else if text::size(value).is_some() {
+        "bytes"
+    } else {
+        "string"
+    }
+}
+
+/// `detected_fields`.
+pub(super) fn detected_fields(params: &LokiParams, source: &dyn EntrySource) -> LokiResult {
+    let limit = params.count("limit", FIELDS, FIELDS_MAX)?;
+    let field = |(name, field): (String, DetectedField)| {
+        let parsers = if field.parsers.is_empty() { Value::Null } else { json!(field.parsers) };
+        let path = field.parsers.contains("json").then(|| json!([name]));
+        let mut shown = json!({
+            "label": name, "type": field.kind.unwrap_or("string"), "cardinality": field.values.len(), "parsers": parsers,
+        });
+        if let (Some(path), Some(shown)) = (path, shown.as_object_mut()) {
+            shown.insert("jsonPath".into(), path);
+        }
+        shown
+    };
+    let fields: Vec<Value> = fields(params, source)?.into_iter().take(limit).map(field).collect();
+    Ok(json!({ "fields": fields, "limit": limit }))
+}
+
+/// `detected_field/NAME/values`.
+pub(super) fn field_values(params: &LokiParams, source: &dyn EntrySource) -> LokiResult {
+    let limit = params.count("limit", FIELDS, FIELDS_MAX)?;
+    let field = fields(params, source)?.remove(&params.name).unwrap_or_default();
+    let values: Vec<String> = field.values.into_iter().take(limit).collect();
+    Ok(json!({ "values": values, "limit": limit }))
+}
+
+/// `patterns`: what the newest lines look like, and how many there are a step.
+pub(super) fn patterns(params: &LokiParams, source: &dyn EntrySource) -> LokiResult {
+    let (selector, span) = (selector(params)?, params.span()?);
+    let steps = params.steps(span)?;
+    let step = (steps.time(1) - steps.time(0)).max(1);
+    let (mut clusters, mut left) = (Clusters::default(), PATTERN_LINES);
+    source
+        .scan(&selector, span, Direction::Backward, &mut |entry| {
+            let level = entry.metadata.get(DETECTED_LEVEL).unwrap_or("unknown");
+            clusters.add(&entry.line, level, entry.time - entry.time.rem_euclid(step));
+            left -= 1;
+            if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })
+        .map_err(LokiError::failed)?;
+    let shown: Vec<Value> = clusters
+        .into_sorted()
+        .iter()
+        .map(|cluster| {
+            let sample = |(time, count): (&i64, &u64)| json!([time / text::SECOND, count]);
+            json!({
+                "pattern": cluster.pattern(), "level": cluster.level,
+                "samples": cluster.counts.iter().map(sample).collect::<Vec<_>>(),
+            })
+        })
+        .collect();
+    Ok(success(json!(shown)))
+}

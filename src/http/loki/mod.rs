@@ -1,0 +1,221 @@
+//! `/loki/api/v1/*`: the reading routes of Loki, so that Grafana's own data source, Logs Drilldown and `logcli` work.
+//!
+//! | route | answer |
+//! |---|---|
+//! | `query`, `query_range` | LogQL: entries or numbers |
+//! | `labels`, `label/NAME/values`, `series` | the labels of streams |
+//! | `index/stats`, `index/volume`, `index/volume_range` | entries and bytes by labels |
+//! | `detected_labels`, `detected_fields`, `detected_field/NAME/values` | labels and fields, found in the newest entries |
+//! | `patterns` | lines that look alike |
+//! | `tail` | entries as they are committed, through a websocket |
+//! | `format_query`, `drilldown-limits`, `status/buildinfo`, `/ready` | about queries and the server |
+//! | `rules`, `alerts`, `/prometheus/api/v1/*` | empty: daytable has no ruler |
+//!
+//! Parameters come in the URL or, with POST, as a form. An error is plain text, which Grafana shows. A question runs on a
+//! blocking thread, and ends when its client is gone or its time is over. An answer that is not whole is an error, except
+//! that series beyond a limit are counted in `warnings`.
+
+mod discover;
+mod numbers;
+mod params;
+mod query;
+mod tail;
+mod volume;
+
+use super::context::ServerContext;
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, StatusCode, Uri, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use daytable_logql::EvalError;
+use daytable_logql::source::EntrySource;
+use params::LokiParams;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+pub(super) const TAIL: &str = "/loki/api/v1/tail";
+const PREFIX: &str = "/loki/api/v1/";
+/// The path that the requests of these routes are counted by.
+pub(super) const COUNTED: &str = "/loki/api/v1/*";
+/// The version of Loki whose routes these are.
+const VERSION: &str = "3.7.0";
+/// How long a question may take.
+const TIME_MAX: Duration = Duration::from_secs(60);
+
+/// Whether a path belongs to these routes. Pushes do not.
+pub(super) fn is_reading(path: &str) -> bool {
+    path != super::push::LOKI && (path.starts_with(PREFIX) || path.starts_with("/prometheus/"))
+}
+
+/// A running question: when it has to end.
+#[derive(Debug)]
+pub struct QuestionClock {
+    end: Instant,
+    is_unwanted: AtomicBool,
+}
+
+impl QuestionClock {
+    fn start() -> Arc<QuestionClock> {
+        Arc::new(QuestionClock { end: Instant::now() + TIME_MAX, is_unwanted: AtomicBool::new(false) })
+    }
+
+    /// Why the question must end now; `None` if it may go on.
+    pub fn stop_reason(&self) -> Option<&'static str> {
+        if self.is_unwanted.load(Ordering::Relaxed) {
+            return Some("the client is gone");
+        }
+        (Instant::now() > self.end).then_some("the query takes too long: select fewer streams, or a shorter time")
+    }
+}
+
+/// Ends the question when its request is dropped.
+struct EndOnDrop(Arc<QuestionClock>);
+
+impl Drop for EndOnDrop {
+    fn drop(&mut self) {
+        self.0.is_unwanted.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Why a question has no answer: the status, and the text that the client shows.
+#[derive(Debug)]
+pub struct LokiError(StatusCode, String);
+
+impl LokiError {
+    fn wrong(reason: impl Into<String>) -> LokiError {
+        LokiError(StatusCode::BAD_REQUEST, reason.into())
+    }
+
+    /// The store cannot answer.
+    pub fn failed(reason: impl Into<String>) -> LokiError {
+        LokiError(StatusCode::INTERNAL_SERVER_ERROR, reason.into())
+    }
+}
+
+impl From<EvalError> for LokiError {
+    fn from(error: EvalError) -> LokiError {
+        match error {
+            EvalError::Source(reason) => LokiError::failed(reason),
+            other => LokiError::wrong(other.to_string()),
+        }
+    }
+}
+
+impl From<daytable_logql::QuerySyntaxError> for LokiError {
+    fn from(error: daytable_logql::QuerySyntaxError) -> LokiError {
+        LokiError::wrong(error.to_string())
+    }
+}
+
+impl IntoResponse for LokiError {
+    fn into_response(self) -> Response {
+        let LokiError(status, text) = self;
+        if status.is_server_error() {
+            tracing::error!(error = text, "failed to answer a request");
+        }
+        (status, [(header::CONTENT_TYPE, "text/plain; charset=utf-8")], text + "\n").into_response()
+    }
+}
+
+/// What a route answers: a JSON document.
+type LokiResult = Result<Value, LokiError>;
+
+/// A question to the entries.
+type Question = fn(&LokiParams, &dyn EntrySource) -> LokiResult;
+
+pub(super) fn routes() -> Router<Arc<ServerContext>> {
+    let mut routes = Router::new();
+    let questions: [(&str, Question); 13] = [
+        ("query", query::instant),
+        ("query_range", query::range),
+        ("labels", discover::labels),
+        ("label", discover::labels),
+        ("series", discover::series),
+        ("index/stats", volume::stats),
+        ("index/volume", volume::instant),
+        ("index/volume_range", volume::range),
+        ("detected_labels", discover::detected_labels),
+        ("detected_fields", discover::detected_fields),
+        ("patterns", discover::patterns),
+        ("label/{name}/values", discover::label_values),
+        ("detected_field/{name}/values", discover::field_values),
+    ];
+    for (path, question) in questions {
+        let handler = async move |state: State<Arc<ServerContext>>, name: Option<Path<String>>, uri: Uri, headers: HeaderMap, body: Bytes| {
+            let params = LokiParams::read(&uri, &headers, &body)?.with_name(name.map(|Path(name)| name));
+            answer(state.0, params, question).await
+        };
+        routes = routes.route(&format!("{PREFIX}{path}"), get(handler).post(handler));
+    }
+    let format = async |uri: Uri, headers: HeaderMap, body: Bytes| {
+        let params = LokiParams::read(&uri, &headers, &body)?;
+        Ok::<_, LokiError>(document(&success(json!(daytable_logql::parse(params.required("query")?)?.to_string()))))
+    };
+    routes = routes.route(&format!("{PREFIX}format_query"), get(format).post(format)).route(TAIL, get(tail::tail));
+    for (path, answer) in fixed() {
+        routes = routes.route(path, get(async move || document(&answer)));
+    }
+    routes
+}
+
+/// Answers that do not depend on records.
+fn fixed() -> [(&'static str, Value); 9] {
+    let groups = success(json!({ "groups": [] }));
+    let build = json!({
+        "version": VERSION, "revision": concat!("daytable ", env!("CARGO_PKG_VERSION")), "branch": "", "buildUser": "",
+        "buildDate": "", "goVersion": "",
+    });
+    let limits = json!({
+        "limits": {
+            "discover_log_levels": true, "discover_service_name": [], "log_level_fields": ["level", "severity"],
+            "max_entries_limit_per_query": query::LIMIT_MAX, "max_line_size_truncate": false, "max_query_bytes_read": "0B",
+            "max_query_length": "0s", "max_query_lookback": "0s", "max_query_range": "0s", "max_query_series": 1000,
+            "metric_aggregation_enabled": false, "otlp_config": {}, "pattern_persistence_enabled": false,
+            "query_timeout": "1m", "retention_period": "0s", "retention_stream": [], "volume_enabled": true,
+            "volume_max_series": 1000,
+        },
+        "pattern_ingester_enabled": true,
+        "version": VERSION,
+    });
+    [
+        ("/loki/api/v1/status/buildinfo", build.clone()),
+        ("/loki/api/v1/drilldown-limits", limits),
+        ("/loki/api/v1/rules", groups.clone()),
+        ("/loki/api/v1/alerts", success(json!({ "alerts": [] }))),
+        ("/prometheus/api/v1/rules", groups.clone()),
+        ("/prometheus/api/v1/alerts", success(json!({ "alerts": [] }))),
+        ("/loki/api/v1/cache/generation_numbers", json!({ "results_cache_generation": "" })),
+        ("/api/prom/rules", groups),
+        ("/api/v1/status/buildinfo", build),
+    ]
+}
+
+fn success(data: Value) -> Value {
+    json!({ "status": "success", "data": data })
+}
+
+fn document(answer: &Value) -> Response {
+    let head = [(header::CONTENT_TYPE, "application/json; charset=utf-8"), (header::CACHE_CONTROL, "no-store")];
+    (head, Body::from(answer.to_string())).into_response()
+}
+
+/// Asks the entries on a blocking thread.
+async fn answer(context: Arc<ServerContext>, params: LokiParams, question: Question) -> Result<Response, LokiError> {
+    let busy = |error: super::ApiError| LokiError(StatusCode::SERVICE_UNAVAILABLE, error.to_string());
+    let permit = context.scan_permit().await.map_err(busy)?;
+    let clock = QuestionClock::start();
+    let end = EndOnDrop(clock.clone());
+    let asked = tokio::task::spawn_blocking(move || {
+        let _permit = permit;
+        let mut answer = None;
+        context.api.log_entries(&clock, &mut |source| answer = Some(question(&params, source)))?;
+        answer.unwrap_or_else(|| Err(LokiError::failed("the entries were not read")))
+    });
+    let answered = asked.await.unwrap_or_else(|_| Err(LokiError::failed("the question ended without an answer")));
+    drop(end);
+    answered.map(|answer| document(&answer))
+}
