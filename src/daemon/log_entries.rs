@@ -25,8 +25,22 @@ use std::time::Duration;
 
 /// Labels of which the first names the service, if a stream does not name it: those that Loki looks at.
 const SERVICE_LABELS: [&str; 16] = [
-    "service", "app", "application", "app_name", "name", "app_kubernetes_io_name", "container", "container_name",
-    "k8s_container_name", "component", "workload", "job", "k8s_job_name", "k8s_deployment_name", "k8s_pod_name", "pod_name",
+    "service",
+    "app",
+    "application",
+    "app_name",
+    "name",
+    "app_kubernetes_io_name",
+    "container",
+    "container_name",
+    "k8s_container_name",
+    "component",
+    "workload",
+    "job",
+    "k8s_job_name",
+    "k8s_deployment_name",
+    "k8s_pod_name",
+    "pod_name",
 ];
 /// Fields of other records of which the first names the service.
 const SERVICE_FIELDS: [&str; 3] = ["service_name", "component", "unit"];
@@ -65,7 +79,11 @@ impl EntryMaker {
             return None;
         }
         let value = |property: &String, name: &String| {
-            record.fields.iter().find(|(known, _)| known == property || known == name).map(|(_, value)| value.to_string())
+            record
+                .fields
+                .iter()
+                .find(|(known, _)| known == property || known == name)
+                .map(|(_, value)| value.to_string())
         };
         let mut metadata = Vec::with_capacity(known.metadata.len() + 1);
         metadata.extend(
@@ -87,7 +105,8 @@ impl EntryMaker {
         let PushedStream(labels, names, end) = PushedStream::parse(text)?;
         let mut labels = Labels::new(labels.into_iter().collect());
         if labels.get("service_name").is_none() {
-            let service = SERVICE_LABELS.iter().find_map(|name| labels.get(name)).unwrap_or("unknown_service").to_owned();
+            let service =
+                SERVICE_LABELS.iter().find_map(|name| labels.get(name)).unwrap_or("unknown_service").to_owned();
             labels.set("service_name", &service);
         }
         let metadata = names.into_iter().map(|name| (name.clone(), property_name(&name))).collect();
@@ -100,18 +119,21 @@ impl EntryMaker {
     }
 
     fn own_entry(&mut self, record: &StoredRecord, selector: &Selector, time: i64) -> Option<LogEntry> {
-        let field = |wanted: &str| record.fields.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.to_string());
+        let field =
+            |wanted: &str| record.fields.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.to_string());
         let instance = record.instance();
         let service = SERVICE_FIELDS.iter().find_map(|name| field(name)).unwrap_or_else(|| instance.clone());
         let level = record.level.map_or("", Level::name);
-        let table = DayTable::parse(&record.table).map_or_else(|_| record.table.to_string(), |day| day.table().to_string());
+        let table =
+            DayTable::parse(&record.table).map_or_else(|_| record.table.to_string(), |day| day.table().to_string());
         let values = [instance, level.to_owned(), service, record.source.clone(), table];
         let stream = match self.own.get(&values) {
             Some(labels) => labels.clone(),
             None => {
                 let names = ["instance", "level", "service_name", "source", "table"];
                 let pairs = names.iter().zip(&values).filter(|(_, value)| !value.is_empty());
-                let labels: Arc<Labels> = Arc::new(Labels::new(pairs.map(|(n, v)| ((*n).to_owned(), v.clone())).collect()));
+                let labels: Arc<Labels> =
+                    Arc::new(Labels::new(pairs.map(|(n, v)| ((*n).to_owned(), v.clone())).collect()));
                 if self.own.len() >= STREAMS_MAX {
                     self.own.clear();
                 }
@@ -187,11 +209,15 @@ impl<'s> StoredEntries<'s> {
                     return ControlFlow::Break(());
                 }
             }
-            let Some(entry) = self.maker.borrow_mut().entry(&record, selector) else { return ControlFlow::Continue(()) };
+            let Some(entry) = self.maker.borrow_mut().entry(&record, selector) else {
+                return ControlFlow::Continue(());
+            };
             if !(span.from..=span.to).contains(&entry.time) {
                 return ControlFlow::Continue(());
             }
-            if same_tick.first().is_some_and(|first| first.time / 100 != entry.time / 100) && give(&mut same_tick).is_break() {
+            if same_tick.first().is_some_and(|first| first.time / 100 != entry.time / 100)
+                && give(&mut same_tick).is_break()
+            {
                 is_over = true;
                 return ControlFlow::Break(());
             }

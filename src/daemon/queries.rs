@@ -1,7 +1,7 @@
 //! The queries of [`daytable_query`], from the parameters of a request to the lines of its response.
 
-use crate::http::{ApiError, ApiResult, CountParams, FilterParams, QueryParams, ResponseWriter};
 use super::log_entries::EntryMaker;
+use crate::http::{ApiError, ApiResult, CountParams, FilterParams, QueryParams, ResponseWriter};
 use daytable_logql::ast::Selector;
 use daytable_logql::source::LogEntry;
 use daytable_model::record::Level;

@@ -18,7 +18,11 @@ pub(super) const READY: &str = "/ready";
 const METRICS_MEDIA: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 pub(super) fn routes() -> Router<Arc<ServerContext>> {
-    Router::new().route(METRICS, get(metrics)).route(HEALTHZ, get(async || "ok\n")).route(READYZ, get(readyz)).route(READY, get(readyz))
+    Router::new()
+        .route(METRICS, get(metrics))
+        .route(HEALTHZ, get(async || "ok\n"))
+        .route(READYZ, get(readyz))
+        .route(READY, get(readyz))
 }
 
 async fn metrics(State(context): State<Arc<ServerContext>>) -> Result<Response, ApiError> {

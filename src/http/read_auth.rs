@@ -144,12 +144,22 @@ mod tests {
     #[test]
     fn only_the_whole_token_after_its_scheme_passes() {
         let token = ReadToken::new("s3cret\n").expect("a token");
-        for right in ["Bearer s3cret", "bearer s3cret", "BEARER   s3cret", "Basic YW5uOnMzY3JldA==", "basic OnMzY3JldA=="] {
+        for right in
+            ["Bearer s3cret", "bearer s3cret", "BEARER   s3cret", "Basic YW5uOnMzY3JldA==", "basic OnMzY3JldA=="]
+        {
             assert!(carries(&token, right), "{right}");
         }
-        for wrong in
-            ["s3cret", "Basic s3cret", "Bearer", "Bearer ", "Bearer s3cre", "Bearer s3crett", "Bearer s3cret x", "Basic YW5uOnM=", "Basic s3cret"]
-        {
+        for wrong in [
+            "s3cret",
+            "Basic s3cret",
+            "Bearer",
+            "Bearer ",
+            "Bearer s3cre",
+            "Bearer s3crett",
+            "Bearer s3cret x",
+            "Basic YW5uOnM=",
+            "Basic s3cret",
+        ] {
             assert!(!carries(&token, wrong), "{wrong}");
         }
         assert!(!token.is_in(&HeaderMap::new()));

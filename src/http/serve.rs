@@ -212,7 +212,8 @@ async fn connection<T>(
         let answer = inner.call(request.map(|body| RequestBody::new(body, clock.clone())));
         async move { answer.await.map(|response| response.map(|body| Body::new(ResponseBody::new(body, clock)))) }
     });
-    let mut served = pin!(http.serve_connection(TokioIo::new(WriteTimeout::new(stream, stall)), service));
+    let mut served =
+        pin!(http.serve_connection(TokioIo::new(WriteTimeout::new(stream, stall)), service).with_upgrades());
     let ended = tokio::select! {
         ended = served.as_mut() => ended,
         () = slot.clock.cut() => {

@@ -30,6 +30,7 @@ mod journal;
 mod kill;
 mod life_of_a_day;
 mod lifecycle;
+mod loki;
 mod source_log;
 mod multi_line;
 mod names;

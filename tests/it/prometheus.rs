@@ -259,7 +259,14 @@ fn what_grafana_reads_is_well_formed() {
         ["grafana/provisioning/datasources/daytable.yml", "grafana/provisioning/dashboards/daytable.yml"].map(ops);
     let status = Command::new(python).args(["-c", script]).args(files).status().expect("python");
     assert!(status.success());
-    let dashboard: Value = serde_json::from_str(&read(ops("grafana/dashboards/daytable.json"))).expect("JSON");
+    for dashboard in ["daytable", "daytable-logs"] {
+        let text = read(ops(&format!("grafana/dashboards/{dashboard}.json")));
+        panels_are_apart(&serde_json::from_str(&text).expect("JSON"));
+    }
+}
+
+/// Panels have ids of their own, and do not overlap.
+fn panels_are_apart(dashboard: &Value) {
     let panels = dashboard["panels"].as_array().expect("panels");
     let ids: BTreeSet<String> = panels.iter().map(|panel| panel["id"].to_string()).collect();
     assert_eq!(ids.len(), panels.len(), "two panels have one id");

@@ -35,7 +35,13 @@ pub(super) fn record<'a>(line: &'a str, defaults: &TimestampDefaults) -> Option<
     while let Some(field) = client(&mut cut) {
         fields.push(field);
     }
-    Some(Record { time: Some(stamp.time), level: Some(level), message: Cow::Borrowed(cut.rest), fields, ..Record::default() })
+    Some(Record {
+        time: Some(stamp.time),
+        level: Some(level),
+        message: Cow::Borrowed(cut.rest),
+        fields,
+        ..Record::default()
+    })
 }
 
 /// The level of Apache's word for it, including `trace1` to `trace8`.

@@ -52,7 +52,13 @@ pub(super) fn error<'a>(line: &'a str, defaults: &TimestampDefaults) -> Option<R
         // Many formats have a time, a level and a text; the thread or the short date shows that this is MySQL.
         return None;
     }
-    Some(Record { time: Some(stamp.time), level: Some(level), message: Cow::Borrowed(cut.rest), fields, ..Record::default() })
+    Some(Record {
+        time: Some(stamp.time),
+        level: Some(level),
+        message: Cow::Borrowed(cut.rest),
+        fields,
+        ..Record::default()
+    })
 }
 
 fn level_of(word: &str) -> Option<Level> {

@@ -37,7 +37,13 @@ pub(super) fn record<'a>(line: &'a str, defaults: &TimestampDefaults) -> Option<
         cut = numbered;
     }
     let message = without_request(cut.rest, &mut fields);
-    Some(Record { time: Some(stamp.time), level: Some(level), message: Cow::Borrowed(message), fields, ..Record::default() })
+    Some(Record {
+        time: Some(stamp.time),
+        level: Some(level),
+        message: Cow::Borrowed(message),
+        fields,
+        ..Record::default()
+    })
 }
 
 /// The message without the facts about the request, which become fields.

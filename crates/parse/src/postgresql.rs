@@ -52,7 +52,13 @@ pub(super) fn record<'a>(record: &'a str, defaults: &TimestampDefaults) -> Optio
         fields.push(text(name, value));
         rest = after;
     }
-    Some(Record { time: Some(head.time), level: Some(level), message: Cow::Borrowed(message), fields, ..Record::default() })
+    Some(Record {
+        time: Some(head.time),
+        level: Some(level),
+        message: Cow::Borrowed(message),
+        fields,
+        ..Record::default()
+    })
 }
 
 /// Bytes from `start` to the newline before the next line with a prefix, or to the end.

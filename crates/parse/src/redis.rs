@@ -42,7 +42,13 @@ pub(super) fn record<'a>(line: &'a str, defaults: &TimestampDefaults) -> Option<
     let mut fields = Vec::with_capacity(2);
     fields.push(number("pid", pid));
     fields.extend(role.map(|role| text("role", role)));
-    Some(Record { time: Some(stamp.time), level: Some(level), message: Cow::Borrowed(cut.rest), fields, ..Record::default() })
+    Some(Record {
+        time: Some(stamp.time),
+        level: Some(level),
+        message: Cow::Borrowed(cut.rest),
+        fields,
+        ..Record::default()
+    })
 }
 
 #[cfg(test)]

@@ -44,7 +44,7 @@ pub struct Target {
 }
 
 /// Every property, by name.
-pub const TARGETS: [Target; 20] = [
+pub const TARGETS: [Target; 21] = [
     Target { name: "accounts", holds: text::any_account },
     Target { name: "answers", holds: wire::any_answer },
     Target { name: "configs", holds: text::any_config },
@@ -52,6 +52,7 @@ pub const TARGETS: [Target; 20] = [
     Target { name: "exports", holds: wire::any_export },
     Target { name: "folders", holds: folder::any_folder },
     Target { name: "keys", holds: text::any_key },
+    Target { name: "logql", holds: text::any_logql },
     Target { name: "manifests", holds: stored::any_manifest },
     Target { name: "packs", holds: stored::any_pack },
     Target { name: "pages", holds: stored::any_page },

@@ -91,6 +91,19 @@ pub(super) fn any_query(bytes: &[u8]) {
     }
 }
 
+/// Any text is a query of LogQL that is written in one form and read again, or is refused with a place in the text.
+pub(super) fn any_logql(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    match daytable_logql::parse(&text) {
+        Ok(query) => {
+            let form = query.to_string();
+            let again = daytable_logql::parse(&form).map(|again| again.to_string());
+            assert_eq!(again, Ok(form), "{text:?}");
+        }
+        Err(error) => assert!(text.is_char_boundary(error.offset), "{text:?}: {error}"),
+    }
+}
+
 /// Any text is a schedule with ascending times, or is refused with a reason. A schedule survives printing and reading.
 pub(super) fn any_schedule(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);

@@ -55,7 +55,9 @@ impl StoredRecord {
                 ("Message", OwnedValue::String(text)) => message = text,
                 ("Source", OwnedValue::String(text)) => source = text,
                 ("Items", OwnedValue::Int32(_)) => {}
-                (STREAM, OwnedValue::String(text)) if text.starts_with("[{") => stream.get_or_insert_default().text = text.into(),
+                (STREAM, OwnedValue::String(text)) if text.starts_with("[{") => {
+                    stream.get_or_insert_default().text = text.into()
+                }
                 (NANOS, OwnedValue::Int32(nanos @ 0..100)) => {
                     stream.get_or_insert_default().nanos = u8::try_from(nanos).unwrap_or_default();
                 }

@@ -27,7 +27,11 @@ const PATTERN_LINES: usize = 50_000;
 const STREAMS_MAX: usize = 100_000;
 
 /// The labels of all streams that one of the selectors selects.
-fn streams(params: &LokiParams, selectors: &[Selector], source: &dyn EntrySource) -> Result<BTreeSet<Labels>, LokiError> {
+fn streams(
+    params: &LokiParams,
+    selectors: &[Selector],
+    source: &dyn EntrySource,
+) -> Result<BTreeSet<Labels>, LokiError> {
     let (mut last, mut found): (Option<Arc<Labels>>, BTreeSet<Labels>) = (None, BTreeSet::new());
     for selector in selectors {
         source

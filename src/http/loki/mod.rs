@@ -145,7 +145,11 @@ pub(super) fn routes() -> Router<Arc<ServerContext>> {
         ("detected_field/{name}/values", discover::field_values),
     ];
     for (path, question) in questions {
-        let handler = async move |state: State<Arc<ServerContext>>, name: Option<Path<String>>, uri: Uri, headers: HeaderMap, body: Bytes| {
+        let handler = async move |state: State<Arc<ServerContext>>,
+                                  name: Option<Path<String>>,
+                                  uri: Uri,
+                                  headers: HeaderMap,
+                                  body: Bytes| {
             let params = LokiParams::read(&uri, &headers, &body)?.with_name(name.map(|Path(name)| name));
             answer(state.0, params, question).await
         };

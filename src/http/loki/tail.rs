@@ -31,7 +31,9 @@ pub(super) async fn tail(
     let LogqlQuery::Log(query) = daytable_logql::parse(params.required("query")?)? else {
         return Err(LokiError::wrong("only entries can be followed, not numbers"));
     };
-    let permit = context.follow_permit().map_err(|error| LokiError(axum::http::StatusCode::SERVICE_UNAVAILABLE, error.to_string()))?;
+    let permit = context
+        .follow_permit()
+        .map_err(|error| LokiError(axum::http::StatusCode::SERVICE_UNAVAILABLE, error.to_string()))?;
     let mut draining = context.readiness.draining();
     Ok(upgrade.on_upgrade(async move |socket| {
         let clock = QuestionClock::start();
@@ -51,7 +53,13 @@ pub(super) async fn tail(
 }
 
 /// Makes frames of new entries, until the client is gone.
-fn follow(context: &ServerContext, query: &LogQuery, params: &LokiParams, clock: &QuestionClock, frames: &mpsc::Sender<Value>) {
+fn follow(
+    context: &ServerContext,
+    query: &LogQuery,
+    params: &LokiParams,
+    clock: &QuestionClock,
+    frames: &mpsc::Sender<Value>,
+) {
     let mut waiting: Vec<ShownEntry> = Vec::new();
     let followed = context.api.follow_log_entries(&query.selector, &mut |entry| {
         if clock.is_unwanted.load(std::sync::atomic::Ordering::Relaxed) || frames.is_closed() {

@@ -56,7 +56,9 @@ fn volume(params: &LokiParams, source: &dyn EntrySource, shape: Shape) -> LokiRe
     let limit = params.count("limit", VOLUMES, VOLUMES_MAX)?;
     let steps = if shape == Shape::Range { params.steps(span)? } else { Steps::at(span.to) };
     if steps.count() > 11_000 {
-        return Err(LokiError::wrong("exceeded maximum resolution of 11,000 points per time series: increase the step"));
+        return Err(LokiError::wrong(
+            "exceeded maximum resolution of 11,000 points per time series: increase the step",
+        ));
     }
     let targets: Vec<&str> = match params.get("targetLabels") {
         Some(labels) => labels.split(',').map(str::trim).collect(),
@@ -100,10 +102,8 @@ fn volume(params: &LokiParams, source: &dyn EntrySource, shape: Shape) -> LokiRe
             ControlFlow::Continue(())
         })
         .map_err(LokiError::failed)?;
-    let mut series: Vec<Series> = volumes
-        .into_iter()
-        .map(|(labels, points)| Series { labels, points: points.into_iter().collect() })
-        .collect();
+    let mut series: Vec<Series> =
+        volumes.into_iter().map(|(labels, points)| Series { labels, points: points.into_iter().collect() }).collect();
     let total = |series: &Series| series.points.iter().map(|(_, bytes)| bytes).sum::<f64>();
     series.sort_by(|a, b| total(b).total_cmp(&total(a)).then_with(|| a.labels.cmp(&b.labels)));
     series.truncate(limit);

@@ -190,7 +190,7 @@ impl<'a> Event<'a> {
             Head::Unsigned(seconds) => of(i128::from(seconds) * 1_000_000_000),
             // The digits of a number of this size end at the tick.
             #[expect(clippy::cast_possible_truncation, reason = "the conversion saturates, and the year is checked")]
-            Head::Double(seconds) => of((seconds * TICKS_PER_SECOND as f64).round() as i128 * 100),
+            Head::Double(seconds) => of(((seconds * TICKS_PER_SECOND as f64).round() as i128).saturating_mul(100)),
             _ => return None,
         };
         Some(self)

@@ -88,8 +88,13 @@ impl<'a> Sketch<'a> {
     }
 
     pub(crate) fn finish(self, message: impl Into<Cow<'a, str>>, format: Format) -> Parsed<'a> {
-        let record =
-            Record { time: self.time, level: self.level, message: message.into(), fields: self.fields, ..Record::default() };
+        let record = Record {
+            time: self.time,
+            level: self.level,
+            message: message.into(),
+            fields: self.fields,
+            ..Record::default()
+        };
         Parsed { record, format, time_at: self.time_at, level_at: self.level_at }
     }
 }

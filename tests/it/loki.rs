@@ -1,0 +1,420 @@
+//! The reading routes of Loki: what Grafana's data source, Logs Drilldown and `logcli` ask, over the real daemon.
+//!
+//! The entries are made by `corpus`. What a question must answer is computed from the same list without daytable.
+
+use crate::client::{Answer, over};
+use crate::place::{Daemon, PATIENCE, Place};
+use base64::Engine;
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
+
+const START: i64 = 1_795_168_800;
+const SECONDS: i64 = 300;
+const CATEGORIZE: &str = "X-Loki-Response-Encoding-Flags: categorize-labels\r\n";
+
+/// An entry as it is pushed.
+struct Pushed {
+    labels: BTreeMap<&'static str, String>,
+    nanos: i64,
+    line: String,
+    metadata: BTreeMap<&'static str, String>,
+    level: &'static str,
+}
+
+/// Entries of every shape, three a second: JSON, logfmt with metadata, text with several lines.
+fn corpus() -> Vec<Pushed> {
+    const LEVELS: [&str; 4] = ["debug", "info", "warn", "error"];
+    let mut entries = Vec::new();
+    for second in 0..SECONDS {
+        for kind in 0..3 {
+            let seed = second * 7 + kind * 3;
+            let level = LEVELS[usize::try_from(seed % 4).expect("small")];
+            // Below a tick of 100 ns, too.
+            let nanos = (START + second) * 1_000_000_000 + kind * 300_000_000 + seed % 1000;
+            let (labels, line, metadata, level) = match kind {
+                0 => (
+                    vec![("job", "web".to_owned()), ("host", format!("edge-{}", seed % 2))],
+                    format!(
+                        r#"{{"level":"{level}","status":{},"took":"{}ms","path":"/a\"b"}}"#,
+                        200 + seed % 4 * 100,
+                        seed
+                    ),
+                    vec![],
+                    level,
+                ),
+                1 => (
+                    vec![("app", "shop".to_owned())],
+                    format!("level={level} msg=\"cart \\\"full\\\"\" order={seed} user=u{}", seed % 3),
+                    vec![("trace_id", format!("{seed:032x}")), ("user", format!("u{}", seed % 5))],
+                    level,
+                ),
+                _ => (
+                    vec![("job", "legacy".to_owned())],
+                    format!("step {seed} done\n\tat here {second}\n"),
+                    vec![],
+                    "unknown",
+                ),
+            };
+            let (labels, metadata) = (labels.into_iter().collect(), metadata.into_iter().collect());
+            entries.push(Pushed { labels, nanos, line, metadata, level });
+        }
+    }
+    entries
+}
+
+fn start(place: &Place) -> Daemon {
+    let path = place.path("token");
+    fs::write(&path, "s3cret\n").expect("written");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("set");
+    place.start_with(&format!("[http]\nlisten = \"127.0.0.1:0\"\ntoken_file = \"{}\"\n", path.display()))
+}
+
+fn push(daemon: &Daemon, entries: &[Pushed]) {
+    let value = |e: &Pushed| match e.metadata.is_empty() {
+        true => json!([e.nanos.to_string(), e.line]),
+        false => json!([e.nanos.to_string(), e.line, e.metadata]),
+    };
+    let streams: Vec<Value> = entries.iter().map(|e| json!({ "stream": e.labels, "values": [value(e)] })).collect();
+    let stream = TcpStream::connect(daemon.address()).expect("connected");
+    let body = json!({ "streams": streams }).to_string();
+    let answer = over(stream, "POST", "/loki/api/v1/push", "Content-Type: application/json\r\n", body.as_bytes());
+    assert_eq!(answer.expect("an answer").status, 204);
+}
+
+fn encoded(text: &str) -> String {
+    text.bytes()
+        .map(|byte| if byte.is_ascii_alphanumeric() { char::from(byte).to_string() } else { format!("%{byte:02X}") })
+        .collect()
+}
+
+/// The password of basic authentication, as Grafana sends it.
+fn basic() -> String {
+    format!("Authorization: Basic {}\r\n", base64::engine::general_purpose::STANDARD.encode("grafana:s3cret"))
+}
+
+fn ask(daemon: &Daemon, route: &str, params: &[(&str, &str)], headers: &str) -> Answer {
+    let query: Vec<String> =
+        params.iter().map(|(name, value)| format!("{}={}", encoded(name), encoded(value))).collect();
+    let stream = TcpStream::connect(daemon.address()).expect("connected");
+    stream.set_read_timeout(Some(PATIENCE)).expect("set");
+    let headers = basic() + headers + "X-Scope-OrgID: tenant\r\nX-Query-Tags: Source=grafana-lokiexplore-app\r\n";
+    over(stream, "GET", &format!("{route}?{}", query.join("&")), &headers, b"").expect("an answer")
+}
+
+fn whole<'p>(params: &[(&'p str, &'p str)], times: &'p [String; 2]) -> Vec<(&'p str, &'p str)> {
+    [params, &[("start", times[0].as_str()), ("end", times[1].as_str())]].concat()
+}
+
+fn json_of(answer: &Answer) -> Value {
+    assert_eq!(answer.status, 200, "{answer:?}");
+    serde_json::from_str(&answer.body).unwrap_or_else(|error| panic!("{error}: {answer:?}"))
+}
+
+/// Asks a route below `/loki/api/v1/` about all entries.
+fn about_all(daemon: &Daemon, route: &str, params: &[(&str, &str)], headers: &str) -> Value {
+    let times = [format!("{START}000000000"), format!("{}000000000", START + SECONDS)];
+    json_of(&ask(daemon, &format!("/loki/api/v1/{route}"), &whole(params, &times), headers))
+}
+
+/// The entries of an answer, by time: all labels, the line, and the labels by their origin.
+fn entries_of(answer: &Value) -> BTreeMap<i64, (Value, String, Value)> {
+    let mut entries = BTreeMap::new();
+    for stream in answer["data"]["result"].as_array().expect("streams") {
+        for value in stream["values"].as_array().expect("values") {
+            let time: i64 = value[0].as_str().and_then(|text| text.parse().ok()).expect("nanoseconds as text");
+            let line = value[1].as_str().expect("a line").to_owned();
+            assert!(entries.insert(time, (stream["stream"].clone(), line, value[2].clone())).is_none(), "{time} twice");
+        }
+    }
+    entries
+}
+
+/// Every entry comes back as it was pushed: labels, nanoseconds, the line to the byte, metadata.
+#[test]
+fn entries_come_back_as_they_were_pushed() {
+    let (place, corpus) = (Place::new(), corpus());
+    let daemon = start(&place);
+    push(&daemon, &corpus);
+    for direction in ["backward", "forward"] {
+        let params = [("query", "{service_name=~\".+\"}"), ("limit", "5000"), ("direction", direction)];
+        let found = entries_of(&about_all(&daemon, "query_range", &params, CATEGORIZE));
+        assert_eq!(found.len(), corpus.len());
+        for pushed in &corpus {
+            let (stream, line, labels) = &found[&pushed.nanos];
+            let mut expected = json!(pushed.labels);
+            expected["service_name"] = json!(pushed.labels.get("app").or(pushed.labels.get("job")));
+            assert_eq!((stream, line), (&expected, &pushed.line));
+            let mut metadata = json!(pushed.metadata);
+            metadata["detected_level"] = json!(pushed.level);
+            assert_eq!(labels, &json!({ "structuredMetadata": metadata }), "{}", pushed.line);
+        }
+    }
+    let oldest = entries_of(&about_all(
+        &daemon,
+        "query_range",
+        &[("query", "{job=\"web\"}"), ("limit", "7"), ("direction", "forward")],
+        "",
+    ));
+    let newest = entries_of(&about_all(&daemon, "query_range", &[("query", "{job=\"web\"}"), ("limit", "7")], ""));
+    let web: Vec<i64> =
+        corpus.iter().filter(|e| e.labels.get("job").is_some_and(|job| job == "web")).map(|e| e.nanos).collect();
+    assert_eq!(oldest.into_keys().collect::<Vec<_>>(), web[..7]);
+    assert_eq!(newest.into_keys().collect::<Vec<_>>(), web[web.len() - 7..]);
+    daemon.stop();
+}
+
+/// A test of an entry, written in Rust.
+type Wanted = fn(&Pushed) -> bool;
+
+fn number(line: &str, before: &str) -> i64 {
+    let digits = line.split_once(before).map_or("", |(_, rest)| rest);
+    digits.split(|c: char| !c.is_ascii_digit()).next().and_then(|n| n.parse().ok()).unwrap_or(-1)
+}
+
+/// Filters and counts agree with those of a plain list.
+#[test]
+fn answers_agree_with_a_plain_list() {
+    let (place, corpus) = (Place::new(), corpus());
+    let daemon = start(&place);
+    push(&daemon, &corpus);
+    let questions: [(&str, Wanted); 9] = [
+        ("{job=\"web\"} | json | status >= 400", |e| number(&e.line, "\"status\":") >= 400),
+        ("{job=\"web\", host!=\"edge-0\"} |= \"ms\"", |e| e.labels.get("host").is_some_and(|host| host != "edge-0")),
+        ("{app=\"shop\"} | user=\"u2\"", |e| e.metadata.get("user").is_some_and(|user| user == "u2")),
+        ("{app=\"shop\"} | logfmt | user_extracted=\"u1\" and order > 500", |e| {
+            e.line.contains("user=u1") && number(&e.line, "order=") > 500
+        }),
+        ("{job=~\".+\"} | json | __error__=\"\" | took < 300ms", |e| (0..300).contains(&number(&e.line, "took\":\""))),
+        ("{job=\"legacy\"} |~ \"step \\\\d+5 \"", |e| e.line.starts_with("step") && number(&e.line, "step ") % 10 == 5),
+        ("{service_name=\"shop\"} | detected_level=\"error\"", |e| e.labels.contains_key("app") && e.level == "error"),
+        ("{job=\"legacy\"} |> \"step <_> done<_>\"", |e| e.line.starts_with("step")),
+        ("{job=\"none\"}", |_| false),
+    ];
+    for (query, wanted) in questions {
+        let expected: BTreeSet<i64> = corpus.iter().filter(|entry| wanted(entry)).map(|entry| entry.nanos).collect();
+        let found = entries_of(&about_all(&daemon, "query_range", &[("query", query), ("limit", "5000")], ""));
+        assert_eq!(found.into_keys().collect::<BTreeSet<_>>(), expected, "{query}");
+        let counted = about_all(
+            &daemon,
+            "query_range",
+            &[("query", &format!("sum(count_over_time({query} [1m]))")), ("step", "30")],
+            "",
+        );
+        let mut steps = Vec::new();
+        for end in (START..=START + SECONDS).step_by(30) {
+            let (from, to) = ((end - 60) * 1_000_000_000, end * 1_000_000_000);
+            let count = expected.iter().filter(|time| **time > from && **time <= to).count();
+            if count > 0 {
+                steps.push(json!([end, count.to_string()]));
+            }
+        }
+        let series = if steps.is_empty() { json!([]) } else { json!([{ "metric": {}, "values": steps }]) };
+        assert_eq!(counted["data"]["result"], series, "{query}");
+    }
+    daemon.stop();
+}
+
+/// The requests of Explore, of Drilldown and of `logcli`, as these send them, and the shapes they rely on.
+#[test]
+fn what_grafana_and_logcli_ask_is_answered() {
+    let (place, corpus) = (Place::new(), corpus());
+    let daemon = start(&place);
+    push(&daemon, &corpus);
+    let asked = |route: &str, params: &[(&str, &str)]| json_of(&ask(&daemon, route, params, CATEGORIZE));
+    let all = |route: &str, params: &[(&str, &str)]| about_all(&daemon, route, params, CATEGORIZE);
+
+    // The health check of the data source.
+    let health = asked("/loki/api/v1/query", &[("query", "vector(1)+vector(1)"), ("time", "4000000000")]);
+    assert_eq!(health["data"]["result"], json!([{ "metric": {}, "value": [4_000_000_000i64, "2"] }]));
+    assert_eq!(asked("/loki/api/v1/status/buildinfo", &[])["version"], "3.7.0");
+    for path in [
+        "/ready",
+        "/prometheus/api/v1/rules",
+        "/loki/api/v1/rules",
+        "/prometheus/api/v1/alerts",
+        "/loki/api/v1/drilldown-limits",
+    ] {
+        assert_eq!(ask(&daemon, path, &[], "").status, 200, "{path}");
+    }
+    // Labels.
+    assert_eq!(all("labels", &[])["data"], json!(["app", "host", "job", "service_name"]));
+    assert_eq!(all("label/host/values", &[("query", "{job=\"web\"}")])["data"], json!(["edge-0", "edge-1"]));
+    assert_eq!(all("label/none/values", &[]), json!({ "status": "success" }));
+    assert_eq!(
+        all("series", &[("match[]", "{app=\"shop\"}")])["data"],
+        json!([{ "app": "shop", "service_name": "shop" }])
+    );
+    // Entries and their histogram.
+    let entries = all("query_range", &[("query", "{app=\"shop\"} | logfmt"), ("limit", "1"), ("step", "1000ms")]);
+    assert_eq!(entries["data"]["encodingFlags"], json!(["categorize-labels"]));
+    assert_eq!(entries["data"]["result"][0]["values"][0][2]["parsed"]["msg"], "cart \"full\"");
+    let histogram = "sum by (level, detected_level) (count_over_time({service_name=~\".+\"} | drop __error__[15s]))";
+    let histogram = all("query_range", &[("query", histogram), ("step", "15000ms")]);
+    assert_eq!(histogram["data"]["result"].as_array().map(Vec::len), Some(5), "{histogram}");
+    // Volumes.
+    let stats = all("index/stats", &[("query", "{app=\"shop\"}")]);
+    let bytes: usize = corpus.iter().filter(|e| e.labels.contains_key("app")).map(|e| e.line.len()).sum();
+    assert_eq!(stats, json!({ "streams": 1, "chunks": 1, "bytes": bytes, "entries": SECONDS }));
+    let volume = all("index/volume", &[("query", "{service_name=~\".+\"}"), ("limit", "5000")]);
+    let shop = volume["data"]["result"]
+        .as_array()
+        .expect("a vector")
+        .iter()
+        .find(|v| v["metric"] == json!({ "service_name": "shop" }));
+    assert_eq!(shop.map(|shop| shop["value"][1].clone()), Some(json!(bytes.to_string())));
+    assert_eq!(
+        all("index/volume_range", &[("query", "{app=\"shop\"}"), ("step", "60")])["data"]["resultType"],
+        "matrix"
+    );
+    // Fields and patterns.
+    let labels = all("detected_labels", &[]);
+    assert_eq!(labels["detectedLabels"][1], json!({ "label": "host", "cardinality": 2 }));
+    let fields = all("detected_fields", &[("query", "{app=\"shop\"}"), ("line_limit", "1000")]);
+    let field =
+        |name: &str| fields["fields"].as_array().expect("fields").iter().find(|field| field["label"] == name).cloned();
+    assert_eq!(field("trace_id").map(|field| field["parsers"].clone()), Some(Value::Null));
+    assert_eq!(
+        field("order").map(|field| (field["type"].clone(), field["parsers"].clone())),
+        Some((json!("int"), json!(["logfmt"])))
+    );
+    assert_eq!(
+        all("detected_field/user/values", &[("query", "{app=\"shop\"}")]),
+        json!({ "values": ["u0", "u1", "u2", "u3", "u4"], "limit": 1000 })
+    );
+    let patterns = all("patterns", &[("query", "{job=\"legacy\"}"), ("step", "60s")]);
+    assert_eq!(patterns["data"][0]["pattern"], "step <_> done", "{patterns}");
+    let formatted = asked("/loki/api/v1/format_query", &[("query", "sum(rate({a=\"b\"}[5m]))by(c)")]);
+    assert_eq!(formatted["data"], "sum by (c) (rate({a=\"b\"} [5m]))");
+    // Drilldown's questions about fields.
+    for query in [
+        "sum by (user) (count_over_time({service_name=\"shop\"} | user!=\"\" [15s]))",
+        "avg_over_time({service_name=\"shop\"} | logfmt | unwrap order | __error__=\"\" [15s]) by ()",
+        "{service_name=\"web\"} | detected_level=\"error\" |~ \"(?i)took\" | json | logfmt | drop __error__, __error_details__ | status=\"500\"",
+        "{service_name=\"legacy\"} |> `step <_> done<_>` | pattern `step <n> done` | keep n | line_format \"\"",
+    ] {
+        assert!(
+            !all("query_range", &[("query", query), ("step", "15s")])["data"]["result"]
+                .as_array()
+                .expect("a list")
+                .is_empty(),
+            "{query}"
+        );
+    }
+    // A form in a POST, as older clients send it.
+    let stream = TcpStream::connect(daemon.address()).expect("connected");
+    let form = format!("match[]={}&start={START}&end={}", encoded("{job=\"legacy\"}"), START + SECONDS);
+    let headers = basic() + "Content-Type: application/x-www-form-urlencoded\r\n";
+    let series = over(stream, "POST", "/loki/api/v1/series", &headers, form.as_bytes()).expect("an answer");
+    assert_eq!(json_of(&series)["data"], json!([{ "job": "legacy", "service_name": "legacy" }]));
+    // What is refused, and why.
+    for (route, query, reason) in [
+        ("query_range", "{job=\"legacy\"", "parse error at line 1, col 14"),
+        ("query_range", "{}", "at least one regexp or equality matcher"),
+        ("query", "{job=\"legacy\"}", "log queries are not supported as an instant query type"),
+        ("query_range", "sum(count_over_time({job=\"legacy\"} | json [1m]))", "pipeline error: 'JSONParserErr'"),
+    ] {
+        let times = [format!("{START}000000000"), format!("{}000000000", START + SECONDS)];
+        let refused = ask(&daemon, &format!("/loki/api/v1/{route}"), &whole(&[("query", query)], &times), "");
+        assert!(refused.status == 400 && refused.body.contains(reason), "{query}: {refused:?}");
+    }
+    let stream = TcpStream::connect(daemon.address()).expect("connected");
+    assert_eq!(over(stream, "GET", "/loki/api/v1/labels", "", b"").expect("an answer").status, 401);
+    daemon.stop();
+}
+
+/// Records that were not pushed by Loki's protocol have labels, too, and any field selects them.
+#[test]
+fn other_records_have_labels_and_fields() {
+    let place = Place::new();
+    let daemon = start(&place);
+    let stream = TcpStream::connect(daemon.address()).expect("connected");
+    let body = "{\"level\":\"error\",\"msg\":\"disk full\",\"host\":\"web-1\",\"unit\":\"backup\",\"http.status\":507}";
+    assert_eq!(
+        over(stream, "POST", "/ingest", "Content-Type: application/x-ndjson\r\n", body.as_bytes())
+            .expect("an answer")
+            .status,
+        200
+    );
+    for query in [
+        "{instance=\"web-1\"}",
+        "{service_name=\"backup\"}",
+        "{level=\"error\"}",
+        "{table=\"Log\"}",
+        "{http_status=\"507\"}",
+    ] {
+        let answer = json_of(&ask(&daemon, "/loki/api/v1/query_range", &[("query", query)], CATEGORIZE));
+        let stream = &answer["data"]["result"][0];
+        assert_eq!(
+            (&stream["stream"]["instance"], &stream["stream"]["level"]),
+            (&json!("web-1"), &json!("error")),
+            "{query}"
+        );
+        let metadata = &stream["values"][0][2]["structuredMetadata"];
+        assert_eq!(
+            (&metadata["http_status"], &metadata["detected_level"]),
+            (&json!("507"), &json!("error")),
+            "{query}"
+        );
+    }
+    daemon.stop();
+}
+
+/// Entries follow through a websocket, as they are committed.
+#[test]
+fn a_websocket_follows_entries() {
+    let place = Place::new();
+    let daemon = start(&place);
+    let mut stream = TcpStream::connect(daemon.address()).expect("connected");
+    stream.set_read_timeout(Some(PATIENCE)).expect("set");
+    let target = format!("/loki/api/v1/tail?query={}", encoded("{app=\"shop\"} |= \"two\""));
+    let head = "Host: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
+    stream.write_all(format!("GET {target} HTTP/1.1\r\n{head}{}\r\n", basic()).as_bytes()).expect("written");
+    let mut answer = Vec::new();
+    while !answer.ends_with(b"\r\n\r\n") {
+        let mut byte = [0];
+        stream.read_exact(&mut byte).expect("the head of the answer");
+        answer.push(byte[0]);
+    }
+    let answer = String::from_utf8_lossy(&answer);
+    assert!(answer.starts_with("HTTP/1.1 101") && answer.contains("s3pPLMBiTxaQ9kYGzzhZRbK+xOo="), "{answer}");
+    // The position is fixed some time after the head, so entries are pushed until one arrives.
+    let mut frame = None;
+    stream.set_nonblocking(true).expect("set");
+    crate::place::wait_for("a frame", PATIENCE, || {
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970").as_nanos();
+        let nanos = i64::try_from(now).expect("before 2262");
+        let entry = |line: &str| Pushed {
+            labels: BTreeMap::from([("app", "shop".to_owned())]),
+            nanos,
+            line: line.to_owned(),
+            metadata: BTreeMap::new(),
+            level: "unknown",
+        };
+        push(&daemon, &[entry("one"), entry("two")]);
+        let mut head = [0; 2];
+        frame = stream.peek(&mut head).ok().filter(|read| *read == 2).map(|_| ());
+        frame
+    });
+    stream.set_nonblocking(false).expect("set");
+    let mut head = [0; 2];
+    stream.read_exact(&mut head).expect("a frame");
+    let length = match head[1] & 0x7f {
+        126 => {
+            let mut length = [0; 2];
+            stream.read_exact(&mut length).expect("a length");
+            usize::from(u16::from_be_bytes(length))
+        }
+        length => usize::from(length),
+    };
+    let mut payload = vec![0; length];
+    stream.read_exact(&mut payload).expect("the frame");
+    let frame: Value = serde_json::from_slice(&payload).expect("JSON");
+    assert_eq!(frame["streams"][0]["stream"]["app"], "shop", "{frame}");
+    assert_eq!(frame["streams"][0]["values"][0][1], "two", "{frame}");
+    drop(stream);
+    daemon.stop();
+}
