@@ -75,7 +75,7 @@ pub(super) fn message(line: &str) -> Option<(&str, Record<'_>)> {
     } else if !cut.rest.is_empty() {
         fields.push(text("extra", cut.rest.trim_start()));
     }
-    Some((accepted, Record { time: None, level: None, message: Cow::Borrowed(message), fields }))
+    Some((accepted, Record { time: None, level: None, message: Cow::Borrowed(message), fields, ..Record::default() }))
 }
 
 /// Numbers between `/`, one for each name.
