@@ -45,7 +45,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn shown(line: &str) -> Option<String> {
-        let Record { time, level, message, fields } = record(line, &TimestampDefaults::default())?;
+        let Record { time, level, message, fields, .. } = record(line, &TimestampDefaults::default())?;
         let fields: Vec<_> = fields.iter().map(|field| format!("{}={:?}", field.name, field.value)).collect();
         let time = time.map(|time| time.to_string()).unwrap_or_default();
         Some(format!("{time} {} {message:?} {}", level.map_or("-", |level| level.name()), fields.join(" ")))
