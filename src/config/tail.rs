@@ -54,7 +54,8 @@ impl SourceBlock for TailOptions {
             .default("\"off\"")
             .live(
                 "Fields that the path of a file adds to its records, each written {NAME}, as in \"/var/log/pods/{namespace}_{pod}_{uid}/{container}/*\". \
-                 `*` matches any part of a name, `**` any number of folders. A path that does not match adds no fields.",
+                 `*` matches any part of a name, `**` any number of folders, and at the end any file below them. A path that does not match adds no fields; \
+                 `daytable check` warns of a pattern that no file of `include` can match.",
             ),
             KeyDraft::by_hand(
                 "fields",

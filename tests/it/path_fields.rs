@@ -1,11 +1,28 @@
 //! Fields from the path of a file: a node's container logs, in the layout of the kubelet.
 
-use crate::place::{PATIENCE, Place, append, wait_for};
+use crate::place::{DAYTABLE, PATIENCE, Place, append, wait_for};
 use std::fs;
+use std::process::Command;
 
 const NODE: &str = "[[tail]]\nname = \"pods\"\ninclude = [\"LOGS/*/*/*.log\"]\nformat = \"cri\"\ninstance = \"{field:pod}\"\n\
     fields_from_path = \"LOGS/{namespace}_{pod}_{uid}/{container}/*\"\nfields = { node = \"worker-3\" }\n\
     [[table]]\nname = \"Shop\"\nkeep = \"36500d\"\nwhen = { field = \"namespace\", equals = \"shop\" }\n[[table]]\nname = \"Log\"\nkeep = \"36500d\"\n";
+
+/// `check` warns where no file of a block can match its pattern, and says that the configuration is good.
+#[test]
+fn a_pattern_that_never_matches_is_a_warning() {
+    let place = Place::new();
+    for (pattern, is_warned) in [("/var/log/pods/{pod}/**", false), ("/var/log/{pod}/*.log", true)] {
+        let config = place.configure(&format!(
+            "[[tail]]\ninclude = [\"/var/log/pods/*/*/*.log\"]\nfields_from_path = \"{pattern}\"\n"
+        ));
+        let output =
+            Command::new(DAYTABLE).args(["check", "--config"]).arg(config).output().expect("daytable can be run");
+        let warning = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{warning}");
+        assert_eq!(warning.contains("no file of include can match"), is_warned, "{pattern}: {warning}");
+    }
+}
 
 /// Namespace, pod and container are fields of each record, name its instance and choose its table. A line that claims
 /// another pod changes nothing. After a rotation and a restart the file is still the same source.

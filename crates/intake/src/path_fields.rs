@@ -2,8 +2,12 @@
 //!
 //! The path often tells which program wrote a file, above all with containers. The pattern matches the whole path, or
 //! gives no fields. `{name}` stands for one character or more, as many as fit, and `*` for any number; neither for a
-//! `/`. `**` as a whole component stands for any number of folders. Other characters stand for themselves.
+//! `/`. `**` as a whole component stands for any number of folders, and as the last one for a file below them, as in
+//! `include`. Other characters stand for themselves.
+//!
+//! [`PathFields::may_match`] finds patterns that match no file of their block.
 
+use globset::GlobBuilder;
 use regex::{Regex, RegexBuilder};
 use std::fmt;
 use std::str::FromStr;
@@ -48,6 +52,48 @@ impl PathFields {
         let names = self.pattern.capture_names().flatten();
         names.filter_map(|name| Some((name, found.name(name)?.as_str()))).collect()
     }
+
+    /// Whether some path may match both this pattern and a pattern of `include`; false only if none can.
+    ///
+    /// The patterns are compared folder by folder. Two names with wildcards may always be the same name.
+    pub fn may_match(&self, include: &str) -> bool {
+        let own: Vec<&str> = self.text.split('/').collect();
+        let included: Vec<&str> = include.split('/').collect();
+        // A brace around a slash stands for folders.
+        if included.iter().any(|name| name.matches('{').count() != name.matches('}').count()) {
+            return true;
+        }
+        // Whether the patterns from each pair of names on may match, from the end.
+        let mut rest = vec![vec![false; included.len() + 1]; own.len() + 1];
+        rest[own.len()][included.len()] = true;
+        for at in (0..=own.len()).rev() {
+            for other_at in (0..=included.len()).rev() {
+                let (name, other) = (own.get(at), included.get(other_at));
+                rest[at][other_at] |= match (name, other) {
+                    (Some(&"**"), _) => rest[at + 1][other_at] || other.is_some() && rest[at][other_at + 1],
+                    (_, Some(&"**")) => rest[at][other_at + 1] || name.is_some() && rest[at + 1][other_at],
+                    (Some(name), Some(other)) => may_be_same(name, other) && rest[at + 1][other_at + 1],
+                    _ => false,
+                };
+            }
+        }
+        rest[0][0]
+    }
+}
+
+/// Whether a name of a pattern with fields and a name of a pattern of files may stand for the same name.
+fn may_be_same(own: &str, included: &str) -> bool {
+    let is_literal = !included.contains(['*', '?', '[', '{', '\\']);
+    match (own.contains(['*', '{']), is_literal) {
+        (true, false) => true,
+        // A pattern must have a field: one is added behind the name.
+        (true, true) => {
+            let own: Result<PathFields, _> = format!("/{own}/{{end}}").parse();
+            own.map_or(true, |own| own.pattern.is_match(&format!("/{included}/end")))
+        }
+        (false, true) => own == included,
+        (false, false) => GlobBuilder::new(included).build().map_or(true, |glob| glob.compile_matcher().is_match(own)),
+    }
 }
 
 impl FromStr for PathFields {
@@ -66,6 +112,9 @@ impl FromStr for PathFields {
             if let Some(after) = special.strip_prefix("**/").filter(|_| before.ends_with('/')) {
                 pattern.push_str("(?:[^/]+/)*");
                 rest = after;
+            } else if special == "**" && before.ends_with('/') {
+                pattern.push_str("(?:[^/]+/)*[^/]+");
+                rest = "";
             } else if let Some(after) = special.strip_prefix('*') {
                 pattern.push_str("[^/]*");
                 rest = after;
@@ -146,6 +195,11 @@ mod tests {
             ),
             ("/srv/**/{app}/log.{n}", "/srv/a/b/c/log.7", &[("app", "c"), ("n", "7")]),
             ("/srv/**/{app}/log.{n}", "/srv/c/log.7", &[("app", "c"), ("n", "7")]),
+            ("/srv/{app}/**", "/srv/a/b/c.log", &[("app", "a")]),
+            ("/srv/{app}/**", "/srv/a/c.log", &[("app", "a")]),
+            ("/srv/{app}/**", "/srv/a", &[]),
+            ("/srv/{app}/a**", "/srv/a/ab", &[("app", "a")]),
+            ("/srv/{app}/a**", "/srv/a/ab/c", &[]),
             ("/srv/{app}.log", "/srv/axlog", &[]),
             ("/srv/{app}.log", "/srv/.log", &[]),
             ("/srv/{app}.log", "/srv/ä\nb.log", &[("app", "ä\nb")]),
@@ -153,6 +207,30 @@ mod tests {
             let fields_of: PathFields = pattern.parse().expect(pattern);
             assert_eq!(fields_of.of(path), fields, "{pattern} {path}");
             assert_eq!(fields_of.to_string(), pattern);
+        }
+    }
+
+    #[test]
+    fn a_pattern_that_matches_no_included_file_is_found() {
+        for (pattern, include, may) in [
+            ("/var/log/pods/{n}_{p}_{u}/{c}/*", "/var/log/pods/*/*/*.log", true),
+            ("/var/log/pods/{n}_{p}_{u}/{c}/*", "/var/log/containers/*.log", false),
+            ("/var/log/pods/{n}_{p}_{u}/{c}/*", "/var/log/pods/*/*.log", false),
+            ("/var/log/pods/{n}_{p}_{u}/{c}/*", "/var/log/**/*.log", true),
+            ("/var/log/pods/{n}_{p}_{u}/{c}/*", "/var/log/pods/shop_a_1/app/0.log", true),
+            ("/var/log/pods/{n}_{p}_{u}/{c}/*", "/var/log/pods/shop_a/app/0.log", false),
+            ("/srv/{app}/**", "/srv/*/*.log", true),
+            ("/srv/{app}/**", "/srv/**", true),
+            ("/srv/{app}/**", "/opt/**", false),
+            ("/srv/{app}.log", "/srv/[ab].{log,txt}", true),
+            ("/srv/{app}/x.log", "/srv/{a,b}/x.log", true),
+            ("/srv/{app}/x.log", "/srv/{a,b}/[yz].log", false),
+            ("/srv/{app}/x.log", "/srv/{a/b,c}/y.log", true),
+            ("/**/{app}/log", "/a/b/c/log", true),
+            ("/**/{app}/log", "/log", false),
+        ] {
+            let fields: PathFields = pattern.parse().expect(pattern);
+            assert_eq!(fields.may_match(include), may, "{pattern} {include}");
         }
     }
 
@@ -190,6 +268,7 @@ mod tests {
         fn any_text(pattern in "(/|\\{[a-z]{0,2}\\}|[{}*]|\\PC){0,8}", path in "\\PC{0,20}") {
             if let Ok(fields_of) = format!("/{pattern}").parse::<PathFields>() {
                 let _ = fields_of.of(&path);
+                let _ = fields_of.may_match(&path);
             }
         }
     }
