@@ -199,7 +199,7 @@ pub(super) struct FilterArgs {
     /// Records of this level or a more severe one
     #[arg(long, value_parser = level)]
     level: Option<Level>,
-    /// Records with this text in the message or in the value of a field, numbers included; case-sensitive
+    /// Records with this text in their line as it was written, or in the value of a field; case-sensitive
     #[arg(long, value_name = "TEXT")]
     contains: Option<String>,
 }

@@ -5,7 +5,7 @@ use clap::{Arg, ArgAction, Command, CommandFactory};
 use std::fmt::Write;
 
 /// Three examples of each command, in the order of the page. `--help`, the manual pages and the page show them.
-const EXAMPLES: [(&str, [&str; 3]); 27] = [
+const EXAMPLES: [(&str, [&str; 3]); 28] = [
     (
         "run",
         [
@@ -60,11 +60,19 @@ const EXAMPLES: [(&str, [&str; 3]); 27] = [
         "query",
         [
             "daytable query --level error --since 2h -n 20",
-            "daytable query --instance web-17 --contains refused --json",
+            "daytable query --instance web-17 --contains refused --raw",
             "daytable query --key Log20261121/web-2/2516070527989999999-68646c80b1239154-ffffffffff84",
         ],
     ),
     ("open", ["daytable open", "daytable open --data data", "daytable open --url https://logs.example"]),
+    (
+        "export",
+        [
+            "daytable export --raw --source /var/log/app.log",
+            "daytable export --raw --source /var/log/app.log --output app.log",
+            "daytable export --data data --raw --source /srv/app.log",
+        ],
+    ),
     ("tail", ["daytable tail", "daytable tail --instance web-17", "daytable tail --level warn --json"]),
     (
         "count",

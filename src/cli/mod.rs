@@ -24,6 +24,7 @@ mod count;
 mod doctor;
 mod drop;
 pub mod exit;
+mod export;
 mod folder;
 mod healthcheck;
 #[cfg(feature = "azure")]
@@ -86,6 +87,8 @@ enum Command {
     Query(query::Args),
     /// Print a link to the page, which lets a browser read. The link works once, within five minutes
     Open(open::Args),
+    /// Write the file again that a source read, byte for byte
+    Export(export::Args),
     /// Print records as they are committed
     Tail(tail::Args),
     /// Count records by time, level and instance
@@ -185,6 +188,7 @@ impl Command {
             Command::Adopt(args) => adopt::run(&args),
             Command::Query(args) => query::run(args),
             Command::Open(args) => open::run(&args),
+            Command::Export(args) => export::run(args),
             Command::Tail(args) => tail::run(args),
             Command::Count(args) => count::run(args),
             Command::Tables(args) => tables::run(&args),

@@ -70,6 +70,11 @@ impl Output {
         }
     }
 
+    /// Writes the bytes of a record and a newline, as they are.
+    pub(super) fn raw(&mut self, bytes: &[u8]) -> Result<(), CliError> {
+        self.out.write_all(bytes).and_then(|()| self.out.write_all(b"\n")).map_err(CliError::output)
+    }
+
     /// Writes the buffer.
     pub(super) fn flush(&mut self) -> Result<(), CliError> {
         self.out.flush().map_err(CliError::output)

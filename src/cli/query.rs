@@ -5,7 +5,7 @@ use super::exit::CliError;
 use super::output::Output;
 use daytable_model::key::{DayTable, RowKey};
 use daytable_model::time::now;
-use daytable_query::answer::answer;
+use daytable_query::answer::{AnswerItem, answer};
 use daytable_query::find_record;
 use std::ops::ControlFlow;
 
@@ -25,6 +25,9 @@ pub(super) struct Args {
     key: Option<RecordKeys>,
     #[command(flatten)]
     output: JsonArgs,
+    /// Print the bytes of each record as its source wrote them
+    #[arg(long, conflicts_with = "json")]
+    raw: bool,
 }
 
 /// The three keys of a record. A key cannot contain a `/`.
@@ -56,14 +59,21 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
             report_archives(&report)?;
         }
         let record = record.ok_or_else(|| CliError::NotFound(format!("{table}/{partition}/{row}")))?;
-        output.record(&record, args.output.json)?;
+        if args.raw {
+            output.raw(&record.raw())?
+        } else {
+            output.record(&record, args.output.json)?
+        }
         output.flush()?;
         return report_archives(&report);
     }
     let mut written = Ok(());
     let (query, options) = args.filters.parse(now(), args.n)?;
     let report = answer(&stores, &query, &options, &|| true, &mut |item| {
-        written = output.item(&item, args.output.json);
+        written = match &item {
+            AnswerItem::Record(record) if args.raw => output.raw(&record.record().raw()),
+            item => output.item(item, args.output.json),
+        };
         if written.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     })?;
     written?;

@@ -58,3 +58,4 @@ mod terminal;
 mod reports;
 mod trouble;
 mod verify;
+mod written;

@@ -8,6 +8,7 @@
 //! property := name u16 | tag u8 | value        name: index into the batch's own list of names
 //! value    := String: length u32, the text itself in `text` | Binary: length u32, bytes
 //!           | Int64, Double, DateTime: 8 | Int32: 4 | Guid: 16 | Boolean: in the tag
+//!           | a text of several rows: its number in `shared`, 1
 //! ```
 //!
 //! Numbers are little-endian. Only this module reads or writes that layout, and it never reaches a disk.
@@ -37,6 +38,8 @@ pub struct Batch {
     records: u32,
     bytes: Vec<u8>,
     text: String,
+    /// Texts that several rows have.
+    shared: Vec<Arc<str>>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -56,6 +59,7 @@ pub struct RowRef<'a> {
     pub level: Option<Level>,
     bytes: &'a [u8],
     text: &'a str,
+    shared: &'a [Arc<str>],
 }
 
 impl Batch {
@@ -67,7 +71,16 @@ impl Batch {
     /// An empty batch that starts with the names of `vocabulary`.
     pub fn with_vocabulary(vocabulary: &Vocabulary, table: DayTable, partition: Arc<str>) -> Batch {
         let names = Names::with_vocabulary(vocabulary);
-        Batch { table, partition, names, rows: Vec::new(), records: 0, bytes: Vec::new(), text: String::new() }
+        Batch {
+            table,
+            partition,
+            names,
+            rows: Vec::new(),
+            records: 0,
+            bytes: Vec::new(),
+            text: String::new(),
+            shared: Vec::new(),
+        }
     }
 
     /// The names of this batch. `None` if there are so many that most of them probably occur in one record only.
@@ -152,6 +165,7 @@ impl Batch {
                 level: row.level,
                 bytes: &self.bytes[bytes..bytes_end],
                 text: &self.text[text..text_end],
+                shared: &self.shared,
             };
             (bytes, text) = (bytes_end, text_end);
             row_ref
@@ -176,11 +190,28 @@ pub struct RowWriter<'b> {
 
 impl RowWriter<'_> {
     /// Adds a field with any name: [`property_name`] derives the property name. A second field with the same property
-    /// name in this row gets the suffix `_2`, `_3`, …
+    /// name in this row gets the suffix `_2`, `_3`, …; returns false then.
     #[inline]
-    pub fn add_field(&mut self, name: &str, value: Property<'_>) {
-        let index = self.batch.names.index(name, self.row);
+    pub fn add_field(&mut self, name: &str, value: Property<'_>) -> bool {
+        let (index, is_plain) = self.batch.names.index(name, self.row);
         self.put(index, value);
+        is_plain
+    }
+
+    /// Adds a text that many rows share, by its exact name. The batch holds the text once.
+    #[inline]
+    pub fn add_shared(&mut self, name: &str, text: &Arc<str>) {
+        let index = self.batch.names.property(name);
+        self.batch.names.used[usize::from(index)] = self.row;
+        let shared = &mut self.batch.shared;
+        let is_same = |known: &Arc<str>| Arc::ptr_eq(known, text);
+        let number = shared.iter().rposition(is_same).unwrap_or_else(|| {
+            shared.push(text.clone());
+            shared.len() - 1
+        });
+        // A batch has at most 100 rows.
+        let piece = u128::from(index) | u128::from(SHARED) << 16 | (number as u128) << 24;
+        put_piece::<4>(&mut self.batch.bytes, piece);
     }
 
     /// Adds a property by its exact name, which must be valid and new in this row.
@@ -232,6 +263,8 @@ impl RowWriter<'_> {
 }
 
 const TRUE: u8 = 0x80;
+/// The tag of a shared text; its number follows.
+const SHARED: u8 = 0x40;
 /// Maximum bytes of a property without its text; those of a Guid or Binary are more.
 const PROPERTY_BYTES: usize = 11;
 
@@ -244,7 +277,7 @@ fn put_piece<const N: usize>(bytes: &mut Vec<u8>, piece: u128) {
 impl<'a> RowRef<'a> {
     /// The properties with the index of their name, in the order in which they were added.
     pub fn properties(&self) -> Properties<'a> {
-        Properties { bytes: self.bytes, text: self.text }
+        Properties { bytes: self.bytes, text: self.text, shared: self.shared }
     }
 
     /// Bytes of its properties.
@@ -257,6 +290,7 @@ impl<'a> RowRef<'a> {
 pub struct Properties<'a> {
     bytes: &'a [u8],
     text: &'a str,
+    shared: &'a [Arc<str>],
 }
 
 impl<'a> Properties<'a> {
@@ -290,6 +324,10 @@ impl<'a> Iterator for Properties<'a> {
     fn next(&mut self) -> Option<Self::Item> {
         let name = u16::from_le_bytes(self.read()?);
         let [tag] = self.read()?;
+        if tag == SHARED {
+            let [number] = self.read()?;
+            return Some((name, Property::String(self.shared.get(usize::from(number))?)));
+        }
         let value = match PropertyKind::from_code(tag & !TRUE)? {
             PropertyKind::String => Property::String(self.text()?),
             PropertyKind::Binary => Property::Binary(self.binary()?),
@@ -362,7 +400,7 @@ impl Names {
     }
 
     #[inline(always)]
-    fn index(&mut self, raw: &str, row: u32) -> u16 {
+    fn index(&mut self, raw: &str, row: u32) -> (u16, bool) {
         let property = match self.known.raw.get(self.cursor) {
             Some((name, property)) if is_same(name.as_bytes(), raw.as_bytes()) => {
                 self.cursor += 1;
@@ -373,9 +411,9 @@ impl Names {
         match self.used.get_mut(usize::from(property)) {
             Some(used) if *used != row => {
                 *used = row;
-                property
+                (property, true)
             }
-            _ => self.numbered(property, row),
+            _ => (self.numbered(property, row), false),
         }
     }
 

@@ -1,8 +1,8 @@
 //! Writes a record as one row, or as a master row and its items if one entity is too small for the record.
 //!
 //! A row stores neither `Time` nor `Severity`: the key contains the time, and the level implies the severity. The
-//! other fixed properties are `Level` (beside the key), `Message` and `Source`. All further properties are the
-//! record's fields.
+//! other fixed properties are `Level` (beside the key), `Message`, `Source`, and `Layout` and `Verbatim`, from which the
+//! original text is made again ([`crate::line`]). All further properties are the record's fields.
 //!
 //! An entity of Azure Table has at most 252 properties, 1 MiB in all and 32 Ki UTF-16 units in a string. A record
 //! within these limits becomes one row in one pass. A larger record uses the *transactional master-item* pattern:
@@ -18,6 +18,7 @@
 
 use crate::batch::{Batch, ROWS_MAX};
 use crate::key::RowKey;
+use crate::line::{LAYOUT, VERBATIM};
 use crate::property::{PROPERTY_NAME_UNITS_MAX, Property, PropertyKind, property_name, to_hex};
 use crate::record::{Field, Record, Value};
 use crate::stream::{NANOS, STREAM};
@@ -55,6 +56,10 @@ impl<'r> SizedRecord<'r> {
         };
         let mut text_bytes = record.message.len() + record.fields.iter().map(of_field).sum::<usize>();
         text_bytes += record.stream.as_ref().map_or(0, |stream| stream.text.len());
+        if let Some(line) = &record.line {
+            // A line that turns out to be kept whole has as many bytes as the parts of the record, and some more.
+            text_bytes += line.verbatim.len() + line.layout.len();
+        }
         SizedRecord { record, source, text_bytes }
     }
 
@@ -86,8 +91,21 @@ impl<'r> SizedRecord<'r> {
         if !record.message.is_empty() {
             row.add("Message", Property::String(&record.message));
         }
+        let mut keeps_names = true;
         for field in &record.fields {
-            row.add_field(&field.name, property_of(&field.value));
+            keeps_names &= row.add_field(&field.name, property_of(&field.value));
+        }
+        if let Some(line) = &record.line {
+            if keeps_names && line.is_of(key.time(), record.level) {
+                row.add_shared(LAYOUT, &line.layout);
+                if !line.verbatim.is_empty() {
+                    row.add(VERBATIM, Property::String(&line.verbatim));
+                }
+            } else {
+                let (layout, verbatim) = line.whole();
+                row.add(LAYOUT, Property::String(&layout));
+                row.add(VERBATIM, Property::String(&verbatim));
+            }
         }
         if let Some(stream) = &record.stream {
             row.add(STREAM, Property::String(&stream.text));
@@ -128,7 +146,10 @@ fn append_large(batch: &mut Batch, key: RowKey, source: &str, record: &Record<'_
     if !record.message.is_empty() {
         left.push(Piece { name: "Message".into(), value: Property::String(&record.message) });
     }
-    for (name, field) in names_apart(fields).into_iter().zip(fields) {
+    let names = names_apart(fields);
+    let keeps_names =
+        rest.is_none() && names.iter().zip(fields).all(|(name, field)| *name == property_name(&field.name));
+    for (name, field) in names.into_iter().zip(fields) {
         left.push(Piece { name: name.into(), value: property_of(&field.value) });
     }
     if let Some(json) = &rest {
@@ -139,6 +160,17 @@ fn append_large(batch: &mut Batch, key: RowKey, source: &str, record: &Record<'_
         if stream.nanos > 0 {
             left.push(Piece { name: NANOS.into(), value: Property::Int32(stream.nanos.into()) });
         }
+    }
+    let whole = record.line.as_ref().map(|line| match keeps_names && line.is_of(key.time(), record.level) {
+        true => (Cow::Borrowed(&*line.layout), Cow::Borrowed(&*line.verbatim)),
+        false => {
+            let (layout, verbatim) = line.whole();
+            (Cow::Owned(layout), Cow::Owned(verbatim))
+        }
+    });
+    if let Some((layout, verbatim)) = &whole {
+        left.push(Piece { name: LAYOUT.into(), value: Property::String(layout) });
+        left.push(Piece { name: VERBATIM.into(), value: Property::String(verbatim) });
     }
 
     // The master contains the number of items, so all rows are laid out before the first is written.

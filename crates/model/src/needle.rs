@@ -1,16 +1,19 @@
 //! A search text, and whether values contain it: the one definition that every search uses.
 //!
 //! A value contains the text if the text occurs in the value as `query --json` prints it: a string without quotes and
-//! escapes, a number, `true` or `false`, a time in RFC 3339, a UUID with its dashes, bytes in hexadecimal. The search
-//! looks at each value separately, never across two values, and not at names.
+//! escapes, a number, `true` or `false`, a time in RFC 3339, a UUID with its dashes, bytes in hexadecimal. A record
+//! contains the text if one of its values or its line does ([`crate::line`]), across every border of its values.
 //!
 //! [`Needle::is_in`] decides. [`Needle::may_be_in`] and [`Needle::may_be_between`] serve prefilters, which skip a
 //! whole column: both return false only if no value of the column can contain the text. Most texts contain a
 //! character that no number has, so columns of numbers cost most searches nothing.
 
+use crate::line::may_cross;
 use crate::property::{Property, PropertyKind, to_hex};
 use memchr::memmem::Finder;
+use std::collections::HashMap;
 use std::io::Write as _;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// The shapes of a UUID and a time. `0` stands for a digit, which is hexadecimal in a UUID. A time may end earlier,
 /// followed by `Z`.
@@ -23,12 +26,41 @@ pub struct Needle {
     finder: Finder<'static>,
     /// By the code of a kind: whether a value of that kind can contain the text.
     kinds: [bool; PropertyKind::COUNT],
+    /// By layout: whether a line may contain the text although no value does.
+    crossings: Arc<Mutex<HashMap<Box<str>, bool>>>,
 }
+
+/// Layouts that a needle remembers.
+const CROSSINGS_MAX: usize = 4096;
 
 impl Needle {
     /// Prepares a search for `text`. Every value contains the empty text.
     pub fn new(text: &str) -> Needle {
-        Needle { finder: Finder::new(text).into_owned(), kinds: PropertyKind::ALL.map(|kind| fits(text, kind)) }
+        Needle {
+            finder: Finder::new(text).into_owned(),
+            kinds: PropertyKind::ALL.map(|kind| fits(text, kind)),
+            crossings: Arc::default(),
+        }
+    }
+
+    /// Whether a line of this layout may contain the text although no value of its record does ([`may_cross`]).
+    pub fn may_cross(&self, layout: &str) -> bool {
+        let mut crossings = self.crossings.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = crossings.get(layout) {
+            return *known;
+        }
+        // The needle is the text that it was made of.
+        let crosses = str::from_utf8(self.finder.needle()).map_or(true, |text| may_cross(layout, text));
+        if crossings.len() >= CROSSINGS_MAX {
+            crossings.clear();
+        }
+        crossings.insert(layout.into(), crosses);
+        crosses
+    }
+
+    /// Whether bytes contain the text.
+    pub fn is_in_bytes(&self, bytes: &[u8]) -> bool {
+        self.finder.find(bytes).is_some()
     }
 
     /// The searcher for raw bytes of one or many strings.

@@ -12,7 +12,7 @@ pub const PROPERTY_NAME_UNITS_MAX: usize = 255;
 pub const BINARY_BYTES_MAX: usize = 64 << 10;
 
 /// Names that fields must not use, because the store or the service uses them.
-const RESERVED: [&str; 13] = [
+const RESERVED: [&str; 15] = [
     "PartitionKey",
     "RowKey",
     "Timestamp",
@@ -26,6 +26,8 @@ const RESERVED: [&str; 13] = [
     "Table",
     "Stream",
     "Nanos",
+    "Layout",
+    "Verbatim",
 ];
 
 /// Derives a property name from a field's name: a C# identifier of at most 255 units that is not reserved.

@@ -1,5 +1,6 @@
 //! A record as a parser returns it, before it has a key.
 
+use crate::line::WrittenLine;
 use crate::stream::StreamNote;
 use crate::time::Ticks;
 use std::borrow::Cow;
@@ -17,9 +18,17 @@ pub struct Record<'a> {
     pub fields: Vec<Field<'a>>,
     /// The stream, if the record was pushed to one.
     pub stream: Option<StreamNote<'a>>,
+    /// The original text, if the record was made of a text.
+    pub line: Option<WrittenLine<'a>>,
 }
 
 impl Record<'_> {
+    /// The message with the fields at its end, as it was written.
+    pub fn whole_message(&self) -> &str {
+        let line = self.line.as_ref();
+        line.and_then(|line| line.text.get(line.message.clone()?)).unwrap_or(&self.message)
+    }
+
     /// The value of a field as text. Routing uses it as the name of the instance.
     pub fn text(&self, name: &str) -> Option<Cow<'_, str>> {
         let value = self.fields.iter().find(|field| field.name == name).map(|field| &field.value)?;

@@ -48,6 +48,14 @@ pub struct RawRecord<'a> {
     pub cut: usize,
     /// Whether some bytes were not UTF-8; U+FFFD replaces them.
     pub is_invalid: bool,
+    /// The bytes of the chunk between the record before and this one: empty lines.
+    pub before: &'a [u8],
+    /// The bytes of the record in the chunk, with the end of its last line and the empty lines after it. Empty for a
+    /// line over the limit.
+    pub written: &'a [u8],
+    /// Whether the lines of several records come by turns. The first of these records has the bytes of all, and the
+    /// others have none.
+    pub is_mixed: bool,
 }
 
 /// The fate of a record that is open at the end of a chunk.
@@ -73,10 +81,31 @@ pub struct Assembler<'a> {
     ready: VecDeque<RawRecord<'a>>,
     /// The last cut.
     consumed: usize,
+    /// The end of the bytes that returned records have.
+    returned: usize,
     /// How long the lines after the last cut wait, if there are any.
     open: Option<Duration>,
     /// Whether the chunk is the beginning of a file or a body.
     is_beginning: bool,
+}
+
+impl<'a> RawRecord<'a> {
+    /// A message that came by itself, without an end of line. `text` is its bytes as text.
+    pub fn of_message(text: Cow<'a, str>, bytes: &'a [u8]) -> RawRecord<'a> {
+        let is_invalid = matches!(text, Cow::Owned(_));
+        RawRecord {
+            start: 0,
+            text,
+            envelope: Envelope::default(),
+            lines: 1,
+            cut: 0,
+            is_invalid,
+            before: &[],
+            // What is valid is its own bytes.
+            written: if is_invalid { bytes } else { &[] },
+            is_mixed: false,
+        }
+    }
 }
 
 impl RawRecord<'_> {
@@ -106,6 +135,7 @@ impl<'a> Assembler<'a> {
             ahead: None,
             ready: VecDeque::new(),
             consumed: 0,
+            returned: 0,
             open: None,
             is_beginning: false,
         }
@@ -122,7 +152,12 @@ impl<'a> Assembler<'a> {
 
     /// The next complete record, or `None`. The caller must learn from each record before it asks for the next.
     pub fn next(&mut self, profile: &SourceProfile, options: &ParseOptions) -> Option<RawRecord<'a>> {
-        let record = self.next_record(profile, options)?;
+        let mut record = self.next_record(profile, options)?;
+        let bytes = self.lines.bytes();
+        if record.start >= self.returned {
+            record.before = &bytes[self.returned..record.start];
+        }
+        self.returned = self.returned.max(record.start + record.written.len());
         // A record of several lines lies in the chunk as it was written.
         let is_first = self.is_beginning && record.start == 0;
         Some(if is_first { record.at_beginning() } else { record })
@@ -142,8 +177,9 @@ impl<'a> Assembler<'a> {
                 continue;
             }
             if self.join.lines_max.get() == 1 || piece.is_alone(profile, options) {
+                self.lines.skip_empty();
                 self.consumed = self.lines.at();
-                return Some(piece.into_record());
+                return Some(self.lying(piece.into_record()));
             }
             if let Some(next) = self.next_line() {
                 let at = next.start;
@@ -151,7 +187,7 @@ impl<'a> Assembler<'a> {
                 self.ahead = Some(next);
                 if is_whole {
                     self.consumed = at;
-                    return Some(piece.into_record());
+                    return Some(self.lying(piece.into_record()));
                 }
             }
             return self.group(piece, profile, options);
@@ -164,10 +200,21 @@ impl<'a> Assembler<'a> {
         self.consumed
     }
 
+    /// The consumed bytes after the last returned record: empty lines, which the next record of the source keeps
+    /// ([`SourceProfile::note_gap`]).
+    pub fn gap(&self) -> &'a [u8] {
+        self.lines.bytes().get(self.returned..self.consumed).unwrap_or_default()
+    }
+
     /// How long the source must be quiet until its open record closes, after the last record was returned. `None`
     /// without an open record.
     pub fn open(&self) -> Option<Duration> {
         self.open
+    }
+
+    /// A record that has all bytes of the chunk up to the cut.
+    fn lying(&self, record: RawRecord<'a>) -> RawRecord<'a> {
+        RawRecord { written: &self.lines.bytes()[record.start..self.consumed], ..record }
     }
 
     fn next_line(&mut self) -> Option<Line<'a>> {
@@ -203,7 +250,7 @@ impl<'a> Assembler<'a> {
             if !goes_on && let Some(whole) = group.ended_by(&piece) {
                 self.ahead = Some(line);
                 self.consumed = at;
-                return Some(whole);
+                return Some(self.lying(whole));
             }
             let before = group.closed.len();
             group.close_over(&piece, self.join);
@@ -225,7 +272,18 @@ impl<'a> Assembler<'a> {
     /// Makes the cut before which all of `closed` is returned.
     fn give_out(&mut self, mut closed: Vec<RecordPart<'a>>, cut: usize) -> Option<RawRecord<'a>> {
         closed.sort_by_key(|part| part.record.start);
-        self.ready.extend(closed.into_iter().map(|part| part.record).take_while(|record| record.start < cut));
+        closed.retain(|part| part.record.start < cut);
+        let starts = closed.iter().map(|part| part.record.start).skip(1).chain([cut]);
+        let nexts: Vec<usize> = starts.collect();
+        // Lines of two streams may come by turns.
+        let is_mixed = closed.iter().zip(&nexts).any(|(part, next)| part.end > *next);
+        for (number, (part, next)) in closed.iter_mut().zip(nexts).enumerate() {
+            let end = if is_mixed && number == 0 { cut } else { next };
+            let start = if is_mixed && number > 0 { end } else { part.record.start };
+            part.record.is_mixed = is_mixed;
+            part.record.written = &self.lines.bytes()[start..end];
+        }
+        self.ready.extend(closed.into_iter().map(|part| part.record));
         self.consumed = cut;
         self.ready.pop_front()
     }

@@ -36,6 +36,7 @@
 //! * `scan`: finds the end of a short piece of a line.
 //! * `compose`: builds a record from the fields of a protocol.
 //! * [`redact`]: replaces secrets before a record leaves this crate.
+//! * `written`: the original text of a record, as a layout that the record's parts fill.
 //! * `explain`: shows which bytes became which part of a record.
 //!
 //! # To add a log format
@@ -95,6 +96,7 @@ mod source_profile;
 mod structured;
 mod timestamp;
 mod w3c;
+mod written;
 
 pub use compose::{ProtocolFields, compose, level_of_severity};
 pub use envelope::{Envelope, OutputStream, Unwrapped};

@@ -50,6 +50,17 @@ impl<'a> Lines<'a> {
         self.at = start;
     }
 
+    /// Moves over empty lines.
+    pub(super) fn skip_empty(&mut self) {
+        while let Some(length) = match self.bytes.get(self.at..) {
+            Some([b'\n', ..]) => Some(1),
+            Some([b'\r', b'\n', ..]) => Some(2),
+            _ => None,
+        } {
+            self.at += length;
+        }
+    }
+
     /// The place where the next line begins.
     pub(super) fn at(&self) -> usize {
         self.at

@@ -45,9 +45,10 @@ impl<R: Read> Records<R> {
         let mut records = Assembler::new(&self.buffer[..whole], unfinished, self.bytes_max, options, ending)
             .at_beginning(self.offset == 0);
         while let Some(raw) = records.next(profile, options) {
-            each(self.offset, &raw, profile.record(&raw.text, raw.envelope.clone(), options, seen));
+            each(self.offset, &raw, profile.raw_record(&raw, options, seen));
         }
         let consumed = records.consumed();
+        profile.note_gap(records.gap());
         self.buffer.drain(..consumed);
         self.offset += consumed as u64;
         if !is_end && self.buffer.len() > self.bytes_max {
@@ -80,7 +81,7 @@ impl<R: Read> Records<R> {
         };
         let (options, profile) = (&self.options, &mut self.profile);
         let raw = cut_record(&self.buffer[..kept], self.bytes_max, cut, profile, options);
-        each(self.offset, &raw, profile.record(&raw.text, raw.envelope.clone(), options, seen));
+        each(self.offset, &raw, profile.raw_record(&raw, options, seen));
         self.buffer.drain(..end);
         self.offset += (kept + cut) as u64 + u64::from(end > kept);
         Ok(())

@@ -14,7 +14,10 @@ use super::layout::{self, Habits, LayoutContext, trace};
 use super::structured::{self, Headers};
 use super::timestamp::TimestampDefaults;
 use super::timestamp::zone::Zone;
-use super::{Explicit, Format, FormatChoice, LinePatternError, Parsed, UnknownFormat, envelope, json, logfmt};
+use super::written::{self, LayoutCache};
+use super::{
+    Explicit, Format, FormatChoice, LinePatternError, Parsed, RawRecord, UnknownFormat, envelope, json, logfmt,
+};
 use crate::redact::Redactor;
 use daytable_model::record::Record;
 use daytable_model::time::Ticks;
@@ -99,6 +102,10 @@ pub struct SourceProfile {
     since: u8,
     habits: Habits,
     headers: Headers,
+    /// Ends of empty lines after the last record, which the next record keeps.
+    gap: String,
+    /// The layouts of recent lines; not saved.
+    layouts: LayoutCache,
 }
 
 /// The highest weight: so many records of another format change any profile.
@@ -111,6 +118,10 @@ const REVISIT: u8 = 64;
 const PLAIN_LOSS: u8 = 4;
 /// The divisor of the wait for a line without a header.
 const PLAIN_WAIT: u32 = 10;
+/// Bytes of empty lines between two records that are kept.
+const GAP_BYTES_MAX: usize = 4096;
+/// How the ends of empty lines are saved.
+const GAP_CODES: [(char, char); 2] = [('n', '\n'), ('r', '\r')];
 /// The first word of a saved profile: its version.
 const VERSION: &str = "1";
 
@@ -129,14 +140,23 @@ impl SourceProfile {
         let label = words.next()?;
         let format = Format::ALL.into_iter().find(|format| format.label() == label);
         let mut number = || words.next()?.parse::<u32>().ok();
+        let (weight, fitted, counted, since, habits) = (number()?, number()?, number()?, number()?, number()?);
         Some(SourceProfile {
             format,
-            weight: u8::try_from(number()?).ok()?.min(WEIGHT_MAX),
-            fitted: number()?,
-            counted: u8::try_from(number()?).ok()?.min(32),
-            since: u8::try_from(number()?).ok()?.min(REVISIT),
-            habits: Habits::from_number(u16::try_from(number()?).ok()?),
+            weight: u8::try_from(weight).ok()?.min(WEIGHT_MAX),
+            fitted,
+            counted: u8::try_from(counted).ok()?.min(32),
+            since: u8::try_from(since).ok()?.min(REVISIT),
+            habits: Habits::from_number(u16::try_from(habits).ok()?),
             headers: Headers::restore(headers),
+            gap: words
+                .next()
+                .unwrap_or_default()
+                .chars()
+                .filter_map(|c| GAP_CODES.iter().find(|(code, _)| *code == c))
+                .map(|(_, c)| c)
+                .collect(),
+            layouts: LayoutCache::default(),
         })
     }
 
@@ -149,6 +169,10 @@ impl SourceProfile {
         let SourceProfile { weight, fitted, counted, since, .. } = self;
         let mut saved =
             format!("{VERSION} {label} {weight} {fitted} {counted} {since} {habits}", habits = self.habits.number());
+        if !self.gap.is_empty() {
+            saved.push(' ');
+            saved.extend(self.gap.chars().map(|c| if c == '\r' { 'r' } else { 'n' }));
+        }
         let headers = self.headers.save();
         if !headers.is_empty() {
             saved.push('\n');
@@ -264,6 +288,37 @@ impl SourceProfile {
         options: &'a ParseOptions,
         seen: Ticks,
     ) -> Parsed<'a> {
+        self.parse(text, envelope, None, options, seen)
+    }
+
+    /// Parses a record as [`SourceProfile::record`] does, and keeps the bytes that it had in its source.
+    pub fn raw_record<'a>(&mut self, raw: &'a RawRecord<'_>, options: &'a ParseOptions, seen: Ticks) -> Parsed<'a> {
+        let parsed = self.parse(&raw.text, raw.envelope.clone(), Some(raw), options, seen);
+        self.gap.clear();
+        parsed
+    }
+
+    /// Notes the bytes after the last record that were consumed without a record: the next record keeps them.
+    pub fn note_gap(&mut self, bytes: &[u8]) {
+        let fits = self.gap.len() + bytes.len() <= GAP_BYTES_MAX;
+        if let Some(text) = str::from_utf8(bytes).ok().filter(|_| fits && bytes.iter().all(u8::is_ascii_whitespace)) {
+            self.gap.push_str(text);
+        }
+    }
+
+    /// The bytes after the last record that were noted and that no record has yet.
+    pub fn gap(&self) -> &str {
+        &self.gap
+    }
+
+    fn parse<'a>(
+        &mut self,
+        text: &'a str,
+        envelope: Envelope<'a>,
+        raw: Option<&RawRecord<'_>>,
+        options: &'a ParseOptions,
+        seen: Ticks,
+    ) -> Parsed<'a> {
         let defaults = TimestampDefaults { zone: options.zone, seen };
         let mut parsed = match &options.explicit {
             Some(explicit) => {
@@ -277,13 +332,21 @@ impl SourceProfile {
             // First, because a query by name gets the first field: the text must not forge its stream.
             parsed.record.fields.splice(0..0, envelope.into_fields());
         }
+        let mut line = Some(self.layouts.written(text, &parsed, raw, &self.gap));
         if let Some(redactor) = &options.redactor {
+            let before = parsed.clone();
             let had_secret = redactor.redact(&mut parsed.record, text);
+            if had_secret {
+                line = line.and_then(|line| written::redacted(&line, text, &before, &parsed.record, redactor));
+                // The next line must not be compared with a layout that holds the secret.
+                self.layouts = LayoutCache::default();
+            }
             if had_secret && parsed.format == Format::Plain {
                 // The plain record may have become a header, and headers are saved: drop the secret.
                 self.headers = Headers::default();
             }
         }
+        parsed.record.line = line;
         parsed
     }
 

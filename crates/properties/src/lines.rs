@@ -53,7 +53,7 @@ fn records(bytes: &[u8], reading: &ParseOptions, cut: usize) -> Vec<(usize, Stri
         let mut assembler = Assembler::new(&bytes[at..whole], end - whole, BYTES_MAX, reading, ending);
         while let Some(raw) = assembler.next(&profile, reading) {
             let start = at + raw.start;
-            let parsed = profile.record(&raw.text, raw.envelope.clone(), reading, seen);
+            let parsed = profile.raw_record(&raw, reading, seen);
             let parts = explain(&raw.text, &parsed, &TimestampDefaults { zone: reading.zone, seen });
             for part in parts.iter().filter_map(|part| part.bytes.clone()) {
                 assert!(raw.text.get(part.clone()).is_some(), "{part:?} is no part of {:?}", raw.text);

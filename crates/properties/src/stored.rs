@@ -65,7 +65,7 @@ pub(super) fn any_rows(bytes: &[u8]) {
                 5 => writer.add_field(&name, Property::DateTime(time)),
                 6 => writer.add_field(&name, Property::Binary(draw.bytes())),
                 _ => writer.add_field(&name, Property::Double(f64::from(draw.byte()) / 10.0)),
-            }
+            };
         }
         writer.finish();
     }

@@ -6,6 +6,7 @@
 
 use super::record::StoredRecord;
 use daytable_model::key::{RowKey, partition_key};
+use daytable_model::line::{LAYOUT, LineLayout, LineSource, VERBATIM};
 use daytable_model::needle::Needle;
 use daytable_model::property::Property;
 use daytable_model::record::Level;
@@ -97,7 +98,7 @@ impl<'f> RowFilter<'f> {
         &self,
         key: RowKey,
         level: Option<Level>,
-        mut properties: impl Iterator<Item = (&'p str, Property<'p>)>,
+        properties: impl Iterator<Item = (&'p str, Property<'p>)>,
     ) -> bool {
         if !self.times.is_some_and(|(from, to)| (from..=to).contains(&key.time())) {
             return false;
@@ -109,12 +110,14 @@ impl<'f> RowFilter<'f> {
             return false;
         }
         let Some(needle) = &self.needle else { return true };
-        properties.any(|(name, value)| match (name, value) {
+        let parts = RowParts { key, level, properties: properties.collect() };
+        let has_text = |(name, value): &(&str, Property<'_>)| match (*name, *value) {
             // The record has further rows, or this row contains it as JSON.
             ("Items" | "Fields", _) => true,
-            ("Source", Property::String(_)) => false,
+            ("Source" | LAYOUT | VERBATIM, Property::String(_)) => false,
             (_, value) => needle.is_in(value),
-        })
+        };
+        parts.properties.iter().any(has_text) || parts.is_in_line(needle)
     }
 
     /// Whether the record made of matching rows matches.
@@ -123,9 +126,50 @@ impl<'f> RowFilter<'f> {
     }
 }
 
-/// Whether the message or a field of a record contains a text.
+/// A row before anything of it is copied.
+struct RowParts<'p> {
+    key: RowKey,
+    level: Option<Level>,
+    properties: Vec<(&'p str, Property<'p>)>,
+}
+
+impl RowParts<'_> {
+    /// Whether the line of the row contains the text across the borders of its values.
+    fn is_in_line(&self, needle: &Needle) -> bool {
+        let text = |name| match self.property(name) {
+            Some(Property::String(text)) => text,
+            _ => "",
+        };
+        let (layout, verbatim) = (text(LAYOUT), text(VERBATIM));
+        // The text of a piece may lie in it only as an escape, or belong to the frame.
+        if layout.is_empty() || !needle.is_in_text(verbatim) && !needle.may_cross(layout) {
+            return false;
+        }
+        let mut line = Vec::new();
+        LineLayout::parse(layout).write_line(self, verbatim, &mut line);
+        needle.is_in_bytes(&line)
+    }
+}
+
+impl LineSource for RowParts<'_> {
+    fn time(&self) -> Ticks {
+        self.key.time()
+    }
+
+    fn level(&self) -> Option<Level> {
+        self.level
+    }
+
+    fn property(&self, name: &str) -> Option<Property<'_>> {
+        self.properties.iter().find(|(known, _)| *known == name).map(|(_, value)| *value)
+    }
+}
+
+/// Whether the line of a record, its message or a field contains a text.
 pub(super) fn has_text(needle: &Needle, record: &StoredRecord) -> bool {
-    needle.is_in_text(&record.message) || record.fields.iter().any(|(_, value)| needle.is_in(value.as_property()))
+    needle.is_in_text(&record.message)
+        || needle.is_in_text(&record.line())
+        || record.fields.iter().any(|(_, value)| needle.is_in(value.as_property()))
 }
 
 #[cfg(test)]

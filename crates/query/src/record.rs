@@ -11,6 +11,8 @@
 
 use super::entity::{OwnedRow, OwnedValue};
 use daytable_model::key::{RowKey, instance_of};
+use daytable_model::line::{LAYOUT, LineLayout, LineSource, VERBATIM};
+use daytable_model::property::Property;
 use daytable_model::record::Level;
 use daytable_model::stream::{NANOS, STREAM, StreamNote};
 use daytable_model::time::Ticks;
@@ -33,7 +35,7 @@ pub struct StoredRecord {
     pub row_key: RowKey,
     /// Its level.
     pub level: Option<Level>,
-    /// The text without the extracted fields; may be empty.
+    /// The message, whole: also what became fields of it. May be empty.
     pub message: String,
     /// The path of the file, or the listener.
     pub source: String,
@@ -41,6 +43,17 @@ pub struct StoredRecord {
     pub fields: Vec<(String, OwnedValue)>,
     /// The stream, if the record was pushed to one.
     pub stream: Option<StreamNote<'static>>,
+    written: StoredLine,
+}
+
+/// The original text of a stored record.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct StoredLine {
+    /// Empty for a record without a line.
+    layout: String,
+    verbatim: String,
+    /// The stored part of the message, if the message is more.
+    part: Option<String>,
 }
 
 impl StoredRecord {
@@ -48,12 +61,14 @@ impl StoredRecord {
     pub fn new(table: Arc<str>, entity: OwnedRow) -> StoredRecord {
         let (mut message, mut source) = (String::new(), String::new());
         let mut fields = Vec::with_capacity(entity.properties.len());
-        let mut spread = None;
+        let (mut spread, mut written) = (None, StoredLine::default());
         let mut stream: Option<StreamNote<'static>> = None;
         for (name, value) in entity.properties {
             match (name.as_str(), value) {
                 ("Message", OwnedValue::String(text)) => message = text,
                 ("Source", OwnedValue::String(text)) => source = text,
+                (LAYOUT, OwnedValue::String(text)) => written.layout = text,
+                (VERBATIM, OwnedValue::String(text)) => written.verbatim = text,
                 ("Items", OwnedValue::Int32(_)) => {}
                 (STREAM, OwnedValue::String(text)) if text.starts_with("[{") => {
                     stream.get_or_insert_default().text = text.into()
@@ -73,22 +88,79 @@ impl StoredRecord {
             }
         }
         let OwnedRow { partition, key, level, .. } = entity;
-        StoredRecord { table, partition_key: partition, row_key: key, level, message, source, fields, stream }
+        let mut record = StoredRecord {
+            table,
+            partition_key: partition,
+            row_key: key,
+            level,
+            message,
+            source,
+            fields,
+            stream,
+            written,
+        };
+        record.complete_message();
+        record
     }
 
-    /// The text of the record as its source wrote it, all of its lines, without the last end of line. Invalid UTF-8 is
-    /// replaced. A record that was not made of a text, or has no line yet, gives its message.
-    pub fn line(&self) -> Cow<'_, str> {
-        match self.raw() {
-            Cow::Borrowed(bytes) => String::from_utf8_lossy(bytes),
-            Cow::Owned(bytes) => String::from_utf8_lossy(&bytes).into_owned().into(),
+    /// Makes the message whole.
+    fn complete_message(&mut self) {
+        let layout = LineLayout::parse(&self.written.layout);
+        if !layout.has_message() {
+            return;
+        }
+        let mut line = Vec::new();
+        let whole = layout.write_line(self, &self.written.verbatim, &mut line).and_then(|at| line.get(at));
+        if let Some(whole) = whole {
+            let whole = String::from_utf8_lossy(whole).into_owned();
+            self.written.part = Some(std::mem::replace(&mut self.message, whole));
         }
     }
 
-    /// The bytes of [`StoredRecord::line`], with invalid UTF-8 as it was written, and with what a container runtime
-    /// wrote around the line.
+    /// The text of the record as its program wrote it, all of its lines, without the last end of line. Invalid UTF-8 is
+    /// replaced. A record that was not made of a text gives its message.
+    pub fn line(&self) -> Cow<'_, str> {
+        if self.written.layout.is_empty() {
+            return Cow::Borrowed(&self.message);
+        }
+        let mut line = Vec::new();
+        LineLayout::parse(&self.written.layout).write_line(self, &self.written.verbatim, &mut line);
+        String::from_utf8(line).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()).into()
+    }
+
+    /// The bytes of the record in its source, without the last end of line: as [`StoredRecord::line`], with invalid UTF-8
+    /// as it was written, and with what a container runtime wrote around the line.
     pub fn raw(&self) -> Cow<'_, [u8]> {
-        Cow::Borrowed(self.message.as_bytes())
+        if self.written.layout.is_empty() {
+            return Cow::Borrowed(self.message.as_bytes());
+        }
+        let mut raw = Vec::new();
+        LineLayout::parse(&self.written.layout).write_raw(self, &self.written.verbatim, &mut raw);
+        Cow::Owned(raw)
+    }
+
+    /// Appends all bytes of the source that belong to the record: also the end of its last line, and empty lines around
+    /// it. The records of a file, in the order of their positions, give the file. Returns how many of the bytes lie
+    /// before the position of the record.
+    pub fn write_source_bytes(&self, out: &mut Vec<u8>) -> usize {
+        if self.written.layout.is_empty() {
+            out.extend_from_slice(self.message.as_bytes());
+            out.push(b'\n');
+            return 0;
+        }
+        let layout = LineLayout::parse(&self.written.layout);
+        layout.write_all(self, &self.written.verbatim, out);
+        layout.before().len()
+    }
+
+    /// The message without what became fields of it.
+    pub fn short_message(&self) -> &str {
+        self.written.part.as_ref().unwrap_or(&self.message)
+    }
+
+    /// Whether the record has its original text.
+    pub fn has_line(&self) -> bool {
+        !self.written.layout.is_empty()
     }
 
     /// Its time.
@@ -99,6 +171,23 @@ impl StoredRecord {
     /// The instance, as far as the PartitionKey contains its name.
     pub fn instance(&self) -> String {
         instance_of(&self.partition_key).0
+    }
+}
+
+impl LineSource for StoredRecord {
+    fn time(&self) -> Ticks {
+        self.row_key.time()
+    }
+
+    fn level(&self) -> Option<Level> {
+        self.level
+    }
+
+    fn property(&self, name: &str) -> Option<Property<'_>> {
+        if name == "Message" {
+            return Some(Property::String(self.short_message()));
+        }
+        self.fields.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_property())
     }
 }
 

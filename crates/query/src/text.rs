@@ -29,8 +29,9 @@ impl fmt::Display for RecordLine<'_> {
         let (level_colour, level_plain) = if *colour { (colour_of(record.level), plain) } else { ("", "") };
         write!(f, "{dim}{}{plain} {level_colour}{level:<5}{level_plain} ", record.time())?;
         write!(f, "{}", SafeLine(&record.instance()))?;
-        if !record.message.is_empty() {
-            write!(f, " {}", SafeLine(&record.message))?;
+        // The fields follow.
+        if !record.short_message().is_empty() {
+            write!(f, " {}", SafeLine(record.short_message()))?;
         }
         for (name, value) in &record.fields {
             write!(f, " {dim}{}={plain}", SafeLine(name))?;

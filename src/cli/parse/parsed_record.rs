@@ -20,7 +20,7 @@ impl Serialize for ParsedRecord<'_> {
         if let Some(level) = record.level {
             map.serialize_entry("level", Level::name(level))?;
         }
-        map.serialize_entry("message", &record.message)?;
+        map.serialize_entry("message", record.whole_message())?;
         let place = |field: &&Field<'_>| match &*field.name {
             "component" => 0,
             "pid" => 1,

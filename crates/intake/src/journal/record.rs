@@ -103,10 +103,19 @@ impl EntryReading {
         if entry.cut > 0 {
             fields.push(Field { name: "truncated".into(), value: Value::Boolean(true) });
         }
-        let mut record =
-            Record { time: said.time, level: said.level.or(level), message: said.message, fields, ..Record::default() };
+        let mut record = Record {
+            time: said.time,
+            level: said.level.or(level),
+            message: said.message,
+            fields,
+            line: said.line,
+            ..Record::default()
+        };
         if let Some(redactor) = &self.redactor {
-            redactor.redact_parts(&mut record);
+            // The line may hold the secret, too. The message stands for it then.
+            if redactor.redact_parts(&mut record) {
+                record.line = None;
+            }
         }
         let origin = entry.text("__CURSOR").map(cursor::origin);
         EntryRecord { record, format, origin, is_invalid_utf8 }

@@ -135,10 +135,10 @@ fn lines(body: &[u8], writer: &mut RequestWriter<'_>, is_strict: bool) -> Result
     let mut assembler = Assembler::new(body, 0, RECORD_BYTES_MAX, reading, Ending::Closed).at_beginning(true);
     while let Some(raw) = assembler.next(writer.profile(), reading) {
         let index = writer.begin()?;
-        let RawRecord { text, envelope, cut, is_invalid, .. } = &raw;
+        let RawRecord { envelope, cut, is_invalid, .. } = &raw;
         // The envelope of a container runtime is an object. The line in it can have any format.
         let is_object = is_strict && *envelope == Envelope::default();
-        let parsed = writer.parse(text, envelope.clone(), if is_object { objects } else { any });
+        let parsed = writer.parse_raw(&raw, if is_object { objects } else { any });
         if is_object && parsed.format != Format::Json {
             writer.refuse(index, if *cut > 0 { TOO_LONG } else { NO_OBJECT });
             continue;

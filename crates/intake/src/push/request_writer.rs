@@ -9,7 +9,7 @@ use daytable_model::batch::Batch;
 use daytable_model::key::POSITION_MAX;
 use daytable_model::record::{Field, Record, Value};
 use daytable_model::time::Ticks;
-use daytable_parse::{Envelope, Format, ParseOptions, Parsed, SourceProfile};
+use daytable_parse::{Envelope, Format, ParseOptions, Parsed, RawRecord, SourceProfile};
 use std::borrow::Cow;
 
 /// The bytes of a record. A longer text is cut, any other longer record is refused.
@@ -197,6 +197,11 @@ impl<'p> RequestWriter<'p> {
     /// Parses a text like a line of a file.
     pub(super) fn parse<'a>(&mut self, text: &'a str, envelope: Envelope<'a>, reading: &'a ParseOptions) -> Parsed<'a> {
         self.profile.record(text, envelope, reading, self.now)
+    }
+
+    /// Parses a record of a body like one of a file.
+    pub(super) fn parse_raw<'a>(&mut self, raw: &'a RawRecord<'_>, reading: &'a ParseOptions) -> Parsed<'a> {
+        self.profile.raw_record(raw, reading, self.now)
     }
 
     /// Counts a parsed record, and marks a cut record.

@@ -9,7 +9,7 @@ use crate::route::{Origin, RouteCaches, Router};
 use crate::syslog::SyslogOptions;
 use daytable_model::record::{Field, Value};
 use daytable_model::time::Ticks;
-use daytable_parse::{Envelope, SourceProfile};
+use daytable_parse::{RawRecord, SourceProfile};
 use daytable_store::{CommitQueue, SubmitError};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -100,13 +100,14 @@ impl MessageSink {
     ) {
         let counters = &*block.counters;
         let text = String::from_utf8_lossy(message.bytes);
-        let parsed = sender.profile.record(&text, Envelope::default(), &block.config.reading, now);
+        let raw = RawRecord::of_message(text, message.bytes);
+        let parsed = sender.profile.raw_record(&raw, &block.config.reading, now);
         let (mut record, format) = (parsed.record, parsed.format);
         if own_output::is_record(&record) {
             return own_output::pass_over(&block.source);
         }
         count(&counters.by_format[format.number()], 1);
-        if matches!(text, std::borrow::Cow::Owned(_)) {
+        if raw.is_invalid {
             count(&counters.invalid_utf8, 1);
         }
         if message.cut > 0 {

@@ -231,8 +231,10 @@ impl FileReader {
                 next = records.next(&parser.profile, reading);
             }
         }
-        self.open = records.open();
-        records.consumed()
+        parser.profile.note_gap(records.gap());
+        let (open, consumed) = (records.open(), records.consumed());
+        self.open = open;
+        consumed
     }
 
     /// Looks for the end of a line over the limit, from `passed` on.
@@ -337,7 +339,7 @@ impl RecordParser {
     }
 
     fn record(&mut self, raw: RawRecord<'_>, state: &mut SourceState, context: &mut ReadContext<'_>) {
-        let parsed = self.profile.record(&raw.text, raw.envelope.clone(), &context.options.reading, context.now);
+        let parsed = self.profile.raw_record(&raw, &context.options.reading, context.now);
         let (mut record, format) = (parsed.record, parsed.format);
         if format == Format::Syslog && own_output::is_record(&record) {
             state.ledger.own_records += 1;

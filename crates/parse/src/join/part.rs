@@ -77,6 +77,9 @@ impl<'a> LinePiece<'a> {
             lines: 1,
             cut: self.cut,
             is_invalid: self.is_invalid,
+            before: &[],
+            written: &[],
+            is_mixed: false,
         }
     }
 }

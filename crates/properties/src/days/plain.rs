@@ -22,6 +22,7 @@ pub(super) struct Read {
     partition: String,
     level: Option<Level>,
     message: String,
+    line: String,
     values: Vec<String>,
 }
 
@@ -37,6 +38,7 @@ impl From<&StoredRecord> for Read {
             partition: record.partition_key.to_string(),
             level: record.level,
             message: record.message.clone(),
+            line: record.line().into_owned(),
             values: sorted(record.fields.iter().map(|(_, value)| printed(value)).collect()),
         }
     }
@@ -49,6 +51,7 @@ impl From<&Written> for Read {
             partition: written.partition.to_string(),
             level: written.level,
             message: written.message.clone(),
+            line: written.line.as_ref().map_or_else(|| written.message.clone(), |line| line.text.to_string()),
             values: sorted(written.printed.clone()),
         }
     }
@@ -57,8 +60,11 @@ impl From<&Written> for Read {
 /// Whether the filter, without its limit, accepts a record.
 pub(super) fn wants(filter: &Filter, written: &Written) -> bool {
     let time = written.key.time();
-    let contains =
-        |needle: &str| written.message.contains(needle) || written.printed.iter().any(|value| value.contains(needle));
+    let contains = |needle: &str| {
+        written.message.contains(needle)
+            || written.printed.iter().any(|value| value.contains(needle))
+            || written.line.as_ref().is_some_and(|line| line.text.contains(needle))
+    };
     filter.instance.as_ref().is_none_or(|instance| instance == written.instance)
         && filter.since.is_none_or(|since| since <= time)
         && filter.until.is_none_or(|until| time < until)

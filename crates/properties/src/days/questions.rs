@@ -100,8 +100,13 @@ fn needle(dice: &mut Dice, all: &[&Written]) -> String {
     // Long texts are rare, and the queries prefer them.
     let long: Vec<&&Written> = all.iter().filter(|written| written.message.len() > STRING_UNITS_MAX).collect();
     let written = if long.is_empty() || dice.is_one_in(2) { *dice.pick(all) } else { **dice.pick(&long) };
-    let texts: Vec<&String> = written.printed.iter().chain([&written.message]).collect();
-    let text = *dice.pick(&texts);
+    let line = written.line.as_ref().map(|line| &*line.text);
+    let texts: Vec<&str> = written.printed.iter().chain([&written.message]).map(String::as_str).chain(line).collect();
+    let text = if let Some(line) = line.filter(|line| !line.is_empty() && dice.is_one_in(2)) {
+        line
+    } else {
+        *dice.pick(&texts)
+    };
     let unit_of = |at: usize| {
         text.char_indices()
             .scan(0, |units, (byte, c)| {

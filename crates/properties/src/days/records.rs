@@ -4,7 +4,8 @@ use super::Dice;
 use daytable_model::batch::Batch;
 use daytable_model::entity::{FIELDS_MAX, STRING_UNITS_MAX, SizedRecord};
 use daytable_model::key::{DayTable, Period, RowKey, TableName, partition_key};
-use daytable_model::property::Property;
+use daytable_model::line::{LevelCase, LineLayout, LineSource, TIGHT, WrittenLine, push_literal, push_piece};
+use daytable_model::property::{Property, property_name};
 use daytable_model::record::{Field, Level, Record, Value};
 use daytable_model::time::Ticks;
 use daytable_query::OwnedValue;
@@ -32,6 +33,90 @@ pub(super) struct Written {
     pub(super) fields: Vec<(String, OwnedValue)>,
     /// The field values as `query --json` prints them, without the quotes and escapes of strings.
     pub(super) printed: Vec<String>,
+    /// The original text, if the record has one.
+    pub(super) line: Option<WrittenLine<'static>>,
+}
+
+/// The record as the source of its line's holes.
+struct LineParts<'w> {
+    key: RowKey,
+    level: Option<Level>,
+    message: &'w str,
+    fields: &'w [(String, OwnedValue)],
+}
+
+impl LineSource for LineParts<'_> {
+    fn time(&self) -> Ticks {
+        self.key.time()
+    }
+
+    fn level(&self) -> Option<Level> {
+        self.level
+    }
+
+    fn property(&self, name: &str) -> Option<Property<'_>> {
+        if name == "Message" {
+            return Some(Property::String(self.message));
+        }
+        let field = self.fields.iter().find(|(field, _)| property_name(field) == name);
+        field.map(|(_, value)| value.as_property())
+    }
+}
+
+/// A layout of the parts of a record, in any order, and the line that it gives. Parts that touch, or letters beside
+/// them, are marked.
+fn line(dice: &mut Dice, parts: &LineParts<'_>) -> Option<WrittenLine<'static>> {
+    let is_of_sources =
+        parts.fields.iter().all(|(_, value)| value_of(value).is_some_and(|value| !matches!(value, Value::Binary(_))));
+    let bytes = parts.message.len() + parts.fields.iter().map(|(_, value)| value.to_string().len()).sum::<usize>();
+    if !is_of_sources || bytes > 4000 || dice.is_one_in(3) {
+        return None;
+    }
+    let is_tight = dice.is_one_in(2);
+    let (mut layout, mut verbatim) = (String::from(if is_tight { TIGHT } else { "" }), String::new());
+    let (mut pieces, mut has_time, mut has_level) = (0, false, false);
+    for _ in 0..dice.below(8) {
+        let between: &[&str] = if is_tight {
+            &["", "took ", " took", "x", "502", "\"b\"", "%"]
+        } else {
+            &[" ", "=", " took 7=", "; ", "%."]
+        };
+        push_literal(&mut layout, between[dice.below(between.len())]);
+        match dice.below(8) {
+            0 => layout.push_str("%m"),
+            1 if is_tight => layout.push_str("%j"),
+            2 => {
+                layout.push_str("%T(0;Y-m-d'TH:M:S.7)");
+                has_time = true;
+            }
+            3 if parts.level.is_some() => {
+                layout.extend(['%', dice.pick(&LevelCase::ALL).code()]);
+                has_level = true;
+            }
+            4 => {
+                layout.push_str("%v");
+                verbatim.push_str(if pieces > 0 { "\u{1f}" } else { "" });
+                push_piece(&mut verbatim, dice.pick(&["1.50", "", "took", "\u{1f}", "a\u{1e}b"]).as_bytes());
+                pieces += 1;
+            }
+            _ if parts.fields.is_empty() => {}
+            n => {
+                let (name, _) = dice.pick(parts.fields);
+                let name = property_name(name);
+                layout.push_str(&if n == 7 && is_tight { format!("%[{name}]") } else { format!("%({name})") });
+            }
+        }
+    }
+    let mut text = Vec::new();
+    LineLayout::parse(&layout).write_line(parts, &verbatim, &mut text);
+    Some(WrittenLine {
+        frame: (layout.len(), verbatim.len()),
+        layout: layout.into(),
+        verbatim,
+        text: String::from_utf8(text).expect("text").into(),
+        message: None,
+        made_with: (has_time.then(|| parts.key.time()), parts.level.filter(|_| has_level)),
+    })
 }
 
 /// See [`Written::printed`].
@@ -85,7 +170,8 @@ fn record(dice: &mut Dice, is_wide: bool) -> Written {
     let partition = partition_key(instance, bucket).into();
     let (message, fields) = content(dice, is_wide);
     let printed = fields.iter().map(|(_, value)| printed(value)).collect();
-    Written { instance, partition, key, level, message, fields, printed }
+    let line = line(dice, &LineParts { key, level, message: &message, fields: &fields });
+    Written { instance, partition, key, level, message, fields, printed, line }
 }
 
 fn content(dice: &mut Dice, is_wide: bool) -> (String, Vec<(String, OwnedValue)>) {
@@ -176,8 +262,13 @@ pub(super) fn batches(written: &[Written]) -> Vec<Batch> {
             one.fields.iter().map(|(name, value)| Some(Field { name: name.as_str().into(), value: value_of(value)? }));
         let fields: Option<Vec<Field<'_>>> = fields.collect();
         let message = one.message.as_str().into();
-        let record =
-            Record { level: one.level, message, fields: fields.clone().unwrap_or_default(), ..Record::default() };
+        let record = Record {
+            level: one.level,
+            message,
+            fields: fields.clone().unwrap_or_default(),
+            line: one.line.clone(),
+            ..Record::default()
+        };
         let (rows, bytes) = SizedRecord::new(&record, "source").room();
         let has_room = |batch: &Batch| batch.partition == one.partition && batch.has_room(rows, bytes + 4096);
         let at = batches.iter().position(has_room).unwrap_or_else(|| {
@@ -194,7 +285,9 @@ pub(super) fn batches(written: &[Written]) -> Vec<Batch> {
         if !one.message.is_empty() {
             row.add("Message", Property::String(&one.message));
         }
-        one.fields.iter().for_each(|(name, value)| row.add_field(name, value.as_property()));
+        for (name, value) in &one.fields {
+            row.add_field(name, value.as_property());
+        }
         row.finish();
     }
     batches

@@ -14,12 +14,13 @@ use std::sync::Arc;
 pub struct FullRecord {
     record: StoredRecord,
     instance: OnceCell<String>,
+    line: OnceCell<String>,
 }
 
 impl FullRecord {
     /// Wraps a record.
     pub fn new(record: StoredRecord) -> FullRecord {
-        FullRecord { record, instance: OnceCell::new() }
+        FullRecord { record, instance: OnceCell::new(), line: OnceCell::new() }
     }
 
     /// The record.
@@ -80,7 +81,8 @@ impl Fields for FullRecord {
             Column::Instance => Some(Property::String(self.instance())),
             Column::Source => Some(Property::String(&record.source)),
             Column::Table => Some(Property::String(&record.table)),
-            Column::Message | Column::Line => Some(Property::String(&record.message)),
+            Column::Message => Some(Property::String(&record.message)),
+            Column::Line => Some(Property::String(self.line.get_or_init(|| record.line().into_owned()))),
             Column::Field => {
                 let found = |wanted: &str| record.fields.iter().find(|(known, _)| known == wanted);
                 // A field that has the name of a column is shown, and asked for, with a `_`.

@@ -203,7 +203,10 @@ impl<'a> ScopeContext<'a> {
         if !line.is_empty() {
             let parsed = writer.parse(&line, Envelope::default(), reading);
             format = Some(parsed.format);
+            // The body is the line, and the message is whole.
+            let whole = Cow::Owned(parsed.record.whole_message().to_owned());
             let Record { time, level, message, fields: own, .. } = parsed.record;
+            let message = if *message == *whole { message } else { whole };
             if let (Some(said), Some(own)) = (said.time, time)
                 && said != own
             {

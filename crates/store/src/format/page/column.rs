@@ -16,6 +16,7 @@ use super::PageError;
 use super::bits::{SectionCursor, Sections, TextSpan, put_varint};
 use super::ints::{self, Ints, IntsPlan};
 use super::strings::{self, StringForm, Strings};
+use daytable_model::line::LAYOUT;
 use daytable_model::needle::Needle;
 use daytable_model::property::{Property, PropertyKind};
 use daytable_model::time::Ticks;
@@ -121,6 +122,7 @@ impl<'a> ColumnBuilder<'a> {
         }
         let values = match &self.values {
             ColumnValues::Ints(values) => ValueSlice::Ints(values),
+            ColumnValues::Strings(values) if self.name == LAYOUT => ValueSlice::Layouts(values),
             ColumnValues::Strings(values) => ValueSlice::Strings(values),
             ColumnValues::Doubles(values) => ValueSlice::Doubles(values),
             ColumnValues::Guids(values) => ValueSlice::Guids(values),
@@ -153,6 +155,8 @@ pub(super) fn encode_only(name: &str, value: Property<'_>, out: &mut Sections) {
 enum ValueSlice<'s, 'a> {
     Ints(&'s [i64]),
     Strings(&'s [&'a str]),
+    /// Texts that the rows share: see [`LAYOUT`].
+    Layouts(&'s [&'a str]),
     Doubles(&'s [f64]),
     Guids(&'s [[u8; 16]]),
     Binaries(&'s [&'a [u8]]),
@@ -167,6 +171,7 @@ impl ValueSlice<'_, '_> {
                 0
             }
             ValueSlice::Strings(values) => strings::encode(values, out) as u8,
+            ValueSlice::Layouts(values) => strings::encode_as(values, false, out) as u8,
             ValueSlice::Doubles(values) => encode_doubles(values, out),
             ValueSlice::Guids(values) => {
                 out.packed.extend(values.as_flattened());

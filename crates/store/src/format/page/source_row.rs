@@ -4,6 +4,7 @@ use super::read::Page;
 use super::{ROW_BYTES, VALUE_BYTES};
 use daytable_model::batch::{Batch, RowRef};
 use daytable_model::key::RowKey;
+use daytable_model::line::LAYOUT;
 use daytable_model::property::Property;
 use daytable_model::record::Level;
 
@@ -31,7 +32,12 @@ impl SourceRow<'_> {
     pub(super) fn bytes(&self) -> usize {
         let bytes = match self {
             SourceRow::OfBatch(row, _) => row.bytes(),
-            SourceRow::OfPage(page, row, _) => page.values(*row as usize).map(|(_, value)| value_bytes(value)).sum(),
+            SourceRow::OfPage(page, row, _) => {
+                // A batch holds a layout once.
+                let bytes =
+                    |(number, value)| if page.name(number) == LAYOUT { VALUE_BYTES } else { value_bytes(value) };
+                page.values(*row as usize).map(bytes).sum()
+            }
         };
         ROW_BYTES + bytes
     }

@@ -42,6 +42,11 @@ impl StringForm {
 
 /// Writes a column in its shortest form and returns the form.
 pub(super) fn encode(values: &[&str], out: &mut Sections) -> StringForm {
+    encode_as(values, true, out)
+}
+
+/// The same without the forms of which a value takes more memory than its row accounts for, if `may_expand` is false.
+pub(super) fn encode_as(values: &[&str], may_expand: bool, out: &mut Sections) -> StringForm {
     if let Some((first, rest)) = values.split_first()
         && rest.iter().all(|value| value == first)
     {
@@ -58,7 +63,8 @@ pub(super) fn encode(values: &[&str], out: &mut Sections) -> StringForm {
     }
     let dictionary_bits = dictionary.as_ref().map_or(usize::MAX, DictionaryColumn::bits);
     let bytes: usize = values.iter().map(|value| value.len()).sum();
-    if 4 * bytes < dictionary_bits
+    if may_expand
+        && 4 * bytes < dictionary_bits
         && let Some(length) = hex_length(values)
     {
         let start = out.packed.len();
@@ -70,7 +76,8 @@ pub(super) fn encode(values: &[&str], out: &mut Sections) -> StringForm {
     }
     // zstd reduces text that suits no dictionary to about a third.
     let text_bits = 8 * bytes / 3;
-    let patterns = PatternColumn::of(values).filter(|patterns| patterns.bits() < dictionary_bits);
+    let patterns = if may_expand { PatternColumn::of(values) } else { None };
+    let patterns = patterns.filter(|patterns| patterns.bits() < dictionary_bits);
     if let Some(patterns) = patterns.as_ref().filter(|patterns| patterns.bits() < text_bits) {
         patterns.write(out);
         return StringForm::SplitPattern;

@@ -6,6 +6,7 @@
 use super::text;
 use daytable_model::entity::MULTI_ROW_PROPERTIES;
 use daytable_model::key::RowKey;
+use daytable_model::line::LAYOUT;
 use daytable_model::needle::Needle;
 use daytable_model::property::{Property, PropertyKind};
 use daytable_model::record::Level;
@@ -285,7 +286,9 @@ impl RowBlock {
         for column in &self.columns {
             let spread = MULTI_ROW_PROPERTIES.contains(&(&*column.name, column.kind));
             if spread || needle.may_be_in(column.kind) {
-                column.mark(found.iter_mut(), |value| spread || needle.is_in(value));
+                let is_layout = &*column.name == LAYOUT;
+                let crosses = |value: Property<'_>| matches!(value, Property::String(layout) if is_layout && needle.may_cross(layout));
+                column.mark(found.iter_mut(), |value| spread || needle.is_in(value) || crosses(value));
             }
         }
     }

@@ -45,6 +45,12 @@ const PAGE_BYTES: usize = 256 << 10;
 /// Maximum bytes of a dictionary; further values are written without it.
 const DICTIONARY_BYTES: usize = 2 << 20;
 
+/// So many of the most frequent properties have a column, however few their values are: other tools look for them.
+const COLUMNS_SURE: usize = 64;
+/// Values from which on a further property has a column. A column takes about 600 bytes of footer and manifest, a value
+/// in the map about two more than in a column.
+const COLUMN_VALUES_MIN: u64 = 256;
+
 /// A column of a property.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PropertyColumn {
@@ -87,7 +93,12 @@ impl ColumnLayout {
         let mut taken: HashSet<String> = FIXED.into_iter().chain([REST]).map(str::to_lowercase).collect();
         let mut columns = Vec::new();
         let mut has_dictionary = Vec::new();
-        for PropertyStats { name, kind, .. } in seen.iter().take(COLUMNS_MAX) {
+        // Rare values cost less in the map than a column of their own does.
+        let has_column =
+            |(number, stats): &(usize, &PropertyStats)| *number < COLUMNS_SURE || stats.values >= COLUMN_VALUES_MIN;
+        let length = seen.iter().copied().enumerate().take_while(has_column).take(COLUMNS_MAX).count();
+        seen.truncate(length);
+        for PropertyStats { name, kind, .. } in &seen {
             let typed = format!("{name}:{}", kind_name(*kind));
             let interned = (2..).map(|n| format!("{typed}:{n}"));
             let free = [name.clone(), typed.clone()].into_iter().chain(interned);
@@ -96,7 +107,7 @@ impl ColumnLayout {
             let Some(column) = free.next() else { continue };
             columns.push(PropertyColumn { name: column, property: name.clone(), kind: *kind });
         }
-        for seen in seen.iter().take(COLUMNS_MAX) {
+        for seen in &seen {
             has_dictionary.push(wants_dictionary(seen, sizes.group_rows));
         }
         ColumnLayout { has_dictionary, ..ColumnLayout::of(columns) }

@@ -12,6 +12,7 @@ use super::file::SealedFile;
 use super::layout::{ITEM, PROPERTIES};
 use crate::StoreError;
 use daytable_model::entity::MULTI_ROW_PROPERTIES;
+use daytable_model::line::LAYOUT;
 use daytable_model::needle::Needle;
 use daytable_model::property::{Property, PropertyKind};
 use daytable_model::record::Level;
@@ -41,6 +42,14 @@ impl SealedFile {
             if spread {
                 let levels = self.values(group, leaf, column.kind, ranges)?.1;
                 found.iter_mut().zip(levels).for_each(|(found, level)| *found |= level > 0);
+            } else if &*column.property == LAYOUT && column.kind == PropertyKind::String {
+                let (texts, levels, _) = self.texts(group, leaf, ranges)?;
+                let crosses = |text: &[u8]| Some(str::from_utf8(text).map_or(true, |layout| needle.may_cross(layout)));
+                let mut hits = texts.read(crosses).unwrap_or_default().into_iter();
+                found
+                    .iter_mut()
+                    .zip(levels)
+                    .for_each(|(found, level)| *found |= level > 0 && hits.next() == Some(true));
             } else if column.kind == PropertyKind::String {
                 self.mark_texts(group, leaf, ranges, needle, &mut found)?;
             } else {

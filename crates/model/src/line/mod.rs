@@ -1,0 +1,670 @@
+//! The original text of a record, made again from the parts of the record.
+//!
+//! A parser makes a time, a level, a message and fields of a line. What lay between them is the *layout* of the line:
+//! text with holes for the parts. Lines of one source have few layouts, so a page and a Parquet file store each once.
+//! A part that would not be written again with the very bytes of the line (`1.50`, an escape, the ninth digit of a
+//! second) is kept as it was written, in the *verbatim* text of the record.
+//!
+//! ```text
+//! line      2026-11-21 08:00:00 WARN disk full free=1.50        Layout   %T(0;Y-m-d H:M:S) %L %<%m free=%v%>
+//! Message   disk full      free 1.5                             Verbatim 1.50
+//!
+//! layout    := line [ %/ frame ] [ %^ before ] [ %$ after ]  |  line %@ shared [ %^ before ]
+//! frame     := the bytes of the source, where these are not the line: what a container runtime wrote around it,
+//!              CRLF between the lines of a record, invalid UTF-8
+//! before    := bytes between the record before and this one, where there are any
+//! after     := bytes that end the record; `\n` if the layout does not say
+//! shared    := where lines of several records come by turns: the bytes of all of them in the first, nothing in others
+//! ```
+//!
+//! | hole | what is written | hole | what is written |
+//! |---|---|---|---|
+//! | `%(name)` | a property | `%[name]` | the same, escaped as in JSON |
+//! | `%m` | the property `Message` | `%j` | the same, escaped as in JSON |
+//! | `%T(pattern)` | the time ([`TimePattern`]) | `%l`, `%L`, `%C` | the level as `warn`, `WARN`, `Warn` |
+//! | `%v` | the next piece of the verbatim text | `%%` | `%` |
+//! | `%~` | nothing: words may cross the borders of values | | |
+//! | `%<`, `%>` | nothing: the borders of the whole message | `%0` to `%4` | in a frame: the line ([`FrameForm`]) |
+//!
+//! The pieces of the verbatim text are separated by U+001F. U+001E and two hexadecimal digits stand for a byte.
+//!
+//! Claims, tested where lines are parsed and stored: a layout is stored only if it gives the very bytes again; a record
+//! without a layout gives its message.
+
+mod time_pattern;
+
+pub use time_pattern::TimePattern;
+
+use crate::property::{Property, TypedValue, to_hex};
+use crate::record::Level;
+use crate::time::Ticks;
+use std::borrow::Cow;
+use std::io::Write as _;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// The property with the layout of a record's line.
+pub const LAYOUT: &str = "Layout";
+/// The property with the pieces of a line that no other property gives again.
+pub const VERBATIM: &str = "Verbatim";
+/// The longest layout that is stored. A longer one is no layout: it would be new in each record.
+pub const LAYOUT_BYTES_MAX: usize = 8 << 10;
+/// Begins a layout in which a word may begin in one value and go on beside it.
+pub const TIGHT: &str = "%~";
+/// Separates the pieces of the verbatim text.
+pub const PIECE_END: char = '\u{1f}';
+/// Begins an escaped byte of a piece.
+const ESCAPE: char = '\u{1e}';
+
+/// The text of a record as its source wrote it, as layout and verbatim text.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WrittenLine<'a> {
+    /// The layout. Records of one source share it.
+    pub layout: Arc<str>,
+    /// The verbatim text; empty if the layout has no piece of it.
+    pub verbatim: String,
+    /// Where the frame, and what follows it, begin in the layout and in the verbatim text.
+    pub frame: (usize, usize),
+    /// The line itself, which is stored where the layout does not fit any more.
+    pub text: Cow<'a, str>,
+    /// Where the whole message lies in the line, if it is more than the message of the record.
+    pub message: Option<Range<usize>>,
+    /// The time and the level that the layout was made with.
+    pub made_with: (Option<Ticks>, Option<Level>),
+}
+
+impl WrittenLine<'_> {
+    /// The same line, kept whole in the verbatim text: for a record whose parts were changed after it was parsed.
+    pub fn whole(&self) -> (String, String) {
+        let (mut layout, mut verbatim) = whole_line(&self.text, self.message.clone());
+        let frame = self.layout.get(self.frame.0..).unwrap_or_default();
+        layout.push_str(frame);
+        if let Some(rest) = self.verbatim.get(self.frame.1..).filter(|_| frame.contains("%v") || frame.contains("%3")) {
+            verbatim.push(PIECE_END);
+            verbatim.push_str(rest);
+        }
+        (layout, verbatim)
+    }
+
+    /// Whether a record with this time and level gives the line again.
+    #[inline]
+    pub fn is_of(&self, time: Ticks, level: Option<Level>) -> bool {
+        self.made_with.0.is_none_or(|made| made == time) && (self.made_with.1.is_none() || self.made_with.1 == level)
+    }
+}
+
+/// The parts of a record that the holes of a layout name.
+pub trait LineSource {
+    /// The time of the record.
+    fn time(&self) -> Ticks;
+    /// Its level.
+    fn level(&self) -> Option<Level>;
+    /// A property by its name.
+    fn property(&self, name: &str) -> Option<Property<'_>>;
+}
+
+/// How the line lies in the bytes of its source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FrameForm {
+    /// As it is.
+    Plain = 0,
+    /// Escaped as in JSON.
+    Json = 1,
+    /// With CRLF for each newline.
+    CrLf = 2,
+    /// With the next piece of the verbatim text for its replacement characters, one part after the other.
+    Invalid = 3,
+    /// Escaped as in JSON by Go, which escapes `<`, `>` and `&` too.
+    GoJson = 4,
+}
+
+impl FrameForm {
+    /// Every form, by its number.
+    pub const ALL: [FrameForm; 5] =
+        [FrameForm::Plain, FrameForm::Json, FrameForm::CrLf, FrameForm::Invalid, FrameForm::GoJson];
+
+    /// Writes a line in this form. `piece` is the next piece of the verbatim text.
+    fn write(self, line: &[u8], piece: &str, out: &mut Vec<u8>) {
+        match self {
+            FrameForm::Plain => out.extend_from_slice(line),
+            FrameForm::Json => escape_json(line, false, out),
+            FrameForm::GoJson => escape_json(line, true, out),
+            FrameForm::CrLf => {
+                for byte in line {
+                    if *byte == b'\n' {
+                        out.push(b'\r');
+                    }
+                    out.push(*byte);
+                }
+            }
+            FrameForm::Invalid => {
+                let mut bytes = Vec::new();
+                unescape(piece, &mut bytes);
+                let (mut parts, mut rest) = (bytes.as_slice(), line);
+                while let Some(at) = memchr::memmem::find(rest, REPLACEMENT.as_bytes()) {
+                    out.extend_from_slice(&rest[..at]);
+                    if let [length, tail @ ..] = parts
+                        && let Some((part, tail)) = tail.split_at_checked(usize::from(length.wrapping_sub(b'0')))
+                    {
+                        out.extend_from_slice(part);
+                        parts = tail;
+                    }
+                    rest = &rest[at + REPLACEMENT.len()..];
+                }
+                out.extend_from_slice(rest);
+            }
+        }
+    }
+}
+
+/// What stands for invalid UTF-8 in a text.
+const REPLACEMENT: &str = "\u{fffd}";
+
+/// The case in which a level is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LevelCase {
+    /// `warn`
+    Lower,
+    /// `WARN`
+    Upper,
+    /// `Warn`
+    Capital,
+}
+
+impl LevelCase {
+    /// Every case.
+    pub const ALL: [LevelCase; 3] = [LevelCase::Lower, LevelCase::Upper, LevelCase::Capital];
+
+    /// The letter after `%`.
+    pub const fn code(self) -> char {
+        match self {
+            LevelCase::Lower => 'l',
+            LevelCase::Upper => 'L',
+            LevelCase::Capital => 'C',
+        }
+    }
+
+    /// The name of a level in this case.
+    pub const fn name(self, level: Level) -> &'static str {
+        const UPPER: [&str; 9] = ["TRACE", "DEBUG", "INFO", "NOTICE", "WARN", "ERROR", "CRITICAL", "ALERT", "FATAL"];
+        const CAPITAL: [&str; 9] = ["Trace", "Debug", "Info", "Notice", "Warn", "Error", "Critical", "Alert", "Fatal"];
+        match self {
+            LevelCase::Lower => level.name(),
+            LevelCase::Upper => UPPER[level.code() as usize - 1],
+            LevelCase::Capital => CAPITAL[level.code() as usize - 1],
+        }
+    }
+}
+
+/// A part of a layout.
+#[derive(Clone, Debug, PartialEq)]
+pub enum LayoutPart {
+    /// Text as it is.
+    Literal(Box<str>),
+    /// A property, escaped as in JSON if the flag says so.
+    Property(Box<str>, bool),
+    /// The time.
+    Time(TimePattern),
+    /// The level.
+    Level(LevelCase),
+    /// A piece of the verbatim text.
+    Verbatim,
+    /// The whole message begins.
+    MessageStart,
+    /// The whole message ends.
+    MessageEnd,
+    /// The line, in a frame.
+    Line(FrameForm),
+}
+
+/// A layout, ready to write lines.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LineLayout {
+    line: Vec<LayoutPart>,
+    frame: Option<Vec<LayoutPart>>,
+    /// All bytes of the source, if they are not those of this record alone.
+    shared: Option<Vec<LayoutPart>>,
+    before: Box<str>,
+    after: Option<Box<str>>,
+}
+
+impl LineLayout {
+    /// Reads a layout. What is no hole is text.
+    pub fn parse(text: &str) -> LineLayout {
+        let mut layout = LineLayout::default();
+        let mut section = b' ';
+        let (mut literal, mut parts) = (String::new(), Vec::new());
+        let mut rest = text;
+        while let Some(at) = rest.find('%') {
+            literal.push_str(&rest[..at]);
+            rest = &rest[at + 1..];
+            let Some(code) = rest.bytes().next().filter(u8::is_ascii) else {
+                literal.push('%');
+                continue;
+            };
+            rest = &rest[1..];
+            let mut argument = |end: char| {
+                let (head, tail) = rest.split_once(end)?;
+                rest = tail;
+                Some(head)
+            };
+            let part = match code {
+                b'%' => {
+                    literal.push('%');
+                    continue;
+                }
+                b'/' | b'@' | b'^' | b'$' => {
+                    layout.close(section, &mut literal, &mut parts);
+                    section = code;
+                    continue;
+                }
+                b'(' => argument(')').map(|name| LayoutPart::Property(name.into(), false)),
+                b'[' => argument(']').map(|name| LayoutPart::Property(name.into(), true)),
+                b'm' => Some(LayoutPart::Property("Message".into(), false)),
+                b'j' => Some(LayoutPart::Property("Message".into(), true)),
+                b'T' => time_pattern(&mut rest).map(LayoutPart::Time),
+                b'v' => Some(LayoutPart::Verbatim),
+                b'<' => Some(LayoutPart::MessageStart),
+                b'>' => Some(LayoutPart::MessageEnd),
+                b'0'..=b'4' => Some(LayoutPart::Line(FrameForm::ALL[usize::from(code - b'0')])),
+                _ => LevelCase::ALL.into_iter().find(|case| case.code() == char::from(code)).map(LayoutPart::Level),
+            };
+            if let Some(part) = part {
+                if !literal.is_empty() {
+                    parts.push(LayoutPart::Literal(std::mem::take(&mut literal).into()));
+                }
+                parts.push(part);
+            }
+        }
+        literal.push_str(rest);
+        layout.close(section, &mut literal, &mut parts);
+        layout
+    }
+
+    fn close(&mut self, section: u8, literal: &mut String, parts: &mut Vec<LayoutPart>) {
+        let text = std::mem::take(literal);
+        match section {
+            b'^' => self.before = text.into(),
+            b'$' => self.after = Some(text.into()),
+            _ => {
+                if !text.is_empty() {
+                    parts.push(LayoutPart::Literal(text.into()));
+                }
+                let parts = std::mem::take(parts);
+                match section {
+                    b'/' => self.frame = Some(parts),
+                    b'@' => self.shared = Some(parts),
+                    _ => self.line = parts,
+                }
+            }
+        }
+    }
+
+    /// The parts of the line.
+    pub fn parts(&self) -> &[LayoutPart] {
+        &self.line
+    }
+
+    /// Whether the whole message is more than the property `Message`.
+    pub fn has_message(&self) -> bool {
+        self.line.contains(&LayoutPart::MessageStart)
+    }
+
+    /// Writes the line. Returns where the whole message lies in it, if that is more than the property `Message`.
+    pub fn write_line(&self, source: &impl LineSource, verbatim: &str, out: &mut Vec<u8>) -> Option<Range<usize>> {
+        write_parts(&self.line, source, &mut pieces(verbatim), &[], out)
+    }
+
+    /// Writes the bytes of the source for this record, without the end of line.
+    pub fn write_raw(&self, source: &impl LineSource, verbatim: &str, out: &mut Vec<u8>) {
+        let mut pieces = pieces(verbatim);
+        let Some(frame) = &self.frame else {
+            write_parts(&self.line, source, &mut pieces, &[], out);
+            return;
+        };
+        let mut line = Vec::new();
+        write_parts(&self.line, source, &mut pieces, &[], &mut line);
+        write_parts(frame, source, &mut pieces, &line, out);
+    }
+
+    /// The bytes between the record before and this one.
+    pub fn before(&self) -> &str {
+        &self.before
+    }
+
+    /// Writes all bytes that the source had from the end of the record before to the end of this one.
+    pub fn write_all(&self, source: &impl LineSource, verbatim: &str, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.before.as_bytes());
+        if let Some(shared) = &self.shared {
+            let mut pieces = pieces(verbatim);
+            // The pieces of the line come first.
+            write_parts(&self.line, source, &mut pieces, &[], &mut Vec::new());
+            write_parts(shared, source, &mut pieces, &[], out);
+            return;
+        }
+        self.write_raw(source, verbatim, out);
+        out.extend_from_slice(self.after.as_deref().unwrap_or("\n").as_bytes());
+    }
+}
+
+/// Whether a line of this layout may contain `text` although no value of its record does: across the border of a value,
+/// in the text of the layout, or in a part that is written in another form than it is stored. False only if it cannot.
+pub fn may_cross(layout: &str, text: &str) -> bool {
+    let text = text.as_bytes();
+    if text.is_empty() || text.contains(&(ESCAPE as u8)) || text.contains(&(PIECE_END as u8)) {
+        return true;
+    }
+    let parsed = LineLayout::parse(layout);
+    let marks = |part: &&LayoutPart| !matches!(part, LayoutPart::MessageStart | LayoutPart::MessageEnd);
+    let mut is_after_hole = false;
+    let mut parts = parsed.line.iter().filter(marks).peekable();
+    while let Some(part) = parts.next() {
+        let is_before_hole = parts.peek().is_some_and(|next| !matches!(next, LayoutPart::Literal(_)));
+        match part {
+            LayoutPart::Literal(literal) => {
+                let literal = literal.as_bytes();
+                let ends = |length: &usize| is_before_hole && literal.ends_with(&text[..*length]);
+                let begins = |length: &usize| is_after_hole && literal.starts_with(&text[text.len() - length..]);
+                let is_inside = memchr::memmem::find(literal, text).is_some();
+                let is_across = is_before_hole && is_after_hole && memchr::memmem::find(text, literal).is_some();
+                let shorter = 1..text.len().min(literal.len() + 1);
+                if is_inside || is_across || shorter.clone().any(|length| ends(&length) || begins(&length)) {
+                    return true;
+                }
+            }
+            part => {
+                let is_tight = is_before_hole && text.len() > 1;
+                if is_tight || is_written_otherwise(part, text) {
+                    return true;
+                }
+            }
+        }
+        is_after_hole = !matches!(part, LayoutPart::Literal(_));
+    }
+    false
+}
+
+/// Whether a part may be written with `text` in it although no value has `text`.
+fn is_written_otherwise(part: &LayoutPart, text: &[u8]) -> bool {
+    match part {
+        LayoutPart::Literal(_) | LayoutPart::Verbatim | LayoutPart::MessageStart | LayoutPart::MessageEnd => false,
+        LayoutPart::Property(_, false) => false,
+        // What follows a backslash may be the beginning of the text.
+        LayoutPart::Property(_, true) => {
+            text.contains(&b'\\')
+                || matches!(text[0], b'"' | b'n' | b'r' | b't' | b'b' | b'f' | b'u')
+                || text[0].is_ascii_hexdigit()
+        }
+        LayoutPart::Level(case) => {
+            Level::ALL.into_iter().any(|level| memchr::memmem::find(case.name(level).as_bytes(), text).is_some())
+        }
+        LayoutPart::Time(pattern) => pattern.may_have(text),
+        LayoutPart::Line(_) => true,
+    }
+}
+
+fn pieces(verbatim: &str) -> std::str::Split<'_, char> {
+    verbatim.split(PIECE_END)
+}
+
+fn time_pattern(rest: &mut &str) -> Option<TimePattern> {
+    let inner = rest.strip_prefix('(')?;
+    let mut is_quoted = false;
+    let end = inner.bytes().position(|byte| {
+        let ends = byte == b')' && !is_quoted;
+        is_quoted = byte == b'\'' && !is_quoted;
+        ends
+    })?;
+    *rest = &inner[end + 1..];
+    TimePattern::parse(&inner[..end])
+}
+
+fn write_parts(
+    parts: &[LayoutPart],
+    source: &impl LineSource,
+    pieces: &mut std::str::Split<'_, char>,
+    line: &[u8],
+    out: &mut Vec<u8>,
+) -> Option<Range<usize>> {
+    let (mut start, mut message) = (out.len(), None);
+    let base = out.len();
+    for part in parts {
+        match part {
+            LayoutPart::Literal(text) => out.extend_from_slice(text.as_bytes()),
+            LayoutPart::Property(name, is_escaped) => {
+                if let Some(value) = source.property(name) {
+                    match value {
+                        TypedValue::String(text) if *is_escaped => escape_json(text.as_bytes(), false, out),
+                        value => write_value(value, out),
+                    }
+                }
+            }
+            LayoutPart::Time(pattern) => pattern.write(source.time(), out),
+            LayoutPart::Level(case) => {
+                out.extend_from_slice(source.level().map_or("", |level| case.name(level)).as_bytes());
+            }
+            LayoutPart::Verbatim => unescape(pieces.next().unwrap_or_default(), out),
+            LayoutPart::MessageStart => start = out.len(),
+            LayoutPart::MessageEnd => message = Some(start - base..out.len() - base),
+            LayoutPart::Line(form) => {
+                let piece = if *form == FrameForm::Invalid { pieces.next() } else { None };
+                form.write(line, piece.unwrap_or_default(), out);
+            }
+        }
+    }
+    message
+}
+
+/// Writes a value as a line would have it: text as it is, a number in decimal digits.
+pub fn write_value(value: Property<'_>, out: &mut Vec<u8>) {
+    // Writing to a vector cannot fail.
+    let _ = match value {
+        TypedValue::String(text) => {
+            out.extend_from_slice(text.as_bytes());
+            Ok(())
+        }
+        TypedValue::Int64(number) => write!(out, "{number}"),
+        TypedValue::Int32(number) => write!(out, "{number}"),
+        TypedValue::Double(number) => write!(out, "{number}"),
+        TypedValue::Boolean(is) => write!(out, "{is}"),
+        TypedValue::DateTime(time) => write!(out, "{time}"),
+        TypedValue::Guid(guid) => write!(out, "{}", to_hex(&guid)),
+        TypedValue::Binary(bytes) => write!(out, "{}", to_hex(bytes)),
+    };
+}
+
+/// The layout and the verbatim text of a line that is kept whole. `message` is where the whole message lies, if that is
+/// more than the message of the record.
+pub fn whole_line(text: &str, message: Option<Range<usize>>) -> (String, String) {
+    let mut verbatim = String::with_capacity(text.len() + 2);
+    let layout = match message.and_then(|at| Some([text.get(..at.start)?, text.get(at.clone())?, text.get(at.end..)?]))
+    {
+        Some(parts) => {
+            for (number, part) in parts.into_iter().enumerate() {
+                if number > 0 {
+                    verbatim.push(PIECE_END);
+                }
+                push_piece(&mut verbatim, part.as_bytes());
+            }
+            "%v%<%v%>%v"
+        }
+        None => {
+            push_piece(&mut verbatim, text.as_bytes());
+            "%v"
+        }
+    };
+    (layout.to_owned(), verbatim)
+}
+
+/// Appends literal text to a layout.
+pub fn push_literal(layout: &mut String, text: &str) {
+    for (at, part) in text.split('%').enumerate() {
+        if at > 0 {
+            layout.push_str("%%");
+        }
+        layout.push_str(part);
+    }
+}
+
+/// Appends a piece to a verbatim text. The caller separates pieces by [`PIECE_END`].
+pub fn push_piece(verbatim: &mut String, bytes: &[u8]) {
+    for chunk in bytes.utf8_chunks() {
+        for c in chunk.valid().chars() {
+            match c {
+                PIECE_END | ESCAPE => verbatim.push_str(if c == ESCAPE { "\u{1e}1e" } else { "\u{1e}1f" }),
+                c => verbatim.push(c),
+            }
+        }
+        for byte in chunk.invalid() {
+            verbatim.push(ESCAPE);
+            verbatim.push_str(&to_hex(&[*byte]));
+        }
+    }
+}
+
+/// The piece for [`FrameForm::Invalid`]: what stood for each replacement character of the text, each with its length
+/// before it.
+pub fn invalid_piece(bytes: &[u8]) -> Vec<u8> {
+    let mut piece = Vec::new();
+    for chunk in bytes.utf8_chunks() {
+        for _ in chunk.valid().matches(REPLACEMENT) {
+            piece.push(b'3');
+            piece.extend_from_slice(REPLACEMENT.as_bytes());
+        }
+        if !chunk.invalid().is_empty() {
+            // At most three bytes are replaced at once.
+            piece.push(b'0' + chunk.invalid().len() as u8);
+            piece.extend_from_slice(chunk.invalid());
+        }
+    }
+    piece
+}
+
+fn unescape(piece: &str, out: &mut Vec<u8>) {
+    let mut rest = piece.as_bytes();
+    while let Some(at) = memchr::memchr(ESCAPE as u8, rest) {
+        out.extend_from_slice(&rest[..at]);
+        let digit = |at: usize| rest.get(at).and_then(|byte| char::from(*byte).to_digit(16));
+        match (digit(at + 1), digit(at + 2)) {
+            (Some(high), Some(low)) => {
+                out.push((high * 16 + low) as u8);
+                rest = &rest[at + 3..];
+            }
+            _ => {
+                out.push(ESCAPE as u8);
+                rest = &rest[at + 1..];
+            }
+        }
+    }
+    out.extend_from_slice(rest);
+}
+
+/// Writes text as the inside of a JSON string, with no more escapes than JSON asks for; `is_go` adds those of Go.
+pub fn escape_json(text: &[u8], is_go: bool, out: &mut Vec<u8>) {
+    for &byte in text {
+        match byte {
+            b'"' => out.extend_from_slice(b"\\\""),
+            b'\\' => out.extend_from_slice(b"\\\\"),
+            b'\n' => out.extend_from_slice(b"\\n"),
+            b'\r' => out.extend_from_slice(b"\\r"),
+            b'\t' => out.extend_from_slice(b"\\t"),
+            8 if !is_go => out.extend_from_slice(b"\\b"),
+            12 if !is_go => out.extend_from_slice(b"\\f"),
+            b'<' | b'>' | b'&' if is_go => {
+                out.extend_from_slice(b"\\u00");
+                out.extend_from_slice(to_hex(&[byte]).as_bytes());
+            }
+            0..0x20 => {
+                out.extend_from_slice(b"\\u00");
+                out.extend_from_slice(to_hex(&[byte]).as_bytes());
+            }
+            byte => out.push(byte),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::property::OwnedValue;
+    use proptest::prelude::*;
+
+    struct Parts(Vec<(&'static str, OwnedValue)>);
+
+    impl LineSource for Parts {
+        fn time(&self) -> Ticks {
+            Ticks::UNIX_EPOCH
+        }
+
+        fn level(&self) -> Option<Level> {
+            Some(Level::Warn)
+        }
+
+        fn property(&self, name: &str) -> Option<Property<'_>> {
+            self.0.iter().find(|(known, _)| *known == name).map(|(_, value)| value.as_property())
+        }
+    }
+
+    #[test]
+    fn layouts_and_their_lines() {
+        let text = |text: &str| OwnedValue::String(text.into());
+        let parts =
+            Parts(vec![("Message", text("a \"b\"")), ("n", OwnedValue::Int64(-7)), ("x", OwnedValue::Double(0.5))]);
+        for (layout, verbatim, line, all) in [
+            ("%T(0;Y-m-d) %L %m n=%(n)%%", "", "1970-01-01 WARN a \"b\" n=-7%", "1970-01-01 WARN a \"b\" n=-7%\n"),
+            (
+                "{\"m\":\"%j\",\"x\":%(x)}%$\r\n",
+                "",
+                "{\"m\":\"a \\\"b\\\"\",\"x\":0.5}",
+                "{\"m\":\"a \\\"b\\\"\",\"x\":0.5}\r\n",
+            ),
+            ("%v-%v%/<%0>%v%^\n%$", "1\u{1f}2\u{1f}\u{1e}ff", "1-2", "\n<1-2>\u{fffd}"),
+            ("%l %C%", "", "warn Warn%", "warn Warn%\n"),
+            ("%(none)%T(x", "", "x", "x\n"),
+        ] {
+            let parsed = LineLayout::parse(layout);
+            let (mut written, mut whole) = (Vec::new(), Vec::new());
+            parsed.write_line(&parts, verbatim, &mut written);
+            parsed.write_all(&parts, verbatim, &mut whole);
+            let shown = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+            if layout != "%(none)%T(x" {
+                assert_eq!((shown(&written), shown(&whole)), (line.into(), all.into()), "{layout}");
+            }
+        }
+        let mut line = Vec::new();
+        let message = LineLayout::parse("%l %<%(n) %>!").write_line(&parts, "", &mut line);
+        assert_eq!((line.as_slice(), message), (&b"warn -7 !"[..], Some(5..8)));
+    }
+
+    proptest! {
+        /// Any text is a layout, and literal text gives itself.
+        #[test]
+        fn any_text_is_a_layout(text in "[%/^$a(){}T;'v0-9<>\\[\\]l]{0,20}|.{0,20}") {
+            LineLayout::parse(&text);
+            let mut layout = String::new();
+            push_literal(&mut layout, &text);
+            let mut line = Vec::new();
+            LineLayout::parse(&layout).write_line(&Parts(Vec::new()), "", &mut line);
+            prop_assert_eq!(line, text.as_bytes());
+        }
+
+        /// Any bytes come back from a piece, and from the replaced parts of a text.
+        #[test]
+        fn any_bytes_are_a_piece(bytes in proptest::collection::vec(any::<u8>(), 0..20), text in "[\u{1e}\u{1f}a\u{fffd}]{0,9}") {
+            for bytes in [bytes.as_slice(), text.as_bytes()] {
+                let mut verbatim = String::new();
+                push_piece(&mut verbatim, bytes);
+                prop_assert!(!verbatim.contains(PIECE_END));
+                let mut back = Vec::new();
+                unescape(&verbatim, &mut back);
+                prop_assert_eq!(&back, bytes);
+                back.clear();
+                let lossy = String::from_utf8_lossy(bytes);
+                verbatim.clear();
+                push_piece(&mut verbatim, &invalid_piece(bytes));
+                FrameForm::Invalid.write(lossy.as_bytes(), &verbatim, &mut back);
+                prop_assert_eq!(&back, bytes);
+            }
+        }
+    }
+}

@@ -1,0 +1,428 @@
+//! The way a time is written in a line: enough to write the same text again from the ticks.
+//!
+//! ```text
+//! 60;Y-m-d'TH:M:S.3      2026-11-21T09:00:00.123, written one hour east of UTC
+//! pattern := minutes east of UTC ; part*
+//! part    := a code | 1 to 7: as many digits of the fraction | a quoted character | any other character, itself
+//! ```
+//!
+//! | code | meaning | code | meaning |
+//! |---|---|---|---|
+//! | `Y`, `y` | year of four, of two digits | `H`, `k` | hour of two digits, unpadded |
+//! | `m`, `n` | month of two digits, unpadded | `I`, `l` | the same, of twelve hours |
+//! | `b`, `B` | `Nov`, `November` | `M`, `S` | minute, second |
+//! | `d`, `e`, `E` | day of two digits, with a space, unpadded | `p`, `P` | `AM`, `am` |
+//! | `a`, `A` | `Sat`, `Saturday` | `s` | seconds since 1970 |
+
+use crate::time::{TICKS_PER_DAY, TICKS_PER_SECOND, Ticks};
+
+const MONTHS: [&str; 12] = [
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+];
+const WEEKDAYS: [&str; 7] = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
+const CODES: &[u8] = b"YymnbBdeEaAHkIlMSpPs1234567";
+/// Digits of a fraction that ticks hold.
+const TICK_DIGITS: usize = 7;
+/// Digits of the seconds since 1970 of this century.
+const EPOCH_DIGITS: usize = 10;
+const TICKS_PER_MINUTE: i64 = 60 * TICKS_PER_SECOND;
+
+/// How a time is written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TimePattern {
+    minutes_east: i64,
+    parts: Vec<TimePart>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum TimePart {
+    Literal(u8),
+    /// One of [`CODES`].
+    Code(u8),
+}
+
+/// The parts of a time as clocks show it.
+struct Clock {
+    year: u32,
+    month: u32,
+    day: u32,
+    weekday: usize,
+    hour: u32,
+    minute: u32,
+    second: u32,
+    fraction: u32,
+    unix_seconds: i64,
+}
+
+impl Clock {
+    fn at(time: Ticks, minutes_east: i64) -> Option<Clock> {
+        let shown = Ticks::new(time.get() + minutes_east * TICKS_PER_MINUTE)?;
+        let date = shown.date();
+        let rest = shown.get().rem_euclid(TICKS_PER_DAY);
+        let seconds = u32::try_from(rest / TICKS_PER_SECOND).ok()?;
+        Some(Clock {
+            year: date.year.unsigned_abs(),
+            month: date.month,
+            day: date.day,
+            // The first day of year 1 was a Monday.
+            weekday: usize::try_from(shown.get() / TICKS_PER_DAY % 7).ok()?,
+            hour: seconds / 3600,
+            minute: seconds / 60 % 60,
+            second: seconds % 60,
+            fraction: u32::try_from(rest % TICKS_PER_SECOND).ok()?,
+            unix_seconds: time.unix_seconds(),
+        })
+    }
+
+    fn write(&self, code: u8, out: &mut Vec<u8>) {
+        let month = MONTHS[(self.month as usize + 11) % 12].as_bytes();
+        let weekday = WEEKDAYS[self.weekday % 7].as_bytes();
+        let of_twelve = (self.hour + 11) % 12 + 1;
+        match code {
+            b'Y' => digits(self.year, 4, out),
+            b'y' => digits(self.year % 100, 2, out),
+            b'm' => digits(self.month, 2, out),
+            b'n' => digits(self.month, 1, out),
+            b'b' => out.extend_from_slice(&month[..3]),
+            b'B' => out.extend_from_slice(month),
+            b'd' => digits(self.day, 2, out),
+            b'e' if self.day < 10 => out.extend([b' ', b'0' + self.day as u8]),
+            b'e' | b'E' => digits(self.day, 1, out),
+            b'a' => out.extend_from_slice(&weekday[..3]),
+            b'A' => out.extend_from_slice(weekday),
+            b'H' => digits(self.hour, 2, out),
+            b'k' => digits(self.hour, 1, out),
+            b'I' => digits(of_twelve, 2, out),
+            b'l' => digits(of_twelve, 1, out),
+            b'M' => digits(self.minute, 2, out),
+            b'S' => digits(self.second, 2, out),
+            b'p' => out.extend(if self.hour < 12 { b"AM" } else { b"PM" }),
+            b'P' => out.extend(if self.hour < 12 { b"am" } else { b"pm" }),
+            b's' => out.extend(self.unix_seconds.to_string().bytes()),
+            b'1'..=b'7' => {
+                let length = usize::from(code - b'0');
+                digits(self.fraction / 10u32.pow((TICK_DIGITS - length) as u32), length, out);
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether the text begins with what a code writes, and how long that is.
+    fn begins(&self, code: u8, text: &[u8]) -> Option<usize> {
+        let mut written = Vec::with_capacity(12);
+        self.write(code, &mut written);
+        text.starts_with(&written).then_some(written.len())
+    }
+}
+
+/// Writes a number with at least `length` digits.
+#[inline]
+fn digits(number: u32, length: usize, out: &mut Vec<u8>) {
+    let start = out.len();
+    let needed = number.checked_ilog10().unwrap_or(0) as usize + 1;
+    out.resize(start + length.max(needed), b'0');
+    let mut rest = number;
+    for digit in out[start..].iter_mut().rev() {
+        *digit = b'0' + (rest % 10) as u8;
+        rest /= 10;
+    }
+}
+
+impl TimePattern {
+    /// Reads what [`TimePattern::text`] wrote.
+    pub fn parse(text: &str) -> Option<TimePattern> {
+        let (minutes, pattern) = text.split_once(';')?;
+        let mut parts = Vec::with_capacity(pattern.len());
+        let mut bytes = pattern.bytes();
+        while let Some(byte) = bytes.next() {
+            parts.push(match byte {
+                b'\'' => TimePart::Literal(bytes.next()?),
+                _ if CODES.contains(&byte) => TimePart::Code(byte),
+                _ => TimePart::Literal(byte),
+            });
+        }
+        Some(TimePattern { minutes_east: minutes.parse().ok()?, parts })
+    }
+
+    /// The pattern as text.
+    pub fn text(&self) -> String {
+        let mut text = format!("{};", self.minutes_east);
+        for part in &self.parts {
+            match *part {
+                TimePart::Literal(byte) => {
+                    if byte.is_ascii_alphanumeric() || matches!(byte, b'\'' | b')' | b'%') {
+                        text.push('\'');
+                    }
+                    text.push(char::from(byte));
+                }
+                TimePart::Code(code) => text.push(char::from(code)),
+            }
+        }
+        text
+    }
+
+    /// Writes a time.
+    pub fn write(&self, time: Ticks, out: &mut Vec<u8>) {
+        let Some(clock) = Clock::at(time, self.minutes_east) else { return };
+        for part in &self.parts {
+            match *part {
+                TimePart::Literal(byte) => out.push(byte),
+                TimePart::Code(code) => clock.write(code, out),
+            }
+        }
+    }
+
+    /// The pattern by which `text` begins with `time`, and the length of the time in the text. The fraction may have
+    /// more digits than ticks hold; those digits are not part of the length.
+    ///
+    /// The offset from UTC is found by trying, `usual` minutes first.
+    pub fn learn(text: &[u8], time: Ticks, usual: i64) -> Option<(TimePattern, usize)> {
+        if !text.first()?.is_ascii_alphanumeric() {
+            return None;
+        }
+        let quarters = (-14 * 4..=14 * 4).map(|quarter| quarter * 15);
+        [usual, 0].into_iter().chain(quarters).find_map(|minutes| learn_at(text, time, minutes))
+    }
+
+    /// Whether a time that is written this way may contain `text`. False only if it cannot.
+    pub(super) fn may_have(&self, text: &[u8]) -> bool {
+        let names = || MONTHS.iter().chain(&WEEKDAYS).chain(&["AM", "PM", "am", "pm"]);
+        text.split(|byte| !byte.is_ascii_alphabetic()).filter(|word| !word.is_empty()).all(|word| {
+            let is_literal = word.len() == 1 && self.parts.contains(&TimePart::Literal(word[0]));
+            is_literal || names().any(|name| memchr::memmem::find(name.as_bytes(), word).is_some())
+        }) && text
+            .iter()
+            .all(|byte| byte.is_ascii_alphanumeric() || *byte == b' ' || self.parts.contains(&TimePart::Literal(*byte)))
+    }
+
+    /// Minutes east of UTC.
+    pub fn minutes_east(&self) -> i64 {
+        self.minutes_east
+    }
+}
+
+/// [`TimePattern::learn`] for one offset.
+fn learn_at(text: &[u8], time: Ticks, minutes_east: i64) -> Option<(TimePattern, usize)> {
+    let clock = Clock::at(time, minutes_east)?;
+    let mut found = TimePattern { minutes_east, parts: Vec::with_capacity(24) };
+    let (mut at, mut end, mut kept) = (0, 0, 0);
+    let has = |code: u8, parts: &[TimePart]| parts.contains(&TimePart::Code(code));
+    while let Some(&byte) = text.get(at) {
+        let rest = &text[at..];
+        let run = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        let before = at.checked_sub(1).map(|before| text[before]);
+        let after = rest.get(run).copied();
+        let parts = &found.parts;
+        let is_clock = before == Some(b':') || after == Some(b':');
+        let codes: &[&[u8]] = match run {
+            0 if byte.is_ascii_alphabetic() => {
+                let word = rest.iter().take_while(|byte| byte.is_ascii_alphabetic()).count();
+                let names: &[&[u8]] = match word {
+                    1 => &[],
+                    2 => &[b"p", b"P"],
+                    3 => &[b"b", b"a"],
+                    _ => &[b"B", b"A"],
+                };
+                // `T` between date and time.
+                if word == 1
+                    && matches!(byte, b'T' | b't')
+                    && !parts.is_empty()
+                    && rest.get(1).is_some_and(u8::is_ascii_digit)
+                {
+                    found.parts.push(TimePart::Literal(byte));
+                    at += 1;
+                    continue;
+                }
+                names
+            }
+            0 => {
+                let is_separator = matches!(byte, b' ' | b'-' | b'/' | b':' | b'.' | b',' | b'_');
+                if !is_separator || found.parts.is_empty() {
+                    break;
+                }
+                let is_day_padded = byte == b' '
+                    && (has(b'b', parts) || has(b'B', parts))
+                    && !has(b'e', parts)
+                    && !has(b'd', parts)
+                    && !has(b'E', parts);
+                if is_day_padded
+                    && rest.get(1) == Some(&b' ')
+                    && let Some(length) = clock.begins(b'e', &rest[1..])
+                {
+                    found.parts.extend([TimePart::Literal(b' '), TimePart::Code(b'e')]);
+                    at += 1 + length;
+                    (end, kept) = (at, found.parts.len());
+                    continue;
+                }
+                found.parts.push(TimePart::Literal(byte));
+                at += 1;
+                continue;
+            }
+            _ if has(b'S', parts) && matches!(before, Some(b'.' | b',' | b':')) && !has_fraction(parts)
+                || has(b's', parts) && before == Some(b'.') && !has_fraction(parts) =>
+            {
+                fraction_codes(run)
+            }
+            _ if run >= EPOCH_DIGITS && run != 14 && !is_clock => {
+                if !has(b's', parts)
+                    && parts.is_empty()
+                    && let Some(length) = clock.begins(b's', rest)
+                {
+                    found.parts.push(TimePart::Code(b's'));
+                    at += length;
+                    (end, kept) = (at, found.parts.len());
+                    if run > length {
+                        let [code] = fraction_codes(run - length) else { break };
+                        let length = clock.begins(code[0], &text[at..])?;
+                        found.parts.push(TimePart::Code(code[0]));
+                        at += length;
+                        (end, kept) = (at, found.parts.len());
+                        if run > length + EPOCH_DIGITS {
+                            break;
+                        }
+                    }
+                    continue;
+                }
+                break;
+            }
+            14 => &[b"YmdHMS"],
+            8 if !is_clock => &[b"Ymd", b"dmY", b"mdY"],
+            6 if !is_clock => {
+                if has(b'd', parts) {
+                    &[b"HMS"]
+                } else {
+                    &[b"ymd", b"HMS"]
+                }
+            }
+            4 => &[b"Y", b"md", b"HM"],
+            1 | 2 if is_clock && has(b'M', parts) => &[b"S"],
+            1 | 2 if is_clock && (has(b'H', parts) || has(b'k', parts) || has(b'I', parts) || has(b'l', parts)) => {
+                &[b"M"]
+            }
+            // `20/Nov/2026:10:00:00`: the year comes before the first colon.
+            2 if is_clock => &[b"H", b"I"],
+            1 if is_clock => &[b"k", b"l"],
+            2 if has(b'Y', parts) || has(b'y', parts) => &[b"m", b"d"],
+            2 => &[b"d", b"m", b"y"],
+            1 => &[b"E", b"n"],
+            _ => break,
+        };
+        let fits = |codes: &&&[u8]| {
+            let mut length = 0;
+            let is_new = codes.iter().all(|code| !has(*code, parts));
+            let all = codes.iter().all(|code| match clock.begins(*code, &rest[length..]) {
+                Some(more) => {
+                    length += more;
+                    true
+                }
+                None => false,
+            });
+            // A fraction may have more digits than ticks hold.
+            let is_whole = run == 0 || length == run || length == TICK_DIGITS && run > TICK_DIGITS;
+            is_new && all && is_whole
+        };
+        let Some(codes) = codes.iter().find(fits) else { break };
+        for code in *codes {
+            at += clock.begins(*code, &text[at..])?;
+            found.parts.push(TimePart::Code(*code));
+        }
+        (end, kept) = (at, found.parts.len());
+        if run > TICK_DIGITS && has_fraction(&found.parts) {
+            break;
+        }
+    }
+    found.parts.truncate(kept);
+    let parts = &found.parts;
+    let hour = [b'H', b'k', b'I', b'l'].into_iter().find(|code| has(*code, parts));
+    // Twelve hours without AM or PM would be read as a different time.
+    let is_halved = matches!(hour, Some(b'I' | b'l')) && !has(b'p', parts) && !has(b'P', parts);
+    let has_date = has(b'd', parts) || has(b'e', parts) || has(b'E', parts);
+    let is_time = has(b's', parts) || hour.is_some() && !is_halved && has(b'M', parts) && has_date;
+    let is_bounded = text.get(end).is_none_or(|byte| !byte.is_ascii_digit()) || has_fraction(parts);
+    (is_time && is_bounded).then_some((found, end))
+}
+
+/// The code for a fraction of so many digits.
+fn fraction_codes(run: usize) -> &'static [&'static [u8]] {
+    const CODES: [&[u8]; TICK_DIGITS] = [b"1", b"2", b"3", b"4", b"5", b"6", b"7"];
+    let at = run.clamp(1, TICK_DIGITS) - 1;
+    CODES.get(at..=at).unwrap_or_default()
+}
+
+fn has_fraction(parts: &[TimePart]) -> bool {
+    parts.iter().any(|part| matches!(part, TimePart::Code(b'1'..=b'7')))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn time() -> Ticks {
+        // 2026-11-21T08:05:09.1234567Z, a Saturday.
+        let midnight = Ticks::from_date(2026, 11, 21).expect("a date");
+        Ticks::new(midnight.get() + (8 * 3600 + 5 * 60 + 9) * TICKS_PER_SECOND + 1_234_567).expect("a time")
+    }
+
+    #[test]
+    fn patterns_of_usual_times() {
+        for (text, pattern, rest) in [
+            ("2026-11-21T08:05:09Z x", "0;Y-m-d'TH:M:S", "Z x"),
+            ("2026-11-21T08:05:09.123Z", "0;Y-m-d'TH:M:S.3", "Z"),
+            ("2026-11-21T08:05:09.123456789Z", "0;Y-m-d'TH:M:S.7", "89Z"),
+            ("2026-11-21 09:05:09,123 x", "60;Y-m-d H:M:S,3", " x"),
+            ("2026-11-21T13:35:09+05:30", "330;Y-m-d'TH:M:S", "+05:30"),
+            ("2026/11/21 08:05:09 [error]", "0;Y/m/d H:M:S", " [error]"),
+            ("21/Nov/2026:08:05:09 +0000]", "0;d/b/Y:H:M:S", " +0000]"),
+            ("Sat Nov 21 08:05:09.123456 2026]", "0;a b d H:M:S.6 Y", "]"),
+            ("Nov 21 08:05:09 host", "0;b d H:M:S", " host"),
+            ("1121 08:05:09.123456 7", "0;md H:M:S.6", " 7"),
+            ("11-21 08:05:09.123  7", "0;m-d H:M:S.3", "  7"),
+            ("261121 080509 148", "0;ymd HMS", " 148"),
+            ("26/11/21 08:05:09 INFO", "0;y/m/d H:M:S", " INFO"),
+            ("1795248309.1234 x", "0;s.4", " x"),
+            ("1795248309123,", "0;s3", ","),
+            ("1795248309123456789,", "0;s7", "89,"),
+            ("11/21/2026 8:05:09 AM x", "0;m/d/Y k:M:S p", " x"),
+            ("21 Nov 2026 08:05:09.123 # x", "0;d b Y H:M:S.3", " # x"),
+            ("20261121T080509Z", "0;Ymd'THMS", "Z"),
+        ] {
+            let (found, length) = TimePattern::learn(text.as_bytes(), time(), 0).expect(text);
+            assert_eq!((&*found.text(), &text[length..]), (pattern, rest), "{text}");
+            let mut written = Vec::new();
+            TimePattern::parse(&found.text()).expect(pattern).write(time(), &mut written);
+            assert_eq!(String::from_utf8_lossy(&written), text[..length]);
+        }
+        for text in ["", "no", "2026-11-21", "08:05:09", "2026-11-22 08:05:09", "21"] {
+            assert_eq!(TimePattern::learn(text.as_bytes(), time(), 0), None, "{text}");
+        }
+        let first = Ticks::from_date(2026, 11, 1).expect("a date");
+        let (found, length) = TimePattern::learn(b"Nov  1 00:00:00 x", first, 0).expect("a time");
+        assert_eq!((&*found.text(), length), ("0;b e H:M:S", 15));
+    }
+
+    proptest! {
+        /// What was learned writes the very bytes again.
+        #[test]
+        fn a_learned_pattern_writes_the_text(text in "[0-9TZ:., /-]{0,30}|20[0-9]{2}-1[12]-[12][0-9][ T][01][0-9]:[0-5][0-9]:[0-5][0-9]([.,][0-9]{1,9})?",
+                                             ticks in 630_000_000_000_000_000i64..650_000_000_000_000_000) {
+            let time = Ticks::new(ticks).expect("in range");
+            if let Some((pattern, length)) = TimePattern::learn(text.as_bytes(), time, 0) {
+                let mut written = Vec::new();
+                TimePattern::parse(&pattern.text()).expect("a pattern").write(time, &mut written);
+                prop_assert_eq!(written, &text.as_bytes()[..length]);
+            }
+        }
+    }
+}

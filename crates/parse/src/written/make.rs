@@ -1,0 +1,379 @@
+//! Makes the layout of a line: finds the place of each part of the record, and keeps the text between.
+//!
+//! The search need not find everything: whatever it misses stays text of the layout, or verbatim text, and the caller
+//! compares the line that the layout gives with the line that was read.
+
+use super::template::TemplatePart;
+use crate::Parsed;
+use daytable_model::line::{
+    LevelCase, PIECE_END, TIGHT, TimePattern, escape_json, push_literal, push_piece, write_value,
+};
+use daytable_model::property::{Property, property_name};
+use daytable_model::record::{Record, Value};
+use memchr::memmem;
+use std::borrow::Cow;
+use std::ops::Range;
+
+/// Bytes of a line that are searched for a time.
+const TIME_WITHIN: usize = 4096;
+/// Text between parts that is longer than this is kept as it is, if a part was not found.
+const GAP_BYTES_MAX: usize = 24;
+
+/// How eagerly text between the parts is kept out of the layout.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum GapRule {
+    /// Everything is text of the layout.
+    Literal,
+    /// Words with digits are not: the layouts of this source were new too often.
+    Digits,
+}
+
+/// A layout and the verbatim text of the line it was made of.
+pub(super) struct MadeLayout {
+    pub(super) layout: String,
+    pub(super) parts: Vec<TemplatePart>,
+    pub(super) verbatim: String,
+}
+
+/// The places of the parts in a text.
+struct Places<'t> {
+    text: &'t str,
+    /// In the order of the text, without overlaps.
+    holes: Vec<(Range<usize>, TemplatePart)>,
+}
+
+/// Makes a layout. `message` is where the whole message lies, if that is more than the message of the record.
+/// `is_exact` says whether a part must stand in the text as it would be written.
+pub(super) fn make(
+    text: &str,
+    parsed: &Parsed<'_>,
+    message: Option<&Range<usize>>,
+    minutes_east: i64,
+    rule: GapRule,
+    is_exact: bool,
+) -> MadeLayout {
+    let record = &parsed.record;
+    let mut places = Places { text, holes: Vec::with_capacity(record.fields.len() + 4) };
+    if let Some(at) = place_of(text, &record.message).filter(|at| !at.is_empty()) {
+        places.add(at, TemplatePart::Message);
+    }
+    for (number, field) in record.fields.iter().enumerate() {
+        if let Value::String(value) = &field.value
+            && let Some(at) = place_of(text, value).filter(|at| !at.is_empty())
+        {
+            places.add(at, TemplatePart::Field(number));
+        }
+    }
+    let mut misses_text = places.find_fields(record, is_exact);
+    if !record.message.is_empty() && !places.has(&TemplatePart::Message) {
+        misses_text |= !places.find_message(&record.message);
+    }
+    places.find_time(parsed, minutes_east);
+    places.find_level(parsed);
+    places.keep_gaps(rule, misses_text);
+    let is_tight = places.is_tight(record);
+    let mut made = places.finish(record, message);
+    if is_tight {
+        made.layout.insert_str(0, TIGHT);
+    }
+    made
+}
+
+/// The place of a part that was borrowed from the text.
+pub(super) fn place_of(text: &str, part: &str) -> Option<Range<usize>> {
+    let start = (part.as_ptr() as usize).checked_sub(text.as_ptr() as usize)?;
+    let bytes = start..start.checked_add(part.len())?;
+    (bytes.end <= text.len()).then_some(bytes)
+}
+
+impl Places<'_> {
+    /// Adds a hole, unless an earlier one overlaps it. A hole that covers others replaces them.
+    fn add(&mut self, at: Range<usize>, part: TemplatePart) -> bool {
+        let first = self.holes.partition_point(|(hole, _)| hole.end <= at.start);
+        let last = self.holes.partition_point(|(hole, _)| hole.start < at.end);
+        let covers = self.holes[first..last].iter().all(|(hole, _)| at.start <= hole.start && hole.end <= at.end);
+        if covers {
+            self.holes.splice(first..last, [(at, part)]);
+        }
+        covers
+    }
+
+    fn has(&self, part: &TemplatePart) -> bool {
+        self.holes.iter().any(|(_, hole)| hole == part)
+    }
+
+    fn is_free(&self, at: &Range<usize>) -> bool {
+        let first = self.holes.partition_point(|(hole, _)| hole.end <= at.start);
+        self.holes.get(first).is_none_or(|(hole, _)| hole.start >= at.end)
+    }
+
+    /// The text between the holes.
+    fn gaps(&self) -> Vec<Range<usize>> {
+        let mut gaps = Vec::with_capacity(self.holes.len() + 1);
+        let mut at = 0;
+        for (hole, _) in &self.holes {
+            gaps.push(at..hole.start);
+            at = hole.end;
+        }
+        gaps.push(at..self.text.len());
+        gaps.retain(|gap| !gap.is_empty());
+        gaps
+    }
+
+    /// Whether a word may begin in one part and go on beside it.
+    fn is_tight(&self, record: &Record<'_>) -> bool {
+        let bytes = self.text.as_bytes();
+        let is_letter = |at: Option<usize>| at.and_then(|at| bytes.get(at)).is_some_and(u8::is_ascii_alphabetic);
+        self.holes.iter().enumerate().any(|(number, (at, part))| {
+            let may_end_in_letter = match part {
+                TemplatePart::Escaped(_) | TemplatePart::EscapedMessage => return true,
+                TemplatePart::Digits => false,
+                TemplatePart::Field(field) => {
+                    let value = record.fields.get(*field).map(|field| &field.value);
+                    !matches!(value, Some(Value::Int64(_) | Value::Double(_)))
+                }
+                TemplatePart::Time(pattern) => pattern.text().ends_with(['b', 'B', 'a', 'A', 'p', 'P']),
+                _ => true,
+            };
+            let touches = self.holes.get(number + 1).is_some_and(|(next, _)| next.start == at.end);
+            may_end_in_letter && (touches || is_letter(at.start.checked_sub(1)) || is_letter(Some(at.end)))
+        })
+    }
+
+    /// Finds the fields whose values were converted or unescaped. True if a text was not found.
+    fn find_fields(&mut self, record: &Record<'_>, is_exact: bool) -> bool {
+        let (mut cursor, mut misses_text) = (0, false);
+        for (number, field) in record.fields.iter().enumerate() {
+            let known = self.holes.iter().find(|(_, part)| *part == TemplatePart::Field(number));
+            if let Some((at, _)) = known {
+                cursor = cursor.max(at.end);
+                continue;
+            }
+            let mut written = Vec::new();
+            let is_text = match &field.value {
+                // The message, or another field, contains it.
+                Value::String(value) if place_of(self.text, value).is_some_and(|at| !at.is_empty()) => continue,
+                Value::String(value) => {
+                    escape_json(value.as_bytes(), false, &mut written);
+                    true
+                }
+                Value::Int64(value) => {
+                    write_value(Property::Int64(*value), &mut written);
+                    false
+                }
+                Value::Double(value) => {
+                    write_value(Property::Double(*value), &mut written);
+                    false
+                }
+                Value::Boolean(value) => {
+                    write_value(Property::Boolean(*value), &mut written);
+                    false
+                }
+                Value::Binary(_) => continue,
+            };
+            if written.is_empty() {
+                continue;
+            }
+            let part = if is_text { TemplatePart::Escaped(number) } else { TemplatePart::Field(number) };
+            let named = self.value_after(&field.name, cursor).filter(|at| !at.is_empty() && self.is_free(at));
+            if let Some(at) = named {
+                let is_as_written = self.text.as_bytes()[at.clone()] == *written;
+                let part = if is_as_written || !is_exact { part } else { TemplatePart::Verbatim };
+                cursor = at.end;
+                self.add(at, part);
+                continue;
+            }
+            let found = self.find_written(&written, cursor, !is_text);
+            match found {
+                Some(at) => {
+                    cursor = at.end;
+                    self.add(at, part);
+                }
+                // A name that the parser itself gave need not be in the text.
+                None => misses_text |= matches!(&field.value, Value::String(Cow::Owned(_))),
+            }
+        }
+        misses_text
+    }
+
+    /// The value after a name: `name=value`, `"name": value`.
+    fn value_after(&self, name: &str, from: usize) -> Option<Range<usize>> {
+        let bytes = self.text.as_bytes();
+        let end = match place_of(self.text, name).filter(|at| !at.is_empty()) {
+            Some(at) => at.end,
+            None => {
+                let last = name.rsplit('.').next().filter(|last| !last.is_empty())?;
+                let found = memmem::find_iter(&bytes[from..], last.as_bytes()).map(|at| from + at + last.len());
+                let is_name =
+                    |end: &usize| matches!(bytes.get(*end..), Some([b'=', ..] | [b'"', b':', ..] | [b'"', b' ', ..]));
+                found.into_iter().find(is_name)?
+            }
+        };
+        let mut at = end + usize::from(matches!(bytes.get(end), Some(b'"' | b'\'')));
+        let spaces =
+            |at: usize| bytes[at.min(bytes.len())..].iter().take_while(|byte| byte.is_ascii_whitespace()).count();
+        at += spaces(at);
+        if !matches!(bytes.get(at), Some(b'=' | b':')) {
+            return None;
+        }
+        at += 1;
+        at += spaces(at);
+        match bytes.get(at)? {
+            quote @ (b'"' | b'\'') => {
+                let mut end = at + 1;
+                loop {
+                    match bytes.get(end)? {
+                        b'\\' => end += 2,
+                        byte if byte == quote => break,
+                        _ => end += 1,
+                    }
+                }
+                Some(at + 1..end)
+            }
+            b'{' | b'[' => None,
+            _ => {
+                let is_end =
+                    |byte: &u8| matches!(byte, b' ' | b',' | b';' | b'}' | b']' | b')' | b'\t' | b'\n' | b'\r' | b'"');
+                let length = bytes[at..].iter().position(is_end).unwrap_or(bytes.len() - at);
+                Some(at..at + length)
+            }
+        }
+    }
+
+    /// The first free place of a written value. `is_word`: no letter or digit stands beside it.
+    fn find_written(&self, written: &[u8], from: usize, is_word: bool) -> Option<Range<usize>> {
+        let bytes = self.text.as_bytes();
+        let is_beside = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
+        memmem::find_iter(&bytes[from..], written).map(|at| from + at..from + at + written.len()).find(|at| {
+            let before = at.start.checked_sub(1).and_then(|before| bytes.get(before));
+            self.is_free(at) && !(is_word && (is_beside(before) || is_beside(bytes.get(at.end))))
+        })
+    }
+
+    /// Finds a message that was copied.
+    fn find_message(&mut self, message: &str) -> bool {
+        if let Some(at) = self.find_written(message.as_bytes(), 0, false) {
+            return self.add(at, TemplatePart::Message);
+        }
+        let mut escaped = Vec::with_capacity(message.len() + 16);
+        escape_json(message.as_bytes(), false, &mut escaped);
+        self.find_written(&escaped, 0, false).is_some_and(|at| self.add(at, TemplatePart::EscapedMessage))
+    }
+
+    fn find_time(&mut self, parsed: &Parsed<'_>, minutes_east: i64) {
+        let Some(time) = parsed.record.time else { return };
+        let bytes = self.text.as_bytes();
+        let reported = parsed.time_at.as_ref().map(|at| at.start as usize);
+        for gap in self.gaps() {
+            let gap = gap.start..gap.end.min(TIME_WITHIN);
+            let begins = |at: &usize| {
+                bytes[*at].is_ascii_alphanumeric() && (*at == 0 || !bytes[*at - 1].is_ascii_alphanumeric())
+                    || reported == Some(*at)
+            };
+            let learn =
+                |at: usize| TimePattern::learn(&bytes[at..gap.end], time, minutes_east).map(|found| (at, found));
+            let Some((at, (pattern, length))) = gap.clone().filter(begins).find_map(learn) else { continue };
+            let end = at + length;
+            let digits = bytes[end..gap.end].iter().take_while(|byte| byte.is_ascii_digit()).count();
+            self.add(at..end, TemplatePart::Time(pattern));
+            // Zeros are what programs with coarser clocks write; they are text of the layout.
+            if digits > 0 && bytes[end..end + digits].iter().any(|byte| *byte != b'0') {
+                self.add(end..end + digits, TemplatePart::Digits);
+            }
+            return;
+        }
+    }
+
+    fn find_level(&mut self, parsed: &Parsed<'_>) {
+        let Some(level) = parsed.record.level else { return };
+        for case in LevelCase::ALL {
+            if let Some(at) = self.find_written(case.name(level).as_bytes(), 0, true) {
+                self.add(at, TemplatePart::Level(case));
+                return;
+            }
+        }
+    }
+
+    /// Keeps text between the holes as it is, where it probably differs from line to line.
+    fn keep_gaps(&mut self, rule: GapRule, misses_text: bool) {
+        for gap in self.gaps() {
+            if misses_text && gap.len() > GAP_BYTES_MAX {
+                self.add(gap, TemplatePart::Verbatim);
+                continue;
+            }
+            if rule == GapRule::Literal {
+                continue;
+            }
+            let bytes = self.text.as_bytes();
+            let mut at = gap.start;
+            while at < gap.end {
+                let run = bytes[at..gap.end].iter().take_while(|byte| byte.is_ascii_alphanumeric()).count();
+                if bytes[at..at + run].iter().any(u8::is_ascii_digit) {
+                    self.add(at..at + run, TemplatePart::Verbatim);
+                }
+                at += run.max(1);
+            }
+        }
+    }
+
+    fn finish(self, record: &Record<'_>, message: Option<&Range<usize>>) -> MadeLayout {
+        let mut made = MadeLayout {
+            layout: String::with_capacity(self.text.len() / 2),
+            parts: Vec::with_capacity(2 * self.holes.len() + 4),
+            verbatim: String::new(),
+        };
+        let mut marks = message
+            .into_iter()
+            .flat_map(|at| [(at.start, TemplatePart::MessageStart), (at.end, TemplatePart::MessageEnd)]);
+        let mut mark = marks.next();
+        let mut at = 0;
+        let mut has_piece = false;
+        let text = self.text;
+        let end = (text.len()..text.len(), TemplatePart::Literal(Box::default()));
+        for (hole, part) in self.holes.into_iter().chain([end]) {
+            while let Some((place, _)) = mark.as_ref().filter(|(place, _)| *place <= hole.start) {
+                made.literal(text.get(at..*place).unwrap_or_default());
+                at = at.max(*place);
+                if let Some((_, part)) = mark.take() {
+                    made.layout.push_str(if part == TemplatePart::MessageStart { "%<" } else { "%>" });
+                    made.parts.push(part);
+                }
+                mark = marks.next();
+            }
+            made.literal(text.get(at..hole.start).unwrap_or_default());
+            at = hole.end;
+            let name =
+                |number: usize| record.fields.get(number).map(|field| property_name(&field.name)).unwrap_or_default();
+            let piece = match &part {
+                TemplatePart::Literal(_) => continue,
+                TemplatePart::Field(number) => format!("%({})", name(*number)),
+                TemplatePart::Escaped(number) => format!("%[{}]", name(*number)),
+                TemplatePart::Message => "%m".into(),
+                TemplatePart::EscapedMessage => "%j".into(),
+                TemplatePart::Time(pattern) => format!("%T({})", pattern.text()),
+                TemplatePart::Level(case) => format!("%{}", case.code()),
+                TemplatePart::Digits | TemplatePart::Verbatim => {
+                    if has_piece {
+                        made.verbatim.push(PIECE_END);
+                    }
+                    has_piece = true;
+                    push_piece(&mut made.verbatim, text[hole].as_bytes());
+                    "%v".into()
+                }
+                TemplatePart::MessageStart | TemplatePart::MessageEnd => continue,
+            };
+            made.layout.push_str(&piece);
+            made.parts.push(part);
+        }
+        made
+    }
+}
+
+impl MadeLayout {
+    fn literal(&mut self, text: &str) {
+        if !text.is_empty() {
+            push_literal(&mut self.layout, text);
+            self.parts.push(TemplatePart::Literal(text.into()));
+        }
+    }
+}

@@ -1,0 +1,434 @@
+//! The original text of a record, as a layout that the record's own parts fill ([`daytable_model::line`]).
+//!
+//! The layouts of a source are few, so the last ones are remembered and tried first. A layout is taken only if it gives
+//! the very bytes of the line: `template` compares them part by part, and a new layout, which `make` finds, is written
+//! and compared as a whole. A line for which neither succeeds is kept whole.
+
+mod make;
+mod template;
+
+use super::{Format, Parsed, RawRecord};
+use crate::redact::Redactor;
+use daytable_model::line::{
+    FrameForm, LAYOUT_BYTES_MAX, LineLayout, LineSource, PIECE_END, TimePattern, WrittenLine, escape_json,
+    invalid_piece, push_literal, push_piece, whole_line,
+};
+use daytable_model::property::{Property, TypedValue, property_name};
+use daytable_model::record::{Level, Record, Value};
+use daytable_model::time::Ticks;
+use make::{GapRule, make, place_of};
+use memchr::memmem;
+use std::borrow::Cow;
+use std::ops::Range;
+use std::sync::Arc;
+use template::{FittedLine, LineTemplate, made_with};
+
+/// Layouts of a source that are remembered.
+const TEMPLATES_MAX: usize = 32;
+/// What a new layout adds to the unrest of a source; a known layout takes 1 away.
+const UNREST_OF_NEW: u32 = 16;
+/// From this unrest on, words with digits are kept out of layouts.
+const UNREST_OF_DIGITS: u32 = 24 * UNREST_OF_NEW;
+/// From this unrest on, lines without a known layout are kept whole.
+const UNREST_MAX: u32 = 64 * UNREST_OF_NEW;
+
+/// The layouts of a source's recent lines.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LayoutCache {
+    templates: Vec<LineTemplate>,
+    /// Layouts with what follows them, for sources with envelopes or CRLF: the layout, the rest, both.
+    framed: Vec<(Arc<str>, String, Arc<str>)>,
+    unrest: u32,
+    minutes_east: i64,
+    scratch: Vec<u8>,
+    whole: Option<(Arc<str>, Arc<str>)>,
+}
+
+/// The cache is no part of what a source taught: it changes time and space only.
+impl PartialEq for LayoutCache {
+    fn eq(&self, _: &LayoutCache) -> bool {
+        true
+    }
+}
+
+/// A record as the source of its line's holes.
+struct RecordParts<'r, 'a>(&'r Record<'a>);
+
+impl LineSource for RecordParts<'_, '_> {
+    fn time(&self) -> Ticks {
+        self.0.time.unwrap_or(Ticks::MIN)
+    }
+
+    fn level(&self) -> Option<Level> {
+        self.0.level
+    }
+
+    fn property(&self, name: &str) -> Option<Property<'_>> {
+        if name == "Message" {
+            return Some(Property::String(&self.0.message));
+        }
+        let fields = &self.0.fields;
+        let field = fields.iter().find(|field| field.name == name || property_name(&field.name) == name)?;
+        Some(match &field.value {
+            Value::String(text) => TypedValue::String(text),
+            Value::Int64(number) => TypedValue::Int64(*number),
+            Value::Double(number) => TypedValue::Double(*number),
+            Value::Boolean(is) => TypedValue::Boolean(*is),
+            Value::Binary(bytes) => TypedValue::Binary(bytes),
+        })
+    }
+}
+
+impl LayoutCache {
+    /// The original text of a record that was parsed from `text`. `raw` is the record as it lay in its source, if it
+    /// was read from a file, and `gap` is empty lines before it.
+    pub(crate) fn written<'a>(
+        &mut self,
+        text: &'a str,
+        parsed: &Parsed<'a>,
+        raw: Option<&RawRecord<'_>>,
+        gap: &str,
+    ) -> WrittenLine<'a> {
+        let message = whole_message(text, parsed);
+        let (layout, fitted, made_with) = self.layout(text, parsed, message);
+        let FittedLine { mut verbatim, message } = fitted;
+        let frame = (layout.len(), verbatim.len() + usize::from(has_pieces(&layout)));
+        let layout = match raw.and_then(|raw| self.frame(raw, text, gap, &layout, &mut verbatim)) {
+            Some(rest) => self.with_frame(layout, rest),
+            None => layout,
+        };
+        WrittenLine { layout, verbatim, frame, text: Cow::Borrowed(text), message, made_with }
+    }
+
+    fn layout(
+        &mut self,
+        text: &str,
+        parsed: &Parsed<'_>,
+        message: Option<Range<usize>>,
+    ) -> (Arc<str>, FittedLine, (Option<Ticks>, Option<Level>)) {
+        let record = &parsed.record;
+        for number in 0..self.templates.len() {
+            let template = &self.templates[number];
+            let Some(fitted) = template.fit(text, record, &mut self.scratch).filter(|fit| fit.message == message)
+            else {
+                continue;
+            };
+            let found = (template.layout.clone(), fitted, made_with(&template.parts, record));
+            self.unrest = self.unrest.saturating_sub(1);
+            if number > 0 {
+                self.templates.swap(number, number - 1);
+            }
+            return found;
+        }
+        if self.unrest < UNREST_MAX {
+            let rule = if self.unrest < UNREST_OF_DIGITS { GapRule::Literal } else { GapRule::Digits };
+            let made = make(text, parsed, message.as_ref(), self.minutes_east, rule, true);
+            self.unrest += UNREST_OF_NEW;
+            let layout = LineLayout::parse(&made.layout);
+            self.scratch.clear();
+            let place = layout.write_line(&RecordParts(record), &made.verbatim, &mut self.scratch);
+            if self.scratch == text.as_bytes() && place == message && made.layout.len() <= LAYOUT_BYTES_MAX {
+                let known = self.templates.iter().find(|known| *known.layout == *made.layout);
+                let layout = known.map_or_else(|| made.layout.as_str().into(), |known| known.layout.clone());
+                let found = (
+                    Arc::clone(&layout),
+                    FittedLine { verbatim: made.verbatim, message },
+                    made_with(&made.parts, record),
+                );
+                for part in &made.parts {
+                    if let template::TemplatePart::Time(pattern) = part {
+                        self.minutes_east = pattern.minutes_east();
+                    }
+                }
+                self.remember(LineTemplate {
+                    layout,
+                    names: record.fields.iter().map(|field| field.name.as_ref().into()).collect(),
+                    parts: made.parts.into(),
+                });
+                return found;
+            }
+        } else {
+            self.unrest -= 1;
+        }
+        let (layout, verbatim) = whole_line(text, message.clone());
+        let (plain, marked) = self.whole.get_or_insert_with(|| ("%v".into(), "%v%<%v%>%v".into()));
+        let layout = if *layout == **plain { plain.clone() } else { marked.clone() };
+        (layout, FittedLine { verbatim, message }, (None, None))
+    }
+
+    fn remember(&mut self, template: LineTemplate) {
+        if self.templates.len() == TEMPLATES_MAX {
+            self.templates.pop();
+        }
+        self.templates.insert(self.templates.len().min(1), template);
+    }
+
+    /// What follows the layout of the line: the frame, and the bytes around the record. `None` if the source has just
+    /// the line and a newline.
+    fn frame(
+        &mut self,
+        raw: &RawRecord<'_>,
+        text: &str,
+        gap: &str,
+        layout: &str,
+        verbatim: &mut String,
+    ) -> Option<String> {
+        let RawRecord { before, written, cut, .. } = *raw;
+        let is_borrowed = std::ptr::eq(text.as_ptr(), written.as_ptr());
+        if is_borrowed && before.is_empty() && gap.is_empty() && written.get(text.len()..) == Some(b"\n") {
+            return None;
+        }
+        let mut rest = String::new();
+        if raw.is_mixed {
+            rest.push_str("%@");
+            if !written.is_empty() {
+                rest.push_str("%v");
+                push_pieces(layout, verbatim, [written.to_vec()]);
+            }
+        }
+        // Of a line over the limit only the first bytes are kept.
+        let after = if raw.is_mixed || cut > 0 || written.is_empty() {
+            Cow::Borrowed(b"\n".as_slice())
+        } else {
+            self.frame_of(raw, text, layout, verbatim, &mut rest)
+        };
+        // Bytes between records are empty lines, perhaps with an envelope.
+        if let Ok(before) = str::from_utf8(before)
+            && !(gap.is_empty() && before.is_empty())
+        {
+            rest.push_str("%^");
+            rest.push_str(gap);
+            push_literal(&mut rest, before);
+        }
+        if after != b"\n".as_slice()
+            && let Ok(after) = str::from_utf8(&after)
+        {
+            rest.push_str("%$");
+            push_literal(&mut rest, after);
+        }
+        (!rest.is_empty()).then_some(rest)
+    }
+
+    /// Appends the frame, and returns the bytes after it.
+    fn frame_of<'w>(
+        &mut self,
+        raw: &RawRecord<'w>,
+        text: &str,
+        layout: &str,
+        verbatim: &mut String,
+        rest: &mut String,
+    ) -> Cow<'w, [u8]> {
+        const MARK: &[u8] = "\u{feff}".as_bytes();
+        let mut written = raw.written;
+        if let Some(unmarked) = written.strip_prefix(MARK).filter(|_| !text.as_bytes().starts_with(MARK)) {
+            rest.push_str("%^\u{feff}");
+            written = unmarked;
+        }
+        if let Some(after) = written.strip_prefix(text.as_bytes()).filter(|after| is_line_end(after)) {
+            return Cow::Borrowed(after);
+        }
+        // The mark comes after the frame.
+        let before = std::mem::take(rest);
+        let ends = |byte: &u8| matches!(byte, b'\r' | b'\n');
+        let end = written.len() - written.iter().rev().take_while(|byte| ends(byte)).count();
+        let (body, mut after) = written.split_at(end);
+        let mut pieces: Vec<Vec<u8>> = Vec::new();
+        if let Some(length) = crlf_length(written, text) {
+            rest.push_str("%/%2");
+            after = &written[length..];
+        } else if let Some(length) = lossy_length(written, text) {
+            rest.push_str("%/%3");
+            after = &written[length..];
+            pieces.push(invalid_piece(&written[..length]));
+        } else if !self.envelope_of(raw, body, text, rest, &mut pieces) {
+            rest.push_str("%/%v");
+            pieces.push(body.to_vec());
+        }
+        push_pieces(layout, verbatim, pieces);
+        rest.push_str(&before);
+        Cow::Borrowed(after)
+    }
+
+    /// The frame of a line that a container runtime wrote.
+    fn envelope_of(
+        &mut self,
+        raw: &RawRecord<'_>,
+        body: &[u8],
+        text: &str,
+        rest: &mut String,
+        pieces: &mut Vec<Vec<u8>>,
+    ) -> bool {
+        let (Some(time), Ok(body)) = (raw.envelope.time, str::from_utf8(body)) else { return false };
+        let place = place_of(body, text).filter(|at| !at.is_empty()).map(|at| (FrameForm::Plain, at));
+        let escaped = || {
+            [(FrameForm::Json, false), (FrameForm::GoJson, true)].into_iter().find_map(|(form, is_go)| {
+                let mut written = Vec::with_capacity(text.len() + 16);
+                escape_json(text.as_bytes(), is_go, &mut written);
+                let at = memmem::find(body.as_bytes(), &written)?;
+                Some((form, at..at + written.len()))
+            })
+        };
+        let Some((form, at)) = place.or_else(escaped) else { return false };
+        let mut has_time = false;
+        let (head, tail) = (&body[..at.start], &body[at.end..]);
+        rest.push_str("%/");
+        for (number, part) in [head, tail].into_iter().enumerate() {
+            if number > 0 {
+                rest.push('%');
+                rest.push(char::from(b'0' + form as u8));
+            }
+            let bytes = part.as_bytes();
+            let begins =
+                |at: &usize| bytes[*at].is_ascii_digit() && (*at == 0 || !bytes[*at - 1].is_ascii_alphanumeric());
+            let learn = |at: usize| TimePattern::learn(&bytes[at..], time, 0).map(|(_, length)| (at, length));
+            let found = (0..bytes.len()).filter(begins).find_map(learn).filter(|_| !has_time);
+            let Some((at, length)) = found else {
+                push_literal(rest, part);
+                continue;
+            };
+            has_time = true;
+            let end = at + length;
+            let digits = bytes[end..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+            push_literal(rest, &part[..at]);
+            rest.push_str("%v");
+            pieces.push(bytes[at..end + digits].to_vec());
+            push_literal(rest, &part[end + digits..]);
+        }
+        true
+    }
+
+    fn with_frame(&mut self, layout: Arc<str>, rest: String) -> Arc<str> {
+        let known = self.framed.iter().find(|(line, known, _)| Arc::ptr_eq(line, &layout) && *known == rest);
+        if let Some((_, _, both)) = known {
+            return both.clone();
+        }
+        if self.framed.len() == TEMPLATES_MAX {
+            self.framed.clear();
+        }
+        let both: Arc<str> = format!("{layout}{rest}").into();
+        self.framed.push((layout, rest, both.clone()));
+        both
+    }
+}
+
+/// Appends pieces to the verbatim text of a layout.
+fn push_pieces(layout: &str, verbatim: &mut String, pieces: impl IntoIterator<Item = Vec<u8>>) {
+    let mut has_piece = has_pieces(layout);
+    for piece in pieces {
+        if has_piece {
+            verbatim.push(PIECE_END);
+        }
+        has_piece = true;
+        push_piece(verbatim, &piece);
+    }
+}
+
+/// Whether a layout has pieces of verbatim text.
+fn has_pieces(layout: &str) -> bool {
+    layout
+        .match_indices("%v")
+        .any(|(at, _)| layout[..at].bytes().rev().take_while(|byte| *byte == b'%').count() % 2 == 0)
+}
+
+/// Whether bytes are ends of lines only.
+fn is_line_end(bytes: &[u8]) -> bool {
+    bytes.iter().all(|byte| matches!(byte, b'\r' | b'\n'))
+}
+
+/// The length of a text in bytes that have CRLF for its newlines.
+fn crlf_length(written: &[u8], text: &str) -> Option<usize> {
+    if !text.contains('\n') {
+        return None;
+    }
+    let mut at = 0;
+    for (number, line) in text.split('\n').enumerate() {
+        if number > 0 {
+            at += written.get(at..)?.starts_with(b"\r\n").then_some(2)?;
+        }
+        at += written.get(at..)?.starts_with(line.as_bytes()).then_some(line.len())?;
+    }
+    is_line_end(&written[at..]).then_some(at)
+}
+
+/// The length of a text in bytes that are not UTF-8.
+fn lossy_length(written: &[u8], text: &str) -> Option<usize> {
+    let (mut at, mut rest) = (0, text);
+    for chunk in written.utf8_chunks() {
+        let valid = chunk.valid();
+        if rest.len() <= valid.len() {
+            let is_end = valid.starts_with(rest);
+            return (is_end && is_line_end(&written[at + rest.len()..])).then_some(at + rest.len());
+        }
+        rest = rest.strip_prefix(valid)?;
+        at += valid.len();
+        if !chunk.invalid().is_empty() {
+            rest = rest.strip_prefix('\u{fffd}')?;
+            at += chunk.invalid().len();
+        }
+    }
+    (rest.is_empty() && is_line_end(&written[at..])).then_some(at)
+}
+
+/// Where the whole message lies, if it is more than the message of the record: pairs and objects at the end of a line
+/// for people are a part of its message, although they became fields.
+fn whole_message(text: &str, parsed: &Parsed<'_>) -> Option<Range<usize>> {
+    // In these formats a message is one value of several, and the details of PostgreSQL have lines of their own.
+    let is_value = matches!(
+        parsed.format,
+        Format::Plain
+            | Format::Json
+            | Format::Logfmt
+            | Format::Csv
+            | Format::W3c
+            | Format::Access
+            | Format::Haproxy
+            | Format::Ltsv
+            | Format::Postgresql
+            | Format::Explicit
+    );
+    if is_value {
+        return None;
+    }
+    let Cow::Borrowed(message) = &parsed.record.message else { return None };
+    let mut at = place_of(text, message)?;
+    let end = text.trim_end().len();
+    if text[at.end..].starts_with('"') {
+        // klog quotes a message before pairs; elsewhere a quoted message is the value of a pair.
+        let is_quoted = parsed.format == Format::Klog && text[..at.start].ends_with('"');
+        at = is_quoted.then_some(at.start - 1..at.end + 1)?;
+    }
+    (at.end < end && !text[at.end..end].trim_start().is_empty()).then_some(at.start..end)
+}
+
+/// The same line after secrets were replaced in the record. `None` if the line may still contain a secret.
+pub(crate) fn redacted<'a>(
+    line: &WrittenLine<'a>,
+    text: &str,
+    parsed: &Parsed<'_>,
+    record: &Record<'_>,
+    redactor: &Redactor,
+) -> Option<WrittenLine<'a>> {
+    // Values stand for themselves here even where they were written differently, so that no secret stays in between.
+    let made = make(text, parsed, line.message.as_ref(), 0, GapRule::Literal, false);
+    let mut written = Vec::new();
+    let message = LineLayout::parse(&made.layout).write_line(&RecordParts(record), &made.verbatim, &mut written);
+    let clean = String::from_utf8(written).ok()?;
+    let mut whole = Record { message: Cow::Owned(clean), ..Record::default() };
+    let message = message.filter(|_| !redactor.redact_parts(&mut whole));
+    let clean = whole.message.into_owned();
+    let (layout, verbatim) = whole_line(&clean, message.clone());
+    // The bytes around the line are kept if they hold nothing but the line and its end.
+    let rest = line.layout.get(line.frame.0..).filter(|rest| !rest.starts_with("%/")).unwrap_or_default();
+    let frame = (layout.len(), verbatim.len() + 1);
+    Some(WrittenLine {
+        layout: format!("{layout}{rest}").into(),
+        verbatim,
+        frame,
+        text: Cow::Owned(clean),
+        message,
+        made_with: (None, None),
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,218 @@
+//! A layout as it is compared with the next line: in order, part by part, without making the line.
+
+use daytable_model::line::{LevelCase, PIECE_END, TimePattern, escape_json, push_piece, write_value};
+use daytable_model::property::Property;
+use daytable_model::record::{Field, Level, Record, Value};
+use memchr::memmem;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// A part of a line. Fields are named by their number in the record.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum TemplatePart {
+    Literal(Box<str>),
+    /// The value of a field as it is.
+    Field(usize),
+    /// A text as JSON escapes it.
+    Escaped(usize),
+    Message,
+    EscapedMessage,
+    Time(TimePattern),
+    Level(LevelCase),
+    /// Digits that are kept as they are: those of a second that ticks do not hold.
+    Digits,
+    /// Text that is kept as it is, up to the next literal.
+    Verbatim,
+    MessageStart,
+    MessageEnd,
+}
+
+/// The layout of earlier lines, and the names of their fields.
+#[derive(Clone, Debug)]
+pub(super) struct LineTemplate {
+    pub(super) layout: Arc<str>,
+    pub(super) names: Box<[Box<str>]>,
+    pub(super) parts: Box<[TemplatePart]>,
+}
+
+/// What a line has besides the parts of its record.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct FittedLine {
+    pub(super) verbatim: String,
+    pub(super) message: Option<Range<usize>>,
+}
+
+impl LineTemplate {
+    /// Whether the layout gives the very text of a record, and with which verbatim text.
+    pub(super) fn fit(&self, text: &str, record: &Record<'_>, scratch: &mut Vec<u8>) -> Option<FittedLine> {
+        let has_names = self.names.len() == record.fields.len()
+            && self.names.iter().zip(&record.fields).all(|(name, field)| *name.as_bytes() == *field.name.as_bytes());
+        if !has_names {
+            return None;
+        }
+        let bytes = text.as_bytes();
+        let mut fitted = FittedLine::default();
+        let (mut at, mut start, mut has_piece) = (0, 0, false);
+        let mut parts = self.parts.iter();
+        while let Some(part) = parts.next() {
+            let rest = bytes.get(at..)?;
+            at += match part {
+                TemplatePart::Literal(literal) => rest.starts_with(literal.as_bytes()).then_some(literal.len())?,
+                TemplatePart::Field(number) => value_length(rest, &record.fields.get(*number)?.value)?,
+                TemplatePart::Escaped(number) => {
+                    let Field { value: Value::String(value), .. } = record.fields.get(*number)? else { return None };
+                    escaped_length(rest, value, scratch)?
+                }
+                TemplatePart::Message => text_length(rest, &record.message)?,
+                TemplatePart::EscapedMessage => escaped_length(rest, &record.message, scratch)?,
+                TemplatePart::Time(pattern) => {
+                    scratch.clear();
+                    pattern.write(record.time?, scratch);
+                    rest.starts_with(scratch).then_some(scratch.len())?
+                }
+                TemplatePart::Level(case) => {
+                    let name = case.name(record.level?);
+                    rest.starts_with(name.as_bytes()).then_some(name.len())?
+                }
+                TemplatePart::Digits | TemplatePart::Verbatim => {
+                    let length = match parts.as_slice().first() {
+                        _ if *part == TemplatePart::Digits => {
+                            rest.iter().take_while(|byte| byte.is_ascii_digit()).count()
+                        }
+                        Some(TemplatePart::Literal(literal)) => memmem::find(rest, literal.as_bytes())?,
+                        None => rest.len(),
+                        Some(_) => return None,
+                    };
+                    if has_piece {
+                        fitted.verbatim.push(PIECE_END);
+                    }
+                    has_piece = true;
+                    push_piece(&mut fitted.verbatim, text.get(at..at + length)?.as_bytes());
+                    length
+                }
+                TemplatePart::MessageStart => {
+                    start = at;
+                    0
+                }
+                TemplatePart::MessageEnd => {
+                    fitted.message = Some(start..at);
+                    0
+                }
+            };
+        }
+        (at == bytes.len()).then_some(fitted)
+    }
+}
+
+/// The length of a text at the front of `rest`.
+#[inline]
+fn text_length(rest: &[u8], text: &str) -> Option<usize> {
+    let there = rest.get(..text.len())?;
+    // Most values are borrowed from this very place.
+    (std::ptr::eq(there.as_ptr(), text.as_ptr()) || there == text.as_bytes()).then_some(text.len())
+}
+
+#[cold]
+fn escaped_length(rest: &[u8], text: &str, scratch: &mut Vec<u8>) -> Option<usize> {
+    scratch.clear();
+    escape_json(text.as_bytes(), false, scratch);
+    rest.starts_with(scratch).then_some(scratch.len())
+}
+
+/// The length of a value at the front of `rest`, if it stands there just as it would be written.
+#[inline]
+fn value_length(rest: &[u8], value: &Value<'_>) -> Option<usize> {
+    match value {
+        Value::String(text) => text_length(rest, text),
+        Value::Int64(number) => whole_length(rest, *number),
+        Value::Double(number) => decimal_length(rest, *number).or_else(|| printed_length(rest, *number)),
+        Value::Boolean(is) => {
+            let text: &[u8] = if *is { b"true" } else { b"false" };
+            rest.starts_with(text).then_some(text.len())
+        }
+        Value::Binary(_) => None,
+    }
+}
+
+#[inline]
+fn whole_length(rest: &[u8], number: i64) -> Option<usize> {
+    let (sign, digits) = match rest {
+        [b'-', digits @ ..] => (1, digits),
+        digits => (0, digits),
+    };
+    let mut left = 0u64;
+    let mut length = 0;
+    for byte in digits {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            break;
+        }
+        left = left.checked_mul(10)?.checked_add(u64::from(digit))?;
+        length += 1;
+    }
+    let is_canonical = length == 1 && (digits[0] != b'0' || sign == 0) || length > 1 && digits[0] != b'0';
+    (is_canonical && left == number.unsigned_abs() && (sign == 1) == (number < 0)).then_some(length + sign)
+}
+
+/// The length of a number with a fraction. Up to 15 digits without a zero at the end are the shortest of their number,
+/// and so the digits that would be written.
+fn decimal_length(rest: &[u8], number: f64) -> Option<usize> {
+    const POWERS: [f64; 16] = [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15];
+    let (sign, digits) = match rest {
+        [b'-', digits @ ..] => (1, digits),
+        digits => (0, digits),
+    };
+    let (mut mantissa, mut length, mut point) = (0u64, 0, None);
+    for byte in digits {
+        match byte {
+            b'0'..=b'9' if length < 17 => mantissa = mantissa * 10 + u64::from(byte - b'0'),
+            b'.' if point.is_none() && length > 0 => point = Some(length),
+            _ => break,
+        }
+        length += 1;
+    }
+    let point = point?;
+    let fraction = length - point - 1;
+    let is_shortest = fraction > 0 && digits[length - 1] != b'0' && length <= 16 && (point == 1 || digits[0] != b'0');
+    let value = mantissa as f64 / POWERS.get(fraction)?;
+    let value = if sign == 1 { -value } else { value };
+    let ends = !digits.get(length).is_some_and(|byte| matches!(byte, b'0'..=b'9' | b'.' | b'e' | b'E'));
+    (is_shortest && ends && value.to_bits() == number.to_bits()).then_some(length + sign)
+}
+
+fn printed_length(rest: &[u8], number: f64) -> Option<usize> {
+    let mut printed = Vec::new();
+    write_value(Property::Double(number), &mut printed);
+    let ends = !rest.get(printed.len()).is_some_and(|byte| matches!(byte, b'0'..=b'9' | b'.' | b'e' | b'E'));
+    (ends && rest.starts_with(&printed)).then_some(printed.len())
+}
+
+/// The time and level that a layout of these parts was made with.
+pub(super) fn made_with(
+    parts: &[TemplatePart],
+    record: &Record<'_>,
+) -> (Option<daytable_model::time::Ticks>, Option<Level>) {
+    let has_time = parts.iter().any(|part| matches!(part, TemplatePart::Time(_)));
+    let has_level = parts.iter().any(|part| matches!(part, TemplatePart::Level(_)));
+    (record.time.filter(|_| has_time), record.level.filter(|_| has_level))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// A number has a length where it stands just as it would be written, and nowhere else.
+        #[test]
+        fn numbers_stand_as_they_are_written(text in "-?[0-9]{0,19}(\\.[0-9]{0,18})?([eE][0-9])?") {
+            if let Ok(number) = text.parse::<i64>() {
+                prop_assert_eq!(whole_length(text.as_bytes(), number), (number.to_string() == text).then_some(text.len()));
+            }
+            if let Ok(number) = text.parse::<f64>() {
+                let found = value_length(text.as_bytes(), &Value::Double(number));
+                prop_assert_eq!(found, (number.to_string() == text).then_some(text.len()));
+            }
+        }
+    }
+}
