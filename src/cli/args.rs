@@ -11,6 +11,7 @@ use daytable_model::record::Level;
 use daytable_model::safe_text::SafeLines;
 use daytable_model::time::Ticks;
 use daytable_parse::ParseOptions;
+use daytable_query::answer::nothing::explain;
 use daytable_query::answer::{AnswerOptions, AnswerReport};
 use daytable_query::tables::TableStore;
 use daytable_query::{ArchiveReport, Archives, Filter, Stores, When};
@@ -87,6 +88,9 @@ pub(super) struct ReadSources {
     /// Read only the data folder. Of a remote store, these are the rows that wait to be sent
     #[arg(long)]
     local: bool,
+    /// Do not say on standard error what was searched when nothing is found
+    #[arg(long)]
+    quiet: bool,
     /// The configuration with the access to archives and to the remote store. Without a file, the environment
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -98,6 +102,7 @@ pub(super) struct OpenSources {
     archives: Archives,
     remote: Option<Box<dyn RemoteStore>>,
     config: Option<Config>,
+    quiet: bool,
 }
 
 impl OpenSources {
@@ -142,7 +147,7 @@ impl ReadSources {
             true => Archives::Skip,
             false => Archives::Read(config.as_ref().map(|config| config.archives.clone()).unwrap_or_default()),
         };
-        Ok(OpenSources { reader, archives, remote, config })
+        Ok(OpenSources { reader, archives, remote, config, quiet: self.quiet })
     }
 }
 
@@ -159,9 +164,20 @@ fn remote_of_environment() -> Result<Box<dyn RemoteStore>, CliError> {
 }
 
 /// Reports on standard error what an answer is based on, and why it is empty. A cut answer is incomplete.
-pub(super) fn report_answer(report: &AnswerReport) -> Result<(), CliError> {
+pub(super) fn report_answer(
+    sources: &OpenSources,
+    query: &ParsedQuery,
+    options: &AnswerOptions,
+    report: &AnswerReport,
+) -> Result<(), CliError> {
     report_archives(&report.archives)?;
-    report.cut.clone().map_or(Ok(()), |cut| Err(CliError::Incomplete(cut)))
+    if let Some(cut) = &report.cut {
+        return Err(CliError::Incomplete(cut.clone()));
+    }
+    if report.matched == 0 && options.filter.limit != Some(0) && !sources.quiet {
+        eprintln!("daytable: {}", SafeLines(explain(&sources.stores(), query, options)?));
+    }
+    Ok(())
 }
 
 /// Reports on standard error what a query read of the archives. A missing archive makes the answer incomplete.

@@ -59,7 +59,7 @@ const EXAMPLES: [(&str, [&str; 3]); 28] = [
     (
         "query",
         [
-            "daytable query --level error --since 2h -n 20",
+            "daytable query 'status:>=500 | stats by (path) count() n' --since 1d",
             "daytable query --instance web-17 --contains refused --raw",
             "daytable query --key Log20261121/web-2/2516070527989999999-68646c80b1239154-ffffffffff84",
         ],

@@ -45,7 +45,7 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
     let mut output = Output::new();
     output.rows(args.output, &counts, || table(&counts, grouping))?;
     output.flush()?;
-    report_answer(&report)
+    report_answer(&sources, &query, &options, &report)
 }
 
 /// A line per count, without columns that were not asked for.

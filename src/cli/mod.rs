@@ -83,7 +83,7 @@ enum Command {
     Import(import::Args),
     /// Continue at the positions of another collector: Promtail, Alloy, Filebeat, Vector, Fluent Bit
     Adopt(adopt::Args),
-    /// Print records, newest first
+    /// Print the answer of a query: records, newest first, or rows
     Query(query::Args),
     /// Print a link to the page, which lets a browser read. The link works once, within five minutes
     Open(open::Args),
@@ -91,7 +91,7 @@ enum Command {
     Export(export::Args),
     /// Print records as they are committed
     Tail(tail::Args),
-    /// Count records by time, level and instance
+    /// Count the records of a query by time, level and instance
     Count(count::Args),
     /// List the day-tables
     Tables(tables::Args),

@@ -78,5 +78,5 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
     })?;
     written?;
     output.flush()?;
-    report_answer(&report)
+    report_answer(&sources, &query, &options, &report)
 }

@@ -8,8 +8,8 @@ use super::reader_pool::ReaderPool;
 use super::reload::{ReloadError, ReloadRequest};
 use crate::http::loki::{LokiError, QuestionClock};
 use crate::http::{
-    AnswerParams, Api, ApiError, ApiResult, AroundParams, CountParams, FilterParams, ImportRequest, QueryParams,
-    ResponseWriter, RestoreRequest,
+    AnswerParams, Api, ApiError, ApiResult, AroundParams, ContextParams, CountParams, FilterParams, ImportRequest,
+    QueryParams, ResponseWriter, RestoreRequest, SummaryParams,
 };
 use crate::metrics::{CounterRegistry, Metrics};
 use crate::remote::{RemoteStore, StatusReader};
@@ -64,6 +64,14 @@ impl Api for ApiContext {
 
     fn query(&self, params: &QueryParams, out: &mut ResponseWriter) -> ApiResult {
         self.with_stores(|stores| queries::query(stores, params, out))
+    }
+
+    fn summary(&self, params: &SummaryParams, out: &mut ResponseWriter) -> ApiResult {
+        self.with_stores(|stores| queries::summary(stores, params, out))
+    }
+
+    fn context(&self, params: &ContextParams, out: &mut ResponseWriter) -> ApiResult {
+        self.with_stores(|stores| queries::context(stores, params, out))
     }
 
     fn count(&self, params: &CountParams, out: &mut ResponseWriter) -> ApiResult {

@@ -1,15 +1,25 @@
 //! The queries of [`daytable_query`], from the parameters of a request to the lines of its response.
 
 use super::log_entries::EntryMaker;
-use crate::http::{ApiError, ApiResult, CountParams, FilterParams, QueryParams, ResponseWriter};
+use crate::http::{
+    ApiError, ApiResult, ContextParams, CountParams, FilterParams, N_MAX, QueryParams, ResponseWriter, Summary,
+    SummaryParams,
+};
 use daytable_logql::ast::Selector;
 use daytable_logql::source::LogEntry;
+use daytable_logsql::{Expression, FieldName, ParsedQuery, Pipe, Predicate, Test};
+use daytable_model::key::{DayTable, RowKey};
 use daytable_model::record::Level;
 use daytable_model::time::{self, Ticks};
 use daytable_model::units::parse_duration;
+use daytable_query::answer::{
+    AnswerFollower, AnswerOptions, AnswerReport, AnswerRow, FollowError, answer, context, count_answer, pushed_down,
+};
 use daytable_query::tables::TableError;
-use daytable_query::{ArchiveReport, Filter, Grouping, RecordFollower, Stores, select, when};
+use daytable_query::{ArchiveReport, Filter, Grouping, OwnedValue, RecordFollower, Stores, when};
 use daytable_store::{Reader, StoreError};
+use serde_json::json;
+use std::cell::RefCell;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
@@ -59,17 +69,181 @@ pub(super) fn continue_if(is_wanted: bool) -> ControlFlow<()> {
     if is_wanted { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
 }
 
-pub(super) fn query(stores: &Stores<'_>, params: &QueryParams, out: &mut ResponseWriter) -> ApiResult {
-    let filter = filter(&params.filters, Some(params.n as u64))?;
-    let mut has_records = false;
-    let report = select(stores, &filter, |record| {
-        has_records = true;
-        continue_if(out.line(&record))
+/// The longest time that an answer may take, so that no client occupies the daemon for long. Exports have no limit.
+const ANSWER_TIME_MAX: Duration = Duration::from_secs(60);
+
+/// The query of a request, and the options of its answer.
+fn parsed(filters: &FilterParams, limit: Option<u64>) -> Result<(ParsedQuery, AnswerOptions), ApiError> {
+    let query = ParsedQuery::parse(filters.q.as_deref().unwrap_or_default()).map_err(|error| ApiError::Query {
+        message: error.message().to_owned(),
+        from: error.at().start,
+        to: error.at().end,
     })?;
-    if has_records && report.missing().is_some() {
+    let filter = filter(filters, limit)?;
+    Ok((query, AnswerOptions { filter, time_limit: Some(ANSWER_TIME_MAX), ..AnswerOptions::at(time::now()) }))
+}
+
+/// Writes the answer, a line an item. Ends when the client is gone.
+fn write_answer(
+    stores: &Stores<'_>,
+    query: &ParsedQuery,
+    options: &AnswerOptions,
+    out: &mut ResponseWriter,
+) -> Result<AnswerReport, ApiError> {
+    let out = RefCell::new(out);
+    let is_wanted = || out.borrow_mut().is_wanted();
+    Ok(answer(stores, query, options, &is_wanted, &mut |item| continue_if(out.borrow_mut().line(&item)))?)
+}
+
+/// The rows of an answer, which are few.
+fn rows(
+    stores: &Stores<'_>,
+    query: &ParsedQuery,
+    options: &AnswerOptions,
+    out: &mut ResponseWriter,
+) -> Result<(Vec<AnswerRow>, AnswerReport), ApiError> {
+    let (out, mut rows) = (RefCell::new(out), Vec::new());
+    let report = answer(stores, query, options, &|| out.borrow_mut().is_wanted(), &mut |item| {
+        rows.push(item.into_row());
+        ControlFlow::Continue(())
+    })?;
+    // A document has no room for what is missing.
+    report.incomplete().map_or(Ok((rows, report)), |missing| Err(ApiError::Failed(missing)))
+}
+
+pub(super) fn query(stores: &Stores<'_>, params: &QueryParams, out: &mut ResponseWriter) -> ApiResult {
+    let (query, mut options) = parsed(&params.filters, Some(params.n))?;
+    if params.n > N_MAX as u64 {
+        options.time_limit = None;
+    }
+    let report = write_answer(stores, &query, &options, out)?;
+    if report.given > 0 && report.incomplete().is_some() {
         // The client gets the records that were found, then the error.
         out.begin();
     }
+    report.incomplete().map_or(Ok(()), |missing| Err(ApiError::Failed(missing)))
+}
+
+pub(super) fn summary(stores: &Stores<'_>, params: &SummaryParams, out: &mut ResponseWriter) -> ApiResult {
+    let limit = if let Summary::Stats { limit } = params.summary { Some(limit) } else { None };
+    let (mut query, options) = parsed(&params.filters, limit)?;
+    let document = match &params.summary {
+        Summary::Stats { .. } => {
+            if query.pipes.is_empty() {
+                return Err(ApiError::parameter("q", "needs a pipe, for example | stats by (level) count() n"));
+            }
+            let (rows, report) = rows(stores, &query, &options, out)?;
+            let columns: Vec<&str> =
+                rows.first().map(|row| row.columns().iter().map(|(name, _)| &**name).collect()).unwrap_or_default();
+            json!({ "columns": columns, "rows": rows, "matched": report.matched })
+        }
+        Summary::Hits { step, by } => hits(stores, &query, &options, step.as_deref(), by)?,
+        Summary::Facets { limit } => {
+            query.pipes.push(Pipe::Facets {
+                limit: FACET_VALUES_MAX,
+                values_max: FACET_VALUES_MAX,
+                length_max: 256,
+                keep_constant: true,
+            });
+            let (rows, _) = rows(stores, &query, &options, out)?;
+            facets(&rows, usize::try_from(*limit).unwrap_or(usize::MAX))
+        }
+        Summary::Fields => {
+            query.pipes.push(Pipe::FieldNames { name: "name".into() });
+            let (rows, _) = rows(stores, &query, &options, out)?;
+            let field = |row: &AnswerRow| json!({ "name": row.get("name"), "records": row.get("hits") });
+            rows.iter().map(field).collect()
+        }
+        Summary::Values { field, limit } => {
+            let field = FieldName::new(field);
+            let present = Expression::Field(field.clone(), Test::Present);
+            query.pipes.push(Pipe::Filter(present));
+            query.pipes.push(Pipe::Top { limit: *limit, by: vec![field], hits: "records".into(), rank: None });
+            let (rows, _) = rows(stores, &query, &options, out)?;
+            let value = |row: &AnswerRow| json!({ "value": row.columns().first().map(|(_, value)| value), "records": row.get("records") });
+            rows.iter().map(value).collect()
+        }
+    };
+    out.line(&document);
+    Ok(())
+}
+
+/// Fields with more values than this are in no summary.
+const FACET_VALUES_MAX: u64 = 1000;
+
+/// The rows of `facets` by field, each with at most `limit` values.
+fn facets(rows: &[AnswerRow], limit: usize) -> serde_json::Value {
+    let text = |row: &AnswerRow| row.get("field_name").map(ToString::to_string).unwrap_or_default();
+    let hits = |row: &AnswerRow| match row.get("hits") {
+        Some(OwnedValue::Int64(hits)) => *hits,
+        _ => 0,
+    };
+    let facet = |rows: &[AnswerRow]| {
+        let value = |row: &AnswerRow| json!({ "value": row.get("field_value"), "n": hits(row) });
+        let values: Vec<_> = rows.iter().take(limit).map(value).collect();
+        json!({
+            "field": rows.first().map(text),
+            "records": rows.iter().map(hits).sum::<i64>(),
+            "distinct": rows.len(),
+            "values": values,
+        })
+    };
+    rows.chunk_by(|one, other| text(one) == text(other)).map(facet).collect()
+}
+
+/// The most steps of a histogram whose step the client does not give.
+const HITS_STEPS: u64 = 100;
+
+fn hits(
+    stores: &Stores<'_>,
+    query: &ParsedQuery,
+    options: &AnswerOptions,
+    step: Option<&str>,
+    by: &[String],
+) -> Result<serde_json::Value, ApiError> {
+    let times: Vec<_> = stores.reader.table_times()?.into_iter().filter_map(|(_, times)| times).collect();
+    let pushed = pushed_down(&Predicate::new(&query.filter, options.now), &options.filter);
+    let from = pushed.since.or_else(|| times.iter().map(|(oldest, _)| *oldest).min());
+    let to = pushed.until.or_else(|| times.iter().map(|(_, newest)| *newest).max());
+    let every = match step {
+        Some(step) => parse_duration(step).map_err(|error| ApiError::parameter("step", error.to_string()))?,
+        None => {
+            let range = to.unwrap_or(options.now).since(from.unwrap_or(options.now)).as_secs();
+            const STEPS: [u64; 13] = [1, 5, 10, 30, 60, 300, 600, 1800, 3600, 3 * 3600, 6 * 3600, 86_400, 7 * 86_400];
+            let step = STEPS.into_iter().find(|step| range / step < HITS_STEPS).unwrap_or(31 * 86_400);
+            Duration::from_secs(step)
+        }
+    };
+    if every.is_zero() {
+        return Err(ApiError::parameter("step", "must be longer than zero"));
+    }
+    let grouping = Grouping { every: Some(every), ..grouping(by)? };
+    let (counts, report) = count_answer(stores, query, options, grouping)?;
+    if let Some(missing) = report.incomplete() {
+        return Err(ApiError::Failed(missing));
+    }
+    Ok(json!({
+        "step_seconds": every.as_secs_f64(),
+        "from": from.map(|time| time.to_string()),
+        "to": to.map(|time| time.to_string()),
+        "records": report.matched,
+        "hits": counts,
+    }))
+}
+
+pub(super) fn context(stores: &Stores<'_>, params: &ContextParams, out: &mut ResponseWriter) -> ApiResult {
+    let wrong = |reason: String| ApiError::parameter("key", reason);
+    let [table, partition, row] = params.key.split('/').collect::<Vec<_>>()[..] else {
+        return Err(wrong("must be three keys with / between them: TABLE/PARTITIONKEY/ROWKEY".into()));
+    };
+    let table = DayTable::parse(table).map_err(|error| wrong(error.to_string()))?;
+    let row = RowKey::parse(row).map_err(|error| wrong(error.to_string()))?;
+    let (found, report) = context::context(stores, &table, partition, row, params.before, params.after)?;
+    let Some(found) = found else {
+        check_complete(&report)?;
+        return Err(ApiError::NotFound(format!("{} does not exist", params.key)));
+    };
+    out.lines(found.before.iter().chain([&found.record]).chain(&found.after));
     check_complete(&report)
 }
 
@@ -78,15 +252,20 @@ fn check_complete(report: &ArchiveReport) -> ApiResult {
     report.missing().map_or(Ok(()), |missing| Err(ApiError::Failed(missing)))
 }
 
-pub(super) fn count(stores: &Stores<'_>, params: &CountParams, out: &mut ResponseWriter) -> ApiResult {
+fn grouping(by: &[String]) -> Result<Grouping, ApiError> {
     let mut grouping = Grouping::default();
-    for by in &params.by {
+    for by in by {
         match by.as_str() {
             "level" => grouping.level = true,
             "instance" => grouping.instance = true,
             _ => return Err(ApiError::parameter("by", "must be level, instance, or both with a comma between")),
         }
     }
+    Ok(grouping)
+}
+
+pub(super) fn count(stores: &Stores<'_>, params: &CountParams, out: &mut ResponseWriter) -> ApiResult {
+    let mut grouping = grouping(&params.by)?;
     if let Some(every) = &params.every {
         let every = parse_duration(every).map_err(|e| ApiError::parameter("every", e.to_string()))?;
         if every.is_zero() {
@@ -94,9 +273,12 @@ pub(super) fn count(stores: &Stores<'_>, params: &CountParams, out: &mut Respons
         }
         grouping.every = Some(every);
     }
-    let (counts, report) = daytable_query::count(stores, &filter(&params.filters, None)?, grouping)?;
+    let (query, options) = parsed(&params.filters, None)?;
+    let (counts, report) = count_answer(stores, &query, &options, grouping)?;
     // A count that lacks a day is wrong.
-    check_complete(&report)?;
+    if let Some(missing) = report.incomplete() {
+        return Err(ApiError::Failed(missing));
+    }
     out.line(&counts);
     Ok(())
 }
@@ -122,12 +304,16 @@ pub(super) fn follow_log_entries(
 }
 
 pub(super) fn follow(reader: &Reader, filters: &FilterParams, out: &mut ResponseWriter) -> ApiResult {
-    let mut follower = RecordFollower::from_now(reader, filter(filters, None)?)?;
+    let (query, options) = parsed(filters, None)?;
+    let mut follower = AnswerFollower::from_now(reader, &query, &options).map_err(|error| match error {
+        FollowError::Store(error) => error.into(),
+        error => ApiError::parameter("q", error.to_string()),
+    })?;
     if !out.begin() {
         return Ok(());
     }
     while out.is_wanted() {
-        if follower.step(reader, |record| continue_if(out.line(&record)))?.is_break() {
+        if follower.step(reader, &mut |item| continue_if(out.line(&item)))?.is_break() {
             break;
         }
         std::thread::sleep(FOLLOW_INTERVAL);

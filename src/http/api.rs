@@ -23,8 +23,14 @@ pub trait Api: Send + Sync + 'static {
     /// `/metrics`: all metrics in Prometheus's text format.
     fn metrics(&self) -> String;
 
-    /// `/api/query`: one line a record, newest first, at most `n`.
+    /// `/api/query`, `/api/export`: one line a record, newest first, or a row of the query's pipes; at most `n`.
     fn query(&self, params: &QueryParams, out: &mut ResponseWriter) -> ApiResult;
+
+    /// `/api/stats`, `/api/hits`, `/api/facets`, `/api/fields`, `/api/values`: one JSON document, as one line.
+    fn summary(&self, params: &SummaryParams, out: &mut ResponseWriter) -> ApiResult;
+
+    /// `/api/context`: one line a record, oldest first.
+    fn context(&self, params: &ContextParams, out: &mut ResponseWriter) -> ApiResult;
 
     /// `/api/count`: one JSON document, as one line.
     fn count(&self, params: &CountParams, out: &mut ResponseWriter) -> ApiResult;
@@ -112,6 +118,8 @@ pub struct RestoreRequest {
 /// The filter of a request, as the client wrote it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FilterParams {
+    /// The query.
+    pub q: Option<String>,
     /// The instance.
     pub instance: Option<String>,
     /// The oldest time.
@@ -129,8 +137,59 @@ pub struct FilterParams {
 pub struct QueryParams {
     /// Which records.
     pub filters: FilterParams,
-    /// The most records of the response: 1 to [`N_MAX`].
-    pub n: usize,
+    /// The most records of the response: 1 to [`N_MAX`], and any number of an export.
+    pub n: u64,
+}
+
+/// Parameters of the routes that summarise.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SummaryParams {
+    /// Which records.
+    pub filters: FilterParams,
+    /// The form of the summary.
+    pub summary: Summary,
+}
+
+/// The form of a summary.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Summary {
+    /// The rows of the query's pipes.
+    Stats {
+        /// The most rows.
+        limit: u64,
+    },
+    /// Records by steps of time.
+    Hits {
+        /// The length of a step, as the client wrote it.
+        step: Option<String>,
+        /// `level`, `instance`, or both with a comma.
+        by: Vec<String>,
+    },
+    /// The most frequent values of each field.
+    Facets {
+        /// The most values of a field.
+        limit: u64,
+    },
+    /// The names of fields.
+    Fields,
+    /// The most frequent values of one field.
+    Values {
+        /// The field.
+        field: String,
+        /// The most values.
+        limit: u64,
+    },
+}
+
+/// Parameters of `/api/context`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ContextParams {
+    /// The keys of the record: TABLE/PARTITIONKEY/ROWKEY.
+    pub key: String,
+    /// The most records before it.
+    pub before: usize,
+    /// The most records after it.
+    pub after: usize,
 }
 
 /// Parameters of `/api/count`.

@@ -77,7 +77,10 @@ mod write_timeout;
 mod tests;
 
 pub use answers::{AnswerParams, AroundParams};
-pub use api::{Api, ApiError, ApiResult, CountParams, FilterParams, ImportRequest, QueryParams, RestoreRequest};
+pub use api::{
+    Api, ApiError, ApiResult, ContextParams, CountParams, FilterParams, ImportRequest, N_MAX, QueryParams,
+    RestoreRequest, Summary, SummaryParams,
+};
 pub use context::{ListenerKind, ServerContext};
 pub use counters::HttpCounters;
 pub use listen::{BindError, Listener};

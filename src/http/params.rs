@@ -1,10 +1,14 @@
 //! Query parameters. A request must not have an unknown, a repeated or an empty parameter.
 
-use super::api::{ApiError, CountParams, FilterParams, N_DEFAULT, N_MAX, QueryParams};
+use super::api::{
+    ApiError, ContextParams, CountParams, FilterParams, N_DEFAULT, N_MAX, QueryParams, Summary, SummaryParams,
+};
 use axum::extract::Query;
 use axum::http::Uri;
+use daytable_query::answer::context::CONTEXT_MAX;
+use std::ops::RangeInclusive;
 
-const FILTERS: [&str; 5] = ["instance", "since", "until", "level", "contains"];
+const FILTERS: [&str; 6] = ["q", "instance", "since", "until", "level", "contains"];
 
 /// The parameters of one request that have not been removed yet.
 pub(super) struct QueryString(Vec<(String, String)>);
@@ -41,8 +45,26 @@ impl QueryString {
         Some(self.0.swap_remove(at).1)
     }
 
+    /// A whole number of a range.
+    fn number_in(&mut self, name: &str, range: RangeInclusive<u64>) -> Result<Option<u64>, ApiError> {
+        let Some(text) = self.remove(name) else { return Ok(None) };
+        match text.parse() {
+            Ok(n) if range.contains(&n) => Ok(Some(n)),
+            _ => {
+                let (least, most) = range.into_inner();
+                Err(ApiError::parameter(name, format!("is not a number from {least} to {most}")))
+            }
+        }
+    }
+
+    /// Names with commas between them.
+    fn list(&mut self, name: &str) -> Vec<String> {
+        self.remove(name).map(|names| names.split(',').map(str::to_owned).collect()).unwrap_or_default()
+    }
+
     fn filters(&mut self) -> FilterParams {
         FilterParams {
+            q: self.remove("q"),
             instance: self.remove("instance"),
             since: self.remove("since"),
             until: self.remove("until"),
@@ -54,21 +76,65 @@ impl QueryString {
 
 /// Parameters of `/api/query`.
 pub(super) fn query(uri: &Uri) -> Result<QueryParams, ApiError> {
-    let mut params = QueryString::read(uri, &[&FILTERS[..], &["n"]].concat())?;
-    let n = match params.remove("n") {
-        None => N_DEFAULT,
-        Some(text) => match text.parse() {
-            Ok(n) if (1..=N_MAX).contains(&n) => n,
-            _ => return Err(ApiError::parameter("n", format!("is not a number from 1 to {N_MAX}"))),
-        },
-    };
+    let mut params = QueryString::read(uri, &[&FILTERS[..], &["n", "limit"]].concat())?;
+    let name = if params.0.iter().any(|(name, _)| name == "limit") { "limit" } else { "n" };
+    let n = params.number_in(name, 1..=N_MAX as u64)?.unwrap_or(N_DEFAULT as u64);
     Ok(QueryParams { filters: params.filters(), n })
 }
+
+/// Parameters of `/api/export`, which has no limit of its own.
+pub(super) fn export(uri: &Uri) -> Result<QueryParams, ApiError> {
+    let mut params = QueryString::read(uri, &[&FILTERS[..], &["limit"]].concat())?;
+    let n = params.number_in("limit", 1..=u64::MAX)?.unwrap_or(u64::MAX);
+    Ok(QueryParams { filters: params.filters(), n })
+}
+
+/// Parameters of `/api/stats`, `/api/hits`, `/api/facets`, `/api/fields` and `/api/values`.
+pub(super) fn summary(uri: &Uri) -> Result<SummaryParams, ApiError> {
+    let route = uri.path().trim_start_matches("/api/");
+    let own: &[&str] = match route {
+        "hits" => &["step", "by"],
+        "fields" => &[],
+        "values" => &["field", "limit"],
+        _ => &["limit"],
+    };
+    let mut params = QueryString::read(uri, &[&FILTERS[..], own].concat())?;
+    let limit = params.number_in("limit", 1..=N_MAX as u64)?;
+    let summary = match route {
+        "hits" => Summary::Hits { step: params.remove("step"), by: params.list("by") },
+        "facets" => Summary::Facets { limit: limit.unwrap_or(FACET_VALUES_DEFAULT) },
+        "fields" => Summary::Fields,
+        "values" => {
+            let field = params.remove("field").ok_or_else(|| ApiError::parameter("field", "is missing"))?;
+            Summary::Values { field, limit: limit.unwrap_or(N_DEFAULT as u64) }
+        }
+        _ => Summary::Stats { limit: limit.unwrap_or(N_MAX as u64) },
+    };
+    Ok(SummaryParams { filters: params.filters(), summary })
+}
+
+/// Values of each field in `/api/facets` without a limit.
+const FACET_VALUES_DEFAULT: u64 = 10;
+
+/// Parameters of `/api/context`.
+pub(super) fn context(uri: &Uri) -> Result<ContextParams, ApiError> {
+    let mut params = QueryString::read(uri, &["key", "before", "after"])?;
+    let key = params.remove("key").ok_or_else(|| ApiError::parameter("key", "is missing"))?;
+    let most = CONTEXT_MAX as u64;
+    let mut side = |name| {
+        let records = params.number_in(name, 0..=most)?.unwrap_or(CONTEXT_DEFAULT);
+        Ok::<_, ApiError>(usize::try_from(records).unwrap_or(CONTEXT_MAX))
+    };
+    Ok(ContextParams { key, before: side("before")?, after: side("after")? })
+}
+
+/// Records on each side in `/api/context` without a number.
+const CONTEXT_DEFAULT: u64 = 10;
 
 /// Parameters of `/api/count`.
 pub(super) fn count(uri: &Uri) -> Result<CountParams, ApiError> {
     let mut params = QueryString::read(uri, &[&FILTERS[..], &["by", "every"]].concat())?;
-    let by = params.remove("by").map(|by| by.split(',').map(str::to_owned).collect()).unwrap_or_default();
+    let by = params.list("by");
     Ok(CountParams { filters: params.filters(), by, every: params.remove("every") })
 }
 
@@ -132,7 +198,7 @@ mod tests {
         assert_eq!(given.filters.contains.as_deref(), Some("a&b=c"));
         assert_eq!((given.n, given.filters.level), (7, None));
         let bare = query(&uri("/api/query")).expect("good");
-        assert_eq!(bare, QueryParams { filters: FilterParams::default(), n: N_DEFAULT });
+        assert_eq!(bare, QueryParams { filters: FilterParams::default(), n: N_DEFAULT as u64 });
         let counted = count(&uri("/api/count?by=level,instance&every=5m&since=1h")).expect("good");
         assert_eq!((counted.by, counted.every.as_deref()), (vec!["level".into(), "instance".into()], Some("5m")));
     }
@@ -147,8 +213,8 @@ mod tests {
             ("/api/query?n=5&n=6", "parameter n: is given twice"),
             ("/api/query?instance=", "parameter instance: is empty"),
             (
-                "/api/query?limit",
-                "parameter limit: is not known here; known: instance, since, until, level, contains, n",
+                "/api/query?every",
+                "parameter every: is not known here; known: q, instance, since, until, level, contains, n, limit",
             ),
         ];
         for (given, said) in cases {

@@ -13,6 +13,13 @@ use std::sync::Arc;
 
 pub(super) const QUERY: &str = "/api/query";
 pub(super) const COUNT: &str = "/api/count";
+pub(super) const STATS: &str = "/api/stats";
+pub(super) const HITS: &str = "/api/hits";
+pub(super) const FACETS: &str = "/api/facets";
+pub(super) const FIELDS: &str = "/api/fields";
+pub(super) const VALUES: &str = "/api/values";
+pub(super) const CONTEXT: &str = "/api/context";
+pub(super) const EXPORT: &str = "/api/export";
 pub(super) const TAIL: &str = "/api/tail";
 pub(super) const TABLES: &str = "/api/tables";
 pub(super) const SOURCES: &str = "/api/sources";
@@ -21,6 +28,13 @@ pub(super) fn routes() -> Router<Arc<ServerContext>> {
     Router::new()
         .route(QUERY, get(query))
         .route(COUNT, get(count))
+        .route(STATS, get(summary))
+        .route(HITS, get(summary))
+        .route(FACETS, get(summary))
+        .route(FIELDS, get(summary))
+        .route(VALUES, get(summary))
+        .route(CONTEXT, get(neighbours))
+        .route(EXPORT, get(export))
         .route(TAIL, get(follow::tail))
         .route(TABLES, get(tables))
         .route(SOURCES, get(sources))
@@ -44,6 +58,21 @@ async fn query(State(context): State<Arc<ServerContext>>, uri: Uri) -> Result<Re
 async fn count(State(context): State<Arc<ServerContext>>, uri: Uri) -> Result<Response, ApiError> {
     let params = params::count(&uri)?;
     scan(context, ResponseFormat::Document, move |api, out| api.count(&params, out)).await
+}
+
+async fn export(State(context): State<Arc<ServerContext>>, uri: Uri) -> Result<Response, ApiError> {
+    let params = params::export(&uri)?;
+    scan(context, ResponseFormat::Lines, move |api, out| api.query(&params, out)).await
+}
+
+async fn summary(State(context): State<Arc<ServerContext>>, uri: Uri) -> Result<Response, ApiError> {
+    let params = params::summary(&uri)?;
+    scan(context, ResponseFormat::Document, move |api, out| api.summary(&params, out)).await
+}
+
+async fn neighbours(State(context): State<Arc<ServerContext>>, uri: Uri) -> Result<Response, ApiError> {
+    let params = params::context(&uri)?;
+    scan(context, ResponseFormat::Lines, move |api, out| api.context(&params, out)).await
 }
 
 async fn tables(State(context): State<Arc<ServerContext>>, uri: Uri) -> Result<Response, ApiError> {

@@ -239,7 +239,11 @@ impl IntoResponse for ApiError {
 
 /// A response with a status and the JSON object `{"error": "…"}`.
 pub(super) fn error_response(status: StatusCode, error: &str) -> Response {
-    (status, with_format(ResponseFormat::Document, Body::from(format!("{}\n", error_json(error))))).into_response()
+    json_response(status, &error_json(error))
+}
+
+fn json_response(status: StatusCode, document: &serde_json::Value) -> Response {
+    (status, with_format(ResponseFormat::Document, Body::from(format!("{document}\n")))).into_response()
 }
 
 /// The value of `Retry-After`: whole seconds, at least one.

@@ -15,13 +15,20 @@ use daytable_intake::push::Push;
 use std::sync::Arc;
 
 /// The paths that requests are counted by. All other paths count as `other`, because clients invent paths.
-const PATHS: [&str; 30] = [
+const PATHS: [&str; 37] = [
     health::METRICS,
     health::HEALTHZ,
     health::READYZ,
     health::READY,
     read::QUERY,
     read::COUNT,
+    read::STATS,
+    read::HITS,
+    read::FACETS,
+    read::FIELDS,
+    read::VALUES,
+    read::CONTEXT,
+    read::EXPORT,
     read::TAIL,
     answers::ANSWER,
     answers::FOLLOW,

@@ -46,6 +46,14 @@ impl Api for FakeApi {
         (self.query)(params, out)
     }
 
+    fn summary(&self, _: &SummaryParams, _: &mut ResponseWriter) -> ApiResult {
+        Ok(())
+    }
+
+    fn context(&self, _: &ContextParams, _: &mut ResponseWriter) -> ApiResult {
+        Ok(())
+    }
+
     fn count(&self, _: &CountParams, _: &mut ResponseWriter) -> ApiResult {
         Ok(())
     }
@@ -332,7 +340,7 @@ fn lines(n: usize, out: &mut ResponseWriter) {
 #[tokio::test]
 async fn a_small_answer_has_a_length_and_a_large_one_comes_whole_in_parts() {
     let daemon = Daemon::with(querying(|params, out| {
-        lines(params.n, out);
+        lines(usize::try_from(params.n).expect("small"), out);
         Ok(())
     }))
     .await;
@@ -386,7 +394,7 @@ async fn an_answer_that_lacks_a_line_never_looks_whole() {
 #[tokio::test]
 async fn a_scan_that_panics_breaks_its_own_answer_and_nothing_else() {
     let daemon = Daemon::with(querying(|params, out| {
-        lines(params.n, out);
+        lines(usize::try_from(params.n).expect("small"), out);
         panic!("a fault of ours")
     }))
     .await;

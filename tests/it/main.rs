@@ -42,6 +42,7 @@ mod path_fields;
 mod prometheus;
 mod own_log;
 mod push;
+mod questions;
 mod readme;
 mod reload;
 mod rotation;

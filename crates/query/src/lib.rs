@@ -19,12 +19,11 @@
 //! * [`mod@count`]: numbers of records by time, level and instance, from page headers if possible.
 //! * [`follow`]: records as they are committed.
 //! * [`patterns`]: lines with their changing parts taken out, and counted.
+//! * [`answer`]: the answer of a query of the language: records, or the rows of its pipes.
 //! * [`listing`]: the shown form of day-tables, sources and listeners.
 //!
 //! Everything except the entry points works on iterators of entities and knows no store, so tests need no store. A
 //! table that is dropped while it is read yields no more rows, without an error.
-//!
-//! Left out on purpose: a query language, and any index but the key. `jq` covers what a filter cannot express.
 
 pub mod tables;
 pub mod when;

@@ -45,20 +45,20 @@ fn batch(n: u64) -> Batch {
     batch
 }
 
-struct Folder {
-    dir: tempfile::TempDir,
-    store: Store,
+pub(crate) struct Folder {
+    pub(crate) dir: tempfile::TempDir,
+    pub(crate) store: Store,
 }
 
 impl Folder {
-    fn new() -> Folder {
+    pub(crate) fn new() -> Folder {
         let dir = tempfile::tempdir().expect("a folder");
         let options = StoreOptions { commit_interval: Duration::from_millis(1), ..StoreOptions::default() };
         let store = Store::open(dir.path(), options).expect("opened");
         Folder { dir, store }
     }
 
-    fn commit(&self, batches: Vec<Batch>) {
+    pub(crate) fn commit(&self, batches: Vec<Batch>) {
         let (told, hears) = std::sync::mpsc::channel();
         let done = Ack::new(move |committed| told.send(committed).expect("heard"));
         let intake = self.store.commit_queue();
@@ -76,7 +76,7 @@ impl Folder {
         folder
     }
 
-    fn reader(&self) -> Reader {
+    pub(crate) fn reader(&self) -> Reader {
         Reader::open(self.dir.path()).expect("opened")
     }
 }

@@ -1,1 +1,172 @@
 //! The records before and after one, in the order of its source.
+//!
+//! Records of the same file or connection are ordered by their positions there, whatever their times say. Beyond the
+//! ends of a file, the records of the same source path come in the order of time: the file before its rotation, or the
+//! next one. Neighbours are looked for in all tables, because a late record lies in the table of the day it arrived.
+
+use crate::archived::ArchiveReport;
+use crate::filter::Filter;
+use crate::record::StoredRecord;
+use crate::select::{find_record, select};
+use crate::stores::Stores;
+use crate::tables::TableError;
+use daytable_model::key::{DayTable, RowKey};
+use daytable_model::time::Ticks;
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+/// The most records on each side.
+pub const CONTEXT_MAX: usize = 1000;
+
+/// By how much the times of neighbours may disagree with their order.
+const DISORDER: Duration = Duration::from_secs(600);
+
+/// How far after a record its successors are looked for, one range after the other.
+const RANGES: [Duration; 5] = [
+    Duration::from_secs(60),
+    Duration::from_secs(3600),
+    Duration::from_secs(86_400),
+    Duration::from_secs(31 * 86_400),
+    Duration::from_secs(100 * 366 * 86_400),
+];
+
+/// A record with its neighbours.
+#[derive(Clone, Debug)]
+pub struct RecordContext {
+    /// The records before it, oldest first.
+    pub before: Vec<StoredRecord>,
+    /// The record.
+    pub record: StoredRecord,
+    /// The records after it, oldest first.
+    pub after: Vec<StoredRecord>,
+}
+
+/// The record with these keys and its neighbours; `None` if the record does not exist. At most [`CONTEXT_MAX`] on each
+/// side.
+///
+/// # Errors
+///
+/// An error of the data folder or the remote store.
+pub fn context(
+    stores: &Stores<'_>,
+    table: &DayTable,
+    partition: &str,
+    key: RowKey,
+    before: usize,
+    after: usize,
+) -> Result<(Option<RecordContext>, ArchiveReport), TableError> {
+    let (record, report) = find_record(stores, table, partition, key)?;
+    let Some(record) = record else { return Ok((None, report)) };
+    let (found, report) = neighbours(stores, record, before, after)?;
+    Ok((Some(found), report))
+}
+
+/// A record with its neighbours, at most [`CONTEXT_MAX`] on each side.
+///
+/// # Errors
+///
+/// An error of the data folder or the remote store.
+pub fn neighbours(
+    stores: &Stores<'_>,
+    record: StoredRecord,
+    before: usize,
+    after: usize,
+) -> Result<(RecordContext, ArchiveReport), TableError> {
+    let (before_max, after_max) = (before.min(CONTEXT_MAX), after.min(CONTEXT_MAX));
+    let (time, own) = (record.time(), Place::of(&record));
+    let mut report = ArchiveReport::default();
+    let mut add = |more: ArchiveReport| {
+        report.archived.extend(more.archived);
+        report.unread.extend(more.unread);
+    };
+    let of_instance = Filter { instance: Some(record.instance()), ..Filter::default() };
+    let is_neighbour = |other: &StoredRecord| other.source == record.source && Place::of(other) != own;
+    let mut older: Vec<StoredRecord> = Vec::new();
+    if before_max > 0 {
+        let filter = Filter { until: Some(time.plus(DISORDER)), ..of_instance.clone() };
+        let enough = time.minus(DISORDER);
+        add(select(stores, &filter, |other| {
+            if older.len() >= before_max && other.time() < enough {
+                return ControlFlow::Break(());
+            }
+            if is_neighbour(&other) && Place::of(&other).is_before(&own) {
+                older.push(other);
+            }
+            ControlFlow::Continue(())
+        })?);
+    }
+    let mut newer: Vec<StoredRecord> = Vec::new();
+    let mut from = time.minus(DISORDER);
+    for range in RANGES {
+        if newer.len() >= after_max {
+            break;
+        }
+        let until = time.plus(DISORDER).plus(range);
+        let filter = Filter { since: Some(from), until: Some(until), ..of_instance.clone() };
+        add(select(stores, &filter, |other| {
+            if is_neighbour(&other) && own.is_before(&Place::of(&other)) {
+                newer.push(other);
+            }
+            // Newest first: only the oldest can be neighbours.
+            if newer.len() > 4 * CONTEXT_MAX {
+                sort(&mut newer);
+                newer.truncate(CONTEXT_MAX);
+            }
+            ControlFlow::Continue(())
+        })?);
+        from = until;
+        if until == Ticks::MAX {
+            break;
+        }
+    }
+    sort(&mut older);
+    sort(&mut newer);
+    let older = older.split_off(older.len().saturating_sub(before_max));
+    newer.truncate(after_max);
+    Ok((RecordContext { before: older, record, after: newer }, report))
+}
+
+/// Sorts by time, and then gives the records of each file its places in the order of the file. Comparing positions and
+/// times in one sort would be no order.
+fn sort(records: &mut Vec<StoredRecord>) {
+    records.sort_by_key(|record| (record.time(), record.row_key.source(), record.row_key.position()));
+    let mut files: std::collections::BTreeMap<u64, Vec<usize>> = std::collections::BTreeMap::new();
+    for (at, record) in records.iter().enumerate() {
+        files.entry(record.row_key.source()).or_default().push(at);
+    }
+    let mut ordered: Vec<Option<StoredRecord>> = records.drain(..).map(Some).collect();
+    let mut sorted: Vec<Option<StoredRecord>> = ordered.iter().map(|_| None).collect();
+    for places in files.into_values() {
+        let mut of_file: Vec<StoredRecord> = places.iter().filter_map(|at| ordered[*at].take()).collect();
+        of_file.sort_by_key(|record| record.row_key.position());
+        for (at, record) in places.into_iter().zip(of_file) {
+            sorted[at] = Some(record);
+        }
+    }
+    records.extend(sorted.into_iter().flatten());
+}
+
+/// A place in the order of a source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Place {
+    time: Ticks,
+    source: u64,
+    position: u64,
+}
+
+impl Place {
+    fn of(record: &StoredRecord) -> Place {
+        let key = record.row_key;
+        Place { time: key.time(), source: key.source(), position: key.position() }
+    }
+}
+
+impl Place {
+    /// Whether the record is before another: by position within a file, by time between files.
+    fn is_before(&self, other: &Place) -> bool {
+        match self.source == other.source {
+            true => self.position < other.position,
+            false => (self.time, self.source) < (other.time, other.source),
+        }
+    }
+}

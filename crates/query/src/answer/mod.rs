@@ -32,6 +32,8 @@ mod pattern;
 pub mod pipes;
 mod plan;
 pub mod quantile;
+#[cfg(test)]
+mod tests;
 
 pub use follow::{AnswerFollower, FollowError};
 pub use item::{AnswerItem, AnswerRow, FullRecord};
@@ -117,7 +119,7 @@ pub fn answer(
     let predicate = Arc::new(Predicate::new(&query.filter, options.now));
     let filter = Filter { limit: None, ..pushed_down(&predicate, &options.filter) };
     let budget = AnswerBudget::new(options.bytes_max);
-    let seconds = filter.times().and_then(|(from, to)| range_seconds(&filter, from, to, options.now));
+    let seconds = range_seconds(&filter, options.now);
     let context = PipelineContext { now: options.now, seconds, budget: budget.clone() };
     let mut pipeline = Pipeline::new(&query.pipes, &context);
     let (started, cut) = (Instant::now(), Cell::new(None));
@@ -270,7 +272,7 @@ enum CutReason {
 }
 
 /// The length of the range of times in seconds, if the range has a start.
-fn range_seconds(filter: &Filter, from: Ticks, to: Ticks, now: Ticks) -> Option<f64> {
-    let to = if filter.until.is_some() { to } else { now };
-    filter.since.map(|_| to.since(from).as_secs_f64()).filter(|seconds| *seconds > 0.0)
+fn range_seconds(filter: &Filter, now: Ticks) -> Option<f64> {
+    let seconds = filter.until.unwrap_or(now).since(filter.since?).as_secs_f64();
+    (seconds > 0.0).then_some(seconds)
 }

@@ -1,1 +1,130 @@
 //! Why an answer is empty.
+//!
+//! An empty answer says what was searched, and the likely reason: no such instance or field, with the nearest name that
+//! there is, a range without records, or records without a level.
+
+use super::plan::pushed_down;
+use super::{AnswerOptions, ParsedQuery};
+use crate::filter::Filter;
+use crate::select::select;
+use crate::stores::Stores;
+use crate::tables::TableError;
+use daytable_logsql::{Column, Predicate, PredicateNode};
+use daytable_model::did_you_mean::did_you_mean;
+use daytable_model::key::instance_of;
+use daytable_store::StoreError;
+use std::collections::BTreeSet;
+use std::fmt;
+use std::ops::ControlFlow;
+
+/// Records whose fields are looked at for the reason.
+const SAMPLE: u64 = 1000;
+
+/// What was searched without finding a record, and why.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NothingFound {
+    /// Day-tables with records in the range of times.
+    pub days: usize,
+    /// Rows of these day-tables.
+    pub records: u64,
+    /// The likely reason, if one is known.
+    pub reason: Option<String>,
+}
+
+impl fmt::Display for NothingFound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let plural = |n: u64| if n == 1 { "" } else { "s" };
+        let (days, records) = (self.days as u64, self.records);
+        write!(f, "nothing found in {days} day{} with {records} record{}", plural(days), plural(records))?;
+        self.reason.as_ref().map_or(Ok(()), |reason| write!(f, ": {reason}"))
+    }
+}
+
+/// Why no record matches a query.
+///
+/// # Errors
+///
+/// The data folder or the remote store cannot be read.
+pub fn explain(stores: &Stores<'_>, query: &ParsedQuery, options: &AnswerOptions) -> Result<NothingFound, TableError> {
+    let predicate = Predicate::new(&query.filter, options.now);
+    let filter = pushed_down(&predicate, &options.filter);
+    let tables = stores.reader.tables()?;
+    let times = || tables.iter().filter_map(|table| Some((table.first_time?, table.last_time?)));
+    let range = filter.times();
+    let overlaps = |first, last| range.is_some_and(|(from, to)| first <= to && from <= last);
+    let searched: Vec<_> = tables
+        .iter()
+        .filter(|table| table.first_time.zip(table.last_time).is_some_and(|(first, last)| overlaps(first, last)))
+        .collect();
+    let mut nothing =
+        NothingFound { days: searched.len(), records: searched.iter().map(|table| table.rows).sum(), reason: None };
+    let (oldest, newest) = (times().map(|(first, _)| first).min(), times().map(|(_, last)| last).max());
+    nothing.reason = match (range, oldest, newest) {
+        (None, ..) => Some("the range of times is empty".into()),
+        (_, None, _) | (_, _, None) => Some("the data folder has no records".into()),
+        (Some((_, to)), Some(oldest), _) if to < oldest => {
+            Some(format!("the range ends before the first record, which is of {oldest}"))
+        }
+        (Some((from, _)), _, Some(newest)) if from > newest => {
+            Some(format!("the range begins after the last record, which is of {newest}"))
+        }
+        _ if searched.is_empty() => Some("the range has no records".into()),
+        _ => None,
+    };
+    if nothing.reason.is_some() {
+        return Ok(nothing);
+    }
+    let mut instances = BTreeSet::new();
+    for table in &searched {
+        match stores.reader.partitions(&table.table) {
+            Ok(partitions) => instances.extend(partitions.iter().map(|partition| instance_of(partition).0)),
+            Err(StoreError::TableGone(_)) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    if let Some(wanted) = &filter.instance
+        && !instances.contains(wanted)
+    {
+        let known: Vec<&str> = instances.iter().map(String::as_str).collect();
+        nothing.reason = Some(format!("there is no instance {wanted}{}", hint(wanted, &known)));
+        return Ok(nothing);
+    }
+    let sample =
+        Filter { since: filter.since, until: filter.until, instance: filter.instance.clone(), ..Filter::default() };
+    let (mut names, mut has_level, mut count) = (BTreeSet::new(), false, 0u64);
+    select(stores, &Filter { limit: Some(SAMPLE), ..sample }, |record| {
+        count += 1;
+        has_level |= record.level.is_some();
+        names.extend(record.fields.into_iter().map(|(name, _)| name));
+        ControlFlow::Continue(())
+    })?;
+    let newest = format!("of the newest {count} records");
+    nothing.reason = if count == 0 {
+        Some("the range has no records of this instance".into())
+    } else if (filter.level.is_some()) && !has_level {
+        Some(format!("none {newest} has a level"))
+    } else {
+        let missing =
+            required_fields(predicate.root()).into_iter().find(|name| !names.iter().any(|n| name.is_property(n)));
+        missing.map(|name| {
+            let known: Vec<&str> = names.iter().map(String::as_str).collect();
+            format!("none {newest} has a field {}{}", name.written(), hint(name.written(), &known))
+        })
+    };
+    Ok(nothing)
+}
+
+fn hint(name: &str, known: &[&str]) -> String {
+    did_you_mean(name, known).map_or(String::new(), |known| format!("; did you mean {known}?"))
+}
+
+/// The fields that every matching record has.
+fn required_fields(node: &PredicateNode) -> Vec<daytable_logsql::FieldName> {
+    match node {
+        PredicateNode::And(nodes) => nodes.iter().flat_map(required_fields).collect(),
+        PredicateNode::Field(name, matcher) if name.column() == Column::Field && !matcher.matches_absent() => {
+            vec![name.clone()]
+        }
+        _ => Vec::new(),
+    }
+}

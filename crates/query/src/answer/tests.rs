@@ -1,0 +1,403 @@
+//! Answers, compared with those of an evaluator that knows nothing but a list of plain records.
+
+use super::context::context;
+use super::{AnswerItem, AnswerOptions, answer};
+use crate::archived::Archives;
+use crate::filter::Filter;
+use crate::stores::Stores;
+use crate::tests::Folder;
+use daytable_archive::Access;
+use daytable_lifecycle::Executor;
+use daytable_logsql::ParsedQuery;
+use daytable_model::batch::Batch;
+use daytable_model::key::{DayTable, Period, RowKey, TableName};
+use daytable_model::record::{Field, Level, Record, Value};
+use daytable_model::time::Ticks;
+use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::TestRunner;
+use serde_json::{Value as Json, json};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Seconds from the first to the last record: two days.
+const SECONDS: u64 = 2 * 86_400;
+const RECORDS: u64 = 700;
+
+fn midnight() -> Ticks {
+    Ticks::from_date(2026, 11, 21).expect("a date")
+}
+
+/// A record without any encoding.
+#[derive(Clone, Debug)]
+struct Plain {
+    n: u64,
+    /// Seconds after midnight.
+    second: u64,
+    level: Option<Level>,
+    instance: &'static str,
+    message: String,
+    status: i64,
+    user: Option<&'static str>,
+    method: &'static str,
+    took_ms: i64,
+    score: f64,
+}
+
+/// The n-th record. Every ninth is late by half a day.
+fn plain(n: u64) -> Plain {
+    let mixed = (n + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let pick = |shift: u32, of: u64| (mixed >> shift) % of;
+    let at = |shift, of: usize| usize::try_from(pick(shift, of as u64)).expect("small");
+    let arrived = n * SECONDS / RECORDS;
+    Plain {
+        n,
+        second: if n % 9 == 4 && arrived > 43_200 { arrived - 43_200 } else { arrived },
+        level: [None, Some(Level::Info), Some(Level::Info), Some(Level::Warn), Some(Level::Error)][at(7, 5)],
+        instance: ["web-1", "web-2", "db"][at(11, 3)],
+        message: match pick(17, 4) {
+            0 => format!("timeout of db-{}", pick(20, 3)),
+            1 => "payment refused: card expired".into(),
+            2 => format!("größe {}", "x".repeat(at(40, 50))),
+            _ => String::new(),
+        },
+        status: [200, 200, 301, 404, 500, 503][at(22, 6)],
+        user: [None, Some("ann"), Some("bob"), Some("ann b.")][at(26, 4)],
+        method: ["GET", "POST"][at(30, 2)],
+        took_ms: i64::try_from(pick(33, 3000)).expect("small"),
+        score: pick(36, 9) as f64 / 4.0,
+    }
+}
+
+impl Plain {
+    fn time(&self) -> Ticks {
+        midnight().plus(Duration::from_secs(self.second))
+    }
+
+    fn key(&self) -> RowKey {
+        RowKey::new(self.time(), 7, self.n)
+    }
+
+    fn table(&self) -> DayTable {
+        let arrived = midnight().plus(Duration::from_secs(self.n * SECONDS / RECORDS));
+        DayTable::at(&TableName::new("Log").expect("a name"), Period::Day, arrived)
+    }
+
+    fn batch(&self) -> Batch {
+        let mut batch = Batch::new(self.table(), self.instance.into());
+        let field = |name: &'static str, value| Field { name: name.into(), value };
+        let mut fields = vec![
+            field("n", Value::Int64(i64::try_from(self.n).expect("small"))),
+            field("status", Value::Int64(self.status)),
+            field("http.method", Value::String(self.method.into())),
+            field("took", Value::String(format!("{}ms", self.took_ms).into())),
+            field("score", Value::Double(self.score)),
+        ];
+        fields.extend(self.user.map(|user| field("user", Value::String(user.into()))));
+        let message = self.message.as_str().into();
+        let record = Record { time: Some(self.time()), level: self.level, message, fields, ..Record::default() };
+        daytable_model::entity::append(&mut batch, self.key(), "/var/log/app.log", &record);
+        batch
+    }
+
+    /// The value of a group.
+    fn group(&self, field: &str) -> Json {
+        match field {
+            "status" => json!(self.status),
+            "user" => json!(self.user),
+            "instance" => json!(self.instance),
+            "level" => json!(self.level.map(Level::name)),
+            "http.method" => json!(self.method),
+            "_time:6h" => json!(midnight().plus(Duration::from_secs(self.second / 21_600 * 21_600)).to_string()),
+            _ => panic!("{field}"),
+        }
+    }
+}
+
+/// Each filter with its meaning.
+type Meaning = Arc<dyn Fn(&Plain) -> bool>;
+
+#[derive(Clone)]
+struct Question {
+    text: String,
+    meaning: Meaning,
+}
+
+impl std::fmt::Debug for Question {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+fn question(text: impl Into<String>, meaning: impl Fn(&Plain) -> bool + 'static) -> Question {
+    Question { text: text.into(), meaning: Arc::new(meaning) }
+}
+
+/// The words of a text.
+fn words(text: &str) -> Vec<&str> {
+    text.split(|c: char| !c.is_alphanumeric() && c != '_').collect()
+}
+
+/// The texts of a record in which a bare word is looked for.
+fn texts(plain: &Plain) -> Vec<String> {
+    let score = serde_json::to_string(&plain.score).expect("a number");
+    let numbers = [plain.n.to_string(), plain.status.to_string(), format!("{}ms", plain.took_ms), score];
+    let user = plain.user.map(str::to_owned);
+    numbers.into_iter().chain(user).chain([plain.method.to_owned(), plain.message.clone()]).collect()
+}
+
+fn filter() -> impl Strategy<Value = Question> {
+    let leaf = prop_oneof![
+        Just(question("*", |_| true)),
+        (0usize..4, -1i64..600).prop_map(|(operator, n)| {
+            let text = format!("status:{}{n}", [">", ">=", "<", "<="][operator]);
+            question(text, move |r| [r.status > n, r.status >= n, r.status < n, r.status <= n][operator])
+        }),
+        prop::sample::select(&[200i64, 404, 7][..])
+            .prop_map(|n| question(format!("status:={n}"), move |r| r.status == n)),
+        Just(question("status:in(500, 503)", |r| [500, 503].contains(&r.status))),
+        Just(question("status:range[301, 500)", |r| (301..500).contains(&r.status))),
+        (0i64..3000).prop_map(|ms| question(format!("took:>={ms}ms"), move |r| r.took_ms >= ms)),
+        Just(question("took:<1s", |r| r.took_ms < 1000)),
+        Just(question("score:<1.25", |r| r.score < 1.25)),
+        Just(question("score:=0.5", |r| r.score == 0.5)),
+        prop::sample::select(&["ann", "bob", "eve"][..])
+            .prop_map(|name| question(format!("user:={name}"), move |r| r.user == Some(name))),
+        Just(question("user:ann", |r| r.user.is_some_and(|user| words(user).contains(&"ann")))),
+        Just(question("user:*", |r| r.user.is_some())),
+        Just(question("user:\"\"", |r| r.user.is_none())),
+        Just(question("user:<b", |r| r.user.is_some_and(|user| user < "b"))),
+        Just(question("http.method:POST", |r| r.method == "POST")),
+        Just(question("http.method:i(post)", |r| r.method == "POST")),
+        Just(question("level:>=warn", |r| r.level >= Some(Level::Warn))),
+        Just(question("level:<error", |r| r.level.is_some_and(|level| level < Level::Error))),
+        Just(question("level:info", |r| r.level == Some(Level::Info))),
+        Just(question("level:\"\"", |r| r.level.is_none())),
+        Just(question("instance:=web-1", |r| r.instance == "web-1")),
+        Just(question("instance:web-*", |r| r.instance.starts_with("web-"))),
+        Just(question("_msg:refused", |r| words(&r.message).contains(&"refused"))),
+        Just(question("_msg:\"card expired\"", |r| r.message.contains("card expired"))),
+        Just(question("message:~\"db-[01]$\"", |r| r.message.ends_with("db-0") || r.message.ends_with("db-1"))),
+        Just(question("message:\"\"", |r| r.message.is_empty())),
+        Just(question("*imeou*", |r| texts(r).iter().any(|text| text.contains("imeou")))),
+        prop::sample::select(&["timeout", "größe", "200", "404", "ann", "GET", "imeout", "nothing"][..])
+            .prop_map(|word| question(word, move |r| texts(r).iter().any(|text| words(text).contains(&word)))),
+        (0..=SECONDS, 0..=SECONDS).prop_map(|(from, to)| {
+            let at = |second| midnight().plus(Duration::from_secs(second));
+            question(format!("_time:[{},{})", at(from), at(to)), move |r| (from..to).contains(&r.second))
+        }),
+        Just(question("_time:2026-11-21T08", |r| r.second / 3600 == 8)),
+        Just(question("_time:1d", |r| r.second >= SECONDS - 86_400)),
+    ];
+    leaf.prop_recursive(3, 8, 3, |inner| {
+        let joined = |word: &'static str, all: bool, parts: Vec<Question>| {
+            let text = parts.iter().map(|part| format!("({})", part.text)).collect::<Vec<_>>().join(word);
+            question(text, move |r| match all {
+                true => parts.iter().all(|part| (part.meaning)(r)),
+                false => parts.iter().any(|part| (part.meaning)(r)),
+            })
+        };
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 2..4).prop_map(move |parts| joined(" ", true, parts)),
+            prop::collection::vec(inner.clone(), 2..4).prop_map(move |parts| joined(" or ", false, parts)),
+            inner.prop_map(|part| question(format!("!({})", part.text), move |r| !(part.meaning)(r))),
+        ]
+    })
+}
+
+/// The pipes of a question, and the lines of its answer from the matching records, newest first.
+type Answerer = fn(&[Plain], &[&'static str]) -> Vec<String>;
+
+fn groups<'p>(records: &'p [Plain], by: &[&'static str]) -> BTreeMap<String, Vec<&'p Plain>> {
+    let mut groups: BTreeMap<String, Vec<&Plain>> = BTreeMap::new();
+    for record in records {
+        let key: Vec<String> = by.iter().map(|field| format!("{:?}:{}", column(field), record.group(field))).collect();
+        groups.entry(key.join(",")).or_default().push(record);
+    }
+    groups
+}
+
+fn column<'f>(field: &&'f str) -> &'f str {
+    field.strip_suffix(":6h").unwrap_or(field)
+}
+
+/// A row of the group's columns and more.
+fn row(key: &str, more: &str) -> String {
+    let comma = if key.is_empty() || more.is_empty() { "" } else { "," };
+    format!("{{{key}{comma}{more}}}")
+}
+
+const PIPES: [(&str, bool, Answerer); 9] = [
+    ("", true, |records, _| records.iter().map(|r| r.n.to_string()).collect()),
+    ("limit 7", true, |records, _| records.iter().take(7).map(|r| r.n.to_string()).collect()),
+    ("offset 3 | limit 5", true, |records, _| records.iter().skip(3).take(5).map(|r| r.n.to_string()).collect()),
+    ("sort by (status desc, n) limit 9", true, |records, _| {
+        let mut sorted: Vec<&Plain> = records.iter().collect();
+        sorted.sort_by_key(|r| (-r.status, r.n));
+        sorted.iter().take(9).map(|r| r.n.to_string()).collect()
+    }),
+    ("filter user:* status:>300", true, |records, _| {
+        records.iter().filter(|r| r.user.is_some() && r.status > 300).map(|r| r.n.to_string()).collect()
+    }),
+    (
+        "stats by (BY) count() records, sum(status) s, min(took) lo, count_uniq(user) u, count() if (status:>=500) bad",
+        false,
+        |records, by| {
+            let mut groups = groups(records, by);
+            if by.is_empty() {
+                groups.entry(String::new()).or_default();
+            }
+            let row = |(key, of): (&String, &Vec<&Plain>)| {
+                let sum = if of.is_empty() { json!("NaN") } else { json!(of.iter().map(|r| r.status).sum::<i64>()) };
+                let least = of.iter().map(|r| r.took_ms).min().map(|ms| format!("{ms}ms"));
+                let users: BTreeSet<_> = of.iter().filter_map(|r| r.user).collect();
+                let bad = of.iter().filter(|r| r.status >= 500).count();
+                let more = format!(
+                    "\"records\":{},\"s\":{sum},\"lo\":{},\"u\":{},\"bad\":{bad}",
+                    of.len(),
+                    json!(least),
+                    users.len()
+                );
+                row(key, &more)
+            };
+            groups.iter().map(row).collect()
+        },
+    ),
+    ("stats by (BY) count() records | filter records:>20", false, |records, by| {
+        let mut groups = groups(records, by);
+        groups.retain(|_, of| of.len() > 20);
+        groups.iter().map(|(key, of)| row(key, &format!("\"records\":{}", of.len()))).collect()
+    }),
+    ("uniq by (BY) with hits", false, |records, by| {
+        groups(records, by).iter().map(|(key, of)| row(key, &format!("\"hits\":{}", of.len()))).collect()
+    }),
+    ("stats quantile(0.9, took) p, max(n) last", false, |records, _| {
+        let mut all: Vec<i64> = records.iter().map(|r| r.took_ms).collect();
+        all.sort();
+        let at = (0.9 * all.len() as f64) as usize;
+        let shown = |ms: &i64| daytable_logsql::unit::show_duration(ms * 1_000_000);
+        let quantile = all.get(at.min(all.len().saturating_sub(1))).map(shown);
+        vec![format!("{{\"p\":{},\"last\":{}}}", json!(quantile), json!(records.iter().map(|r| r.n).max()))]
+    }),
+];
+
+const GROUPS: [&[&str]; 5] =
+    [&["status"], &["user"], &["instance", "level"], &["_time:6h"], &["http.method", "_time:6h", "user"]];
+
+/// The answer as lines: the numbers of records, or rows as JSON.
+fn answered(stores: &Stores<'_>, text: &str) -> Vec<String> {
+    let query = ParsedQuery::parse(text).unwrap_or_else(|error| panic!("{error}"));
+    let now = midnight().plus(Duration::from_secs(SECONDS));
+    let mut lines = Vec::new();
+    let report = answer(stores, &query, &AnswerOptions::at(now), &|| true, &mut |item| {
+        lines.push(match &item {
+            AnswerItem::Record(record) => record.record().row_key.position().to_string(),
+            AnswerItem::Row(row) => serde_json::to_string(row).expect("plain data"),
+        });
+        ControlFlow::Continue(())
+    })
+    .unwrap_or_else(|error| panic!("{text}: {error}"));
+    assert_eq!(report.incomplete(), None, "{text}");
+    lines
+}
+
+/// Any question gives the answer of plain records: of open days, sealed ones, and days that are only archives.
+#[test]
+fn answers_are_those_of_plain_records_in_every_state_of_a_day() {
+    let folder = Folder::new();
+    let mut all: Vec<Plain> = (0..RECORDS).map(plain).collect();
+    for records in all.chunks(100) {
+        folder.commit(records.iter().map(Plain::batch).collect());
+    }
+    all.sort_by_key(Plain::key);
+    let (first, second) = (plain(0).table(), plain(RECORDS - 1).table());
+    let place = tempfile::tempdir().expect("a folder");
+    let url = format!("file://{}", place.path().display());
+    let archive = |table: &DayTable| {
+        let executor = Executor::new(folder.store.steps(), folder.dir.path().into(), Access::default(), Arc::default());
+        executor.archive_now(table, Some(&url), &mut |_| {}).expect("archived");
+    };
+    let steps: [(&str, &dyn Fn()); 4] = [
+        ("open", &|| {}),
+        ("sealed and open", &|| archive(&first)),
+        ("archived and sealed", &|| {
+            archive(&second);
+            folder.store.steps().drop_table(&first).expect("dropped");
+        }),
+        ("archived", &|| folder.store.steps().drop_table(&second).expect("dropped")),
+    ];
+    let mut runner = TestRunner::default();
+    for (state, step) in steps {
+        step();
+        let (reader, archives) = (folder.reader(), Archives::Read(Access::default()));
+        let stores = Stores::local(&reader, &archives);
+        for case in 0..120 {
+            let filter = filter().new_tree(&mut runner).expect("a question").current();
+            let (pipes, is_ordered, answerer) = PIPES[case % PIPES.len()];
+            let by = GROUPS[case / PIPES.len() % GROUPS.len()];
+            let pipes = pipes.replace("BY", &by.join(", "));
+            let text = if pipes.is_empty() { filter.text.clone() } else { format!("{} | {pipes}", filter.text) };
+            let matching: Vec<Plain> = all.iter().filter(|record| (filter.meaning)(record)).cloned().collect();
+            let (mut wanted, mut found) = (answerer(&matching, by), answered(&stores, &text));
+            if !is_ordered {
+                wanted.sort();
+                found.sort();
+            }
+            assert_eq!(found, wanted, "{state}: {text}");
+        }
+    }
+}
+
+#[test]
+fn an_answer_that_is_cut_says_so() {
+    let folder = Folder::new();
+    folder.commit((0..RECORDS).map(|n| plain(n).batch()).collect());
+    let reader = folder.reader();
+    let stores = Stores::local(&reader, &Archives::Skip);
+    let small = AnswerOptions { bytes_max: 10_000, ..AnswerOptions::at(midnight()) };
+    for pipes in ["stats by (n) count()", "sort by (n)", "top 3 by (n)", "facets", "stats values(n)", "uniq by (n)"] {
+        let query = ParsedQuery::parse(&format!("* | {pipes}")).expect("a query");
+        let report = answer(&stores, &query, &small, &|| true, &mut |_| ControlFlow::Continue(())).expect("read");
+        assert!(report.cut.is_some_and(|cut| cut.contains("not whole")), "{pipes}");
+    }
+    let late = AnswerOptions { time_limit: Some(Duration::ZERO), ..AnswerOptions::at(midnight()) };
+    let query = ParsedQuery::parse("nothing | stats count()").expect("a query");
+    let report = answer(&stores, &query, &late, &|| true, &mut |_| ControlFlow::Continue(())).expect("read");
+    assert!(report.cut.is_some_and(|cut| cut.contains("time limit")));
+    let limited =
+        AnswerOptions { filter: Filter { limit: Some(2), ..Filter::default() }, ..AnswerOptions::at(midnight()) };
+    let query = ParsedQuery::parse("* | uniq by (status)").expect("a query");
+    let report = answer(&stores, &query, &limited, &|| true, &mut |_| ControlFlow::Continue(())).expect("read");
+    assert_eq!((report.given, report.cut), (2, None));
+}
+
+#[test]
+fn the_context_of_a_record_is_in_the_order_of_its_source_across_tables() {
+    // Every fifth record has a time that is some minutes too early.
+    let disordered = |n: u64| {
+        let second = (n * SECONDS / RECORDS).saturating_sub(if n % 5 == 2 { 500 } else { 0 });
+        Plain { second, ..plain(n) }
+    };
+    let folder = Folder::new();
+    folder.commit((0..RECORDS).map(|n| disordered(n).batch()).collect());
+    let reader = folder.reader();
+    let stores = Stores::local(&reader, &Archives::Skip);
+    let numbers = |records: &[crate::StoredRecord]| -> Vec<u64> {
+        records.iter().map(|record| record.row_key.position()).collect()
+    };
+    for n in [0, 2, 5, 7, RECORDS / 2 - 1, RECORDS / 2, RECORDS - 2] {
+        let asked = disordered(n);
+        let (found, _) = context(&stores, &asked.table(), asked.instance, asked.key(), 4, 3).expect("read");
+        let found = found.expect("the record");
+        let same = |m: &u64| plain(*m).instance == asked.instance;
+        let mut before: Vec<u64> = (0..n).rev().filter(same).take(4).collect();
+        before.reverse();
+        assert_eq!(numbers(&found.before), before, "before {n}");
+        assert_eq!(numbers(&found.after), (n + 1..RECORDS).filter(same).take(3).collect::<Vec<_>>(), "after {n}");
+        assert_eq!(found.record.row_key, asked.key());
+    }
+    let (none, _) = context(&stores, &plain(0).table(), "nowhere", plain(0).key(), 1, 1).expect("read");
+    assert!(none.is_none());
+}
