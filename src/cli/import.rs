@@ -117,9 +117,18 @@ fn import_offline(args: &Args, paths: &[PathBuf], show: &mut dyn FnMut(ImportPro
 }
 
 fn summary(progress: &ImportProgress) -> String {
-    let ImportProgress { files, bytes: read, records, .. } = *progress;
+    let ImportProgress { files, bytes: read, records, late_records, .. } = *progress;
     let plural = |one: bool| if one { "" } else { "s" };
-    format!("{records} new record{} from {files} file{} ({})", plural(records == 1), plural(files == 1), bytes(read))
+    let mut summary = format!(
+        "{records} new record{} from {files} file{} ({})",
+        plural(records == 1),
+        plural(files == 1),
+        bytes(read)
+    );
+    if late_records > 0 {
+        summary.push_str(&format!("; {late_records} dated before keep went to today's table"));
+    }
+    summary
 }
 
 #[cfg(test)]
@@ -130,6 +139,8 @@ mod tests {
     fn the_end_says_what_was_done() {
         let progress = ImportProgress { files: 1, bytes: 2048, records: 12, ..ImportProgress::default() };
         assert_eq!(summary(&progress), "12 new records from 1 file (2.0 KiB)");
+        let late = ImportProgress { files: 1, records: 3, late_records: 2, ..ImportProgress::default() };
+        assert_eq!(summary(&late), "3 new records from 1 file (0 B); 2 dated before keep went to today's table");
         let again = ImportProgress { files: 2, ..ImportProgress::default() };
         assert_eq!(summary(&again), "0 new records from 2 files (0 B)");
     }

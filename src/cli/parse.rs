@@ -2,11 +2,12 @@
 //!
 //! The records are those of a daemon with the same bytes. Secrets are replaced as in the configuration.
 //!
-//! * `input`: plain and compressed files. `parsed_record`: a record as JSON. `explain`: the bytes of each part. `summary`: the
+//! * `input`: plain and compressed files. `journal_export`: entries of the journal. `parsed_record`: a record as JSON. `explain`: the bytes of each part. `summary`: the
 //!   recognized format of a file, on standard error where that is a terminal.
 
 mod explain;
 mod input;
+mod journal_export;
 mod parsed_record;
 mod summary;
 
@@ -17,10 +18,10 @@ use crate::config::Config;
 use daytable_intake::tail::{PathPatterns, TailOptions};
 use daytable_model::path_text::PathText;
 use daytable_model::time::now;
-use daytable_parse::{Parsed, RawRecord, Records, TimestampDefaults};
+use daytable_parse::{FormatChoice, Parsed, RawRecord, Records, TimestampDefaults};
 use explain::Explanation;
 use parsed_record::ParsedRecord;
-use std::io::{self, IsTerminal};
+use std::io::{self, BufRead, BufReader, IsTerminal};
 use std::path::{Path, PathBuf};
 use summary::Summary;
 
@@ -85,7 +86,12 @@ fn includes(block: &TailOptions, path: &Path) -> bool {
 fn read(path: &Path, options: TailOptions, explain: bool, output: &mut Output) -> Result<Summary, CliError> {
     let failed = |source| CliError::Input { path: path.to_owned(), source };
     let zone = options.reading.zone;
-    let mut records = Records::new(input::open(path).map_err(failed)?, options.reading, options.line_bytes_max);
+    let mut input = BufReader::new(input::open(path).map_err(failed)?);
+    let is_automatic = options.reading.format == FormatChoice::Auto && options.reading.explicit.is_none();
+    if is_automatic && input.fill_buf().map_err(failed)?.starts_with(journal_export::BEGINNING) {
+        return journal_export::read(input, options.reading, options.line_bytes_max, output, failed);
+    }
+    let mut records = Records::new(input, options.reading, options.line_bytes_max);
     let mut summary = Summary::default();
     loop {
         let seen = now();

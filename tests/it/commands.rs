@@ -297,3 +297,37 @@ fn a_folder_that_is_none() {
     }
     assert!(!place.data().exists());
 }
+
+/// An import says how many records are dated before `keep`: they stand in today's table.
+#[test]
+fn an_import_says_that_records_are_dated_before_keep() {
+    let place = Place::new();
+    let file = place.path("old.txt");
+    fs::write(&file, "2001-01-01T00:00:00Z INFO first\n2001-01-02T00:00:00Z INFO second\n").expect("written");
+    let said = place.said("import", &[file.to_str().expect("a path")]);
+    assert!(said.contains("2 new records") && said.contains("2 dated before keep went to today's table"), "{said}");
+    let again = place.said("import", &[file.to_str().expect("a path")]);
+    assert!(!again.contains("dated before keep"), "{again}");
+}
+
+/// `parse` recognises what `journalctl --output=export` prints, and knows host, level and time of an entry.
+#[test]
+fn an_export_of_the_journal_is_parsed() {
+    let place = Place::new();
+    let file = place.path("journal.export");
+    let entries = b"__CURSOR=s=1;i=1\n__REALTIME_TIMESTAMP=1763596845607815\nPRIORITY=3\n_HOSTNAME=web-17\n\
+        SYSLOG_IDENTIFIER=app\nMESSAGE\n\x09\0\0\0\0\0\0\0two\nlines\n\n\
+        __CURSOR=s=1;i=2\n__REALTIME_TIMESTAMP=1763596846000000\n_HOSTNAME=web-18\nMESSAGE=up\n\n";
+    fs::write(&file, entries).expect("written");
+    let output = Command::new(DAYTABLE).arg("parse").arg(&file).output().expect("daytable can be run");
+    let printed = String::from_utf8(output.stdout).expect("UTF-8");
+    let records: Vec<Value> = printed.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let parts = |record: &Value| ["time", "message", "host"].map(|name| record[name].clone());
+    assert_eq!(parts(&records[0]), ["2025-11-20T00:00:45.607815Z", "two\nlines", "web-17"]);
+    assert_eq!((&records[0]["level"], &records[0]["component"]), (&"error".into(), &"app".into()));
+    assert_eq!(parts(&records[1]), ["2025-11-20T00:00:46Z", "up", "web-18"]);
+    // A file that ends within an entry is an error, after the entries before it.
+    fs::write(&file, &entries[..entries.len() - 3]).expect("written");
+    let output = Command::new(DAYTABLE).arg("parse").arg(&file).output().expect("daytable can be run");
+    assert!(!output.status.success() && output.stdout.starts_with(b"{"), "{output:?}");
+}

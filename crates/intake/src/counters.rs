@@ -194,7 +194,32 @@ impl SourceCounters {
             Admission::Late => 0,
             Admission::Early => 1,
         };
-        self.misplaced().entry(table.to_owned()).or_default()[at] += 1;
+        let is_first = {
+            let mut all = self.misplaced();
+            let counts = all.entry(table.to_owned()).or_default();
+            counts[at] += 1;
+            counts[at] == 1
+        };
+        if is_first && admission == Admission::Late {
+            self.warn_of_late(table);
+        }
+    }
+
+    /// The records whose day had expired.
+    pub(crate) fn late_records(&self) -> u64 {
+        self.misplaced().values().map(|[late, _]| late).sum()
+    }
+
+    /// Warns once of records whose day had expired. Counters of a single request or import have no name, and others
+    /// report them.
+    fn warn_of_late(&self, table: &str) {
+        if !self.name.is_empty() {
+            tracing::warn!(
+                source = self.name,
+                table,
+                "records are dated before keep, and go to today's table: daytable_records_late_total counts them"
+            );
+        }
     }
 
     /// Adds the records that `other` counted. Bytes and events are not added.
@@ -205,6 +230,9 @@ impl SourceCounters {
         for (table, [late, early]) in other.misplaced().iter() {
             let mut all = self.misplaced();
             let of_table = all.entry(table.clone()).or_default();
+            if of_table[0] == 0 && *late > 0 {
+                self.warn_of_late(table);
+            }
             of_table[0] += late;
             of_table[1] += early;
         }

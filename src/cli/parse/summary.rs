@@ -1,5 +1,6 @@
 //! The summary of a file: its recognized format, the share of records with this format, and examples of the others.
 
+use daytable_model::record::Record;
 use daytable_model::safe_text::SafeLine;
 use daytable_parse::{Format, Parsed, RawRecord};
 use std::fmt;
@@ -32,6 +33,15 @@ impl Default for Summary {
 }
 
 impl Summary {
+    /// Adds the record of an entry of the journal.
+    pub(super) fn add_entry(&mut self, record: &Record<'_>, format: Format) {
+        self.lines += 1;
+        self.records += 1;
+        self.with_time += u64::from(record.time.is_some());
+        self.with_level += u64::from(record.level.is_some());
+        self.formats[format.number()].0 += 1;
+    }
+
     /// Adds a record at `offset`.
     pub(super) fn add(&mut self, offset: u64, raw: &RawRecord<'_>, parsed: &Parsed<'_>) {
         self.lines += u64::from(raw.lines);

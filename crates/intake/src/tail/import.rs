@@ -39,6 +39,8 @@ pub struct ImportProgress {
     pub bytes_total: u64,
     /// New records.
     pub records: u64,
+    /// New records that went to today's table, because the day of their time had expired.
+    pub late_records: u64,
 }
 
 /// The result of an import.
@@ -182,6 +184,7 @@ impl Importer<'_> {
             let outcome = reader.read_chunk(TailEnd::Final, &mut context);
             let position = reader.state.position;
             self.progress.records = records + reader.state.ledger.records - known_records;
+            self.progress.late_records = self.counters.late_records();
             self.progress.bytes = before + reader.content.as_ref().map_or(0, |content| content.bytes_before(position));
             progress(self.progress);
             match outcome {
