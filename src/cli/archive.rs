@@ -7,6 +7,7 @@ use super::output::{self, bytes};
 use daytable_lifecycle::ArchiveRequirement;
 use daytable_lifecycle::executor::ArchiveOutcome;
 use daytable_model::key::DayTable;
+use daytable_model::time::now;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -20,7 +21,8 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> Result<(), CliError> {
-    let outcome: ArchiveOutcome = match DataFolder::open(&args.data.dir, || args.rules.config())? {
+    let data_dir = args.data.dir();
+    let outcome: ArchiveOutcome = match DataFolder::open(&data_dir, || args.rules.offline_config(&data_dir))? {
         // The name of a day-table has only letters and digits.
         DataFolder::Daemon(control) => ask_daemon(control, &format!("/-/archive?table={}", args.table), "")?,
         DataFolder::Offline(offline) => offline.run(|offline| {
@@ -35,8 +37,12 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
     };
     let ArchiveOutcome { table, rows, bytes: size, archive } = outcome;
     let size = bytes(size);
+    let goes_on = match args.table.end() > now() {
+        true => "; its period goes on: daytable adds the records to come after its end",
+        false => "",
+    };
     output::print(match archive {
-        Some(place) => format!("archived {table} at {place}: {rows} rows, {size}"),
-        None => format!("sealed {table}: {rows} rows, {size}; its table asks for no archive"),
+        Some(place) => format!("archived {table} at {place}: {rows} rows, {size}{goes_on}"),
+        None => format!("sealed {table}: {rows} rows, {size}; its table asks for no archive{goes_on}"),
     })
 }

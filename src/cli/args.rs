@@ -1,7 +1,8 @@
 //! Arguments that several commands have, as groups that a command flattens.
 
 use super::exit::CliError;
-use crate::config::{Config, ConfigError, TableConfig, environment};
+use super::locate::{self, load_config, load_named_config};
+use crate::config::{Config, ConfigError, TableConfig};
 use crate::remote::{self, QUERY_PATIENCE, RemoteError, RemoteStore};
 use clap::Args;
 use daytable_lifecycle::{LifecycleLimits, TableRule};
@@ -16,28 +17,33 @@ use daytable_query::answer::{AnswerOptions, AnswerReport};
 use daytable_query::tables::TableStore;
 use daytable_query::{ArchiveReport, Archives, Filter, Stores, When};
 use daytable_store::{Reader, StoreError};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// The data folder.
 #[derive(Debug, Args)]
 pub(super) struct DataArgs {
-    /// The data folder
-    #[arg(long = "data", value_name = "DIR", env = "DAYTABLE_DATA", default_value = "/var/lib/daytable")]
-    pub(super) dir: PathBuf,
+    /// The data folder, instead of that of /etc/daytable/daytable.toml or of the only running daemon
+    #[arg(long = "data", value_name = "DIR", env = "DAYTABLE_DATA")]
+    given: Option<PathBuf>,
 }
 
 impl DataArgs {
+    /// The data folder.
+    pub(super) fn dir(&self) -> PathBuf {
+        self.given.clone().unwrap_or_else(locate::data_dir)
+    }
+
     /// Opens the folder to read, beside a running daemon or without one.
     pub(super) fn reader(&self) -> Result<Reader, StoreError> {
-        Reader::open(&self.dir)
+        Reader::open(&self.dir())
     }
 }
 
 /// The configuration of a daemon, and its data folder.
 #[derive(Clone, Debug, Args)]
 pub(super) struct DaemonArgs {
-    /// The configuration of the daemon. Without a file, the environment and the defaults
+    /// The configuration of the daemon. Without a file, /etc/daytable/daytable.toml, or the environment and the defaults
     #[arg(long = "config", value_name = "FILE", env = "DAYTABLE_CONFIG")]
     pub(super) file: Option<PathBuf>,
     /// The data folder, instead of the configured one
@@ -48,7 +54,11 @@ pub(super) struct DaemonArgs {
 impl DaemonArgs {
     /// The configuration, with the data folder of the command line.
     pub(super) fn config(&self) -> Result<Config, ConfigError> {
-        let config = load_config(self.file.as_deref())?;
+        let config = match (&self.file, &self.data_dir) {
+            (Some(file), _) => load_config(Some(file))?,
+            (None, None) => Config { data_dir: locate::data_dir(), ..locate::config()? },
+            (None, Some(data_dir)) => locate::config_of(data_dir).map_or_else(|| load_config(None), Ok)?,
+        };
         Ok(match &self.data_dir {
             Some(data_dir) => Config { data_dir: data_dir.clone(), ..config },
             None => config,
@@ -69,16 +79,6 @@ pub(super) struct JsonArgs {
     pub(super) json: bool,
 }
 
-/// A file with the keys of the environment, or the defaults with these keys.
-pub(super) fn load_config(path: Option<&Path>) -> Result<Config, ConfigError> {
-    Config::load_with(path, &environment::variables())
-}
-
-/// As [`load_config`], or `None` without a file.
-pub(super) fn load_named_config(path: Option<&Path>) -> Result<Option<Config>, ConfigError> {
-    path.map(|path| load_config(Some(path))).transpose()
-}
-
 /// The sources of a read besides the data folder.
 #[derive(Debug, Args)]
 pub(super) struct ReadSources {
@@ -91,7 +91,7 @@ pub(super) struct ReadSources {
     /// Do not say on standard error what was searched when nothing is found
     #[arg(long)]
     quiet: bool,
-    /// The configuration with the access to archives and to the remote store. Without a file, the environment
+    /// The configuration with the access to archives and to the remote store. Without a file, /etc/daytable/daytable.toml, or the environment
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 }
@@ -132,7 +132,7 @@ impl ReadSources {
     /// Opens all of them.
     pub(super) fn open(&self, data: &DataArgs) -> Result<OpenSources, CliError> {
         let reader = data.reader()?;
-        let config = load_named_config(self.config.as_deref())?;
+        let config = load_named_config(self.config.as_deref())?.or_else(|| locate::config_of(&data.dir()));
         let remote = match &config {
             _ if self.local => None,
             Some(config) => {

@@ -21,7 +21,7 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args) -> Result<(), CliError> {
     let sealed = if args.copy { SealedFiles::Copied } else { SealedFiles::Linked };
-    let BackedUp { commit, files, bytes_copied, bytes_linked } = backup(&args.data.dir, &args.folder, sealed)?;
+    let BackedUp { commit, files, bytes_copied, bytes_linked } = backup(&args.data.dir(), &args.folder, sealed)?;
     output::print(format_args!(
         "{}: {files} files of days as of commit {commit}, {bytes_copied} bytes copied, {bytes_linked} linked",
         args.folder.escaped()

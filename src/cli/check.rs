@@ -1,7 +1,7 @@
 //! `daytable check`: checks whether a daemon can run with a configuration.
 
-use super::args::load_config;
 use super::exit::CliError;
+use super::locate::{self, load_config};
 use super::output;
 use daytable_intake::tail::TailOptions;
 use daytable_model::path_text::PathText;
@@ -9,16 +9,20 @@ use std::path::PathBuf;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The configuration. Without a file, the environment and the defaults
+    /// The configuration. Without a file, /etc/daytable/daytable.toml, or the environment and the defaults
+    #[arg(value_name = "FILE")]
+    file: Option<PathBuf>,
+    /// The configuration, as the other commands name it
     #[arg(long, value_name = "FILE", env = "DAYTABLE_CONFIG")]
     config: Option<PathBuf>,
 }
 
 pub(super) fn run(args: &Args) -> Result<(), CliError> {
-    let config = load_config(args.config.as_deref())?;
+    let file = args.file.as_deref().or(args.config.as_deref()).or(locate::installed_file());
+    let config = load_config(file)?;
     config.sources.tails.iter().for_each(warn_of_path_fields);
     let (tails, syslogs, tables) = (config.sources.tails.len(), config.sources.syslogs.len(), config.tables.len());
-    let file = args.config.as_deref().map_or_else(|| "the environment".into(), |path| path.text().into_owned());
+    let file = file.map_or_else(|| "the environment".into(), |path| path.text().into_owned());
     let syslogs = if syslogs > 0 { format!("[[syslog]]: {syslogs}, ") } else { String::new() };
     output::print(format_args!("{file}: good, [[tail]]: {tails}, {syslogs}[[table]]: {tables}"))
 }

@@ -5,7 +5,7 @@ use clap::{Arg, ArgAction, Command, CommandFactory};
 use std::fmt::Write;
 
 /// Three examples of each command, in the order of the page. `--help`, the manual pages and the page show them.
-const EXAMPLES: [(&str, [&str; 3]); 28] = [
+const EXAMPLES: [(&str, [&str; 3]); 29] = [
     (
         "run",
         [
@@ -14,15 +14,9 @@ const EXAMPLES: [(&str, [&str; 3]); 28] = [
             "daytable run --config daytable.toml --log debug",
         ],
     ),
+    ("status", ["daytable status", "daytable status --json", "daytable status --data data"]),
     ("reload", ["daytable reload", "daytable reload --json", "daytable reload --data data"]),
-    (
-        "check",
-        [
-            "daytable check",
-            "daytable check --config /etc/daytable/daytable.toml",
-            "daytable check --config new.toml --log info",
-        ],
-    ),
+    ("check", ["daytable check", "daytable check new.toml", "daytable check --config /etc/daytable/daytable.toml"]),
     (
         "doctor",
         [

@@ -20,7 +20,7 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args) -> Result<(), CliError> {
     let table = &args.table;
-    match DataFolder::open(&args.data.dir, || Ok(None))? {
+    match DataFolder::open(&args.data.dir(), || Ok(None))? {
         DataFolder::Daemon(control) => {
             // The name of a day-table has only letters and digits.
             let without_archive = if args.without_archive { "&without_archive=true" } else { "" };

@@ -8,9 +8,10 @@
 //! Commands that read open the folder by [`DataArgs::reader`](super::args::DataArgs::reader) or
 //! [`ReadSources`](super::args::ReadSources), beside a running daemon or without one.
 
-use super::args::{load_named_config, rules_of_config};
+use super::args::rules_of_config;
 use super::control::{Control, ControlError};
 use super::exit::CliError;
+use super::locate::{self, load_named_config};
 use crate::config::Config;
 use daytable_lifecycle::progress::StepProgress;
 use daytable_lifecycle::{Executor, LifecycleLimits, LifecycleProgress, TableRule, rules_of_last_run};
@@ -23,12 +24,17 @@ use std::sync::Arc;
 /// The rules for a folder without a daemon.
 #[derive(Debug, clap::Args)]
 pub(super) struct RuleArgs {
-    /// The configuration to use where no daemon runs. Without a file, the rules of the last daemon
+    /// The configuration to use where no daemon runs. Without a file, /etc/daytable/daytable.toml, or the rules of the last daemon
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 }
 
 impl RuleArgs {
+    /// The named configuration, or the installed one if it is that of `data_dir`.
+    pub(super) fn offline_config(&self, data_dir: &Path) -> Result<Option<Config>, CliError> {
+        Ok(self.config()?.or_else(|| locate::config_of(data_dir)))
+    }
+
     /// The named configuration, if any.
     pub(super) fn config(&self) -> Result<Option<Config>, CliError> {
         Ok(load_named_config(self.config.as_deref())?)

@@ -1,7 +1,8 @@
 //! `daytable hosts`: lists the daytables that share a remote store, by their own reports.
 
-use super::args::{JsonArgs, load_config};
+use super::args::JsonArgs;
 use super::exit::CliError;
+use super::locate::load_config;
 use super::output::Output;
 use crate::remote::{BucketStatus, QUERY_PATIENCE, RemoteError};
 use daytable_remote::shared::Notes;

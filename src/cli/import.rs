@@ -3,11 +3,12 @@
 //! A running daemon does the work: `POST /-/import` with an [`ImportRequest`], and a response with one [`ImportProgress`] per line. Without
 //! a daemon, the command does the work, under the lock of the folder.
 
-use super::args::{DataArgs, load_config};
+use super::args::DataArgs;
 use super::control::{Control, ControlError};
 use super::exit::CliError;
+use super::locate::{self, load_named_config};
 use super::output::{self, bytes};
-use crate::config::{Config, StoreKind};
+use crate::config::StoreKind;
 use crate::daemon;
 use crate::http::ImportRequest;
 use daytable_intake::instance_template::InstanceTemplate;
@@ -22,7 +23,7 @@ use std::path::{Path, PathBuf};
 pub(super) struct Args {
     #[command(flatten)]
     data: DataArgs,
-    /// The configuration with the tables and the secrets to replace. Without a file, a table Log that keeps 30 days. A running daemon uses its own configuration
+    /// The configuration with the tables and the secrets to replace. Without a file, /etc/daytable/daytable.toml, or a table Log that keeps 30 days. A running daemon uses its own configuration
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// The instance of the records: {host}, {path}, {stem}, {field:NAME}, or text
@@ -46,7 +47,7 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
         bar.set_length(progress.bytes_total.max(progress.bytes));
         bar.set_position(progress.bytes);
     };
-    let imported = match Control::connect(&args.data.dir)? {
+    let imported = match Control::connect(&args.data.dir())? {
         Some(control) => ask_daemon(control, args, paths, &mut show),
         None => import_offline(args, &paths, &mut show),
     };
@@ -88,26 +89,25 @@ fn ask_daemon(
 
 /// Imports without a daemon, under the lock of the folder.
 fn import_offline(args: &Args, paths: &[PathBuf], show: &mut dyn FnMut(ImportProgress)) -> Result<(), CliError> {
-    let config = match &args.config {
-        Some(path) => load_config(Some(path))?,
-        None => Config::default(),
-    };
+    let data_dir = args.data.dir();
+    let config =
+        load_named_config(args.config.as_deref())?.or_else(|| locate::config_of(&data_dir)).unwrap_or_default();
     let is_remote = config.store.kind == StoreKind::Azure;
-    if is_remote && bucket_plans::read(&args.data.dir)?.is_none() {
+    if is_remote && bucket_plans::read(&data_dir)?.is_none() {
         return Err(CliError::Unavailable(format!(
             "the buckets of the instances are not known yet, and records that were sent before would go to other partitions: start \
              the daemon on {} and import again",
-            args.data.dir.escaped()
+            data_dir.escaped()
         )));
     }
-    let store = Store::open(&args.data.dir, StoreOptions::default())?;
+    let store = Store::open(&data_dir, StoreOptions::default())?;
     let mut reading = config.reading();
     if let Some(format) = &args.format {
         // The command line accepts only formats that can be set.
         reading.set_format(format).map_err(|error| CliError::Unavailable(error.to_string()))?;
     }
     let options = TailOptions { instance: args.instance.clone(), reading, ..TailOptions::new("import", Vec::new()) };
-    let router = daemon::router_of(&config.tables, &args.data.dir)?;
+    let router = daemon::router_of(&config.tables, &data_dir)?;
     let imported =
         tail::import(paths, &options, &router, &daytable_platform::host::name(), &store.commit_queue(), show);
     // Accepted records are committed, whether the import succeeds or not.

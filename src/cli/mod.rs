@@ -1,6 +1,7 @@
 //! The command line: one file per command, each with its `Args` and `run`.
 //!
 //! * `args`: groups of arguments that commands flatten: the data folder, the daemon, the filter, the form of the output.
+//! * `locate`: the configuration and the data folder of a command without options.
 //! * `folder`: the data folder of a command that writes: a running daemon, or the folder under its lock.
 //! * `control`: the control socket of a running daemon.
 //! * `output`: standard output: records, JSON and tables, on a terminal and in a pipe.
@@ -30,6 +31,7 @@ mod healthcheck;
 #[cfg(feature = "azure")]
 mod hosts;
 mod import;
+mod locate;
 mod man;
 mod open;
 mod output;
@@ -41,6 +43,7 @@ mod repair;
 mod restore;
 mod run;
 mod sources;
+mod status;
 #[cfg(feature = "azure")]
 mod stress;
 mod tables;
@@ -69,6 +72,8 @@ pub struct Cli {
 enum Command {
     /// Run the daemon until SIGTERM or SIGINT
     Run(run::Args),
+    /// Show the state of the running daemon on one screen: records, disk, next step, troubles, losses
+    Status(status::Args),
     /// Make the running daemon read its configuration again
     Reload(reload::Args),
     /// Check a configuration, and report each problem with its line
@@ -179,6 +184,7 @@ impl Command {
     fn run(self) -> Result<(), CliError> {
         match self {
             Command::Run(args) => run::run(args, None),
+            Command::Status(args) => status::run(&args),
             Command::Reload(args) => reload::run(&args),
             Command::Check(args) => check::run(&args),
             Command::Doctor(args) => doctor::run(&args),
@@ -254,6 +260,7 @@ mod tests {
     fn the_command_lines_of_the_design_are_accepted() {
         for line in [
             "run --config /etc/daytable.toml --data /tmp/d --tail /var/log/*.log --tail /srv/*.log --listen 127.0.0.1:0",
+            "check daytable.toml",
             "check --config daytable.toml",
             "config --reference",
             "doctor --data /tmp/d --json",
@@ -279,6 +286,7 @@ mod tests {
             "stress --config daytable.toml --peak 20000 --for 10s --partitions 32 --json",
             "repair --data /tmp/d",
             "healthcheck --live --timeout 500ms --address 127.0.0.1:7878",
+            "status --data /tmp/d --json",
             "reload --data /tmp/d --json",
             "man /tmp/man",
             "completions zsh",

@@ -11,8 +11,8 @@ mod journal_export;
 mod parsed_record;
 mod summary;
 
-use super::args::load_named_config;
 use super::exit::CliError;
+use super::locate::{self, load_named_config};
 use super::output::Output;
 use crate::config::Config;
 use daytable_intake::tail::{PathPatterns, TailOptions};
@@ -33,7 +33,7 @@ pub(super) struct Args {
     /// The format of the lines: auto, the name of a format, regex:PATTERN or grok:PATTERN
     #[arg(long, value_name = "FORMAT", value_parser = super::args::format)]
     format: Option<String>,
-    /// Parse each file like the first [[tail]] block of this configuration that includes the file
+    /// Parse each file like the first [[tail]] block of this configuration that includes the file. Without it, /etc/daytable/daytable.toml
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Print each record with the bytes of its parts
@@ -45,7 +45,7 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> Result<(), CliError> {
-    let config = load_named_config(args.config.as_deref())?;
+    let config = load_config_to_parse(args)?;
     let mut output = Output::new();
     let mut summaries = Vec::new();
     for path in &args.files {
@@ -63,6 +63,19 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
         }
     }
     Ok(())
+}
+
+/// The named configuration, or the installed one if this user can read it and it includes a file.
+fn load_config_to_parse(args: &Args) -> Result<Option<Config>, CliError> {
+    if args.config.is_some() {
+        return Ok(load_named_config(args.config.as_deref())?);
+    }
+    let installed = locate::installed_file().and_then(|_| locate::config().ok());
+    let is_followed = |path: &PathBuf, config: &Config| {
+        let absolute = std::path::absolute(path).unwrap_or_else(|_| path.clone());
+        config.sources.tails.iter().any(|block| includes(block, &absolute))
+    };
+    Ok(installed.filter(|config| args.files.iter().any(|path| is_followed(path, config))))
 }
 
 /// The first block that includes a file, or the defaults.

@@ -20,7 +20,7 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> Result<(), CliError> {
-    let plan = match Control::connect(&args.data.dir)? {
+    let plan = match Control::connect(&args.data.dir())? {
         Some(control) if args.rules.config()?.is_none() => ask_daemon(control)?,
         _ => plan_offline(args)?,
     };
@@ -46,10 +46,11 @@ fn ask_daemon(control: Control) -> Result<Vec<PlanLine>, CliError> {
 
 /// Plans while another process may write: a plan only reads.
 fn plan_offline(args: &Args) -> Result<Vec<PlanLine>, CliError> {
-    let config = args.rules.config()?;
+    let data_dir = args.data.dir();
+    let config = args.rules.offline_config(&data_dir)?;
     let state = LifecycleState::of(args.data.reader()?.catalog())?;
     let (rules, limits) = rules_of(config.as_ref(), &state);
-    let view = View::of(&args.data.dir, state, &rules, limits, time::now());
+    let view = View::of(&data_dir, state, &rules, limits, time::now());
     Ok(forecast(&view).lines())
 }
 

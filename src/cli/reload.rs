@@ -6,9 +6,9 @@
 use super::args::{DaemonArgs, JsonArgs};
 use super::control::{Control, ControlError};
 use super::exit::CliError;
+use super::locate;
 use super::output::Output;
 use crate::daemon::Reloaded;
-use daytable_model::path_text::PathText;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -20,9 +20,7 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args) -> Result<(), CliError> {
     let data_dir = args.daemon.data_dir()?;
-    let control = Control::connect(&data_dir)?.ok_or_else(|| {
-        CliError::Unavailable(format!("no daemon runs on {}, so there is nothing to reload", data_dir.escaped()))
-    })?;
+    let control = Control::connect(&data_dir)?.ok_or_else(|| CliError::Unavailable(locate::no_daemon(&data_dir)))?;
     let line = control.post("/-/reload", "")?.next_line()?.unwrap_or_default();
     let reloaded: Reloaded =
         serde_json::from_str(&line).map_err(|_| ControlError::Protocol("it does not name the changes"))?;

@@ -12,7 +12,7 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> Result<(), CliError> {
-    let report = repair(&args.data.dir)?;
+    let report = repair(&args.data.dir())?;
     let mut output = Output::new();
     if report.is_empty() {
         output.line("the catalog and the files agree")?;

@@ -27,7 +27,8 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> Result<(), CliError> {
-    let restored: RestoreOutcome = match DataFolder::open(&args.data.dir, || args.rules.config())? {
+    let data_dir = args.data.dir();
+    let restored: RestoreOutcome = match DataFolder::open(&data_dir, || args.rules.offline_config(&data_dir))? {
         DataFolder::Daemon(control) => {
             let (table, name) = (args.table.to_string(), args.name.as_ref().map(TableName::to_string));
             let body = serde_json::to_string(&RestoreRequest { table, name, keep_seconds: args.keep.as_secs() });

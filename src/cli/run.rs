@@ -1,7 +1,8 @@
 //! `daytable run`: runs the daemon with a configuration and the options of the command line.
 
-use super::args::{DaemonArgs, load_config};
+use super::args::DaemonArgs;
 use super::exit::CliError;
+use super::locate::load_config;
 use crate::config::environment;
 use crate::config::{Config, Listen, PushAccess};
 use daytable_intake::glob::Pattern;

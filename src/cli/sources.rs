@@ -9,7 +9,7 @@ use crate::remote::{BucketStatus, OutboxStatus};
 use daytable_model::path_text::PathText;
 use daytable_model::safe_text::SafeLine;
 use daytable_query::{ShownListener, ShownSource};
-use daytable_store::{ListenerLedger, SourceStatus};
+use daytable_store::{ListenerLedger, SourceKind, SourceStatus};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -57,7 +57,7 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
 /// The listeners and the outbox of a running daemon, which alone knows them.
 fn of_daemon(args: &Args) -> Result<(Vec<ShownListener>, Vec<OutboxStatus>), CliError> {
     let (mut listeners, mut outboxes) = (Vec::new(), Vec::new());
-    let Some(control) = Control::connect(&args.data.dir)? else { return Ok((listeners, outboxes)) };
+    let Some(control) = Control::connect(&args.data.dir())? else { return Ok((listeners, outboxes)) };
     let mut response = control.fetch("/api/sources")?;
     while let Some(line) = response.next_line()? {
         // The other lines are sources, which the folder has too.
@@ -118,6 +118,7 @@ fn columns(sources: &[ShownSource]) -> TextTable<'static, 10> {
     let heads = ["block", "path", "identity", "status", "position", "size", "lag", "records", "bytes", "losses"];
     TextTable::new(heads, &["position", "size", "lag", "records", "bytes"], sources, |source| {
         let status = match source.status {
+            SourceStatus::Live if source.kind == SourceKind::Tail && source.size.is_none() => "gone",
             SourceStatus::Live => "live",
             SourceStatus::Rotated => "rotated",
             SourceStatus::Ended => "ended",
@@ -150,7 +151,7 @@ mod tests {
         let shown = columns(&[ShownSource::of(&state)]).to_string();
         let lines: Vec<_> = shown.lines().collect();
         assert_eq!(lines.len(), 2, "{shown}");
-        assert!(lines[1].contains(r"/nowhere/a\nb\x1b.log  0000000000000007  live"), "{shown}");
+        assert!(lines[1].contains(r"/nowhere/a\nb\x1b.log  0000000000000007  gone"), "{shown}");
         assert!(lines[1].ends_with("lost_bytes=5"), "{shown}");
     }
 }

@@ -1,7 +1,7 @@
 //! `daytable stress`: measures the throughput of the remote store with a peak load.
 
-use super::args::load_named_config;
 use super::exit::CliError;
+use super::locate::load_named_config;
 use super::output::{Output, TextTable};
 use crate::remote::RemoteError;
 use daytable_remote::outbox::Client;

@@ -6,6 +6,7 @@ use super::output::{Output, TextTable, bytes, cell};
 use daytable_lifecycle::listing::table_list;
 use daytable_lifecycle::progress::ProgressSnapshot;
 use daytable_lifecycle::{View, plan, rules_of_last_run};
+use daytable_model::key::DayTable;
 use daytable_model::time;
 use daytable_query::ShownTable;
 use daytable_store::LifecycleState;
@@ -41,7 +42,7 @@ fn tables(args: &Args) -> Result<Vec<ShownTable>, CliError> {
     let sources = args.sources.open(&args.data)?;
     let state = LifecycleState::of(sources.reader.catalog())?;
     let (rules, limits) = rules_of_last_run(&state);
-    let view = View::of(&args.data.dir, state.clone(), &rules, limits, time::now());
+    let view = View::of(&args.data.dir(), state.clone(), &rules, limits, time::now());
     let held_back = plan(&view).held_back.into_iter().map(|held| (held.table.to_string(), held.reason));
     let shown = ProgressSnapshot { held_back: held_back.collect(), ..ProgressSnapshot::default() };
     let local = table_list(&sources.reader.tables()?, &view, &shown);
@@ -76,13 +77,19 @@ fn count(table: &ShownTable) -> String {
     table.waiting.map_or(rows.clone(), |waiting| format!("{rows} +{waiting}"))
 }
 
+/// The state for people. A table of a period that has not begun is ready.
+fn state(table: &ShownTable) -> &'static str {
+    let is_ahead = DayTable::parse(&table.table).is_ok_and(|day| day.start() > time::now());
+    if is_ahead && table.rows == Some(0) { "ready" } else { table.state }
+}
+
 fn columns(tables: Vec<ShownTable>) -> TextTable<'static, 7> {
     let heads = ["table", "state", "rows", "bytes", "first", "last", "expires"];
     TextTable::new(heads, &["rows", "bytes"], tables, |table| {
-        let rows = count(&table);
+        let (rows, state) = (count(&table), state(&table));
         [
             table.table,
-            table.state.into(),
+            state.into(),
             rows,
             table.bytes.map_or("-".into(), bytes),
             cell(table.first_time),

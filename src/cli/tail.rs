@@ -1,8 +1,11 @@
 //! `daytable tail`: prints records as they are committed.
 
 use super::args::{DataArgs, FilterArgs, JsonArgs};
+use super::control::Control;
 use super::exit::CliError;
+use super::locate;
 use super::output::Output;
+use daytable_model::safe_text::SafeLines;
 use daytable_model::time::now;
 use daytable_query::answer::AnswerFollower;
 use std::ops::ControlFlow;
@@ -26,6 +29,14 @@ pub(super) struct Args {
 
 pub(super) fn run(args: Args) -> Result<(), CliError> {
     let reader = args.data.reader()?;
+    let data_dir = args.data.dir();
+    // A daemon that this user must not speak to runs.
+    if matches!(Control::connect(&data_dir), Ok(None)) {
+        eprintln!(
+            "daytable: {}. New records appear once a daemon commits them",
+            SafeLines(locate::no_daemon(&data_dir))
+        );
+    }
     let (query, options) = args.filters.parse(now(), args.n)?;
     let mut follower = AnswerFollower::from_now(&reader, &query, &options)?;
     let mut output = Output::new();

@@ -16,9 +16,10 @@
 //! the verdict (`whole`, `records`, `rows`, `tables`, `sources`, `archives`, `bytes`, `missing`, `twice`, `findings`, `doubts`). The
 //! exit code is 0 without findings, 65 with findings, and another code where the check is impossible (66: no data folder).
 
-use super::args::{DataArgs, JsonArgs, load_named_config};
+use super::args::{DataArgs, JsonArgs};
 use super::exit::CliError;
 use super::folder::StepBar;
+use super::locate::{self, load_named_config};
 use super::output::Output;
 use crate::verify::{Share, VerifyRequest, verify};
 use daytable_lifecycle::progress::StepProgress;
@@ -29,7 +30,7 @@ use std::path::PathBuf;
 pub(super) struct Args {
     #[command(flatten)]
     data: DataArgs,
-    /// The configuration with the access to archives, the tailed files, and the field with a sequence of numbers. Without a file, the access comes from the environment, and the others are unknown
+    /// The configuration with the access to archives, the tailed files, and the field with a sequence of numbers. Without a file, /etc/daytable/daytable.toml; or the access comes from the environment, and the others are unknown
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Read archives to the last byte. Otherwise daytable only checks that they exist
@@ -40,15 +41,17 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> Result<(), CliError> {
-    let (access, tails, sequence, is_routed) = match load_named_config(args.config.as_deref())? {
-        Some(config) => {
-            let is_routed = config.is_routed();
-            (config.archives, Some(config.sources.tails), config.lifecycle.verify_sequence, is_routed)
-        }
-        None => Default::default(),
-    };
+    let data_dir = args.data.dir();
+    let (access, tails, sequence, is_routed) =
+        match load_named_config(args.config.as_deref())?.or_else(|| locate::config_of(&data_dir)) {
+            Some(config) => {
+                let is_routed = config.is_routed();
+                (config.archives, Some(config.sources.tails), config.lifecycle.verify_sequence, is_routed)
+            }
+            None => Default::default(),
+        };
     let request = VerifyRequest {
-        data_dir: &args.data.dir,
+        data_dir: &data_dir,
         access: &access,
         reads_archives: args.archives,
         share: Share::ALL,

@@ -6,6 +6,7 @@ use super::log_entries::StoredEntries;
 use super::queries;
 use super::reader_pool::ReaderPool;
 use super::reload::{ReloadError, ReloadRequest};
+use super::status::{StatusContext, status};
 use crate::http::loki::{LokiError, QuestionClock};
 use crate::http::{
     AnswerParams, Api, ApiError, ApiResult, AroundParams, ContextParams, CountParams, FilterParams, ImportRequest,
@@ -45,6 +46,7 @@ pub(super) struct ApiContext {
     /// The state of the outbox in front of the remote store.
     pub(super) outbox: Option<StatusReader>,
     pub(super) metrics: Arc<Metrics>,
+    pub(super) status: StatusContext,
     pub(super) reloads: UnboundedSender<ReloadRequest>,
 }
 
@@ -128,6 +130,11 @@ impl Api for ApiContext {
 
     fn drop_table(&self, name: &str, without_archive: bool, out: &mut ResponseWriter) -> ApiResult {
         self.lifecycle.drop_table(name, without_archive, out)
+    }
+
+    fn status(&self, out: &mut ResponseWriter) -> ApiResult {
+        out.line(&status(&self.status)?);
+        Ok(())
     }
 
     fn plan(&self, out: &mut ResponseWriter) -> ApiResult {

@@ -11,8 +11,9 @@ use daytable_lifecycle::{ArchiveRequirement, Executor, RestoreSpec, Settings, St
 use daytable_model::key::{DayTable, TableName};
 use daytable_model::time;
 use daytable_platform::reloadable::Reloadable;
+use daytable_query::ShownTable;
 use daytable_store::{LifecycleState, Reader, StoreError};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
@@ -65,9 +66,26 @@ impl LifecycleApi {
         View::of(&self.data_dir, state, &settings.rules, settings.limits, time::now())
     }
 
-    pub(super) fn tables(&self, reader: &Reader, out: &mut ResponseWriter) -> Result<(), ApiError> {
+    /// The day-tables of the data folder, and the view of the lifecycle.
+    pub(super) fn listing(&self, reader: &Reader) -> Result<(Vec<ShownTable>, View), StoreError> {
         let view = self.view(LifecycleState::of(reader.catalog())?);
-        let mut tables = listing::table_list(&reader.tables()?, &view, &self.executor.progress().read());
+        let tables = listing::table_list(&reader.tables()?, &view, &self.executor.progress().read());
+        Ok((tables, view))
+    }
+
+    /// The data folder.
+    pub(super) fn data_dir(&self) -> &Path {
+        &self.data_dir
+    }
+
+    /// Bytes that are free on the disk of the data folder.
+    pub(super) fn free_bytes(&self) -> Option<u64> {
+        let disk = rustix::fs::statvfs(&self.data_dir).ok()?;
+        Some(disk.f_bavail.saturating_mul(disk.f_frsize))
+    }
+
+    pub(super) fn tables(&self, reader: &Reader, out: &mut ResponseWriter) -> Result<(), ApiError> {
+        let (mut tables, _) = self.listing(reader)?;
         if let Some(remote) = &self.remote {
             tables = remote.list_tables(tables, self.settings.load().limits)?;
         }
@@ -80,11 +98,10 @@ impl LifecycleApi {
         let progress = self.executor.progress();
         let shown = progress.read();
         let state = Reader::open(&self.data_dir).and_then(|reader| LifecycleState::of(reader.catalog()));
-        let disk = rustix::fs::statvfs(&self.data_dir).ok();
         LifecycleSample {
             tables: state.ok().map(|state| self.view(state)).map(|view| (view.count_states(), view.bytes)),
             bytes_max: self.settings.load().limits.max_bytes.unwrap_or(0),
-            free_bytes: disk.map(|disk| disk.f_bavail.saturating_mul(disk.f_frsize)),
+            free_bytes: self.free_bytes(),
             held_back: shown.held_back.values().map(|reason| reason.name()).collect(),
             waiting: shown.failed.values().map(|failed| failed.step).collect(),
             bytes: progress.bytes.read().into(),

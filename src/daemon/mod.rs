@@ -17,7 +17,8 @@
 //!
 //! The parts: `api` answers requests, by `queries`, `answers` and `log_entries` over the `reader_pool`, and by `life` for the lifecycle. `tcp_listener`
 //! is the HTTP server, `sources` are the sources. `reload` applies a changed configuration. `metrics_bridge` and
-//! `loss_report` count, `verify` verifies daily, and `watchdog` reports to the service manager. `budget` shares out memory.
+//! `loss_report` count, `verify` verifies daily, and `watchdog` reports to the service manager. `status` sums up the state
+//! for an operator. `budget` shares out memory.
 
 mod answers;
 mod api;
@@ -32,6 +33,7 @@ mod reader_pool;
 mod reload;
 mod routing;
 mod sources;
+mod status;
 mod stop_signal;
 mod tcp_listener;
 mod verify;
@@ -42,6 +44,7 @@ pub use error::DaemonError;
 pub(crate) use queries::filter;
 pub use reload::Reloaded;
 pub use routing::{router, router_of};
+pub use status::{DaemonStatus, DiskStatus, Trouble, VerifyStatus};
 
 use crate::config::{Config, ConfigError};
 use crate::http::{self, HttpLimits, Listener, ListenerKind, Readiness, ServerContext};
@@ -56,6 +59,7 @@ use daytable_intake::source::SourceContext;
 use daytable_lifecycle::progress::LifecycleProgress;
 use daytable_lifecycle::{Executor, Lifecycle, RunSummary, Settings};
 use daytable_model::path_text::PathText;
+use daytable_model::time;
 use daytable_model::units::ByteSize;
 use daytable_net::inherited::Inherited;
 use daytable_parse::ParseOptions;
@@ -68,6 +72,7 @@ use loss_report::LossReporter;
 use reader_pool::ReaderPool;
 use reload::ReloadRequest;
 use sources::Sources;
+use status::StatusContext;
 use std::net::TcpListener;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError, TryLockError, mpsc};
@@ -248,6 +253,7 @@ impl Daemon {
 
         let reading = Reloadable::new(config.reading());
         let archives = Reloadable::new(Archives::Read(config.archives.clone()));
+        let verifying = Reloadable::new(Verifying::of(&config));
         let (reload_requests, reloads) = unbounded_channel();
         let api = ApiContext {
             readers: readers.clone(),
@@ -260,6 +266,15 @@ impl Daemon {
             remote: remote_store,
             outbox: outbox.as_ref().map(|outbox| outbox.status()),
             metrics: metrics.clone(),
+            status: StatusContext {
+                readers: readers.clone(),
+                lifecycle: lifecycle.clone(),
+                counters: counters.clone(),
+                metrics: metrics.clone(),
+                readiness: readiness.clone(),
+                verifying: verifying.clone(),
+                since: time::now(),
+            },
             reloads: reload_requests,
         };
         let server_context = ServerContext::new(api, metrics.http.clone(), readiness.clone(), server.limits());
@@ -278,7 +293,6 @@ impl Daemon {
         sources.apply(&config, &source_context).inspect_err(|_| source_context.intake.drain())?;
         readiness.listeners_bound();
 
-        let verifying = Reloadable::new(Verifying::of(&config));
         let verifier = Verifier {
             data_dir: config.data_dir.clone(),
             archives: archives.clone(),

@@ -10,7 +10,7 @@ use crate::metrics::Metrics;
 use crate::verify::{Finding, FindingKind, Share, VerifyReport, VerifyRequest, verify};
 use daytable_intake::tail::TailOptions;
 use daytable_lifecycle::Schedule;
-use daytable_model::time;
+use daytable_model::time::{self, Ticks};
 use daytable_platform::lock;
 use daytable_platform::reloadable::Reloadable;
 use daytable_query::Archives;
@@ -44,6 +44,13 @@ impl Verifying {
             tails: config.sources.tails.clone(),
             is_routed: config.is_routed(),
         }
+    }
+}
+
+impl Verifying {
+    /// When the next verification is due.
+    pub(super) fn next_after(&self, now: Ticks) -> Option<Ticks> {
+        self.lifecycle.verify.as_ref()?.next_after(now)
     }
 }
 

@@ -147,7 +147,8 @@ impl CommitterRounds {
         }
         let records = lock(&watched.metrics.commits).records;
         let committed = records.saturating_sub(std::mem::replace(&mut self.records, records));
-        let rate = (committed as f64 / since.as_secs_f64()).round();
+        let rate = (committed as f64 / since.as_secs_f64()).round() as u64;
+        watched.metrics.records_per_second.store(rate, Ordering::Relaxed);
         let sources = &watched.counters.load().sources;
         let files: u64 = sources.iter().map(|source| source.followed_files.load(Ordering::Relaxed)).sum();
         let mut status = format!("{rate} records/s, {files} file{}", if files == 1 { "" } else { "s" });

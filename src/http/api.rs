@@ -71,6 +71,9 @@ pub trait Api: Send + Sync + 'static {
     /// `/-/drop`: drops a day-table. With `without_archive` the table is dropped even if its archive is missing.
     fn drop_table(&self, name: &str, without_archive: bool, out: &mut ResponseWriter) -> ApiResult;
 
+    /// `/-/status`: the state of the daemon, as one JSON document.
+    fn status(&self, out: &mut ResponseWriter) -> ApiResult;
+
     /// `/-/plan`: one line for each step of the lifecycle's next run, and one for each day-table that stays.
     fn plan(&self, out: &mut ResponseWriter) -> ApiResult;
 

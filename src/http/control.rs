@@ -9,7 +9,7 @@ use axum::body::{Body, to_bytes};
 use axum::extract::State;
 use axum::http::Uri;
 use axum::response::Response;
-use axum::routing::post;
+use axum::routing::{get, post};
 use daytable_model::path_text::PathText;
 use std::sync::Arc;
 use tokio::time::timeout;
@@ -19,6 +19,7 @@ pub(super) const IMPORT: &str = "/-/import";
 pub(super) const PLAN: &str = "/-/plan";
 pub(super) const ARCHIVE: &str = "/-/archive";
 pub(super) const RESTORE: &str = "/-/restore";
+pub(super) const STATUS: &str = "/-/status";
 pub(super) const RELOAD: &str = "/-/reload";
 
 /// The largest body of a request.
@@ -30,6 +31,7 @@ pub(super) fn routes() -> Router<Arc<ServerContext>> {
         .route(DROP, post(drop_table))
         .route(IMPORT, post(import))
         .route(PLAN, post(plan))
+        .route(STATUS, get(status))
         .route(ARCHIVE, post(archive))
         .route(RESTORE, post(restore))
 }
@@ -53,6 +55,12 @@ async fn reload(State(context): State<Arc<ServerContext>>, uri: Uri) -> Result<R
 async fn plan(State(context): State<Arc<ServerContext>>, uri: Uri) -> Result<Response, ApiError> {
     params::none(&uri)?;
     stream_response(ResponseFormat::Lines, (), move |out| context.api.plan(out)).await
+}
+
+/// Needs no scan permit, so that a busy daemon answers.
+async fn status(State(context): State<Arc<ServerContext>>, uri: Uri) -> Result<Response, ApiError> {
+    params::none(&uri)?;
+    stream_response(ResponseFormat::Document, (), move |out| context.api.status(out)).await
 }
 
 /// Waits for the lifecycle's current step.

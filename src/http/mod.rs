@@ -17,6 +17,7 @@
 //! | `POST /-/open` | the unix socket | a link for the page, for one use |
 //! | `POST /-/reload` | both | reloads the configuration: the changes, or the error |
 //! | `POST /-/drop?table=NAME` | the unix socket | drops a day-table; `&without_archive=true` even without an archive |
+//! | `GET /-/status` | the unix socket | the state of the daemon |
 //! | `POST /-/plan` | the unix socket | the steps of the lifecycle's next run, and the reasons |
 //! | `POST /-/archive?table=NAME` | the unix socket | seals and archives a day-table; progress as NDJSON |
 //! | `POST /-/restore` | the unix socket | restores an archived day; progress as NDJSON |

@@ -15,7 +15,7 @@ use daytable_intake::push::Push;
 use std::sync::Arc;
 
 /// The paths that requests are counted by. All other paths count as `other`, because clients invent paths.
-const PATHS: [&str; 37] = [
+const PATHS: [&str; 38] = [
     health::METRICS,
     health::HEALTHZ,
     health::READYZ,
@@ -44,6 +44,7 @@ const PATHS: [&str; 37] = [
     control::DROP,
     control::IMPORT,
     control::PLAN,
+    control::STATUS,
     control::ARCHIVE,
     control::RESTORE,
     control::RELOAD,

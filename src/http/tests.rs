@@ -106,6 +106,10 @@ impl Api for FakeApi {
         (self.drop_table)(name, out)
     }
 
+    fn status(&self, _: &mut ResponseWriter) -> ApiResult {
+        Ok(())
+    }
+
     fn plan(&self, _: &mut ResponseWriter) -> ApiResult {
         Ok(())
     }

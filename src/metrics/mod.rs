@@ -31,6 +31,7 @@ pub use totals::{CommitTotals, ReloadTotals, RunTotals, TransactionTotals, Verif
 use crate::http::HttpCounters;
 use family::Family;
 use snapshot::Snapshot;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, OnceLock};
 use table::TABLE;
 
@@ -47,6 +48,8 @@ pub struct Metrics {
     pub reloads: Mutex<ReloadTotals>,
     /// Transactions with the remote store.
     pub transactions: Mutex<TransactionTotals>,
+    /// Records committed a second, over the last seconds.
+    pub records_per_second: AtomicU64,
     /// The HTTP listeners.
     pub http: Arc<HttpCounters>,
     sources: OnceLock<MetricSources>,

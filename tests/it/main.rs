@@ -57,6 +57,7 @@ mod syslog;
 mod tables;
 mod terminal;
 mod reports;
+mod status;
 mod trouble;
 mod verify;
 mod written;

@@ -154,6 +154,14 @@ impl ShownSource {
 
     /// Losses as text, each with its number; empty without any.
     pub fn losses(&self) -> String {
+        let counts = ShownSource::loss_counts(&self.ledger);
+        let shown: Vec<_> =
+            counts.iter().filter(|(_, count)| *count > 0).map(|(name, count)| format!("{name}={count}")).collect();
+        shown.join(" ")
+    }
+
+    /// The losses of a ledger by their names, zeros included.
+    pub fn loss_counts(ledger: &Ledger) -> [(&'static str, u64); 8] {
         let Ledger {
             records: _,
             bytes: _,
@@ -168,8 +176,8 @@ impl ShownSource {
             older_bytes: _,
             begun_bytes: _,
             adopted_bytes: _,
-        } = self.ledger;
-        let counts = [
+        } = *ledger;
+        [
             ("lost_records", lost_records),
             ("lost_bytes", lost_bytes),
             ("truncated_records", truncated_records),
@@ -178,10 +186,7 @@ impl ShownSource {
             ("skipped_bytes", skipped_bytes),
             ("returned_bytes", returned_bytes),
             ("own_records", own_records),
-        ];
-        let shown: Vec<_> =
-            counts.iter().filter(|(_, count)| *count > 0).map(|(name, count)| format!("{name}={count}")).collect();
-        shown.join(" ")
+        ]
     }
 }
 

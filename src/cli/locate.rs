@@ -1,0 +1,103 @@
+//! Where a command without `--config` and `--data` looks: the configuration that packages install, the data folder of that
+//! configuration, and the data folder of the only running daemon.
+//!
+//! The kernel lists listening sockets in `/proc/net/unix`, so a running daemon needs no file at a fixed place.
+
+use crate::config::{Config, ConfigError, environment};
+use daytable_model::path_text::PathText;
+use std::path::{Path, PathBuf};
+
+/// The configuration that packages install.
+const CONFIG_FILE: &str = "/etc/daytable/daytable.toml";
+/// The flag of a listening socket in `/proc/net/unix`.
+const LISTENING: &str = "00010000";
+
+/// A file with the keys of the environment, or the defaults with these keys.
+pub(super) fn load_config(path: Option<&Path>) -> Result<Config, ConfigError> {
+    Config::load_with(path, &environment::variables())
+}
+
+/// As [`load_config`], or `None` without a file.
+pub(super) fn load_named_config(path: Option<&Path>) -> Result<Option<Config>, ConfigError> {
+    path.map(|path| load_config(Some(path))).transpose()
+}
+
+/// The installed configuration, if it exists.
+pub(super) fn installed_file() -> Option<&'static Path> {
+    Some(Path::new(CONFIG_FILE)).filter(|path| path.exists())
+}
+
+/// The installed configuration; without it, the environment and the defaults.
+pub(super) fn config() -> Result<Config, ConfigError> {
+    load_config(installed_file())
+}
+
+/// The installed configuration, if it is that of `data_dir` and this user can read it.
+pub(super) fn config_of(data_dir: &Path) -> Option<Config> {
+    let config = load_config(Some(installed_file()?)).ok()?;
+    (config.data_dir == data_dir).then_some(config)
+}
+
+/// The data folder: that of the installed configuration, or of the only running daemon if there is no store in the former.
+pub(super) fn data_dir() -> PathBuf {
+    let configured = config().map_or_else(|_| Config::default().data_dir, |config| config.data_dir);
+    if holds_store(&configured) {
+        return configured;
+    }
+    match &mut running()[..] {
+        [only] => std::mem::take(only),
+        _ => configured,
+    }
+}
+
+/// The error of a command that needs a running daemon, with the next step.
+pub(super) fn no_daemon(data_dir: &Path) -> String {
+    let others: Vec<String> = running().iter().map(|other| format!("--data {}", other.escaped())).collect();
+    let others =
+        if others.is_empty() { String::new() } else { format!("; daemons run elsewhere: {}", others.join(", ")) };
+    let start = installed_file().map_or_else(
+        || "daytable run --config FILE".to_owned(),
+        |file| format!("systemctl start daytable, or daytable run --config {}", file.escaped()),
+    );
+    format!("no daemon runs on {}; start it: {start}{others}", data_dir.escaped())
+}
+
+fn holds_store(folder: &Path) -> bool {
+    folder.join("catalog.db").exists()
+}
+
+/// The data folders of running daemons, as far as this user can see into them.
+fn running() -> Vec<PathBuf> {
+    let mut folders = listening(&std::fs::read_to_string("/proc/net/unix").unwrap_or_default());
+    folders.retain(|folder| holds_store(folder));
+    folders
+}
+
+/// The folders of the listening sockets named `control.sock`.
+fn listening(table: &str) -> Vec<PathBuf> {
+    let folder = |line: &str| {
+        let socket = line.find(" /").map(|at| Path::new(&line[at + 1..]))?;
+        let is_listening = line.split_ascii_whitespace().nth(3) == Some(LISTENING);
+        (is_listening && socket.ends_with("control.sock")).then(|| socket.parent().map(Path::to_owned))?
+    };
+    let mut folders: Vec<PathBuf> = table.lines().filter_map(folder).collect();
+    folders.sort();
+    folders.dedup();
+    folders
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn running_daemons_are_listening_sockets() {
+        let table = "Num       RefCount Protocol Flags    Type St Inode Path\n\
+             0000000000000000: 00000002 00000000 00010000 0001 01 21 /srv/my logs/control.sock\n\
+             0000000000000000: 00000003 00000000 00000000 0001 03 22 /srv/my logs/control.sock\n\
+             0000000000000000: 00000002 00000000 00010000 0001 01 23 /run/other.sock\n\
+             0000000000000000: 00000002 00000000 00010000 0001 01 24 @/abstract/control.sock\n";
+        assert_eq!(listening(table), [Path::new("/srv/my logs")]);
+        assert!(listening("").is_empty());
+    }
+}

@@ -1,0 +1,128 @@
+//! `daytable status`: shows the state of the running daemon on one screen. Without a daemon, the command fails and says how to
+//! start one.
+
+use super::args::{DataArgs, JsonArgs};
+use super::control::{Control, ControlError};
+use super::exit::CliError;
+use super::locate;
+use super::output::{Output, bytes};
+use crate::daemon::{DaemonStatus, DiskStatus};
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    #[command(flatten)]
+    data: DataArgs,
+    #[command(flatten)]
+    output: JsonArgs,
+}
+
+pub(super) fn run(args: &Args) -> Result<(), CliError> {
+    let data_dir = args.data.dir();
+    let control = Control::connect(&data_dir)?.ok_or_else(|| CliError::Unavailable(locate::no_daemon(&data_dir)))?;
+    let line = control.fetch("/-/status")?.next_line()?.unwrap_or_default();
+    let status: DaemonStatus =
+        serde_json::from_str(&line).map_err(|_| ControlError::Protocol("it is no state of a daemon"))?;
+    let mut output = Output::new();
+    if args.output.json {
+        output.json(&status)?;
+    } else {
+        screen(&status).iter().try_for_each(|line| output.line(line))?;
+    }
+    output.flush()
+}
+
+/// The lines for people. Each begins with a word of at most eight letters.
+fn screen(status: &DaemonStatus) -> Vec<String> {
+    let DaemonStatus { version, pid, since, not_ready, records, records_per_second, lag_seconds, .. } = status;
+    let ready = not_ready.as_ref().map_or_else(|| "ready".into(), |reason| format!("not ready: {reason}"));
+    let mut lines = vec![
+        format!("daemon    {ready}, since {since} (version {version}, process {pid})"),
+        format!("records   {records_per_second}/s, {records} since the start, {lag_seconds} s behind"),
+    ];
+    lines.extend(disk(&status.disk));
+    lines.push(format!("next      {}", status.next.as_deref().unwrap_or("nothing is planned")));
+    let verify = &status.verify;
+    let last = verify.last.as_ref().map(|last| format!("{last}: {} findings", verify.findings));
+    let next = verify.next.as_ref().map_or_else(|| "none is planned".into(), |next| format!("the next at {next}"));
+    lines.push(format!("verified  {}, {next}", last.as_deref().unwrap_or("not since the start")));
+    let troubles = status.troubles.iter().map(|trouble| format!("{} {}", trouble.place, trouble.found));
+    lines.extend(block("troubles", troubles.collect()));
+    let losses = status.losses.iter().map(|(source, counts)| {
+        let counts: Vec<String> = counts.iter().map(|(reason, count)| format!("{reason}={count}")).collect();
+        format!("{source} {}", counts.join(" "))
+    });
+    lines.extend(block("losses", losses.collect()));
+    lines
+}
+
+fn disk(disk: &DiskStatus) -> Vec<String> {
+    let limit = disk.bytes_max.map_or_else(|| "max_bytes is off".into(), |max| format!("max_bytes {}", bytes(max)));
+    let free = disk.free_bytes.map_or_else(String::new, |free| format!(", {} free", bytes(free)));
+    let pace = disk.bytes_per_day.map_or_else(String::new, |pace| format!(", {} a day", bytes(pace)));
+    let size = bytes(disk.bytes);
+    let mut lines = vec![format!("disk      {}: {size}, {limit}{free}{pace}", disk.data_dir)];
+    let forecast = match (&disk.at_limit, &disk.full) {
+        (Some(limit), full) if full.as_ref().is_none_or(|full| limit <= full) => {
+            format!("at this pace max_bytes is reached at {limit}, and the oldest days go before their time")
+        }
+        (_, Some(full)) => format!("at this pace the disk is full at {full}: set max_bytes, or a shorter keep"),
+        (_, None) if disk.bytes_per_day.is_some() => "at this pace there is room for a year".into(),
+        _ => return lines,
+    };
+    lines.push(format!("          {forecast}"));
+    lines
+}
+
+fn block(head: &str, items: Vec<String>) -> Vec<String> {
+    let items = if items.is_empty() { vec!["none".into()] } else { items };
+    let heads = std::iter::once(head).chain(std::iter::repeat(""));
+    heads.zip(items).map(|(head, item)| format!("{head:8}  {item}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::daemon::{Trouble, VerifyStatus};
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn one_screen_has_all() {
+        let status = DaemonStatus {
+            version: "0.1.0".into(),
+            pid: 7,
+            since: "2026-11-21T08:00:00Z".into(),
+            not_ready: None,
+            records: 12_000,
+            records_per_second: 40,
+            lag_seconds: 90,
+            troubles: ["is 90 s behind", "follows no file"]
+                .map(|found| Trouble { place: "app".into(), found: found.into() })
+                .into(),
+            disk: DiskStatus {
+                data_dir: "/var/lib/daytable".into(),
+                bytes: 1 << 30,
+                bytes_max: Some(20 << 30),
+                free_bytes: Some(30 << 30),
+                bytes_per_day: Some(1 << 29),
+                at_limit: Some("2026-12-29T08:00:00Z".into()),
+                full: None,
+            },
+            next: Some("seal Log20261120 at 2026-11-21T06:00:00Z".into()),
+            verify: VerifyStatus { next: Some("2026-11-22T03:30:00Z".into()), ..VerifyStatus::default() },
+            losses: BTreeMap::from([("app".into(), BTreeMap::from([("lost_bytes".into(), 5)]))]),
+        };
+        let expected = "\
+daemon    ready, since 2026-11-21T08:00:00Z (version 0.1.0, process 7)
+records   40/s, 12000 since the start, 90 s behind
+disk      /var/lib/daytable: 1.0 GiB, max_bytes 20.0 GiB, 30.0 GiB free, 512.0 MiB a day
+          at this pace max_bytes is reached at 2026-12-29T08:00:00Z, and the oldest days go before their time
+next      seal Log20261120 at 2026-11-21T06:00:00Z
+verified  not since the start, the next at 2026-11-22T03:30:00Z
+troubles  app is 90 s behind
+          app follows no file
+losses    app lost_bytes=5";
+        assert_eq!(screen(&status).join("\n"), expected);
+        let empty = screen(&DaemonStatus::default()).join("\n");
+        assert!(empty.ends_with("troubles  none\nlosses    none") && empty.contains("max_bytes is off"), "{empty}");
+    }
+}
