@@ -2,6 +2,7 @@
 //! crate of daytable.
 //!
 //! * [`time`]: ticks of 100 ns, and the only function that reads the wall clock.
+//! * [`level`]: the level of a record.
 //! * [`record`]: a parsed line, borrowed from the line.
 //! * [`key`]: the table of the day, the partition of the instance, the row key with inverted time.
 //! * [`property`]: the values of a row and the names that properties may have.
@@ -17,6 +18,7 @@
 //! * [`units`]: durations and sizes as people write them. [`did_you_mean`]: suggestions for misspelt names.
 
 pub mod time;
+pub mod level;
 pub mod record;
 pub mod key;
 pub mod stream;

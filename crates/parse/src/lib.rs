@@ -20,8 +20,8 @@
 //!
 //! # Modules, in the order the data takes
 //!
-//! * `lines`, `join`: bytes become lines, and lines become records, as `source_profile` decides. `records` does this
-//!   for a reader.
+//! * `lines`, `join`: bytes become lines, and lines become records (`raw_record`), as `source_profile` decides.
+//!   `records` does this for a reader.
 //! * `envelope`: removes what a container runtime writes around a line.
 //! * `source_profile`: finds the format of a record. `format`: the names of the formats.
 //! * `json`, `logfmt`: objects and pairs. `json::fast` reads most JSON in one pass, with the names in `key_cache`.
@@ -88,6 +88,7 @@ mod nginx_error;
 mod pairs;
 mod postgresql;
 mod postgresql_csv;
+mod raw_record;
 mod records;
 mod redis;
 mod scales;
@@ -104,8 +105,9 @@ pub use explain::{ExplainedPart, explain};
 pub(crate) use explicit::compile_part;
 pub use explicit::{Explicit, LinePatternError};
 pub use format::{Format, FormatChoice, UnknownFormat};
-pub use join::{Assembler, Ending, RawRecord, cut_record};
+pub use join::{Assembler, Ending, cut_record};
 pub use layout::facility_name;
+pub use raw_record::RawRecord;
 pub use records::Records;
 pub use scales::syslog as syslog_level;
 pub use source_profile::{FormatError, Join, ParseOptions, SourceProfile};

@@ -11,13 +11,12 @@
 
 use super::envelope::{Envelope, OutputStream, Unwrapped};
 use super::layout::{self, Habits, LayoutContext, trace};
+use super::raw_record::RawRecord;
 use super::structured::{self, Headers};
 use super::timestamp::TimestampDefaults;
 use super::timestamp::zone::Zone;
 use super::written::{self, LayoutCache};
-use super::{
-    Explicit, Format, FormatChoice, LinePatternError, Parsed, RawRecord, UnknownFormat, envelope, json, logfmt,
-};
+use super::{Explicit, Format, FormatChoice, LinePatternError, Parsed, UnknownFormat, envelope, json, logfmt};
 use crate::redact::Redactor;
 use daytable_model::record::Record;
 use daytable_model::time::Ticks;

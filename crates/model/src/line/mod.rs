@@ -35,8 +35,8 @@ mod time_pattern;
 
 pub use time_pattern::TimePattern;
 
+use crate::level::Level;
 use crate::property::{Property, TypedValue, to_hex};
-use crate::record::Level;
 use crate::time::Ticks;
 use std::borrow::Cow;
 use std::io::Write as _;

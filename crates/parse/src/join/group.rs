@@ -1,9 +1,9 @@
 //! The records after a cut, until the next cut is known. Each stream has at most one open record.
 
-use super::RawRecord;
 use super::part::{LinePiece, RecordPart};
 use crate::envelope::OutputStream;
 use crate::lines::Lines;
+use crate::raw_record::RawRecord;
 use crate::redact::Redactor;
 use crate::source_profile::{Join, ParseOptions, SourceProfile};
 use std::time::Duration;

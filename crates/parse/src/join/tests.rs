@@ -7,6 +7,7 @@ use super::*;
 use crate::{OutputStream, ParseOptions};
 use daytable_model::time::Ticks;
 use proptest::prelude::*;
+use std::borrow::Cow;
 use std::num::NonZeroU16;
 use std::time::Duration;
 

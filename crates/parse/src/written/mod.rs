@@ -7,7 +7,8 @@
 mod make;
 mod template;
 
-use super::{Format, Parsed, RawRecord};
+use super::raw_record::RawRecord;
+use super::{Format, Parsed};
 use crate::redact::Redactor;
 use daytable_model::line::{
     FrameForm, LAYOUT_BYTES_MAX, LineLayout, LineSource, PIECE_END, TimePattern, WrittenLine, escape_json,

@@ -73,6 +73,25 @@ struct BatchView<'b> {
     laid_out: RowSet,
 }
 
+impl BatchView<'_> {
+    /// The rows with such a layout.
+    fn with_layout(&self, is_wanted: impl Fn(&str) -> bool) -> Result<RowSet, StoreError> {
+        let mut rows = RowSet::none(self.batch.len());
+        let holds = |value: Property<'_>| matches!(value, Property::String(layout) if is_wanted(layout));
+        for column in self.batch.columns(|name, kind| (name, kind) == (LAYOUT[0], PropertyKind::String))? {
+            column.map(&self.laid_out, holds, |row, holds| {
+                if holds {
+                    rows.insert(row);
+                }
+            });
+        }
+        Ok(rows)
+    }
+}
+
+/// What a layout has where the whole message is more than its column.
+const MESSAGE_START: &str = "%<";
+
 impl SoughtText {
     fn new(text: &str) -> SoughtText {
         let needle = Needle::new(text);
@@ -148,7 +167,7 @@ impl ColumnFilter {
                 batch.add_containing(&sought.needle, &among, &mut with_text)?;
             }
             with_text.add(&view.spread);
-            with_text.add(&view.laid_out);
+            with_text.add(&view.with_layout(|layout| sought.needle.may_cross(layout))?);
             with_text.keep(&among);
             let mut decided = self.node(self.predicate.root(), &view, &with_text)?;
             decided.yes = RowSet::none(batch.len());
@@ -257,7 +276,8 @@ impl ColumnFilter {
             Column::Message => {
                 let mut decided =
                     self.property(|named| named == ("Message", PropertyKind::String), matcher, view, among)?;
-                let mut open = view.laid_out.clone();
+                // The others have their whole message in its column.
+                let mut open = view.with_layout(|layout| layout.contains(MESSAGE_START))?;
                 open.keep(among);
                 decided.yes.subtract(&open);
                 decided.maybe.add(&open);
@@ -342,22 +362,25 @@ impl ColumnFilter {
     fn line(&self, matcher: &Matcher, view: &BatchView<'_>, among: &RowSet) -> Result<DecidedRows, StoreError> {
         let batch = view.batch;
         let mut yes = RowSet::none(batch.len());
-        let mut open = view.spread.clone();
-        open.add(&view.laid_out);
-        open.keep(among);
         if matcher.matches_text("") {
             return Ok(DecidedRows::of(yes, among));
         }
         let mut left = among.clone();
-        left.subtract(&open);
+        // What a column has of a line may stand beside other text in the line, so the line itself decides.
+        let mut laid_out = view.laid_out.clone();
         if let Some(sought) = matcher.needle().and_then(|text| self.needles.get(text)) {
-            if !sought.may_be_in(batch) {
-                return Ok(DecidedRows::of(yes, &open));
-            }
             let mut candidates = RowSet::none(batch.len());
-            batch.add_containing(&sought.needle, &left, &mut candidates)?;
-            left = candidates;
+            if sought.may_be_in(batch) {
+                batch.add_containing(&sought.needle, &left, &mut candidates)?;
+            }
+            left = candidates.clone();
+            candidates.add(&view.with_layout(|layout| sought.needle.may_cross(layout))?);
+            laid_out.keep(&candidates);
         }
+        let mut open = view.spread.clone();
+        open.add(&laid_out);
+        open.keep(among);
+        left.subtract(&open);
         if left.is_empty() {
             return Ok(DecidedRows::of(yes, &open));
         }

@@ -1,0 +1,109 @@
+//! The level of a record: its names, codes and severities.
+
+/// The severity level of a record, in ascending order of severity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Level {
+    /// OpenTelemetry severity 1.
+    Trace = 1,
+    /// OpenTelemetry severity 5.
+    Debug,
+    /// OpenTelemetry severity 9.
+    Info,
+    /// OpenTelemetry severity 10.
+    Notice,
+    /// OpenTelemetry severity 13.
+    Warn,
+    /// OpenTelemetry severity 17.
+    Error,
+    /// OpenTelemetry severity 18.
+    Critical,
+    /// OpenTelemetry severity 19.
+    Alert,
+    /// OpenTelemetry severity 21.
+    Fatal,
+}
+
+impl Level {
+    /// Every level, the least severe first.
+    pub const ALL: [Level; 9] = [
+        Level::Trace,
+        Level::Debug,
+        Level::Info,
+        Level::Notice,
+        Level::Warn,
+        Level::Error,
+        Level::Critical,
+        Level::Alert,
+        Level::Fatal,
+    ];
+
+    /// The name as stored and shown.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Level::Trace => "trace",
+            Level::Debug => "debug",
+            Level::Info => "info",
+            Level::Notice => "notice",
+            Level::Warn => "warn",
+            Level::Error => "error",
+            Level::Critical => "critical",
+            Level::Alert => "alert",
+            Level::Fatal => "fatal",
+        }
+    }
+
+    /// The severity number of OpenTelemetry.
+    pub const fn severity(self) -> i32 {
+        match self {
+            Level::Trace => 1,
+            Level::Debug => 5,
+            Level::Info => 9,
+            Level::Notice => 10,
+            Level::Warn => 13,
+            Level::Error => 17,
+            Level::Critical => 18,
+            Level::Alert => 19,
+            Level::Fatal => 21,
+        }
+    }
+
+    /// 1 to 9, the least severe first. 0 means that a record has no level.
+    pub const fn code(self) -> u8 {
+        self as u8
+    }
+
+    /// The inverse of [`Level::code`].
+    pub const fn from_code(code: u8) -> Option<Level> {
+        match code {
+            1..=9 => Some(Level::ALL[code as usize - 1]),
+            _ => None,
+        }
+    }
+
+    /// Parses a level name or a common abbreviation, in any case.
+    pub fn from_word(word: &str) -> Option<Level> {
+        let first = word.as_bytes().first()? | 0x20;
+        // Most words fail this test, so they cost no comparison.
+        if !(3..=13).contains(&word.len()) || !b"acdefinpstvw".contains(&first) {
+            return None;
+        }
+        let mut lower = [0u8; 13];
+        let lower = lower.get_mut(..word.len())?;
+        for (lower, byte) in lower.iter_mut().zip(word.bytes()) {
+            *lower = byte.to_ascii_lowercase();
+        }
+        Some(match &*lower {
+            b"trace" | b"trc" | b"trce" | b"verbose" | b"vrb" | b"verb" | b"finest" | b"finer" => Level::Trace,
+            b"debug" | b"dbg" | b"dbug" | b"debu" | b"debug1" | b"fine" => Level::Debug,
+            b"info" | b"inf" | b"information" | b"informational" => Level::Info,
+            b"notice" => Level::Notice,
+            b"warn" | b"warning" | b"wrn" => Level::Warn,
+            b"error" | b"err" | b"erro" | b"eror" | b"severe" => Level::Error,
+            b"critical" | b"crit" | b"dpanic" => Level::Critical,
+            b"alert" | b"alrt" => Level::Alert,
+            b"fatal" | b"fata" | b"ftl" | b"panic" | b"pani" | b"emergency" | b"emerg" => Level::Fatal,
+            _ => return None,
+        })
+    }
+}
