@@ -1,6 +1,5 @@
 //! The daemon's answers to the routes of [`crate::http`].
 
-use super::answers;
 use super::life::LifecycleApi;
 use super::log_entries::StoredEntries;
 use super::queries;
@@ -9,8 +8,8 @@ use super::reload::{ReloadError, ReloadRequest};
 use super::status::{StatusContext, status};
 use crate::http::loki::{LokiError, QuestionClock};
 use crate::http::{
-    AnswerParams, Api, ApiError, ApiResult, AroundParams, ContextParams, CountParams, FilterParams, ImportRequest,
-    QueryParams, ResponseWriter, RestoreRequest, SummaryParams,
+    Api, ApiError, ApiResult, ContextParams, CountParams, FilterParams, ImportRequest, QueryParams, ResponseWriter,
+    RestoreRequest, SummaryParams,
 };
 use crate::metrics::{CounterRegistry, Metrics};
 use crate::remote::{RemoteStore, StatusReader};
@@ -84,20 +83,8 @@ impl Api for ApiContext {
         self.readers.with(|reader| queries::follow(reader, params, out))
     }
 
-    fn answer(&self, params: &AnswerParams, out: &mut ResponseWriter) -> ApiResult {
-        self.with_stores(|stores| answers::answer_query(stores, params, out))
-    }
-
-    fn follow(&self, q: Option<&str>, out: &mut ResponseWriter) -> ApiResult {
-        self.readers.with(|reader| answers::follow(reader, q, out))
-    }
-
-    fn around(&self, params: &AroundParams, out: &mut ResponseWriter) -> ApiResult {
-        self.with_stores(|stores| answers::around(stores, params, out))
-    }
-
-    fn patterns(&self, params: &AnswerParams, out: &mut ResponseWriter) -> ApiResult {
-        self.with_stores(|stores| answers::patterns(stores, params, out))
+    fn patterns(&self, params: &FilterParams, out: &mut ResponseWriter) -> ApiResult {
+        self.with_stores(|stores| queries::patterns(stores, params, out))
     }
 
     fn log_entries(&self, clock: &QuestionClock, read: &mut dyn FnMut(&dyn EntrySource)) -> Result<(), LokiError> {

@@ -15,12 +15,11 @@
 //!    Each step has a time limit, and `drain_timeout` limits all of them.
 //! 4. A stop that is cut short loses no record: a position moves only with the commit of its rows.
 //!
-//! The parts: `api` answers requests, by `queries`, `answers` and `log_entries` over the `reader_pool`, and by `life` for the lifecycle. `tcp_listener`
+//! The parts: `api` answers requests, by `queries` and `log_entries` over the `reader_pool`, and by `life` for the lifecycle. `tcp_listener`
 //! is the HTTP server, `sources` are the sources. `reload` applies a changed configuration. `metrics_bridge` and
 //! `loss_report` count, `verify` verifies daily, and `watchdog` reports to the service manager. `status` sums up the state
 //! for an operator. `budget` shares out memory.
 
-mod answers;
 mod api;
 mod budget;
 mod error;

@@ -13,8 +13,10 @@ use daytable_model::record::Level;
 use daytable_model::time::{self, Ticks};
 use daytable_model::units::parse_duration;
 use daytable_query::answer::{
-    AnswerFollower, AnswerOptions, AnswerReport, AnswerRow, FollowError, answer, context, count_answer, pushed_down,
+    AnswerFollower, AnswerItem, AnswerOptions, AnswerReport, AnswerRow, FollowError, answer, context, count_answer,
+    pushed_down,
 };
+use daytable_query::patterns::PatternCounter;
 use daytable_query::tables::TableError;
 use daytable_query::{ArchiveReport, Filter, Grouping, OwnedValue, RecordFollower, Stores, when};
 use daytable_store::{Reader, StoreError};
@@ -23,8 +25,12 @@ use std::cell::RefCell;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
+/// Records whose patterns are counted in one answer: the newest.
+const PATTERN_RECORDS_MAX: u64 = 200_000;
+/// Patterns of an answer.
+const PATTERNS_MAX: usize = 200;
 /// How often a follower reads new commits.
-pub(super) const FOLLOW_INTERVAL: Duration = Duration::from_millis(100);
+const FOLLOW_INTERVAL: Duration = Duration::from_millis(100);
 
 impl From<StoreError> for ApiError {
     fn from(error: StoreError) -> ApiError {
@@ -65,7 +71,7 @@ pub(crate) fn filter(filters: &FilterParams, limit: Option<u64>) -> Result<Filte
     })
 }
 
-pub(super) fn continue_if(is_wanted: bool) -> ControlFlow<()> {
+fn continue_if(is_wanted: bool) -> ControlFlow<()> {
     if is_wanted { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
 }
 
@@ -318,5 +324,27 @@ pub(super) fn follow(reader: &Reader, filters: &FilterParams, out: &mut Response
         }
         std::thread::sleep(FOLLOW_INTERVAL);
     }
+    Ok(())
+}
+
+pub(super) fn patterns(stores: &Stores<'_>, params: &FilterParams, out: &mut ResponseWriter) -> ApiResult {
+    let (query, options) = parsed(params, Some(PATTERN_RECORDS_MAX))?;
+    let mut counter = PatternCounter::default();
+    let report = answer(stores, &query, &options, &|| true, &mut |item| {
+        if let AnswerItem::Record(record) = item {
+            counter.add(record.record());
+        }
+        continue_if(out.is_wanted())
+    })?;
+    if let Some(missing) = report.incomplete() {
+        return Err(ApiError::Failed(missing));
+    }
+    let (records, others) = (counter.records(), counter.others());
+    out.line(&json!({
+        "records": records,
+        "others": others,
+        "is_whole": records < PATTERN_RECORDS_MAX,
+        "patterns": counter.top(PATTERNS_MAX),
+    }));
     Ok(())
 }

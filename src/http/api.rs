@@ -5,7 +5,6 @@
 //! [`ResponseWriter::line`] or [`ResponseWriter::is_wanted`] reports that the client is gone; a method that reads much
 //! between two lines asks `is_wanted` in between.
 
-use super::answers::{AnswerParams, AroundParams};
 use super::loki::{LokiError, QuestionClock};
 use super::response::ResponseWriter;
 use daytable_logql::ast::Selector;
@@ -39,17 +38,8 @@ pub trait Api: Send + Sync + 'static {
     /// fixed, so that a client which has the head of the response misses no record. Returns when the client is gone.
     fn tail(&self, params: &FilterParams, out: &mut ResponseWriter) -> ApiResult;
 
-    /// `/api/answer`: one line a record or row.
-    fn answer(&self, params: &AnswerParams, out: &mut ResponseWriter) -> ApiResult;
-
-    /// `/api/answer/follow`: like [`Api::tail`], for a query without an end.
-    fn follow(&self, q: Option<&str>, out: &mut ResponseWriter) -> ApiResult;
-
-    /// `/api/answer/around`: one line a record, oldest first.
-    fn around(&self, params: &AroundParams, out: &mut ResponseWriter) -> ApiResult;
-
     /// `/api/patterns`: one JSON document, as one line.
-    fn patterns(&self, params: &AnswerParams, out: &mut ResponseWriter) -> ApiResult;
+    fn patterns(&self, params: &FilterParams, out: &mut ResponseWriter) -> ApiResult;
 
     /// `/loki/api/v1/*`: calls `read` once, with the entries of all stores. They end when `clock` says so.
     fn log_entries(&self, clock: &QuestionClock, read: &mut dyn FnMut(&dyn EntrySource)) -> Result<(), LokiError>;

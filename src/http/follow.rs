@@ -3,11 +3,11 @@
 //! A follower holds a blocking thread and a connection for as long as the client likes, so their number is small. The
 //! client ends a follower, or the write timeout of a client that does not read, or the drain.
 
-use super::api::{Api, ApiError, ApiResult};
+use super::api::ApiError;
 use super::context::ServerContext;
 use super::params;
 use super::readiness::wait_for_drain;
-use super::response::{PartStream, ResponseFormat, ResponseWriter, TruncatedResponse, start, with_format};
+use super::response::{PartStream, ResponseFormat, TruncatedResponse, start, with_format};
 use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::Uri;
@@ -23,20 +23,12 @@ const HEARTBEAT: &[u8] = b":\n\n";
 
 pub(super) async fn tail(State(context): State<Arc<ServerContext>>, uri: Uri) -> Result<Response, ApiError> {
     let filters = params::tail(&uri)?;
-    stream(context, move |api, out| api.tail(&filters, out)).await
-}
-
-/// Answers with the events of `follow`, until the client or the drain ends it.
-pub(super) async fn stream(
-    context: Arc<ServerContext>,
-    follow: impl FnOnce(&dyn Api, &mut ResponseWriter) -> ApiResult + Send + 'static,
-) -> Result<Response, ApiError> {
     let permit = context.follow_permit()?;
     let mut draining = context.readiness.draining();
     let mut heartbeat = interval(context.limits.heartbeat);
     heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
     heartbeat.reset();
-    let parts = start(ResponseFormat::Events, permit, move |out| follow(&*context.api, out)).await?;
+    let parts = start(ResponseFormat::Events, permit, move |out| context.api.tail(&filters, out)).await?;
     let drained = Box::pin(async move { wait_for_drain(&mut draining).await });
     Ok(with_format(ResponseFormat::Events, Body::from_stream(EventStream { parts, heartbeat, drained })))
 }

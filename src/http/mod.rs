@@ -9,7 +9,6 @@
 //! | `GET /api/query` | both | newest records first, NDJSON |
 //! | `GET /api/count` | both | counts, JSON |
 //! | `GET /api/tail` | both | records as they are committed, server-sent events |
-//! | `GET /api/answer` | both | records or rows of a query, NDJSON; `/follow` as events, `/around` of a record |
 //! | `GET /api/patterns` | both | lines without their changing parts, counted, JSON |
 //! | `/loki/api/v1/*` | both | [`loki`]: what Grafana and `logcli` ask of Loki |
 //! | `GET /api/tables`, `/api/sources` | both | day-tables, the ledger, NDJSON |
@@ -40,7 +39,7 @@
 //! |---|---|
 //! | connections | [`listen`], [`mod@serve`], `connection_slots`, `write_timeout`, [`readiness`] |
 //! | all routes | `routes`, `context`, `params`, `response`, `counters` |
-//! | reading | `read`, `answers`, `follow`, `patterns`, [`loki`], [`read_auth`], `session` |
+//! | reading | `read`, `follow`, `patterns`, [`loki`], [`read_auth`], `session` |
 //! | the page | `page`, the files in `src/page` |
 //! | pushes | `push`, `upload`, [`push_auth`], `credential_store`, `usage` |
 //! | operators | `control`, `health` |
@@ -53,7 +52,6 @@ pub mod push_auth;
 pub mod read_auth;
 pub mod readiness;
 pub mod serve;
-mod answers;
 mod connection_slots;
 mod context;
 mod control;
@@ -77,7 +75,6 @@ mod write_timeout;
 #[cfg(test)]
 mod tests;
 
-pub use answers::{AnswerParams, AroundParams};
 pub use api::{
     Api, ApiError, ApiResult, ContextParams, CountParams, FilterParams, ImportRequest, N_MAX, QueryParams,
     RestoreRequest, Summary, SummaryParams,

@@ -11,11 +11,11 @@ use std::ops::RangeInclusive;
 const FILTERS: [&str; 6] = ["q", "instance", "since", "until", "level", "contains"];
 
 /// The parameters of one request that have not been removed yet.
-pub(super) struct QueryString(Vec<(String, String)>);
+struct QueryString(Vec<(String, String)>);
 
 impl QueryString {
     /// Parses the parameters of `uri`, of which only `known` are allowed.
-    pub(super) fn read(uri: &Uri, known: &[&str]) -> Result<QueryString, ApiError> {
+    fn read(uri: &Uri, known: &[&str]) -> Result<QueryString, ApiError> {
         let Query(pairs) = Query::<Vec<(String, String)>>::try_from_uri(uri)
             .map_err(|error| ApiError::parameter("text", error.to_string()))?;
         for (at, (name, value)) in pairs.iter().enumerate() {
@@ -33,14 +33,7 @@ impl QueryString {
         Ok(QueryString(pairs))
     }
 
-    /// A number from 1 to `most`, if it is given.
-    pub(super) fn number(&mut self, name: &str, most: usize) -> Result<Option<usize>, ApiError> {
-        let wrong = || ApiError::parameter(name, format!("is not a number from 1 to {most}"));
-        let number = self.remove(name).map(|text| text.parse().map_err(|_| wrong())).transpose()?;
-        number.map(|number| if (1..=most).contains(&number) { Ok(number) } else { Err(wrong()) }).transpose()
-    }
-
-    pub(super) fn remove(&mut self, name: &str) -> Option<String> {
+    fn remove(&mut self, name: &str) -> Option<String> {
         let at = self.0.iter().position(|(given, _)| given == name)?;
         Some(self.0.swap_remove(at).1)
     }

@@ -1,8 +1,8 @@
 //! `/api/patterns`: lines with their changing parts taken out, and counted.
 
-use super::answers;
 use super::api::ApiError;
 use super::context::ServerContext;
+use super::params;
 use super::response::{ResponseFormat, stream_response};
 use axum::Router;
 use axum::extract::State;
@@ -18,7 +18,7 @@ pub(super) fn routes() -> Router<Arc<ServerContext>> {
 }
 
 async fn patterns(State(context): State<Arc<ServerContext>>, uri: Uri) -> Result<Response, ApiError> {
-    let params = answers::params(&uri)?;
+    let params = params::tail(&uri)?;
     let permit = context.scan_permit().await?;
     stream_response(ResponseFormat::Document, permit, move |out| context.api.patterns(&params, out)).await
 }

@@ -5,7 +5,7 @@
 
 use super::context::{ListenerKind, ServerContext};
 use super::response::error_response;
-use super::{answers, control, health, loki, page, patterns, push, read, read_auth};
+use super::{control, health, loki, page, patterns, push, read, read_auth};
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
@@ -15,7 +15,7 @@ use daytable_intake::push::Push;
 use std::sync::Arc;
 
 /// The paths that requests are counted by. All other paths count as `other`, because clients invent paths.
-const PATHS: [&str; 38] = [
+const PATHS: [&str; 35] = [
     health::METRICS,
     health::HEALTHZ,
     health::READYZ,
@@ -30,9 +30,6 @@ const PATHS: [&str; 38] = [
     read::CONTEXT,
     read::EXPORT,
     read::TAIL,
-    answers::ANSWER,
-    answers::FOLLOW,
-    answers::AROUND,
     patterns::PATTERNS,
     read::TABLES,
     read::SOURCES,
@@ -77,7 +74,6 @@ pub fn router(context: Arc<ServerContext>, kind: ListenerKind, push: Option<Arc<
     let reload = control::reload_route().route_layer(from_fn(read_auth::no_browser));
     let may_read = from_fn_with_state((kind.clone(), context.clone()), read_auth::may_read);
     let mut routes = read::routes()
-        .merge(answers::routes())
         .merge(patterns::routes())
         .merge(loki::routes())
         .merge(reload)

@@ -76,7 +76,7 @@ function withoutError(part, q) {
  * @param {Ask & {limit?: number}} ask @param {AbortSignal} signal @param {(lines: string[]) => void} take
  */
 export async function query({ q, since, until, limit }, signal, take) {
-  const response = await get(target("answer", { q, since, until, limit }), signal, q);
+  const response = await get(target("query", { q, since, until, limit }), signal, q);
   /** @type {unknown} */
   let failed;
   await lines(response, (part) => {
@@ -98,56 +98,41 @@ async function rows(url, signal, q = "") {
   return all;
 }
 
-/** The rows of a filter with a pipe. @param {Ask} ask @param {string} pipe @param {AbortSignal} [signal] */
-const piped = ({ q, since, until }, pipe, signal) => rows(target("answer", { q: `${q || "*"} | ${pipe}`, since, until }), signal, q);
+/** One JSON document. @param {string} path @param {Ask & Record<string, string|number>} ask @param {AbortSignal} [signal] @returns {Promise<any>} */
+const document = async (path, ask, signal) => (await get(target(path, ask), signal, ask.q)).json();
 
 /**
  * Counts by level and step.
  * @param {Ask & {step: string}} ask @param {AbortSignal} signal
  * @returns {Promise<{time: number, level: string, n: number}[]>}
  */
-export async function hits({ step, ...ask }, signal) {
-  // Without a filter the counts are known without reading records.
-  const { q, since, until } = ask;
-  const answer = q && q !== "*" ? await piped(ask, `stats by (_time:${step}, level) count() records`, signal)
-    : await (await get(target("count", { since, until, every: step, by: "level" }), signal)).json();
-  return answer.map((/** @type {Row} */ row) => ({ time: Date.parse(row._time ?? row.time), level: row.level ?? "", n: row.records }));
-}
+export const hits = async (ask, signal) =>
+  (await document("hits", { ...ask, by: "level" }, signal)).hits.map((/** @type {Row} */ row) => ({ time: Date.parse(row.time), level: row.level ?? "", n: row.records }));
 
-/** @typedef {{field: string, records: number, values: {value: string, n: number}[]}} Facet */
+/** @typedef {{field: string, records: number, distinct: number, values: {value: any, n: number}[]}} Facet */
 
-/** Fields with their most frequent values. @param {Ask} ask @param {AbortSignal} [signal] */
-export async function facets(ask, signal) {
-  /** @type {Map<string, Facet>} */
-  const all = new Map();
-  for (const row of await piped(ask, "facets 10", signal)) {
-    const facet = all.get(row.field_name) ?? { field: row.field_name, records: 0, values: [] };
-    facet.records += row.hits;
-    facet.values.push({ value: row.field_value, n: row.hits });
-    all.set(facet.field, facet);
-  }
-  return [...all.values()];
-}
+/** Fields with their most frequent values. @param {Ask} ask @param {AbortSignal} [signal] @returns {Promise<Facet[]>} */
+export const facets = (ask, signal) => document("facets", { ...ask, limit: 10 }, signal);
 
 /** Names of fields. @param {Ask} ask @param {AbortSignal} [signal] @returns {Promise<string[]>} */
-export const fieldNames = async (ask, signal) => (await piped(ask, "field_names", signal)).map((row) => row.name);
+export const fieldNames = async (ask, signal) => (await document("fields", ask, signal)).map((/** @type {Row} */ row) => row.name);
 
 /** Values of a field, frequent ones first. @param {Ask} ask @param {string} field @param {AbortSignal} [signal] @returns {Promise<{value: string, n: number}[]>} */
 export const values = async (ask, field, signal) =>
-  (await piped(ask, `field_values ${field} limit 500`, signal)).map(({ hits, ...row }) => ({ value: String(Object.values(row)[0]), n: hits }));
+  (await document("values", { ...ask, field, limit: 500 }, signal)).map((/** @type {Row} */ row) => ({ value: String(row.value), n: row.records }));
 
-/** The records around one, of the same source, oldest first. @param {string} key @param {number} count @param {AbortSignal} [signal] */
-export const around = (key, count, signal) => rows(target("answer/around", { key, count }), signal);
+/** The records around one, of the same source. @param {string} key @param {number} count @param {AbortSignal} [signal] */
+export const around = (key, count, signal) => rows(target("context", { key, before: count, after: count }), signal);
 
 /** The record with a key. @param {string} key */
-export const record = async (key) => (await rows(target("answer/around", { key }))).at(0);
+export const record = async (key) => (await around(key, 1)).find((row) => key.endsWith(row.row_key));
 
 /**
  * New records as they are committed, as lines of JSON, until the signal.
  * @param {string} q @param {AbortSignal} signal @param {() => void} begun @param {(lines: string[]) => void} take
  */
 export async function tail(q, signal, begun, take) {
-  const response = await get(target("answer/follow", { q }), signal, q);
+  const response = await get(target("tail", { q }), signal, q);
   begun();
   let isError = false;
   await lines(response, (part) => {
@@ -166,7 +151,7 @@ export async function tail(q, signal, begun, take) {
 /** @typedef {{pattern: string, records: number, level: string|null, first: string, last: string, example: string, query: string}} Pattern */
 
 /** Lines with the changing parts taken out. @param {Ask} ask @param {AbortSignal} [signal] @returns {Promise<{patterns: Pattern[], records: number, others: number, is_whole: boolean}>} */
-export const patterns = async ({ q, since, until }, signal) => (await get(target("patterns", { q, since, until }), signal, q)).json();
+export const patterns = (ask, signal) => document("patterns", ask, signal);
 
 /** The day-tables. @param {AbortSignal} [signal] */
 export const tables = (signal) => rows(target("tables", {}), signal);
@@ -175,7 +160,7 @@ export const tables = (signal) => rows(target("tables", {}), signal);
 export const sources = (signal) => rows(target("sources", {}), signal);
 
 /** Where everything that matches is to be had, as NDJSON. @param {Ask} ask */
-export const exportUrl = ({ q, since, until }) => target("answer", { q, since, until });
+export const exportUrl = ({ q, since, until }) => target("export", { q, since, until });
 
 /** All rows of a query. @param {Ask} ask */
 export const all = (ask) => rows(exportUrl(ask), undefined, ask.q);

@@ -93,7 +93,7 @@ export class QueryBar {
       if (at.kind === "pipe") {
         choices = PIPES.filter(([pipe]) => pipe.startsWith(word)).map(([pipe, note]) => ({ text: pipe, note, insert: pipe }));
       } else if (at.kind === "value") {
-        const values = await api.values(ask, nameOf(at.field), abort.signal);
+        const values = await api.values(ask, at.field, abort.signal);
         choices = values.filter(({ value }) => value.toLowerCase().includes(word)).map(({ value, n }) => ({ text: value, note: short(n), insert: /^[\p{L}\p{N}_.-]+$/u.test(value) ? value + " " : quote(value) + " " }));
       } else {
         const range = ask.since + " " + ask.until;

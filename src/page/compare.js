@@ -37,7 +37,7 @@ export async function showCompare(place, signal, { state, change, range }) {
       one.n[at] += n;
       all.set(query, one);
     };
-    for (const { field, values } of facets) for (const { value, n } of values) note(field, value, n, term(field, value));
+    for (const { field, values } of facets) for (const { value, n } of values) note(field, String(value), n, term(field, String(value)));
     for (const { pattern, records, query } of patterns) note("pattern", pattern, records, query);
   });
   const sums = answers.map(([, { records }]) => records);

@@ -1,7 +1,7 @@
 // The fields beside the list: top values with their shares, one click from a filter.
 
 import * as api from "./api.js";
-import { bar, blank, button, byId, h, percent, plural, sign, visible } from "./dom.js";
+import { bar, blank, button, byId, h, percent, plural, short, sign, visible } from "./dom.js";
 import { add, has, term } from "./query.js";
 
 /** @typedef {import("./api.js").Facet} Facet */
@@ -66,8 +66,8 @@ export class Fields {
       this.draw();
     });
     const details = h("details", { open: this.open.has(facet.field), ontoggle: () => this.open[details.open ? "add" : "delete"](facet.field) },
-      h("summary", { title: name }, h("span", { class: "name", dir: "auto" }, name), h("span", { class: "many" }, facet.values.length < 10 ? facet.values.length : "10+")),
-      h("ul", {}, ...facet.values.map(({ value, n }) => this.value(facet, value, n))));
+      h("summary", { title: name }, h("span", { class: "name", dir: "auto" }, name), h("span", { class: "many" }, short(facet.distinct))),
+      h("ul", {}, ...facet.values.map(({ value, n }) => this.value(facet, String(value), n))));
     return h("div", { class: "facet" }, details, column);
   }
 
@@ -78,9 +78,9 @@ export class Fields {
     const shown = visible(value === "" ? "(empty)" : value.slice(0, 200));
     const share = facet.records ? n / facet.records : 0;
     const only = h("button", {
-      type: "button", class: "only", "aria-pressed": has(state().q, filter) ? "true" : "false", "aria-label": `Only ${name} ${shown}, ${percent(share)}`, title: shown,
+      type: "button", class: "only", "aria-pressed": has(state().q, filter) ? "true" : "false", title: shown,
       onclick: () => change({ q: add(state().q, filter) }),
-    }, bar(share), h("span", { class: "value", dir: "auto" }, shown), h("span", { class: "many" }, percent(share)));
+    }, bar(share), h("span", { class: "value", dir: "auto" }, shown), h("span", { class: "many" }, percent(share)), h("span", { class: "unseen" }, `only ${name}`));
     const not = sign("\u2260", `Without ${name} ${shown}`, () => change({ q: add(state().q, filter, true) }));
     return h("li", {}, only, not);
   }

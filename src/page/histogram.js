@@ -160,7 +160,7 @@ export class Histogram {
   key(event) {
     const move = { ArrowLeft: -1, ArrowRight: 1, Home: -1e9, End: 1e9 }[event.key];
     if (move !== undefined) {
-      const cursor = this.cursor < 0 ? (move > 0 ? 0 : this.columns - 1) : Math.min(this.columns - 1, Math.max(0, this.cursor + move));
+      const cursor = this.cursor < 0 ? (move === 1 || move < -1 ? 0 : this.columns - 1) : Math.min(this.columns - 1, Math.max(0, this.cursor + move));
       this.anchor = event.shiftKey ? (this.anchor < 0 ? Math.max(0, this.cursor) : this.anchor) : -1;
       this.cursor = cursor;
       this.say();
