@@ -1,7 +1,7 @@
 //! The tree of a query. What can be compiled once (regular expressions, templates) is compiled in the tree.
 
 use crate::ip::IpFilter;
-use crate::line_pattern::LinePattern;
+use crate::line_pattern::CapturePattern;
 use crate::template::Template;
 use regex::Regex;
 
@@ -95,7 +95,7 @@ pub enum PipelineStage {
         keys: Vec<LabelExtraction>,
     },
     /// `| pattern`
-    Pattern(LinePattern),
+    Pattern(CapturePattern),
     /// `| regexp`
     Regexp {
         /// The expression as written.
@@ -205,7 +205,7 @@ pub enum LineTest {
     /// A regular expression, and its source.
     Regex(String, Regex),
     /// A pattern.
-    Pattern(LinePattern),
+    Pattern(CapturePattern),
     /// An address.
     Ip(IpFilter),
 }

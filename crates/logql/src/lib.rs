@@ -6,7 +6,8 @@
 //!                           print  EntrySource: entries of the selected streams
 //! ```
 //!
-//! * [`parse`]: a query becomes a tree; a mistake has its place.
+//! * [`parse`]: a query becomes a tree ([`ast`]); a mistake has its place.
+//! * [`labels`], [`text`]: sets of labels; literals, durations, sizes and numbers.
 //! * [`eval`]: the answer of a query.
 //! * `stages`: what a pipeline does to an entry; `template`: the templates of `line_format` and `label_format`.
 //! * [`source`]: the trait that gives entries. This crate knows no store.

@@ -5,7 +5,7 @@
 
 /// A pattern of lines.
 #[derive(Clone, Debug)]
-pub struct LinePattern {
+pub struct CapturePattern {
     source: String,
     parts: Vec<Part>,
 }
@@ -17,10 +17,10 @@ enum Part {
     Capture(Option<String>),
 }
 
-impl LinePattern {
+impl CapturePattern {
     /// A pattern of a stage: at least one capture has a name.
-    pub(crate) fn with_names(source: &str) -> Result<LinePattern, String> {
-        let pattern = LinePattern::new(source)?;
+    pub(crate) fn with_names(source: &str) -> Result<CapturePattern, String> {
+        let pattern = CapturePattern::new(source)?;
         let names: Vec<_> = pattern.parts.iter().filter_map(|part| part.name()).collect();
         if names.is_empty() {
             return Err("invalid pattern: at least one capture must have a name".into());
@@ -32,15 +32,15 @@ impl LinePattern {
     }
 
     /// A pattern of a filter: no capture has a name.
-    pub(crate) fn without_names(source: &str) -> Result<LinePattern, String> {
-        let pattern = LinePattern::new(source)?;
+    pub(crate) fn without_names(source: &str) -> Result<CapturePattern, String> {
+        let pattern = CapturePattern::new(source)?;
         match pattern.parts.iter().find_map(|part| part.name()) {
             Some(name) => Err(format!("invalid pattern: a capture of a filter must be <_>, found <{name}>")),
             None => Ok(pattern),
         }
     }
 
-    fn new(source: &str) -> Result<LinePattern, String> {
+    fn new(source: &str) -> Result<CapturePattern, String> {
         let (mut parts, mut literal, mut rest) = (Vec::new(), String::new(), source);
         while let Some(at) = rest.find('<') {
             let name = rest[at + 1..].split_once('>').map(|(name, _)| name).filter(|name| is_name(name));
@@ -62,7 +62,7 @@ impl LinePattern {
         if !literal.is_empty() {
             parts.push(Part::Literal(literal));
         }
-        Ok(LinePattern { source: source.to_owned(), parts })
+        Ok(CapturePattern { source: source.to_owned(), parts })
     }
 
     /// The pattern as written.
@@ -146,12 +146,12 @@ mod tests {
             ("x<n>", ""),
             ("<a>nowhere<b>", "a=10.0.0.89 - - [x] \"HEAD / HTTP/1.1\" 500 1091 \"-\""),
         ] {
-            let found = LinePattern::with_names(pattern).expect("good");
+            let found = CapturePattern::with_names(pattern).expect("good");
             let found: Vec<_> = found.captures(line).into_iter().map(|(n, v)| format!("{n}={v}")).collect();
             assert_eq!(found.join(" "), captures, "{pattern}");
         }
         for wrong in ["", "<_>", "text", "<a><b>", "<a> <a>"] {
-            assert!(LinePattern::with_names(wrong).is_err(), "{wrong}");
+            assert!(CapturePattern::with_names(wrong).is_err(), "{wrong}");
         }
     }
 
@@ -171,22 +171,22 @@ mod tests {
             ("a <1> c", "a <1> c", true),
         ] {
             assert_eq!(
-                LinePattern::without_names(pattern).map(|p| p.matches(line)),
+                CapturePattern::without_names(pattern).map(|p| p.matches(line)),
                 Ok(matches),
                 "{pattern:?} {line:?}"
             );
         }
-        assert!(LinePattern::without_names("<a>").is_err());
+        assert!(CapturePattern::without_names("<a>").is_err());
     }
 
     proptest! {
         /// No pattern and no line panics, and a pattern of one literal is equality.
         #[test]
         fn any_pattern(pattern in "[<>_ab é]{0,12}", line in "[<>_ab é]{0,12}") {
-            if let Ok(pattern) = LinePattern::with_names(&pattern) {
+            if let Ok(pattern) = CapturePattern::with_names(&pattern) {
                 let _ = pattern.captures(&line);
             }
-            if let Ok(filter) = LinePattern::without_names(&pattern) && !pattern.contains("<_>") {
+            if let Ok(filter) = CapturePattern::without_names(&pattern) && !pattern.contains("<_>") {
                 prop_assert_eq!(filter.matches(&line), pattern == line);
             }
         }

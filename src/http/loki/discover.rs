@@ -82,7 +82,7 @@ pub(super) fn series(params: &LokiParams, source: &dyn EntrySource) -> LokiResul
         selectors.push(Selector(Vec::new()));
     }
     let streams = streams(params, &selectors, source)?;
-    Ok(success(streams.iter().map(super::query::object).collect()))
+    Ok(success(streams.iter().map(super::numbers::object).collect()))
 }
 
 /// `detected_labels`: the labels of streams, and in how many values they come.

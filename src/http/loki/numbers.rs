@@ -1,6 +1,5 @@
-//! Numbers in the shapes of Prometheus: `vector`, `matrix`, `scalar`.
+//! Numbers in the shapes of Prometheus: `vector`, `matrix`, `scalar`; and labels as an object.
 
-use super::query::object;
 use daytable_logql::eval::{Numbers, Series, Steps};
 use daytable_logql::labels::Labels;
 use daytable_logql::text;
@@ -54,4 +53,9 @@ fn answer(kind: &str, result: Value, left_out: usize) -> Value {
 pub(super) fn seconds(nanos: i64) -> Value {
     let millis = nanos.div_euclid(1_000_000);
     if millis % 1000 == 0 { json!(millis / 1000) } else { json!(millis as f64 / 1000.0) }
+}
+
+/// Labels as an object.
+pub(super) fn object(labels: &Labels) -> Value {
+    labels.iter().map(|(name, value)| (name.to_owned(), json!(value))).collect::<Map<_, _>>().into()
 }

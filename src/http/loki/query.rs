@@ -1,6 +1,6 @@
 //! `query` and `query_range`.
 
-use super::numbers::{Shape, numbers};
+use super::numbers::{Shape, numbers, object};
 use super::params::LokiParams;
 use super::{LokiError, LokiResult, success};
 use daytable_logql::ast::LogqlQuery;
@@ -82,9 +82,4 @@ pub(super) fn streams(entries: Vec<ShownEntry>, categorizes: bool) -> Value {
         });
     }
     streams.into_iter().map(|(stream, values)| json!({ "stream": stream, "values": values })).collect()
-}
-
-/// Labels as an object.
-pub(super) fn object(labels: &Labels) -> Value {
-    labels.iter().map(|(name, value)| (name.to_owned(), json!(value))).collect::<Map<_, _>>().into()
 }

@@ -10,8 +10,21 @@ use std::path::Path;
 type Graph = BTreeMap<String, BTreeSet<String>>;
 
 /// The crates in an order in which each uses only crates above it.
-pub(super) const CRATES: [&str; 11] =
-    ["model", "platform", "azure", "parse", "net", "store", "archive", "query", "lifecycle", "intake", "remote"];
+pub(super) const CRATES: [&str; 13] = [
+    "model",
+    "logsql",
+    "platform",
+    "azure",
+    "parse",
+    "logql",
+    "net",
+    "store",
+    "archive",
+    "query",
+    "lifecycle",
+    "intake",
+    "remote",
+];
 
 fn read(path: &str) -> String {
     fs::read_to_string(Path::new(ROOT).join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))

@@ -1,3 +1,5 @@
+//! Answers over a list of entries, compared with what adding up that list gives.
+
 use super::*;
 use crate::ast::Selector;
 use crate::source::{Direction, LogEntry};

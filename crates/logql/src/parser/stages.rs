@@ -4,7 +4,7 @@ use super::{Parsed, QueryParser};
 use crate::ast::*;
 use crate::ip::IpFilter;
 use crate::lexer::Lexeme;
-use crate::line_pattern::LinePattern;
+use crate::line_pattern::CapturePattern;
 use crate::pattern_syntax;
 use crate::stages::json::parse_path;
 use crate::template::Template;
@@ -123,7 +123,7 @@ impl QueryParser<'_> {
                 LineTest::Regex(text, regex)
             }
             LineOp::Pattern | LineOp::NotPattern => {
-                LineTest::Pattern(self.compiled(at, LinePattern::without_names(&text))?)
+                LineTest::Pattern(self.compiled(at, CapturePattern::without_names(&text))?)
             }
         })
     }
@@ -169,7 +169,7 @@ impl QueryParser<'_> {
             "pattern" => {
                 let at = self.offset();
                 let text = self.string("a pattern")?;
-                PipelineStage::Pattern(self.compiled(at, LinePattern::with_names(&text))?)
+                PipelineStage::Pattern(self.compiled(at, CapturePattern::with_names(&text))?)
             }
             "regexp" => {
                 let at = self.offset();

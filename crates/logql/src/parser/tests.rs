@@ -1,3 +1,5 @@
+//! Queries in their one form, and the places of mistakes.
+
 use super::*;
 use proptest::prelude::*;
 

@@ -1,3 +1,5 @@
+//! What each stage does to the labels and the line of an entry.
+
 use crate::ast::LogqlQuery;
 use crate::labels::Labels;
 use crate::source::LogEntry;

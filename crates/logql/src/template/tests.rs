@@ -1,3 +1,5 @@
+//! What templates print, and what they refuse.
+
 use super::{LineContext, Template};
 use proptest::prelude::*;
 
