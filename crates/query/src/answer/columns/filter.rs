@@ -122,6 +122,12 @@ impl ColumnFilter {
         &self.table
     }
 
+    /// Whether every record matches.
+    pub(in crate::answer) fn is_everything(&self) -> bool {
+        let is_all = matches!(self.predicate.root(), PredicateNode::Always(true));
+        is_all && self.level.is_none() && self.contains.is_none()
+    }
+
     /// Whether a page may have records that match, judged by the levels in its header.
     pub(in crate::answer) fn wants(&self, header: &PageHeader) -> bool {
         let has_it = |levels: u16| {

@@ -1,7 +1,7 @@
 //! The groups of a pipe, gathered from all tables.
 
 use super::filter::ColumnFilter;
-use super::groups::{Gathering, Grouping, ThreadGroups, is_told};
+use super::groups::{Gathering, Grouping, ThreadGroups, is_told, is_told_by_headers};
 use super::place::TablePlace;
 use crate::answer::accumulator::Accumulator;
 use crate::answer::item::FullRecord;
@@ -78,8 +78,10 @@ pub(in crate::answer) fn gather(
             let predicate = Arc::new(Predicate::new(aggregate.condition.as_ref()?, now));
             Some(ColumnFilter::new(predicate, &Filter::default(), table.clone()))
         };
+        let columns = ColumnFilter::new(predicate.clone(), selection.asked, table.clone());
         let gathering = Gathering {
-            columns: ColumnFilter::new(predicate.clone(), selection.asked, table.clone()),
+            is_by_header: columns.is_everything() && is_told_by_headers(&grouping),
+            columns,
             grouping: &grouping,
             conditions: question.aggregates.iter().map(condition).collect(),
             bytes_left: &bytes_left,

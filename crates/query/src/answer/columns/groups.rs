@@ -14,12 +14,13 @@ use crate::answer::quantile::QuantileSketch;
 use crate::entity::OwnedValue;
 use daytable_logsql::Column;
 use daytable_logsql::number::{Number, plain};
-use daytable_logsql::query::{Aggregate, Function, GroupField};
+use daytable_logsql::query::{Aggregate, Function, GroupField, Step, StepSize};
 use daytable_logsql::unit::duration_nanos;
+use daytable_model::key::instance_of;
 use daytable_model::property::Property;
 use daytable_model::row_set::RowSet;
 use daytable_model::time::Ticks;
-use daytable_store::page::PageHeader;
+use daytable_store::page::{LevelMinute, PageHeader, level_minutes};
 use daytable_store::{BatchVisitor, ColumnBatch, StoreError};
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
@@ -48,6 +49,8 @@ pub(super) struct Gathering<'q> {
     pub(super) bytes_left: &'q AtomicUsize,
     /// Whether there was not enough.
     pub(super) is_full: &'q AtomicBool,
+    /// Whether the headers of pages tell all that is asked.
+    pub(super) is_by_header: bool,
     /// Whether rows have to be read.
     pub(super) is_elsewhere: AtomicBool,
 }
@@ -112,6 +115,20 @@ pub(super) fn is_told(aggregate: &Aggregate) -> bool {
             Function::Min | Function::Max | Function::Quantile(_) => is_one,
             _ => false,
         }
+}
+
+/// Whether the numbers of records by minute and level, which the header of a page has, tell what is asked of all records.
+pub(super) fn is_told_by_headers(grouping: &Grouping<'_>) -> bool {
+    const MINUTE_NANOS: f64 = 60e9;
+    let is_count = |of: &Aggregate| {
+        matches!(of.function, Function::Count | Function::Rate) && of.fields.is_empty() && of.condition.is_none()
+    };
+    let is_told = |by: &GroupField| match (by.field.column(), &by.step) {
+        (Column::Level | Column::Instance, None) => true,
+        (Column::Time, Some(Step { size: StepSize::Number(nanos), offset: None, .. })) => nanos % MINUTE_NANOS == 0.0,
+        _ => false,
+    };
+    grouping.aggregates.iter().all(is_count) && grouping.by.iter().all(is_told)
 }
 
 impl GroupStep {
@@ -196,6 +213,40 @@ impl BatchVisitor for Gathering<'_> {
 
     fn wants(&self, _: &str, header: Option<&PageHeader>) -> bool {
         header.is_none_or(|header| self.columns.wants(header))
+    }
+
+    fn take_header(&self, state: &mut ThreadGroups, partition: &str, header: &PageHeader) -> bool {
+        let Grouping { by, aggregates } = self.grouping;
+        if !self.is_by_header {
+            return false;
+        }
+        let Ok(counts) = level_minutes(&header.levels).collect::<Result<Vec<_>, _>>() else { return false };
+        let (instance, adds) = (instance_of(partition).0, !self.is_full.load(Order::Relaxed));
+        for LevelMinute { minute, level, records } in counts {
+            let start = minute.checked_mul(60).and_then(|seconds| Ticks::from_unix(seconds, 0)).unwrap_or(Ticks::MIN);
+            let mut group = 0;
+            for ((by, values), step) in by.iter().zip(&mut state.values).zip(&mut state.steps) {
+                let value = match (by.field.column(), level) {
+                    (Column::Time, _) => values.step_number(Property::DateTime(start), by.step.as_ref()),
+                    (Column::Level, Some(level)) => values.number(Property::String(level.name())),
+                    (Column::Level, None) => ABSENT,
+                    _ => values.number(Property::String(&instance)),
+                };
+                let is_none = group == NO_NUMBER || value == NO_NUMBER;
+                group = if is_none { NO_NUMBER } else { step.group(group, value, adds) };
+            }
+            state.matched += u64::from(records);
+            let groups = state.steps.last().map_or(1, |step| step.parents.len());
+            for states in state.states.iter_mut().take(aggregates.len()) {
+                states.resize(groups);
+                if let States::Counts(counts) = states
+                    && let Some(count) = counts.get_mut(group as usize)
+                {
+                    *count += u64::from(records);
+                }
+            }
+        }
+        true
     }
 
     fn visit(&self, state: &mut ThreadGroups, batch: &ColumnBatch) -> Result<ControlFlow<()>, StoreError> {

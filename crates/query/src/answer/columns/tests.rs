@@ -176,7 +176,7 @@ const FILTERS: [&str; 40] = [
     "_msg:\"\"",
 ];
 
-const PIPES: [&str; 22] = [
+const PIPES: [&str; 25] = [
     "",
     "",
     "",
@@ -199,6 +199,9 @@ const PIPES: [&str; 22] = [
     "| stats by (level_) count() n, max(status) m",
     "| stats by (source, table) max(_time) t",
     "| stats by (trace) count() n | limit 3",
+    "| stats by (instance) count() n",
+    "| stats by (_time:10m, level) count() n",
+    "| stats by (level, instance, _time:1d) count() n",
 ];
 
 proptest! {
