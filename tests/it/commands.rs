@@ -310,6 +310,16 @@ fn an_import_says_that_records_are_dated_before_keep() {
     assert!(!again.contains("dated before keep"), "{again}");
 }
 
+/// An import names instances by the `_HOSTNAME` of what `journalctl --output=json` prints.
+#[test]
+fn the_host_of_an_entry_is_the_instance_of_an_imported_record() {
+    let place = Place::new();
+    let file = place.path("journal.json");
+    fs::write(&file, "{\"_HOSTNAME\":\"web-17\",\"MESSAGE\":\"up\",\"_PID\":\"7\"}\n").expect("written");
+    place.said("import", &["--instance", "{field:_HOSTNAME}", file.to_str().expect("a path")]);
+    assert_eq!(place.records()[0]["partition_key"], "web-17");
+}
+
 /// `parse` recognises what `journalctl --output=export` prints, and knows host, level and time of an entry.
 #[test]
 fn an_export_of_the_journal_is_parsed() {

@@ -1,5 +1,6 @@
 //! Names of instances: `{host}`, `web-{stem}`, `{field:kubernetes.pod}`.
 
+use daytable_parse::kept_name;
 use std::borrow::Cow;
 use std::fmt;
 use std::path::Path;
@@ -10,7 +11,8 @@ use std::str::FromStr;
 /// * `{host}`: the name of this host.
 /// * `{path}`: the path of the file.
 /// * `{stem}`: the file name without its folder and without its last extension.
-/// * `{field:NAME}`: a field of the record, or the name of this host where the record lacks the field.
+/// * `{field:NAME}`: a field of the record, or the name of this host where the record lacks the field. A field that the
+///   record has under another name is found by both: `_HOSTNAME` of the journal is `host`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InstanceTemplate(Vec<Part>);
 
@@ -50,6 +52,7 @@ impl InstanceTemplate {
 
     /// The instance of a record; `field` gives the fields of the record by name.
     pub fn render<'f>(&self, host: &str, path: &str, field: impl Fn(&str) -> Option<Cow<'f, str>>) -> Cow<'f, str> {
+        let field = |name: &str| field(name).or_else(|| field(kept_name(name)));
         // A template of one part is rendered without a copy.
         if let [Part::Field(name)] = &*self.0
             && let Some(value) = field(name)

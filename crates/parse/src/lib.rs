@@ -108,6 +108,7 @@ pub use format::{Format, FormatChoice, UnknownFormat};
 pub use join::{Assembler, Ending, cut_record};
 pub use layout::facility_name;
 pub use raw_record::RawRecord;
+pub use names::kept_name;
 pub use records::Records;
 pub use scales::syslog as syslog_level;
 pub use source_profile::{FormatError, Join, ParseOptions, SourceProfile};

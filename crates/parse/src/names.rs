@@ -70,6 +70,17 @@ pub(super) const ERROR_SEVERITY: u8 = 14;
 /// The rank of a number whose scale is guessed: a word under any other name is better.
 pub(super) const GUESSED: u8 = 200;
 
+/// The name under which a record has the field `name`, if the field became its component, process or host: `host` for
+/// `_HOSTNAME`.
+pub fn kept_name(name: &str) -> &str {
+    match role_of(name) {
+        Some((Role::Component, _)) => "component",
+        Some((Role::Pid, _)) => "pid",
+        Some((Role::Host, _)) => "host",
+        _ => name,
+    }
+}
+
 /// The role of a name and its rank among the names of that role; 0 is the most preferred.
 ///
 /// The lookup goes by length first, because most names have no role and each name of a line is looked up.
