@@ -23,7 +23,7 @@ use explain::Explanation;
 use parsed_record::ParsedRecord;
 use std::io::{self, BufRead, BufReader, IsTerminal};
 use std::path::{Path, PathBuf};
-use summary::Summary;
+use summary::ParseSummary;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -96,7 +96,7 @@ fn includes(block: &TailOptions, path: &Path) -> bool {
     PathPatterns::new(block).is_ok_and(|patterns| patterns.includes(path))
 }
 
-fn read(path: &Path, options: TailOptions, explain: bool, output: &mut Output) -> Result<Summary, CliError> {
+fn read(path: &Path, options: TailOptions, explain: bool, output: &mut Output) -> Result<ParseSummary, CliError> {
     let failed = |source| CliError::Input { path: path.to_owned(), source };
     let zone = options.reading.zone;
     let mut input = BufReader::new(input::open(path).map_err(failed)?);
@@ -105,7 +105,7 @@ fn read(path: &Path, options: TailOptions, explain: bool, output: &mut Output) -
         return journal_export::read(input, options.reading, options.line_bytes_max, output, failed);
     }
     let mut records = Records::new(input, options.reading, options.line_bytes_max);
-    let mut summary = Summary::default();
+    let mut summary = ParseSummary::default();
     loop {
         let seen = now();
         let mut written = Ok(());

@@ -82,13 +82,13 @@ pub(super) struct Selection<'a> {
 }
 
 /// Records of a table, newest first.
-pub(super) type Records<'a> = Box<dyn Iterator<Item = Result<StoredRecord, TableError>> + 'a>;
+pub(super) type RecordStream<'a> = Box<dyn Iterator<Item = Result<StoredRecord, TableError>> + 'a>;
 
 /// The records of a table that match the filter of a selection, made row by row.
 pub(super) fn records_by_rows<'a>(
     selection: &Selection<'a>,
     bounds: &Bounds,
-) -> Result<Option<Records<'a>>, TableError> {
+) -> Result<Option<RecordStream<'a>>, TableError> {
     let Selection { stores, reading, filter, row_filter, .. } = *selection;
     let Some(rows) = entities_of(stores, reading, filter, row_filter, bounds, Projection::All)? else {
         return Ok(None);

@@ -3,7 +3,7 @@
 use super::super::exit::CliError;
 use super::super::output::Output;
 use super::parsed_record::ParsedRecord;
-use super::summary::Summary;
+use super::summary::ParseSummary;
 use daytable_intake::journal::export::EntryParser;
 use daytable_intake::journal::record::EntryReading;
 use daytable_model::time::now;
@@ -22,9 +22,9 @@ pub(super) fn read(
     entry_bytes_max: usize,
     output: &mut Output,
     failed: impl Fn(io::Error) -> CliError,
-) -> Result<Summary, CliError> {
+) -> Result<ParseSummary, CliError> {
     let (reading, mut entries) = (EntryReading::new(reading), EntryParser::new(entry_bytes_max));
-    let (mut summary, mut buffer) = (Summary::default(), vec![0; READ_BYTES]);
+    let (mut summary, mut buffer) = (ParseSummary::default(), vec![0; READ_BYTES]);
     loop {
         let length = input.read(&mut buffer).map_err(&failed)?;
         let mut written = Ok(());

@@ -11,7 +11,7 @@ const SHOWN: usize = 3;
 const SHOWN_CHARS: usize = 100;
 
 /// The summary of a file.
-pub(super) struct Summary {
+pub(super) struct ParseSummary {
     lines: u64,
     records: u64,
     with_time: u64,
@@ -20,9 +20,9 @@ pub(super) struct Summary {
     formats: [(u64, Vec<(u64, String)>); Format::ALL.len()],
 }
 
-impl Default for Summary {
-    fn default() -> Summary {
-        Summary {
+impl Default for ParseSummary {
+    fn default() -> ParseSummary {
+        ParseSummary {
             lines: 0,
             records: 0,
             with_time: 0,
@@ -32,7 +32,7 @@ impl Default for Summary {
     }
 }
 
-impl Summary {
+impl ParseSummary {
     /// Adds the record of an entry of the journal.
     pub(super) fn add_entry(&mut self, record: &Record<'_>, format: Format) {
         self.lines += 1;
@@ -69,7 +69,7 @@ impl Summary {
     }
 }
 
-impl fmt::Display for Summary {
+impl fmt::Display for ParseSummary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(format) = self.recognised() else { return f.write_str("nothing in it") };
         let fits = self.count(format);
@@ -110,7 +110,7 @@ mod tests {
     use daytable_parse::{ParseOptions, Records};
 
     fn summary(text: &str) -> String {
-        let mut summary = Summary::default();
+        let mut summary = ParseSummary::default();
         let mut records = Records::new(text.as_bytes(), ParseOptions::default(), 1 << 20);
         let mut each = |offset: u64, raw: &RawRecord<'_>, parsed: Parsed<'_>| {
             summary.add(offset + raw.start as u64, raw, &parsed);

@@ -19,8 +19,8 @@
 
 use super::Refusal;
 use super::document_ids::DocumentId;
-use super::ingest::TOO_LONG;
-use super::request_writer::{InstanceRule, RECORD_BYTES_MAX, RequestWriter};
+
+use super::request_writer::{InstanceRule, RECORD_BYTES_MAX, RequestWriter, TOO_LONG};
 use daytable_model::record::{Field, Value};
 use daytable_parse::{Envelope, Format};
 use serde::Deserialize;

@@ -17,19 +17,15 @@ use super::Refusal;
 use super::msgpack;
 use super::raw_json::ForEachElement;
 use super::request::essence;
-use super::request_writer::{InstanceRule, RECORD_BYTES_MAX, RequestWriter};
+use super::request_writer::{INSTANCE, RECORD_BYTES_MAX, RequestWriter, TOO_LONG};
 use daytable_parse::{Assembler, Ending, Envelope, Format, RawRecord};
 use memchr::memchr;
 use serde::de::{DeserializeSeed, Error};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 
-/// Fields that name the instance, by priority.
-pub(super) const INSTANCE: InstanceRule<'static> = InstanceRule::Fields(&["instance", "host"]);
 /// Why a line is refused.
 const NO_OBJECT: &str = "is no JSON object";
-/// Why a long record is refused.
-pub(super) const TOO_LONG: &str = "is longer than 1 MiB";
 
 /// The forms that are read, for senders of any other.
 const READ: &str = "application/json, application/x-ndjson, application/msgpack and text/plain are";

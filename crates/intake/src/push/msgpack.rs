@@ -17,8 +17,7 @@
 //! tree of values is built.
 
 use super::Refusal;
-use super::ingest::{INSTANCE, TOO_LONG};
-use super::request_writer::{RECORD_BYTES_MAX, RequestWriter};
+use super::request_writer::{INSTANCE, RECORD_BYTES_MAX, RequestWriter, TOO_LONG};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use daytable_model::time::{TICKS_PER_SECOND, Ticks};

@@ -14,6 +14,10 @@ use std::borrow::Cow;
 
 /// The bytes of a record. A longer text is cut, any other longer record is refused.
 pub const RECORD_BYTES_MAX: usize = 1 << 20;
+/// Why a longer record is refused.
+pub(super) const TOO_LONG: &str = "is longer than 1 MiB";
+/// Fields that name the instance in a record of `/ingest`, by priority.
+pub(super) const INSTANCE: InstanceRule<'static> = InstanceRule::Fields(&["instance", "host"]);
 /// The number of refused records that an answer names.
 const REASONS_MAX: usize = 10;
 /// The least number of bytes that a further reservation for rows adds, unless the rows are few.

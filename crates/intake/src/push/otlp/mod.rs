@@ -177,7 +177,7 @@ impl<'a> ScopeContext<'a> {
     fn fits(&self, bytes: usize, index: usize, writer: &mut RequestWriter<'_>) -> bool {
         let fits = self.bytes.saturating_add(bytes) <= RECORD_BYTES_MAX;
         if !fits {
-            writer.refuse(index, super::ingest::TOO_LONG);
+            writer.refuse(index, super::request_writer::TOO_LONG);
         }
         fits
     }

@@ -8,6 +8,7 @@ use daytable_model::needle::Needle;
 use daytable_model::property::{Property, PropertyKind};
 use daytable_model::record::Level;
 use daytable_model::row_set::RowSet;
+use daytable_model::stream::{NANOS, STREAM};
 use daytable_store::page::{LevelMinute, PageHeader, level_minutes};
 use daytable_store::{BatchColumn, ColumnBatch, StoreError};
 use memchr::memmem::Finder;
@@ -15,11 +16,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Properties that are no fields of the record.
-pub(super) const NO_FIELDS: [(&str, PropertyKind); 4] = [
+pub(super) const NO_FIELDS: [(&str, PropertyKind); 6] = [
     ("Message", PropertyKind::String),
     ("Source", PropertyKind::String),
     ("Items", PropertyKind::Int32),
     ("Fields", PropertyKind::String),
+    (STREAM, PropertyKind::String),
+    (NANOS, PropertyKind::Int32),
 ];
 /// Properties that make a line of the fields.
 pub(super) const LAYOUT: [&str; 2] = ["Layout", "Verbatim"];

@@ -1,7 +1,7 @@
 //! The groups of a pipe, gathered from all tables.
 
 use super::filter::ColumnFilter;
-use super::groups::{Gathering, Grouping, ThreadGroups, is_told, is_told_by_headers};
+use super::groups::{Gathering, StatsGroups, ThreadGroups, is_told, is_told_by_headers};
 use super::place::TablePlace;
 use crate::answer::accumulator::Accumulator;
 use crate::answer::item::FullRecord;
@@ -62,7 +62,7 @@ pub(in crate::answer) fn gather(
     bytes_max: usize,
     each: &mut dyn FnMut(Gathered),
 ) -> Result<GatherReport, TableError> {
-    let grouping = Grouping { by: &question.by, aggregates: &question.aggregates };
+    let grouping = StatsGroups { by: &question.by, aggregates: &question.aggregates };
     let (bytes_left, is_full) = (AtomicUsize::new(bytes_max), AtomicBool::new(false));
     let mut matched = 0;
     // Counts of all threads and tables, where counts are all that is asked.

@@ -34,7 +34,7 @@ const RECORDS_MAX: usize = 20_000;
 const GROUP_BYTES: usize = 48;
 
 /// The groups and functions of a pipe.
-pub(super) struct Grouping<'q> {
+pub(super) struct StatsGroups<'q> {
     pub(super) by: &'q [GroupField],
     pub(super) aggregates: &'q [Aggregate],
 }
@@ -42,7 +42,7 @@ pub(super) struct Grouping<'q> {
 /// What is gathered of the matching records of a table.
 pub(super) struct Gathering<'q> {
     pub(super) columns: ColumnFilter,
-    pub(super) grouping: &'q Grouping<'q>,
+    pub(super) grouping: &'q StatsGroups<'q>,
     /// The condition of each aggregate that has one.
     pub(super) conditions: Vec<Option<ColumnFilter>>,
     /// Memory that is left for groups and values.
@@ -118,7 +118,7 @@ pub(super) fn is_told(aggregate: &Aggregate) -> bool {
 }
 
 /// Whether the numbers of records by minute and level, which the header of a page has, tell what is asked of all records.
-pub(super) fn is_told_by_headers(grouping: &Grouping<'_>) -> bool {
+pub(super) fn is_told_by_headers(grouping: &StatsGroups<'_>) -> bool {
     const MINUTE_NANOS: f64 = 60e9;
     let is_count = |of: &Aggregate| {
         matches!(of.function, Function::Count | Function::Rate) && of.fields.is_empty() && of.condition.is_none()
@@ -195,7 +195,7 @@ impl BatchVisitor for Gathering<'_> {
     type State = ThreadGroups;
 
     fn start(&self) -> ThreadGroups {
-        let Grouping { by, aggregates } = self.grouping;
+        let StatsGroups { by, aggregates } = self.grouping;
         let states = aggregates.iter().map(|aggregate| {
             let mut states = States::new(aggregate.function);
             states.resize(usize::from(by.is_empty()));
@@ -216,7 +216,7 @@ impl BatchVisitor for Gathering<'_> {
     }
 
     fn take_header(&self, state: &mut ThreadGroups, partition: &str, header: &PageHeader) -> bool {
-        let Grouping { by, aggregates } = self.grouping;
+        let StatsGroups { by, aggregates } = self.grouping;
         if !self.is_by_header {
             return false;
         }
@@ -317,7 +317,7 @@ impl Gathering<'_> {
     /// The rows whose values columns do not have as the record has them.
     fn by_record(&self, batch: &ColumnBatch, rows: &RowSet) -> Result<RowSet, StoreError> {
         let mut open = batch.spread()?;
-        let Grouping { by, aggregates } = self.grouping;
+        let StatsGroups { by, aggregates } = self.grouping;
         let fields = by.iter().map(|by| &by.field).chain(aggregates.iter().flat_map(|of| &of.fields));
         for field in fields {
             if let Some(of_field) = Values::of(field, batch, self.columns.table())?.open() {

@@ -11,7 +11,7 @@ use crate::answer::item::FullRecord;
 use crate::bounds::{Bounds, tables_of};
 use crate::entity::OwnedValue;
 use crate::record::StoredRecord;
-use crate::select::{Records, Selection, merge, records_by_rows};
+use crate::select::{RecordStream, Selection, merge, records_by_rows};
 use crate::tables::TableError;
 use daytable_logsql::Predicate;
 use daytable_model::time::Ticks;
@@ -40,10 +40,10 @@ pub(in crate::answer) fn select_matching(
     each: impl FnMut(StoredRecord) -> ControlFlow<()>,
 ) -> Result<(), TableError> {
     let tables = tables_of(selection.stores, selection.reading, selection.filter)?;
-    let open = |bounds: &Bounds| -> Result<Option<Records<'_>>, TableError> {
+    let open = |bounds: &Bounds| -> Result<Option<RecordStream<'_>>, TableError> {
         if !bounds.is_remote {
             let records = ColumnRecords::begin(selection, predicate.clone(), limit, bounds)?;
-            return Ok(records.map(|records| Box::new(records) as Records<'_>));
+            return Ok(records.map(|records| Box::new(records) as RecordStream<'_>));
         }
         let matches = |record: Result<StoredRecord, TableError>| match record {
             Ok(record) => {
@@ -53,7 +53,7 @@ pub(in crate::answer) fn select_matching(
             Err(error) => Some(Err(error)),
         };
         let records = records_by_rows(selection, bounds)?;
-        Ok(records.map(|records| Box::new(records.filter_map(matches)) as Records<'_>))
+        Ok(records.map(|records| Box::new(records.filter_map(matches)) as RecordStream<'_>))
     };
     merge(tables, open, each)
 }
@@ -70,7 +70,7 @@ struct ColumnRecords<'a> {
     window_rows: usize,
     ready: VecDeque<FullRecord>,
     /// Records of a window that columns cannot tell.
-    by_rows: Option<Records<'a>>,
+    by_rows: Option<RecordStream<'a>>,
 }
 
 /// Finds and makes the matching records of a window.
