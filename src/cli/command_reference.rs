@@ -275,10 +275,24 @@ mod tests {
             let help = command_line().find_subcommand_mut(name).expect("a command").render_long_help().to_string();
             for example in examples {
                 assert!(help.contains(&format!("  {example}\n")), "{help}");
-                let words = example.split(' ').map(|word| word.trim_matches('\''));
-                assert!(Cli::try_parse_from(words).is_ok(), "{example}");
+                assert!(Cli::try_parse_from(shell_words(example)).is_ok(), "{example}");
                 assert!(example.starts_with(&format!("daytable {name}")), "{example}");
             }
         }
+    }
+
+    /// The words of a line, as a shell splits them at spaces outside of single quotes.
+    fn shell_words(line: &str) -> Vec<String> {
+        let mut words = vec![String::new()];
+        for (number, part) in line.split('\'').enumerate() {
+            let mut pieces = part.split(' ');
+            if number % 2 == 1 {
+                words.last_mut().expect("a word").push_str(part);
+                continue;
+            }
+            words.last_mut().expect("a word").push_str(pieces.next().unwrap_or_default());
+            words.extend(pieces.map(str::to_owned));
+        }
+        words
     }
 }

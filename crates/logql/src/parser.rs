@@ -461,7 +461,7 @@ impl<'q> QueryParser<'q> {
                 if parts.unwrap.is_some() {
                     return self.error("a second unwrap");
                 }
-                parts.unwrap = Some(self.unwrap()?);
+                parts.unwrap = Some(self.unwrap_stage()?);
             } else if let Some(unwrap) = &mut parts.unwrap {
                 if !self.is_sign("|") {
                     return Ok(parts);
@@ -503,7 +503,7 @@ impl<'q> QueryParser<'q> {
         }
     }
 
-    fn unwrap(&mut self) -> Parsed<Unwrap> {
+    fn unwrap_stage(&mut self) -> Parsed<Unwrap> {
         self.at += 2;
         self.node()?;
         let name = self.name("a label")?;

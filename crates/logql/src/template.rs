@@ -5,6 +5,7 @@
 //! every template ends; the text that a template makes is bounded.
 
 mod functions;
+mod go_time;
 mod parse;
 mod value;
 

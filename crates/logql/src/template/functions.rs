@@ -8,7 +8,6 @@ use super::value::TemplateValue;
 use crate::text;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-pub(super) use date::format_time;
 
 /// Characters that a function may make of one text.
 const MADE_BYTES_MAX: usize = 1 << 20;

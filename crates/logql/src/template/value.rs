@@ -131,7 +131,7 @@ impl fmt::Display for TemplateValue {
             TemplateValue::Float(n) => f.write_str(&shown_float(*n)),
             TemplateValue::String(text) => f.write_str(text),
             TemplateValue::Time(nanos, zone) => {
-                f.write_str(&super::functions::format_time(*nanos, *zone, "2006-01-02 15:04:05.999999999 -0700 MST"))
+                f.write_str(&super::go_time::format_time(*nanos, *zone, "2006-01-02 15:04:05.999999999 -0700 MST"))
             }
             TemplateValue::List(items) => {
                 f.write_str("[")?;

@@ -3,7 +3,7 @@
 //! The search need not find everything: whatever it misses stays text of the layout, or verbatim text, and the caller
 //! compares the line that the layout gives with the line that was read.
 
-use super::template::TemplatePart;
+use super::template::LinePart;
 use crate::Parsed;
 use daytable_model::line::{
     LevelCase, PIECE_END, TIGHT, TimePattern, escape_json, push_literal, push_piece, write_value,
@@ -31,7 +31,7 @@ pub(super) enum GapRule {
 /// A layout and the verbatim text of the line it was made of.
 pub(super) struct MadeLayout {
     pub(super) layout: String,
-    pub(super) parts: Vec<TemplatePart>,
+    pub(super) parts: Vec<LinePart>,
     pub(super) verbatim: String,
 }
 
@@ -39,7 +39,7 @@ pub(super) struct MadeLayout {
 struct Places<'t> {
     text: &'t str,
     /// In the order of the text, without overlaps.
-    holes: Vec<(Range<usize>, TemplatePart)>,
+    holes: Vec<(Range<usize>, LinePart)>,
 }
 
 /// Makes a layout. `message` is where the whole message lies, if that is more than the message of the record.
@@ -55,17 +55,17 @@ pub(super) fn make(
     let record = &parsed.record;
     let mut places = Places { text, holes: Vec::with_capacity(record.fields.len() + 4) };
     if let Some(at) = place_of(text, &record.message).filter(|at| !at.is_empty()) {
-        places.add(at, TemplatePart::Message);
+        places.add(at, LinePart::Message);
     }
     for (number, field) in record.fields.iter().enumerate() {
         if let Value::String(value) = &field.value
             && let Some(at) = place_of(text, value).filter(|at| !at.is_empty())
         {
-            places.add(at, TemplatePart::Field(number));
+            places.add(at, LinePart::Field(number));
         }
     }
     let mut misses_text = places.find_fields(record, is_exact);
-    if !record.message.is_empty() && !places.has(&TemplatePart::Message) {
+    if !record.message.is_empty() && !places.has(&LinePart::Message) {
         misses_text |= !places.find_message(&record.message);
     }
     places.find_time(parsed, minutes_east);
@@ -88,7 +88,7 @@ pub(super) fn place_of(text: &str, part: &str) -> Option<Range<usize>> {
 
 impl Places<'_> {
     /// Adds a hole, unless an earlier one overlaps it. A hole that covers others replaces them.
-    fn add(&mut self, at: Range<usize>, part: TemplatePart) -> bool {
+    fn add(&mut self, at: Range<usize>, part: LinePart) -> bool {
         let first = self.holes.partition_point(|(hole, _)| hole.end <= at.start);
         let last = self.holes.partition_point(|(hole, _)| hole.start < at.end);
         let covers = self.holes[first..last].iter().all(|(hole, _)| at.start <= hole.start && hole.end <= at.end);
@@ -98,7 +98,7 @@ impl Places<'_> {
         covers
     }
 
-    fn has(&self, part: &TemplatePart) -> bool {
+    fn has(&self, part: &LinePart) -> bool {
         self.holes.iter().any(|(_, hole)| hole == part)
     }
 
@@ -126,13 +126,13 @@ impl Places<'_> {
         let is_letter = |at: Option<usize>| at.and_then(|at| bytes.get(at)).is_some_and(u8::is_ascii_alphabetic);
         self.holes.iter().enumerate().any(|(number, (at, part))| {
             let may_end_in_letter = match part {
-                TemplatePart::Escaped(_) | TemplatePart::EscapedMessage => return true,
-                TemplatePart::Digits => false,
-                TemplatePart::Field(field) => {
+                LinePart::Escaped(_) | LinePart::EscapedMessage => return true,
+                LinePart::Digits => false,
+                LinePart::Field(field) => {
                     let value = record.fields.get(*field).map(|field| &field.value);
                     !matches!(value, Some(Value::Int64(_) | Value::Double(_)))
                 }
-                TemplatePart::Time(pattern) => pattern.text().ends_with(['b', 'B', 'a', 'A', 'p', 'P']),
+                LinePart::Time(pattern) => pattern.text().ends_with(['b', 'B', 'a', 'A', 'p', 'P']),
                 _ => true,
             };
             let touches = self.holes.get(number + 1).is_some_and(|(next, _)| next.start == at.end);
@@ -144,7 +144,7 @@ impl Places<'_> {
     fn find_fields(&mut self, record: &Record<'_>, is_exact: bool) -> bool {
         let (mut cursor, mut misses_text) = (0, false);
         for (number, field) in record.fields.iter().enumerate() {
-            let known = self.holes.iter().find(|(_, part)| *part == TemplatePart::Field(number));
+            let known = self.holes.iter().find(|(_, part)| *part == LinePart::Field(number));
             if let Some((at, _)) = known {
                 cursor = cursor.max(at.end);
                 continue;
@@ -174,11 +174,11 @@ impl Places<'_> {
             if written.is_empty() {
                 continue;
             }
-            let part = if is_text { TemplatePart::Escaped(number) } else { TemplatePart::Field(number) };
+            let part = if is_text { LinePart::Escaped(number) } else { LinePart::Field(number) };
             let named = self.value_after(&field.name, cursor).filter(|at| !at.is_empty() && self.is_free(at));
             if let Some(at) = named {
                 let is_as_written = self.text.as_bytes()[at.clone()] == *written;
-                let part = if is_as_written || !is_exact { part } else { TemplatePart::Verbatim };
+                let part = if is_as_written || !is_exact { part } else { LinePart::Verbatim };
                 cursor = at.end;
                 self.add(at, part);
                 continue;
@@ -253,11 +253,11 @@ impl Places<'_> {
     /// Finds a message that was copied.
     fn find_message(&mut self, message: &str) -> bool {
         if let Some(at) = self.find_written(message.as_bytes(), 0, false) {
-            return self.add(at, TemplatePart::Message);
+            return self.add(at, LinePart::Message);
         }
         let mut escaped = Vec::with_capacity(message.len() + 16);
         escape_json(message.as_bytes(), false, &mut escaped);
-        self.find_written(&escaped, 0, false).is_some_and(|at| self.add(at, TemplatePart::EscapedMessage))
+        self.find_written(&escaped, 0, false).is_some_and(|at| self.add(at, LinePart::EscapedMessage))
     }
 
     fn find_time(&mut self, parsed: &Parsed<'_>, minutes_east: i64) {
@@ -275,10 +275,10 @@ impl Places<'_> {
             let Some((at, (pattern, length))) = gap.clone().filter(begins).find_map(learn) else { continue };
             let end = at + length;
             let digits = bytes[end..gap.end].iter().take_while(|byte| byte.is_ascii_digit()).count();
-            self.add(at..end, TemplatePart::Time(pattern));
+            self.add(at..end, LinePart::Time(pattern));
             // Zeros are what programs with coarser clocks write; they are text of the layout.
             if digits > 0 && bytes[end..end + digits].iter().any(|byte| *byte != b'0') {
-                self.add(end..end + digits, TemplatePart::Digits);
+                self.add(end..end + digits, LinePart::Digits);
             }
             return;
         }
@@ -288,7 +288,7 @@ impl Places<'_> {
         let Some(level) = parsed.record.level else { return };
         for case in LevelCase::ALL {
             if let Some(at) = self.find_written(case.name(level).as_bytes(), 0, true) {
-                self.add(at, TemplatePart::Level(case));
+                self.add(at, LinePart::Level(case));
                 return;
             }
         }
@@ -298,7 +298,7 @@ impl Places<'_> {
     fn keep_gaps(&mut self, rule: GapRule, misses_text: bool) {
         for gap in self.gaps() {
             if misses_text && gap.len() > GAP_BYTES_MAX {
-                self.add(gap, TemplatePart::Verbatim);
+                self.add(gap, LinePart::Verbatim);
                 continue;
             }
             if rule == GapRule::Literal {
@@ -309,7 +309,7 @@ impl Places<'_> {
             while at < gap.end {
                 let run = bytes[at..gap.end].iter().take_while(|byte| byte.is_ascii_alphanumeric()).count();
                 if bytes[at..at + run].iter().any(u8::is_ascii_digit) {
-                    self.add(at..at + run, TemplatePart::Verbatim);
+                    self.add(at..at + run, LinePart::Verbatim);
                 }
                 at += run.max(1);
             }
@@ -322,20 +322,19 @@ impl Places<'_> {
             parts: Vec::with_capacity(2 * self.holes.len() + 4),
             verbatim: String::new(),
         };
-        let mut marks = message
-            .into_iter()
-            .flat_map(|at| [(at.start, TemplatePart::MessageStart), (at.end, TemplatePart::MessageEnd)]);
+        let mut marks =
+            message.into_iter().flat_map(|at| [(at.start, LinePart::MessageStart), (at.end, LinePart::MessageEnd)]);
         let mut mark = marks.next();
         let mut at = 0;
         let mut has_piece = false;
         let text = self.text;
-        let end = (text.len()..text.len(), TemplatePart::Literal(Box::default()));
+        let end = (text.len()..text.len(), LinePart::Literal(Box::default()));
         for (hole, part) in self.holes.into_iter().chain([end]) {
             while let Some((place, _)) = mark.as_ref().filter(|(place, _)| *place <= hole.start) {
                 made.literal(text.get(at..*place).unwrap_or_default());
                 at = at.max(*place);
                 if let Some((_, part)) = mark.take() {
-                    made.layout.push_str(if part == TemplatePart::MessageStart { "%<" } else { "%>" });
+                    made.layout.push_str(if part == LinePart::MessageStart { "%<" } else { "%>" });
                     made.parts.push(part);
                 }
                 mark = marks.next();
@@ -345,14 +344,14 @@ impl Places<'_> {
             let name =
                 |number: usize| record.fields.get(number).map(|field| property_name(&field.name)).unwrap_or_default();
             let piece = match &part {
-                TemplatePart::Literal(_) => continue,
-                TemplatePart::Field(number) => format!("%({})", name(*number)),
-                TemplatePart::Escaped(number) => format!("%[{}]", name(*number)),
-                TemplatePart::Message => "%m".into(),
-                TemplatePart::EscapedMessage => "%j".into(),
-                TemplatePart::Time(pattern) => format!("%T({})", pattern.text()),
-                TemplatePart::Level(case) => format!("%{}", case.code()),
-                TemplatePart::Digits | TemplatePart::Verbatim => {
+                LinePart::Literal(_) => continue,
+                LinePart::Field(number) => format!("%({})", name(*number)),
+                LinePart::Escaped(number) => format!("%[{}]", name(*number)),
+                LinePart::Message => "%m".into(),
+                LinePart::EscapedMessage => "%j".into(),
+                LinePart::Time(pattern) => format!("%T({})", pattern.text()),
+                LinePart::Level(case) => format!("%{}", case.code()),
+                LinePart::Digits | LinePart::Verbatim => {
                     if has_piece {
                         made.verbatim.push(PIECE_END);
                     }
@@ -360,7 +359,7 @@ impl Places<'_> {
                     push_piece(&mut made.verbatim, text[hole].as_bytes());
                     "%v".into()
                 }
-                TemplatePart::MessageStart | TemplatePart::MessageEnd => continue,
+                LinePart::MessageStart | LinePart::MessageEnd => continue,
             };
             made.layout.push_str(&piece);
             made.parts.push(part);
@@ -373,7 +372,7 @@ impl MadeLayout {
     fn literal(&mut self, text: &str) {
         if !text.is_empty() {
             push_literal(&mut self.layout, text);
-            self.parts.push(TemplatePart::Literal(text.into()));
+            self.parts.push(LinePart::Literal(text.into()));
         }
     }
 }

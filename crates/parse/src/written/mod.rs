@@ -137,7 +137,7 @@ impl LayoutCache {
                     made_with(&made.parts, record),
                 );
                 for part in &made.parts {
-                    if let template::TemplatePart::Time(pattern) = part {
+                    if let template::LinePart::Time(pattern) = part {
                         self.minutes_east = pattern.minutes_east();
                     }
                 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 /// A part of a line. Fields are named by their number in the record.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum TemplatePart {
+pub(super) enum LinePart {
     Literal(Box<str>),
     /// The value of a field as it is.
     Field(usize),
@@ -32,7 +32,7 @@ pub(super) enum TemplatePart {
 pub(super) struct LineTemplate {
     pub(super) layout: Arc<str>,
     pub(super) names: Box<[Box<str>]>,
-    pub(super) parts: Box<[TemplatePart]>,
+    pub(super) parts: Box<[LinePart]>,
 }
 
 /// What a line has besides the parts of its record.
@@ -57,29 +57,27 @@ impl LineTemplate {
         while let Some(part) = parts.next() {
             let rest = bytes.get(at..)?;
             at += match part {
-                TemplatePart::Literal(literal) => rest.starts_with(literal.as_bytes()).then_some(literal.len())?,
-                TemplatePart::Field(number) => value_length(rest, &record.fields.get(*number)?.value)?,
-                TemplatePart::Escaped(number) => {
+                LinePart::Literal(literal) => rest.starts_with(literal.as_bytes()).then_some(literal.len())?,
+                LinePart::Field(number) => value_length(rest, &record.fields.get(*number)?.value)?,
+                LinePart::Escaped(number) => {
                     let Field { value: Value::String(value), .. } = record.fields.get(*number)? else { return None };
                     escaped_length(rest, value, scratch)?
                 }
-                TemplatePart::Message => text_length(rest, &record.message)?,
-                TemplatePart::EscapedMessage => escaped_length(rest, &record.message, scratch)?,
-                TemplatePart::Time(pattern) => {
+                LinePart::Message => text_length(rest, &record.message)?,
+                LinePart::EscapedMessage => escaped_length(rest, &record.message, scratch)?,
+                LinePart::Time(pattern) => {
                     scratch.clear();
                     pattern.write(record.time?, scratch);
                     rest.starts_with(scratch).then_some(scratch.len())?
                 }
-                TemplatePart::Level(case) => {
+                LinePart::Level(case) => {
                     let name = case.name(record.level?);
                     rest.starts_with(name.as_bytes()).then_some(name.len())?
                 }
-                TemplatePart::Digits | TemplatePart::Verbatim => {
+                LinePart::Digits | LinePart::Verbatim => {
                     let length = match parts.as_slice().first() {
-                        _ if *part == TemplatePart::Digits => {
-                            rest.iter().take_while(|byte| byte.is_ascii_digit()).count()
-                        }
-                        Some(TemplatePart::Literal(literal)) => memmem::find(rest, literal.as_bytes())?,
+                        _ if *part == LinePart::Digits => rest.iter().take_while(|byte| byte.is_ascii_digit()).count(),
+                        Some(LinePart::Literal(literal)) => memmem::find(rest, literal.as_bytes())?,
                         None => rest.len(),
                         Some(_) => return None,
                     };
@@ -90,11 +88,11 @@ impl LineTemplate {
                     push_piece(&mut fitted.verbatim, text.get(at..at + length)?.as_bytes());
                     length
                 }
-                TemplatePart::MessageStart => {
+                LinePart::MessageStart => {
                     start = at;
                     0
                 }
-                TemplatePart::MessageEnd => {
+                LinePart::MessageEnd => {
                     fitted.message = Some(start..at);
                     0
                 }
@@ -189,11 +187,11 @@ fn printed_length(rest: &[u8], number: f64) -> Option<usize> {
 
 /// The time and level that a layout of these parts was made with.
 pub(super) fn made_with(
-    parts: &[TemplatePart],
+    parts: &[LinePart],
     record: &Record<'_>,
 ) -> (Option<daytable_model::time::Ticks>, Option<Level>) {
-    let has_time = parts.iter().any(|part| matches!(part, TemplatePart::Time(_)));
-    let has_level = parts.iter().any(|part| matches!(part, TemplatePart::Level(_)));
+    let has_time = parts.iter().any(|part| matches!(part, LinePart::Time(_)));
+    let has_level = parts.iter().any(|part| matches!(part, LinePart::Level(_)));
     (record.time.filter(|_| has_time), record.level.filter(|_| has_level))
 }
 

@@ -117,7 +117,9 @@ pub fn answer(
     each: &mut dyn FnMut(AnswerItem) -> ControlFlow<()>,
 ) -> Result<AnswerReport, TableError> {
     let predicate = Arc::new(Predicate::new(&query.filter, options.now));
-    let filter = Filter { limit: None, ..pushed_down(&predicate, &options.filter) };
+    // How many rows a remote store is asked for at once. More are read where a filter leaves records out.
+    let limit = wanted_records(query, options).filter(|_| query.filter == Expression::All);
+    let filter = Filter { limit, ..pushed_down(&predicate, &options.filter) };
     let budget = AnswerBudget::new(options.bytes_max);
     let seconds = range_seconds(&filter, options.now);
     let context = PipelineContext { now: options.now, seconds, budget: budget.clone() };
