@@ -1,6 +1,7 @@
 //! Properties of file lines: their records and times, and the patterns of a configuration.
 
 use super::seen;
+use daytable_model::record::Record;
 use daytable_model::time::Ticks;
 use daytable_parse::redact::{Redaction, Redactor};
 use daytable_parse::{Assembler, Ending, Explicit, ParseOptions, SourceProfile, TimestampDefaults, explain};
@@ -61,7 +62,10 @@ fn records(bytes: &[u8], reading: &ParseOptions, cut: usize) -> Vec<(usize, Stri
             if let Cow::Borrowed(message) = &parsed.record.message {
                 assert!(raw.text.contains(message) || message.is_empty(), "{message:?} is not of {:?}", raw.text);
             }
-            all.push((start, format!("{:?} {:?}", parsed.format, parsed.record)));
+            // Where a cut lies decides which layouts are known. The bytes that a layout gives are the same.
+            let line = parsed.record.line.as_ref().map(|line| line.text.to_string());
+            let record = Record { line: None, ..parsed.record };
+            all.push((start, format!("{:?} {record:?} {line:?}", parsed.format)));
         }
         at += assembler.consumed();
         // The profile profile is stored as text.

@@ -23,7 +23,7 @@ macro_rules! replayed {
 }
 
 replayed! {
-    accounts answers configs databases exports folders keys manifests packs pages patterns positions pushes queries
+    accounts answers configs databases exports folders keys logql manifests packs pages patterns positions pushes queries
     records rows schedules sealed streams timestamps
 }
 

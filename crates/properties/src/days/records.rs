@@ -109,6 +109,10 @@ fn line(dice: &mut Dice, parts: &LineParts<'_>) -> Option<WrittenLine<'static>> 
     }
     let mut text = Vec::new();
     LineLayout::parse(&layout).write_line(parts, &verbatim, &mut text);
+    // A record with an empty line gives its message.
+    if text.is_empty() {
+        return None;
+    }
     Some(WrittenLine {
         frame: (layout.len(), verbatim.len()),
         layout: layout.into(),

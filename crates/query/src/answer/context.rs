@@ -84,13 +84,18 @@ pub fn neighbours(
     let mut older: Vec<StoredRecord> = Vec::new();
     if before_max > 0 {
         let filter = Filter { until: Some(time.plus(DISORDER)), ..of_instance.clone() };
-        let enough = time.minus(DISORDER);
+        // A record with an earlier time may still be nearer by its position.
+        let mut enough = None;
         add(select(stores, &filter, |other| {
-            if older.len() >= before_max && other.time() < enough {
+            let other_time = other.time();
+            if enough.is_some_and(|enough| other_time < enough) {
                 return ControlFlow::Break(());
             }
             if is_neighbour(&other) && Place::of(&other).is_before(&own) {
                 older.push(other);
+                if older.len() == before_max {
+                    enough = Some(other_time.minus(DISORDER));
+                }
             }
             ControlFlow::Continue(())
         })?);

@@ -283,6 +283,7 @@ const PIPES: [(&str, bool, Answerer); 9] = [
     }),
 ];
 
+/// Fields to group by. Those with a step come last, because only `stats` takes steps.
 const GROUPS: [&[&str]; 5] =
     [&["status"], &["user"], &["instance", "level"], &["_time:6h"], &["http.method", "_time:6h", "user"]];
 
@@ -336,7 +337,8 @@ fn answers_are_those_of_plain_records_in_every_state_of_a_day() {
         for case in 0..120 {
             let filter = filter().new_tree(&mut runner).expect("a question").current();
             let (pipes, is_ordered, answerer) = PIPES[case % PIPES.len()];
-            let by = GROUPS[case / PIPES.len() % GROUPS.len()];
+            let groups = if pipes.starts_with("uniq") { &GROUPS[..3] } else { &GROUPS[..] };
+            let by = groups[case / PIPES.len() % groups.len()];
             let pipes = pipes.replace("BY", &by.join(", "));
             let text = if pipes.is_empty() { filter.text.clone() } else { format!("{} | {pipes}", filter.text) };
             let matching: Vec<Plain> = all.iter().filter(|record| (filter.meaning)(record)).cloned().collect();

@@ -78,6 +78,7 @@ fn both_forms_say_the_same() {
         proto.shown(),
         [concat!(
             "web-17 2025-11-20T00:00:00.007Z warn \"a b\" trace_id=\"0af7\" n=7 job=\"api\" host=\"web-17\" ",
+            r#"Layout="level=%l msg=\"%m\" n=%(n)" "#,
             r#"Stream="[{\"host\":\"web-17\",\"job\":\"api\"},[\"trace_id\"]]""#
         )]
     );
@@ -88,7 +89,10 @@ fn the_entry_says_when_and_another_time_of_its_text_stays() {
     let line = "2025-11-20T00:00:01Z INFO up";
     let taken = push("", &proto(&one("{}", 1_763_596_800, line))).expect("taken");
     let expected = "192.0.2.7 2025-11-20T00:00:00.007Z info \"up\" trace_id=\"0af7\" time=\"2025-11-20T00:00:01Z\" ";
-    assert_eq!(taken.shown(), [expected.to_owned() + r#"Stream="[{},[\"trace_id\"]]""#]);
+    assert_eq!(
+        taken.shown(),
+        [expected.to_owned() + r#"Layout="%v" Verbatim="2025-11-20T00:00:01Z INFO up" Stream="[{},[\"trace_id\"]]""#]
+    );
     let json = r#"{"streams":[{"stream":{"detected_level":"error"},"values":[["soon","2025-11-20T00:00:01Z up"],["0","words\n"]]}]}"#;
     let taken = push("application/json", json.as_bytes()).expect("taken");
     assert!(taken.shown()[0].starts_with("192.0.2.7 2025-11-20T00:00:01Z error \"up\""), "{:?}", taken.shown());
