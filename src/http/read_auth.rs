@@ -1,5 +1,5 @@
 //! Who may read over TCP: a client with the token, as a bearer token (RFC 6750) or as the password of basic authentication
-//! (RFC 7617), or the page with the cookie of a [session](super::session).
+//! (RFC 7617), or the page with the cookie of a session (`session`).
 
 use super::context::{ListenerKind, ServerContext};
 use super::response::error_response;

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! * [`field_name`]: the name of a field as a query writes it, and the columns that every record has.
-//! * [`unit`], [`moment`], [`number`]: durations, sizes, times, numbers and addresses as a query writes them.
+//! * [`mod@unit`], [`moment`], [`number`]: durations, sizes, times, numbers and addresses as a query writes them.
 //! * `keyword`: words of the language.
 //! * [`query`]: the tree of a query. `print` is its text: parsing the text gives the same tree.
 //! * [`error`]: a syntax error names the place in the query and the expected text.

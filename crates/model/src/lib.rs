@@ -11,7 +11,7 @@
 //! * [`window`]: which days accept records, and which days have expired.
 //! * [`bucket_plan`]: over how many partitions an instance is spread, and from which record time on.
 //! * [`stream`]: the stream that a record was pushed to.
-//! * [`line`]: the original text of a record, made again from its parts.
+//! * [`mod@line`]: the original text of a record, made again from its parts.
 //! * [`needle`]: a search text, and the test whether a value contains it.
 //! * [`row_set`]: some rows of a page or row group.
 //! * [`path_text`], [`safe_text`]: paths and untrusted text in a form that is safe to show.
