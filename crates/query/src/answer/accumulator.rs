@@ -123,11 +123,13 @@ fn is_empty(value: Option<Property<'_>>) -> bool {
     matches!(value, None | Some(Property::String("")))
 }
 
-/// Takes a value if it is less, or greater, than the one so far. Of values that are equal as numbers, the text decides.
+/// Takes a value if it is less, or greater, than the one so far. Of values that are equal as numbers, the text decides,
+/// and then the type, so that the order in which values come does not matter.
 pub(super) fn add_end(end: &mut Option<OwnedValue>, function: Function, value: Property<'_>) {
     let is_better = |end: &OwnedValue| {
         let (end, order) = (end.as_property(), compare(value, end.as_property()));
-        let order = if order.is_eq() && value != end { value.text().cmp(&end.text()) } else { order };
+        let by_text = || value.text().cmp(&end.text()).then_with(|| (value.kind() as u8).cmp(&(end.kind() as u8)));
+        let order = if order.is_eq() && value != end { by_text() } else { order };
         if function == Function::Min { order.is_lt() } else { order.is_gt() }
     };
     if end.as_ref().is_none_or(is_better) {

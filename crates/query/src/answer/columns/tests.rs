@@ -133,21 +133,6 @@ fn by_columns(reader: &Reader, query: &ParsedQuery, options: &AnswerOptions) -> 
     lines
 }
 
-/// A line of JSON with the texts that are whole numbers without their quotes.
-fn bare_numbers(line: &str) -> String {
-    let is_number = |part: &&str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
-    let parts: Vec<&str> = line.split('"').collect();
-    let mut bare = String::new();
-    for (at, part) in parts.iter().enumerate() {
-        let beside = |at: Option<usize>| at.and_then(|at| parts.get(at)).filter(|part| is_number(part)).is_some();
-        if at > 0 && !is_number(part) && !beside(at.checked_sub(1)) {
-            bare.push('"');
-        }
-        bare.push_str(part);
-    }
-    bare
-}
-
 const FILTERS: [&str; 40] = [
     "*",
     "status:=500",
@@ -264,10 +249,7 @@ proptest! {
                 options.filter.level = Some(Level::Warn);
                 options.filter.contains = Some("im".into());
             }
-            // Of a text and a number that are equal, either may be the greatest.
-            let plain = |lines: Vec<String>| -> Vec<String> { lines.iter().map(|line| bare_numbers(line)).collect() };
-            let (columns, rows) = (by_columns(&reader, &query, &options), by_rows(&reader, &query, &options));
-            prop_assert_eq!(plain(columns), plain(rows), "{}", text);
+            prop_assert_eq!(by_columns(&reader, &query, &options), by_rows(&reader, &query, &options), "{}", text);
         }
     }
 }

@@ -297,12 +297,14 @@ fn more_properties_than_columns_are_kept_in_a_map() {
         let key = RowKey::new(start(), 1, n.into());
         Given { partition: 0, key, level: None, values: (0..60).map(name).collect() }
     };
-    let rows: Vec<Given> = (0..140).map(row).collect();
-    let place = Place::new();
-    let commits = [rows];
-    let (sealed, manifest) = place.seal(1, &[place.open_day("Log20261120.1.db", &commits)]).expect("sealed");
-    assert_eq!(manifest.columns.len(), 64, "columns of few values come after the first 64 only if they have 256");
-    assert_eq!(scanned(&sealed, &everything()), want(&[commits.to_vec()]));
+    // Beyond the first 64 columns, a property has a column of its own from 256 values on.
+    for (rows, columns) in [(140, 64), (3100, COLUMNS_MAX)] {
+        let commits = [(0..rows).map(row).collect::<Vec<Given>>()];
+        let place = Place::new();
+        let (sealed, manifest) = place.seal(1, &[place.open_day("Log20261120.1.db", &commits)]).expect("sealed");
+        assert_eq!(manifest.columns.len(), columns);
+        assert_eq!(scanned(&sealed, &everything()), want(&[commits.to_vec()]));
+    }
 }
 
 #[test]
