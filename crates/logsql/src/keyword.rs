@@ -41,13 +41,8 @@ pub(crate) const PIPES: [&str; 35] = [
     "sample",
 ];
 
-/// Words that mean something where a filter is expected, so that a value of this text needs quotes.
-const RESERVED: [&str; 22] = [
-    "and",
-    "or",
-    "not",
-    "now",
-    "offset",
+/// The functions of filters.
+pub(crate) const FILTER_FUNCTIONS: [&str; 14] = [
     "contains_all",
     "contains_any",
     "eq_field",
@@ -62,15 +57,16 @@ const RESERVED: [&str; 22] = [
     "re",
     "seq",
     "string_range",
-    "options",
-    "day_range",
-    "week_range",
 ];
+
+/// Other words that mean something where a filter is expected.
+const RESERVED: [&str; 12] =
+    ["and", "or", "not", "now", "offset", "options", "day_range", "week_range", "if", "as", "by", "default"];
 
 /// Whether a text needs quotes although it is a word. Names of pipes count, because a filter cannot begin with one.
 pub(crate) fn is_reserved(text: &str) -> bool {
     let is = |word: &&str| word.eq_ignore_ascii_case(text);
-    RESERVED.iter().any(is) || PIPES.iter().any(is) || is(&"if") || is(&"as") || is(&"by") || is(&"default")
+    FILTER_FUNCTIONS.iter().chain(&RESERVED).chain(&PIPES).any(is)
 }
 
 /// Writes a name or value of a query, with quotes where the language needs them.

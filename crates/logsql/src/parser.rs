@@ -6,7 +6,7 @@
 
 use crate::error::SyntaxError;
 use crate::field_name::{Column, FieldName};
-use crate::keyword::PIPES;
+use crate::keyword::{FILTER_FUNCTIONS, PIPES};
 use crate::lexer::{QueryToken, TokenKind, tokens};
 use crate::moment::Moment;
 use crate::number::{Number, ipv4, ipv4_network};
@@ -17,24 +17,6 @@ use daytable_model::did_you_mean::did_you_mean;
 use std::ops::Range;
 
 type Parsed<T> = Result<T, SyntaxError>;
-
-/// The functions of filters.
-const FILTER_FUNCTIONS: [&str; 14] = [
-    "contains_all",
-    "contains_any",
-    "eq_field",
-    "exact",
-    "i",
-    "in",
-    "ipv4_range",
-    "le_field",
-    "len_range",
-    "lt_field",
-    "range",
-    "re",
-    "seq",
-    "string_range",
-];
 
 /// Memory that one regular expression may use.
 const REGEXP_BYTES_MAX: usize = 1 << 20;

@@ -14,6 +14,23 @@ pub const MAX_TICKS: i64 = 3_155_378_975_999_999_999;
 pub const TICKS_PER_SECOND: i64 = 10_000_000;
 /// Ticks in a day.
 pub const TICKS_PER_DAY: i64 = 86_400 * TICKS_PER_SECOND;
+/// The English names of the months.
+pub const MONTHS: [&str; 12] = [
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+];
+/// The English names of the days of a week.
+pub const WEEKDAYS: [&str; 7] = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
 
 /// A point in time, in ticks of 100 ns since 0001-01-01 UTC; always within `0..=MAX_TICKS`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

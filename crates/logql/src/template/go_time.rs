@@ -1,25 +1,7 @@
 //! Times as text in the layouts of Go: `2006-01-02T15:04:05.999Z07:00`.
 
 use crate::text::SECOND;
-use daytable_model::time::{Ticks, days_from_civil};
-
-/// The months.
-pub(super) const MONTHS: [&str; 12] = [
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-    "December",
-];
-/// The days of a week.
-pub(super) const DAYS: [&str; 7] = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
+use daytable_model::time::{MONTHS, Ticks, WEEKDAYS, days_from_civil};
 
 /// The parts of layouts; of two that begin alike, the longer is first.
 const PARTS: [&str; 33] = [
@@ -89,7 +71,8 @@ pub(super) fn format_time(nanos: i64, zone: i32, layout: &str) -> String {
     let date = Ticks::from_unix(seconds, 0).unwrap_or_default().date();
     let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
     let month = MONTHS[(date.month as usize - 1).min(11)];
-    let weekday = DAYS[usize::try_from((day + 4).rem_euclid(7)).unwrap_or(0)];
+    // 1970 began on a Thursday.
+    let weekday = WEEKDAYS[usize::try_from((day + 3).rem_euclid(7)).unwrap_or(0)];
     let offset = |colon: &str, with_minutes: bool| {
         let minutes = if with_minutes { format!("{colon}{:02}", zone.abs() / 60 % 60) } else { String::new() };
         format!("{}{:02}{minutes}", if zone < 0 { '-' } else { '+' }, zone.abs() / 3600)

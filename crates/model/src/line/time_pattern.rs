@@ -14,23 +14,8 @@
 //! | `d`, `e`, `E` | day of two digits, with a space, unpadded | `p`, `P` | `AM`, `am` |
 //! | `a`, `A` | `Sat`, `Saturday` | `s` | seconds since 1970 |
 
-use crate::time::{TICKS_PER_DAY, TICKS_PER_SECOND, Ticks};
+use crate::time::{MONTHS, TICKS_PER_DAY, TICKS_PER_SECOND, Ticks, WEEKDAYS};
 
-const MONTHS: [&str; 12] = [
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-    "December",
-];
-const WEEKDAYS: [&str; 7] = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
 const CODES: &[u8] = b"YymnbBdeEaAHkIlMSpPs1234567";
 /// Digits of a fraction that ticks hold.
 const TICK_DIGITS: usize = 7;

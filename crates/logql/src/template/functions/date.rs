@@ -1,9 +1,9 @@
 //! Times in templates, in the layouts of Go: `2006-01-02T15:04:05.999Z07:00`.
 
-use crate::template::go_time::{DAYS, MONTHS, format_time, next_part};
+use crate::template::go_time::{format_time, next_part};
 use crate::template::value::TemplateValue;
 use crate::text::SECOND;
-use daytable_model::time::{days_from_civil, days_in_month};
+use daytable_model::time::{MONTHS, WEEKDAYS, days_from_civil, days_in_month};
 
 /// `date`: a time, or a number of seconds, in a layout.
 pub(super) fn format_value(layout: &str, time: &TemplateValue) -> Result<String, String> {
@@ -77,7 +77,7 @@ pub(super) fn parse_time(layout: &str, text: &str, zone: &str) -> Result<Templat
                 rest = &rest[2..];
             }
             "January" | "Jan" | "Monday" | "Mon" => {
-                let names: &[&str] = if part.starts_with('J') { &MONTHS } else { &DAYS };
+                let names: &[&str] = if part.starts_with('J') { &MONTHS } else { &WEEKDAYS };
                 let is_short = part.len() == 3;
                 let found = names.iter().position(|name| {
                     let name = if is_short { &name[..3] } else { name };

@@ -1,9 +1,24 @@
 //! `printf`, as Go formats.
 
 use crate::template::value::TemplateValue;
+use std::iter::Peekable;
+use std::slice::Iter;
+use std::str::Chars;
 
 /// The width and precision of a value at most.
 const WIDTH_MAX: usize = 10_000;
+
+/// A width or a precision: digits, or `*` for the next value.
+fn size(chars: &mut Peekable<Chars<'_>>, values: &mut Iter<'_, TemplateValue>) -> Option<usize> {
+    if chars.next_if_eq(&'*').is_some() {
+        return values.next().map(|value| usize::try_from(value.int()).unwrap_or(0));
+    }
+    let mut digits = String::new();
+    while let Some(digit) = chars.next_if(char::is_ascii_digit) {
+        digits.push(digit);
+    }
+    (!digits.is_empty()).then(|| digits.parse().unwrap_or(WIDTH_MAX))
+}
 
 /// Formats values.
 pub(super) fn formatted(format: &str, values: &[TemplateValue]) -> Result<String, String> {
@@ -19,29 +34,9 @@ pub(super) fn formatted(format: &str, values: &[TemplateValue]) -> Result<String
         while let Some(flag) = chars.next_if(|c| matches!(c, '-' | '+' | '#' | '0' | ' ')) {
             flags.push(flag);
         }
-        let mut number = |values: &mut std::slice::Iter<'_, TemplateValue>| {
-            if chars.next_if_eq(&'*').is_some() {
-                return values.next().map(|value| usize::try_from(value.int()).unwrap_or(0));
-            }
-            let mut digits = String::new();
-            while let Some(digit) = chars.next_if(char::is_ascii_digit) {
-                digits.push(digit);
-            }
-            (!digits.is_empty()).then(|| digits.parse().unwrap_or(WIDTH_MAX))
-        };
-        let width = number(&mut values);
+        let width = size(&mut chars, &mut values);
         let has_precision = chars.next_if_eq(&'.').is_some();
-        let mut number = |values: &mut std::slice::Iter<'_, TemplateValue>| {
-            if chars.next_if_eq(&'*').is_some() {
-                return values.next().map(|value| usize::try_from(value.int()).unwrap_or(0));
-            }
-            let mut digits = String::new();
-            while let Some(digit) = chars.next_if(char::is_ascii_digit) {
-                digits.push(digit);
-            }
-            (!digits.is_empty()).then(|| digits.parse().unwrap_or(WIDTH_MAX))
-        };
-        let precision = if has_precision { Some(number(&mut values).unwrap_or(0)) } else { None };
+        let precision = if has_precision { Some(size(&mut chars, &mut values).unwrap_or(0)) } else { None };
         if width.max(precision).is_some_and(|size| size > WIDTH_MAX) {
             return Err(format!("a width exceeds {WIDTH_MAX}"));
         }
