@@ -47,27 +47,37 @@ impl IpFilter {
         &self.source
     }
 
-    /// Whether `text` is one of the addresses. The error says that the text is no address.
-    pub(crate) fn is(&self, text: &str) -> Result<bool, String> {
-        let address: IpAddr = text.parse().map_err(|_| format!("{text:?} is no address"))?;
-        Ok(self.holds(address))
-    }
-
     fn holds(&self, address: IpAddr) -> bool {
         address.is_ipv4() == self.range.start().is_ipv4() && self.range.contains(&address)
     }
 
-    /// Whether one of the addresses is in a line.
-    pub(crate) fn is_in(&self, line: &str) -> bool {
-        let is_v4 = self.range.start().is_ipv4();
-        let part = |c: char| {
-            if is_v4 { c.is_ascii_digit() || c == '.' } else { c.is_ascii_hexdigit() || matches!(c, ':' | '.') }
-        };
-        line.split(|c| !part(c)).filter(|word| word.len() > 1).any(|word| {
-            let word = word.trim_end_matches('.');
-            let word = if word.ends_with("::") { word } else { word.trim_end_matches(':') };
-            word.parse().is_ok_and(|address| self.holds(address))
-        })
+    /// Whether one of the addresses is in a text. As in Loki, an address ends where its characters end: `10.0.0.1.` is none.
+    pub(crate) fn is_in(&self, text: &str) -> bool {
+        let bytes = text.as_bytes();
+        let byte = |at: usize| bytes.get(at).copied().unwrap_or_default();
+        let mut at = 0;
+        while at < bytes.len() {
+            let hexadecimal = (at..at + 4).take_while(|at| byte(*at).is_ascii_hexdigit()).count();
+            let is_v4 = byte(at).is_ascii_digit() && at + 3 < bytes.len() && (1..=3).any(|n| byte(at + n) == b'.');
+            let is_v6 = (1..=4).any(|n| n <= hexadecimal && byte(at + n) == b':')
+                || bytes[at..].starts_with(b"::") && byte(at + 2).is_ascii_hexdigit();
+            if is_v4 || is_v6 {
+                let part = |byte: &u8| {
+                    if is_v4 {
+                        byte.is_ascii_digit() || *byte == b'.'
+                    } else {
+                        byte.is_ascii_hexdigit() || b":.".contains(byte)
+                    }
+                };
+                let length = bytes[at..].iter().take_while(|byte| part(byte)).count();
+                if text[at..at + length].parse().is_ok_and(|address| self.holds(address)) {
+                    return true;
+                }
+                at += length;
+            }
+            at += 1;
+        }
+        false
     }
 }
 
@@ -82,17 +92,18 @@ mod tests {
             ("10.0.0.1", "from 10.0.0.12", false),
             ("10.0.0.0/28", "10.0.0.15 - -", true),
             ("10.0.0.0/28", "10.0.0.16 - -", false),
-            ("10.0.0.3-10.0.0.5", "x=10.0.0.4.", true),
+            ("10.0.0.3-10.0.0.5", "x=10.0.0.4, y", true),
             ("0.0.0.0/0", "1.2.3.4", true),
             ("2001:db8::/32", "peer [2001:db8::7]:443", true),
             ("::1", "::1", true),
             ("::1", "1.2.3.4", false),
+            ("10.0.0.1", "at 10.0.0.1.", false),
+            ("10.0.0.1", "é10.0.0.1é", true),
         ] {
             assert_eq!(IpFilter::new(filter).map(|ip| ip.is_in(text)), Ok(found), "{filter} {text}");
         }
         for wrong in ["", "x", "1.2.3.4/33", "1.2.3.4-::1", "1.2.3.4-1.2.3.3", "::/129"] {
             assert!(IpFilter::new(wrong).is_err(), "{wrong}");
         }
-        assert!(IpFilter::new("10.0.0.0/8").is_ok_and(|ip| ip.is("x").is_err() && ip.is("10.9.8.7") == Ok(true)));
     }
 }

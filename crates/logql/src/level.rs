@@ -1,16 +1,18 @@
 //! The label `detected_level`, which Loki gives to each entry.
 //!
-//! The level is that of the first of these: a label or structured metadata with a name of a level; a member of the line,
-//! if the line is a JSON object or pairs of logfmt; the first word of the line that is a level. Else the level is
-//! `unknown`.
+//! The level is that of the first of these: a label of the stream, then structured metadata with a name of a level; a
+//! severity number of OpenTelemetry; a member of the line, if the line is a JSON object or pairs of logfmt; the first word of
+//! the line that is a level. Else the level is `unknown`.
 
 use crate::labels::Labels;
+use crate::stages::json::{Halt, Raw, members};
+use crate::stages::logfmt::Pairs;
 
 /// The name of the label.
 pub const DETECTED_LEVEL: &str = "detected_level";
 
 /// Names of fields that have the level, by priority.
-const FIELDS: [&str; 17] = [
+const FIELDS: [&str; 14] = [
     "level",
     "LEVEL",
     "Level",
@@ -25,97 +27,115 @@ const FIELDS: [&str; 17] = [
     "severity_text",
     "Severity_Text",
     "SEVERITY_TEXT",
-    "log_level",
-    "loglevel",
-    "severityText",
 ];
 
-/// Bytes of a line that are searched for a word.
-const SEARCHED_BYTES: usize = 4 << 10;
+/// The metadata with the severity number of OpenTelemetry.
+const SEVERITY_NUMBER: &str = "severity_number";
+
+/// Objects within each other that are searched for a member.
+const DEPTH_MAX: u8 = 2;
+
+/// Words that are levels wherever they stand in a line.
+const WORDS: [(&str, &str); 9] = [
+    ("trace", "trace"),
+    ("debug", "debug"),
+    ("fatal", "fatal"),
+    ("critical", "critical"),
+    ("error", "error"),
+    ("err", "error"),
+    ("warning", "warn"),
+    ("warn", "warn"),
+    ("info", "info"),
+];
+
+/// Further words that are levels as values of a field.
+const SHORT_WORDS: [(&str, &str); 5] =
+    [("trc", "trace"), ("dbg", "debug"), ("inf", "info"), ("information", "info"), ("wrn", "warn")];
 
 /// The level of an entry.
 pub fn detected_level<'v>(line: &'v str, stream: &'v Labels, metadata: &'v Labels) -> &'v str {
-    if let Some(known) = metadata.get(DETECTED_LEVEL) {
-        return known;
+    let value_in = |labels: &'v Labels| {
+        let label = |name: &&str| labels.get(if *name == "log.level" { "log_level" } else { name });
+        FIELDS.iter().find_map(label)
+    };
+    match metadata.get(DETECTED_LEVEL).or_else(|| value_in(stream)).or_else(|| value_in(metadata)) {
+        Some(value) => level_of(value).unwrap_or(value),
+        None => match metadata.get(SEVERITY_NUMBER) {
+            Some(number) => of_severity(number),
+            None => of_line(line),
+        },
     }
-    let of_labels = FIELDS.iter().find_map(|name| {
-        let name = if *name == "log.level" { "log_level" } else { name };
-        metadata.get(name).or_else(|| stream.get(name))
-    });
-    if let Some(value) = of_labels {
-        return level_of(value).unwrap_or(value);
-    }
-    of_line(line).unwrap_or("unknown")
 }
 
 /// The level that a word is a name of.
 fn level_of(word: &str) -> Option<&'static str> {
-    const NAMES: [(&str, &str); 13] = [
-        ("trace", "trace"),
-        ("trc", "trace"),
-        ("debug", "debug"),
-        ("dbg", "debug"),
-        ("info", "info"),
-        ("inf", "info"),
-        ("information", "info"),
-        ("warn", "warn"),
-        ("wrn", "warn"),
-        ("warning", "warn"),
-        ("error", "error"),
-        ("err", "error"),
-        ("critical", "critical"),
-    ];
-    if word.eq_ignore_ascii_case("fatal") {
-        return Some("fatal");
-    }
-    NAMES.iter().find(|(name, _)| word.eq_ignore_ascii_case(name)).map(|(_, level)| *level)
+    let mut words = WORDS.iter().chain(&SHORT_WORDS);
+    words.find(|(name, _)| word.eq_ignore_ascii_case(name)).map(|(_, level)| *level)
 }
 
-fn of_line(line: &str) -> Option<&'static str> {
-    let searched = &line[..line.floor_char_boundary(SEARCHED_BYTES)];
-    let trimmed = searched.trim();
-    if trimmed.starts_with('{') {
-        if let Some(level) = FIELDS.iter().find_map(|name| member(trimmed, name)) {
-            return level_of(level);
-        }
-    } else if trimmed.contains('=')
-        && let Some(level) = FIELDS.iter().find_map(|name| pair(trimmed, name))
-    {
-        return level_of(level);
-    }
-    searched.split(|c: char| !c.is_ascii_alphanumeric()).find_map(level_of)
-}
-
-/// The text of a member of a JSON object, wherever it stands.
-fn member<'l>(line: &'l str, name: &str) -> Option<&'l str> {
-    let mut rest = line;
-    loop {
-        let at = rest.find(name)?;
-        let (before, behind) = (&rest[..at], &rest[at + name.len()..]);
-        let value = behind.strip_prefix('"').map(str::trim_start).and_then(|behind| behind.strip_prefix(':'));
-        if let Some(value) = value.filter(|_| before.ends_with('"'))
-            && let Some(text) = value.trim_start().strip_prefix('"')
-        {
-            return text.split_once('"').map(|(text, _)| text);
-        }
-        rest = behind;
+/// The level of a severity number: four numbers a level.
+fn of_severity(number: &str) -> &'static str {
+    match number.parse::<i64>() {
+        Err(_) => "info",
+        Ok(0) | Ok(25..) => "unknown",
+        Ok(..5) => "trace",
+        Ok(5..9) => "debug",
+        Ok(9..13) => "info",
+        Ok(13..17) => "warn",
+        Ok(17..21) => "error",
+        Ok(21..25) => "fatal",
     }
 }
 
-/// The value of a pair of logfmt.
-fn pair<'l>(line: &'l str, name: &str) -> Option<&'l str> {
-    let mut rest = line;
-    loop {
-        let at = rest.find(name)?;
-        let (before, behind) = (&rest[..at], &rest[at + name.len()..]);
-        if (before.is_empty() || before.ends_with(char::is_whitespace))
-            && let Some(value) = behind.strip_prefix('=')
-        {
-            let value = value.trim_start_matches('"');
-            return Some(&value[..value.find([' ', '"', '\t', '\n']).unwrap_or(value.len())]);
-        }
-        rest = behind;
+fn of_line(line: &str) -> &'static str {
+    let trimmed = line.trim();
+    let value = if trimmed.starts_with('{') && trimmed.ends_with('}') {
+        let mut found = None;
+        let _ = member(trimmed, 0, &mut found);
+        found.and_then(level_of)
+    } else if line.contains('=') {
+        pair(line).as_deref().and_then(level_of)
+    } else {
+        None
+    };
+    value.or_else(|| word(line)).unwrap_or("unknown")
+}
+
+/// The first text of a JSON object whose name is that of a level.
+fn member<'l>(object: &'l str, depth: u8, found: &mut Option<&'l str>) -> Result<(), Halt> {
+    if depth == DEPTH_MAX {
+        return Ok(());
     }
+    members(object, &mut |key, value| match value {
+        Raw::String(text) if FIELDS.contains(&&*key) => {
+            *found = Some(text);
+            Err(Halt::Enough)
+        }
+        Raw::Object(inner) => member(inner, depth + 1, found),
+        _ => Ok(()),
+    })
+}
+
+/// The value of the pair of logfmt with the best name. A mistake ends the pairs.
+fn pair(line: &str) -> Option<std::borrow::Cow<'_, str>> {
+    let rank = |key: &str| FIELDS.iter().position(|name| name.eq_ignore_ascii_case(key));
+    let ranked = Pairs::of(line).map_while(Result::ok).filter_map(|(key, value)| Some((rank(key)?, value)));
+    ranked.min_by_key(|(rank, _)| *rank).and_then(|(_, value)| value)
+}
+
+/// The first word of a line that is a level.
+fn word(line: &str) -> Option<&'static str> {
+    let bytes = line.as_bytes();
+    let is_begin = |at: usize| at == 0 || b" \t\n[({\"=".contains(&bytes[at - 1]);
+    let is_end = |at: usize| bytes.get(at).is_none_or(|byte| b" \t\n[](){}:,!\"=".contains(byte));
+    (0..bytes.len()).filter(|at| is_begin(*at)).find_map(|at| {
+        let mut words = WORDS.iter();
+        let is_here = |word: &str| {
+            bytes[at..].get(..word.len()).is_some_and(|text| text.eq_ignore_ascii_case(word.as_bytes()))
+                && is_end(at + word.len())
+        };
+        words.find(|(word, _)| is_here(word)).map(|(_, level)| *level)
+    })
 }
 
 #[cfg(test)]
@@ -128,11 +148,18 @@ mod tests {
             (r#"{"a":1,"level":"WARN"}"#, "warn"),
             (r#"{"lvl": "err"}"#, "error"),
             (r#"{"msg":"an error"}"#, "error"),
+            (r#"{"a":{"severity":"fatal","level":"info"}}"#, "fatal"),
+            (r#"{"a":{"b":{"level":"wrn"}}}"#, "unknown"),
+            (r#"{"level":"odd","msg":"see error"}"#, "error"),
+            (r#"severity=error LEVEL=info"#, "info"),
+            ("a=1 misc:error", "unknown"),
+            ("error: a, warn", "error"),
             (r#"level=debug msg="error""#, "debug"),
             (r#"a=b severity="fatal""#, "fatal"),
             ("ERROR worker failed", "error"),
             ("[warning] x", "warn"),
-            ("information desk", "info"),
+            ("x=1 lvl=inf", "info"),
+            ("information desk", "unknown"),
             ("GET /errors 200", "unknown"),
             ("", "unknown"),
         ] {
@@ -141,6 +168,8 @@ mod tests {
         let of = |name: &str, value: &str| Labels::new(vec![(name.into(), value.into())]);
         assert_eq!(detected_level("error", &of("level", "Info"), &Labels::default()), "info");
         assert_eq!(detected_level("error", &of("level", "info"), &of("detected_level", "x")), "x");
+        assert_eq!(detected_level("error", &of("lvl", "info"), &of("level", "warn")), "info");
+        assert_eq!(detected_level("error", &Labels::default(), &of("severity_number", "9")), "info");
         assert_eq!(detected_level("error", &of("level", "odd"), &Labels::default()), "odd");
     }
 }

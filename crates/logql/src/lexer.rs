@@ -53,7 +53,7 @@ pub(crate) fn tokens(query: &str) -> Result<Vec<Placed>, QuerySyntaxError> {
                 at += rest.find('\n').unwrap_or(rest.len());
                 continue;
             }
-            '"' | '`' | '\'' => {
+            '"' | '`' => {
                 let (value, length) = text::unquoted(rest).map_err(|offset| {
                     QuerySyntaxError::new(query, at + offset, "the string literal is invalid or has no end")
                 })?;

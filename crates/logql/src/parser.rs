@@ -118,7 +118,7 @@ impl<'q> QueryParser<'q> {
     }
 
     fn is_word(&self, word: &str) -> bool {
-        matches!(self.peek(), Lexeme::Name(name) if name == word)
+        matches!(self.peek(), Lexeme::Name(name) if name.eq_ignore_ascii_case(word))
     }
 
     fn skip_word(&mut self, word: &str) -> bool {
@@ -182,11 +182,8 @@ impl<'q> QueryParser<'q> {
 
     fn bracketed_log_query(&mut self, brackets: usize) -> Parsed<LogQuery> {
         self.at += brackets;
-        let mut query = self.log_query()?;
-        for _ in 0..brackets {
-            self.expect(")")?;
-            query.stages.extend(self.pipeline()?);
-        }
+        let query = self.log_query()?;
+        (0..brackets).try_for_each(|_| self.expect(")"))?;
         Ok(query)
     }
 
@@ -219,7 +216,7 @@ impl<'q> QueryParser<'q> {
             Lexeme::Sign("/") => BinaryOp::Divide,
             Lexeme::Sign("%") => BinaryOp::Modulo,
             Lexeme::Sign("^") => BinaryOp::Power,
-            Lexeme::Name(name) => match name.as_str() {
+            Lexeme::Name(name) => match name.to_ascii_lowercase().as_str() {
                 "or" => BinaryOp::Or,
                 "and" => BinaryOp::And,
                 "unless" => BinaryOp::Unless,
@@ -252,7 +249,8 @@ impl<'q> QueryParser<'q> {
         }
         let mut matching = None;
         if self.is_word("on") || self.is_word("ignoring") {
-            let without = self.next() == Lexeme::Name("ignoring".into());
+            let without = self.is_word("ignoring");
+            self.at += 1;
             matching = Some(LabelGrouping { without, labels: self.names()? });
         }
         let mut group = None;
@@ -260,7 +258,11 @@ impl<'q> QueryParser<'q> {
             if op.is_set() {
                 return self.error(format!("no grouping is allowed for the operator {}", op.sign()));
             }
-            let right = self.next() == Lexeme::Name("group_right".into());
+            if matching.is_none() {
+                return self.unexpected("on or ignoring before");
+            }
+            let right = self.is_word("group_right");
+            self.at += 1;
             let include = if self.is_sign("(") { self.names()? } else { Vec::new() };
             group = Some(GroupSide { right, include });
         }
@@ -299,7 +301,7 @@ impl<'q> QueryParser<'q> {
                 self.expect(")")?;
                 Ok(inner)
             }
-            Lexeme::Name(name) => self.function(&name),
+            Lexeme::Name(name) => self.function(&name.to_ascii_lowercase()),
             _ => self.unexpected("a selector, a function or a number"),
         }
     }
@@ -317,7 +319,7 @@ impl<'q> QueryParser<'q> {
             "vector" => {
                 self.at += 1;
                 self.expect("(")?;
-                let number = self.signed_number()?;
+                let number = self.number()?;
                 self.expect(")")?;
                 Ok(MetricQuery::Vector(number))
             }
@@ -329,19 +331,11 @@ impl<'q> QueryParser<'q> {
         }
     }
 
-    fn signed_number(&mut self) -> Parsed<f64> {
-        match self.unary_number() {
-            Some(number) => Ok(number),
-            None => self.unexpected("a number"),
-        }
-    }
-
-    fn unary_number(&mut self) -> Option<f64> {
-        let (sign, more) = if self.is_sign("-") { (-1.0, 1) } else { (1.0, 0) };
-        let Lexeme::Number(number) = self.peek_after(more) else { return None };
-        let number = sign * number;
-        self.at += more + 1;
-        Some(number)
+    fn number(&mut self) -> Parsed<f64> {
+        let Lexeme::Number(number) = self.peek() else { return self.unexpected("a number") };
+        let number = *number;
+        self.at += 1;
+        Ok(number)
     }
 
     fn label_replace(&mut self) -> Parsed<MetricQuery> {
@@ -370,7 +364,8 @@ impl<'q> QueryParser<'q> {
         if !self.is_word("by") && !self.is_word("without") {
             return Ok(None);
         }
-        let without = self.next() == Lexeme::Name("without".into());
+        let without = self.is_word("without");
+        self.at += 1;
         Ok(Some(LabelGrouping { without, labels: self.names()? }))
     }
 
@@ -381,7 +376,7 @@ impl<'q> QueryParser<'q> {
         let mut parameter = 0.0;
         if op.has_parameter() {
             let at = self.offset();
-            parameter = self.signed_number()?;
+            parameter = self.number()?;
             if parameter < 1.0 || parameter.fract() != 0.0 {
                 return self.error_at(at, format!("invalid parameter (must be greater than 0) of {}", op.name()));
             }
@@ -407,7 +402,7 @@ impl<'q> QueryParser<'q> {
         self.expect("(")?;
         let mut parameter = 0.0;
         if op == RangeOp::QuantileOverTime {
-            parameter = self.signed_number()?;
+            parameter = self.number()?;
             self.expect(",")?;
         }
         let LogRange { query, unwrap, range, offset } = self.log_range()?;
@@ -457,7 +452,9 @@ impl<'q> QueryParser<'q> {
             if self.is_sign("[") && parts.range.is_none() {
                 parts.range = Some(self.range()?);
                 parts.offset = self.offset_modifier()?;
-            } else if self.is_sign("|") && matches!(self.peek_after(1), Lexeme::Name(name) if name == "unwrap") {
+            } else if self.is_sign("|")
+                && matches!(self.peek_after(1), Lexeme::Name(name) if name.eq_ignore_ascii_case("unwrap"))
+            {
                 if parts.unwrap.is_some() {
                     return self.error("a second unwrap");
                 }
@@ -484,6 +481,10 @@ impl<'q> QueryParser<'q> {
             Lexeme::Duration(nanos) if nanos > 0 => nanos,
             _ => return self.error_at(at, "syntax error: expected a duration longer than zero, such as 5m"),
         };
+        let end = self.offset();
+        if !is_range(&self.query[at..end]) {
+            return self.error_at(at, "not a valid duration: whole numbers, the largest unit first, such as 1h30m");
+        }
         self.expect("]")?;
         Ok(range)
     }
@@ -507,7 +508,7 @@ impl<'q> QueryParser<'q> {
         self.at += 2;
         self.node()?;
         let name = self.name("a label")?;
-        let conversion = match name.as_str() {
+        let conversion = match name.to_ascii_lowercase().as_str() {
             "duration" => Conversion::Duration,
             "duration_seconds" => Conversion::DurationSeconds,
             "bytes" => Conversion::Bytes,
@@ -521,6 +522,20 @@ impl<'q> QueryParser<'q> {
         self.expect(")")?;
         Ok(Unwrap { label, conversion, filters: Vec::new() })
     }
+}
+
+/// Whether a text is a duration as Prometheus reads one.
+fn is_range(text: &str) -> bool {
+    let (mut rest, mut units) = (text, ["y", "w", "d", "h", "m", "s", "ms"].iter());
+    while !rest.is_empty() {
+        let behind = rest.trim_start_matches(|c: char| c.is_ascii_digit());
+        let unit = &behind[..behind.find(|c: char| !c.is_ascii_lowercase()).unwrap_or(behind.len())];
+        if behind.len() == rest.len() || !units.any(|known| *known == unit) {
+            return false;
+        }
+        rest = &behind[unit.len()..];
+    }
+    true
 }
 
 /// Entries over a range.

@@ -97,12 +97,42 @@ impl Template {
         &self.source
     }
 
+    /// Adds the names of the fields that the template shows.
+    pub(crate) fn fields(&self, names: &mut Vec<String>) {
+        self.nodes.iter().for_each(|node| node.fields(names));
+    }
+
     /// Fills the template.
     pub(crate) fn render(&self, context: LineContext<'_>, labels: Labels<'_>) -> Result<String, String> {
         let mut run =
             Run { context, labels, variables: vec![("$".into(), TemplateValue::Labels)], out: String::new(), steps: 0 };
         run.nodes(&self.nodes, &TemplateValue::Labels)?;
         Ok(run.out)
+    }
+}
+
+impl Node {
+    fn fields(&self, names: &mut Vec<String>) {
+        let (pipeline, lists): (_, [&[Node]; 2]) = match self {
+            Node::Text(_) => return,
+            Node::Action(pipeline) => (pipeline, [&[], &[]]),
+            Node::If { condition, then, otherwise, .. } => (condition, [then, otherwise]),
+            Node::Range { list, body, otherwise } => (list, [body, otherwise]),
+        };
+        pipeline.fields(names);
+        lists.into_iter().flatten().for_each(|node| node.fields(names));
+    }
+}
+
+impl Pipeline {
+    fn fields(&self, names: &mut Vec<String>) {
+        for operand in self.commands.iter().flat_map(|Command(operands)| operands) {
+            match operand {
+                Operand::Dot(fields) => names.extend(fields.iter().cloned()),
+                Operand::Nested(pipeline, _) => pipeline.fields(names),
+                _ => {}
+            }
+        }
     }
 }
 

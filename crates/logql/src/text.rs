@@ -204,6 +204,49 @@ pub fn parse_number(text: &str) -> Option<f64> {
     digits.parse::<f64>().ok().map(|n| sign * n)
 }
 
+/// A number as `strconv.ParseFloat` of Go reads one. The error has the text of Go, which answers show.
+pub fn go_float(text: &str) -> Result<f64, String> {
+    let wrong = |reason: &str| Err(format!("strconv.ParseFloat: parsing {}: {reason}", quoted(text)));
+    let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
+    match text.parse::<f64>() {
+        Err(_) => wrong("invalid syntax"),
+        Ok(number) if number.is_infinite() && !digits.starts_with(['i', 'I']) => wrong("value out of range"),
+        Ok(number) => Ok(number),
+    }
+}
+
+/// A duration as `time.ParseDuration` of Go reads one, in nanoseconds. The error has the text of Go.
+pub fn go_duration(text: &str) -> Result<i64, String> {
+    if let Some(nanos) = duration(text, false) {
+        return Ok(nanos);
+    }
+    let mut rest = text.strip_prefix(['-', '+']).unwrap_or(text);
+    let is_number = |c: char| c.is_ascii_digit() || c == '.';
+    while rest.starts_with(is_number) && rest != "." {
+        let unit = rest.trim_start_matches(is_number);
+        let unit = &unit[..unit.find(is_number).unwrap_or(unit.len())];
+        if unit.is_empty() {
+            return Err(format!("time: missing unit in duration {}", quoted(text)));
+        }
+        if !["ns", "us", "µs", "μs", "ms", "s", "m", "h"].contains(&unit) {
+            return Err(format!("time: unknown unit {} in duration {}", quoted(unit), quoted(text)));
+        }
+        rest = &rest.trim_start_matches(is_number)[unit.len()..];
+    }
+    Err(format!("time: invalid duration {}", quoted(text)))
+}
+
+/// A size in bytes; the error has the text that Loki shows.
+pub fn go_size(text: &str) -> Result<f64, String> {
+    size(text).ok_or_else(|| {
+        let unit = text.find(|c: char| !c.is_ascii_digit() && !matches!(c, '.' | ',')).unwrap_or(text.len());
+        match go_float(&text[..unit].replace(',', "")) {
+            Err(reason) => reason,
+            Ok(_) => format!("unhandled size name: {}", text[unit..].trim().to_lowercase()),
+        }
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -242,6 +285,27 @@ mod tests {
     }
 
     #[test]
+    fn errors_have_the_texts_of_go() {
+        for (text, reason) in [
+            ("x", r#"strconv.ParseFloat: parsing "x": invalid syntax"#),
+            ("", r#"strconv.ParseFloat: parsing "": invalid syntax"#),
+            ("1e999", r#"strconv.ParseFloat: parsing "1e999": value out of range"#),
+        ] {
+            assert_eq!(go_float(text), Err(reason.to_owned()));
+        }
+        for (text, reason) in [
+            ("", r#"time: invalid duration """#),
+            ("5", r#"time: missing unit in duration "5""#),
+            ("1m5q", r#"time: unknown unit "q" in duration "1m5q""#),
+            ("soon", r#"time: invalid duration "soon""#),
+        ] {
+            assert_eq!(go_duration(text), Err(reason.to_owned()));
+        }
+        assert_eq!(go_size("soon"), Err(r#"strconv.ParseFloat: parsing "": invalid syntax"#.to_owned()));
+        assert_eq!(go_size("5 apples"), Err("unhandled size name: apples".to_owned()));
+    }
+
+    #[test]
     fn numbers_have_no_exponent() {
         for (value, text) in [(2.0, "2"), (0.1, "0.1"), (1e21, "1000000000000000000000"), (f64::INFINITY, "+Inf")] {
             assert_eq!(number(value), text);
@@ -256,6 +320,7 @@ mod tests {
             let literal = quoted(&text);
             prop_assert_eq!(unquoted(&literal), Ok((text, literal.len())));
             let _ = (unquoted(&wild), duration(&wild, true), size(&wild), parse_number(&wild));
+            let _ = (go_float(&wild), go_duration(&wild), go_size(&wild));
         }
     }
 }

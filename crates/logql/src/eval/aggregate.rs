@@ -7,8 +7,7 @@ use std::collections::BTreeMap;
 
 /// The grouping of a function that keeps none of the series it is given, for functions of which ranges know a shortcut.
 pub(super) fn merged_grouping(op: AggregateOp, grouping: &Option<LabelGrouping>) -> Option<LabelGrouping> {
-    matches!(op, AggregateOp::Sum | AggregateOp::Min | AggregateOp::Max)
-        .then(|| grouping.clone().unwrap_or(LabelGrouping { without: false, labels: Vec::new() }))
+    (op == AggregateOp::Sum).then(|| grouping.clone().unwrap_or(LabelGrouping { without: false, labels: Vec::new() }))
 }
 
 /// Combines series.

@@ -62,14 +62,15 @@ impl Steps {
         Steps { start: time, step: 1, count: 1 }
     }
 
-    /// The points from `span.from` to `span.to`, moved back to multiples of the step, so that answers about
-    /// adjacent spans share one axis. `None` if `step` is not positive.
+    /// The points from `span.from` to `span.to` at multiples of the step, so that answers about adjacent spans share one
+    /// axis: the first is not after the begin, and the last not before the end. `None` if `step` is not positive.
     pub fn over(span: TimeSpan, step: i64) -> Option<Steps> {
         if step <= 0 {
             return None;
         }
         let start = span.from - span.from.rem_euclid(step);
-        let count = span.to.checked_sub(start)?.max(0) / step + 1;
+        let length = span.to.checked_sub(start)?.max(0);
+        let count = length / step + i64::from(length % step > 0) + 1;
         Some(Steps { start, step, count: u32::try_from(count).unwrap_or(u32::MAX) })
     }
 

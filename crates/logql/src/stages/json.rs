@@ -1,8 +1,8 @@
 //! `| json` and `| unpack`: members of the object that a line is.
 //!
-//! The walk reads as far as the line is JSON: labels that stand before a mistake are extracted, and the mistake is the
-//! error of the entry. Numbers keep their digits. Objects within objects are flattened (`request_method`), arrays are
-//! left out unless a path names an element.
+//! The walk reads as far as the query needs: labels that stand before a mistake are extracted, and the mistake is the
+//! error of the entry, with the text that Loki gives. Numbers keep their digits. Objects within objects are flattened
+//! (`request_method`), arrays are left out unless a path names an element.
 
 use super::view::EntryView;
 use crate::ast::{LabelExtraction, PathStep};
@@ -12,16 +12,17 @@ use std::borrow::Cow;
 /// Objects and arrays within each other at most.
 const DEPTH_MAX: usize = 64;
 
+const ERROR_KIND: &str = "JSONParserErr";
 const NO_OBJECT: &str = "Value looks like object, but can't find closing '}' symbol";
-const NO_ARRAY: &str = "Value looks like array, but can't find closing ']' symbol";
+const NO_ARRAY: &str = "Value is array, but can't find closing ']' symbol";
 const NO_STRING: &str = "Value is string, but can't find closing '\"' symbol";
-const NO_VALUE: &str = "Value looks like Number/Boolean/None, but can't find its end: ',' or '}' symbol";
 const MALFORMED: &str = "Malformed JSON error";
+const BAD_ESCAPE: &str = "Encountered an invalid escape sequence in a string";
 const UNKNOWN: &str = "Unknown value type";
 
 /// A value of JSON: its raw text, and its type.
 #[derive(Clone, Copy, Debug)]
-enum Raw<'l> {
+pub(crate) enum Raw<'l> {
     /// The text between the quotes.
     String(&'l str),
     Object(&'l str),
@@ -31,61 +32,71 @@ enum Raw<'l> {
     Null,
 }
 
-/// Gives every member of `line` to `view`.
+/// Why a walk ends early.
+pub(crate) enum Halt {
+    /// Nothing more is needed.
+    Enough,
+    Malformed(&'static str),
+}
+
+type Walk = Result<(), Halt>;
+
+fn malformed<T>(reason: &'static str) -> Result<T, Halt> {
+    Err(Halt::Malformed(reason))
+}
+
+/// Gives the members of `line` that the query needs to `view`.
 pub(super) fn flatten(line: &str, view: &mut EntryView<'_>) {
-    if let Err(reason) = flatten_object(line, "", 0, view) {
-        view.fail("JSONParserErr", reason);
+    if let Err(Halt::Malformed(reason)) = flatten_object(line, "", 0, view) {
+        view.fail_parsing(ERROR_KIND, Some(reason));
     }
 }
 
-fn flatten_object(object: &str, prefix: &str, depth: usize, view: &mut EntryView<'_>) -> Result<(), &'static str> {
+fn flatten_object(object: &str, prefix: &str, depth: usize, view: &mut EntryView<'_>) -> Walk {
     if depth > DEPTH_MAX {
-        return Err(MALFORMED);
+        return malformed(MALFORMED);
     }
     members(object, &mut |key, value| {
-        let key = unescaped(key).ok_or(MALFORMED)?;
         let name = if prefix.is_empty() {
             label_name(&key)
+        } else if key.trim().is_empty() {
+            prefix.to_owned()
         } else {
             // Only the first character of the whole name must not be a digit.
             let key: String = key.trim().chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
             format!("{prefix}_{key}")
         };
         match value {
-            Raw::Object(inner) => flatten_object(inner, &name, depth + 1, view),
-            Raw::String(text) => {
-                let value = unescaped_text(text);
-                view.extracted(&name, value);
-                Ok(())
-            }
-            Raw::Plain(text) => {
-                view.extracted(&name, text.into());
-                Ok(())
-            }
-            Raw::Array(_) | Raw::Null => Ok(()),
+            Raw::Object(inner) if view.wants_prefix(&name) => return flatten_object(inner, &name, depth + 1, view),
+            Raw::Object(_) => return Ok(()),
+            Raw::String(text) => view.extracted(&name, text_of(text)),
+            Raw::Plain(text) => view.extracted(&name, text.into()),
+            Raw::Array(_) | Raw::Null => {}
         }
+        if view.is_complete() { Err(Halt::Enough) } else { Ok(()) }
     })
 }
 
 /// Gives the values of `paths` to `view`.
 pub(super) fn extract(line: &str, paths: &[LabelExtraction], view: &mut EntryView<'_>) {
-    // Only the outermost shape is checked: a path reads no further than it must.
-    if !line.trim_start().starts_with('{') {
-        for path in paths {
-            view.extracted_or_empty(&path.label, None);
-        }
-        view.fail("JSONParserErr", NO_OBJECT);
-        return;
+    // Only the first character is checked: a path reads no further than it must.
+    match line.as_bytes().first() {
+        None => return,
+        Some(b'{' | b'[' | b'"') => {}
+        Some(_) => return view.fail_parsing(ERROR_KIND, None),
     }
     for LabelExtraction { label, path, .. } in paths {
-        let value = follow(line, path).and_then(|value| {
-            Some(match value {
-                Raw::String(text) => unescaped_text(text),
-                Raw::Object(text) | Raw::Array(text) | Raw::Plain(text) => text.into(),
-                Raw::Null => return None,
-            })
-        });
-        view.extracted_or_empty(label, value);
+        match follow(line, path) {
+            Some(Raw::String(text) | Raw::Array(text) | Raw::Plain(text)) => {
+                view.extracted_by_name(label, text_of(text));
+            }
+            Some(Raw::Object(text)) => view.extracted_by_name(label, text.into()),
+            Some(Raw::Null) => view.extracted_by_name(label, "".into()),
+            None => {}
+        }
+    }
+    for LabelExtraction { label, .. } in paths {
+        view.not_extracted(label);
     }
 }
 
@@ -97,9 +108,9 @@ fn follow<'l>(object: &'l str, path: &[PathStep]) -> Option<Raw<'l>> {
         match (value, step) {
             (Raw::Object(inner), PathStep::Member(name)) => {
                 let _ = members(inner, &mut |key, value| {
-                    if unescaped_text(key) == *name && found.is_none() {
+                    if key == *name {
                         found = Some(value);
-                        return Err(MALFORMED);
+                        return Err(Halt::Enough);
                     }
                     Ok(())
                 });
@@ -109,7 +120,7 @@ fn follow<'l>(object: &'l str, path: &[PathStep]) -> Option<Raw<'l>> {
                 let _ = elements(inner, &mut |value| {
                     if left == 0 {
                         found = Some(value);
-                        return Err(MALFORMED);
+                        return Err(Halt::Enough);
                     }
                     left -= 1;
                     Ok(())
@@ -127,20 +138,22 @@ pub(super) fn unpack(view: &mut EntryView<'_>) {
     if line.is_empty() {
         return;
     }
+    if !line.starts_with('{') {
+        return view.fail_parsing(ERROR_KIND, Some("expecting json object(6), but it is not"));
+    }
     let (mut pairs, mut packed) = (Vec::new(), None);
     let read = members(&line, &mut |key, value| {
-        if let Raw::String(text) = value {
-            let (key, text) = (unescaped(key).ok_or(MALFORMED)?, unescaped_text(text).into_owned());
-            if key == "_entry" {
-                packed = Some(text);
-            } else {
-                pairs.push((key, text));
+        match value {
+            Raw::String(text) if key == "_entry" => {
+                packed = Some(unescaped(text, false).ok_or(Halt::Malformed(BAD_ESCAPE))?);
             }
+            Raw::String(text) => pairs.push((key, text_of(text).into_owned())),
+            _ => {}
         }
         Ok(())
     });
-    if let Err(reason) = read {
-        return view.fail("JSONParserErr", reason);
+    if let Err(Halt::Malformed(reason)) = read {
+        return view.fail_parsing(ERROR_KIND, Some(reason));
     }
     // An object that was not packed stays as it is.
     let Some(packed) = packed else { return };
@@ -157,58 +170,62 @@ fn skip_space(text: &str, at: usize) -> usize {
         .map_or(text.len(), |n| at + n)
 }
 
-/// Calls `each` with the raw key and the value of each member of an object.
-fn members<'l>(
-    object: &'l str,
-    each: &mut dyn FnMut(&'l str, Raw<'l>) -> Result<(), &'static str>,
-) -> Result<(), &'static str> {
+/// Calls `each` with the key and the value of each member of an object.
+pub(crate) fn members<'l>(object: &'l str, each: &mut dyn FnMut(Cow<'l, str>, Raw<'l>) -> Walk) -> Walk {
     let bytes = object.as_bytes();
     let mut at = skip_space(object, 0);
     if bytes.get(at) != Some(&b'{') {
-        return Err(NO_OBJECT);
+        return malformed(NO_OBJECT);
     }
     at = skip_space(object, at + 1);
-    if bytes.get(at) == Some(&b'}') {
-        return Ok(());
+    if at >= bytes.len() {
+        return malformed(MALFORMED);
     }
     loop {
         match bytes.get(at) {
             Some(b'"') => {}
-            None => return Err(NO_OBJECT),
-            Some(_) => return Err(MALFORMED),
+            // Behind a comma, too.
+            Some(b'}') => return Ok(()),
+            Some(_) => return malformed(NO_OBJECT),
+            None => return malformed(NO_ARRAY),
         }
-        let key_end = string_end(object, at)?;
+        let Ok(key_end) = string_end(object, at) else { return malformed(MALFORMED) };
         let key = &object[at + 1..key_end - 1];
+        let key = if key.contains('\\') {
+            unescaped(key, false).ok_or(Halt::Malformed(BAD_ESCAPE))?.into()
+        } else {
+            key.into()
+        };
         at = skip_space(object, key_end);
         if bytes.get(at) != Some(&b':') {
-            return Err(MALFORMED);
+            return malformed(MALFORMED);
         }
-        let (value, end) = value_at(object, skip_space(object, at + 1))?;
+        let (value, end) = value_at(object, skip_space(object, at + 1)).map_err(Halt::Malformed)?;
         each(key, value)?;
         at = skip_space(object, end);
         match bytes.get(at) {
             Some(b',') => at = skip_space(object, at + 1),
             Some(b'}') => return Ok(()),
-            None => return Err(NO_OBJECT),
-            Some(_) => return Err(MALFORMED),
+            Some(_) => return malformed(NO_OBJECT),
+            None => return malformed(NO_ARRAY),
         }
     }
 }
 
-fn elements<'l>(array: &'l str, each: &mut dyn FnMut(Raw<'l>) -> Result<(), &'static str>) -> Result<(), &'static str> {
+fn elements<'l>(array: &'l str, each: &mut dyn FnMut(Raw<'l>) -> Walk) -> Walk {
     let bytes = array.as_bytes();
     let mut at = skip_space(array, 1);
     if bytes.get(at) == Some(&b']') {
         return Ok(());
     }
     loop {
-        let (value, end) = value_at(array, at)?;
+        let (value, end) = value_at(array, at).map_err(Halt::Malformed)?;
         each(value)?;
         at = skip_space(array, end);
         match bytes.get(at) {
             Some(b',') => at = skip_space(array, at + 1),
             Some(b']') => return Ok(()),
-            _ => return Err(NO_ARRAY),
+            _ => return malformed(NO_ARRAY),
         }
     }
 }
@@ -236,13 +253,14 @@ fn value_at(text: &str, at: usize) -> Result<(Raw<'_>, usize), &'static str> {
             Ok((Raw::String(&text[at + 1..end - 1]), end))
         }
         Some(open @ (b'{' | b'[')) => {
-            let end = block_end(text, at, if *open == b'{' { NO_OBJECT } else { NO_ARRAY })?;
+            let (close, unclosed) = if *open == b'{' { (b'}', NO_OBJECT) } else { (b']', NO_ARRAY) };
+            let end = block_end(text, at, (*open, close)).ok_or(unclosed)?;
             let inner = &text[at..end];
             Ok((if *open == b'{' { Raw::Object(inner) } else { Raw::Array(inner) }, end))
         }
         Some(_) => {
             let stop = |byte: &u8| matches!(byte, b',' | b'}' | b']' | b' ' | b'\t' | b'\n' | b'\r');
-            let end = bytes[at..].iter().position(stop).map(|length| at + length).ok_or(NO_VALUE)?;
+            let end = bytes[at..].iter().position(stop).map_or(bytes.len(), |length| at + length);
             let word = &text[at..end];
             match word {
                 "null" => Ok((Raw::Null, end)),
@@ -254,37 +272,40 @@ fn value_at(text: &str, at: usize) -> Result<(Raw<'_>, usize), &'static str> {
     }
 }
 
-/// The end of the object or array that begins at `at`. Brackets of both kinds are counted together.
-fn block_end(text: &str, at: usize, unclosed: &'static str) -> Result<usize, &'static str> {
+/// The end of the object or array that begins at `at`. Only brackets of its own kind count.
+fn block_end(text: &str, at: usize, (open, close): (u8, u8)) -> Option<usize> {
     let bytes = text.as_bytes();
-    let (mut at, mut open) = (at, 0usize);
+    let (mut at, mut depth) = (at, 0usize);
     loop {
-        match bytes.get(at).ok_or(unclosed)? {
-            b'"' => {
-                at = string_end(text, at)?;
-                continue;
-            }
-            b'{' | b'[' => open += 1,
-            b'}' | b']' => open -= 1,
-            _ => {}
+        let byte = *bytes.get(at)?;
+        if byte == b'"' {
+            at = string_end(text, at).ok()?;
+            continue;
         }
         at += 1;
-        if open == 0 {
-            return Ok(at);
+        if byte == open {
+            depth += 1;
+        } else if byte == close {
+            depth -= 1;
+            if depth == 0 {
+                return Some(at);
+            }
         }
     }
 }
 
-/// The text of a string literal; the raw text if an escape is invalid.
-fn unescaped_text(raw: &str) -> Cow<'_, str> {
-    if !raw.contains('\\') {
-        return raw.into();
+/// The value of a string literal as a label has it: empty if an escape is invalid, and with spaces for U+FFFD.
+fn text_of(raw: &str) -> Cow<'_, str> {
+    let text = if raw.contains('\\') { Cow::Owned(unescaped(raw, false).unwrap_or_default()) } else { raw.into() };
+    if text.contains(char::REPLACEMENT_CHARACTER) {
+        return text.replace(char::REPLACEMENT_CHARACTER, " ").into();
     }
-    unescaped(raw).map_or(Cow::Borrowed(raw), Cow::Owned)
+    text
 }
 
-/// The text between the quotes of a string literal of JSON; `None` if an escape is invalid. A lone surrogate becomes U+FFFD.
-pub(crate) fn unescaped(raw: &str) -> Option<String> {
+/// The text between the quotes of a string literal of JSON; `None` if an escape is invalid. logfmt is
+/// lenient: it knows `\'`, and a surrogate that stands alone becomes U+FFFD.
+pub(crate) fn unescaped(raw: &str, is_lenient: bool) -> Option<String> {
     let (mut text, mut rest) = (String::with_capacity(raw.len()), raw);
     while let Some(at) = rest.find('\\') {
         text.push_str(&rest[..at]);
@@ -292,7 +313,8 @@ pub(crate) fn unescaped(raw: &str) -> Option<String> {
         let unit = |from: usize| rest.get(from..from + 4).and_then(|hex| u32::from_str_radix(hex, 16).ok());
         let mut length = 2;
         text.push(match escape {
-            b'"' | b'\\' | b'/' | b'\'' => char::from(*escape),
+            b'"' | b'\\' | b'/' => char::from(*escape),
+            b'\'' if is_lenient => '\'',
             b'b' => '\x08',
             b'f' => '\x0c',
             b'n' => '\n',
@@ -307,7 +329,7 @@ pub(crate) fn unescaped(raw: &str) -> Option<String> {
                         length = 12;
                         char::from_u32(0x10000 + ((first - 0xd800) << 10) + (low - 0xdc00))?
                     }
-                    _ => char::from_u32(first).unwrap_or(char::REPLACEMENT_CHARACTER),
+                    _ => char::from_u32(first).or(is_lenient.then_some(char::REPLACEMENT_CHARACTER))?,
                 }
             }
             _ => return None,

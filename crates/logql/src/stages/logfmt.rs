@@ -7,41 +7,65 @@ use crate::ast::LabelExtraction;
 use crate::labels::label_name;
 use std::borrow::Cow;
 
-/// Gives the labels of `line` to `view`.
-pub(super) fn extract(line: &str, strict: bool, keep_empty: bool, keys: &[LabelExtraction], view: &mut EntryView<'_>) {
-    let mut wanted: Vec<Option<Cow<'_, str>>> = vec![None; keys.len()];
-    for pair in (Pairs { line, at: 0 }) {
+const ERROR_KIND: &str = "LogfmtParserErr";
+
+/// Gives the labels of `line` that the query needs to `view`.
+pub(super) fn extract(line: &str, strict: bool, keep_empty: bool, view: &mut EntryView<'_>) {
+    for pair in Pairs::of(line) {
         match pair {
             Ok((key, value)) => {
-                if keys.is_empty() {
-                    let value = value.unwrap_or_default();
-                    if !value.is_empty() || keep_empty {
-                        view.extracted(&label_name(key), value);
-                    }
-                    continue;
-                }
-                for (extraction, found) in keys.iter().zip(&mut wanted) {
-                    if extraction.source == key && found.is_none() {
-                        *found = Some(value.clone().unwrap_or_default());
+                let value = value.unwrap_or_default();
+                if !value.is_empty() || keep_empty {
+                    view.extracted(&label_name(key), printable(value));
+                    if view.is_complete() {
+                        return;
                     }
                 }
             }
-            Err(reason) if strict => {
-                view.fail("LogfmtParserErr", &reason);
-                return;
-            }
+            Err(reason) if strict => return view.fail_parsing(ERROR_KIND, Some(&reason)),
             Err(_) => {}
         }
     }
-    for (extraction, value) in keys.iter().zip(wanted) {
-        view.extracted_or_empty(&extraction.label, value);
+}
+
+/// Gives the values of `keys` to `view`. Of two values of a key, the last stays.
+pub(super) fn extract_keys(line: &str, strict: bool, keys: &[LabelExtraction], view: &mut EntryView<'_>) {
+    for LabelExtraction { label, .. } in keys {
+        view.not_extracted(label);
+    }
+    for pair in Pairs::of(line) {
+        match pair {
+            Ok((key, value)) => {
+                let key = label_name(key);
+                if let Some(extraction) = keys.iter().find(|extraction| extraction.source == key) {
+                    let value = value.unwrap_or_default();
+                    let is_odd = value.contains(char::REPLACEMENT_CHARACTER);
+                    view.extracted_by_name(&extraction.label, if is_odd { "".into() } else { value });
+                }
+            }
+            Err(reason) if strict => return view.fail_parsing(ERROR_KIND, Some(&reason)),
+            Err(_) => {}
+        }
+    }
+}
+
+fn printable(value: Cow<'_, str>) -> Cow<'_, str> {
+    match value.contains(char::REPLACEMENT_CHARACTER) {
+        true => value.replace(char::REPLACEMENT_CHARACTER, " ").into(),
+        false => value,
     }
 }
 
 /// The pairs of a line. A key alone has no value.
-struct Pairs<'l> {
+pub(crate) struct Pairs<'l> {
     line: &'l str,
     at: usize,
+}
+
+impl<'l> Pairs<'l> {
+    pub(crate) fn of(line: &'l str) -> Pairs<'l> {
+        Pairs { line, at: 0 }
+    }
 }
 
 impl<'l> Iterator for Pairs<'l> {
@@ -81,7 +105,10 @@ impl<'l> Iterator for Pairs<'l> {
                 match bytes.get(at) {
                     None => {
                         self.at = bytes.len();
-                        return Some(Err(format!("logfmt syntax error at pos {} : unterminated quoted value", at + 1)));
+                        return Some(Err(format!(
+                            "logfmt syntax error at pos {} : unterminated quoted value",
+                            bytes.len() + 1
+                        )));
                     }
                     Some(b'\\') => {
                         has_escapes = true;
@@ -96,9 +123,9 @@ impl<'l> Iterator for Pairs<'l> {
             if !has_escapes {
                 return Some(Ok((key, Some(raw.into()))));
             }
-            return match super::json::unescaped(raw) {
+            return match super::json::unescaped(raw, true) {
                 Some(value) => Some(Ok((key, Some(value.into())))),
-                None => Some(Err(format!("logfmt syntax error at pos {} : invalid quoted value", value_start + 1))),
+                None => Some(Err(format!("logfmt syntax error at pos {} : invalid quoted value", at + 2))),
             };
         }
         let value_end = end_of(value_start, |byte| byte <= b' ' || byte == b'=' || byte == b'"');

@@ -1,16 +1,19 @@
 //! The stages of a pipeline: what happens to an entry before it is shown or counted.
 
+pub(crate) mod hints;
 pub(crate) mod json;
-mod logfmt;
+pub(crate) mod logfmt;
 pub(crate) mod view;
 
 use crate::ast::*;
 use crate::template::{LineContext, NowNanos};
 use crate::text;
 use memchr::memmem;
+use regex::Regex;
 use std::borrow::Cow;
+use std::sync::LazyLock;
 pub(crate) use view::EntryView;
-use view::{Category, DETAILS, ERROR};
+use view::{Category, DETAILS, ERROR, PRESERVED};
 
 impl PipelineStage {
     /// Applies the stage. False if the entry is left out.
@@ -18,6 +21,14 @@ impl PipelineStage {
         match self {
             PipelineStage::Line(filter) => filter.holds(&view.line),
             PipelineStage::Labels(filter) => filter.holds(view),
+            PipelineStage::Json(_)
+            | PipelineStage::Logfmt { .. }
+            | PipelineStage::Pattern(_)
+            | PipelineStage::Unpack
+                if view.is_complete() =>
+            {
+                true
+            }
             PipelineStage::Json(paths) if paths.is_empty() => {
                 let line = view.line.clone();
                 json::flatten(&line, view);
@@ -30,7 +41,10 @@ impl PipelineStage {
             }
             PipelineStage::Logfmt { strict, keep_empty, keys } => {
                 let line = view.line.clone();
-                logfmt::extract(&line, *strict, *keep_empty, keys, view);
+                match keys.is_empty() {
+                    true => logfmt::extract(&line, *strict, *keep_empty, view),
+                    false => logfmt::extract_keys(&line, *strict, keys, view),
+                }
                 true
             }
             PipelineStage::Pattern(pattern) => {
@@ -55,8 +69,8 @@ impl PipelineStage {
                 true
             }
             PipelineStage::Decolorize => {
-                if view.line.contains('\x1b') {
-                    view.line = Cow::Owned(decolorized(&view.line));
+                if view.line.contains(['\x1b', '\u{9b}']) {
+                    view.line = Cow::Owned(COLORS.replace_all(&view.line, "").into_owned());
                 }
                 true
             }
@@ -77,7 +91,7 @@ impl PipelineStage {
                 true
             }
             PipelineStage::Keep(picks) => {
-                let is_special = |name: &str| name == ERROR || name == DETAILS;
+                let is_special = |name: &str| [ERROR, DETAILS, PRESERVED].contains(&name);
                 view.retain(|name, value| is_special(name) || picks.iter().any(|pick| pick.picks(name, value)));
                 true
             }
@@ -91,10 +105,9 @@ fn label_format(formats: &[(String, LabelValue)], view: &mut EntryView<'_>, now:
     for (name, value) in formats {
         match value {
             LabelValue::Renamed(from) => {
-                if let Some((value, category)) = view.with_category(from) {
-                    let value = value.to_owned();
+                if let Some(value) = view.get(from).map(str::to_owned) {
+                    view.set(name, value, Category::Parsed);
                     view.remove(from);
-                    view.set(name, value, category);
                 }
             }
             LabelValue::Template(template) => {
@@ -129,64 +142,35 @@ impl LabelFilter {
             LabelFilter::Or(left, right) => left.holds(view) || right.holds(view),
             LabelFilter::Text(matcher) => matcher.matches(view.get(&matcher.name).unwrap_or_default()),
             LabelFilter::Quantity { name, op, value, unit } => {
-                if view.has_error() {
-                    return true;
-                }
-                let Some(text) = view.get(name).filter(|text| !text.is_empty()) else { return false };
+                let Some(text) = view.get(name) else { return false };
                 let number = match unit {
-                    Unit::Number => text::parse_number(text),
-                    Unit::Duration => text::duration(text, false).map(|nanos| nanos as f64),
-                    Unit::Size => text::size(text),
+                    Unit::Number => text::go_float(text),
+                    Unit::Duration => text::go_duration(text).map(|nanos| nanos as f64),
+                    Unit::Size => text::go_size(text),
                 };
                 match number {
-                    Some(number) => op.holds(number, *value),
-                    None => {
-                        let kind = match unit {
-                            Unit::Number => "number",
-                            Unit::Duration => "duration",
-                            Unit::Size => "size",
-                        };
-                        let reason = format!("{} is no {kind}", text::quoted(text));
-                        view.fail("LabelFilterErr", &reason);
+                    Ok(number) => op.holds(number, *value),
+                    Err(reason) => {
+                        // The first error says more.
+                        if !view.has_error() {
+                            view.fail("LabelFilterErr", &reason);
+                        }
                         true
                     }
                 }
             }
             LabelFilter::Ip { name, negative, filter } => {
-                if view.has_error() {
-                    return true;
-                }
-                let Some(text) = view.get(name) else { return false };
-                match filter.is(text) {
-                    Ok(found) => found != *negative,
-                    Err(reason) => {
-                        view.fail("LabelFilterErr", &reason);
-                        true
-                    }
-                }
+                view.has_error() || view.get(name).is_some_and(|text| filter.is_in(text) != *negative)
             }
         }
     }
 }
 
-/// The line without the sequences that color a terminal.
-fn decolorized(line: &str) -> String {
-    let (mut plain, mut rest) = (String::with_capacity(line.len()), line);
-    while let Some(at) = rest.find('\x1b') {
-        plain.push_str(&rest[..at]);
-        let sequence = &rest[at + 1..];
-        let parameters =
-            sequence.strip_prefix('[').map(|s| s.trim_start_matches(|c: char| c.is_ascii_digit() || c == ';'));
-        match parameters.and_then(|end| end.strip_prefix(|c: char| c.is_ascii_alphabetic())) {
-            Some(behind) => rest = behind,
-            None => {
-                plain.push('\x1b');
-                rest = sequence;
-            }
-        }
-    }
-    plain + rest
-}
+/// The sequences that color a terminal, as the library knows them that most programs strip colors with.
+static COLORS: LazyLock<Regex> = LazyLock::new(|| {
+    let sequence = r"[\x1b\x{9b}][\[\]()#;?]*(?:(?:(?:[a-zA-Z0-9]*(?:;[a-zA-Z0-9]*)*)?\x07)|(?:(?:[0-9]{1,4}(?:;[0-9]{0,4})*)?[0-9A-PRZcf-ntqry=><~]))";
+    Regex::new(sequence).expect("the expression is constant")
+});
 
 #[cfg(test)]
 mod tests;

@@ -37,8 +37,19 @@ fn parsers_extract_labels() {
         (
             r#"{"a":"x""#,
             "| json",
-            "__error__=JSONParserErr __error_details__=Value looks like object, but can't find closing '}' symbol a=x",
+            "__error__=JSONParserErr __error_details__=Value is array, but can't find closing ']' symbol a=x",
         ),
+        (
+            "{a:1}",
+            "| json",
+            "__error__=JSONParserErr __error_details__=Value looks like object, but can't find closing '}' symbol",
+        ),
+        (r#"{"a":1,}"#, "| json", "a=1"),
+        (r#"{"a":"\ud800","b":"x\q"}"#, "| json", "a= b="),
+        ("plain", "| json a", "__error__=JSONParserErr"),
+        (r#"{"a":"new","c":null,"d":["\u00e9"]}"#, "| json | json a, c, d", "a=new c= d=[\"é\"]"),
+        (r#"{"b":"2"}"#, "| label_format a=`1` | json a=`b`", "a=2"),
+        ("plain", "| unpack", "__error__=JSONParserErr __error_details__=expecting json object(6), but it is not"),
         (
             "plain",
             "| json",
@@ -56,9 +67,20 @@ fn parsers_extract_labels() {
         ("GET /x 200", "| pattern `<method> <path> <_>`", "method=GET path=/x"),
         ("GET /x 200", r#"| regexp "(?P<m>\\w+) (?P<p>\\S+)""#, "m=GET p=/x"),
         ("a=1 a=2", "| logfmt", "a=1"),
+        ("a=1 a=2 b.c=3", r#"| logfmt x="a", y="b_c""#, "x=2 y=3"),
+        (
+            "a=\"x",
+            "| logfmt --strict",
+            "__error__=LogfmtParserErr __error_details__=logfmt syntax error at pos 5 : unterminated quoted value",
+        ),
         (r#"{"a":"1","_entry":"the line"}"#, "| unpack", "the line|a=1"),
         (r#"{"a":"1"}"#, "| unpack", ""),
-        ("\x1b[31mred\x1b[0m", "| decolorize", "red|"),
+        ("\x1b[31mred\x1b[0m \x1b[1;32;4mx\x1b[K", "| decolorize", "red x|"),
+        (
+            "x=1m y=2",
+            "| logfmt | x > 1 | y > 1s",
+            "__error__=LabelFilterErr __error_details__=strconv.ParseFloat: parsing \"1m\": invalid syntax x=1m y=2",
+        ),
     ] {
         assert_eq!(after(line, pipeline), expected, "{line} {pipeline}");
     }
@@ -79,6 +101,11 @@ fn filters_keep_and_leave_out() {
         ("| logfmt | took > 1m or (status = 500, size > 1KB)", true),
         ("| logfmt | ip = ip(\"10.0.0.1-10.0.0.9\")", true),
         ("| logfmt | missing > 1", false),
+        // A label without a value is no number; the missing label of a line that no parser reads leaves the line out.
+        ("| logfmt missing | missing > 1", true),
+        ("| json | status > 1", false),
+        ("| logfmt | word = ip(\"10.0.0.1\")", false),
+        ("| logfmt | word != ip(\"10.0.0.1\")", true),
         (r#"| logfmt | missing = """#, true),
         (r#"| logfmt | word =~ "x|y" | pod != "web-2""#, true),
         // What cannot be read stays, and is an error.
@@ -96,6 +123,7 @@ fn labels_are_renamed_dropped_and_kept() {
     for (pipeline, expected) in [
         ("| logfmt | label_format c=a", "b=2 c=1"),
         ("| logfmt | label_format a=b, d=\"{{.a}}-{{.b}}\"", "a=2 d=2-"),
+        ("| logfmt | label_format a=a", "b=2"),
         ("| logfmt | drop a", "b=2"),
         (r#"| logfmt | drop a="2", b=~"2|3""#, "a=1"),
         ("| logfmt | keep b, app, pod, user", "b=2"),

@@ -1,5 +1,6 @@
 //! An entry on its way through a pipeline.
 
+use super::hints::{self, Hints};
 use crate::labels::Labels;
 use crate::source::LogEntry;
 use std::borrow::Cow;
@@ -8,6 +9,8 @@ use std::borrow::Cow;
 pub(crate) const ERROR: &str = "__error__";
 /// The label with the text of an error.
 pub(crate) const DETAILS: &str = "__error_details__";
+/// The label that says that the query asks for errors.
+pub(crate) const PRESERVED: &str = "__preserve_error__";
 
 /// Where a label comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,13 +25,16 @@ pub(crate) struct EntryView<'e> {
     pub(crate) time: i64,
     pub(crate) line: Cow<'e, str>,
     labels: Vec<(Cow<'e, str>, Cow<'e, str>, Category)>,
-    /// The names that the entry had before the pipeline.
-    base: usize,
     entry: &'e LogEntry,
+    hints: &'e Hints,
 }
 
 impl<'e> EntryView<'e> {
     pub(crate) fn new(entry: &'e LogEntry) -> EntryView<'e> {
+        EntryView::with_hints(entry, &hints::ALL)
+    }
+
+    pub(crate) fn with_hints(entry: &'e LogEntry, hints: &'e Hints) -> EntryView<'e> {
         let mut labels: Vec<(Cow<'e, str>, Cow<'e, str>, Category)> = Vec::with_capacity(entry.stream.iter().len() + 8);
         labels.extend(entry.stream.iter().map(|(name, value)| (name.into(), value.into(), Category::Stream)));
         for (name, value) in entry.metadata.iter() {
@@ -36,7 +42,7 @@ impl<'e> EntryView<'e> {
                 if entry.stream.get(name).is_some() { format!("{name}_extracted").into() } else { name.into() };
             labels.push((name, value.into(), Category::Metadata));
         }
-        EntryView { time: entry.time, line: Cow::Borrowed(&entry.line), base: labels.len(), labels, entry }
+        EntryView { time: entry.time, line: Cow::Borrowed(&entry.line), labels, entry, hints }
     }
 
     fn position(&self, name: &str) -> Option<usize> {
@@ -64,34 +70,52 @@ impl<'e> EntryView<'e> {
         }
     }
 
-    /// Whether the entry came with a label of this name.
-    fn is_base(&self, name: &str) -> bool {
-        self.base > 0 && (self.entry.stream.get(name).is_some() || self.entry.metadata.get(name).is_some())
+    /// The name of an extracted label: one that the entry came with stays, and the extracted one gets a suffix.
+    fn name_of_extracted<'n>(&self, name: &'n str) -> Cow<'n, str> {
+        let is_metadata = || self.with_category(name).is_some_and(|(_, category)| category == Category::Metadata);
+        if self.entry.stream.get(name).is_some() || is_metadata() {
+            format!("{name}_extracted").into()
+        } else {
+            name.into()
+        }
     }
 
-    /// Sets a label that a parser extracted. A label that the entry came with stays, and the extracted one gets a suffix.
-    /// Of two extracted labels with one name, the first stays.
+    fn is_extracted(&self, name: &str) -> bool {
+        self.with_category(name).is_some_and(|(_, category)| category == Category::Parsed)
+    }
+
+    /// Sets a label that a parser extracted, if the query needs the label. Of two with one name, the first stays.
     pub(crate) fn extracted(&mut self, name: &str, value: Cow<'_, str>) {
-        let suffixed;
-        let name = if self.is_base(name) {
-            suffixed = format!("{name}_extracted");
-            &suffixed
-        } else {
-            name
-        };
-        if name.is_empty() || self.with_category(name).is_some_and(|(_, category)| category == Category::Parsed) {
+        if name.is_empty() {
             return;
         }
-        self.set(name, value.into_owned(), Category::Parsed);
+        let name = self.name_of_extracted(name);
+        if self.hints.wants(&name) && !self.is_extracted(&name) {
+            self.set(&name, value.into_owned(), Category::Parsed);
+        }
     }
 
-    /// Sets a label that an expression names, empty if the line has no such value.
-    pub(crate) fn extracted_or_empty(&mut self, name: &str, value: Option<Cow<'_, str>>) {
-        match value {
-            Some(value) => self.extracted(name, value),
-            None if self.get(name).is_none() => self.set(name, String::new(), Category::Parsed),
-            None => {}
+    /// Sets a label that an expression names. Of two values, the last stays.
+    pub(crate) fn extracted_by_name(&mut self, name: &str, value: Cow<'_, str>) {
+        let name = self.name_of_extracted(name);
+        self.set(&name, value.into_owned(), Category::Parsed);
+    }
+
+    /// Sets a label that an expression names and that is nowhere.
+    pub(crate) fn not_extracted(&mut self, name: &str) {
+        if self.position(name).is_none() {
+            self.set(name, String::new(), Category::Parsed);
         }
+    }
+
+    /// Whether parsers have nothing left to extract.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.hints.are_met(|name| name != ERROR && self.is_extracted(name))
+    }
+
+    /// Whether a label that begins with `prefix` is needed.
+    pub(crate) fn wants_prefix(&self, prefix: &str) -> bool {
+        self.hints.wants_prefix(prefix)
     }
 
     pub(crate) fn fail(&mut self, kind: &str, details: &str) {
@@ -99,8 +123,24 @@ impl<'e> EntryView<'e> {
         self.set(DETAILS, details.to_owned(), Category::Parsed);
     }
 
+    /// Notes that a parser cannot read the line.
+    pub(crate) fn fail_parsing(&mut self, kind: &str, details: Option<&str>) {
+        self.set(ERROR, kind.to_owned(), Category::Parsed);
+        if let Some(details) = details {
+            self.set(DETAILS, details.to_owned(), Category::Parsed);
+        }
+        if self.hints.asks_for_errors() {
+            self.set(PRESERVED, "true".to_owned(), Category::Parsed);
+        }
+    }
+
     pub(crate) fn has_error(&self) -> bool {
         self.get(ERROR).is_some_and(|error| !error.is_empty())
+    }
+
+    /// Whether the query fails because of this entry.
+    pub(crate) fn is_failure(&self) -> bool {
+        self.has_error() && self.get(PRESERVED).is_none()
     }
 
     pub(crate) fn retain(&mut self, keep: impl Fn(&str, &str) -> bool) {

@@ -6,13 +6,13 @@ mod print;
 use super::LineContext;
 use super::value::TemplateValue;
 use crate::text;
-use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use base64::{DecodeError, Engine};
 
 /// Characters that a function may make of one text.
 const MADE_BYTES_MAX: usize = 1 << 20;
 
-const NAMES: [&str; 95] = [
+const NAMES: [&str; 85] = [
     "__line__",
     "__timestamp__",
     "add",
@@ -98,16 +98,6 @@ const NAMES: [&str; 95] = [
     "TrimPrefix",
     "TrimSuffix",
     "TrimSpace",
-    "toLower",
-    "toUpper",
-    "line",
-    "timestamp",
-    "hasPrefix",
-    "hasSuffix",
-    "split",
-    "join",
-    "first",
-    "last",
 ];
 
 /// Whether templates have this function.
@@ -126,9 +116,9 @@ pub(super) fn call(
     let text = |at: usize| arguments.get(at).map(TemplateValue::to_string).unwrap_or_default();
     let string = |value: String| Ok(TemplateValue::String(value));
     match (name, arguments.as_slice()) {
-        ("__line__" | "line", []) => string(context.line.to_owned()),
-        ("__timestamp__" | "timestamp", []) => Ok(TemplateValue::Time(context.time, 0)),
-        ("now", []) => Ok(TemplateValue::Time(context.now, 0)),
+        ("__line__", []) => string(context.line.to_owned()),
+        ("__timestamp__", []) => Ok(TemplateValue::Time(context.time.into(), 0)),
+        ("now", []) => Ok(TemplateValue::Time(context.now.into(), 0)),
         ("and" | "or", [.., last]) => Ok(last.clone()),
         ("not", [value]) => Ok(TemplateValue::Bool(!value.is_true())),
         ("eq", [first, others @ ..]) if !others.is_empty() => {
@@ -202,20 +192,18 @@ pub(super) fn call(
         ("urlencode" | "urlquery", values) if !values.is_empty() => string(url_encoded(&joined(values))),
         ("urldecode", [_]) => url_decoded(&text(0)).map(TemplateValue::String),
         ("b64enc", [_]) => string(STANDARD.encode(text(0))),
-        ("b64dec", [_]) => {
-            let decoded = STANDARD.decode(text(0)).map_err(|error| error.to_string())?;
-            string(String::from_utf8_lossy(&decoded).into_owned())
-        }
-        ("bytes", [_]) => {
-            text::size(&text(0)).map(TemplateValue::Float).ok_or_else(|| format!("{:?} is no size", text(0)))
-        }
+        // A text that cannot be decoded is the reason, not an error.
+        ("b64dec", [_]) => string(match STANDARD.decode(text(0)) {
+            Ok(decoded) => String::from_utf8_lossy(&decoded).into_owned(),
+            Err(DecodeError::InvalidByte(at, _)) => format!("illegal base64 data at input byte {at}"),
+            Err(_) => format!("illegal base64 data at input byte {}", text(0).len() / 4 * 4),
+        }),
+        ("bytes", [_]) => text::go_size(&text(0)).map(TemplateValue::Float),
         ("duration" | "duration_seconds", [_]) => {
-            let nanos =
-                text::duration(&text(0), false).ok_or_else(|| format!("time: invalid duration {:?}", text(0)))?;
-            Ok(TemplateValue::Float(nanos as f64 / text::SECOND as f64))
+            text::go_duration(&text(0)).map(|nanos| TemplateValue::Float(nanos as f64 / text::SECOND as f64))
         }
-        ("lower" | "ToLower" | "toLower", [_]) => string(text(0).to_lowercase()),
-        ("upper" | "ToUpper" | "toUpper", [_]) => string(text(0).to_uppercase()),
+        ("lower" | "ToLower", [_]) => string(text(0).to_lowercase()),
+        ("upper" | "ToUpper", [_]) => string(text(0).to_uppercase()),
         ("title", [_]) => string(titled(&text(0))),
         ("trim" | "TrimSpace", [_]) => string(text(0).trim().to_owned()),
         ("trimAll", [_, _]) => string(text(1).trim_matches(|c| text(0).contains(c)).to_owned()),
@@ -235,18 +223,6 @@ pub(super) fn call(
         ("contains", [_, _]) => Ok(TemplateValue::Bool(text(1).contains(&text(0)))),
         ("hasPrefix", [_, _]) => Ok(TemplateValue::Bool(text(1).starts_with(&text(0)))),
         ("hasSuffix", [_, _]) => Ok(TemplateValue::Bool(text(1).ends_with(&text(0)))),
-        ("split", [_, _]) => Ok(TemplateValue::List(
-            text(1).split(text(0).as_str()).map(|part| TemplateValue::String(part.into())).collect(),
-        )),
-        ("join", [_, list]) => {
-            let parts: Vec<String> = list.items()?.into_iter().map(|(_, part)| part.to_string()).collect();
-            string(parts.join(&text(0)))
-        }
-        ("first" | "last", [list]) => {
-            let mut items = list.items()?;
-            let item = if name == "last" { items.pop() } else { items.into_iter().next() };
-            Ok(item.map_or(TemplateValue::Nil, |(_, value)| value))
-        }
         ("default", [default, value]) => Ok(if value.is_true() { value.clone() } else { default.clone() }),
         ("count", [_, _]) => {
             let regex = crate::pattern_syntax::compile(&text(0))?;
@@ -347,18 +323,19 @@ pub(super) fn call(
             let scale = 10f64.powi(i32::try_from(digits.int()).unwrap_or(0).clamp(-300, 300));
             let scaled = value.float() * scale;
             let up = arguments.get(2).map_or(0.5, TemplateValue::float);
-            let rounded = if scaled.abs().fract() >= up { scaled.abs().ceil() } else { scaled.abs().floor() };
-            Ok(TemplateValue::Float(rounded.copysign(scaled) / scale))
+            // As in Loki, the fraction of a number below zero is below zero too.
+            let rounded = if scaled.fract() >= up { scaled.ceil() } else { scaled.floor() };
+            Ok(TemplateValue::Float(rounded / scale))
         }
         ("float64", [value]) => Ok(TemplateValue::Float(value.float())),
         ("int", [value]) => Ok(TemplateValue::Int(value.int())),
         ("date", [_, time]) => string(date::format_value(&text(0), time)?),
-        ("toDate", [_, _]) => date::parse_time(&text(0), &text(1), "UTC"),
-        ("toDateInZone", [_, _, _]) => date::parse_time(&text(0), &text(2), &text(1)),
+        ("toDate", [_, _]) => Ok(date::parse_time(&text(0), &text(1), "UTC")),
+        ("toDateInZone", [_, _, _]) => Ok(date::parse_time(&text(0), &text(2), &text(1))),
         ("unixToTime", [_]) => date::from_epoch(&text(0)),
         ("unixEpoch" | "unixEpochMillis" | "unixEpochNanos", [TemplateValue::Time(nanos, _)]) => string(
             match name {
-                "unixEpoch" => nanos.div_euclid(text::SECOND),
+                "unixEpoch" => nanos.div_euclid(text::SECOND.into()),
                 "unixEpochMillis" => nanos.div_euclid(1_000_000),
                 _ => *nanos,
             }

@@ -64,9 +64,9 @@ pub(super) fn next_part(layout: &str) -> (&str, &str, &str) {
 }
 
 /// A time in a layout. `zone` is the offset in seconds.
-pub(super) fn format_time(nanos: i64, zone: i32, layout: &str) -> String {
-    let local = nanos.saturating_add(i64::from(zone) * SECOND);
-    let (seconds, fraction) = (local.div_euclid(SECOND), local.rem_euclid(SECOND));
+pub(super) fn format_time(nanos: i128, zone: i32, layout: &str) -> String {
+    let (seconds, fraction) = (nanos.div_euclid(SECOND.into()), nanos.rem_euclid(SECOND.into()));
+    let seconds = i64::try_from(seconds).unwrap_or_default() + i64::from(zone);
     let (day, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
     let date = Ticks::from_unix(seconds, 0).unwrap_or_default().date();
     let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);

@@ -50,6 +50,15 @@ fn what_go_prints() {
         ("{{ ToUpper \"a\" }}{{ Replace \"aaa\" \"a\" \"b\" 2 }}", "Abba"),
         ("{{ not true }} {{ len .status }} {{ gt 2 1 }}", "false 3 true"),
         ("{{ $.status }}", "500"),
+        ("{{ mulf 1000 1000 }} {{ mulf 1000 100 }} {{ round -2.3 0 }}", "1e+06 100000 -3"),
+        ("{{ b64dec \"N!Aw\" }}", "illegal base64 data at input byte 1"),
+        ("{{ toDate \"2006-01-02\" \"soon\" }}", "0001-01-01 00:00:00 +0000 UTC"),
+        ("{{ toDateInZone \"2006-01-02 15:04\" \"Europe/Berlin\" \"2026-07-01 12:00\" | unixEpoch }}", "1782900000"),
+        (
+            "{{ toDateInZone \"2006-01-02 15:04\" \"America/New_York\" \"2026-01-01 00:00\" | date \"15:04 MST\" }}",
+            "05:00 UTC",
+        ),
+        ("{{ toDateInZone \"2006-01-02\" \"Nowhere/At_All\" \"2026-07-01\" | unixEpoch }}", "1782864000"),
     ] {
         assert_eq!(render(template).as_deref(), Ok(text), "{template}");
     }

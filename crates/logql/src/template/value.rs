@@ -12,7 +12,7 @@ pub(super) enum TemplateValue {
     Float(f64),
     String(String),
     /// A point in time in nanoseconds since the epoch, and the offset of its zone in seconds.
-    Time(i64, i32),
+    Time(i128, i32),
     List(Vec<TemplateValue>),
     /// Members in their order.
     Map(Vec<(String, TemplateValue)>),
@@ -109,10 +109,10 @@ impl TemplateValue {
     }
 }
 
-/// A number as Go prints one with `%v`: the shortest digits, with an exponent below 1e-4 and from 1e21 on.
+/// A number as Go prints one with `%v`: the shortest digits, with an exponent below 1e-4 and from 1e6 on.
 pub(super) fn shown_float(value: f64) -> String {
     let size = value.abs();
-    if !value.is_finite() || size == 0.0 || (1e-4..1e21).contains(&size) {
+    if !value.is_finite() || size == 0.0 || (1e-4..1e6).contains(&size) {
         return text::number(value);
     }
     let text = format!("{value:e}");

@@ -4,14 +4,34 @@ use crate::template::go_time::{format_time, next_part};
 use crate::template::value::TemplateValue;
 use crate::text::SECOND;
 use daytable_model::time::{MONTHS, WEEKDAYS, days_from_civil, days_in_month};
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
 
-/// `date`: a time, or a number of seconds, in a layout.
+/// The time that a text which is no time is: the first second of the year 1, as in Go.
+const ZERO: TemplateValue = TemplateValue::Time(-62_135_596_800 * SECOND as i128, 0);
+
+/// `date`: a time, or a number of seconds, in a layout and in UTC.
 pub(super) fn format_value(layout: &str, time: &TemplateValue) -> Result<String, String> {
     match time {
-        TemplateValue::Time(nanos, zone) => Ok(format_time(*nanos, *zone, layout)),
-        TemplateValue::Int(seconds) => Ok(format_time(seconds.saturating_mul(SECOND), 0, layout)),
+        TemplateValue::Time(nanos, _) => Ok(format_time(*nanos, 0, layout)),
+        TemplateValue::Int(seconds) => Ok(format_time(i128::from(*seconds) * i128::from(SECOND), 0, layout)),
         _ => Err(format!("wrong type for value; expected time.Time; got {}", time.kind())),
     }
+}
+
+/// Reads a time that is written in a layout, in a zone unless the text has an offset. An unknown zone is UTC.
+pub(super) fn parse_time(layout: &str, text: &str, zone: &str) -> TemplateValue {
+    let Ok((local, offset)) = read_time(layout, text) else { return ZERO };
+    let in_zone = || {
+        let zone = TimeZone::get(zone).ok()?;
+        let offset_at = |seconds: i64| Some(zone.to_offset(Timestamp::from_second(seconds).ok()?).seconds());
+        let seconds = i64::try_from(local.div_euclid(SECOND.into())).ok()?;
+        // The offset at that time, if the time were UTC, may belong to the other side of a change of clocks.
+        let guess = offset_at(seconds)?;
+        offset_at(seconds - i64::from(guess))
+    };
+    let offset = offset.or_else(in_zone).unwrap_or(0);
+    TemplateValue::Time(local - i128::from(offset) * i128::from(SECOND), offset)
 }
 
 /// `unixToTime`: the number of digits says whether days, seconds, or parts of seconds are counted.
@@ -27,19 +47,16 @@ pub(super) fn from_epoch(text: &str) -> Result<TemplateValue, String> {
     };
     number
         .checked_mul(unit)
-        .map(|nanos| TemplateValue::Time(nanos, 0))
+        .map(|nanos| TemplateValue::Time(nanos.into(), 0))
         .ok_or_else(|| format!("unable to parse time '{text}'"))
 }
 
-/// Reads a time that is written in a layout.
-pub(super) fn parse_time(layout: &str, text: &str, zone: &str) -> Result<TemplateValue, String> {
-    if !matches!(zone, "UTC" | "Local" | "") {
-        return Err(format!("unknown time zone {zone}: only UTC is known"));
-    }
+/// Reads a time that is written in a layout: nanoseconds as if its zone were UTC, and the offset in seconds, if it has one.
+fn read_time(layout: &str, text: &str) -> Result<(i128, Option<i32>), String> {
     let wrong = || format!("parsing time {text:?} as {layout:?}: cannot parse");
     let (mut year, mut month, mut day, mut hour, mut minute, mut second, mut nanos) =
         (0i32, 1u32, 1u32, 0i64, 0i64, 0i64, 0i64);
-    let (mut offset, mut is_pm, mut rest, mut layout_rest) = (0i64, None, text, layout);
+    let (mut offset, mut is_pm, mut rest, mut layout_rest) = (None, None, text, layout);
     while !layout_rest.is_empty() {
         let (before, part, behind) = next_part(layout_rest);
         rest = rest.strip_prefix(before).ok_or_else(wrong)?;
@@ -96,7 +113,7 @@ pub(super) fn parse_time(layout: &str, text: &str, zone: &str) -> Result<Templat
                 }
                 rest = &rest[length..];
             }
-            "Z07:00" | "Z0700" | "Z07" if rest.starts_with('Z') => rest = &rest[1..],
+            "Z07:00" | "Z0700" | "Z07" if rest.starts_with('Z') => (rest, offset) = (&rest[1..], Some(0)),
             "Z07:00" | "-07:00" | "Z0700" | "-0700" | "Z07" | "-07" => {
                 let sign = match rest.as_bytes().first() {
                     Some(b'+') => 1,
@@ -121,7 +138,7 @@ pub(super) fn parse_time(layout: &str, text: &str, zone: &str) -> Result<Templat
                 if part.len() > 3 {
                     rest = &rest[2..];
                 }
-                offset = sign * (hours * 3600 + minutes * 60);
+                offset = Some(sign * (hours * 3600 + minutes * 60) as i32);
             }
             "" => {}
             part if part.starts_with(['.', ',']) => {
@@ -143,9 +160,8 @@ pub(super) fn parse_time(layout: &str, text: &str, zone: &str) -> Result<Templat
     if hour > 23 || minute > 59 || second > 59 {
         return Err(wrong());
     }
-    let seconds = days_from_civil(year, month, day) * 86_400 + hour * 3600 + minute * 60 + second - offset;
-    let nanos = seconds.checked_mul(SECOND).and_then(|whole| whole.checked_add(nanos)).ok_or_else(wrong)?;
-    Ok(TemplateValue::Time(nanos, i32::try_from(offset).unwrap_or(0)))
+    let seconds = days_from_civil(year, month, day) * 86_400 + hour * 3600 + minute * 60 + second;
+    Ok((i128::from(seconds) * i128::from(SECOND) + i128::from(nanos), offset))
 }
 
 /// The nanoseconds of a fraction, which begins with a point.
