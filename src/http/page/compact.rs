@@ -57,7 +57,9 @@ impl Compact<'_> {
                 '\n' => self.pass(1, Gap::Line),
                 c if c.is_whitespace() => self.pass(c.len_utf8(), Gap::Space),
                 '/' if rest.starts_with("//") => self.pass(rest.find('\n').unwrap_or(rest.len()), Gap::None),
-                '/' if rest.starts_with("/*") => self.pass(rest.find("*/").map_or(rest.len(), |end| end + 2), Gap::Space),
+                '/' if rest.starts_with("/*") => {
+                    self.pass(rest.find("*/").map_or(rest.len(), |end| end + 2), Gap::Space)
+                }
                 '/' if self.begins_value() => self.copy(regex_end(rest)),
                 '"' | '\'' => self.copy(string_end(rest, c)),
                 '`' => self.template(),
@@ -114,7 +116,8 @@ impl Compact<'_> {
 
     /// Copies a token, and what has to stand before it.
     fn copy(&mut self, length: usize) {
-        let (before, after) = (self.out.chars().last().unwrap_or(';'), self.text[self.at..].chars().next().unwrap_or(';'));
+        let (before, after) =
+            (self.out.chars().last().unwrap_or(';'), self.text[self.at..].chars().next().unwrap_or(';'));
         let is_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '$' | '#');
         match std::mem::replace(&mut self.gap, Gap::None) {
             Gap::Line if !"{(,;[".contains(before) && !"}),.]?:".contains(after) => self.out.push('\n'),
