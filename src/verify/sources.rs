@@ -61,7 +61,7 @@ impl Verification<'_> {
 
     /// Reports a damaged source log once.
     pub(super) fn source_log_damaged(&mut self, which: &str, what: &str) {
-        let found = format!("what sources moved in {which} is damaged: {what}");
+        let found = format!("the source log of {which} is damaged: {what}");
         if !self.report.findings.iter().any(|finding| finding.found == found) {
             self.find(FindingKind::Catalog, "catalog.db", None, found, ADVICE_SOURCE_LOG);
         }

@@ -86,7 +86,7 @@ fn what_a_kill_left_is_refused_until_it_is_repaired_and_only_its_commit_is_read_
     for output in [run, place.ask("sources", &[])] {
         let error = error_of(&output);
         assert_eq!(output.status.code(), Some(65), "{error}");
-        for word in ["catalog.db: what sources moved in commit", "is damaged", "daytable repair --data"] {
+        for word in ["catalog.db: the source log of commit", "is damaged", "daytable repair --data"] {
             assert!(error.contains(word), "does not say {word}: {error}");
         }
     }
@@ -97,7 +97,7 @@ fn what_a_kill_left_is_refused_until_it_is_repaired_and_only_its_commit_is_read_
     assert!(said.contains("daytable repair") && said.contains("not whole: 1 findings"), "{said}");
 
     let said = place.said("repair", &[]);
-    for word in ["is kept as", "what sources moved in commit", "left out", "may be read again", "out by -1 records"] {
+    for word in ["is kept as", "the source log of commit", "left out", "may be read again", "out by -1 records"] {
         assert!(said.contains(word), "does not say {word}: {said}");
     }
     assert!(!said.contains("made anew"), "{said}");

@@ -266,7 +266,7 @@ fn a_damaged_page_is_named() {
     let error = error_of(&output);
     assert!(matches!(output.status.code(), Some(65 | 74)), "{}: {error}", output.status);
     let name = file.file_name().expect("a name").to_string_lossy();
-    assert!(error.contains("page 1+0 (packed) of") && error.contains(&*name) && error.contains("damaged"), "{error}");
+    assert!(error.contains("page 1+0 (small) of") && error.contains(&*name) && error.contains("damaged"), "{error}");
     assert!(output.stdout.is_empty(), "a wrong row: {}", String::from_utf8_lossy(&output.stdout));
     // Commands that skip the page still work, and the daemon accepts more records.
     place.said("tables", &[]);

@@ -1,4 +1,4 @@
-//! Properties of the store's bytes: pages, packs of pages, sealed days and their manifests. A checksum protects each
+//! Properties of the store's bytes: pages, small pages, sealed days and their manifests. A checksum protects each
 //! decoder. Here the checksum is corrected, so that the bytes reach the decoder.
 
 use super::{Draw, seen};
@@ -118,8 +118,8 @@ pub(super) fn shown<'a>(level: Option<Level>, properties: impl Iterator<Item = (
     format!("{level:?} {all:?}")
 }
 
-/// Any bytes are the heads of a pack, whose pages are contiguous, or an error.
-pub(super) fn any_pack(bytes: &[u8]) {
+/// Any bytes are heads of small pages, which are contiguous, or an error.
+pub(super) fn any_small_pages(bytes: &[u8]) {
     store::assert_heads(bytes);
 }
 

@@ -119,9 +119,9 @@ pub(super) fn any_push(bytes: &[u8]) {
     ];
     let encodings = [Encoding::Identity, Encoding::Gzip, Encoding::Deflate, Encoding::Zstd, Encoding::Snappy];
     let (endpoint, media) = forms[usize::from(*choice) % forms.len()];
-    let is_packed = *encoding >= 128;
+    let is_small = *encoding >= 128;
     let encoding = encodings[usize::from(*encoding % 128) % encodings.len()];
-    let packed = if is_packed { packed(encoding, body) } else { None };
+    let packed = if is_small { packed(encoding, body) } else { None };
     let taken = push::count_records(endpoint, media, encoding, packed.as_deref().unwrap_or(body), setting);
     if endpoint != Endpoint::Journal {
         assert!(taken.is_err() || taken.is_ok_and(|records| records <= PUSHED_MAX), "more records than their limit");

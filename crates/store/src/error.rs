@@ -6,66 +6,66 @@ use std::path::PathBuf;
 /// A failure of the store. The text reads well after "failed to …: ".
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// Another process writes here: wait for it, or go through its socket.
+    /// Another process writes here. Wait for it, or use its control socket.
     #[error("{at} is in use by another daytable (process {1})", at = .0.escaped())]
     Locked(PathBuf, String),
-    /// There is nothing here to read.
+    /// The folder is no data folder.
     #[error("{} is no data folder of daytable: it has no catalog.db", .0.escaped())]
     NoStore(PathBuf),
-    /// Written by a newer daytable: take that one, or a newer one.
-    #[error("{} has format {found}, this daytable knows {known} and older: use a newer daytable", .path.escaped())]
+    /// A newer daytable wrote the folder.
+    #[error("{} has format {found}, but this daytable reads formats up to {known}: use a newer daytable", .path.escaped())]
     NewerFormat {
         /// The catalog.
         path: PathBuf,
         /// Its format.
         found: i64,
-        /// The newest format that is known.
+        /// The newest known format.
         known: i64,
     },
-    /// A file that is not ours stands where one of ours belongs.
-    #[error("{at} is not a file of daytable's: {1}", at = .0.escaped())]
+    /// A foreign file has the name of a file of daytable.
+    #[error("{at} is no file of daytable: {1}", at = .0.escaped())]
     Foreign(PathBuf, String),
-    /// The folder, or a file in it, is not what this process opened: somebody removed, renamed or replaced it meanwhile. What
-    /// would be written now is read by nobody.
+    /// The folder, or a file in it, was removed, renamed or replaced since this process opened it. Nobody would read what
+    /// is written now.
     #[error(
-        "{0} is not what this process opened: {1}. Nothing more is taken, and nothing was acknowledged since. Look who changes files in the data folder, put back what was taken away, and start daytable again"
+        "{0} is not the file that this process opened: {1}. No more records are accepted, and none was acknowledged since. Find out who changes files in the data folder, restore them, and start daytable again"
     )]
     Displaced(PathBuf, &'static str),
-    /// The catalog and a file do not belong together.
+    /// The catalog and a file do not match.
     #[error(
-        "{} does not belong to this catalog: {what}; nothing was changed. If one of them is from a backup, bring back the other as well, or run `daytable repair --data {}`", .path.escaped(), .data.escaped()
+        "{} does not belong to this catalog: {what}; nothing was changed. If one of them is from a backup, restore the other from the same backup, or run `daytable repair --data {}`", .path.escaped(), .data.escaped()
     )]
     Mismatch {
         /// The file.
         path: PathBuf,
-        /// What does not agree.
+        /// The difference.
         what: String,
         /// The data folder.
         data: PathBuf,
     },
-    /// A page whose bytes are not what was written.
+    /// A page with changed bytes.
     #[error("page {page} of {} is damaged: {what}", .path.escaped())]
     Damaged {
         /// The day's file.
         path: PathBuf,
-        /// The page's number, or its pack's and where it begins in it.
+        /// The page's number; for a small page, the number of its row and its offset there.
         page: String,
-        /// What is wrong with it.
+        /// The fault.
         what: String,
     },
-    /// A sealed file whose bytes are not what was written.
+    /// A sealed file with changed bytes.
     #[error("{} is damaged: {place}: {what}", .path.escaped())]
     SealedDamaged {
         /// The file.
         path: PathBuf,
-        /// Where in it.
+        /// The place in the file.
         place: String,
-        /// What is wrong there.
+        /// The fault.
         what: String,
     },
-    /// What sources moved in a commit is not what was written. Without it they are where they were before.
+    /// The positions of a commit in the source log are damaged. Without them, sources have their earlier positions.
     #[error(
-        "{}: what sources moved in {which} is damaged: {what}. A daemon that runs writes it anew by itself; where none does, run `daytable repair --data {}`, which leaves it out and keeps all else", .path.escaped(), .data.escaped()
+        "{}: the source log of {which} is damaged: {what}. A running daemon writes it again by itself. If none runs, run `daytable repair --data {}`, which removes this entry and keeps everything else", .path.escaped(), .data.escaped()
     )]
     SourceLogDamaged {
         /// The catalog.
@@ -77,38 +77,38 @@ pub enum StoreError {
         /// The data folder.
         data: PathBuf,
     },
-    /// The table is not there, or was dropped while it was read.
+    /// The table does not exist, or was dropped while it was read.
     #[error("there is no table {0}")]
     TableGone(String),
     /// The disk is full.
     #[error("the disk that holds {} is full", .0.escaped())]
     Full(PathBuf),
-    /// SQLite says no.
+    /// An error of SQLite.
     #[error("{}: {source}", .path.escaped())]
     Sqlite {
         /// The file.
         path: PathBuf,
-        /// What SQLite said.
+        /// The error.
         source: rusqlite::Error,
     },
-    /// The system says no.
+    /// An error of the system.
     #[error("{}: {source}", .path.escaped())]
     Io {
         /// The file or folder.
         path: PathBuf,
-        /// What the system said.
+        /// The error.
         source: std::io::Error,
     },
     /// The store is closing.
     #[error("the store is closing")]
     Closed,
-    /// A step of the lifecycle that cannot be done, with the reason.
+    /// A refused step of the lifecycle, with the reason.
     #[error("{0}")]
     Refused(String),
 }
 
 impl StoreError {
-    /// Whether bytes of a file are not what was written. Trying again finds the same.
+    /// Whether bytes of a file changed. A second try has the same result.
     pub(crate) fn is_damage(&self) -> bool {
         match self {
             StoreError::Damaged { .. } | StoreError::SealedDamaged { .. } | StoreError::SourceLogDamaged { .. } => true,
@@ -120,7 +120,7 @@ impl StoreError {
         }
     }
 
-    /// The same error, where it says that the folder is not what was opened: whoever goes on only makes it worse.
+    /// A copy of the error if it is [`StoreError::Displaced`]: going on would make it worse.
     pub(crate) fn displaced(&self) -> Option<StoreError> {
         match self {
             StoreError::Displaced(path, what) => Some(StoreError::Displaced(path.clone(), what)),
@@ -151,11 +151,11 @@ impl StoreError {
     }
 }
 
-/// Why a row cannot be read.
+/// Why an entry of the source log cannot be read.
 #[derive(Debug, PartialEq, thiserror::Error)]
 pub(crate) enum SourceLogError {
-    /// It is not what was written.
-    #[error("what sources moved in {which} is damaged: {what}")]
+    /// Its bytes changed.
+    #[error("the source log of {which} is damaged: {what}")]
     Damaged {
         /// The commit.
         which: String,
@@ -163,13 +163,13 @@ pub(crate) enum SourceLogError {
         what: String,
     },
     /// A newer program wrote it.
-    #[error("what sources moved in {which} is of version {version}, this daytable knows {known}: use a newer daytable")]
+    #[error("the source log of {which} has version {version}, but this daytable reads versions up to {known}: use a newer daytable")]
     Newer {
         /// The commit.
         which: String,
         /// Its version.
         version: u8,
-        /// The version that this program knows.
+        /// The newest known version.
         known: u8,
     },
 }
@@ -180,7 +180,7 @@ impl From<SourceLogError> for rusqlite::Error {
     }
 }
 
-/// What an error says of a row, or the error where it says nothing of one.
+/// The source log's error inside an error of SQLite, or else the error itself.
 pub(crate) fn source_log_error(error: rusqlite::Error) -> Result<SourceLogError, rusqlite::Error> {
     match error {
         rusqlite::Error::FromSqlConversionFailure(column, kind, error) => match error.downcast() {

@@ -464,7 +464,7 @@ fn a_damaged_page_is_named_and_its_rows_are_not_made_up() {
     let range = Range::all();
     let rows: Vec<_> = reader.scan(&table(day(0)), &range).expect("a table").collect();
     let [Err(error @ StoreError::Damaged { .. })] = &*rows else { panic!("{}", rows.len()) };
-    assert!(error.to_string().contains("page 1+0 (packed) of"), "{error}");
+    assert!(error.to_string().contains("page 1+0 (small) of"), "{error}");
 }
 
 /// Many small commits, merged while a reader reads and after an overwritten record: rows stay the same rows.
@@ -579,22 +579,22 @@ fn tables_say_what_they_hold() {
     assert!(summary.bytes > 4096);
 }
 
-fn rows_and_packs(folder: &Folder, at: Ticks) -> (i64, i64) {
+fn rows_and_small_rows(folder: &Folder, at: Ticks) -> (i64, i64) {
     let file = crate::sqlite::open_to_read(&folder.file(at)).expect("opened");
     let count =
         |table| file.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)).expect("counted");
     (count("page"), count("small_pages"))
 }
 
-/// Waits until `rows_and_packs` are as wanted.
+/// Waits until `rows_and_small_rows` are as wanted.
 fn wait_for(folder: &Folder, at: Ticks, is_wanted: impl Fn(i64, i64) -> bool) {
     let deadline = std::time::Instant::now() + seconds(60);
     loop {
-        let (rows, packs) = rows_and_packs(folder, at);
-        if is_wanted(rows, packs) {
+        let (rows, small_rows) = rows_and_small_rows(folder, at);
+        if is_wanted(rows, small_rows) {
             return;
         }
-        assert!(std::time::Instant::now() < deadline, "{rows} rows and {packs} packs are left");
+        assert!(std::time::Instant::now() < deadline, "{rows} rows and {small_rows} rows of small pages are left");
         std::thread::sleep(Duration::from_millis(20));
     }
 }
@@ -611,7 +611,7 @@ fn the_tiny_pages_of_a_commit_are_one_row() {
         let batches = (0..20).map(|i| batch(at, &format!("pod-{i}"), &[(at.plus(seconds(n)), n * 100 + i, &text)]));
         assert!(commit(&store, batches.collect(), n * 100));
     }
-    assert_eq!(rows_and_packs(&folder, at), (0, 40));
+    assert_eq!(rows_and_small_rows(&folder, at), (0, 40));
     let check = || {
         assert_eq!(folder.messages_of(at, Some("pod-7")), newest_first(0, 40));
         assert_eq!(folder.messages(at).len(), 800);
@@ -633,7 +633,7 @@ fn the_tiny_pages_of_a_commit_are_one_row() {
     check();
     killed(&folder);
     check();
-    wait_for(&folder, at, |_, packs| packs == 0);
+    wait_for(&folder, at, |_, small_rows| small_rows == 0);
     check();
     store.close().expect("closed");
     killed(&folder);
@@ -641,21 +641,21 @@ fn the_tiny_pages_of_a_commit_are_one_row() {
     check();
 }
 
-/// Packs that a start finds are unpacked although nothing more is written to their day.
+/// Small pages found at the start are merged although nothing more is written to their day.
 #[test]
-fn packs_of_a_day_that_is_over_are_unpacked() {
+fn small_pages_of_a_day_that_is_over_are_merged() {
     let folder = Folder::new();
     for is_killed in [false, true] {
         let store = folder.open();
         write(&store, day(0), 0, 1);
         write(&store, day(0), 1, 2);
         store.close().expect("closed");
-        assert!(rows_and_packs(&folder, day(0)).1 > 0, "those of the last seconds are left");
+        assert!(rows_and_small_rows(&folder, day(0)).1 > 0, "those of the last seconds are left");
         if is_killed {
             killed(&folder);
         }
         let store = folder.open();
-        wait_for(&folder, day(0), |_, packs| packs == 0);
+        wait_for(&folder, day(0), |_, small_rows| small_rows == 0);
         store.close().expect("closed");
         assert_eq!(folder.messages(day(0)), newest_first(0, 2));
     }

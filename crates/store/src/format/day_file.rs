@@ -25,13 +25,13 @@ const SQLITE_PAGE_BYTES: u32 = 4096;
 /// Partitions whose number is kept in memory for one file.
 const PARTITIONS_CACHED: usize = 50_000;
 
-/// Raw bytes below which a page is tiny: what a commit has of a partition goes into its pack, if it is no more.
+/// Raw bytes below which a page is tiny: the only page that a commit has of a partition is stored as a small page then.
 pub(crate) const TINY_BYTES: u32 = 4096;
 
-/// About how many bytes of the journal a page takes beside its body, as a row of its own and in a pack.
+/// About how many bytes of the journal a page of its own row takes beside its body.
 const PAGE_OVERHEAD_BYTES: u64 = 1024;
-/// See [`PAGE_OVERHEAD_BYTES`].
-const PACKED_OVERHEAD_BYTES: u64 = 64;
+/// The same for a small page.
+const SMALL_PAGE_OVERHEAD_BYTES: u64 = 64;
 
 const SCHEMA: Schema = Schema { page_bytes: SQLITE_PAGE_BYTES, formats: [&[TABLES, small_pages::SCHEMA]] };
 
@@ -39,9 +39,9 @@ const TABLES: &str = "
     CREATE TABLE total(
         one INTEGER PRIMARY KEY CHECK (one = 1),
         last_seq INTEGER NOT NULL,           -- the last commit that wrote here
-        entities INTEGER NOT NULL,           -- all that commits wrote, what was merged away since included
-        merged INTEGER NOT NULL,             -- those that are gone: duplicates merged away, and what an outbox sent
-        seq_before INTEGER NOT NULL,         -- last_seq and entities as they were before that commit
+        entities INTEGER NOT NULL,           -- all that commits wrote, including those removed since
+        merged INTEGER NOT NULL,             -- those removed since: duplicates, and entities that an outbox sent
+        seq_before INTEGER NOT NULL,         -- last_seq and entities before that commit
         entities_before INTEGER NOT NULL,
         last_page INTEGER NOT NULL           -- the highest id that a page ever had: a follower knows new pages by it
     );
@@ -73,7 +73,7 @@ pub(crate) const HEADER_COLUMNS: &str =
 /// The number of the next page.
 const NEXT_PAGE: &str = "SELECT 1 + max(last_page, (SELECT coalesce(max(id), 0) FROM page)) FROM total";
 
-/// What a file says of itself.
+/// A file's own total.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Total {
     pub(crate) last_seq: i64,
@@ -83,20 +83,20 @@ pub(crate) struct Total {
     pub(crate) entities_before: i64,
 }
 
-/// Pages of a partition, and what they were merged into.
+/// Pages of a partition, and the pages merged from them.
 pub(crate) struct PageMerge {
     pub(crate) partition: i64,
     pub(crate) home: PageAddress,
-    /// The rows that go, by id. Packed pages among what was merged go with their packs.
+    /// The replaced rows of `page`, by id. Small pages are deleted with their row.
     pub(crate) old: Vec<i64>,
     pub(crate) new: Vec<EncodedPage>,
-    /// The highest commit of those that go.
+    /// The highest commit of the replaced pages.
     pub(crate) seq: i64,
-    /// Entities that were there twice.
+    /// The number of entities that were stored twice.
     pub(crate) duplicates: u64,
 }
 
-/// What the pages of a file say of it.
+/// The totals of a file, counted from its pages.
 pub(crate) struct Recounted {
     pub(crate) last_seq: i64,
     /// Duplicates included.
@@ -114,18 +114,18 @@ pub(crate) struct Insert {
 }
 
 impl Insert {
-    fn is_packed(&self) -> bool {
+    fn is_small(&self) -> bool {
         self.is_alone && self.page.header.raw_bytes < TINY_BYTES
     }
 }
 
-/// What a commit or a merge wrote, as far as compaction wants to know it.
+/// The pages that a commit or a merge wrote, for compaction.
 #[derive(Default)]
 pub(crate) struct WrittenPages {
-    /// Partition, first key and raw bytes of each page that is a row of its own.
+    /// Partition, first key and raw bytes of each page in a row of its own.
     pub(crate) rows: Vec<(i64, RowKey, u32)>,
-    /// The others.
-    pub(crate) pack: Option<SmallPagesRow>,
+    /// The row with the other pages.
+    pub(crate) small_row: Option<SmallPagesRow>,
 }
 
 /// The file of an open day, opened to write. Only the committer has one.
@@ -185,22 +185,22 @@ impl DayFile {
         if self.partitions.len() > PARTITIONS_CACHED {
             self.partitions.clear();
         }
-        let overhead = |insert: &Insert| if insert.is_packed() { PACKED_OVERHEAD_BYTES } else { PAGE_OVERHEAD_BYTES };
+        let overhead = |insert: &Insert| if insert.is_small() { SMALL_PAGE_OVERHEAD_BYTES } else { PAGE_OVERHEAD_BYTES };
         self.journaled += pages.iter().map(|insert| insert.page.body.len() as u64 + overhead(insert)).sum::<u64>();
         let result = insert(&mut self.connection, self.table_address, &mut self.partitions, seq, pages);
         if result.is_err() {
-            // Numbers that the transaction gave are gone with it.
+            // The transaction's new partition numbers do not exist.
             self.partitions.clear();
         }
         self.sql(result)
     }
 
-    /// Whether there are packs in it.
-    pub(crate) fn has_packs(&self) -> Result<bool, StoreError> {
+    /// Whether the file has small pages.
+    pub(crate) fn has_small_pages(&self) -> Result<bool, StoreError> {
         self.sql(self.connection.query_row("SELECT EXISTS (SELECT 1 FROM small_pages)", [], |row| row.get(0)))
     }
 
-    /// Pages of commits above `committed`; they are the newest by id.
+    /// Pages of commits above `committed`, which are the newest by id.
     pub(crate) fn uncommitted(&self, committed: i64) -> Result<Vec<PageRow>, StoreError> {
         let result = (|| {
             let select = format!("SELECT {HEADER_COLUMNS} FROM page ORDER BY id DESC");
@@ -219,7 +219,7 @@ impl DayFile {
         self.sql(result)
     }
 
-    /// Removes the pages of commit `seq`, which never happened.
+    /// Removes the pages of commit `seq`, which was never completed.
     pub(crate) fn remove_commit(&mut self, seq: i64, pages: &[PageRow]) -> Result<(), StoreError> {
         let result = (|| {
             let transaction = self.connection.transaction()?;
@@ -239,8 +239,8 @@ impl DayFile {
         self.sql(result)
     }
 
-    /// Replaces pages, and all that is in `packs`, by what they were merged into, in one transaction.
-    pub(crate) fn replace(&mut self, merges: &[PageMerge], packs: &[i64]) -> Result<WrittenPages, StoreError> {
+    /// Replaces pages, and the rows `small_rows`, by the pages merged from them, in one transaction.
+    pub(crate) fn replace(&mut self, merges: &[PageMerge], small_rows: &[i64]) -> Result<WrittenPages, StoreError> {
         let pages: usize = merges.iter().map(|merge| merge.old.len() / 8 + merge.new.len()).sum();
         let bytes: usize = merges.iter().flat_map(|merge| &merge.new).map(|page| page.body.len()).sum();
         self.journaled += pages as u64 * PAGE_OVERHEAD_BYTES + bytes as u64;
@@ -263,7 +263,7 @@ impl DayFile {
                     transaction.prepare_cached("UPDATE total SET merged = merged + ?1")?.execute([merged])?;
                 }
             }
-            for id in packs {
+            for id in small_rows {
                 transaction.prepare_cached("DELETE FROM small_pages WHERE id = ?1")?.execute([id])?;
             }
             transaction.prepare_cached("UPDATE total SET last_page = ?1")?.execute([next - 1])?;
@@ -273,7 +273,7 @@ impl DayFile {
         self.sql(result)
     }
 
-    /// Makes `total` say what the pages say.
+    /// Sets `total` to the totals of the pages.
     pub(crate) fn recount(&mut self) -> Result<Recounted, StoreError> {
         let result = (|| {
             let transaction = self.connection.transaction()?;
@@ -293,7 +293,7 @@ impl DayFile {
         self.sql(result)
     }
 
-    /// Whether `bytes` or more went to the journal since this last said so.
+    /// Whether `bytes` or more were journaled since the last time that this returned true.
     pub(crate) fn has_journaled(&mut self, bytes: u64) -> bool {
         let is_full = self.journaled >= bytes;
         if is_full {
@@ -338,7 +338,7 @@ fn insert(
 ) -> rusqlite::Result<WrittenPages> {
     let transaction = connection.transaction()?;
     let next: i64 = transaction.prepare_cached(NEXT_PAGE)?.query_row([], |row| row.get(0))?;
-    let (mut packer, mut written, mut entities) = (SmallPagesBuilder::default(), WrittenPages::default(), 0);
+    let (mut builder, mut written, mut entities) = (SmallPagesBuilder::default(), WrittenPages::default(), 0);
     for insert in pages {
         let Insert { partition, page, .. } = insert;
         let id = match partitions.get(partition) {
@@ -350,15 +350,15 @@ fn insert(
             }
         };
         let home = table_address.at(partition);
-        if insert.is_packed() {
-            packer.push(id, &page.header, home.stored_checksum(&page.header, seq), &page.body);
+        if insert.is_small() {
+            builder.push(id, &page.header, home.stored_checksum(&page.header, seq), &page.body);
         } else {
             put_page(&transaction, next + written.rows.len() as i64, (id, home), seq, page)?;
             written.rows.push((id, page.header.first, page.header.raw_bytes));
         }
         entities += i64::from(page.header.entities);
     }
-    written.pack = packer.insert(&transaction, seq)?;
+    written.small_row = builder.insert(&transaction, seq)?;
     transaction
         .prepare_cached(
             "UPDATE total SET seq_before = last_seq, entities_before = entities, last_seq = ?1, entities = entities + ?2,
@@ -373,7 +373,7 @@ fn partition_id(connection: &Connection, name: &str) -> rusqlite::Result<i64> {
     let find = "SELECT id FROM partition WHERE name = ?1";
     let found = connection.prepare_cached(find)?.query_row([name], |row| row.get(0)).optional()?;
     match found {
-        // An index that leads elsewhere would have the rows of one partition stand in another.
+        // A damaged index would put the rows of one partition into another.
         Some(id) if partition_name(connection, id)?.as_deref() != Some(name) => {
             let corrupt = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CORRUPT);
             Err(rusqlite::Error::SqliteFailure(

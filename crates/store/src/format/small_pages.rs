@@ -1,4 +1,4 @@
-//! Small pages: the tiny pages of one commit, of all its partitions, in one row of the table `pack`.
+//! Small pages: the tiny pages of one commit, of all its partitions, in one row of the table `small_pages`.
 //!
 //! A thousand instances that each write a record a second make a thousand pages of one record in that second. As
 //! separate rows, each page would cost many times its record: a header, a body, and entries in two indexes that no
@@ -31,7 +31,7 @@ pub(crate) const SCHEMA: &str = "
         raw_bytes INTEGER NOT NULL,
         first BLOB NOT NULL,                 -- the newest and the oldest RowKey in it
         last BLOB NOT NULL,
-        heads BLOB NOT NULL,                 -- pack.rs
+        heads BLOB NOT NULL,                 -- see the top of small_pages.rs
         bodies BLOB NOT NULL
     );
 ";
@@ -42,14 +42,14 @@ pub(crate) enum PageLocation {
     /// A row of its own, by id.
     Row(i64),
     /// In the bodies of a row of small pages.
-    Packed { pack: i64, offset: u32, length: u32 },
+    Shared { row: i64, offset: u32, length: u32 },
 }
 
 impl std::fmt::Display for PageLocation {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             PageLocation::Row(id) => write!(f, "{id}"),
-            PageLocation::Packed { pack, offset, .. } => write!(f, "{pack}+{offset} (packed)"),
+            PageLocation::Shared { row, offset, .. } => write!(f, "{row}+{offset} (small)"),
         }
     }
 }
@@ -127,17 +127,17 @@ impl SmallPagesBuilder {
 impl SmallPagesBuilder {
     /// Replaces a row with the pushed pages, or deletes the row if there are none. Returns the raw bytes of the
     /// pages.
-    pub(crate) fn replace(self, connection: &Connection, pack: i64) -> rusqlite::Result<Option<u64>> {
+    pub(crate) fn replace(self, connection: &Connection, row: i64) -> rusqlite::Result<Option<u64>> {
         let SmallPagesBuilder { heads, bodies, entities, raw_bytes, keys } = self;
         let Some((first, last)) = keys else {
-            connection.prepare_cached("DELETE FROM small_pages WHERE id = ?1")?.execute([pack])?;
+            connection.prepare_cached("DELETE FROM small_pages WHERE id = ?1")?.execute([row])?;
             return Ok(None);
         };
         let raw = i64::try_from(raw_bytes).unwrap_or(i64::MAX);
         let update =
             "UPDATE small_pages SET entities = ?2, raw_bytes = ?3, first = ?4, last = ?5, heads = ?6, bodies = ?7
                       WHERE id = ?1";
-        let values = params![pack, entities, raw, first.to_bytes(), last.to_bytes(), heads, bodies];
+        let values = params![row, entities, raw, first.to_bytes(), last.to_bytes(), heads, bodies];
         connection.prepare_cached(update)?.execute(values)?;
         Ok(Some(raw_bytes))
     }
@@ -162,9 +162,9 @@ pub(crate) fn pages_in(
 ) -> rusqlite::Result<Vec<PageRow>> {
     let mut statement = connection
         .prepare_cached("SELECT id, seq, heads FROM small_pages WHERE first <= ?2 AND last >= ?1 ORDER BY id")?;
-    let mut packs = statement.query(params![first.to_bytes(), last.to_bytes()])?;
+    let mut rows = statement.query(params![first.to_bytes(), last.to_bytes()])?;
     let mut pages = Vec::new();
-    while let Some(row) = packs.next()? {
+    while let Some(row) = rows.next()? {
         read_pages(row, &mut pages, |partition, newest, oldest| {
             partitions.is_none_or(|wanted| wanted.contains_key(&partition)) && newest <= last && oldest >= first
         })?;
@@ -176,9 +176,9 @@ pub(crate) fn pages_in(
 pub(crate) fn pages_since(connection: &Connection, seq: i64) -> rusqlite::Result<Vec<PageRow>> {
     let mut statement =
         connection.prepare_cached("SELECT id, seq, heads FROM small_pages WHERE seq > ?1 ORDER BY seq")?;
-    let mut packs = statement.query([seq])?;
+    let mut rows = statement.query([seq])?;
     let mut pages = Vec::new();
-    while let Some(row) = packs.next()? {
+    while let Some(row) = rows.next()? {
         read_pages(row, &mut pages, |_, _, _| true)?;
     }
     Ok(pages)
@@ -187,9 +187,9 @@ pub(crate) fn pages_since(connection: &Connection, seq: i64) -> rusqlite::Result
 /// The first commit with a small page of `partition`.
 pub(crate) fn oldest_of(connection: &Connection, partition: i64) -> rusqlite::Result<Option<i64>> {
     let mut statement = connection.prepare_cached("SELECT id, seq, heads FROM small_pages ORDER BY id")?;
-    let mut packs = statement.query([])?;
+    let mut rows = statement.query([])?;
     let mut pages = Vec::new();
-    while let Some(row) = packs.next()? {
+    while let Some(row) = rows.next()? {
         read_pages(row, &mut pages, |found, _, _| found == partition)?;
         if let Some(page) = pages.first() {
             return Ok(Some(page.seq));
@@ -199,9 +199,9 @@ pub(crate) fn oldest_of(connection: &Connection, partition: i64) -> rusqlite::Re
 }
 
 /// Adds the pages of one row to `pages`, and returns its bodies.
-pub(crate) fn unpack(connection: &Connection, pack: i64, pages: &mut Vec<PageRow>) -> rusqlite::Result<Vec<u8>> {
+pub(crate) fn split(connection: &Connection, row: i64, pages: &mut Vec<PageRow>) -> rusqlite::Result<Vec<u8>> {
     let mut statement = connection.prepare_cached("SELECT id, seq, heads, bodies FROM small_pages WHERE id = ?1")?;
-    statement.query_row([pack], |row| {
+    statement.query_row([row], |row| {
         read_pages(row, pages, |_, _, _| true)?;
         row.get(3)
     })
@@ -219,8 +219,8 @@ pub(crate) fn read_body(connection: &Connection, place: PageLocation, body: &mut
             });
             Ok(found.optional()?.is_some())
         }
-        PageLocation::Packed { pack, offset, length } => {
-            let bodies = connection.blob_open("main", "small_pages", "bodies", pack, true)?;
+        PageLocation::Shared { row, offset, length } => {
+            let bodies = connection.blob_open("main", "small_pages", "bodies", row, true)?;
             // The head may be damaged: no checksum covers where a page ends.
             if (length as usize).saturating_add(offset as usize) > bodies.len() {
                 return Ok(false);
@@ -237,16 +237,16 @@ fn read_pages(
     pages: &mut Vec<PageRow>,
     wants: impl FnMut(i64, RowKey, RowKey) -> bool,
 ) -> rusqlite::Result<()> {
-    let (pack, seq): (i64, i64) = (row.get(0)?, row.get(1)?);
-    read_heads(pack, seq, row.get_ref(2)?.as_blob()?, pages, wants).map_err(|error| {
-        let what = format!("pack {pack}: {error}");
+    let (id, seq): (i64, i64) = (row.get(0)?, row.get(1)?);
+    read_heads(id, seq, row.get_ref(2)?.as_blob()?, pages, wants).map_err(|error| {
+        let what = format!("small pages {id}: {error}");
         rusqlite::Error::FromSqlConversionFailure(2, Type::Blob, what.into())
     })
 }
 
 /// Parses the heads of a row.
 fn read_heads(
-    pack: i64,
+    row: i64,
     seq: i64,
     heads: &[u8],
     pages: &mut Vec<PageRow>,
@@ -263,7 +263,7 @@ fn read_heads(
         let levels = heads.varint()?;
         let levels = heads.take(usize::try_from(levels).unwrap_or(usize::MAX))?;
         let length = number(&mut heads)?;
-        let place = PageLocation::Packed { pack, offset, length };
+        let place = PageLocation::Shared { row, offset, length };
         offset = offset.checked_add(length).ok_or(PageError::Damaged("its pages are too long"))?;
         if wants(partition, first, last) {
             let levels = levels.to_vec();
@@ -274,7 +274,7 @@ fn read_heads(
     Ok(())
 }
 
-/// Asserts that any bytes are the heads of a pack or an error, and that the pages lie one after the other.
+/// Asserts that any bytes are heads of small pages or an error, and that the pages are contiguous.
 #[cfg(feature = "testing")]
 pub fn assert_heads(heads: &[u8]) {
     let mut pages = Vec::new();
@@ -282,8 +282,8 @@ pub fn assert_heads(heads: &[u8]) {
     assert!(pages.len() <= heads.len());
     let mut end = 0;
     for page in &pages {
-        let PageLocation::Packed { offset, length, .. } = page.place else {
-            unreachable!("{} is in no pack", page.place)
+        let PageLocation::Shared { offset, length, .. } = page.place else {
+            unreachable!("{} is no small page", page.place)
         };
         assert_eq!(offset, end, "{} begins elsewhere", page.place);
         end += length;

@@ -1,22 +1,23 @@
-//! Compaction: quiet sources make small pages, which are merged into full ones as the day goes. The field knows this from
-//! [log-structured merge trees](https://www.cs.umb.edu/~poneil/lsmtree.pdf).
+//! Compaction: merges the small pages of quiet sources into full ones, as
+//! [log-structured merge trees](https://www.cs.umb.edu/~poneil/lsmtree.pdf) do.
 //!
-//! The tiny pages of one commit lie in one pack. Every half minute or so the packs of a day are **unpacked**: all pages of
-//! a partition in them become one page, and the packs are deleted. Pages that are still small are merged again: tiny ones when
-//! [`Thresholds::run_pages_min`] are in a row, others when together they fill a page. Each record is rewritten two or three times.
+//! The tiny pages of one commit share one row of the table `small_pages`. Every half minute or so, the small rows of a
+//! day are **split**: all pages of a partition in them become one page of the table `page`, and the small rows are
+//! deleted. Pages that are still small are merged again: tiny pages when [`Thresholds::run_pages_min`] are in a row,
+//! others when together they fill a page. Each record is rewritten two or three times.
 //!
-//! Only committed pages of one partition are merged, in one transaction of the file, and the merged page gets the highest
-//! `seq` of its parts. (With a `seq` of its own, a crash before the next commit point would remove the merged page when its
-//! parts are gone.) So a page that is left out must not lie between the parts and share a row with them: an older duplicate
-//! could win over that row. Rows of `page` are merged with all pages that overlap them, and only if they are older than every
-//! packed page of their partition. Packs are unpacked oldest first, so the packs left over are newer than the merged ones. Rows
-//! of the partition that lie between packs and overlap them are merged with them, or split the run where they are large.
+//! A merge takes committed pages of one partition, in one transaction of the file. The merged page gets the highest `seq`
+//! of its parts. (With a `seq` of its own, a crash before the next commit point would remove the merged page after its
+//! parts are gone.) So a page that is left out must not lie between the parts and hold a key of theirs: an older
+//! duplicate could win. Rows of `page` are merged with all pages that overlap them, and only if they are older than every
+//! small page of their partition. Small rows are split oldest first, so the remaining ones are newer. Rows of `page` that
+//! lie between small rows and overlap them are merged with them, or end a run if they are large.
 //!
-//! A damaged page is left where it is, together with the pages it would have been merged with. Readers of that page get the
-//! error; commits do not fail.
+//! A damaged page stays where it is, with the pages it would have been merged with. Readers of that page get the error;
+//! commits do not fail.
 //!
-//! Pages younger than [`SETTLED_AFTER`] stay as they are: a follower has not seen them yet, and would be shown again the older
-//! rows that they are merged with.
+//! Pages younger than [`SETTLED_AFTER`] are not merged. A follower has not seen them yet, and would see the older rows of
+//! the merged page a second time.
 
 use crate::StoreError;
 use crate::format::day_file::{self, DayFile, HEADER_COLUMNS, PageMerge, TINY_BYTES, WrittenPages, read_header};
@@ -34,51 +35,51 @@ use std::time::{Duration, Instant};
 
 /// Raw bytes from which a page is full enough to be left alone.
 const FULL_BYTES: u32 = 64 << 10;
-/// Pages of a partition that are looked at for one merge, the newest first.
-const LOOKED_AT: usize = 256;
-/// Age from which a page is merged: longer than any follower takes from one look to the next.
+/// Pages of a partition that one merge considers, the newest first.
+const CONSIDERED_PAGES_MAX: usize = 256;
+/// Age from which a page is merged. A follower reads more often.
 pub(crate) const SETTLED_AFTER: Duration = Duration::from_secs(5);
-/// Packs that are worth unpacking when the oldest is [`Thresholds::unpack_after`] old.
-const PACKS_MIN: usize = 32;
-/// Raw bytes in packs that are unpacked whatever their age, and that are unpacked at a time.
-const PACKED_BYTES_MAX: u64 = 16 << 20;
-/// Pages that one transaction takes away, about.
-const PAGES_A_TRANSACTION: usize = 1000;
-/// How long one step may keep the committer.
-const STEP: Duration = Duration::from_millis(20);
-/// How long the last steps may take when the store closes.
-const FINISH: Duration = Duration::from_secs(2);
+/// Small rows that are worth splitting once the oldest is [`Thresholds::split_after`] old.
+const SMALL_ROWS_MIN: usize = 32;
+/// Raw bytes in small rows from which they are split at any age, and which are split at a time.
+const SMALL_ROWS_BYTES_MAX: u64 = 16 << 20;
+/// About how many pages one transaction replaces.
+const TRANSACTION_PAGES: usize = 1000;
+/// How long one step may occupy the committer.
+const STEP_TIME: Duration = Duration::from_millis(20);
+/// How long the last step may take when the store closes.
+const LAST_STEP_TIME: Duration = Duration::from_secs(2);
 
-/// What there is to compactor.
+/// Finds pages to merge, and merges them in short steps.
 pub(crate) struct Compactor {
     days: HashMap<DayTable, Day>,
     commits: VecDeque<(Instant, i64)>,
     settled: i64,
     settled_after: Duration,
     thresholds: Thresholds,
-    /// Pages that were taken away since [`Compactor::reset_merged`].
+    /// Pages that were merged since [`Compactor::take_merged`].
     merged: u64,
 }
 
 #[derive(Default)]
 struct Day {
     thresholds: Thresholds,
-    /// The packs, the oldest first, and when they came.
-    packs: VecDeque<(Instant, SmallPagesRow)>,
-    packed_bytes: u64,
-    /// What is being unpacked.
-    unpacking: Option<Unpacking>,
-    /// What each partition has in small pages that were not looked at together yet.
+    /// The rows of `small_pages`, the oldest first, and when they came.
+    small_rows: VecDeque<(Instant, SmallPagesRow)>,
+    small_rows_bytes: u64,
+    /// The small rows that are being split.
+    splitting: Option<Split>,
+    /// By partition, the small pages of `page` that were not considered together yet.
     small: HashMap<i64, Small, foldhash::quality::RandomState>,
-    /// Partitions whose small pages are worth a look.
+    /// Partitions whose small pages may be worth a merge.
     ready: VecDeque<(Instant, i64)>,
-    /// The partitions in `ready`, and those whose pages are prepared.
+    /// The partitions in `ready`, and those with merges in `prepared`.
     queued: HashSet<i64>,
-    /// What was merged and is not in its place yet.
+    /// Merged pages that are not written yet.
     prepared: Vec<PageMerge>,
     prepared_pages: usize,
     prepared_since: Option<Instant>,
-    /// Whether what was there before this process is counted.
+    /// Whether the pages of earlier processes are counted.
     counted: bool,
 }
 
@@ -86,13 +87,13 @@ struct Day {
 struct Small {
     tiny: usize,
     bytes: u64,
-    /// The first key of the newest of them.
+    /// The newest key in them.
     first: Option<RowKey>,
 }
 
-/// Packs that are being unpacked: partition by partition, and all of them replaced at once.
-struct Unpacking {
-    /// The bodies of each pack.
+/// Small rows that are being split: merged by partition, and replaced all at once.
+struct Split {
+    /// The bodies of each small row.
     bodies: Bodies,
     pages: usize,
     left: btree_map::IntoIter<i64, Vec<PageRow>>,
@@ -100,7 +101,7 @@ struct Unpacking {
 }
 
 impl Compactor {
-    /// Nothing yet; pages are left alone until they are `settled_after` old.
+    /// A compactor that knows no page. Pages younger than `settled_after` are not merged.
     pub(crate) fn new(settled_after: Duration, thresholds: Thresholds) -> Compactor {
         Compactor { days: HashMap::new(), commits: VecDeque::new(), settled: 0, settled_after, thresholds, merged: 0 }
     }
@@ -109,29 +110,29 @@ impl Compactor {
         self.days.entry(day.clone()).or_insert_with(|| Day::new(self.thresholds))
     }
 
-    /// Notes that pages of a day went, because they were sent: what was being made of them is not put in their place.
+    /// Removes pages of a day that were sent. Merges with such a page are given up.
     pub(crate) fn removed(&mut self, day: &DayTable, removed: &RemovedPages) {
         if let Some(day) = self.days.get_mut(day) {
             day.removed(removed);
         }
     }
 
-    /// Notes that a day's file is open and has something to tidy from before.
+    /// Adds a day whose file may hold small pages of earlier processes.
     pub(crate) fn opened(&mut self, day: &DayTable) {
         self.day(day);
     }
 
-    /// Notes what a commit wrote.
+    /// Adds the pages of a commit.
     pub(crate) fn written(&mut self, day: &DayTable, written: WrittenPages) {
         self.day(day).add(written);
     }
 
-    /// Pages that were merged away since this was asked last.
-    pub(crate) fn reset_merged(&mut self) -> u64 {
+    /// The number of pages that were merged since the last call.
+    pub(crate) fn take_merged(&mut self) -> u64 {
         std::mem::take(&mut self.merged)
     }
 
-    /// Notes a commit.
+    /// Adds the time of a commit.
     pub(crate) fn committed(&mut self, seq: i64) {
         self.commits.push_back((Instant::now(), seq));
         self.settle();
@@ -157,33 +158,33 @@ impl Compactor {
         self.days.iter().find(|(_, day)| day.has_work()).map(|(name, _)| name.clone())
     }
 
-    /// Whether something is left to merge in `day`, now or later.
+    /// Whether a page of `day` may be merged, now or later.
     pub(crate) fn wants(&self, day: &DayTable) -> bool {
-        self.days.get(day).is_some_and(|day| !day.counted || !day.queued.is_empty() || !day.packs.is_empty())
+        self.days.get(day).is_some_and(|day| !day.counted || !day.queued.is_empty() || !day.small_rows.is_empty())
     }
 
-    /// The day is gone.
+    /// Removes a day that was dropped or closed.
     pub(crate) fn forget(&mut self, day: &DayTable) {
         self.days.remove(day);
     }
 
     /// Merges for a short time.
     pub(crate) fn step(&mut self, name: &DayTable, file: &mut DayFile) -> Result<(), StoreError> {
-        self.work(name, file, STEP, false)
+        self.work(name, file, STEP_TIME, false)
     }
 
-    /// Merges what can be before the file is closed.
+    /// Merges all that it can before the file is closed.
     pub(crate) fn finish(&mut self, name: &DayTable, file: &mut DayFile) -> Result<(), StoreError> {
         self.settle();
-        self.work(name, file, FINISH, true)
+        self.work(name, file, LAST_STEP_TIME, true)
     }
 
-    /// Does what there is to do in a day. Where a page is damaged, all that was known of the day stays as it is: whoever
-    /// reads the page is told so, but commits go on, and what comes later is newer than all of it and is tidied for itself.
+    /// Does the work that is due in a day. After a damaged page, all small pages of the day so far stay as they are.
+    /// Later ones are newer than all of them and are merged for themselves.
     fn work(&mut self, name: &DayTable, file: &mut DayFile, time: Duration, is_last: bool) -> Result<(), StoreError> {
         match self.try_work(name, file, time, is_last) {
             Err(error) if error.is_damage() => {
-                tracing::error!(table = %name, %error, "some pages stay as small as they are");
+                tracing::error!(table = %name, %error, "a page is damaged: small pages stay unmerged");
                 if let Some(day) = self.days.get_mut(name) {
                     *day = Day { counted: true, ..Day::new(self.thresholds) };
                 }
@@ -206,11 +207,11 @@ impl Compactor {
         if !day.counted {
             day.count(file)?;
         }
-        if day.unpacking.is_none() && (day.is_packed_long() || is_last) {
-            day.begin_unpacking(file, settled)?;
+        if day.splitting.is_none() && (day.is_split_due() || is_last) {
+            day.begin_split(file, settled)?;
         }
-        self.merged += day.unpack(file, until)?;
-        // Each once: some are queued again.
+        self.merged += day.split_next(file, until)?;
+        // Each partition once: some are queued again.
         let mut left = day.ready.len();
         while (day.is_ready() || is_last) && left > 0 && Instant::now() < until {
             day.merge_next(file, settled)?;
@@ -239,7 +240,7 @@ pub fn compact_file(path: &Path, table: &DayTable) {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Part {
     Read,
-    Unpack,
+    Split,
     Merge,
     Replace,
 }
@@ -253,9 +254,9 @@ impl Compactor {
             day.count(file).expect("counted");
         }
         match part {
-            Part::Read if day.unpacking.is_none() => day.begin_unpacking(file, settled).expect("read"),
+            Part::Read if day.splitting.is_none() => day.begin_split(file, settled).expect("read"),
             Part::Read => {}
-            Part::Unpack => drop(day.unpack(file, Instant::now() + Duration::from_millis(1)).expect("unpacked")),
+            Part::Split => drop(day.split_next(file, Instant::now() + Duration::from_millis(1)).expect("split")),
             Part::Merge => day.merge_next(file, settled).expect("merged"),
             Part::Replace => drop(day.replace(file).expect("replaced")),
         }
@@ -268,15 +269,15 @@ impl Day {
     }
 
     fn has_work(&self) -> bool {
-        !self.counted || self.unpacking.is_some() || self.is_packed_long() || self.is_ready() || self.is_prepared()
+        !self.counted || self.splitting.is_some() || self.is_split_due() || self.is_ready() || self.is_prepared()
     }
 
-    /// Whether packs are worth unpacking. The oldest is always settled then.
-    fn is_packed_long(&self) -> bool {
-        let age = self.packs.front().map_or(Duration::ZERO, |(since, _)| since.elapsed());
-        age >= self.thresholds.unpack_at_last
-            || age >= self.thresholds.unpack_after && self.packs.len() >= PACKS_MIN
-            || age > SETTLED_AFTER && self.packed_bytes >= PACKED_BYTES_MAX
+    /// Whether small rows are worth splitting. The oldest is always settled then.
+    fn is_split_due(&self) -> bool {
+        let age = self.small_rows.front().map_or(Duration::ZERO, |(since, _)| since.elapsed());
+        age >= self.thresholds.split_at_last
+            || age >= self.thresholds.split_after && self.small_rows.len() >= SMALL_ROWS_MIN
+            || age > SETTLED_AFTER && self.small_rows_bytes >= SMALL_ROWS_BYTES_MAX
     }
 
     /// Whether a partition can be merged now.
@@ -284,17 +285,17 @@ impl Day {
         self.ready.front().is_some_and(|(since, _)| since.elapsed() >= SETTLED_AFTER)
     }
 
-    /// Whether what was merged is worth a transaction.
+    /// Whether the merged pages are worth a transaction.
     fn is_prepared(&self) -> bool {
         let is_old = self.prepared_since.is_some_and(|since| since.elapsed() >= self.thresholds.replace_after);
-        is_old || self.prepared_pages >= PAGES_A_TRANSACTION
+        is_old || self.prepared_pages >= TRANSACTION_PAGES
     }
 
     fn add(&mut self, written: WrittenPages) {
         // First, so that no row of the same commit is merged before it.
-        if let Some(pack) = written.pack {
-            self.packed_bytes += pack.raw_bytes;
-            self.packs.push_back((Instant::now(), pack));
+        if let Some(row) = written.small_row {
+            self.small_rows_bytes += row.raw_bytes;
+            self.small_rows.push_back((Instant::now(), row));
         }
         for (partition, first, raw_bytes) in written.rows {
             if raw_bytes < FULL_BYTES {
@@ -304,25 +305,25 @@ impl Day {
     }
 
     fn removed(&mut self, removed: &RemovedPages) {
-        for (id, left) in &removed.packs {
-            let Some(at) = self.packs.iter().position(|(_, pack)| pack.id == *id) else { continue };
-            self.packed_bytes = self.packed_bytes.saturating_sub(self.packs[at].1.raw_bytes);
+        for (id, left) in &removed.small_rows {
+            let Some(at) = self.small_rows.iter().position(|(_, row)| row.id == *id) else { continue };
+            self.small_rows_bytes = self.small_rows_bytes.saturating_sub(self.small_rows[at].1.raw_bytes);
             match left {
-                None => drop(self.packs.remove(at)),
+                None => drop(self.small_rows.remove(at)),
                 Some(raw_bytes) => {
-                    self.packed_bytes += raw_bytes;
-                    self.packs[at].1.raw_bytes = *raw_bytes;
+                    self.small_rows_bytes += raw_bytes;
+                    self.small_rows[at].1.raw_bytes = *raw_bytes;
                 }
             }
         }
-        // What is being unpacked takes in rows as well, and counts its packs from the front.
-        let is_in = |unpacking: &Unpacking| {
+        // A split also merges rows of `page`, and counts its small rows from the front.
+        let is_in = |splitting: &Split| {
             let is_gone = |merge: &PageMerge| merge.old.iter().any(|id| removed.pages.contains(id));
-            removed.packs.iter().any(|(id, _)| unpacking.bodies.contains_key(id))
-                || unpacking.merges.iter().any(is_gone)
+            removed.small_rows.iter().any(|(id, _)| splitting.bodies.contains_key(id))
+                || splitting.merges.iter().any(is_gone)
         };
-        if self.unpacking.as_ref().is_some_and(is_in) {
-            self.unpacking = None;
+        if self.splitting.as_ref().is_some_and(is_in) {
+            self.splitting = None;
         }
         let (pages, queued) = (&removed.pages, &mut self.queued);
         self.prepared.retain(|merge| {
@@ -350,25 +351,25 @@ impl Day {
         }
     }
 
-    /// Notes what was there before this process.
+    /// Counts the small pages of earlier processes.
     fn count(&mut self, file: &DayFile) -> Result<(), StoreError> {
         self.counted = true;
         let since = Instant::now();
-        let known: HashSet<i64> = self.packs.iter().map(|(_, pack)| pack.id).collect();
+        let known: HashSet<i64> = self.small_rows.iter().map(|(_, row)| row.id).collect();
         let found = (|| {
-            let packs = small_pages::all(file.connection())?;
+            let small_rows = small_pages::all(file.connection())?;
             let select = "SELECT partition, first, raw_bytes FROM page WHERE raw_bytes < ?1";
             let mut statement = file.connection().prepare(select)?;
             let read = |row: &Row<'_>| {
                 Ok((row.get(0)?, RowKey::from_bytes(row.get_ref(1)?.as_blob()?), row.get::<_, u32>(2)?))
             };
             let rows = statement.query_map([FULL_BYTES], read)?;
-            Ok((packs, rows.collect::<rusqlite::Result<Vec<_>>>()?))
+            Ok((small_rows, rows.collect::<rusqlite::Result<Vec<_>>>()?))
         })();
-        let (packs, small) = found.map_err(StoreError::sqlite(file.path()))?;
-        for pack in packs.into_iter().filter(|pack| !known.contains(&pack.id)).rev() {
-            self.packed_bytes += pack.raw_bytes;
-            self.packs.push_front((since, pack));
+        let (small_rows, small) = found.map_err(StoreError::sqlite(file.path()))?;
+        for row in small_rows.into_iter().filter(|row| !known.contains(&row.id)).rev() {
+            self.small_rows_bytes += row.raw_bytes;
+            self.small_rows.push_front((since, row));
         }
         self.small.clear();
         for (partition, first, raw_bytes) in small {
@@ -378,16 +379,16 @@ impl Day {
         Ok(())
     }
 
-    /// Reads the oldest packs that are settled.
-    fn begin_unpacking(&mut self, file: &DayFile, settled: i64) -> Result<(), StoreError> {
+    /// Reads the oldest small rows that are settled.
+    fn begin_split(&mut self, file: &DayFile, settled: i64) -> Result<(), StoreError> {
         let (mut pages, mut bodies, mut bytes) = (Vec::new(), HashMap::default(), 0);
-        for (_, pack) in &self.packs {
-            if pack.seq > settled || bytes > 0 && bytes + pack.raw_bytes > PACKED_BYTES_MAX {
+        for (_, row) in &self.small_rows {
+            if row.seq > settled || bytes > 0 && bytes + row.raw_bytes > SMALL_ROWS_BYTES_MAX {
                 break;
             }
-            bytes += pack.raw_bytes;
-            let unpacked = small_pages::unpack(file.connection(), pack.id, &mut pages);
-            bodies.insert(pack.id, unpacked.map_err(StoreError::sqlite(file.path()))?);
+            bytes += row.raw_bytes;
+            let row_bodies = small_pages::split(file.connection(), row.id, &mut pages);
+            bodies.insert(row.id, row_bodies.map_err(StoreError::sqlite(file.path()))?);
         }
         let count = pages.len();
         let mut left: BTreeMap<i64, Vec<PageRow>> = BTreeMap::new();
@@ -395,25 +396,24 @@ impl Day {
             left.entry(page.partition).or_default().push(page);
         }
         if !bodies.is_empty() {
-            self.unpacking = Some(Unpacking { bodies, pages: count, left: left.into_iter(), merges: Vec::new() });
+            self.splitting = Some(Split { bodies, pages: count, left: left.into_iter(), merges: Vec::new() });
         }
         Ok(())
     }
 
-    /// Goes on with what is unpacked; when all of it is merged, puts it in the place of its packs. Gives how many pages
-    /// it took away.
-    fn unpack(&mut self, file: &mut DayFile, until: Instant) -> Result<u64, StoreError> {
-        let Some(Unpacking { bodies, pages, left, merges }) = &mut self.unpacking else { return Ok(0) };
+    /// Continues a split. When all of it is merged, replaces the small rows. Returns the number of replaced pages.
+    fn split_next(&mut self, file: &mut DayFile, until: Instant) -> Result<u64, StoreError> {
+        let Some(Split { bodies, pages, left, merges }) = &mut self.splitting else { return Ok(0) };
         while Instant::now() < until {
             let Some((partition, parts)) = left.next() else {
-                let small_row_ids: Vec<i64> = self.packs.iter().take(bodies.len()).map(|(_, pack)| pack.id).collect();
+                let small_row_ids: Vec<i64> = self.small_rows.iter().take(bodies.len()).map(|(_, row)| row.id).collect();
                 let (merges, merged_pages) = (std::mem::take(merges), *pages as u64);
                 daytable_platform::failpoint!("compaction-before");
                 let written = file.replace(&merges, &small_row_ids)?;
-                for (_, pack) in self.packs.drain(..small_row_ids.len()) {
-                    self.packed_bytes -= pack.raw_bytes;
+                for (_, row) in self.small_rows.drain(..small_row_ids.len()) {
+                    self.small_rows_bytes -= row.raw_bytes;
                 }
-                self.unpacking = None;
+                self.splitting = None;
                 self.add(written);
                 return Ok(merged_pages);
             };
@@ -425,17 +425,17 @@ impl Day {
         Ok(0)
     }
 
-    /// Merges rows of the next partition that is worth a look.
+    /// Merges rows of the next partition in `ready`.
     fn merge_next(&mut self, file: &DayFile, settled: i64) -> Result<(), StoreError> {
         let Some((_, partition)) = self.ready.pop_front() else { return Ok(()) };
-        // Rows of later commits than its oldest packed page may have packed pages between them.
-        let packed = small_pages::oldest_of(file.connection(), partition).map_err(StoreError::sqlite(file.path()))?;
+        // Rows of later commits than the partition's oldest small page may have small pages between them.
+        let oldest_small = small_pages::oldest_of(file.connection(), partition).map_err(StoreError::sqlite(file.path()))?;
         let Some(first) = self.small.get(&partition).and_then(|small| small.first) else { return Ok(()) };
-        let limit = packed.map_or(settled, |seq| settled.min(seq - 1));
+        let limit = oldest_small.map_or(settled, |seq| settled.min(seq - 1));
         let merges = match merges_of(file, partition, first, limit, &self.thresholds) {
-            // The others need not wait for it.
+            // Other partitions go on.
             Err(error) if error.is_damage() => {
-                tracing::error!(%error, "small pages of its partition stay as they are");
+                tracing::error!(%error, "a page is damaged: small pages of its partition stay unmerged");
                 self.small.remove(&partition);
                 self.queued.remove(&partition);
                 return Ok(());
@@ -446,7 +446,7 @@ impl Day {
             self.small.remove(&partition);
             self.prepare(merges);
         } else if limit < settled {
-            // Another look when its packs may be gone.
+            // Again when its small rows may be split.
             self.ready.push_back((Instant::now(), partition));
         } else {
             self.small.remove(&partition);
@@ -455,16 +455,15 @@ impl Day {
         Ok(())
     }
 
-    /// Keeps what was merged of a partition, which stays queued: none of its pages may be merged twice.
+    /// Keeps merged pages of a partition. The partition stays queued, so that none of its pages is merged twice.
     fn prepare(&mut self, merges: Vec<PageMerge>) {
         self.prepared_since.get_or_insert_with(Instant::now);
         self.prepared_pages += merges.iter().map(|merge| merge.old.len()).sum::<usize>();
         self.prepared.extend(merges);
     }
 
-    /// Puts the merged pages in the place of those they were made of. What was committed meanwhile is of a later commit
-    /// than any of them, and wins over them as it would have over their parts.
-    /// Gives how many pages it took away.
+    /// Replaces pages by those merged from them. Pages committed meanwhile have a higher `seq` and win over the merged
+    /// ones, as they would have over the parts. Returns the number of replaced pages.
     fn replace(&mut self, file: &mut DayFile) -> Result<u64, StoreError> {
         let merged_pages = self.prepared_pages as u64;
         let merges = std::mem::take(&mut self.prepared);
@@ -482,7 +481,7 @@ impl Day {
     }
 }
 
-/// What a partition has in rows that commits wrote between the first and the last of `parts`, and that overlaps them.
+/// Rows of `page` that were committed between the first and the last of `parts` and overlap them.
 fn between(file: &DayFile, partition: i64, parts: &[PageRow]) -> Result<Vec<PageRow>, StoreError> {
     let seqs = parts.iter().map(|page| page.seq);
     let (Some(oldest), Some(newest)) = (seqs.clone().min(), seqs.max()) else { return Ok(Vec::new()) };
@@ -506,7 +505,7 @@ fn between(file: &DayFile, partition: i64, parts: &[PageRow]) -> Result<Vec<Page
             statement.query_map(bounds, read_header)?.collect::<rusqlite::Result<Vec<_>>>()
         })();
         let more = result.map_err(StoreError::sqlite(file.path()))?;
-        // Each may reach further, and overlap others.
+        // Each may reach further and overlap more.
         if more.len() == found.len() {
             return Ok(found);
         }
@@ -514,9 +513,9 @@ fn between(file: &DayFile, partition: i64, parts: &[PageRow]) -> Result<Vec<Page
     }
 }
 
-/// Packed pages of a partition, `parts`, with what is `between` them, as runs that can be merged: all in one where that is
-/// little, else so many that nothing that is left out is between the pages of one. A burst is not rewritten because
-/// there were single records before and after it.
+/// Small pages of a partition, and the rows of `page` between them, as runs that can be merged. If all of them are few
+/// bytes, they are one run. Otherwise the rows between end runs, so that none lies within one: a burst is not rewritten
+/// because single records came before and after it.
 fn runs_of(mut parts: Vec<PageRow>, between: Vec<PageRow>, bytes_max: u64) -> Vec<Vec<PageRow>> {
     let bytes: u64 = parts.iter().chain(&between).map(|page| u64::from(page.header.raw_bytes)).sum();
     if bytes <= bytes_max {
@@ -567,7 +566,7 @@ impl Cluster {
     }
 }
 
-/// What is worth merging among the rows of `partition` from `first` on and up to commit `settled`, merged.
+/// Merges the rows of `partition` from `first` on and up to commit `settled`, where that is worthwhile.
 fn merges_of(
     file: &DayFile,
     partition: i64,
@@ -577,7 +576,7 @@ fn merges_of(
 ) -> Result<Vec<PageMerge>, StoreError> {
     let clusters = clusters(file, partition, first).map_err(StoreError::sqlite(file.path()))?;
     let (mut run, mut bytes) = (Vec::new(), 0);
-    // First the tiny ones among themselves, then the small ones, if they make a full page.
+    // Tiny pages by themselves, and small ones by themselves if they make a full page.
     let mut runs: Vec<(bool, Vec<Cluster>)> = Vec::new();
     let mut tiny = false;
     for cluster in clusters {
@@ -608,23 +607,23 @@ fn merges_of(
     Ok(merges)
 }
 
-/// The rows of `partition` from about `first` on, in the order of their keys, by overlap.
+/// The rows of `partition` from about `first` on, in the order of their keys, as clusters.
 fn clusters(file: &DayFile, partition: i64, first: RowKey) -> rusqlite::Result<Vec<Cluster>> {
     // A page that overlaps the newest of them begins at most a page's span before it.
     let from = RowKey::range(Ticks::MIN, first.time().plus(PAGE_SPAN)).0.to_bytes();
     let select =
         format!("SELECT {HEADER_COLUMNS} FROM page WHERE partition = ?1 AND first >= ?2 ORDER BY first LIMIT ?3");
     let mut statement = file.connection().prepare_cached(&select)?;
-    let pages = statement.query_map(params![partition, from, LOOKED_AT as i64], read_header)?;
+    let pages = statement.query_map(params![partition, from, CONSIDERED_PAGES_MAX as i64], read_header)?;
     let pages = pages.collect::<rusqlite::Result<Vec<_>>>()?;
-    // What begins before may reach as far as this.
+    // A page that begins earlier may reach as far as this.
     let reached = "SELECT max(last) FROM page WHERE partition = ?1 AND first BETWEEN ?2 AND ?3 AND first < ?3";
     let before = RowKey::range(Ticks::MIN, first.time().plus(2 * PAGE_SPAN)).0.to_bytes();
     let mut reached = file.connection().prepare_cached(reached)?;
     let reached: Option<Vec<u8>> = reached.query_row(params![partition, before, from], |row| row.get(0))?;
     let reached = reached.and_then(|key| RowKey::from_bytes(&key));
-    // Behind the last one that was looked at there may be more, which may overlap what is before them.
-    let end = if pages.len() < LOOKED_AT { None } else { pages.last().map(|page| page.header.first) };
+    // Pages beyond the last considered one may overlap it.
+    let end = if pages.len() < CONSIDERED_PAGES_MAX { None } else { pages.last().map(|page| page.header.first) };
 
     let mut clusters: Vec<Cluster> = Vec::new();
     for page in pages {
@@ -643,30 +642,30 @@ fn clusters(file: &DayFile, partition: i64, first: RowKey) -> rusqlite::Result<V
 
 type Bodies = HashMap<i64, Vec<u8>, foldhash::quality::RandomState>;
 
-/// Merges pages of one partition; `unpacked` has the bodies of their packs.
-fn merge_run(file: &DayFile, mut pages: Vec<PageRow>, unpacked: &Bodies) -> Result<Option<PageMerge>, StoreError> {
+/// Merges pages of one partition. `small_bodies` has the bodies of their small rows.
+fn merge_run(file: &DayFile, mut pages: Vec<PageRow>, small_bodies: &Bodies) -> Result<Option<PageMerge>, StoreError> {
     // Of equal keys the builder keeps the one that was pushed last: the later commit's.
     pages.sort_by_key(|page| (page.seq, page.place));
     let Some(newest) = pages.last() else { return Ok(None) };
     let (partition, seq) = (newest.partition, newest.seq);
     let home = file.address_of(partition)?.ok_or_else(|| day_file::unnamed_partition(file.path(), newest))?;
     let (mut old, mut decoded, mut body) = (Vec::new(), Vec::with_capacity(pages.len()), Vec::new());
-    // Read as well where it stays as it is: only what is whole is written anew.
+    // A page that stays unchanged is decoded too: only intact pages are written again.
     for page in &pages {
         decoded.push(match page.place {
             PageLocation::Row(id) => {
                 old.push(id);
                 day_file::read_page(file.connection(), file.path(), home, page)?
             }
-            PageLocation::Packed { pack, offset, length } => {
-                let bodies = unpacked.get(&pack).map_or(&[][..], Vec::as_slice);
-                let packed = bodies.get(offset as usize..).and_then(|rest| rest.get(..length as usize));
-                let packed =
-                    packed.ok_or_else(|| day_file::damaged(file.path(), page, "its body is missing".into()))?;
+            PageLocation::Shared { row, offset, length } => {
+                let bodies = small_bodies.get(&row).map_or(&[][..], Vec::as_slice);
+                let found = bodies.get(offset as usize..).and_then(|rest| rest.get(..length as usize));
+                let found =
+                    found.ok_or_else(|| day_file::damaged(file.path(), page, "its body is missing".into()))?;
                 if pages.len() == 1 {
-                    body.extend_from_slice(packed);
+                    body.extend_from_slice(found);
                 }
-                day_file::decode(file.path(), home, page, packed)?
+                day_file::decode(file.path(), home, page, found)?
             }
         });
     }
@@ -710,10 +709,10 @@ mod tests {
         builder.build().pages.remove(0)
     }
 
-    /// A row that came in a pack, then in a row of `page`, then in a pack again is what came last, when the packs are
-    /// unpacked; and what came last in a row of `page` stays so.
+    /// A key that came in a small row, then in a row of `page`, then in a small row again has its last value after the
+    /// split; and a last value in a row of `page` stays the last.
     #[test]
-    fn unpacking_keeps_the_order_of_commits() {
+    fn a_split_keeps_the_order_of_commits() {
         let dir = tempfile::tempdir().expect("a folder");
         let mut file = DayFile::open(&dir.path().join("day.db"), &day()).expect("opened");
         let long = "x".repeat(5000);
@@ -727,10 +726,10 @@ mod tests {
             let insert = Insert { partition: "web-1".into(), page: encoded(rows), is_alone: true };
             compactor.add(file.insert(seq, &[insert]).expect("written"));
         }
-        assert_eq!(compactor.packs.len(), 2);
-        compactor.begin_unpacking(&file, 4).expect("read");
-        let merged_pages = compactor.unpack(&mut file, Instant::now() + Duration::from_secs(60)).expect("merged");
-        assert_eq!((merged_pages, compactor.packs.len(), compactor.packed_bytes), (2, 0, 0));
+        assert_eq!(compactor.small_rows.len(), 2);
+        compactor.begin_split(&file, 4).expect("read");
+        let merged_pages = compactor.split_next(&mut file, Instant::now() + Duration::from_secs(60)).expect("merged");
+        assert_eq!((merged_pages, compactor.small_rows.len(), compactor.small_rows_bytes), (2, 0, 0));
         assert_eq!(file.total().expect("read").merged, 3);
         let select = format!("SELECT {HEADER_COLUMNS} FROM page ORDER BY seq");
         let mut statement = file.connection().prepare(&select).expect("a statement");
@@ -749,7 +748,7 @@ mod tests {
             };
             (seq, (0..page.len()).filter_map(text).collect::<String>())
         });
-        // Commit 2 lies between the packs and is merged with them; commit 4 comes after them and is not.
+        // Commit 2 lies between the small rows and is merged with them; commit 4 comes after them and is not.
         assert_eq!(texts.collect::<Vec<_>>(), [(3, "axcba".into()), (4, "xd".into())]);
     }
 
@@ -790,9 +789,9 @@ mod tests {
         }
     }
 
-    /// Rows are merged while packs of others wait, and those with packed pages of their own when these are unpacked.
+    /// Rows of a partition wait for the split of small pages of their own partition only.
     #[test]
-    fn rows_wait_for_packed_pages_of_their_own_partition_only() {
+    fn rows_wait_for_small_pages_of_their_own_partition_only() {
         let dir = tempfile::tempdir().expect("a folder");
         let mut file = DayFile::open(&dir.path().join("day.db"), &day()).expect("opened");
         let mut compactor = Day { counted: true, ..Day::new(Thresholds::small()) };
@@ -811,20 +810,20 @@ mod tests {
         for _ in 0..8 {
             write(&mut compactor, &mut file, "web-2", &long);
         }
-        assert_eq!((compactor.packs.len(), compactor.ready.len()), (2, 2));
+        assert_eq!((compactor.small_rows.len(), compactor.ready.len()), (2, 2));
         compactor.merge_next(&file, 99).expect("looked");
         compactor.merge_next(&file, 99).expect("looked");
         assert_eq!(compactor.prepared.iter().map(|merge| merge.old.len()).collect::<Vec<_>>(), [8], "those of web-1");
         assert_eq!(compactor.ready.len(), 1, "web-2 is looked at again");
-        compactor.begin_unpacking(&file, 99).expect("read");
-        compactor.unpack(&mut file, Instant::now() + Duration::from_secs(60)).expect("unpacked");
+        compactor.begin_split(&file, 99).expect("read");
+        compactor.split_next(&mut file, Instant::now() + Duration::from_secs(60)).expect("split");
         compactor.merge_next(&file, 99).expect("looked");
         assert_eq!(compactor.prepared.iter().map(|merge| merge.old.len()).collect::<Vec<_>>(), [8, 8]);
     }
 
     /// A burst between two single records stays as it was written, and its rows win over older ones and lose to later ones.
     #[test]
-    fn a_burst_between_packs_is_not_rewritten() {
+    fn a_burst_between_small_rows_is_not_rewritten() {
         let dir = tempfile::tempdir().expect("a folder");
         let mut file = DayFile::open(&dir.path().join("day.db"), &day()).expect("opened");
         let mut compactor = Day { counted: true, ..Day::new(Thresholds::small()) };
@@ -841,8 +840,8 @@ mod tests {
             "SELECT group_concat(id || ':' || seq || ':' || entities, ' ') FROM (SELECT * FROM page ORDER BY seq)";
         let pages = |file: &DayFile| file.connection().query_row(ids, [], |row| row.get::<_, String>(0)).expect("read");
         assert_eq!(pages(&file), "1:3:4 2:6:4");
-        compactor.begin_unpacking(&file, 7).expect("read");
-        compactor.unpack(&mut file, Instant::now() + Duration::from_secs(60)).expect("merged");
+        compactor.begin_split(&file, 7).expect("read");
+        compactor.split_next(&mut file, Instant::now() + Duration::from_secs(60)).expect("merged");
         // The second burst overlaps nothing, so what was before and after it is one.
         assert_eq!(pages(&file), "3:2:2 1:3:4 2:6:4 4:7:3");
         assert_eq!(file.total().expect("read").merged, 0);

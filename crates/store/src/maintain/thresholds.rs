@@ -11,11 +11,11 @@ pub struct Thresholds {
     pub run_bytes_min: u64,
     /// Raw bytes that one merge reads at most.
     pub merge_bytes_max: u64,
-    /// Age of the oldest pack from which packs are unpacked, where there are several. With a longer age a partition has more
-    /// records in its first page, and a reader looks at more page headers.
-    pub unpack_after: Duration,
-    /// Age from which any pack is unpacked.
-    pub unpack_at_last: Duration,
+    /// Age of the oldest row of small pages from which such rows are split, if there are several. With a longer age, a
+    /// partition has more records in its first page, and a reader reads more page headers.
+    pub split_after: Duration,
+    /// Age from which any row of small pages is split.
+    pub split_at_last: Duration,
     /// How long merged pages wait for others before one transaction puts them in place. Pages of many partitions share the
     /// leaves of the B-tree that one transaction writes.
     pub replace_after: Duration,
@@ -27,8 +27,8 @@ impl Default for Thresholds {
             run_pages_min: 48,
             run_bytes_min: crate::format::page::PAGE_BYTES as u64 * 9 / 10,
             merge_bytes_max: 1 << 20,
-            unpack_after: Duration::from_secs(30),
-            unpack_at_last: Duration::from_secs(500),
+            split_after: Duration::from_secs(30),
+            split_at_last: Duration::from_secs(500),
             replace_after: Duration::from_secs(10),
         }
     }
@@ -42,8 +42,8 @@ impl Thresholds {
             run_pages_min: 6,
             run_bytes_min: 24 << 10,
             merge_bytes_max: 64 << 10,
-            unpack_after: Duration::from_secs(1),
-            unpack_at_last: Duration::from_secs(7),
+            split_after: Duration::from_secs(1),
+            split_at_last: Duration::from_secs(7),
             replace_after: Duration::from_secs(1),
         }
     }

@@ -26,12 +26,12 @@ pub struct OutboxReader {
 #[derive(Clone, Debug)]
 pub struct WaitingPage {
     page: PageRow,
-    /// The body of a packed page: its place changes as others leave the pack.
+    /// The body of a small page. Its location changes when other pages leave the row.
     body: Option<Vec<u8>>,
 }
 
 impl WaitingPage {
-    /// By what it is removed.
+    /// The page for its removal.
     pub fn sent(&self) -> SentPage {
         SentPage::of(&self.page)
     }
@@ -61,16 +61,16 @@ impl WaitingPage {
     }
 }
 
-/// How far a file was looked at.
+/// How far a file was read.
 #[derive(Clone, Debug, Default)]
 pub struct OutboxPosition {
-    /// The last row of `page`; none before the first look.
+    /// The last row of `page`; none before the first read.
     page: Option<i64>,
-    /// The commit up to which packs were looked at.
+    /// The commit up to which small pages were read.
     seq: i64,
 }
 
-/// What came to a file since the last look.
+/// The pages of a file since the last read.
 #[derive(Debug, Default)]
 pub struct NewPages {
     /// New pages, in the order they were written.
@@ -149,7 +149,7 @@ impl OutboxReader {
         })
     }
 
-    /// About how many entities of a partition wait: those in packs of tiny pages are not counted.
+    /// About how many entities of a partition wait. Those of small pages are not counted.
     pub fn entities_of(&self, file: &LiveFile, partition: i64) -> Result<u64, StoreError> {
         self.with_snapshot(file, |opened, _| {
             let sum = "SELECT coalesce(sum(entities), 0) FROM page WHERE partition = ?1";
@@ -243,7 +243,7 @@ fn first_scan(opened: &OpenDayFile, committed: &Committed, seen: &mut OutboxPosi
     for partition in statement.query_map([], |row| row.get(0))? {
         news.behind.insert(partition?);
     }
-    // Those of a commit that is still to come to its end are the last.
+    // Pages of an unfinished commit come last.
     let mut statement = opened.connection.prepare("SELECT id, seq FROM page ORDER BY id DESC")?;
     let mut rows = statement.query([])?;
     seen.page = Some(0);
@@ -253,8 +253,8 @@ fn first_scan(opened: &OpenDayFile, committed: &Committed, seen: &mut OutboxPosi
             break;
         }
     }
-    let packed = small_pages::pages_since(&opened.connection, 0)?;
-    news.behind.extend(packed.iter().filter(|page| page.seq <= committed.seq).map(|page| page.partition));
+    let small = small_pages::pages_since(&opened.connection, 0)?;
+    news.behind.extend(small.iter().filter(|page| page.seq <= committed.seq).map(|page| page.partition));
     seen.seq = committed.seq;
     Ok(news)
 }
@@ -295,9 +295,9 @@ fn next_scan(
 
 fn with_body(opened: &OpenDayFile, page: PageRow) -> rusqlite::Result<WaitingPage> {
     let mut body = Vec::new();
-    let is_packed = matches!(page.place, PageLocation::Packed { .. });
-    if is_packed {
+    let is_small = matches!(page.place, PageLocation::Shared { .. });
+    if is_small {
         small_pages::read_body(&opened.connection, page.place, &mut body)?;
     }
-    Ok(WaitingPage { page, body: is_packed.then_some(body) })
+    Ok(WaitingPage { page, body: is_small.then_some(body) })
 }

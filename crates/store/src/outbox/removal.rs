@@ -1,4 +1,4 @@
-//! What was sent goes from its file: pages by their id, commit and checksum, packed ones out of their pack.
+//! Removes sent pages from their file: pages of their own row by id, commit and checksum, small pages out of a shared row.
 
 use crate::StoreError;
 use crate::format::day_file::{DayFile, HEADER_COLUMNS, read_header};
@@ -7,20 +7,20 @@ use daytable_model::key::DayTable;
 use rusqlite::{Connection, OptionalExtension, params};
 use std::collections::{BTreeMap, HashSet};
 
-/// A page, as whoever sent it knew it.
+/// A page, as its sender knew it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SentPage {
-    /// A page that is a row of its own.
+    /// A page in a row of its own.
     Page {
         /// Its number in the file.
         id: i64,
         /// Its commit.
         seq: i64,
-        /// Of header and body.
+        /// The checksum of header and body.
         checksum: u64,
     },
-    /// The page of a partition in the pack of a commit, which has one of each at most.
-    Packed {
+    /// The page of a partition in a commit's row of small pages, which holds at most one page a partition.
+    Shared {
         /// The commit.
         seq: i64,
         /// The partition's number in the file.
@@ -32,43 +32,43 @@ impl SentPage {
     pub(super) fn of(page: &PageRow) -> SentPage {
         match page.place {
             PageLocation::Row(id) => SentPage::Page { id, seq: page.seq, checksum: page.header.checksum },
-            PageLocation::Packed { .. } => SentPage::Packed { seq: page.seq, partition: page.partition },
+            PageLocation::Shared { .. } => SentPage::Shared { seq: page.seq, partition: page.partition },
         }
     }
 }
 
-/// Pages of one file that are to go.
+/// Pages to remove from one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutboxRemoval {
     /// The day-table.
     pub day: DayTable,
     /// The name of its file below `tables/`.
     pub file: String,
-    /// Which pages.
+    /// The pages.
     pub pages: Vec<SentPage>,
 }
 
 /// How much of a file waits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Backlog {
-    /// Bytes of the file that are in use; none where it has no rows.
+    /// Used bytes of the file; zero if it has no rows.
     pub(crate) bytes: u64,
     pub(crate) entities: u64,
-    /// The oldest commit that has rows in it.
+    /// The oldest commit with rows in the file.
     pub(crate) oldest: Option<i64>,
 }
 
-/// What a removal took away, as far as compaction wants to know it.
+/// The removed pages, for compaction.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct RemovedPages {
     pub(crate) entities: u64,
     /// Rows of `page`, by id.
     pub(crate) pages: HashSet<i64>,
-    /// Packs by id, with the raw bytes that are left in them; none where the pack went.
-    pub(crate) packs: Vec<(i64, Option<u64>)>,
+    /// Rows of `small_pages` by id, with their remaining raw bytes; none if the row was deleted.
+    pub(crate) small_rows: Vec<(i64, Option<u64>)>,
 }
 
-/// How much of a file waits, without reading more of it than a few of its pages.
+/// How much of a file waits. Reads only a few of its pages.
 pub(crate) fn waiting(connection: &Connection) -> rusqlite::Result<Backlog> {
     let entities: i64 = connection.query_row("SELECT entities - merged FROM total", [], |row| row.get(0))?;
     if entities <= 0 {
@@ -82,7 +82,7 @@ pub(crate) fn waiting(connection: &Connection) -> rusqlite::Result<Backlog> {
 }
 
 impl DayFile {
-    /// Has its pages found by partition and commit, and the oldest of all.
+    /// Indexes pages by partition and commit, and by commit.
     pub(crate) fn index_unsent(&self) -> Result<(), StoreError> {
         let indexes = "CREATE INDEX IF NOT EXISTS page_unsent_of_partition ON page(partition, seq);
                        CREATE INDEX IF NOT EXISTS page_unsent ON page(seq);";
@@ -102,7 +102,7 @@ impl DayFile {
         removed.map_err(StoreError::sqlite(path))
     }
 
-    /// The oldest pages, `limit` and those of one pack at most.
+    /// The oldest pages: at most `limit`, and the rest of the last small row.
     pub(crate) fn oldest_unsent(&self, limit: usize) -> Result<Vec<SentPage>, StoreError> {
         let result = (|| {
             let select = format!("SELECT {HEADER_COLUMNS} FROM page ORDER BY seq LIMIT ?1");
@@ -111,9 +111,9 @@ impl DayFile {
                 .query_map([i64::try_from(limit).unwrap_or(i64::MAX)], read_header)?
                 .collect::<rusqlite::Result<_>>()?;
             let newest = pages.last().map_or(i64::MAX, |page| page.seq);
-            let packs = small_pages::all(self.connection())?;
-            for pack in packs.iter().take_while(|pack| pack.seq <= newest).take(limit) {
-                small_pages::unpack(self.connection(), pack.id, &mut pages)?;
+            let small_rows = small_pages::all(self.connection())?;
+            for row in small_rows.iter().take_while(|row| row.seq <= newest).take(limit) {
+                small_pages::split(self.connection(), row.id, &mut pages)?;
             }
             Ok(pages)
         })();
@@ -126,11 +126,11 @@ impl DayFile {
 
 fn remove(connection: &mut Connection, sent: &[SentPage]) -> rusqlite::Result<RemovedPages> {
     let transaction = connection.transaction()?;
-    let (mut removed, mut packed) = (RemovedPages::default(), BTreeMap::<i64, HashSet<i64>>::new());
+    let (mut removed, mut small) = (RemovedPages::default(), BTreeMap::<i64, HashSet<i64>>::new());
     for page in sent {
         match *page {
-            SentPage::Packed { seq, partition } => {
-                packed.entry(seq).or_default().insert(partition);
+            SentPage::Shared { seq, partition } => {
+                small.entry(seq).or_default().insert(partition);
             }
             SentPage::Page { id, seq, checksum } => {
                 let delete = "DELETE FROM page WHERE id = ?1 AND seq = ?2 AND checksum = ?3 RETURNING entities";
@@ -145,11 +145,11 @@ fn remove(connection: &mut Connection, sent: &[SentPage]) -> rusqlite::Result<Re
             }
         }
     }
-    for (seq, partitions) in packed {
+    for (seq, partitions) in small {
         let find = "SELECT id FROM small_pages WHERE seq = ?1";
         let found = transaction.prepare_cached(find)?.query_row([seq], |row| row.get::<_, i64>(0)).optional()?;
         if let Some(id) = found {
-            take_out(&transaction, id, &partitions, &mut removed)?;
+            remove_small(&transaction, id, &partitions, &mut removed)?;
         }
     }
     let merged = i64::try_from(removed.entities).unwrap_or(i64::MAX);
@@ -158,29 +158,29 @@ fn remove(connection: &mut Connection, sent: &[SentPage]) -> rusqlite::Result<Re
     Ok(removed)
 }
 
-/// Takes the pages of `partitions` out of a pack.
-fn take_out(
+/// Removes the pages of `partitions` from a row of small pages.
+fn remove_small(
     connection: &Connection,
     id: i64,
     partitions: &HashSet<i64>,
     removed: &mut RemovedPages,
 ) -> rusqlite::Result<()> {
     let mut pages = Vec::new();
-    let bodies = small_pages::unpack(connection, id, &mut pages)?;
+    let bodies = small_pages::split(connection, id, &mut pages)?;
     let (removed_pages, left): (Vec<PageRow>, Vec<PageRow>) =
         pages.into_iter().partition(|page| partitions.contains(&page.partition));
     if removed_pages.is_empty() {
         return Ok(());
     }
     removed.entities += removed_pages.iter().map(|page| u64::from(page.header.entities)).sum::<u64>();
-    let mut packer = SmallPagesBuilder::default();
+    let mut builder = SmallPagesBuilder::default();
     for page in left {
-        let PageLocation::Packed { offset, length, .. } = page.place else { continue };
+        let PageLocation::Shared { offset, length, .. } = page.place else { continue };
         let (from, length) = (offset as usize, length as usize);
-        // Whose body is not there is damaged, and stays to be said so by whoever reads it.
+        // A page without its body is damaged. It stays, so that its readers see an error.
         let body = bodies.get(from..from + length).unwrap_or_default();
-        packer.push(page.partition, &page.header, page.header.checksum, body);
+        builder.push(page.partition, &page.header, page.header.checksum, body);
     }
-    removed.packs.push((id, packer.replace(connection, id)?));
+    removed.small_rows.push((id, builder.replace(connection, id)?));
     Ok(())
 }

@@ -202,19 +202,19 @@ pub struct MinuteCount {
     pub records: u64,
 }
 
-/// Where a follower is: what it has seen of each day.
+/// A follower's position: how far it has read each day.
 #[derive(Clone, Debug, Default)]
 pub struct FollowPosition {
     seq: i64,
-    /// The files that were looked at, by name.
+    /// The files that were read, by name.
     files: HashMap<String, Seen>,
 }
 
-/// A file that a follower looked at.
+/// A file that a follower read.
 #[derive(Clone, Debug)]
 struct Seen {
     file: LiveFile,
-    /// The last page that need not be looked at again; packs are known by their commits.
+    /// The last page that need not be read again. Small pages are known by their commits.
     page: i64,
 }
 

@@ -81,7 +81,7 @@ pub(crate) struct OpenScan<'r> {
     done: bool,
 }
 
-/// Headers in the order of their first key: of one partition or all, or those of packed pages.
+/// Headers in the order of their first key: of one partition or all, or those of small pages.
 struct Stream {
     partition: Option<i64>,
     headers: VecDeque<PageRow>,
@@ -246,10 +246,10 @@ impl<'r> OpenScan<'r> {
             None => None,
             Some(wanted) => Some(partition_names(opened, Some(wanted))?),
         };
-        let packed = small_pages::pages_in(&opened.connection, self.resume.key(), self.last, names.as_ref());
-        let mut packed = packed.map_err(StoreError::sqlite(&opened.path))?;
-        packed.sort_by_key(|page| page.header.first);
-        self.streams = vec![stream(None, packed.into(), true)];
+        let small = small_pages::pages_in(&opened.connection, self.resume.key(), self.last, names.as_ref());
+        let mut small = small.map_err(StoreError::sqlite(&opened.path))?;
+        small.sort_by_key(|page| page.header.first);
+        self.streams = vec![stream(None, small.into(), true)];
         match names {
             None => self.streams.push(stream(None, VecDeque::new(), false)),
             Some(names) => {

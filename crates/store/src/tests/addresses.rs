@@ -7,7 +7,7 @@ use crate::maintain::check::{CatalogEntry, FileFault, open_file};
 use rusqlite::Connection;
 use std::ops::ControlFlow;
 
-/// Two days of two instances, which have in each a page of its own and one in a pack, by the same two commits.
+/// Two days of two instances. Each instance has a page of its own row and a small page in each day, by the same two commits.
 fn two_days() -> Folder {
     let folder = Folder::new();
     let store = folder.open();

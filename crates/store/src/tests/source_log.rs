@@ -62,7 +62,7 @@ fn a_repair_leaves_out_a_row_that_is_damaged_and_nothing_else() {
     let said = repair(&killed.path()).expect("repaired");
     let [kept, left_out, accounts] = &said[..] else { panic!("{said:?}") };
     assert!(kept.contains("catalog.before-repair-1.db"), "{kept}");
-    assert!(left_out.contains("what sources moved in commit 4 is damaged: its checksum is another"), "{left_out}");
+    assert!(left_out.contains("the source log of commit 4 is damaged: its checksum is another"), "{left_out}");
     assert!(accounts.contains("out by -10 records and 0 rows"), "{accounts}");
     assert_eq!(repair(&killed.path()).expect("repaired"), [""; 0], "the second time there is nothing to repair");
     assert_eq!(position(&killed), 300);

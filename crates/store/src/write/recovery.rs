@@ -185,7 +185,7 @@ fn set_aside(layout: &FolderLayout, day: &DayTable, file: &DayFile, pages: &[Pag
             let partition = partition.ok_or_else(|| day_file::unnamed_partition(file.path(), page))?;
             let mut body = Vec::new();
             small_pages::read_body(file.connection(), page.place, &mut body).map_err(sql)?;
-            let is_alone = matches!(page.place, PageLocation::Packed { .. });
+            let is_alone = matches!(page.place, PageLocation::Shared { .. });
             let own = table_address.at(&partition).stored_checksum(&page.header, page.seq);
             let page = EncodedPage { header: PageHeader { checksum: own, ..page.header.clone() }, body };
             inserts.push(Insert { partition, page, is_alone });

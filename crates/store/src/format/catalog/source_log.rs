@@ -645,7 +645,7 @@ mod tests {
         let mut catalog = Catalog::open_to_repair(dir.path()).expect("opened");
         catalog.check_source_log().expect("it can be mended");
         let said = catalog.repair_source_log().expect("mended");
-        assert!(said.len() == 1 && said[0].contains("what sources moved in commit 3 is damaged"), "{said:?}");
+        assert!(said.len() == 1 && said[0].contains("the source log of commit 3 is damaged"), "{said:?}");
         assert_eq!(catalog.repair_source_log().expect("whole"), [""; 0]);
         drop(catalog);
         let mut catalog = open(dir.path()).expect("opened");

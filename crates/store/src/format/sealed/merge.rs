@@ -46,7 +46,7 @@ struct OpenDay {
     table_address: TableAddress,
     partitions: BTreeMap<Arc<str>, i64>,
     /// Small pages by partition, in the order of their first keys.
-    packed: HashMap<i64, Vec<PageRow>>,
+    small: HashMap<i64, Vec<PageRow>>,
 }
 
 /// A part, and the columns of the layout that its columns belong to.
@@ -143,8 +143,8 @@ impl Inputs {
                     let address = day.table_address.at(partition);
                     let source = Source::Rows { day, address, id, after: None, ended: false };
                     streams.push(InputStream { file, source, headers: VecDeque::new(), next: None });
-                    let headers: VecDeque<PageRow> = day.packed.get(&id).cloned().unwrap_or_default().into();
-                    streams.push(InputStream { file, source: Source::Packed(day, address), headers, next: None });
+                    let headers: VecDeque<PageRow> = day.small.get(&id).cloned().unwrap_or_default().into();
+                    streams.push(InputStream { file, source: Source::SmallPages(day, address), headers, next: None });
                 }
                 Input::Sealed(sealed) => {
                     let mut pieces = VecDeque::new();
@@ -181,15 +181,15 @@ impl OpenDay {
             let mut names = connection.prepare("SELECT name, id FROM partition")?;
             let names = names.query_map([], |row| Ok((row.get::<_, String>(0)?.into(), row.get(1)?)))?;
             let partitions = names.collect::<rusqlite::Result<BTreeMap<Arc<str>, i64>>>()?;
-            let mut packed: HashMap<i64, Vec<PageRow>> = HashMap::new();
+            let mut small: HashMap<i64, Vec<PageRow>> = HashMap::new();
             for page in small_pages::pages_since(&connection, i64::MIN)? {
-                packed.entry(page.partition).or_default().push(page);
+                small.entry(page.partition).or_default().push(page);
             }
-            packed.values_mut().for_each(|pages| pages.sort_by_key(|page| page.header.first));
-            Ok((partitions, packed))
+            small.values_mut().for_each(|pages| pages.sort_by_key(|page| page.header.first));
+            Ok((partitions, small))
         })();
-        let (partitions, packed) = read.map_err(StoreError::sqlite(path))?;
-        Ok(OpenDay { path: path.into(), connection, committed: committed.clone(), table_address, partitions, packed })
+        let (partitions, small) = read.map_err(StoreError::sqlite(path))?;
+        Ok(OpenDay { path: path.into(), connection, committed: committed.clone(), table_address, partitions, small })
     }
 
     fn read_page(&self, address: PageAddress, page: &PageRow) -> Result<Page, StoreError> {
@@ -207,7 +207,7 @@ impl OpenDay {
                 table_address.get(&page.partition).ok_or_else(|| day_file::unnamed_partition(&self.path, page))?;
             each(&InputRows::Page(self.read_page(*address, page)?))
         };
-        self.packed.values().flatten().try_for_each(&mut look)?;
+        self.small.values().flatten().try_for_each(&mut look)?;
         let sql = |error| StoreError::sqlite(&self.path)(error);
         let select = format!("SELECT {HEADER_COLUMNS} FROM page ORDER BY id");
         let mut statement = self.connection.prepare(&select).map_err(sql)?;
@@ -230,7 +230,7 @@ struct InputStream<'a> {
 
 enum Source<'a> {
     Rows { day: &'a OpenDay, address: PageAddress, id: i64, after: Option<(RowKey, i64)>, ended: bool },
-    Packed(&'a OpenDay, PageAddress),
+    SmallPages(&'a OpenDay, PageAddress),
     Sealed(&'a SealedFile, VecDeque<(usize, Range<usize>)>),
 }
 
@@ -251,7 +251,7 @@ impl InputStream<'_> {
                     self.headers.extend(read.into_iter().filter(|page| day.committed.includes(page.seq)));
                 }
             }
-            Source::Packed(day, _) => {
+            Source::SmallPages(day, _) => {
                 while self.headers.pop_front_if(|page| !day.committed.includes(page.seq)).is_some() {}
             }
             Source::Sealed(file, pieces) => {
@@ -269,7 +269,7 @@ impl InputStream<'_> {
     /// The next part, with its rank and bytes.
     fn take(&mut self) -> Result<Option<(InputRows, Rank, usize)>, StoreError> {
         let (day, address) = match &self.source {
-            Source::Rows { day, address, .. } | Source::Packed(day, address) => (day, address),
+            Source::Rows { day, address, .. } | Source::SmallPages(day, address) => (day, address),
             Source::Sealed(..) => {
                 let Some(part) = self.next.take() else { return Ok(None) };
                 let bytes = if let InputRows::Block(block) = &part { block.bytes() } else { 0 };

@@ -122,27 +122,27 @@ fn agreeing(
     }
 }
 
-/// Counts rows, in the snapshot that is open, and holds them against what the file says it has.
+/// Counts rows in the open snapshot and compares them with the file's own total.
 fn count(connection: &Connection, total: Total, checked: &mut FileReport) {
     let counted = (|| -> rusqlite::Result<()> {
         let sums = "SELECT count(*), coalesce(sum(entities), 0), coalesce(sum(records), 0),
                     coalesce(sum(partition NOT IN (SELECT id FROM partition)), 0) FROM page";
         let (pages, rows, records, strange): (i64, i64, i64, i64) =
             connection.query_row(sums, [], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))?;
-        let packed: i64 =
+        let small_rows: i64 =
             connection.query_row("SELECT coalesce(sum(entities), 0) FROM small_pages", [], |row| row.get(0))?;
         let heads = small_pages::pages_since(connection, i64::MIN)?;
         let in_heads: u64 = heads.iter().map(|page| u64::from(page.header.entities)).sum();
-        let packed_records: u64 = heads.iter().map(|page| u64::from(page.header.records)).sum();
-        let rows = rows + packed;
+        let small_records: u64 = heads.iter().map(|page| u64::from(page.header.records)).sum();
+        let rows = rows + small_rows;
         checked.rows = u64::try_from(rows).unwrap_or(0);
-        checked.records = u64::try_from(records).unwrap_or(0) + packed_records;
+        checked.records = u64::try_from(records).unwrap_or(0) + small_records;
         let expected = total.entities - total.merged;
         if rows != expected {
-            checked.count(format!("its pages have {rows} rows, it says that it has {expected}"));
+            checked.count(format!("its pages have {rows} rows, its total says {expected}"));
         }
-        if in_heads != u64::try_from(packed).unwrap_or(0) {
-            checked.count(format!("the heads of its packs have {in_heads} rows, the packs say {packed}"));
+        if in_heads != u64::try_from(small_rows).unwrap_or(0) {
+            checked.count(format!("the heads of its small pages have {in_heads} rows, {small_rows} are stored for them"));
         }
         if strange > 0 {
             checked.count(format!("{strange} of its pages are of no partition"));
@@ -171,8 +171,8 @@ fn count(connection: &Connection, total: Total, checked: &mut FileReport) {
     }
 }
 
-/// Counts bodies of no page. Most of the file is bodies: they are gone through a few at a time, each time in a snapshot of its
-/// own, as an old one would pin the journal. A page and its body come and go in one transaction.
+/// Counts bodies of no page. Most of the file is bodies, so they are read a few at a time, each time in a new snapshot: an
+/// old one would pin the journal. A page and its body are written and deleted in one transaction.
 fn count_bodies(connection: &Connection, checked: &mut FileReport, on: OnBytes<'_>) {
     let some = "SELECT max(page), coalesce(sum(NOT EXISTS (SELECT 1 FROM page WHERE id = one.page)), 0)
                 FROM (SELECT page FROM body WHERE page > ?1 ORDER BY page LIMIT ?2) AS one";
@@ -197,7 +197,7 @@ fn count_bodies(connection: &Connection, checked: &mut FileReport, on: OnBytes<'
     }
 }
 
-/// Reads every page and holds it against its checksum.
+/// Reads every page and compares it with its checksum.
 fn read_pages(
     connection: &Connection,
     path: &Path,
@@ -206,18 +206,18 @@ fn read_pages(
     on: OnBytes<'_>,
 ) {
     let rows = format!("SELECT {HEADER_COLUMNS} FROM page WHERE page.id > ?1 ORDER BY page.id LIMIT {PAGES_AT_A_TIME}");
-    let packs = "SELECT id FROM small_pages WHERE id > ?1 ORDER BY id LIMIT 1";
-    for is_packed in [false, true] {
+    let small = "SELECT id FROM small_pages WHERE id > ?1 ORDER BY id LIMIT 1";
+    for is_small in [false, true] {
         let mut last = i64::MIN;
         loop {
             let pages = snapshot(connection, |connection| {
                 let mut pages: Vec<PageRow> = Vec::new();
-                if is_packed {
-                    let mut statement = connection.prepare_cached(packs)?;
+                if is_small {
+                    let mut statement = connection.prepare_cached(small)?;
                     let ids = statement.query_map([last], |row| row.get::<_, i64>(0))?;
                     for id in ids.collect::<rusqlite::Result<Vec<_>>>()? {
                         last = id;
-                        small_pages::unpack(connection, id, &mut pages)?;
+                        small_pages::split(connection, id, &mut pages)?;
                     }
                 } else {
                     let mut statement = connection.prepare_cached(&rows)?;

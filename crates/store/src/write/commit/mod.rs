@@ -288,7 +288,7 @@ impl Committer {
                 self.catalog.set_writable(&live.name, false)?;
                 continue;
             }
-            if file.has_packs()? {
+            if file.has_small_pages()? {
                 self.compactor.opened(&live.day);
             }
             self.days.insert(live.day, OpenDay { file, name: live.name, used });
@@ -478,7 +478,7 @@ impl Committer {
         if seq % CATALOG_COMMITS == 0 {
             self.checkpoints.queue(&Catalog::path_in(&self.layout.data));
         }
-        let pages_merged = self.compactor.reset_merged();
+        let pages_merged = self.compactor.take_merged();
         let (took, keys_dropped) = (start.elapsed(), keys.map_or(0, |keys| keys.dropped));
         let report = CommitReport { took, days_written, pages_merged, keys_dropped, ..pending.report };
         (self.options.on_commit)(&report);

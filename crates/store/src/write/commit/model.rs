@@ -49,7 +49,7 @@ pub(super) fn rows() -> impl Strategy<Value = ModelRows> {
 fn act() -> impl Strategy<Value = Act> {
     let part = prop_oneof![
         2 => Just(Part::Read),
-        3 => Just(Part::Unpack),
+        3 => Just(Part::Split),
         2 => Just(Part::Merge),
         2 => Just(Part::Replace)
     ];

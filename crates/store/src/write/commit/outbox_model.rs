@@ -33,7 +33,7 @@ enum Act {
 }
 
 fn act() -> impl Strategy<Value = Act> {
-    let part = prop_oneof![Just(Part::Read), Just(Part::Unpack), Just(Part::Merge), Just(Part::Replace)];
+    let part = prop_oneof![Just(Part::Read), Just(Part::Split), Just(Part::Merge), Just(Part::Replace)];
     prop_oneof![
         8 => rows().prop_map(Act::Commit),
         1 => rows().prop_map(Act::Torn),
