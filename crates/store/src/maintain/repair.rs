@@ -1,14 +1,14 @@
-//! `daytable repair`: a catalog that agrees with the files again, when one of them came from a backup or was lost.
+//! `daytable repair`: builds a catalog that matches the files, after a file came from a backup or was lost.
 //!
-//! The old catalog is kept beside the new state under another name, and no row is removed. What a file holds beyond
-//! what the catalog noted becomes data (its source was told nothing of it, so it may be read again: records with a
-//! time of their own get the same keys, others are there twice); what the catalog noted and no file holds is missing.
-//! Positions stay as the old catalog has them, but for what commits moved where that is damaged: it is left out, and the
-//! files are read again from where they were before. All of it is said, a line each.
+//! Repair keeps the old catalog beside the new one and removes no row. Rows that a file has beyond the old catalog's
+//! count become data. Their source may be read again: records with a time of their own get the same keys, others are
+//! stored twice. Rows that the old catalog counted and no file has are missing. Positions come from the old catalog. If
+//! its source log is damaged, the damaged entries are left out and the files are read again from earlier positions.
+//! Repair reports each of these, one line each.
 //!
-//! A file that no catalog names is data, too, unless another file is known to have its rows: a sealed file that was being
-//! made of files that are there, or what a sealed file was made of. What is not taken over and has rows goes to `aside/`, where it
-//! stays until somebody has looked at it: a folder that has rows which its catalog does not name is not opened.
+//! A file that the catalog does not name is data too, unless another file has its rows: a half-written sealed file
+//! whose inputs exist, or an input of a finished sealed file. A file with rows that is not used moves to `aside/` and
+//! stays there for an operator: a folder with rows that its catalog does not name does not open.
 
 use crate::StoreError;
 use crate::format::catalog::{Catalog, DayState, FileRole, LiveFile, Seal};
@@ -27,8 +27,7 @@ use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Makes the catalog of a folder agree with its files. Gives what was done, a line each; nothing is said where
-/// everything agreed.
+/// Makes the catalog of a folder match its files. Returns a line for each change; none if everything matched.
 pub fn repair(data_dir: &Path) -> Result<Vec<String>, StoreError> {
     let layout = FolderLayout { data: data_dir.into() };
     if !layout.tables().is_dir() {
@@ -109,7 +108,7 @@ pub fn repair(data_dir: &Path) -> Result<Vec<String>, StoreError> {
     lock.check()?;
     catalog.close()?;
     match copy {
-        // Everything agreed: it is what it was.
+        // Everything matched: the catalog stays.
         Some(copy) if report.is_empty() => std::fs::remove_file(&copy).map_err(StoreError::io(&copy))?,
         Some(copy) => report.insert(0, format!("the catalog as it was is kept as {}", copy.escaped())),
         None => {}
@@ -117,7 +116,7 @@ pub fn repair(data_dir: &Path) -> Result<Vec<String>, StoreError> {
     Ok(report)
 }
 
-/// Takes what has rows, and was not taken over, out of `tables/`.
+/// Moves unused files with rows out of `tables/`.
 fn put_aside(layout: &FolderLayout, catalog: &Catalog, report: &mut Vec<String>) -> Result<(), StoreError> {
     for file in unnamed_files::find(&layout.tables(), catalog)? {
         let (Some(rows), name) = (file.rows(), file.name) else { continue };
@@ -125,10 +124,11 @@ fn put_aside(layout: &FolderLayout, catalog: &Catalog, report: &mut Vec<String>)
         private_file::create_folder(&aside)?;
         let beside = match manifest_of(&name) {
             Some(manifest) => vec![manifest],
-            // A journal goes first, as in `discard`.
+            // Journals first, as in `discard`.
             None => vec![format!("{name}-shm"), format!("{name}-wal")],
         };
-        // First all of it has a second name, then the first one goes: a kill in between leaves a whole file in one of the two.
+        // First every file gets a second name, then the first names are removed. A kill in between leaves complete
+        // files under one of the names.
         for part in beside.iter().chain([&name]) {
             let (from, to) = (layout.table_file(part), aside.join(part));
             match std::fs::hard_link(&from, &to) {
@@ -157,21 +157,21 @@ fn put_aside(layout: &FolderLayout, catalog: &Catalog, report: &mut Vec<String>)
     Ok(())
 }
 
-/// Whether two names are of one file.
+/// Whether two names lead to the same file.
 fn is_same_file(one: &Path, other: &Path) -> bool {
     let file = |path: &Path| path.symlink_metadata().map(|file| (file.dev(), file.ino())).ok();
     file(one).is_some() && file(one) == file(other)
 }
 
-/// What became of the old catalog.
+/// The outcome for the old catalog.
 #[derive(Default)]
 struct OldCatalog {
-    /// A copy of it, where it stays in use.
+    /// A copy, if the catalog stays in use.
     copy: Option<PathBuf>,
     report: Vec<String>,
 }
 
-/// The catalog, where what is taken over from it can be read.
+/// The catalog, if its needed parts can be read.
 fn is_whole(catalog: Catalog) -> Result<Catalog, StoreError> {
     catalog.entered_sources()?;
     catalog.check_source_log()?;
@@ -179,7 +179,7 @@ fn is_whole(catalog: Catalog) -> Result<Catalog, StoreError> {
     Ok(catalog)
 }
 
-/// Copies the catalog aside, or moves it there where it is not ours or not whole, so that a new one is made.
+/// Copies the catalog aside. If it is foreign or damaged, moves it instead, so that a new one is created.
 fn keep_old_catalog(layout: &FolderLayout) -> Result<OldCatalog, StoreError> {
     let path = Catalog::path_in(&layout.data);
     if !path.exists() {
@@ -196,7 +196,7 @@ fn keep_old_catalog(layout: &FolderLayout) -> Result<OldCatalog, StoreError> {
             catalog.close()?;
             Ok(OldCatalog { copy: Some(aside), report })
         }
-        // It is whole, for another program or another time.
+        // The catalog is intact, but of another program or version.
         Err(
             error @ (StoreError::NewerFormat { .. }
             | StoreError::Refused(_)
@@ -219,7 +219,7 @@ fn keep_old_catalog(layout: &FolderLayout) -> Result<OldCatalog, StoreError> {
     }
 }
 
-/// A file that is data.
+/// A file of a day.
 struct Found {
     day: DayTable,
     generation: i64,
@@ -228,10 +228,10 @@ struct Found {
     seal: Option<Seal>,
 }
 
-/// The files of each day that are data: those that the catalog noted and that are there, and those that came after
-/// them; where it noted none, the last sealed file and the files after it, else all of them: one that was being sealed
-/// and one that took records meanwhile. A sealed file counts as such where a file is gone that it was made of. Others are
-/// left alone and said.
+/// The files of each day that are data. If the old catalog named files of the day: the existing ones and all later
+/// ones. If it named none: the last sealed file and all later files, or else all files, which are the inputs of an
+/// unfinished seal and the file that accepted records meanwhile. A sealed file counts if one of its inputs is missing.
+/// Other files stay in place and are reported.
 fn live_files(
     layout: &FolderLayout,
     noted: &HashMap<String, LiveFile>,
@@ -264,7 +264,7 @@ fn live_files(
         let mut role = FileRole::Open;
         for mut found in files.into_iter().rev() {
             let is_known = noted.get(&found.name);
-            // What was being sealed when its catalog was lost is sealed again from what it was made of.
+            // A seal that was unfinished when the catalog was lost is repeated from its inputs.
             let is_later = found.generation > from && found.seal.is_none();
             let is_last = known.is_none() && found.generation == from;
             if is_known.is_none() && !is_later && !is_last {
@@ -276,7 +276,7 @@ fn live_files(
                 role = FileRole::Closed;
             } else if found.seal.is_none() && found.role != FileRole::Outbox {
                 found.role = role;
-                // One file takes records.
+                // Only one file accepts records.
                 role = FileRole::Closed;
             }
             live.push(found);
@@ -286,8 +286,8 @@ fn live_files(
     Ok(live)
 }
 
-/// The generation of the last sealed file that the catalog has not noted, where one is gone that it had noted of the time
-/// before: that went when the sealed file had all that it held.
+/// The generation of the last sealed file that the old catalog did not name, if one of the files that it named is
+/// missing: that file was removed because the sealed file had all its rows.
 fn replacing(files: &[Found], noted: &HashMap<String, LiveFile>) -> Option<i64> {
     let is_sealed = |found: &&Found| found.seal.is_some() && !noted.contains_key(&found.name);
     let sealed = files.iter().filter(is_sealed).max_by_key(|found| found.generation)?;
@@ -295,7 +295,7 @@ fn replacing(files: &[Found], noted: &HashMap<String, LiveFile>) -> Option<i64> 
     before.any(|live| !files.iter().any(|found| found.name == live.name)).then_some(sealed.generation)
 }
 
-/// A file of a day by its name; none where that is no such name.
+/// The day's file of this name; none if the name is no day's file.
 fn open(layout: &FolderLayout, name: &str) -> Result<Option<Found>, StoreError> {
     let path = layout.table_file(name);
     if let Some((day, generation)) = parse_file_name(name) {

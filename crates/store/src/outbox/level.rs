@@ -1,15 +1,15 @@
-//! How much waits in the outbox: written by the committer, read by whoever asks.
+//! How much waits in the outbox. The committer writes it.
 
 use daytable_model::time::Ticks;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// How much waits, and what went because it was too much.
+/// How much waits, and how much was dropped.
 #[derive(Debug, Default)]
 pub struct OutboxLevel {
     bytes: AtomicU64,
     entities: AtomicU64,
-    /// Ticks at which the oldest of it was accepted; 0 where nothing waits.
+    /// When the oldest waiting row was accepted, in ticks; 0 if nothing waits.
     accepted: AtomicI64,
     is_full: AtomicBool,
     dropped: [AtomicU64; DropReason::ALL.len()],
@@ -18,17 +18,17 @@ pub struct OutboxLevel {
 /// Why rows were dropped from the outbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DropReason {
-    /// There were more bytes than it may have.
+    /// The outbox had too many bytes.
     Bytes,
-    /// They had waited longer than they may.
+    /// The rows waited too long.
     Age,
 }
 
 impl DropReason {
-    /// Each.
+    /// All reasons.
     pub const ALL: [DropReason; 2] = [DropReason::Bytes, DropReason::Age];
 
-    /// The key of the configuration that is the bound, which names the reason in metrics.
+    /// The configuration key of the limit. Metrics use it as the reason.
     pub fn label(self) -> &'static str {
         match self {
             DropReason::Bytes => "outbox_bytes_max",
@@ -52,17 +52,17 @@ impl OutboxLevel {
         self.dropped[reason as usize].fetch_add(entities, Ordering::Relaxed);
     }
 
-    /// Bytes on disk that it takes.
+    /// The used bytes on disk.
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Entities in it, those that were sent a moment ago included.
+    /// The number of entities, including those sent in the last seconds.
     pub fn entities(&self) -> u64 {
         self.entities.load(Ordering::Relaxed)
     }
 
-    /// How long ago the oldest of it was accepted, to about a second; zero where nothing waits.
+    /// The age of the oldest waiting row, to about a second; zero if nothing waits.
     pub fn age(&self, now: Ticks) -> Duration {
         match self.accepted.load(Ordering::Relaxed) {
             0 => Duration::ZERO,
@@ -70,12 +70,12 @@ impl OutboxLevel {
         }
     }
 
-    /// Whether nothing more is taken until something went.
+    /// Whether no more rows are accepted until some are removed.
     pub fn is_full(&self) -> bool {
         self.is_full.load(Ordering::Relaxed)
     }
 
-    /// Entities that went because there was too much, by why.
+    /// The number of dropped entities for a reason.
     pub fn dropped(&self, reason: DropReason) -> u64 {
         self.dropped[reason as usize].load(Ordering::Relaxed)
     }

@@ -34,27 +34,27 @@ use daytable_model::key::TableName;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The configured name of the tables of dead letters: rows that the remote store refused, which stay in the data folder.
+/// The configured name of the tables of dead letters: rows that the remote store refused. They stay in the data folder.
 pub const DEAD_LETTERS: &str = "DeadLetter";
-/// How long rows stay in the outbox after they were found there, sent or not.
+/// How long rows stay in the outbox after they were read, whether sent or not.
 pub const STAYS_AFTER: Duration = Duration::from_secs(5);
-/// Age of pages that tidy leaves to whoever sends them: it works on what is a backlog.
+/// Age from which compaction merges pages of an outbox. Younger pages are probably sent before.
 pub(super) const COMPACTED_AFTER: Duration = Duration::from_secs(30);
 
-/// Where what is committed goes on to.
+/// The destination of committed rows.
 #[derive(Default)]
 pub enum Forwarding {
-    /// To where it went before: who only adds to a folder, or takes from it, does not decide.
+    /// The same as before: a command that only adds or removes days does not decide it.
     #[default]
     AsRecorded,
-    /// Nowhere. What was to be sent stays here, as all else does.
+    /// No destination. Unsent rows stay here like all others.
     Disabled,
     /// To a remote store.
     To(OutboxOptions),
 }
 
 impl Forwarding {
-    /// What makes the folder an outbox now.
+    /// The options, if the folder is an outbox now.
     pub(super) fn to(&self) -> Option<&OutboxOptions> {
         match self {
             Forwarding::To(outbox) => Some(outbox),
@@ -63,18 +63,18 @@ impl Forwarding {
     }
 }
 
-/// What makes a store the outbox of another one.
+/// The options of an outbox.
 pub struct OutboxOptions {
-    /// A configured table whose days stay here: its rows are not sent.
+    /// A configured table that is not sent.
     pub stays: TableName,
     /// Bytes on disk above which the outbox is full.
     pub bytes_max: u64,
-    /// How long ago the oldest row may have been accepted before the outbox is full.
+    /// Age of the oldest row from which the outbox is full.
     pub age_max: Option<Duration>,
-    /// Whether the oldest rows go when it is full. Else nothing more is taken.
+    /// Whether a full outbox drops its oldest rows. Otherwise it accepts no more.
     pub drops_oldest: bool,
-    /// How much waits; kept up to date by the committer.
+    /// How much waits. The committer updates it.
     pub level: Arc<OutboxLevel>,
-    /// Told of every commit, from the committer's thread: there may be something to send.
+    /// Called after every commit, in the committer's thread.
     pub on_commit: Box<dyn Fn() + Send>,
 }

@@ -1,28 +1,28 @@
-//! How far sources moved, a row a commit, until it is entered in `source`.
+//! The source log: the new positions of sources, one row a commit, until a checkpoint writes them to `source`.
 //!
-//! A commit of a thousand quiet instances moves hundreds of sources by a record each. As updates of as many rows they
-//! would cost the commit point more than all else: identities are hashes, so the rows lie on as many pages of SQLite's.
-//! So a commit writes what moved side by side in one row of `source_log`. The one that would make it [`CHECKPOINT_COMMITS`] rows,
-//! or [`CHECKPOINT_BYTES`], writes none: it enters the last that is known of each source, its own with it, in the row that
-//! the source has in `source`, and empties the table. Who reads sources lays the one over the other, as of one moment.
+//! A commit of a thousand quiet instances advances hundreds of sources by a record each. Updates of as many rows would
+//! cost more than the rest of the commit: identities are hashes, so the rows lie on as many pages of SQLite. So a
+//! commit writes all new positions side by side in one row of `source_log`. A commit that would make the log longer
+//! than [`CHECKPOINT_COMMITS`] rows or [`CHECKPOINT_BYTES`] writes no row. It updates `source` with the latest state of
+//! each source, its own included, and empties the log. Readers apply the log to `source` within one snapshot.
 //!
 //! ```text
-//! sources := checksum u64 | version u8 | source*     xxh3-64 of what follows it; a later row wins over an earlier one
-//! source  := identity u64 | length varint of what follows | position varint | 0 or last time + 1 varint | status u8
+//! sources := checksum u64 | version u8 | source*     xxh3-64 of the rest; a later row wins over an earlier one
+//! source  := identity u64 | length varint of the rest | position varint | 0 or last time + 1 varint | status u8
 //!            | seen varint | device varint | inode varint | cursor text | profile text | marks varint, mark*
 //!            | 13 counts varint
-//! mark    := position before that of the source varint | length varint | hash u64
+//! mark    := distance before the position varint | length varint | hash u64
 //! text    := length varint | UTF-8        numbers are little-endian
 //! ```
 //!
-//! **Who writes the catalog has all of it in memory** ([`SourceLog`]), and reads the table only when it opens the
-//! folder. So a row that is damaged meanwhile is gone with the next entry, and nothing is lost. One that is found
-//! damaged by the opening is an error, until `repair` leaves it out: each row has all that changes of a source, so
-//! without it a source is where it was a commit earlier.
+//! **The writer of the catalog has the whole log in memory** ([`SourceLog`]) and reads the table only when it opens the
+//! folder. So the next checkpoint replaces a row that was damaged meanwhile, and nothing is lost. If the opening finds
+//! a damaged row, it fails until `repair` removes the row. Each row has all changing values of a source, so without
+//! that row the source has the state of its previous commit.
 //!
-//! Who a source is (block, kind, path, generation, first line) stands in `source` alone, from the commit that began it.
-//! Where damage took that row, the source is put back whole when it is entered. After a kill in between nobody has it
-//! in memory: its moves are let go, and whoever reads its file begins it anew.
+//! The fixed values of a source (block, kind, path, generation, first line) are in `source` alone, from its first
+//! commit on. If that row is damaged, the next checkpoint writes it again from memory. After a kill, memory has no
+//! copy: the log of such a source is ignored, and its file begins as a new source.
 
 use super::schema::SOURCE_LOG;
 use super::source_rows::{insert_source, update_source};
@@ -37,32 +37,32 @@ use std::collections::hash_map::Entry;
 use std::sync::Arc;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// How a row is written. A kill leaves rows, and a program of a later format finds them: it raises this where it writes
-/// others, and still reads these. Whatever changes, a checksum of the rest goes before it.
+/// The version of a row. A crash leaves rows that a later program finds. Such a program writes a higher version and
+/// still reads this one. In every version, a checksum of the rest comes first.
 const VERSION: u8 = 1;
 /// Checksum and version.
 const HEAD_BYTES: usize = 9;
 
-/// Commits after which what moved is entered. The more, the fewer rows are written, and the more a reader lays over them.
+/// Commits between checkpoints. More commits mean fewer writes, and more work for a reader.
 pub(crate) const CHECKPOINT_COMMITS: u64 = 64;
-/// Bytes after which it is, at the latest.
+/// Bytes of the log from which a checkpoint is due.
 const CHECKPOINT_BYTES: u64 = 4 << 20;
 
 type ByIdentity<T> = HashMap<u64, T, foldhash::quality::RandomState>;
 
-/// What is in the table, as who writes it knows it.
+/// The contents of the table in the writer's memory.
 #[derive(Debug, Default)]
 pub(super) struct SourceLog {
     commits: u64,
     bytes: u64,
-    /// The last of each source that is in it.
+    /// The latest state of each source in the log.
     last: ByIdentity<Arc<SourceState>>,
-    /// Whether a commit failed, of which nobody knows how much is on disk: the table knows better then.
+    /// Whether a commit failed, so that only the table shows how much of it was written.
     is_doubtful: bool,
 }
 
 impl SourceLog {
-    /// What is in the table of a catalog that was opened, where these are the sources that it has.
+    /// Reads the log of an opened catalog with these sources.
     pub(super) fn read(connection: &Connection, sources: Vec<SourceState>) -> rusqlite::Result<SourceLog> {
         let select = "SELECT count(*), coalesce(sum(length(sources)), 0) FROM source_log";
         let last = sources.into_iter().map(|source| (source.identity, Arc::new(source))).collect();
@@ -72,14 +72,14 @@ impl SourceLog {
         })
     }
 
-    /// Whether it is to be entered together with what one more commit moves, instead of that being written.
+    /// Whether a checkpoint is due instead of writing `moves`.
     pub(super) fn is_due_with(&self, moves: &SourceLogRow, checkpoint_commits: u64) -> bool {
         let (commits, bytes) = moves.size();
         let is_full = self.commits + commits >= checkpoint_commits || self.bytes + bytes >= CHECKPOINT_BYTES;
         is_full && !self.is_doubtful
     }
 
-    /// One more commit was written.
+    /// Adds a written commit.
     pub(super) fn add(&mut self, moves: &SourceLogRow, sources: Vec<&Arc<SourceState>>) {
         let (commits, bytes) = moves.size();
         self.commits += commits;
@@ -87,17 +87,17 @@ impl SourceLog {
         self.last.extend(sources.into_iter().map(|source| (source.identity, source.clone())));
     }
 
-    /// A commit failed.
+    /// Marks the log after a failed commit.
     pub(super) fn mark_doubtful(&mut self) {
         self.is_doubtful = true;
     }
 
-    /// Whether a commit failed, so that nothing may be entered before the folder was opened again.
+    /// Whether a commit failed. No checkpoint may be written before the folder is opened again.
     pub(super) fn is_doubtful(&self) -> bool {
         self.is_doubtful
     }
 
-    /// How the table is emptied, for [`SourceLog::enter`].
+    /// The truncation for [`SourceLog::enter`].
     pub(super) fn truncation(&self, connection: &Connection) -> rusqlite::Result<LogTruncation> {
         if self.commits == 0 {
             return Ok(LogTruncation::Not);
@@ -109,8 +109,7 @@ impl SourceLog {
         Ok(LogTruncation::SetAside)
     }
 
-    /// Enters it in the rows of its sources, with `more` that moved after it, and empties the table, in the transaction
-    /// that is open.
+    /// Updates the rows of its sources, with the newer `more`, and empties the table. Runs in the open transaction.
     pub(super) fn enter(
         &self,
         connection: &Connection,
@@ -125,22 +124,22 @@ impl SourceLog {
     }
 }
 
-/// What one commit moves.
+/// The positions of one commit, encoded.
 pub(super) struct SourceLogRow {
     bytes: Vec<u8>,
-    /// The source that is being written.
+    /// The buffer of one source.
     source: Vec<u8>,
 }
 
 impl SourceLogRow {
-    /// None yet.
+    /// A row without sources.
     pub(super) fn new() -> SourceLogRow {
         let mut bytes = vec![0; HEAD_BYTES];
         bytes[HEAD_BYTES - 1] = VERSION;
         SourceLogRow { bytes, source: Vec::with_capacity(256) }
     }
 
-    /// Rows and bytes that they take.
+    /// The number of rows and bytes of this commit in the log.
     fn size(&self) -> (u64, u64) {
         if self.bytes.len() == HEAD_BYTES { (0, 0) } else { (1, self.bytes.len() as u64) }
     }
@@ -169,7 +168,7 @@ impl SourceLogRow {
             put_varint(out, u64::from(*length));
             out.extend_from_slice(&hash.to_le_bytes());
         }
-        // Whoever adds a count adds a format: an older program would take it for what follows.
+        // A new count needs a new version: an older program would misread the following bytes.
         let Ledger {
             records,
             lost_records,
@@ -195,7 +194,7 @@ impl SourceLogRow {
         self.bytes.extend_from_slice(&self.source);
     }
 
-    /// Writes them as those of commit `seq`, where there are any.
+    /// Writes the row of commit `seq` if there are sources.
     pub(super) fn insert(&mut self, connection: &Connection, seq: i64) -> rusqlite::Result<()> {
         if self.size() == (0, 0) {
             return Ok(());
@@ -210,7 +209,7 @@ impl SourceLogRow {
     }
 }
 
-/// The last that is known of a source that moved.
+/// The logged state of a source.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct SourceDelta {
     pub(super) position: u64,
@@ -226,7 +225,7 @@ pub(crate) struct SourceDelta {
 }
 
 impl SourceDelta {
-    /// Lays it over what `source` says.
+    /// Applies it to the state in `source`.
     pub(super) fn apply(self, source: &mut SourceState) {
         let SourceDelta { position, last_time, status, seen, device, inode, cursor, profile, marks, ledger } = self;
         (source.position, source.last_time, source.status, source.seen) = (position, last_time, status, seen);
@@ -290,10 +289,10 @@ fn text(bytes: &mut ByteReader<'_>) -> Result<String, PageError> {
     Ok(text.into())
 }
 
-/// By identity.
+/// States by identity.
 pub(crate) type LatestDeltas = ByIdentity<SourceDelta>;
 
-/// Why the bytes of a row are none.
+/// Why a row cannot be decoded.
 #[derive(Debug, PartialEq)]
 enum RowError {
     Damaged(String),
@@ -302,7 +301,7 @@ enum RowError {
 
 impl From<PageError> for RowError {
     fn from(error: PageError) -> RowError {
-        // It is no page, though it is read as one is.
+        // The error is of a page's reader, but these bytes are no page.
         RowError::Damaged(match error {
             PageError::Damaged(what) => what.into(),
             error => error.to_string(),
@@ -310,7 +309,7 @@ impl From<PageError> for RowError {
     }
 }
 
-/// Reads what one commit moved of sources that did not move later.
+/// Reads the states of one commit. States that are already in `latest` are newer and stay.
 fn read_log_row(bytes: &[u8], latest: &mut LatestDeltas) -> Result<(), RowError> {
     let mut bytes = ByteReader::new(bytes);
     if u64::from_le_bytes(bytes.array()?) != xxh3_64(bytes.rest()) {
@@ -331,7 +330,7 @@ fn read_log_row(bytes: &[u8], latest: &mut LatestDeltas) -> Result<(), RowError>
     Ok(())
 }
 
-/// The last of each source that moved since it was entered last.
+/// The latest state of each source since the last checkpoint.
 pub(crate) fn latest(connection: &Connection) -> rusqlite::Result<LatestDeltas> {
     let (mut latest, mut commits) = (LatestDeltas::default(), Vec::new());
     read_commits(connection, "DESC", &mut commits)?;
@@ -339,7 +338,7 @@ pub(crate) fn latest(connection: &Connection) -> rusqlite::Result<LatestDeltas> 
     Ok(latest)
 }
 
-/// The same where some of it is damaged: what can be read, and why the rest cannot.
+/// The readable part of a damaged log, and its errors.
 pub(super) fn readable(connection: &Connection) -> rusqlite::Result<(LatestDeltas, Vec<SourceLogError>)> {
     let (mut latest, mut commits, mut damaged) = (LatestDeltas::default(), Vec::new(), Vec::new());
     let mut note = |result: rusqlite::Result<()>| match result.map_err(source_log_error) {
@@ -353,7 +352,7 @@ pub(super) fn readable(connection: &Connection) -> rusqlite::Result<(LatestDelta
     };
     if let Err(error) = read_commits(connection, "DESC", &mut commits) {
         note(Err(error))?;
-        // From the other end as far as that goes: it ends at the same damage.
+        // From the other end, up to the same damage.
         let _ = read_commits(connection, "ASC", &mut commits);
         commits.sort_unstable_by_key(|seq| std::cmp::Reverse(*seq));
         commits.dedup();
@@ -362,7 +361,7 @@ pub(super) fn readable(connection: &Connection) -> rusqlite::Result<(LatestDelta
     Ok((latest, damaged))
 }
 
-/// The commits that have a row, the last one first where `order` is DESC.
+/// The commits with a row; the last commit first if `order` is DESC.
 fn read_commits(connection: &Connection, order: &str, commits: &mut Vec<i64>) -> rusqlite::Result<()> {
     let mut statement = connection.prepare_cached(&format!("SELECT seq FROM source_log ORDER BY seq {order}"))?;
     let mut rows = statement.query([])?;
@@ -386,17 +385,17 @@ fn read_row(connection: &Connection, seq: i64, latest: &mut LatestDeltas) -> rus
     }
 }
 
-/// That something of the table is damaged, where that is what SQLite found.
+/// Converts an error of SQLite that means damage.
 fn damage(which: String, error: rusqlite::Error) -> rusqlite::Error {
     let is_damage = match &error {
         rusqlite::Error::SqliteFailure(error, _) => error.code == ErrorCode::DatabaseCorrupt,
-        // No blob, or a row that is not found again.
+        // The value is no blob, or the row disappeared.
         _ => true,
     };
     if is_damage { SourceLogError::Damaged { which, what: error.to_string() }.into() } else { error }
 }
 
-/// Enters the last of sources in their rows, in the transaction that is open. One that has none is put back.
+/// Updates the rows of these sources in the open transaction. A missing row is inserted.
 fn enter<'s>(connection: &Connection, sources: impl Iterator<Item = &'s SourceState>) -> rusqlite::Result<()> {
     // In the order of their rows.
     let mut sources: Vec<&SourceState> = sources.collect();
@@ -416,15 +415,15 @@ fn enter<'s>(connection: &Connection, sources: impl Iterator<Item = &'s SourceSt
 pub(super) enum LogTruncation {
     /// It is empty.
     Not,
-    /// By deleting its rows.
+    /// Its rows are deleted.
     Deleted,
-    /// It is damaged: it stays under another name, and a new one takes its place. Deleting its rows would also free what
-    /// pages of it point to that are of another time, and those may be another table's by now.
+    /// The damaged table is renamed, and a new one created. Deleting its rows would also free the pages that damaged
+    /// pages point to, and these may belong to another table by now.
     SetAside,
 }
 
-/// Whether the table is what was written to it: so many commits and bytes, and none of them another. Asked before a
-/// transaction is open: SQLite lets none that met damage write any more.
+/// Whether the table has the written commits and bytes, and no others. Must run before a transaction begins: SQLite
+/// allows no writes in a transaction that met damage.
 fn is_as_written(connection: &Connection, commits: u64, bytes: u64) -> rusqlite::Result<bool> {
     let read = || {
         let mut statement = connection.prepare_cached("SELECT sources FROM source_log")?;
@@ -446,7 +445,7 @@ fn is_as_written(connection: &Connection, commits: u64, bytes: u64) -> rusqlite:
     }
 }
 
-/// Empties the table, in the transaction that is open.
+/// Empties the table in the open transaction.
 fn empty(connection: &Connection, how: LogTruncation) -> rusqlite::Result<()> {
     match how {
         LogTruncation::Not => Ok(()),
@@ -461,7 +460,7 @@ fn empty(connection: &Connection, how: LogTruncation) -> rusqlite::Result<()> {
     }
 }
 
-/// Enters these, which are what could be read of a table that is damaged, and begins it anew.
+/// Writes the readable states of a damaged table to `source`, and begins a new table.
 pub(super) fn rebuild(connection: &mut Connection, sources: &[SourceState]) -> rusqlite::Result<()> {
     let transaction = connection.transaction()?;
     enter(&transaction, sources.iter())?;
@@ -480,7 +479,7 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
-    /// Commits after which these tests have the log checkpointed.
+    /// Commits between checkpoints in these tests.
     const FEW: u64 = 5;
 
     fn open(data_dir: &std::path::Path) -> Result<Catalog, StoreError> {
@@ -540,7 +539,7 @@ mod tests {
         moves.bytes
     }
 
-    /// A catalog of one source, and what commits it, a byte further each time.
+    /// A catalog with one source, and a function that commits one more byte of it.
     fn moving() -> (tempfile::TempDir, Catalog, impl FnMut(&mut Catalog, i64) -> SourceState) {
         let dir = tempfile::tempdir().expect("a folder");
         let mut catalog = open(dir.path()).expect("opened");
@@ -567,7 +566,7 @@ mod tests {
         catalog.connection().query_row(count, [], |row| row.get(0)).expect("read")
     }
 
-    /// Who has a source in memory puts it back, when what moved is entered.
+    /// A checkpoint writes a lost row of a source from memory.
     #[test]
     fn a_source_whose_row_is_gone_is_put_back() {
         let (_dir, mut catalog, mut commit) = moving();
@@ -585,7 +584,7 @@ mod tests {
         assert_eq!(reader.sources().expect("read"), [last]);
     }
 
-    /// After a kill nobody has it in memory, and what moved of it alone does not say what it is.
+    /// After a kill, no copy is in memory, and the log alone does not identify a source.
     #[test]
     fn a_source_whose_row_is_gone_is_begun_anew_after_a_kill() {
         let (dir, mut catalog, mut commit) = moving();
@@ -602,7 +601,7 @@ mod tests {
         }
     }
 
-    /// It is known what moved: a row that is damaged is gone with the next entry, and nothing with it.
+    /// The log is in memory: the next checkpoint replaces a damaged row, and nothing is lost.
     #[test]
     fn a_row_that_is_damaged_is_written_anew_from_memory() {
         for is_closed in [false, true] {
@@ -622,8 +621,8 @@ mod tests {
         }
     }
 
-    /// And without who had it in memory it is an error that says what to do; a source is then where the last row has it
-    /// that is whole.
+    /// Without the copy in memory, the damage is an error with advice. A source then has the state of its last intact
+    /// row.
     #[test]
     fn a_row_that_is_damaged_is_left_out_by_a_repair() {
         let (dir, mut catalog, mut commit) = moving();
@@ -654,7 +653,7 @@ mod tests {
         assert_eq!(catalog.sources().expect("read"), [last]);
     }
 
-    /// A block of the disk that was lost takes SQLite's own chain of pages with it: such a row cannot even be deleted.
+    /// A lost block of the disk breaks SQLite's own chain of pages, so that the row cannot even be deleted.
     #[test]
     fn a_row_whose_pages_are_lost_is_left_out_as_well() {
         let dir = tempfile::tempdir().expect("a folder");
@@ -693,7 +692,7 @@ mod tests {
         assert_eq!(catalog.sources().expect("read"), [source]);
     }
 
-    /// The rows before a leaf that was lost are read from the other end.
+    /// Rows before a lost leaf are read from the other end.
     #[test]
     fn rows_on_whole_pages_are_kept() {
         let dir = tempfile::tempdir().expect("a folder");
@@ -726,7 +725,7 @@ mod tests {
         assert_eq!(catalog.sources().expect("read"), [states[first_lost - 2].clone()]);
     }
 
-    /// It is no damage, so a repair may not throw it away.
+    /// A newer version is no damage, so a repair keeps it.
     #[test]
     fn a_row_of_a_newer_version_is_refused() {
         let (dir, mut catalog, mut commit) = moving();
@@ -747,7 +746,7 @@ mod tests {
         assert_eq!(rows(&catalog), 2);
     }
 
-    /// The commit that has it entered writes no row of its own.
+    /// A commit that writes a checkpoint writes no row.
     #[test]
     fn a_commit_that_enters_writes_no_row() {
         let (_dir, mut catalog, mut commit) = moving();
@@ -761,8 +760,7 @@ mod tests {
         assert_eq!(written, [2, 3, 4, 6, 7, 8, 9, 11]);
     }
 
-    /// What a failed commit left on the disk is known when the folder is opened again: until then nothing takes its
-    /// place.
+    /// The next opening finds out what a failed commit wrote. Until then, no checkpoint is written.
     #[test]
     fn nothing_is_entered_after_a_commit_that_failed() {
         let (dir, mut catalog, mut commit) = moving();
@@ -778,7 +776,7 @@ mod tests {
     }
 
     proptest! {
-        /// What was written of a source is laid over what was known of it, whole.
+        /// A logged state replaces the whole earlier state.
         #[test]
         fn moves_round_trip(source in source()) {
             let mut latest = LatestDeltas::default();
@@ -789,14 +787,14 @@ mod tests {
             prop_assert_eq!(found, source);
         }
 
-        /// Any bytes are moves or an error, and a changed byte is an error.
+        /// Any bytes are states or an error, and a changed byte is an error.
         #[test]
         fn damage_is_an_error(bytes in proptest::collection::vec(any::<u8>(), 0..80), source in source(), at: usize) {
             let bytes = [&[VERSION], &bytes[..]].concat();
             let mut sealed = xxh3_64(&bytes).to_le_bytes().to_vec();
             sealed.extend(&bytes);
             let mut latest = LatestDeltas::default();
-            // Whatever it is, it does not panic.
+            // No bytes cause a panic.
             let _ = read_log_row(&sealed, &mut latest);
             prop_assert!(latest.len() <= bytes.len());
             let mut written = bytes_of([&source]);
@@ -805,8 +803,8 @@ mod tests {
             prop_assert!(read_log_row(&written, &mut LatestDeltas::default()).is_err());
         }
 
-        /// Whatever commits move, entered or not, sources are what they were given last; also for who reads them in another
-        /// process, who opens the folder anew, and when it was closed, where nothing is left to enter.
+        /// In every order of commits and checkpoints, sources have their last committed state: in this process, in
+        /// another one, after opening again, and after a close, which leaves no log.
         #[test]
         fn sources_are_what_moved_last(
             commits in proptest::collection::vec((proptest::collection::vec(source(), 0..4), 0u8..8), 1..16),
@@ -816,7 +814,7 @@ mod tests {
             let reader = Catalog::open_to_read(dir.path()).expect("opened");
             let mut want: BTreeMap<u64, SourceState> = BTreeMap::new();
             for (seq, (sources, what)) in (1..).zip(commits) {
-                // Once in a while it is another source that has the identity.
+                // Sometimes another source has the same identity.
                 let sources = sources.into_iter().map(|source| match what {
                     0 => SourceState { generation: 7, path: "/var/log/other.log".into(), ..source },
                     1 => SourceState { block: "other".into(), kind: SourceKind::Journal, ..source },
@@ -832,7 +830,7 @@ mod tests {
                 for (identity, source) in sources {
                     let source = SourceState::clone(&source);
                     match want.get_mut(&identity) {
-                        // What it is stays as it was written first.
+                        // The fixed values stay as they were first written.
                         Some(known) if (known.generation, &known.block) == (source.generation, &source.block) => {
                             let SourceState { kind, path, head, .. } = known.clone();
                             *known = SourceState { kind, path, head, ..source };

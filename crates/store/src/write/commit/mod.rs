@@ -1,12 +1,12 @@
-//! The committer: one thread through which everything that changes the store goes.
+//! The committer: the one thread that changes the store.
 //!
-//! It takes what waits in the [`CommitQueue`], makes pages of each partition's batches as soon as they fill one, and writes
-//! it all in one commit: when enough has gathered, when [`StoreOptions::commit_interval`] has passed, or at once when somebody
-//! waits for it and nothing else is in the queue. Steps of the lifecycle run between two commits, and compaction in the
-//! time that is left.
+//! The committer receives submissions from the [`CommitQueue`]. When the batches of a partition fill a page, it builds
+//! that page. One commit writes all pages: when enough bytes wait, when [`StoreOptions::commit_interval`] is over, or
+//! at once if a caller waits and the queue is empty. Steps of the lifecycle run between two commits. Compaction runs in
+//! the remaining time.
 //!
-//! A commit that fails is never half there: everything that waited is refused, the folder is opened anew (which sets
-//! aside what was written of it, see `open`), and only then is more accepted.
+//! A failed commit leaves nothing half done. The committer refuses all waiting submissions, opens the folder again
+//! (which removes what the commit wrote, see `open`), and only then accepts more.
 
 use crate::StoreError;
 use crate::format::catalog::accounting::{CommitEntry, SourceReceipt};
@@ -44,23 +44,23 @@ mod outbox_model;
 
 pub use lifecycle::{RestoreTarget, SealTarget};
 
-/// Raw bytes of rows that gather before a commit no longer waits for its interval.
+/// Raw bytes of waiting rows from which a commit starts before its interval is over.
 const RAW_BYTES_MAX: usize = 12 << 20;
-/// Bytes of finished pages that gather before a commit no longer waits.
+/// Bytes of finished pages from which a commit starts before its interval is over.
 const PAGE_BYTES_WAITING_MAX: usize = 8 << 20;
-/// Bytes of a journal from which commits wait until it was moved.
+/// Bytes of a file's journal from which commits wait for its checkpoint.
 const JOURNAL_BYTES_MAX: u64 = 64 << 20;
-/// Commits after which the catalog's journal is moved.
+/// Commits after which the catalog's journal is checkpointed.
 const CATALOG_COMMITS: i64 = 64;
-/// How often a failed store is opened again.
+/// Time between attempts to open a failed store again.
 const REOPEN_AFTER: Duration = Duration::from_millis(500);
-/// Days that were not written to for this long are closed, so that they are whole without a journal.
+/// A day without writes for this long is closed, so that its file is complete without a journal.
 const IDLE_DAY: Duration = Duration::from_secs(600);
-/// How long the committer rests between two steps of compactor.
+/// Pause of the committer between two steps of compaction.
 const COMPACTION_WAIT: Duration = Duration::from_millis(20);
-/// How long what commits are made with is kept while there are none.
+/// Time without commits after which the committer frees its buffers.
 const MEMORY_KEPT: Duration = Duration::from_secs(10);
-/// How long the committer waits for work before it looks after idle days.
+/// Time that the committer waits for work before it looks for idle days.
 const IDLE_WAIT: Duration = Duration::from_secs(1);
 
 /// A step that runs between two commits.
@@ -77,16 +77,16 @@ pub struct Committer {
     options: StoreOptions,
     catalog: Catalog,
     days: HashMap<DayTable, OpenDay>,
-    /// Days that take no records: those that were dropped, and those that were restored.
+    /// Days that accept no records: dropped and restored ones.
     closed: HashSet<DayTable>,
     seq: i64,
     pending: Pending,
     compactor: Compactor,
     checkpoints: checkpoint::Checkpointer,
     outbox: outbox_backlog::OutboxBacklog,
-    /// When the last commit was, until what it was made with is let go.
+    /// When the last commit ended; none after its buffers were freed.
     last_commit: Option<Instant>,
-    /// Why nothing more is taken: the folder could not be opened again, and never will be as it is.
+    /// Why no more records are accepted: the folder cannot be opened again.
     damage: Option<StoreError>,
 }
 
@@ -96,7 +96,7 @@ struct OpenDay {
     used: Instant,
 }
 
-/// What the next commit will hold.
+/// The contents of the next commit.
 #[derive(Default)]
 struct Pending {
     waiting: HashMap<(DayTable, Arc<str>), Waiting, foldhash::quality::RandomState>,
@@ -104,12 +104,12 @@ struct Pending {
     sources: HashMap<u64, Arc<SourceState>, foldhash::quality::RandomState>,
     acks: Vec<Ack>,
     keys: PendingKeys,
-    /// Whether somebody waits for this commit.
+    /// Whether a caller waits for this commit.
     is_awaited: bool,
     newest: Option<Ticks>,
-    /// Records that were given.
+    /// The number of submitted records.
     records: u64,
-    /// Whose they are, where they are of no source.
+    /// Receipts of senders that are no sources of the catalog.
     receipts: Vec<SourceReceipt>,
     raw_bytes: usize,
     page_bytes: usize,
@@ -121,7 +121,7 @@ struct Pending {
 struct Waiting {
     batches: Vec<Batch>,
     bytes: usize,
-    /// Whether pages were made of this partition already.
+    /// Whether earlier pages of the commit belong to this partition.
     is_continued: bool,
 }
 
@@ -178,7 +178,7 @@ impl Pending {
         let key = (batch.table.clone(), batch.partition.clone());
         let waiting = self.waiting.entry(key).or_default();
         waiting.bytes += bytes;
-        // Most often it stays the only one, and is large.
+        // It usually stays the only one, and is large.
         waiting.batches.reserve_exact(usize::from(waiting.batches.is_empty()));
         waiting.batches.push(batch);
         if waiting.bytes >= PAGE_BYTES {
@@ -189,10 +189,11 @@ impl Pending {
         }
     }
 
-    /// Makes pages of the batches of one partition. `is_part`: there are other pages of it, or will be.
+    /// Builds pages from the batches of one partition. `is_part` is true if the commit has other pages of the
+    /// partition, or will have.
     fn build(&mut self, batches: Vec<Batch>, is_part: bool) {
         let Some(first) = batches.first() else { return };
-        // A row each is all that quiet instances give to a commit, of which there may be a thousand.
+        // A quiet instance adds one row to a commit, and a commit may have a thousand of them.
         let only = if batches.len() == 1 { page::build_only(first) } else { None };
         if let Some(page) = only {
             return self.add_page(first, page, !is_part);
@@ -208,7 +209,7 @@ impl Pending {
         }
     }
 
-    /// Adds a page to those of the table and partition of a batch.
+    /// Adds a page to the pages of a batch's table and partition.
     fn add_page(&mut self, of: &Batch, page: EncodedPage, is_alone: bool) {
         self.page_bytes += page.body.len();
         self.report.pages += 1;
@@ -221,7 +222,7 @@ impl Pending {
         }
     }
 
-    /// Makes pages of all that waits.
+    /// Builds pages from all waiting batches.
     fn build_rest(&mut self) {
         for (_, Waiting { batches, is_continued, .. }) in std::mem::take(&mut self.waiting) {
             self.build(batches, is_continued);
@@ -235,7 +236,7 @@ impl Pending {
 }
 
 impl Committer {
-    /// Opens the folder to write.
+    /// Opens the folder for writing.
     pub(crate) fn open(layout: FolderLayout, options: StoreOptions) -> Result<Committer, StoreError> {
         let lock = layout.lock()?;
         lock::refuse_shared(&Catalog::path_in(&layout.data))?;
@@ -263,13 +264,13 @@ impl Committer {
         Ok(committer)
     }
 
-    /// Goes on with a folder that was opened.
+    /// Completes the opening of a folder.
     fn begin(&mut self, days: Vec<(LiveFile, DayFile)>) -> Result<(), StoreError> {
         self.decide()?;
         self.catalog.set_checkpoint_commits(self.options.checkpoint_commits);
         let thresholds = self.options.compaction;
         self.compactor = match self.options.forwarding {
-            // What waits a short time only is left to whoever sends it.
+            // Rows that soon will be sent are not worth merging.
             Forwarding::To(_) => Compactor::new(COMPACTED_AFTER, thresholds),
             Forwarding::AsRecorded | Forwarding::Disabled => Compactor::new(SETTLED_AFTER, thresholds),
         };
@@ -283,7 +284,7 @@ impl Committer {
         for (live, file) in days {
             let taking = self.catalog.file_of(&live.day, self.role_of(&live.day))?;
             if taking.is_none_or(|taking| taking.name != live.name) {
-                // It takes no records any more, and needs no journal.
+                // The day accepts no more records and needs no journal.
                 file.close()?;
                 self.catalog.set_writable(&live.name, false)?;
                 continue;
@@ -308,8 +309,8 @@ impl Committer {
         &mut self.catalog
     }
 
-    /// Works until the intake is closed and empty, then closes the folder. Ends with an error where the folder cannot
-    /// be opened again after a failure, because it is damaged.
+    /// Runs until the queue is closed and empty, then closes the folder. Returns an error if the folder is damaged and
+    /// cannot be opened again after a failure.
     pub(crate) fn run(mut self) -> Result<(), StoreError> {
         while self.damage.is_none() {
             let work = self.queue.next(self.patience());
@@ -336,7 +337,7 @@ impl Committer {
                 if self.damage.is_some() {
                     break;
                 }
-                // Also where records never stop coming.
+                // Needed here too: records may come without a pause.
                 self.maintain_days();
             } else if self.pending.is_empty() {
                 self.maintain_days();
@@ -350,7 +351,7 @@ impl Committer {
         }
     }
 
-    /// An error where the folder is not the one that is locked any more, or its catalog another one.
+    /// An error if the locked folder or its catalog was replaced.
     fn check_place(&self) -> Result<(), StoreError> {
         self.lock.check().and_then(|()| self.catalog.check_place())
     }
@@ -365,7 +366,7 @@ impl Committer {
 
     fn is_due(&self) -> bool {
         let Some(since) = self.pending.since else { return false };
-        // What waits already shares the two fsyncs with whoever waits for them.
+        // With more submissions in the queue, their callers can share the two fsyncs.
         let is_awaited = self.pending.is_awaited && !self.queue.has_work();
         is_awaited || self.pending.is_large() || since.elapsed() >= self.options.commit_interval
     }
@@ -375,7 +376,7 @@ impl Committer {
         if submission.epoch != self.queue.epoch() || self.is_repeat(&mut submission) {
             return;
         }
-        // A day that was dropped, or restored, takes nothing more: what comes for it goes to today's table, its time kept.
+        // A dropped or restored day accepts no records. Its records go to today's table and keep their times.
         for batch in &mut submission.batches {
             if self.closed.contains(&batch.table) {
                 batch.table = DayTable::at(batch.table.table(), batch.table.period(), time::now());
@@ -384,11 +385,12 @@ impl Committer {
         self.pending.add(submission);
     }
 
-    /// Whether the key of a submission is known, so that nothing of it is written; then it is told what it is.
+    /// Whether the idempotency key of a submission is known. Nothing is written then, and the sender gets the first
+    /// result.
     fn is_repeat(&mut self, submission: &mut Submission) -> bool {
         let Some(idempotency) = &submission.idempotency else { return false };
         if let Some(outcome) = self.pending.keys.outcome_of(idempotency) {
-            // The first is not on disk yet: nothing is certain before.
+            // The first submission is not on disk yet, so the result is not certain.
             self.pending.keys.add_repeat(std::mem::take(&mut submission.ack), outcome);
             return true;
         }
@@ -423,7 +425,7 @@ impl Committer {
         }
     }
 
-    /// Writes what is pending: pages first, then the catalog, whose transaction is the commit point.
+    /// Writes all pending pages, and then the catalog. The transaction of the catalog is the commit point.
     fn commit(&mut self) -> Result<(), StoreError> {
         let start = Instant::now();
         self.pending.build_rest();
@@ -452,7 +454,7 @@ impl Committer {
             CommitEntry { stamp, records, rows, replaced: rows.saturating_sub(noted.cast_unsigned()), receipts };
         let keys = self.catalog.commit(seq, &touched, sources, keys, pending.newest, entry)?;
         self.seq = seq;
-        // Behind the commit point: what is acknowledged lies where readers, and the next start, look for it.
+        // After the commit point: acknowledged records are in the files that readers and the next start open.
         self.check_place()?;
         pending.pages.keys().filter_map(|day| self.days.get(day)).try_for_each(|open| open.file.check_place())?;
         self.last_commit = Some(start);
@@ -467,7 +469,7 @@ impl Committer {
             self.compactor.written(day, written);
             if let Some(open) = self.days.get_mut(day) {
                 self.checkpoints.consider(&mut open.file);
-                // The thread does not keep up, or a reader holds on: it is done here, and commits wait.
+                // The checkpoint thread is too slow, or a reader holds the journal. Commits wait for a checkpoint here.
                 if open.file.journal_bytes() > JOURNAL_BYTES_MAX {
                     open.file.checkpoint()?;
                 }
@@ -486,16 +488,16 @@ impl Committer {
         Ok(())
     }
 
-    /// The open file of `day`; created, or opened again, where it is not.
+    /// The open file of `day`, which is created or opened again if needed.
     fn writable_day(&mut self, day: &DayTable) -> Result<&mut OpenDay, StoreError> {
         if !self.days.contains_key(day) {
             let role = self.role_of(day);
             let open = match self.catalog.file_of(day, role)? {
                 Some(live) => {
-                    // Checked before it is marked: else the next opening takes what does not belong for a torn commit.
+                    // Verified before the mark: otherwise, the next opening would treat foreign pages as a torn commit.
                     let file = recovery::open_day(&self.layout, &live, self.seq)?;
                     self.prepare(&file, role)?;
-                    // Marked before it is written to: a crash must find it when it opens the folder.
+                    // Marked before the first write: after a crash, the opening of the folder must find the file.
                     self.catalog.set_writable(&live.name, true)?;
                     OpenDay { file, name: live.name, used: Instant::now() }
                 }
@@ -515,13 +517,13 @@ impl Committer {
     fn create(&mut self, day: &DayTable) -> Result<OpenDay, StoreError> {
         let generation = self.next_generation(day)?;
         let name = layout::file_name(day, generation);
-        // Named before it is there: a kill before it is live leaves no file that nobody knows.
+        // Named before it exists: a kill leaves no file that the catalog does not know.
         self.catalog.begin_creating(day, &name)?;
         let file = DayFile::open(&self.layout.table_file(&name), day)?;
         let role = self.role_of(day);
         self.prepare(&file, role)?;
         let now = time::now();
-        // Records without a time are stamped by this clock: what it calls today may be over for long.
+        // This clock stamps records without a time, and its today may be over.
         let today = DayTable::at(day.table(), day.period(), now);
         let is_behind = (*day == today || *day == today.next()) && self.catalog.has_later(day)?;
         self.catalog.create_day(day, generation, &name, role, now, is_behind)?;
@@ -532,7 +534,8 @@ impl Committer {
         Ok(OpenDay { file, name, used: Instant::now() })
     }
 
-    /// A commit, or a checkpoint, failed: refuse what waits, open the folder anew, and only then accept again.
+    /// Handles a failed commit or checkpoint: refuses all waiting submissions, opens the folder again, and only then
+    /// accepts more.
     fn fail(&mut self, error: &StoreError) {
         tracing::error!(%error, "failed to commit: nothing is accepted until the store was opened again");
         (self.options.on_failure)(error);
@@ -561,7 +564,7 @@ impl Committer {
                     tracing::error!(%error, "failed to open the store again");
                     break;
                 }
-                // It is found the next time, too.
+                // The next opening finds the same fault.
                 Err(error) if error.is_damage() || error.displaced().is_some() => {
                     tracing::error!(%error, "failed to open the store again: nothing more is taken");
                     self.damage = Some(error);
@@ -577,11 +580,11 @@ impl Committer {
                 }
             }
         }
-        // Last, so that a source that sees the new epoch also sees what is committed in it.
+        // Last, so that a source that sees the new epoch also sees its committed positions.
         self.queue.fail();
     }
 
-    /// Merges small pages and closes days that nothing is written to.
+    /// Merges small pages, and closes days without writes.
     fn maintain_days(&mut self) {
         if let Err(error) = self.refresh_outbox() {
             return self.fail(&error);
@@ -614,7 +617,7 @@ impl Committer {
         }
     }
 
-    /// Where nothing is committed for a while, contexts and caches are more than all the rest of a quiet daemon.
+    /// In a quiet daemon, these buffers and caches are larger than everything else.
     fn release_memory(&mut self) {
         if self.last_commit.take_if(|at| at.elapsed() >= MEMORY_KEPT).is_some() {
             page::release_memory();
@@ -629,7 +632,7 @@ impl Committer {
         for (day, OpenDay { mut file, name, .. }) in std::mem::take(&mut self.days) {
             self.compactor.finish(&day, &mut file)?;
             file.close()?;
-            // What is left to tidy is done when the folder is opened again.
+            // Remaining small pages are merged when the folder is opened again.
             self.catalog.set_writable(&name, self.compactor.wants(&day))?;
         }
         self.catalog.close()
