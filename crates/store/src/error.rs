@@ -163,7 +163,9 @@ pub(crate) enum SourceLogError {
         what: String,
     },
     /// A newer program wrote it.
-    #[error("the source log of {which} has version {version}, but this daytable reads versions up to {known}: use a newer daytable")]
+    #[error(
+        "the source log of {which} has version {version}, but this daytable reads versions up to {known}: use a newer daytable"
+    )]
     Newer {
         /// The commit.
         which: String,

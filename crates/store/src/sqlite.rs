@@ -1,4 +1,4 @@
-//! How every database of the data folder is opened, and by what it is known as ours.
+//! Opens the databases of the data folder, and recognises them as daytable's.
 
 use crate::StoreError;
 use crate::lock::FileIdentity;
@@ -9,38 +9,37 @@ use rusqlite::{Connection, OpenFlags};
 use std::path::Path;
 use std::time::Duration;
 
-/// `application_id` of every database of ours: "dayt".
+/// The `application_id` of every database of daytable: "dayt".
 const APPLICATION_ID: i64 = 0x6461_7974;
-/// `user_version`: the format of the data folder that this program writes, and the newest that it reads.
+/// The `user_version`: the format of the data folder that this program writes, and the newest that it reads.
 ///
-/// A later format N adds one entry to the `formats` of each [`Schema`]: the SQL that turns a database of format N - 1 into one
-/// of format N. [`open_to_write`] runs the entries that a database lacks, in one transaction. A reader may meet a database
-/// that no writer has upgraded yet, so code that reads what format N added asks for [`format`](fn@format) first.
+/// A later format N adds one entry to the `formats` of each [`Schema`]: the SQL that turns a database of format N - 1
+/// into one of format N. [`open_to_write`] runs the missing entries in one transaction. A reader may open a database
+/// that no writer has upgraded yet. So code that reads additions of format N first checks [`format`](fn@format).
 const FORMAT: i64 = FORMATS as i64;
 const FORMATS: usize = 1;
-/// How long a connection waits for another's lock. Writers never wait for readers in WAL mode; this covers recovery
-/// of a journal that a killed process left.
+/// How long a connection waits for a lock. In WAL mode, writers never wait for readers. The time covers recovery of a
+/// journal after a kill.
 const BUSY: Duration = Duration::from_secs(5);
 
-/// Prepared statements that a connection keeps.
+/// Prepared statements that a connection caches.
 const STATEMENTS_KEPT: usize = 32;
-/// What a writing connection keeps of its file in memory at most, in KiB: the leaves that tiny pages come and go by.
+/// The page cache of a writing connection in KiB: room for the leaves that tiny pages change.
 const WRITER_CACHE_KIB: i64 = 8 << 10;
 
-/// Bytes of a journal's file that are kept when it begins again, in [`journal_of`]. A reader that holds on makes it longer than
-/// it usually is; without a limit it would stay so, and be taken for one that holds as much.
+/// Bytes that the file of a journal ([`journal_of`]) keeps when the journal starts over. A long-running reader makes it
+/// longer than usual. Without a limit it would stay that long, and its length would look like unmoved contents.
 pub(crate) const JOURNAL_BYTES_KEPT: i64 = 16 << 20;
 
-/// How a database is made.
+/// The schema of a database.
 pub(crate) struct Schema {
-    /// SQLite's page.
+    /// SQLite's page size.
     pub(crate) page_bytes: u32,
-    /// What each format added to the one before it, as SQL.
+    /// The SQL that each format adds to the one before it.
     pub(crate) formats: [&'static [&'static str]; FORMATS],
 }
 
-/// A database of ours, to write; created with `schema` where there is none, and brought to today's format where it has
-/// an older one.
+/// Opens a database to write. Creates it with `schema` if it is missing, and upgrades an older format.
 pub(crate) fn open_to_write(path: &Path, schema: &Schema) -> Result<Connection, StoreError> {
     let sql = |e| StoreError::sqlite(path)(e);
     create_private(path)?;
@@ -58,7 +57,7 @@ pub(crate) fn open_to_write(path: &Path, schema: &Schema) -> Result<Connection, 
         return Err(StoreError::Refused(format!("{}: {what}", path.escaped())));
     }
     connection.pragma_update(None, "synchronous", "FULL").map_err(sql)?;
-    // A thread of its own does it: inline it stalls commits.
+    // A separate thread makes checkpoints: inline they would stall commits.
     connection.pragma_update(None, "wal_autocheckpoint", 0).map_err(sql)?;
     connection.pragma_update(None, "journal_size_limit", JOURNAL_BYTES_KEPT).map_err(sql)?;
     connection.pragma_update(None, "cache_size", -WRITER_CACHE_KIB).map_err(sql)?;
@@ -75,13 +74,13 @@ pub(crate) fn open_to_write(path: &Path, schema: &Schema) -> Result<Connection, 
     Ok(connection)
 }
 
-/// What the paths of an open database and of its journal lead to: SQLite holds on to the files, and does not notice that
-/// others stand under their names.
+/// The identities of an open database and its journal. SQLite keeps the files open and does not notice if other files
+/// replace them.
 pub(crate) fn seen(path: &Path) -> Result<Vec<FileIdentity>, StoreError> {
     Ok([FileIdentity::at(path)?, FileIdentity::at(&journal_of(path))?].into_iter().flatten().collect())
 }
 
-/// Opens a database of daytable's to read.
+/// Opens a database of daytable to read.
 pub(crate) fn open_to_read(path: &Path) -> Result<Connection, StoreError> {
     let sql = |e| StoreError::sqlite(path)(e);
     if !path.exists() {
@@ -96,14 +95,14 @@ pub(crate) fn open_to_read(path: &Path) -> Result<Connection, StoreError> {
     Ok(connection)
 }
 
-/// Keeps prepared statements, and their plans: by itself SQLite looks at what is bound for a better plan, and so prepares
-/// most of ours anew each time that they run. None of them has a plan that depends on a value.
+/// Keeps prepared statements and their plans. By default SQLite looks at bound values for a better plan, and prepares
+/// most of our statements again for each run. None of our statements has a plan that depends on a value.
 fn prepare_once(connection: &Connection) -> rusqlite::Result<()> {
     connection.set_prepared_statement_cache_capacity(STATEMENTS_KEPT);
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map(drop)
 }
 
-/// The format that a database has.
+/// The format of a database.
 pub(crate) fn format(connection: &Connection) -> rusqlite::Result<i64> {
     connection.prepare_cached("PRAGMA user_version")?.query_row([], |row| row.get(0))
 }
@@ -112,7 +111,7 @@ fn is_fresh(connection: &Connection) -> rusqlite::Result<bool> {
     connection.query_row("SELECT count(*) = 0 FROM sqlite_master", [], |row| row.get(0))
 }
 
-/// The format of a database that is one of ours.
+/// Checks that a database is daytable's, and returns its format.
 fn check_ours(connection: &Connection, path: &Path) -> Result<i64, StoreError> {
     let id: i64 =
         connection.pragma_query_value(None, "application_id", |row| row.get(0)).map_err(StoreError::sqlite(path))?;
@@ -126,7 +125,7 @@ fn check_ours(connection: &Connection, path: &Path) -> Result<i64, StoreError> {
     Ok(found)
 }
 
-/// Creates an empty file that only its owner reads, if there is none: SQLite gives its journals the same mode.
+/// Creates an empty file that only its owner can read, if it is missing. SQLite gives its journals the same mode.
 pub(crate) fn create_private(path: &Path) -> Result<(), StoreError> {
     match private_file::create_new(path) {
         Ok(_) => Ok(()),
@@ -140,8 +139,8 @@ pub(crate) fn sync_folder(path: &Path) -> Result<(), StoreError> {
     private_file::sync(path.parent().unwrap_or(Path::new(".")))
 }
 
-/// Moves what the journal holds into the database; `truncate` also empties the journal's file. Gives the frames that
-/// are left in the journal, because a reader still needs them.
+/// Moves the journal into the database. `truncate` also empties the journal's file. Returns the number of frames that
+/// stay in the journal because a reader still needs them.
 pub(crate) fn checkpoint(connection: &Connection, truncate: bool) -> rusqlite::Result<i64> {
     let mode = if truncate { "TRUNCATE" } else { "PASSIVE" };
     connection.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |row| {
@@ -150,9 +149,9 @@ pub(crate) fn checkpoint(connection: &Connection, truncate: bool) -> rusqlite::R
     })
 }
 
-/// Lets go of cached pages and whatever else can be made again.
+/// Frees cached pages and other memory that SQLite can rebuild.
 pub(crate) fn release_memory(connection: &Connection) {
-    // Nothing depends on it.
+    // A failure is harmless.
     let _ = connection.execute_batch("PRAGMA shrink_memory");
 }
 
@@ -168,8 +167,8 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
-    /// The options come from the environment of the build (`.cargo/config.toml`): a build without them would work, with
-    /// more to attack and slower syncs.
+    /// The options come from the environment of the build (`.cargo/config.toml`). A build without them would work, but
+    /// would have more attack surface and slower syncs.
     #[test]
     fn sqlite_is_built_with_our_options() {
         let connection = Connection::open_in_memory().expect("opened");

@@ -1,4 +1,4 @@
-//! The store as its users see it: what is submitted is read back, whatever happened in between.
+//! The store as its users see it: committed rows can be read, whatever happens in between.
 
 use super::*;
 use crate::format::catalog::Rule;
@@ -89,9 +89,9 @@ fn batch(at: Ticks, partition: &str, rows: &[(Ticks, u64, &str)]) -> Batch {
     batch
 }
 
-/// Commits and waits for it. False where it was refused.
+/// Commits and waits for the outcome. False if the commit was refused.
 fn commit(store: &Store, batches: Vec<Batch>, position: u64) -> bool {
-    let (told, hears) = std::sync::mpsc::channel();
+    let (sender, receiver) = std::sync::mpsc::channel();
     let intake = store.commit_queue();
     let known = intake.sources().1.into_iter().find(|state| state.identity == SOURCE);
     let mut state = known.map_or_else(|| fresh(source::tests_state(SOURCE)), |state| SourceState::clone(&state));
@@ -101,10 +101,10 @@ fn commit(store: &Store, batches: Vec<Batch>, position: u64) -> bool {
         batches,
         advances: vec![state.into()],
         epoch: intake.epoch(),
-        ack: Ack::new(move |committed| told.send(committed).expect("heard")),
+        ack: Ack::new(move |committed| sender.send(committed).expect("received")),
         ..Submission::default()
     };
-    intake.submit(submission).is_ok() && hears.recv().expect("told")
+    intake.submit(submission).is_ok() && receiver.recv().expect("an outcome")
 }
 
 fn fresh(state: SourceState) -> SourceState {
@@ -185,14 +185,14 @@ fn partitions_are_read_apart_and_merged_by_time() {
     assert_eq!(times(Some(reader.partitions_of(&table(day(0)), "a").expect("read")), 0, 99), [5, 4, 3, 2, 1]);
 }
 
-/// Rows that are passed over do not lead out of the range.
+/// Skipped rows do not move a scan out of its range.
 #[test]
 fn a_text_is_looked_for_within_the_range_only() {
     let folder = Folder::new();
     let store = folder.open();
     let row = |n: u64, text| (day(0).plus(seconds(n)), n, text);
     let rows = [row(1, "needle"), row(2, "hay"), row(3, "hay"), row(4, "needle"), row(5, "hay")];
-    // The other page is read, and goes on behind the range.
+    // The other page is read, and has rows on both sides of the range.
     let other = batch(day(0), "b", &[row(0, "hay"), row(6, "hay")]);
     assert!(commit(&store, vec![batch(day(0), "a", &rows), other], 1));
     let at = |n| day(0).plus(seconds(n));
@@ -214,10 +214,10 @@ fn a_dropped_day_is_gone_for_readers_and_stays_gone() {
     assert!(scan.next().is_some());
     store.steps().drop_table(&table(day(0))).expect("dropped");
     assert!(matches!(folder.reader().scan(&table(day(0)), &range).err(), Some(StoreError::TableGone(_))));
-    // Who is in it gets rows that were there, or a clear error.
+    // A running scan returns existing rows, or a clear error.
     assert!(scan.all(|row| row.is_ok() || matches!(row, Err(StoreError::TableGone(_)))));
     assert_eq!(folder.reader().tables().expect("read").len(), 1);
-    // A late record does not bring it back, and is not lost.
+    // A late record goes to another day: the dropped table is not created again, and the record is not lost.
     write(&store, day(0), 0, 1);
     let today = time::now();
     assert_eq!(folder.messages(today), ["record 0"]);
@@ -240,7 +240,7 @@ fn a_second_writer_is_refused_and_a_reader_is_not() {
     folder.open().close().expect("opened again");
 }
 
-/// Opens a file behind the store's back, as a crash between the two steps of a commit would leave it.
+/// Writes to a file behind the store's back, as a crash between the two steps of a commit would.
 fn tear(folder: &Folder, at: Ticks, seq: i64) {
     let mut file = crate::format::day_file::DayFile::open(&folder.file(at), &table(at)).expect("opened");
     let batch = batch(at, "web-1", &[(at.plus(seconds(9999)), 99_990, "never happened")]);
@@ -251,7 +251,7 @@ fn tear(folder: &Folder, at: Ticks, seq: i64) {
     file.insert(seq, &pages).expect("inserted");
 }
 
-/// Marks every file writable, as it is while a daemon that is killed runs.
+/// Marks every file writable, as it is after a daemon was killed.
 fn killed(folder: &Folder) {
     let catalog = catalog::Catalog::open_to_write(&folder.path()).expect("opened");
     catalog.connection().execute("UPDATE file SET writable = 1", []).expect("marked");
@@ -265,12 +265,12 @@ fn a_commit_that_stops_half_way_never_happened() {
     write(&store, day(1), 10, 20);
     store.close().expect("closed");
     killed(&folder);
-    // The commit was to write to both days and reached one of them.
+    // The commit should have written to both days, and wrote to one.
     tear(&folder, day(1), 3);
     assert_eq!(folder.messages(day(1)), newest_first(10, 20), "a reader passes it over");
     let store = folder.open();
     assert_eq!(folder.messages(day(1)), newest_first(10, 20));
-    // Its number is not used again, so a reader that still sees its pages passes them over for good.
+    // Its number is never used again, so a reader that still sees its pages always ignores them.
     let committed = folder.reader().catalog().committed().expect("read");
     assert!(committed.seq == 3 && !committed.includes(3));
     write(&store, day(1), 20, 21);
@@ -282,9 +282,9 @@ fn a_commit_that_stops_half_way_never_happened() {
 #[test]
 fn a_catalog_and_files_that_do_not_belong_together_are_refused() {
     for break_it in [
-        // The file is further than the catalog: an old catalog was brought back.
+        // The file has a later commit than the catalog: an old catalog was restored.
         (|folder: &Folder| tear(folder, day(0), 7)) as fn(&Folder),
-        // The file is not as far as the catalog: its journal was lost, or it is from a backup.
+        // The file lacks commits of the catalog: its journal was lost, or it is from a backup.
         |folder: &Folder| {
             let file = crate::format::day_file::DayFile::open(&folder.file(day(0)), &table(day(0))).expect("opened");
             file.connection().execute("UPDATE total SET last_seq = 0, entities = 0", []).expect("set back");
@@ -330,7 +330,7 @@ fn repair_keeps_every_row_and_says_what_is_missing() {
     write(&store, day(2), 30, 31);
     store.close().expect("closed");
 
-    // Without any catalog the rows are all there still.
+    // Without a catalog, all rows remain.
     std::fs::remove_file(catalog::Catalog::path_in(&folder.path())).expect("removed");
     repair(&folder.path()).expect("repaired");
     folder.open().close().expect("opened");
@@ -351,7 +351,7 @@ fn a_path_is_not_used_again() {
     assert_eq!(std::fs::read_to_string(&theirs).expect("still there"), "somebody else's");
 }
 
-/// A new catalog would know none of the days that are there, and nobody would be told that their rows are gone.
+/// A new catalog would know none of the existing days, and their rows would disappear silently.
 #[test]
 fn days_without_a_catalog_are_refused_until_they_are_repaired() {
     for lost in [true, false] {
@@ -373,7 +373,7 @@ fn days_without_a_catalog_are_refused_until_they_are_repaired() {
     }
 }
 
-/// A catalog that lost the row that says what is committed would have each commit told as done, and none be there.
+/// Without the row that says what is committed, the catalog must not acknowledge commits.
 #[test]
 fn a_catalog_without_its_state_is_refused() {
     let folder = Folder::new();
@@ -382,15 +382,15 @@ fn a_catalog_without_its_state_is_refused() {
     let connection = rusqlite::Connection::open(catalog::Catalog::path_in(&folder.path())).expect("opened");
     connection.execute("DELETE FROM state", []).expect("damaged");
     drop(connection);
-    assert!(!commit(&store, vec![batch(day(0), "web-1", &[(day(0), 999, "after")])], 999), "nothing is told as done");
+    assert!(!commit(&store, vec![batch(day(0), "web-1", &[(day(0), 999, "after")])], 999), "no commit is acknowledged");
     assert!(folder.reader().scan(&table(day(0)), &everything()).is_err());
-    // It cannot be closed in order, nor opened again.
+    // The store can neither be closed cleanly nor opened again.
     let _ = store.close();
     let refused = Store::open(&folder.path(), StoreOptions::small()).err();
     assert!(matches!(&refused, Some(StoreError::Foreign(path, _)) if path.ends_with("catalog.db")), "{refused:?}");
     repair(&folder.path()).expect("repaired");
     folder.open().close().expect("opened");
-    // What was refused is in the day's file all the same; without a catalog nobody knows better.
+    // The file of the day still has the refused row: without a catalog, `repair` cannot exclude it.
     let mut kept = folder.messages(day(0));
     kept.retain(|message| message != "after");
     assert_eq!(kept, newest_first(0, 10));
@@ -400,7 +400,7 @@ fn everything() -> Range {
     Range::all()
 }
 
-/// Copies what a store that is open has on the disk, as a backup that was taken file by file.
+/// Copies the files of an open store from the disk, like a backup file by file.
 fn copy_of(folder: &Folder, wants: impl Fn(&str) -> bool) -> Folder {
     let copy = Folder::new();
     for below in ["", "tables"] {
@@ -416,7 +416,7 @@ fn copy_of(folder: &Folder, wants: impl Fn(&str) -> bool) -> Folder {
     copy
 }
 
-/// What readers in other processes see is checked as what the daemon starts with.
+/// Readers in other processes make the same checks as a daemon at its start.
 #[test]
 fn a_reader_says_that_a_day_lost_its_journal_or_is_another() {
     let folder = Folder::new();
@@ -437,7 +437,7 @@ fn a_reader_says_that_a_day_lost_its_journal_or_is_another() {
     assert_eq!(whole.messages(day(1)), newest_first(10, 30));
     let journal = "Log20261102.1.db-wal";
     assert!(whole.path().join("tables").join(journal).exists());
-    // The file itself has its schema from the start, and no row yet.
+    // The file itself has only its schema, and no rows yet.
     let lost = copy_of(&folder, |name| name != journal);
     let reader = lost.reader();
     let rows = reader.scan(&table(day(1)), &all).and_then(|rows| rows.collect::<Result<Vec<_>, _>>());
@@ -467,7 +467,7 @@ fn a_damaged_page_is_named_and_its_rows_are_not_made_up() {
     assert!(error.to_string().contains("page 1+0 (small) of"), "{error}");
 }
 
-/// Many small commits, merged while a reader reads and after an overwritten record: rows stay the same rows.
+/// Many small commits and one overwritten record, merged during a scan: the rows stay the same.
 #[test]
 fn tidy_merges_small_pages_and_no_reader_sees_it() {
     let folder = Folder::new();
@@ -526,8 +526,8 @@ fn a_follower_sees_each_row_once() {
     assert!(seen.values().all(|&times| times == 1), "{seen:?}");
 }
 
-/// What is merged between a follower's look at the catalog and its look at a file stands behind rows that it is to see
-/// yet, and hides none of them.
+/// A merge between a follower's read of the catalog and its read of a file puts a page after rows that the follower has
+/// not seen. The follower must still see them.
 #[test]
 fn a_follower_misses_nothing_that_is_merged_while_it_looks() {
     let folder = Folder::new();
@@ -599,8 +599,8 @@ fn wait_for(folder: &Folder, at: Ticks, is_wanted: impl Fn(i64, i64) -> bool) {
     }
 }
 
-/// Many instances with a record a commit: one row a commit, and after a while a page an instance; the same rows by every
-/// way of reading, before and after.
+/// Many instances with one record per commit: one row per commit, and later one page per instance. Every way of reading
+/// gives the same rows before and after.
 #[test]
 fn the_tiny_pages_of_a_commit_are_one_row() {
     let folder = Folder::new();
@@ -641,7 +641,7 @@ fn the_tiny_pages_of_a_commit_are_one_row() {
     check();
 }
 
-/// Small pages found at the start are merged although nothing more is written to their day.
+/// Small pages found at the start are merged even if nothing more is written to their day.
 #[test]
 fn small_pages_of_a_day_that_is_over_are_merged() {
     let folder = Folder::new();
@@ -661,7 +661,7 @@ fn small_pages_of_a_day_that_is_over_are_merged() {
     }
 }
 
-/// Makes a sealed file of `inputs` what is live of a day instead of them, in one transaction as the lifecycle does.
+/// Replaces live files of a day by a sealed file, in one transaction as the lifecycle does.
 fn seal(folder: &Folder, at: Ticks, generation: i64, inputs: &[String]) {
     let tables = folder.path().join("tables");
     let name = format!("{}.{generation}.parquet", table(at));
@@ -719,7 +719,7 @@ fn add_late(folder: &Folder, at: Ticks, generation: i64, batches: &[Batch]) {
     catalog.execute(insert, rusqlite::params![name, table(at).to_string(), rows, oldest, newest]).expect("inserted");
 }
 
-/// A sealed day and its late records are one table: merged, counted once, the later row of a key being the row.
+/// A sealed day and its late records are one table: merged, counted once, and the later row of a key wins.
 #[test]
 fn late_records_of_a_sealed_day_are_merged_with_it() {
     let folder = Folder::new();
@@ -728,7 +728,7 @@ fn late_records_of_a_sealed_day_are_merged_with_it() {
     store.close().expect("closed");
     seal(&folder, day(0), 2, &[format!("{}.1.db", table(day(0)))]);
     assert_eq!(folder.messages(day(0)), newest_first(0, 1000));
-    // One is new, one is there already and says something else now, one is of another partition.
+    // One row is new, one replaces an existing row, and one is of another partition.
     let (at, again) = (day(0).plus(seconds(500)), day(0).plus(seconds(10)));
     let late = batch(day(0), "web-1", &[(again, 100, "written again"), (at, 7, "late")]);
     let other = batch(day(0), "web-2", &[(at, 8, "of another")]);
@@ -763,7 +763,7 @@ fn late_records_of_a_sealed_day_are_merged_with_it() {
     assert_eq!((tables.len(), tables[0].rows, tables[0].state), (1, 1002, "sealed"));
 }
 
-/// Scans that run while their day is sealed under them, again and again, lose nothing and give nothing twice.
+/// Scans neither lose nor repeat rows while their day is sealed several times.
 #[test]
 fn a_day_that_is_sealed_under_a_scan_loses_no_row_of_it() {
     let folder = Folder::new();
@@ -789,9 +789,9 @@ fn a_day_that_is_sealed_under_a_scan_loses_no_row_of_it() {
                 })
             })
             .collect();
-        // The scans end also where this thread panics; the scope waits for them.
+        // The scans also end if this thread panics: the scope waits for them.
         let over = SetWhenDropped(&is_over);
-        // One that began before goes on in what replaced its file.
+        // An older scan continues in the file that replaced its file.
         let reader = folder.reader();
         let mut half = reader.scan(&table(day(0)), &range).expect("a table");
         let mut found: Vec<_> = half.by_ref().take(700).map(|row| message(&row.expect("a row"))).collect();

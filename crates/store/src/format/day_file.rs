@@ -1,11 +1,11 @@
-//! The file of an open day: pages of entities in SQLite, their headers apart from their bodies.
+//! The file of an open day: pages of entities in SQLite, with headers apart from bodies.
 //!
-//! Headers are narrow rows, so that "which pages does this range need" and "how many records by level and minute" are
-//! SQL over a few hundred kilobytes and touch no body. `total` is kept by the transaction that writes, so that a file
-//! says in one row whether it belongs to its catalog, whatever its size.
+//! Headers are narrow rows. So "which pages does this range need" and "how many records by level and minute" are SQL
+//! over a few hundred kilobytes, without bodies. The writing transaction updates `total`, so one row tells whether a
+//! file of any size belongs to its catalog.
 //!
-//! Pages of a commit that never happened are always the last ones by `id`: between a commit that fails and the
-//! recovery that sets its pages aside nothing else is written. Nothing but this module writes to such a file.
+//! Pages of a failed commit always have the highest `id`s: recovery removes them before anything else is written. Only
+//! this module writes to such a file.
 
 use crate::StoreError;
 use crate::format::page::{EncodedPage, Page, PageAddress, PageHeader, TableAddress};
@@ -20,15 +20,15 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// SQLite's page, in bytes: measured over 4, 8 and 16 KiB (see `docs/architecture/pages.md`).
+/// SQLite's page size in bytes, chosen among 4, 8 and 16 KiB by measurement (see `docs/architecture/pages.md`).
 const SQLITE_PAGE_BYTES: u32 = 4096;
-/// Partitions whose number is kept in memory for one file.
+/// Partitions whose number is cached, per file.
 const PARTITIONS_CACHED: usize = 50_000;
 
-/// Raw bytes below which a page is tiny: the only page that a commit has of a partition is stored as a small page then.
+/// Raw bytes below which a page is tiny. If it is the only page of its partition in a commit, it becomes a small page.
 pub(crate) const TINY_BYTES: u32 = 4096;
 
-/// About how many bytes of the journal a page of its own row takes beside its body.
+/// About how many bytes a page in its own row adds to the journal, besides its body.
 const PAGE_OVERHEAD_BYTES: u64 = 1024;
 /// The same for a small page.
 const SMALL_PAGE_OVERHEAD_BYTES: u64 = 64;
@@ -65,7 +65,7 @@ const TABLES: &str = "
     CREATE TABLE body(page INTEGER PRIMARY KEY, bytes BLOB NOT NULL);
 ";
 
-/// The columns that [`read_header`] takes, in its order.
+/// The columns for [`read_header`], in its order.
 pub(crate) const HEADER_COLUMNS: &str =
     "page.id, page.partition, page.first, page.last, page.seq, page.entities, page.records, page.codec, page.raw_bytes,
      page.checksum, page.levels";
@@ -134,21 +134,21 @@ pub(crate) struct DayFile {
     path: PathBuf,
     table_address: TableAddress,
     partitions: HashMap<Arc<str>, i64, foldhash::quality::RandomState>,
-    /// About how many bytes went to the journal since it was last moved.
+    /// About how many bytes went to the journal since its last checkpoint.
     journaled: u64,
-    /// The files that were opened.
+    /// The identities of the files behind the connection.
     seen: Vec<FileIdentity>,
 }
 
 impl DayFile {
-    /// Opens the file at `path`, which is one of `table`, and makes it where there is none.
+    /// Opens the file at `path` of `table`, or creates it.
     pub(crate) fn open(path: &Path, table: &DayTable) -> Result<DayFile, StoreError> {
         let connection = sqlite::open_to_write(path, &SCHEMA)?;
         let (seen, table_address) = (sqlite::seen(path)?, TableAddress::new(table));
         Ok(DayFile { connection, path: path.into(), table_address, partitions: HashMap::default(), journaled: 0, seen })
     }
 
-    /// An error where its path leads to another file than the one that is written to.
+    /// Fails if the path now leads to another file than the opened one.
     pub(crate) fn check_place(&self) -> Result<(), StoreError> {
         self.seen.iter().try_for_each(FileIdentity::check)
     }
@@ -165,7 +165,7 @@ impl DayFile {
         &mut self.connection
     }
 
-    /// The home of a partition, by its number; none where it has no name.
+    /// The page address of a partition; none if the partition has no name.
     pub(crate) fn address_of(&self, partition: i64) -> Result<Option<PageAddress>, StoreError> {
         let name = self.sql(partition_name(&self.connection, partition))?;
         Ok(name.map(|name| self.table_address.at(&name)))
@@ -175,7 +175,7 @@ impl DayFile {
         result.map_err(StoreError::sqlite(&self.path))
     }
 
-    /// What the file says of itself.
+    /// The file's own total.
     pub(crate) fn total(&self) -> Result<Total, StoreError> {
         self.sql(read_total(&self.connection))
     }
@@ -185,7 +185,8 @@ impl DayFile {
         if self.partitions.len() > PARTITIONS_CACHED {
             self.partitions.clear();
         }
-        let overhead = |insert: &Insert| if insert.is_small() { SMALL_PAGE_OVERHEAD_BYTES } else { PAGE_OVERHEAD_BYTES };
+        let overhead =
+            |insert: &Insert| if insert.is_small() { SMALL_PAGE_OVERHEAD_BYTES } else { PAGE_OVERHEAD_BYTES };
         self.journaled += pages.iter().map(|insert| insert.page.body.len() as u64 + overhead(insert)).sum::<u64>();
         let result = insert(&mut self.connection, self.table_address, &mut self.partitions, seq, pages);
         if result.is_err() {
@@ -293,7 +294,7 @@ impl DayFile {
         self.sql(result)
     }
 
-    /// Whether `bytes` or more were journaled since the last time that this returned true.
+    /// Whether `bytes` or more were journaled since this method last returned true.
     pub(crate) fn has_journaled(&mut self, bytes: u64) -> bool {
         let is_full = self.journaled >= bytes;
         if is_full {
@@ -302,18 +303,19 @@ impl DayFile {
         is_full
     }
 
-    /// Closes it as it is: it is no data any more, so its journal need not be moved.
+    /// Closes the file without a checkpoint: the file is no longer data.
     pub(crate) fn abandon(self) {
-        // Where the setting fails the journal is moved for nothing.
+        // If the setting fails, closing makes a needless checkpoint.
         let _ = self.connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
     }
 
-    /// Bytes of the journal's file, which is made shorter where it begins again ([`sqlite::JOURNAL_BYTES_KEPT`]).
+    /// The length of the journal file. SQLite truncates it when it starts over ([`sqlite::JOURNAL_BYTES_KEPT`]).
     pub(crate) fn journal_bytes(&self) -> u64 {
         std::fs::metadata(sqlite::journal_of(&self.path)).map(|m| m.len()).unwrap_or(0)
     }
 
-    /// Moves the journal into the file, while nothing else is written. Waits for nobody: a reader may keep a part of it.
+    /// Moves the journal into the file while nothing else is written. Does not wait for readers, which may keep a part
+    /// of it.
     pub(crate) fn checkpoint(&self) -> Result<(), StoreError> {
         match sqlite::checkpoint(&self.connection, false) {
             Err(e) if e.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseBusy) => Ok(()),
@@ -321,7 +323,7 @@ impl DayFile {
         }
     }
 
-    /// Moves the journal into the file and closes both, so that the file is whole without its journal.
+    /// Moves the journal into the file and closes both, so that the file is complete without its journal.
     pub(crate) fn close(self) -> Result<(), StoreError> {
         let DayFile { connection, path, .. } = self;
         sqlite::checkpoint(&connection, true).map_err(StoreError::sqlite(&path))?;
@@ -373,7 +375,7 @@ fn partition_id(connection: &Connection, name: &str) -> rusqlite::Result<i64> {
     let find = "SELECT id FROM partition WHERE name = ?1";
     let found = connection.prepare_cached(find)?.query_row([name], |row| row.get(0)).optional()?;
     match found {
-        // A damaged index would put the rows of one partition into another.
+        // A damaged index would put rows of one partition into another.
         Some(id) if partition_name(connection, id)?.as_deref() != Some(name) => {
             let corrupt = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CORRUPT);
             Err(rusqlite::Error::SqliteFailure(
@@ -389,7 +391,7 @@ fn partition_id(connection: &Connection, name: &str) -> rusqlite::Result<i64> {
     }
 }
 
-/// The name of a partition, by its number; none where it has none, which is damage where there are pages of it.
+/// The name of a partition by its number. None if it has no name, which is damage if there are pages of it.
 pub(crate) fn partition_name(connection: &Connection, partition: i64) -> rusqlite::Result<Option<Arc<str>>> {
     let mut statement = connection.prepare_cached("SELECT name FROM partition WHERE id = ?1")?;
     statement.query_row([partition], |row| Ok(row.get_ref(0)?.as_str()?.into())).optional()
@@ -459,7 +461,7 @@ pub(crate) fn read_total(connection: &Connection) -> rusqlite::Result<Total> {
     })
 }
 
-/// Reads and checks a page, of which `home` says whose it is to be.
+/// Reads a page and checks it against its address `home`.
 pub(crate) fn read_page(
     connection: &Connection,
     path: &Path,
@@ -483,17 +485,17 @@ pub(crate) fn decode(path: &Path, home: PageAddress, page: &PageRow, body: &[u8]
     Page::decode_of(home, page.seq, &page.header, body).map_err(|error| damaged(path, page, error.to_string()))
 }
 
-/// What a page is whose partition has no name.
+/// The error of a page whose partition has no name.
 pub(crate) fn unnamed_partition(path: &Path, page: &PageRow) -> StoreError {
     damaged(path, page, "its partition has no name".into())
 }
 
-/// What is wrong with a page.
+/// The error of a damaged page.
 pub(crate) fn damaged(path: &Path, page: &PageRow, what: String) -> StoreError {
     StoreError::Damaged { path: path.into(), page: page.place.to_string(), what }
 }
 
-/// Whether a file is one of an outbox, whatever a catalog says: it has the indexes that only these have.
+/// Whether a file belongs to an outbox, by the indexes that only such files have.
 pub(crate) fn is_outbox(connection: &Connection) -> rusqlite::Result<bool> {
     connection.prepare("SELECT 1 FROM sqlite_master WHERE name = 'page_unsent'")?.exists([])
 }
@@ -502,7 +504,7 @@ pub(crate) fn is_outbox(connection: &Connection) -> rusqlite::Result<bool> {
 mod tests {
     use super::*;
 
-    /// Else every commit after that would move it, and wait for two more fsyncs.
+    /// Otherwise every later commit would checkpoint, and wait for two more fsyncs.
     #[test]
     fn a_journal_that_a_reader_made_long_is_short_again_when_it_is_gone() {
         let dir = tempfile::tempdir().expect("a folder");
@@ -543,7 +545,7 @@ mod tests {
         assert_eq!(file.journal_bytes(), kept);
     }
 
-    /// An index that finds another name stands for one that is damaged.
+    /// An index that finds another name models a damaged index.
     #[test]
     fn a_partition_that_is_found_by_another_name_takes_no_rows() {
         let connection = Connection::open_in_memory().expect("a database");

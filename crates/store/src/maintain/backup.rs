@@ -1,10 +1,10 @@
-//! `daytable backup`: a copy of a data folder that is whole, taken in any process beside the one that writes.
+//! `daytable backup`: a consistent copy of a data folder, made in any process beside the writer.
 //!
-//! Copying the files one after the other gives a catalog and days that do not belong together. So one moment is held first:
-//! a snapshot of the catalog, and one of every open day that it names, which have to agree as they must when a folder is
-//! opened. A commit that came in between makes them disagree; then they are let go and taken again. What is held is copied
-//! at leisure; meanwhile journals grow by what is written, and move into their files afterwards. A sealed file never changes:
-//! it gets a second name where the copy lies on the same disk, which costs nothing, else its bytes are copied.
+//! Copies of the files, one after the other, give a catalog and days of different moments. So a backup first holds one
+//! moment: a snapshot of the catalog and of every open day that the catalog names. They must agree, as they must when a
+//! folder is opened. If a commit came in between, they disagree, and the backup takes new snapshots. It then copies the
+//! held snapshots without haste. Meanwhile journals grow, and are checkpointed afterwards. A sealed file never changes:
+//! on the same file system it gets a hard link, otherwise a copy.
 //!
 //! ```text
 //! FOLDER/tables/Log20261121.1.db             SQLite's own copy of the snapshot
@@ -12,8 +12,8 @@
 //! FOLDER/catalog.db                          the last: a folder without it is no data folder
 //! ```
 //!
-//! The copy is a data folder like any other. A daemon that is started on it reads its sources on from where they were then;
-//! what is read again gets the keys that it has. It has neither what lies in `trash/` nor archives.
+//! The copy is a data folder like any other. A daemon on it continues its sources at the positions of the backup.
+//! Records that it reads again get the same keys. The copy has neither `trash/` nor archives.
 
 use crate::StoreError;
 use crate::format::catalog::{Catalog, LiveFile};
@@ -29,39 +29,38 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::Duration;
 
-/// How often a moment is looked for in which catalog and days agree. A busy daemon is between two fsyncs a quarter of
-/// its time or so.
+/// How often a backup tries to hold a moment. A busy daemon is between two fsyncs for about a quarter of the time.
 const TRIES: u32 = 500;
-/// How long the next try waits, so that tries fall into different parts of a commit.
+/// Pause between tries, so that tries fall into different parts of a commit.
 const BETWEEN_TRIES: Duration = Duration::from_millis(7);
 
-/// What becomes of sealed files.
+/// How sealed files are backed up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SealedFiles {
-    /// A second name of the same file where that can be had, else a copy.
+    /// As hard links if possible, otherwise as copies.
     Linked,
-    /// A copy in any case: a disk that fails takes both names of a file with it.
+    /// Always as copies: a failing disk damages both names of a linked file.
     Copied,
 }
 
-/// What was backed up.
+/// The result of a backup.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BackedUp {
-    /// The number of the last commit that is in it.
+    /// The number of the last commit in the backup.
     pub commit: i64,
-    /// Live files of days.
+    /// The number of day files.
     pub files: u64,
-    /// Bytes that were copied.
+    /// The number of copied bytes.
     pub bytes_copied: u64,
-    /// Bytes of sealed files that got a second name.
+    /// The bytes of linked sealed files.
     pub bytes_linked: u64,
 }
 
-/// Copies the data folder `data_dir` as it is at one moment to `folder`, which is made, or is empty. An error leaves
-/// what was copied so far there, without a catalog.
+/// Copies the data folder `data_dir`, as it is at one moment, to `folder`, which must be empty or missing. After an
+/// error, the files copied so far stay there, without a catalog.
 pub fn backup(data_dir: &Path, folder: &Path, sealed: SealedFiles) -> Result<BackedUp, StoreError> {
     let (from, to) = (FolderLayout { data: data_dir.into() }, FolderLayout { data: folder.into() });
-    // Before a folder is made for what is not there.
+    // Fail before a folder is created if there is no data folder.
     drop(Catalog::open_to_read(data_dir)?);
     if std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some()) {
         return Err(StoreError::Foreign(folder.into(), "it is there already, and not empty".into()));
@@ -84,7 +83,7 @@ pub fn backup(data_dir: &Path, folder: &Path, sealed: SealedFiles) -> Result<Bac
     }
     private_file::sync(&to.tables())?;
     let catalog = Catalog::path_in(data_dir);
-    // Under a name of its own until it is whole.
+    // The copy has another name until it is complete.
     let (partial, whole) = (folder.join("catalog.db.partial"), Catalog::path_in(folder));
     done.bytes_copied += copy_database(held.catalog.connection(), &catalog, &partial)?;
     std::fs::rename(&partial, &whole).map_err(StoreError::io(&whole))?;
@@ -92,7 +91,7 @@ pub fn backup(data_dir: &Path, folder: &Path, sealed: SealedFiles) -> Result<Bac
     Ok(done)
 }
 
-/// A moment: all that is live, opened, as it belongs together.
+/// The data of one moment: the catalog and all live files, opened.
 struct Held {
     catalog: Catalog,
     files: Vec<HeldFile>,
@@ -105,9 +104,9 @@ struct HeldFile {
 }
 
 enum Kind {
-    /// With a transaction that holds its snapshot.
+    /// A connection in a transaction that holds its snapshot.
     Open(Connection),
-    /// Opened, so that it can be read though its day is dropped.
+    /// Opened, so that the file stays readable if its day is dropped.
     Sealed { bytes: File, manifest: (PathBuf, File) },
 }
 
@@ -122,7 +121,7 @@ fn hold(layout: &FolderLayout) -> Result<Held, StoreError> {
         }
         sleep(BETWEEN_TRIES);
     }
-    // What is wrong every time is wrong.
+    // An error of every try is returned.
     try_hold(layout)
 }
 
@@ -147,7 +146,7 @@ fn try_hold(layout: &FolderLayout) -> Result<Held, StoreError> {
     Ok(Held { catalog, files })
 }
 
-/// A snapshot of an open day that is exactly as far as the catalog says.
+/// A snapshot of an open day that agrees with the catalog.
 fn hold_open(layout: &FolderLayout, path: &Path, live: &LiveFile) -> Result<Connection, StoreError> {
     let connection = sqlite::open_to_read(path)?;
     begin(&connection, path)?;
@@ -162,20 +161,20 @@ fn hold_open(layout: &FolderLayout, path: &Path, live: &LiveFile) -> Result<Conn
     Err(StoreError::Mismatch { path: path.into(), what, data: layout.data.clone() })
 }
 
-/// Begins a transaction, and reads, which is what takes the snapshot.
+/// Begins a transaction and reads, because the first read takes the snapshot.
 fn begin(connection: &Connection, path: &Path) -> Result<(), StoreError> {
     let begin_snapshot = || connection.execute_batch("BEGIN; SELECT count(*) FROM sqlite_master;");
     begin_snapshot().map_err(StoreError::sqlite(path))
 }
 
-/// Copies the snapshot that `from` holds; gives the bytes of the copy.
+/// Copies the snapshot of `from`. Returns the bytes of the copy.
 fn copy_database(from: &Connection, path: &Path, target: &Path) -> Result<u64, StoreError> {
     drop(private_file::create_new(target).map_err(StoreError::io(target))?);
     let sql = |error| StoreError::sqlite(path)(error);
     let mut to = Connection::open(target).map_err(StoreError::sqlite(target))?;
-    // All of it in one step: the snapshot is held anyway, and nobody waits for the copy's lock.
+    // All in one step: the snapshot is held anyway, and no process waits for the lock of the copy.
     let step = Backup::new(from, &mut to).and_then(|copy| copy.step(-1)).map_err(sql)?;
-    // A lock that is not had is no error of SQLite's: a step that copied nothing looks like one that copied all.
+    // A missing lock is no error of SQLite: only the result distinguishes a step that copied nothing.
     if step != StepResult::Done {
         return Err(StoreError::io(path)(io::Error::new(
             io::ErrorKind::ResourceBusy,
@@ -187,7 +186,7 @@ fn copy_database(from: &Connection, path: &Path, target: &Path) -> Result<u64, S
     Ok(copied.map_err(StoreError::io(target))?.len())
 }
 
-/// Gives a sealed file a second name, or copies it.
+/// Links or copies a sealed file.
 fn put_sealed(
     path: &Path,
     mut handle: &File,

@@ -41,7 +41,7 @@ const CONSIDERED_PAGES_MAX: usize = 256;
 pub(crate) const SETTLED_AFTER: Duration = Duration::from_secs(5);
 /// Small rows that are worth splitting once the oldest is [`Thresholds::split_after`] old.
 const SMALL_ROWS_MIN: usize = 32;
-/// Raw bytes in small rows from which they are split at any age, and which are split at a time.
+/// Raw bytes in small rows from which they are split at any age. Also the most that one split reads.
 const SMALL_ROWS_BYTES_MAX: u64 = 16 << 20;
 /// About how many pages one transaction replaces.
 const TRANSACTION_PAGES: usize = 1000;
@@ -235,7 +235,7 @@ pub fn compact_file(path: &Path, table: &DayTable) {
     file.close().expect("closed");
 }
 
-/// A part of a step, for tests that choose when which is done.
+/// One part of a step. Tests choose the order of the parts.
 #[cfg(test)]
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Part {
@@ -247,7 +247,7 @@ pub(crate) enum Part {
 
 #[cfg(test)]
 impl Compactor {
-    /// Does one part of a step as if all up to commit `settled` had settled.
+    /// Runs one part of a step as if all commits up to `settled` had settled.
     pub(crate) fn force(&mut self, name: &DayTable, file: &mut DayFile, settled: i64, part: Part) {
         let Some(day) = self.days.get_mut(name) else { return };
         if !day.counted {
@@ -292,7 +292,7 @@ impl Day {
     }
 
     fn add(&mut self, written: WrittenPages) {
-        // First, so that no row of the same commit is merged before it.
+        // Before the other rows, so that no row of the same commit is merged earlier.
         if let Some(row) = written.small_row {
             self.small_rows_bytes += row.raw_bytes;
             self.small_rows.push_back((Instant::now(), row));
@@ -401,12 +401,13 @@ impl Day {
         Ok(())
     }
 
-    /// Continues a split. When all of it is merged, replaces the small rows. Returns the number of replaced pages.
+    /// Continues a split. After the last partition, replaces the small rows. Returns the number of replaced pages.
     fn split_next(&mut self, file: &mut DayFile, until: Instant) -> Result<u64, StoreError> {
         let Some(Split { bodies, pages, left, merges }) = &mut self.splitting else { return Ok(0) };
         while Instant::now() < until {
             let Some((partition, parts)) = left.next() else {
-                let small_row_ids: Vec<i64> = self.small_rows.iter().take(bodies.len()).map(|(_, row)| row.id).collect();
+                let small_row_ids: Vec<i64> =
+                    self.small_rows.iter().take(bodies.len()).map(|(_, row)| row.id).collect();
                 let (merges, merged_pages) = (std::mem::take(merges), *pages as u64);
                 daytable_platform::failpoint!("compaction-before");
                 let written = file.replace(&merges, &small_row_ids)?;
@@ -429,11 +430,12 @@ impl Day {
     fn merge_next(&mut self, file: &DayFile, settled: i64) -> Result<(), StoreError> {
         let Some((_, partition)) = self.ready.pop_front() else { return Ok(()) };
         // Rows of later commits than the partition's oldest small page may have small pages between them.
-        let oldest_small = small_pages::oldest_of(file.connection(), partition).map_err(StoreError::sqlite(file.path()))?;
+        let oldest_small =
+            small_pages::oldest_of(file.connection(), partition).map_err(StoreError::sqlite(file.path()))?;
         let Some(first) = self.small.get(&partition).and_then(|small| small.first) else { return Ok(()) };
         let limit = oldest_small.map_or(settled, |seq| settled.min(seq - 1));
         let merges = match merges_of(file, partition, first, limit, &self.thresholds) {
-            // Other partitions go on.
+            // The other partitions continue.
             Err(error) if error.is_damage() => {
                 tracing::error!(%error, "a page is damaged: small pages of its partition stay unmerged");
                 self.small.remove(&partition);
@@ -446,7 +448,7 @@ impl Day {
             self.small.remove(&partition);
             self.prepare(merges);
         } else if limit < settled {
-            // Again when its small rows may be split.
+            // Repeat after its small rows were split.
             self.ready.push_back((Instant::now(), partition));
         } else {
             self.small.remove(&partition);
@@ -660,8 +662,7 @@ fn merge_run(file: &DayFile, mut pages: Vec<PageRow>, small_bodies: &Bodies) -> 
             PageLocation::Shared { row, offset, length } => {
                 let bodies = small_bodies.get(&row).map_or(&[][..], Vec::as_slice);
                 let found = bodies.get(offset as usize..).and_then(|rest| rest.get(..length as usize));
-                let found =
-                    found.ok_or_else(|| day_file::damaged(file.path(), page, "its body is missing".into()))?;
+                let found = found.ok_or_else(|| day_file::damaged(file.path(), page, "its body is missing".into()))?;
                 if pages.len() == 1 {
                     body.extend_from_slice(found);
                 }
@@ -709,8 +710,8 @@ mod tests {
         builder.build().pages.remove(0)
     }
 
-    /// A key that came in a small row, then in a row of `page`, then in a small row again has its last value after the
-    /// split; and a last value in a row of `page` stays the last.
+    /// A key is written in a small row, then in a row of `page`, then in a small row again. After the split, the last
+    /// value wins, also if it is in a row of `page`.
     #[test]
     fn a_split_keeps_the_order_of_commits() {
         let dir = tempfile::tempdir().expect("a folder");
@@ -752,8 +753,7 @@ mod tests {
         assert_eq!(texts.collect::<Vec<_>>(), [(3, "axcba".into()), (4, "xd".into())]);
     }
 
-    /// A page that cannot be read would otherwise fail a commit after the other, or each close, for ever. What comes later is
-    /// tidied for itself.
+    /// Otherwise a damaged page would fail every later commit, or every close. Later pages are still merged.
     #[test]
     fn a_damaged_page_stays_where_it_is_and_nothing_fails_for_it() {
         let long = "x".repeat(6000);

@@ -1,14 +1,14 @@
-//! `buckets.json`: over how many partitions instances are spread, and since when, beside the catalog.
+//! `buckets.json`: the bucket counts of instances by record time, beside the catalog.
 //!
 //! ```text
 //! {"format":1,"host":"web-17-1f3a9c2e77b0d4a6","endpoint":"https://logs.table.core.windows.net","instances":[
 //!   {"table":"Log20261121","partition":"web","steps":[{"from":639308988610000000,"buckets":4,"is_afar":true}]}]}
 //! ```
 //!
-//! It is replaced as a whole: written beside, synced, renamed, the folder synced. So it has what was decided, or what was
-//! decided before. It is no part of the catalog on purpose: a folder that comes from a backup must not go by what was
-//! true when the backup was made, for records that it reads again were placed by what was decided since. Without this file
-//! the remote store is asked, which knows.
+//! The file is always replaced as a whole: written under another name, synced, renamed, and the folder synced. So it
+//! has either the new plans or the old ones. The catalog does not contain it on purpose. A restored backup must not use
+//! the plans of its own time: later plans already placed the records that it reads again. Without this file, the plans
+//! are read from the remote store.
 
 use crate::StoreError;
 use crate::private_file;
@@ -22,17 +22,17 @@ use std::num::NonZeroU16;
 use std::path::{Path, PathBuf};
 
 const FORMAT: u32 = 1;
-/// The largest that is read: tens of thousands of instances, of which none should be that hot.
+/// The largest accepted file. It has room for tens of thousands of instances with buckets, far more than expected.
 const BYTES_MAX: u64 = 64 << 20;
 
-/// What the file says.
+/// The contents of the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BucketPlans {
-    /// The daytable whose steps these are.
+    /// The daytable that made the plans.
     pub host: String,
-    /// The service that was told of them.
+    /// The service that has the same plans.
     pub endpoint: String,
-    /// All of them.
+    /// The plans.
     pub planned: Vec<InstanceSteps>,
 }
 
@@ -63,11 +63,11 @@ fn path_in(data_dir: &Path) -> PathBuf {
     data_dir.join("buckets.json")
 }
 
-/// What is written down in a data folder; none where nothing is.
+/// Reads the file; none if there is no file.
 ///
 /// # Errors
 ///
-/// Where the file cannot be read, or is not one of ours.
+/// If the file is unreadable, or is no file of daytable.
 pub fn read(data_dir: &Path) -> Result<Option<BucketPlans>, StoreError> {
     let path = path_in(data_dir);
     match std::fs::metadata(&path) {
@@ -103,15 +103,14 @@ fn planned(instance: Instance) -> Option<InstanceSteps> {
     Some(InstanceSteps { table, partition: instance.partition.as_str().into(), steps })
 }
 
-/// Buckets that have a name.
+/// The number of possible bucket names.
 const BUCKETS_MAX: NonZeroU16 = NonZeroU16::new(256).expect("it is not zero");
 
-/// Writes down what is to be known at the next start. When this returns it is on the disk; where it fails, what was there
-/// before is, or what was to be.
+/// Writes the file durably. After an error, the file has the old plans or the new ones.
 ///
 /// # Errors
 ///
-/// A full disk, or one that fails.
+/// A full or failing disk.
 pub fn write(data_dir: &Path, steps: &BucketPlans) -> Result<(), StoreError> {
     let path = path_in(data_dir);
     let instance = |planned: &InstanceSteps| Instance {

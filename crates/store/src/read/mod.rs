@@ -1,12 +1,13 @@
-//! Reading, in any process, beside the one that writes.
+//! Reading a data folder, in any process, while another process writes it.
 //!
-//! A reader opens its snapshot of a day first and reads `committed` after it, then passes over pages above it. It
-//! holds a snapshot for [`SNAPSHOT_MAX`], longer only where it comes no further sooner: an old one would pin the journal. Rows come by a [`Scan`], counts from
-//! the headers of pages and the footers of sealed files (`counts`), single rows by their three keys.
+//! A reader first opens its snapshot of a day, then reads `committed`, and ignores pages above it. It holds a snapshot
+//! for [`SNAPSHOT_MAX`], and longer only if it has not advanced yet: an old snapshot prevents checkpoints of the
+//! journal. A [`Scan`] reads rows, `counts` reads the headers of pages and the footers of sealed files, and `row` reads
+//! one row by its three keys.
 //!
-//! A day has one live file or several: open ones, a sealed one, or a sealed one and what came late. A file may go away
-//! while it is opened, because its day is sealed: whoever opens the files of a day looks behind it whether they are live
-//! still, and starts over if not (`Reader::with_files`).
+//! A day has one or several live files: open files, a sealed file, or a sealed file and a file of late records. A file
+//! may be removed while a reader opens it, because its day is sealed. So a reader compares the live files before and
+//! after opening them, and starts again if they changed (`Reader::with_files`).
 
 pub(crate) mod columns;
 pub(crate) mod counts;
@@ -38,14 +39,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long one snapshot of a day is held, where that is enough to come further.
+/// How long a reader holds one snapshot of a day if it advances within that time.
 pub(crate) const SNAPSHOT_MAX: Duration = Duration::from_secs(5);
-/// Connections that a reader keeps for later.
+/// Connections that a reader caches.
 const CONNECTIONS_KEPT: usize = 64;
-/// Sealed files that a reader keeps open, with their footers in memory: a megabyte or two each.
+/// Sealed files that a reader keeps open, with their footers in memory: one or two megabytes each.
 const SEALED_KEPT: usize = 8;
 
-/// A data folder, opened to read. For one thread at a time; open as many as there are threads.
+/// A data folder, opened to read. A reader belongs to one thread: each thread opens its own.
 pub struct Reader {
     data: PathBuf,
     catalog: Catalog,
@@ -54,12 +55,12 @@ pub struct Reader {
     sealed_sizes: SealedSizes,
 }
 
-/// What `tables` shows of a day-table.
+/// A day-table, as `tables` shows it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TableSummary {
-    /// Which.
+    /// The day-table.
     pub table: DayTable,
-    /// Rows in it, items included. One that is in two of its files counts twice.
+    /// The number of rows, items included. A row that is in two files counts twice.
     pub rows: u64,
     /// Bytes of its files.
     pub bytes: u64,
@@ -67,26 +68,27 @@ pub struct TableSummary {
     pub first_time: Option<Ticks>,
     /// The time of its newest record.
     pub last_time: Option<Ticks>,
-    /// Where it is in its life: `open`, or `sealed` where it has sealed files only.
+    /// `sealed` if all files are sealed, otherwise `open`.
     pub state: &'static str,
-    /// When it goes, by the rules of the last daemon; none where no rule covers it.
+    /// When the table expires, by the rules of the last daemon; none if no rule covers it.
     pub expires: Option<Ticks>,
 }
 
-/// Which rows: of some partitions or all, between two times (both included).
+/// A selection of rows: of some or all partitions, between two times (both included).
 #[derive(Clone)]
 pub struct Range {
-    /// PartitionKeys; none is all.
+    /// PartitionKeys; none means all.
     pub partitions: Option<Vec<String>>,
     /// The oldest time.
     pub from: Ticks,
     /// The newest time.
     pub to: Ticks,
-    /// Rows of records that surely do not have this text in a value ([`Needle`](daytable_model::needle::Needle)) may be left out.
+    /// If set, rows of records may be left out that cannot have this text in a value
+    /// ([`Needle`](daytable_model::needle::Needle)).
     pub contains: Option<String>,
-    /// Rows of records that are of no such level or worse one may be left out.
+    /// If set, rows of records may be left out that have no level, or a less severe one.
     pub level: Option<Level>,
-    /// Rows of records that are not chosen may be left out.
+    /// If set, rows of records may be left out that it does not choose.
     pub chooser: Option<Arc<dyn RowChooser>>,
 }
 
@@ -131,7 +133,7 @@ impl Row {
         Row { partition, rows: Rows::RowBlock(block), index }
     }
 
-    /// Its RowKey.
+    /// The RowKey.
     pub fn key(&self) -> RowKey {
         match &self.rows {
             Rows::Page(page) => page.key(self.index),
@@ -139,7 +141,7 @@ impl Row {
         }
     }
 
-    /// Its level.
+    /// The level.
     pub fn level(&self) -> Option<Level> {
         match &self.rows {
             Rows::Page(page) => page.level(self.index),
@@ -147,7 +149,7 @@ impl Row {
         }
     }
 
-    /// Its properties; `Time`, `Level` and `Severity` are not among them (see [`daytable_model::entity`]).
+    /// The properties without `Time`, `Level` and `Severity` (see [`daytable_model::entity`]).
     pub fn properties(&self) -> impl Iterator<Item = (&str, Property<'_>)> {
         match &self.rows {
             Rows::Page(page) => Properties::Page(page.properties(self.index)),
@@ -155,7 +157,7 @@ impl Row {
         }
     }
 
-    /// Passes its properties. Texts that are stored in another form are printed for this row alone.
+    /// Calls `each` for every property. A text that is stored in another form is printed for this row alone.
     pub fn each_property(&self, mut each: impl FnMut(&str, Property<'_>)) {
         match &self.rows {
             Rows::Page(page) => page.each_property(self.index, each),
@@ -163,7 +165,7 @@ impl Row {
         }
     }
 
-    /// How many properties it has at most.
+    /// The largest possible number of properties.
     pub fn properties_max(&self) -> usize {
         match &self.rows {
             Rows::Page(page) => page.width(),
@@ -172,7 +174,7 @@ impl Row {
     }
 }
 
-/// The properties of a row, wherever it is.
+/// The properties of a row, from a page or a block.
 enum Properties<P, B> {
     Page(P),
     RowBlock(B),
@@ -189,16 +191,16 @@ impl<T, P: Iterator<Item = T>, B: Iterator<Item = T>> Iterator for Properties<P,
     }
 }
 
-/// How many records of a partition fall into a minute, by level.
+/// The number of records of one partition, minute and level.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MinuteCount {
     /// The PartitionKey.
     pub partition: Arc<str>,
     /// Minutes since the Unix epoch.
     pub minute: i64,
-    /// The level, none where records have none.
+    /// The level; none for records without a level.
     pub level: Option<Level>,
-    /// Records.
+    /// The number of records.
     pub records: u64,
 }
 
@@ -206,19 +208,19 @@ pub struct MinuteCount {
 #[derive(Clone, Debug, Default)]
 pub struct FollowPosition {
     seq: i64,
-    /// The files that were read, by name.
+    /// The files read so far, by name.
     files: HashMap<String, Seen>,
 }
 
-/// A file that a follower read.
+/// A file that a follower has read.
 #[derive(Clone, Debug)]
 struct Seen {
     file: LiveFile,
-    /// The last page that need not be read again. Small pages are known by their commits.
+    /// The last page that need not be read again. Small pages are identified by their commits.
     page: i64,
 }
 
-/// A day-table, and between which times its records lie where it has any.
+/// A day-table and the times of its oldest and newest records; none if it has no records.
 pub(crate) type TableTimes = (DayTable, Option<(Ticks, Ticks)>);
 
 impl Reader {
@@ -234,7 +236,7 @@ impl Reader {
         })
     }
 
-    /// The same reader, which reads sealed files in steps of these sizes.
+    /// Returns this reader with other step sizes for sealed files.
     pub fn with_sealed_sizes(self, sealed_sizes: SealedSizes) -> Reader {
         Reader { sealed_sizes, ..self }
     }
@@ -270,7 +272,7 @@ impl Reader {
         Ok(tables)
     }
 
-    /// Rows and bytes of a live file; none where it is not live any more.
+    /// The number of rows and bytes of a live file; none if the file is no longer live.
     fn size_of(&self, file: &LiveFile) -> Result<Option<(u64, u64)>, StoreError> {
         let size = |path: &Path| std::fs::metadata(path).map(|m| m.len()).unwrap_or(0);
         if sealed::is_sealed(&file.name) {
@@ -303,31 +305,31 @@ impl Reader {
         Ok(tables)
     }
 
-    /// Every source that the catalog knows.
+    /// Every source in the catalog.
     pub fn sources(&self) -> Result<Vec<SourceState>, StoreError> {
         self.catalog.sources()
     }
 
-    /// Whether the folder is the outbox of a remote store: not all of its records are here.
+    /// Whether the folder is the outbox of a remote store, so that it has only a part of the records.
     pub fn is_outbox(&self) -> Result<bool, StoreError> {
         self.catalog.is_outbox()
     }
 
-    /// What the catalog says, beside tables and sources.
+    /// The catalog, for all but tables and sources.
     pub fn catalog(&self) -> &Catalog {
         &self.catalog
     }
 
-    /// The rows of `range` in one table, newest first (by row key; equal keys once), read as they are asked for. When
-    /// the table is dropped meanwhile the scan ends with [`StoreError::TableGone`].
+    /// The rows of `range` in one table, newest first by row key, equal keys once. Rows are read on demand. If the
+    /// table is dropped meanwhile, the scan ends with [`StoreError::TableGone`].
     pub fn scan(&self, table: &DayTable, range: &Range) -> Result<Scan<'_>, StoreError> {
         Scan::begin(self, table, range)
     }
 
-    /// One row by its three keys; reads one page, or those that hold its key twice.
+    /// One row by its three keys. Reads one page, or several if they have the same key.
     pub fn row(&self, table: &DayTable, partition: &str, key: RowKey) -> Result<Option<Row>, StoreError> {
         self.with_files(table, |files| {
-            // The latest generation that has it.
+            // The latest generation wins.
             for file in files.iter().rev() {
                 let found = match self.sealed(file)? {
                     Some(sealed) => sealed.row(partition, key)?,
@@ -362,7 +364,7 @@ impl Reader {
             for page in statement.query_map(params![id, from.to_bytes(), key.to_bytes()], read_header)? {
                 pages.push(page?);
             }
-            // Of those that hold its key, the latest commit's is the one.
+            // Of several pages with the key, the page of the latest commit wins.
             pages.sort_by_key(|page: &PageRow| Reverse((page.seq, page.place)));
             Ok(pages)
         })();
@@ -378,7 +380,7 @@ impl Reader {
         Ok(None)
     }
 
-    /// The partitions of `table` that an instance's records are in: its own, and its buckets'.
+    /// The partitions of `table` with records of an instance: the instance's own and its buckets.
     pub fn partitions_of(&self, table: &DayTable, instance: &str) -> Result<Vec<String>, StoreError> {
         self.with_files(table, |files| {
             let mut names = Vec::new();
@@ -399,7 +401,7 @@ impl Reader {
         })
     }
 
-    /// Every partition of `table`, in order.
+    /// Every partition of `table`, sorted.
     pub fn partitions(&self, table: &DayTable) -> Result<Vec<Arc<str>>, StoreError> {
         self.with_files(table, |files| {
             let mut names = Vec::new();
@@ -420,17 +422,17 @@ impl Reader {
         })
     }
 
-    /// Where a follower starts that wants only what is committed from now on.
+    /// The position of a follower that wants only later commits.
     pub fn follow_from_now(&self) -> Result<FollowPosition, StoreError> {
         let mut followed = FollowPosition { seq: self.catalog.committed()?.seq, files: HashMap::new() };
         self.each_new_page(&mut followed, &mut |_, _, _| Ok(()))?;
         Ok(followed)
     }
 
-    /// Rows committed since `followed`, which is moved on. By table, the oldest first, then page by page. A file that is
-    /// live no more because its day was sealed or dropped is looked at once more, by the connection that was kept: its
-    /// last rows may have come after the last look. Not seen is what came to a file that was made, written to and
-    /// sealed between two looks.
+    /// Passes the rows committed since `followed` and advances it: the oldest table first, then page by page. The day
+    /// of a file may be sealed or dropped after the last call, and rows may have been added just before. So such a file
+    /// is read once more, through its cached connection. A file that was created, written and sealed between two calls
+    /// is missed.
     pub fn follow(
         &self,
         followed: &mut FollowPosition,
@@ -451,11 +453,11 @@ impl Reader {
         followed: &mut FollowPosition,
         each: &mut dyn FnMut(&DayTable, &OpenDayFile, &PageRow) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
-        // Read before the snapshots: every page up to it is in them.
+        // Read before the snapshots, so that the snapshots have every page up to it.
         let committed = self.catalog.committed()?;
         let files = self.catalog.files()?;
         let is_live = |name: &String| files.iter().any(|file| file.name == *name);
-        // Sealed or dropped since the last look: after that they may have got their last rows.
+        // Sealed or dropped since the last call, perhaps after more rows were added.
         let gone = followed.files.values().map(|seen| &seen.file).filter(|file| !is_live(&file.name));
         let gone: Vec<LiveFile> = gone.cloned().collect();
         for file in gone.iter().chain(files.iter().filter(|file| !sealed::is_sealed(&file.name))) {
@@ -474,7 +476,7 @@ impl Reader {
                 let pages = (|| {
                     let select = match after {
                         Some(_) => format!("SELECT {HEADER_COLUMNS} FROM page WHERE id > ?1 ORDER BY id"),
-                        // A file that is new to the follower: what it holds beyond `followed.seq` is at its end.
+                        // The file is new to the follower, and its pages beyond `followed.seq` are at its end.
                         None => format!("SELECT {HEADER_COLUMNS} FROM page WHERE seq > ?1 ORDER BY id"),
                     };
                     let mut statement = opened.connection.prepare_cached(&select)?;
@@ -487,7 +489,7 @@ impl Reader {
                 for page in pages.map_err(StoreError::sqlite(&opened.path))? {
                     let is_later = page.seq > committed.seq;
                     if let PageLocation::Row(id) = page.place {
-                        // Behind a row that is still to come there may be older ones, merged since `committed` was read.
+                        // Rows after one that is not committed yet may be older: merges since `committed` was read.
                         is_next &= !is_later;
                         seen = if is_next { id } else { seen };
                     }
@@ -508,7 +510,7 @@ impl Reader {
                 return Err(error);
             }
         }
-        // What is gone is let go, so that its space is free.
+        // Close removed files so that the file system frees their space.
         followed.files.retain(|name, _| is_live(name));
         self.connections.borrow_mut().retain(|name, _| is_live(name));
         self.sealed.borrow_mut().retain(|name, _| is_live(name));
@@ -516,7 +518,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Lets go of files that are live no more, so that their space is free.
+    /// Closes files that are no longer live, so that the file system frees their space.
     pub(crate) fn forget_gone(&self) -> Result<(), StoreError> {
         let live: std::collections::HashSet<String> = self.catalog.files()?.into_iter().map(|file| file.name).collect();
         self.connections.borrow_mut().retain(|name, _| live.contains(name));
@@ -524,15 +526,15 @@ impl Reader {
         Ok(())
     }
 
-    /// The live files of a table, the oldest generation first. [`StoreError::TableGone`] where there are none.
+    /// The live files of a table, the oldest generation first; [`StoreError::TableGone`] if there are none.
     pub(crate) fn files_of(&self, table: &DayTable) -> Result<Vec<LiveFile>, StoreError> {
         let mut files = self.catalog.files_of(table)?;
         files.sort_by_key(|file| generation_of(&file.name));
         if files.is_empty() { Err(StoreError::TableGone(table.to_string())) } else { Ok(files) }
     }
 
-    /// Opens the live files of a table by `open`, the oldest generation first: all over again if others are live when that
-    /// is done.
+    /// Opens the live files of a table with `open`, the oldest generation first. Repeats that if the live files changed
+    /// meanwhile.
     pub(crate) fn with_files<T>(
         &self,
         table: &DayTable,
@@ -553,7 +555,7 @@ impl Reader {
         self.data.join("tables").join(&file.name)
     }
 
-    /// The sealed file that `file` is; none where it is an open one.
+    /// The sealed file; none if `file` is an open one.
     pub(crate) fn sealed(&self, file: &LiveFile) -> Result<Option<SealedFile>, StoreError> {
         if !sealed::is_sealed(&file.name) {
             return Ok(None);
@@ -572,7 +574,7 @@ impl Reader {
             return Err(StoreError::Mismatch { path, what, data: self.data.clone() });
         }
         let mut cached = self.sealed.borrow_mut();
-        // What was dropped or sealed again is let go, so that its space is free.
+        // Close files that were dropped or sealed again, so that the file system frees their space.
         cached.retain(|name, _| self.catalog.is_live(name).unwrap_or(false));
         if cached.len() >= SEALED_KEPT {
             cached.clear();
@@ -587,7 +589,7 @@ impl Reader {
         let connection = match cached {
             Some(connection) => connection,
             None => match sqlite::open_to_read(&path) {
-                // Named a moment ago: it was dropped in between, or it is lost.
+                // The catalog named the file a moment ago: it was dropped in between, or it is lost.
                 Err(error) if !path.exists() => {
                     let is_live = self.catalog.is_live(&file.name)?;
                     return Err(if is_live { error } else { StoreError::TableGone(file.day.to_string()) });
@@ -602,7 +604,7 @@ impl Reader {
         end(&opened.connection);
         let mut connections = self.connections.borrow_mut();
         if connections.len() >= CONNECTIONS_KEPT {
-            // Those of days that are not read any more go with the rest.
+            // This also closes the connections of days that are no longer read.
             connections.clear();
         }
         connections.entry(opened.file.name).or_default().push(opened.connection);
@@ -617,8 +619,8 @@ pub(crate) struct OpenDayFile {
     table_address: TableAddress,
 }
 
-/// Begins a snapshot: the first read fixes it, so one is made. It has all that the catalog had noted of the file before,
-/// or the file lost its journal, or is another one.
+/// Begins a snapshot. The first read fixes it, so this function reads the total. The snapshot must have all that the
+/// catalog recorded of the file before. Otherwise the file lost its journal, or is another file.
 pub(crate) fn begin(opened: &OpenDayFile) -> Result<Total, StoreError> {
     let begun = run(&opened.connection, "BEGIN").and_then(|()| read_total(&opened.connection));
     let total = begun.map_err(StoreError::sqlite(&opened.path))?;
@@ -627,8 +629,8 @@ pub(crate) fn begin(opened: &OpenDayFile) -> Result<Total, StoreError> {
     if is_whole { Ok(total) } else { Err(opened.mismatch(&total, noted)) }
 }
 
-/// An error where a snapshot has more commits than happened, or one that the catalog did not note with it: of another
-/// file, or of another catalog. `committed` was read after the snapshot began.
+/// Fails if a snapshot has later commits than the catalog, or a commit that the catalog did not record for this file.
+/// Then the file or the catalog is another one. `committed` must be read after the snapshot began.
 pub(crate) fn check_snapshot(
     catalog: &Catalog,
     opened: &OpenDayFile,
@@ -641,7 +643,7 @@ pub(crate) fn check_snapshot(
     if total.last_seq == opened.file.last_seq || !committed.includes(total.last_seq) {
         return Ok(());
     }
-    // It was written to since its catalog was read, which knows of it by now.
+    // A commit wrote to the file after the catalog was read. By now the catalog has that commit.
     let now = catalog.files_of(&opened.file.day)?;
     match now.into_iter().find(|file| file.name == opened.file.name) {
         Some(noted) if noted.last_seq < total.last_seq => Err(opened.mismatch(total, &noted)),
@@ -650,19 +652,19 @@ pub(crate) fn check_snapshot(
 }
 
 impl OpenDayFile {
-    /// The name of a page's partition.
+    /// The name of the partition of a page.
     pub(crate) fn name_of(&self, page: &PageRow) -> Result<Arc<str>, StoreError> {
         let name =
             day_file::partition_name(&self.connection, page.partition).map_err(StoreError::sqlite(&self.path))?;
         name.ok_or_else(|| day_file::unnamed_partition(&self.path, page))
     }
 
-    /// Reads and checks a page whose rows are those of `partition`.
+    /// Reads a page of `partition` and checks it.
     pub(crate) fn read_page(&self, partition: &str, page: &PageRow) -> Result<Page, StoreError> {
         day_file::read_page(&self.connection, &self.path, self.table_address.at(partition), page)
     }
 
-    /// Reads and checks a page whose rows are those of `partition`; none where no row can have what is prefilter.
+    /// Reads a page of `partition` and checks it; none if the prefilter excludes all its rows.
     pub(crate) fn read_sought(
         &self,
         partition: &str,
@@ -674,7 +676,7 @@ impl OpenDayFile {
         found.map_err(|error| day_file::damaged(&self.path, page, error.to_string()))
     }
 
-    /// Checks a page that was read before.
+    /// Checks the body of a page.
     pub(crate) fn decode(&self, partition: &str, page: &PageRow, body: &[u8]) -> Result<Page, StoreError> {
         day_file::decode(&self.path, self.table_address.at(partition), page, body)
     }
@@ -689,10 +691,10 @@ impl OpenDayFile {
     }
 }
 
-/// Lets a snapshot go, if there is one.
+/// Ends the snapshot, if there is one.
 pub(crate) fn end(connection: &Connection) {
     if !connection.is_autocommit() {
-        // Nothing was written, so it cannot fail in a way that matters.
+        // A failure does not matter: the transaction wrote nothing.
         let _ = run(connection, "COMMIT");
     }
 }
@@ -701,7 +703,7 @@ fn run(connection: &Connection, statement: &str) -> rusqlite::Result<()> {
     connection.prepare_cached(statement)?.execute([]).map(drop)
 }
 
-/// The generation that a file is of, by its name: `Log20261120.2.db` is of the second.
+/// The generation of a file by its name: 2 for `Log20261120.2.db`.
 fn generation_of(name: &str) -> u64 {
     name.rsplit('.').nth(1).and_then(|generation| generation.parse().ok()).unwrap_or(0)
 }
@@ -709,7 +711,7 @@ fn generation_of(name: &str) -> u64 {
 fn partitions_of(opened: &OpenDayFile, instance: &str) -> Result<Vec<String>, StoreError> {
     let key = daytable_model::key::partition_key(instance, None);
     let found = (|| {
-        // Buckets are the key, `~` and two hex digits: nothing else begins with the key and `~`.
+        // The name of a bucket is the key, `~` and two hex digits. No other name begins with the key and `~`.
         let select = "SELECT name FROM partition WHERE name = ?1 OR (name >= ?1 || '~' AND name < ?1 || '~g')";
         let mut statement = opened.connection.prepare_cached(select)?;
         let names = statement.query_map([&key], |row| row.get::<_, String>(0))?;
@@ -746,7 +748,7 @@ pub(crate) fn partition_names(
     result.map_err(StoreError::sqlite(&opened.path))
 }
 
-/// The least first key of a page that can hold `key`.
+/// The smallest first key of a page that can have `key`.
 pub(crate) fn earliest_first_key(key: RowKey) -> RowKey {
     RowKey::range(Ticks::MIN, key.time().plus(PAGE_SPAN)).0
 }

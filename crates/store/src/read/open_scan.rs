@@ -1,11 +1,11 @@
 //! Rows of one open file of a day, newest first.
 //!
-//! Within a partition pages may overlap, so an [`OpenScan`] merges them by RowKey: of equal keys the later commit's row is
-//! the row. A page is read only when its first key is next, so the newest hundred rows of a file of any size are one
-//! page of each partition that has them. Where a text or a level is looked for, only the rows of a page that may have it are
-//! merged; where one of them was written again, in a page that was passed over, it is not the row. A snapshot is held for
-//! [`SNAPSHOT_MAX`], or longer where it takes as long to come further at all (see `is_over`); then the scan lets go, looks whether
-//! the file is still live, and continues by key.
+//! Pages of a partition may overlap, so an [`OpenScan`] merges them by RowKey. Of rows with equal keys, the row of the
+//! later commit wins. A scan reads a page only when the page's first key is next. So the newest hundred rows of a file
+//! of any size need one page of each partition that has them. A search for a text or a level merges only rows that may
+//! match. Such a row is dropped if a page that was skipped has a later version of it. A scan holds a snapshot for
+//! [`SNAPSHOT_MAX`], or longer if it needs that long to advance at all (see `is_over`). Then it ends the snapshot,
+//! checks that the file is still live, and continues by key.
 
 use crate::StoreError;
 use crate::format::catalog::Committed;
@@ -25,15 +25,15 @@ use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Headers that are read at a time: few at first, as the newest rows are in the first pages, then more and more.
+/// Headers that are read at once: few at first, because the newest rows are in the first pages, then more.
 const HEADERS: std::ops::RangeInclusive<usize> = 4..=256;
 
-/// Where a scan goes on.
+/// Where a scan resumes.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Resume {
-    /// With this key, in any partition.
+    /// At this key, in any partition.
     From(RowKey),
-    /// Behind this key.
+    /// After this key.
     After(RowKey),
 }
 
@@ -55,19 +55,19 @@ impl Resume {
 /// Rows of one open file, newest first.
 pub(crate) struct OpenScan<'r> {
     reader: &'r Reader,
-    /// None only once the scan is over.
+    /// None only after the scan ended.
     opened: Option<OpenDayFile>,
     wanted: Option<Vec<String>>,
     prefilter: Option<Prefilter>,
     chooser: Option<Arc<dyn RowChooser>>,
     resume: Resume,
-    /// Where it was when the snapshot began,
+    /// The value of `resume` at the start of the snapshot.
     begun: Resume,
-    /// when rows were asked for in it,
+    /// When the first row of the snapshot was requested.
     asked: Option<Instant>,
-    /// and how long after that it came further.
+    /// How long after that request the scan advanced.
     settled: Option<Duration>,
-    /// Whether it begins a snapshot as often as it may.
+    /// Whether the scan begins snapshots as often as possible.
     #[cfg(test)]
     is_hasty: bool,
     last: RowKey,
@@ -81,17 +81,17 @@ pub(crate) struct OpenScan<'r> {
     done: bool,
 }
 
-/// Headers in the order of their first key: of one partition or all, or those of small pages.
+/// Headers sorted by first key: of one partition, of all, or of small pages.
 struct Stream {
     partition: Option<i64>,
     headers: VecDeque<PageRow>,
-    /// First key, partition and id of the last header that was read, or where to begin.
+    /// First key, partition and id of the last header that was read, or the start.
     after: (RowKey, i64, i64),
     chunk: usize,
     ended: bool,
 }
 
-/// A page that has rows to come: not read yet, or at one of its rows. Ordered by key; of equal keys the later commit's
+/// A page with remaining rows, not read yet or at one of its rows. Sorted by key; of equal keys, the later commit comes
 /// first.
 struct Next {
     key: RowKey,
@@ -101,11 +101,11 @@ struct Next {
 }
 
 enum Pages {
-    SourceLogError(Box<PageRow>),
+    Unread(Box<PageRow>),
     At(ReadPage, usize),
 }
 
-/// A page that was read by its partition's name, and which of its rows may be wanted; none is all.
+/// A page with the name of its partition, and its rows that may match; none means all.
 #[derive(Clone)]
 struct ReadPage {
     partition: Arc<str>,
@@ -132,7 +132,7 @@ impl ReadPage {
         Ok(ReadPage { partition, page, wanted: wanted.map(Arc::from) })
     }
 
-    /// The first row from `index` on that may be wanted.
+    /// The first row from `index` on that may match.
     fn next(&self, index: usize) -> Option<usize> {
         match &self.wanted {
             None => (index < self.page.len()).then_some(index),
@@ -196,26 +196,26 @@ impl<'r> OpenScan<'r> {
         Ok(scan)
     }
 
-    /// Lets its snapshot go; [`OpenScan::renew`] comes before the next row.
+    /// Ends the snapshot. Call [`OpenScan::renew`] before the next row.
     #[cfg(test)]
     pub(crate) fn pause(&mut self) {
-        self.update_source().expect("a table");
+        self.skip_excluded().expect("a table");
         self.opened.iter().for_each(|opened| end(&opened.connection));
     }
 
-    /// Begins a snapshot as often as it may, or no more often than it does.
+    /// Sets whether the scan begins snapshots as often as possible.
     #[cfg(test)]
     pub(crate) fn hurry(&mut self, is_hasty: bool) {
         self.is_hasty = is_hasty;
     }
 
-    /// Goes on in a new snapshot, as it does after [`SNAPSHOT_MAX`].
+    /// Continues in a new snapshot, as after [`SNAPSHOT_MAX`].
     #[cfg(test)]
     pub(crate) fn renew(&mut self) {
         self.begin_snapshot().expect("a table");
     }
 
-    /// How many snapshots it has begun.
+    /// The number of snapshots so far.
     pub(crate) fn snapshots(&self) -> u64 {
         self.snapshots
     }
@@ -260,7 +260,7 @@ impl<'r> OpenScan<'r> {
         Ok(())
     }
 
-    /// Brings every page whose first key may be next into the heap.
+    /// Pushes every page whose first key may be next to the heap.
     fn pull(&mut self) -> Result<(), StoreError> {
         let Some(opened) = &self.opened else { return Ok(()) };
         for stream in &mut self.streams {
@@ -278,7 +278,7 @@ impl<'r> OpenScan<'r> {
                         key: page.header.first.max(self.resume.key()),
                         later: Reverse((page.seq, page.place)),
                         partition: page.partition,
-                        page: Pages::SourceLogError(Box::new(page)),
+                        page: Pages::Unread(Box::new(page)),
                     }));
                 }
             }
@@ -286,9 +286,9 @@ impl<'r> OpenScan<'r> {
         Ok(())
     }
 
-    /// Whether it is time for another snapshot; then `resume` is behind all that was given or passed over. A snapshot is held
-    /// until a page or a row behind its first was come to, and twice as long as that took: reading all the pages that overlap
-    /// at one key may take longer than [`SNAPSHOT_MAX`], and the next snapshot begins with just that.
+    /// Whether a new snapshot is due. If so, `resume` is after all returned and skipped rows. A snapshot lasts until
+    /// the scan passes its first key, and then as long again at least. Reading all pages that overlap at one key may
+    /// take longer than [`SNAPSHOT_MAX`], and every new snapshot has to repeat it.
     fn is_over(&mut self) -> Result<bool, StoreError> {
         let Some(settled) = self.settled else { return Ok(false) };
         let is_due = self.since.elapsed() > SNAPSHOT_MAX.max(2 * settled);
@@ -297,12 +297,12 @@ impl<'r> OpenScan<'r> {
         if !is_due {
             return Ok(false);
         }
-        self.update_source()?;
+        self.skip_excluded()?;
         Ok(self.resume != self.begun)
     }
 
-    /// Moves `resume` over what was passed over.
-    fn update_source(&mut self) -> Result<(), StoreError> {
+    /// Advances `resume` past skipped rows.
+    fn skip_excluded(&mut self) -> Result<(), StoreError> {
         if self.prefilter.is_some() || self.chooser.is_some() {
             self.pull()?;
             if let Some(Reverse(next)) = self.heap.peek().filter(|Reverse(next)| next.key > self.resume.key()) {
@@ -326,7 +326,7 @@ impl<'r> OpenScan<'r> {
             }
             let Some(opened) = &self.opened else { return Ok(None) };
             let (read, index) = match page {
-                Pages::SourceLogError(row) => {
+                Pages::Unread(row) => {
                     let name = match self.names.get(&partition) {
                         Some(name) => name.clone(),
                         None => {
@@ -350,7 +350,7 @@ impl<'r> OpenScan<'r> {
                         self.passed.add_read(&row, read.page.keys(), key);
                     }
                     if let Some(index) = read.next(first) {
-                        // Its key may not be the least any more: another page may come first.
+                        // Another page may now have a smaller key.
                         let key = read.page.key(index);
                         self.heap.push(Reverse(Next { key, later, partition, page: Pages::At(read, index) }));
                     }
@@ -361,7 +361,7 @@ impl<'r> OpenScan<'r> {
             if key > self.last {
                 return Ok(None);
             }
-            // The same key from an earlier commit is not wanted any more.
+            // Skip the same key of an earlier commit.
             let keys = |row: &PageRow| Ok(opened.read_page(&read.partition, row)?.keys().into());
             let is_wanted = self.resume.wants(key) && !self.passed.replace(partition, key, later, keys)?;
             self.resume = Resume::After(key);

@@ -1,12 +1,12 @@
 //! Rows of a sealed file, newest first over all partitions.
 //!
-//! A file is sorted by partition, a scan wants time. So it goes through **windows** of time: in each it reads the keys of
-//! the row groups that reach into it (and the texts or levels first, where one is looked for), sorts them, and then reads whole rows in
-//! that order, a few at first, then more and more. What is in memory is the keys of a window and the rows of a batch, both
-//! bounded, whatever the file's size or the number of its partitions.
+//! A file is sorted by partition, but a scan needs time order. So a scan proceeds in **windows** of time. In each
+//! window it reads the keys of the row groups that overlap the window, sorts them, and then reads whole rows in that
+//! order, few at first, then more. A search for a text or a level reads these columns first. Memory holds the keys of a
+//! window and the rows of a batch. Both are bounded, whatever the size of the file and the number of its partitions.
 //!
-//! The rows of one instance and hour are one or two stretches of one or two row groups: their times are read, cut by
-//! bisection, and only the pages of that stretch are decoded.
+//! The rows of one instance and hour are one or two stretches of one or two row groups. The scan reads their times,
+//! cuts them by bisection, and decodes only the pages of the stretches.
 
 use super::columns::{ColumnBatch, RowChooser};
 use super::open_scan::Resume;
@@ -27,13 +27,13 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops;
 use std::sync::Arc;
 
-/// Bytes of rows that are read at a time, about.
+/// About how many bytes of rows are read at once.
 const BATCH_BYTES: usize = 16 << 20;
 
-/// Told the partition, key and level of rows.
+/// Called with the partition, key and level of each row.
 type EachKey<'a> = &'a mut dyn FnMut(&Arc<str>, RowKey, Option<Level>);
 
-/// A row that is in the window: its key, its run, and its number in the row group.
+/// A row in the window: its key, its run, and its number in the row group.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct WindowRow {
     key: RowKey,
@@ -41,10 +41,10 @@ struct WindowRow {
     row: u32,
 }
 
-/// Rows of a sealed file, newest first. Ends behind an error.
+/// Rows of a sealed file, newest first. Ends after an error.
 pub struct SealedScan {
     file: SealedFile,
-    /// The runs that can have wanted rows, in the order of the file.
+    /// The runs that can have matching rows, in the order of the file.
     runs: Vec<PartitionRun>,
     needle: Option<Needle>,
     level: Option<Level>,
@@ -64,7 +64,7 @@ impl SealedFile {
         SealedScan::new(self, range, Resume::From(RowKey::range(range.from, range.to).0))
     }
 
-    /// One row by its keys; reads the pages that can have it.
+    /// One row by its keys. Reads the pages that can have it.
     pub fn row(&self, partition: &str, key: RowKey) -> Result<Option<Row>, StoreError> {
         let time = key.time();
         for run in self.runs_of(partition).iter().filter(|run| run.oldest <= time && time <= run.newest) {
@@ -84,8 +84,8 @@ impl SealedFile {
         Ok(None)
     }
 
-    /// Records by minute and level, and by partition where `by` says so. The numbers of the whole file are kept in it; what
-    /// is cut by partition or time, or asked for by partition, is read from the columns of times and levels.
+    /// Records by minute and level, and by partition if `by` asks for it. The file stores the numbers of all its rows.
+    /// Numbers of some partitions or times, or by partition, come from the columns of times and levels.
     pub fn counts(&self, range: &Range, by: CountBy, each: &mut dyn FnMut(MinuteCount)) -> Result<(), StoreError> {
         let is_whole = self.times().is_none_or(|(oldest, newest)| range.from <= oldest && newest <= range.to);
         if let (None, CountBy::Nothing, true, Some(minutes)) = (&range.partitions, by, is_whole, &self.index().minutes)
@@ -96,7 +96,7 @@ impl SealedFile {
             }
             return Ok(());
         }
-        // Rows of a partition are in the order of time, so the same minute and level come again and again.
+        // Rows of a partition are sorted by time, so equal minutes and levels follow each other.
         let mut last: Option<MinuteCount> = None;
         self.each_key(range, &mut |partition, key, level| {
             if key.item() > 0 {
@@ -155,7 +155,7 @@ pub(super) fn runs_in(file: &SealedFile, range: &Range) -> Vec<PartitionRun> {
     }
 }
 
-/// Which of `times`, newest first, are between `from` and `to`.
+/// The indices of `times`, newest first, between `from` and `to`.
 fn cut(times: &[Ticks], from: Ticks, to: Ticks) -> ops::Range<usize> {
     let start = times.partition_point(|time| *time > to);
     start..start + times[start..].partition_point(|time| *time >= from)
@@ -169,7 +169,7 @@ pub(super) fn stretches(
     to: Ticks,
 ) -> Result<Vec<(usize, ops::Range<usize>)>, StoreError> {
     let is_cut = |run: &&PartitionRun| run.oldest < from || to < run.newest;
-    // The newest rows of a run are often enough.
+    // Often the newest rows of a run are enough.
     let is_newest = runs.iter().filter(is_cut).all(|run| run.newest <= to);
     let mut first = if is_newest { file.sizes.times_first } else { usize::MAX };
     let mut times;
@@ -206,7 +206,7 @@ pub(super) fn stretches(
     Ok(all)
 }
 
-/// Rows in their order, as ranges.
+/// Sorted row numbers as ranges.
 fn ranges_of(rows: impl Iterator<Item = usize>) -> Vec<ops::Range<usize>> {
     let mut ranges: Vec<ops::Range<usize>> = Vec::new();
     for row in rows {
@@ -219,14 +219,14 @@ fn ranges_of(rows: impl Iterator<Item = usize>) -> Vec<ops::Range<usize>> {
 }
 
 impl SealedScan {
-    /// A scan that goes on at `resume`.
+    /// A scan that continues at `resume`.
     pub(crate) fn new(file: &SealedFile, range: &Range, resume: Resume) -> SealedScan {
         let (runs, sizes) = (runs_in(file, range), &file.sizes);
         SealedScan {
             file: file.clone(),
             window_rows: match (&range.contains, range.level, &range.chooser) {
                 (None, None, None) => sizes.window_rows_first,
-                // What is looked for is looked for in whole pages: some more rows cost no more than a few.
+                // A search reads whole pages, so more rows of the same pages cost no more.
                 _ => (runs.len() * sizes.page_rows / 8).clamp(sizes.window_rows_first, sizes.window_rows_max),
             },
             runs,
@@ -242,14 +242,14 @@ impl SealedScan {
         }
     }
 
-    /// The oldest time of a window that begins at `to` and has about as many rows as are wanted.
+    /// The oldest time of a window that begins at `to` and has about the intended number of rows.
     fn window_start(&self, to: Ticks) -> Ticks {
         let from = self.last.time();
         let wanted: usize = self.runs.iter().filter(|run| run.oldest <= to).map(|run| run.rows.len()).sum();
         if wanted <= self.window_rows {
             return from;
         }
-        // The runs' share of every minute is taken to be the same.
+        // Assumes that the runs have the same share of every minute.
         let share = wanted as f64 / (self.file.rows() as f64).max(1.0);
         let room = self.window_rows as f64 / share.max(f64::MIN_POSITIVE);
         let newest = to.unix_seconds().div_euclid(60);
@@ -264,7 +264,7 @@ impl SealedScan {
         from
     }
 
-    /// Reads the keys of the next window. False where there is none.
+    /// Reads the keys of the next window. False if there is none.
     fn next_window(&mut self) -> Result<bool, StoreError> {
         let begin = self.resume.key();
         let (to, oldest, window_rows_max) = (begin.time(), self.last.time(), self.file.sizes.window_rows_max);
@@ -332,14 +332,14 @@ impl SealedScan {
         entries.sort_unstable();
         let is_sparse = self.needle.is_some() || self.level.is_some() || self.chooser.is_some();
         if is_sparse {
-            // Hits lie scattered over the window's pages, and a batch reads those that its rows are in.
+            // Hits are scattered over the pages of the window, and a batch reads all pages of its rows.
             self.batch_rows =
                 self.batch_rows.max(4 * looked_at / self.file.sizes.page_rows).min(self.file.sizes.batch_rows_max);
         }
-        // A window may be as long as its hits are few: every window decodes again the pages that it cuts.
+        // Few hits allow a long window: every window decodes the pages at its borders again.
         let rows_a_hit = if is_sparse { (looked_at / wanted.max(1)).max(1) } else { 1 };
         self.window_rows = (4 * self.window_rows).min(window_rows_max.saturating_mul(rows_a_hit));
-        // Behind everything of this window's times, or what there was room for.
+        // After all times of this window, or after the last row that had room.
         self.resume = match (bound, Ticks::new(from.get() - 1)) {
             (Some(bound), _) => Resume::After(bound),
             (None, Some(before)) => Resume::From(RowKey::range(Ticks::MIN, before).0),
@@ -349,7 +349,7 @@ impl SealedScan {
         Ok(!self.window.is_empty() || from > oldest)
     }
 
-    /// Which of some rows may be of records that have what is looked for; none where nothing is.
+    /// Which of some rows may match the search; none without a search.
     fn hits(
         &self,
         group: usize,
@@ -404,7 +404,7 @@ impl SealedScan {
         for entry in batch {
             let run = &self.runs[entry.run as usize];
             let Some((block, rows)) = blocks.get(&run.group) else { continue };
-            // Its own row is among them.
+            // The block includes this row.
             let at = rows.partition_point(|row| *row < entry.row);
             self.ready.push_back(Row::of_block(run.partition.clone(), block.clone(), at));
         }

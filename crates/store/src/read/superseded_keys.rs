@@ -1,8 +1,8 @@
-//! Rows that a scan passed over because they cannot have what is prefilter: of equal keys the later commit's row is
-//! the row, so a row that is found is none where one of these has its key and is later.
+//! Keys of rows that a scan skipped because of its prefilter. Of equal keys, the row of the later commit wins. So a
+//! found row is dropped if a skipped page has its key and is later.
 //!
-//! A scan goes by ascending keys, so of each page it is enough to know which of its keys is next, and of each partition
-//! which page has the least. Pages that were not decoded are, once the scan is within them and has found something.
+//! A scan passes ascending keys. So it is enough to know the next key of each page, and the page with the smallest key
+//! of each partition. A page that was not decoded is decoded only when the scan is within it and has found a row.
 
 use crate::StoreError;
 use crate::format::small_pages::{PageLocation, PageRow};
@@ -10,13 +10,13 @@ use daytable_model::key::RowKey;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
-/// Pages among which those are looked for that are of no more use; then twice what is left.
+/// Pages from which finished ones are removed. The next removal is at twice the remaining number.
 const MANY: usize = 64;
 
-/// When a page was written: of two, the later is the less.
+/// When a page was written: the later page is the smaller value.
 pub(crate) type Later = Reverse<(i64, PageLocation)>;
 
-/// Pages of which rows were passed over, by their partition.
+/// Pages with skipped rows, by partition.
 #[derive(Default)]
 pub(crate) struct SupersededKeys {
     pages: HashMap<i64, BinaryHeap<Reverse<SupersededPage>>>,
@@ -24,7 +24,7 @@ pub(crate) struct SupersededKeys {
     full: usize,
 }
 
-/// Ordered by the next key; of equal ones the later first.
+/// Ordered by the next key; of equal keys, the later page comes first.
 struct SupersededPage {
     next: RowKey,
     later: Later,
@@ -33,9 +33,9 @@ struct SupersededPage {
 }
 
 enum Keys {
-    /// Nothing of it was read but its header.
-    SourceLogError(Box<PageRow>),
-    /// All, and which is next.
+    /// Only the header was read.
+    Unread(Box<PageRow>),
+    /// All keys, and the index of the next one.
     Read(Box<[RowKey]>, usize),
 }
 
@@ -60,13 +60,13 @@ impl Ord for SupersededPage {
 }
 
 impl SupersededKeys {
-    /// Adds a page that was not decoded, where the scan is at `key`.
+    /// Adds a page that was not decoded, while the scan is at `key`.
     pub(crate) fn add_unread(&mut self, row: Box<PageRow>, key: RowKey) {
         let (next, last, later) = (row.header.first, row.header.last, Reverse((row.seq, row.place)));
-        self.add(row.partition, SupersededPage { next, later, last, keys: Keys::SourceLogError(row) }, key);
+        self.add(row.partition, SupersededPage { next, later, last, keys: Keys::Unread(row) }, key);
     }
 
-    /// Adds a page with these keys, where the scan is at `key`.
+    /// Adds a page with these keys, while the scan is at `key`.
     pub(crate) fn add_read(&mut self, row: &PageRow, keys: &[RowKey], key: RowKey) {
         let (next, last, later) = (row.header.first, row.header.last, Reverse((row.seq, row.place)));
         self.add(row.partition, SupersededPage { next, later, last, keys: Keys::Read(keys.into(), 0) }, key);
@@ -88,7 +88,7 @@ impl SupersededKeys {
         self.count += 1;
     }
 
-    /// Whether a later page than `later` has `key`, which is not less than any that was asked for. `read` gives the keys of
+    /// Whether a later page than `later` has `key`. Keys must not descend from call to call. `read` returns the keys of
     /// a page that was not decoded.
     pub(crate) fn replace(
         &mut self,
@@ -106,7 +106,7 @@ impl SupersededKeys {
                     self.count -= 1;
                     continue;
                 }
-                Keys::SourceLogError(row) => (read(&row)?, 0),
+                Keys::Unread(row) => (read(&row)?, 0),
                 Keys::Read(keys, at) => (keys, at),
             };
             let at = from + keys[from..].partition_point(|of| *of < key);

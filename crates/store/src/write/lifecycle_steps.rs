@@ -1,7 +1,7 @@
-//! The steps of the lifecycle, each run by the committer between two commits.
+//! The steps of the lifecycle. The committer runs each between two commits.
 //!
-//! Each is the same taken twice, or says why it cannot be taken again. What takes long (sealing a day, copying it) lies
-//! between two of them, on the caller's thread: commits and readers never wait for it.
+//! A repeated step changes nothing, or fails with the reason. Long work (sealing a day, copying it) runs between two
+//! steps, on the caller's thread. Commits and readers never wait for it.
 
 use crate::StoreError;
 use crate::format::catalog::{Archived, Committed, Day, DayState, FileRole, Permit, Rule, Seal, WatchedTime};
@@ -10,29 +10,29 @@ use daytable_model::key::DayTable;
 use daytable_model::time::Ticks;
 use std::time::Duration;
 
-/// What of the catalog the lifecycle's plan is made from.
+/// The part of the catalog that the lifecycle's plan needs.
 #[derive(Clone, Debug, Default)]
 pub struct LifecycleState {
-    /// Every day-table there is or was, the oldest first.
+    /// Every day-table, past ones included, the oldest first.
     pub days: Vec<Day>,
     /// Archives that were read back.
     pub archives: Vec<Archived>,
-    /// The newest time that a record gave by itself.
+    /// The newest time in the text of a record.
     pub newest: Option<Ticks>,
-    /// How long was watched, by a clock that cannot be set.
+    /// How long the folder was watched, by a monotonic clock.
     pub watch: WatchedTime,
     /// The rules of the last daemon.
     pub rules: Vec<Rule>,
-    /// The bound of the folder as the last daemon knew it, and since when.
+    /// The size limit of the folder, as the last daemon knew it, and since when it applies.
     pub pressure: Option<(u64, Ticks)>,
-    /// When the lifecycle last ran to its end.
+    /// When the lifecycle last finished a run.
     pub last_run: Option<Ticks>,
 }
 
 impl LifecycleState {
-    /// What `catalog` says.
+    /// Reads the state from `catalog`.
     pub fn of(catalog: &crate::format::catalog::Catalog) -> Result<LifecycleState, StoreError> {
-        // What is on its way to a remote store has its life there.
+        // The lifecycle of rows in an outbox is that of the remote store.
         let mut days = catalog.days()?;
         let lives_here =
             |day: &Day| day.state != DayState::Open || day.files.iter().any(|file| file.role != FileRole::Outbox);
@@ -49,7 +49,7 @@ impl LifecycleState {
     }
 }
 
-/// The steps that change what is live. Cheap to clone.
+/// The steps that change the live files. Cheap to clone.
 #[derive(Clone)]
 pub struct LifecycleSteps {
     pub(crate) queue: CommitQueue,
@@ -66,98 +66,98 @@ impl LifecycleSteps {
         answered.recv().unwrap_or(Err(StoreError::Closed))
     }
 
-    /// Creates `table`, unless it is there or was dropped. Says whether it did.
+    /// Creates `table` unless it exists or was dropped. Returns whether it was created.
     pub fn create_table(&self, table: &DayTable) -> Result<bool, StoreError> {
         let table = table.clone();
         self.run(move |committer| committer.create_table(&table))
     }
 
-    /// Drops `table`: gone for every reader when this returns. Refused where its table asks for an archive, and there
-    /// is none, read back, of all that it holds.
+    /// Drops `table`. When this returns, no reader sees it. Refused if the table requires an archive and no archive of
+    /// all its rows was read back.
     pub fn drop_table(&self, table: &DayTable) -> Result<(), StoreError> {
         let table = table.clone();
         self.run(move |committer| committer.drop_table(&table, Permit::Proven))
     }
 
-    /// Drops `table` whether it is archived or not, because somebody said so in as many words.
+    /// Drops `table`, archived or not, because the user explicitly asked for it.
     pub fn drop_without_archive(&self, table: &DayTable) -> Result<(), StoreError> {
         let table = table.clone();
         self.run(move |committer| committer.drop_table(&table, Permit::WithoutArchive))
     }
 
-    /// Closes what is open of `table`, and says what there is to seal.
+    /// Closes the open file of `table`, and returns what has to be sealed.
     pub fn begin_seal(&self, table: &DayTable) -> Result<SealTarget, StoreError> {
         let table = table.clone();
         self.run(move |committer| committer.begin_seal(&table))
     }
 
-    /// Which commits happened.
+    /// The committed sequence.
     pub fn committed(&self) -> Result<Committed, StoreError> {
         self.run(|committer| committer.catalog().committed())
     }
 
-    /// Makes the sealed file, which stands whole and synced at its path, the table.
+    /// Makes the sealed file live. It must be complete and synced at its path.
     pub fn end_seal(&self, sealing: &SealTarget, seal: &Seal) -> Result<(), StoreError> {
         let (sealing, seal) = (sealing.clone(), seal.clone());
         self.run(move |committer| committer.end_seal(&sealing, &seal))
     }
 
-    /// Removes what was written of a file that is not live.
+    /// Removes an unfinished file that is not live.
     pub fn abandon(&self, output: &str) -> Result<(), StoreError> {
         let output = output.to_owned();
         self.run(move |committer| committer.abandon(&output))
     }
 
-    /// Notes an archive that was read back.
+    /// Records an archive that was read back.
     pub fn put_archive(&self, archived: Archived) -> Result<(), StoreError> {
         self.run(move |committer| committer.put_archive(&archived))
     }
 
-    /// Forgets an archive that was removed.
+    /// Removes the record of an archive that was deleted.
     pub fn forget_archive(&self, archived: &Archived) -> Result<(), StoreError> {
         let Archived { table, generation, url, .. } = archived.clone();
         self.run(move |committer| committer.catalog().forget_archive(&table, generation, &url))
     }
 
-    /// Names the file that `origin` is brought back as, as `table`.
+    /// Reserves the file for restoring `origin` as `table`.
     pub fn begin_restore(&self, table: &DayTable, origin: &DayTable) -> Result<RestoreTarget, StoreError> {
         let (table, origin) = (table.clone(), origin.clone());
         self.run(move |committer| committer.begin_restore(&table, &origin))
     }
 
-    /// Makes the file that was brought back, which stands whole and synced at its path, the table.
+    /// Makes the restored file live. It must be complete and synced at its path.
     pub fn end_restore(&self, restoring: &RestoreTarget, seal: &Seal, expires: Ticks) -> Result<(), StoreError> {
         let (restoring, seal) = (restoring.clone(), seal.clone());
         self.run(move |committer| committer.end_restore(&restoring, &seal, expires))
     }
 
-    /// Has a restored table go at `expires`, unless it goes later anyway.
+    /// Extends the life of a restored table to `expires`, unless it already ends later.
     pub fn extend_restore(&self, table: &DayTable, expires: Ticks) -> Result<(), StoreError> {
         let table = table.clone();
         self.run(move |committer| committer.catalog().extend_restore(&table, expires))
     }
 
-    /// What a plan is made from.
+    /// The input of a plan.
     pub fn lifecycle_state(&self) -> Result<LifecycleState, StoreError> {
         self.run(|committer| LifecycleState::of(committer.catalog()))
     }
 
-    /// Notes the rules of this daemon, and the bound of its folder.
+    /// Records the rules of this daemon.
     pub fn set_rules(&self, rules: Vec<Rule>) -> Result<(), StoreError> {
         self.run(move |committer| committer.catalog().set_rules(&rules))
     }
 
-    /// Notes the bound of the folder, and since when it is.
+    /// Records the size limit of the folder, and since when it applies.
     pub fn set_pressure(&self, pressure: Option<(u64, Ticks)>) -> Result<(), StoreError> {
         self.run(move |committer| committer.catalog().set_pressure(pressure))
     }
 
-    /// Notes that `more` was watched since the last time.
+    /// Adds `more` to the watched time.
     pub fn note_watch(&self, more: Duration) -> Result<(), StoreError> {
         self.run(move |committer| committer.catalog().note_watch(more))
     }
 
-    /// Notes that the lifecycle ran to its end, and forgets sources that ended before `forget_before`.
+    /// Records a finished run of the lifecycle, and removes sources that ended before `forget_before`.
     pub fn record_run(&self, at: Ticks, forget_before: Ticks) -> Result<(), StoreError> {
         self.run(move |committer| committer.record_run(at, forget_before))
     }

@@ -1,9 +1,9 @@
-//! The queue between sources and the committer. It is bounded in bytes, and it pushes back.
+//! The queue between sources and the committer. Its size in bytes is limited, and `submit` blocks when it is full.
 //!
-//! A [`Submission`] is committed whole or not at all: its rows together with the positions up to which they were read. When a
-//! commit fails, every waiting submission is refused and the [epoch](WorkQueue::epoch) goes up. Each source then starts again
-//! at the committed positions ([`WorkQueue::sources`]). A submission of an older epoch is refused, so rows that were read before
-//! the failure cannot arrive after it.
+//! A [`Submission`] is committed as a whole or not at all: rows together with the positions of their sources. After a
+//! failed commit, every waiting submission is refused and the [epoch](WorkQueue::epoch) rises. Each source then starts
+//! again at its committed position ([`WorkQueue::sources`]). The queue refuses submissions of an older epoch, so rows
+//! that were read before the failure cannot arrive after it.
 
 use crate::format::catalog::accounting::SourceReceipt;
 use crate::format::catalog::idempotency::{IdempotencyKey, Repeat, StoredAnswer};
@@ -18,20 +18,22 @@ use std::time::{Duration, Instant};
 /// Bytes of waiting submissions from which [`WorkQueue::submit`] blocks.
 pub const WAITING_BYTES_MAX: usize = 12 << 20;
 
-/// Rows, and the positions up to which their sources were read.
+/// Rows and the new positions of their sources.
 #[derive(Default)]
 pub struct Submission {
-    /// Rows; several batches may be of one partition.
+    /// Rows. Several batches may have the same partition.
     pub batches: Vec<Batch>,
-    /// The state of each source that has rows here or moved without any. A later one of a source replaces an earlier.
+    /// The new state of each source that has rows in this submission or advanced without rows. A later state replaces
+    /// an earlier one.
     pub advances: Vec<Arc<SourceState>>,
-    /// The newest time that a record here had in its own text and that its day admitted. The clock is checked against it.
+    /// The newest time among records whose own text has a time and whose day admits them. The clock is checked against
+    /// it.
     pub newest: Option<Ticks>,
-    /// The epoch that the sources were read in.
+    /// The epoch in which the sources were read.
     pub epoch: u64,
-    /// The listeners whose rows these are, where no source in `advances` has them, and what the listeners lost.
+    /// The listeners of rows without a source in `advances`, and the losses of these listeners.
     pub receipts: Vec<SourceReceipt>,
-    /// The idempotency key under which all of it is written once.
+    /// The idempotency key, if a repeated submission must be written only once.
     pub idempotency: Option<IdempotencyKey>,
     /// Completed when the outcome is known.
     pub ack: Ack,
@@ -40,14 +42,14 @@ pub struct Submission {
 /// The outcome of a submission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CommitOutcome {
-    /// All of it is on disk.
+    /// The whole submission is on disk.
     Committed,
-    /// Its key was committed before, with the same body. No row was written; this is the answer of then.
+    /// The same key was committed before with the same body. No row was written. The answer is the earlier one.
     Repeated(StoredAnswer),
-    /// Its key was committed before, with another body. No row was written.
+    /// The same key was committed before with another body. No row was written.
     OtherBody,
-    /// It is not on disk. After a commit that failed at its very end, recovery may find that it is; a repeat with the same
-    /// key gets the right answer.
+    /// The submission is not on disk. If the commit failed in its last step, recovery may still find it. A repeat with
+    /// the same key then gets the right answer.
     NotCommitted,
 }
 
@@ -68,22 +70,22 @@ pub struct Ack {
 }
 
 impl Ack {
-    /// Calls `callback` from the committer's thread, which waits for it: keep it short. `true` says that the whole submission is
-    /// on disk, `false` that it is not and never will be.
+    /// Calls `callback` from the committer's thread, so `callback` must be short. `true`: the whole submission is on
+    /// disk. `false`: the commit failed or was refused ([`CommitOutcome::NotCommitted`], [`CommitOutcome::OtherBody`]).
     pub fn new(callback: impl FnOnce(bool) + Send + 'static) -> Ack {
         let mut done = Ack::awaited(callback);
         done.is_awaited = false;
         done
     }
 
-    /// As [`Ack::new`], where a client waits: the commit does not wait for its interval.
+    /// Like [`Ack::new`], but a client waits: the commit does not wait for its interval.
     pub fn awaited(callback: impl FnOnce(bool) + Send + 'static) -> Ack {
         Ack::with_outcome(move |outcome| {
             callback(matches!(outcome, CommitOutcome::Committed | CommitOutcome::Repeated(_)))
         })
     }
 
-    /// As [`Ack::awaited`], with the whole outcome.
+    /// Like [`Ack::awaited`], with the whole outcome.
     pub fn with_outcome(callback: impl FnOnce(CommitOutcome) + Send + 'static) -> Ack {
         Ack { callback: Some(Box::new(callback)), is_awaited: true }
     }
@@ -92,7 +94,7 @@ impl Ack {
         self.complete_once(outcome);
     }
 
-    /// Whether somebody waits for the answer.
+    /// Whether a client waits for the outcome.
     pub(crate) fn is_awaited(&self) -> bool {
         self.is_awaited
     }
@@ -109,7 +111,7 @@ impl Ack {
     }
 }
 
-/// A submission that is dropped on the way was not committed.
+/// A submission that is dropped before its commit was not committed.
 impl Drop for Ack {
     fn drop(&mut self) {
         self.complete_once(CommitOutcome::NotCommitted);
@@ -119,7 +121,7 @@ impl Drop for Ack {
 /// Why a submission was not accepted.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum SubmitError {
-    /// A commit failed since its sources were read: read again from what is committed.
+    /// A commit failed after the sources were read. Read again from the committed positions.
     #[error("a commit failed meanwhile, read again from what is committed")]
     Stale,
     /// The store is closing.
@@ -130,13 +132,13 @@ pub enum SubmitError {
 /// A piece of work for the committer.
 pub(crate) enum Work<S> {
     Rows(Submission),
-    /// A step of the lifecycle, or another change of what is live: it runs between two commits.
+    /// A step of the lifecycle, or another change of the live files. It runs between two commits.
     Step(S),
-    /// A step that does not concern waiting rows, so they are not committed before it.
+    /// A step that does not depend on waiting rows, so no commit comes before it.
     Aside(S),
 }
 
-/// The queue in front of the committer, whose steps are of type `S`. A handle, cheap to clone.
+/// The queue in front of the committer, with steps of type `S`. A handle, cheap to clone.
 pub struct WorkQueue<S> {
     queue: Arc<Queue<S>>,
 }
@@ -157,26 +159,26 @@ struct Queue<S> {
 
 struct State<S> {
     work: VecDeque<Work<S>>,
+    /// Bytes of submissions that wait, or were received by the committer and not released yet.
     bytes: usize,
     epoch: u64,
-    /// Submissions that were taken out and are not committed yet count as well.
     closed: bool,
-    /// Whether nothing is taken for now: there is no room where it would go.
+    /// Whether the outbox is full, so that `submit` blocks.
     full: bool,
-    /// Whether sources are stopping: what they have in hand is taken all the same.
+    /// Whether sources are stopping. Then `submit` accepts their last submissions even if the outbox is full.
     draining: bool,
-    /// What is committed of each source, brought up to date before `done` is called.
+    /// The committed state of each source, updated before [`Ack`] callbacks.
     sources: std::collections::HashMap<u64, Arc<SourceState>>,
 }
 
 impl Submission {
-    /// Bytes that count against the queue's bound.
+    /// The size that counts against the limit of the queue.
     pub fn bytes(&self) -> usize {
         let others = self.advances.len() + usize::from(self.idempotency.is_some());
         self.batches.iter().map(Batch::bytes).sum::<usize>() + others * 512
     }
 
-    /// Records and items in it.
+    /// The number of rows, items included.
     pub fn rows(&self) -> usize {
         self.batches.iter().map(Batch::len).sum()
     }
@@ -201,20 +203,20 @@ impl<S> WorkQueue<S> {
     }
 
     fn lock(&self) -> MutexGuard<'_, State<S>> {
-        // What a panicking thread left behind is whole: every change below is made in one go.
+        // A panic leaves no half-made state: each change below is a few infallible assignments.
         self.queue.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// Has fewer bytes wait than [`WAITING_BYTES_MAX`], where there is little memory.
+    /// Lowers the limit of waiting bytes below [`WAITING_BYTES_MAX`], for hosts with little memory.
     pub fn bound(&self, bytes: usize) {
         self.queue.waiting_bytes_max.store(bytes.min(WAITING_BYTES_MAX), Ordering::Relaxed);
     }
 
-    /// Adds a submission. Blocks while too many bytes wait, and while the outbox is full.
+    /// Adds a submission. Blocks while too many bytes wait or the outbox is full.
     ///
     /// # Errors
     ///
-    /// Where a commit failed since the rows were read, or the store is closing.
+    /// If a commit failed since the rows were read, or the store is closing.
     pub fn submit(&self, submission: Submission) -> Result<(), SubmitError> {
         let bytes = submission.bytes();
         let mut state = self.lock();
@@ -238,22 +240,22 @@ impl<S> WorkQueue<S> {
         Ok(())
     }
 
-    /// Has `step` run by the committer, between two commits.
+    /// Queues `step`, which the committer runs between two commits.
     pub(crate) fn step(&self, step: S) -> Result<(), SubmitError> {
         self.push(Work::Step(step))
     }
 
-    /// The same for what does not concern rows that wait to be committed.
+    /// Queues a step that does not depend on waiting rows.
     pub(crate) fn aside(&self, step: S) -> Result<(), SubmitError> {
         self.push(Work::Aside(step))
     }
 
-    /// Whether the outbox is full, so that nothing is taken but for a stop.
+    /// Whether the outbox is full. Then only a stop ([`WorkQueue::drain`]) lets submissions through.
     pub fn is_full(&self) -> bool {
         self.lock().full
     }
 
-    /// From now on nothing is taken, or something again.
+    /// Sets whether the outbox is full.
     pub(crate) fn set_full(&self, full: bool) {
         let mut state = self.lock();
         let changed = std::mem::replace(&mut state.full, full) != full;
@@ -263,7 +265,7 @@ impl<S> WorkQueue<S> {
         }
     }
 
-    /// Takes what is handed over also where there is no room: sources are stopping, and each has one submission in hand.
+    /// Accepts submissions even if the outbox is full: sources are stopping, and each has one last submission.
     pub fn drain(&self) {
         self.lock().draining = true;
         self.queue.changed.notify_all();
@@ -280,18 +282,18 @@ impl<S> WorkQueue<S> {
         Ok(())
     }
 
-    /// Goes up by one with every commit that fails.
+    /// The epoch. Every failed commit raises it by one.
     pub fn epoch(&self) -> u64 {
         self.lock().epoch
     }
 
-    /// Every source as it is committed, with the epoch in which that is so.
+    /// The committed state of every source, and the epoch of that state.
     pub fn sources(&self) -> (u64, Vec<Arc<SourceState>>) {
         let state = self.lock();
         (state.epoch, state.sources.values().cloned().collect())
     }
 
-    /// Whether there is work that was not taken out yet.
+    /// Whether work waits in the queue.
     pub(crate) fn has_work(&self) -> bool {
         !self.lock().work.is_empty()
     }
@@ -301,7 +303,7 @@ impl<S> WorkQueue<S> {
         self.lock().bytes
     }
 
-    /// Goes up whenever the committer comes round, which it does every second at least.
+    /// A counter that the committer raises in each round, at least every second.
     pub fn beats(&self) -> u64 {
         self.queue.beats.load(Ordering::Relaxed)
     }
@@ -310,7 +312,7 @@ impl<S> WorkQueue<S> {
         self.queue.beats.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Whether the committer has ended, by itself or by a fault.
+    /// Whether the committer's thread has ended, after a stop or a failure.
     pub fn has_ended(&self) -> bool {
         self.queue.ended.load(Ordering::Acquire)
     }
@@ -318,7 +320,7 @@ impl<S> WorkQueue<S> {
     pub(crate) fn end(&self) {
         self.queue.ended.store(true, Ordering::Release);
         self.close();
-        // Whoever waits for a step hears that nobody will take it, and may ask the intake something then.
+        // Dropping a step wakes its caller, which may use the queue. So the queue must not be locked here.
         let work = std::mem::take(&mut self.lock().work);
         drop(work);
     }
@@ -328,7 +330,7 @@ impl<S> WorkQueue<S> {
         self.lock().closed
     }
 
-    /// Whether sources are stopping, or are to.
+    /// Whether sources are stopping, or must stop.
     pub fn is_draining(&self) -> bool {
         let state = self.lock();
         state.draining || state.closed
@@ -340,7 +342,7 @@ impl<S> WorkQueue<S> {
         self.queue.changed.notify_all();
     }
 
-    /// The next piece of work, or none after `timeout`. `Err` when the intake is closed and empty.
+    /// The next piece of work, or none after `timeout`. `Err` if the queue is closed and empty.
     pub(crate) fn next(&self, timeout: Duration) -> Result<Option<Work<S>>, SubmitError> {
         self.beat();
         let until = Instant::now() + timeout;
@@ -361,7 +363,7 @@ impl<S> WorkQueue<S> {
         }
     }
 
-    /// Gives room back for work that was taken out: its rows have become pages, or were committed.
+    /// Frees room for more submissions: rows of these bytes became pages, or were committed.
     pub(crate) fn release(&self, bytes: usize) {
         let mut state = self.lock();
         state.bytes = state.bytes.saturating_sub(bytes);
@@ -369,7 +371,7 @@ impl<S> WorkQueue<S> {
         self.queue.changed.notify_all();
     }
 
-    /// Notes what is committed now.
+    /// Records the committed state of sources.
     pub(crate) fn committed(&self, sources: impl IntoIterator<Item = Arc<SourceState>>) {
         let mut state = self.lock();
         for source in sources {
@@ -377,7 +379,7 @@ impl<S> WorkQueue<S> {
         }
     }
 
-    /// Forgets sources that the catalog no longer keeps.
+    /// Removes sources that the catalog no longer has.
     pub(crate) fn forget(&self, identities: &[u64]) {
         let mut state = self.lock();
         for identity in identities {
@@ -385,7 +387,7 @@ impl<S> WorkQueue<S> {
         }
     }
 
-    /// A commit failed: every waiting submission is refused and a new epoch begins. Steps stay in the queue.
+    /// Refuses every waiting submission after a failed commit, and begins a new epoch. Steps stay in the queue.
     pub(crate) fn fail(&self) {
         let mut state = self.lock();
         state.epoch += 1;

@@ -1,9 +1,9 @@
-//! Opening a data folder to write: what a crash left, and whether the files belong together.
+//! Opens a data folder to write: finds the remains of a crash, and checks that the files belong together.
 //!
-//! Pages above `committed` never happened. They can only be those of commit `committed + 1`, in the files that it had
-//! reached: a file that is further than that, or not as far as the catalog says, does not belong to this catalog.
-//! Everything is checked before anything is changed. Then the pages are set aside in `trash/`, and `committed` moves
-//! past their number before anything else is written, so that no number is used twice.
+//! Pages above `committed` never happened. Only commit `committed + 1` can have such pages, in the files that it wrote
+//! to. A file with a later commit, or without a commit that the catalog names, does not belong to this catalog. All
+//! checks come before any change. Then recovery copies the pages to `trash/` and removes them. It raises `committed`
+//! past their number before anything else is written, so no number is used twice.
 
 use crate::StoreError;
 use crate::format::catalog::{Catalog, LiveFile};
@@ -18,31 +18,31 @@ use crate::sqlite;
 use daytable_model::key::DayTable;
 use std::path::Path;
 
-/// A file whose last pages never happened.
+/// A file with pages of an unfinished commit.
 struct Torn {
     file: DayFile,
     pages: Vec<PageRow>,
     seq: i64,
 }
 
-/// A data folder that is whole: nothing in it is above what the catalog says is committed.
+/// A consistent data folder: no file has a commit above the catalog's.
 pub(crate) struct RecoveredFolder {
     pub(crate) catalog: Catalog,
-    /// The files that may have a journal, opened.
+    /// The opened files that may have a journal.
     pub(crate) days: Vec<(LiveFile, DayFile)>,
 }
 
-/// Files without a journal that are checked when a folder is opened, those written last first: a catalog that came
-/// from a backup disagrees with these. The others are checked before they are written to again, so that a start does not
-/// take the longer the more days there are.
+/// Files without a journal that are checked when a folder is opened, the last written first: a catalog from a backup
+/// disagrees with these. The others are checked before the next write to them, so that many days do not slow down a
+/// start.
 const CLOSED_CHECKED: usize = 8;
 
-/// Opens catalog and writable files, and sets aside what a crash or a failed commit left.
+/// Opens the catalog and the writable files, and removes the remains of a crash or a failed commit.
 pub(crate) fn open(layout: &FolderLayout, opening: Opening) -> Result<RecoveredFolder, StoreError> {
     layout.create()?;
     refuse_without_catalog(layout)?;
     let mut catalog = Catalog::open_to_write(&layout.data)?;
-    // Also what an fsync failed to bring to disk is written again: the journal still has it.
+    // A checkpoint also rewrites pages that a failed fsync did not bring to disk: the journal still has them.
     checkpoint(catalog.connection(), &Catalog::path_in(&layout.data))?;
     let committed = catalog.committed()?.seq;
 
@@ -96,8 +96,8 @@ pub(crate) fn open(layout: &FolderLayout, opening: Opening) -> Result<RecoveredF
     Ok(RecoveredFolder { catalog, days })
 }
 
-/// The catalog is made before any day. Where it is gone and days are there, a new one would know none of them: their rows
-/// would be gone for readers, and nobody would be told.
+/// Refuses a folder with days but without a catalog. The catalog is created before any day. A new catalog would name
+/// none of the days, and their rows would disappear silently.
 fn refuse_without_catalog(layout: &FolderLayout) -> Result<(), StoreError> {
     let path = Catalog::path_in(&layout.data);
     if std::fs::metadata(&path).is_ok_and(|catalog| catalog.len() > 0) {
@@ -115,7 +115,7 @@ fn refuse_without_catalog(layout: &FolderLayout) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// A file without a journal has no unfinished commit: it is exactly as far as the catalog says, or does not belong.
+/// Checks a file without a journal. It has no unfinished commit, so it must agree with the catalog.
 fn check_closed(layout: &FolderLayout, path: &Path, live: &LiveFile, committed: i64) -> Result<(), StoreError> {
     let connection = crate::sqlite::open_to_read(path)?;
     let total = day_file::read_total(&connection).map_err(StoreError::sqlite(path))?;
@@ -130,7 +130,7 @@ fn disagreement(total: &Total, live: &LiveFile, committed: i64) -> String {
     )
 }
 
-/// Opens one more file to write, which the catalog names.
+/// Opens one more file of the catalog to write.
 pub(crate) fn open_day(layout: &FolderLayout, live: &LiveFile, committed: i64) -> Result<DayFile, StoreError> {
     let path = layout.table_file(&live.name);
     if !path.exists() {
@@ -139,7 +139,7 @@ pub(crate) fn open_day(layout: &FolderLayout, live: &LiveFile, committed: i64) -
     let file = DayFile::open(&path, &live.day)?;
     match check(layout, &file, live, committed)? {
         None => Ok(file),
-        Some(_) => Err(layout.mismatch(&path, "it was not writable and has a commit that the catalog has not".into())),
+        Some(_) => Err(layout.mismatch(&path, "it was closed, but has a commit that the catalog does not have".into())),
     }
 }
 
@@ -147,8 +147,8 @@ fn checkpoint(connection: &rusqlite::Connection, path: &Path) -> Result<(), Stor
     sqlite::checkpoint(connection, true).map(drop).map_err(StoreError::sqlite(path))
 }
 
-/// None where the file is exactly as far as the catalog says; the pages of the one commit that may be torn; or an
-/// error that says what does not agree.
+/// None if the file agrees with the catalog; the pages of an unfinished commit; or an error that describes the
+/// mismatch.
 fn check(
     layout: &FolderLayout,
     file: &DayFile,
@@ -170,8 +170,8 @@ fn check(
     Err(layout.mismatch(file.path(), disagreement(&total, live, committed)))
 }
 
-/// Copies pages that never happened into `trash/`, where they can be looked at for a week. On a full disk they are
-/// only reported: their sources are read again.
+/// Copies pages of an unfinished commit to `trash/`, which keeps them for a week. If the copy fails, only a warning is
+/// logged: the sources are read again.
 fn set_aside(layout: &FolderLayout, day: &DayTable, file: &DayFile, pages: &[PageRow], seq: i64) {
     let name = file.path().file_name().unwrap_or_default().to_string_lossy().into_owned();
     let target = layout.trash().join(format!("{SET_ASIDE}{seq}-{name}"));

@@ -1,8 +1,9 @@
-//! Live files, and files that are being made or removed.
+//! Live files, and files that are being created or removed.
 //!
-//! The catalog names a file in `pending_file` before the first byte of the file is written, and keeps the name there until the
-//! file is live. When the folder is opened, a file in `pending_file` is what a kill left, and is removed. A file that is no longer
-//! live stays in `pending_file` until its removal is on the disk. A file in neither list is a file that this catalog has lost.
+//! The catalog names a file in `pending_file` before the first byte of the file is written, and until the file is live.
+//! When the folder is opened, files in `pending_file` are remains of a crash and are removed. A file that is no longer
+//! live stays in `pending_file` until its removal is on the disk. A file in neither list is a file that this catalog
+//! has lost.
 
 use super::database::Catalog;
 use super::values::from_sql;
@@ -22,42 +23,42 @@ use std::path::Path;
 /// A live file of a day-table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LiveFile {
-    /// Its name below `tables/`.
+    /// The name below `tables/`.
     pub name: String,
-    /// The table it belongs to.
+    /// The day-table.
     pub day: DayTable,
-    /// The last commit that wrote to it.
+    /// The last commit that wrote to the file.
     pub last_seq: i64,
-    /// Entities that commits wrote to it.
+    /// The number of entities that commits wrote to it.
     pub entities: i64,
-    /// Whether it may have a journal.
+    /// Whether the file may have a journal.
     pub writable: bool,
-    /// The oldest and the newest time of its records; none while it is empty.
+    /// The times of the oldest and newest records; none while the file is empty.
     pub times: Option<(Ticks, Ticks)>,
-    /// What it is for.
+    /// The role.
     pub role: FileRole,
-    /// By what it is known, where it is sealed.
+    /// The length, hash and row count of a sealed file.
     pub seal: Option<Seal>,
 }
 
 impl LiveFile {
-    /// The generation of its day that it is, by its name.
+    /// The generation, from the name.
     pub fn generation(&self) -> i64 {
         self.name.rsplit('.').nth(1).and_then(|generation| generation.parse().ok()).unwrap_or(0)
     }
 }
 
-/// What a live file is for.
+/// The role of a live file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FileRole {
-    /// It takes records.
+    /// It accepts records.
     #[default]
     Open,
-    /// It takes none any more and is being sealed; it is read until that is done.
+    /// It accepts no more records. It is read until its day is sealed.
     Closed,
     /// A Parquet file that never changes.
     Sealed,
-    /// The outbox of its day: it takes records, and they go to a remote store.
+    /// The outbox of its day: it accepts records, which are sent to a remote store.
     Outbox,
 }
 
@@ -81,23 +82,23 @@ impl FileRole {
     }
 }
 
-/// By what a sealed file is known, wherever a copy of it lies.
+/// The length, hash and row count of a sealed file. Every copy of the file has the same.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seal {
-    /// Its length.
+    /// The length.
     pub bytes: u64,
     /// The SHA-256 of its bytes, 64 hex digits.
     pub sha256: String,
-    /// Rows in it, items included.
+    /// The number of rows, items included.
     pub rows: u64,
     /// The oldest and the newest time in it.
     pub times: Option<(Ticks, Ticks)>,
-    /// When it was made.
+    /// When the file was sealed.
     pub at: Ticks,
 }
 
 impl Seal {
-    /// A sealed file never changes; its length is that which it had. Its bytes are checked where they are read.
+    /// Fails if the file has another length. A sealed file never changes. Reading checks the bytes.
     pub(crate) fn check_length(&self, layout: &FolderLayout, path: &Path) -> Result<(), StoreError> {
         let bytes = std::fs::metadata(path).map_err(StoreError::io(path))?.len();
         let what = || format!("it has {bytes} bytes, the catalog says {}", self.bytes);
@@ -105,26 +106,26 @@ impl Seal {
     }
 }
 
-/// What one commit did to a file.
+/// The rows that one commit wrote to a file.
 pub(crate) struct Touched<'a> {
     pub(crate) file: &'a str,
     pub(crate) entities: i64,
-    /// The oldest and the newest time among them.
+    /// The oldest and newest time of these rows.
     pub(crate) times: Option<(Ticks, Ticks)>,
 }
 
-/// What the catalog says of the files in `tables/`, as of one moment.
+/// The files in `tables/` that the catalog names, at one moment.
 pub(crate) struct NamedFiles {
-    /// Files that are data, by name.
+    /// Live files by name.
     pub(crate) live: HashMap<String, LiveFile>,
-    /// Files that are none: not yet, or no more.
+    /// Files that are no data, or no longer.
     pub(crate) making: HashSet<String>,
-    /// Of days that were dropped, the highest generation that a file had. One that was restored was dropped before.
+    /// The highest generation of each dropped day. A restored day was dropped before.
     pub(super) dropped: HashMap<DayTable, i64>,
 }
 
 impl NamedFiles {
-    /// Whether a file of this day and generation went when its day was dropped.
+    /// Whether a file of this day and generation was removed with its day.
     pub(crate) fn is_dropped(&self, day: &DayTable, generation: i64) -> bool {
         self.dropped.get(day).is_some_and(|highest| generation <= *highest)
     }
@@ -141,14 +142,14 @@ impl Catalog {
         Ok(files)
     }
 
-    /// The live file of a day-table that takes its records, as a day that stays here or as the outbox of one that does
-    /// not; none where there is none.
+    /// The live file that accepts the records of a day-table in this role, `Open` or `Outbox`; none if there is no such
+    /// file.
     pub fn file_of(&self, day: &DayTable, role: FileRole) -> Result<Option<LiveFile>, StoreError> {
         let of_role = self.files_of(day)?.into_iter().filter(|file| file.role == role);
         Ok(of_role.max_by_key(LiveFile::generation))
     }
 
-    /// The live files of a day-table, by name; none where there is no such table.
+    /// The live files of a day-table, by name; empty if the table does not exist.
     pub fn files_of(&self, day: &DayTable) -> Result<Vec<LiveFile>, StoreError> {
         self.sql((|| {
             let mut statement = self.connection.prepare_cached(&format!("{FILES} WHERE day = ?1 ORDER BY name"))?;
@@ -172,37 +173,37 @@ impl Catalog {
         })())
     }
 
-    /// Notes whether `file` may have a journal from now on.
+    /// Sets whether `file` may have a journal.
     pub(crate) fn set_writable(&self, file: &str, writable: bool) -> Result<(), StoreError> {
         let result = self.connection.execute("UPDATE file SET writable = ?2 WHERE name = ?1", params![file, writable]);
         self.sql(result).map(drop)
     }
 
-    /// Files that were being made, or are to go.
+    /// The names of files that are being created or removed.
     pub(crate) fn making(&self) -> Result<Vec<String>, StoreError> {
         self.all("SELECT name FROM pending_file", |row| row.get(0))
     }
 
-    /// Notes that `output` is being made, as a generation of `day`.
+    /// Records that `output` is being created as a generation of `day`.
     pub(crate) fn begin_making(&mut self, day: &DayTable, generation: i64, output: &str) -> Result<(), StoreError> {
         self.change(|transaction| make(transaction, day, generation, output))
     }
 
-    /// Notes that the file of an open day is being made.
+    /// Records that the file of an open day is being created.
     pub(crate) fn begin_creating(&mut self, day: &DayTable, file: &str) -> Result<(), StoreError> {
         self.change(|transaction| insert_making(transaction, file, &day.to_string()))
     }
 
-    /// Names `file`, as it is, as a live file of its day, which stands from now on unless it `stands_restored`.
+    /// Adds `file` as a live file of its day, which becomes an open day, or a restored one if `is_restored`.
     pub(crate) fn put_file(
         &mut self,
         file: &LiveFile,
         generation: i64,
         now: Ticks,
-        stands_restored: bool,
+        is_restored: bool,
     ) -> Result<(), StoreError> {
         let day = file.day.to_string();
-        let state = if stands_restored { "restored" } else { "open" };
+        let state = if is_restored { "restored" } else { "open" };
         self.change(|transaction| {
             transaction.execute(
                 "INSERT INTO day(name, state, generation, changed) VALUES (?1, ?2, ?3, ?4)
@@ -222,13 +223,13 @@ impl Catalog {
         })
     }
 
-    /// Nothing is being made under this name any more.
+    /// Removes a name from the files that are being created.
     pub(crate) fn forget_making(&mut self, output: &str) -> Result<(), StoreError> {
         self.change(|transaction| transaction.execute("DELETE FROM pending_file WHERE name = ?1", [output]).map(drop))
     }
 
-    /// Lets the empty file of an outbox go: it is live no more, and known as one that is to be removed.
-    pub(crate) fn let_go(&mut self, day: &DayTable, file: &str) -> Result<(), StoreError> {
+    /// Makes the empty file of an outbox pending for removal instead of live.
+    pub(crate) fn remove_outbox_file(&mut self, day: &DayTable, file: &str) -> Result<(), StoreError> {
         self.change(|transaction| {
             let sent = "UPDATE state SET rows_sent = rows_sent
                         + coalesce((SELECT entities FROM file WHERE name = ?1 AND role = 'outbox'), 0)";
@@ -238,9 +239,9 @@ impl Catalog {
         })
     }
 
-    /// What it says of the files in `tables/`.
+    /// All files in `tables/` that the catalog names.
     pub(crate) fn named(&self) -> Result<NamedFiles, StoreError> {
-        // One moment, in which a file that changes from one list to the other is in one of them.
+        // One transaction, so that a file that changes lists is in one of them.
         let moment = self.connection.is_autocommit().then(|| self.connection.unchecked_transaction()).transpose();
         let _moment = self.sql(moment)?;
         let live = self.files()?.into_iter().map(|file| (file.name.clone(), file)).collect();
@@ -281,8 +282,8 @@ pub(super) fn insert_making(connection: &Connection, file: &str, day: &str) -> r
     connection.execute("INSERT OR REPLACE INTO pending_file VALUES (?1, ?2)", [file, day]).map(drop)
 }
 
-/// Ends the making of `output`. Fails where nothing of that name was being made: the folder was opened anew meanwhile,
-/// which cleared away what there was of it.
+/// Ends the creation of `output`. Fails if no file of that name was being created: the folder was opened again
+/// meanwhile, and recovery removed the file.
 pub(super) fn finish_making(connection: &Connection, output: &str) -> rusqlite::Result<()> {
     match connection.execute("DELETE FROM pending_file WHERE name = ?1", [output])? {
         1 => Ok(()),

@@ -7,9 +7,9 @@
 //! Log20261120.2.parquet        sealed   the next end_seal: no longer live
 //! ```
 //!
-//! **The permit.** Only [`Catalog::drop_day`] removes the files of a day from the live ones. It looks for the proof in the same
-//! transaction: every row of the day lies in its sealed file, and an archive with that file's length, SHA-256 and rows was
-//! read back at the place that the table asks for. Nothing can happen between the look and the drop.
+//! **The permit.** Only [`Catalog::drop_day`] ends the life of a day's files. The same transaction looks for the proof:
+//! the sealed file has every row of the day, and an archive with the file's length, SHA-256 and rows was read back at
+//! the place that the table requires. So nothing can change between the check and the drop.
 
 use super::database::Catalog;
 use super::files::LiveFile;
@@ -25,18 +25,18 @@ use rusqlite::Connection;
 use rusqlite::OptionalExtension;
 use rusqlite::params;
 
-/// Under what a day-table may be dropped.
+/// The condition for dropping a day-table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Permit {
-    /// If its table asks for an archive, there is one of all that it holds.
+    /// If its table requires an archive, one with all its rows exists.
     Proven,
-    /// Whatever it holds: somebody said so in as many words.
+    /// No condition: the user explicitly asked for it.
     WithoutArchive,
 }
 
 impl Catalog {
-    /// Closes what is open of `day`, so that what comes later goes to another file, and notes that `output` is being
-    /// made of all that is live.
+    /// Closes the open file of `day`, so that later records go to another file. Records that `output` is being created
+    /// from all live files.
     pub(crate) fn begin_seal(
         &mut self,
         day: &DayTable,
@@ -52,8 +52,8 @@ impl Catalog {
         Ok(self.files()?.into_iter().filter(|file| file.day == *day).collect())
     }
 
-    /// Makes `output` the one that is live in place of `inputs`, from which it was sealed, and notes these as files that
-    /// are to go. Refused where any of them is not what it was: the day was dropped meanwhile.
+    /// Makes `output` live instead of `inputs`, from which it was sealed. The inputs become pending for removal.
+    /// Refused if any input has changed: the day was dropped meanwhile.
     pub(crate) fn end_seal(
         &mut self,
         day: &DayTable,
@@ -67,7 +67,7 @@ impl Catalog {
             for input in inputs {
                 let delete = "DELETE FROM file WHERE name = ?1 AND role IN ('closed', 'sealed') AND last_seq = ?2";
                 if transaction.execute(delete, params![input.name, input.last_seq])? != 1 {
-                    // Nothing of it is committed.
+                    // The transaction is rolled back.
                     return Err(rusqlite::Error::StatementChangedRows(0));
                 }
                 insert_making(transaction, &input.name, &name)?;
@@ -84,7 +84,7 @@ impl Catalog {
         })
     }
 
-    /// Makes `output`, which was brought back from an archive of `origin`, the one file of `day` until `expires`.
+    /// Makes `output`, restored from an archive of `origin`, the only file of `day` until `expires`.
     pub(crate) fn end_restore(
         &mut self,
         day: &DayTable,
@@ -101,19 +101,18 @@ impl Catalog {
             let update = "UPDATE day SET state = 'restored', expires = ?2, origin = ?3, changed = ?4 WHERE name = ?1";
             transaction.execute(update, params![name, expires.get(), origin, now.get()]).map(drop)
         });
-        is_whole.map_err(|error| {
-            superseded_error(error, || format!("what was brought back of {day} was cleared away meanwhile"))
-        })
+        is_whole
+            .map_err(|error| superseded_error(error, || format!("the restored file of {day} was removed meanwhile")))
     }
 
-    /// Has a restored day go at `expires`, unless it goes later anyway.
+    /// Extends the life of a restored day to `expires`, unless it already ends later.
     pub(crate) fn extend_restore(&mut self, day: &DayTable, expires: Ticks) -> Result<(), StoreError> {
         let update = "UPDATE day SET expires = max(expires, ?2) WHERE name = ?1 AND state = 'restored'";
         self.change(|transaction| transaction.execute(update, params![day.to_string(), expires.get()]).map(drop))
     }
 
-    /// Drops `day`: none of its files is live any more, and they are noted as such that are to go. Gives their names. Refused, with what is missing, where it has
-    /// not the permit that its table asks for.
+    /// Drops `day`: its files are no longer live and become pending for removal. Returns their names. Refused, with the
+    /// missing proof, if the day lacks the permit that its table requires.
     pub(crate) fn drop_day(&mut self, day: &DayTable, permit: Permit, now: Ticks) -> Result<Vec<String>, StoreError> {
         let name = day.to_string();
         let dropped = self.change(|transaction| {
@@ -141,7 +140,7 @@ impl Catalog {
     }
 }
 
-/// Says what came between, where that is why nothing was changed.
+/// Replaces the error of an unchanged row by its cause.
 fn superseded_error(error: StoreError, what: impl FnOnce() -> String) -> StoreError {
     match error {
         StoreError::Sqlite { source: rusqlite::Error::StatementChangedRows(0), .. } => StoreError::Refused(what()),
@@ -149,7 +148,7 @@ fn superseded_error(error: StoreError, what: impl FnOnce() -> String) -> StoreEr
     }
 }
 
-/// What keeps `day` from being dropped, for people; none where nothing does.
+/// Why `day` must not be dropped, as a text for users; none if it may be dropped.
 fn missing_proof(connection: &Connection, day: &DayTable, now: Ticks) -> rusqlite::Result<Option<String>> {
     let name = day.to_string();
     let origin: Option<String> = connection
@@ -170,7 +169,7 @@ fn missing_proof(connection: &Connection, day: &DayTable, now: Ticks) -> rusqlit
     if unsealed > 0 {
         return Ok(Some(format!("{unsealed} of its rows are in no archive")));
     }
-    // A restored day came from an archive, wherever that is.
+    // A restored day came from an archive at any place.
     let (of, place) = match origin {
         Some(origin) => (origin, None),
         None => (name.clone(), place),
@@ -183,7 +182,7 @@ fn missing_proof(connection: &Connection, day: &DayTable, now: Ticks) -> rusqlit
         |row| row.get(0),
     )?;
     let place = place.map_or(String::new(), |place| format!(" at {place}"));
-    Ok((unproven > 0).then(|| format!("there is no archive{place} of all that it holds that was read back")))
+    Ok((unproven > 0).then(|| format!("no archive{place} of all its rows was read back")))
 }
 
 #[cfg(test)]

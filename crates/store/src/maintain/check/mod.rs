@@ -1,12 +1,11 @@
-//! Whether what lies in a data folder is what was written, in any process, beside the one that writes.
+//! Checks the files of a data folder, in any process, beside the writer.
 //!
-//! * `open`: the file of an open day: its rows against what it says of itself and what the catalog says of it, its
-//!   pages against their checksums.
-//! * `unnamed_files`: what lies there and the catalog does not name.
-//! * `sealed`: a sealed file against its blocks' checksums, its SHA-256, its manifest, and the catalog.
+//! * `open` compares the rows of an open day's file with its own total and the catalog, and its pages with their checksums.
+//! * `unnamed_files` finds files that the catalog does not name.
+//! * `sealed` compares a sealed file with its block checksums, its SHA-256, its manifest and the catalog.
 //!
-//! Nothing here ends at the first fault, or because of one: what can be read is looked at, and what cannot is said.
-//! A file that goes away while it is looked at (its day is sealed, or dropped) has no faults.
+//! A check does not stop at the first fault: it reads all that it can, and reports the rest. A file that is removed
+//! during its check, because its day is sealed or dropped, has no faults.
 
 mod open;
 mod sealed;
@@ -20,30 +19,30 @@ use crate::StoreError;
 use crate::format::catalog::{Catalog, LiveFile};
 pub use crate::format::sealed::OnBytes;
 
-/// Faults of one kind that are told of one file; of more there is only the number.
+/// Damaged pages or blocks of one file that are described. More are summed up in one fault.
 const FAULTS_DESCRIBED_MAX: usize = 8;
 
-/// What is wrong with a file.
+/// A fault of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FileFault {
-    /// It is not there, or cannot be read.
+    /// The file is missing or unreadable.
     Unreadable(String),
-    /// It has other rows than it says, or than the catalog says.
+    /// The file has other rows than it records, or than the catalog records.
     Count(String),
-    /// A page, or a block, is not what was written.
+    /// A page or a block is damaged.
     Bytes(String),
 }
 
-/// What was found of a file.
+/// The result of a check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FileReport {
-    /// Whether it is no longer live: nothing was found then.
+    /// Whether the file is no longer live. Then the report has nothing else.
     pub is_gone: bool,
-    /// Rows in it, items included.
+    /// The number of rows, items included.
     pub rows: u64,
-    /// Records in it.
+    /// The number of records.
     pub records: u64,
-    /// What is wrong with it.
+    /// The faults.
     pub faults: Vec<FileFault>,
 }
 
@@ -70,18 +69,18 @@ impl FileReport {
     }
 }
 
-/// What the catalog says of a file now, asked as often as it is needed.
+/// The current entry of a file in the catalog. A check reads it several times.
 pub enum CatalogEntry {
-    /// It is live, like this; and this is the last commit.
+    /// The file is live, with this entry and this last commit.
     Live(Box<LiveFile>, i64),
-    /// It is not live.
+    /// The file is not live.
     Gone,
-    /// There is no catalog to ask.
+    /// There is no catalog.
     Unknown,
 }
 
 impl CatalogEntry {
-    /// Asks the catalog, where there is one.
+    /// Reads the entry, if there is a catalog.
     pub fn of(catalog: Option<&Catalog>, name: &str) -> Result<CatalogEntry, StoreError> {
         let Some(catalog) = catalog else { return Ok(CatalogEntry::Unknown) };
         Ok(match catalog.file_named(name)? {

@@ -1,9 +1,10 @@
-//! The file of an open day.
+//! Checks the file of an open day.
 //!
-//! Commits go on while it is looked at. So rows are counted in one snapshot of the file, and the catalog is asked behind
-//! it: it says the same as the file, or as the file was one commit before, whose commit point is still to come; or it is
-//! further, and the snapshot is taken anew. Pages are read a few at a time, each with its header in one snapshot, by
-//! their numbers, which are never used twice: what tidy merges meanwhile is found again behind them.
+//! Commits continue during the check. So the rows are counted in one snapshot of the file, and the catalog is read
+//! after it. The snapshot agrees if the catalog has the same last commit, or the commit before it, whose commit point
+//! is still to come. If the catalog has a later commit, the check takes a new snapshot. Pages are read a few at a time,
+//! with their headers in the same snapshot, in the order of their ids. An id is never used twice, so pages that
+//! compaction merges meanwhile are found again at higher ids.
 
 use super::{CatalogEntry, FileFault, FileReport, OnBytes};
 use crate::StoreError;
@@ -17,23 +18,23 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
 
-/// How often a snapshot is taken that agrees with the catalog, before it is said that none does.
+/// Snapshots that are compared with the catalog before the check reports that they disagree.
 const SNAPSHOTS: usize = 100;
-/// How long it is waited between two.
+/// Pause between two snapshots.
 const SNAPSHOT_WAIT: Duration = Duration::from_millis(20);
 /// Bodies that are counted in one snapshot.
 const BODIES_AT_A_TIME: i64 = 4096;
 /// Pages that are read in one snapshot.
 const PAGES_AT_A_TIME: usize = 32;
 
-/// Looks at the file at `path`, of which `noted` says what the catalog says. Ends early where `on` breaks.
+/// Checks the file at `path`. Stops early if `on` breaks.
 pub fn open_file(
     path: &Path,
     catalog_entry: &dyn Fn() -> Result<CatalogEntry, StoreError>,
     on: OnBytes<'_>,
 ) -> FileReport {
     let report = examine(path, catalog_entry, on).unwrap_or_else(|error| FileReport::unreadable(&error));
-    // Whatever is wrong with a file that is live no more is nobody's loss.
+    // Faults of a file that is no longer live do not matter.
     if !report.faults.is_empty() && matches!(catalog_entry(), Ok(CatalogEntry::Gone)) {
         FileReport::gone()
     } else {
@@ -49,7 +50,7 @@ pub(super) fn examine(
     let connection = crate::sqlite::open_to_read(path)?;
     let mut checked = FileReport::default();
     let Some(table) = table_of(path, catalog_entry)? else {
-        let what = "it has not the name of a day's file".to_owned();
+        let what = "its name is not that of a day's file".to_owned();
         return Ok(FileReport { faults: vec![FileFault::Unreadable(what)], ..checked });
     };
     match agreeing(&connection, path, catalog_entry)? {
@@ -66,7 +67,7 @@ pub(super) fn examine(
     Ok(checked)
 }
 
-/// The day-table that its rows are shown in: the catalog says it; where there is none, the file's name does.
+/// The day-table of the file, from the catalog; without a catalog, from the name of the file.
 fn table_of(
     path: &Path,
     catalog_entry: &dyn Fn() -> Result<CatalogEntry, StoreError>,
@@ -78,13 +79,13 @@ fn table_of(
     })
 }
 
-/// What a snapshot of the file says, which is open still.
+/// How the open snapshot compares with the catalog.
 enum Agreed {
-    /// What the catalog says.
+    /// They agree, or there is no catalog.
     Total(Total),
-    /// Something else.
+    /// They disagree, as described.
     Not(Total, String),
-    /// It is not live any more.
+    /// The file is no longer live.
     Gone,
 }
 
@@ -122,7 +123,7 @@ fn agreeing(
     }
 }
 
-/// Counts rows in the open snapshot and compares them with the file's own total.
+/// Counts the rows of the open snapshot and compares them with the file's own total.
 fn count(connection: &Connection, total: Total, checked: &mut FileReport) {
     let counted = (|| -> rusqlite::Result<()> {
         let sums = "SELECT count(*), coalesce(sum(entities), 0), coalesce(sum(records), 0),
@@ -142,7 +143,8 @@ fn count(connection: &Connection, total: Total, checked: &mut FileReport) {
             checked.count(format!("its pages have {rows} rows, its total says {expected}"));
         }
         if in_heads != u64::try_from(small_rows).unwrap_or(0) {
-            checked.count(format!("the heads of its small pages have {in_heads} rows, {small_rows} are stored for them"));
+            checked
+                .count(format!("the heads of its small pages have {in_heads} rows, {small_rows} are stored for them"));
         }
         if strange > 0 {
             checked.count(format!("{strange} of its pages are of no partition"));
@@ -171,8 +173,8 @@ fn count(connection: &Connection, total: Total, checked: &mut FileReport) {
     }
 }
 
-/// Counts bodies of no page. Most of the file is bodies, so they are read a few at a time, each time in a new snapshot: an
-/// old one would pin the journal. A page and its body are written and deleted in one transaction.
+/// Counts bodies without a page. Most of the file is bodies, so they are read in small steps, each in a new snapshot:
+/// an old one prevents checkpoints of the journal. One transaction writes or deletes a page together with its body.
 fn count_bodies(connection: &Connection, checked: &mut FileReport, on: OnBytes<'_>) {
     let some = "SELECT max(page), coalesce(sum(NOT EXISTS (SELECT 1 FROM page WHERE id = one.page)), 0)
                 FROM (SELECT page FROM body WHERE page > ?1 ORDER BY page LIMIT ?2) AS one";
@@ -259,7 +261,7 @@ fn read_pages(
     }
 }
 
-/// Without the path, which is told beside it.
+/// Without the path, which the report shows beside it.
 fn description(error: &StoreError) -> String {
     match error {
         StoreError::Damaged { page, what, .. } => format!("page {page}: {what}"),

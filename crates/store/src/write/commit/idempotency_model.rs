@@ -1,5 +1,5 @@
-//! Idempotency keys against a map: whatever is pushed, repeated, torn, failed and opened again, in whatever order, each
-//! push is told what a map of committed keys says, and each key's record is there once.
+//! Idempotency keys against a map: pushes, repeats, torn and failed commits and reopenings in any order. Each push gets
+//! the answer that a map of committed keys gives, and the record of each key exists once.
 
 use super::*;
 use crate::format::catalog::idempotency::{IdempotencyKey, StoredAnswer};
@@ -16,14 +16,14 @@ const KEYS: u8 = 6;
 
 #[derive(Clone, Debug)]
 enum Act {
-    /// A push of this key with this body; it stays in the commit that is gathered.
+    /// A push of this key with this body. It waits for the next commit.
     Push(u8, u8),
     Commit,
     /// A kill before the commit point.
     Torn,
     /// A kill between the commit point and the answers.
     Unanswered,
-    /// A commit that fails, after which the folder is opened anew by the same process.
+    /// A failed commit. The same process opens the folder again.
     Failed,
     Open,
 }
@@ -48,27 +48,27 @@ fn answer(key: u8, body: u8) -> StoredAnswer {
     StoredAnswer { records: u32::from(key) + 1, refused: body.into() }
 }
 
-/// A push and what it will be told; its record has a row key of its own, as a push without a key would have.
+/// Makes a push and returns its outcome. Its record has its own row key, like a push without an idempotency key.
 fn push(committer: &mut Committer, key: u8, body: u8, number: u64) -> Receiver<CommitOutcome> {
     let mut batch = Batch::new(day(), "web".into());
     let record = Record { message: format!("key {key}").into(), ..Record::default() };
     daytable_model::entity::append(&mut batch, RowKey::new(day().start(), 7, number), "push", &record);
-    let (told, hears) = channel();
+    let (sender, receiver) = channel();
     committer.receive(Submission {
         batches: vec![batch],
         epoch: committer.queue.epoch(),
         idempotency: Some(IdempotencyKey { key: [key; 32], body: [body; 32], answer: answer(key, body) }),
-        ack: Ack::with_outcome(move |outcome| told.send(outcome).unwrap_or(())),
+        ack: Ack::with_outcome(move |outcome| sender.send(outcome).unwrap_or(())),
         ..Submission::default()
     });
-    hears
+    receiver
 }
 
 fn open(path: &Path) -> Committer {
     Committer::open(FolderLayout { data: path.into() }, StoreOptions::small()).expect("opened")
 }
 
-/// What a push is told where its key was committed before with the body `first`.
+/// The outcome of a push if its key was committed before with the body `first`.
 fn repeated(key: u8, body: u8, first: u8) -> CommitOutcome {
     if first == body { CommitOutcome::Repeated(answer(key, first)) } else { CommitOutcome::OtherBody }
 }
@@ -77,43 +77,43 @@ fn run(acts: &[Act]) {
     let dir = tempfile::tempdir().expect("a folder");
     let mut committer = open(dir.path());
     committer.create_table(&day()).expect("created");
-    // The body that each key was committed with; those of the commit that is gathered; and who waits for it.
+    // The committed body of each key, the bodies of the next commit, and the waiting pushes.
     let (mut known, mut gathered) = (BTreeMap::new(), BTreeMap::new());
     let mut waiting: Vec<(Receiver<CommitOutcome>, CommitOutcome)> = Vec::new();
     for (number, act) in acts.iter().enumerate() {
-        let tell = |waiting: &mut Vec<(Receiver<CommitOutcome>, CommitOutcome)>, is_committed: bool| {
-            for (hears, outcome) in waiting.drain(..) {
+        let check_outcomes = |waiting: &mut Vec<(Receiver<CommitOutcome>, CommitOutcome)>, is_committed: bool| {
+            for (receiver, outcome) in waiting.drain(..) {
                 let expected = if is_committed { outcome } else { CommitOutcome::NotCommitted };
-                assert_eq!(hears.try_recv(), Ok(expected), "after {act:?}, number {number}");
+                assert_eq!(receiver.try_recv(), Ok(expected), "after {act:?}, number {number}");
             }
         };
         match act {
             Act::Push(key, body) => {
-                let hears = push(&mut committer, *key, *body, number as u64);
+                let receiver = push(&mut committer, *key, *body, number as u64);
                 if let Some(first) = known.get(key) {
-                    assert_eq!(hears.try_recv(), Ok(repeated(*key, *body, *first)));
+                    assert_eq!(receiver.try_recv(), Ok(repeated(*key, *body, *first)));
                     continue;
                 }
-                assert!(hears.try_recv().is_err(), "nothing is certain before the commit");
+                assert!(receiver.try_recv().is_err(), "nothing is certain before the commit");
                 let outcome = gathered.get(key).map_or(CommitOutcome::Committed, |first| repeated(*key, *body, *first));
                 gathered.entry(*key).or_insert(*body);
-                waiting.push((hears, outcome));
+                waiting.push((receiver, outcome));
             }
             Act::Commit => {
                 committer.commit_or_fail();
-                tell(&mut waiting, true);
+                check_outcomes(&mut waiting, true);
                 known.append(&mut gathered);
             }
             Act::Torn => {
                 committer.commit_half();
                 drop(committer);
-                tell(&mut waiting, false);
+                check_outcomes(&mut waiting, false);
                 gathered.clear();
                 committer = open(dir.path());
             }
             Act::Unanswered => {
                 committer.commit_or_fail();
-                // Whoever waited is gone with the process: what he was told never reached him.
+                // The process is gone, so the answers reached no client.
                 waiting.clear();
                 known.append(&mut gathered);
                 drop(committer);
@@ -121,12 +121,12 @@ fn run(acts: &[Act]) {
             }
             Act::Failed => {
                 committer.fail(&StoreError::Refused("a test".into()));
-                tell(&mut waiting, false);
+                check_outcomes(&mut waiting, false);
                 gathered.clear();
             }
             Act::Open => {
                 committer.commit_or_fail();
-                tell(&mut waiting, true);
+                check_outcomes(&mut waiting, true);
                 known.append(&mut gathered);
                 committer.close().expect("closed");
                 committer = open(dir.path());
@@ -146,7 +146,7 @@ fn run(acts: &[Act]) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, max_shrink_iters: 200, ..ProptestConfig::default() })]
 
-    /// Whatever is pushed, repeated, torn, failed and opened again: a key's record is there once, and everybody is told so.
+    /// In any order of acts, the record of a key exists once, and every push gets the right answer.
     #[test]
     fn keys_are_a_map_of_what_was_committed_first(acts in prop::collection::vec(act(), 1..60)) {
         run(&acts);

@@ -1,8 +1,8 @@
-//! The committer's part of a day-table's life: the short steps that change what is live, between two commits.
+//! The committer's part of a day's lifecycle: the short steps that change the live files, between two commits.
 //!
-//! SealTarget, archiving and restoring take minutes and are done elsewhere; what is here takes a transaction of the
-//! catalog and some renames. Whatever is killed between the two parts leaves either what there was or what is to be:
-//! the long part writes under a name that is noted as being made and is no data until the second step says so.
+//! Sealing, archiving and restoring take minutes and run elsewhere. A step here is one transaction of the catalog and
+//! some renames. A crash between the steps leaves the old state or the new one: the long part writes to a file that the
+//! catalog records as pending. The file becomes data only in the second step.
 
 use super::Committer;
 use crate::StoreError;
@@ -14,14 +14,14 @@ use daytable_model::key::DayTable;
 use daytable_model::time::{self, Ticks};
 use std::path::PathBuf;
 
-/// A day that is being sealed: what it is made of, and where to.
+/// A day that is being sealed, with its inputs and its output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SealTarget {
     /// The day.
     pub table: DayTable,
-    /// The generation that the sealed file is.
+    /// The generation of the sealed file.
     pub generation: i64,
-    /// Every live file of the day, none of which changes any more.
+    /// Every live file of the day. None of them changes any more.
     pub inputs: Vec<LiveFile>,
     /// The name of the sealed file below `tables/`.
     pub output: String,
@@ -30,7 +30,7 @@ pub struct SealTarget {
 }
 
 impl SealTarget {
-    /// How its sealed file is written, where `committed` says which commits happened.
+    /// The job that writes the sealed file. `committed` tells which commits happened.
     pub fn to_write(&self, committed: Committed) -> sealed::SealJob {
         let mut inputs: Vec<&LiveFile> = self.inputs.iter().collect();
         inputs.sort_by_key(|file| file.generation());
@@ -45,23 +45,23 @@ impl SealTarget {
     }
 }
 
-/// A day that is being brought back.
+/// A day that is being restored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RestoreTarget {
-    /// The table that it is to be.
+    /// The name of the restored table.
     pub table: DayTable,
-    /// The day-table whose archive it comes from.
+    /// The day-table of the archive.
     pub origin: DayTable,
-    /// The generation that the file is.
+    /// The generation of the file.
     pub generation: i64,
-    /// The name of its file below `tables/`.
+    /// The name of the file below `tables/`.
     pub output: String,
     /// Its path.
     pub path: PathBuf,
 }
 
 impl Committer {
-    /// Creates `day` if it is not there and was never dropped. Says whether it was created.
+    /// Creates `day` unless it exists or was dropped. Returns whether it was created.
     pub(crate) fn create_table(&mut self, day: &DayTable) -> Result<bool, StoreError> {
         let known = self.closed.contains(day) || !self.catalog.files_of(day)?.is_empty();
         if !known {
@@ -70,7 +70,7 @@ impl Committer {
         Ok(!known)
     }
 
-    /// Closes what is open of `day`: what comes for it later goes to the next generation.
+    /// Closes the open files of `day`. Later records go to the next generation.
     pub(crate) fn begin_seal(&mut self, day: &DayTable) -> Result<SealTarget, StoreError> {
         let live = self.catalog.files_of(day)?;
         if live.is_empty() {
@@ -88,14 +88,14 @@ impl Committer {
         daytable_platform::failpoint!("seal-begun");
         self.compactor.forget(day);
         if let Some(open) = self.days.remove(day) {
-            // Whoever reads it reads its journal as well: moving it would make commits wait.
+            // The sealing thread reads the journal too: a checkpoint would make commits wait.
             open.file.abandon();
         }
         let path = self.layout.table_file(&output);
         Ok(SealTarget { table: day.clone(), generation, inputs, output, path })
     }
 
-    /// Makes the sealed file the table, and lets go of what it was made of.
+    /// Makes the sealed file live and discards its inputs.
     pub(crate) fn end_seal(&mut self, sealing: &SealTarget, seal: &Seal) -> Result<(), StoreError> {
         daytable_platform::failpoint!("seal-before-live");
         seal.check_length(&self.layout, &sealing.path)?;
@@ -105,7 +105,7 @@ impl Committer {
         self.discard(&inputs)
     }
 
-    /// Removes what was written of a file that was to be, and forgets it.
+    /// Removes an unfinished file, and its entry in the catalog.
     pub(crate) fn abandon(&mut self, output: &str) -> Result<(), StoreError> {
         if !self.catalog.is_live(output)? {
             orphans::remove_made(&self.layout, output)?;
@@ -114,7 +114,7 @@ impl Committer {
         Ok(())
     }
 
-    /// Has files go that are live no more, and that the catalog knows as such.
+    /// Removes files that the catalog records as no longer live.
     pub(super) fn discard(&mut self, names: &[String]) -> Result<(), StoreError> {
         names.iter().try_for_each(|name| layout::discard(&self.layout, name))?;
         orphans::forget(&self.layout, &mut self.catalog, names)?;
@@ -122,7 +122,7 @@ impl Committer {
         Ok(())
     }
 
-    /// Notes an archive that was read back.
+    /// Records an archive that was read back.
     pub(crate) fn put_archive(&mut self, archived: &Archived) -> Result<(), StoreError> {
         daytable_platform::failpoint!("archive-proven");
         self.catalog.put_archive(archived)?;
@@ -130,7 +130,7 @@ impl Committer {
         Ok(())
     }
 
-    /// Names the file that `origin` is brought back as, as table `day`.
+    /// Reserves the file for restoring `origin` as table `day`.
     pub(crate) fn begin_restore(&mut self, day: &DayTable, origin: &DayTable) -> Result<RestoreTarget, StoreError> {
         if !self.catalog.files_of(day)?.is_empty() {
             return Err(StoreError::Refused(format!("{day} stands")));
@@ -138,14 +138,14 @@ impl Committer {
         let generation = self.next_generation(day)?;
         let output = layout::sealed_name(day, generation);
         self.catalog.begin_making(day, generation, &output)?;
-        // Until it is there, and after it, records for it go to today's.
+        // From now on, late records of this day go to today's table.
         self.closed.insert(day.clone());
         daytable_platform::failpoint!("restore-begun");
         let path = self.layout.table_file(&output);
         Ok(RestoreTarget { table: day.clone(), origin: origin.clone(), generation, output, path })
     }
 
-    /// Makes the file that was brought back the table, until `expires`.
+    /// Makes the restored file live until `expires`.
     pub(crate) fn end_restore(
         &mut self,
         restoring: &RestoreTarget,
@@ -163,7 +163,7 @@ impl Committer {
         Ok(())
     }
 
-    /// Drops `day`: gone for every reader with one transaction of the catalog; its files follow.
+    /// Drops `day`: one transaction of the catalog hides it from every reader. Its files are removed afterwards.
     pub(crate) fn drop_table(&mut self, day: &DayTable, permit: Permit) -> Result<(), StoreError> {
         let live = self.catalog.files_of(day)?;
         if live.is_empty() {
@@ -171,7 +171,7 @@ impl Committer {
         }
         for file in live.iter().filter(|_| permit == Permit::Proven) {
             if self.waits(file)? {
-                return Err(StoreError::Refused(format!("{day} is not dropped: it has rows that are to be sent")));
+                return Err(StoreError::Refused(format!("{day} is not dropped: it has unsent rows")));
             }
         }
         daytable_platform::failpoint!("drop-before");
@@ -186,15 +186,14 @@ impl Committer {
         self.discard(&files)
     }
 
-    /// Notes a run of the lifecycle, and forgets sources that ended before `forget_before`.
+    /// Records a run of the lifecycle, and removes sources that ended before `forget_before`.
     pub(crate) fn record_run(&mut self, at: Ticks, forget_before: Ticks) -> Result<(), StoreError> {
         let forgotten = self.catalog.forget_sources(forget_before)?;
         self.queue.forget(&forgotten);
         self.catalog.set_last_run(at)
     }
 
-    /// A generation that no file of `day` ever had: no path is used twice, so what a crash, or someone else, left
-    /// under a name keeps that name.
+    /// A generation that no file of `day` ever had. No path is used twice, so a foreign file keeps its name.
     pub(super) fn next_generation(&self, day: &DayTable) -> Result<i64, StoreError> {
         let mut generation = self.catalog.generation(day)? + 1;
         let is_taken = |generation| {

@@ -1,4 +1,4 @@
-//! The committer's part of the outbox: what was sent goes, how much waits is known, and what is empty is let go.
+//! The committer's part of the outbox: it removes sent rows and empty files, and measures how much waits.
 
 use super::{Committer, OpenDay};
 use crate::StoreError;
@@ -12,25 +12,25 @@ use daytable_model::time::{self, Ticks};
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-/// How often it is noted when a commit was, and looked how old the oldest row is.
-const LOOK: Duration = Duration::from_secs(1);
-/// Pages that go at a time where the oldest are dropped,
+/// How often the commit time is recorded and the age of the oldest row is checked.
+const LEVEL_INTERVAL: Duration = Duration::from_secs(1);
+/// Pages that one step removes when the outbox drops its oldest rows.
 const DROPPED_AT_A_TIME: usize = 64;
-/// and how many times at most before the committer goes on.
+/// Steps of dropping before the committer continues with other work.
 const DROPS_AT_A_TIME: usize = 32;
 
-/// What is known of the outbox.
+/// The backlog of the outbox in memory.
 #[derive(Default)]
 pub(super) struct OutboxBacklog {
-    /// The table whose days stay here, where others are sent.
+    /// The configured table that is not sent.
     stays: Option<TableName>,
-    /// Its files, by name, with how much of each waits.
+    /// The outbox files by name, with the backlog of each.
     files: HashMap<String, (DayTable, Backlog)>,
-    /// When it was last noted when a commit was.
+    /// When a commit time was recorded last.
     stamped: Option<Instant>,
-    /// When the level was last brought up to date.
+    /// When the level was updated last.
     looked: Option<Instant>,
-    /// The oldest commit that waits, and when it was.
+    /// The oldest commit with waiting rows, and its time.
     oldest: Option<(i64, Ticks)>,
 }
 
@@ -49,7 +49,7 @@ impl OutboxBacklog {
 }
 
 impl Committer {
-    /// Notes whether rows go on to a remote store, or goes by what was noted.
+    /// Records in the catalog whether rows are forwarded, or reads the recorded setting.
     pub(super) fn decide(&mut self) -> Result<(), StoreError> {
         self.outbox.stays = match &self.options.forwarding {
             Forwarding::AsRecorded => self.catalog.local_table()?,
@@ -65,7 +65,7 @@ impl Committer {
         Ok(())
     }
 
-    /// What the file is for that takes the records of `day`.
+    /// The role of the file that accepts the records of `day`.
     pub(super) fn role_of(&self, day: &DayTable) -> FileRole {
         match &self.outbox.stays {
             Some(stays) if !day.table().same(stays) => FileRole::Outbox,
@@ -73,12 +73,12 @@ impl Committer {
         }
     }
 
-    /// Makes a file ready for what its role asks of it.
+    /// Adds the indexes that the role of a file needs.
     pub(super) fn prepare(&self, file: &DayFile, role: FileRole) -> Result<(), StoreError> {
         if role == FileRole::Outbox { file.index_unsent() } else { Ok(()) }
     }
 
-    /// Looks how much waits, in a folder that was opened, and lets go of what is empty and over.
+    /// Measures the backlog of a folder that was just opened, and removes empty outbox files of past days.
     pub(super) fn survey_outbox(&mut self) -> Result<(), StoreError> {
         self.outbox = OutboxBacklog { stays: self.outbox.stays.take(), ..OutboxBacklog::default() };
         if self.options.forwarding.to().is_none() {
@@ -101,7 +101,7 @@ impl Committer {
         self.level()
     }
 
-    /// Whether a file has rows that are to be sent; also where it is another daemon's part to send them.
+    /// Whether a file has unsent rows, even if another daemon has to send them.
     pub(super) fn waits(&self, file: &LiveFile) -> Result<bool, StoreError> {
         if file.role != FileRole::Outbox {
             return Ok(false);
@@ -111,22 +111,22 @@ impl Committer {
         Ok(waiting.entities > 0)
     }
 
-    /// A file is gone.
+    /// Removes a file from the backlog.
     pub(super) fn forget_backlog(&mut self, file: &str) {
         self.outbox.files.remove(file);
     }
 
-    /// When the commit is that is about to be, where that is to be noted.
+    /// The time of the next commit, if it is due to be recorded.
     pub(super) fn stamp(&mut self) -> Option<CommitTime> {
         self.options.forwarding.to()?;
-        if self.outbox.stamped.is_some_and(|at| at.elapsed() < LOOK) {
+        if self.outbox.stamped.is_some_and(|at| at.elapsed() < LEVEL_INTERVAL) {
             return None;
         }
         self.outbox.stamped = Some(Instant::now());
         Some(CommitTime { at: time::now(), oldest: self.outbox.oldest().unwrap_or(self.seq) })
     }
 
-    /// Notes how much waits in the files of these days, which a commit wrote to.
+    /// Updates the backlog of these days after a commit wrote to them.
     pub(super) fn update_backlog<'d>(&mut self, days: impl Iterator<Item = &'d DayTable>) -> Result<(), StoreError> {
         if self.options.forwarding.to().is_none() {
             return Ok(());
@@ -146,17 +146,17 @@ impl Committer {
         Ok(())
     }
 
-    /// Has whoever sends look.
+    /// Wakes the sender.
     pub(super) fn notify_sender(&self) {
         if let Some(outbox) = self.options.forwarding.to() {
             (outbox.on_commit)();
         }
     }
 
-    /// Removes pages that were sent.
+    /// Removes sent pages.
     pub(crate) fn remove_sent(&mut self, departures: &[OutboxRemoval]) -> Result<(), StoreError> {
         for OutboxRemoval { day, file: name, pages } in departures {
-            // A file that went meanwhile took its pages along.
+            // If the file was removed meanwhile, so were its pages.
             let live = self.catalog.file_of(day, FileRole::Outbox)?;
             if live.is_none_or(|live| live.name != *name) || self.role_of(day) != FileRole::Outbox {
                 continue;
@@ -170,18 +170,18 @@ impl Committer {
         self.level()
     }
 
-    /// Takes rows of a table that stays here, whether there is room or not.
+    /// Adds rows of a local table, even if the outbox is full.
     pub(crate) fn keep(&mut self, submission: Submission) {
         self.pending.add(submission);
     }
 
-    /// Looks once in a while how old the oldest row is.
+    /// Updates the level if it is due.
     pub(super) fn refresh_outbox(&mut self) -> Result<(), StoreError> {
-        let is_due = self.outbox.looked.is_none_or(|at| at.elapsed() >= LOOK);
+        let is_due = self.outbox.looked.is_none_or(|at| at.elapsed() >= LEVEL_INTERVAL);
         if self.options.forwarding.to().is_some() && is_due { self.level() } else { Ok(()) }
     }
 
-    /// Lets the outbox of a day go that is over, where nothing waits in it. Says whether it did.
+    /// Removes the outbox file of `day` if the day is over and no rows wait. Returns whether it did.
     pub(super) fn remove_if_empty(&mut self, day: &DayTable) -> Result<bool, StoreError> {
         let empty = |(_, (of, waiting)): &(&String, &(DayTable, Backlog))| of == day && waiting.entities == 0;
         let Some((name, _)) = self.outbox.files.iter().find(empty) else { return Ok(false) };
@@ -189,7 +189,7 @@ impl Committer {
             return Ok(false);
         }
         let name = name.clone();
-        self.catalog.let_go(day, &name)?;
+        self.catalog.remove_outbox_file(day, &name)?;
         daytable_platform::failpoint!("outbox-let-go");
         if self.days.get(day).is_some_and(|open| open.name == name)
             && let Some(open) = self.days.remove(day)
@@ -203,7 +203,7 @@ impl Committer {
         Ok(true)
     }
 
-    /// Brings the level up to date, and does what is to be done when the outbox is full.
+    /// Updates the level. If the outbox is full, blocks submissions or drops the oldest rows.
     fn level(&mut self) -> Result<(), StoreError> {
         self.outbox.looked = Some(Instant::now());
         let mut why = self.note_level()?;
@@ -211,7 +211,7 @@ impl Committer {
         let is_full = why.is_some() && !options.drops_oldest;
         options.level.set_full(is_full);
         self.queue.set_full(is_full);
-        // Where there is more to drop it goes with the next commit, or look.
+        // The next commit or refresh drops the rest.
         for _ in 0..DROPS_AT_A_TIME {
             let Some(bound) = why.filter(|_| !is_full) else { break };
             if !self.drop_oldest(bound)? {
@@ -222,7 +222,7 @@ impl Committer {
         Ok(())
     }
 
-    /// Publishes how much waits. Says by what it is too much, where it is.
+    /// Publishes how much waits. Returns the exceeded limit, if any.
     fn note_level(&mut self) -> Result<Option<DropReason>, StoreError> {
         let Some(options) = self.options.forwarding.to() else { return Ok(None) };
         let oldest = self.outbox.oldest();
@@ -241,7 +241,7 @@ impl Committer {
         })
     }
 
-    /// Drops some of the oldest pages. Says whether there were any.
+    /// Drops some of the oldest pages. Returns whether there were any.
     fn drop_oldest(&mut self, why: DropReason) -> Result<bool, StoreError> {
         let oldest = |(_, (_, waiting)): &(&String, &(DayTable, Backlog))| waiting.oldest.unwrap_or(i64::MAX);
         let Some((_, (day, _))) = self.outbox.files.iter().min_by_key(oldest) else { return Ok(false) };
