@@ -6,7 +6,7 @@ use crate::private_file;
 use daytable_model::key::DayTable;
 use std::path::{Path, PathBuf};
 
-/// Folders within a data folder.
+/// The paths within a data folder.
 #[derive(Clone, Debug)]
 pub(crate) struct FolderLayout {
     pub(crate) data: PathBuf,
@@ -25,25 +25,26 @@ impl FolderLayout {
         self.tables().join(name)
     }
 
-    /// Makes the folders, readable by their owner only.
+    /// Creates the folders, readable by their owner only.
     pub(crate) fn create(&self) -> Result<(), StoreError> {
         [self.data.clone(), self.tables(), self.trash()]
             .iter()
             .try_for_each(|folder| private_file::create_folder(folder))
     }
 
-    /// Takes the lock, or says who has it. Makes the folder where there is none, and changes nothing where it is in use.
+    /// Acquires the lock, or fails with its holder. Creates a missing folder, and changes nothing in one that is in
+    /// use.
     pub(crate) fn lock(&self) -> Result<Lock, StoreError> {
         Lock::acquire(&self.data)
     }
 
-    /// The error that a file does not belong to the catalog of this folder.
+    /// The error of a file that does not belong to the catalog of this folder.
     pub(crate) fn mismatch(&self, path: &Path, what: String) -> StoreError {
         StoreError::Mismatch { path: path.into(), what, data: self.data.clone() }
     }
 }
 
-/// What files in `trash/` begin with that are kept for a week instead of being removed at once.
+/// The prefix of files in `trash/` that are kept for a week instead of being removed at once.
 pub(crate) const SET_ASIDE: &str = "set-aside-";
 
 /// The name of a day's file below `tables/`.
@@ -67,8 +68,8 @@ pub(crate) fn manifest_of(name: &str) -> Option<String> {
     Some(format!("{}.manifest.json", name.strip_suffix(".parquet")?))
 }
 
-/// Moves a file of `tables/` with what belongs to it into `trash/`. A journal goes first: a database without its journal
-/// could be taken for whole, a journal without its database for nothing. So does a manifest.
+/// Moves a file of `tables/` with its journal or manifest into `trash/`. The journal is moved first: a database without
+/// its journal could seem complete, but a journal alone is harmless. The same holds for a manifest.
 pub(crate) fn discard(layout: &FolderLayout, name: &str) -> Result<(), StoreError> {
     let beside = match manifest_of(name) {
         Some(manifest) => vec![manifest],
@@ -84,11 +85,11 @@ pub(crate) fn discard(layout: &FolderLayout, name: &str) -> Result<(), StoreErro
     Ok(())
 }
 
-/// What the name of a file ends in that is still being written.
+/// The suffix of a file that is still being written.
 pub(crate) const PARTIAL: &str = ".partial";
 
-/// A file of `tables/` and whatever lies beside it while it is made, the file itself last: a journal goes before its database,
-/// as in [`discard`].
+/// The names of a file of `tables/` and its companions while it is created. The file is the last: a journal is removed
+/// before its database, as in [`discard`].
 pub(crate) fn parts_of(output: &str) -> Vec<String> {
     match manifest_of(output) {
         Some(manifest) => {
@@ -98,7 +99,7 @@ pub(crate) fn parts_of(output: &str) -> Vec<String> {
     }
 }
 
-/// Where a daemon's control socket is.
+/// The path of a daemon's control socket.
 pub fn control_socket(data_dir: &Path) -> PathBuf {
     data_dir.join("control.sock")
 }

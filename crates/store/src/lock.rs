@@ -1,14 +1,14 @@
-//! The lock of a data folder: one process writes in it, whatever becomes of the names of its files.
+//! The lock of a data folder: one process writes in it, even if its files are renamed.
 //!
 //! ```text
-//! DATA/          flock on the folder itself: a name cannot be taken from it, and each path to it leads to the same inode
-//! DATA/lock      the number of the process that writes, and a second flock, for a daytable that knows this one only
+//! DATA/          flock on the folder itself: the folder cannot lose this lock by a rename, and every path leads to the same inode
+//! DATA/lock      the process id of the writer, and a second flock, for a daytable that knows only this one
 //! ```
 //!
-//! The folder comes first, so a process that finds it in use has changed nothing. A lock holds on to inodes, while files are
-//! opened by their paths: somebody who renames the folder, or puts another `catalog.db` in its place, would have the holder
-//! write where nobody looks. So the holder keeps what its paths led to ([`FileIdentity`]), and looks before it writes and before it
-//! tells anybody that something is committed.
+//! The folder is locked first, so a process that finds it in use has changed nothing. A lock holds an inode, but files
+//! are opened by path. If the folder is renamed, or another `catalog.db` replaces the first, the holder would write to
+//! files that no reader opens. So the holder keeps the identities of its paths ([`FileIdentity`]). It checks them
+//! before it writes, and before it acknowledges a commit.
 
 use crate::StoreError;
 use crate::private_file;
@@ -19,10 +19,10 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// Bytes of `lock` that are read for the number of a process.
+/// Bytes of `lock` that are read for a process id.
 const NUMBER_BYTES_MAX: u64 = 20;
 
-/// The data folder's lock; let go when it is dropped, also by a kill.
+/// The lock of the data folder. Dropping it releases it, and so does a kill.
 pub(crate) struct Lock {
     _folder: File,
     _note: File,
@@ -30,14 +30,14 @@ pub(crate) struct Lock {
 }
 
 impl Lock {
-    /// Takes the lock, or says who has it. Makes the folder where there is none.
+    /// Acquires the lock, or fails with its holder. Creates a missing folder.
     pub(crate) fn acquire(data: &Path) -> Result<Lock, StoreError> {
         private_file::create_folder(data)?;
         let folder = open_folder(data).map_err(StoreError::io(data))?;
         if !take(&folder, data)? {
             return Err(StoreError::Locked(data.into(), holder(data)));
         }
-        // Between the two another folder may have come to this path: then it is this one that is locked.
+        // Another folder may have come to this path in between: then the locked one is not at the path.
         let seen_folder = FileIdentity::of(data, &folder)?;
         seen_folder.check()?;
         let path = data.join("lock");
@@ -52,13 +52,13 @@ impl Lock {
         Ok(Lock { _folder: folder, _note: note, seen: vec![seen_folder, seen_note] })
     }
 
-    /// An error where the paths of the folder and of `lock` lead elsewhere than when it was locked.
+    /// Fails if the path of the folder or of `lock` leads to another file than at the locking.
     pub(crate) fn check(&self) -> Result<(), StoreError> {
         self.seen.iter().try_for_each(FileIdentity::check)
     }
 }
 
-/// The file that a path led to when it was opened.
+/// The identity of the file that a path led to when it was opened.
 #[derive(Clone, Debug)]
 pub(crate) struct FileIdentity {
     path: PathBuf,
@@ -71,7 +71,7 @@ impl FileIdentity {
         Ok(FileIdentity { path: path.into(), identity: identity(&metadata) })
     }
 
-    /// What `path` leads to now; none where nothing is there.
+    /// The identity of the file at `path` now; none if there is no file.
     pub(crate) fn at(path: &Path) -> Result<Option<FileIdentity>, StoreError> {
         match std::fs::metadata(path) {
             Ok(metadata) => Ok(Some(FileIdentity { path: path.into(), identity: identity(&metadata) })),
@@ -80,7 +80,7 @@ impl FileIdentity {
         }
     }
 
-    /// An error where the path leads elsewhere now.
+    /// Fails if the path leads to another file now.
     pub(crate) fn check(&self) -> Result<(), StoreError> {
         let what = match std::fs::metadata(&self.path) {
             Ok(metadata) if identity(&metadata) == self.identity => return Ok(()),
@@ -102,11 +102,11 @@ fn open_folder(data: &Path) -> io::Result<File> {
     File::options().read(true).custom_flags(flags(OFlags::DIRECTORY)).open(data)
 }
 
-/// Opens `lock`, which has to be a file of its own: what a link leads to would be written over.
+/// Opens `lock`. It must be no link, because its contents are overwritten.
 fn open_note(path: &Path) -> Result<File, StoreError> {
     let mut options = File::options();
     options.read(true).write(true).create(true).truncate(false).mode(0o600);
-    // A pipe would have the opening wait.
+    // Opening a pipe would block.
     options.custom_flags(flags(OFlags::NOFOLLOW | OFlags::NONBLOCK));
     let foreign = |what: &str| StoreError::Foreign(path.into(), format!("{what}: remove it"));
     let note = match options.open(path) {
@@ -118,7 +118,7 @@ fn open_note(path: &Path) -> Result<File, StoreError> {
     let metadata = note.metadata().map_err(StoreError::io(path))?;
     match (metadata.is_file(), metadata.nlink()) {
         (false, _) => Err(foreign("it is no regular file")),
-        // Removed since, which is found by its path.
+        // The file was removed in between. The check of its path finds that.
         (true, 0 | 1) => Ok(note),
         (true, names) => Err(foreign(&format!("it has {names} names"))),
     }
@@ -128,7 +128,7 @@ fn flags(flags: OFlags) -> i32 {
     i32::try_from(flags.bits()).unwrap_or(0)
 }
 
-/// Whether the lock was had.
+/// Tries to lock. False if another process has the lock.
 fn take(file: &File, data: &Path) -> Result<bool, StoreError> {
     match flock(file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(true),
@@ -137,7 +137,7 @@ fn take(file: &File, data: &Path) -> Result<bool, StoreError> {
     }
 }
 
-/// Some network file systems have no locks, or have none as they are mounted.
+/// Some network file systems have no locks, or none with their mount options.
 fn refused(data: &Path, error: Errno) -> StoreError {
     let has_none = matches!(error, Errno::NOLCK | Errno::NOTSUP | Errno::NOSYS | Errno::INVAL | Errno::BADF);
     match has_none {
@@ -149,7 +149,7 @@ fn refused(data: &Path, error: Errno) -> StoreError {
     }
 }
 
-/// The number of the process that wrote it down in `lock`.
+/// The process id in `lock`.
 fn holder(data: &Path) -> String {
     let mut options = File::options();
     options.read(true).custom_flags(flags(OFlags::NOFOLLOW | OFlags::NONBLOCK));
@@ -159,8 +159,8 @@ fn holder(data: &Path) -> String {
     number.map_or_else(|| "unknown".into(), |number| number.to_string())
 }
 
-/// Refuses a catalog that another folder may have, too: SQLite finds its journal by its path, so each of the two would
-/// have one of its own.
+/// Refuses a catalog that another folder may share. SQLite finds the journal by the path of the database, so each
+/// folder would have its own journal.
 pub(crate) fn refuse_shared(catalog: &Path) -> Result<(), StoreError> {
     let foreign = |what: String| Err(StoreError::Foreign(catalog.into(), what));
     match std::fs::symlink_metadata(catalog) {
@@ -199,7 +199,7 @@ mod tests {
         Lock::acquire(&data).expect("locked").check().expect("as it was");
     }
 
-    /// One that knows `lock` alone.
+    /// An older daytable locks only `lock`.
     #[test]
     fn an_older_daytable_is_not_disturbed() {
         let dir = tempfile::tempdir().expect("a folder");

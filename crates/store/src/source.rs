@@ -1,14 +1,14 @@
-//! A *source* as the catalog stores it: its identity, its committed position, and its *ledger*, the counts of its bytes and
-//! records.
+//! A *source* as the catalog stores it: its identity, its committed position, and its *ledger*, the counts of its bytes
+//! and records.
 
 use daytable_model::time::Ticks;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// Positions with the bytes before them that are kept of a file, the newest last.
+/// Marks that are kept of a file, the newest last.
 pub const MARKS_MAX: usize = 16;
 
-/// What kind of thing a source is.
+/// The kind of a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SourceKind {
@@ -20,68 +20,68 @@ pub enum SourceKind {
     Journal,
 }
 
-/// Where a source is in its life.
+/// The state of a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SourceStatus {
-    /// It is followed under its path.
+    /// The file is followed under its path.
     Live,
-    /// Its file was moved away, and is read to its end.
+    /// The file was renamed and is read to its end.
     Rotated,
-    /// Read to its end, and its file was replaced or removed. Kept so that a copy of it is recognised.
+    /// Read to the end, and the file was replaced or removed. The entry is kept to recognise copies of the file.
     Ended,
 }
 
-/// A hash of the bytes that end at a position of a file, by which the file is known again.
+/// A hash of the bytes before a position of a file. It recognises the file by its content.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Mark {
-    /// Offset behind the last of the bytes.
+    /// The offset after the last of the bytes.
     pub position: u64,
-    /// How many bytes.
+    /// The number of bytes.
     pub length: u32,
-    /// Their xxh3-64.
+    /// The xxh3-64 of the bytes.
     pub hash: u64,
 }
 
-/// What became of a source's bytes and records. Counts only grow.
+/// The counts of a source's bytes and records. They only grow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Ledger {
-    /// Records that are committed.
+    /// Committed records.
     pub records: u64,
-    /// Records known to have been destroyed before they were read (entries that a journal was freed of).
+    /// Records known to be destroyed before they were read: entries that a journal removed.
     pub lost_records: u64,
-    /// Bytes that were read and are committed, newlines included.
+    /// Bytes that were read and committed, newlines included.
     pub bytes: u64,
-    /// Records that were longer than the limit and kept up to it.
+    /// Records that were cut at the length limit.
     pub truncated_records: u64,
-    /// Bytes of those that were not kept.
+    /// Bytes that were cut off these records.
     pub truncated_bytes: u64,
-    /// Records with bytes that are no UTF-8, kept with U+FFFD in their place.
+    /// Records with invalid UTF-8. U+FFFD replaces the invalid bytes.
     pub invalid_utf8_records: u64,
-    /// Bytes that were passed over because the configuration says so (`read_from`, `ignore_older`).
+    /// Bytes that were skipped by configuration (`read_from`, `ignore_older`).
     pub skipped_bytes: u64,
-    /// Bytes known to have been destroyed before they were read (a truncate or delete that came first).
+    /// Bytes known to be destroyed before they were read, by a truncation or deletion.
     pub lost_bytes: u64,
-    /// Of those that were passed over, the ones of files that were too old (`ignore_older`),
+    /// Skipped bytes of files that were too old (`ignore_older`).
     #[serde(skip_serializing_if = "is_zero")]
     pub older_bytes: u64,
-    /// those that were there when the first daemon began at their end (`read_from`),
+    /// Skipped bytes that existed when the first daemon began at the end (`read_from`).
     #[serde(skip_serializing_if = "is_zero")]
     pub begun_bytes: u64,
-    /// and those that another collector had read (`daytable adopt`).
+    /// Skipped bytes that another collector had read (`daytable adopt`).
     #[serde(skip_serializing_if = "is_zero")]
     pub adopted_bytes: u64,
-    /// Bytes that were read and are to be read again: the file had lost its tail.
+    /// Bytes that were read and must be read again: the file lost its end.
     #[serde(skip_serializing_if = "is_zero")]
     pub returned_bytes: u64,
-    /// Records of this daytable's own log, which are passed over; their bytes count as read.
+    /// Records of this daytable's own log. They are skipped, and their bytes count as read.
     #[serde(skip_serializing_if = "is_zero")]
     pub own_records: u64,
 }
 
 impl Ledger {
-    /// The position that these counts come to: that of a file, not of a journal. Empty lines are among the bytes.
+    /// The position in a file that follows from these counts; not for journals. Empty lines are among the bytes.
     pub fn position(&self) -> u64 {
         let read = i128::from(self.bytes) + i128::from(self.skipped_bytes) - i128::from(self.returned_bytes);
         u64::try_from(read).unwrap_or(u64::MAX)
@@ -92,48 +92,47 @@ fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
-/// A file, or a journal, as the catalog knows it. A journal has no device, no inode, no head and no marks.
+/// A file or a journal, as the catalog stores it. A journal has no device, inode, head or marks.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SourceState {
-    /// The 16 hex digits of its row keys; never changes.
+    /// The 16 hex digits in its row keys. Never changes.
     pub identity: u64,
-    /// The name of the config block that it belongs to.
+    /// The name of its configuration block.
     pub block: String,
     /// Followed, imported, or a journal.
     pub kind: SourceKind,
-    /// Where it was seen first. It stays: a rotated file goes on under the instance and `Source` that it had. Of a
-    /// journal, its folder, or `journal` for that of this host.
+    /// The first path. It never changes, so a rotated file keeps its instance and its `Source`. For a journal, its
+    /// folder, or `journal` for the journal of this host.
     pub path: PathBuf,
-    /// Device and inode it had when it was seen last.
+    /// The device at the last look.
     pub device: u64,
-    /// See `device`.
+    /// The inode at the last look.
     pub inode: u64,
-    /// How many sources with this device, inode and first line came before it.
+    /// The number of earlier sources with the same device, inode and first line.
     pub generation: u32,
-    /// Its first line, newline included, its first 1 KiB at most.
+    /// A mark of the first line, newline included, at most 1 KiB.
     pub head: Mark,
-    /// Offset of the first byte that is not committed, decoded where the file is compressed. Of a journal, how many
-    /// entries were read.
+    /// The offset of the first uncommitted byte, after decompression. For a journal, the number of entries that were
+    /// read.
     pub position: u64,
-    /// Of a journal, the cursor of the last entry that is committed; empty where it was read from its beginning and had
-    /// none.
+    /// For a journal, the cursor of the last committed entry. Empty if reading began at the start and found no entry.
     pub cursor: String,
-    /// Positions with the bytes before them, the newest last, `position` among them; at most [`MARKS_MAX`].
+    /// At most [`MARKS_MAX`] marks, the newest last. `position` is among them.
     pub marks: Vec<Mark>,
-    /// The time of the last record, for a record without one that follows it.
+    /// The time of the last record, for a following record without one.
     pub last_time: Option<Ticks>,
-    /// What was learnt of its lines, as `daytable_parse::SourceProfile::save` writes it.
+    /// The source profile, as `daytable_parse::SourceProfile::save` writes it.
     pub profile: String,
-    /// Where it is in its life.
+    /// The state.
     pub status: SourceStatus,
-    /// What became of its bytes.
+    /// The ledger.
     pub ledger: Ledger,
-    /// When it was advanced last, by the wall clock.
+    /// When the source last advanced, by the wall clock.
     pub seen: Ticks,
 }
 
 impl SourceState {
-    /// Of a source that nothing was read from: live, without a file, at its beginning.
+    /// The state of a source before its first read: live, without a file, at the start.
     pub fn new(identity: u64, kind: SourceKind, block: String, path: PathBuf) -> SourceState {
         SourceState {
             identity,

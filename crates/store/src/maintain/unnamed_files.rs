@@ -1,15 +1,15 @@
-//! What `tables/` holds and the catalog does not name: what a kill left, or rows that the catalog has lost.
+//! Files in `tables/` that the catalog does not name: remains of a crash, or rows that the catalog has lost.
 //!
-//! Each file is named before its first byte, as one that is being made, and stays named, as one that is to go, until its
-//! removal is on the disk. So a file that the catalog does not name at all has lost its catalog: somebody lost the
-//! catalog's journal, or brought an older catalog back. Earlier versions named some files later, and forgot some
-//! sooner; what they left is known by itself:
+//! The catalog names each file before its first byte, as one that is being created. After the end of its life, the file
+//! stays named until its removal is on the disk. So if the catalog does not name a file at all, the catalog's journal
+//! was lost, or an older catalog was restored. Earlier versions named some files later and forgot some sooner. Their
+//! remains are recognised:
 //!
-//! * a file without a row in it was just made, or all of it was sent;
-//! * a file of a day that was dropped went with it, if it is no younger than the day was then;
-//! * a file older than a sealed file of its day, and written to no later than what that was made of, is in it.
+//! * a file without rows was just created, or all its rows were sent;
+//! * a file of a dropped day was dropped with the day, if its generation is not higher than the day's at that time;
+//! * a file older than a sealed file of its day, with no later commit than the inputs of that file, is contained in it.
 //!
-//! All else that has rows is data.
+//! Every other file with rows is data.
 
 use crate::StoreError;
 use crate::format::catalog::{Catalog, NamedFiles};
@@ -22,36 +22,36 @@ use std::path::Path;
 /// A file that the catalog does not name.
 #[derive(Debug)]
 pub struct UnnamedFile {
-    /// Its name below `tables/`.
+    /// The name below `tables/`.
     pub name: String,
-    /// The day-table it is of, where its name says one.
+    /// The day-table, if the name has one.
     pub table: Option<DayTable>,
-    /// What it is.
+    /// The kind.
     pub what: UnnamedKind,
 }
 
-/// What an unnamed file is.
+/// The kind of an unnamed file.
 #[derive(Debug)]
 pub enum UnnamedKind {
-    /// No data, or none any more.
+    /// No data, or no longer.
     Leftover,
-    /// It has rows that no file that is named is known to have.
+    /// Rows that no named file is known to have.
     Data {
-        /// How many.
+        /// The number of rows.
         rows: u64,
     },
-    /// Nothing that can be read as a day's file, with the reason.
+    /// Unreadable as a day's file, with the reason.
     Unreadable(String),
 }
 
 impl UnnamedFile {
-    /// Its rows, where it is data.
+    /// The number of rows, if the file is data.
     pub fn rows(&self) -> Option<u64> {
         if let UnnamedKind::Data { rows } = self.what { Some(rows) } else { None }
     }
 }
 
-/// Looks at all files in `tables` that `catalog` does not name: neither as live, nor as one that is being made or is to go.
+/// Examines all files in `tables` that `catalog` does not name: neither as live nor as pending.
 pub fn find(tables: &Path, catalog: &Catalog) -> Result<Vec<UnnamedFile>, StoreError> {
     let mut names = BTreeSet::new();
     match std::fs::read_dir(tables) {
@@ -60,11 +60,11 @@ pub fn find(tables: &Path, catalog: &Catalog) -> Result<Vec<UnnamedFile>, StoreE
                 names.insert(entry.map_err(StoreError::io(tables))?.file_name().to_string_lossy().into_owned());
             }
         }
-        // A folder that is not there has no files. Those that the catalog names are missed where each is looked at.
+        // A missing folder has no files. Files of the catalog are reported as missing by their own checks.
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
         Err(error) => return Err(StoreError::io(tables)(error)),
     }
-    // Behind the list: what is in it was named by then.
+    // After listing the folder: by now the catalog names all its own files in the list.
     let named = catalog.named()?;
     let manifests: BTreeSet<String> = names.iter().filter_map(|name| manifest_of(name)).collect();
     let making: BTreeSet<String> = named.making.iter().flat_map(|output| parts_of(output)).collect();

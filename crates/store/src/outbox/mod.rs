@@ -1,24 +1,24 @@
 //! The *outbox*: day files whose rows are forwarded to a remote store, and are removed here once they are there.
 //!
-//! There is no second engine. A commit writes the same pages to the same kind of file, `tables/Log20261121.1.db`, with the same
-//! commit point, recovery and readers. That file *is* the outbox of its day-table. The differences:
+//! There is no second engine. A commit writes the same pages to the same kind of file, `tables/Log20261121.1.db`, with
+//! the same commit point, recovery and readers. That file *is* the outbox of its day-table. The differences:
 //!
-//! * Its [role](crate::format::catalog::FileRole::Outbox) says so. Such a file is never sealed, and never dropped while it has
+//! * It has its own [role](crate::format::catalog::FileRole::Outbox). Such a file is never sealed, and never dropped while it has
 //!   rows.
 //! * [`OutboxReader`] reads its pages in the order of their commits, partition by partition.
 //! * The committer removes sent pages, page by page, in one transaction of the file. The file counts the removed entities (in
 //!   `merged`, together with the duplicates that compaction removed), so file and catalog still agree.
 //! * An empty file whose period is over is removed as a whole. Later records of its day begin another generation.
-//! * [`OutboxLevel`] says how much waits. Where that is too much, sources are blocked, or the oldest rows are dropped and
+//! * [`OutboxLevel`] tells how much waits. If that is too much, sources are blocked, or the oldest rows are dropped and
 //!   counted: [`OutboxOptions`].
 //!
-//! **A removal is not synced.** After a crash some removed pages come back and are sent again. Keys are derived from the record,
-//! so an upsert of the same row changes no value. A removal may also come too late: compaction has merged the page meanwhile, so
-//! its id, commit and checksum are not found, and the merged page is sent. Only committed pages are read here, so a torn
-//! commit is never sent.
+//! **A removal is not synced.** After a crash some removed pages come back and are sent again. Keys are derived from
+//! the record, so an upsert of the same row changes no value. A removal may also come too late: compaction has merged
+//! the page meanwhile, so its id, commit and checksum are not found, and the merged page is sent. Only committed pages
+//! are read here, so a torn commit is never sent.
 //!
-//! **Rows stay for [`STAYS_AFTER`]** after they were read to be sent. A reader that merges outbox and remote store reads
-//! the outbox first, and a follower looks at a page within that time.
+//! **Rows stay for [`STAYS_AFTER`]** after they were read to be sent. A reader that merges outbox and remote store
+//! reads the outbox first, and a follower reads a page within that time.
 
 mod level;
 mod removal;

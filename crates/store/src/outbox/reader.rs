@@ -1,4 +1,4 @@
-//! What waits to be sent, read beside the committer, in the order of its commits.
+//! Reads waiting pages, beside the committer, in the order of its commits.
 
 use super::SentPage;
 use crate::StoreError;
@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Pages that one look gives at most.
+/// The most pages that one read returns.
 const PAGES_PER_SCAN: usize = 2000;
 
 /// The outbox, opened to read. For one thread.
@@ -22,7 +22,7 @@ pub struct OutboxReader {
     reader: Reader,
 }
 
-/// A page that waits, without its rows.
+/// A waiting page without its rows.
 #[derive(Clone, Debug)]
 pub struct WaitingPage {
     page: PageRow,
@@ -31,27 +31,27 @@ pub struct WaitingPage {
 }
 
 impl WaitingPage {
-    /// The page for its removal.
+    /// The identity of the page, for its removal.
     pub fn sent(&self) -> SentPage {
         SentPage::of(&self.page)
     }
 
-    /// The number of its partition in its file.
+    /// The number of its partition in the file.
     pub fn partition(&self) -> i64 {
         self.page.partition
     }
 
-    /// The commit that wrote it.
+    /// The commit of the page.
     pub fn seq(&self) -> i64 {
         self.page.seq
     }
 
-    /// Its entities.
+    /// The number of its entities.
     pub fn entities(&self) -> u32 {
         self.page.header.entities
     }
 
-    /// Bytes of its entities before they were encoded.
+    /// Bytes of its entities before encoding.
     pub fn raw_bytes(&self) -> u32 {
         self.page.header.raw_bytes
     }
@@ -75,9 +75,9 @@ pub struct OutboxPosition {
 pub struct NewPages {
     /// New pages, in the order they were written.
     pub pages: Vec<WaitingPage>,
-    /// Partitions, by number, that have pages which are not among these.
+    /// Partitions, by number, with waiting pages outside `pages`.
     pub behind: BTreeSet<i64>,
-    /// Whether there is more to see at once.
+    /// Whether another read would return more pages now.
     pub has_more: bool,
 }
 
@@ -87,7 +87,7 @@ impl OutboxReader {
         Ok(OutboxReader { reader: Reader::open(data_dir)? })
     }
 
-    /// Lets go of files that went.
+    /// Closes files that are no longer live.
     pub fn forget_gone(&self) -> Result<(), StoreError> {
         self.reader.forget_gone()
     }
@@ -100,12 +100,13 @@ impl OutboxReader {
         Ok(files)
     }
 
-    /// The newest time that a record gave by itself, over all that was ever committed.
+    /// The newest time in the text of any record that was ever committed.
     pub fn newest(&self) -> Result<Option<Ticks>, StoreError> {
         self.reader.catalog().newest()
     }
 
-    /// What came to `file` since `seen`, which is moved on. The first look gives no pages, only who has some.
+    /// The pages of `file` since `seen`, which advances. The first read returns no pages, only the partitions that have
+    /// some.
     pub fn new_pages(&self, file: &LiveFile, seen: &mut OutboxPosition) -> Result<NewPages, StoreError> {
         self.with_snapshot(file, |opened, committed| match seen.page {
             None => first_scan(opened, committed, seen),
@@ -113,8 +114,8 @@ impl OutboxReader {
         })
     }
 
-    /// The first `count` pages of a partition that are not in `known`, the oldest commit first, or the newest; and whether
-    /// there are more.
+    /// The first `count` pages of a partition that are not in `known`, the oldest or the newest commit first. The flag
+    /// tells whether there are more.
     pub fn pages_of(
         &self,
         file: &LiveFile,
@@ -129,7 +130,7 @@ impl OutboxReader {
                 "SELECT {HEADER_COLUMNS} FROM page WHERE partition = ?1 AND seq <= ?2
                  ORDER BY seq {order}, id {order} LIMIT ?3"
             );
-            // One more than is wanted says whether there are more.
+            // One more page shows whether there are more.
             let limit = i64::try_from(known.len() + count + 1).unwrap_or(i64::MAX);
             let mut statement = opened.connection.prepare_cached(&select)?;
             let rows = statement.query_map(params![partition, committed.seq, limit], read_header)?;
@@ -149,7 +150,7 @@ impl OutboxReader {
         })
     }
 
-    /// About how many entities of a partition wait. Those of small pages are not counted.
+    /// About how many entities of a partition wait, without those of small pages.
     pub fn entities_of(&self, file: &LiveFile, partition: i64) -> Result<u64, StoreError> {
         self.with_snapshot(file, |opened, _| {
             let sum = "SELECT coalesce(sum(entities), 0) FROM page WHERE partition = ?1";
@@ -158,7 +159,7 @@ impl OutboxReader {
         .map(|entities| u64::try_from(entities).unwrap_or(0))
     }
 
-    /// The newest time between two that a row of these partitions has which waits.
+    /// The newest time of a waiting row of these partitions, between two times.
     pub fn newest_of(
         &self,
         table: &DayTable,
@@ -182,7 +183,7 @@ impl OutboxReader {
         self.with_snapshot(file, |opened, _| partition_name(&opened.connection, partition))
     }
 
-    /// The rows of a page; none where it went, or was merged with others.
+    /// The rows of a page; none if the page was removed, or merged with others.
     pub fn read(&self, file: &LiveFile, head: &WaitingPage) -> Result<Option<Page>, StoreError> {
         let opened = match self.reader.acquire(file) {
             Ok(opened) => opened,
@@ -211,18 +212,18 @@ impl OutboxReader {
         read
     }
 
-    /// Whether a table that stays here has a row. Where that cannot be read, it has not.
+    /// Whether a local table has a row. False if it cannot be read.
     pub fn has_row(&self, table: &DayTable, partition: &str, key: RowKey) -> bool {
         self.reader.row(table, partition, key).is_ok_and(|row| row.is_some())
     }
 
-    /// Reads in a snapshot of `file`; a file that is gone has nothing.
+    /// Reads in a snapshot of `file`. A removed file has no pages.
     pub(crate) fn with_snapshot<T: Default>(
         &self,
         file: &LiveFile,
         read: impl FnOnce(&OpenDayFile, &Committed) -> rusqlite::Result<T>,
     ) -> Result<T, StoreError> {
-        // Before the snapshot: every page up to it is in it.
+        // Read before the snapshot, so that the snapshot has every page up to it.
         let committed = self.reader.catalog().committed()?;
         let opened = match self.reader.acquire(file) {
             Ok(opened) => opened,

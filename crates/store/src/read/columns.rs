@@ -1,7 +1,7 @@
-//! Rows as columns, as they are encoded: a page of an open day, or rows of a row group of a sealed one.
+//! Rows as encoded columns: of a page of an open day, or of a row group of a sealed one.
 //!
-//! A [`ColumnBatch`] decodes a column when it is asked for it, and a row when it is shown. A [`BatchColumn`] answers in
-//! its encoded form: a test is made once a distinct value, a text is looked for in patterns and in bytes.
+//! A [`ColumnBatch`] decodes a column on its first use, and a row when it is shown. A [`BatchColumn`] is queried in its
+//! encoded form: a test runs once per distinct value, and a text is searched in patterns and in bytes.
 
 use crate::StoreError;
 use crate::format::page::{ColumnRef, Page};
@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 /// Chooses the rows of a scan by their columns.
 pub trait RowChooser: Send + Sync {
-    /// The rows of records that may be wanted. Rows that are not among them surely are not.
+    /// The rows of records that may match. Other rows cannot match.
     fn choose(&self, batch: &ColumnBatch) -> Result<RowSet, StoreError>;
 }
 
@@ -39,7 +39,7 @@ enum Source {
     Group(Box<GroupRows>),
 }
 
-/// Some rows of a row group, of which each column is read once it is asked for.
+/// Some rows of a row group. Each column is read on its first use.
 struct GroupRows {
     file: SealedFile,
     group: usize,
@@ -66,7 +66,7 @@ pub enum BatchColumn<'b> {
 pub struct SealedColumn<'b>(&'b BlockColumn, usize);
 
 impl ColumnBatch {
-    /// The rows of a page; `records` are those that count: live, and no items.
+    /// The rows of a page. `records` are those that count: the latest of their key, and no items.
     pub(crate) fn of_page(partition: Arc<str>, page: Arc<Page>, records: RowSet) -> ColumnBatch {
         ColumnBatch { partitions: vec![(partition, 0..page.len())], source: Source::Page(page), records }
     }
@@ -186,7 +186,7 @@ impl ColumnBatch {
         }
     }
 
-    /// The columns of which `wants` the property.
+    /// The columns whose property `wants` accepts.
     pub fn columns(
         &self,
         mut wants: impl FnMut(&str, PropertyKind) -> bool,
@@ -196,7 +196,7 @@ impl ColumnBatch {
         wanted.filter_map(|(number, _)| self.column(number).transpose()).collect()
     }
 
-    /// The records that have further rows, or fields in one text: their columns do not have all of them.
+    /// The records with further rows, or with fields in one text: their columns are incomplete.
     pub fn spread(&self) -> Result<RowSet, StoreError> {
         let mut spread = RowSet::none(self.len());
         for column in self.columns(|name, kind| MULTI_ROW_PROPERTIES.contains(&(name, kind)))? {
@@ -205,7 +205,7 @@ impl ColumnBatch {
         Ok(spread)
     }
 
-    /// Whether the texts of the batch may have this one; only a page of an open day says no.
+    /// Whether the texts of the batch may contain this one. Only a page of an open day can exclude it.
     pub fn may_have_text(&self, text: &memchr::memmem::Finder<'_>) -> bool {
         match &self.source {
             Source::Page(page) => page.has_text(text),
@@ -213,8 +213,8 @@ impl ColumnBatch {
         }
     }
 
-    /// Adds the rows of which a property contains the needle as it is printed. Sealed days skip the pages of columns
-    /// that do not have it.
+    /// Adds the rows with a property whose printed value contains the needle. Sealed days skip pages of columns without
+    /// it.
     pub fn add_containing(&self, needle: &Needle, among: &RowSet, found: &mut RowSet) -> Result<(), StoreError> {
         match &self.source {
             Source::Page(page) => page.columns().for_each(|column| column.add_containing(needle, among, found)),
@@ -276,7 +276,7 @@ impl GroupRows {
     }
 }
 
-/// What a cell has, which `read` gives once.
+/// The value of a cell, read at most once.
 fn read_once<T>(cell: &OnceCell<T>, read: impl FnOnce() -> Result<T, StoreError>) -> Result<&T, StoreError> {
     if let Some(known) = cell.get() {
         return Ok(known);
@@ -310,7 +310,7 @@ impl<'b> BatchColumn<'b> {
         }
     }
 
-    /// Bounds of its whole numbers, where they cost nothing.
+    /// Bounds of its whole numbers, if they are known without decoding.
     pub fn bounds(&self) -> Option<(i64, i64)> {
         match self {
             BatchColumn::Page(column) => column.bounds(),
@@ -318,8 +318,8 @@ impl<'b> BatchColumn<'b> {
         }
     }
 
-    /// Applies `read` to the values of the rows `among`, once a value where the column has few different ones, and
-    /// passes the results on in the order of the rows.
+    /// Applies `read` to the values of the rows `among`, once per distinct value if there are few, and passes the
+    /// results in the order of the rows.
     pub fn map<T: Copy>(&self, among: &RowSet, read: impl FnMut(Property<'_>) -> T, each: impl FnMut(usize, T)) {
         match self {
             BatchColumn::Page(column) => column.map(among, read, each),
@@ -327,7 +327,7 @@ impl<'b> BatchColumn<'b> {
         }
     }
 
-    /// Adds the rows among these whose value is this text.
+    /// Adds the rows of `among` whose value is this text.
     pub fn add_equal(&self, text: &str, among: &RowSet, found: &mut RowSet) {
         match self {
             BatchColumn::Page(column) => column.add_equal(text, among, found),
@@ -335,7 +335,7 @@ impl<'b> BatchColumn<'b> {
         }
     }
 
-    /// Adds the rows among these whose value contains the needle as it is printed.
+    /// Adds the rows of `among` whose printed value contains the needle.
     pub fn add_containing(&self, needle: &Needle, among: &RowSet, found: &mut RowSet) {
         match self {
             BatchColumn::Page(column) => column.add_containing(needle, among, found),

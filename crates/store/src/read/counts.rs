@@ -1,11 +1,12 @@
-//! How many records, by partition, minute and level, without reading more than it takes.
+//! Counts records by partition, minute and level, and reads no more than necessary.
 //!
-//! * An **open file** says it in its page headers, where no other page can hold the same rows and the whole page is in
-//!   range; other pages are decoded.
-//! * A **sealed file** says it in its index for the whole of it; for a part of it its columns of times and levels do.
-//! * **Several files** of a day may hold the same row, the later generation's being the row. So the numbers of the files
-//!   are added up, and a row of a later file that an older one has too is taken off the older one's numbers: late
-//!   records are few, so they are looked up among the many.
+//! * An **open file** has the counts in its page headers. A page is decoded only if it overlaps another page or the end of
+//!   the range.
+//! * A **sealed file** has the counts of all its rows in its index. A part of it is counted from its columns of times and
+//!   levels.
+//! * **Several files** of a day may have the same row, and the later generation wins. So the counts of the files are added,
+//!   and a row of a later file that an older file has too is subtracted from the older counts. Late records are few, so
+//!   they are looked up among the many.
 
 use crate::StoreError;
 use crate::format::catalog::LiveFile;
@@ -22,16 +23,16 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-/// By what records are told apart when they are counted, beside minute and level.
+/// The grouping of counts, beside minute and level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CountBy {
-    /// A number for each partition.
+    /// One count per partition.
     Partition,
-    /// One number for all: the partition that is given is empty, or any.
+    /// One count for all partitions. The partition of a result is empty, or any.
     Nothing,
 }
 
-/// Numbers of several files: what is taken off one of them may come before it.
+/// Sums over several files. A subtraction may come before its addition.
 type Sums = HashMap<(Arc<str>, i64, Option<Level>), i64, foldhash::quality::RandomState>;
 
 impl Reader {
@@ -40,8 +41,8 @@ impl Reader {
         self.counts_by(table, range, CountBy::Partition, each)
     }
 
-    /// Records by minute and level, and by what `by` says. A table that has one file gives its numbers as they come, one
-    /// that has several when all were added up.
+    /// Records by minute and level, and by `by`. With one file, counts are passed in the order of reading. With several
+    /// files, they are passed at the end.
     pub fn counts_by(
         &self,
         table: &DayTable,
@@ -99,7 +100,7 @@ impl Reader {
         let pages = headers_in(opened, range.partitions.is_some().then_some(&names), first, last)?;
         let mut pages = pages.into_iter().filter(|page| committed.includes(page.seq)).peekable();
         while let Some(page) = pages.next() {
-            // Names of this snapshot: those that are wanted, and the pages are of these.
+            // Both are of one snapshot: `names` has all partitions of `pages`.
             let name = names
                 .get(&page.partition)
                 .ok_or_else(|| crate::format::day_file::unnamed_partition(&opened.path, &page))?;
@@ -238,7 +239,7 @@ pub(super) fn headers_in(
     result.map_err(StoreError::sqlite(&opened.path))
 }
 
-/// Counts the rows of overlapping pages, or of one that is cut by the range, each key once.
+/// Counts the rows of overlapping pages, or of a page that the range cuts, each key once.
 fn count_rows(
     opened: &OpenDayFile,
     cluster: &[PageRow],

@@ -1,11 +1,11 @@
-//! Every record of a table once, as columns, in no order, by several threads.
+//! Passes every record of a table once, as columns, unordered, in several threads.
 //!
-//! A walk is planned in one snapshot: the pages and row groups that reach into the range. Threads take them one after
-//! the other, each with a state of its own. Files that go away meanwhile stay readable, because they are open.
+//! A walk is planned in one snapshot: the pages and row groups that overlap the range. Each thread has its own state,
+//! and receives one task after the other. Files that are removed meanwhile stay readable, because they are open.
 //!
-//! Pages may overlap, and files of a day may have the same row: of equal keys the later commit's, and the later
-//! generation's, is the row. The keys of a page that a later one overlaps are compared with that one's. Where too many
-//! overlap, the walk declines, and its caller reads rows.
+//! Pages may overlap, and files of a day may have the same row. Of equal keys, the row of the later commit and the
+//! later generation wins. So the keys of a page are compared with those of overlapping later pages. If too many
+//! overlap, the walk is refused, and its caller reads rows.
 
 use super::columns::ColumnBatch;
 use super::counts::headers_in;
@@ -28,32 +28,32 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// Keys of later files that are compared with those of earlier ones: 24 bytes each.
 const LATE_KEYS_MAX: usize = 1 << 20;
-/// Overlaps of pages that are compared, for each page.
+/// Overlaps that are compared, per page on average.
 const OVERLAPS_MAX: usize = 16;
-/// Pages whose keys a thread remembers for the pages that they overlap.
+/// Pages whose keys a thread caches for the pages that they overlap.
 const KEYS_KEPT: usize = 32;
-/// Tasks that a thread takes at a time, and below which there is one thread.
+/// Tasks that a thread receives at once. With fewer tasks, there is one thread.
 const TASKS_AT_ONCE: usize = 16;
 
-/// What is done with the batches of a walk.
+/// Processes the batches of a walk.
 pub trait BatchVisitor: Sync {
-    /// What a thread gathers.
+    /// The result of a thread.
     type State: Send;
 
-    /// The state of a thread.
+    /// Begins the state of a thread.
     fn start(&self) -> Self::State;
 
-    /// Whether rows of a partition may be wanted; of a page, by its header.
+    /// Whether rows of a partition may match; for a page, by its header.
     fn wants(&self, _partition: &str, _header: Option<&PageHeader>) -> bool {
         true
     }
 
-    /// Takes all records of a page by its header. False if the page has to be read.
+    /// Processes all records of a page by its header. False if the page must be decoded.
     fn take_header(&self, _state: &mut Self::State, _partition: &str, _header: &PageHeader) -> bool {
         false
     }
 
-    /// Takes a batch; a break ends the walk of all threads.
+    /// Processes a batch. A break ends the walk of all threads.
     ///
     /// # Errors
     ///
@@ -106,23 +106,23 @@ struct Walker<'p, 'r> {
     connections: Vec<Option<OpenDayFile>>,
     keys: VecDeque<(usize, PageLocation, Box<[RowKey]>)>,
     body: Vec<u8>,
-    /// Whether its snapshot is the one that was planned in.
+    /// Whether the walk was planned in this thread's snapshot.
     is_first: bool,
 }
 
-/// What the threads of a walk share.
+/// The shared state of a walk's threads.
 struct Shared {
     next: AtomicUsize,
     is_over: AtomicBool,
-    /// Pages that one thread's snapshot does not have, because they were merged in between.
+    /// Pages that are missing in a thread's snapshot, because compaction merged them.
     left: Mutex<Vec<usize>>,
     error: Mutex<Option<StoreError>>,
 }
 
 impl Reader {
-    /// Passes the records of `range` in one table to a visitor, by at most `threads` threads. `None` where they cannot be
-    /// told apart by columns: the caller reads rows instead. The text and level of the range are ignored. The calling
-    /// thread asks `go_on` now and then; false ends the walk early.
+    /// Passes the records of `range` in one table to a visitor, in at most `threads` threads. `None` if too many rows
+    /// overlap: then the caller reads rows. The text and level of the range are ignored. The calling thread calls
+    /// `go_on` repeatedly; false ends the walk early.
     ///
     /// # Errors
     ///
@@ -315,7 +315,7 @@ impl Plan<'_> {
     }
 }
 
-/// Runs the tasks by as many threads as there are sets of connections, which are given back.
+/// Runs the tasks with one thread per set of connections. Returns the connections too.
 #[allow(clippy::type_complexity)]
 fn run<V: BatchVisitor>(
     plan: &Plan<'_>,
@@ -352,7 +352,7 @@ fn run<V: BatchVisitor>(
         states
     });
     let mut error = shared.error.into_inner().unwrap_or_else(PoisonError::into_inner);
-    // The first thread's snapshot is the one that was planned in.
+    // The walk was planned in the first thread's snapshot, so that thread has the pages.
     let left = shared.left.into_inner().unwrap_or_else(PoisonError::into_inner);
     if let (Some(walker), Some(state)) = (walkers.first_mut(), states.first_mut()) {
         for task in left {
@@ -381,7 +381,7 @@ impl Walker<'_, '_> {
                 break;
             }
             let from = shared.next.load(Ordering::Relaxed);
-            // A row group is as many rows as many pages are.
+            // A row group has as many rows as many pages.
             let step = if matches!(tasks.get(from), Some(Task::Group { .. })) { 1 } else { TASKS_AT_ONCE };
             let from = shared.next.fetch_add(step, Ordering::Relaxed);
             if from >= tasks.len() {
@@ -482,14 +482,14 @@ impl Walker<'_, '_> {
         }
     }
 
-    /// What a page is that no snapshot has.
+    /// The error of a page that no snapshot has.
     fn missing(&self, task: &Task) -> Option<StoreError> {
         let Task::Page { file, page, .. } = task else { return None };
         let opened = self.connections.get(*file)?.as_ref()?;
         Some(day_file::damaged(&opened.path, page, "its body is missing".into()))
     }
 
-    /// Removes the rows that a later page has, too; false if this thread's snapshot does not have that page.
+    /// Removes rows that a later page has too. False if this thread's snapshot does not have that page.
     fn remove_keys(
         &mut self,
         file: usize,
@@ -524,7 +524,7 @@ fn remove_all(keys: &[RowKey], others: &[RowKey], records: &mut RowSet) {
     each_common(keys, others, |row| records.remove(row));
 }
 
-/// Passes the places of the keys that are among `others`. Both are in order.
+/// Passes the indices of keys that are among `others`. Both are sorted.
 fn each_common(keys: &[RowKey], others: &[RowKey], mut each: impl FnMut(usize)) {
     let mut at = others.partition_point(|other| keys.first().is_some_and(|first| other < first));
     for (row, key) in keys.iter().enumerate() {

@@ -1,5 +1,5 @@
-//! Pages that lie under another name than the one they were written under: what a damaged page of SQLite's, or a journal
-//! that is taken for another file's, may come to.
+//! Pages under another address than the one they were written with, as damage of a page of SQLite or an exchanged
+//! journal may cause.
 
 use super::*;
 use crate::format::catalog::Committed;
@@ -7,7 +7,8 @@ use crate::maintain::check::{CatalogEntry, FileFault, open_file};
 use rusqlite::Connection;
 use std::ops::ControlFlow;
 
-/// Two days of two instances. Each instance has a page of its own row and a small page in each day, by the same two commits.
+/// Two days of two instances. Each instance has a page in its own row and a small page in each day, from the same two
+/// commits.
 fn two_days() -> Folder {
     let folder = Folder::new();
     let store = folder.open();
@@ -24,7 +25,7 @@ fn two_days() -> Folder {
     folder
 }
 
-/// The key of an instance's row by a commit. Those of two instances are never the same.
+/// The key of an instance's row in a commit. Two instances never have the same key.
 fn key_of(at: Ticks, partition: &str, n: u64) -> RowKey {
     RowKey::new(at.plus(seconds(n)), SOURCE, 10 * n + u64::from(partition == "web-1"))
 }
@@ -33,7 +34,7 @@ fn all() -> Range {
     Range::all()
 }
 
-/// What is read of a day: the rows that are whole, and what is wrong.
+/// The intact rows of a day, and the first error.
 fn read(folder: &Folder, at: Ticks) -> (Vec<Row>, Option<StoreError>) {
     let reader = folder.reader();
     let mut rows = Vec::new();
@@ -76,7 +77,7 @@ fn a_page_under_another_name_is_an_error_for_whoever_reads_it() {
         for row in rows {
             assert!(message(&row).starts_with(&format!("{} of {}", row.partition, day(0))), "{damage}");
         }
-        // Whoever asks by the keys gets the row that it was, or none.
+        // Reads by key return the right row, or none.
         let keys = [day(0), day(1)]
             .into_iter()
             .flat_map(|at| ["web-1", "web-2"].into_iter().flat_map(move |of| [1, 2].map(|n| key_of(at, of, n))));
@@ -87,7 +88,7 @@ fn a_page_under_another_name_is_an_error_for_whoever_reads_it() {
         }
         let found = faults(&folder, day(0));
         assert!(found.iter().any(|fault| matches!(fault, FileFault::Bytes(_))), "{damage}: {found:?}");
-        // Nor is it sealed under that name.
+        // Sealing refuses the page too.
         let out = folder.path().join(format!("tables/{}.2.parquet", table(day(0))));
         let committed = Committed { seq: 99, ..Committed::default() };
         let inputs = vec![folder.file(day(0))];
@@ -104,12 +105,13 @@ fn a_page_under_another_name_is_an_error_for_whoever_reads_it() {
     }
 }
 
-/// A leaf of the index of names that says another number: who asks by the name finds the other's pages, and is told.
+/// The index of partition names has a wrong number: a read by that name finds the pages of another partition, and
+/// fails.
 #[test]
 fn a_name_that_leads_to_another_partition_is_found() {
     let folder = two_days();
     let file = Connection::open(folder.file(day(0))).expect("opened");
-    // The table has them the right way around, its index the wrong one.
+    // The table is right, and its index is wrong.
     let swap = "PRAGMA writable_schema = ON;
                 CREATE TABLE wrong(id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
                 INSERT INTO wrong SELECT 3 - id, name FROM partition;

@@ -1,12 +1,12 @@
-//! A text and a level are looked for in pages without a look at most of their rows; what is found is what a whole scan finds.
+//! A search for a text and a level skips most rows, but finds the same rows as a whole scan.
 
 use super::*;
 use proptest::prelude::*;
 
-/// A row: seconds into the day, which partition, whether its text has the needle, whether it is an error.
+/// A row: the second of the day, the partition, whether its text has the needle, and whether it is an error.
 type Written = BTreeMap<(u64, bool), (bool, bool)>;
 
-/// Commits rows; of the same one, other commits may have had another text and level.
+/// Commits rows. Earlier commits may have written the same row with another text and level.
 fn write_rows(store: &Store, rows: &Written, number: u64) {
     let batches = [(false, "web-1"), (true, "web-2")].map(|(second, partition)| {
         let mut batch = Batch::new(table(day(0)), partition.into());
@@ -14,7 +14,7 @@ fn write_rows(store: &Store, rows: &Written, number: u64) {
             let level = Some(if *is_error { Level::Error } else { Level::Info }).filter(|_| n % 5 > 0);
             let message = format!("{} {n}", if *has_text { "needle" } else { "hay" });
             let record = Record { level, message: message.into(), ..Record::default() };
-            // One instance has no key of the other's.
+            // No two instances have a key in common.
             let key = RowKey::new(day(0).plus(seconds(*n)), SOURCE, 2 * n + u64::from(second));
             daytable_model::entity::append(&mut batch, key, "/var/log/app.log", &record);
         }
@@ -31,8 +31,8 @@ fn row() -> impl Strategy<Value = ((u64, bool), (bool, bool))> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
-    /// Whatever was written, and written again, in however many pages, and however often the snapshot is let go: rows
-    /// that have the text, the level, or both are found, each once, the newest first, and none that was replaced by one without it.
+    /// Rows are written and overwritten in many pages, and snapshots end at any time. Each row with the text, the
+    /// level, or both is found once, newest first. A row that was replaced by one without them is not found.
     #[test]
     fn what_is_looked_for_is_found_as_a_whole_scan_finds_it(
         commits in proptest::collection::vec(proptest::collection::vec(row(), 0..20), 1..6),

@@ -1,10 +1,10 @@
-//! Files that the catalog does not name: which of them are what a kill or a power cut left, and which are lost.
+//! Files that the catalog does not name: remains of a kill or a power cut, or lost days.
 
 use super::lives::{seal, write_sealed};
 use super::*;
 use crate::maintain::unnamed_files::{self, UnnamedKind};
 
-/// What each unnamed file is, by name: its rows, where it is data.
+/// The unnamed files with their rows, if they are data.
 fn unnamed(folder: &Folder) -> Vec<(String, Option<u64>)> {
     let catalog = catalog::Catalog::open_to_read(&folder.path()).expect("opened");
     let files = unnamed_files::find(&folder.path().join("tables"), &catalog).expect("looked");
@@ -27,7 +27,7 @@ fn catalog_of(folder: &Folder) -> PathBuf {
     catalog::Catalog::path_in(&folder.path())
 }
 
-/// An older catalog beside younger days, open and sealed: none of their rows is out of sight for long.
+/// An older catalog beside later days, open and sealed: their rows are refused, then repaired.
 #[test]
 fn days_that_an_older_catalog_does_not_name_are_refused_and_repaired() {
     for is_sealed in [false, true] {
@@ -54,7 +54,7 @@ fn days_that_an_older_catalog_does_not_name_are_refused_and_repaired() {
     }
 }
 
-/// What a power cut brings back that was removed, and whose removal an earlier version did not wait for.
+/// A power cut may restore a removed file, if an earlier version did not wait for the removal.
 #[test]
 fn what_was_removed_and_came_back_is_a_leftover() {
     let folder = Folder::new();
@@ -87,7 +87,7 @@ fn what_was_removed_and_came_back_is_a_leftover() {
     assert_eq!(folder.messages(day(0)), messages);
 }
 
-/// A kill at each of these leaves a file that is named still: what is to be, and what is no more.
+/// A kill at each of these steps leaves a file that the catalog still names: one that is being created or removed.
 #[test]
 fn what_is_being_made_and_what_is_to_go_is_named() {
     let folder = Folder::new();
@@ -110,7 +110,7 @@ fn what_is_being_made_and_what_is_to_go_is_named() {
     assert_eq!(lives::files(&copy), ["Log20261101.2.manifest.json", "Log20261101.2.parquet"]);
 }
 
-/// The catalog is of before the sealing, and of what was sealed a file is gone already: the sealed file is the day.
+/// The catalog is older than the sealing, and an input of the sealing is gone already: the sealed file is the day.
 #[test]
 fn repair_takes_a_sealed_file_for_what_it_was_made_of() {
     let folder = Folder::new();
@@ -124,7 +124,7 @@ fn repair_takes_a_sealed_file_for_what_it_was_made_of() {
     seal(&store, day(0));
     store.close().expect("closed");
     std::fs::copy(catalog_of(&before), catalog_of(&folder)).expect("copied");
-    // Of its parts one is there still, as after a kill between their removals.
+    // One of its inputs still exists, as after a kill between their removals.
     put(&folder, &before, "Log20261101.3.db");
     assert!(Store::open(&folder.path(), StoreOptions::small()).is_err());
     let said = repair(&folder.path()).expect("repaired").join("\n");
@@ -134,7 +134,7 @@ fn repair_takes_a_sealed_file_for_what_it_was_made_of() {
     assert_eq!(folder.messages(day(0)), newest_first(0, 20));
 }
 
-/// All that a sealed file was being made of is there: it goes on without it, and nothing is removed.
+/// All inputs of the sealed file exist: they are the day, and the sealed file is put aside.
 #[test]
 fn repair_puts_aside_what_it_does_not_take_over() {
     let folder = Folder::new();
@@ -158,7 +158,7 @@ fn repair_puts_aside_what_it_does_not_take_over() {
     assert_eq!(folder.messages(day(0)), newest_first(0, 10));
 }
 
-/// Nothing was committed yet, and a copy of the folder left what is empty out.
+/// Before the first commit, a copy of the folder may lack empty folders.
 #[test]
 fn a_folder_without_tables_has_no_unnamed_files() {
     let folder = Folder::new();

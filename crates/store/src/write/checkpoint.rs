@@ -1,6 +1,5 @@
-//! The thread that moves journals into their databases and removes what is in `trash/`: work that must not make a
-//! commit wait. A checkpoint that fails is told to the committer, which then accepts nothing until the folder was
-//! opened anew.
+//! The thread that checkpoints journals and empties `trash/`, so that commits need not wait for it. After a failed
+//! checkpoint, the committer accepts nothing until the folder was opened again.
 
 use crate::StoreError;
 use crate::format::day_file::DayFile;
@@ -15,9 +14,9 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Bytes that go to a journal before it is moved into its database.
+/// Bytes that go to a journal before its checkpoint.
 const JOURNAL_BYTES: u64 = 4 << 20;
-/// How long a copy of what was set aside is kept in `trash/`.
+/// How long a copy of a torn commit stays in `trash/`.
 const SET_ASIDE_KEPT: Duration = Duration::from_secs(7 * 86_400);
 
 enum Task {
@@ -56,34 +55,34 @@ impl Checkpointer {
         Ok(Checkpointer { tasks: Some(tasks), shared, thread: Some(thread) })
     }
 
-    /// Has the file's journal moved, if much went to it.
+    /// Queues a checkpoint of the file if its journal is long.
     pub(crate) fn consider(&self, file: &mut DayFile) {
         if file.has_journaled(JOURNAL_BYTES) {
             self.queue(file.path());
         }
     }
 
-    /// Whether the journal of `path` is being moved, or is about to be. Who can wait writes nothing meanwhile: a journal
-    /// begins again only when all of it was moved.
+    /// Whether a checkpoint of `path` is running or queued. Writers that can wait write nothing meanwhile: a journal
+    /// starts over only after a complete checkpoint.
     pub(crate) fn is_moving(&self, path: &Path) -> bool {
         self.shared.queued().contains(path)
     }
 
-    /// Has the journal of `path` moved.
+    /// Queues a checkpoint of the journal of `path`.
     pub(crate) fn queue(&self, path: &Path) {
         if self.shared.queued().insert(path.into()) {
             self.send(Task::Checkpoint(path.into()));
         }
     }
 
-    /// Removes what is in the folder `trash`.
+    /// Queues the removal of the files in `trash`.
     pub(crate) fn sweep(&self, trash: PathBuf) {
         self.send(Task::Sweep(trash));
     }
 
     fn send(&self, task: Task) {
         if let Some(tasks) = &self.tasks {
-            // The thread ends only after this handle.
+            // The thread outlives this handle's sender.
             let _ = tasks.send(task);
         }
     }
@@ -93,12 +92,12 @@ impl Checkpointer {
         self.shared.failed.load(Ordering::Acquire)
     }
 
-    /// The folder was opened anew.
+    /// Forgets a failure, after the folder was opened again.
     pub(crate) fn reset(&self) {
         self.shared.failed.store(false, Ordering::Release);
     }
 
-    /// Finishes what is queued.
+    /// Finishes the queued tasks.
     pub(crate) fn stop(&mut self) {
         self.tasks = None;
         if let Some(thread) = self.thread.take() {
@@ -123,7 +122,7 @@ fn run(work: &mpsc::Receiver<Task>, shared: &Shared) {
 }
 
 fn checkpoint(path: &Path) -> rusqlite::Result<()> {
-    // Never creates: the day may have been dropped meanwhile.
+    // Does not create the file: the day may have been dropped meanwhile.
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = match Connection::open_with_flags(path, flags) {
         Err(e) if e.sqlite_error_code() == Some(rusqlite::ErrorCode::CannotOpen) && !path.exists() => return Ok(()),
@@ -133,7 +132,7 @@ fn checkpoint(path: &Path) -> rusqlite::Result<()> {
     connection.pragma_update(None, "wal_autocheckpoint", 0)?;
     match sqlite::checkpoint(&connection, false) {
         Err(e) if e.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseBusy) => Ok(()),
-        // Dropped between the two.
+        // The day was dropped in between.
         Err(_) if !path.exists() => Ok(()),
         done => done.map(drop),
     }

@@ -1,4 +1,4 @@
-//! What a sender asks of the committer: to remove rows that were sent, and to keep rows that no store accepts.
+//! Requests of a sender to the committer: to remove sent rows, and to keep rows that the remote store refused.
 
 use crate::StoreError;
 use crate::format::catalog::accounting::SourceReceipt;
@@ -7,15 +7,15 @@ use crate::write::commit::{CommitQueue, Committer};
 use crate::write::queue::{Ack, Submission};
 use daytable_model::batch::Batch;
 
-/// What a sender asks the committer for. Cheap to clone.
+/// Sends requests of a sender to the committer. Cheap to clone.
 #[derive(Clone)]
 pub struct OutboxRemover {
     pub(crate) queue: CommitQueue,
 }
 
 impl OutboxRemover {
-    /// Removes pages that were sent; `told` hears from the committer's thread when they are gone, or why not. What is not
-    /// found is gone already, or was merged with other pages and is still to be sent.
+    /// Removes sent pages, then calls `callback` from the committer's thread. A page that is not found is already
+    /// removed, or was merged with other pages and will be sent again.
     pub fn remove(
         &self,
         removals: Vec<OutboxRemoval>,
@@ -25,7 +25,7 @@ impl OutboxRemover {
         self.queue.aside(step).map_err(|_| StoreError::Closed)
     }
 
-    /// Commits rows of a table that stays here, however full the outbox is. `ack` receives what became of them.
+    /// Commits rows of a local table, even if the outbox is full. `ack` receives the outcome.
     pub fn keep(&self, batches: Vec<Batch>, ack: Ack) -> Result<(), StoreError> {
         let step = Box::new(move |committer: &mut Committer| {
             let records = batches.iter().map(Batch::records).sum();

@@ -22,12 +22,12 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Which pages a reader may see.
+/// The commits that happened: which pages a reader may see.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Committed {
     /// The number of the last commit.
     pub seq: i64,
-    /// Numbers below it that never happened.
+    /// Lower numbers of commits that never happened.
     pub void: BTreeSet<i64>,
 }
 
@@ -38,8 +38,8 @@ impl Committed {
     }
 }
 
-/// Commit numbers that never happened and are remembered, for readers whose snapshot still has their pages. Older
-/// ones than this many are in no snapshot any more.
+/// Numbers of failed commits that are kept, for readers whose snapshot still has their pages. No snapshot lives long
+/// enough for older ones.
 const VOID_MAX: usize = 1000;
 
 impl Catalog {
@@ -53,7 +53,7 @@ impl Catalog {
         Ok(catalog)
     }
 
-    /// How far is committed.
+    /// Reads which commits happened.
     pub fn committed(&self) -> Result<Committed, StoreError> {
         let (committed, states) = self.sql((|| {
             // One statement is one snapshot: a number is never seen committed without being seen void as well.
@@ -70,7 +70,7 @@ impl Catalog {
             }
             Ok((committed, states))
         })())?;
-        // SQLite notices neither where a page of it is another.
+        // SQLite does not notice if a page of the catalog was exchanged.
         let foreign = |what: &str| Err(StoreError::Foreign(self.path.clone(), what.into()));
         if states != 1 {
             return foreign("it does not say which commit was the last");
@@ -81,13 +81,13 @@ impl Catalog {
         Ok(committed)
     }
 
-    /// The newest time that a record gave by itself.
+    /// The newest time in the text of a record.
     pub fn newest(&self) -> Result<Option<Ticks>, StoreError> {
         let newest = self.connection.query_row("SELECT newest FROM state", [], |row| row.get::<_, Option<i64>>(0));
         Ok(self.sql(newest)?.and_then(Ticks::new))
     }
 
-    /// The commit point of commit `seq`. Says how many idempotency keys are left, where it brought some.
+    /// The commit point of commit `seq`. If the commit adds idempotency keys, returns how many are left.
     pub(crate) fn commit<'s>(
         &mut self,
         seq: i64,
@@ -120,7 +120,7 @@ impl Catalog {
                 if !is_known(&self.known, source) {
                     insert_source(&transaction, source)?;
                     begun.push((source.identity, (source.generation, source.block.as_str().into())));
-                    // With fewer records it is a new one.
+                    // A source with fewer records is a new one.
                     let records = source.ledger.records.cast_signed();
                     if let Some(old) = self.forgotten.get(&source.identity).filter(|old| **old <= records) {
                         remembered += old;
@@ -173,7 +173,7 @@ impl Catalog {
         self.sql(result)
     }
 
-    /// Says that commit `seq` never happened, and that its number is not to be used again.
+    /// Records that commit `seq` never happened, so that its number is never used again.
     pub(crate) fn void(&mut self, seq: i64) -> Result<(), StoreError> {
         let result = (|| {
             let transaction = self.connection.transaction()?;
@@ -188,7 +188,7 @@ impl Catalog {
         self.sql(result)
     }
 
-    /// Enters what moved, moves the journal into the database and closes it.
+    /// Checkpoints the source log and the journal, and closes the database.
     pub(crate) fn close(self) -> Result<(), StoreError> {
         let Catalog { mut connection, path, waiting, .. } = self;
         if !waiting.is_doubtful() {
@@ -197,7 +197,7 @@ impl Catalog {
                 waiting.enter(&transaction, &[], emptying)?;
                 transaction.commit()
             });
-            // Who opens the folder next finds it where it is.
+            // The next opening finds the source log as it is.
             if let Err(error) = entered {
                 tracing::error!(%error, "failed to enter how far sources moved: it stays where it is");
             }

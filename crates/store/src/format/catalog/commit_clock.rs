@@ -1,7 +1,7 @@
-//! What the catalog knows of an outbox: whether the folder is one, and when commits were.
+//! The outbox in the catalog: whether the folder is one, and the times of commits.
 //!
-//! Of a row that waits it is asked how long ago it was accepted. So there is a note a second at most, in the transaction
-//! that is the commit point; those that nobody can ask for go with the next.
+//! The age of a waiting row comes from the time of its commit. At most one commit a second records its time, in the
+//! transaction of the commit point. That transaction also removes times that are no longer needed.
 
 use super::database::Catalog;
 use crate::StoreError;
@@ -9,15 +9,15 @@ use daytable_model::key::TableName;
 use daytable_model::time::Ticks;
 use rusqlite::{Connection, OptionalExtension, params};
 
-/// What a commit notes.
+/// The recorded time of a commit.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CommitTime {
     pub(crate) at: Ticks,
-    /// The oldest commit that has rows which wait.
+    /// The oldest commit with waiting rows.
     pub(crate) oldest: i64,
 }
 
-/// Notes when commit `seq` was, and forgets what is older than all that waits.
+/// Records the time of commit `seq`, and removes times older than all waiting rows.
 pub(crate) fn put(connection: &Connection, seq: i64, stamp: CommitTime) -> rusqlite::Result<()> {
     let put = "INSERT OR REPLACE INTO commit_clock VALUES (?1, ?2)";
     connection.prepare_cached(put)?.execute(params![seq, stamp.at.get()])?;
@@ -26,12 +26,12 @@ pub(crate) fn put(connection: &Connection, seq: i64, stamp: CommitTime) -> rusql
 }
 
 impl Catalog {
-    /// Whether rows are sent elsewhere.
+    /// Whether rows are forwarded to a remote store.
     pub(crate) fn is_outbox(&self) -> Result<bool, StoreError> {
         Ok(self.local_table()?.is_some())
     }
 
-    /// The table whose rows stay here, where those of all others are sent elsewhere; none where nothing is.
+    /// The configured table that is not forwarded; none if forwarding is off.
     pub(crate) fn local_table(&self) -> Result<Option<TableName>, StoreError> {
         let found: Option<String> = self
             .connection()
@@ -40,13 +40,13 @@ impl Catalog {
         Ok(found.and_then(|name| TableName::new(&name).ok()))
     }
 
-    /// Notes that rows are sent elsewhere, but for those of one table.
+    /// Records that all tables but this one are forwarded.
     pub(crate) fn set_local_table(&self, stays: &TableName) -> Result<(), StoreError> {
         let set = "UPDATE state SET local_table = ?1 WHERE local_table IS NOT ?1";
         self.connection().execute(set, [stays.as_str()]).map(drop).map_err(StoreError::sqlite(&self.path))
     }
 
-    /// Notes that nothing is sent, and that what was to be is a part of its day like any other.
+    /// Records that forwarding is off. Unsent rows become part of their day like any other.
     pub(crate) fn disable_forwarding(&self) -> Result<(), StoreError> {
         let none = "SELECT local_table IS NULL AND NOT EXISTS (SELECT 1 FROM file WHERE role = 'outbox') FROM state";
         let is_none: bool =
@@ -59,7 +59,8 @@ impl Catalog {
         self.connection().execute_batch(set).map_err(StoreError::sqlite(&self.path))
     }
 
-    /// When commit `seq` was, or the one before it of which that is known; where none is, the one after it.
+    /// The time of commit `seq`, or of the nearest earlier commit with a recorded time; without one, the earliest
+    /// recorded time.
     pub(crate) fn accepted_at(&self, seq: i64) -> Result<Option<Ticks>, StoreError> {
         let select = "SELECT coalesce((SELECT at FROM commit_clock WHERE seq <= ?1 ORDER BY seq DESC LIMIT 1),
                                       (SELECT min(at) FROM commit_clock))";

@@ -15,39 +15,39 @@ use rusqlite::params;
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// A day-table: every one that there is or was.
+/// A day-table that exists or existed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Day {
-    /// Which.
+    /// The day-table.
     pub table: DayTable,
-    /// What has become of it.
+    /// The state.
     pub state: DayState,
-    /// Its live files, by generation; none once it was dropped.
+    /// Its live files by generation; empty after a drop.
     pub files: Vec<LiveFile>,
-    /// Its last commit when it was last looked at, and how long the daemon had watched when that was first seen.
+    /// The last commit of the day at the last check, and the watched time when that commit was first seen.
     pub quiet: Option<(i64, Duration)>,
-    /// Whether it was made while the clock was behind: later days of its table were known already.
+    /// Whether the day was created while the clock was behind: later days of the same table existed already.
     pub is_behind: bool,
 }
 
-/// What has become of a day-table.
+/// The state of a day-table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DayState {
-    /// It stands.
+    /// It exists.
     Open,
-    /// It was brought back from an archive: it takes no records, and goes again.
+    /// It was restored from an archive. It accepts no records, and is removed again.
     Restored {
-        /// After this.
+        /// When it is removed.
         expires: Ticks,
-        /// The day-table whose archive it came from.
+        /// The day-table of its archive.
         origin: DayTable,
     },
-    /// It was dropped; its name is remembered.
+    /// It was dropped. Its name is kept.
     Dropped,
 }
 
 impl Catalog {
-    /// Every day-table there is or was, the oldest first.
+    /// Every day-table that exists or existed, the oldest first.
     pub fn days(&self) -> Result<Vec<Day>, StoreError> {
         let select = "SELECT name, state, expires, origin, idle_commit, idle_since, clock_behind FROM day";
         let mut days = self.all(select, read_day)?;
@@ -62,21 +62,21 @@ impl Catalog {
         Ok(days)
     }
 
-    /// Names of day-tables that were dropped: nothing brings them back by accident.
+    /// The names of dropped day-tables. They are kept so that late records do not create these tables again.
     pub fn dropped(&self) -> Result<Vec<DayTable>, StoreError> {
         self.all("SELECT name FROM day WHERE state = 'dropped'", |row| {
             DayTable::parse(&row.get::<_, String>(0)?).map_err(|e| from_sql(0, e))
         })
     }
 
-    /// Names of day-tables that take no records: those that were dropped, and those that were restored.
+    /// The names of day-tables that accept no records: dropped and restored ones.
     pub(crate) fn closed(&self) -> Result<Vec<DayTable>, StoreError> {
         self.all("SELECT name FROM day WHERE state <> 'open'", |row| {
             DayTable::parse(&row.get::<_, String>(0)?).map_err(|e| from_sql(0, e))
         })
     }
 
-    /// Whether there is, or was, a day of the same table that begins after the one behind `day` has ended.
+    /// Whether a day of the same table exists or existed that begins after the end of the day after `day`.
     pub(crate) fn has_later(&self, day: &DayTable) -> Result<bool, StoreError> {
         let ahead = day.next().end();
         let names: Vec<String> = self.all("SELECT name FROM day", |row| row.get(0))?;
@@ -94,7 +94,7 @@ impl Catalog {
         Ok(self.sql(found.optional())?.unwrap_or(0))
     }
 
-    /// Makes `file` the live file of `day` in this role, which is open from now on. `is_behind`: the clock is, which called it today.
+    /// Makes `file` the live file of `day` in this role and opens the day. `is_behind`: the clock is behind.
     pub(crate) fn create_day(
         &mut self,
         day: &DayTable,

@@ -1,20 +1,21 @@
-//! Idempotency keys: a push that is repeated changes nothing.
+//! Idempotency keys: a repeated push changes nothing.
 //!
-//! A [`IdempotencyKey`] travels with a submission. Its key is written in the transaction of the catalog that is the commit point
-//! of its rows, so that both are there or neither is: whatever is killed between a commit and its answer, the repeat finds
-//! the key. The committer alone decides (`PendingKeys`, then the table), because it is the only writer: two that arrive at
-//! once are one commit's first and its repeat, and two that arrive one behind another are a commit's and a repeat of it.
+//! An [`IdempotencyKey`] belongs to a submission. The transaction of the commit point writes the key together with the
+//! rows. So after a kill between the commit and its answer, a repeat finds the key. Only the committer decides
+//! (`PendingKeys`, then the table), because it is the only writer. So of two equal pushes, in one commit or in two, one
+//! is the first and the other is a repeat.
 //!
 //! | the key is | with this body | with another |
 //! |---|---|---|
 //! | not known | written with the rows | |
-//! | in the commit that is gathered | repeated once that is on disk | refused: other body once it is |
+//! | in the next commit | repeated, after that commit | refused after that commit: other body |
 //! | on disk | repeated | refused: other body |
 //!
-//! **How long.** Keys are kept for [`KEPT`], and [`KEYS_MAX`] of them at most; the oldest go first. Rows are numbered in
-//! the order of their commits and removed from the lowest number up, so there is no gap between two numbers: how many
-//! there are is the last less the first, and which one is the oldest needs no index. A commit with keys removes twice as
-//! many as it brings and `REMOVED_MIN` more at most, so that no commit pays for a week of them.
+//! **How long.** Keys are kept for [`KEPT`], and at most [`KEYS_MAX`] of them. The oldest are removed first. Rows are
+//! numbered in the order of their commits and removed from the lowest number up, so the numbers have no gaps. The
+//! number of rows is the difference of the last and the first number, and the oldest row needs no index. A commit with
+//! keys removes at most twice as many as it adds, and `REMOVED_MIN` more, so that no single commit removes a week of
+//! keys.
 
 use super::database::Catalog;
 use crate::StoreError;
@@ -22,20 +23,20 @@ use daytable_model::time::Ticks;
 use rusqlite::{Connection, OptionalExtension, params};
 use std::time::Duration;
 
-/// How long a key is known after its commit.
+/// How long a key is kept after its commit.
 pub const KEPT: Duration = Duration::from_secs(7 * 86_400);
-/// Keys that are known at one time at most. One takes some 130 bytes of the catalog.
+/// The most keys that are kept at a time. A key needs about 130 bytes of the catalog.
 pub const KEYS_MAX: u64 = 1_000_000;
-/// Keys that a commit removes at most, besides two for each that it brings.
+/// Keys that a commit may remove in addition to two for each added key.
 const REMOVED_MIN: u64 = 64;
 
 /// A SHA-256.
 pub type KeyHash = [u8; 32];
 
-/// What makes a submission one that is written once.
+/// The idempotency key of a submission, with its body and answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IdempotencyKey {
-    /// A hash over who pushes, the endpoint and the idempotency key.
+    /// A hash of the sender, the endpoint and the sender's key.
     pub key: KeyHash,
     /// A hash of the decoded body: the same key with another body is refused.
     pub body: KeyHash,
@@ -43,12 +44,12 @@ pub struct IdempotencyKey {
     pub answer: StoredAnswer,
 }
 
-/// What is kept of an answer, so that a repeat gets the same.
+/// The part of an answer that is stored for repeats.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StoredAnswer {
-    /// Records that were taken.
+    /// Accepted records.
     pub records: u32,
-    /// Records of the same request that were refused.
+    /// Refused records of the same request.
     pub refused: u32,
 }
 
@@ -68,14 +69,14 @@ pub(crate) enum Repeat {
     OtherBody,
 }
 
-/// How many keys there are after a commit, and how many went before their time.
+/// The number of keys after a commit, and of keys that were removed before [`KEPT`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct KeyCount {
     pub(crate) keys: u64,
     pub(crate) dropped: u64,
 }
 
-/// What becomes of `once` by what is on disk.
+/// Looks the key up in the table.
 pub(crate) fn repeat_of(connection: &Connection, idempotency: &IdempotencyKey) -> rusqlite::Result<Option<Repeat>> {
     let mut statement =
         connection.prepare_cached("SELECT body, records, refused FROM idempotency_key WHERE key = ?1")?;
@@ -120,7 +121,7 @@ pub(crate) fn keep<'k>(
     Ok(count_after)
 }
 
-/// How many keys there are: their numbers have no gaps.
+/// The number of keys: their numbers have no gaps.
 pub fn count(connection: &Connection) -> rusqlite::Result<u64> {
     let count = "SELECT (SELECT max(number) FROM idempotency_key) - (SELECT min(number) FROM idempotency_key) + 1";
     let count: Option<i64> = connection.prepare_cached(count)?.query_row([], |row| row.get(0))?;
@@ -128,7 +129,7 @@ pub fn count(connection: &Connection) -> rusqlite::Result<u64> {
 }
 
 impl Catalog {
-    /// What becomes of a submission with this key, where the key is known.
+    /// How a submission with this key repeats an earlier one; none if the key is new.
     pub(crate) fn repeat_of(&self, idempotency: &IdempotencyKey) -> Result<Option<Repeat>, StoreError> {
         self.sql(repeat_of(&self.connection, idempotency))
     }
@@ -184,7 +185,7 @@ mod tests {
         let all: Vec<_> = (0..300).map(|key| idempotency_key(key, 0)).collect();
         assert_eq!(keep(&connection, all[..100].iter(), at(0), 1000), Ok(KeyCount { keys: 100, dropped: 0 }));
         assert_eq!(keep(&connection, all[100..200].iter(), at(60), 1000), Ok(KeyCount { keys: 200, dropped: 0 }));
-        // The first hundred are too old: one commit takes a part of them, the next the rest.
+        // The first hundred are too old: one commit removes a part of them, the next the rest.
         let later = at(KEPT.as_secs() + 30);
         assert_eq!(keep(&connection, all[200..201].iter(), later, 1000), Ok(KeyCount { keys: 135, dropped: 0 }));
         assert_eq!(keep(&connection, all[201..202].iter(), later, 1000), Ok(KeyCount { keys: 102, dropped: 0 }));
@@ -196,7 +197,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 32, ..ProptestConfig::default() })]
 
-        /// Whatever comes and however time goes, the keys are those that a queue would hold, and none has a gap before it.
+        /// With any commits and times, the keys are those of a queue, and their numbers have no gaps.
         #[test]
         fn the_table_is_a_queue(commits in prop::collection::vec((0_usize..40, 0_u64..200_000), 1..30), most in 1_u64..60) {
             let connection = opened();

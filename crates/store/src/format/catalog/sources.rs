@@ -11,9 +11,9 @@ use crate::source::SourceState;
 use daytable_model::time::Ticks;
 
 impl Catalog {
-    /// Every source that is known.
+    /// The current state of every source.
     pub fn sources(&self) -> Result<Vec<SourceState>, StoreError> {
-        // What moved and what it is laid over are of one moment: that of whoever has one open already, or else of this.
+        // Checkpoint and log must be read in one snapshot: the one that is open already, or a new one.
         let moment = self.connection.is_autocommit().then(|| self.connection.unchecked_transaction()).transpose();
         let _moment = self.sql(moment)?;
         let mut sources = self.entered_sources()?;
@@ -22,14 +22,14 @@ impl Catalog {
         Ok(sources)
     }
 
-    /// Every source, as it was when what moved was entered last.
+    /// Every source at the last checkpoint.
     pub(crate) fn entered_sources(&self) -> Result<Vec<SourceState>, StoreError> {
         let select = "SELECT identity, block, kind, path, device, inode, generation, head, position, marks, last_time,
                       status, ledger, seen, profile, cursor FROM source ORDER BY block, path";
         self.all(select, read_source)
     }
 
-    /// The sources that moved since it was entered last, as they are now.
+    /// The current state of sources that advanced since the last checkpoint.
     pub(super) fn changed_sources(&self, mut latest: source_log::LatestDeltas) -> Result<Vec<SourceState>, StoreError> {
         if latest.is_empty() {
             return Ok(Vec::new());
@@ -44,13 +44,13 @@ impl Catalog {
         Ok(sources)
     }
 
-    /// An error where nothing can be said of what moved, or where a newer program wrote it. That it is damaged is none.
+    /// Fails if the source log is unreadable, or a newer program wrote it. Damage is no failure.
     pub(crate) fn check_source_log(&self) -> Result<(), StoreError> {
         self.sql(source_log::readable(&self.connection)).map(drop)
     }
 
-    /// Leaves out what cannot be read of what moved, and enters the rest: a source is then where it was before. Says what
-    /// was left out.
+    /// Removes the damaged part of the source log, and checkpoints the rest. A source then has an earlier position.
+    /// Returns the errors of the removed rows.
     pub(crate) fn repair_source_log(&mut self) -> Result<Vec<String>, StoreError> {
         let (latest, damaged) = self.sql(source_log::readable(&self.connection))?;
         if damaged.is_empty() {
@@ -65,7 +65,7 @@ impl Catalog {
         Ok(damaged.into_iter().map(left_out).collect())
     }
 
-    /// Forgets sources that ended before `before`. Gives their identities.
+    /// Removes sources that ended before `before`. Returns their identities.
     pub(crate) fn forget_sources(&mut self, before: Ticks) -> Result<Vec<u64>, StoreError> {
         let delete = "DELETE FROM source WHERE status = 'ended' AND kind = 'tail' AND seen < ?1
                     RETURNING identity, ledger";
@@ -75,7 +75,7 @@ impl Catalog {
         let result = (|| {
             let emptying = self.waiting.truncation(&self.connection)?;
             let transaction = self.connection.unchecked_transaction()?;
-            // By what they are now.
+            // The deletion needs the current states.
             self.waiting.enter(&transaction, &[], emptying)?;
             let forgotten: Vec<(i64, Ledger)> = {
                 let mut statement = transaction.prepare(delete)?;
@@ -98,7 +98,7 @@ impl Catalog {
     }
 }
 
-/// Lays what moved over sources as they were before, and takes it out.
+/// Applies the log to `sources`, and removes the applied entries.
 pub(super) fn apply(sources: &mut [SourceState], latest: &mut source_log::LatestDeltas) {
     for source in sources {
         if let Some(delta) = latest.remove(&source.identity) {

@@ -1,5 +1,5 @@
-//! Questions to a column as it is encoded: a test is made once a distinct value where a column has few of them, and a
-//! text is looked for in patterns and in bytes instead of in printed values.
+//! Queries on a column in its encoded form: a test runs once per distinct value if there are few, and a text is
+//! searched in patterns and in bytes instead of printed values.
 
 use super::ColumnRef;
 use super::column::EncodedValues;
@@ -12,7 +12,7 @@ use daytable_model::property::Property;
 use daytable_model::row_set::RowSet;
 use memchr::memmem::Finder;
 
-/// Numbers of at most this many bits are read once a distinct value.
+/// Numbers of at most this many bits are read once per distinct value.
 const NARROW_BITS: u32 = 8;
 
 /// Whether the values of a pattern contain a text.
@@ -20,7 +20,7 @@ const NARROW_BITS: u32 = 8;
 enum PatternVerdict {
     All,
     None,
-    /// Each value has to be looked at.
+    /// Each value must be tested.
     Some,
 }
 
@@ -39,8 +39,8 @@ impl ColumnRef<'_> {
         }
     }
 
-    /// Applies `read` to the values of the rows `among`, once a value where the column has few different ones, and
-    /// passes the results on in the order of the rows.
+    /// Applies `read` to the values of the rows `among`, once per distinct value if there are few, and passes the
+    /// results in the order of the rows.
     pub fn map<T: Copy>(
         &self,
         among: &RowSet,
@@ -137,7 +137,7 @@ impl ColumnRef<'_> {
                 each(row, read(Property::String(&room)));
             });
         }
-        // The ranks of numbers are counted along.
+        // The ranks of numbers are counted in the same pass.
         let mut rows = self.column().rows(self.page().len());
         patterns.each_rank(|_, pattern, ranks| {
             let Some(row) = rows.next().filter(|row| among.contains(*row)) else { return };
@@ -147,7 +147,7 @@ impl ColumnRef<'_> {
         });
     }
 
-    /// Adds the rows among these whose value contains the needle as it is printed.
+    /// Adds the rows of `among` whose printed value contains the needle.
     pub fn add_containing(&self, needle: &Needle, among: &RowSet, found: &mut RowSet) {
         let (column, page) = (self.column(), self.page());
         let EncodedValues::Strings(strings) = &column.values else {
@@ -179,7 +179,7 @@ impl ColumnRef<'_> {
         }
     }
 
-    /// Adds the rows among these whose value is this text.
+    /// Adds the rows of `among` whose value is this text.
     pub fn add_equal(&self, wanted: &str, among: &RowSet, found: &mut RowSet) {
         match &self.column().values {
             EncodedValues::Strings(Strings::Hex(hex)) => {
@@ -212,7 +212,7 @@ impl ColumnRef<'_> {
         }
     }
 
-    /// Looks for digits in bytes, at both alignments.
+    /// Searches digits in bytes, at both alignments.
     fn add_hex(&self, hex: &HexTexts, needle: &Needle, among: &RowSet, found: &mut RowSet) {
         let (digits, width) = (needle.finder().needle(), hex.width);
         let is_digit = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
@@ -257,7 +257,7 @@ impl ColumnRef<'_> {
         }
     }
 
-    /// Looks for a text in patterns, and in the values of those patterns that numbers may complete.
+    /// Searches a text in patterns, and in the values of patterns that numbers may complete.
     fn add_patterns(&self, patterns: &PatternTexts, needle: &Needle, among: &RowSet, found: &mut RowSet) {
         let (packed, text) = (self.page().packed(), self.page().text().as_bytes());
         let wanted = needle.finder().needle();

@@ -1,4 +1,4 @@
-//! The claims of the module's head.
+//! Tests of the claims in the module's head.
 
 use super::*;
 use daytable_model::batch::Batch;
@@ -75,7 +75,7 @@ fn rows(most: usize) -> impl Strategy<Value = Vec<Row>> {
     proptest::collection::vec(row(), 1..most)
 }
 
-/// Rows that are all alike, as logs are: enough of them for every form of a column.
+/// Rows that are alike, as in logs, and enough of them for every form of a column.
 fn like_rows() -> impl Strategy<Value = Vec<Row>> {
     let names = proptest::collection::btree_map("[a-z]", value(), 1..5);
     (names, 1usize..400, any::<u64>()).prop_map(|(names, count, seed)| {
@@ -147,7 +147,7 @@ fn plain_rows(pages: &[Page]) -> Vec<Plain> {
     pages.iter().flat_map(rows).collect()
 }
 
-/// What a store of `rows` must give back: of equal keys the last, newest first.
+/// The expected rows of a store of `rows`: of equal keys the last, newest first.
 fn want(rows: &[Row]) -> Vec<Plain> {
     let last: BTreeMap<RowKey, &Row> = rows.iter().map(|row| (row.key, row)).collect();
     let values = |row: &'_ Row| row.values.clone();
@@ -173,14 +173,14 @@ proptest! {
         prop_assert_eq!(plain_rows(&decode_all(&built.pages)), want);
     }
 
-    /// So it does for rows that are alike, whose columns take every form there is.
+    /// The same for rows that are alike, whose columns take every form.
     #[test]
     fn like_rows_round_trip(rows in like_rows()) {
         let batches = batches(&rows, 100);
         prop_assert_eq!(plain_rows(&decode_all(&build(&batches).pages)), want(&rows));
     }
 
-    /// A page of one row is the same, whichever way it is made.
+    /// A page of one row is the same, however it is built.
     #[test]
     fn one_row_makes_one_page(rows in rows(3)) {
         let batches = batches(&rows, 2);
@@ -192,7 +192,7 @@ proptest! {
         }
     }
 
-    /// Pages made of pages hold what pages made of all the rows hold; the page that is pushed later wins.
+    /// Pages built from pages have the same rows as pages built from all rows. The page that is pushed later wins.
     #[test]
     fn merged_pages_hold_all_rows(older in rows(30), newer in rows(30), size in 1usize..20) {
         let (old_batches, new_batches) = (batches(&older, size), batches(&newer, size));
@@ -204,8 +204,8 @@ proptest! {
         prop_assert_eq!(plain_rows(&decode_all(&builder.build().pages)), want(&all));
     }
 
-    /// Ranges of pages ascend and do not overlap; headers say what is in the page; no page is longer or, but for one
-    /// record, larger than it may be; no record is split.
+    /// Ranges of pages ascend and do not overlap. Headers describe their pages. No page exceeds the limits of time and
+    /// size, except by one record. No record is split.
     #[test]
     fn pages_are_bounded_and_in_order(rows in rows(60)) {
         let batches = batches(&rows, 100);
@@ -229,7 +229,7 @@ proptest! {
         }
     }
 
-    /// Whatever byte of body or header changes, and wherever the body ends too early: an error, never a wrong row.
+    /// Any changed byte of body or header, and any truncation of the body, is an error, never a wrong row.
     #[test]
     fn a_changed_byte_is_an_error(rows in rows(20), at: prop::sample::Index, flip in 1u8..) {
         let batches = batches(&rows, 100);
@@ -248,7 +248,7 @@ proptest! {
         prop_assert!(Page::decode(&header, &body).is_ok());
     }
 
-    /// A page is read by the names that it was stored under, and by no others; and a codec that says otherwise is none.
+    /// A page can be read only under its own address. A wrong codec is an error.
     #[test]
     fn a_page_of_another_home_is_an_error(rows in rows(5), others in ("[a-z]{3,9}", 1u64..400, "[ -~]{0,9}", any::<i64>()), seq: i64) {
         let batches = batches(&rows, 100);
@@ -271,7 +271,7 @@ proptest! {
         prop_assert!(seq == other || is_refused(address("Log", 0, "web"), other, &stored));
     }
 
-    /// A page in which a text is prefilter is passed over only where no row has it, whatever part of a row's text that is.
+    /// The prefilter excludes a page only if no row has the text, in any part of the row's text.
     #[test]
     fn no_page_is_passed_over_that_has_the_text(
         rows in prop_oneof![rows(20), like_rows()],
@@ -301,7 +301,7 @@ proptest! {
         }
     }
 
-    /// Bytes that carry the right checksum and are no page never make reading panic, wherever they were changed.
+    /// Changed bytes with the right checksum never make reading panic.
     #[test]
     fn hostile_pages_do_not_panic(
         rows in prop_oneof![rows(20), like_rows()],
@@ -323,7 +323,7 @@ proptest! {
         }
     }
 
-    /// Nor do bytes of no origin at all.
+    /// Neither do random bytes.
     #[test]
     fn any_bytes_do_not_panic(body in proptest::collection::vec(any::<u8>(), 0..200), entities in 0u32..100, codec in 0u8..8) {
         let key = RowKey::new(Ticks::UNIX_EPOCH, 0, 0);
@@ -334,7 +334,7 @@ proptest! {
         }
     }
 
-    /// A column answers as it is encoded what its values answer one by one.
+    /// A query on an encoded column gives the same result as a test of each value.
     #[test]
     fn encoded_columns_answer_as_their_values_do(
         rows in prop_oneof![rows(40), like_rows()],
@@ -378,7 +378,7 @@ proptest! {
         }
     }
 
-    /// A needle is found in just the rows that have a value with it in it.
+    /// A search finds exactly the rows with a value that contains the needle.
     #[test]
     fn needles_are_found_where_they_are(rows in prop_oneof![rows(40), like_rows()], text in "[0-9a-fé.-]{0,2}|GET|get|true") {
         let batches = batches(&rows, 100);
@@ -466,13 +466,13 @@ fn a_page_without_the_text_is_passed_over() {
         ("took 7 ms", true),
         ("0 ms of 1", true),
         ("ms off", false),
-        // Its words may lie in several values of a line, so only words exclude a page.
+        // Its words may be in several values of a line, so only words exclude a page.
         ("took 7 s", true),
         ("beef", true),
         ("beefs", false),
         ("", true),
         ("77", true),
-        // In no string; a page is read for it all the same, as its numbers are not in the strings.
+        // The page is read although no string has it: numbers are not among the strings.
         ("true", true),
         ("1.5", true),
         ("truest", false),

@@ -1,7 +1,7 @@
-//! A sealed file.
+//! Checks a sealed file.
 //!
-//! Its footer and index are verified where it is opened, its blocks here, and all of it by the SHA-256 that the catalog
-//! noted when it was made. It never changes, so there is nothing to agree on with whoever writes.
+//! Opening the file verifies its footer and index. The check verifies its blocks, and the whole file by the SHA-256
+//! that the catalog recorded at the sealing. The file never changes, so no snapshot is needed.
 
 use super::{CatalogEntry, FileFault, FileReport, OnBytes};
 use crate::StoreError;
@@ -9,8 +9,8 @@ use crate::format::catalog::Seal;
 use crate::format::sealed::{Manifest, SealedFile};
 use std::path::Path;
 
-/// Looks at the file at `path`, of which `noted` says what the catalog says. `reads_all`: all its bytes, not only its
-/// footer and its manifest. Ends early where `on` breaks.
+/// Checks the file at `path`. `reads_all`: all its bytes, not only its footer and its manifest. Stops early if `on`
+/// breaks.
 pub fn sealed_file(
     path: &Path,
     catalog_entry: &dyn Fn() -> Result<CatalogEntry, StoreError>,
@@ -62,7 +62,7 @@ pub(super) fn examine(
         }
     };
     if let Some(manifest) = &manifest {
-        hold_against(manifest, &file, seal, &mut checked);
+        compare(manifest, &file, seal, &mut checked);
     }
     if !reads_all {
         return Ok(checked);
@@ -78,7 +78,7 @@ pub(super) fn examine(
     Ok(checked)
 }
 
-fn hold_against(manifest: &Manifest, file: &SealedFile, seal: Option<&Seal>, checked: &mut FileReport) {
+fn compare(manifest: &Manifest, file: &SealedFile, seal: Option<&Seal>, checked: &mut FileReport) {
     let says = |what: &str, manifest: &dyn std::fmt::Display, other: &dyn std::fmt::Display| {
         format!("its manifest says {manifest} {what}, the file {other}")
     };

@@ -1,5 +1,5 @@
-//! The store against a map: whatever is committed, torn, tidied and opened again, in whatever order, each way of reading
-//! gives what was written last.
+//! The store against a map: after commits, torn commits, compaction and reopenings in any order, every way of reading
+//! returns the last written rows.
 
 use super::*;
 use crate::Row;
@@ -14,14 +14,14 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::Path;
 
-/// Between two keys: a page spans an hour at most, and these keys two.
+/// Between two keys. A page spans at most one hour, and the keys span two.
 const STEP: Duration = Duration::from_secs(180);
 const KEYS: u64 = 40;
 pub(super) const PARTITIONS: [&str; 3] = ["a", "b", "c"];
 
 /// The rows of a commit: partition, key and the text's length.
 pub(super) type ModelRows = Vec<(usize, u64, usize)>;
-/// Partition and key of a row, in the order of a scan, with what its text begins with.
+/// The beginning of each row's text, by key and partition, in the order of a scan.
 pub(super) type Model = BTreeMap<(RowKey, usize), String>;
 
 #[derive(Clone, Debug)]
@@ -29,18 +29,18 @@ enum Act {
     Commit(ModelRows),
     /// A commit that a kill stops before its commit point.
     Torn(ModelRows),
-    /// A part of compactor, as if all but the newest so many commits had settled.
+    /// A part of compaction, as if all but this number of the newest commits had settled.
     Compactor(Part, i64),
     /// Closed and opened, or killed and opened.
     Open {
         is_killed: bool,
     },
-    /// What a reader began goes on: so many rows, then in a new snapshot.
+    /// The open scan continues: this many rows, then a new snapshot.
     Scan(usize),
 }
 
 pub(super) fn rows() -> impl Strategy<Value = ModelRows> {
-    // Most are tiny, some are small pages of their own, and a few are more than is merged at once.
+    // Most are tiny, some are small pages in their own rows, and a few exceed the limit of one merge.
     let length = prop_oneof![6 => 1_usize..40, 2 => 3000_usize..9000, 1 => 20_000_usize..30_000];
     let clustered = (0..KEYS, prop::collection::vec((0..PARTITIONS.len(), 0_u64..6, length), 1..8));
     clustered.prop_map(|(from, rows)| rows.into_iter().map(|(p, key, n)| (p, (from + key) % KEYS, n)).collect())
@@ -102,7 +102,7 @@ impl Committer {
         self.receive(Submission { batches, epoch, ..Submission::default() });
     }
 
-    /// Writes what is pending to the day's file, and comes no further.
+    /// Writes pending pages to the day's file, without the commit point.
     pub(super) fn commit_half(&mut self) {
         self.pending.build_rest();
         let seq = self.seq + 1;
@@ -112,7 +112,7 @@ impl Committer {
     }
 }
 
-fn told(row: &Row) -> ((RowKey, usize), String) {
+fn key_and_text(row: &Row) -> ((RowKey, usize), String) {
     let partition = PARTITIONS.iter().position(|name| **name == *row.partition).expect("one of ours");
     ((row.key(), partition), beginning(&text_of(row)))
 }
@@ -132,7 +132,7 @@ fn range(partition: Option<usize>, from: u64, to: u64) -> Range {
     Range { partitions, from: at(from), to: at(to), ..Range::all() }
 }
 
-/// Every way of reading gives what is in `model`.
+/// Every way of reading returns the contents of `model`.
 fn check(reader: &Reader, model: &Model, probe: u64) {
     let some = probe % PARTITIONS.len() as u64;
     for (partition, from, to) in
@@ -143,7 +143,7 @@ fn check(reader: &Reader, model: &Model, probe: u64) {
             partition.is_none_or(|partition| partition == *of) && key.time() >= range.from && key.time() <= range.to
         };
         let want: Vec<_> = model.iter().filter(|(at, _)| is_in(at)).map(|(at, text)| (*at, text.clone())).collect();
-        let rows = reader.scan(&day(), &range).expect("a table").map(|row| told(&row.expect("a row")));
+        let rows = reader.scan(&day(), &range).expect("a table").map(|row| key_and_text(&row.expect("a row")));
         assert_eq!(rows.collect::<Vec<_>>(), want, "a scan of {partition:?} from {from} to {to}");
         let mut counted = 0;
         reader.counts(&day(), &range, &mut |count| counted += count.records).expect("counted");
@@ -151,12 +151,12 @@ fn check(reader: &Reader, model: &Model, probe: u64) {
     }
     for (partition, name) in PARTITIONS.iter().enumerate() {
         let key = key(partition, probe % KEYS);
-        let row = reader.row(&day(), name, key).expect("read").map(|row| told(&row).1);
+        let row = reader.row(&day(), name, key).expect("read").map(|row| key_and_text(&row).1);
         assert_eq!(row.as_ref(), model.get(&(key, partition)), "a row by its key");
     }
 }
 
-/// The accounts balance, and nothing is wrong with any file: at every moment, also where a commit was torn.
+/// The accounts balance and no file has a fault, at every moment, also after a torn commit.
 pub(super) fn assert_whole(data: &Path, reader: &Reader, after: &impl std::fmt::Debug) {
     let catalog = reader.catalog();
     let accounts = catalog.accounts().expect("read");
@@ -177,7 +177,7 @@ fn run(acts: &[Act]) {
     let mut followed = reader.follow_from_now().expect("begun");
     let mut model = Model::new();
     let mut scan = reader.scan(&day(), &range(None, 0, KEYS)).expect("a table");
-    // Who opens the folder waits for those who have a snapshot.
+    // Opening the folder waits for snapshots.
     scan.pause();
     let (mut scanned, mut at_begin): (Vec<_>, Vec<_>) = (Vec::new(), Vec::new());
     for (number, act) in acts.iter().enumerate() {
@@ -216,9 +216,10 @@ fn run(acts: &[Act]) {
             Act::Scan(rows) => {
                 scan.renew();
                 let before = scanned.len();
-                scanned.extend(scan.by_ref().take(*rows).map(|row| told(&row.expect("a row")).0));
+                scanned.extend(scan.by_ref().take(*rows).map(|row| key_and_text(&row.expect("a row")).0));
                 if scanned.len() - before < *rows {
-                    // It saw what was there all the time, each once and in order, and nothing that never was.
+                    // The scan returned all rows of its start, each once and in order, and no other rows than committed
+                    // ones.
                     assert!(scanned.is_sorted_by(|one, next| one < next), "{scanned:?}");
                     assert!(at_begin.iter().all(|key| scanned.contains(key)), "{at_begin:?} is not in {scanned:?}");
                     assert!(scanned.iter().all(|key| model.contains_key(key)));
@@ -233,7 +234,7 @@ fn run(acts: &[Act]) {
         assert_whole(dir.path(), &reader, act);
         let mut seen = Model::new();
         let see = &mut |_: &DayTable, row: Row| {
-            let (key, text) = told(&row);
+            let (key, text) = key_and_text(&row);
             assert!(seen.insert(key, text).is_none(), "a follower saw {key:?} twice");
         };
         reader.follow(&mut followed, see).expect("followed");
@@ -247,7 +248,7 @@ fn run(acts: &[Act]) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 16, max_shrink_iters: 200, ..ProptestConfig::default() })]
 
-    /// Whatever is committed, torn, tidied and opened again, readers, counts and followers agree with a map.
+    /// In any order of acts, readers, counts and followers agree with a map.
     #[test]
     fn the_store_is_a_map_of_what_was_written_last(acts in prop::collection::vec(act(), 1..40)) {
         run(&acts);
