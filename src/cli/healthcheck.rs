@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_that_stands_for_any_is_asked_on_loopback() {
+    fn a_wildcard_address_is_checked_on_loopback() {
         let at = |text: &str| {
             let mut config = Config::default();
             config.http.listen = text.parse().expect("an address");

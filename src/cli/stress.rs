@@ -176,7 +176,7 @@ mod tests {
     use daytable_remote::stress::LatencyHistogram;
 
     #[test]
-    fn what_is_advised() {
+    fn the_advice() {
         let measured = |partitions, entities| Measured {
             partitions,
             entities,

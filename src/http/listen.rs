@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_the_owner_can_connect_and_the_file_goes_with_the_listener() {
+    async fn only_the_owner_can_connect_and_the_listener_removes_its_file() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("control.sock");
         let listener = bound(&path);

@@ -208,7 +208,7 @@ async fn told(hears: mpsc::Receiver<()>) {
 }
 
 #[tokio::test]
-async fn who_may_read_what_through_which_door() {
+async fn permissions_by_route_and_listener() {
     let with_token = Daemon::start(FakeApi::default(), HttpLimits::default(), Some("s3cret")).await;
     let without = Daemon::start(FakeApi::default(), HttpLimits::default(), None).await;
     let right = "authorization: Bearer s3cret\r\n";
@@ -297,7 +297,7 @@ async fn bad_parameters_are_400_and_named_before_anything_is_read() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_before_the_first_byte_is_a_status() {
+async fn an_error_before_the_first_byte_is_a_status() {
     for (error, status) in [
         (ApiError::NotFound("table Log20261121 is gone".into()), 404),
         (ApiError::Refused("it is being archived".into()), 409),
@@ -388,7 +388,7 @@ async fn a_scan_that_panics_breaks_its_own_answer_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_client_that_goes_away_stops_its_scan_even_one_that_finds_nothing() {
+async fn a_disconnected_client_stops_its_scan_even_without_results() {
     for finds in [true, false] {
         let (ended, hears) = mpsc::channel();
         let (began, begins) = mpsc::channel();
@@ -488,7 +488,7 @@ async fn too_many_scans_are_turned_away_and_come_again() {
 }
 
 #[tokio::test]
-async fn a_follower_gets_events_then_heartbeats_and_takes_its_place_with_it() {
+async fn a_follower_gets_events_then_heartbeats_and_frees_its_place_at_its_end() {
     let (api, hears) = following(2);
     let limits = HttpLimits { followers: 1, heartbeat: Duration::from_millis(20), ..HttpLimits::default() };
     let daemon = Daemon::start(api, limits, None).await;
@@ -505,7 +505,7 @@ async fn a_follower_gets_events_then_heartbeats_and_takes_its_place_with_it() {
 }
 
 #[tokio::test]
-async fn draining_sends_followers_away_and_answers_what_is_open() {
+async fn draining_ends_followers_and_answers_open_requests() {
     let (mut api, hears) = following(1);
     let (began, begins) = mpsc::channel();
     let go = Arc::new(AtomicBool::new(false));
@@ -559,7 +559,7 @@ async fn draining_has_an_end() {
 }
 
 #[tokio::test]
-async fn health_readiness_and_metrics_tell_what_is() {
+async fn health_readiness_and_metrics_show_the_state() {
     let daemon = Daemon::with(FakeApi::default()).await;
     assert_eq!(daemon.get("/healthz").await.body, "ok\n");
     let unready = daemon.get("/readyz").await;

@@ -234,7 +234,7 @@ mod tests {
 
     /// What is not read may have what is missing beside it; it does not have it farther off.
     #[test]
-    fn what_is_missing_beside_what_is_not_read_is_not_told() {
+    fn a_gap_beside_unread_rows_is_not_reported() {
         let midnight = Ticks::UNIX_EPOCH.plus(Duration::from_secs(86_400));
         let at = |seconds| midnight.plus(Duration::from_secs(seconds));
         let gap = |from, to| Gap { from: 7, to: 7, kind: GapKind::Missing, between: (from, to) };
@@ -259,7 +259,7 @@ mod tests {
 
     /// However many there are, what is told stays short, and all are counted.
     #[test]
-    fn gaps_are_told_up_to_a_bound_and_counted_beyond_it() {
+    fn gaps_are_listed_up_to_a_limit_and_counted_beyond_it() {
         let mut sequences = TableSequences::of("seq", Ticks::MAX);
         let gap = |from| Gap { from, to: from + 1, kind: GapKind::Missing, between: (Ticks::MIN, Ticks::MIN) };
         for of in 0..100 {

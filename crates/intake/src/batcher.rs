@@ -1,6 +1,6 @@
 //! Open batches, one for each table and partition, which are submitted together.
 //!
-//! A full batch is set aside and succeeded by an empty one; [`Batcher::take`] gives all of them. A caller that writes
+//! A full batch is set aside, and an empty one replaces it. [`Batcher::take`] returns all batches. A caller that writes
 //! many records to one place keeps a [`Slot`] and needs no lookup.
 
 use daytable_model::batch::{Batch, Vocabulary};
@@ -87,8 +87,8 @@ impl Batcher {
         batches
     }
 
-    /// Lets the next filling begin with the property names of this one. After a few fillings every batch knows the
-    /// usual names. Where the names have become too many, the vocabulary begins anew.
+    /// Starts the next batches with the property names of this one. After a few batches, every batch knows the usual
+    /// names. If there are too many names, the vocabulary is cleared.
     fn learn(&mut self) {
         let mut known = self.open.iter().filter_map(Batch::vocabulary).peekable();
         if known.peek().is_none() {
@@ -108,7 +108,7 @@ mod tests {
     use daytable_model::time::Ticks;
 
     #[test]
-    fn a_full_batch_gives_way_to_the_next_and_nothing_is_left_behind() {
+    fn a_full_batch_is_followed_by_an_empty_one_and_no_row_is_lost() {
         let table = DayTable::at(&TableName::new("Log").expect("a name"), Period::Day, Ticks::UNIX_EPOCH);
         let mut batcher = Batcher::default();
         let (one, two) = (batcher.slot(&table, &"one".into()), batcher.slot(&table, &"two".into()));
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_usual_is_known_to_every_batch_after_a_few_fillings() {
+    fn usual_names_are_known_to_every_batch_after_a_few_batches() {
         let table = DayTable::at(&TableName::new("Log").expect("a name"), Period::Day, Ticks::UNIX_EPOCH);
         let mut batcher = Batcher::default();
         let field = |name: String| Field { name: name.into(), value: Value::Boolean(true) };
@@ -144,7 +144,7 @@ mod tests {
         };
         let names = |batches: &[Batch]| batches.iter().map(|batch| batch.names().len()).collect::<Vec<_>>();
         assert_eq!(names(&fill(&[("one", 0), ("two", 10)])), [41, 41]);
-        // The names of `one`, and those that only `two` has.
+        // The names of `one`, and the names that only `two` has.
         assert_eq!(names(&fill(&[("one", 0), ("two", 10)])), [41, 51]);
         assert_eq!(names(&fill(&[("one", 0), ("two", 10)])), [51, 51]);
         // More names than a vocabulary keeps.

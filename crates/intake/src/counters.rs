@@ -1,8 +1,9 @@
 //! Counters of sources: for the metrics, the ledger, and `daytable sources`.
 //!
-//! Every block of every kind of source has one [`SourceCounters`]. What all kinds count is a field. What only some count
-//! is a [`SourceEvent`]; a source [declares](SourceCounters::declare) its events when it starts, because a rate needs a
-//! zero before the first event. A block that leaves the configuration keeps its counters, because a counter never falls.
+//! Every block of every kind of source has one [`SourceCounters`]. A count that all kinds have is a field. A count that
+//! only some kinds have is a [`SourceEvent`]. A source [declares](SourceCounters::declare) its events when it starts,
+//! because a rate needs a zero before the first event. A block that leaves the configuration keeps its counters,
+//! because a counter never falls.
 
 use daytable_model::window::Admission;
 use daytable_net::KernelDrops;
@@ -21,20 +22,20 @@ pub struct IntakeKind {
     pub cut_at: &'static [&'static str],
 }
 
-/// Something that only some kinds of sources count. The metric of an event may have a label `reason`.
+/// An event that only some kinds of sources count. The metric of an event may have a label `reason`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SourceEvent {
     /// A file, a folder or a journal could not be read.
     ReadError,
     /// A file was rotated away or truncated.
     Rotation,
-    /// A file was rewritten at its path, with a change in what was read already: it is read again.
+    /// A file was rewritten at its path, with changes in bytes that were read already. It is read again.
     Rewrite,
     /// Bytes that were destroyed before they were read.
     BytesDestroyed,
     /// Bytes that the configuration excludes.
     BytesSkipped,
-    /// The entry at which a journal was to be resumed was gone.
+    /// The entry at which reading a journal should resume was missing.
     JournalGap,
     /// Records that were lost or refused, by reason.
     RecordsDropped(&'static str),
@@ -75,7 +76,7 @@ pub struct SourceCounters {
     pub truncated: AtomicU64,
     /// Records with bytes that are not UTF-8.
     pub invalid_utf8: AtomicU64,
-    /// Records that are committed, where the source counts them.
+    /// Committed records, if the source counts them.
     pub committed: AtomicU64,
     /// Connections that are open now.
     pub connections: AtomicU64,
@@ -85,7 +86,7 @@ pub struct SourceCounters {
     pub open_files: AtomicU64,
     /// Unread bytes of the file that has most of them, now.
     pub lag_bytes: AtomicU64,
-    /// The time since which the oldest unread byte or entry waits, in ticks; zero where all is read.
+    /// The time since which the oldest unread byte or entry waits, in ticks; zero if everything is read.
     pub unread_since: AtomicU64,
     events: Mutex<BTreeMap<SourceEvent, u64>>,
     misplaced: Mutex<BTreeMap<String, [u64; 2]>>,
@@ -126,7 +127,7 @@ impl SourceCounters {
         counters
     }
 
-    /// Shows these events from now on, with a zero where they have not happened yet.
+    /// Shows these events from now on, with a zero if they have not happened yet.
     pub fn declare(&self, events: impl IntoIterator<Item = SourceEvent>) {
         let mut counts = lock(&self.events);
         for event in events {
@@ -155,7 +156,7 @@ impl SourceCounters {
         lock(&self.events).clone()
     }
 
-    /// What was lost, cut or refused, by the reason that the ledger has for it. Zeros are left out.
+    /// The counts of lost, cut or refused records by the reason in the ledger, without zeros.
     pub fn losses(&self) -> BTreeMap<String, u64> {
         let cut = [("truncated_records", &self.truncated), ("invalid_utf8_records", &self.invalid_utf8)];
         let cut = cut.map(|(reason, count)| (reason.to_owned(), count.load(Ordering::Relaxed)));
@@ -173,7 +174,7 @@ impl SourceCounters {
         events.chain(cut).filter(|(_, count)| *count > 0).collect()
     }
 
-    /// Where the listener listens, as the configuration has it; empty for a source that does not listen.
+    /// The configured address of the listener; empty for a source that does not listen.
     pub fn listen_address(&self) -> String {
         lock(&self.listener).address.clone()
     }
@@ -183,7 +184,7 @@ impl SourceCounters {
         *lock(&self.listener) = ListenerSocket { address: address.into(), drops };
     }
 
-    /// Records that went to today's table, by configured table: those whose day had expired, and those dated far ahead.
+    /// Records in today's table, by configured table: those whose day had expired, and those dated far ahead.
     pub fn misplaced(&self) -> MutexGuard<'_, BTreeMap<String, [u64; 2]>> {
         lock(&self.misplaced)
     }
@@ -210,8 +211,8 @@ impl SourceCounters {
         self.misplaced().values().map(|[late, _]| late).sum()
     }
 
-    /// Warns once of records whose day had expired. Counters of a single request or import have no name, and others
-    /// report them.
+    /// Warns once of records whose day had expired. Counters of a single request or import have no name: their records
+    /// are added to named counters, which warn.
     fn warn_of_late(&self, table: &str) {
         if !self.name.is_empty() {
             tracing::warn!(
@@ -242,7 +243,7 @@ impl SourceCounters {
         [&self.records, &self.truncated, &self.invalid_utf8].into_iter().chain(&self.by_format)
     }
 
-    /// The block is no longer read: nothing of it is unread.
+    /// Clears the gauges of a block that is no longer read.
     pub(crate) fn clear_lag(&self) {
         for gauge in [&self.lag_bytes, &self.unread_since, &self.followed_files, &self.open_files] {
             gauge.store(0, Ordering::Relaxed);

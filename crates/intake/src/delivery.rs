@@ -1,8 +1,8 @@
 //! Rows until their commit, for sources that cannot read their records again.
 //!
-//! A copy of each submission is kept until its commit. After a failed commit all uncommitted submissions are submitted again
-//! in their order, in the next epoch. The rows keep their keys, so a row that reached the disk all the same is overwritten by
-//! itself.
+//! A copy of each submission is kept until its commit. After a failed commit, all uncommitted submissions are submitted
+//! again in their order, in the next epoch. The rows keep their keys. So a row that reached the disk despite the
+//! failure is overwritten by itself.
 
 use crate::counters::{SourceCounters, SourceEvent, count};
 use daytable_model::batch::Batch;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::watch;
 
-/// The bytes of copies from which on a commit does not wait for its interval.
+/// The bytes of copies from which a commit does not wait for its interval.
 const COPIES_BYTES: usize = 16 << 20;
 /// Records that could not be committed because the store was closed.
 pub(crate) const LOST: SourceEvent = SourceEvent::RecordsDropped("stopped");
@@ -39,7 +39,7 @@ struct PendingSubmission {
 /// The number of records of each block.
 pub(crate) type RecordCounts = Arc<[(Arc<SourceCounters>, u64)]>;
 
-/// What the committer reported.
+/// The reports of the committer.
 struct CommitProgress {
     /// The number of the last committed submission.
     committed: watch::Sender<u64>,

@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_patterns_match() {
+    fn patterns_and_their_matches() {
         for (pattern, path, matches) in [
             ("/var/log/*.log", "/var/log/a.log", true),
             ("/var/log/*.log", "/var/log/b/a.log", false),

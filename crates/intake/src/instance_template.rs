@@ -50,7 +50,7 @@ impl InstanceTemplate {
         !self.0.iter().any(|part| matches!(part, Part::Field(_)))
     }
 
-    /// The instance of a record; `field` gives the fields of the record by name.
+    /// The instance of a record. `field` returns the fields of the record by name.
     pub fn render<'f>(&self, host: &str, path: &str, field: impl Fn(&str) -> Option<Cow<'f, str>>) -> Cow<'f, str> {
         let field = |name: &str| field(name).or_else(|| field(kept_name(name)));
         // A template of one part is rendered without a copy.
@@ -138,7 +138,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn templates_and_what_they_give() {
+    fn templates_and_their_instances() {
         let field = |name: &str| (name == "pod").then_some(Cow::Borrowed("web-17"));
         for (template, instance, fixed) in [
             ("{host}", "h", true),

@@ -1,14 +1,14 @@
-//! This daemon's own output in its input: it must not be read, or it would be logged and read again without end.
+//! This daemon's own output in its input: reading it would log it again, without end.
 //!
-//! It comes back in three ways, and is recognized by what no other program can have:
+//! The output returns in three ways, and is recognised by properties that no other program has:
 //!
-//! * **A file** to which standard output or error is redirected: by device and inode. The file is not read, whatever
-//!   its name is, and a warning says so.
-//! * **The journal**: by the invocation of the unit (`INVOCATION_ID`, which journald notes in each entry), else by the
-//!   number and name of this process on this boot. Such entries are skipped and counted. Entries of an earlier start are
-//!   read: they come to an end.
-//! * **Syslog**, where another program forwards the journal or writes it to a file: by the name `daytable`, the number
-//!   of this process, and the name of this host where the message has one. Such records are skipped and counted.
+//! * **A file** to which standard output or error is redirected, by device and inode. The file is not read, whatever its name
+//!   is, and a warning is logged.
+//! * **The journal**, by the invocation of the unit (`INVOCATION_ID`, which journald adds to each entry), else by the id and
+//!   name of this process on this boot. Such entries are skipped and counted. Entries of an earlier start are read: they
+//!   are finite.
+//! * **Syslog**, if another program forwards the journal or writes it to a file, by the name `daytable`, the id of this
+//!   process, and the name of this host if the message has one. Such records are skipped and counted.
 
 use daytable_model::record::Record;
 use rustix::fs::{FileType, fstat};
@@ -42,8 +42,8 @@ impl<F: AsFd> Fd for F {
     }
 }
 
-/// Whether standard error is the stream that `JOURNAL_STREAM` names. A child inherits the variable even if its output
-/// goes elsewhere.
+/// Whether standard error is the stream that `JOURNAL_STREAM` names. A child process inherits the variable even if its
+/// output is redirected.
 pub fn goes_to_journal() -> bool {
     let Ok(stream) = std::env::var("JOURNAL_STREAM") else { return false };
     fstat(std::io::stderr()).is_ok_and(|stat| stream == format!("{}:{}", stat.st_dev, stat.st_ino))
@@ -53,12 +53,12 @@ pub fn goes_to_journal() -> bool {
 struct Invocation {
     id: Option<String>,
     pid: String,
-    /// In a container the number may be that of another process of the host: the name tells them apart.
+    /// In a container, another process of the host may have the same id: the name distinguishes them.
     name: Option<String>,
     boot: Option<String>,
 }
 
-/// Whether an entry of the journal comes from this process or its children. `field` gives the fields of the entry.
+/// Whether an entry of the journal comes from this process or its children. `field` returns the fields of the entry.
 pub fn is_entry<'f>(field: impl Fn(&str) -> Option<&'f str>) -> bool {
     static OWN: OnceLock<Invocation> = OnceLock::new();
     let own = OWN.get_or_init(|| Invocation {

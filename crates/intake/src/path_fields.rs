@@ -1,9 +1,9 @@
 //! Fields from the path of a file: `/var/log/pods/{namespace}_{pod}_{uid}/{container}/*`.
 //!
 //! The path often tells which program wrote a file, above all with containers. The pattern matches the whole path, or
-//! gives no fields. `{name}` stands for one character or more, as many as fit, and `*` for any number; neither for a
-//! `/`. `**` as a whole component stands for any number of folders, and as the last one for a file below them, as in
-//! `include`. Other characters stand for themselves.
+//! there are no fields. `{name}` matches one or more characters, as many as possible, and `*` any number; neither
+//! matches a `/`. `**` as a whole component matches any number of folders, and as the last one a file below them, as in
+//! `include`. Other characters match themselves.
 //!
 //! [`PathFields::may_match`] finds patterns that match no file of their block.
 
@@ -46,7 +46,7 @@ pub enum PathFieldsError {
 }
 
 impl PathFields {
-    /// The fields of the file at `path`, in the order of the pattern; none where the pattern does not match.
+    /// The fields of the file at `path`, in the order of the pattern; empty if the pattern does not match.
     pub fn of<'p>(&self, path: &'p str) -> Vec<(&str, &'p str)> {
         let Some(found) = self.pattern.captures(path) else { return Vec::new() };
         let names = self.pattern.capture_names().flatten();
@@ -59,7 +59,7 @@ impl PathFields {
     pub fn may_match(&self, include: &str) -> bool {
         let own: Vec<&str> = self.text.split('/').collect();
         let included: Vec<&str> = include.split('/').collect();
-        // A brace around a slash stands for folders.
+        // A brace around a slash matches folders.
         if included.iter().any(|name| name.matches('{').count() != name.matches('}').count()) {
             return true;
         }
@@ -81,12 +81,12 @@ impl PathFields {
     }
 }
 
-/// Whether a name of a pattern with fields and a name of a pattern of files may stand for the same name.
+/// Whether a name of a pattern with fields and a name of a pattern of files may match the same name.
 fn may_be_same(own: &str, included: &str) -> bool {
     let is_literal = !included.contains(['*', '?', '[', '{', '\\']);
     match (own.contains(['*', '{']), is_literal) {
         (true, false) => true,
-        // A pattern must have a field: one is added behind the name.
+        // A pattern must have a field, so one is added after the name.
         (true, true) => {
             let own: Result<PathFields, _> = format!("/{own}/{{end}}").parse();
             own.map_or(true, |own| own.pattern.is_match(&format!("/{included}/end")))
@@ -171,7 +171,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn what_a_path_gives() {
+    fn paths_and_their_fields() {
         let pods = "/var/log/pods/{namespace}_{pod}_{uid}/{container}/*";
         for (pattern, path, fields) in [
             (
@@ -254,9 +254,9 @@ mod tests {
     }
 
     proptest! {
-        /// A value in a path comes out as its field, whatever its characters are, except for separators.
+        /// A value in a path becomes its field, with any characters except separators.
         #[test]
-        fn what_was_put_in_comes_out(namespace in "[a-z0-9.-]{1,9}", pod in "[a-z0-9.-]{1,9}", container in "[^/\\x00]{1,9}") {
+        fn values_in_a_path_become_its_fields(namespace in "[a-z0-9.-]{1,9}", pod in "[a-z0-9.-]{1,9}", container in "[^/\\x00]{1,9}") {
             let fields_of: PathFields = "/pods/{namespace}_{pod}/{container}/*".parse().expect("a pattern");
             let path = format!("/pods/{namespace}_{pod}/{container}/0.log");
             let expected = [("namespace", &*namespace), ("pod", &*pod), ("container", &*container)];

@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 
 /// How far a sender may be ahead of its rate.
 pub const BURST: Duration = Duration::from_secs(1);
-/// The number of senders with an entry of their own. An entry takes some 100 bytes.
+/// The number of senders with their own entry. An entry needs about 100 bytes.
 pub const SENDERS_MAX: usize = 16_384;
 /// The least time between two searches for entries without debt.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
@@ -32,7 +32,7 @@ const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 const DEBT_MAX: Duration = Duration::from_secs(86_400);
 const TICKS_PER_DAY: i64 = 864_000_000_000;
 
-/// What one sender may send. `None` means no limit.
+/// The limits of one sender. `None` means no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SenderLimits {
     /// Records a second.
@@ -41,7 +41,7 @@ pub struct SenderLimits {
     pub bytes_per_s: Option<NonZeroU64>,
     /// Bytes a day, which begins at midnight UTC.
     pub bytes_per_day: Option<NonZeroU64>,
-    /// Connections at one time.
+    /// Concurrent connections.
     pub connections: Option<NonZeroU32>,
 }
 
@@ -112,7 +112,7 @@ impl Now {
     }
 }
 
-/// What one sender has sent.
+/// The usage of one sender.
 #[derive(Clone, Copy, Debug)]
 struct Usage {
     /// The theoretical arrival time by records.
@@ -198,7 +198,7 @@ impl<K: Hash + Eq> RateLimiter<K> {
         others.map_or(Ok(()), |others| others.check(&self.limits, now))
     }
 
-    /// Charges `sender` for what it has sent.
+    /// Charges `sender` for records that it has sent.
     pub fn charge(&mut self, sender: K, records: u64, bytes: u64, now: Now) {
         if self.limits.are_unlimited() {
             return;

@@ -1,16 +1,16 @@
-//! Which configured table, which of its days, and which partition takes a record.
+//! Chooses the configured table, the day and the partition of a record.
 //!
-//! The first table whose condition holds takes the record, into the day-table of the record's own time (a *day-table* holds
-//! the records of one configured table and one day). Two kinds of records go to today's day-table and keep their own time:
-//! *late* records, whose day has expired, and *early* records, whose day begins more than one period after today's. So no
-//! wrong clock brings a dropped day back, or fills a day far ahead.
+//! The first table whose condition holds accepts the record, in the day-table of the record's own time (a *day-table*
+//! holds the records of one configured table and one day). Two kinds of records go to today's day-table and keep their
+//! own time: *late* records, whose day has expired, and *early* records, whose day begins more than one period after
+//! today's. So a wrong clock can neither create a dropped day again nor fill a day far ahead.
 //!
-//! Most records of a file differ only in their level, and belong to the same day. A [`RouteCache`] remembers both answers,
-//! so a further record costs a few comparisons and no allocation. Only conditions on fields and tenants are evaluated for
-//! each record.
+//! Most records of a file differ only in their level, and belong to the same day. A [`RouteCache`] remembers both
+//! answers, so a further record costs a few comparisons and no allocation. Only conditions on fields and tenants are
+//! evaluated for each record.
 //!
-//! With a remote store, an *instance* (whatever writes logs: a host, a service) can have more partitions from some record
-//! time on (see [`daytable_model::bucket_plan`]). A cache keeps its answer for the times of its lease.
+//! With a remote store, an *instance* (whatever writes logs: a host, a service) can have more partitions from some
+//! record time on (see [`daytable_model::bucket_plan`]). A cache keeps its answer for the times of its lease.
 
 mod cache;
 pub mod condition;
@@ -30,16 +30,16 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// One configured table and the records that it takes.
+/// One configured table, and the condition of its records.
 #[derive(Clone, Debug)]
 pub struct Route {
     /// The name of the table.
     pub table: TableName,
-    /// How long a day-table takes records, and how long it is kept.
+    /// How long a day-table accepts records, and how long it is kept.
     pub window: Window,
     /// The number of partitions of an instance, at most 256.
     pub buckets: NonZeroU16,
-    /// The records that the table takes.
+    /// The condition of the table's records.
     pub when: Condition,
 }
 
@@ -61,14 +61,15 @@ struct PublishedRoutes {
 }
 
 impl Router {
-    /// Takes at least one route. The last route takes every record that no other route takes, whatever its condition.
+    /// Expects at least one route. The last route accepts every record that no other route accepts, whatever its
+    /// condition.
     pub fn new(routes: Vec<Route>) -> Router {
         let routes: Arc<[Route]> = routes.into();
         let published = PublishedRoutes { version: AtomicU64::new(0), routes: Mutex::new(routes.clone()) };
         Router { routes, version: 0, published: Arc::new(published), plan: None }
     }
 
-    /// The same routes, with as many partitions for each instance as `plan` says.
+    /// Returns the same routes with a bucket plan, which decides the number of partitions of each instance.
     pub fn with_bucket_plan(self, plan: Arc<BucketPlan>) -> Router {
         Router { plan: Some(plan), ..self }
     }
@@ -78,13 +79,13 @@ impl Router {
         self.plan.as_ref().is_none_or(|plan| plan.is_loaded())
     }
 
-    /// A router with other routes, which [`publish`](Router::publish) gives to all clones of this one.
+    /// A router with other routes. [`publish`](Router::publish) passes them to all clones of this router.
     pub fn propose(&self, routes: Vec<Route>) -> Router {
         let version = self.published.version.load(Ordering::Acquire) + 1;
         Router { routes: routes.into(), version, published: self.published.clone(), plan: self.plan.clone() }
     }
 
-    /// Gives the routes of this [proposed](Router::propose) router to all clones.
+    /// Passes the routes of this [proposed](Router::propose) router to all clones.
     pub fn publish(&self) {
         let mut routes = lock(&self.published.routes);
         *routes = self.routes.clone();
@@ -101,7 +102,7 @@ impl Router {
         }
     }
 
-    /// The version of the routes. A publication increases it, and so invalidates whatever was derived from older routes.
+    /// The version of the routes. A publication increases it, and so invalidates everything derived from older routes.
     pub fn version(&self) -> u64 {
         self.version
     }
@@ -114,7 +115,7 @@ impl Router {
         Some(Router { plan: self.plan.clone(), ..router })
     }
 
-    /// The routes that records of a level can take.
+    /// The routes that may accept records of a level.
     fn candidates(&self, level: Option<Level>, instance: &str, source: &str) -> Candidates {
         let record = Record { level, ..Record::default() };
         let subject = Subject { instance, source, tenant: None, record: &record };
@@ -152,7 +153,7 @@ impl Router {
     }
 }
 
-/// The day-table for the records of a route whose time lies in `times`, while the present lies in `nows`.
+/// The day-table for records of a route with a time in `times`, while the current time is in `nows`.
 #[derive(Debug)]
 struct Placement {
     route: usize,
@@ -164,7 +165,7 @@ struct Placement {
     buckets: NonZeroU16,
 }
 
-/// The first route of `conditional` whose condition holds, else `otherwise`.
+/// The first route of `conditional` whose condition holds, otherwise `otherwise`.
 #[derive(Debug)]
 struct Candidates {
     conditional: Box<[(usize, Condition)]>,

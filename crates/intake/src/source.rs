@@ -35,7 +35,7 @@ use daytable_store::{CommitQueue, LifecycleSteps};
 use std::io;
 use std::sync::Arc;
 
-/// Where to begin in a file or journal that was there before.
+/// Where to begin in a file or journal that existed before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReadFrom {
     /// At its first byte.
@@ -45,7 +45,7 @@ pub enum ReadFrom {
     End,
 }
 
-/// What every source gets from the daemon. Cheap to clone.
+/// The parts of the daemon that every source needs. Cheap to clone.
 #[derive(Clone)]
 pub struct SourceContext {
     /// Chooses the table of a record.
@@ -54,7 +54,7 @@ pub struct SourceContext {
     pub host: String,
     /// The commit queue.
     pub intake: CommitQueue,
-    /// Waits for what was submitted.
+    /// Waits for earlier submissions.
     pub steps: LifecycleSteps,
 }
 
@@ -64,15 +64,15 @@ pub enum SourceError {
     /// A setting cannot be used: the configuration has to change.
     #[error("{0}")]
     Settings(String),
-    /// Something else is in the way.
+    /// A resource is not available.
     #[error("{0}")]
     InUse(String),
     /// The system refused.
     #[error("{task}: {source}")]
     Io {
-        /// What failed, like `failed to listen: 127.0.0.1:514`.
+        /// The failed task, like `failed to listen: 127.0.0.1:514`.
         task: String,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
 }
@@ -84,7 +84,7 @@ impl From<io::Error> for SourceError {
     }
 }
 
-/// All blocks of one kind of source. See the [module](self) for what a source must do.
+/// All blocks of one kind of source. See the [module](self) for the duties of a source.
 pub trait Source: Send + 'static {
     /// The settings of all its blocks. The default is a source without blocks.
     type Options: Default;
@@ -99,18 +99,19 @@ pub trait Source: Send + 'static {
     /// enters the losses of other sources into the ledger.
     const IS_REPLAYABLE: bool;
 
-    /// Binds and compiles what `options` ask for; changes nothing. `inherited` has sockets of the service manager.
+    /// Binds and compiles everything that `options` need, and changes nothing. `inherited` has sockets of the service
+    /// manager.
     ///
     /// # Errors
     ///
     /// The first block that cannot be used.
     fn prepare(&self, options: Self::Options, inherited: &mut Inherited) -> Result<Self::Prepared, SourceError>;
 
-    /// Starts what was prepared, and ends what is not a part of it. It may take as long as a commit.
+    /// Starts the prepared blocks and ends all others. May take as long as a commit.
     ///
     /// # Errors
     ///
-    /// A thread cannot be started: the source is changed in part.
+    /// A thread cannot be started: the source is partly changed.
     fn apply(&mut self, prepared: Self::Prepared, context: &SourceContext) -> Result<(), SourceError>;
 
     /// The counters of every block since the start of the daemon.
@@ -127,6 +128,6 @@ pub trait Source: Send + 'static {
     /// Asks all threads to stop, and returns at once.
     fn request_stop(&mut self);
 
-    /// Stops: what was sent or read already is submitted, then the threads end.
+    /// Stops: submits everything that was sent or read before, then ends the threads.
     fn stop(&mut self);
 }

@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_begins_behind_what_an_earlier_run_placed_and_never_behind_the_day() {
+    fn a_step_begins_after_records_of_earlier_runs_and_within_the_day() {
         let (spread, web): (_, Arc<str>) = (BucketPlan::new(Some(Vec::new())), "web".into());
         let newest = at(50_000);
         assert_eq!(spread.begin(&table(21), &web, count(2), Some(newest)).map(Ticks::get), Some(newest.get() + 1));

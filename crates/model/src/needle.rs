@@ -279,7 +279,7 @@ mod tests {
         /// Every part of a printed value is found in it, and the kind permits it. Any other text is found exactly if
         /// the printed value contains it.
         #[test]
-        fn a_value_contains_what_its_print_contains(
+        fn a_value_contains_the_texts_of_its_printed_form(
             value in value(), ends in any::<(prop::sample::Index, prop::sample::Index)>(), other in "[0-9a-f.eTN-]{1,3}|[a-z]{1,4}",
         ) {
             let printed = as_json(&value);
@@ -295,7 +295,7 @@ mod tests {
 
         /// A range of numbers is skipped only if none of its numbers contains the text.
         #[test]
-        fn a_range_of_numbers_has_what_its_numbers_have(
+        fn a_range_of_numbers_contains_the_texts_of_its_numbers(
             mut ends in prop_oneof![any::<[i64; 2]>(), [-300i64..300, -300i64..300]], within in any::<u64>(), text in "-?[0-9]{0,3}",
         ) {
             ends.sort();

@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_read_and_what_was_not_is_told_in_a_line() {
+    fn archives_read_and_unread_are_reported_in_a_line() {
         let day = |day: u32| DayTable::parse(&format!("Log202611{day:02}")).expect("a table");
         assert_eq!((ArchiveReport::default().notice(), ArchiveReport::default().missing()), (None, None));
         let report = ArchiveReport { archived: [day(1)].into(), unread: [(day(2), "it is damaged".into())].into() };

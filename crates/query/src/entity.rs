@@ -128,7 +128,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_master_without_its_items_is_given_as_far_as_it_goes() {
+    fn a_master_row_without_its_items_is_shown_in_part() {
         let message = "x".repeat(100_000);
         let mut rows = rows_of("web", key(1), &large(&message));
         assert!(rows.len() > 2);
@@ -161,7 +161,7 @@ pub(super) mod tests {
 
         /// However large a record is, its text comes back whole, beside small records before and after it.
         #[test]
-        fn what_was_written_as_items_is_read_as_one(pattern in "\\PC{1,9}", length in 0usize..300_000) {
+        fn item_rows_are_read_as_one_record(pattern in "\\PC{1,9}", length in 0usize..300_000) {
             let message: String = pattern.chars().cycle().take(length).collect();
             let small = Record { message: "small".into(), ..Record::default() };
             let mut rows = rows_of("web", key(3), &small);

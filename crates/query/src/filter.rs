@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn text_is_looked_for_in_the_message_and_in_fields() {
+    fn text_is_searched_in_the_message_and_in_fields() {
         let filter = Filter { contains: Some("Disk 7".into()), ..Filter::default() };
         for (name, value, wanted) in [
             ("Message", Property::String("the Disk 7 is full"), true),

@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn lag_is_what_the_file_has_beyond_the_position() {
+    fn lag_is_the_length_of_the_file_beyond_the_position() {
         let mut state = tests_state(7);
         for (path, size, lag) in [
             ("/var/log/app.log", Some(100), Some(36)),
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn losses_name_what_is_not_zero() {
+    fn losses_list_nonzero_counts() {
         let mut state = tests_state(7);
         assert_eq!(ShownSource::with_size(&state, None).losses(), "");
         state.ledger = Ledger { lost_bytes: 5, truncated_records: 1, truncated_bytes: 9, ..Ledger::default() };

@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_that_is_dropped_while_it_is_read_is_missing_and_said() {
+    fn a_table_dropped_during_the_read_is_reported_as_missing() {
         let dir = tempfile::tempdir().expect("a folder");
         Store::open(dir.path(), StoreOptions::default()).expect("opened").close().expect("closed");
         let reader = Reader::open(dir.path()).expect("opened");

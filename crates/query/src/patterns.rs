@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn changing_parts_are_taken_out() {
+    fn changing_parts_are_removed() {
         for (line, pattern) in [
             (
                 "order 5888: connection to 10.1.0.7:5432 refused after 4 s",

@@ -133,7 +133,7 @@ fn filters() -> Vec<Filter> {
 }
 
 #[test]
-fn queries_give_what_a_list_of_all_records_gives() {
+fn queries_agree_with_a_list_of_all_records() {
     check_queries(&alone(&Folder::full().reader()));
 }
 
@@ -200,7 +200,7 @@ fn check_keys(stores: &Stores<'_>) {
 }
 
 #[test]
-fn a_follower_gives_what_is_committed_after_it_began_and_once() {
+fn a_follower_returns_later_commits_once() {
     let folder = Folder::new();
     folder.commit((0..100).map(batch).collect());
     let reader = folder.reader();
@@ -297,7 +297,7 @@ fn sent() -> (Folder, Folder) {
 }
 
 #[test]
-fn what_was_sent_and_what_was_not_are_one() {
+fn sent_and_unsent_records_are_merged() {
     let (here, afar) = sent();
     let (reader, remote) = (here.reader(), Embedded::open_to_read(afar.dir.path()).expect("opened"));
     let stores = Stores { remote: Some(&remote), ..alone(&reader) };
@@ -308,7 +308,7 @@ fn what_was_sent_and_what_was_not_are_one() {
 
 /// While it is read, all that waits is sent, and goes from the folder.
 #[test]
-fn what_is_sent_while_it_is_read_is_given_once() {
+fn records_sent_during_the_read_are_returned_once() {
     for (filter, after) in filters().into_iter().flat_map(|filter| [0, 1, 70].map(|after| (filter.clone(), after))) {
         let (here, afar) = sent();
         let (reader, remote) = (here.reader(), Embedded::open_to_read(afar.dir.path()).expect("opened"));

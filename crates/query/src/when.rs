@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_time_is_refused() {
+    fn invalid_times_are_refused() {
         for text in
             ["", "yesterday", "15", "m", "1.5h", "-5m", "2026-02-29", "2026-11-21 25:00", "99999999999999999999d"]
         {

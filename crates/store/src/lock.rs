@@ -181,7 +181,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_takes_another_path_to_the_folder_finds_it_locked() {
+    fn the_folder_is_locked_on_every_path_to_it() {
         let dir = tempfile::tempdir().expect("a folder");
         let (data, link) = (dir.path().join("data"), dir.path().join("link"));
         let held = Lock::acquire(&data).expect("locked");

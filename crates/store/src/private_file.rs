@@ -40,7 +40,7 @@ mod tests {
     use std::os::unix::fs::{PermissionsExt, symlink};
 
     #[test]
-    fn what_a_link_leads_to_stays_as_it_is() {
+    fn the_target_of_a_link_is_not_changed() {
         let dir = tempfile::tempdir().expect("a folder");
         let (other, at) = (dir.path().join("other"), dir.path().join("at"));
         fs::write(&other, "precious").expect("written");

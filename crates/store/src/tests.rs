@@ -123,7 +123,7 @@ fn newest_first(from: u64, to: u64) -> Vec<String> {
 }
 
 #[test]
-fn what_is_committed_is_read_newest_first_in_any_process() {
+fn committed_rows_are_read_newest_first_in_any_process() {
     let folder = Folder::new();
     let store = folder.open();
     write(&store, day(0), 0, 2500);
@@ -187,7 +187,7 @@ fn partitions_are_read_apart_and_merged_by_time() {
 
 /// Skipped rows do not move a scan out of its range.
 #[test]
-fn a_text_is_looked_for_within_the_range_only() {
+fn a_text_is_searched_within_the_range_only() {
     let folder = Folder::new();
     let store = folder.open();
     let row = |n: u64, text| (day(0).plus(seconds(n)), n, text);
@@ -310,7 +310,7 @@ fn a_catalog_and_files_that_do_not_belong_together_are_refused() {
 }
 
 #[test]
-fn repair_keeps_every_row_and_says_what_is_missing() {
+fn repair_keeps_every_row_and_reports_missing_ones() {
     let folder = Folder::new();
     let store = folder.open();
     write(&store, day(0), 0, 10);
@@ -469,7 +469,7 @@ fn a_damaged_page_is_named_and_its_rows_are_not_made_up() {
 
 /// Many small commits and one overwritten record, merged during a scan: the rows stay the same.
 #[test]
-fn tidy_merges_small_pages_and_no_reader_sees_it() {
+fn compaction_merges_small_pages_and_no_reader_sees_it() {
     let folder = Folder::new();
     let store = folder.open();
     let at = day(0);
@@ -564,7 +564,7 @@ fn a_follower_misses_nothing_that_is_merged_while_it_looks() {
 }
 
 #[test]
-fn tables_say_what_they_hold() {
+fn tables_show_rows_times_and_expiry() {
     let folder = Folder::new();
     let store = folder.open();
     write(&store, day(0), 10, 4000);
@@ -819,7 +819,7 @@ impl Drop for SetWhenDropped<'_> {
 }
 
 #[test]
-fn a_follower_passes_over_no_page_whose_partition_has_no_name() {
+fn a_follower_fails_on_a_page_without_a_partition_name() {
     let folder = Folder::new();
     let store = folder.open();
     write(&store, day(0), 0, 10);

@@ -32,7 +32,7 @@ mod tests {
     use std::io::Write;
 
     #[test]
-    fn what_is_compressed_reads_as_it_was() {
+    fn compressed_input_reads_like_plain_input() {
         let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
         gzip.write_all(b"a\nb\n").expect("memory");
         let zstd = zstd::encode_all(&b"a\nb\n"[..], 1).expect("memory");

@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_line_gives_in_a_fixed_order() {
+    fn the_parts_of_a_line_in_a_fixed_order() {
         for (line, shown) in [
             (
                 r#"{"zone":1,"pid":7,"level":"warn","ts":"2026-11-21T08:00:00Z","msg":"hot","component":"cpu"}"#,

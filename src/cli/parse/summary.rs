@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn the_format_and_what_does_not_fit() {
+    fn the_format_and_lines_that_do_not_fit() {
         let json = "{\"ts\":\"2026-11-21T08:00:00Z\",\"level\":\"info\"}\n";
         let text = format!("{json}{json}{json}{json}{json}odd \u{1b}[31m one\n{json}");
         assert_eq!(

@@ -25,7 +25,7 @@ fn gaps_at(records: &[(u64, u64)]) -> Vec<(GapKind, u64, u64)> {
 }
 
 #[test]
-fn what_is_missing_and_what_comes_twice() {
+fn missing_and_repeated_numbers() {
     use GapKind::{Missing, Twice};
     let lost = |numbers: std::ops::RangeInclusive<u64>| (Missing, *numbers.start(), *numbers.end());
     for (numbers, expected) in [
@@ -75,7 +75,7 @@ fn a_number_ahead_leaves_a_hole_whose_times_are_in_order() {
 
 /// Of one moment the old numbers are read before the new ones, or among them.
 #[test]
-fn a_sequence_may_begin_anew_within_the_moment_that_it_ended_in() {
+fn a_sequence_may_restart_within_its_last_moment() {
     let (old, new) = (4990..=5000, 1..=10);
     let behind = new.clone().chain(old.clone());
     let among = [4990, 1, 2, 4991, 3, 4, 5, 4992, 4993, 6, 7, 4994, 4995, 4996, 8, 4997, 9, 4998, 4999, 10, 5000];
@@ -88,7 +88,7 @@ fn a_sequence_may_begin_anew_within_the_moment_that_it_ended_in() {
 
 /// … and what was lost around that is told, as far as it is not the end of the one or the beginning of the other.
 #[test]
-fn what_is_missing_where_two_lives_meet_is_told() {
+fn a_gap_between_two_runs_is_reported() {
     use GapKind::{Missing, Twice};
     let before = |last| (4980..=last).zip(0..).map(|(n, of)| (n, 1000 * of));
     let moment = |numbers: &[u64]| numbers.iter().map(|n| (*n, 60_000)).collect::<Vec<_>>();
@@ -123,7 +123,7 @@ fn a_sequence_that_has_no_room_for_its_holes_is_given_up_once_and_silently() {
 proptest! {
     /// Whatever is lost of lives that begin at one is told, but what was lost at the beginning or the end of one.
     #[test]
-    fn what_is_lost_within_a_life_is_told(
+    fn a_gap_within_a_run_is_reported(
         lives in proptest::collection::vec((2u64..300, proptest::collection::btree_set(2u64..300, 0..20)), 1..4)
     ) {
         let (mut numbers, mut expected) = (Vec::new(), 0);
@@ -139,7 +139,7 @@ proptest! {
     /// A sender that is started anew within the moment that it ended in leaves no gap, whether the old numbers of that
     /// moment are read before the new ones or behind them, and whether more follows or not.
     #[test]
-    fn a_start_anew_is_no_gap(
+    fn a_restart_is_no_gap(
         (old, of_the_moment) in (1u64..3000).prop_flat_map(|old| (Just(old), 1..=old.min(30))),
         new in 1u64..30,
         newer in 0u64..3,

@@ -112,7 +112,7 @@ mod tests {
     use std::fs;
 
     #[test]
-    fn a_checkpoint_and_what_came_after_it() {
+    fn a_checkpoint_and_its_later_log() {
         let root = tempfile::tempdir().expect("a folder");
         let folder = root.path().join("registry/filebeat");
         fs::create_dir_all(&folder).expect("made");

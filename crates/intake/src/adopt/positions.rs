@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_is_said_with_its_line() {
+    fn unknown_forms_are_errors_with_their_line() {
         for (text, line) in [
             ("positions:\n  /a: many\n", 2),
             ("positions: [a]\n", 1),

@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_entry_ends_the_stream_behind_those_that_are() {
+    fn malformed_bytes_end_the_stream_after_the_entries_before() {
         let long = "A".repeat(NAME_BYTES_MAX + 1);
         for (behind, error) in [
             (b"hello world\n".to_vec(), Malformed::Name),
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_beyond_a_limit_is_counted_and_the_next_entry_is_whole() {
+    fn bytes_beyond_a_limit_are_counted_and_the_next_entry_is_complete() {
         let long = vec![b'x'; 5000];
         let bytes = [&b"A="[..], &long, b"\n", &binary("B", &long), b"C=1\n\nA=1\n\n"].concat();
         for pieces in [1, 100, bytes.len()] {

@@ -27,7 +27,7 @@ use std::time::{Duration, Instant};
 const READ_BYTES: usize = 256 << 10;
 /// The bytes of rows that are submitted together.
 const SUBMISSION_BYTES: usize = 4 << 20;
-/// The age at which rows are submitted, however few they are.
+/// The age at which even a few rows are submitted.
 const HAND_OVER: Duration = Duration::from_millis(100);
 /// The interval of the check for a stop while no entry comes.
 const IDLE: Duration = Duration::from_millis(250);

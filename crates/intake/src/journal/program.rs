@@ -166,7 +166,7 @@ impl JournalProcess {
         while Instant::now() < deadline && matches!(self.child.try_wait(), Ok(None)) {
             std::thread::sleep(Duration::from_millis(1));
         }
-        // Most often the process has ended by itself.
+        // Usually the process has already ended.
         let _ = self.child.kill();
         let status = self.child.wait();
         let said = self.said.take().and_then(|said| said.join().ok()).unwrap_or_default();

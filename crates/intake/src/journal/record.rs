@@ -112,7 +112,7 @@ impl EntryReading {
             ..Record::default()
         };
         if let Some(redactor) = &self.redactor {
-            // The line may hold the secret, too. The message stands for it then.
+            // The line may contain the secret too, so the message replaces it.
             if redactor.redact_parts(&mut record) {
                 record.line = None;
             }
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_service_prints_is_read_as_a_line_is() {
+    fn output_of_a_service_is_parsed_like_a_line() {
         let reading = EntryReading::default();
         let head = "_SOURCE_REALTIME_TIMESTAMP=1763712345000000\n__REALTIME_TIMESTAMP=1763712345678901\nPRIORITY=6\n";
         for (fields, expected) in [

@@ -33,8 +33,8 @@ impl Source for Journals {
             reader.stop();
         }
         if has_removed {
-            // The committer answers between two commits, after everything that was submitted before. So a successor begins
-            // at what is committed; an error of the answer itself does not matter.
+            // The committer answers between two commits, after all earlier submissions. So a successor begins at the
+            // committed position. An error of the answer does not matter.
             let _ = context.steps.lifecycle_state();
         }
         for block in blocks {

@@ -69,7 +69,7 @@ const INVALID_NAME: &str = "an index has a name of at most 255 bytes, a document
 /// The answers to the actions of a body, and the ids of its documents.
 #[derive(Debug, Default)]
 pub(super) struct BulkAnswers {
-    /// The beginnings of all answers, one behind another: `{"create":{"_index":"logs","_id":"7"`.
+    /// The concatenated beginnings of all answers: `{"create":{"_index":"logs","_id":"7"`.
     heads: String,
     /// The end of each beginning, and the result that completes the answer.
     items: Vec<(usize, ItemResult)>,

@@ -87,9 +87,9 @@ pub fn decode(
             let window = encoding.window_bytes().min(memory.available_max() / 4);
             memory.grow(window)?;
             let decoded = unpack(&body, encoding, bytes_max, memory)?;
-            // A decoder uses no more of its window than its output and the last block.
+            // The decoder uses at most its output and the last block of its window.
             memory.release_unused(window.saturating_sub(decoded.len() + (256 << 10)));
-            // The compressed body is not needed any more.
+            // The compressed body is no longer needed.
             let came = body.capacity();
             drop(body);
             memory.shrink_to(before.saturating_sub(came) + decoded.capacity());
@@ -140,7 +140,7 @@ fn unpack(
     drop(input);
     memory.grow(length)?;
     decoded.reserve_exact(length);
-    // The second run gives the same bytes.
+    // The second run decodes the same bytes.
     let input = reader(body, encoding).map_err(undecodable)?;
     input.take(length as u64).read_to_end(&mut decoded).map_err(undecodable)?;
     Ok(decoded)
@@ -251,7 +251,7 @@ pub(super) fn unblock(
     if length > bytes_max {
         return Err(too_large(bytes_max));
     }
-    // A copy element of two bytes gives at most 64 bytes, so a longer claim is false.
+    // A copy element of two bytes produces at most 64 bytes, so a longer claim is false.
     if length / 64 > body.len() {
         return Err(Refusal::bad("the body is no snappy: it claims more than it can hold"));
     }
@@ -348,7 +348,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_is_decoded_twice_is_what_is_decoded_once_and_has_room_for_itself_alone() {
+    fn decoding_twice_gives_the_same_bytes_without_spare_capacity() {
         for length in [GROWN_BYTES_MAX - 1, GROWN_BYTES_MAX, GROWN_BYTES_MAX + 1, 3 * GROWN_BYTES_MAX] {
             let bytes: Vec<u8> = (0..length).map(|n| (n / 1000) as u8).collect();
             for (encoding, body) in all(&bytes).into_iter().filter(|(encoding, _)| *encoding != Encoding::Identity) {
@@ -376,7 +376,7 @@ pub(crate) mod tests {
     }
 
     proptest! {
-        /// What a client compressed comes back, and a body that was cut is never taken for a whole one.
+        /// Decoding returns the original, and a truncated body never decodes to a complete one.
         #[test]
         fn bodies_come_back_whole_or_not_at_all(bytes in prop::collection::vec(any::<u8>(), 1..3000), cut in any::<prop::sample::Index>()) {
             for (encoding, body) in all(&bytes) {
@@ -384,7 +384,7 @@ pub(crate) mod tests {
                 let cut = cut.index(body.len());
                 if encoding != Encoding::Identity {
                     let part = decoded(&body[..cut], encoding, 4000);
-                    // A cut between two members, or two frames of snappy, leaves what is whole.
+                    // A cut between two members, or two frames of snappy, leaves complete content.
                     let may_be_whole = matches!(encoding, Encoding::Gzip | Encoding::Snappy);
                     let is_part = part.as_ref().is_ok_and(|part| part.len() < bytes.len() && bytes.starts_with(part));
                     prop_assert!(part.is_err() || may_be_whole && is_part, "{:?} at {}", encoding, cut);

@@ -70,7 +70,7 @@ impl BodyForm {
         })
     }
 
-    /// The form after a look at the body itself.
+    /// The form, after an inspection of the body.
     fn refine(self, body: &[u8]) -> BodyForm {
         let body = body.trim_ascii_start();
         let first = &body[..memchr(b'\n', body).unwrap_or(body.len())];
@@ -79,13 +79,13 @@ impl BodyForm {
                 BodyForm::Json
             }
             (BodyForm::Unknown, [b'[', rest @ ..]) if rest.trim_ascii().is_empty() => BodyForm::Json,
-            // An object over several lines, none of which is an object.
+            // An object over several lines. No single line is an object.
             (BodyForm::Unknown, [b'{', ..]) if !first.trim_ascii_end().ends_with(b"}") => {
                 let mut values = serde_json::Deserializer::from_slice(body).into_iter::<&RawValue>();
                 if values.next().is_some_and(|value| value.is_ok()) { BodyForm::Json } else { BodyForm::Lines }
             }
             (BodyForm::Unknown, _) => BodyForm::Lines,
-            // A body that is called JSON and is no array nearly always has an object per line.
+            // A body of type JSON that is no array nearly always has one object per line.
             (BodyForm::Json, [b'{', .., b'}'] | [b'{', .., b'}', b'\r']) if first.len() < body.len() => {
                 if serde_json::from_slice::<&RawValue>(first).is_ok() {
                     BodyForm::Objects
@@ -216,7 +216,7 @@ mod tests {
     const ANY: [&str; 4] = ["application/json", "application/x-ndjson; charset=utf-8", "", "text/plain"];
 
     #[test]
-    fn what_people_have() {
+    fn bodies_of_common_forms() {
         for media in ANY {
             assert_eq!(
                 messages(media, "{\"message\":\"a\"}\n\n{\"message\":\"b\"}\r\n{\"message\":\"c\"}"),
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn a_document_that_is_none_is_refused_as_a_whole_and_says_where() {
+    fn a_malformed_document_is_refused_as_a_whole_with_its_place() {
         for (body, index) in [
             ("[{\"a\":1},{\"a\":2},", 2),
             ("[{\"a\":1}{\"a\":2}]", 1),
@@ -326,7 +326,7 @@ mod tests {
     }
 
     proptest! {
-        /// Any body of any type gives records or is refused; where nothing is strict, nothing is.
+        /// A body of any type is parsed or refused. A refused body has no records.
         #[test]
         fn any_body(media in prop::sample::select(ANY.to_vec()), body in "([\\[{}\\],:\"a1 \n\r\t\\\\]|\\PC|\"a\":1|\\{\"m\":\"x\"\\}){0,40}") {
             let taken = ingest(media, &body);

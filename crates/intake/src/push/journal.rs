@@ -152,19 +152,19 @@ mod tests {
     }
 
     #[test]
-    fn what_came_whole_before_a_cut_is_kept() {
+    fn complete_entries_before_a_cut_are_kept() {
         let first = TWO.windows(2).position(|pair| pair == b"\n\n").expect("an entry ends") + 2;
         for cut in 1..TWO.len() - 1 {
             let (pieces, ended) = upload(&TWO[..cut]);
             let kept: usize = pieces.iter().map(|piece| piece.messages().len()).sum();
-            // What ends between two fields of an entry cannot be told from one that ends there.
+            // A body that ends between two fields of an entry looks like a complete entry.
             assert!(kept <= 2 && (cut < first || kept >= 1), "{kept} at {cut}");
             assert!(ended.is_ok() || kept < 2, "at {cut}");
         }
     }
 
     proptest! {
-        /// Any bytes are entries or none, and what is kept of one is within its limit.
+        /// Any bytes are parsed or refused, and no kept entry exceeds its limit.
         #[test]
         fn any_bytes(bytes in prop::collection::vec(prop_oneof![any::<u8>(), Just(b'\n'), Just(b'='), Just(0)], 0..200)) {
             let (pieces, _) = upload(&bytes);

@@ -101,7 +101,7 @@ impl MemoryPool {
         MemoryPool { shared: Arc::new(PoolInner { bytes, state, changed, returning }) }
     }
 
-    /// A pool within so many bytes. A large pool leaves an eighth for the pages that a commit makes of rows.
+    /// A pool of this many bytes. A large pool leaves an eighth for the pages that a commit builds from rows.
     pub fn within(bytes: usize) -> MemoryPool {
         MemoryPool::new(if bytes < LARGE_POOL_BYTES { bytes } else { bytes - bytes / 8 })
     }

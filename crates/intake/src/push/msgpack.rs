@@ -483,7 +483,7 @@ mod tests {
     }
 
     proptest! {
-        /// Any bytes give records or are refused.
+        /// Any bytes are parsed or refused.
         #[test]
         fn any_bytes(body in prop::collection::vec(prop_oneof![any::<u8>(), prop::sample::select(vec![0x81u8, 0x92, 0xa1, 0xd7, 0x00])], 0..64)) {
             let _ = pushed(&body);

@@ -8,7 +8,7 @@ pub enum Refusal {
     /// 400: the body is malformed.
     #[error("{reason}{}", at(.index))]
     Bad {
-        /// What is wrong.
+        /// The reason.
         reason: Cow<'static, str>,
         /// The index of the record at fault, from 0.
         index: Option<usize>,

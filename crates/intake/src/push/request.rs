@@ -55,7 +55,7 @@ pub struct PushLimits {
     pub body_timeout: Duration,
     /// How long a body waits for its turn to be parsed.
     pub turn_wait: Duration,
-    /// The uploads of journals at one time. Each one has a thread.
+    /// The largest number of concurrent uploads of journals. Each upload has a thread.
     pub uploads_max: usize,
 }
 
@@ -93,7 +93,7 @@ pub struct PushSettings {
 }
 
 impl PushSettings {
-    /// Reads lines by `lines`, and objects by the same options without those for lines.
+    /// Lines are parsed with `lines`; objects with the same options, except those for lines.
     pub fn new(router: Router, lines: ParseOptions, limits: PushLimits) -> PushSettings {
         let objects = ParseOptions {
             format: FormatChoice::Only(Format::Json),

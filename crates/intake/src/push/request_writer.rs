@@ -1,4 +1,4 @@
-//! Writes the records of one request as rows, and notes records that are refused alone.
+//! Writes the records of one request as rows, and records those that are refused alone.
 
 use super::request::hash;
 use super::{MemoryReservation, PushRequest, PushSettings, Refusal};
@@ -51,7 +51,7 @@ pub(crate) struct RequestWriter<'p> {
 pub(super) enum InstanceRule<'n> {
     /// This instance.
     Fixed(&'n str),
-    /// The instance of the request, else the first of these fields that the record has, else the address of the sender.
+    /// The instance of the request, else the first of these fields in the record, else the address of the sender.
     Fields(&'static [&'static str]),
 }
 

@@ -8,7 +8,7 @@ use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Counts what a sender has sent, and limits it.
+/// Counts and limits the records of a sender.
 pub trait Meter: Debug + Send + Sync {
     /// Counts accepted records, and bytes of the decompressed body. A sender that exceeds its limits by this is refused
     /// from its next request on.

@@ -146,7 +146,7 @@ impl Push {
         self.memory.load()
     }
 
-    /// Permits to parse a body. Few bodies are parsed at one time.
+    /// Permits to parse a body. They limit how many bodies are parsed concurrently.
     pub fn parse_permits(&self) -> &Arc<Semaphore> {
         &self.parse_permits
     }

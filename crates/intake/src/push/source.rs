@@ -12,7 +12,7 @@ use std::sync::Arc;
 pub struct PushOptions {
     /// How lines and fields are read.
     pub reading: ParseOptions,
-    /// What bounds a request.
+    /// The limits of a request.
     pub limits: PushLimits,
 }
 
@@ -21,7 +21,7 @@ impl Source for Arc<Push> {
     type Prepared = PushOptions;
 
     const KIND: IntakeKind = IntakeKind { name: "push", cut_at: &["message_bytes_max"] };
-    /// A sender repeats a request only where nothing of it was committed.
+    /// A sender repeats only a request of which no record was committed.
     const IS_REPLAYABLE: bool = false;
 
     fn prepare(&self, options: PushOptions, _: &mut Inherited) -> Result<PushOptions, SourceError> {

@@ -1,4 +1,4 @@
-//! What the tests of the endpoints have in common: a request that is taken apart without a store.
+//! Common parts of the tests of the endpoints: a request is parsed without a store.
 
 use super::request_writer::{RequestRows, RequestWriter};
 use super::{Encoding, Endpoint, PushLimits, PushRequest, PushSender, PushSettings, Refusal};
@@ -43,7 +43,7 @@ pub(super) fn request(endpoint: Endpoint) -> PushRequest {
     }
 }
 
-/// What became of a request.
+/// The outcome of a request.
 #[derive(Debug)]
 pub(super) struct Taken {
     batches: Vec<Batch>,
@@ -59,7 +59,7 @@ impl From<RequestRows> for Taken {
     }
 }
 
-/// What `take` makes of a request to `endpoint`.
+/// The result of `take` for a request to `endpoint`.
 pub(super) fn taken(
     endpoint: Endpoint,
     take: impl FnOnce(&mut RequestWriter<'_>) -> Result<(), Refusal>,
@@ -70,7 +70,7 @@ pub(super) fn taken(
     Ok(writer.take_rows().into())
 }
 
-/// A row and where it goes.
+/// A row and its table and partition.
 struct Row {
     position: u64,
     item: u16,

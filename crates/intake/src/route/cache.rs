@@ -34,7 +34,7 @@ struct LastPlacement {
     slots: Vec<Option<Slot>>,
 }
 
-/// Where a record came from. The record's key and its route depend on that.
+/// The origin of a record. The record's key and its route depend on that.
 #[derive(Clone, Copy, Debug)]
 pub struct Origin<'a> {
     /// The identity of the source.
@@ -103,7 +103,7 @@ impl RouteCache {
         last.placement.admission
     }
 
-    /// The configured table that took the previous record. Empty before the first record.
+    /// The configured table of the previous record. Empty before the first record.
     pub fn table(&self) -> &str {
         self.last.as_ref().map_or("", |last| last.placement.table.table().as_str())
     }

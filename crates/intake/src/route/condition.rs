@@ -270,7 +270,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_a_record_does_not_have_meets_nothing() {
+    fn a_missing_part_meets_no_condition() {
         let record = record(None, &[]);
         let of = Subject { instance: "i", source: "s", tenant: None, record: &record };
         for condition in [
@@ -316,7 +316,7 @@ pub(super) mod tests {
         })
     }
 
-    /// Records for which such conditions differ.
+    /// Records that differ in every part of a condition.
     pub(in crate::route) fn any_record() -> impl Strategy<Value = Record<'static>> {
         let value = prop_oneof![
             (0i64..3).prop_map(Value::Int64),
@@ -342,7 +342,7 @@ pub(super) mod tests {
             prop_assert_eq!(not(Condition::All(conditions)).holds(&of), Condition::Any(nots).holds(&of));
         }
 
-        /// A residual condition gives the same answer without level, instance and source.
+        /// A residual condition gives the same answer as the whole, without level, instance and source.
         #[test]
         fn a_residual_condition_is_equivalent(
             condition in any_condition(), record in any_record(),

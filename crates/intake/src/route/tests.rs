@@ -1,4 +1,4 @@
-//! The router: which table and day takes a record, and what its caches decide once.
+//! The router: the table and day of a record, and the decisions that its caches remember.
 
 use super::*;
 use crate::batcher::Batcher;
@@ -49,7 +49,7 @@ fn all_clones_use_new_routes_once_they_are_published() {
 }
 
 #[test]
-fn the_first_table_whose_condition_holds_takes_the_record() {
+fn the_first_table_whose_condition_holds_accepts_the_record() {
     let router = Router::new(vec![
         route("Debug", Condition::LevelAtMost(Level::Debug)),
         route("Audit", Condition::Instance(Pattern::instance("audit-*").expect("a glob"))),
@@ -135,7 +135,7 @@ fn a_bucket_step_applies_by_the_times_of_the_records() {
     plan.begin(&day, &web, NonZeroU16::new(2).expect("not zero"), None).expect("begun");
     plan.end(true);
     [2, 60, 3, 61].into_iter().for_each(|seconds| placed(&router, &mut cache, &mut batcher, seconds));
-    // Too late for its own day, so its time lies outside the day that takes it.
+    // Too late for its own day, so its time is outside the day that accepts it.
     push(&router, &mut cache, &mut batcher, None, at(18), 7);
     let rows = |batcher: &mut Batcher| {
         let of = |batch: &Batch| batch.rows().map(|row| (row.key, batch.partition.clone())).collect::<Vec<_>>();
@@ -158,8 +158,8 @@ fn a_bucket_step_applies_by_the_times_of_the_records() {
 }
 
 proptest! {
-    /// The first table whose condition holds takes the record, else the last table, whatever the cache holds of earlier
-    /// records.
+    /// The first table whose condition holds accepts the record, otherwise the last table, whatever earlier records the
+    /// cache has seen.
     #[test]
     fn a_cached_route_is_the_same_route(
         conditions in proptest::collection::vec(condition::tests::any_condition(), 1..5),

@@ -36,8 +36,8 @@ pub enum ListenError {
     },
 }
 
-/// Options of a socket that another listener still serves. They wait until the successor has started: if the reload fails, the
-/// other listener goes on with the socket as it was.
+/// Options of a socket that another listener still serves. They are set after the successor has started: if the reload
+/// fails, the other listener continues with an unchanged socket.
 #[derive(Default)]
 pub(super) struct DeferredOptions {
     /// The file of a unix socket, and its mode.
@@ -54,7 +54,7 @@ impl DeferredOptions {
         if let Some((path, mode)) = self.mode
             && let Err(error) = chmod(&path, Mode::from_raw_mode(mode))
         {
-            // The old mode stays, which is no reason to end the listener.
+            // The old mode remains. That is no reason to end the listener.
             tracing::warn!(path = %path.escaped(), %error, "failed to set the mode of the socket");
         }
     }

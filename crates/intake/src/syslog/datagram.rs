@@ -1,5 +1,5 @@
-//! Datagrams, with one message each. A socket has a thread of its own, because the kernel drops datagrams that are not read in
-//! time. Datagrams beyond the rate or quota of a peer are dropped and counted here.
+//! Datagrams, with one message each. A socket has its own thread, because the kernel drops datagrams that are not read
+//! in time. Datagrams beyond the rate or quota of a peer are dropped and counted here.
 
 use super::framing::SyslogMessage;
 use super::message_sink::{KeySequence, ListenerContext, MessageSink, PeerState, SUBMIT_AFTER};

@@ -41,7 +41,7 @@ enum FramerState {
     /// The method of the next message is unknown.
     #[default]
     Between,
-    /// A message with a count, of which so many bytes are missing.
+    /// A message with a count, of which this many bytes are missing.
     Counted { left: usize, cut: usize },
     /// A line up to the next newline or NUL. `is_rest` if it may be the rest of a message whose count was too small.
     Line { cut: usize, is_rest: bool },

@@ -211,8 +211,8 @@ impl SyslogListener {
         self.successor_socket.as_ref().and_then(InheritedSocket::try_clone)
     }
 
-    /// Leaves the socket to the next listener. Datagrams that were read are committed. Connections go on to their end with
-    /// the settings that they began with.
+    /// Leaves the socket to the next listener. Datagrams that were read are committed. Connections continue to their
+    /// end with their old settings.
     pub(super) fn leave(&mut self) {
         self.successor_socket = None;
         self.stop.store(true, Ordering::Release);
@@ -232,7 +232,7 @@ impl SyslogListener {
         self.stopping.send_replace(true);
     }
 
-    /// Reads and commits what was sent before, and waits for the end of the thread.
+    /// Reads and commits everything that was sent before, and waits for the end of the thread.
     pub(super) fn stop(&mut self) {
         self.request_stop();
         for thread in self.threads.drain(..) {

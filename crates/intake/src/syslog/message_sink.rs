@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 /// The bytes of rows that are submitted together.
 const SUBMISSION_BYTES: usize = 1 << 20;
-/// The age at which rows are submitted, however few they are.
+/// The age at which even a few rows are submitted.
 pub(super) const SUBMIT_AFTER: Duration = Duration::from_millis(50);
 /// How long a stop waits for commits.
 const STOP_PATIENCE: Duration = Duration::from_secs(10);
@@ -69,7 +69,7 @@ pub(super) struct MessageSink {
     pub(super) delivery: Delivery,
     /// The arrival of the oldest row.
     oldest: Option<Instant>,
-    /// Records that were taken and not handed over, by listener.
+    /// Records that were received and not submitted, by listener.
     records: Vec<(Arc<SourceCounters>, u64)>,
     /// Whether a connection waits for the commit.
     is_awaited: bool,

@@ -19,13 +19,13 @@ pub struct SyslogOptions {
     pub name: String,
     /// The address.
     pub listen: ListenAddress,
-    /// The instance of a record. `{host}` stands for the peer.
+    /// The instance of a record. `{host}` is the peer.
     pub instance: InstanceTemplate,
     /// The formats, the zone of times without a zone, and the secrets to replace.
     pub reading: ParseOptions,
     /// A longer message is cut and marked.
     pub message_bytes_max: ByteSize,
-    /// The number of connections at one time.
+    /// The largest number of concurrent connections.
     pub connections_max: NonZeroU16,
     /// A connection that stays idle for so long is closed. `None` keeps idle connections.
     pub idle_timeout: Option<Duration>,
@@ -67,7 +67,7 @@ pub enum ListenAddress {
     Tcp(SocketAddr),
     /// `tls://`: TCP with TLS.
     Tls(SocketAddr),
-    /// `relp://`: RELP over TCP, or over TLS where the block has a certificate.
+    /// `relp://`: RELP over TCP, or over TLS if the block has a certificate.
     Relp(SocketAddr),
     /// `unix-dgram://`
     UnixDatagram(PathBuf),

@@ -1,7 +1,7 @@
 //! All `[[syslog]]` blocks as one [`Source`].
 //!
-//! A listener that stays at its place hands its socket to its successor. So no sender is refused, and what waits in the
-//! kernel is not lost. Its connections go on by the settings that they began with. A listener that was removed from the
+//! A listener that keeps its address hands its socket to its successor. So no sender is refused, and messages that wait
+//! in the kernel are not lost. Its connections continue with their old settings. A listener that was removed from the
 //! configuration is drained as by a stop.
 
 use super::listener::{BoundSyslog, HeldBytes, SyslogListener, bind};
@@ -15,7 +15,7 @@ use std::sync::Arc;
 pub struct Syslog {
     held: HeldBytes,
     listeners: Vec<(SyslogOptions, SyslogListener)>,
-    /// Listeners that handed their socket over, and whose connections go on.
+    /// Listeners that handed their socket over, and whose connections continue.
     leaving: Vec<SyslogListener>,
     counters: Vec<Arc<SourceCounters>>,
 }

@@ -62,13 +62,13 @@ pub(super) struct ThreadState {
     /// A connection waits for a commit.
     awaited: Notify,
     pub(super) stop: watch::Receiver<bool>,
-    /// The next listener accepts connections. Present connections go on to their end.
+    /// The next listener accepts connections. Present connections continue to their end.
     pub(super) leave: watch::Receiver<bool>,
 }
 
 /// The signals that end a thread.
 pub(super) struct Signals {
-    /// End after reading what was sent before.
+    /// End after reading everything that was sent before.
     pub(super) stop: watch::Receiver<bool>,
     /// End after the present connections have ended.
     pub(super) leave: watch::Receiver<bool>,

@@ -66,8 +66,8 @@ impl TailBlocks {
         self.0.iter().map(|block| block.options.open_files_max).max().unwrap_or(1)
     }
 
-    /// The block of a source: the one that the source has, if the block still includes the first path of the source, else
-    /// the first block that does. None where the configuration excludes the path now.
+    /// The block of a source: its recorded block, if that still includes the first path of the source, else the first
+    /// block that includes it. None if the configuration now excludes the path.
     pub(super) fn of_source(&self, state: &SourceState, discovery: &Discovery) -> Option<usize> {
         let named = self.0.iter().position(|block| block.options.name == state.block);
         let named = named.filter(|block| discovery.follows(*block, &state.path));

@@ -1,9 +1,9 @@
-//! Other blocks, while the tail thread runs.
+//! Replaces the blocks while the tail thread runs.
 //!
-//! What was read is submitted first, so that the position of each file stands after its last record. Then each file gets
-//! the block that includes it now. Its descriptor stays open, so no line is lost of a file that was removed or renamed
-//! meanwhile. Reading goes on at the position, by the new options. A record that still waited for more lines is read again
-//! from its first line. So no record is there twice, and the change does not wait for a commit.
+//! Rows that were read are submitted first, so that the position of each file is after its last record. Then each file
+//! gets the block that includes it now. Its descriptor stays open, so no line of a removed or renamed file is lost.
+//! Reading continues at the position, with the new options. A record that still waited for more lines is read again
+//! from its first line. So no record is stored twice, and the change does not wait for a commit.
 
 use super::blocks::TailBlocks;
 use super::discovery::Discovery;
@@ -25,14 +25,14 @@ pub struct PreparedTail {
 }
 
 impl PreparedTail {
-    /// Compiles the patterns. An error where one is invalid.
+    /// Compiles the patterns. Fails if a pattern is invalid.
     pub(super) fn new(blocks: Vec<TailOptions>) -> io::Result<PreparedTail> {
         let patterns = blocks.iter().map(PathPatterns::new).collect::<io::Result<_>>()?;
         Ok(PreparedTail { blocks, patterns })
     }
 }
 
-/// Blocks that are to be followed instead.
+/// Blocks that replace the present ones.
 pub(super) struct BlockChange {
     pub(super) prepared: PreparedTail,
     /// The counters of these blocks, in their order.
@@ -46,7 +46,7 @@ impl TailFollower {
     pub(super) fn change(&mut self, change: BlockChange) {
         match self.submit() {
             Ok(()) => {}
-            // What was read is not committed: it is read again, by the new options.
+            // The rows are not committed: they are read again, with the new options.
             Err(SubmitError::Stale) => self.rewind(),
             Err(SubmitError::Closed) => return,
         }
@@ -64,7 +64,7 @@ impl TailFollower {
         let now = Instant::now();
         for identity in self.files.identities() {
             let Some(file) = self.files.file_mut(identity) else { continue };
-            // The block may say otherwise how changes are noticed.
+            // The block may have another way to notice changes.
             self.idle_files.wake(file);
             if let Some(block) = self.blocks.of_source(file.state(), &self.discovery) {
                 let is_same = before.is_same_in(file.block, &self.blocks, block);
@@ -80,7 +80,7 @@ impl TailFollower {
             }
         }
         self.resume_all();
-        // The receiver may have gone.
+        // The receiver may no longer exist.
         let _ = done.send(());
     }
 }

@@ -21,7 +21,7 @@ pub enum FileCheck {
         /// Its size in bytes.
         size: u64,
     },
-    /// The file has other bytes than those that were read.
+    /// The file has other bytes than the source.
     Different {
         /// Its path.
         path: PathBuf,
@@ -71,7 +71,7 @@ fn compared(state: &SourceState, path: &Path) -> FileCheck {
     }
 }
 
-/// Whether the file is compressed, so that its size does not tell the number of decoded bytes.
+/// Whether the file is compressed, so that its size is not the number of decoded bytes.
 fn is_compressed(path: &Path) -> bool {
     matches!(path.extension().and_then(|extension| extension.to_str()), Some("gz" | "zst"))
 }

@@ -1,4 +1,4 @@
-//! Reads files, a chunk at a time, with one buffer for all of them.
+//! Reads files in chunks, with one buffer for all of them.
 
 use super::blocks::TailBlocks;
 use super::file_reader::{ReadContext, ReadOutcome, TailEnd};
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 /// How long the buffer is kept while no file is read.
 const BUFFER_KEPT: Duration = Duration::from_secs(10);
 
-/// What reading takes, whichever file is read.
+/// The buffers and settings for reading any file.
 pub(super) struct ChunkReader {
     router: Router,
     host: String,
@@ -35,7 +35,7 @@ impl ChunkReader {
         self.router.version() != version
     }
 
-    /// Reads a chunk of an open file, and notes in the file what came of it.
+    /// Reads a chunk of an open file, and records the outcome in the file.
     pub(super) fn read(
         &mut self,
         file: &mut FollowedFile,
@@ -76,7 +76,7 @@ impl ChunkReader {
             file.reader.forget_parser();
         }
         if is_at_end && is_compressed {
-            // The file has its whole content, and the decoder takes more memory than it is worth.
+            // The file is complete, and its decoder needs more memory than it is worth.
             file.reader.content = None;
         }
         Ok(outcome)

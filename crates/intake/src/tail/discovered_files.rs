@@ -1,4 +1,4 @@
-//! What a discovered file is: a known source under another name or after a pause, a copy of one, or a new source.
+//! Identifies a discovered file: a known source under another name or after a pause, a copy of one, or a new source.
 
 use super::discovery::DiscoveredFile;
 use super::file_content::{FileContent, FileStat, is_utf16, may_become_compressed};
@@ -17,13 +17,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// What is known of a file before it is examined.
+/// The knowledge about a file before it is examined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Expectation<'a> {
     Anything,
-    /// It is a source of its own, whatever it looks like.
+    /// The file is its own source, whatever its content.
     Own,
-    /// It gets no more bytes: what it has is its whole first line.
+    /// The file gets no more bytes: its content is its whole first line.
     Complete,
     /// It was rotated away from `home` before it was discovered.
     RotatedFrom {
@@ -54,7 +54,7 @@ impl TailFollower {
         let stat = match FileStat::at(&path) {
             Ok(Some(stat)) => stat,
             Err(error) if !is_gone(&error) => return self.ignore_failed(path, block, error),
-            // `check_ignored` notices where the file went.
+            // `check_ignored` finds the new path of the file.
             _ => return,
         };
         // Another name of the same file: both are one source.
@@ -137,7 +137,7 @@ impl TailFollower {
             false => expectation == Expectation::Complete && !may_become_compressed(&path, &beginning),
         };
         let Some(head) = head_of(&beginning, is_complete) else {
-            // What there is of the first line may be the beginning of a line that was read elsewhere.
+            // The incomplete first line may be the beginning of a line that was read elsewhere.
             let was_rotated = IgnoreReason::NoWholeLine { is_rotated: true };
             let is_rotated = is_rotated || self.ignored.get(&path).is_some_and(|file| file.reason == was_rotated);
             let reason = match content.is_compressed() {
@@ -219,7 +219,7 @@ impl TailFollower {
         match relation {
             Relation::Continues => {
                 if let Some(file) = self.files.file_mut(identity) {
-                    // The file of the source has gone, which is not noticed yet.
+                    // The file of the source is gone, but that is not noticed yet.
                     file.has_more = false;
                     self.ignore(path, block, stat, IgnoreReason::Unfinished);
                     self.check_file(identity);
@@ -259,7 +259,7 @@ impl TailFollower {
         self.files.insert(FollowedFile::new(reader, block, path, stat, initial, Instant::now(), &self.timings));
     }
 
-    /// Examines ignored files that have changed, or whose time has come.
+    /// Examines ignored files that have changed or are due.
     pub(super) fn check_ignored(&mut self) {
         let now = Instant::now();
         for (path, ignored) in self.ignored.due(now, &self.timings) {
@@ -278,7 +278,7 @@ impl TailFollower {
         }
     }
 
-    /// An ignored file is no longer at its path. A file without a whole line may have been rotated like that.
+    /// Handles an ignored file that is no longer at its path. A file without a complete line may have been rotated.
     fn ignored_file_moved(&mut self, path: PathBuf, ignored: IgnoredFile) {
         self.ignored.remove(&path);
         if ignored.has_no_whole_line() && ignored.stat.size > 0 {

@@ -48,8 +48,8 @@ pub(super) struct Discovery {
 }
 
 struct Folder {
-    /// The inodes of the rotated files that existed when the folder was listed first, as far as they still exist. Empty
-    /// where the folder itself is newer than the daemon; none before it can be listed.
+    /// The inodes of rotated files that existed when the folder was first listed, if they still exist. Empty if the
+    /// folder is newer than the daemon; none before it can be listed.
     old: Option<HashSet<u64>>,
     modified: Option<(i64, i64)>,
     /// When the folder was listed. A change shortly after its modification time may have left that time as it was.
@@ -62,7 +62,7 @@ struct Folder {
 const TIME_GRAIN: Duration = Duration::from_millis(50);
 
 impl Discovery {
-    /// No folder is listed yet. `wakeup` gets the folders' events, where they are wanted.
+    /// A discovery without listed folders. `wakeup` receives the folders' events, if they are wanted.
     pub(super) fn new(patterns: Vec<PathPatterns>, wakeup: Option<&Wakeup>) -> Discovery {
         let events = FolderEvents::new(wakeup);
         Discovery { patterns, events, folders: HashMap::new(), looked: None, walked: None, began: None, errors: 0 }
@@ -78,7 +78,7 @@ impl Discovery {
         self.patterns.get(block).is_some_and(|patterns| patterns.includes(path))
     }
 
-    /// Since when the folder of a file is watched; none where the file existed before.
+    /// Since when the folder of a file is watched; none if the file existed before.
     pub(super) fn watched_since(&self, path: &Path, inode: u64) -> Option<Ticks> {
         let folder = self.folders.get(path.parent()?)?;
         let is_new = folder.old.as_ref().is_some_and(|old| !old.contains(&inode));
@@ -216,7 +216,7 @@ impl Discovery {
     ) {
         let failed = error.as_ref().map(io::Error::kind);
         let before = self.folders.get(&path);
-        // A folder is watched once it exists, and again when it was created anew.
+        // Watches a folder once it exists, and again when it was created again.
         if failed.is_none() && before.is_none_or(|before| before.failed.is_some()) {
             self.events.watch(&path);
         }
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_comes_later_is_found_and_loops_are_none() {
+    fn a_later_folder_is_found_and_loops_are_ignored() {
         let root = tempfile::tempdir().expect("a folder");
         let late = root.path().join("late");
         let mut discovery = discovery(&late.join("**/*.log"));

@@ -1,7 +1,7 @@
 //! The bytes of a file by offset, plain or compressed.
 //!
 //! A plain file is read at the offset. A compressed file is decoded from its start, and offsets are those of the
-//! decoded bytes. Reading on is cheap; going back beyond the last read decodes from the start again.
+//! decoded bytes. Reading forward is cheap. Reading before the last read decodes from the start again.
 
 use super::gzip::Gzip;
 use super::identity::{Fit, HEAD_BYTES_MAX, MARK_BYTES_MAX};
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use xxhash_rust::xxh3::xxh3_64;
 
-/// What the file system says of a file. While it is equal, the file need not be read.
+/// The metadata of a file. While it is equal, the file need not be read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct FileStat {
     pub(super) device: u64,
@@ -28,7 +28,7 @@ pub(super) struct FileStat {
 }
 
 impl FileStat {
-    /// The stat of the file to which a path leads, through symbolic links; none where that is not a regular file.
+    /// The stat of the file to which a path leads, through symbolic links; none if that is no regular file.
     pub(super) fn at(path: &Path) -> io::Result<Option<FileStat>> {
         Ok(FileStat::of(&std::fs::metadata(path)?))
     }
@@ -75,7 +75,7 @@ pub(super) enum FileContent {
 pub(super) struct CompressedFile {
     file: File,
     decoder: Option<Box<dyn Read + Send>>,
-    /// The bytes of the last read, and those decoded beyond.
+    /// The bytes of the last read, and decoded bytes after them.
     window: Vec<u8>,
     /// Offset of the first byte in `window`.
     start: u64,
@@ -146,7 +146,7 @@ impl FileContent {
         }
     }
 
-    /// The stat of the open file, whatever its path leads to.
+    /// The stat of the open file, whatever is at its path.
     pub(super) fn stat(&self) -> io::Result<FileStat> {
         let file = match self {
             FileContent::Plain(file) => file,
@@ -155,7 +155,7 @@ impl FileContent {
         FileStat::of(&file.metadata()?).ok_or_else(not_regular)
     }
 
-    /// Reads at `offset`: as many bytes as `buffer` takes, or as there are.
+    /// Reads at `offset` until `buffer` is full or the file ends.
     pub(super) fn read_at(&mut self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
         let file = match self {
             FileContent::Plain(file) => file,
@@ -173,9 +173,9 @@ impl FileContent {
         Ok(filled)
     }
 
-    /// The first bytes, as many as a head has.
+    /// The first bytes, at most as many as a head has.
     ///
-    /// The file may have had no bytes when it was opened. Whether it is compressed shows here then.
+    /// The file may have been empty when it was opened. So this read also tells whether it is compressed.
     pub(super) fn beginning(&mut self) -> io::Result<Vec<u8>> {
         let mut bytes = vec![0; HEAD_BYTES_MAX];
         let mut n = self.read_at(0, &mut bytes)?;
@@ -217,7 +217,7 @@ fn not_regular() -> io::Error {
     io::Error::new(ErrorKind::InvalidInput, "it is no regular file")
 }
 
-/// The first bytes of compressed files. A `?` stands for any byte.
+/// The first bytes of compressed files. A `?` matches any byte.
 const MAGICS: [(&[u8], Result<Compression, &str>); 6] = [
     (b"\x1f\x8b", Ok(Compression::Gzip)),
     (b"\x28\xb5\x2f\xfd", Ok(Compression::Zstd)),
@@ -229,7 +229,7 @@ const MAGICS: [(&[u8], Result<Compression, &str>); 6] = [
 /// The length of the longest.
 const MAGIC_BYTES: usize = 10;
 
-/// Whether a magic and the first bytes agree, as far as the shorter of them goes.
+/// Whether a magic and the first bytes agree, up to the length of the shorter.
 fn agree(magic: &[u8], bytes: &[u8]) -> bool {
     magic.iter().zip(bytes).all(|(magic, byte)| magic == byte || *magic == b'?')
 }
@@ -240,7 +240,7 @@ fn compression(file: &File) -> io::Result<Option<Compression>> {
     compression_of(&magic[..n])
 }
 
-/// The compression of a file that begins with `bytes`. An error where the compression cannot be decoded.
+/// The compression of a file that begins with `bytes`. Fails if the compression is not supported.
 fn compression_of(bytes: &[u8]) -> io::Result<Option<Compression>> {
     match MAGICS.iter().find(|(magic, _)| bytes.len() >= magic.len() && agree(magic, bytes)) {
         None => Ok(None),
@@ -266,7 +266,7 @@ pub(super) fn may_become_compressed(path: &Path, bytes: &[u8]) -> bool {
     is_named && MAGICS.iter().any(|(magic, _)| bytes.len() < magic.len() && agree(magic, bytes))
 }
 
-/// Reads a file from its start at offsets of its own, and leaves the offset of the descriptor alone.
+/// Reads a file from its start at its own offset, without the offset of the descriptor.
 pub(super) struct FromStart {
     pub(super) file: File,
     pub(super) at: Arc<AtomicU64>,
@@ -344,7 +344,7 @@ impl CompressedFile {
         self.window.truncate(filled + result.as_ref().map_or(0, |n| *n));
         self.is_cut = matches!(&result, Err(error) if error.kind() == ErrorKind::UnexpectedEof);
         if result.is_err() {
-            // Decoding cannot go on from here; the next read begins at the start.
+            // The decoder is unusable now. The next read begins at the start.
             self.decoder = None;
         }
         result
@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_still_being_compressed_gives_what_there_is_and_then_says_so() {
+    fn a_file_that_is_still_being_compressed_is_read_up_to_its_end_and_then_an_error() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("gz");
         let whole = gzip(&text());
@@ -413,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_was_empty_when_it_was_opened_is_not_taken_for_plain_text() {
+    fn a_file_that_was_empty_when_opened_may_be_compressed() {
         let folder = tempfile::tempdir().expect("a folder");
         for (name, whole) in [("gz", gzip(&text())), ("zst", zstd::encode_all(&text()[..], 1).expect("memory"))] {
             // Only the bytes that exist when it is opened.
@@ -430,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_behind_a_gzip_stream() {
+    fn bytes_after_a_gzip_stream() {
         let folder = tempfile::tempdir().expect("a folder");
         let text = text();
         let garbage = [&[0; 700][..], b"garbage"].concat();
@@ -466,7 +466,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_compressed_otherwise_is_refused() {
+    fn other_compressions_are_refused() {
         let folder = tempfile::tempdir().expect("a folder");
         for (name, begin) in [
             ("bzip2", &b"BZh91AY&SY\x01\x02"[..]),

@@ -1,13 +1,13 @@
-//! Reads one source from its position on, a chunk at a time, and writes its records to batches.
+//! Reads one source from its position on, in chunks, and writes its records to batches.
 //!
 //! Each chunk begins with the bytes before the position, which are compared with the newest mark. So the read that
 //! brings new lines also notices that the file was truncated and written again, however long the file is now.
 //!
-//! An unfinished last line, and a last record that may go on in more lines ([`daytable_parse::Assembler`]), are left
+//! An unfinished last line, and a last record that may continue in more lines ([`daytable_parse::Assembler`]), are left
 //! and read again with the bytes after them. A line or record that is longer than a chunk is read in one piece, up to
 //! the limit. A line over the limit is skipped, chunk by chunk, up to its newline, and then becomes a record of its
 //! first bytes. Until then the position stays at the start of the line, so a kill in between changes nothing. The
-//! profile of the source moves with the position, and only with it.
+//! profile of the source changes only together with the position.
 
 use super::file_content::FileContent;
 use super::identity::{MARK_BYTES_MAX, mark_at, note_marks};
@@ -33,7 +33,7 @@ pub(super) const CHUNK_BYTES: usize = 256 << 10;
 
 /// A source, its open file, and the state of reading.
 ///
-/// There may be tens of thousands of idle files. So only the state is kept of those, and it is shared with its other
+/// There may be tens of thousands of idle files. An idle file keeps only its state, which is shared with its other
 /// owners.
 pub(super) struct FileReader {
     /// The state to be committed with the records that were read.
@@ -44,7 +44,7 @@ pub(super) struct FileReader {
     passed: Option<u64>,
     /// Whether bytes were read since garbage was counted.
     has_advanced: bool,
-    /// How long the last record waits at the end of the file, because it may go on.
+    /// How long the last record waits at the end of the file, because it may continue.
     open: Option<Duration>,
     /// None until the first record.
     parser: Option<Box<RecordParser>>,
@@ -56,14 +56,14 @@ struct RecordParser {
     lanes: FileRoutes,
     /// The path that is the source of its records.
     source: String,
-    /// The unescaped path, where it differs from `source`. Instances and tables are still chosen by it, because
-    /// existing rows are.
+    /// The unescaped path, if it differs from `source`. It still chooses instances and tables, because existing rows
+    /// were stored by it.
     named_by: Option<Box<str>>,
     /// The fields from this path; none until the first record.
     file_fields: Option<Vec<(String, String)>>,
 }
 
-/// What reading takes from outside.
+/// The outside parts that reading needs.
 pub(super) struct ReadContext<'a> {
     pub(super) buffer: &'a mut Vec<u8>,
     pub(super) router: &'a Router,
@@ -79,14 +79,14 @@ pub(super) struct ReadContext<'a> {
 /// How much of the end of a file is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TailEnd {
-    /// Neither a record that may go on nor an unfinished line.
+    /// All but an unfinished line and a record that may continue.
     Open,
     /// Also the last record: it waited long enough. But not if the file has more than `size` bytes now.
     FinalRecord {
         /// The size of the file when it was found quiet.
         size: u64,
     },
-    /// Everything, because no more bytes come. But not the end of an incomplete compressed file.
+    /// Everything, because no more bytes come. The end of an incomplete compressed file is still not read.
     Final,
 }
 
@@ -97,7 +97,7 @@ pub(super) enum ReadOutcome {
     AtEnd,
     /// There may be more bytes.
     More,
-    /// The bytes before the position are other ones than those that were read.
+    /// The bytes before the position differ from those that were read.
     Rewritten,
 }
 
@@ -132,7 +132,7 @@ impl FileReader {
         self.parser = None;
     }
 
-    /// How long the file must be quiet until its last record is final; none where no record waits.
+    /// How long the file must be quiet until its last record is final; none if no record waits.
     pub(super) fn open(&self) -> Option<Duration> {
         self.open
     }
@@ -146,8 +146,8 @@ impl FileReader {
         Ok(outcome)
     }
 
-    /// Counts the garbage behind a compressed content, in the submission of its last records. So a restart does not
-    /// count it again.
+    /// Counts the garbage after compressed content, in the submission of its last records. So a restart does not count
+    /// it again.
     fn count_garbage(&mut self, counters: &SourceCounters) {
         let garbage = self.content.as_ref().map_or(0, FileContent::garbage_bytes);
         if garbage == 0 || !std::mem::take(&mut self.has_advanced) {
@@ -385,14 +385,14 @@ impl RecordParser {
     }
 }
 
-/// The fields that every record of the file at `path` gets: those of the block, and those of the path.
+/// The fields of every record of the file at `path`: those of the block, and those of the path.
 fn fields_of(options: &TailOptions, path: &str) -> Vec<(String, String)> {
     let of_path = options.fields_from_path.iter().flat_map(|pattern| pattern.of(path));
     let of_path = of_path.map(|(name, value)| (name.to_owned(), value.to_owned()));
     options.fields.iter().cloned().chain(of_path).collect()
 }
 
-/// The offset after the last newline of a plain file of `size` bytes; none where the last 2 MiB have no newline.
+/// The offset after the last newline of a plain file of `size` bytes; none if the last 2 MiB have no newline.
 pub(super) fn last_newline_end(content: &mut FileContent, size: u64) -> io::Result<Option<u64>> {
     let mut end = size;
     let mut chunk = vec![0; CHUNK_BYTES];
@@ -414,7 +414,7 @@ const LINE_BYTES_LIMIT: u64 = 2 << 20;
 /// The routes of a source's instances.
 #[derive(Default)]
 struct FileRoutes {
-    /// The route of every record, where no field names the instance.
+    /// The route of every record, if no field names the instance.
     fixed: Option<RouteCache>,
     by_name: route::RouteCaches,
 }

@@ -16,10 +16,10 @@ pub(super) struct FollowedFile {
     pub(super) reader: FileReader,
     /// The number of its block.
     pub(super) block: usize,
-    /// Where the file is now. `reader.state.path` is the first path of the source.
+    /// The current path of the file. `reader.state.path` is the first path of the source.
     pub(super) path: PathBuf,
     pub(super) access: FileAccess,
-    /// What the file system said last.
+    /// The last stat.
     pub(super) stat: FileStat,
     pub(super) schedule: PollSchedule,
     /// Since when the file has unread bytes.
@@ -46,7 +46,7 @@ pub(super) struct FollowedFile {
     first_submission: u64,
 }
 
-/// What leads to a file.
+/// How the file is accessed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FileAccess {
     /// Its path.
@@ -96,7 +96,7 @@ impl PollSchedule {
         self.next + self.every / 8
     }
 
-    /// The file did not change: check it later and later, up to once a second, or once a `poll` where that is longer.
+    /// Delays the next check of an unchanged file: up to a second, or up to `poll` if that is longer.
     pub(super) fn after_quiet(&mut self, now: Instant, poll: Duration, timings: &TailTimings) {
         self.every = (self.every * 2).clamp(timings.poll_min, poll.max(timings.poll_max));
         self.next = now + self.every;
@@ -174,7 +174,7 @@ impl FollowedFile {
         self.access == FileAccess::Path && self.reader.content.is_some()
     }
 
-    /// Unread bytes, as far as they are known.
+    /// The number of unread bytes, if it is known.
     pub(super) fn unread(&self) -> u64 {
         match &self.reader.content {
             Some(content) if content.is_compressed() => 0,
@@ -212,10 +212,11 @@ impl FollowedFile {
         }
     }
 
-    /// A commit failed: reads again from the state that was committed since following began, else from the initial
-    /// state. A state from before may point behind the end of the file: then following began elsewhere for that reason.
+    /// After a failed commit, reads again from the committed state, if it was committed since following began, else from
+    /// the initial state. An older state may be after the end of the file: then following began elsewhere for that
+    /// reason.
     pub(super) fn rewind(&mut self, committed: Option<&Arc<SourceState>>, now: Instant) {
-        // The store refuses what was submitted.
+        // The store refuses these submissions.
         self.first_submission = 0;
         let initial = self.initial.clone();
         // A commit that failed at its very end may be on disk all the same.
@@ -250,7 +251,7 @@ mod tests {
     use daytable_store::source::tests_state;
 
     #[test]
-    fn a_busy_file_is_looked_at_often_and_a_quiet_one_once_a_second() {
+    fn a_busy_file_is_checked_often_and_a_quiet_one_once_a_second() {
         let timings = TailTimings::default();
         let start = Instant::now();
         let poll = Duration::from_millis(250);
@@ -271,9 +272,9 @@ mod tests {
         assert_eq!(look.every, timings.poll_min);
     }
 
-    /// The commit failed as far as the process knows, and is on disk all the same.
+    /// The process sees a failed commit, but the commit is on disk.
     #[test]
-    fn what_is_committed_is_not_read_again_where_the_clock_went_back_meanwhile() {
+    fn committed_bytes_are_not_read_again_after_the_clock_went_back() {
         let at = |seconds| Ticks::UNIX_EPOCH.plus(Duration::from_secs(seconds));
         let (now, before) = (Instant::now(), SourceState { seen: at(1), ..tests_state(7) });
         let initial = || {

@@ -61,7 +61,7 @@ impl FollowedFiles {
         self.by_file.insert((new.device, new.inode), identity);
     }
 
-    /// The source has no file any more. Another file may get the device and inode.
+    /// Removes the file of a source. Another file may get the device and inode.
     pub(super) fn release(&mut self, identity: u64, stat: &FileStat) {
         let file = (stat.device, stat.inode);
         if self.by_file.get(&file) == Some(&identity) {
@@ -90,13 +90,13 @@ impl FollowedFiles {
         self.followed.values_mut().map(Box::as_mut)
     }
 
-    /// The sources whose file has more to read, or is to be checked now.
+    /// The sources whose file has more to read, or is due for a check.
     pub(super) fn due(&self, now: Instant) -> Vec<u64> {
         let is_due = |file: &&FollowedFile| !file.has_ended() && (file.has_more || file.schedule.is_due(now));
         self.iter().filter(is_due).map(|file| file.state().identity).collect()
     }
 
-    /// When a file is to be checked at the latest; none where no file is.
+    /// The time of the next check of any file; none if there is no file.
     pub(super) fn next_check(&self, now: Instant) -> Option<Instant> {
         let open = self.iter().filter(|file| !file.has_ended());
         open.map(|file| if file.has_more { now } else { file.schedule.latest() }).min()
@@ -143,7 +143,7 @@ impl FollowedFiles {
         }
     }
 
-    /// Opens a followed file again. An error where its path leads to another file now.
+    /// Opens a followed file again. Fails if its path now leads to another file.
     pub(super) fn reopen(&mut self, identity: u64) -> io::Result<()> {
         let Some(file) = self.followed.get(&identity) else { return Ok(()) };
         if file.reader.content.is_some() {
@@ -161,7 +161,7 @@ impl FollowedFiles {
         }
     }
 
-    /// Closes the file that was unused for the longest time, approximately. False where no file can be closed.
+    /// Closes the file that was unused for the longest time, approximately. False if no file can be closed.
     fn close_one(&mut self) -> bool {
         // Two passes: the first may find that every file was used recently.
         for _ in 0..2 * self.holders.len() {

@@ -63,8 +63,8 @@ pub(super) struct TailFollower {
 }
 
 impl TailFollower {
-    /// No file is discovered yet. `counters` are those of the blocks, in their order. An error where the process has no
-    /// descriptor left.
+    /// A follower without discovered files. `counters` are those of the blocks, in their order. Fails if the process
+    /// has no descriptor left.
     pub(super) fn new(
         PreparedTail { blocks, patterns }: PreparedTail,
         router: Router,
@@ -92,7 +92,7 @@ impl TailFollower {
         })
     }
 
-    /// Follows files until it is asked to stop, or until the store is closed.
+    /// Follows files until it is stopped, or until the store is closed.
     pub(super) fn run(mut self, changes: &Receiver<BlockChange>) {
         self.resume_all();
         while !self.wakeup.is_stopping() {
@@ -105,12 +105,11 @@ impl TailFollower {
                 Err(SubmitError::Closed) => return,
             }
         }
-        // What is refused now is read again by the next daemon.
+        // The next daemon reads refused rows again.
         let _ = self.read_finally();
     }
 
-    /// Reads what was written until now, for [`FINAL_READ`] at most: the folder may go with the process, and the files with
-    /// the folder.
+    /// Reads the last written bytes, for [`FINAL_READ`] at most: the folder may be removed together with the process.
     fn read_finally(&mut self) -> Result<(), SubmitError> {
         let until = Instant::now() + FINAL_READ;
         self.discovery.force_due();
@@ -254,7 +253,7 @@ impl TailFollower {
         }
     }
 
-    /// Reads a chunk. `unread` is how many bytes there were to read before the file changed.
+    /// Reads a chunk. `unread` is the number of unread bytes before the file changed.
     fn read_chunk(&mut self, identity: u64, tail_end: TailEnd, unread: u64) {
         if self.chunk_reader.refresh_router() {
             self.files.iter_mut().for_each(|file| file.reader.forget_parser());
@@ -344,7 +343,7 @@ impl TailFollower {
     }
 }
 
-/// Whether an error says that a path leads nowhere.
+/// Whether an error means that there is no file at the path.
 pub(super) fn is_gone(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory | io::ErrorKind::InvalidInput)
 }

@@ -24,7 +24,7 @@ pub(super) struct Gzip {
     garbage: Arc<AtomicU64>,
 }
 
-/// What follows a member.
+/// The bytes after a member.
 enum Next {
     /// Another member, at this offset of the file.
     Member(u64),
@@ -44,7 +44,7 @@ impl Gzip {
         Ok(Gzip { file, member, encoded, garbage })
     }
 
-    /// Finds what follows a member that ended at `offset`.
+    /// Examines the bytes after a member that ended at `offset`.
     fn next(&self, mut offset: u64) -> io::Result<Next> {
         let mut bytes = vec![0; BUFFER_BYTES];
         loop {

@@ -1,8 +1,8 @@
-//! Which source a file is. Nothing here touches a file.
+//! Identifies the source of a file. This module accesses no file.
 //!
 //! A file is identified by its head (the first line) and its marks (hashes of the bytes before a position). The device
-//! and inode, or the name, tell which sources to compare with; the bytes decide. So a renamed, copied, truncated or
-//! compressed file is told from another file with the same inode, name or first line.
+//! and inode, or the name, select the sources to compare with. The bytes decide. So a renamed, copied, truncated or
+//! compressed file is distinguished from another file with the same inode, name or first line.
 
 use daytable_store::source::MARKS_MAX;
 use daytable_store::{Mark, SourceState};
@@ -18,7 +18,7 @@ pub(super) const MARK_BYTES_MAX: usize = 1 << 10;
 const NEAREST_MARK: usize = 64;
 
 /// The head of a file that begins with `bytes`: its first line with the newline, [`HEAD_BYTES_MAX`] bytes at most. A
-/// complete file without a newline is its own head. None where the first line is not whole yet.
+/// complete file without a newline is its own head. None if the first line is incomplete.
 pub(super) fn head_of(bytes: &[u8], is_complete: bool) -> Option<&[u8]> {
     let bytes = &bytes[..bytes.len().min(HEAD_BYTES_MAX)];
     match memchr(b'\n', bytes) {
@@ -28,7 +28,7 @@ pub(super) fn head_of(bytes: &[u8], is_complete: bool) -> Option<&[u8]> {
     }
 }
 
-/// The identity of a new file. `generation` tells it from earlier files with the same other values.
+/// The identity of a new file. `generation` distinguishes it from earlier files with the same other values.
 pub(super) fn identity_of(device: u64, inode: u64, generation: u32, head: &[u8]) -> u64 {
     let mut bytes = Vec::with_capacity(20 + head.len());
     bytes.extend_from_slice(&device.to_le_bytes());
@@ -45,11 +45,11 @@ pub(super) fn mark_at(position: u64, window: &[u8]) -> Mark {
     Mark { position, length: bytes.len() as u32, hash: xxh3_64(bytes) }
 }
 
-/// Notes that a file was read up to `position`; `window` ends there.
+/// Adds marks for a file that was read up to `position`; `window` ends there.
 ///
 /// Besides the newest mark there are earlier marks, at starts of lines, so that a file is still identified after it
-/// lost its end. When there are too many, the mark goes whose loss leaves the smallest relative gap. So marks are
-/// denser near the newest.
+/// lost its end. If there are too many, the mark is removed whose removal leaves the smallest relative gap. So marks
+/// are denser near the newest.
 pub(super) fn note_marks(marks: &mut Vec<Mark>, position: u64, window: &[u8]) {
     let mut distance = 64 * MARK_BYTES_MAX;
     while distance >= NEAREST_MARK {
@@ -132,9 +132,9 @@ pub(super) fn likeness(state: &SourceState, head: Fit, marks: &[Fit]) -> Likenes
     }
 }
 
-/// Where to read on in a file that lost its end. The bytes after the last mark that fits were read already, as far as
-/// their lines are whole. Where a later mark does not fit, reading goes on at the last mark that does. None where too
-/// little is left to identify the file.
+/// Where to resume in a file that lost its end: after the last complete line, because bytes after the last matching
+/// mark were read already. If a later mark does not match, at the last mark that does. None if too little is left to
+/// identify the file.
 pub(super) fn resume_after_loss(state: &SourceState, likeness: Likeness, last_newline_end: u64) -> Option<u64> {
     match likeness {
         Likeness::Parted { mark } => Some(state.marks[mark].position),
@@ -146,21 +146,21 @@ pub(super) fn resume_after_loss(state: &SourceState, likeness: Likeness, last_ne
     }
 }
 
-/// How a file is related to a source from whose name its name is made.
+/// The relation of a file to a source from whose name the file's name is derived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Relation {
     /// It is the source's file now.
     Continues,
     /// It is a copy of a file that still exists.
     Copy,
-    /// It may become a copy. It is examined again, and is a source of its own if it does not change.
+    /// It may become a copy. It is examined again, and becomes its own source if it does not change.
     Unfinished,
     /// It is another file.
     Stranger,
 }
 
-/// The relation of a file to a source, by likeness, by whether the source's own file exists unchanged, and by the size
-/// of the file, as far as it is known without reading.
+/// The relation of a file to a source: by likeness, by whether the source's own file still exists unchanged, and by the
+/// size of the file if it is known without reading.
 pub(super) fn relation(likeness: Likeness, original_stands: bool, size: Option<u64>) -> Relation {
     match (likeness, original_stands) {
         (Likeness::Same, false) => Relation::Continues,
@@ -233,7 +233,7 @@ mod tests {
         assert_eq!(resume_after_loss(&state, Likeness::Parted { mark: 1 }, 170), Some(100));
         assert_eq!(resume_after_loss(&state, Likeness::Shorter, 170), Some(170));
         assert_eq!(resume_after_loss(&state, Likeness::Shorter, 90), None, "no more than its first line is left");
-        // Longer again than before: only a whole window of equal bytes tells the file from another with the same
+        // The file is longer again: only a whole window of equal bytes distinguishes it from another file with the same
         // beginning.
         assert_eq!(likeness(&state, Equal, &[Equal, Equal, Equal, Different]), Likeness::Different);
         state.marks[1] = Mark { position: 4000, length: MARK_BYTES_MAX as u32, hash: NO };
@@ -259,8 +259,7 @@ mod tests {
     }
 
     proptest! {
-        /// However a file grows, it has few marks, in order, each true, the newest among them. Within any distance from
-        /// its end that is not tiny there is a mark not much farther away.
+        /// However a file grows, it has few marks, in order, each true, the newest among them.
         #[test]
         fn marks_stay_few_true_and_dense_at_the_end(lines in proptest::collection::vec(1usize..400, 1..200), turn in 1usize..40) {
             let mut file = Vec::new();

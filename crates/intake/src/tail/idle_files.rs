@@ -1,10 +1,10 @@
-//! Files to which no program has written for a while: the kernel tells when a program does, so they are polled rarely.
+//! Files to which no program has written for a while. The kernel reports the next write, so they are rarely polled.
 //!
 //! An event for each write would cost the writing program more than its write. One event after a long quiet costs
-//! nothing. The first write wakes the file: it is polled as others are, and gets no watch until it was quiet for as
-//! long again.
+//! nothing. The first write wakes the file: it is polled like others, and gets no watch until it was quiet for as long
+//! again.
 //!
-//! An idle file is still polled now and then, because a write through mapped memory makes no event, and at once when
+//! An idle file is still polled rarely, because a write through mapped memory makes no event. It is polled at once when
 //! its folder changes. Only files on local file systems are watched: on others the writer may be another host.
 
 use super::file_content::FileStat;
@@ -26,12 +26,12 @@ const EVENTS_BYTES: usize = 4096;
 /// One write, after which the kernel ends the watch. To end it by hand makes an event, too.
 const ONE_WRITE: WatchFlags = WatchFlags::MODIFY.union(WatchFlags::ONESHOT);
 
-/// The files that the kernel watches. There may be tens of thousands, so each takes two numbers here. `notify`, which
-/// watches the folders, would keep the path of each several times.
+/// The files that the kernel watches. There may be tens of thousands, so each needs only two numbers here. `notify`,
+/// which watches the folders, would keep each path several times.
 #[derive(Default)]
 pub(super) struct IdleFiles {
     events: Option<OwnedFd>,
-    /// The kernel has no events, or no more watches.
+    /// The kernel has no events, or no watches left.
     is_over: bool,
     /// The identities of the sources, by the number of the watch.
     files: HashMap<i32, u64>,
@@ -49,7 +49,7 @@ pub(super) struct IdleEvents {
 }
 
 impl IdleFiles {
-    /// Watches the file at `path` for one write, and gives the number of the watch. None where no watch is possible. A
+    /// Watches the file at `path` for one write, and returns the number of the watch. None if no watch is possible. A
     /// second call for the same file changes nothing.
     fn watch(&mut self, path: &Path, device: u64, identity: u64) -> Option<i32> {
         if self.is_over || !*self.devices.entry(device).or_insert_with(|| is_of_this_machine(path)) {
@@ -75,7 +75,7 @@ impl IdleFiles {
 
     fn unwatch(&mut self, number: i32) {
         if let (Some(_), Some(events)) = (self.files.remove(&number), &self.events) {
-            // The kernel has ended the watch already where the file is gone.
+            // If the file is gone, the kernel has already ended the watch.
             let _ = inotify::remove_watch(events, number);
         }
     }
@@ -125,7 +125,7 @@ impl IdleFiles {
         if !is_fit {
             return;
         }
-        // Also where the file is watched already: for a moment another file may have had this path, and taken the watch.
+        // Also for a file that is already watched: another file may have had this path for a moment, and got the watch.
         let number = self.watch(&file.path, file.stat.device, file.state().identity);
         let before = std::mem::replace(&mut file.idle_watch, number);
         if let Some(before) = before.filter(|before| number != Some(*before)) {
@@ -148,8 +148,8 @@ impl IdleFiles {
         self.unwatch(number);
     }
 
-    /// Wakes the files that were written to. Idle files in folders that changed, or all of them where events were lost, are
-    /// checked at once and stay idle: one folder may have tens of thousands.
+    /// Wakes files after a write. Idle files in changed folders, or all of them if events were lost, are checked at
+    /// once and stay idle: one folder may have tens of thousands.
     pub(super) fn wake_written(&mut self, files: &mut FollowedFiles, is_all: bool, folders: &[PathBuf]) {
         let IdleEvents { files: written, is_all: is_lost } = self.take_events();
         let is_all = is_all || is_lost;
@@ -180,7 +180,7 @@ fn is_in(path: &Path, folders: &[PathBuf]) -> bool {
 }
 
 /// Fills the kernel's queue of events, so that later events are lost. Each watch of the file gets another number, and
-/// events of two numbers are not merged. None where there are no events.
+/// events of two numbers are not merged. None if there are no events.
 #[cfg(test)]
 pub(super) fn fill(mut idle: IdleFiles, path: &Path) -> Option<IdleFiles> {
     use std::io::Write;
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn files_that_others_may_write_to_are_looked_at() {
+    fn files_that_other_hosts_may_write_to_are_polled() {
         assert!(!is_of_this_machine(Path::new("/proc/self/status")));
         assert!(!is_of_this_machine(Path::new("/no/such/file")));
     }

@@ -40,14 +40,14 @@ pub(super) struct IgnoredFile {
     pub(super) home: Option<PathBuf>,
 }
 
-/// What to do about an ignored file.
+/// The next action for an ignored file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum IgnoredAction {
     /// Leave it: it has not changed.
     Leave,
     /// Examine it again.
     Examine,
-    /// Read it as a source of its own, whatever it looks like.
+    /// Read it as its own source, whatever its content.
     Own,
     /// Read it as complete: its unfinished line is the only one.
     Complete,
@@ -59,7 +59,7 @@ impl IgnoredFile {
         matches!(self.reason, IgnoreReason::NoWholeLine { .. })
     }
 
-    /// What to do when the file system says `stat`.
+    /// The action for the current `stat`.
     pub(super) fn next(&self, stat: &FileStat, now: Instant, timings: &TailTimings) -> IgnoredAction {
         let quiet = now.saturating_duration_since(self.changed);
         let checked = now.saturating_duration_since(self.checked);
@@ -73,7 +73,7 @@ impl IgnoredFile {
                 IgnoredAction::Complete
             }
             IgnoreReason::Unfinished if quiet >= timings.copy_final => IgnoredAction::Own,
-            // The original may be gone.
+            // The original may be removed.
             IgnoreReason::Copy | IgnoreReason::Unfinished | IgnoreReason::Compressing if checked >= timings.rescan => {
                 IgnoredAction::Examine
             }
@@ -99,8 +99,8 @@ impl IgnoredFiles {
         self.0.clear();
     }
 
-    /// Ignores a file from now on, for another reason or still. Where the file is the same as before, the time of its last
-    /// change and its home are kept. Logs what the user can mend, once.
+    /// Ignores a file from now on, or still, for this reason. If the file is the same as before, the time of its last
+    /// change and its home are kept. Logs problems that the user can fix, once.
     pub(super) fn insert(
         &mut self,
         path: PathBuf,
@@ -162,7 +162,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn what_is_done_about_a_parked_file() {
+    fn actions_for_an_ignored_file() {
         let timings = TailTimings::default();
         let start = Instant::now();
         let stat = FileStat { device: 1, inode: 2, size: 3, modified: (4, 5), links: 1 };

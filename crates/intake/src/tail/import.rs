@@ -80,8 +80,8 @@ pub enum ImportError {
     },
 }
 
-/// Reads files to their end and waits until everything is on disk. `options` tells how lines are read; its patterns are
-/// not used. `progress` is called after each chunk.
+/// Reads files to their end and waits until everything is on disk. `options` has the settings for lines; its patterns
+/// are not used. `progress` is called after each chunk.
 pub fn import(
     paths: &[PathBuf],
     options: &TailOptions,
@@ -91,7 +91,7 @@ pub fn import(
     mut progress: impl FnMut(ImportProgress),
 ) -> Result<ImportSummary, ImportError> {
     let (epoch, sources) = intake.sources();
-    let (told, results) = channel();
+    let (outcomes, results) = channel();
     let size = |path: &PathBuf| FileStat::at(path).ok().flatten().map_or(0, |stat| stat.size);
     let mut import = Importer {
         options,
@@ -104,7 +104,7 @@ pub fn import(
         newest: None,
         buffer: Vec::new(),
         counters: SourceCounters::default(),
-        told,
+        outcomes,
         waiting: 0,
         results,
         progress: ImportProgress {
@@ -138,9 +138,9 @@ struct Importer<'a> {
     newest: Option<Ticks>,
     buffer: Vec<u8>,
     counters: SourceCounters,
-    told: Sender<bool>,
+    outcomes: Sender<bool>,
     results: Receiver<bool>,
-    /// Submissions whose commit is not known yet.
+    /// Submissions without a known outcome.
     waiting: usize,
     progress: ImportProgress,
 }
@@ -238,10 +238,10 @@ impl Importer<'_> {
 
     fn submit(&mut self, state: &SourceState) -> Result<(), SubmitError> {
         let state = SourceState { seen: daytable_model::time::now(), ..state.clone() };
-        let told = self.told.clone();
+        let outcomes = self.outcomes.clone();
         let done = Ack::new(move |is_committed| {
-            // The receiver may be gone when the import was given up.
-            let _ = told.send(is_committed);
+            // The receiver may be dropped when the import was cancelled.
+            let _ = outcomes.send(is_committed);
         });
         let (batches, epoch) = (self.batcher.take(), self.epoch);
         let (advances, newest) = (vec![state.into()], self.newest.take());

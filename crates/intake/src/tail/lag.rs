@@ -3,15 +3,15 @@
 use super::file_content::FileStat;
 use daytable_model::time::Ticks;
 
-/// The time of the oldest unread byte of a file, as far as polling tells.
+/// The time of the oldest unread byte of a file, with the precision of polling.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Lag {
-    /// The time, and the size of the file at that time: bytes behind that size are newer.
+    /// The time, and the size of the file at that time: bytes after that size are newer.
     unread: Option<(Ticks, u64)>,
 }
 
 impl Lag {
-    /// Notes the position in a file, and what the file system says of the file.
+    /// Records the position in a file, and its stat.
     ///
     /// Bytes that exist at the discovery of a file are at least as old as its last change.
     pub(super) fn note(&mut self, position: u64, stat: &FileStat, now: Ticks) {
@@ -24,12 +24,12 @@ impl Lag {
         }
     }
 
-    /// The file has no unread bytes, or they cannot be read any more.
+    /// Clears the time of a file that has no unread bytes, or no readable ones.
     pub(super) fn clear(&mut self) {
         self.unread = None;
     }
 
-    /// The time of the oldest unread byte; none where all bytes are read.
+    /// The time of the oldest unread byte; none if all bytes are read.
     pub(super) fn since(&self) -> Option<Ticks> {
         self.unread.map(|(since, _)| since)
     }

@@ -1,6 +1,6 @@
-//! Names that a rotation makes: which files beside a source's are worth a comparison.
+//! Names that a rotation makes: they select the files beside a source's file that are compared with it.
 //!
-//! A name alone decides nothing; it only says where to look.
+//! A name alone decides nothing.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -35,7 +35,7 @@ pub(super) fn homes_of(name: &OsStr) -> Vec<OsString> {
     homes
 }
 
-/// A name without the number or date at its end; several where the number has several parts.
+/// A name without the number or date at its end. There are several if the number has several parts.
 fn without_numbers(name: &[u8]) -> impl Iterator<Item = &[u8]> {
     let is_part = |byte: &&u8| byte.is_ascii_digit() || matches!(byte, b'.' | b'-' | b'_' | b':' | b'T');
     let end = name.len() - name.iter().rev().take_while(is_part).count();

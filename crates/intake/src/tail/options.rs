@@ -11,7 +11,7 @@ use std::time::Duration;
 pub struct TailOptions {
     /// The name of the block, and of its sources.
     pub name: String,
-    /// Patterns of the files to read, for the whole path. `**` stands for any number of folders.
+    /// Patterns of the files to read, for the whole path. `**` matches any number of folders.
     pub include: Vec<String>,
     /// Patterns of the files to leave out.
     pub exclude: Vec<String>,
@@ -27,11 +27,11 @@ pub struct TailOptions {
     pub open_files_max: usize,
     /// How changes are noticed.
     pub watch: WatchMode,
-    /// How long a quiet file may wait for a check, where that is more than a second. A busy file is checked sooner.
+    /// How long a quiet file may wait for a check, if that is more than a second. A busy file is checked sooner.
     pub poll: Duration,
     /// How the instance of a record is named.
     pub instance: InstanceTemplate,
-    /// The fields that the path of a file gives to its records.
+    /// The fields that a path adds to the records of its file.
     pub fields_from_path: Option<PathFields>,
     /// Fields of every record, as names and values.
     pub fields: Vec<(String, String)>,
@@ -89,7 +89,7 @@ pub(super) struct TailTimings {
     pub(super) idle_after: Duration,
     /// Between two checks of an idle file.
     pub(super) idle_poll: Duration,
-    /// Age at which rows are submitted, however few they are.
+    /// Age at which even a few rows are submitted.
     pub(super) submit_after: Duration,
 }
 

@@ -1,4 +1,4 @@
-//! Which paths a block includes, and which folders have to be listed for that.
+//! The paths that a block includes, and the folders that must be listed for them.
 
 use super::options::TailOptions;
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
@@ -42,7 +42,7 @@ impl PathPatterns {
         self.include.is_match(path) && !self.exclude.is_match(path)
     }
 
-    /// Whether a folder has to be listed.
+    /// Whether a folder must be listed.
     pub(super) fn may_be_below(&self, folder: &Path) -> bool {
         self.folders.is_match(folder)
     }
@@ -76,7 +76,7 @@ fn folders_of(pattern: &str) -> Vec<String> {
     let mut folders = Vec::new();
     for end in 1..components.len() {
         let component = components[end - 1];
-        // A brace or bracket around a slash may stand for any number of folders.
+        // A brace or bracket around a slash may match any number of folders.
         let is_split = component.matches('{').count() != component.matches('}').count();
         if component == "**" || is_split {
             folders.push(format!("{}/**", components[..end - 1].join("/")));

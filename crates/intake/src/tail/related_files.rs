@@ -1,7 +1,7 @@
-//! How a file is related to the sources whose names are like its own: a copy, the continuation, or another file; and which
-//! path it was rotated from.
+//! The relation of a file to the sources with similar names: a copy, the continuation, or another file. Also the path
+//! from which a file was rotated.
 //!
-//! Nothing here changes anything: [`RelatedFiles`] is a view of what the follower knows.
+//! This module changes nothing: [`RelatedFiles`] is a view of the follower's state.
 
 use super::discovery::Discovery;
 use super::file_content::{FileContent, FileStat};
@@ -21,18 +21,18 @@ use std::sync::Arc;
 /// How far the clock of a file system may be behind the clock of this process, in seconds.
 const CLOCKS_APART: i64 = 10;
 
-/// Whether the file from which a compressed file is made still exists. Then the time of the compressed file is that of the
+/// Whether the original of a compressed file still exists. Then the time of the compressed file is that of the
 /// compression, and the original is examined by itself.
 pub(super) fn is_being_compressed(path: &Path) -> bool {
     uncompressed(path).is_some_and(|original| original.exists())
 }
 
-/// Where the file is that a source was read from.
+/// The current place of a source's file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Original {
     /// At its path, with everything that was read.
     InPlace,
-    /// At no path that is known. The open descriptor has everything.
+    /// At no known path. The open descriptor has everything.
     Held {
         /// Whether the file has another name somewhere, so that a program may still write to it.
         has_name: bool,
@@ -40,15 +40,15 @@ enum Original {
     Gone,
 }
 
-/// What a file is, beside the sources that begin with the same line.
+/// The relation of a file to the sources that begin with the same line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FileMatch {
     /// It is related to this source.
     Related(u64, Relation),
-    /// It was saved over the path of a source, and what was read of the source is changed or still has a file: it is read
-    /// from its beginning.
+    /// It was saved over the path of a source. Either bytes that were read are changed, or the source still has its own
+    /// file. It is read from its beginning.
     Rewritten,
-    /// It is a file of its own.
+    /// It is unrelated.
     Unrelated,
 }
 
@@ -59,8 +59,8 @@ struct FilePair {
     is_derived: bool,
     /// The name is the next one in a rotation: `app.log.2` after `app.log.1`.
     is_next: bool,
-    /// The file has the path of the source and is another file; and lines of the source have a time. Without times, a
-    /// program that was started anew may have written the same lines once more.
+    /// The file has the path of the source and is another file, and lines of the source have a time. Without times, a
+    /// restarted program may have written the same lines again.
     is_saved: bool,
     likeness: Likeness,
     original: Original,
@@ -68,17 +68,17 @@ struct FilePair {
     is_live: bool,
 }
 
-/// What a [`FilePair`] is. See [`FilePair::case`] for the order in which they apply.
+/// The case of a [`FilePair`]. See [`FilePair::case`] for their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Case {
-    /// An editor or `rsync` saved the file with a line changed that was read.
+    /// An editor or `rsync` saved the file with changes in lines that were read.
     SavedWithChanges,
     /// The same first line, and other bytes or another name.
     OtherFile,
-    /// The file was saved over a source whose own file can still be written to under another name. The new file must not
-    /// wait for the old one.
+    /// The file was saved over a source whose own file may still be written to under another name. The new file must
+    /// not wait for the old one.
     SavedBesideOriginal,
-    /// The next rotation moves the file itself, so a second file with the next name is no copy.
+    /// The next rotation renames the file itself, so a second file with the next name is no copy.
     NextBesideOriginal,
     /// A copy, or the continuation: the bytes decide.
     Related,
@@ -91,7 +91,7 @@ impl FilePair {
         let can_be_written = is_original_in_place || original == Original::Held { has_name: true };
         match likeness {
             _ if !(is_derived || is_next || is_saved) => Case::OtherFile,
-            // A rotation leaves another file at the path, too, and many logs begin with the same line.
+            // A rotation also leaves another file at the path, and many logs begin with the same line.
             likeness if is_saved && likeness != Likeness::Same => match is_live && !is_original_in_place {
                 true => Case::SavedWithChanges,
                 false => Case::OtherFile,
@@ -104,7 +104,7 @@ impl FilePair {
     }
 }
 
-/// What the follower knows of files and sources.
+/// The files and sources of the follower.
 pub(super) struct RelatedFiles<'a> {
     pub(super) files: &'a FollowedFiles,
     pub(super) sources: &'a SourceIndex,
@@ -113,7 +113,7 @@ pub(super) struct RelatedFiles<'a> {
 }
 
 impl<'a> RelatedFiles<'a> {
-    /// A source as it is read, or as it was submitted last.
+    /// The current state of a source, or its last submitted state.
     pub(super) fn state_of(&self, identity: u64) -> Option<&'a SourceState> {
         self.files.file(identity).map(FollowedFile::state).or_else(|| self.sources.source(identity).map(Arc::as_ref))
     }
@@ -129,7 +129,7 @@ impl<'a> RelatedFiles<'a> {
         })
     }
 
-    /// The path that a file had before it was rotated, if the file was written to since a source was last read there.
+    /// The path of a file before its rotation, if the file was written to since a source was last read there.
     pub(super) fn rotated_from(&self, path: &Path, stat: &FileStat) -> Option<PathBuf> {
         if is_being_compressed(path) {
             return None;
@@ -158,10 +158,10 @@ impl<'a> RelatedFiles<'a> {
         homes.filter_map(last).collect()
     }
 
-    /// The path that a file had before it was rotated, where no earlier source of the path is known: the first file of a log
-    /// may be renamed before it is discovered. The file came to its folder while the folder was watched, and was written to
-    /// since. Not a compressed file: its time may be that of the compression. Not a name with a number in the middle: it
-    /// may be another log.
+    /// The path of a file before its rotation, if the path has no known earlier source: the first file of a log may be
+    /// renamed before it is discovered. The file came to its folder while the folder was watched, and was written to
+    /// since. Compressed files are excluded, because their time may be that of the compression. Names with a number in
+    /// the middle are excluded, because they may be other logs.
     fn appeared_from(&self, path: &Path, stat: &FileStat) -> Option<PathBuf> {
         let name = path.file_name()?;
         if uncompressed(path).is_some() || self.discovery.block_of(path).is_some() {
@@ -177,7 +177,7 @@ impl<'a> RelatedFiles<'a> {
         (stat.modified.0 >= since.unix_seconds() - CLOCKS_APART).then_some(home)
     }
 
-    /// What the file at `path`, which begins with `head`, is beside the sources that begin with the same line.
+    /// The relation of the file at `path`, which begins with `head`, to the sources that begin with the same line.
     pub(super) fn find(
         &self,
         path: &Path,
@@ -209,7 +209,8 @@ impl<'a> RelatedFiles<'a> {
         Ok(finding)
     }
 
-    /// A file and a source, compared; none where the file is in another folder, or has no name of the source's.
+    /// Compares a file and a source; none if the file is in another folder, or its name is not derived from the
+    /// source's.
     fn pair(
         &self,
         path: &Path,
@@ -228,14 +229,14 @@ impl<'a> RelatedFiles<'a> {
             return Ok(None);
         }
         let likeness = compare(content, state)?;
-        // Another file is most often told by its name and likeness alone; the original need not be read then.
+        // Usually the name and the likeness exclude another file. Then the original need not be read.
         let is_alike = matches!(likeness, Likeness::Same | Likeness::Shorter);
         let original = if is_alike || is_saved { self.original(state) } else { Original::Gone };
         let is_live = state.status == SourceStatus::Live;
         Ok(Some(FilePair { is_derived, is_next, is_saved, likeness, original, is_live }))
     }
 
-    /// Where the file of a source is, with everything that was read from it.
+    /// The current place of a source's file, if the file still has everything that was read.
     fn original(&self, state: &SourceState) -> Original {
         let path = match self.files.file(state.identity) {
             Some(file) if file.access == FileAccess::Descriptor => {
@@ -249,8 +250,8 @@ impl<'a> RelatedFiles<'a> {
         if is_same { Original::InPlace } else { Original::Gone }
     }
 
-    /// Whether a file is the beginning of a source's file, or all of it, by its first and last bytes. Where the source's file
-    /// is gone or either is compressed, only marks can tell.
+    /// Whether a file equals the beginning of a source's file, by its first and last bytes. If the source's file is
+    /// gone, or either is compressed, only marks can tell: then true.
     fn is_beginning_of(&self, content: &mut FileContent, size: Option<u64>, state: &SourceState) -> io::Result<bool> {
         const COMPARED: usize = 64 << 10;
         let path = self.files.place(state.identity).map_or(state.path.as_path(), |(path, _)| path);

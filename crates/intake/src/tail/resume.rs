@@ -16,7 +16,7 @@ use daytable_store::{SourceState, SourceStatus};
 use std::io;
 use std::path::PathBuf;
 
-/// How often a file is looked for that is renamed between its discovery and its opening.
+/// How often a file is searched again that is renamed between its discovery and its opening.
 const LOOKS_MAX: usize = 4;
 
 impl TailFollower {
@@ -28,7 +28,7 @@ impl TailFollower {
             .filter(|state| state.status != SourceStatus::Ended && self.files.file(state.identity).is_none())
             .map(|state| SourceState::clone(state))
             .collect();
-        // A source whose file is unchanged takes it before other sources look for a copy of theirs.
+        // A source with an unchanged file gets it before other sources search for a copy of theirs.
         open.sort_by_key(|state| (!self.is_in_place(state), state.identity));
         for state in open {
             self.resume(state);
@@ -103,7 +103,7 @@ fn place_of(state: &SourceState) -> Option<PathBuf> {
     }
 }
 
-/// Moves to the position from which a file without its end is read on; false where it is another file.
+/// Moves to the position at which a file without its end is resumed. False if it is another file.
 fn go_on_after_loss(reader: &mut FileReader, likeness: Likeness, stat: &FileStat) -> io::Result<bool> {
     let Some(content) = &mut reader.content else { return Ok(false) };
     let end = last_newline_end(content, stat.size)?.unwrap_or(0);

@@ -1,7 +1,7 @@
-//! What happened to a file that left its path or changed its content.
+//! Handles a file that left its path or changed its content.
 //!
 //! A renamed file is found by its inode beside its old path. A removed file is read to its end through the descriptor.
-//! A truncated file may have a copy beside it with the rest. Only where there is no copy are bytes lost, and they are
+//! A truncated file may have a copy beside it with the rest. Bytes are lost only if there is no copy, and they are
 //! counted.
 
 use super::discovery::DiscoveredFile;
@@ -17,7 +17,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 impl TailFollower {
-    /// The path of a file leads to another file, or nowhere.
+    /// Handles a path that leads to another file, or to none.
     pub(super) fn file_moved(&mut self, identity: u64, unread: u64) {
         let Some(file) = self.files.file_mut(identity) else { return };
         let (path, stat) = (file.path.clone(), file.stat);
@@ -66,7 +66,7 @@ impl TailFollower {
         }
     }
 
-    /// Goes on in a copy beside the file; false where there is no copy.
+    /// Continues in a copy beside the file. False if there is no copy.
     fn go_on_in_copy(&mut self, identity: u64) -> bool {
         let Some(file) = self.files.file(identity) else { return false };
         let found = self.related_files().copy_of(file.state(), &file.path);
@@ -90,7 +90,7 @@ impl TailFollower {
         true
     }
 
-    /// The file of a source is gone. Its unread bytes are counted as lost.
+    /// Counts the unread bytes of a source as lost, because its file is gone.
     fn abandon(&mut self, identity: u64, unread: u64) {
         let Some(file) = self.files.file_mut(identity) else { return };
         let (block, stat) = (file.block, file.stat);
@@ -108,7 +108,7 @@ impl TailFollower {
         self.end(identity);
     }
 
-    /// A source was read to its end and gets no more bytes.
+    /// Ends a source that was read to its end and gets no more bytes.
     pub(super) fn end(&mut self, identity: u64) {
         let Some(file) = self.files.file_mut(identity) else { return };
         file.set_status(SourceStatus::Ended);

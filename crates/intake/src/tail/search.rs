@@ -10,14 +10,14 @@ use std::io;
 use std::os::unix::fs::DirEntryExt;
 use std::path::{Path, PathBuf};
 
-/// How the bytes of a file compare with those that were read from a source.
+/// Compares the bytes of a file with those that were read from a source.
 pub(super) fn compare(content: &mut FileContent, state: &SourceState) -> io::Result<Likeness> {
     let (head, marks) = content.fits(state.head, &state.marks)?;
     Ok(likeness(state, head, &marks))
 }
 
-/// The path beside `path` that leads to the file with this device and inode. The folder is read twice where needed: a
-/// name that changes during a reading may be missed.
+/// The path beside `path` that leads to the file with this device and inode. The folder is read twice if necessary: one
+/// reading may miss a name that changes meanwhile.
 pub(super) fn renamed(path: &Path, device: u64, inode: u64) -> Option<(PathBuf, FileStat)> {
     let look = || {
         let entries = folders(path).into_iter().filter_map(|folder| std::fs::read_dir(folder).ok()).flatten().flatten();
@@ -36,8 +36,8 @@ pub(super) struct CopyCandidate {
     pub(super) stat: FileStat,
 }
 
-/// The file beside `path` that has everything that was read from a source, plain or compressed. The largest, where
-/// there are several. `is_taken` says which files belong to other sources.
+/// The file beside `path` that has everything that was read from a source, plain or compressed; the largest, if there
+/// are several. `is_taken` excludes files of other sources.
 pub(super) fn copied(
     state: &SourceState,
     path: &Path,
@@ -60,7 +60,7 @@ pub(super) fn copied(
     best
 }
 
-/// Files beside `path` whose names may be made from the source's.
+/// Files beside `path` whose names may be derived from the source's.
 fn relatives(state: &SourceState, path: &Path) -> Vec<PathBuf> {
     let names: BTreeSet<_> = [state.path.file_name(), path.file_name()].into_iter().flatten().collect();
     let entries = folders(path).into_iter().filter_map(|folder| std::fs::read_dir(folder).ok()).flatten().flatten();

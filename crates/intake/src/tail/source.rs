@@ -87,8 +87,8 @@ pub(super) struct TailThread {
 }
 
 impl TailThread {
-    /// Starts to follow files. `host` is this host's name; `counters` are those of the blocks, in their order. An error
-    /// where no thread can be started.
+    /// Starts to follow files. `host` is this host's name; `counters` are those of the blocks, in their order. Fails if
+    /// no thread can be started.
     pub(super) fn start(
         prepared: PreparedTail,
         router: Router,
@@ -104,23 +104,23 @@ impl TailThread {
         Ok(TailThread { wakeup, changes, thread: Some(thread) })
     }
 
-    /// Follows these blocks instead, and returns once the thread does. What was read for the old blocks is submitted. Files
-    /// that stay keep their descriptors and their positions. The position of a file that no block follows any more is
-    /// kept, for a block that follows the file again.
+    /// Replaces the blocks, and returns when the thread follows the new ones. Rows of the old blocks are submitted.
+    /// Files in both keep their descriptors and positions. The position of a file that no block includes is kept, for a
+    /// later block that includes it again.
     fn change(&self, prepared: PreparedTail, counters: Vec<Arc<SourceCounters>>) {
         let (done, is_done) = channel();
-        // The daemon notices by itself that the thread has ended.
+        // The daemon checks separately whether the thread has ended.
         let _ = self.changes.send(BlockChange { prepared, counters, done });
         self.wakeup.call();
         let _ = is_done.recv();
     }
 
-    /// Whether the thread has ended: asked to, or because the store is closed.
+    /// Whether the thread has ended, after a stop or because the store is closed.
     pub(super) fn has_ended(&self) -> bool {
         self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
-    /// Submits what was read already and ends. What was not read yet is read next time.
+    /// Submits everything that was read, and ends. The next start reads the rest.
     pub(super) fn stop(&mut self) {
         self.wakeup.stop();
         if let Some(thread) = self.thread.take()
@@ -131,7 +131,7 @@ impl TailThread {
     }
 }
 
-/// A thread whose handle is dropped stops.
+/// Dropping the handle stops the thread.
 impl Drop for TailThread {
     fn drop(&mut self) {
         self.stop();

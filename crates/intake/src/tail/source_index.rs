@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// Every source, by identity, file, first line and path. The position of a followed source is that of its last
 /// submission.
 ///
-/// There may be tens of thousands. So states are shared with their other owners, and an index takes a few words per
+/// There may be tens of thousands. So states are shared with their other owners, and an index needs a few words per
 /// source.
 #[derive(Default)]
 pub(super) struct SourceIndex {

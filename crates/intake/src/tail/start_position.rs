@@ -5,7 +5,7 @@
 //! line, because the other collector had not sent the line. A position that is not confirmed is refused with its
 //! reason. The daemon reads that file from its beginning, like any new file.
 //!
-//! A source that was read by daytable already is left alone. A source that was only begun begins at the position.
+//! A source that daytable has already read is not changed. A source without records begins at the position.
 
 use super::discovery::{DiscoveredFile, Discovery};
 use super::file_content::{FileContent, FileStat};
@@ -26,17 +26,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Bytes of a first line in Vector's fingerprint at most (its `max_line_bytes`).
+/// The largest first line in Vector's fingerprint (its `max_line_bytes`).
 const FIRST_LINE_BYTES_MAX: usize = 102_400;
 /// Bytes in Filebeat's fingerprint.
 const FINGERPRINT_BYTES: usize = 1024;
 
-/// What a position of another collector becomes.
+/// The result for a position of another collector.
 #[derive(Debug)]
 pub enum StartPosition {
-    /// A source that is to begin at the position: new, or begun before and unread.
+    /// A source that begins at the position: new, or known and unread.
     At(Arc<SourceState>),
-    /// daytable has a source of the file already.
+    /// daytable already has a source of the file.
     Known {
         /// The position of that source.
         position: u64,
@@ -47,21 +47,21 @@ pub enum StartPosition {
     Refused(String),
 }
 
-/// A file that another collector knows, and its start position.
+/// A file of another collector, and its start position.
 #[derive(Debug)]
 pub struct AdoptedFile {
-    /// The path of the file now, or its former path where it is gone.
+    /// The current path of the file, or its former path if it is gone.
     pub path: Option<PathBuf>,
     /// The position of the other collector.
     pub offset: u64,
     /// Bytes of the file now.
     pub size: u64,
-    /// What the position becomes.
+    /// The start position.
     pub begun: StartPosition,
 }
 
 /// Start positions in the files that `blocks` include. `sources` are the known sources. Of several positions in one
-/// file the smallest counts. An error where a pattern is invalid.
+/// file, the smallest counts. Fails if a pattern is invalid.
 pub fn start_positions(
     blocks: &[TailOptions],
     positions: &[SavedPosition],
@@ -138,7 +138,7 @@ fn find(file: &adopt::FileReference, found: &[DiscoveredFile]) -> Result<(PathBu
                 if let Some(stat) = at(path).filter(is_it) {
                     return Ok((path.clone(), None, stat));
                 }
-                // Without a device, that of the folder counts: a rename stays within it.
+                // Without a device, that of the folder counts: a rename stays on it.
                 let of_folder = || at_folder(path);
                 let renamed = device.or_else(of_folder).and_then(|device| renamed(path, device, *inode));
                 let (now, stat) = renamed.ok_or("the file of that inode is neither there nor beside it")?;
@@ -167,7 +167,7 @@ fn find(file: &adopt::FileReference, found: &[DiscoveredFile]) -> Result<(PathBu
     }
 }
 
-/// The only file to which these paths lead.
+/// The one file of these paths.
 fn only<'p>(
     paths: impl Iterator<Item = &'p Path>,
     at: impl Fn(&Path) -> Option<FileStat>,
@@ -202,7 +202,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The source of the file at `path`, whose first path was `home`, from `offset` on; and the size of the file.
+/// The source of the file at `path`, with the first path `home`, from `offset` on; and the size of the file.
 fn source(
     known: &mut SourceIndex,
     block: &str,
@@ -249,7 +249,7 @@ fn source(
     Ok((size, StartPosition::At(reader.state)))
 }
 
-/// The source whose file this is, by its bytes: an inode alone may belong to a later file.
+/// The source of this file, by its bytes: an inode alone may belong to a later file.
 fn ours(known: &SourceIndex, content: &mut FileContent, stat: &FileStat) -> io::Result<Option<Arc<SourceState>>> {
     for identity in known.of_file(stat.device, stat.inode) {
         if let Some(state) = known.source(identity).filter(|state| state.kind == SourceKind::Tail)
@@ -261,7 +261,7 @@ fn ours(known: &SourceIndex, content: &mut FileContent, stat: &FileStat) -> io::
     Ok(None)
 }
 
-/// Whether a source was begun and not read, so that it may begin elsewhere.
+/// Whether a source has a start position but no records yet, so that its start may change.
 fn is_unread(state: &SourceState) -> bool {
     state.ledger.records == 0 && state.ledger.skipped_bytes == state.position
 }

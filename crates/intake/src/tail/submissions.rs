@@ -48,8 +48,7 @@ impl Submissions {
         (submissions, sources)
     }
 
-    /// Drops what is not submitted and begins in the current epoch, after a failed commit. Gives the sources as they are
-    /// committed.
+    /// Drops unsubmitted rows and begins in the current epoch, after a failed commit. Returns the committed sources.
     pub(super) fn restart(&mut self) -> Vec<Arc<SourceState>> {
         let (epoch, sources) = self.intake.sources();
         self.epoch = epoch;
@@ -80,7 +79,7 @@ impl Submissions {
         self.intake.is_full()
     }
 
-    /// Where rows go, and the newest time of their lines.
+    /// The batches of the rows, and the newest time of their lines.
     pub(super) fn rows(&mut self) -> (&mut Batcher, &mut Option<Ticks>) {
         (&mut self.batcher, &mut self.newest)
     }
@@ -110,7 +109,7 @@ impl Submissions {
         self.committed.load(Ordering::Acquire)
     }
 
-    /// Submits the rows that were read, with the positions up to which they were read. Waits while the queue is full.
+    /// Submits all rows, with the positions up to which they were read. Waits while the queue is full.
     pub(super) fn submit(&mut self, files: &mut FollowedFiles, sources: &mut SourceIndex) -> Result<(), SubmitError> {
         let (number, seen) = (self.last + 1, time::now());
         let mut advances: Vec<_> = self.detached.drain(..).map(Arc::new).collect();
@@ -153,7 +152,7 @@ mod tests {
     use daytable_store::source::tests_state;
 
     #[test]
-    fn a_failed_commit_drops_what_was_not_submitted() {
+    fn a_failed_commit_drops_unsubmitted_rows() {
         let (intake, sink) = TestCommitter::new(vec![tests_state(7)]);
         let (mut submissions, sources) = Submissions::new(intake);
         assert_eq!(sources.len(), 1);

@@ -1,6 +1,6 @@
-//! What wakes the tail thread: events of the file system, a stop, and other blocks.
+//! Wakes the tail thread: events of the file system, a stop, and replaced blocks.
 //!
-//! Events only say where to look. A lost event costs half a second, because folders are polled as well.
+//! Events only say which folders to list. A lost event costs half a second, because folders are polled as well.
 
 use daytable_model::path_text::PathText;
 use notify::{Event, EventKindMask, RecommendedWatcher, RecursiveMode, Watcher};
@@ -41,7 +41,7 @@ pub(super) struct FolderChanges {
 }
 
 impl Wakeup {
-    /// No wakeup yet. An error where the process has no descriptor left.
+    /// A wakeup without events. Fails if the process has no descriptor left.
     pub(super) fn new() -> io::Result<Wakeup> {
         let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         Ok(Wakeup(Arc::new(WakeupState { reasons: Mutex::default(), bell })))
@@ -62,7 +62,7 @@ impl Wakeup {
         self.ring();
     }
 
-    /// Asks the thread to look for other blocks.
+    /// Tells the thread that other blocks wait.
     pub(super) fn call(&self) {
         self.lock().is_called = true;
         self.ring();
@@ -116,7 +116,7 @@ pub(super) struct FolderEvents {
 }
 
 impl FolderEvents {
-    /// No folder is watched yet. Without `wakeup`, or where the kernel has no events, folders are only polled.
+    /// A watcher without folders. Without `wakeup`, or if the kernel has no events, folders are only polled.
     pub(super) fn new(wakeup: Option<&Wakeup>) -> FolderEvents {
         let Some(wakeup) = wakeup else { return FolderEvents { watcher: None } };
         let kinds = EventKindMask::CREATE | EventKindMask::REMOVE | EventKindMask::MODIFY_NAME;

@@ -506,7 +506,7 @@ mod tests {
 
     /// Otherwise every later commit would checkpoint, and wait for two more fsyncs.
     #[test]
-    fn a_journal_that_a_reader_made_long_is_short_again_when_it_is_gone() {
+    fn a_journal_is_short_again_after_a_long_reader_ends() {
         let dir = tempfile::tempdir().expect("a folder");
         let table = DayTable::parse("Log20261101").expect("a table");
         let path = dir.path().join("day.db");
@@ -547,7 +547,7 @@ mod tests {
 
     /// An index that finds another name models a damaged index.
     #[test]
-    fn a_partition_that_is_found_by_another_name_takes_no_rows() {
+    fn a_partition_found_by_another_name_is_damage() {
         let connection = Connection::open_in_memory().expect("a database");
         let schema = "CREATE TABLE partition(id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE COLLATE NOCASE)";
         connection.execute_batch(schema).expect("a table");

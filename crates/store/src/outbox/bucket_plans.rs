@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_down_is_read_and_nothing_else() {
+    fn written_plans_are_read_back_and_malformed_files_refused() {
         let dir = tempfile::tempdir().expect("a folder");
         assert_eq!(read(dir.path()).expect("read"), None);
         let step = |from, buckets, is_remote| BucketStep {

@@ -52,7 +52,7 @@ fn faults(folder: &Folder, at: Ticks) -> Vec<FileFault> {
 }
 
 #[test]
-fn a_page_under_another_name_is_an_error_for_whoever_reads_it() {
+fn a_page_under_another_address_is_an_error_for_every_reader() {
     for damage in [
         "UPDATE page SET partition = 3 - partition",
         "UPDATE partition SET name = 'web-9' WHERE name = 'web-2'",

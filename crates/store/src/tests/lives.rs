@@ -27,7 +27,7 @@ pub(super) fn files(folder: &Folder) -> Vec<String> {
 }
 
 #[test]
-fn what_comes_while_a_day_is_sealed_goes_to_the_next_generation() {
+fn records_during_sealing_go_to_the_next_generation() {
     let folder = Folder::new();
     let store = folder.open();
     write(&store, day(0), 0, 50);
@@ -50,7 +50,7 @@ fn what_comes_while_a_day_is_sealed_goes_to_the_next_generation() {
 }
 
 #[test]
-fn a_folder_that_was_opened_anew_ends_a_sealing() {
+fn opening_the_folder_again_ends_a_sealing() {
     let folder = Folder::new();
     let store = folder.open();
     write(&store, day(0), 0, 50);
@@ -73,7 +73,7 @@ fn a_folder_that_was_opened_anew_ends_a_sealing() {
 
 /// A kill between the transaction that makes a sealed file the table and the removal of what it was made of.
 #[test]
-fn what_a_day_was_sealed_from_goes_at_the_next_start() {
+fn inputs_of_a_sealing_are_removed_at_the_next_start() {
     let folder = Folder::new();
     let store = folder.open();
     write(&store, day(0), 0, 50);
@@ -89,7 +89,7 @@ fn what_a_day_was_sealed_from_goes_at_the_next_start() {
 }
 
 #[test]
-fn a_follower_sees_what_came_just_before_its_day_was_sealed_or_dropped() {
+fn a_follower_sees_the_last_rows_before_its_day_was_sealed_or_dropped() {
     let folder = Folder::new();
     let store = folder.open();
     write(&store, day(0), 0, 5);
@@ -116,7 +116,7 @@ fn a_follower_sees_what_came_just_before_its_day_was_sealed_or_dropped() {
 
 /// The day was being sealed, and took a record meanwhile.
 #[test]
-fn repair_without_a_catalog_keeps_what_was_being_sealed() {
+fn repair_without_a_catalog_keeps_the_inputs_of_a_sealing() {
     let folder = Folder::new();
     let store = folder.open();
     write(&store, day(0), 0, 50);

@@ -26,7 +26,7 @@ fn roles(folder: &Folder) -> Vec<FileRole> {
 }
 
 #[test]
-fn whoever_adds_to_an_outbox_leaves_it_one_and_who_ends_it_keeps_its_rows() {
+fn adding_to_an_outbox_keeps_it_and_disabling_it_keeps_its_rows() {
     let folder = Folder::new();
     let level = Arc::new(OutboxLevel::default());
     let store = open(&folder, to(u64::MAX, &level));
@@ -61,7 +61,7 @@ fn whoever_adds_to_an_outbox_leaves_it_one_and_who_ends_it_keeps_its_rows() {
 }
 
 #[test]
-fn a_lost_catalog_is_made_anew_and_what_waited_waits() {
+fn a_lost_catalog_is_rebuilt_and_unsent_rows_still_wait() {
     let folder = Folder::new();
     let level = Arc::new(OutboxLevel::default());
     let store = open(&folder, to(u64::MAX, &level));
@@ -78,7 +78,7 @@ fn a_lost_catalog_is_made_anew_and_what_waited_waits() {
 }
 
 #[test]
-fn a_full_outbox_takes_nothing_until_sources_stop() {
+fn a_full_outbox_accepts_nothing_until_sources_stop() {
     let folder = Folder::new();
     let level = Arc::new(OutboxLevel::default());
     let store = open(&folder, to(1, &level));

@@ -34,7 +34,7 @@ proptest! {
     /// Rows are written and overwritten in many pages, and snapshots end at any time. Each row with the text, the
     /// level, or both is found once, newest first. A row that was replaced by one without them is not found.
     #[test]
-    fn what_is_looked_for_is_found_as_a_whole_scan_finds_it(
+    fn a_search_finds_the_rows_of_a_whole_scan(
         commits in proptest::collection::vec(proptest::collection::vec(row(), 0..20), 1..6),
         renewals in proptest::collection::vec(any::<bool>(), 64),
         looks in (any::<bool>(), any::<bool>()),

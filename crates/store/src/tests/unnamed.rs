@@ -56,7 +56,7 @@ fn days_that_an_older_catalog_does_not_name_are_refused_and_repaired() {
 
 /// A power cut may restore a removed file, if an earlier version did not wait for the removal.
 #[test]
-fn what_was_removed_and_came_back_is_a_leftover() {
+fn a_removed_file_that_came_back_is_a_leftover() {
     let folder = Folder::new();
     let store = folder.open();
     write(&store, day(0), 0, 10);
@@ -89,7 +89,7 @@ fn what_was_removed_and_came_back_is_a_leftover() {
 
 /// A kill at each of these steps leaves a file that the catalog still names: one that is being created or removed.
 #[test]
-fn what_is_being_made_and_what_is_to_go_is_named() {
+fn files_being_created_or_removed_are_named() {
     let folder = Folder::new();
     let store = folder.open();
     write(&store, day(0), 0, 10);
@@ -112,7 +112,7 @@ fn what_is_being_made_and_what_is_to_go_is_named() {
 
 /// The catalog is older than the sealing, and an input of the sealing is gone already: the sealed file is the day.
 #[test]
-fn repair_takes_a_sealed_file_for_what_it_was_made_of() {
+fn repair_uses_a_sealed_file_instead_of_its_missing_inputs() {
     let folder = Folder::new();
     let store = folder.open();
     write(&store, day(0), 0, 10);
@@ -136,7 +136,7 @@ fn repair_takes_a_sealed_file_for_what_it_was_made_of() {
 
 /// All inputs of the sealed file exist: they are the day, and the sealed file is put aside.
 #[test]
-fn repair_puts_aside_what_it_does_not_take_over() {
+fn repair_puts_unused_files_aside() {
     let folder = Folder::new();
     let store = folder.open();
     write(&store, day(0), 0, 10);

@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_failure_what_was_read_before_is_refused() {
+    fn after_a_failure_rows_read_before_are_refused() {
         let (intake, sink) = TestCommitter::new(vec![]);
         let (told, hears) = std::sync::mpsc::channel();
         let mut submission = rows(0, 512);
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn closing_refuses_more_and_keeps_what_waits() {
+    fn closing_refuses_more_and_keeps_waiting_submissions() {
         let (intake, sink) = TestCommitter::new(vec![]);
         intake.submit(rows(0, 512)).expect("room");
         intake.close();

@@ -27,7 +27,7 @@ pub(super) fn parse(text: &str) -> Option<Vec<(String, String)>> {
     Some(labels)
 }
 
-/// A string literal, and the text behind it.
+/// A string literal, and the text after it.
 fn unquote(text: &str) -> Option<(String, &str)> {
     if let Some(raw) = text.strip_prefix('`') {
         let (value, rest) = raw.split_once('`')?;

@@ -1,4 +1,4 @@
-//! Loki's two forms say the same; and what they say is kept.
+//! Loki's two forms give the same records, with everything that the request has.
 
 use super::super::tests::{Taken, taken, with_setting};
 use super::*;
@@ -123,7 +123,7 @@ fn labels_count_for_each_entry() {
 }
 
 #[test]
-fn what_is_no_push_request_is_refused() {
+fn malformed_push_requests_are_refused() {
     for (media, body) in [
         ("application/json", &b"{\"streams\":[{\"values\":[[\"1\"]]}]}"[..]),
         ("application/json", b"[]"),
@@ -145,7 +145,7 @@ proptest! {
         let _ = push(if is_json { "application/json" } else { "" }, &body);
     }
 
-    /// Lines come back in their order, whatever their labels.
+    /// Lines keep their order with any labels.
     #[test]
     fn lines_come_back(lines in prop::collection::vec("x[a-z ]{0,8}y", 1..9), labels in "\\PC{0,9}") {
         let mut request = one(&labels, 1, "");

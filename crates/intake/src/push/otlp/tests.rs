@@ -1,4 +1,4 @@
-//! OTLP's two forms say the same; what cannot be read is refused alone.
+//! OTLP's two forms give the same records. Unreadable records are refused alone.
 
 use super::super::tests::{Taken, taken};
 use super::*;
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use prost::Message;
 
 mod schema {
-    //! The messages as prost knows them, to write what a client would.
+    //! The messages in prost's form, to write what a client would write.
 
     #[derive(Clone, PartialEq, prost::Message)]
     pub(super) struct PushRequest {
@@ -264,7 +264,7 @@ fn a_record_that_cannot_be_read_is_refused_alone() {
 }
 
 #[test]
-fn what_all_records_have_in_common_counts_for_each_of_them() {
+fn shared_parts_count_for_each_record() {
     let records = |bytes: usize, count: usize| {
         let mut request = request(schema::LogRecord::default());
         let logs = &mut request.resource_logs[0];
@@ -299,7 +299,7 @@ fn a_service_is_the_instance_before_the_id_of_its_process() {
 }
 
 #[test]
-fn what_is_no_request_is_refused_and_an_empty_one_is_none() {
+fn malformed_requests_are_refused_and_an_empty_one_has_no_records() {
     let whole = request(full()).encode_to_vec();
     for cut in 1..whole.len() {
         assert!(export(OtlpFormat::Protobuf, &whole[..cut]).is_err(), "cut at {cut}");
@@ -343,7 +343,7 @@ proptest! {
         let _ = export(if is_json { OtlpFormat::Json } else { OtlpFormat::Protobuf }, &bytes);
     }
 
-    /// So is a request of which some bytes were changed.
+    /// The same for a request with some changed bytes.
     #[test]
     fn changed_bytes(changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6)) {
         for (form, mut body) in [(OtlpFormat::Protobuf, request(full()).encode_to_vec()), (OtlpFormat::Json, FULL_JSON.as_bytes().to_vec())] {

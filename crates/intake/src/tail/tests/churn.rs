@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A small generator of its own, so that a failure is repeated by its seed.
+/// A small random generator with a seed, so that a failure can be repeated.
 struct Random(u64);
 
 impl Random {
@@ -15,7 +15,7 @@ impl Random {
 #[derive(Default)]
 struct Writer {
     lines: Vec<String>,
-    /// What was done, for who has to find out why a seed fails.
+    /// The log of actions, to explain a seed that fails.
     journal: Vec<String>,
     generation: [usize; 2],
 }
@@ -143,7 +143,7 @@ fn seeds() -> u64 {
 }
 
 #[test]
-fn each_line_is_one_record_whatever_happens() {
+fn each_line_is_one_record_under_any_churn() {
     for seed in 0..seeds() {
         churn(seed, false);
     }

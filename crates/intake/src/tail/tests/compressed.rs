@@ -1,4 +1,4 @@
-//! Files that are compressed after their rotation, and what of them was read before.
+//! Files that are compressed after their rotation, with parts that were read before.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Files that look alike, and files that do not look like themselves.
+//! Different files that look alike, and equal files that look different.
 
 use super::*;
 
@@ -34,7 +34,7 @@ fn inode_reuse() {
     let mut bench = Bench::started();
     bench.append("a.log", "one\ntwo\n");
     bench.expect(&["one", "two"]);
-    // Written in place: the inode is the same for sure, as if it were given to a new file.
+    // Written in place: certainly the same inode, as if the inode were reused.
     let first = bench.source_of("one");
     bench.restart(|bench| fs::write(bench.path("a.log"), "another first line\ntwo\nthree\n").expect("written"));
     bench.expect(&["one", "two", "another first line", "two", "three"]);
@@ -82,7 +82,7 @@ fn backup_copy_is_not_read_twice() {
     bench.until("time", |_| Instant::now() > deadline);
     bench.settle();
     assert_eq!(bench.records().len(), 202, "{:#?}", bench.messages());
-    // It becomes something else: that is read.
+    // The content becomes another: it is read.
     fs::write(bench.path("app.log.bak"), "not a copy\n").expect("written");
     bench.until("it is read", |bench| bench.rows.iter().any(|row| row.message == "not a copy"));
 }
@@ -128,8 +128,7 @@ fn hard_link() {
 
 #[test]
 fn lost_tail_after_power_cut() {
-    // In the middle of a line, and between two lines, of a file that was read in one go or in many.
-    // And where the first commit after it fails.
+    // The cut is within a line or between two lines, after one read or many, and also with a failing next commit.
     for (lost, kept, fails) in [(4, "line 98", false), (8, "line 98", false), (4, "line 98", true)] {
         let mut bench = Bench::started();
         let lines: Vec<String> = (0..100).map(|n| format!("line {n}")).collect();
@@ -161,7 +160,7 @@ fn lost_tail_after_power_cut() {
 }
 
 #[test]
-fn a_file_read_again_from_the_start_gives_the_same_keys() {
+fn a_file_read_again_from_the_start_has_the_same_keys() {
     let mut bench = Bench::new();
     bench.append("a.log", "2026-11-20T10:00:00Z one\n2026-11-20T10:00:01Z two\n");
     bench.start();

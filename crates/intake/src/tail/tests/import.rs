@@ -3,7 +3,7 @@
 use super::*;
 use crate::tail::{ImportError, ImportSummary, import};
 
-/// Imports into what `sources` know; gives the rows and what is known then.
+/// Imports files with the known `sources`. Returns the rows and the sources afterwards.
 fn run(
     sources: Vec<SourceState>,
     paths: &[PathBuf],
@@ -33,7 +33,7 @@ fn messages(rows: &[Row]) -> Vec<&str> {
 }
 
 #[test]
-fn imported_again_a_file_gives_what_is_new() {
+fn a_repeated_import_reads_only_new_lines() {
     let bench = Bench::new();
     let path = bench.path("a.log");
     bench.append("a.log", "one\ntwo\n");
@@ -57,7 +57,7 @@ fn imported_again_a_file_gives_what_is_new() {
     assert_eq!(sources.len(), 1);
 }
 
-/// The same bytes, imported or looked at by a reader, give the same records.
+/// Imported bytes give the same records as bytes parsed without an import.
 #[test]
 fn records_of_several_lines_are_imported_as_they_are_read_elsewhere() {
     let bench = Bench::new();
@@ -78,7 +78,7 @@ fn records_of_several_lines_are_imported_as_they_are_read_elsewhere() {
     assert_eq!(shown[7].1, "boom 7\n\tat one\n\n\tat 7");
     assert!(shown == read, "they differ");
 
-    // What was final when it was imported is not gone on with.
+    // A record that was final at its import is not continued.
     bench.append("a.log", "\tat late\n");
     let (_, rows, sources) = run(sources, std::slice::from_ref(&path), false);
     assert_eq!(rows.iter().map(|row| row.position).collect::<Vec<_>>(), [text.len() as u64]);
@@ -102,9 +102,9 @@ fn compressed_files_are_read_and_equal_ones_of_other_names_are_others() {
     assert_eq!(imported.failed.iter().map(|(path, _)| path.clone()).collect::<Vec<_>>(), [bench.path("missing")]);
 }
 
-/// A copy that was cut off must neither pass for the whole file nor leave a half line where the whole one belongs.
+/// A truncated copy must not pass for the whole file, nor leave half a line in place of the whole one.
 #[test]
-fn a_compressed_file_that_is_cut_is_told_and_goes_on_with_its_next_whole_line() {
+fn a_truncated_compressed_file_is_reported_and_later_resumed_at_its_next_line() {
     let text: String = (0..20_000).map(|n| format!("line {n} {:x}\n", n * 7919 % 10_007)).collect();
     let bench = Bench::new();
     bench.append("a", &text);
@@ -128,7 +128,7 @@ fn a_compressed_file_that_is_cut_is_told_and_goes_on_with_its_next_whole_line() 
 }
 
 #[test]
-fn what_is_no_regular_file_is_said_to_be_none() {
+fn an_irregular_file_is_reported() {
     let bench = Bench::new();
     fs::create_dir(bench.path("folder")).expect("made");
     let (imported, _, _) = run(vec![], &[bench.path("folder")], false);
@@ -137,7 +137,7 @@ fn what_is_no_regular_file_is_said_to_be_none() {
 }
 
 #[test]
-fn what_no_line_can_be_read_of_is_refused_with_what_to_do() {
+fn unreadable_formats_are_refused_with_a_remedy() {
     let bench = Bench::new();
     for (name, bytes, what) in [
         ("utf16.log", &b"\xff\xfeo\0n\0e\0\n\0"[..], "iconv -f UTF-16"),
@@ -151,7 +151,7 @@ fn what_no_line_can_be_read_of_is_refused_with_what_to_do() {
     }
 }
 
-/// gzip(1) reads what was padded, and what has garbage behind it, which it says.
+/// Like gzip(1), padding is accepted, and garbage after the content is reported.
 #[test]
 fn a_gzip_file_with_something_behind_it() {
     let bench = Bench::new();
@@ -168,7 +168,7 @@ fn a_gzip_file_with_something_behind_it() {
 }
 
 #[test]
-fn a_failed_commit_is_told_and_the_next_import_reads_it_all() {
+fn a_failed_commit_is_reported_and_the_next_import_reads_everything() {
     let bench = Bench::new();
     bench.append("a.log", "one\ntwo\n");
     let paths = [bench.path("a.log")];

@@ -41,7 +41,7 @@ fn a_record_that_is_written_in_pieces_is_one() {
 }
 
 #[test]
-fn an_open_record_is_whole_after_the_wait_and_what_goes_on_later_is_a_record_of_its_own() {
+fn an_open_record_is_final_after_the_wait_and_later_lines_are_another_record() {
     let mut bench = hasty();
     bench.start();
     bench.append("a.log", TRACE[..2].concat());
@@ -66,7 +66,7 @@ fn an_unfinished_line_does_not_keep_a_record_open() {
 }
 
 #[test]
-fn what_stands_alone_does_not_wait() {
+fn a_complete_record_does_not_wait() {
     let mut bench = patient();
     bench.start();
     bench.append("json.log", "{\"message\":\"json\"}\n");
@@ -113,7 +113,7 @@ fn a_failed_commit_in_the_middle_of_a_record_changes_nothing() {
 }
 
 #[test]
-fn a_record_goes_on_in_a_file_that_was_rotated_and_ends_with_it() {
+fn a_record_continues_in_a_rotated_file_and_ends_with_it() {
     let mut bench = patient();
     bench.start();
     bench.append("a.log", TRACE[0]);
@@ -127,7 +127,7 @@ fn a_record_goes_on_in_a_file_that_was_rotated_and_ends_with_it() {
 }
 
 #[test]
-fn a_record_goes_on_in_a_copy() {
+fn a_record_continues_in_a_copy() {
     let mut bench = patient();
     bench.start();
     bench.append("a.log", NEXT.to_owned() + TRACE[0] + TRACE[1]);
@@ -140,7 +140,7 @@ fn a_record_goes_on_in_a_copy() {
 }
 
 #[test]
-fn a_record_longer_than_a_chunk_is_whole_and_one_longer_than_the_limit_goes_on_in_the_next() {
+fn a_record_longer_than_a_chunk_is_complete_and_one_over_the_limit_continues_in_the_next() {
     let mut bench = patient();
     bench.options.reading.join.lines_max = NonZeroU16::MAX;
     bench.start();

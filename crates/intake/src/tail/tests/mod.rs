@@ -1,4 +1,4 @@
-//! The tailer on real files, with a [`TestCommitter`] for a store. A test a case, in the words of the issue.
+//! The tailer on real files, with a [`TestCommitter`] for a store. One test per case.
 
 mod churn;
 mod compressed;
@@ -42,7 +42,7 @@ fn timings() -> TailTimings {
         line_final: ms(150),
         copy_final: ms(400),
         rotated: Duration::from_secs(3600),
-        // Whatever is not told of a drowsy file comes too late for every test.
+        // Changes of an idle file without an event are noticed too late for every test.
         idle_after: ms(20),
         idle_poll: Duration::from_secs(3600),
         submit_after: ms(10),
@@ -56,7 +56,7 @@ fn router() -> Router {
     Router::new(vec![Route { table, window, buckets: NonZeroU16::MIN, when: Condition::Always }])
 }
 
-/// A row as a test looks at it.
+/// A row in the form that tests compare.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Row {
     identity: u64,
@@ -67,7 +67,7 @@ struct Row {
     is_truncated: bool,
 }
 
-/// A folder, a tailer on it that can be stopped and started, and all that it handed over.
+/// A folder, a tailer on it that can be stopped and started, and all submitted rows.
 struct Bench {
     folder: tempfile::TempDir,
     options: TailOptions,
@@ -81,7 +81,7 @@ struct Bench {
 }
 
 impl Bench {
-    /// Follows `*.log` in a folder of its own, once it is started.
+    /// A bench that follows `*.log` in its own folder, once it is started.
     fn new() -> Bench {
         let folder = tempfile::tempdir().expect("a folder");
         let mut options = TailOptions::new("t", vec![folder.path().join("*.log").to_string_lossy().into_owned()]);
@@ -148,7 +148,7 @@ impl Bench {
         while self.take(Duration::ZERO) {}
     }
 
-    /// Stops, and starts with nothing but what is committed. `meanwhile` happens while it is down.
+    /// Stops, and starts with the committed state. `meanwhile` runs in between.
     fn restart(&mut self, meanwhile: impl FnOnce(&Bench)) {
         self.stop();
         meanwhile(self);
@@ -165,7 +165,7 @@ impl Bench {
         true
     }
 
-    /// Waits until `is_so`, taking what is handed over.
+    /// Waits until `is_so`, and receives submissions meanwhile.
     fn until(&mut self, what: &str, mut is_so: impl FnMut(&mut Bench) -> bool) {
         let deadline = Instant::now() + PATIENCE;
         while !is_so(self) {
@@ -174,7 +174,7 @@ impl Bench {
         }
     }
 
-    /// Waits for exactly these messages, whatever their order, and sees that no other comes.
+    /// Waits for exactly these messages, in any order, and checks that no others come.
     fn expect(&mut self, messages: &[&str]) {
         let mut expected: Vec<_> = messages.iter().map(|message| message.to_string()).collect();
         expected.sort();
@@ -183,7 +183,7 @@ impl Bench {
         assert_eq!(self.messages(), expected);
     }
 
-    /// Waits until everything that is there now was surely looked at: a new file was found, and what came later in it.
+    /// Waits until all present files were certainly checked: a new file was found, and then a later line in it.
     fn settle(&mut self) {
         for _ in 0..2 {
             self.sentinels += 1;
@@ -191,7 +191,7 @@ impl Bench {
             let name = format!("sentinel-{}.log", self.sentinels);
             for part in ["a", "b"] {
                 let line = format!("{line}{part}");
-                // Of a format that nothing waits for.
+                // A record of this format is final at once.
                 self.append(&name, format!("{{\"message\":\"{line}\"}}\n"));
                 self.until("a sentinel", |bench| bench.rows.iter().any(|row| row.message == line));
             }
@@ -218,7 +218,7 @@ impl Bench {
         found.next().unwrap_or_else(|| panic!("no {message:?} in {:#?}", self.messages()))
     }
 
-    /// What is committed of the source of the record `message`.
+    /// The committed state of the source of the record `message`.
     fn source_of(&self, message: &str) -> SourceState {
         let identity = self.record(message).identity;
         let (_, sources) = self.intake.sources();

@@ -41,9 +41,9 @@ fn file_grows_while_read() {
     assert_eq!(bench.messages(), expected.into_iter().collect::<Vec<_>>());
 }
 
-/// In a container whose data goes with it nobody reads later what was written just before the end.
+/// In a container whose data is removed with it, no later process reads the last written lines.
 #[test]
-fn a_stop_reads_what_was_written_until_then() {
+fn a_stop_reads_everything_written_before() {
     let mut bench = Bench::new();
     let never = Duration::from_secs(3600);
     bench.timings = TailTimings { poll_min: never, poll_max: never, folders: never, rescan: never, ..timings() };
@@ -160,14 +160,14 @@ fn a_drowsy_file_wakes_with_the_first_write_and_dozes_again() {
     bench.expect(&expected.iter().map(String::as_str).collect::<Vec<_>>());
 }
 
-/// Nothing says that it was written to, and it and its folder are looked at once an hour.
+/// No event reports the write, and the file and its folder are polled once an hour.
 #[test]
 fn a_drowsy_file_is_read_where_its_event_was_lost() {
     let (mut bench, elsewhere) = (Bench::new(), tempfile::tempdir().expect("a folder"));
     if !idle_files::is_of_this_machine(bench.folder.path()) {
         return;
     }
-    // A folder that is listed again has its files looked at.
+    // Listing a folder again checks its files.
     (bench.timings.folders, bench.timings.rescan) = (Duration::from_secs(3600), Duration::from_secs(3600));
     let prepared = PreparedTail::new(vec![bench.options.clone()]).expect("patterns");
     let counters = bench.counters.clone();
@@ -337,7 +337,7 @@ fn a_removed_file_is_read_again_after_a_failed_commit() {
         std::thread::yield_now();
     }
     bench.remove("a.log");
-    // Long enough for the file to be let go of, if it were.
+    // Long enough for the file to be closed, if it were.
     let deadline = Instant::now() + 4 * bench.timings.line_final;
     while Instant::now() < deadline {
         std::thread::yield_now();

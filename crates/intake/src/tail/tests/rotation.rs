@@ -1,13 +1,13 @@
-//! Every way in which a file is rotated, while the tail thread runs and while it does not: a table of scenarios.
+//! Every kind of rotation, while the tail thread runs and while it does not: a table of scenarios.
 
 use super::*;
 use Step::*;
 
-/// What happens to files, and what is expected of the records then.
+/// Steps on files, and the expected records.
 #[derive(Clone)]
 enum Step {
     Start,
-    /// Stops the tail thread, takes these steps, and starts with nothing but what is committed.
+    /// Stops the tail thread, runs these steps, and starts with the committed state.
     Restart(Vec<Step>),
     Stop,
     Append(&'static str, String),
@@ -432,9 +432,9 @@ fn removed_and_unfinished() -> Vec<Scenario> {
     ]
 }
 
-/// Four at a time, each on a thread of its name, because most of their time is waiting.
+/// Four at a time, each on a thread with its name: they mostly wait.
 #[test]
-fn every_rotation_gives_each_line_once() {
+fn every_rotation_reads_each_line_once() {
     let mut scenarios = scenarios().into_iter().peekable();
     while scenarios.peek().is_some() {
         let run = |Scenario { name, options, steps }: Scenario| {

@@ -1,4 +1,4 @@
-//! Files that another one is renamed over, which begins with what was read, and files that begin with a byte order mark.
+//! Files that are replaced by a rename of another file with the same beginning, and files with a byte order mark.
 
 use super::*;
 
@@ -13,9 +13,9 @@ fn save(bench: &Bench, text: &str) {
 }
 
 #[test]
-fn a_file_that_is_saved_with_what_was_read_goes_on_behind_it() {
+fn a_saved_file_with_the_same_beginning_is_resumed_after_it() {
     let mut bench = Bench::new();
-    // How long a removed file is quiet before it is over, and a copy looked at again.
+    // How long a removed file is quiet before it ends, and before a copy is checked again.
     bench.timings.line_final = Duration::from_millis(50);
     bench.start();
     bench.append("app.log", lines(0..40));
@@ -47,8 +47,8 @@ fn a_file_with_a_changed_line_is_read_again_and_counted() {
     assert_eq!((bench.records().len(), bench.identities(), rewritten), (6, 2, 1), "{:#?}", bench.messages());
 }
 
-/// The old file has another name still, as a backup (`sed -i.bak`) or a hard link in another folder (`cp -al`): what takes its
-/// place does not wait until that one is over.
+/// The old file still has another name, as a backup (`sed -i.bak`) or a hard link in another folder (`cp -al`). Its
+/// replacement does not wait for its end.
 #[test]
 fn a_saved_file_does_not_wait_for_one_that_has_another_name() {
     for other in ["app.log~", "kept/app.log"] {

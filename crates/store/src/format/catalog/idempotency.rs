@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_known_with_its_body_and_what_was_answered() {
+    fn a_key_is_stored_with_its_body_and_answer() {
         let connection = opened();
         let first = idempotency_key(7, 1);
         assert_eq!(repeat_of(&connection, &first), Ok(None));

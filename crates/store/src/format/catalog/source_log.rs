@@ -568,7 +568,7 @@ mod tests {
 
     /// A checkpoint writes a lost row of a source from memory.
     #[test]
-    fn a_source_whose_row_is_gone_is_put_back() {
+    fn a_missing_row_of_a_source_is_written_again() {
         let (_dir, mut catalog, mut commit) = moving();
         execute(&catalog, "DELETE FROM source");
         for seq in 2..5 {
@@ -586,7 +586,7 @@ mod tests {
 
     /// After a kill, no copy is in memory, and the log alone does not identify a source.
     #[test]
-    fn a_source_whose_row_is_gone_is_begun_anew_after_a_kill() {
+    fn a_source_with_a_missing_row_begins_again_after_a_kill() {
         let (dir, mut catalog, mut commit) = moving();
         commit(&mut catalog, 2);
         execute(&catalog, "DELETE FROM source");
@@ -603,7 +603,7 @@ mod tests {
 
     /// The log is in memory: the next checkpoint replaces a damaged row, and nothing is lost.
     #[test]
-    fn a_row_that_is_damaged_is_written_anew_from_memory() {
+    fn a_damaged_row_is_written_again_from_memory() {
         for is_closed in [false, true] {
             let (dir, mut catalog, mut commit) = moving();
             (2..=3).for_each(|seq| drop(commit(&mut catalog, seq)));
@@ -655,7 +655,7 @@ mod tests {
 
     /// A lost block of the disk breaks SQLite's own chain of pages, so that the row cannot even be deleted.
     #[test]
-    fn a_row_whose_pages_are_lost_is_left_out_as_well() {
+    fn a_row_with_lost_pages_is_left_out_too() {
         let dir = tempfile::tempdir().expect("a folder");
         let mut catalog = open(dir.path()).expect("opened");
         let mut source = tests_state(1);
@@ -806,7 +806,7 @@ mod tests {
         /// In every order of commits and checkpoints, sources have their last committed state: in this process, in
         /// another one, after opening again, and after a close, which leaves no log.
         #[test]
-        fn sources_are_what_moved_last(
+        fn sources_have_their_latest_state(
             commits in proptest::collection::vec((proptest::collection::vec(source(), 0..4), 0u8..8), 1..16),
         ) {
             let dir = tempfile::tempdir().expect("a folder");

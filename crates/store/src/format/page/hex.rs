@@ -69,7 +69,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn what_is_no_lower_case_hex() {
+    fn texts_that_are_not_lower_case_hex() {
         for byte in 0..=u8::MAX {
             for at in 0..10 {
                 let mut digits = *b"0123456789";

@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_of_what_logs_have() {
+    fn sizes_of_typical_numbers() {
         let statuses = [200, 200, 404, 503].map(i64::from).repeat(100);
         let clock: Vec<i64> = (0..400).map(|n| 1_000 + 10 * (n * n % 256)).collect();
         for (values, bytes) in

@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn forms_of_what_logs_have() {
+    fn forms_of_typical_texts() {
         let of = |make: fn(u64) -> String| (0..300).map(|n| make(xxh3_64(&[n as u8, 7]))).collect::<Vec<_>>();
         for (values, form) in [
             (of(|_| "GET".into()), StringForm::Dictionary),

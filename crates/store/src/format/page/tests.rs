@@ -432,7 +432,7 @@ fn a_master_and_its_items_share_a_page() {
 }
 
 #[test]
-fn more_columns_than_a_search_takes() {
+fn more_columns_than_a_search_reads() {
     let mut rows: Vec<Row> = (0..50).map(|n| row_of(n, 0, "z".into())).collect();
     for (n, row) in rows.iter_mut().enumerate() {
         row.values.extend((0..200).map(|c| (format!("c{}", c + n), Value::Int64(c as i64))));

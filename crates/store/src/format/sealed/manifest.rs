@@ -129,13 +129,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_manifest_lies_beside_its_file() {
+    fn a_manifest_is_beside_its_file() {
         let path = Manifest::path_of(Path::new("/data/tables/Log20261120.1.parquet"));
         assert_eq!(path, Path::new("/data/tables/Log20261120.1.manifest.json"));
     }
 
     #[test]
-    fn what_is_no_manifest_is_refused_with_the_reason() {
+    fn malformed_manifests_are_refused_with_the_reason() {
         for (json, reason) in [
             ("", "damaged"),
             ("[]", "damaged"),

@@ -211,7 +211,7 @@ proptest! {
     /// Whatever entities the files of a day hold, in whatever commits and generations, the sealed file holds exactly
     /// those that a reader of the open files would see; and so does what it is sealed to again with late records.
     #[test]
-    fn what_is_sealed_is_what_was_there(first in commits(), second in commits(), late in commits()) {
+    fn a_sealed_file_has_the_rows_of_its_inputs(first in commits(), second in commits(), late in commits()) {
         let place = Place::new();
         let inputs = [place.open_day("Log20261120.1.db", &first), place.open_day("Log20261120.2.db", &second)];
         let (sealed, manifest) = place.seal(2, &inputs).expect("sealed");
@@ -231,7 +231,7 @@ proptest! {
 
     /// Ranges of time, partitions and text, counts and single rows say the same as the whole.
     #[test]
-    fn what_is_asked_for_is_what_the_whole_has(
+    fn a_part_agrees_with_the_whole(
         commits in commits(), from in 0..70_000i64, length in 0..70_000i64, some in prop::collection::vec(0..5u8, 0..3),
         needle in "[ab]|é[0-9]|-?[0-9]{1,3}|true", level in prop::sample::select(&Level::ALL[..]),
     ) {
@@ -365,7 +365,7 @@ fn a_wrong_byte_is_an_error_wherever_it_is() {
 }
 
 #[test]
-fn what_is_cut_off_or_of_another_program_is_refused() {
+fn truncated_or_foreign_files_are_refused() {
     let (bytes, _) = small();
     for length in (0..bytes.len()).step_by(37) {
         let error = read_all(bytes[..length].to_vec()).expect_err("cut off");

@@ -102,7 +102,7 @@ mod tests {
     use daytable_model::property::OwnedValue;
 
     #[test]
-    fn every_type_reads_back_as_what_it_was() {
+    fn every_type_is_read_back_unchanged() {
         let ticks = Ticks::new(1_234_567).expect("in range");
         for value in [
             Property::String(""),

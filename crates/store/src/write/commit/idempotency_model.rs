@@ -148,7 +148,7 @@ proptest! {
 
     /// In any order of acts, the record of a key exists once, and every push gets the right answer.
     #[test]
-    fn keys_are_a_map_of_what_was_committed_first(acts in prop::collection::vec(act(), 1..60)) {
+    fn keys_are_a_map_of_first_commits(acts in prop::collection::vec(act(), 1..60)) {
         run(&acts);
     }
 }

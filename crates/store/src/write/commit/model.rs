@@ -250,7 +250,7 @@ proptest! {
 
     /// In any order of acts, readers, counts and followers agree with a map.
     #[test]
-    fn the_store_is_a_map_of_what_was_written_last(acts in prop::collection::vec(act(), 1..40)) {
+    fn the_store_is_a_map_of_last_writes(acts in prop::collection::vec(act(), 1..40)) {
         run(&acts);
     }
 }

@@ -229,7 +229,7 @@ proptest! {
     /// Whatever happens to an outbox, each row that was committed is in it or was sent, no other ever is, a follower sees each
     /// commit once, and when all was removed it is empty and goes.
     #[test]
-    fn what_was_committed_waits_or_was_sent(acts in prop::collection::vec(act(), 1..40)) {
+    fn committed_rows_wait_or_were_sent(acts in prop::collection::vec(act(), 1..40)) {
         run(&acts);
     }
 }

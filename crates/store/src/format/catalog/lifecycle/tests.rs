@@ -86,7 +86,7 @@ fn a_day_is_dropped_with_the_proof_that_its_table_asks_for_and_not_before() {
 }
 
 #[test]
-fn what_came_after_the_archive_keeps_the_day() {
+fn rows_after_the_archive_prevent_the_drop() {
     let table = day("Log20261120");
     let (_dir, mut catalog) = catalog(&table);
     catalog.set_rules(&[rule(Some("file:///a"))]).expect("noted");
@@ -123,7 +123,7 @@ fn a_table_that_asked_for_an_archive_until_lately_asks_still() {
 }
 
 #[test]
-fn who_says_so_drops_without_an_archive() {
+fn an_explicit_permit_drops_without_an_archive() {
     let table = day("Log20261120");
     let (_dir, mut catalog) = catalog(&table);
     catalog.set_rules(&[rule(Some("file:///a"))]).expect("noted");
@@ -142,7 +142,7 @@ fn a_day_that_was_dropped_while_it_was_sealed_stays_dropped() {
 }
 
 #[test]
-fn a_restored_day_needs_its_archive_to_go_and_takes_no_records() {
+fn a_restored_day_needs_its_archive_for_the_drop_and_accepts_no_records() {
     let (table, copy) = (day("Log20261120"), day("Incident20261120"));
     let (_dir, mut catalog) = catalog(&table);
     sealed(&mut catalog, &table, 2, 5);
@@ -166,7 +166,7 @@ fn a_restored_day_needs_its_archive_to_go_and_takes_no_records() {
 }
 
 #[test]
-fn only_what_is_left_alone_is_watched() {
+fn only_unchanged_days_are_watched() {
     let table = day("Log20261120");
     let (_dir, mut catalog) = catalog(&table);
     let quiet = |catalog: &Catalog| catalog.days().expect("read")[0].quiet;
