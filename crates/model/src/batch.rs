@@ -265,7 +265,7 @@ impl RowWriter<'_> {
 const TRUE: u8 = 0x80;
 /// The tag of a shared text; its number follows.
 const SHARED: u8 = 0x40;
-/// Maximum bytes of a property without its text; those of a Guid or Binary are more.
+/// Maximum bytes of a property without its text, except those of a Guid or Binary.
 const PROPERTY_BYTES: usize = 11;
 
 /// Appends the lowest `N` bytes of a number in one piece, because this runs for every field of every record.

@@ -1,13 +1,13 @@
-//! Over how many partitions (*buckets*) an instance is spread, and from which record time on.
+//! The number of partitions (*buckets*) of an instance, by record time.
 //!
 //! A partition of the remote store accepts a limited number of rows a second, so a busy instance is spread over
 //! several. The number of buckets is a function of day-table, instance and record time: a list of steps `(from,
 //! buckets)`, each valid for records from its time on. A record that is read again gets the same bucket, whatever was
 //! decided since.
 //!
-//! That requires a step to begin after all records that were already placed without it. The lanes that place records
-//! cannot be asked for what they hold. Instead, each lane takes a *lease* before it places records: the bucket count,
-//! and the record times for which the lane may use it. A step begins where the last lease ends.
+//! That requires a step to begin after all records that were already placed without it. The lanes that place records do
+//! not report which records they hold. Instead, each lane acquires a *lease* before it places records: the bucket
+//! count, and the record times for which the lane may use it. A step begins where the last lease ends.
 //!
 //! ```text
 //! records of web, by time ─────────────────────────────────────────────────►
@@ -16,12 +16,11 @@
 //!    a step to 4 buckets is decided ^    begins here ^ the end of the last lease
 //! ```
 //!
-//! * A lease covers ten seconds of record time. The lock is taken that seldom, and a record costs only a comparison
-//!   of times.
-//! * While a step is being stored ([`BucketPlan::begin`] to [`BucketPlan::end`]), a lane that wants to place a record
-//!   after the step's beginning waits. That takes milliseconds, and concerns only records that are as new.
-//! * A record whose day has expired, or lies far ahead, enters today's table with the configured count. Its time is
-//!   in no lease, so a record of the year 2099 does not delay a step until then.
+//! * A lease covers ten seconds of record time. So the lock is rarely taken, and a record costs only a comparison of times.
+//! * While a step is being stored ([`BucketPlan::begin`] to [`BucketPlan::end`]), a lane that wants to place a record after
+//!   the step's beginning waits. That takes milliseconds, and concerns only records that are as new.
+//! * A record whose day has expired, or is far ahead, enters today's table with the configured count. Its time is in no
+//!   lease, so a record of the year 2099 does not delay a step until then.
 //! * Leases are known for 65,536 instances. Beyond that, only the end of the last lease of each day-table is known.
 //!
 //! This module does no I/O; `daytable_remote::outbox` stores the steps.
@@ -64,7 +63,7 @@ pub struct InstanceSteps {
     pub steps: Vec<BucketStep>,
 }
 
-/// The record times for which a lane may place an instance's records without asking again.
+/// The record times for which a lane may place an instance's records without a new lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lease {
     /// The record times.
@@ -253,7 +252,7 @@ impl BucketPlan {
         self.held.load(Ordering::Acquire) > 0 && self.lock().steps(table, partition).iter().any(|step| !step.is_remote)
     }
 
-    /// Forgets day-tables that accept no more records. Returns whether any of them had steps.
+    /// Removes day-tables that accept no more records. Returns whether any of them had steps.
     pub fn forget(&self, is_over: impl Fn(&DayTable) -> bool) -> bool {
         let mut state = self.lock();
         let before = state.plans.len();
@@ -364,7 +363,7 @@ mod tests {
         let spread = BucketPlan::new(Some(Vec::new()));
         let (day, web): (_, Arc<str>) = (table(21), "web".into());
         assert_eq!(spread.lease(&day, "web", at(100), ONE), Lease { times: at(0)..at(110), buckets: ONE });
-        // A lane of a source that is behind shares the lease.
+        // A lane of a slow source shares the lease.
         assert_eq!(spread.lease(&day, "web", at(5), ONE).times, at(0)..at(110));
         assert_eq!(spread.begin(&day, &web, count(4), None), Some(at(110)));
         assert_eq!(spread.begin(&day, &web, count(8), None), None, "one at a time");
@@ -455,8 +454,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whichever lanes placed records, and whenever steps were decided in between: reading the same records again
-        /// with the stored steps, in any order, gives each the same bucket.
+        /// With any lanes, and any steps in between: the same records, read again with the stored steps in any order,
+        /// get the same buckets.
         #[test]
         fn a_record_that_is_read_again_lands_where_it_landed(
             acts in prop::collection::vec((0usize..3, 0u64..2000, prop::option::weighted(0.15, 1u16..64)), 1..120),

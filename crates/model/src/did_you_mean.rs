@@ -1,4 +1,4 @@
-//! Suggests the name that a misspelt one was meant to be.
+//! Suggests the most similar name for a misspelt one.
 
 /// The known name with the fewest edits, if they are few enough for a slip.
 pub fn did_you_mean<'k>(name: &str, known: &[&'k str]) -> Option<&'k str> {

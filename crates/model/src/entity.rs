@@ -173,7 +173,7 @@ fn append_large(batch: &mut Batch, key: RowKey, source: &str, record: &Record<'_
         left.push(Piece { name: VERBATIM.into(), value: Property::String(verbatim) });
     }
 
-    // The master contains the number of items, so all rows are laid out before the first is written.
+    // The master contains the number of items, so all rows are planned before the first is written.
     let mut rows: Vec<Vec<Piece<'_>>> = Vec::new();
     while !left.is_empty() {
         let (row, next) = fill(left);

@@ -56,7 +56,7 @@ pub enum Period {
 }
 
 impl Period {
-    /// The start of the period that `time` lies in.
+    /// The start of the period that contains `time`.
     pub fn start(self, time: Ticks) -> Ticks {
         let Date { year, month, day } = time.date();
         let day_start = |day| Ticks::from_date(year, month, day).unwrap_or(Ticks::MIN);
@@ -124,7 +124,7 @@ pub struct DayTable {
 }
 
 impl DayTable {
-    /// The table of the period that `time` lies in.
+    /// The table of the period that contains `time`.
     pub fn at(table: &TableName, period: Period, time: Ticks) -> DayTable {
         DayTable { table: table.clone(), start: period.start(time), period }
     }
@@ -178,7 +178,7 @@ impl DayTable {
         DayTable { table: self.table.clone(), start: self.end(), period: self.period }
     }
 
-    /// Whether `time` lies in its period.
+    /// Whether `time` is in its period.
     pub fn holds(&self, time: Ticks) -> bool {
         self.start <= time && time < self.end()
     }

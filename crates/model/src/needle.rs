@@ -49,7 +49,7 @@ impl Needle {
         if let Some(known) = crossings.get(layout) {
             return *known;
         }
-        // The needle is the text that it was made of.
+        // The needle is the original search text.
         let crosses = str::from_utf8(self.finder.needle()).map_or(true, |text| may_cross(layout, text));
         if crossings.len() >= CROSSINGS_MAX {
             crossings.clear();
@@ -144,8 +144,8 @@ fn fits_form(bytes: &[u8], form: &[u8], is_digit: impl Fn(&u8) -> bool) -> bool 
     bytes.is_empty() || form.windows(bytes.len()).any(|part| bytes.iter().zip(part).all(is_like))
 }
 
-/// Whether the bytes can be part of a decimal number: digits, a point, and `e`, a sign and digits. A sign stands at
-/// the front or after the `e`. A text that begins with a sign may be what follows an `e`.
+/// Whether the bytes can be part of a decimal number: digits, a point, and `e`, a sign and digits. A sign is at the
+/// front or after the `e`. A text that begins with a sign may be the part after an `e`.
 fn fits_decimal(bytes: &[u8]) -> bool {
     let (mut has_point, mut has_exponent, mut last) = (false, false, None);
     bytes.iter().all(|byte| {
@@ -206,8 +206,8 @@ impl Printed {
         Ok(())
     }
 
-    /// Prints a whole number from its last digit on. Columns of numbers are long, and `write!` takes several times as
-    /// long.
+    /// Prints a whole number from its last digit backwards. Columns of numbers are long, and `write!` takes several
+    /// times as long.
     fn print_whole(&mut self, n: i64) {
         let (mut digits, mut rest) = ([0; 20], n.unsigned_abs());
         let mut at = digits.len();

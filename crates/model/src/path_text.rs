@@ -71,7 +71,7 @@ impl fmt::Display for Escaped<'_> {
     }
 }
 
-/// The byte whose escape these bytes begin with.
+/// The byte that an escape at the start of these bytes encodes.
 fn escaped_byte(bytes: &[u8]) -> Option<u8> {
     let digit = |byte: u8| match byte {
         b'0'..=b'9' => Some(byte - b'0'),

@@ -19,7 +19,7 @@ pub struct Record<'a> {
     pub fields: Vec<Field<'a>>,
     /// The stream, if the record was pushed to one.
     pub stream: Option<StreamNote<'a>>,
-    /// The original text, if the record was made of a text.
+    /// The original text, if the record was parsed from a text.
     pub line: Option<WrittenLine<'a>>,
 }
 

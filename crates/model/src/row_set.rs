@@ -20,7 +20,7 @@ impl RowSet {
         set
     }
 
-    /// The rows for which `holds`.
+    /// The rows for which `holds` returns true.
     pub fn of(length: usize, mut holds: impl FnMut(usize) -> bool) -> RowSet {
         let mut set = RowSet::none(length);
         for row in 0..length {
@@ -47,13 +47,13 @@ impl RowSet {
         &self.words
     }
 
-    /// Adds a row. Panics if there is no such row.
+    /// Adds a row. Panics if the row does not exist.
     #[inline]
     pub fn insert(&mut self, row: usize) {
         self.words[row / 64] |= 1 << (row % 64);
     }
 
-    /// Removes a row. Panics if there is no such row.
+    /// Removes a row. Panics if the row does not exist.
     #[inline]
     pub fn remove(&mut self, row: usize) {
         self.words[row / 64] &= !(1 << (row % 64));
@@ -132,7 +132,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// A set is what a list of flags is.
+        /// A set equals a list of flags.
         #[test]
         fn a_set_is_a_list_of_flags(pairs in proptest::collection::vec(any::<(bool, bool)>(), 0..200), from in 0usize..220) {
             let (a, b): (Vec<bool>, Vec<bool>) = pairs.into_iter().unzip();

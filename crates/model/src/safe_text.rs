@@ -38,7 +38,7 @@ impl<T: Display> Display for SafeLines<T> {
     }
 }
 
-/// Escapes what is written to it, except newlines.
+/// Escapes written text, except newlines.
 struct Escaping<'f, 'g>(&'f mut fmt::Formatter<'g>);
 
 impl fmt::Write for Escaping<'_, '_> {

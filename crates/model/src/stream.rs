@@ -1,4 +1,4 @@
-//! What Loki's protocol says of an entry, and a record has no place for: which labels name its stream, which fields are
+//! Parts of an entry of Loki's protocol that a record has no place for: the labels of its stream, the fields that are
 //! structured metadata, and the digits of its time below a tick.
 //!
 //! The note is one text for all entries of a stream with the same metadata, so a page stores the text once:
@@ -8,8 +8,8 @@
 //! Nanos     76                          two digits below a tick of 100 ns; left out if they are zero
 //! ```
 //!
-//! The labels and the metadata are also fields of the record, which all other queries use. Bytes that end the line and are
-//! not part of the record are the third element of the note.
+//! The labels and the metadata are also fields of the record, which all other queries use. Bytes that end the line and
+//! are not part of the record are the third element of the note.
 
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -20,7 +20,7 @@ pub const STREAM: &str = "Stream";
 /// The property with the nanoseconds below a tick.
 pub const NANOS: &str = "Nanos";
 
-/// The note of a record, as it is stored.
+/// The stored note of a record.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StreamNote<'a> {
     /// The text of a [`PushedStream`].

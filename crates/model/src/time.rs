@@ -223,7 +223,7 @@ mod tests {
     }
 
     proptest! {
-        /// A date goes to ticks and back unchanged.
+        /// A date converts to ticks and back unchanged.
         #[test]
         fn dates_round_trip(year in 1i32..=9999, month in 1u32..=12, day in 1u32..=31) {
             prop_assume!(day <= days_in_month(year, month));

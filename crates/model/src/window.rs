@@ -46,7 +46,7 @@ impl Window {
         }
     }
 
-    /// When `day` expires: its end plus `keep`. `None` if that lies beyond the year 9999, so `day` never expires.
+    /// When `day` expires: its end plus `keep`. `None` if that is beyond the year 9999, so `day` never expires.
     pub fn expires(&self, day: &DayTable) -> Option<Ticks> {
         let keep = i64::try_from(self.keep.as_nanos() / 100).ok()?;
         Ticks::new(day.end().get().checked_add(keep)?)

@@ -28,7 +28,8 @@ pub(super) struct Bounds {
     pub(super) archived: Option<catalog::Archived>,
 }
 
-/// The tables that may have matching records, and the times of these: local tables, remote tables, and archives.
+/// The tables that may have matching records, with the times of these records: local tables, remote tables, and
+/// archives.
 pub(super) fn tables_of(
     stores: &Stores<'_>,
     reading: &ArchiveSession,

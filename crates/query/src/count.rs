@@ -25,7 +25,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 pub struct Grouping {
     /// A number for each level.
     pub level: bool,
-    /// A number for each instance, its buckets taken together.
+    /// One number per instance, all its buckets together.
     pub instance: bool,
     /// A number for each step of time, counted from the Unix epoch. A step shorter than a tick counts as one tick.
     pub every: Option<Duration>,
@@ -214,7 +214,8 @@ impl Tally {
     }
 }
 
-/// `{"time":"2026-11-21T08:00:00Z","level":"error","instance":"web-17","records":12}`, without what it is not grouped by.
+/// `{"time":"2026-11-21T08:00:00Z","level":"error","instance":"web-17","records":12}`, without the parts that are not
+/// grouped.
 impl Serialize for Count {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;

@@ -1,7 +1,7 @@
 //! Filters of records.
 //!
 //! A filter is applied in two steps. `RowFilter::may_match` tests a row in its page and excludes most rows before
-//! anything is copied. `RowFilter::matches` decides about the record that was made of the rows. The first step alone
+//! anything is copied. `RowFilter::matches` decides about the record that was built from the rows. The first step alone
 //! decides about a record of one row; a master and its items need the second.
 
 use super::record::StoredRecord;
@@ -68,7 +68,7 @@ impl Filter {
 
 /// A prepared filter. It ignores partitions, which are chosen before rows are read.
 pub(super) struct RowFilter<'f> {
-    /// Asked now and then; false ends the reading of rows.
+    /// Called repeatedly; false ends the reading of rows.
     go_on: Option<&'f dyn Fn() -> bool>,
     rows: Cell<u32>,
     times: Option<(Ticks, Ticks)>,
@@ -76,16 +76,16 @@ pub(super) struct RowFilter<'f> {
     needle: Option<Needle>,
 }
 
-/// Rows between two questions whether to go on.
+/// Rows between two calls of `go_on`.
 const ROWS_BETWEEN_QUESTIONS: u32 = 1024;
 
 impl<'f> RowFilter<'f> {
-    /// The same filter, which asks `go_on` now and then.
+    /// Returns this filter with a `go_on` that it calls repeatedly.
     pub(super) fn asking(self, go_on: &'f dyn Fn() -> bool) -> RowFilter<'f> {
         RowFilter { go_on: Some(go_on), ..self }
     }
 
-    /// Whether the reading of rows is to end. Asked for each row.
+    /// Whether the reading of rows must end. Called for each row.
     pub(super) fn is_interrupted(&self) -> bool {
         let Some(go_on) = self.go_on else { return false };
         let rows = self.rows.get();
@@ -120,7 +120,7 @@ impl<'f> RowFilter<'f> {
         parts.properties.iter().any(has_text) || parts.is_in_line(needle)
     }
 
-    /// Whether the record made of matching rows matches.
+    /// Whether the record built from matching rows matches.
     pub(super) fn matches(&self, record: &StoredRecord) -> bool {
         self.needle.as_ref().is_none_or(|needle| has_text(needle, record))
     }
@@ -141,7 +141,7 @@ impl RowParts<'_> {
             _ => "",
         };
         let (layout, verbatim) = (text(LAYOUT), text(VERBATIM));
-        // The text of a piece may lie in it only as an escape, or belong to the frame.
+        // The match may cross an escape of the piece, or be in the frame.
         if layout.is_empty() || !needle.is_in_text(verbatim) && !needle.may_cross(layout) {
             return false;
         }

@@ -12,13 +12,12 @@
 //! * [`entity`]: joins a master row and its items.
 //! * [`record`]: the result of a query, and its JSON form; [`text`] is the form for people.
 //! * [`archived`]: days that exist only as archives, read there.
-//! * [`stores`]: where a query reads; `merged`, `remote`: a day that is in a remote store and, as far as not yet
-//!   sent, in the data folder.
-//! * [`mod@select`]: the records of all tables, newest first. A table is opened only when its newest row could be
-//!   next.
+//! * [`stores`]: where a query reads; `merged`, `remote`: a day that is in a remote store and, if not yet sent, in the data
+//!   folder.
+//! * [`mod@select`]: the records of all tables, newest first. A table is opened only when its newest row could be next.
 //! * [`mod@count`]: numbers of records by time, level and instance, from page headers if possible.
 //! * [`follow`]: records as they are committed.
-//! * [`patterns`]: lines with their changing parts taken out, and counted.
+//! * [`patterns`]: lines without their changing parts, counted.
 //! * [`answer`]: the answer of a query of the language: records, or the rows of its pipes.
 //! * [`listing`]: the shown form of day-tables, sources and listeners.
 //!

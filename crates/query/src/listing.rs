@@ -31,7 +31,7 @@ pub struct ShownTable {
     /// The next step: `seal`, `archive`, `drop` or `remove_archive`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next: Option<&'static str>,
-    /// When the step is due; the first run after that time takes it.
+    /// When the step is due. The first run after that time executes it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_at: Option<String>,
     /// The address of the latest archive that was read back.
@@ -95,7 +95,7 @@ impl ShownListener {
     }
 }
 
-/// A source: its ledger, and how far it is behind its file.
+/// A source: its ledger, and its lag behind its file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ShownSource {
     /// The name of its config block.
@@ -121,7 +121,7 @@ pub struct ShownSource {
     pub lag_bytes: Option<u64>,
     /// When it last advanced, RFC 3339.
     pub seen: String,
-    /// The ledger of its bytes: what became of them.
+    /// The ledger.
     #[serde(flatten)]
     pub ledger: Ledger,
 }

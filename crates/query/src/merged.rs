@@ -1,13 +1,12 @@
-//! A day that is in a remote store and, as far as it is not yet sent, in the data folder: each row once, newest
-//! first.
+//! A day that is in a remote store and, if it is not completely sent, in the data folder: each row once, newest first.
 //!
 //! A row is removed from the data folder after it was sent. It may be in both places, but is never missing from both.
 //! Two rules follow. Rows are merged by their keys, and equal ones are returned once. Rows that were read ahead from
-//! the remote store must be younger than the snapshot of the data folder they are merged with: after each new
-//! snapshot, the partitions of the folder are read again from the remote store, from the last row on.
+//! the remote store must be younger than the snapshot of the data folder they are merged with: after each new snapshot,
+//! the partitions of the folder are read again from the remote store, from the last row on.
 //!
-//! A rewritten record may be current in the folder and outdated in the remote store. The folder's version is valid,
-//! so every row of the folder is read, even those that do not match.
+//! A rewritten record may be current in the folder and outdated in the remote store. The folder's version is valid, so
+//! every row of the folder is read, even those that do not match.
 
 use super::archived::ArchiveSession;
 use super::bounds::{Bounds, Rows, archived_rows, range_of, unless_gone};

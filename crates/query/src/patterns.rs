@@ -1,4 +1,4 @@
-//! Patterns: lines with their changing parts taken out, and counted.
+//! Patterns: lines without their changing parts, counted.
 //!
 //! ```text
 //! order 5888: connection to 10.1.0.7:5432 refused after 4 s
@@ -6,8 +6,8 @@
 //! ```
 //!
 //! A changing part is a word with a digit, or several that only `.`, `:`, `-` or `_` join. A short name with a version
-//! (`v1`, `s3`) is no changing part. Of a line of several lines only the first counts. Texts are bounded, and so is the
-//! number of patterns: records of further patterns count as *others*.
+//! (`v1`, `s3`) is no changing part. Of a record with several lines, only the first line counts. Texts are bounded, and
+//! so is the number of patterns: records of further patterns count as *others*.
 
 use super::record::StoredRecord;
 use daytable_model::record::Level;
@@ -105,7 +105,7 @@ impl PatternCounter {
     }
 }
 
-/// The pattern of a line, and whether the line goes on.
+/// The pattern of the first line, and whether the text continues after it.
 fn pattern_of(line: &str) -> (String, bool) {
     let first = line.lines().next().unwrap_or_default();
     let end = first.char_indices().nth(LINE_CHARS_MAX).map_or(first.len(), |(at, _)| at);

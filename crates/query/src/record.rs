@@ -35,7 +35,7 @@ pub struct StoredRecord {
     pub row_key: RowKey,
     /// Its level.
     pub level: Option<Level>,
-    /// The message, whole: also what became fields of it. May be empty.
+    /// The whole message, including the parts that became fields. May be empty.
     pub message: String,
     /// The path of the file, or the listener.
     pub source: String,
@@ -118,7 +118,7 @@ impl StoredRecord {
     }
 
     /// The text of the record as its program wrote it, all of its lines, without the last end of line. Invalid UTF-8 is
-    /// replaced. A record that was not made of a text gives its message.
+    /// replaced. For a record that was not parsed from a text, its message.
     pub fn line(&self) -> Cow<'_, str> {
         if self.written.layout.is_empty() {
             return Cow::Borrowed(&self.message);
@@ -128,8 +128,8 @@ impl StoredRecord {
         String::from_utf8(line).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()).into()
     }
 
-    /// The bytes of the record in its source, without the last end of line: as [`StoredRecord::line`], with invalid UTF-8
-    /// as it was written, and with what a container runtime wrote around the line.
+    /// The bytes of the record in its source, without the last end of line: like [`StoredRecord::line`], but with the
+    /// original invalid UTF-8, and with the text of a container runtime around the line.
     pub fn raw(&self) -> Cow<'_, [u8]> {
         if self.written.layout.is_empty() {
             return Cow::Borrowed(self.message.as_bytes());
@@ -140,8 +140,8 @@ impl StoredRecord {
     }
 
     /// Appends all bytes of the source that belong to the record: also the end of its last line, and empty lines around
-    /// it. The records of a file, in the order of their positions, give the file. Returns how many of the bytes lie
-    /// before the position of the record.
+    /// it. The records of a file, in the order of their positions, are the whole file. Returns how many of the bytes
+    /// are before the position of the record.
     pub fn write_source_bytes(&self, out: &mut Vec<u8>) -> usize {
         if self.written.layout.is_empty() {
             out.extend_from_slice(self.message.as_bytes());
@@ -153,7 +153,7 @@ impl StoredRecord {
         layout.before().len()
     }
 
-    /// The message without what became fields of it.
+    /// The message without the parts that became fields.
     pub fn short_message(&self) -> &str {
         self.written.part.as_ref().unwrap_or(&self.message)
     }
@@ -168,7 +168,7 @@ impl StoredRecord {
         self.row_key.time()
     }
 
-    /// The instance, as far as the PartitionKey contains its name.
+    /// The instance, or the part of its name that the PartitionKey contains.
     pub fn instance(&self) -> String {
         instance_of(&self.partition_key).0
     }
@@ -235,7 +235,7 @@ pub fn beside_keys(name: &str, used: impl Fn(&str) -> bool) -> String {
     free
 }
 
-/// What is shown as text, as a JSON string.
+/// A displayed value as a JSON string.
 struct Text<T>(T);
 
 impl<T: fmt::Display> Serialize for Text<T> {
@@ -292,7 +292,7 @@ pub(super) mod tests {
     use daytable_model::record::{Field, Value};
     use proptest::prelude::*;
 
-    /// What comes back of a record that was written at 2026-11-21T00:00:00.123Z.
+    /// The stored form of a record that was written at 2026-11-21T00:00:00.123Z.
     pub(crate) fn read_back(record: &daytable_model::record::Record<'_>) -> StoredRecord {
         let midnight = Ticks::from_date(2026, 11, 21).expect("a date");
         let key = RowKey::new(midnight.plus(std::time::Duration::from_millis(123)), 0x1f3a, 7);
@@ -389,8 +389,8 @@ pub(super) mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(48))]
 
-        /// Every field comes back with its value, however many there are and whatever they are called, and no name of
-        /// the JSON object comes twice.
+        /// Every field keeps its value, with any number and names of fields, and no name of the JSON object is
+        /// repeated.
         #[test]
         fn fields_come_back(names in proptest::collection::vec("[a-c.]{1,2}|table|level_?|Message|\\PC", 0..400)) {
             let fields = names.iter().zip(0..).map(|(name, n)| field(name, Value::Int64(n))).collect();

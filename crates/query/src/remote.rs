@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 /// Approximate number of rows read ahead over all partitions.
 const AHEAD_ROWS: usize = 16 * PAGE_ROWS_MAX;
-/// Minimum rows read of a partition at a time.
+/// The smallest number of rows that one read of a partition requests.
 const PAGE_ROWS_MIN: usize = 16;
 
 /// The rows of a day, or of an instance's part of it.

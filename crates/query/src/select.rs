@@ -1,12 +1,12 @@
 //! The records of all tables, newest first.
 //!
-//! A day-table states the times of its oldest and newest records, which may be any time: a late record lies in the
-//! table of the day it arrived. So tables are merged, and each is opened only when its newest record could be next. A
-//! query for the newest hundred records reads one table, however many exist. Days that exist only as archives are
-//! merged with the others and read in place.
+//! A day-table states the times of its oldest and newest records, which may be any time: a late record is in the table
+//! of the day it arrived. So tables are merged, and each is opened only when its newest record could be next. A query
+//! for the newest hundred records reads one table, however many exist. Days that exist only as archives are merged with
+//! the others and read in place.
 //!
-//! The newest record of a remote table is unknown without asking each of its partitions. A remote table is opened
-//! when the end of its period could be next. A record that is dated ahead of its day, and is only in the remote
+//! The newest record of a remote table is known only after a request to each of its partitions. A remote table is
+//! opened when the end of its period could be next. A record that is dated ahead of its day, and is only in the remote
 //! store, is therefore returned when that day is read.
 
 use super::archived::{ArchiveReport, ArchiveSession};
@@ -24,12 +24,12 @@ use std::collections::BinaryHeap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// Gives the records that `filter` wants to `each`, newest first, until it breaks or there are no more. Says what was
-/// read of the archives, and what of them is missing because it could not be read.
+/// Passes the records that match `filter` to `each`, newest first, until `each` breaks or there are no more. Reports
+/// the archives that were read, and those that are missing because they could not be read.
 ///
 /// # Errors
 ///
-/// Where the data folder or the remote store cannot be read: what was given until then is not all.
+/// The data folder or the remote store cannot be read: the records passed until then are incomplete.
 pub fn select(
     stores: &Stores<'_>,
     filter: &Filter,
@@ -38,7 +38,7 @@ pub fn select(
     select_while(stores, filter, &|| true, each)
 }
 
-/// Like [`select`], but ends when `go_on`, which is asked now and then, returns false.
+/// Like [`select`], but ends when `go_on` returns false. `go_on` is called repeatedly.
 pub(super) fn select_while(
     stores: &Stores<'_>,
     filter: &Filter,
@@ -67,7 +67,7 @@ pub(super) fn select_while(
     }
 }
 
-/// What is selected, and from where.
+/// The filter and the stores of a selection.
 #[derive(Clone, Copy)]
 pub(super) struct Selection<'a> {
     pub(super) stores: &'a Stores<'a>,
@@ -77,7 +77,7 @@ pub(super) struct Selection<'a> {
     /// The conditions beside the query.
     pub(super) asked: &'a Filter,
     pub(super) row_filter: &'a RowFilter<'a>,
-    /// Asked now and then; false ends the selection.
+    /// Called repeatedly; false ends the selection.
     pub(super) go_on: &'a dyn Fn() -> bool,
 }
 
@@ -101,8 +101,7 @@ pub(super) fn records_by_rows<'a>(
 /// Rows of a table, newest first and owned.
 pub(super) type Entities<'a> = Box<dyn Iterator<Item = Result<OwnedRow, TableError>> + 'a>;
 
-/// The entities of a table that may match, from wherever they are; `None` if the table has no rows of the instance,
-/// or is gone.
+/// The entities of a table that may match, from any place; `None` if the table has no rows of the instance, or is gone.
 pub(super) fn entities_of<'a>(
     stores: &'a Stores<'a>,
     reading: &'a ArchiveSession,
@@ -343,7 +342,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever times the tables hold, every record is given once and newest first.
+        /// With any times in the tables, every record is returned once and newest first.
         #[test]
         fn tables_are_merged_newest_first(tables in proptest::collection::vec(proptest::collection::vec(0u32..50, 0..8), 0..6)) {
             let mut all: Vec<RowKey> =

@@ -1,4 +1,4 @@
-//! Queries against a real data folder, compared with what a list of all its records says.
+//! Queries against a real data folder, compared with a list of all its records.
 
 use super::archived::Archives;
 use super::record::StoredRecord;
@@ -281,7 +281,7 @@ fn a_table_that_is_archived_and_dropped_meanwhile_is_read_from_its_archive() {
     }
 }
 
-/// A folder of which the first records were sent to another one, some of them lying in both still, and that one.
+/// A folder whose first records were sent to another folder, with some of them still in both; and that other folder.
 fn sent() -> (Folder, Folder) {
     let (here, afar) = (Folder::new(), Folder::new());
     for from in (0..RECORDS).step_by(50) {
@@ -306,7 +306,7 @@ fn sent_and_unsent_records_are_merged() {
     check_keys(&stores);
 }
 
-/// While it is read, all that waits is sent, and goes from the folder.
+/// During the read, all waiting rows are sent and removed from the folder.
 #[test]
 fn records_sent_during_the_read_are_returned_once() {
     for (filter, after) in filters().into_iter().flat_map(|filter| [0, 1, 70].map(|after| (filter.clone(), after))) {

@@ -108,7 +108,7 @@ mod tests {
     }
 
     proptest! {
-        /// What `Ticks` shows is read back as the same time.
+        /// The text of any `Ticks` is read back as the same time.
         #[test]
         fn shown_times_are_read_back(ticks in 0..=daytable_model::time::MAX_TICKS) {
             let time = Ticks::new(ticks).expect("in range");

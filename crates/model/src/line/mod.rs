@@ -1,23 +1,23 @@
-//! The original text of a record, made again from the parts of the record.
+//! The original text of a record, rebuilt from the parts of the record.
 //!
-//! A parser makes a time, a level, a message and fields of a line. What lay between them is the *layout* of the line:
-//! text with holes for the parts. Lines of one source have few layouts, so a page and a Parquet file store each once.
-//! A part that would not be written again with the very bytes of the line (`1.50`, an escape, the ninth digit of a
-//! second) is kept as it was written, in the *verbatim* text of the record.
+//! A parser extracts a time, a level, a message and fields from a line. The text between them is the *layout* of the
+//! line: text with holes for the parts. Lines of one source have few layouts, so a page and a Parquet file store each
+//! once. Some parts would not be written again with the same bytes (`1.50`, an escape, the ninth digit of a second).
+//! The *verbatim* text of the record keeps such parts as they were written.
 //!
 //! ```text
 //! line      2026-11-21 08:00:00 WARN disk full free=1.50        Layout   %T(0;Y-m-d H:M:S) %L %<%m free=%v%>
 //! Message   disk full      free 1.5                             Verbatim 1.50
 //!
 //! layout    := line [ %/ frame ] [ %^ before ] [ %$ after ]  |  line %@ shared [ %^ before ]
-//! frame     := the bytes of the source, where these are not the line: what a container runtime wrote around it,
+//! frame     := the bytes of the source, if they are not the line: a container runtime's text around the line,
 //!              CRLF between the lines of a record, invalid UTF-8
-//! before    := bytes between the record before and this one, where there are any
-//! after     := bytes that end the record; `\n` if the layout does not say
-//! shared    := where lines of several records come by turns: the bytes of all of them in the first, nothing in others
+//! before    := bytes between the previous record and this one, if there are any
+//! after     := bytes that end the record; `\n` without this part
+//! shared    := for records with interleaved lines: the bytes of all of them in the first record, no bytes in the others
 //! ```
 //!
-//! | hole | what is written | hole | what is written |
+//! | hole | written text | hole | written text |
 //! |---|---|---|---|
 //! | `%(name)` | a property | `%[name]` | the same, escaped as in JSON |
 //! | `%m` | the property `Message` | `%j` | the same, escaped as in JSON |
@@ -26,10 +26,10 @@
 //! | `%~` | nothing: words may cross the borders of values | | |
 //! | `%<`, `%>` | nothing: the borders of the whole message | `%0` to `%4` | in a frame: the line ([`FrameForm`]) |
 //!
-//! The pieces of the verbatim text are separated by U+001F. U+001E and two hexadecimal digits stand for a byte.
+//! The pieces of the verbatim text are separated by U+001F. U+001E and two hexadecimal digits encode a byte.
 //!
-//! Claims, tested where lines are parsed and stored: a layout is stored only if it gives the very bytes again; a record
-//! without a layout gives its message.
+//! Claims, tested in the modules that parse and store lines: a layout is stored only if it reproduces the exact bytes;
+//! the line of a record without a layout is its message.
 
 mod time_pattern;
 
@@ -45,11 +45,11 @@ use std::sync::Arc;
 
 /// The property with the layout of a record's line.
 pub const LAYOUT: &str = "Layout";
-/// The property with the pieces of a line that no other property gives again.
+/// The property with the pieces of a line that no other property reproduces.
 pub const VERBATIM: &str = "Verbatim";
-/// The longest layout that is stored. A longer one is no layout: it would be new in each record.
+/// The longest layout that is stored. A longer text would differ in each record, so it is not stored as a layout.
 pub const LAYOUT_BYTES_MAX: usize = 8 << 10;
-/// Begins a layout in which a word may begin in one value and go on beside it.
+/// Begins a layout in which a word may cross the border of a value.
 pub const TIGHT: &str = "%~";
 /// Separates the pieces of the verbatim text.
 pub const PIECE_END: char = '\u{1f}';
@@ -63,18 +63,19 @@ pub struct WrittenLine<'a> {
     pub layout: Arc<str>,
     /// The verbatim text; empty if the layout has no piece of it.
     pub verbatim: String,
-    /// Where the frame, and what follows it, begin in the layout and in the verbatim text.
+    /// Where the frame, and the parts after it, begin in the layout and in the verbatim text.
     pub frame: (usize, usize),
-    /// The line itself, which is stored where the layout does not fit any more.
+    /// The line itself. It is stored if the layout no longer fits.
     pub text: Cow<'a, str>,
-    /// Where the whole message lies in the line, if it is more than the message of the record.
+    /// The range of the whole message in the line, if it is more than the message of the record.
     pub message: Option<Range<usize>>,
-    /// The time and the level that the layout was made with.
+    /// The time and the level from which the layout was made.
     pub made_with: (Option<Ticks>, Option<Level>),
 }
 
 impl WrittenLine<'_> {
-    /// The same line, kept whole in the verbatim text: for a record whose parts were changed after it was parsed.
+    /// The layout and verbatim text that keep the whole line verbatim: for a record whose parts were changed after
+    /// parsing.
     pub fn whole(&self) -> (String, String) {
         let (mut layout, mut verbatim) = whole_line(&self.text, self.message.clone());
         let frame = self.layout.get(self.frame.0..).unwrap_or_default();
@@ -86,7 +87,7 @@ impl WrittenLine<'_> {
         (layout, verbatim)
     }
 
-    /// Whether a record with this time and level gives the line again.
+    /// Whether the line can be rebuilt for a record with this time and level.
     #[inline]
     pub fn is_of(&self, time: Ticks, level: Option<Level>) -> bool {
         self.made_with.0.is_none_or(|made| made == time) && (self.made_with.1.is_none() || self.made_with.1 == level)
@@ -103,16 +104,16 @@ pub trait LineSource {
     fn property(&self, name: &str) -> Option<Property<'_>>;
 }
 
-/// How the line lies in the bytes of its source.
+/// The encoding of the line in the bytes of its source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FrameForm {
-    /// As it is.
+    /// Unchanged.
     Plain = 0,
     /// Escaped as in JSON.
     Json = 1,
     /// With CRLF for each newline.
     CrLf = 2,
-    /// With the next piece of the verbatim text for its replacement characters, one part after the other.
+    /// Each replacement character is the next part of the next piece of the verbatim text.
     Invalid = 3,
     /// Escaped as in JSON by Go, which escapes `<`, `>` and `&` too.
     GoJson = 4,
@@ -157,10 +158,10 @@ impl FrameForm {
     }
 }
 
-/// What stands for invalid UTF-8 in a text.
+/// The replacement of invalid UTF-8 in a text.
 const REPLACEMENT: &str = "\u{fffd}";
 
-/// The case in which a level is written.
+/// The case of a written level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LevelCase {
     /// `warn`
@@ -222,14 +223,14 @@ pub enum LayoutPart {
 pub struct LineLayout {
     line: Vec<LayoutPart>,
     frame: Option<Vec<LayoutPart>>,
-    /// All bytes of the source, if they are not those of this record alone.
+    /// All bytes of the source, if they belong to several records.
     shared: Option<Vec<LayoutPart>>,
     before: Box<str>,
     after: Option<Box<str>>,
 }
 
 impl LineLayout {
-    /// Reads a layout. What is no hole is text.
+    /// Parses a layout. Text outside holes is literal.
     pub fn parse(text: &str) -> LineLayout {
         let mut layout = LineLayout::default();
         let mut section = b' ';
@@ -310,7 +311,7 @@ impl LineLayout {
         self.line.contains(&LayoutPart::MessageStart)
     }
 
-    /// Writes the line. Returns where the whole message lies in it, if that is more than the property `Message`.
+    /// Writes the line. Returns the range of the whole message, if that is more than the property `Message`.
     pub fn write_line(&self, source: &impl LineSource, verbatim: &str, out: &mut Vec<u8>) -> Option<Range<usize>> {
         write_parts(&self.line, source, &mut pieces(verbatim), &[], out)
     }
@@ -348,7 +349,7 @@ impl LineLayout {
 }
 
 /// Whether a line of this layout may contain `text` although no value of its record does: across the border of a value,
-/// in the text of the layout, or in a part that is written in another form than it is stored. False only if it cannot.
+/// in the text of the layout, or in a part whose written form differs from its stored form. False only if it cannot.
 pub fn may_cross(layout: &str, text: &str) -> bool {
     let text = text.as_bytes();
     if text.is_empty() || text.contains(&(ESCAPE as u8)) || text.contains(&(PIECE_END as u8)) {
@@ -384,12 +385,12 @@ pub fn may_cross(layout: &str, text: &str) -> bool {
     false
 }
 
-/// Whether a part may be written with `text` in it although no value has `text`.
+/// Whether the written form of a part may contain `text` although no value does.
 fn is_written_otherwise(part: &LayoutPart, text: &[u8]) -> bool {
     match part {
         LayoutPart::Literal(_) | LayoutPart::Verbatim | LayoutPart::MessageStart | LayoutPart::MessageEnd => false,
         LayoutPart::Property(_, false) => false,
-        // What follows a backslash may be the beginning of the text.
+        // The text may begin within an escape, after its backslash.
         LayoutPart::Property(_, true) => {
             text.contains(&b'\\')
                 || matches!(text[0], b'"' | b'n' | b'r' | b't' | b'b' | b'f' | b'u')
@@ -455,7 +456,7 @@ fn write_parts(
     message
 }
 
-/// Writes a value as a line would have it: text as it is, a number in decimal digits.
+/// Writes a value as in a line: text unchanged, a number in decimal digits.
 pub fn write_value(value: Property<'_>, out: &mut Vec<u8>) {
     // Writing to a vector cannot fail.
     let _ = match value {
@@ -473,8 +474,8 @@ pub fn write_value(value: Property<'_>, out: &mut Vec<u8>) {
     };
 }
 
-/// The layout and the verbatim text of a line that is kept whole. `message` is where the whole message lies, if that is
-/// more than the message of the record.
+/// The layout and the verbatim text that keep a whole line verbatim. `message` is the range of the whole message, if
+/// that is more than the message of the record.
 pub fn whole_line(text: &str, message: Option<Range<usize>>) -> (String, String) {
     let mut verbatim = String::with_capacity(text.len() + 2);
     let layout = match message.and_then(|at| Some([text.get(..at.start)?, text.get(at.clone())?, text.get(at.end..)?]))
@@ -522,8 +523,8 @@ pub fn push_piece(verbatim: &mut String, bytes: &[u8]) {
     }
 }
 
-/// The piece for [`FrameForm::Invalid`]: what stood for each replacement character of the text, each with its length
-/// before it.
+/// The piece for [`FrameForm::Invalid`]: the original bytes of each replacement character, each with its length before
+/// it.
 pub fn invalid_piece(bytes: &[u8]) -> Vec<u8> {
     let mut piece = Vec::new();
     for chunk in bytes.utf8_chunks() {
@@ -559,7 +560,7 @@ fn unescape(piece: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(rest);
 }
 
-/// Writes text as the inside of a JSON string, with no more escapes than JSON asks for; `is_go` adds those of Go.
+/// Writes text as the inside of a JSON string, with the fewest possible escapes; `is_go` adds those of Go.
 pub fn escape_json(text: &[u8], is_go: bool, out: &mut Vec<u8>) {
     for &byte in text {
         match byte {
@@ -637,7 +638,7 @@ mod tests {
     }
 
     proptest! {
-        /// Any text is a layout, and literal text gives itself.
+        /// Any text is a layout, and literal text is written unchanged.
         #[test]
         fn any_text_is_a_layout(text in "[%/^$a(){}T;'v0-9<>\\[\\]l]{0,20}|.{0,20}") {
             LineLayout::parse(&text);

@@ -103,7 +103,7 @@ impl Clock {
         }
     }
 
-    /// Whether the text begins with what a code writes, and how long that is.
+    /// Whether the text begins with the output of a code, and the length of that output.
     fn begins(&self, code: u8, text: &[u8]) -> Option<usize> {
         let mut written = Vec::with_capacity(12);
         self.write(code, &mut written);
@@ -313,7 +313,7 @@ fn learn_at(text: &[u8], time: Ticks, minutes_east: i64) -> Option<(TimePattern,
                 }
                 None => false,
             });
-            // A fraction may have more digits than ticks hold.
+            // A fraction may have more digits than ticks.
             let is_whole = run == 0 || length == run || length == TICK_DIGITS && run > TICK_DIGITS;
             is_new && all && is_whole
         };
@@ -398,7 +398,7 @@ mod tests {
     }
 
     proptest! {
-        /// What was learned writes the very bytes again.
+        /// A learned pattern writes the same bytes again.
         #[test]
         fn a_learned_pattern_writes_the_text(text in "[0-9TZ:., /-]{0,30}|20[0-9]{2}-1[12]-[12][0-9][ T][01][0-9]:[0-5][0-9]:[0-5][0-9]([.,][0-9]{1,9})?",
                                              ticks in 630_000_000_000_000_000i64..650_000_000_000_000_000) {

@@ -4,13 +4,13 @@
 //! from ──pages by key──► batches ──► to            every few seconds, a file records the last written key, and the
 //!                                    │              count and checksum of the rows up to that key
 //!                                    └─ read back as a whole: the rows and the checksum match the rows that were read,
-//!                                       and the source as it is then
+//!                                       and the current rows of the source
 //! ```
 //!
 //! Rows are written by their keys, so a kill repeats some writes and duplicates no row. Keys are newest first. A row
-//! that arrives while a table is read lies before the rows already read of its partition, and is skipped. The start
-//! of the reading therefore matters: a table whose period had ended by then is resumed, and not read again once
-//! verified. Any other table is copied again.
+//! that arrives while a table is read comes before the rows already read of its partition, and is skipped. The start of
+//! the reading therefore matters: a table whose period had ended by then is resumed, and not read again once verified.
+//! Any other table is copied again.
 
 use super::rebatch::Rebatcher;
 use super::{PageToken, TableContent, TableError, TableStore, whole_table};
@@ -97,7 +97,7 @@ struct TablePosition {
     last: Option<(String, String)>,
     /// The time of verification in ticks.
     verified: Option<i64>,
-    /// The time in ticks at which reading began. A row that arrived later may lie before the rows already read.
+    /// The time in ticks at which reading began. A row that arrived later may come before the rows already read.
     begun: i64,
 }
 

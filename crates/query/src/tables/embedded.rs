@@ -30,7 +30,7 @@ impl Embedded {
     ///
     /// # Errors
     ///
-    /// Where it cannot be read.
+    /// The folder cannot be read.
     pub fn of(store: &Store, data_dir: &Path) -> Result<Embedded, StoreError> {
         Ok(Embedded { reader: Reader::open(data_dir)?, writing: Some((store.commit_queue(), store.steps())) })
     }

@@ -153,12 +153,12 @@ pub struct RowPage {
     pub next: Option<PageToken>,
 }
 
-/// Where a read resumes. Belongs to the store and the range that returned it; only stores look inside.
+/// Where a read resumes. Belongs to the store and the range that returned it; only stores read its contents.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PageToken {
     /// After this row.
     After(Arc<str>, RowKey),
-    /// Where the service says, within the rows after a row if the read began after one.
+    /// The service's own token, within the rows after a row if the read began after one.
     Service(Option<Box<(Arc<str>, RowKey)>>, ServiceToken),
     /// In this window of time, of this partition if the whole table is read.
     Window(Option<Arc<str>>, windows::TimeWindow),

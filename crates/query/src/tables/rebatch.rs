@@ -93,8 +93,8 @@ mod tests {
     }
 
     proptest! {
-        /// Every row is in one batch, in the order it came; no batch has two partitions, more rows than a transaction
-        /// takes, or a part of a record alone.
+        /// Every row is in one batch, in the original order. No batch has two partitions, more rows than a transaction
+        /// allows, or only a part of a record.
         #[test]
         fn every_row_is_in_one_batch(records in proptest::collection::vec((0u8..3, 0u16..60, 0usize..30_000), 0..40)) {
             let (mut rows, mut partition) = (Vec::new(), 0);

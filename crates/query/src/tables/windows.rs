@@ -139,7 +139,7 @@ mod tests {
     /// Few rows, so that windows are made narrower.
     const ROWS_MAX: usize = 20;
 
-    /// All keys that the windows give, and the most rows that one read gave.
+    /// All keys of the windows, and the most rows of one read.
     fn walk(rows: &[OwnedRow], wanted: &RangeQuery) -> Result<(Vec<RowKey>, usize), TableError> {
         let (mut keys, mut most, mut at) = (Vec::new(), 0, None);
         loop {
@@ -163,8 +163,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever times the rows have and in whatever order they lie, each of the range is given once, in the order that
-        /// was asked for, and no more than a window of them is in memory.
+        /// With rows of any times and in any order, each row of the range is returned once, in the requested order, and
+        /// at most a window of them is in memory.
         #[test]
         fn every_row_of_the_range_comes_once_and_in_order(
             times in proptest::collection::vec(prop_oneof![0i64..2_000, 700i64..703, any::<u32>().prop_map(i64::from), 0..=daytable_model::time::MAX_TICKS], 0..300),
