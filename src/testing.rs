@@ -1,14 +1,14 @@
-//! What properties and fuzzers need of the program's private parts. Only tests compile this module.
+//! The private parts of the program that properties and fuzzers need. Only tests compile this module.
 
 use crate::config::{ConfigError, CredentialConfig, credentials};
 use crate::http::FilterParams;
 use daytable_query::Filter;
 
-/// Reads `text` as a file of credentials.
+/// Parses `text` as a file of credentials.
 ///
 /// # Errors
 ///
-/// Where the text is not such a file.
+/// The text is no such file.
 pub fn credentials(text: &str) -> Result<Vec<CredentialConfig>, ConfigError> {
     credentials::parse_text(text)
 }

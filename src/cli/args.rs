@@ -88,7 +88,7 @@ pub(super) struct ReadSources {
     /// Read only the data folder. Of a remote store, these are the rows that wait to be sent
     #[arg(long)]
     local: bool,
-    /// Do not say on standard error what was searched when nothing is found
+    /// Do not describe the search on standard error when it finds nothing
     #[arg(long)]
     quiet: bool,
     /// The configuration with the access to archives and to the remote store. Without a file, /etc/daytable/daytable.toml, or the environment

@@ -14,7 +14,7 @@ pub(super) struct Args {
     /// Copy sealed days too. Otherwise they are hard links where both folders are on one disk
     #[arg(long)]
     copy: bool,
-    /// The folder to create. An existing folder has to be empty
+    /// The folder to create. An existing folder must be empty
     #[arg(value_name = "FOLDER")]
     folder: PathBuf,
 }

@@ -232,7 +232,7 @@ fn section(page: &mut String, command: &mut Command, examples: &[&str]) {
     }
 }
 
-/// What every command has is said once, in the head.
+/// Options that every command has are listed once, at the top.
 fn is_listed(argument: &Arg) -> bool {
     !argument.is_hide_set() && !matches!(argument.get_id().as_str(), "help" | "log" | "version")
 }

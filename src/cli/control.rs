@@ -51,7 +51,7 @@ pub(super) struct Control {
 }
 
 impl Control {
-    /// Connects to the daemon of `data_dir`, or gives `None` without a daemon: the socket is absent, or of an earlier daemon.
+    /// Connects to the daemon of `data_dir`. `None` without a daemon: the socket is absent, or of an earlier daemon.
     pub(super) fn connect(data_dir: &Path) -> Result<Option<Control>, ControlError> {
         let path = daytable_store::control_socket(data_dir);
         let connected = UnixStream::connect(&path).and_then(|stream| {
@@ -68,7 +68,7 @@ impl Control {
         }
     }
 
-    /// Posts `body` to `target`, and gives the response where the daemon accepts the request.
+    /// Posts `body` to `target`, and returns the response if the daemon accepts the request.
     pub(super) fn post(self, target: &str, body: &str) -> Result<ControlResponse, ControlError> {
         let length = body.len();
         self.send(&format!(
@@ -212,7 +212,7 @@ mod tests {
     use std::os::unix::net::UnixListener;
     use std::thread::JoinHandle;
 
-    /// A daemon that gives one response, and the request that it got.
+    /// A daemon that sends one response, and returns the request that it received.
     fn daemon(response: &'static str) -> (tempfile::TempDir, JoinHandle<String>) {
         let folder = tempfile::tempdir().expect("a folder");
         let listener = UnixListener::bind(folder.path().join("control.sock")).expect("bound");

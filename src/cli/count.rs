@@ -48,7 +48,7 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
     report_answer(&sources, &query, &options, &report)
 }
 
-/// A line per count, without columns that were not asked for.
+/// One line per count, without columns that were not requested.
 fn table(counts: &[Count], grouping: Grouping) -> String {
     let instance = |count: &Count| count.instance.as_deref().map(|instance| SafeLine(instance).to_string());
     let widest = counts.iter().filter_map(instance).map(|name| name.chars().count()).max().unwrap_or(0);

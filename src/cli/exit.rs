@@ -20,7 +20,7 @@ use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// An exit code. It says what the caller can do.
+/// An exit code. It tells what the caller can do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Exit {
@@ -55,7 +55,7 @@ impl From<Exit> for ExitCode {
 /// A command failed.
 #[derive(Debug, thiserror::Error)]
 pub enum CliError {
-    /// The reader of the output is gone, which is not a failure.
+    /// The reader of the output is closed, which is not a failure.
     #[error("the reader of the output is gone")]
     OutputClosed,
     /// The output cannot be written.
@@ -73,7 +73,7 @@ pub enum CliError {
     /// A file or folder cannot be written.
     #[error("failed to write {}: {source}", .path.escaped())]
     Write {
-        /// Where.
+        /// The path.
         path: PathBuf,
         /// Why.
         #[source]

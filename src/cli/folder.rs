@@ -41,7 +41,7 @@ impl RuleArgs {
     }
 }
 
-/// The rules of a configuration, or those that the catalog remembers.
+/// The rules of a configuration, or the recorded rules of the catalog.
 pub(super) fn rules_of(config: Option<&Config>, state: &LifecycleState) -> (Vec<TableRule>, LifecycleLimits) {
     config.map_or_else(|| rules_of_last_run(state), rules_of_config)
 }
@@ -79,7 +79,7 @@ pub(super) struct OfflineStore {
 }
 
 impl OfflineStore {
-    /// The rules of the configuration, or those that the catalog remembers.
+    /// The rules of the configuration, or the recorded rules of the catalog.
     pub(super) fn rules(&self) -> Result<Vec<TableRule>, CliError> {
         Ok(rules_of(self.config.as_ref(), &self.store.steps().lifecycle_state()?).0)
     }
@@ -109,7 +109,7 @@ pub(super) fn ask_daemon<T: DeserializeOwned>(control: Control, target: &str, bo
     Ok(last.ok_or(ControlError::Protocol("it has no result"))?)
 }
 
-/// A progress bar on standard error, where that is a terminal.
+/// A progress bar on standard error, if that is a terminal.
 pub(super) struct StepBar(ProgressBar);
 
 impl StepBar {

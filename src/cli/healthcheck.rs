@@ -1,8 +1,8 @@
 //! `daytable healthcheck`: checks whether the daemon is ready, for scripts and for containers without `curl`.
 //!
-//! The command asks over the control socket of the data folder, or over the configured listener where this user cannot open the
-//! socket. It exits with 0, or with 69 where there is no good response within the timeout, and so fits `HEALTHCHECK`, an exec
-//! probe or `ExecStartPost=`.
+//! The command uses the control socket of the data folder, or the configured listener if this user cannot open the
+//! socket. It exits with 0, or with 69 if there is no good response within the timeout. So it fits `HEALTHCHECK`, an
+//! exec probe or `ExecStartPost=`.
 
 use super::args::{DaemonArgs, interval};
 use super::exit::CliError;
@@ -115,7 +115,7 @@ mod tests {
     use super::*;
     use std::io::Cursor;
 
-    /// What was written, and what is answered.
+    /// The written request, and the response.
     struct Scripted(Vec<u8>, Cursor<&'static str>);
 
     impl Read for Scripted {

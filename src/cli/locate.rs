@@ -1,5 +1,5 @@
-//! Where a command without `--config` and `--data` looks: the configuration that packages install, the data folder of that
-//! configuration, and the data folder of the only running daemon.
+//! The folder of a command without `--config` and `--data`: the configuration that packages install, the data folder of
+//! that configuration, and the data folder of the only running daemon.
 //!
 //! The kernel lists listening sockets in `/proc/net/unix`, so a running daemon needs no file at a fixed place.
 
@@ -66,7 +66,7 @@ fn holds_store(folder: &Path) -> bool {
     folder.join("catalog.db").exists()
 }
 
-/// The data folders of running daemons, as far as this user can see into them.
+/// The data folders of running daemons that this user can see.
 fn running() -> Vec<PathBuf> {
     let mut folders = listening(&std::fs::read_to_string("/proc/net/unix").unwrap_or_default());
     folders.retain(|folder| holds_store(folder));

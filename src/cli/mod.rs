@@ -137,7 +137,7 @@ impl Cli {
     ///
     /// # Errors
     ///
-    /// Wrong arguments; also the help and the version, where the arguments ask for them.
+    /// Wrong arguments. Also the help and the version, if the arguments request them.
     pub fn parse_process(version: &'static str) -> Result<Cli, clap::Error> {
         let mut command = command_reference::command_line().long_version(version);
         let mut matches = command.try_get_matches_from_mut(std::env::args_os())?;
@@ -166,7 +166,8 @@ pub fn say(error: &CliError) {
     eprintln!("daytable: {}", SafeLines(error));
 }
 
-/// Prints wrong arguments on standard error; or the help or the version, where the arguments ask for them, on standard output.
+/// Prints wrong arguments on standard error. Prints the help or the version on standard output, if the arguments
+/// request them.
 pub fn say_usage(error: &clap::Error) {
     let text = error.render().to_string();
     // The text quotes arguments, which may be file names.

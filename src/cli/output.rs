@@ -1,7 +1,7 @@
 //! Standard output: records and JSON line by line, tables in columns.
 //!
-//! Text from outside (a record, a name, an error) cannot control the terminal: see [`safe_text`]. Output goes to a buffer first.
-//! When the reader of a pipe is gone, the command ends silently.
+//! Text from outside (a record, a name, an error) cannot control the terminal: see [`safe_text`]. Output goes to a
+//! buffer first. When the reader of a pipe is closed, the command ends silently.
 
 use super::args::JsonArgs;
 use super::exit::CliError;
@@ -20,7 +20,7 @@ pub(super) struct Output {
 }
 
 impl Output {
-    /// With colours on a terminal, unless `NO_COLOR` says otherwise.
+    /// Uses colours on a terminal, unless `NO_COLOR` is set.
     pub(super) fn new() -> Output {
         let no_colour = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         let out = io::stdout().lock();
@@ -81,7 +81,7 @@ impl Output {
     }
 }
 
-/// Writes one line, or several, and nothing else.
+/// Writes one or several lines, and nothing else.
 pub(super) fn print(line: impl Display) -> Result<(), CliError> {
     let mut output = Output::new();
     output.line(line)?;

@@ -1,7 +1,7 @@
 //! `daytable reload`: the running daemon reads its configuration again; `systemctl reload` runs this command.
 //!
-//! The command ends when the new configuration is in use. It fails, with the place, where the configuration has a problem; the
-//! daemon then keeps the previous one.
+//! The command ends when the new configuration is in use. It fails, with the place, if the configuration has a problem.
+//! The daemon then keeps the previous one.
 
 use super::args::{DaemonArgs, JsonArgs};
 use super::control::{Control, ControlError};

@@ -40,7 +40,7 @@ pub(super) struct ApiContext {
     /// How archived days are read.
     pub(super) archives: Reloadable<Archives>,
     pub(super) counters: Reloadable<CounterRegistry>,
-    /// The remote store, where the configuration has one.
+    /// The remote store, if the configuration has one.
     pub(super) remote: Option<Arc<dyn RemoteStore>>,
     /// The state of the outbox in front of the remote store.
     pub(super) outbox: Option<StatusReader>,

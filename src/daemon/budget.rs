@@ -28,7 +28,7 @@ pub(super) struct Budget {
     pub(super) waiting_bytes: usize,
     /// Bytes of incomplete syslog messages.
     pub(super) held_bytes: usize,
-    /// Scans at a time, and idle readers.
+    /// Concurrent scans, and idle readers.
     pub(super) scans: usize,
     limit: Option<u64>,
 }

@@ -23,7 +23,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Labels of which the first names the service, if a stream does not name it: those that Loki looks at.
+/// Labels that may name the service, in Loki's order, if a stream does not name it.
 const SERVICE_LABELS: [&str; 16] = [
     "service",
     "app",
@@ -42,11 +42,11 @@ const SERVICE_LABELS: [&str; 16] = [
     "k8s_pod_name",
     "pod_name",
 ];
-/// Fields of other records of which the first names the service.
+/// Fields of other records that may name the service, by priority.
 const SERVICE_FIELDS: [&str; 3] = ["service_name", "component", "unit"];
-/// Streams that are remembered.
+/// Streams that are cached.
 const STREAMS_MAX: usize = 10_000;
-/// Records between two looks at the clock.
+/// Records between two checks of the clock.
 const CLOCK_INTERVAL: u32 = 256;
 
 /// A stream that records were pushed to.
@@ -58,12 +58,12 @@ struct KnownStream {
     end: String,
 }
 
-/// Makes entries of records.
+/// Converts records to entries.
 #[derive(Default)]
 pub(super) struct EntryMaker {
-    /// By the text of the note.
+    /// Streams by the text of the note.
     pushed: HashMap<String, Arc<KnownStream>>,
-    /// By the values of their labels.
+    /// Label sets of other records, by the values of their labels.
     own: HashMap<[String; 5], Arc<Labels>>,
 }
 
@@ -179,7 +179,7 @@ impl<'s> StoredEntries<'s> {
         StoredEntries { stores, clock, maker: RefCell::default() }
     }
 
-    /// Gives the entries of a span, the newest first.
+    /// Passes the entries of a span, the newest first.
     fn backward(
         &self,
         selector: &Selector,
@@ -188,7 +188,7 @@ impl<'s> StoredEntries<'s> {
     ) -> Result<(), String> {
         let ticks = |nanos: i64| Ticks::from_unix_nanos(nanos.into()).unwrap_or_default();
         let filter = Filter {
-            // A record whose stream names an instance lies in the partition of that instance.
+            // A record whose stream names an instance is in the partition of that instance.
             instance: selector.equal_to("instance").filter(|instance| !instance.is_empty()).map(str::to_owned),
             since: Some(ticks(span.from)),
             until: Some(ticks(span.to).plus(Duration::from_nanos(100))),
@@ -229,7 +229,7 @@ impl<'s> StoredEntries<'s> {
             return Err(reason.into());
         }
         if !is_over {
-            // An answer without a day that could not be read must not look whole.
+            // An answer that lacks an unreadable day must not look complete.
             let _ = give(&mut same_tick);
             return report.missing().map_or(Ok(()), Err);
         }
@@ -251,7 +251,8 @@ impl EntrySource for StoredEntries<'_> {
         if direction == Direction::Backward {
             return self.backward(selector, span, each);
         }
-        // Stores give the newest first. So the oldest come from short spans, each longer than the one before.
+        // Stores return the newest first. So the oldest entries are read from short spans, each longer than the one
+        // before.
         let (mut from, mut length) = (span.from, FIRST_SPAN);
         while from <= span.to {
             let to = from.saturating_add(length - 1).min(span.to);

@@ -1,8 +1,7 @@
-//! Writes losses to the ledger (the counts of records by source that the store keeps), so that they survive a restart: what
-//! listeners lost and refused, and rows that left the outbox unsent.
+//! Writes losses to the ledger (the counts of records by source that the store keeps), so that they survive a restart:
+//! records that listeners lost and refused, and rows that left the outbox unsent.
 //!
-//! A commit enters the records that it holds; a lost record has no commit. So the counters are read every
-//! [`CHECK_INTERVAL`].
+//! A commit records its own rows; a lost record has no commit. So the counters are read every [`CHECK_INTERVAL`].
 //!
 //! 1. A new loss is submitted at once. Bytes without a loss are submitted every [`BYTES_INTERVAL`], and at the stop.
 //! 2. A kill loses the counts of the last second.
@@ -29,7 +28,7 @@ type Counts = BTreeMap<(&'static str, String), (u64, BTreeMap<String, u64>)>;
 pub(super) struct LossReporter {
     pub(super) counters: Reloadable<CounterRegistry>,
     pub(super) intake: CommitQueue,
-    /// Reads how many rows left the outbox unsent, by reason, where there is a remote store.
+    /// Reads how many rows left the outbox unsent, by reason, if there is a remote store.
     pub(super) outbox: Option<UnsentCounts>,
 }
 

@@ -93,7 +93,7 @@ const PLAN_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 const RELEASE_INTERVAL: Duration = Duration::from_secs(30);
 /// How long a stop waits for the lifecycle's current step.
 const LIFECYCLE_PATIENCE: Duration = Duration::from_secs(5);
-/// How long a stop goes on sending from the outbox; the rest stays there.
+/// How long a stop continues sending from the outbox. The rest stays there.
 const SEND_GRACE: Duration = Duration::from_secs(5);
 
 /// Loads the configuration again, with the same command line.
@@ -118,7 +118,7 @@ pub fn run(config: Config, load: LoadConfig) -> Result<(), DaemonError> {
     let closed = store.close();
     runtime.shutdown_background();
     match (ended, closed) {
-        // The daemon ended because the store did, and the store's error says why.
+        // The daemon ended because the store ended, and the store's error has the reason.
         (Err(DaemonError::Died), Err(error)) => Err(error.into()),
         (ended, closed) => {
             ended?;
@@ -345,11 +345,11 @@ impl Daemon {
         })
     }
 
-    /// Handles reloads until a signal asks the daemon to stop.
+    /// Handles reloads until a signal stops the daemon.
     ///
     /// # Errors
     ///
-    /// [`DaemonError::Died`] where a thread ended that the daemon needs.
+    /// [`DaemonError::Died`] if a thread ended that the daemon needs.
     async fn run(&mut self) -> Result<(), DaemonError> {
         let mut stop = self.stop.clone();
         loop {
@@ -424,7 +424,7 @@ impl Daemon {
             });
             let _ = sent.await;
         }
-        // No part counts any more, so the last report has all losses.
+        // No part counts any longer, so the last report has all losses.
         drop(loss_report.stop);
         let _ = loss_report.task.await;
     }
@@ -445,7 +445,7 @@ struct LossReport {
     task: tokio::task::JoinHandle<()>,
 }
 
-/// The lifecycle of the remote store, and what is called after each of its runs.
+/// The lifecycle of the remote store, and the function that is called after each of its runs.
 type RemoteWork = (Arc<dyn RemoteLifecycle>, Box<dyn Fn(&RunSummary) + Send>);
 
 impl Background {

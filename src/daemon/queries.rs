@@ -25,9 +25,9 @@ use std::cell::RefCell;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-/// Records whose patterns are counted in one answer: the newest.
+/// The newest records whose patterns one answer counts.
 const PATTERN_RECORDS_MAX: u64 = 200_000;
-/// Patterns of an answer.
+/// The most patterns of an answer.
 const PATTERNS_MAX: usize = 200;
 /// How often a follower reads new commits.
 const FOLLOW_INTERVAL: Duration = Duration::from_millis(100);
@@ -89,7 +89,7 @@ fn parsed(filters: &FilterParams, limit: Option<u64>) -> Result<(ParsedQuery, An
     Ok((query, AnswerOptions { filter, time_limit: Some(ANSWER_TIME_MAX), ..AnswerOptions::at(time::now()) }))
 }
 
-/// Writes the answer, a line an item. Ends when the client is gone.
+/// Writes the answer, one line per item. Ends when the client disconnects.
 fn write_answer(
     stores: &Stores<'_>,
     query: &ParsedQuery,
@@ -113,7 +113,7 @@ fn rows(
         rows.push(item.into_row());
         ControlFlow::Continue(())
     })?;
-    // A document has no room for what is missing.
+    // A JSON document cannot report a missing day, so the request fails.
     report.incomplete().map_or(Ok((rows, report)), |missing| Err(ApiError::Failed(missing)))
 }
 
@@ -197,7 +197,7 @@ fn facets(rows: &[AnswerRow], limit: usize) -> serde_json::Value {
     rows.chunk_by(|one, other| text(one) == text(other)).map(facet).collect()
 }
 
-/// The most steps of a histogram whose step the client does not give.
+/// The most steps of a histogram if the client specifies no step.
 const HITS_STEPS: u64 = 100;
 
 fn hits(
@@ -289,7 +289,7 @@ pub(super) fn count(stores: &Stores<'_>, params: &CountParams, out: &mut Respons
     Ok(())
 }
 
-/// Gives the selected entries as they are committed, and `None` after each look.
+/// Passes the selected entries as they are committed, and `None` after each read.
 pub(super) fn follow_log_entries(
     reader: &Reader,
     selector: &Selector,

@@ -58,13 +58,13 @@ impl ReloadRequest {
         result.recv().unwrap_or(Err(ReloadError::Stopping))
     }
 
-    /// Gives the result to the sender, which may be gone.
+    /// Sends the result. The receiver may be dropped.
     pub(super) fn respond(self, result: Result<Reloaded, ReloadError>) {
         let _ = self.0.try_send(result);
     }
 }
 
-/// A configuration that is checked and bound. The sources keep what they prepared themselves.
+/// A configuration that is checked and bound. The sources keep their own prepared parts.
 struct PreparedReload {
     router: Router,
     server: PreparedServer,

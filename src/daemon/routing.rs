@@ -12,11 +12,11 @@ pub fn router(tables: &[TableConfig]) -> Router {
     Router::new(routes(tables))
 }
 
-/// A router to the configured tables that uses the bucket plan of the data folder, where the folder has one.
+/// A router to the configured tables. It uses the bucket plan of the data folder, if the folder has one.
 ///
 /// # Errors
 ///
-/// Where the bucket plan cannot be read.
+/// The bucket plan cannot be read.
 pub fn router_of(tables: &[TableConfig], data_dir: &Path) -> Result<Router, StoreError> {
     Ok(match daytable_store::outbox::bucket_plans::read(data_dir)? {
         Some(steps) => router(tables).with_bucket_plan(Arc::new(BucketPlan::new(Some(steps.planned)))),
@@ -24,7 +24,7 @@ pub fn router_of(tables: &[TableConfig], data_dir: &Path) -> Result<Router, Stor
     })
 }
 
-/// The configuration has at least one table, and the last one takes all records that no other takes.
+/// The configuration has at least one table, and the last one accepts all records that no other accepts.
 pub(super) fn routes(tables: &[TableConfig]) -> Vec<Route> {
     let route = |table: &TableConfig| Route {
         table: table.name.clone(),

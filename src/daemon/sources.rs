@@ -1,7 +1,7 @@
 //! The sources of the configuration: each section becomes the options of a [`Source`], and all are run alike.
 //!
-//! A new kind of source is one line in [`Sources::new`]. [`Sources::prepare`] does all that can fail and changes nothing;
-//! [`Sources::apply`] starts what is new, changes what stays, and ends what is gone.
+//! A new kind of source is one line in [`Sources::new`]. [`Sources::prepare`] does everything that can fail and changes
+//! nothing. [`Sources::apply`] starts new blocks, changes existing ones, and ends removed ones.
 
 use super::DaemonError;
 use super::budget::Budget;
@@ -33,7 +33,7 @@ impl Sources {
         sources
     }
 
-    /// Adds what is pushed over HTTP, which already has its settings.
+    /// Adds pushes over HTTP, which already have their settings.
     pub(super) fn add_push(&mut self, push: Arc<Push>, budget: Budget) {
         let options =
             move |config: &Config| PushOptions { reading: config.reading(), limits: budget.push(config.http.limits) };
@@ -44,7 +44,7 @@ impl Sources {
         self.sections.push(Box::new(ConfiguredSource { source, options, prepared: None }));
     }
 
-    /// Prepares everything that `config` asks for. On an error nothing is prepared, and what runs goes on.
+    /// Prepares everything in `config`. On an error nothing is prepared, and running sources continue.
     pub(super) fn prepare(&mut self, config: &Config, inherited: &mut Inherited) -> Result<(), DaemonError> {
         let prepared = self.sections.iter_mut().try_for_each(|section| section.prepare(config, inherited));
         if prepared.is_err() {
@@ -53,20 +53,20 @@ impl Sources {
         Ok(prepared?)
     }
 
-    /// Runs what was prepared, with `config`. It may take as long as a commit, and as long as a removed listener takes to
-    /// drain.
+    /// Runs the prepared sources, with `config`. May take as long as a commit, and as long as a removed listener takes
+    /// to drain.
     pub(super) fn apply(&mut self, config: &Config, context: &SourceContext) -> Result<(), DaemonError> {
         self.sections.iter_mut().try_for_each(|section| section.apply(context))?;
         self.register_counters(config);
         Ok(())
     }
 
-    /// Whether a source has ended although it was not asked to: a fault, or the store is closed.
+    /// Whether a source has ended without a stop: a fault, or the store is closed.
     pub(super) fn have_ended(&self) -> bool {
         self.sections.iter().any(|section| section.has_ended())
     }
 
-    /// Submits what was sent and read already, and ends all sources at the same time.
+    /// Submits everything that was sent and read already, and ends all sources at the same time.
     pub(super) fn stop(mut self) {
         self.sections.iter_mut().for_each(|section| section.request_stop());
         self.sections.iter_mut().for_each(|section| section.stop());
@@ -85,14 +85,14 @@ impl Sources {
     }
 }
 
-/// A [`Source`], how its options come from the configuration, and what was prepared last.
+/// A [`Source`], the conversion of its options from the configuration, and its prepared part.
 struct ConfiguredSource<S: Source, F> {
     source: S,
     options: F,
     prepared: Option<S::Prepared>,
 }
 
-/// A [`ConfiguredSource`] whatever its source is.
+/// A [`ConfiguredSource`] of any source.
 trait SourceSection: Send {
     fn prepare(&mut self, config: &Config, inherited: &mut Inherited) -> Result<(), SourceError>;
     fn discard(&mut self);
@@ -116,8 +116,8 @@ impl<S: Source, F: Fn(&Config) -> S::Options + Send> SourceSection for Configure
         self.prepared = None;
     }
 
-    /// A replayable source has no blocks until the router knows where its records go: a record that is read twice must
-    /// get the same place both times.
+    /// A replayable source has no blocks until the bucket plan is loaded: a record that is read twice must get the same
+    /// place both times.
     fn apply(&mut self, context: &SourceContext) -> Result<(), SourceError> {
         let Some(mut prepared) = self.prepared.take() else { return Ok(()) };
         if S::IS_REPLAYABLE && !context.router.is_loaded() {

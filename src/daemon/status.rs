@@ -27,11 +27,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 const DAY: Duration = Duration::from_secs(86_400);
-/// Days that the forecast of the disk looks ahead.
+/// Days that the forecast of the disk covers.
 const FORECAST_DAYS: u32 = 366;
 /// Ended days whose largest one is the pace of a table.
 const PACE_DAYS: usize = 7;
-/// Seconds behind from which a source is in trouble.
+/// Seconds of lag from which a source is in trouble.
 const LAG_SECONDS: u64 = 60;
 
 /// The state of a running daemon. Times are RFC 3339.
@@ -98,7 +98,7 @@ pub struct VerifyStatus {
     pub last: Option<String>,
     /// Its findings.
     pub findings: u64,
-    /// When the next one is due; absent where the configuration has none.
+    /// When the next verification is due; absent if the configuration has none.
     pub next: Option<String>,
 }
 
@@ -262,7 +262,7 @@ fn growth(view: &View, now: Ticks) -> Vec<Growth> {
     view.rules.iter().map(of_rule).collect()
 }
 
-/// The first day from now on on which a folder of `bytes` bytes is larger than `bound`, within [`FORECAST_DAYS`].
+/// The first future day on which a folder of `bytes` bytes is larger than `bound`, within [`FORECAST_DAYS`].
 fn day_above(growth: &[Growth], bytes: u64, bound: u64, now: Ticks) -> Option<u32> {
     (0..=FORECAST_DAYS).find(|day| {
         let then = now.plus(DAY * *day);

@@ -92,16 +92,16 @@ impl Verifier {
 
     /// Verifies on a separate thread. Returns whether the run completed.
     async fn run_aside(self: Arc<Verifier>, part: u64, stopped: watch::Receiver<()>) -> bool {
-        let (told, hears) = oneshot::channel();
+        let (sender, receiver) = oneshot::channel();
         let thread = std::thread::Builder::new().name("verify".into()).spawn(move || {
             if let Err(error) = rustix::process::nice(NICENESS) {
                 tracing::debug!(%error, "the verification runs at the usual priority");
             }
-            // During a stop the receiver is gone.
-            let _ = told.send(self.run(part, &stopped));
+            // During a stop the receiver is dropped.
+            let _ = sender.send(self.run(part, &stopped));
         });
         match thread {
-            Ok(_) => hears.await.unwrap_or(false),
+            Ok(_) => receiver.await.unwrap_or(false),
             Err(error) => {
                 tracing::warn!(%error, "no thread to verify the data folder");
                 false

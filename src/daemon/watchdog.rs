@@ -1,9 +1,9 @@
 //! Reports to the service manager whether the commit loop runs (`sd_notify(3)`, `WatchdogSec=`).
 //!
 //! 1. The committer finishes a round at least once a second. The watchdog notifies the service manager while it does, so
-//!    that a committer that hangs gets the daemon restarted.
-//! 2. A disk that stalls is not a committer that hangs: a restart does not help, and the kernel does not even end a process
-//!    that waits for the disk. While the committer's thread is in uninterruptible sleep (state `D`), the watchdog goes on
+//!    the service manager restarts a daemon whose committer hangs.
+//! 2. A stalled disk is not a committer that hangs: a restart does not help, and the kernel does not even end a process
+//!    that waits for the disk. While the committer's thread is in uninterruptible sleep (state `D`), the watchdog continues
 //!    notifying for at most [`DISK_PATIENCE`].
 //! 3. The status, as `systemctl status` shows it, has records a second, the lag of the slowest source, and the next step of
 //!    the lifecycle. All of these are counted anyway.
@@ -23,7 +23,7 @@ use tokio::sync::watch;
 
 /// How often the committer is checked; it finishes a round at least once a second.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
-/// How often the service manager is notified, unless it asks for more.
+/// How often the service manager is notified, unless it requires more.
 const NOTIFY_INTERVAL: Duration = Duration::from_secs(10);
 /// How long a round may take before it is reported. An idle committer takes a second, and a busy machine is slower.
 const SLOW_ROUND: Duration = Duration::from_secs(5);
@@ -36,7 +36,7 @@ pub(super) struct Watchdog {
     stop: mpsc::Sender<()>,
 }
 
-/// What the watchdog reads.
+/// The state that the watchdog reads.
 pub(super) struct WatchdogContext {
     pub(super) intake: CommitQueue,
     pub(super) counters: Reloadable<CounterRegistry>,
@@ -47,14 +47,14 @@ pub(super) struct WatchdogContext {
 /// Notifies the service manager that the daemon is ready, and starts the watchdog.
 pub(super) fn start(watched: WatchdogContext) -> std::io::Result<Watchdog> {
     let pace = sd_notify::watchdog_enabled().map_or(NOTIFY_INTERVAL, |limit| limit / 3);
-    let (told, died) = watch::channel(false);
+    let (ended, died) = watch::channel(false);
     let (stop, stopped) = mpsc::channel();
     notify(&[NotifyState::Ready]);
     std::thread::Builder::new().name("watchdog".into()).spawn(move || {
         let mut rounds = CommitterRounds::new(&watched, pace);
         while let Err(mpsc::RecvTimeoutError::Timeout) = stopped.recv_timeout(CHECK_INTERVAL.min(pace)) {
             if watched.intake.has_ended() {
-                told.send_replace(true);
+                ended.send_replace(true);
                 return;
             }
             rounds.check(&watched);
@@ -78,7 +78,7 @@ struct CommitterRounds {
     committer: Option<PathBuf>,
 }
 
-/// What the committer does.
+/// The activity of the committer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum CommitterState {
     /// It finishes rounds.

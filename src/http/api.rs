@@ -1,9 +1,9 @@
-//! The seam between the routes and the code that answers them.
+//! The interface between the routes and the code that answers them.
 //!
 //! The daemon implements [`Api`] over its readers; tests implement it with fakes. Each method that writes to a
-//! [`ResponseWriter`] is called on a blocking thread, several at a time. The method must return soon after
-//! [`ResponseWriter::line`] or [`ResponseWriter::is_wanted`] reports that the client is gone; a method that reads much
-//! between two lines asks `is_wanted` in between.
+//! [`ResponseWriter`] is called on a blocking thread, several concurrently. The method must return soon after
+//! [`ResponseWriter::line`] or [`ResponseWriter::is_wanted`] reports that the client disconnected. A method that reads
+//! much between two lines calls `is_wanted` in between.
 
 use super::loki::{LokiError, QuestionClock};
 use super::response::ResponseWriter;
@@ -14,10 +14,10 @@ use serde::{Deserialize, Serialize};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
-/// What a route's code returns after its lines.
+/// The result of a route's code, after its lines.
 pub type ApiResult = Result<(), ApiError>;
 
-/// Answers the routes. Lines are JSON objects unless a method says otherwise.
+/// Answers the routes. Lines are JSON objects unless a method states otherwise.
 pub trait Api: Send + Sync + 'static {
     /// `/metrics`: all metrics in Prometheus's text format.
     fn metrics(&self) -> String;
@@ -35,17 +35,17 @@ pub trait Api: Send + Sync + 'static {
     fn count(&self, params: &CountParams, out: &mut ResponseWriter) -> ApiResult;
 
     /// `/api/tail`: one line a record, as records are committed. Calls [`ResponseWriter::begin`] once its position is
-    /// fixed, so that a client which has the head of the response misses no record. Returns when the client is gone.
+    /// fixed, so that a client with the head of the response misses no record. Returns when the client disconnects.
     fn tail(&self, params: &FilterParams, out: &mut ResponseWriter) -> ApiResult;
 
     /// `/api/patterns`: one JSON document, as one line.
     fn patterns(&self, params: &FilterParams, out: &mut ResponseWriter) -> ApiResult;
 
-    /// `/loki/api/v1/*`: calls `read` once, with the entries of all stores. They end when `clock` says so.
+    /// `/loki/api/v1/*`: calls `read` once, with the entries of all stores. They end when `clock` expires.
     fn log_entries(&self, clock: &QuestionClock, read: &mut dyn FnMut(&dyn EntrySource)) -> Result<(), LokiError>;
 
-    /// `/loki/api/v1/tail`: gives the selected entries to `each` as they are committed, and `None` when there are no more for
-    /// now, until `each` breaks.
+    /// `/loki/api/v1/tail`: passes the selected entries to `each` as they are committed, and `None` when there are no
+    /// more for now, until `each` breaks.
     fn follow_log_entries(
         &self,
         selector: &Selector,
@@ -128,7 +128,7 @@ pub struct FilterParams {
 /// Parameters of `/api/query`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueryParams {
-    /// Which records.
+    /// The filter.
     pub filters: FilterParams,
     /// The most records of the response: 1 to [`N_MAX`], and any number of an export.
     pub n: u64,
@@ -137,7 +137,7 @@ pub struct QueryParams {
 /// Parameters of the routes that summarise.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SummaryParams {
-    /// Which records.
+    /// The filter.
     pub filters: FilterParams,
     /// The form of the summary.
     pub summary: Summary,
@@ -188,7 +188,7 @@ pub struct ContextParams {
 /// Parameters of `/api/count`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CountParams {
-    /// Which records.
+    /// The filter.
     pub filters: FilterParams,
     /// The keys to group by; the client separates them by commas.
     pub by: Vec<String>,
@@ -196,7 +196,7 @@ pub struct CountParams {
     pub every: Option<String>,
 }
 
-/// `n` of `/api/query` where the client gives no other.
+/// The default of `n` of `/api/query`.
 pub const N_DEFAULT: usize = 100;
 /// The largest `n` of `/api/query`.
 pub const N_MAX: usize = 1_000_000;
@@ -209,13 +209,13 @@ pub enum ApiError {
     Parameter {
         /// Its name.
         name: String,
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
     /// 400: the query is wrong, at these bytes.
     #[error("{message}")]
     Query {
-        /// What is wrong, and what was expected.
+        /// The problem, and the expected form.
         message: String,
         /// The first wrong byte.
         from: usize,

@@ -1,8 +1,8 @@
-//! The connections that a listener may have, and which one is cut when all slots are taken.
+//! The connection slots of a listener, and the choice of the connection that is cut when all slots are taken.
 //!
-//! A client that opens every allowed connection, and sends one byte a second on each, must not keep other clients out. So
-//! while a new connection waits for a slot and all are taken, the listener cuts the connection that has kept the daemon
-//! waiting longest: an idle connection, or one in the middle of a handshake, a head or a body.
+//! A client that opens every allowed connection, and sends one byte a second on each, must not keep other clients out.
+//! So while a new connection waits for a slot and all are taken, the listener cuts the connection that has kept the
+//! daemon waiting longest: an idle connection, or one in the middle of a handshake, a head or a body.
 //!
 //! 1. A connection that kept the daemon waiting for less than [`PATIENCE`] is not cut.
 //! 2. A connection whose request has arrived as a whole is never cut for another.
@@ -22,7 +22,7 @@ use tokio::time::{Instant, timeout};
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Bytes of a body by which its client proves that it still sends.
 const PROGRESS_BYTES: usize = 16 << 10;
-/// How often a waiting connection looks for a connection to cut.
+/// How often a waiting connection searches for a connection to cut.
 const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The slots of a listener.
@@ -83,7 +83,7 @@ impl ConnectionSlots {
 }
 
 impl WaitClock {
-    /// Returns once the connection has to give up its slot.
+    /// Returns when the connection must release its slot.
     pub(super) async fn cut(&self) {
         self.cut.notified().await;
     }

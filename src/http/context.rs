@@ -1,4 +1,4 @@
-//! State that all listeners share, and what a connection may do by the listener that it came through.
+//! State that all listeners share, and the permissions of a connection by its listener.
 
 use super::HttpLimits;
 use super::api::{Api, ApiError};
@@ -12,7 +12,7 @@ use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
-/// The kind of listener that a client came through, and so what the client may do.
+/// The listener of a client, and so the client's permissions.
 #[derive(Clone)]
 pub enum ListenerKind {
     /// TCP: a client needs the token to read, and passes the push authentication to push.
@@ -22,7 +22,7 @@ pub enum ListenerKind {
         /// The authentication of pushes.
         pushing: Reloadable<PushAuth>,
     },
-    /// The unix socket: file permissions decide who can open it, and who can open it may do everything.
+    /// The unix socket: file permissions decide who can open it, and such a client has all permissions.
     Unix,
 }
 

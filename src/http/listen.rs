@@ -73,7 +73,7 @@ impl Listener {
     ///
     /// # Errors
     ///
-    /// Where the certificates cannot be used.
+    /// The certificates cannot be used.
     pub fn with_tls(self, config: TlsOptions) -> Result<Listener, TlsError> {
         let certificates = Certificates::read(config, "http")?;
         Ok(match self {
@@ -91,7 +91,7 @@ impl Listener {
         Ok(Listener::Unix(ControlSocket { listener, path: path.to_owned(), file }))
     }
 
-    /// The address of a port, for example where the operating system chose the port.
+    /// The address of a port, for example if the operating system chose the port.
     pub fn tcp_address(&self) -> Option<SocketAddr> {
         match self {
             Listener::Tcp(listener) | Listener::Tls(listener, _) => listener.local_addr().ok(),
@@ -100,7 +100,7 @@ impl Listener {
     }
 }
 
-/// Removes the socket file of a process that is gone.
+/// Removes the socket file of a process that has ended.
 fn clear(path: &Path) -> Result<(), BindError> {
     let failed = |source| BindError::Io { at: path.text().into_owned(), source };
     match path.symlink_metadata() {

@@ -110,11 +110,11 @@ pub struct HttpLimits {
     pub connections: usize,
     /// Connections of one address. Further connections of the address are closed.
     pub peers: ConnectionLimiter,
-    /// Scans at a time, over all listeners.
+    /// Concurrent scans, over all listeners.
     pub scans: usize,
     /// How long a request waits for its scan to begin before it is answered 503.
     pub scan_wait: Duration,
-    /// Followers at a time, over all listeners.
+    /// Concurrent followers, over all listeners.
     pub followers: usize,
     /// How long a client may take for the head of a request, and how long a connection may be idle between two requests.
     pub header_read: Duration,
@@ -122,7 +122,7 @@ pub struct HttpLimits {
     pub write_timeout: Duration,
     /// How often a follower gets a heartbeat while there are no records.
     pub heartbeat: Duration,
-    /// How long open requests may go on during the drain.
+    /// How long open requests may continue during the drain.
     pub drain: Duration,
 }
 

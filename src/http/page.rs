@@ -40,7 +40,7 @@ pub(super) const SESSION: &str = "/page/session";
 pub(super) const LINK: &str = "/open/";
 pub(super) const OPEN: &str = "/-/open";
 
-/// The best: it takes a tenth of a second, once.
+/// The best compression. It takes a tenth of a second, once.
 const ZSTD_LEVEL: i32 = 22;
 
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
@@ -202,7 +202,7 @@ async fn open(State(context): State<Arc<ServerContext>>, Path(code): Path<String
             response.headers_mut().insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
             with_cookie(response, &context, Some(&session))
         }
-        // The page says what to do.
+        // The page explains the next step.
         Ok(None) => ASSETS[0].response(StatusCode::GONE, &headers),
         Err(error) => no_random_bytes(&error),
     }

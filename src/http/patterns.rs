@@ -1,4 +1,4 @@
-//! `/api/patterns`: lines with their changing parts taken out, and counted.
+//! `/api/patterns`: lines without their changing parts, counted.
 
 use super::api::ApiError;
 use super::context::ServerContext;

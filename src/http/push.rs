@@ -53,7 +53,7 @@ const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const KEY_BYTES_MAX: usize = 255;
 /// Memory that is reserved for the first bytes of a body.
 const FIRST_BYTES: usize = 64 << 10;
-/// How long, and how much, a refused client may go on sending.
+/// How long, and how much, a refused client may continue sending.
 const LINGER: Duration = Duration::from_secs(1);
 const LINGER_BYTES_MAX: usize = 64 << 20;
 /// When a client should try again, if the daemon had no room for its push.
@@ -85,20 +85,20 @@ pub(super) fn routes<S: Clone + Send + Sync + 'static>(context: PushContext, kin
         .with_state(context)
 }
 
-/// A path below Elasticsearch's: `_bulk`, `_bulk` of an index, or a question that clients ask first.
+/// A path below Elasticsearch's: `_bulk`, `_bulk` of an index, or a request that clients send first.
 async fn elasticsearch(State(context): State<PushContext>, Path(rest): Path<String>, request: HttpRequest) -> Response {
     let is_push = matches!(*request.method(), Method::POST | Method::PUT);
     match rest.strip_suffix("_bulk").filter(|before| is_push && (before.is_empty() || before.ends_with('/'))) {
         None => product_info(&request),
         Some(before) => {
-            // Clients before version 8 have a type behind the index.
+            // Clients before version 8 add a type after the index.
             let index = before.split('/').next().filter(|index| !index.is_empty()).map(str::to_owned);
             context.answer(Endpoint::Bulk, index, request).await
         }
     }
 }
 
-/// Answers the questions that clients of Elasticsearch ask before they push.
+/// Answers the requests that clients of Elasticsearch send before they push.
 fn product_info(request: &HttpRequest) -> Response {
     let path = request.uri().path().strip_prefix(ELASTIC).unwrap_or_default();
     let (status, json) = elastic::answer(request.method().as_str(), path)
@@ -222,7 +222,8 @@ impl PushContext {
                 if outcome == CommitOutcome::Committed {
                     sender.charge(pending.accepted(), pending.bytes());
                 }
-                // The memory is free once the rows are on disk. The receivers may be gone, because the client may be.
+                // The memory is freed once the rows are on disk. The receivers may be dropped, because the client may
+                // have disconnected.
                 if is_large {
                     let _ = give_back.send(memory);
                 } else {
@@ -296,7 +297,7 @@ impl PushContext {
     }
 }
 
-/// Lets a refused client go on sending for a moment.
+/// Lets a refused client continue sending for a moment.
 pub(super) async fn linger(parts: &Parts, body: &mut BodyDataStream) {
     // A client that waits for `100 Continue` has not begun to send its body.
     if parts.headers.contains_key(header::EXPECT) {

@@ -75,11 +75,11 @@ pub(super) enum AuthRefusal {
 }
 
 impl PushAuth {
-    /// The authentication that `config` asks for, of pushes to the tables of `router`.
+    /// The configured authentication of pushes to the tables of `router`.
     ///
     /// # Errors
     ///
-    /// Where the configuration lacks credentials, or their file cannot be used.
+    /// The configuration lacks credentials, or their file cannot be used.
     pub fn new(config: &HttpConfig, router: &Router, counters: Arc<HttpCounters>) -> Result<PushAuth, PushAuthError> {
         PushAuth::with_usage(config, router, counters, None)
     }

@@ -87,7 +87,7 @@ impl Readiness {
     }
 }
 
-/// Waits until the drain begins. A drain whose owner is gone has begun.
+/// Waits until the drain begins. A dropped sender counts as a drain.
 pub(super) async fn wait_for_drain(draining: &mut watch::Receiver<bool>) {
     // The result holds a lock, which must not be held across an await.
     let _ = draining.wait_for(|begun| *begun).await;

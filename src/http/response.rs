@@ -63,8 +63,8 @@ impl ResponseWriter {
         ResponseWriter { format, pending: Vec::new(), parts, has_begun: false, lacks_a_line: false }
     }
 
-    /// Adds a line, as JSON, and waits while the client is slow. Returns false when the client is gone. A line that cannot
-    /// be serialized is left out, and the response ends with an error.
+    /// Adds a line, as JSON, and waits while the client is slow. Returns false when the client has disconnected. A line
+    /// that cannot be serialized is left out, and the response ends with an error.
     pub fn line(&mut self, line: &impl Serialize) -> bool {
         let before = self.pending.len();
         if self.format == ResponseFormat::Events {
@@ -80,7 +80,7 @@ impl ResponseWriter {
         if self.pending.len() >= PART_BYTES { self.begin() } else { self.is_wanted() }
     }
 
-    /// Adds lines until the client is gone.
+    /// Adds lines until the client disconnects.
     pub fn lines(&mut self, lines: impl IntoIterator<Item = impl Serialize>) {
         let _ = lines.into_iter().all(|line| self.line(&line));
     }
@@ -126,7 +126,7 @@ impl ResponseWriter {
                 Ok(self.pending)
             }
         };
-        // The send fails only when the client is gone.
+        // The send fails only if the client has disconnected.
         let _ = self.parts.blocking_send(ResponsePart::End(end.map(Bytes::from)));
     }
 }

@@ -23,7 +23,7 @@ const COOKIE: &str = "daytable";
 const CODE_AGE_MAX: Duration = Duration::from_secs(5 * 60);
 /// How long a session lasts.
 pub(super) const SESSION_AGE_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
-/// Codes, and sessions, at a time. One more ends the oldest.
+/// The largest number of codes, and of sessions. One more ends the oldest.
 const GRANTS_MAX: usize = 64;
 
 /// The codes and sessions of all listeners.
@@ -34,7 +34,7 @@ pub struct Sessions(Mutex<State>);
 struct State {
     codes: VecDeque<Grant>,
     sessions: VecDeque<Grant>,
-    /// `http://127.0.0.1:7878`: where the TCP listener has the page.
+    /// The page's address on the TCP listener: `http://127.0.0.1:7878`.
     page_url: Option<String>,
 }
 
@@ -47,7 +47,7 @@ struct Grant {
 }
 
 impl Sessions {
-    /// Notes where the TCP listener has the page.
+    /// Sets the page's address on the TCP listener.
     pub fn set_page_url(&self, url: Option<String>) {
         lock(&self.0).page_url = url;
     }
@@ -92,7 +92,7 @@ impl Sessions {
     }
 }
 
-/// Adds a grant, and gives its secret.
+/// Adds a grant, and returns its secret.
 fn grant(grants: &mut VecDeque<Grant>, ends: Instant, token: Option<ReadToken>) -> io::Result<String> {
     let mut bytes = [0; 24];
     File::open("/dev/urandom")?.read_exact(&mut bytes)?;
@@ -125,8 +125,8 @@ pub(super) fn set_cookie(value: Option<&str>, is_tls: bool) -> String {
     format!("{COOKIE}={value}; Path=/; HttpOnly; SameSite=Strict; Max-Age={age}{secure}")
 }
 
-/// Whether the browser says that the request is of this origin's page, or of the person. A client that is no browser says
-/// nothing.
+/// Whether a browser reports that the request is of this origin's page, or of the user. A client that is no browser
+/// reports nothing.
 pub(super) fn is_from_page(headers: &HeaderMap) -> bool {
     headers.get("sec-fetch-site").is_none_or(|site| site == "same-origin" || site == "none")
 }

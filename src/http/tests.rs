@@ -13,7 +13,7 @@ use std::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-/// Longer than anything here takes on a busy machine.
+/// Longer than any step of these tests on a busy machine.
 const LONG: Duration = Duration::from_secs(20);
 
 type Fake<P> = Box<dyn Fn(&P, &mut ResponseWriter) -> ApiResult + Send + Sync>;
@@ -124,9 +124,9 @@ fn querying(query: impl Fn(&QueryParams, &mut ResponseWriter) -> ApiResult + Sen
     FakeApi { query: Box::new(query), ..FakeApi::default() }
 }
 
-/// An API whose tail fixes its position, writes `lines`, waits until the client is gone, and reports that.
+/// An API whose tail fixes its position, writes `lines`, waits until the client disconnects, and reports that.
 fn following(lines: usize) -> (FakeApi, mpsc::Receiver<()>) {
-    let (ended, hears) = mpsc::channel();
+    let (ended, receiver) = mpsc::channel();
     let tail = move |_: &FilterParams, out: &mut ResponseWriter| {
         out.begin();
         for line in 0..lines {
@@ -139,7 +139,7 @@ fn following(lines: usize) -> (FakeApi, mpsc::Receiver<()>) {
         let _ = ended.send(());
         Ok(())
     };
-    (FakeApi { tail: Box::new(tail), ..FakeApi::default() }, hears)
+    (FakeApi { tail: Box::new(tail), ..FakeApi::default() }, receiver)
 }
 
 /// Both listeners of one daemon, served.
@@ -201,9 +201,9 @@ impl Daemon {
     }
 }
 
-/// Waits for what a fake tells, off the runtime.
-async fn told(hears: mpsc::Receiver<()>) {
-    let heard = tokio::task::spawn_blocking(move || hears.recv_timeout(LONG)).await.expect("no panic");
+/// Waits for the signal of a fake, off the runtime.
+async fn signalled(receiver: mpsc::Receiver<()>) {
+    let heard = tokio::task::spawn_blocking(move || receiver.recv_timeout(LONG)).await.expect("no panic");
     heard.expect("the scan was stopped");
 }
 
@@ -233,9 +233,9 @@ async fn permissions_by_route_and_listener() {
 
 #[tokio::test]
 async fn control_is_for_the_socket_and_not_for_browsers() {
-    let (said, hears) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     let drop_table = move |table: &str, out: &mut ResponseWriter| {
-        said.send(table.to_owned()).expect("heard");
+        sender.send(table.to_owned()).expect("heard");
         out.line(&json!({ "dropped": true }));
         Ok(())
     };
@@ -247,10 +247,10 @@ async fn control_is_for_the_socket_and_not_for_browsers() {
     assert_eq!(daemon.unix().await.send("POST", path, "origin: http://evil\r\n", "").await.status, 403);
     assert_eq!(daemon.get(path).await.status, 405);
     assert_eq!(daemon.unix().await.send("POST", "/-/drop", "", "").await.status, 400);
-    assert!(hears.try_recv().is_err(), "none of these reached the store");
+    assert!(receiver.try_recv().is_err(), "none of these reached the store");
     let answer = daemon.unix().await.send("POST", path, "", "").await;
     assert_eq!((answer.status, answer.body.as_str()), (200, "{\"dropped\":true}\n"));
-    assert_eq!(hears.try_recv().as_deref(), Ok("Log20261121"));
+    assert_eq!(receiver.try_recv().as_deref(), Ok("Log20261121"));
 }
 
 #[tokio::test]
@@ -348,10 +348,10 @@ async fn an_error_in_the_middle_is_the_last_line() {
     assert_eq!(answer.body.lines().last(), Some("{\"error\":\"table Log20261121 is gone\"}"));
 }
 
-/// A value without a JSON, as a path is that is no UTF-8 to serde.
-struct Unsayable;
+/// A value without JSON, like a path that is not UTF-8.
+struct NotJson;
 
-impl serde::Serialize for Unsayable {
+impl serde::Serialize for NotJson {
     fn serialize<S: serde::Serializer>(&self, _: S) -> Result<S::Ok, S::Error> {
         Err(serde::ser::Error::custom("it has no JSON"))
     }
@@ -362,8 +362,8 @@ async fn an_answer_that_lacks_a_line_never_looks_whole() {
     for before in [0, 1, 100_000] {
         let answer = Daemon::with(querying(move |_, out| {
             lines(before, out);
-            // Whoever writes goes on, as it does for a line that was written.
-            assert!(out.line(&Unsayable));
+            // The writer continues, as after a written line.
+            assert!(out.line(&NotJson));
             lines(1, out);
             Ok(())
         }));
@@ -390,7 +390,7 @@ async fn a_scan_that_panics_breaks_its_own_answer_and_nothing_else() {
 #[tokio::test]
 async fn a_disconnected_client_stops_its_scan_even_without_results() {
     for finds in [true, false] {
-        let (ended, hears) = mpsc::channel();
+        let (ended, receiver) = mpsc::channel();
         let (began, begins) = mpsc::channel();
         let daemon = Daemon::with(querying(move |_, out| {
             began.send(()).expect("heard");
@@ -401,15 +401,15 @@ async fn a_disconnected_client_stops_its_scan_even_without_results() {
         .await;
         let mut client = daemon.unix().await;
         client.write("GET /api/query HTTP/1.1\r\nhost: x\r\n\r\n").await;
-        told(begins).await;
+        signalled(begins).await;
         drop(client);
-        told(hears).await;
+        signalled(receiver).await;
     }
 }
 
 #[tokio::test]
 async fn a_client_that_reads_nothing_is_cut_and_its_scan_ends() {
-    let (ended, hears) = mpsc::channel();
+    let (ended, receiver) = mpsc::channel();
     let api = querying(move |_, out| {
         while out.line(&json!({ "some": "line" })) {}
         ended.send(()).expect("heard");
@@ -419,7 +419,7 @@ async fn a_client_that_reads_nothing_is_cut_and_its_scan_ends() {
     let daemon = Daemon::start(api, limits, None).await;
     let mut client = daemon.unix().await;
     client.write("GET /api/query HTTP/1.1\r\nhost: x\r\n\r\n").await;
-    told(hears).await;
+    signalled(receiver).await;
     drop(client);
 }
 
@@ -445,9 +445,9 @@ async fn a_head_that_is_too_large_is_refused() {
 
 #[tokio::test]
 async fn a_connection_above_the_limit_waits_for_a_place() {
-    let (said, hears) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     let api = querying(move |params, _| {
-        said.send(params.n).expect("heard");
+        sender.send(params.n).expect("heard");
         Ok(())
     });
     let daemon = Daemon::start(api, HttpLimits { connections: 1, ..HttpLimits::default() }, None).await;
@@ -460,7 +460,7 @@ async fn a_connection_above_the_limit_waits_for_a_place() {
     }
     drop(first);
     assert!(second.rest().await.starts_with("HTTP/1.1 200"));
-    assert_eq!(hears.try_iter().collect::<Vec<_>>(), [[1; 51].as_slice(), &[2]].concat());
+    assert_eq!(receiver.try_iter().collect::<Vec<_>>(), [[1; 51].as_slice(), &[2]].concat());
 }
 
 #[tokio::test]
@@ -479,7 +479,7 @@ async fn too_many_scans_are_turned_away_and_come_again() {
     let daemon = Daemon::start(api, limits, None).await;
     let mut first = daemon.unix().await;
     first.write("GET /api/query HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await;
-    told(begins).await;
+    signalled(begins).await;
     let refused = daemon.get("/api/tables").await;
     assert_eq!((refused.status, refused.header("retry-after")), (503, Some("1")));
     go.store(true, Ordering::Release);
@@ -489,7 +489,7 @@ async fn too_many_scans_are_turned_away_and_come_again() {
 
 #[tokio::test]
 async fn a_follower_gets_events_then_heartbeats_and_frees_its_place_at_its_end() {
-    let (api, hears) = following(2);
+    let (api, receiver) = following(2);
     let limits = HttpLimits { followers: 1, heartbeat: Duration::from_millis(20), ..HttpLimits::default() };
     let daemon = Daemon::start(api, limits, None).await;
     let mut client = daemon.unix().await;
@@ -501,12 +501,12 @@ async fn a_follower_gets_events_then_heartbeats_and_frees_its_place_at_its_end()
     let refused = daemon.get("/api/tail").await;
     assert_eq!((refused.status, refused.header("retry-after")), (503, Some("1")));
     drop(client);
-    told(hears).await;
+    signalled(receiver).await;
 }
 
 #[tokio::test]
 async fn draining_ends_followers_and_answers_open_requests() {
-    let (mut api, hears) = following(1);
+    let (mut api, receiver) = following(1);
     let (began, begins) = mpsc::channel();
     let go = Arc::new(AtomicBool::new(false));
     let gone = go.clone();
@@ -522,11 +522,11 @@ async fn draining_ends_followers_and_answers_open_requests() {
     let (mut idle, mut open, mut follower) = (daemon.unix().await, daemon.unix().await, daemon.follower().await);
     idle.get("/healthz").await;
     open.write("GET /api/query HTTP/1.1\r\nhost: x\r\n\r\n").await;
-    told(begins).await;
+    signalled(begins).await;
     follower.until("data: ").await;
     daemon.readiness.drain();
     assert!(timeout(LONG, follower.rest()).await.expect("sent away").ends_with("\r\n0\r\n\r\n"), "with a clean end");
-    told(hears).await;
+    signalled(receiver).await;
     assert_eq!(timeout(LONG, idle.rest()).await.expect("closed"), "");
     go.store(true, Ordering::Release);
     assert!(timeout(LONG, open.rest()).await.expect("answered").ends_with("{\"late\":1}\n"));
@@ -537,7 +537,7 @@ async fn draining_ends_followers_and_answers_open_requests() {
 
 #[tokio::test]
 async fn draining_has_an_end() {
-    let (ended, hears) = mpsc::channel();
+    let (ended, receiver) = mpsc::channel();
     let (began, begins) = mpsc::channel();
     let api = querying(move |_, out| {
         began.send(()).expect("heard");
@@ -551,10 +551,10 @@ async fn draining_has_an_end() {
         Daemon::start(api, HttpLimits { drain: Duration::from_millis(50), ..HttpLimits::default() }, None).await;
     let mut client = daemon.unix().await;
     client.write("GET /api/query HTTP/1.1\r\nhost: x\r\n\r\n").await;
-    told(begins).await;
+    signalled(begins).await;
     daemon.readiness.drain();
     daemon.stopped().await;
-    told(hears).await;
+    signalled(receiver).await;
     assert_eq!(client.rest().await, "");
 }
 

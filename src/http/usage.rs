@@ -10,7 +10,7 @@ use std::time::Duration;
 /// The usage of all senders.
 pub(super) type UsageLimiter = Mutex<RateLimiter<UsageKey>>;
 
-/// Who is charged: a credential, or the peer of a request without one.
+/// The account of a charge: a credential, or the peer of a request without one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum UsageKey {
     Credential(Arc<str>),

@@ -1,7 +1,7 @@
 //! A connection that fails when its peer does not read for too long.
 //!
-//! Without the limit, a client that asks for a million records and reads none would hold its scan, the scan's snapshot and
-//! its scan permit for as long as it likes.
+//! Without the limit, a client that requests a million records and reads none would hold its scan, the scan's snapshot
+//! and its scan permit indefinitely.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;

@@ -93,7 +93,7 @@ struct Logger {
     /// As a number: 0 is off, 5 is trace.
     level: AtomicU8,
     is_json: AtomicBool,
-    /// The format for standard error, where the configuration has "auto".
+    /// The format for standard error, if the configuration has "auto".
     form: LineFormat,
     rates: Mutex<BurstLimits>,
 }

@@ -9,9 +9,9 @@ use std::fmt::Write;
 pub(super) struct Metric {
     pub(super) name: &'static str,
     pub(super) kind: MetricKind,
-    /// The names of the labels, in the order in which samples give their values.
+    /// The names of the labels, in the order of a sample's values.
     pub(super) labels: &'static [&'static str],
-    /// What the value counts or measures.
+    /// The meaning of the value.
     #[cfg_attr(not(test), expect(dead_code, reason = "the reference page shows it"))]
     pub(super) unit: &'static str,
     #[cfg_attr(not(test), expect(dead_code, reason = "the reference page shows it"))]

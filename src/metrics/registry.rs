@@ -14,7 +14,7 @@ pub struct CounterRegistry {
     pub kinds: Vec<IntakeKind>,
     /// Of every block since the start.
     pub sources: Vec<Arc<SourceCounters>>,
-    /// Of those, the blocks of sources that cannot read their records again.
+    /// The blocks among them whose sources cannot read their records again.
     pub unreplayable: Vec<Arc<SourceCounters>>,
     /// Of the listeners that run now.
     pub listeners: Vec<Arc<SourceCounters>>,

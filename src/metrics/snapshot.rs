@@ -25,14 +25,14 @@ pub struct MetricSources {
     pub intake: CommitQueue,
     /// Reads the lifecycle's state.
     pub lifecycle: Box<dyn Fn() -> LifecycleSample + Send + Sync>,
-    /// Reads the state of the outbox, where there is a remote store.
+    /// Reads the state of the outbox, if there is a remote store.
     pub remote: Option<Box<dyn Fn() -> RemoteSample + Send + Sync>>,
 }
 
 /// The lifecycle of the data folder at the moment of a scrape.
 #[derive(Default)]
 pub struct LifecycleSample {
-    /// Day-tables by state, and their bytes. Absent where the catalog cannot be read.
+    /// Day-tables by state, and their bytes. Absent if the catalog cannot be read.
     pub tables: Option<([(&'static str, usize); 4], u64)>,
     /// The bound `max_bytes`; 0 without a bound.
     pub bytes_max: u64,

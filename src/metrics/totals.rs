@@ -61,7 +61,7 @@ pub struct RunTotals {
     pub archived: u64,
     /// Failed steps, by the step's name.
     pub failures: BTreeMap<&'static str, u64>,
-    /// Unix time, in seconds, of the last run in which no step failed; 0 before it.
+    /// Unix time, in seconds, of the last run without a failed step; 0 before it.
     pub last_success: i64,
 }
 
@@ -74,9 +74,9 @@ pub struct VerifyTotals {
     pub bytes: u64,
     /// Findings of the last verification, by kind.
     pub findings: Vec<(&'static str, u64)>,
-    /// Seconds that the last verification took.
+    /// Duration of the last verification in seconds.
     pub seconds: f64,
-    /// Unix time, in seconds, at which the last verification ended; 0 before it.
+    /// Unix time, in seconds, of the end of the last verification; 0 before it.
     pub last_run: i64,
 }
 

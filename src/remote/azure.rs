@@ -125,7 +125,7 @@ impl RemoteSetup for AzureSetup {
     fn load_bucket_plan(&self) {
         let mut steps = match bucket_plans::read(&self.config.data_dir) {
             Ok(Some(steps)) => steps,
-            // The service is asked too, but files and journals do not wait for the answer.
+            // The service is asked for plans too, but files and journals do not wait for the answer.
             Ok(None) if self.config.store.azure.buckets_max == NonZeroU16::MIN => BucketPlans::default(),
             Ok(None) => return,
             Err(error) => {

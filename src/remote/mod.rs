@@ -274,7 +274,7 @@ pub fn local_rules(config: &Config) -> Vec<TableRule> {
     TableName::new(DEAD_LETTERS).map(rule).into_iter().collect()
 }
 
-/// Limits of the lifecycle of the data folder. An outbox has limits of its own.
+/// Limits of the lifecycle of the data folder. An outbox has its own limits.
 pub fn local_limits(config: &Config) -> LifecycleLimits {
     let limits = config.lifecycle.limits;
     match config.store.kind {

@@ -1,4 +1,4 @@
-//! Double-entry accounting: accepted records and rows are those that are stored, and those that left.
+//! Double-entry accounting: the accepted records and rows equal the stored ones and those that left.
 
 use super::{FindingKind, Verification};
 use daytable_store::StoreError;

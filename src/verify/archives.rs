@@ -111,7 +111,7 @@ impl Verification<'_> {
                     self.report.verdict.archives -= 1;
                     return false;
                 }
-                // The store is asked again only at the end, because the catalog shows a removal.
+                // The store is read again only at the end, because the catalog shows a removal.
                 if attempt < attempts || is_damaged(error) || self.count_read(0).is_break() {
                     return true;
                 }

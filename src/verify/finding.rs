@@ -66,7 +66,7 @@ pub struct Finding {
     pub file: Option<String>,
     /// The facts.
     pub found: String,
-    /// What to do.
+    /// The advice.
     pub advice: &'static str,
     /// Whether this is a doubt: a check without a result. The folder may be whole all the same.
     #[serde(rename = "doubt", skip_serializing_if = "is_false")]

@@ -46,8 +46,8 @@ pub struct VerifyRequest<'a> {
     pub share: Share,
     /// Bytes to read per second, or `None` for no limit.
     pub bytes_per_second: Option<u64>,
-    /// The tailed files, or `None` where they are unknown. Then a changed file is a doubt, because daytable may not read it any
-    /// more.
+    /// The tailed files, or `None` if they are unknown. Then a changed file is a doubt, because daytable may no longer
+    /// read it.
     pub tails: Option<&'a [TailOptions]>,
     /// The field with a number that goes up by one with each record, if any.
     pub sequence: Option<&'a str>,
@@ -183,11 +183,11 @@ impl Verification<'_> {
         at.clone_into(&mut self.progress.at);
         self.progress.done += 1;
         self.progress.total = self.progress.total.max(self.progress.done);
-        // The caller asks whether the verification was stopped.
+        // The caller checks whether the verification was stopped.
         let _ = self.count_read(0);
     }
 
-    /// Counts bytes that were read, waits as the rate demands, and breaks where the verification was stopped.
+    /// Counts bytes that were read, waits as the rate demands, and breaks if the verification was stopped.
     fn count_read(&mut self, bytes: u64) -> ControlFlow<()> {
         self.report.verdict.bytes += bytes;
         self.throttle(bytes)

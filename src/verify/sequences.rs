@@ -115,7 +115,7 @@ impl Verification<'_> {
     }
 
     fn report_gaps(&mut self, field: &str, name: &TableName, (period, days): (Period, &Days), found: SequenceFindings) {
-        let SequenceFindings { gaps, missing, twice, untold, passed_over, given_up, .. } = found;
+        let SequenceFindings { gaps, missing, twice, unlisted, passed_over, given_up, .. } = found;
         let verdict = &mut self.report.verdict;
         verdict.missing = verdict.missing.saturating_add(missing);
         verdict.twice = verdict.twice.saturating_add(twice);
@@ -132,12 +132,12 @@ impl Verification<'_> {
             self.find(FindingKind::Sequence, &table, Some(&source), format!("{instance}: {found}"), advice);
         }
         let name = name.as_str();
-        if untold > 0 {
+        if unlisted > 0 {
             self.find(
                 FindingKind::Sequence,
                 name,
                 None,
-                format!("there are {untold} more gaps of {field}"),
+                format!("there are {unlisted} more gaps of {field}"),
                 ADVICE_MORE,
             );
         }
@@ -170,7 +170,7 @@ fn days_of(catalog: &Catalog) -> Result<BTreeMap<(TableName, Period), Days>, Sto
     Ok(tables)
 }
 
-/// Days that had records which are not here: those that were dropped, and those that were archived.
+/// Days with records outside this folder: dropped and archived days.
 fn unknown(catalog: &Catalog) -> Result<Vec<DayTable>, StoreError> {
     let archived = catalog.archives()?.into_iter().map(|archived| archived.table);
     Ok(catalog.dropped()?.into_iter().chain(archived).collect())

@@ -98,7 +98,7 @@ impl Verification<'_> {
     }
 }
 
-/// Whether daytable still reads the file of a source, as far as that is known: `tails` are the patterns of the blocks.
+/// Whether daytable still reads the file of a source. `tails` are the patterns of the blocks, if they are known.
 fn is_followed(state: &SourceState, tails: Option<&[PathPatterns]>) -> bool {
     let is_included = |tails: &[PathPatterns]| tails.iter().any(|tail| tail.includes(&state.path));
     state.kind == SourceKind::Tail && tails.is_none_or(is_included)

@@ -1,10 +1,11 @@
 //! The sequences of one table, as far back as its rows are read, and their gaps.
 //!
-//! Rows arrive from the newest to the oldest, mixed over all instances and sources. Memory is limited, whatever the rows contain:
-//! [`SEQUENCES_MAX`] sequences, [`HOLES_MAX`] holes in all of them, and [`TOLD_MAX`] gaps with their names. Further gaps are counted.
+//! Rows arrive from the newest to the oldest, mixed over all instances and sources. Memory is limited, whatever the
+//! rows contain: [`SEQUENCES_MAX`] sequences, [`HOLES_MAX`] holes in all of them, and [`GAPS_MAX`] gaps with their
+//! names. Further gaps are counted.
 //!
-//! A gap is reported where the rows around it are known: neither a gap of the last minute, nor missing numbers beside rows that were
-//! not read.
+//! A gap is reported if the rows around it are known. Gaps of the last minute are not reported, nor missing numbers
+//! beside rows that were not read.
 
 use super::number_sequence::{DISORDER, Gap, GapKind, NumberSequence};
 use daytable_model::key::instance_of;
@@ -15,14 +16,14 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Sequences of one table at one time, to limit memory.
+/// The most concurrent sequences of one table, to limit memory.
 pub(super) const SEQUENCES_MAX: usize = 10_000;
 /// Open holes of all sequences.
 const HOLES_MAX: usize = 500_000;
 /// Gaps of one sequence with their names.
-const TOLD_OF_ONE_MAX: usize = 8;
+const SEQUENCE_GAPS_MAX: usize = 8;
 /// Gaps of all sequences with their names.
-const TOLD_MAX: usize = 200;
+const GAPS_MAX: usize = 200;
 /// Younger records may still arrive.
 const SETTLED_AFTER: Duration = Duration::from_secs(60);
 
@@ -42,7 +43,7 @@ pub(super) struct TableSequences {
 #[derive(Default)]
 struct SequenceState {
     stream: NumberSequence,
-    told: usize,
+    listed: usize,
 }
 
 /// The gaps of one table.
@@ -56,7 +57,7 @@ pub(super) struct SequenceFindings {
     pub(super) missing: u64,
     pub(super) twice: u64,
     /// Further gaps.
-    pub(super) untold: u64,
+    pub(super) unlisted: u64,
     /// Records of sequences beyond [`SEQUENCES_MAX`].
     pub(super) passed_over: u64,
     /// Sequences that were given up, because there was no room for their holes.
@@ -76,22 +77,22 @@ struct SequenceRow<'a> {
 
 impl<'a> SequenceRow<'a> {
     fn by(row: &'a Row, property: &str) -> SequenceRow<'a> {
-        let mut said = SequenceRow::default();
+        let mut found = SequenceRow::default();
         for (name, value) in row.properties() {
-            said.bytes += match value {
+            found.bytes += match value {
                 Property::String(text) => text.len() as u64,
                 Property::Binary(bytes) => bytes.len() as u64,
                 _ => 8,
             };
             if name == property {
-                said.number = number_of(value);
+                found.number = number_of(value);
             } else if name == "Fields" {
-                said.is_in_part = true;
+                found.is_in_part = true;
             } else if let ("Source", Property::String(text)) = (name, value) {
-                said.source = text;
+                found.source = text;
             }
         }
-        said
+        found
     }
 }
 
@@ -110,7 +111,7 @@ impl TableSequences {
                 gaps: Vec::new(),
                 missing: 0,
                 twice: 0,
-                untold: 0,
+                unlisted: 0,
                 passed_over: 0,
                 given_up: 0,
             },
@@ -127,7 +128,7 @@ impl TableSequences {
         let (partition, at) = (&row.partition, row.key().time());
         let instance = self.instances.entry(partition.clone()).or_insert_with(|| instance_of(partition).0.into());
         let of_instance = self.by_name.entry(instance.clone()).or_default();
-        let SequenceState { stream, told } = match of_instance.get_mut(source) {
+        let SequenceState { stream, listed } = match of_instance.get_mut(source) {
             Some(followed) => followed,
             None if self.count < SEQUENCES_MAX => {
                 self.count += 1;
@@ -141,7 +142,7 @@ impl TableSequences {
         let found = &mut self.found;
         match number {
             Some(number) => {
-                let note = &mut |gap| found.note(instance, source, told, gap);
+                let note = &mut |gap| found.note(instance, source, listed, gap);
                 let has_room = stream.older(number, at, &mut self.room, note);
                 found.given_up += u64::from(!has_room);
             }
@@ -149,7 +150,7 @@ impl TableSequences {
             None => {
                 self.room += stream.holes();
                 let known = std::mem::replace(&mut found.known.0, at.plus(DISORDER));
-                std::mem::take(stream).end(&mut |gap| found.note(instance, source, told, gap));
+                std::mem::take(stream).end(&mut |gap| found.note(instance, source, listed, gap));
                 found.known.0 = known;
             }
         }
@@ -175,15 +176,15 @@ impl TableSequences {
         self.room = HOLES_MAX;
         self.instances.clear();
         for (instance, of_instance) in self.by_name.drain() {
-            for (source, SequenceState { stream, mut told }) in of_instance {
-                stream.end(&mut |gap| self.found.note(&instance, &source, &mut told, gap));
+            for (source, SequenceState { stream, mut listed }) in of_instance {
+                stream.end(&mut |gap| self.found.note(&instance, &source, &mut listed, gap));
             }
         }
     }
 }
 
 impl SequenceFindings {
-    fn note(&mut self, instance: &str, source: &str, told: &mut usize, gap: Gap) {
+    fn note(&mut self, instance: &str, source: &str, listed: &mut usize, gap: Gap) {
         let is_known = self.known.0 <= gap.between.0 && gap.between.1 <= self.known.1;
         if gap.between.1 > self.settled || (gap.kind == GapKind::Missing && !is_known) {
             return;
@@ -192,11 +193,11 @@ impl SequenceFindings {
             GapKind::Missing => self.missing = self.missing.saturating_add(gap.numbers()),
             GapKind::Twice => self.twice = self.twice.saturating_add(gap.numbers()),
         }
-        if *told < TOLD_OF_ONE_MAX && self.gaps.len() < TOLD_MAX {
-            *told += 1;
+        if *listed < SEQUENCE_GAPS_MAX && self.gaps.len() < GAPS_MAX {
+            *listed += 1;
             self.gaps.push((instance.into(), source.into(), gap));
         } else {
-            self.untold += 1;
+            self.unlisted += 1;
         }
     }
 }
@@ -232,7 +233,7 @@ mod tests {
         }
     }
 
-    /// What is not read may have what is missing beside it; it does not have it farther off.
+    /// Missing numbers may be among adjacent unread rows, but not farther away.
     #[test]
     fn a_gap_beside_unread_rows_is_not_reported() {
         let midnight = Ticks::UNIX_EPOCH.plus(Duration::from_secs(86_400));
@@ -245,7 +246,7 @@ mod tests {
         sequences.found.note("web-1", "app.log", &mut 0, gap(at(50), at(58)));
         assert_eq!(sequences.found.missing, 1);
 
-        // A day's first second, with the day before unread, and where there is none before.
+        // A day's first second, with the day before unread, and without a day before.
         for (start, missing) in [(Some(midnight), 0), (None, 1)] {
             let mut sequences = TableSequences::of("seq", Ticks::MAX);
             let mut followed = SequenceState::default();
@@ -257,17 +258,17 @@ mod tests {
         }
     }
 
-    /// However many there are, what is told stays short, and all are counted.
+    /// With any number of gaps, the list stays short, and all are counted.
     #[test]
     fn gaps_are_listed_up_to_a_limit_and_counted_beyond_it() {
         let mut sequences = TableSequences::of("seq", Ticks::MAX);
         let gap = |from| Gap { from, to: from + 1, kind: GapKind::Missing, between: (Ticks::MIN, Ticks::MIN) };
         for of in 0..100 {
-            let mut told = 0;
-            (0..20).for_each(|n| sequences.found.note(&format!("web-{of}"), "app.log", &mut told, gap(n)));
+            let mut listed = 0;
+            (0..20).for_each(|n| sequences.found.note(&format!("web-{of}"), "app.log", &mut listed, gap(n)));
         }
-        let SequenceFindings { gaps, missing, untold, .. } = sequences.found;
-        assert_eq!((gaps.len(), missing, untold), (TOLD_MAX, 4000, 2000 - TOLD_MAX as u64));
-        assert_eq!(gaps.iter().filter(|(instance, ..)| instance == "web-3").count(), TOLD_OF_ONE_MAX);
+        let SequenceFindings { gaps, missing, unlisted, .. } = sequences.found;
+        assert_eq!((gaps.len(), missing, unlisted), (GAPS_MAX, 4000, 2000 - GAPS_MAX as u64));
+        assert_eq!(gaps.iter().filter(|(instance, ..)| instance == "web-3").count(), SEQUENCE_GAPS_MAX);
     }
 }

@@ -13,7 +13,7 @@ pub(super) fn open(path: &Path) -> io::Result<Box<dyn Read>> {
 }
 
 fn decoded(mut input: impl BufRead + 'static) -> io::Result<Box<dyn Read>> {
-    // A pipe may give fewer bytes at first; then the input counts as plain.
+    // A pipe may return fewer bytes at first. Then the input counts as plain.
     let magic = input.fill_buf()?;
     if magic.starts_with(&[0x1f, 0x8b]) {
         return Ok(Box::new(flate2::bufread::MultiGzDecoder::new(input)));

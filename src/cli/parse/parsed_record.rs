@@ -1,5 +1,5 @@
-//! A record that is not stored, as one JSON object: `time`, `level`, `message`, then `component`, `pid` and `host`, as far as the
-//! line has them, then the other fields. A field with a name that is in use gets `_` at the end of its name.
+//! A record that is not stored, as one JSON object: `time`, `level`, `message`, then `component`, `pid` and `host`, if
+//! the line has them, then the other fields. A field with a name that is in use gets `_` at the end of its name.
 
 use daytable_model::record::{Field, Level, Record, Value};
 use daytable_query::record::beside_keys;

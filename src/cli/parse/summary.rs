@@ -58,7 +58,7 @@ impl ParseSummary {
         }
     }
 
-    /// The most frequent format. Plain counts only where all records are plain.
+    /// The most frequent format. Plain counts only if all records are plain.
     fn recognised(&self) -> Option<Format> {
         let known = Format::ALL.into_iter().filter(|format| self.count(*format) > 0);
         known.max_by_key(|format| (*format != Format::Plain, self.count(*format)))

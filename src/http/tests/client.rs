@@ -1,4 +1,4 @@
-//! An HTTP/1.1 client of a few lines, so that tests see what is on the wire.
+//! A small HTTP/1.1 client, so that tests see the bytes on the wire.
 
 use super::Daemon;
 use std::io::{self, ErrorKind};
@@ -63,14 +63,14 @@ impl Client {
         self.0.write_all(text.as_bytes()).await.expect("written");
     }
 
-    /// What is still sent until the connection ends, however it ends.
+    /// The remaining bytes until the connection ends in any way.
     pub(super) async fn rest(&mut self) -> String {
         let mut rest = Vec::new();
         let _ = self.0.read_to_end(&mut rest).await;
         String::from_utf8(rest).expect("text")
     }
 
-    /// Reads until `mark` was seen; what was read.
+    /// Reads until `mark`; returns the bytes.
     pub(super) async fn until(&mut self, mark: &str) -> String {
         let mut read = String::new();
         while !read.contains(mark) {
@@ -119,7 +119,7 @@ impl Client {
 }
 
 impl Daemon {
-    /// A client that follows; over the socket, which asks for no token.
+    /// A client that follows over the socket, which needs no token.
     pub(super) async fn follower(&self) -> Client {
         let mut client = self.unix().await;
         client.write("GET /api/tail HTTP/1.1\r\nhost: x\r\n\r\n").await;

@@ -1,4 +1,4 @@
-//! Gaps of numbers that arrive in some order, at some times.
+//! The gaps of numbers in various orders and times.
 
 use super::*;
 use proptest::prelude::*;
@@ -11,15 +11,15 @@ fn gaps(numbers: &[u64]) -> Vec<(GapKind, u64, u64)> {
 /// The same of numbers and their times, in milliseconds.
 fn gaps_at(records: &[(u64, u64)]) -> Vec<(GapKind, u64, u64)> {
     let (mut stream, mut gaps) = (NumberSequence::default(), Vec::new());
-    let mut tell = |gap: Gap| {
+    let mut report = |gap: Gap| {
         assert!(gap.between.0 <= gap.between.1, "{gap:?}");
         gaps.push((gap.kind, gap.from, gap.to));
     };
     for (number, millis) in records.iter().rev() {
         let at = Ticks::UNIX_EPOCH.plus(Duration::from_millis(*millis));
-        assert!(stream.older(*number, at, &mut 10_000, &mut tell));
+        assert!(stream.older(*number, at, &mut 10_000, &mut report));
     }
-    stream.end(&mut tell);
+    stream.end(&mut report);
     gaps.sort_by_key(|(what, from, _)| (*what == GapKind::Twice, *from));
     gaps
 }
@@ -37,13 +37,13 @@ fn missing_and_repeated_numbers() {
         (vec![5, 6, 7, 8, 6, 7, 8, 9], vec![(Twice, 6, 8)]),
         (vec![5, 6, 8, 7, 9], vec![]),
         (vec![5, 6, 8, 7, 7, 9], vec![(Twice, 7, 7)]),
-        // It began anew, once and twice, and where its first life began is not known.
+        // The numbers restart once or twice; the beginning of the first life is unknown.
         (vec![5, 6, 1, 2, 3], vec![]),
         (vec![5, 6, 0, 1, 2, 3, 4, 5, 6, 7], vec![]),
         (vec![1, 2, 1, 2, 3, 1, 2], vec![]),
         (vec![1, 3, 1, 2, 4], vec![lost(2..=2), lost(3..=3)]),
         (vec![2_147_483_646, 2_147_483_647, 1, 2], vec![]),
-        // GapKind it began anew with was lost: that is not known, and is no hole of either life.
+        // The first numbers after the restart are missing: the restart is unknown, and neither life has a hole.
         (vec![5000, 5001, 3, 4], vec![]),
         (vec![u64::MAX - 1, u64::MAX, 0, 1], vec![]),
     ] {
@@ -73,7 +73,7 @@ fn a_number_ahead_leaves_a_hole_whose_times_are_in_order() {
     assert_eq!(gaps_at(&[(5001, 0), (4999, 10)]), [(GapKind::Missing, 5000, 5000)]);
 }
 
-/// Of one moment the old numbers are read before the new ones, or among them.
+/// The old numbers of one moment are read before the new ones, or among them.
 #[test]
 fn a_sequence_may_restart_within_its_last_moment() {
     let (old, new) = (4990..=5000, 1..=10);
@@ -86,7 +86,7 @@ fn a_sequence_may_restart_within_its_last_moment() {
     }
 }
 
-/// … and what was lost around that is told, as far as it is not the end of the one or the beginning of the other.
+/// Gaps around the restart are reported, except at the end of one life and the beginning of the other.
 #[test]
 fn a_gap_between_two_runs_is_reported() {
     use GapKind::{Missing, Twice};
@@ -96,13 +96,13 @@ fn a_gap_between_two_runs_is_reported() {
         (4989, [1, 2, 3, 4990, 4991, 4992], vec![]),
         (4989, [1, 2, 4, 4990, 4991, 4993], vec![(Missing, 3, 3), (Missing, 4992, 4992)]),
         (4987, [1, 2, 3, 4990, 4991, 4992], vec![(Missing, 4988, 4989)]),
-        // What is older does not go on where these did: they came twice.
+        // Older records do not continue these numbers: they are repeated.
         (4989, [1, 2, 3, 4, 2, 3], vec![(Twice, 2, 3)]),
     ] {
         let records: Vec<_> = before(last).chain(moment(&of_the_moment)).collect();
         assert_eq!(gaps_at(&records), expected, "{of_the_moment:?}");
     }
-    // One life: what is older is not of the hole, or there is nothing older.
+    // One life: older records are not of the hole, or there are none.
     let lost = [(Missing, 4, 4989)];
     assert_eq!(gaps_at(&moment(&[1, 2, 3, 4990, 4991])), lost);
     assert_eq!(gaps_at(&[(7000, 0), (1, 60_000), (2, 60_000), (3, 60_000), (4990, 60_000)]), lost);
@@ -112,16 +112,16 @@ fn a_gap_between_two_runs_is_reported() {
 #[test]
 fn a_sequence_that_has_no_room_for_its_holes_is_given_up_once_and_silently() {
     let (mut stream, mut room, mut given_up) = (NumberSequence::default(), 5, 0);
-    let mut tell = |gap: Gap| panic!("{gap:?}");
+    let mut report = |gap: Gap| panic!("{gap:?}");
     for number in (0..100).rev().map(|n| 2 * n) {
-        given_up += u64::from(!stream.older(number, Ticks::UNIX_EPOCH, &mut room, &mut tell));
+        given_up += u64::from(!stream.older(number, Ticks::UNIX_EPOCH, &mut room, &mut report));
     }
     assert_eq!((given_up, room, stream.holes()), (1, 5, 0));
-    stream.end(&mut tell);
+    stream.end(&mut report);
 }
 
 proptest! {
-    /// Whatever is lost of lives that begin at one is told, but what was lost at the beginning or the end of one.
+    /// All gaps of lives that begin at 1 are reported, except at the beginning or the end of a life.
     #[test]
     fn a_gap_within_a_run_is_reported(
         lives in proptest::collection::vec((2u64..300, proptest::collection::btree_set(2u64..300, 0..20)), 1..4)
@@ -136,8 +136,8 @@ proptest! {
         prop_assert_eq!(found.iter().map(|(_, from, to)| to - from + 1).sum::<u64>(), expected);
     }
 
-    /// A sender that is started anew within the moment that it ended in leaves no gap, whether the old numbers of that
-    /// moment are read before the new ones or behind them, and whether more follows or not.
+    /// A sender that restarts in its last moment leaves no gap, whether the old numbers of that moment are read before
+    /// or after the new ones, and whether more follow or not.
     #[test]
     fn a_restart_is_no_gap(
         (old, of_the_moment) in (1u64..3000).prop_flat_map(|old| (Just(old), 1..=old.min(30))),
@@ -160,11 +160,11 @@ proptest! {
     /// Any numbers in any order are read to their end, in bounded memory.
     #[test]
     fn any_numbers_are_read(numbers in proptest::collection::vec(prop_oneof![any::<u64>(), 0u64..9], 0..500)) {
-        let (mut stream, mut room, mut tell) = (NumberSequence::default(), 50, |_| {});
+        let (mut stream, mut room, mut report) = (NumberSequence::default(), 50, |_| {});
         for number in numbers {
-            stream.older(number, Ticks::UNIX_EPOCH, &mut room, &mut tell);
+            stream.older(number, Ticks::UNIX_EPOCH, &mut room, &mut report);
             prop_assert_eq!(stream.holes() + room, 50);
         }
-        stream.end(&mut tell);
+        stream.end(&mut report);
     }
 }
