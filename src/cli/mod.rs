@@ -1,6 +1,7 @@
 //! The command line: one file per command, each with its `Args` and `run`.
 //!
-//! * `args`: groups of arguments that commands flatten: the data folder, the daemon, the filter, the form of the output.
+//! * `args`: groups of arguments that commands flatten: the data folder, the daemon, the filter, the form of the
+//!   output.
 //! * `locate`: the configuration and the data folder of a command without options.
 //! * `folder`: the data folder of a command that writes: a running daemon, or the folder under its lock.
 //! * `control`: the control socket of a running daemon.

@@ -3,7 +3,8 @@
 //! The records are those of a daemon with the same bytes. Secrets are replaced as in the configuration.
 //!
 //! * `input`: plain and compressed files. `journal_export`: entries of the journal. `parsed_record`: a record as JSON.
-//!   `explain`: the bytes of each part. `summary`: the recognized format of a file, on standard error if that is a terminal.
+//!   `explain`: the bytes of each part. `summary`: the recognized format of a file, on standard error if that is a
+//!   terminal.
 
 mod explain;
 mod input;

@@ -7,12 +7,12 @@
 //!                           sources                              loss report
 //! ```
 //!
-//! 1. Ports and sockets are bound first. A port in use is an error of the start, and a client that connects while the store
-//!    is opened waits in the kernel.
+//! 1. Ports and sockets are bound first. A port in use is an error of the start, and a client that connects while the
+//!    store is opened waits in the kernel.
 //! 2. The start goes against the way of a record: the store, the listeners, then the sources, so that no record is read
 //!    that cannot be stored.
-//! 3. The stop goes along the way of a record: listeners close, sources submit the rest, the store commits, the outbox sends.
-//!    Each step has a time limit, and `drain_timeout` limits all of them.
+//! 3. The stop goes along the way of a record: listeners close, sources submit the rest, the store commits, the outbox
+//!    sends. Each step has a time limit, and `drain_timeout` limits all of them.
 //! 4. A stop that is cut short loses no record: a position moves only with the commit of its rows.
 //!
 //! The parts: `api` answers requests, by `queries` and `log_entries` over the `reader_pool`, and by `life` for the lifecycle. `tcp_listener`

@@ -1,10 +1,11 @@
 //! Reloads of the configuration, on SIGHUP or by `POST /-/reload` (`daytable reload`).
 //!
-//! 1. The new configuration is read, checked and bound as a whole. If anything fails, the daemon keeps the configuration
-//!    that it has, and the error names key, line and fix.
-//! 2. The parts change one after the other, against the way of a record: tables and their lifecycle, then the listeners,
-//!    then the sources. So no source reads by new rules into parts that still have old ones.
-//! 3. Keys that a running daemon cannot change (the data folder, the store) keep their value, and the response names them.
+//! 1. The new configuration is read, checked and bound as a whole. If anything fails, the daemon keeps the
+//!    configuration that it has, and the error names key, line and fix.
+//! 2. The parts change one after the other, against the way of a record: tables and their lifecycle, then the
+//!    listeners, then the sources. So no source reads by new rules into parts that still have old ones.
+//! 3. Keys that a running daemon cannot change (the data folder, the store) keep their value, and the response names
+//!    them.
 
 use super::Daemon;
 use super::error::DaemonError;

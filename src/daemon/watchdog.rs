@@ -1,12 +1,12 @@
 //! Reports to the service manager whether the commit loop runs (`sd_notify(3)`, `WatchdogSec=`).
 //!
-//! 1. The committer finishes a round at least once a second. The watchdog notifies the service manager while it does, so
-//!    the service manager restarts a daemon whose committer hangs.
+//! 1. The committer finishes a round at least once a second. The watchdog notifies the service manager while it does,
+//!    so the service manager restarts a daemon whose committer hangs.
 //! 2. A stalled disk is not a committer that hangs: a restart does not help, and the kernel does not even end a process
-//!    that waits for the disk. While the committer's thread is in uninterruptible sleep (state `D`), the watchdog continues
-//!    notifying for at most [`DISK_PATIENCE`].
-//! 3. The status, as `systemctl status` shows it, has records a second, the lag of the slowest source, and the next step of
-//!    the lifecycle. All of these are counted anyway.
+//!    that waits for the disk. While the committer's thread is in uninterruptible sleep (state `D`), the watchdog
+//!    continues notifying for at most [`DISK_PATIENCE`].
+//! 3. The status, as `systemctl status` shows it, has records a second, the lag of the slowest source, and the next
+//!    step of the lifecycle. All of these are counted anyway.
 
 use crate::metrics::{CounterRegistry, Metrics};
 use daytable_lifecycle::LifecycleProgress;

@@ -7,8 +7,8 @@
 //! response ◄──────────────────────────────────────────────────────────────┘
 //! ```
 //!
-//! 1. A body is decoded only after all of it has arrived, so a slow client holds its bytes and no thread. The upload of a
-//!    journal is the exception: see `upload`.
+//! 1. A body is decoded only after all of it has arrived, so a slow client holds its bytes and no thread. The upload of
+//!    a journal is the exception: see `upload`.
 //! 2. A refused client gets a moment to send the rest of its body, because many clients read no response before they
 //!    have sent everything.
 

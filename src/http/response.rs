@@ -5,8 +5,8 @@
 //! ResponseWriter::line ─► up to 64 KiB ─► channel of 2 ─► body
 //! ```
 //!
-//! 1. The channel is the back pressure: a client that does not read blocks its scan, until the connection's write timeout
-//!    ends both.
+//! 1. The channel is the back pressure: a client that does not read blocks its scan, until the connection's write
+//!    timeout ends both.
 //! 2. A body that is dropped closes the channel, and the scan stops at its next line.
 //! 3. A response that ends within its first part is sent as a whole, with its length.
 //! 4. A scan that panics closes the channel without a [`ResponsePart::End`]. The body then breaks the connection, so a

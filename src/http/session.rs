@@ -2,8 +2,8 @@
 //!
 //! 1. `daytable open` asks for a *code* over the unix socket. The link with the code begins a session, once.
 //! 2. A browser also begins a session with the read token. Such a session ends when the token changes.
-//! 3. The cookie is `HttpOnly` and `SameSite=Strict`, so neither a script nor a link of another site can use it. Browsers
-//!    count every port of a host as one site: [`is_from_page`] refuses the pages of other ports.
+//! 3. The cookie is `HttpOnly` and `SameSite=Strict`, so neither a script nor a link of another site can use it.
+//!    Browsers count every port of a host as one site: [`is_from_page`] refuses the pages of other ports.
 //!
 //! Codes and sessions live in memory, as digests. A restart ends them.
 

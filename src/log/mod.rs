@@ -7,11 +7,11 @@
 //! | another file | the same without colours |
 //! | any, with `format = "json"` | one JSON object a line: `time`, `level`, `message`, `component`, and the keys |
 //!
-//! 1. The log has no secrets and no content of records. Messages contain peers, paths, names and numbers, never values of
-//!    the configuration, bodies, lines or fields. Messages of libraries appear from `warn` on, because a library may log the
-//!    headers that it sends.
-//! 2. No text can look like another message: control characters are escaped, and further lines of a message are indented
-//!    and have the same priority.
+//! 1. The log has no secrets and no content of records. Messages contain peers, paths, names and numbers, never values
+//!    of the configuration, bodies, lines or fields. Messages of libraries appear from `warn` on, because a library may
+//!    log the headers that it sends.
+//! 2. No text can look like another message: control characters are escaped, and further lines of a message are
+//!    indented and have the same priority.
 //! 3. One window in the program logs at most 50 messages within 10 s. The number of suppressed messages follows. Levels
 //!    below `info` are not limited.
 //! 4. The daemon does not read its own log as a source: see [`daytable_intake::own_output`].

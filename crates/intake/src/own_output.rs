@@ -2,11 +2,11 @@
 //!
 //! The output returns in three ways, and is recognised by properties that no other program has:
 //!
-//! * **A file** to which standard output or error is redirected, by device and inode. The file is not read, whatever its name
-//!   is, and a warning is logged.
-//! * **The journal**, by the invocation of the unit (`INVOCATION_ID`, which journald adds to each entry), else by the id and
-//!   name of this process on this boot. Such entries are skipped and counted. Entries of an earlier start are read: they
-//!   are finite.
+//! * **A file** to which standard output or error is redirected, by device and inode. The file is not read, whatever
+//!   its name is, and a warning is logged.
+//! * **The journal**, by the invocation of the unit (`INVOCATION_ID`, which journald adds to each entry), else by the
+//!   id and name of this process on this boot. Such entries are skipped and counted. Entries of an earlier start are
+//!   read: they are finite.
 //! * **Syslog**, if another program forwards the journal or writes it to a file, by the name `daytable`, the id of this
 //!   process, and the name of this host if the message has one. Such records are skipped and counted.
 

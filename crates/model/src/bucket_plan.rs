@@ -16,9 +16,10 @@
 //!    a step to 4 buckets is decided ^    begins here ^ the end of the last lease
 //! ```
 //!
-//! * A lease covers ten seconds of record time. So the lock is rarely taken, and a record costs only a comparison of times.
-//! * While a step is being stored ([`BucketPlan::begin`] to [`BucketPlan::end`]), a lane that wants to place a record after
-//!   the step's beginning waits. That takes milliseconds, and concerns only records that are as new.
+//! * A lease covers ten seconds of record time. So the lock is rarely taken, and a record costs only a comparison of
+//!   times.
+//! * While a step is being stored ([`BucketPlan::begin`] to [`BucketPlan::end`]), a lane that wants to place a record
+//!   after the step's beginning waits. That takes milliseconds, and concerns only records that are as new.
 //! * A record whose day has expired, or is far ahead, enters today's table with the configured count. Its time is in no
 //!   lease, so a record of the year 2099 does not delay a step until then.
 //! * Leases are known for 65,536 instances. Beyond that, only the end of the last lease of each day-table is known.

@@ -12,8 +12,8 @@
 //! * [`entity`]: joins a master row and its items.
 //! * [`record`]: the result of a query, and its JSON form; [`text`] is the form for people.
 //! * [`archived`]: days that exist only as archives, read there.
-//! * [`stores`]: where a query reads; `merged`, `remote`: a day that is in a remote store and, if not yet sent, in the data
-//!   folder.
+//! * [`stores`]: where a query reads; `merged`, `remote`: a day that is in a remote store and, if not yet sent, in the
+//!   data folder.
 //! * [`mod@select`]: the records of all tables, newest first. A table is opened only when its newest row could be next.
 //! * [`mod@count`]: numbers of records by time, level and instance, from page headers if possible.
 //! * [`follow`]: records as they are committed.

@@ -1,4 +1,4 @@
-//! What can go wrong with a data folder, by what the caller can do about it.
+//! Errors of a data folder, by what the caller can do about them.
 
 use daytable_model::path_text::PathText;
 use std::path::PathBuf;
@@ -25,8 +25,8 @@ pub enum StoreError {
     /// A foreign file has the name of a file of daytable.
     #[error("{at} is no file of daytable: {1}", at = .0.escaped())]
     Foreign(PathBuf, String),
-    /// The folder, or a file in it, was removed, renamed or replaced since this process opened it. Nobody would read what
-    /// is written now.
+    /// The folder, or a file in it, was removed, renamed or replaced since this process opened it. No reader would find
+    /// rows written now.
     #[error(
         "{0} is not the file that this process opened: {1}. No more records are accepted, and none was acknowledged since. Find out who changes files in the data folder, restore them, and start daytable again"
     )]
@@ -72,7 +72,7 @@ pub enum StoreError {
         path: PathBuf,
         /// The commit.
         which: String,
-        /// What is wrong with it.
+        /// The fault.
         what: String,
         /// The data folder.
         data: PathBuf,
@@ -159,7 +159,7 @@ pub(crate) enum SourceLogError {
     Damaged {
         /// The commit.
         which: String,
-        /// What is wrong with it.
+        /// The fault.
         what: String,
     },
     /// A newer program wrote it.

@@ -18,13 +18,13 @@
 //! | `maintain` | compaction, [`check`], repair, backup, orphans | `format`, `outbox` |
 //! | `write` | the bounded [`queue`], the committer behind it, recovery, the steps of the lifecycle | all of them |
 //!
-//! Below all of these stand [`error`], `layout` (paths), `lock`, [`private_file`] (files that only their owner reads), `sqlite`
-//! and [`source`]. No module is in a circle with another one.
+//! Below all of these are [`error`], `layout` (paths), `lock`, [`private_file`] (files that only their owner reads),
+//! `sqlite` and [`source`]. The modules have no circular dependencies.
 //!
-//! **Commit k** has three steps: (1) in each open day that it touches, one transaction inserts pages marked `seq = k`. (2) In
-//! the catalog, one transaction moves the positions, notes the last `seq` and the number of entities of each touched file,
-//! and sets `committed = k`. This is the commit point. (3) The submissions are acknowledged. Pages above `committed` are not
-//! data: readers skip them, and recovery moves them to `trash/` before anything else is written.
+//! **Commit k** has three steps. (1) In each open day with new rows, one transaction inserts pages marked `seq = k`.
+//! (2) In the catalog, one transaction updates the positions, the last `seq` and number of entities of each of these
+//! files, and sets `committed = k`. This is the commit point. (3) The submissions are acknowledged. Pages above
+//! `committed` are not data: readers skip them, and recovery moves them to `trash/` before anything else is written.
 
 pub mod error;
 mod format;

@@ -1,4 +1,4 @@
-//! Files and folders that only their owner reads, made where nothing stands: a link that somebody put there is never
+//! Files and folders that only their owner can read. Creation fails if the name exists, so a foreign link is never
 //! followed.
 
 use crate::StoreError;
@@ -7,23 +7,23 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 
-/// Makes a folder, and those above it, where there is none.
+/// Creates a folder and its missing parents.
 pub(crate) fn create_folder(path: &Path) -> Result<(), StoreError> {
     DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(StoreError::io(path))
 }
 
-/// Makes the names in a folder durable.
+/// Makes the entries of a folder durable.
 pub(crate) fn sync(folder: &Path) -> Result<(), StoreError> {
     File::open(folder).and_then(|folder| folder.sync_all()).map_err(StoreError::io(folder))
 }
 
-/// Makes a file to write to. Fails where something has its name, be it a link that leads nowhere.
+/// Creates a file to write to. Fails if the name exists, even as a dangling link.
 pub(crate) fn create_new(path: &Path) -> io::Result<File> {
     File::options().read(true).write(true).create_new(true).mode(0o600).open(path)
 }
 
-/// Makes a file in place of what an earlier attempt left under its name. Of a link the name goes, and what it leads to
-/// stays.
+/// Creates a file in place of an earlier attempt with the same name. If the name is a link, the link is removed, and
+/// its target stays.
 pub fn create_anew(path: &Path) -> io::Result<File> {
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),

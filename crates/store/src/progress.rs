@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 /// How far a long call is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// What the call does at present.
+    /// The current phase of the call.
     pub phase: Phase,
     /// Units of the phase that are complete.
     pub done: u64,

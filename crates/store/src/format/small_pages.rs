@@ -39,7 +39,7 @@ pub(crate) const SCHEMA: &str = "
 /// The location of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum PageLocation {
-    /// A row of its own, by id.
+    /// Its own row, by id.
     Row(i64),
     /// In the bodies of a row of small pages.
     Shared { row: i64, offset: u32, length: u32 },

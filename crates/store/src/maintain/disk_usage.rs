@@ -1,12 +1,12 @@
-//! How many bytes there are in a data folder.
+//! The bytes of a data folder.
 
 use crate::format::catalog::LiveFile;
 use crate::layout::{FolderLayout, manifest_of};
 use crate::sqlite::journal_of;
 use std::path::Path;
 
-/// Bytes of the days and of the catalog. What else lies in the folder (archives may) is not counted, nor what is being
-/// removed: a day that was just dropped must not have another one dropped.
+/// Bytes of the days and of the catalog. Other files of the folder (perhaps archives) do not count, nor files that are
+/// being removed: otherwise a day that was just dropped could cause another drop.
 pub fn folder_bytes(data_dir: &Path) -> u64 {
     let layout = FolderLayout { data: data_dir.into() };
     let below = |folder: &Path| -> u64 {
@@ -18,7 +18,7 @@ pub fn folder_bytes(data_dir: &Path) -> u64 {
     below(&layout.tables()) + own.iter().sum::<u64>()
 }
 
-/// Bytes of a live file, with what belongs to it.
+/// Bytes of a live file and of its journal or manifest.
 pub fn file_bytes(data_dir: &Path, file: &LiveFile) -> u64 {
     let path = FolderLayout { data: data_dir.into() }.table_file(&file.name);
     let beside = match manifest_of(&file.name) {

@@ -1,9 +1,9 @@
 //! Orphans: files in `tables/` that the catalog does not name as live.
 //!
-//! A file that was being made when a kill came is removed: it never was data, and it is made again. So are files that are no
-//! longer data: the inputs of a sealed day, and files of a dropped day. The catalog forgets such a name only when the removal is
-//! on the disk. A power cut could otherwise bring back a file that the catalog no longer names. `unnamed_files` examines files
-//! without any name in the catalog.
+//! A file that was being created during a crash is removed: it never was data, and it is created again. So are files
+//! that are no longer data: the inputs of a sealed day, and files of a dropped day. The catalog forgets such a name
+//! only when the removal is on the disk. A power cut could otherwise restore a file that the catalog no longer names.
+//! `unnamed_files` examines files without any name in the catalog.
 
 use crate::StoreError;
 use crate::format::catalog::Catalog;
@@ -16,20 +16,20 @@ use daytable_model::path_text::PathText;
 /// Whether a process opens its folder for the first time, or again because a commit failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Opening {
-    /// Nothing of this process is under way in it.
+    /// No step of this process is running.
     First,
-    /// A step of the lifecycle may be.
+    /// A step of the lifecycle may be running.
     Again,
 }
 
-/// Clears what a kill left in `tables/`, of which `unnamed` is what has no name.
+/// Removes the remains of a crash in `tables/`. `unnamed` are the files without a name in the catalog.
 pub(crate) fn sweep(
     layout: &FolderLayout,
     catalog: &mut Catalog,
     unnamed: &[UnnamedFile],
     opening: Opening,
 ) -> Result<(), StoreError> {
-    // A sealed file may be on its way still, on another thread than the one that opens the folder again.
+    // Another thread may still be writing a sealed file.
     let is_mine = |output: &String| opening == Opening::First || !is_sealed(output);
     let making: Vec<String> = catalog.making()?.into_iter().filter(is_mine).collect();
     for output in &making {
@@ -41,7 +41,7 @@ pub(crate) fn sweep(
     for UnnamedFile { name, what, .. } in unnamed {
         match what {
             UnnamedKind::Leftover => discard(layout, name)?,
-            // A folder that has any is not opened.
+            // A folder with such a file is not opened.
             UnnamedKind::Data { .. } => {}
             UnnamedKind::Unreadable(why) => {
                 let file = layout.table_file(name);
@@ -52,7 +52,7 @@ pub(crate) fn sweep(
     Ok(())
 }
 
-/// Forgets files that were removed, or moved to `trash/`, once that is on the disk.
+/// Forgets files that were removed, or moved to `trash/`, once the removal is on the disk.
 pub(crate) fn forget(layout: &FolderLayout, catalog: &mut Catalog, names: &[String]) -> Result<(), StoreError> {
     if names.is_empty() {
         return Ok(());
@@ -61,7 +61,7 @@ pub(crate) fn forget(layout: &FolderLayout, catalog: &mut Catalog, names: &[Stri
     names.iter().try_for_each(|name| catalog.forget_making(name))
 }
 
-/// Removes what was written of `output`, which never was data, or is none any more.
+/// Removes the files of `output`, which never was data, or no longer is.
 pub(crate) fn remove_made(layout: &FolderLayout, output: &str) -> Result<(), StoreError> {
     for name in parts_of(output).iter() {
         let path = layout.table_file(name);

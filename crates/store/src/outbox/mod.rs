@@ -3,11 +3,11 @@
 //! There is no second engine. A commit writes the same pages to the same kind of file, `tables/Log20261121.1.db`, with
 //! the same commit point, recovery and readers. That file *is* the outbox of its day-table. The differences:
 //!
-//! * It has its own [role](crate::format::catalog::FileRole::Outbox). Such a file is never sealed, and never dropped while it has
-//!   rows.
+//! * It has its own [role](crate::format::catalog::FileRole::Outbox). Such a file is never sealed, and never dropped
+//!   while it has rows.
 //! * [`OutboxReader`] reads its pages in the order of their commits, partition by partition.
-//! * The committer removes sent pages, page by page, in one transaction of the file. The file counts the removed entities (in
-//!   `merged`, together with the duplicates that compaction removed), so file and catalog still agree.
+//! * The committer removes sent pages, page by page, in one transaction of the file. The file counts the removed
+//!   entities (in `merged`, together with the duplicates that compaction removed), so file and catalog still agree.
 //! * An empty file whose period is over is removed as a whole. Later records of its day begin another generation.
 //! * [`OutboxLevel`] tells how much waits. If that is too much, sources are blocked, or the oldest rows are dropped and
 //!   counted: [`OutboxOptions`].

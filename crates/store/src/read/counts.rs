@@ -1,12 +1,12 @@
 //! Counts records by partition, minute and level, and reads no more than necessary.
 //!
-//! * An **open file** has the counts in its page headers. A page is decoded only if it overlaps another page or the end of
-//!   the range.
-//! * A **sealed file** has the counts of all its rows in its index. A part of it is counted from its columns of times and
-//!   levels.
-//! * **Several files** of a day may have the same row, and the later generation wins. So the counts of the files are added,
-//!   and a row of a later file that an older file has too is subtracted from the older counts. Late records are few, so
-//!   they are looked up among the many.
+//! * An **open file** has the counts in its page headers. A page is decoded only if it overlaps another page or the end
+//!   of the range.
+//! * A **sealed file** has the counts of all its rows in its index. A part of it is counted from its columns of times
+//!   and levels.
+//! * **Several files** of a day may have the same row, and the later generation wins. So the counts of the files are
+//!   added, and a row of a later file that an older file has too is subtracted from the older counts. Late records are
+//!   few, so they are looked up among the many.
 
 use crate::StoreError;
 use crate::format::catalog::LiveFile;

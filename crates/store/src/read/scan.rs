@@ -1,11 +1,12 @@
 //! Rows of one table, newest first.
 //!
-//! A day has one live file most of the time. While it is sealed it has two, and so it has when late records came to a day
-//! that is sealed: then their rows are merged by RowKey, and of equal keys the later generation's row is the row.
+//! Usually a day has one live file. While it is sealed, or after late records of a sealed day, it has two. Then their
+//! rows are merged by RowKey. Of equal keys, the row of the later generation wins.
 //!
-//! Files go away under a scan: the open ones when their day is sealed, all of them when it is dropped. So a scan asks the
-//! catalog behind opening them, every [`SNAPSHOT_MAX`], and when it cannot go on: are these the live files? If others
-//! are, it opens those and continues by key, so no row is lost or given twice. If none are, the table was dropped.
+//! Files may be removed during a scan: the open ones when their day is sealed, all of them when it is dropped. So a
+//! scan compares its files with the live ones: after opening them, every [`SNAPSHOT_MAX`], and after an error. If the
+//! live files changed, it opens the new ones and continues by key, so no row is lost or returned twice. If there are
+//! none, the table was dropped.
 
 use super::sealed_scan::SealedScan;
 use crate::StoreError;
@@ -16,7 +17,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::Instant;
 
-/// How often the live files may be others than a moment ago, before something is wrong.
+/// How often the live files may change in a row before that is an error.
 pub(crate) const CHANGES_MAX: usize = 100;
 
 /// Rows of one table, newest first. See [`Reader::scan`].
@@ -24,18 +25,18 @@ pub struct Scan<'r> {
     reader: &'r Reader,
     table: DayTable,
     range: Range,
-    /// The live files that are read, by name, the oldest generation first.
+    /// The names of the files, the oldest generation first.
     names: Vec<String>,
     parts: Vec<Part<'r>>,
     /// The next row of each part that has one.
     heads: Vec<Option<Row>>,
-    /// Their keys; of equal ones the later generation's first.
+    /// Their keys; of equal keys, the later generation comes first.
     order: BinaryHeap<Reverse<(RowKey, Reverse<usize>)>>,
     /// Parts whose next row is not read yet.
     behind: Vec<usize>,
     resume: Resume,
     since: Instant,
-    /// Snapshots of parts that were let go.
+    /// The snapshots of closed parts.
     snapshots: u64,
     done: bool,
 }
@@ -83,7 +84,7 @@ impl<'r> Scan<'r> {
         let (names, parts) = reader.with_files(&self.table, |files| {
             let mut parts = Vec::with_capacity(files.len());
             for (number, file) in files.iter().enumerate() {
-                // A row that is left out must not let an older one of the same key through.
+                // A skipped row must still hide an older row with the same key.
                 let range = match number {
                     0 => range.clone(),
                     _ => Range { contains: None, level: None, chooser: None, ..range.clone() },
@@ -105,13 +106,14 @@ impl<'r> Scan<'r> {
         Ok(())
     }
 
-    /// Goes up with every snapshot of a file that takes records: what left the file before it is not seen any more.
+    /// The number of snapshots of files that accept records. Rows that left a file before its last snapshot are no
+    /// longer returned.
     pub fn snapshots(&self) -> u64 {
         let of = |part: &Part<'_>| if let Part::Open(scan) = part { scan.snapshots() } else { 0 };
         self.snapshots + self.parts.iter().map(of).sum::<u64>()
     }
 
-    /// Whether the files that are read are not the live ones any more.
+    /// Whether the live files are no longer those of the scan.
     fn is_outdated(&self) -> Result<bool, StoreError> {
         let files = self.reader.files_of(&self.table)?;
         Ok(!files.iter().map(|file| &file.name).eq(&self.names))
@@ -151,7 +153,7 @@ impl<'r> Scan<'r> {
         Err(StoreError::Refused(format!("the files of {} do not stay the same", self.table)))
     }
 
-    /// Begins snapshots as often as it may, or no more often than it does.
+    /// Sets whether snapshots begin as often as possible.
     #[cfg(test)]
     pub(crate) fn hurry(&mut self, is_hasty: bool) {
         for part in &mut self.parts {

@@ -1,10 +1,10 @@
-//! Days with several files: sealed and late ones, what a failed commit does to a sealing, and repair.
+//! Days with several files: sealed and late ones, a failed commit during a sealing, and repair.
 
 use super::*;
 use crate::format::catalog::Seal;
 use std::ops::ControlFlow;
 
-/// Seals what a day has, as the lifecycle does.
+/// Seals the rows of a day, as the lifecycle does.
 pub(super) fn write_sealed(store: &Store, at: Ticks) -> (SealTarget, Seal) {
     let sealing = store.steps().begin_seal(&table(at)).expect("begun");
     let what = sealing.to_write(store.steps().committed().expect("read"));
@@ -56,12 +56,12 @@ fn opening_the_folder_again_ends_a_sealing() {
     write(&store, day(0), 0, 50);
     let (sealing, sealed) = write_sealed(&store, day(0));
     store.close().expect("closed");
-    // The file stood, whole and synced; it was no data, and is cleared away.
+    // The file was complete and synced, but no data, and is removed.
     let store = folder.open();
     assert_eq!(files(&folder), ["Log20261101.1.db"]);
     assert!(store.steps().end_seal(&sealing, &sealed).is_err());
     assert_eq!(folder.messages(day(0)), newest_first(0, 50));
-    // Nor is a file that somebody puts there under its name.
+    // A foreign file under its name is not accepted either.
     std::fs::write(&sealing.path, vec![0; usize::try_from(sealed.bytes).expect("small")]).expect("written");
     let ended = store.steps().end_seal(&sealing, &sealed);
     assert!(matches!(ended, Err(StoreError::Refused(_))), "{ended:?}");
@@ -71,7 +71,7 @@ fn opening_the_folder_again_ends_a_sealing() {
     store.close().expect("closed");
 }
 
-/// A kill between the transaction that makes a sealed file the table and the removal of what it was made of.
+/// A kill between the transaction that makes a sealed file live and the removal of its inputs.
 #[test]
 fn inputs_of_a_sealing_are_removed_at_the_next_start() {
     let folder = Folder::new();
@@ -114,7 +114,7 @@ fn a_follower_sees_the_last_rows_before_its_day_was_sealed_or_dropped() {
     assert_eq!(look(), [""; 0]);
 }
 
-/// The day was being sealed, and took a record meanwhile.
+/// The day was being sealed, and accepted a record meanwhile.
 #[test]
 fn repair_without_a_catalog_keeps_the_inputs_of_a_sealing() {
     let folder = Folder::new();

@@ -31,7 +31,7 @@ fn adding_to_an_outbox_keeps_it_and_disabling_it_keeps_its_rows() {
     let level = Arc::new(OutboxLevel::default());
     let store = open(&folder, to(u64::MAX, &level));
     write(&store, day(0), 0, 10);
-    // The level is looked at behind the commit, and before the next step.
+    // The level is updated after the commit, and before the next step.
     store.steps().committed().expect("read");
     assert_eq!(level.entities(), 10);
     store.close().expect("closed");
@@ -47,7 +47,7 @@ fn adding_to_an_outbox_keeps_it_and_disabling_it_keeps_its_rows() {
     assert!(matches!(store.steps().begin_seal(&table(day(0))), Err(StoreError::Refused(_))));
     assert!(matches!(store.steps().drop_table(&table(day(0))), Err(StoreError::Refused(_))));
     store.close().expect("closed");
-    // Nothing is sent any more.
+    // Rows are no longer sent.
     let store = open(&folder, Forwarding::Disabled);
     assert_eq!(roles(&folder), [FileRole::Closed, FileRole::Closed]);
     write(&store, day(0), 30, 40);
@@ -83,7 +83,7 @@ fn a_full_outbox_accepts_nothing_until_sources_stop() {
     let level = Arc::new(OutboxLevel::default());
     let store = open(&folder, to(1, &level));
     write(&store, day(0), 0, 10);
-    // The commit is told of before it is looked how much there is.
+    // The commit is acknowledged before the level is updated.
     while !level.is_full() {
         std::thread::yield_now();
     }

@@ -1,4 +1,4 @@
-//! Damage of what commits moved: to a store that runs, one that was killed, and one whose commit fails as well.
+//! Damage of the source log: in a running store, in a killed one, and in one whose commit fails as well.
 
 use super::*;
 use crate::format::catalog::Catalog;
@@ -22,7 +22,7 @@ fn assert_balanced(folder: &Folder) {
     assert_eq!((accounts.records_surplus(), accounts.rows_surplus()), (0, 0), "{accounts:?}");
 }
 
-/// Commits go on, a stop is one like any other, and nothing is forgotten.
+/// Commits continue, a stop is clean, and no position is lost.
 #[test]
 fn a_store_that_runs_loses_nothing_by_a_row_that_is_damaged() {
     for commits in [1, 9] {
@@ -40,8 +40,8 @@ fn a_store_that_runs_loses_nothing_by_a_row_that_is_damaged() {
     }
 }
 
-/// The folder as a kill left it, with a row that is damaged, is refused until it was repaired; then it is all that it
-/// was, but that the last of its source's commits is read again.
+/// A folder with a damaged row after a kill is refused until it is repaired. Then only the last commit of its source is
+/// read again.
 #[test]
 fn a_repair_leaves_out_a_row_that_is_damaged_and_nothing_else() {
     let folder = Folder::new();
@@ -77,7 +77,7 @@ fn a_repair_leaves_out_a_row_that_is_damaged_and_nothing_else() {
     assert_balanced(&killed);
 }
 
-/// Trying again finds the same, so it ends, and says what to do.
+/// A second try finds the same damage. So the store ends, and its error tells what to do.
 #[test]
 fn a_store_that_cannot_be_opened_again_because_of_damage_ends() {
     let folder = Folder::new();

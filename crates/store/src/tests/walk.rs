@@ -1,4 +1,4 @@
-//! A walk passes the rows of a scan, each once, in whatever pages and files they are.
+//! A walk passes the rows of a scan, each once, from pages and files of any kind.
 
 use super::*;
 use crate::{BatchVisitor, ColumnBatch, RowChooser};
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// Gathers what rows and columns say, each their way.
+/// Collects the records by rows and by columns.
 struct Gather;
 
 type Gathered = Vec<(String, RowKey, Option<Level>, String)>;
@@ -87,7 +87,7 @@ impl RowChooser for WithNeedle {
     }
 }
 
-/// A row: seconds into the day, which partition, whether its text has the needle.
+/// A row: the second of the day, the partition, and whether its text has the needle.
 type Written = BTreeMap<(u64, bool), bool>;
 
 fn write_rows(store: &Store, rows: &Written, number: u64) {
@@ -114,7 +114,7 @@ fn commits(most: usize) -> impl Strategy<Value = Vec<Written>> {
     )
 }
 
-/// A walk by `threads` threads passes what a scan does, and a scan that chooses passes what is chosen of it.
+/// A walk with `threads` threads passes the rows of a scan, and a scan with a chooser passes the chosen ones.
 fn compare(reader: &Reader, range: &Range, threads: usize) {
     let Ok(scan) = reader.scan(&table(day(0)), range) else { return };
     let mut whole: Gathered = scan.map(|row| plain(&row.expect("a row"))).collect();

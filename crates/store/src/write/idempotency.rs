@@ -4,7 +4,7 @@ use super::queue::{Ack, CommitOutcome};
 use crate::format::catalog::idempotency::{IdempotencyKey, KeyHash};
 use std::collections::HashMap;
 
-/// Keys of the commit that is gathered, and those that came with one of them again.
+/// Keys of the next commit, and submissions that repeat one of them.
 #[derive(Default)]
 pub(crate) struct PendingKeys {
     keys: HashMap<KeyHash, IdempotencyKey, foldhash::quality::RandomState>,
@@ -12,7 +12,7 @@ pub(crate) struct PendingKeys {
 }
 
 impl PendingKeys {
-    /// What becomes of `once` when this commit is on disk, where its key is in it.
+    /// The outcome of a repeat of a key in this commit, if the commit succeeds; none if the key is not in it.
     pub(crate) fn outcome_of(&self, idempotency: &IdempotencyKey) -> Option<CommitOutcome> {
         self.keys.get(&idempotency.key).map(|first| first.compare(idempotency).into())
     }
@@ -21,7 +21,7 @@ impl PendingKeys {
         self.keys.insert(idempotency.key, idempotency);
     }
 
-    /// Has `done` told `outcome` when this commit is on disk; that it is not committed, if it never is.
+    /// Adds a repeat. It gets `outcome` after this commit, or [`CommitOutcome::NotCommitted`] if the commit fails.
     pub(crate) fn add_repeat(&mut self, done: Ack, outcome: CommitOutcome) {
         self.repeats.push((done, outcome));
     }

@@ -1,4 +1,4 @@
-//! Writing: the queue that sources submit to, the one committer behind it, and the recovery of a folder that is opened.
+//! Writing: the queue of submissions, the one committer behind it, and the recovery of a folder at its opening.
 
 pub(crate) mod checkpoint;
 pub(crate) mod commit;

@@ -56,7 +56,7 @@ pub struct CommitReport {
     pub rows: u64,
     /// Batches in it.
     pub batches: u64,
-    /// Pages made of the batches.
+    /// Pages built from the batches.
     pub pages: u64,
     /// Bytes of those pages.
     pub page_bytes: u64,
@@ -64,7 +64,7 @@ pub struct CommitReport {
     pub pages_merged: u64,
     /// From the beginning to the commit point.
     pub took: Duration,
-    /// The part of `took` in which day files were written and synced.
+    /// The part of `took` for writing and syncing day files.
     pub days_written: Duration,
     /// Idempotency keys that were removed early because there were too many.
     pub keys_dropped: u64,

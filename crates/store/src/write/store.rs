@@ -11,20 +11,20 @@ use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-/// A data folder, opened to write. Only one process has it open so at a time.
+/// A data folder, opened to write. Only one process can have it open to write.
 pub struct Store {
     queue: CommitQueue,
     thread: JoinHandle<Result<(), StoreError>>,
-    /// Held until the store is closed, also where the thread ended early.
+    /// Held until the store is closed, even if the thread ended early.
     _lock: Arc<Lock>,
 }
 
 impl Store {
-    /// Opens the folder to write, and creates it where it does not exist. Moves unfinished commits to `trash/`.
+    /// Opens the folder to write, and creates it if it does not exist. Moves unfinished commits to `trash/`.
     ///
     /// # Errors
     ///
-    /// Where another process writes there, files disagree with the catalog, or the disk fails.
+    /// Another process writes there, files disagree with the catalog, or the disk fails.
     pub fn open(data_dir: &Path, options: StoreOptions) -> Result<Store, StoreError> {
         let committer = Committer::open(FolderLayout { data: data_dir.into() }, options)?;
         let (queue, lock) = (committer.commit_queue(), committer.lock());

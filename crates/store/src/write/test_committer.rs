@@ -5,7 +5,7 @@ use crate::write::commit::CommitQueue;
 use crate::write::queue::{CommitOutcome, Submission, Work};
 use std::time::Duration;
 
-/// The other end of an [`CommitQueue`], for tests of sources: takes what they submit without a store behind it.
+/// The receiving end of a [`CommitQueue`], for tests of sources: receives their submissions without a store.
 pub struct TestCommitter(pub(crate) CommitQueue);
 
 impl TestCommitter {

@@ -13,19 +13,19 @@ use std::sync::Arc;
 /// An archive that was read back and matched.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Archived {
-    /// The day-table it is of.
+    /// The day-table.
     pub table: DayTable,
-    /// Its generation.
+    /// The generation.
     pub generation: i64,
     /// The place, as configured.
     pub url: String,
-    /// What was sealed, and read back.
+    /// The length, hash and rows of the sealed file.
     pub seal: Seal,
     /// When it was read back.
     pub verified: Ticks,
-    /// Whether a later archive of the day has all that this one has.
+    /// Whether a later archive of the day has all rows of this one.
     pub is_superseded: bool,
-    /// The text of its manifest, by which it is found and read.
+    /// The text of its manifest, which locates and describes the archive.
     pub manifest: Arc<str>,
 }
 
@@ -40,7 +40,7 @@ impl Catalog {
         Ok(archives)
     }
 
-    /// Notes an archive that was read back. Those of the same day with a lower generation are superseded by it.
+    /// Records an archive that was read back. It supersedes archives of the same day with a lower generation.
     pub(crate) fn put_archive(&mut self, archived: &Archived) -> Result<(), StoreError> {
         let Archived { table, generation, url, seal, verified, is_superseded, manifest } = archived;
         let (oldest, newest) = seal.times.map(|(oldest, newest)| (oldest.get(), newest.get())).unzip();
@@ -71,7 +71,7 @@ impl Catalog {
         })
     }
 
-    /// An archive that is no longer there.
+    /// Removes the record of an archive that no longer exists.
     pub(crate) fn forget_archive(&mut self, table: &DayTable, generation: i64, url: &str) -> Result<(), StoreError> {
         let delete = "DELETE FROM archive WHERE day = ?1 AND generation = ?2 AND url = ?3";
         self.change(|transaction| transaction.execute(delete, params![table.to_string(), generation, url]).map(drop))

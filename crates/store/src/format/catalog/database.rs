@@ -16,16 +16,16 @@ use std::path::PathBuf;
 pub struct Catalog {
     pub(super) connection: Connection,
     pub(crate) path: PathBuf,
-    /// Records of the sources that this one forgot, by their identity: whoever has such a source in memory still may come
-    /// back with its old ledger, which is then counted there again.
+    /// Records of removed sources, by identity. Such a source may still be in memory and return with its old ledger.
+    /// Then its ledger counts these records again, and this entry is removed.
     pub(super) forgotten: HashMap<u64, i64>,
-    /// The sources that have a row, with what it says for good, where this is opened to write.
+    /// The fixed values of each source with a row, if the catalog is opened to write.
     pub(super) known: KnownSources,
-    /// What waits to be entered in their rows, where this is opened to write.
+    /// The source log, if the catalog is opened to write.
     pub(super) waiting: source_log::SourceLog,
     /// Commits after which the source log is checkpointed.
     pub(super) checkpoint_commits: u64,
-    /// The files that were opened, where this is opened to write.
+    /// The identities of the opened files, if the catalog is opened to write.
     pub(super) seen: Vec<FileIdentity>,
 }
 
@@ -35,7 +35,7 @@ impl Catalog {
         data_dir.join("catalog.db")
     }
 
-    /// Opens it for whoever looks whether it is whole before anything is done to it.
+    /// Opens the catalog without any check of its contents, for `repair` and before a full opening.
     pub(crate) fn open_to_repair(data_dir: &Path) -> Result<Catalog, StoreError> {
         let path = Catalog::path_in(data_dir);
         Ok(Catalog::new(sqlite::open_to_write(&path, &schema::SCHEMA)?, path))
@@ -43,7 +43,7 @@ impl Catalog {
 
     pub(crate) fn open_to_read(data_dir: &Path) -> Result<Catalog, StoreError> {
         let path = Catalog::path_in(data_dir);
-        // Not `exists`: a folder that may not be entered is not an empty one.
+        // Not `exists`: a folder without permission to enter is not an empty one.
         if !path.try_exists().map_err(StoreError::io(&path))? {
             return Err(StoreError::NoStore(data_dir.into()));
         }
@@ -61,7 +61,7 @@ impl Catalog {
         self.checkpoint_commits = commits;
     }
 
-    /// An error where its path leads to another file than the one that is written to.
+    /// Fails if the path now leads to another file than the opened one.
     pub(crate) fn check_place(&self) -> Result<(), StoreError> {
         self.seen.iter().try_for_each(FileIdentity::check)
     }

@@ -9,44 +9,44 @@ use rusqlite::OptionalExtension;
 use rusqlite::params;
 use std::time::Duration;
 
-/// How long a configured table is kept, as the last daemon knew it.
+/// The retention of a configured table, as the last daemon knew it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rule {
     /// The configured table's name.
     pub name: String,
     /// How long after its end a day is kept.
     pub keep: Duration,
-    /// Where `keep` became shorter: since when, and what it was before.
+    /// If `keep` became shorter: since when, and the earlier value.
     pub shortened: Option<(Ticks, Duration)>,
-    /// Where its days are archived.
+    /// The place of its archives.
     pub archive: Option<String>,
-    /// Where they were archived until lately, and until when a drop asks for an archive there.
+    /// The earlier place of its archives, and until when a drop requires an archive there.
     pub archive_before: Option<(String, Ticks)>,
-    /// How long an archive is kept after the end of its day; none is for ever.
+    /// How long an archive is kept after the end of its day; none means forever.
     pub keep_archives: Option<Duration>,
-    /// Where `keep_archives` became shorter: since when.
+    /// If `keep_archives` became shorter: since when.
     pub archives_since: Option<Ticks>,
     /// How long after its end a day waits for late records before it is sealed.
     pub seal_after: Duration,
-    /// How long one of its day-tables takes records.
+    /// The period of its day-tables.
     pub period: Period,
-    /// Whether it is configured no more; what stands of it is not dropped.
+    /// Whether it is no longer configured. Its existing days are not dropped.
     pub is_removed: bool,
 }
 
-/// How long a daemon has watched the folder, and since when no record gave a newer time.
+/// How long a daemon has watched the folder, and since when the newest record time has not changed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WatchedTime {
-    /// In all, over every daemon that ran.
+    /// The total over all daemons.
     pub watched: Duration,
-    /// The newest record time when it was last looked at.
+    /// The newest record time at the last check.
     pub newest: Option<Ticks>,
-    /// How long had been watched when that was first seen.
+    /// The watched time when that record time was first seen.
     pub newest_since: Duration,
 }
 
 impl Catalog {
-    /// The rules of the last daemon, and those of tables that are configured no more.
+    /// The rules of the last daemon, and those of tables that are no longer configured.
     pub fn rules(&self) -> Result<Vec<Rule>, StoreError> {
         let select = "SELECT name, keep_seconds, shorter_since, keep_before, archive, archive_before, archive_until,
                       keep_archives, archives_since, seal_after, removed, period FROM rule";
@@ -68,7 +68,7 @@ impl Catalog {
         })
     }
 
-    /// Notes the rules of this daemon, all of them.
+    /// Records all rules of this daemon.
     pub(crate) fn set_rules(&mut self, rules: &[Rule]) -> Result<(), StoreError> {
         let length = |duration: Duration| i64::try_from(duration.as_secs()).unwrap_or(i64::MAX);
         let result = (|| {
@@ -102,7 +102,7 @@ impl Catalog {
         self.sql(result)
     }
 
-    /// How long was watched.
+    /// The watched time.
     pub fn watch(&self) -> Result<WatchedTime, StoreError> {
         let found = self.connection.query_row("SELECT seconds, newest, newest_since FROM watch", [], |row| {
             let newest = row.get::<_, Option<i64>>(1)?.and_then(Ticks::new);
@@ -111,7 +111,7 @@ impl Catalog {
         self.sql(found)
     }
 
-    /// Notes that `more` was watched since the last time, and which days and record times changed meanwhile.
+    /// Adds `more` to the watched time, and records which days and record times changed meanwhile.
     pub(crate) fn note_watch(&mut self, more: Duration) -> Result<(), StoreError> {
         let Ok(more) = i64::try_from(more.as_secs()) else { return Ok(()) };
         self.change(|transaction| {
@@ -127,7 +127,7 @@ impl Catalog {
         })
     }
 
-    /// The bound of the folder as the last daemon knew it, and since when.
+    /// The size limit of the folder, as the last daemon knew it, and since when it applies.
     pub fn pressure(&self) -> Result<Option<(u64, Ticks)>, StoreError> {
         let found = self.connection.query_row("SELECT bytes_max, since FROM pressure", [], |row| {
             Ok((row.get::<_, i64>(0)?.cast_unsigned(), Ticks::new(row.get(1)?).unwrap_or_default()))
@@ -135,7 +135,7 @@ impl Catalog {
         self.sql(found.optional())
     }
 
-    /// Notes the bound of the folder.
+    /// Records the size limit of the folder.
     pub(crate) fn set_pressure(&mut self, pressure: Option<(u64, Ticks)>) -> Result<(), StoreError> {
         self.change(|transaction| {
             transaction.execute("DELETE FROM pressure", [])?;
@@ -147,13 +147,13 @@ impl Catalog {
         })
     }
 
-    /// When the lifecycle last ran to its end.
+    /// When the lifecycle last finished a run.
     pub fn last_run(&self) -> Result<Option<Ticks>, StoreError> {
         let found = self.connection.query_row("SELECT last_success FROM run", [], |row| row.get(0)).optional();
         Ok(self.sql(found)?.and_then(Ticks::new))
     }
 
-    /// Notes that the lifecycle ran to its end.
+    /// Records that the lifecycle finished a run.
     pub(crate) fn set_last_run(&self, at: Ticks) -> Result<(), StoreError> {
         self.sql(self.connection.execute("INSERT OR REPLACE INTO run VALUES (1, ?1)", [at.get()])).map(drop)
     }

@@ -2,7 +2,7 @@
 
 use crate::sqlite::Schema;
 
-/// How the catalog is made.
+/// The schema of the catalog.
 pub(super) const SCHEMA: Schema = Schema { page_bytes: 4096, formats: [&[TABLES, SOURCE_LOG]] };
 
 const TABLES: &str = "
@@ -135,7 +135,7 @@ const TABLES: &str = "
     );
 ";
 
-/// The table of the source log, which is made anew where it is damaged.
+/// The table of the source log. `repair` creates it again if it is damaged.
 pub(super) const SOURCE_LOG: &str = "
     CREATE TABLE source_log(
         seq INTEGER PRIMARY KEY,             -- a commit,

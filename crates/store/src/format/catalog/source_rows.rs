@@ -38,7 +38,7 @@ fn marks_from(bytes: &[u8]) -> Vec<Mark> {
     bytes.chunks_exact(MARK_BYTES).map(mark).take(MARKS_MAX).collect()
 }
 
-/// Nearly every source is known, and only goes on: what it is stays as it was written first.
+/// Nearly every source is known and only advances: its fixed values stay as first written.
 pub(super) fn is_known(known: &KnownSources, source: &SourceState) -> bool {
     known
         .get(&source.identity)
@@ -54,7 +54,7 @@ pub(super) fn read_known(connection: &Connection) -> rusqlite::Result<KnownSourc
     rows.collect()
 }
 
-/// Puts down who a source is, and how far it was read.
+/// Inserts the row of a source, with its fixed values and its state.
 pub(super) fn insert_source(connection: &Connection, source: &SourceState) -> rusqlite::Result<()> {
     let insert = "INSERT OR REPLACE INTO source VALUES (?1, ?2, ?3, ?4, 0, 0, ?5, ?6, 0, x'', NULL, '', '', 0, '', '')";
     let (identity, kind, path) =
@@ -65,7 +65,7 @@ pub(super) fn insert_source(connection: &Connection, source: &SourceState) -> ru
     update_source(connection, source).map(drop)
 }
 
-/// Enters how far a source was read in its row; gives how many rows that was.
+/// Updates the state in the row of a source; returns the number of updated rows.
 pub(super) fn update_source(connection: &Connection, source: &SourceState) -> rusqlite::Result<usize> {
     let update = "UPDATE source SET position = ?2, marks = ?3, last_time = ?4, status = ?5, ledger = ?6, seen = ?7,
                   device = ?8, inode = ?9, profile = ?10, cursor = ?11 WHERE identity = ?1";

@@ -4,8 +4,8 @@ use daytable_model::key::DayTable;
 use rusqlite::Row;
 use std::time::Duration;
 
-/// An error unless it is one row that a statement found. A damaged catalog may have lost it without SQLite noticing: a
-/// commit would be told as done and be nowhere.
+/// Fails unless a statement changed exactly one row. A damaged catalog may lack the row without an error of SQLite: a
+/// commit would be acknowledged and lost.
 pub(super) fn one(rows: usize) -> rusqlite::Result<()> {
     if rows == 1 { Ok(()) } else { Err(rusqlite::Error::StatementChangedRows(rows)) }
 }

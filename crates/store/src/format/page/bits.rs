@@ -164,8 +164,8 @@ pub(super) struct SectionCursor<'a> {
     pub(super) text: Vec<u8>,
     strings_at: usize,
     strings_end: usize,
-    /// Bytes that the texts may have that are printed from packed ones, derived from the size that the page claims
-    /// before encoding: a byte of a text is at most [`PRINTED_MAX`] bytes when its length is estimated.
+    /// Remaining bytes of texts that are printed from packed numbers, derived from the size that the page claims before
+    /// encoding: a byte of a text is at most [`PRINTED_MAX`] bytes when its length is estimated.
     text_left: usize,
     /// Values that columns may still have: each had some bytes before encoding.
     values_left: usize,
@@ -259,7 +259,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Numbers of any width come back, and take no more than their bits, rounded up to a byte.
+        /// Numbers of any width are read back, and use only their bits, rounded up to a byte.
         #[test]
         fn packed_numbers_round_trip(width in 0u32..=64, values in proptest::collection::vec(any::<u64>(), 0..200)) {
             let mask = u64::MAX.checked_shr(64 - width).unwrap_or(0);
@@ -274,7 +274,7 @@ mod tests {
             }
         }
 
-        /// Numbers of variable length come back, whatever their sign.
+        /// Numbers of variable length are read back, with any sign.
         #[test]
         fn varints_round_trip(unsigned: u64, signed: i64) {
             let mut bytes = Vec::new();

@@ -1,4 +1,4 @@
-//! Sorts the values of a page's rows into columns, with one table look-up a value and no hash.
+//! Sorts the values of a page's rows into columns, with one table look-up per value and no hash.
 
 use super::bits::{Sections, put_varint};
 use super::column::ColumnBuilder;

@@ -1,4 +1,4 @@
-//! Converts between lower-case hexadecimal and bytes, eight digits at a time in one register.
+//! Converts between lower-case hexadecimal and bytes, eight digits per register.
 
 const ONES: u64 = 0x0101_0101_0101_0101;
 
@@ -82,7 +82,7 @@ mod tests {
     }
 
     proptest! {
-        /// Bytes become the digits that `{:02x}` gives, and those the bytes again.
+        /// Bytes become the digits of `{:02x}`, and the digits become the same bytes.
         #[test]
         fn bytes_round_trip(bytes in proptest::collection::vec(any::<u8>(), 0..40)) {
             let (mut digits, mut back) = (Vec::new(), Vec::new());

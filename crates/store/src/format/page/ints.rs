@@ -194,7 +194,7 @@ impl Ints {
         }
     }
 
-    /// The least and the greatest number, or bounds of them; `None` if a bound is no number of 64 bits.
+    /// The least and the greatest number, or bounds of them; `None` if a bound does not fit 64 bits.
     pub(super) fn bounds(&self) -> Option<(i64, i64)> {
         match self {
             Ints::Linear { min, step, bits } => {

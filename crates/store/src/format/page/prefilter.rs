@@ -21,7 +21,7 @@ const PARTS_MAX: usize = 4;
 /// The shortest word that is searched for.
 const PART_BYTES_MIN: usize = 3;
 
-/// Whether a word may be written by a level or a time, whose names are no strings of the page.
+/// Whether a level or a time may print a word: their names are no strings of the page.
 fn is_written_otherwise(word: &[u8]) -> bool {
     const NAMES: &str = "trace debug info notice warn error critical alert fatal january february march april may june july \
                          august september october november december monday tuesday wednesday thursday friday saturday \
@@ -113,7 +113,7 @@ impl Text {
         let whole = Needle::new(text);
         let is_hex = text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
         let is_anywhere = is_hex || whole.may_be_beside_strings();
-        // Words are whole in the strings, of which the layouts are some, unless two values touch.
+        // Words are whole in the strings, which include the layouts, unless two values touch.
         let words = text.as_bytes().split(|byte| !byte.is_ascii_alphabetic());
         let mut parts: Vec<&[u8]> =
             words.filter(|word| word.len() >= PART_BYTES_MIN && !is_written_otherwise(word)).collect();

@@ -15,8 +15,8 @@ use std::cell::RefCell;
 /// Columns for which memory is reserved at first: a damaged page may claim more than it has.
 const COLUMNS_AT_ONCE: usize = 32;
 
-/// A decoded page. Rows are numbered from 0, the newest first. Methods that say so panic for a missing row, as a
-/// slice does.
+/// A decoded page. Rows are numbered from 0, the newest first. Methods may panic for a missing row, like a slice, if
+/// their documentation states it.
 #[derive(Debug)]
 pub struct Page {
     keys: Vec<RowKey>,
@@ -106,7 +106,7 @@ impl Page {
         &self.keys
     }
 
-    /// The key of a row. Panics if there is no such row.
+    /// The key of a row. Panics if the row does not exist.
     pub fn key(&self, row: usize) -> RowKey {
         self.keys[row]
     }

@@ -45,7 +45,7 @@ pub(super) fn encode(values: &[&str], out: &mut Sections) -> StringForm {
     encode_as(values, true, out)
 }
 
-/// The same without the forms of which a value takes more memory than its row accounts for, if `may_expand` is false.
+/// The same, but if `may_expand` is false, without the forms whose values need more memory than their row accounts for.
 pub(super) fn encode_as(values: &[&str], may_expand: bool, out: &mut Sections) -> StringForm {
     if let Some((first, rest)) = values.split_first()
         && rest.iter().all(|value| value == first)
@@ -187,7 +187,7 @@ impl Strings {
         }
     }
 
-    /// Whether every text begins and ends where `is_boundary` says.
+    /// Whether every text begins and ends at a position that `is_boundary` accepts.
     pub(super) fn is_whole(&self, is_boundary: impl Fn(u32) -> bool) -> bool {
         let whole = |span: &TextSpan| is_boundary(span.start) && is_boundary(span.end);
         match self {
@@ -199,7 +199,7 @@ impl Strings {
         }
     }
 
-    /// A value. All values of the column are printed with the first, where they are stored in another form.
+    /// A value. If the column is stored in another form, the first call prints all its values.
     #[inline]
     pub(super) fn value<'p>(&'p self, packed: &[u8], text: &'p str, index: usize) -> Option<&'p str> {
         match self {
@@ -209,7 +209,7 @@ impl Strings {
         }
     }
 
-    /// A value, printed alone to `room` where it is stored in another form.
+    /// A value. If it is stored in another form, it is printed alone to `room`.
     #[inline]
     pub(super) fn value_in<'p>(
         &'p self,
@@ -305,7 +305,7 @@ mod tests {
     }
 
     proptest! {
-        /// Any texts come back, whatever form they take.
+        /// Any texts are read back, in every form.
         #[test]
         fn texts_round_trip(values in proptest::collection::vec(value(), 1..150)) {
             let values: Vec<&str> = values.iter().map(String::as_str).collect();

@@ -40,7 +40,7 @@ pub(crate) struct BlockColumn {
 
 #[derive(Debug)]
 pub(crate) enum BlockValues {
-    /// The values one after the other, and where each ends.
+    /// The concatenated values, and the end of each.
     Strings(String, Vec<u32>),
     Binaries(Vec<u8>, Vec<u32>),
     /// Int64, Int32, DateTime as ticks, Boolean.
@@ -210,7 +210,7 @@ impl RowBlock {
         &self.keys
     }
 
-    /// The key of a row. Panics if there is no such row.
+    /// The key of a row. Panics if the row does not exist.
     pub(crate) fn key(&self, row: usize) -> RowKey {
         self.keys[row]
     }
@@ -281,7 +281,7 @@ impl RowBlock {
         self.columns.iter().map(of).sum::<usize>() + RowKey::BYTES * self.len()
     }
 
-    /// Marks the rows of which a property contains the needle, or may contain it.
+    /// Marks the rows with a property that contains the needle, or may contain it.
     pub(crate) fn mark_containing(&self, needle: &Needle, found: &mut [bool]) {
         for column in &self.columns {
             let spread = MULTI_ROW_PROPERTIES.contains(&(&*column.name, column.kind));

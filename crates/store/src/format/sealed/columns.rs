@@ -1,6 +1,6 @@
 //! Reads columns of a sealed file: some rows of a row group, as values or as a [`RowBlock`].
 //!
-//! Rows are given as ranges within their group, sorted and disjoint; pages between them are skipped. Every value is
+//! Callers pass rows as ranges within their group, sorted and disjoint; pages between them are skipped. Every value is
 //! validated here, so a block contains only valid properties.
 
 use super::block::{BlockColumn, BlockValues, RestColumns, RowBlock};

@@ -29,7 +29,7 @@ pub(super) struct RowGroup {
 
 /// The buffered values of one column.
 enum ValueBuffer {
-    /// Texts or bytes one after the other, and where each ends.
+    /// The concatenated texts or bytes, and the end of each.
     Bytes(Vec<u8>, Vec<usize>),
     Int64(Vec<i64>),
     Int32(Vec<i32>),

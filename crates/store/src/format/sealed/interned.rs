@@ -368,7 +368,7 @@ mod tests {
             }
         }
 
-        /// Random bytes are an error, or texts that lie within them.
+        /// Random bytes are an error, or texts within them.
         #[test]
         fn rubbish_does_not_come_out_even(bytes in prop::collection::vec(0u8..6, 0..40)) {
             let page = Bytes::from(bytes);

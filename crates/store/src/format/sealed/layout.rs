@@ -45,10 +45,10 @@ const PAGE_BYTES: usize = 256 << 10;
 /// Maximum bytes of a dictionary; further values are written without it.
 const DICTIONARY_BYTES: usize = 2 << 20;
 
-/// So many of the most frequent properties have a column, however few their values are: other tools look for them.
+/// This many of the most frequent properties have a column, even with few values: other tools look for them.
 const COLUMNS_SURE: usize = 64;
-/// Values from which on a further property has a column. A column takes about 600 bytes of footer and manifest, a value
-/// in the map about two more than in a column.
+/// Number of values from which a further property has a column. A column takes about 600 bytes of footer and manifest,
+/// a value in the map about two more than in a column.
 const COLUMN_VALUES_MIN: u64 = 256;
 
 /// A column of a property.

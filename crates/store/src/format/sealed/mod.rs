@@ -83,9 +83,9 @@ const GROUP_BYTES: usize = 24 << 20;
 /// The default suits days of any size. Tests use [`SealedSizes::SMALL`], so that a few rows cross every boundary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SealedSizes {
-    /// Maximum rows of a row group. An instance's hour lies in one or two groups, and a query decodes only these.
+    /// Maximum rows of a row group. An instance's hour is in one or two groups, and a query decodes only these.
     pub group_rows: usize,
-    /// Maximum rows of a page of a column: what is decoded to read one row.
+    /// Maximum rows of a page of a column, which is decoded to read one row.
     pub page_rows: usize,
     /// Target rows of the first window of a scan.
     pub window_rows_first: usize,

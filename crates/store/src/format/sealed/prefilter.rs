@@ -61,7 +61,7 @@ impl SealedFile {
         Ok(found)
     }
 
-    /// Marks the rows of which a column of texts contains the needle.
+    /// Marks the rows with a column of texts that contains the needle.
     fn mark_texts(
         &self,
         group: usize,
@@ -89,7 +89,7 @@ impl SealedFile {
         Ok(())
     }
 
-    /// Marks the rows of which a column of other values contains the needle. Statistics and dictionaries exclude
+    /// Marks the rows with a column of other values that contains the needle. Statistics and dictionaries exclude
     /// values without reading them.
     fn mark_others(
         &self,

@@ -83,7 +83,7 @@ pub fn seal(sealing: &SealJob, progress: &mut OnProgress<'_>) -> Result<Manifest
     sealed
 }
 
-/// Counts and checksums that are taken while entities are written, and again while they are read back.
+/// Counts and checksums, computed while entities are written, and again while they are read back.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct ContentCounts {
     rows: u64,

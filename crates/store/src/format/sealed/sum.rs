@@ -1,9 +1,9 @@
-//! The content checksum, which proves that a sealed file holds the entities of the open files.
+//! The content checksum, which proves that a sealed file has the entities of the open files.
 //!
 //! Each value is hashed with its property and type. The hashes of an entity are added, so that the order of its
-//! properties does not matter, and mixed with its partition, key and level. The order of entities matters: each
-//! enters the total after a multiplication. All hashes are 64-bit xxh3: they detect mistakes, not forgeries, for
-//! which the manifest has a SHA-256.
+//! properties does not matter, and mixed with its partition, key and level. The order of entities matters: each enters
+//! the total after a multiplication. All hashes are 64-bit xxh3: they detect mistakes, not forgeries, for which the
+//! manifest has a SHA-256.
 
 use daytable_model::key::RowKey;
 use daytable_model::property::{Property, PropertyKind};

@@ -45,8 +45,8 @@ pub(super) fn sum_of(tail: &[u8], place: Range<usize>) -> u64 {
     sum.digest()
 }
 
-/// The same file with corrected checksums, as far as the file states where they are. Property tests use it to reach
-/// the decoders.
+/// The same file with corrected checksums, if the file states their positions. Property tests use it to reach the
+/// decoders.
 pub fn with_sums(file: &[u8]) -> Option<Vec<u8>> {
     let place = sum_place(file)?;
     let line = std::str::from_utf8(file.get(place.end..place.end + 42)?).ok()?;

@@ -1,4 +1,4 @@
-//! What is sealed is read back as it was: by scans, by keys, by counts, whatever it is and wherever it came from.
+//! Sealed rows are read back unchanged, by scans, by keys and by counts, for inputs of any kind.
 
 use super::*;
 use crate::CountBy;
@@ -134,7 +134,7 @@ fn want(files: &[Vec<Vec<Given>>]) -> Vec<Plain> {
     rows.into_values().collect()
 }
 
-/// Where two lists of rows begin to differ.
+/// The first difference of two lists of rows.
 fn difference(found: &[Plain], wanted: &[Plain]) -> Option<(usize, Option<Plain>, Option<Plain>)> {
     let at = (0..found.len().max(wanted.len())).find(|at| found.get(*at) != wanted.get(*at))?;
     Some((at, found.get(at).cloned(), wanted.get(at).cloned()))
@@ -177,7 +177,7 @@ fn commits() -> impl Strategy<Value = Vec<Vec<Given>>> {
     prop::collection::vec(prop::collection::vec(given(), 1..80), 0..4)
 }
 
-/// Whether a row contains the needle, or says that others of its record may.
+/// Whether a row contains the needle, or other rows of its record may.
 fn may_contain(row: &Plain, needle: &Needle) -> bool {
     row.3.iter().any(|(name, kind, text)| {
         let mut is_in = daytable_model::entity::MULTI_ROW_PROPERTIES.contains(&(name.as_str(), *kind));
@@ -185,7 +185,8 @@ fn may_contain(row: &Plain, needle: &Needle) -> bool {
     })
 }
 
-/// A row that `found` lacks, or that is not of `all`. It has to have each row of a record of which the first row `is_wanted`.
+/// A row that `found` lacks, or that is not in `all`. `found` must have each row of a record whose first row
+/// `is_wanted`.
 fn lacking(found: &[Plain], all: &[Plain], is_wanted: impl Fn(&Plain) -> bool) -> Option<Plain> {
     let at: BTreeMap<_, _> = all.iter().map(|row| ((row.1, &row.0), row)).collect();
     let is_sought = |row: &&Plain| {
@@ -208,8 +209,8 @@ fn counted(rows: &[Plain]) -> BTreeMap<(i64, Option<Level>), u64> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(12))]
 
-    /// Whatever entities the files of a day hold, in whatever commits and generations, the sealed file holds exactly
-    /// those that a reader of the open files would see; and so does what it is sealed to again with late records.
+    /// For files with any entities, commits and generations, the sealed file has exactly the rows that a reader of the
+    /// open files would see. The same holds after sealing it again with late records.
     #[test]
     fn a_sealed_file_has_the_rows_of_its_inputs(first in commits(), second in commits(), late in commits()) {
         let place = Place::new();
@@ -229,7 +230,7 @@ proptest! {
         prop_assert_eq!(manifest.records, all.iter().filter(|row| row.1.item() == 0).count() as u64);
     }
 
-    /// Ranges of time, partitions and text, counts and single rows say the same as the whole.
+    /// Ranges of time, partitions and text, counts and single rows agree with the whole.
     #[test]
     fn a_part_agrees_with_the_whole(
         commits in commits(), from in 0..70_000i64, length in 0..70_000i64, some in prop::collection::vec(0..5u8, 0..3),
@@ -297,7 +298,7 @@ fn more_properties_than_columns_are_kept_in_a_map() {
         let key = RowKey::new(start(), 1, n.into());
         Given { partition: 0, key, level: None, values: (0..60).map(name).collect() }
     };
-    // Beyond the first 64 columns, a property has a column of its own from 256 values on.
+    // After the first 64 columns, a property has its own column from 256 values on.
     for (rows, columns) in [(140, 64), (3100, COLUMNS_MAX)] {
         let commits = [(0..rows).map(row).collect::<Vec<Given>>()];
         let place = Place::new();

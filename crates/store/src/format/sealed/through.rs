@@ -7,7 +7,7 @@ use parquet::file::reader::ChunkReader;
 use sha2::{Digest, Sha256};
 use std::ops::ControlFlow;
 
-/// Told how many bytes were read since it was told last; a break ends the check.
+/// Called with the number of bytes read since the last call; a break ends the check.
 pub type OnBytes<'a> = &'a mut dyn FnMut(u64) -> ControlFlow<()>;
 
 /// Blocks that are read at once.

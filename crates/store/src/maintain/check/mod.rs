@@ -1,6 +1,7 @@
 //! Checks the files of a data folder, in any process, beside the writer.
 //!
-//! * `open` compares the rows of an open day's file with its own total and the catalog, and its pages with their checksums.
+//! * `open` compares the rows of an open day's file with its own total and the catalog, and its pages with their
+//!   checksums.
 //! * `unnamed_files` finds files that the catalog does not name.
 //! * `sealed` compares a sealed file with its block checksums, its SHA-256, its manifest and the catalog.
 //!

@@ -1,5 +1,5 @@
-//! The outbox against a map: whatever is committed, torn, tidied, sent, removed and opened again, in whatever order, every
-//! row is in the outbox or was sent, and in the end all of them were.
+//! The outbox against a map: with commits, torn commits, compaction, sending, removals and reopenings in any order,
+//! every row is in the outbox or was sent, and in the end all were sent.
 
 use super::model::{ModelRows, batches, beginning, day, rows, text_of};
 use super::*;
@@ -22,13 +22,13 @@ enum Act {
     Open {
         is_killed: bool,
     },
-    /// The sender looks what there is.
+    /// The sender reads new pages.
     Look,
-    /// It sends so many pages of those it knows.
+    /// The sender sends this many of its known pages.
     Send(usize),
-    /// It has so many removed of those it sent.
+    /// The sender requests the removal of this many sent pages.
     Remove(usize),
-    /// It is killed, and knows nothing any more.
+    /// The sender is killed and starts without memory.
     Forget,
 }
 
@@ -59,7 +59,7 @@ fn open(path: &Path, level: &Arc<OutboxLevel>) -> Committer {
     Committer::open(FolderLayout { data: path.into() }, options).expect("opened")
 }
 
-/// Which versions of each row were committed, and which were sent.
+/// Versions of each row, by key and partition.
 type Versions = BTreeMap<(RowKey, String), BTreeSet<String>>;
 
 /// A sender without a service.
@@ -118,13 +118,13 @@ impl Sender {
     fn remove(&mut self, committer: &mut Committer, count: usize) {
         for (file, page) in self.sent.drain(..count.min(self.sent.len())) {
             let departure = OutboxRemoval { day: file.day.clone(), file: file.name, pages: vec![page] };
-            // Twice is once.
+            // A repeated removal changes nothing.
             committer.remove_sent(&[departure.clone(), departure]).expect("removed");
         }
     }
 }
 
-/// What is in the outbox.
+/// The rows in the outbox.
 fn waiting(reader: &Reader) -> Versions {
     let range = Range::all();
     let mut found = Versions::new();
@@ -203,7 +203,7 @@ fn run(acts: &[Act]) {
         reader.follow(&mut followed, &mut |_, _| seen += 1).expect("followed");
         assert_eq!(seen, new, "what a follower saw of {act:?}");
     }
-    // What is left is sent, and goes: until nothing is.
+    // Send and remove the rest, until nothing waits.
     for _ in 0..100 {
         sender = Sender::new(dir.path(), std::mem::take(&mut sender.there));
         sender.look();
@@ -215,7 +215,7 @@ fn run(acts: &[Act]) {
     }
     assert_eq!((level.entities(), level.bytes(), waiting(&reader)), (0, 0, Versions::new()));
     assert!(sender.there.keys().eq(committed.keys()));
-    // Its day is over: it goes when the folder is opened.
+    // The day is over, so opening the folder removes its outbox file.
     committer.close().expect("closed");
     let committer = open(dir.path(), &level);
     assert_eq!(committer.catalog.files().expect("read"), []);
@@ -226,8 +226,8 @@ fn run(acts: &[Act]) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, max_shrink_iters: 200, ..ProptestConfig::default() })]
 
-    /// Whatever happens to an outbox, each row that was committed is in it or was sent, no other ever is, a follower sees each
-    /// commit once, and when all was removed it is empty and goes.
+    /// After any acts, each committed row is in the outbox or was sent, and no other row is. A follower sees each
+    /// commit once. When all rows were removed, the outbox is empty and its file is removed.
     #[test]
     fn committed_rows_wait_or_were_sent(acts in prop::collection::vec(act(), 1..40)) {
         run(&acts);

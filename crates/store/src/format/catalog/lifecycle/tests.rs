@@ -1,4 +1,4 @@
-//! What the catalog keeps of lives, and the permit.
+//! The states of days in the catalog, and the permit.
 
 use super::*;
 use crate::format::catalog::accounting::CommitEntry;
