@@ -67,7 +67,7 @@ impl AdoptionRow {
             StartPosition::At(state) => (Some(state.position), "begins there".into()),
             StartPosition::Known { position, is_same: true } => (Some(*position), "began there already".into()),
             StartPosition::Known { position, is_same: false } => {
-                (Some(*position), "was read here already, it goes on here".into())
+                (Some(*position), "was already read by daytable and continues here".into())
             }
             StartPosition::Refused(why) => (None, format!("not adopted: {why}")),
         };

@@ -38,7 +38,7 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
     let ArchiveOutcome { table, rows, bytes: size, archive } = outcome;
     let size = bytes(size);
     let goes_on = match args.table.end() > now() {
-        true => "; its period goes on: daytable adds the records to come after its end",
+        true => "; its period continues: daytable adds the records to come after its end",
         false => "",
     };
     output::print(match archive {

@@ -180,7 +180,7 @@ pub(super) fn report_answer(
     Ok(())
 }
 
-/// Reports on standard error what a query read of the archives. A missing archive makes the answer incomplete.
+/// Reports on standard error which archives a query read. A missing archive makes the answer incomplete.
 pub(super) fn report_archives(report: &ArchiveReport) -> Result<(), CliError> {
     if let Some(notice) = report.notice() {
         eprintln!("daytable: {}", SafeLines(notice));

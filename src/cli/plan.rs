@@ -28,7 +28,7 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
     if args.output.json {
         plan.iter().try_for_each(|line| output.json(line))?;
     } else if plan.is_empty() {
-        output.line("nothing is to be done")?;
+        output.line("nothing to do")?;
     } else {
         output.line(columns(plan))?;
     }

@@ -64,7 +64,7 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
         };
         // If the tables cannot be listed, the run reports the error.
         for table in left_behind(&client).await.unwrap_or_default() {
-            eprintln!("daytable: {table} is there from another run: where none is under way, drop it");
+            eprintln!("daytable: {table} exists from another run: if none is running, drop it");
         }
         // The signal handlers exist before the table, so no signal is missed.
         stress(&client, load, stop_signal(), tell).await

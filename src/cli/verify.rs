@@ -10,7 +10,7 @@
 //!
 //! With a sequence field in the configuration, `; 3 numbers of sequences are missing, 1 come twice` may follow. A *doubt* is a check
 //! without a result: the store of an archive does not answer, or a file changed and no `--config` says whether daytable still reads it.
-//! Doubts are printed too, are not findings, and are counted at the end of the line: `; 2 could not be told`.
+//! Doubts are printed too, are not findings, and are counted at the end of the line: `; 2 could not be checked`.
 //!
 //! With `--json`, each finding is an object (`finding`, `where`, `file`, `found`, `advice`; `doubt` for a doubt). The last object is
 //! the verdict (`whole`, `records`, `rows`, `tables`, `sources`, `archives`, `bytes`, `missing`, `twice`, `findings`, `doubts`). The

@@ -151,7 +151,7 @@ impl Api for ApiContext {
         let (mut reading, mut router) = (ParseOptions::clone(&self.reading.load()), self.router.clone());
         router.refresh();
         if !router.is_loaded() {
-            let reason = "the remote store has not said how instances are spread: files wait";
+            let reason = "the bucket plan of the remote store is not loaded yet: files wait";
             return Err(ApiError::Busy(reason.into()));
         }
         if let Some(format) = &request.format {

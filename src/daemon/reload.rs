@@ -35,13 +35,13 @@ pub struct Reloaded {
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ReloadError {
     /// The configuration is wrong.
-    #[error("the configuration is wrong, the daemon goes on by the one before:\n{0}")]
+    #[error("the configuration is wrong, the daemon keeps the previous one:\n{0}")]
     Config(#[from] ConfigError),
     /// The configuration cannot be used, for example because a port is in use.
-    #[error("{0}; the daemon goes on by the configuration before")]
+    #[error("{0}; the daemon keeps the previous configuration")]
     Refused(#[from] DaemonError),
     /// A part of the configuration could not be applied.
-    #[error("only a part of the configuration is taken over, restart the daemon: {0}")]
+    #[error("only a part of the configuration was applied, restart the daemon: {0}")]
     Halfway(DaemonError),
     /// The daemon stops.
     #[error("the daemon is stopping")]
@@ -93,7 +93,7 @@ impl Daemon {
             Ok(Reloaded { changed, needs_restart }) => {
                 tracing::info!(changed = changed.join("; "), "the configuration was read again");
                 if !needs_restart.is_empty() {
-                    tracing::warn!(keys = needs_restart.join("; "), "only a restart takes this over");
+                    tracing::warn!(keys = needs_restart.join("; "), "only a restart applies this");
                 }
             }
             Err(error) => tracing::error!(%error, "failed to read the configuration again"),

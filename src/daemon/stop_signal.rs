@@ -30,7 +30,7 @@ pub(super) fn listen(drain_timeout: Reloadable<Duration>) -> io::Result<watch::R
             std::thread::sleep(limit);
             tracing::error!(
                 drain_timeout = show_duration(limit),
-                "the stop took too long and is cut short: what is not committed is read or sent again"
+                "the stop took too long and is cut short: uncommitted records are read or sent again"
             );
             std::process::exit(EXIT_CUT_SHORT);
         });

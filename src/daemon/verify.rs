@@ -158,7 +158,7 @@ impl Verifier {
         for Finding { finding, place, file, found, advice, is_doubt } in findings.iter().take(SAID_MAX) {
             let file = file.as_deref().unwrap_or_default();
             match is_doubt {
-                true => tracing::warn!(kind = finding.name(), place, file, advice, "cannot be told: {found}"),
+                true => tracing::warn!(kind = finding.name(), place, file, advice, "could not be checked: {found}"),
                 false => tracing::error!(kind = finding.name(), place, file, advice, "not whole: {found}"),
             }
         }

@@ -142,7 +142,7 @@ impl CommitterRounds {
         let still = self.last_round.elapsed().as_secs();
         match found {
             CommitterState::WaitsForDisk => return format!("commits wait for the disk, for {still} s"),
-            CommitterState::Hangs => return format!("commits stand still, for {still} s"),
+            CommitterState::Hangs => return format!("commits hang, for {still} s"),
             CommitterState::Running => {}
         }
         let records = lock(&watched.metrics.commits).records;

@@ -80,7 +80,7 @@ impl Readiness {
         } else if self.is_full() {
             Err("the outbox is full")
         } else if self.is_settled.get().is_some_and(|is_settled| !is_settled()) {
-            Err("files and journals wait: the remote store has not said how instances are spread")
+            Err("files and journals wait: the bucket plan of the remote store is not loaded yet")
         } else {
             Ok(())
         }

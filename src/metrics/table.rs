@@ -88,7 +88,7 @@ pub(super) const TABLE: &[Metric] = &[
         |s, f| f.count(&[], read(&s.http.credential_reloads_failed))),
     counter("daytable_dead_letters_total", &["reason"], "entities", Configured, "Entities that were set aside.",
         |s, f| each(f, &s.remote.dead_letters)),
-    counter("daytable_files_rewritten_total", SOURCE, "files", Source, "Files that were written anew over their path with a line changed that was read, and are read again.",
+    counter("daytable_files_rewritten_total", SOURCE, "files", Source, "Files that were rewritten at their path with changes in lines that were read, and are read again.",
         |s, f| s.sources.iter().for_each(|SourceSample { counters, events, .. }| {
             f.count(&[&counters.name], events.get(&SourceEvent::Rewrite).copied().unwrap_or(0));
         })),
@@ -100,7 +100,7 @@ pub(super) const TABLE: &[Metric] = &[
         |s, f| f.count(&[], s.commits.keys_dropped)),
     gauge("daytable_intake_waiting_bytes", &[], "bytes", Always, "Bytes that wait to be committed.",
         |s, f| f.count(&[], s.waiting_bytes)),
-    counter("daytable_journal_gaps_total", SOURCE, "gaps", Configured, "Times that a journal lacked the entry to go on behind.",
+    counter("daytable_journal_gaps_total", SOURCE, "gaps", Configured, "Times that a journal lacked the entry at which it should be resumed.",
         |s, f| event_of(s, f, SourceEvent::JournalGap)),
     counter("daytable_lifecycle_bytes_total", &["step"], "bytes", Always, "Bytes sealed, archived, restored.",
         |s, f| each(f, &s.lifecycle.bytes)),
@@ -115,7 +115,7 @@ pub(super) const TABLE: &[Metric] = &[
         |s, f| s.lifecycle.waiting.iter().for_each(|step| f.count(&[step], 1))),
     gauge("daytable_open_files", &[], "files", Always, "Files that are held open to be read.",
         |s, f| f.count(&[], s.sum(|source| read(&source.open_files)))),
-    gauge("daytable_outbox_bytes", &[], "bytes", Always, "Bytes on disk that the outbox takes.",
+    gauge("daytable_outbox_bytes", &[], "bytes", Always, "Bytes on disk that the outbox uses.",
         |s, f| f.count(&[], s.remote.bytes)),
     gauge("daytable_outbox_entities", &[], "entities", Always, "Entities that wait to be sent.",
         |s, f| f.count(&[], s.remote.entities)),
@@ -130,7 +130,7 @@ pub(super) const TABLE: &[Metric] = &[
         |s, f| f.count(&[], s.commits.pages_merged)),
     counter("daytable_pages_written_total", &[], "pages", Always, "Pages written by commits.",
         |s, f| f.count(&[], s.commits.pages)),
-    counter("daytable_push_bodies_refused_total", &["reason", "source"], "requests", Source, "Pushes that were refused as a whole for what they are or because there was no room.",
+    counter("daytable_push_bodies_refused_total", &["reason", "source"], "requests", Source, "Pushes that were refused as a whole, for their contents or for lack of room.",
         |s, f| events(s, |source, event, count| {
             if let SourceEvent::BodyRefused(reason) = event {
                 f.count(&[reason, source], count);
@@ -138,7 +138,7 @@ pub(super) const TABLE: &[Metric] = &[
         })),
     counter("daytable_push_body_bytes_total", SOURCE, "bytes", Source, "Bytes of bodies as they came.",
         |s, f| event_of(s, f, SourceEvent::BodyBytes)),
-    gauge("daytable_push_held_bytes", &[], "bytes", Always, "Bytes of pushed bodies that are in memory, and of what they become.",
+    gauge("daytable_push_held_bytes", &[], "bytes", Always, "Bytes in memory of pushed bodies, and of their records.",
         |s, f| f.count(&[], s.held_bytes)),
     counter("daytable_pushes_refused_total", &["reason"], "requests", Event,
         "Pushes that were refused before their body was read.",

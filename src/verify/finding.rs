@@ -127,7 +127,7 @@ impl Display for VerifyVerdict {
         if (*missing, *twice) != (0, 0) {
             write!(f, "; {missing} numbers of sequences are missing, {twice} come twice")?;
         }
-        if *doubts > 0 { write!(f, "; {doubts} could not be told") } else { Ok(()) }
+        if *doubts > 0 { write!(f, "; {doubts} could not be checked") } else { Ok(()) }
     }
 }
 
@@ -144,7 +144,7 @@ mod tests {
         let gaps = VerifyVerdict { missing: 4, twice: 1, ..verdict.clone() };
         assert!(gaps.to_string().ends_with("0 archives; 4 numbers of sequences are missing, 1 come twice"), "{gaps}");
         let verdict = VerifyVerdict { whole: true, doubts: 2, ..verdict };
-        assert_eq!(verdict.to_string(), "whole: 12 records in 2 tables, 1 sources, 0 archives; 2 could not be told");
+        assert_eq!(verdict.to_string(), "whole: 12 records in 2 tables, 1 sources, 0 archives; 2 could not be checked");
     }
 
     #[test]

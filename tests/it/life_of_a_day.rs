@@ -121,7 +121,7 @@ fn a_day_is_sealed_archived_dropped_and_restored() {
     assert_kept(&place, &day, &messages, "restored");
     assert_eq!(state(&place, &name).as_deref(), Some("restored"));
     let again = place.said("restore", &["--keep", "1d", &name]);
-    assert!(again.contains("stands already"), "{again}");
+    assert!(again.contains("exists already"), "{again}");
     assert_kept(&place, &day, &messages, "restored twice");
     place.said("restore", &["--keep", "2s", "--as", "Incident", &name]);
     let copy = format!("Incident{}", &name[3..]);

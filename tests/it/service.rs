@@ -136,10 +136,10 @@ fn failpoint_a_hanging_committer_starves_the_watchdog() {
     std::fs::write(place.path("daytable.toml"), format!("drain_timeout = \"2s\"\n{config}")).expect("written");
     place.said("reload", &[]);
     place.write("app.log", &lines);
-    while !told(&socket).contains("STATUS=commits stand still") {}
+    while !told(&socket).contains("STATUS=commits hang") {}
     for _ in 0..5 {
         let told = told(&socket);
-        assert!(told.contains("STATUS=commits stand still") && !told.contains("WATCHDOG=1"), "{told}");
+        assert!(told.contains("STATUS=commits hang") && !told.contains("WATCHDOG=1"), "{told}");
     }
     daemon.wait_ready();
     daemon.signal(rustix::process::Signal::TERM);

@@ -100,7 +100,7 @@ fn what_a_kill_left_is_refused_until_it_is_repaired_and_only_its_commit_is_read_
     for word in ["is kept as", "the source log of commit", "left out", "may be read again", "out by -1 records"] {
         assert!(said.contains(word), "does not say {word}: {said}");
     }
-    assert!(!said.contains("made anew"), "{said}");
+    assert!(!said.contains("created again"), "{said}");
     assert!(place.said("repair", &[]).contains("agree"), "the second time there is nothing to repair");
     let pushed = ["pushed".to_owned()];
     assert_whole(&place, 15);

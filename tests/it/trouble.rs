@@ -351,7 +351,7 @@ fn an_older_catalog_is_refused_until_it_is_repaired() {
         assert!(error.contains(word), "does not say {word}: {error}");
     }
     let said = place.said("repair", &[]);
-    assert!(said.contains("20 entities more than the catalog noted"), "{said}");
+    assert!(said.contains("20 entities more than the catalog recorded"), "{said}");
     assert!(place.said("repair", &[]).contains("agree"), "the second time there is nothing to repair");
     let daemon = place.start();
     place.finish(daemon, TAIL, &lines);

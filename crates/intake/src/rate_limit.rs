@@ -1,16 +1,17 @@
-//! Limits on what one sender may send, so that a noisy sender does not starve the others.
+//! Limits of one sender, so that a noisy sender does not starve the others.
 //!
-//! A rate is kept by the [generic cell rate algorithm](https://en.wikipedia.org/wiki/Generic_cell_rate_algorithm). Each record
-//! moves the sender's *theoretical arrival time* on by `1 / records_per_s`. A sender whose time lies more than [`BURST`]
-//! ahead of the clock must wait. A quiet sender gains no more than that burst. Records are charged after they came, so a
-//! large request is accepted and paid for afterwards. Its size never is a reason to refuse it.
+//! The [generic cell rate algorithm](https://en.wikipedia.org/wiki/Generic_cell_rate_algorithm) enforces a rate. Each
+//! record advances the sender's *theoretical arrival time* by `1 / records_per_s`. A sender must wait if this time is
+//! more than [`BURST`] ahead of the clock. A quiet sender gains at most that burst. Records are charged after they
+//! arrive, so a large request is accepted and paid for afterwards. The size of a request is never a reason to refuse
+//! it.
 //!
 //! A quota counts bytes since midnight UTC. It is kept in memory and starts again with the process.
 //!
-//! The caller decides what a limit means: a stream is not read, a push is answered with 429, a datagram is dropped.
+//! The caller decides the effect of a limit: a stream is not read, a push is answered with 429, a datagram is dropped.
 //!
-//! Invented sender addresses cannot use up memory. Beyond [`SENDERS_MAX`] senders in debt, further senders share one entry,
-//! and so the limits of one sender. The senders with an entry of their own keep it.
+//! Invented sender addresses cannot use up memory. Beyond [`SENDERS_MAX`] senders in debt, further senders share one
+//! entry, and so the limits of one sender. Senders with their own entry keep it.
 
 use daytable_model::time::Ticks;
 use daytable_platform::lock;

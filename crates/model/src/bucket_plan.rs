@@ -37,9 +37,9 @@ use std::time::Duration;
 
 /// Record time that a lease covers.
 const LEASE: Duration = Duration::from_secs(10);
-/// Maximum number of instances whose leases are known individually, over all day-tables: about 10 MB.
+/// Maximum number of instances with individually known leases, over all day-tables: about 10 MB.
 const LEASES_MAX: usize = 65_536;
-/// Maximum number of day-tables whose last lease is known.
+/// Maximum number of day-tables with a known last lease.
 const DAYS_MAX: usize = 4096;
 
 /// The number of buckets from a record time on.

@@ -121,7 +121,7 @@ impl ArchiveSession {
         let file = SealedFile::open(Arc::new(reader), Path::new(&name)).map_err(|error| text(&error))?;
         // Bytes are checked as they are read; the content checksum proves that they are this day's.
         if file.content() != described.manifest().content {
-            return Err(format!("{name}: it holds other records than were archived").into());
+            return Err(format!("{name}: its records differ from the archived ones").into());
         }
         Ok(file)
     }

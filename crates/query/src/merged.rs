@@ -45,7 +45,7 @@ pub(super) struct MergedRows<'a> {
 }
 
 /// The reason for an incomplete answer: another daytable dropped the table and knows its archive, this one does not.
-const GONE: &str = "it was dropped while it was read, and nothing is known local of an archive";
+const GONE: &str = "it was dropped while it was read, and no archive of it is known here";
 
 /// The next row of one place.
 struct NextRow {

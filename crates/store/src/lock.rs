@@ -142,7 +142,7 @@ fn refused(data: &Path, error: Errno) -> StoreError {
     let has_none = matches!(error, Errno::NOLCK | Errno::NOTSUP | Errno::NOSYS | Errno::INVAL | Errno::BADF);
     match has_none {
         true => StoreError::Refused(format!(
-            "{}: its file system gives no lock ({error}), so that two daytables could write here at once: put the data folder on a local disk, or mount this one with locks",
+            "{}: its file system has no locks ({error}), so that two daytables could write here at once: put the data folder on a local disk, or mount this one with locks",
             data.display()
         )),
         false => StoreError::io(data)(error.into()),
@@ -215,7 +215,7 @@ mod tests {
         for errno in [Errno::NOLCK, Errno::NOTSUP, Errno::NOSYS, Errno::INVAL, Errno::BADF] {
             let error = refused(Path::new("/nfs/data"), errno);
             assert!(matches!(error, StoreError::Refused(_)), "{error}");
-            assert!(error.to_string().contains("/nfs/data: its file system gives no lock"), "{error}");
+            assert!(error.to_string().contains("/nfs/data: its file system has no locks"), "{error}");
         }
         assert!(matches!(refused(Path::new("/d"), Errno::IO), StoreError::Io { .. }));
     }

@@ -322,7 +322,7 @@ fn repair_keeps_every_row_and_reports_missing_ones() {
     std::fs::remove_file(folder.file(day(1))).expect("removed");
     assert!(Store::open(&folder.path(), StoreOptions::small()).is_err());
     let said = repair(&folder.path()).expect("repaired").join("\n");
-    assert!(said.contains("Log20261101.1.db: 1 entities more than the catalog noted"), "{said}");
+    assert!(said.contains("Log20261101.1.db: 1 entities more than the catalog recorded"), "{said}");
     assert!(said.contains("Log20261102.1.db: missing, with 10 entities"), "{said}");
     let store = folder.open();
     assert_eq!(folder.messages(day(0)).len(), 11);

@@ -105,7 +105,7 @@ fn a_day_that_has_expired_is_archived_verified_and_dropped_and_comes_back() {
     assert!(stage.plan().iter().any(|told| told["table"] == "Other20200101" && told["step"] == "stay"));
 
     // A second restore leaves the table unchanged.
-    for stands in ["restored", "stands already"] {
+    for stands in ["restored", "exists already"] {
         let said = stage.place.said("restore", &["--keep", "1h", &old.to_string()]);
         assert!(said.starts_with(stands), "{said}");
         assert!(stage.stands(&old));

@@ -29,7 +29,7 @@ pub enum Malformed {
     #[error("a line is neither NAME=VALUE nor a field's name")]
     Name,
     /// A value is longer than its length says.
-    #[error("there is no newline where a value's length says that it ends")]
+    #[error("no newline follows a value of the announced length")]
     Length,
     /// The stream ends within a field.
     #[error("it ends within a field")]

@@ -256,7 +256,7 @@ impl JournalFollower {
                         }
                     });
                     refused?;
-                    fed.map_err(|error| ReadEnd::Failed(format!("what journalctl says is no entry: {error}")))?;
+                    fed.map_err(|error| ReadEnd::Failed(format!("journalctl printed a malformed entry: {error}")))?;
                 }
                 None => self.counters.unread_since.store(0, Ordering::Relaxed),
             }

@@ -68,7 +68,7 @@ impl JournalReader {
             && thread.join().is_err()
         {
             tracing::error!(
-                "the reader of a journal failed by a fault of its own; what it had not handed over is read again"
+                "the reader of a journal failed with an internal error; unsubmitted entries are read again"
             );
         }
     }

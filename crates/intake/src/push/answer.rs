@@ -48,7 +48,7 @@ impl ResponseTemplate {
                 }
                 let is_empty = accepted == 0 && refused > 0;
                 if is_empty {
-                    answer["error"] = "no record of the body can be taken".into();
+                    answer["error"] = "no record of the body can be accepted".into();
                 }
                 PushResponse { status: if is_empty { 400 } else { 200 }, media: JSON, body: line(&answer) }
             }

@@ -106,7 +106,7 @@ pub(super) fn write(body: &[u8], index: Option<&str>, writer: &mut RequestWriter
     while let Some(line) = lines.find(|line| !line.trim_ascii().is_empty()) {
         let number = writer.begin()?;
         let action: BulkAction<'_> = serde_json::from_slice(line)
-            .map_err(|error| Refusal::bad_at(number, format!("what should be an action is none: {error}")))?;
+            .map_err(|error| Refusal::bad_at(number, format!("malformed action: {error}")))?;
         let (name, target) = match action {
             BulkAction::Create(target) => ("create", target),
             BulkAction::Index(target) => ("index", target),

@@ -253,7 +253,7 @@ pub(super) fn unblock(
     }
     // A copy element of two bytes produces at most 64 bytes, so a longer claim is false.
     if length / 64 > body.len() {
-        return Err(Refusal::bad("the body is no snappy: it claims more than it can hold"));
+        return Err(Refusal::bad("the body is not snappy: it claims more bytes than it can contain"));
     }
     more(length)?;
     snap::raw::Decoder::new().decompress_vec(body).map_err(failed)

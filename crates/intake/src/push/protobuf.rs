@@ -18,7 +18,7 @@ pub(super) enum ProtobufError {
     #[error("a field has no kind that is known")]
     Kind,
     /// The wire type is not the one of the schema.
-    #[error("a field has another kind than its number says")]
+    #[error("the kind of a field does not match its number")]
     Mismatch,
     /// Messages are nested too deeply.
     #[error("values are nested too deeply")]

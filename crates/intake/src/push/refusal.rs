@@ -23,13 +23,13 @@ pub enum Refusal {
     #[error("content-encoding {0:?} is not known here: gzip, zstd, deflate, snappy and identity are")]
     Encoding(String),
     /// 415: the endpoint does not accept the content type.
-    #[error("content-type {0:?} is not taken here: {1}")]
+    #[error("content-type {0:?} is not accepted here: {1}")]
     Media(String, &'static str),
     /// 422: the idempotency key was used with another body.
     #[error("the idempotency key was used before, with another body")]
     OtherBody,
     /// 500: daytable has a fault, which is logged.
-    #[error("failed by a fault of its own, see the log")]
+    #[error("failed with an internal error, see the log")]
     Fault,
     /// 503: the sender must try again later.
     #[error("{0}")]

@@ -265,7 +265,7 @@ impl<'p> RequestWriter<'p> {
     /// The bucket plan is not loaded yet. Without the plan, a repeated record could go to another partition.
     pub(super) fn key_of_name(&self, name: &[&[u8]]) -> Result<(u64, u64), Refusal> {
         if !self.settings.router.is_loaded() {
-            return Err(Refusal::Busy("the remote store has not said yet how instances are spread"));
+            return Err(Refusal::Busy("the bucket plan of the remote store is not loaded yet"));
         }
         let PushRequest { sender, endpoint, .. } = self.request;
         let hash = hash(&[&[sender.name.as_bytes(), endpoint.source().as_bytes()], name].concat());

@@ -26,7 +26,7 @@ use tokio::sync::Semaphore;
 /// Records that were refused alone.
 const RECORDS_REFUSED: SourceEvent = SourceEvent::RecordsDropped("refused");
 /// The answer to a request whose commit failed.
-const NOT_COMMITTED: Refusal = Refusal::Busy("the store takes nothing at the moment");
+const NOT_COMMITTED: Refusal = Refusal::Busy("the store accepts nothing at the moment");
 
 /// The events that every endpoint counts.
 fn events() -> impl Iterator<Item = SourceEvent> {

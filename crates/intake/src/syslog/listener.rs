@@ -237,7 +237,7 @@ impl SyslogListener {
         self.request_stop();
         for thread in self.threads.drain(..) {
             if thread.join().is_err() {
-                tracing::error!("a listener failed by a fault of its own; what it had not handed over is lost");
+                tracing::error!("a listener failed with an internal error; unsubmitted messages are lost");
             }
         }
     }

@@ -184,7 +184,7 @@ impl MessageSink {
             self.submit();
         }
         if !self.delivery.is_done() {
-            tracing::warn!("not every message that was taken could be committed");
+            tracing::warn!("not every received message could be committed");
             self.delivery.abandon();
         }
     }

@@ -178,7 +178,7 @@ pub const OPENED: &str =
 /// The answer to a committed message.
 pub const ACCEPTED: &str = "200 OK";
 /// The answer to an unknown command, or a command in the wrong state.
-pub const REFUSED: &str = "500 not a command that is taken here";
+pub const REFUSED: &str = "500 unsupported command";
 /// The frame with which the server ends the session.
 pub const SERVER_CLOSE: &[u8] = b"0 serverclose 0\n";
 

@@ -85,7 +85,7 @@ impl Source for Syslog {
                 listener.leave();
                 self.leaving.push(listener);
             } else {
-                tracing::info!(listener = block.name, "listens no more");
+                tracing::info!(listener = block.name, "no longer listens");
                 listener.stop();
             }
         }

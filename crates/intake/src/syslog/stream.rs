@@ -198,7 +198,7 @@ pub(super) async fn connection<S: AsyncRead + AsyncWrite + Unpin>(
         ConnectionEnd::Failed(error) => tracing::debug!(listener, peer, %error, "a connection ended early"),
         ConnectionEnd::InvalidFrame => {
             counters.count(SourceEvent::ConnectionClosed("no_frame"), 1);
-            tracing::info!(listener, peer, "closed a connection: what it sent is no RELP");
+            tracing::info!(listener, peer, "closed a connection: its data is not RELP");
         }
         ConnectionEnd::Idle => counters.count(SourceEvent::ConnectionClosed("idle_timeout"), 1),
     }

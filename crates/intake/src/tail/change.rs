@@ -75,7 +75,7 @@ impl TailFollower {
                 }
             } else if let Some(file) = self.files.remove(identity) {
                 let path = file.path.escaped();
-                tracing::info!(%path, "no block includes this file any more, its position is kept");
+                tracing::info!(%path, "no block includes this file any longer, its position is kept");
                 self.sources.put(file.reader.state);
             }
         }

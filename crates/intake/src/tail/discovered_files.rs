@@ -248,7 +248,7 @@ impl TailFollower {
             _ => SourceStatus::Rotated,
         };
         (state.device, state.inode) = (stat.device, stat.inode);
-        tracing::debug!(path = %path.escaped(), position = state.position, "file goes on");
+        tracing::debug!(path = %path.escaped(), position = state.position, "file is resumed");
         self.follow_reader(FileReader::new(state, Some(content)), block, path, stat);
     }
 

@@ -295,7 +295,7 @@ impl TailFollower {
         let sources = self.submissions.restart();
         tracing::warn!(
             epoch = self.submissions.epoch(),
-            "a commit failed, files are read again from what is committed"
+            "a commit failed, files are read again from the committed positions"
         );
         self.ignored.clear();
         let mut committed: HashMap<_, _> = sources.into_iter().map(|state| (state.identity, state)).collect();

@@ -191,13 +191,13 @@ impl Importer<'_> {
                 Ok(ReadOutcome::More) if self.batcher.bytes() >= SUBMISSION_BYTES => self.submit(&reader.state)?,
                 Ok(ReadOutcome::More) => {}
                 Ok(ReadOutcome::AtEnd) if reader.content.as_ref().is_some_and(FileContent::is_cut) => {
-                    break Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it ends before what it holds does"));
+                    break Err(io::Error::new(io::ErrorKind::UnexpectedEof, "its compressed content is incomplete"));
                 }
                 Ok(ReadOutcome::AtEnd) => {
                     reader.state_mut().status = SourceStatus::Ended;
                     break Ok(());
                 }
-                Ok(ReadOutcome::Rewritten) => break Err(io::Error::other("it was written anew while it was read")),
+                Ok(ReadOutcome::Rewritten) => break Err(io::Error::other("it was rewritten while it was read")),
                 Err(error) => break Err(error),
             }
         };

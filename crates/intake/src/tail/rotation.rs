@@ -71,7 +71,7 @@ impl TailFollower {
         let Some(file) = self.files.file(identity) else { return false };
         let found = self.related_files().copy_of(file.state(), &file.path);
         let Some(CopyCandidate { path, content, stat }) = found else { return false };
-        tracing::debug!(from = %file.path.escaped(), to = %path.escaped(), "file goes on in its copy");
+        tracing::debug!(from = %file.path.escaped(), to = %path.escaped(), "file is resumed in its copy");
         let old = file.stat;
         self.files.moved(identity, &old, &stat);
         self.ignored.remove(&path);

@@ -126,7 +126,7 @@ impl TailThread {
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
         {
-            tracing::error!("the tail thread panicked; what it had not submitted is read again");
+            tracing::error!("the tail thread panicked; unsubmitted lines are read again");
         }
     }
 }

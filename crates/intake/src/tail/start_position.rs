@@ -218,7 +218,7 @@ fn source(
         return Ok((size, StartPosition::Known { position: state.position, is_same: false }));
     }
     if content.is_compressed() {
-        return refused("it is compressed: what was read of it is not known");
+        return refused("it is compressed: how much of it was read is unknown");
     }
     if offset > size {
         return refused("it is shorter than that: it was truncated or replaced since");

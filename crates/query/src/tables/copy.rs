@@ -75,7 +75,7 @@ pub enum CopyError {
         table: DayTable,
     },
     /// The caller stopped the copy.
-    #[error("stopped before it was done: the same command goes on")]
+    #[error("stopped before the end: the same command resumes")]
     Stopped,
 }
 
@@ -212,7 +212,7 @@ impl<'a> TableCopy<'a> {
         let Some(TablePosition { rows, content, last: Some((partition, key)), begun, .. }) = known else {
             return Ok(TableProgress { begun: time::now(), at: None, content: TableContent::default() });
         };
-        let what = || CopyError::Foreign { path: self.path.clone(), what: format!("where {table} goes on is no row") };
+        let what = || CopyError::Foreign { path: self.path.clone(), what: format!("{table} has no valid position") };
         let key = RowKey::parse(&key).map_err(|_| what())?;
         let sum = ContentChecksum::from_hex(&content).ok_or_else(what)?;
         let at = Some(PageToken::After(partition.as_str().into(), key));

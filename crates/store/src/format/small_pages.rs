@@ -296,5 +296,5 @@ fn number(heads: &mut ByteReader<'_>) -> Result<u32, PageError> {
 }
 
 fn key(heads: &mut ByteReader<'_>) -> Result<RowKey, PageError> {
-    RowKey::from_bytes(&heads.array::<{ RowKey::BYTES }>()?).ok_or(PageError::Damaged("a row key is none"))
+    RowKey::from_bytes(&heads.array::<{ RowKey::BYTES }>()?).ok_or(PageError::Damaged("a row key is invalid"))
 }

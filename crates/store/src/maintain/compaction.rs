@@ -618,7 +618,7 @@ fn clusters(file: &DayFile, partition: i64, first: RowKey) -> rusqlite::Result<V
     let mut statement = file.connection().prepare_cached(&select)?;
     let pages = statement.query_map(params![partition, from, CONSIDERED_PAGES_MAX as i64], read_header)?;
     let pages = pages.collect::<rusqlite::Result<Vec<_>>>()?;
-    // A page that begins earlier may reach as far as this.
+    // A page that begins earlier may overlap this one.
     let reached = "SELECT max(last) FROM page WHERE partition = ?1 AND first BETWEEN ?2 AND ?3 AND first < ?3";
     let before = RowKey::range(Ticks::MIN, first.time().plus(2 * PAGE_SPAN)).0.to_bytes();
     let mut reached = file.connection().prepare_cached(reached)?;
@@ -842,7 +842,7 @@ mod tests {
         assert_eq!(pages(&file), "1:3:4 2:6:4");
         compactor.begin_split(&file, 7).expect("read");
         compactor.split_next(&mut file, Instant::now() + Duration::from_secs(60)).expect("merged");
-        // The second burst overlaps nothing, so what was before and after it is one.
+        // The second burst overlaps nothing, so the single records before and after it become one page.
         assert_eq!(pages(&file), "3:2:2 1:3:4 2:6:4 4:7:3");
         assert_eq!(file.total().expect("read").merged, 0);
     }

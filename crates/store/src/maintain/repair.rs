@@ -57,7 +57,7 @@ pub fn repair(data_dir: &Path) -> Result<Vec<String>, StoreError> {
                 is_new && found.day == file.day && found.generation > file.generation()
             };
             match found.iter().find(sealed) {
-                Some(sealed) => report.push(format!("{name}: {} has what it had", sealed.name)),
+                Some(sealed) => report.push(format!("{name}: {} has its rows", sealed.name)),
                 None => report.push(format!("{name}: missing, with {} entities", file.entities)),
             }
             forget(&catalog, name)?;
@@ -85,8 +85,8 @@ pub fn repair(data_dir: &Path) -> Result<Vec<String>, StoreError> {
             Some(known) if (known.last_seq, known.entities) == (last_seq, entities) => {}
             Some(known) => {
                 let (more, what) = match entities - known.entities {
-                    more @ 0.. => (more, "more than the catalog noted: kept; their sources may be read again"),
-                    fewer => (-fewer, "fewer than the catalog noted: missing"),
+                    more @ 0.. => (more, "more than the catalog recorded: kept; their sources may be read again"),
+                    fewer => (-fewer, "fewer than the catalog recorded: missing"),
                 };
                 report.push(format!("{name}: {more} entities {what}"));
             }
@@ -101,7 +101,7 @@ pub fn repair(data_dir: &Path) -> Result<Vec<String>, StoreError> {
         && (records, rows) != (0, 0)
     {
         report.push(format!(
-            "the accounts were out by {records} records and {rows} rows, and begin anew with what there is"
+            "the accounts were out by {records} records and {rows} rows, and were balanced with the rows found"
         ));
     }
     put_aside(&layout, &catalog, &mut report)?;
@@ -152,7 +152,7 @@ fn put_aside(layout: &FolderLayout, catalog: &Catalog, report: &mut Vec<String>)
             }
         }
         private_file::sync(&layout.tables())?;
-        report.push(format!("{name}: {rows} entities that were not taken over: moved to {}", aside.display()));
+        report.push(format!("{name}: {rows} entities that were not used: moved to {}", aside.display()));
     }
     Ok(())
 }
@@ -183,7 +183,7 @@ fn is_whole(catalog: Catalog) -> Result<Catalog, StoreError> {
 fn keep_old_catalog(layout: &FolderLayout) -> Result<OldCatalog, StoreError> {
     let path = Catalog::path_in(&layout.data);
     if !path.exists() {
-        let report = "catalog.db: missing, made anew; every file that is followed is read from its beginning".into();
+        let report = "catalog.db: missing, created again; every followed file is read from its beginning".into();
         return Ok(OldCatalog { copy: None, report: vec![report] });
     }
     let aside = (1..).map(|n| layout.data.join(format!("catalog.before-repair-{n}.db"))).find(|path| !path.exists());
@@ -213,7 +213,7 @@ fn keep_old_catalog(layout: &FolderLayout) -> Result<OldCatalog, StoreError> {
                     _ => {}
                 }
             }
-            let report = format!("catalog.db: {error}; kept as {} and made anew", aside.escaped());
+            let report = format!("catalog.db: {error}; kept as {} and created again", aside.escaped());
             Ok(OldCatalog { copy: None, report: vec![report] })
         }
     }

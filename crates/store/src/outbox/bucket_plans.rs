@@ -81,7 +81,7 @@ pub fn read(data_dir: &Path) -> Result<Option<BucketPlans>, StoreError> {
         Ok(written) if written.format == FORMAT => {
             let Written { host, endpoint, .. } = written;
             let planned: Option<Vec<InstanceSteps>> = written.instances.into_iter().map(planned).collect();
-            let planned = planned.ok_or_else(|| foreign(path, "it names no day-table, or a time that is none"))?;
+            let planned = planned.ok_or_else(|| foreign(path, "it has an invalid day-table or time"))?;
             Ok(Some(BucketPlans { host, endpoint, planned }))
         }
         Ok(written) => Err(foreign(path, &format!("its format is {}, and {FORMAT} is known", written.format))),

@@ -129,7 +129,7 @@ fn repair_uses_a_sealed_file_instead_of_its_missing_inputs() {
     assert!(Store::open(&folder.path(), StoreOptions::small()).is_err());
     let said = repair(&folder.path()).expect("repaired").join("\n");
     assert_eq!(folder.messages(day(0)), newest_first(0, 20), "{said}");
-    assert!(said.contains("Log20261101.4.parquet has what it had"), "{said}");
+    assert!(said.contains("Log20261101.4.parquet has its rows"), "{said}");
     folder.open().close().expect("opened");
     assert_eq!(folder.messages(day(0)), newest_first(0, 20));
 }
@@ -150,7 +150,7 @@ fn repair_puts_unused_files_aside() {
     put(&folder, &before, "Log20261101.1.db");
     refused(&folder, "Log20261101.2.parquet");
     let said = repair(&folder.path()).expect("repaired").join("\n");
-    assert!(said.contains("Log20261101.2.parquet: 10 entities that were not taken over"), "{said}");
+    assert!(said.contains("Log20261101.2.parquet: 10 entities that were not used"), "{said}");
     for name in ["Log20261101.2.parquet", "Log20261101.2.manifest.json"] {
         assert!(folder.path().join("aside").join(name).exists(), "{name}");
     }

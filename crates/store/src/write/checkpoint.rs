@@ -147,7 +147,7 @@ fn sweep(trash: &Path) {
             continue;
         }
         if let Err(error) = std::fs::remove_file(entry.path()) {
-            tracing::warn!(path = %entry.path().escaped(), %error, "failed to remove what was dropped");
+            tracing::warn!(path = %entry.path().escaped(), %error, "failed to remove a file of trash/");
         }
     }
 }

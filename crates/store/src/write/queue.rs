@@ -122,7 +122,7 @@ impl Drop for Ack {
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum SubmitError {
     /// A commit failed after the sources were read. Read again from the committed positions.
-    #[error("a commit failed meanwhile, read again from what is committed")]
+    #[error("a commit failed meanwhile, read again from the committed positions")]
     Stale,
     /// The store is closing.
     #[error("the store is closing")]

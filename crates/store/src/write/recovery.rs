@@ -83,7 +83,7 @@ pub(crate) fn open(layout: &FolderLayout, opening: Opening) -> Result<RecoveredF
         set_aside(layout, &live.day, &file, &pages, seq);
         file.remove_commit(seq, &pages)?;
         let entities: u32 = pages.iter().map(|p| p.header.entities).sum();
-        tracing::warn!(table = %live.day, commit = seq, entities, "set aside what a commit that did not finish had written");
+        tracing::warn!(table = %live.day, commit = seq, entities, "set aside the pages of an unfinished commit");
         days.push((live, file));
     }
     if lost {

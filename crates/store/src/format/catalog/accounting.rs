@@ -1,20 +1,20 @@
-//! Accounting: what came in, what is stored and what left, each counted by the code that did it, in the transaction
-//! that did it.
+//! Accounting: accepted records and rows, stored rows, and rows that left, each counted by the responsible code, in its
+//! own transaction.
 //!
 //! ```text
 //! records   ledgers of sources + of listeners + of forgotten sources     =  records_before + records_in
 //! rows      rows of live files + dropped + sent + replaced               =  rows_before + rows_in
 //! ```
 //!
-//! The committer counts the right side, from the rows that it is given, in a row of the catalog that each commit writes
+//! The committer counts the right side, from the rows that it receives, in a row of the catalog that each commit writes
 //! anyway. The left side comes from the sources and the files. A row lost between source and file, a replaced file, or
-//! a ledger changed by hand therefore unbalances the accounts. One transaction reads all accounts, so concurrent commits
-//! do not disturb the comparison.
+//! a ledger changed by hand therefore unbalances the accounts. One transaction reads all accounts, so concurrent
+//! commits do not disturb the comparison.
 //!
 //! A transaction that moves rows between accounts also updates the accounts: `end_seal` counts the rows whose key a
 //! later row has (`replaced`), `drop_day` counts `dropped`, the removal of an outbox file counts `sent`, and forgotten
-//! sources are counted. Restored days are copies and are not counted. `records_before` and `rows_before` are the opening
-//! balance: zero, unless `repair` set it to balance the accounts.
+//! sources are counted. Restored days are copies and are not counted. `records_before` and `rows_before` are the
+//! opening balance: zero, unless `repair` set it to balance the accounts.
 
 use super::database::Catalog;
 use super::source_log::latest as latest_deltas;
@@ -216,8 +216,8 @@ impl Catalog {
         read().map_err(StoreError::sqlite(&self.path))
     }
 
-    /// Balances the accounts by changing the opening balance, because `repair` keeps what it found. Returns the surplus of
-    /// records and rows before.
+    /// Balances the accounts by changing the opening balance, because `repair` keeps all rows found. Returns the
+    /// earlier surplus of records and rows.
     pub(crate) fn balance_accounts(&self) -> Result<(i64, i64), StoreError> {
         let accounts = self.accounts()?;
         let (records, rows) = (accounts.records_surplus(), accounts.rows_surplus());

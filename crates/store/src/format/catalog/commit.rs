@@ -199,7 +199,7 @@ impl Catalog {
             });
             // The next opening finds the source log as it is.
             if let Err(error) = entered {
-                tracing::error!(%error, "failed to enter how far sources moved: it stays where it is");
+                tracing::error!(%error, "failed to checkpoint the source log: it stays as it is");
             }
         }
         sqlite::checkpoint(&connection, true).map_err(StoreError::sqlite(&path))?;

@@ -105,7 +105,7 @@ impl SourceLog {
         if is_as_written(connection, self.commits, self.bytes)? {
             return Ok(LogTruncation::Deleted);
         }
-        tracing::error!("the table `source_log` of the catalog is damaged, and begins anew");
+        tracing::error!("the table `source_log` of the catalog is damaged, and is created again");
         Ok(LogTruncation::SetAside)
     }
 
@@ -403,7 +403,7 @@ fn enter<'s>(connection: &Connection, sources: impl Iterator<Item = &'s SourceSt
     for source in sources {
         if update_source(connection, source)? == 0 {
             let (identity, path) = (format!("{:016x}", source.identity), source.path.escaped());
-            tracing::error!(identity, %path, "a source that moved was not in the catalog any more, and is put back");
+            tracing::error!(identity, %path, "the row of a source was missing in the catalog, and is written again");
             insert_source(connection, source)?;
         }
     }

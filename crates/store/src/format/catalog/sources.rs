@@ -39,7 +39,7 @@ impl Catalog {
         apply(&mut sources, &mut latest);
         for identity in latest.keys() {
             let identity = format!("{identity:016x}");
-            tracing::error!(identity, "a source that moved is not in the catalog any more: who reads it begins anew");
+            tracing::error!(identity, "the catalog lacks the row of a source: its file is read as a new source");
         }
         Ok(sources)
     }
@@ -60,7 +60,7 @@ impl Catalog {
         let mended = source_log::rebuild(&mut self.connection, &sources);
         self.sql(mended)?;
         let left_out = |unread: SourceLogError| {
-            format!("catalog.db: {unread}; left out: what was read with it may be read again from where it was before")
+            format!("catalog.db: {unread}; left out: its sources may be read again from earlier positions")
         };
         Ok(damaged.into_iter().map(left_out).collect())
     }

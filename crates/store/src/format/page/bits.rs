@@ -131,7 +131,7 @@ impl<'a> ByteReader<'a> {
     /// Reads a count, at most `most`.
     pub(crate) fn count(&mut self, most: usize) -> Result<usize, PageError> {
         let n = usize::try_from(self.varint()?).ok().filter(|&n| n <= most);
-        n.ok_or(PageError::Damaged("a count is larger than what there is"))
+        n.ok_or(PageError::Damaged("a count exceeds the remaining bytes"))
     }
 }
 
@@ -191,7 +191,7 @@ impl<'a> SectionCursor<'a> {
     /// Charges `count` values to the page's limit.
     pub(super) fn take_values(&mut self, count: usize) -> Result<(), PageError> {
         let left = self.values_left.checked_sub(count);
-        self.values_left = left.ok_or(PageError::Damaged("it has more values than it says"))?;
+        self.values_left = left.ok_or(PageError::Damaged("it has more values than it claims"))?;
         Ok(())
     }
 
@@ -228,7 +228,7 @@ impl<'a> SectionCursor<'a> {
     /// Charges `length` bytes of texts, which are printed later, to the page's limit.
     pub(super) fn reserve_text(&mut self, length: usize) -> Result<(), PageError> {
         let left = self.text_left.checked_sub(length);
-        self.text_left = left.ok_or(PageError::Damaged("it holds more text than it says"))?;
+        self.text_left = left.ok_or(PageError::Damaged("it has more text than it claims"))?;
         Ok(())
     }
 }

@@ -254,7 +254,7 @@ impl<'a> PageFrame<'a> {
             return damaged("it is larger than memory can be");
         };
         if rows == 0 || raw_bytes > RAW_BYTES_MAX || rows > raw_bytes / ROW_BYTES {
-            return damaged("it says it is of a size that no page has");
+            return damaged("it claims a size that no page has");
         }
         let mut reader = ByteReader::new(body);
         let packed_length = reader.count(body.len())?;

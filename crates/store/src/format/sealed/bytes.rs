@@ -98,7 +98,7 @@ impl VerifiedBytes {
         for (number, piece) in (first..).zip(bytes.chunks(BLOCK_BYTES)) {
             let sum = usize::try_from(number).ok().and_then(|number| self.sums.get(number));
             if sum != Some(&xxh3_64(piece)) {
-                return Err(damaged(number * block, "its checksum is not the one that was noted"));
+                return Err(damaged(number * block, "its checksum does not match"));
             }
         }
         let skip = usize::try_from(start - from).unwrap_or(usize::MAX);

@@ -94,13 +94,13 @@ impl SealedFile {
             for range in ranges {
                 let skip = range.start - at;
                 if skip > 0 && reader.skip_records(skip)? != skip {
-                    return Err(ParquetError::EOF("there are fewer rows than it says".into()));
+                    return Err(ParquetError::EOF("there are fewer rows than it claims".into()));
                 }
                 let defined = has_levels.then_some(&mut defined);
                 let repeated = repeats.then_some(&mut repeated);
                 let (records, _, _) = reader.read_records(range.len(), defined, repeated, &mut values)?;
                 if records != range.len() {
-                    return Err(ParquetError::EOF("there are fewer rows than it says".into()));
+                    return Err(ParquetError::EOF("there are fewer rows than it claims".into()));
                 }
                 at = range.end;
             }
@@ -142,7 +142,7 @@ impl SealedFile {
             Ticks::new(micros.checked_mul(10)?.checked_add(UNIX_EPOCH_TICKS)?.checked_add(above)?)
         };
         let times: Option<Vec<Ticks>> = micros.into_iter().zip(ticks).map(time).collect();
-        times.ok_or_else(|| self.wrong(group, TIME, "a time is none"))
+        times.ok_or_else(|| self.wrong(group, TIME, "a time is invalid"))
     }
 
     fn sources(&self, group: usize, ranges: &[Range<usize>]) -> Result<Vec<u64>, StoreError> {
@@ -160,7 +160,7 @@ impl SealedFile {
             return Ok(vec![source; ranges.iter().map(Range::len).sum()]);
         }
         let (texts, _, _) = self.texts(group, SOURCE, ranges)?;
-        texts.read(parse).ok_or_else(|| self.wrong(group, SOURCE, "a source is none"))
+        texts.read(parse).ok_or_else(|| self.wrong(group, SOURCE, "a source is invalid"))
     }
 
     /// The keys of some rows.
@@ -174,7 +174,7 @@ impl SealedFile {
             let position =
                 u64::try_from(position).ok().filter(|position| *position <= daytable_model::key::POSITION_MAX);
             let (Some(position), Ok(item)) = (position, u16::try_from(item)) else {
-                return Err(self.wrong(group, POSITION, "a position is none"));
+                return Err(self.wrong(group, POSITION, "a position is invalid"));
             };
             keys.push(RowKey::new(time, source, position).with_item(item));
         }
@@ -188,7 +188,7 @@ impl SealedFile {
             let level = Level::ALL.into_iter().find(|level| level.name().as_bytes() == name);
             level.map(Level::code)
         };
-        let wrong = || self.wrong(group, LEVEL, "a level is none");
+        let wrong = || self.wrong(group, LEVEL, "a level is invalid");
         let mut codes = names.read(code).ok_or_else(wrong)?.into_iter();
         let level = |has_one| if has_one == 0 { Some(0) } else { codes.next() };
         defined.into_iter().map(level).collect::<Option<_>>().ok_or_else(wrong)
@@ -209,7 +209,7 @@ impl SealedFile {
             // The runs of a group are adjacent.
             let mut of_run = numbers.by_ref().take(run.rows.len());
             if of_run.len() != run.rows.len() || !of_run.all(&mut is_its) {
-                return Err(self.wrong(group, PARTITION, "a row is of another partition than the index says"));
+                return Err(self.wrong(group, PARTITION, "the partition of a row differs from the index"));
             }
         }
         Ok(())
@@ -352,7 +352,7 @@ impl SealedFile {
             let row = next.checked_sub(1).filter(|row| *row < rows);
             let is_pushed = texts.zip(row).is_some_and(|((key, value), row)| rest.push(row, key, value));
             if !is_pushed {
-                return Err(self.wrong(group, leaf, "an entry of the map is none"));
+                return Err(self.wrong(group, leaf, "an entry of the map is invalid"));
             }
         }
         Ok(rest.finish(rows).collect())

@@ -152,7 +152,7 @@ impl FileIndex {
             let end = rows.checked_add(start).filter(|end| groups.get(group).is_some_and(|rows| end <= rows));
             let (Some(partition), Some(newest), Some(oldest), Some(end)) = (names.get(partition), newest, oldest, end)
             else {
-                return Err(PageError::Damaged("a run of its index is none"));
+                return Err(PageError::Damaged("a run of its index is invalid"));
             };
             at = (group, end);
             Ok(PartitionRun { partition: partition.clone(), group, rows: start..end, newest, oldest })

@@ -296,7 +296,7 @@ fn verify(sealed: &SealedFile, written: &ContentCounts, progress: &mut OnProgres
     let doubting = sealed.doubting();
     let mut read = ContentCounts::default();
     let differs =
-        |what: String| StoreError::Refused(format!("{} is not what was sealed: {what}", sealed.path().display()));
+        |what: String| StoreError::Refused(format!("{} does not match its inputs: {what}", sealed.path().display()));
     for (group, rows) in sealed.index().groups.iter().enumerate() {
         doubting.check_partitions(group)?;
         let all = 0..*rows;

@@ -93,7 +93,7 @@ pub(super) fn open_tail(source: Arc<dyn RangeReader>, path: &Path) -> Result<(Ve
         let line = footer.get(place.end..place.end + 42).unwrap_or_default();
         std::str::from_utf8(line).unwrap_or_default().to_owned()
     };
-    let damaged = || damaged(path, "footer", "its checksum is not the one that was noted".into());
+    let damaged = || damaged(path, "footer", "its checksum does not match".into());
     let mut numbers = line.split(':').skip(1).map(str::parse::<u64>);
     let (Some(Ok(data_end)), Some(Ok(index_bytes))) = (numbers.next(), numbers.next()) else { return Err(damaged()) };
     if data_end > footer_start || index_bytes > footer_start - data_end {

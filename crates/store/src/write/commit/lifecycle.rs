@@ -133,7 +133,7 @@ impl Committer {
     /// Reserves the file for restoring `origin` as table `day`.
     pub(crate) fn begin_restore(&mut self, day: &DayTable, origin: &DayTable) -> Result<RestoreTarget, StoreError> {
         if !self.catalog.files_of(day)?.is_empty() {
-            return Err(StoreError::Refused(format!("{day} stands")));
+            return Err(StoreError::Refused(format!("{day} exists")));
         }
         let generation = self.next_generation(day)?;
         let output = layout::sealed_name(day, generation);
@@ -156,7 +156,7 @@ impl Committer {
         daytable_platform::failpoint!("restore-before-live");
         seal.check_length(&self.layout, &restoring.path)?;
         if !self.catalog.files_of(table)?.is_empty() {
-            return Err(StoreError::Refused(format!("{table} came to stand while it was being restored")));
+            return Err(StoreError::Refused(format!("{table} was created while it was being restored")));
         }
         self.catalog.end_restore(table, origin, output, seal, expires, time::now())?;
         daytable_platform::failpoint!("restore-live");

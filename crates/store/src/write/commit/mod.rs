@@ -537,7 +537,7 @@ impl Committer {
     /// Handles a failed commit or checkpoint: refuses all waiting submissions, opens the folder again, and only then
     /// accepts more.
     fn fail(&mut self, error: &StoreError) {
-        tracing::error!(%error, "failed to commit: nothing is accepted until the store was opened again");
+        tracing::error!(%error, "failed to commit: nothing is accepted until the store is opened again");
         (self.options.on_failure)(error);
         self.pending = Pending::default();
         self.days.clear();
@@ -566,7 +566,7 @@ impl Committer {
                 }
                 // The next opening finds the same fault.
                 Err(error) if error.is_damage() || error.displaced().is_some() => {
-                    tracing::error!(%error, "failed to open the store again: nothing more is taken");
+                    tracing::error!(%error, "failed to open the store again: nothing more is accepted");
                     self.damage = Some(error);
                     break;
                 }
