@@ -32,7 +32,7 @@ pub(super) struct LossReporter {
     pub(super) outbox: Option<UnsentCounts>,
 }
 
-/// Gives how many they are since the start.
+/// Returns their number since the start.
 pub(super) type UnsentCounts = Box<dyn Fn() -> BTreeMap<String, u64> + Send + Sync>;
 
 impl LossReporter {

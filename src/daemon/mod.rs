@@ -89,7 +89,7 @@ use watchdog::{Watchdog, WatchdogContext};
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// How often the daemon checks whether the bucket plan has been loaded.
 const PLAN_CHECK_INTERVAL: Duration = Duration::from_millis(100);
-/// How often free memory goes back to the operating system.
+/// How often free memory is returned to the operating system.
 const RELEASE_INTERVAL: Duration = Duration::from_secs(30);
 /// How long a stop waits for the lifecycle's current step.
 const LIFECYCLE_PATIENCE: Duration = Duration::from_secs(5);
@@ -484,7 +484,7 @@ async fn plan_loaded(router: &Router) {
     }
 }
 
-/// Gives memory that the start or a large response needed back to the operating system.
+/// Returns memory that the start or a large response needed to the operating system.
 async fn release_memory() {
     loop {
         tokio::time::sleep(RELEASE_INTERVAL).await;

@@ -232,7 +232,7 @@ impl PushContext {
                 let _ = sent.send((pending, outcome));
             });
             drop(permit);
-            // Memory of this thread that the committer frees goes back when this thread drops the reservation.
+            // Memory of this thread that the committer frees is returned when this thread drops the reservation.
             if is_large {
                 drop(returned.recv());
             }

@@ -137,7 +137,7 @@ impl PushAuth {
         Ok(sender.with_meter(Arc::new(UsageHandle::new(self.usage.clone(), key))))
     }
 
-    /// The credentials of the file as it is now.
+    /// The current credentials of the file.
     fn credentials(&self) -> Option<Arc<[Credential]>> {
         let mut store = lock(self.credentials.as_ref()?);
         if let Err(error) = store.refresh(&self.router) {

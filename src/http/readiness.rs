@@ -31,7 +31,7 @@ impl Readiness {
         self.store_open.store(open, Ordering::Release);
     }
 
-    /// Notes that every listener of the configuration is bound.
+    /// Records that every listener of the configuration is bound.
     pub fn listeners_bound(&self) {
         self.listeners_bound.store(true, Ordering::Release);
     }

@@ -61,8 +61,8 @@ impl Sessions {
         grant(&mut lock(&self.0).codes, now + CODE_AGE_MAX, None)
     }
 
-    /// Begins a session with a code, which is used up. Gives the cookie's value, or `None` for a code that was used or is
-    /// too old.
+    /// Begins a session with a code, which is used up. Returns the cookie's value, or `None` for a code that was used
+    /// or is too old.
     pub(super) fn redeem(&self, code: &str, now: Instant) -> io::Result<Option<String>> {
         let mut state = lock(&self.0);
         let Some(at) = find(&state.codes, code, now) else { return Ok(None) };
@@ -70,7 +70,7 @@ impl Sessions {
         grant(&mut state.sessions, now + SESSION_AGE_MAX, None).map(Some)
     }
 
-    /// Begins a session with the read token. Gives the cookie's value.
+    /// Begins a session with the read token. Returns the cookie's value.
     pub(super) fn begin(&self, token: &ReadToken, now: Instant) -> io::Result<String> {
         grant(&mut lock(&self.0).sessions, now + SESSION_AGE_MAX, Some(token.clone()))
     }

@@ -68,7 +68,7 @@ pub struct Finding {
     pub found: String,
     /// The advice.
     pub advice: &'static str,
-    /// Whether this is a doubt: a check without a result. The folder may be whole all the same.
+    /// Whether this is a doubt: a check without a result. The folder may still be whole.
     #[serde(rename = "doubt", skip_serializing_if = "is_false")]
     pub is_doubt: bool,
 }

@@ -49,7 +49,7 @@ pub struct VerifyRequest<'a> {
     /// The tailed files, or `None` if they are unknown. Then a changed file is a doubt, because daytable may no longer
     /// read it.
     pub tails: Option<&'a [TailOptions]>,
-    /// The field with a number that goes up by one with each record, if any.
+    /// The field with a number that rises by one with each record, if any.
     pub sequence: Option<&'a str>,
     /// Whether records of one source may be in several tables. Then no table has all numbers, and sequences are not checked.
     pub is_routed: bool,

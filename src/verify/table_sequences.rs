@@ -118,7 +118,7 @@ impl TableSequences {
         }
     }
 
-    /// Adds the next older row. Gives its approximate size in bytes.
+    /// Adds the next older row. Returns its approximate size in bytes.
     pub(super) fn older(&mut self, row: &Row) -> u64 {
         let SequenceRow { number, source, is_in_part, bytes } = SequenceRow::by(row, &self.property);
         // An item row is a part of a record; its master row has the number.

@@ -6,8 +6,8 @@ use std::path::Path;
 
 /// A compiled pattern. Equality is that of the text.
 ///
-/// `*` and `?` stand for characters, `[ab]` for one of them, `{a,b}` for either text. In a pattern of paths `**` as a
-/// whole component stands for any number of folders; other wildcards do not stand for a `/`.
+/// `*` and `?` match characters, `[ab]` matches one of them, `{a,b}` either text. In a pattern of paths, `**` as a
+/// whole component matches any number of folders; other wildcards do not match a `/`.
 #[derive(Clone)]
 pub struct Pattern {
     text: String,

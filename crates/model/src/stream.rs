@@ -77,7 +77,7 @@ mod tests {
     }
 
     proptest! {
-        /// Every stream comes back.
+        /// Every stream is read back unchanged.
         #[test]
         fn streams_come_back(
             labels in proptest::collection::btree_map(".{0,5}", ".{0,5}", 0..4),

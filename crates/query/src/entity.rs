@@ -159,7 +159,7 @@ pub(super) mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(48))]
 
-        /// However large a record is, its text comes back whole, beside small records before and after it.
+        /// The text of a record of any size is read back whole, beside small records before and after it.
         #[test]
         fn item_rows_are_read_as_one_record(pattern in "\\PC{1,9}", length in 0usize..300_000) {
             let message: String = pattern.chars().cycle().take(length).collect();

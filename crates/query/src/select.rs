@@ -242,7 +242,7 @@ fn joined(
     Ok(whole.map(|entity| StoredRecord::new(table.to_string().into(), entity)))
 }
 
-/// Gives the records of `tables` newest first; `open` is called for a table when its newest could be next.
+/// Returns the records of `tables` newest first; `open` is called for a table when its newest could be next.
 pub(super) fn merge<E, I: Iterator<Item = Result<StoredRecord, E>>>(
     mut tables: Vec<Bounds>,
     mut open: impl FnMut(&Bounds) -> Result<Option<I>, E>,

@@ -93,16 +93,16 @@ pub struct EntryParser {
 enum EntriesState {
     /// A line that begins at this place of the bytes, and the place of its `=`.
     Line { start: usize, equals: Option<usize> },
-    /// The length of a value, of which so many bytes came.
+    /// The length of a value, of which `came` bytes arrived.
     Length { name: Range<usize>, bytes: [u8; 8], came: usize },
-    /// A value of which so many bytes are missing.
+    /// A value of which `left` bytes are missing.
     Value { name: Range<usize>, start: usize, left: u64 },
     /// Every further byte is refused.
     Broken(Malformed),
 }
 
 impl EntryParser {
-    /// Begins at the start of a stream. An entry is cut after so many bytes, names excluded.
+    /// A parser at the start of a stream. An entry is cut after `entry_bytes_max` bytes, names excluded.
     pub fn new(entry_bytes_max: usize) -> EntryParser {
         let state = EntriesState::Line { start: 0, equals: None };
         EntryParser { bytes: Vec::new(), fields: Vec::new(), cut: 0, state, entry_bytes_max }
@@ -341,7 +341,7 @@ mod tests {
     }
 
     proptest! {
-        /// Entries come back as they were written, in whatever pieces they come.
+        /// Entries are read back unchanged, in pieces of any size.
         #[test]
         fn entries_come_back(
             written in prop::collection::vec(

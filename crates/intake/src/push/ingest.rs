@@ -182,7 +182,7 @@ fn element(written: &str, is_invalid: bool, writer: &mut RequestWriter<'_>) -> R
         Some(b'{') => written.into(),
         Some(b'"') => match serde_json::from_str::<String>(written) {
             Ok(text) => text.into(),
-            // Half a surrogate pair: the text stays as it is written.
+            // Half a surrogate pair: the text stays unchanged.
             Err(_) => written.into(),
         },
         _ => {
@@ -335,7 +335,7 @@ mod tests {
             }
         }
 
-        /// Objects come back in their order, however they are put together.
+        /// Objects keep their order, with anything between them.
         #[test]
         fn objects_come_back(texts in prop::collection::vec("[a-z\"\\\\\n{}\\[]{1,9}", 1..9)) {
             let objects: Vec<String> = texts.iter().map(|text| serde_json::json!({"message": text, "n": 1}).to_string()).collect();

@@ -53,7 +53,7 @@ struct PoolState {
 }
 
 impl PoolInner {
-    /// Releases bytes, `unused` of which were never allocated.
+    /// Releases bytes, including `unused` ones that were never allocated.
     fn release(&self, bytes: usize, unused: usize) {
         if bytes > 0 {
             let mut state = lock(&self.state);
@@ -95,7 +95,7 @@ impl PoolInner {
 }
 
 impl MemoryPool {
-    /// A pool of so many bytes.
+    /// A pool of this many bytes.
     pub fn new(bytes: usize) -> MemoryPool {
         let (state, changed, returning) = (Mutex::default(), Condvar::new(), Mutex::default());
         MemoryPool { shared: Arc::new(PoolInner { bytes, state, changed, returning }) }
@@ -165,7 +165,7 @@ impl MemoryReservation {
         self.patience = patience;
     }
 
-    /// Releases all but so many bytes. Their memory must be free already.
+    /// Releases all but this many bytes. Their memory must be free already.
     pub fn shrink_to(&mut self, bytes: usize) {
         let released = self.bytes.saturating_sub(bytes);
         self.bytes -= released;

@@ -489,7 +489,7 @@ mod tests {
             let _ = pushed(&body);
         }
 
-        /// Records come back with their texts, however they are put together.
+        /// Records keep their texts, with anything between them.
         #[test]
         fn records_come_back(texts in prop::collection::vec("\\PC{0,40}", 1..20), time in 100_000_000u32..4_000_000_000) {
             let record = |text: &String| packed(&json!({ "n": 1, "message": text }));

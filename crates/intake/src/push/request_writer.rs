@@ -234,7 +234,7 @@ impl<'p> RequestWriter<'p> {
         &self.request.peer
     }
 
-    /// Writes the record with this index. `key` is the identity and the position of a record with a name of its own.
+    /// Writes the record with this index. `key` is the identity and the position of a record with its own name.
     pub(super) fn write<'a>(
         &mut self,
         index: usize,
@@ -253,7 +253,7 @@ impl<'p> RequestWriter<'p> {
         self.rows.write(&mut self.routes, &instance, &record, origin, self.now, &self.counters);
     }
 
-    /// Identity and position of a record without a name of its own.
+    /// Identity and position of a record without its own name.
     pub(super) fn key(&self, index: usize) -> (u64, u64) {
         (self.identity, index as u64)
     }

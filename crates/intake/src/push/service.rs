@@ -259,7 +259,7 @@ impl Push {
         let _ = self.intake.submit(Submission { epoch: self.intake.epoch(), receipts, ..submission });
     }
 
-    /// Counts a request after its commit, even if its sender is gone.
+    /// Counts a request after its commit, even if its sender has disconnected.
     pub fn count_outcome(&self, pending: &PendingResponse, outcome: CommitOutcome) {
         let counters = self.counters_of(pending.endpoint);
         match outcome {

@@ -137,6 +137,6 @@ async fn accept_all<S>(
 
 /// Returns when the signal is set.
 pub(super) async fn stopped(stop: &mut watch::Receiver<bool>) {
-    // An error means that the sender of the signal is gone, which also is a stop.
+    // An error means that the sender of the signal was dropped, which also is a stop.
     let _ = stop.wait_for(|stop| *stop).await;
 }

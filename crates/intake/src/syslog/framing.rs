@@ -52,7 +52,7 @@ enum FramerState {
 enum Head {
     /// More bytes are needed.
     Open,
-    /// A header of so many bytes, with the length of the message.
+    /// A header of this many bytes, with the length of the message.
     Counted {
         header: usize,
         length: usize,

@@ -126,7 +126,7 @@ impl MessageSink {
         self.oldest.get_or_insert_with(Instant::now);
     }
 
-    /// Notes that a connection waits for the commit of the rows so far. Returns the number of their submission.
+    /// Records that a connection waits for the commit of the rows so far. Returns the number of their submission.
     pub(super) fn request_commit(&mut self) -> u64 {
         self.is_awaited = true;
         self.delivery.next_number()

@@ -202,7 +202,7 @@ pub(super) async fn connection<S: AsyncRead + AsyncWrite + Unpin>(
         }
         ConnectionEnd::Idle => counters.count(SourceEvent::ConnectionClosed("idle_timeout"), 1),
     }
-    // An error means that the client is gone.
+    // An error means that the client has disconnected.
     let _ = timeout(WRITE_STALL, stream.shutdown()).await;
 }
 

@@ -209,7 +209,7 @@ impl FileReader {
         }
     }
 
-    /// Writes the records in `data`, which begins at the position. Gives the number of bytes that they take.
+    /// Writes the records in `data`, which begins at the position. Returns their length in bytes.
     fn records(&mut self, data: &[u8], tail_end: TailEnd, context: &mut ReadContext<'_>) -> usize {
         if data.is_empty() {
             return 0;
@@ -285,7 +285,7 @@ impl FileReader {
         count(&counters.bytes, by);
     }
 
-    /// Skips all complete lines. Gives the number of skipped bytes.
+    /// Skips all complete lines. Returns the number of skipped bytes.
     pub(super) fn skip_to_end(&mut self, size: u64) -> io::Result<u64> {
         let Some(content) = &mut self.content else { return Ok(0) };
         let Some(end) = last_newline_end(content, size)? else { return Ok(0) };

@@ -182,7 +182,7 @@ impl FollowedFile {
         }
     }
 
-    /// Notes since when the file has unread bytes.
+    /// Records since when the file has unread bytes.
     pub(super) fn note_lag(&mut self, now: Ticks) {
         match self.unread() {
             0 => self.lag.clear(),
@@ -219,7 +219,7 @@ impl FollowedFile {
         // The store refuses these submissions.
         self.first_submission = 0;
         let initial = self.initial.clone();
-        // A commit that failed at its very end may be on disk all the same.
+        // A commit that failed in its last step may still be on disk.
         let since = committed.filter(|state| initial.is_none() || state.seen > self.initial_seen);
         self.read_from(since.cloned().or(initial), now);
     }

@@ -30,7 +30,7 @@ impl FollowedFiles {
         }
     }
 
-    /// Opens at most so many descriptors from now on.
+    /// Sets the largest number of open descriptors.
     pub(super) fn set_open_max(&mut self, open_max: usize) {
         self.open_max = open_max.max(1);
     }

@@ -21,7 +21,7 @@ pub(super) enum IgnoreReason {
     Compressed,
     /// The file is compressed, and the original still exists.
     Compressing,
-    /// The output of this daemon goes to the file.
+    /// The output of this daemon is written to the file.
     OwnOutput,
     /// The file cannot be opened or read.
     Failed(std::io::ErrorKind),
@@ -127,7 +127,7 @@ impl IgnoredFiles {
         self.0.insert(path, IgnoredFile { reason, block, stat, changed, checked: now, home });
     }
 
-    /// Notes the path that an ignored file had before it was rotated.
+    /// Records the path of an ignored file before its rotation.
     pub(super) fn set_home(&mut self, path: &Path, home: &Path) {
         if let Some(file) = self.0.get_mut(path) {
             file.home = Some(home.to_path_buf());

@@ -81,7 +81,7 @@ pub(super) struct TailTimings {
     pub(super) rescan: Duration,
     /// Quiet after which the unfinished last line of a rotated file is final.
     pub(super) line_final: Duration,
-    /// Quiet after which a file that looks like the beginning of a copy is a source of its own.
+    /// Quiet after which a file that looks like the beginning of a copy becomes its own source.
     pub(super) copy_final: Duration,
     /// Quiet after which a rotated file is followed no longer.
     pub(super) rotated: Duration,

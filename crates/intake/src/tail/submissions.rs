@@ -59,7 +59,7 @@ impl Submissions {
         sources.into_iter().filter(is_tailed).collect()
     }
 
-    /// The sources as they are committed.
+    /// The committed sources.
     pub(super) fn committed_sources(&self) -> Vec<Arc<SourceState>> {
         self.intake.sources().1.into_iter().filter(is_tailed).collect()
     }

@@ -200,7 +200,7 @@ impl LevelCase {
 /// A part of a layout.
 #[derive(Clone, Debug, PartialEq)]
 pub enum LayoutPart {
-    /// Text as it is.
+    /// Literal text.
     Literal(Box<str>),
     /// A property, escaped as in JSON if the flag says so.
     Property(Box<str>, bool),
@@ -649,7 +649,7 @@ mod tests {
             prop_assert_eq!(line, text.as_bytes());
         }
 
-        /// Any bytes come back from a piece, and from the replaced parts of a text.
+        /// Any bytes are read back from a piece, and from the replaced parts of a text.
         #[test]
         fn any_bytes_are_a_piece(bytes in proptest::collection::vec(any::<u8>(), 0..20), text in "[\u{1e}\u{1f}a\u{fffd}]{0,9}") {
             for bytes in [bytes.as_slice(), text.as_bytes()] {

@@ -338,7 +338,7 @@ fn learn_at(text: &[u8], time: Ticks, minutes_east: i64) -> Option<(TimePattern,
     (is_time && is_bounded).then_some((found, end))
 }
 
-/// The code for a fraction of so many digits.
+/// The codes for a fraction of this many digits.
 fn fraction_codes(run: usize) -> &'static [&'static [u8]] {
     const CODES: [&[u8]; TICK_DIGITS] = [b"1", b"2", b"3", b"4", b"5", b"6", b"7"];
     let at = run.clamp(1, TICK_DIGITS) - 1;

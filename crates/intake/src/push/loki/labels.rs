@@ -103,7 +103,7 @@ mod tests {
     }
 
     proptest! {
-        /// Any text is labels or no labels, and values come back.
+        /// Any text is parsed or refused, and values are read back unchanged.
         #[test]
         fn any_text(text in "[{]?([a-z]=|[\"`\\\\,{} xué0-9]){0,20}", value in "[ -~]{0,20}") {
             let _ = parse(&text);

@@ -59,7 +59,7 @@ struct LokiStream<'a> {
     fields: Vec<Field<'a>>,
     instance: Cow<'a, str>,
     level: Option<Level>,
-    /// The labels by name, which come back in the answers to Loki's questions.
+    /// The labels by name, as the answers to Loki's queries return them.
     labels: BTreeMap<String, String>,
     /// The note of the entry before: entries that follow each other usually have the same metadata.
     note: RefCell<(Vec<String>, Arc<str>)>,

@@ -172,8 +172,8 @@ impl<'a> ScopeContext<'a> {
         self.bytes = bytes_of(&self.resource) + bytes_of(&self.scope);
     }
 
-    /// Whether a record of so many bytes is within the limit. Its resource and its scope count, because they are part of
-    /// every record. Refuses a longer record.
+    /// Whether a record of this many bytes is within the limit. Its resource and its scope count, because they are part
+    /// of every record. Refuses a longer record.
     fn fits(&self, bytes: usize, index: usize, writer: &mut RequestWriter<'_>) -> bool {
         let fits = self.bytes.saturating_add(bytes) <= RECORD_BYTES_MAX;
         if !fits {

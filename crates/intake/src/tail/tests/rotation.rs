@@ -22,7 +22,7 @@ enum Step {
     Zstd(&'static str, &'static str),
     Link(&'static str, &'static str),
     Folder(&'static str),
-    /// The file was last written to so many seconds ago.
+    /// The file was last written to this many seconds ago.
     Age(&'static str, u64),
     /// Exactly these messages are there, however long the test waits.
     Expect(Vec<String>),

@@ -265,7 +265,7 @@ mod tests {
     }
 
     proptest! {
-        /// Any numbers come back.
+        /// Any numbers are read back.
         #[test]
         fn numbers_round_trip(
             values in prop_oneof![

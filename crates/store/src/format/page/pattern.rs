@@ -142,7 +142,7 @@ impl PatternTexts {
         // [`entries::decode`] checked that every index names one of at most 256 patterns.
         let indices: Vec<u8> = (0..count).map(|index| indices.get(cursor.packed, index) as u8).collect();
 
-        // The number of values with a slot is the number of uses of patterns with at least so many slots.
+        // The number of values with a slot is the number of uses of patterns with at least that many slots.
         let mut uses = [0usize; ENTRIES_MAX];
         indices.iter().for_each(|&index| uses[usize::from(index)] += 1);
         let slots = patterns.iter().map(SplitPattern::slots).max().unwrap_or(0);
@@ -197,7 +197,7 @@ impl PatternTexts {
         self.print_ranked(packed, text, pattern, &ranks, out);
     }
 
-    /// Appends one value, of which the numbers are known by their ranks.
+    /// Appends one value whose numbers are known by their ranks.
     pub(super) fn print_ranked(
         &self,
         packed: &[u8],

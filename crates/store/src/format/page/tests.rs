@@ -125,7 +125,7 @@ fn build(batches: &[Batch]) -> BuiltPages {
     builder.build()
 }
 
-/// A row as it is compared: doubles by their bits.
+/// A row in the form that tests compare: doubles by their bits.
 type Plain = (RowKey, Option<Level>, BTreeMap<(String, PropertyKind), String>);
 
 fn plain<'a>(key: RowKey, level: Option<Level>, values: impl Iterator<Item = (&'a str, Property<'a>)>) -> Plain {

@@ -167,7 +167,7 @@ impl BlockColumn {
         (&self.name, self.kind)
     }
 
-    /// The rows of so many that have a value.
+    /// The rows with a value, among `rows` rows.
     pub(crate) fn present(&self, rows: usize) -> RowSet {
         RowSet::of(rows, |row| self.index(row).is_some())
     }

@@ -1,4 +1,4 @@
-//! The index of a sealed file: where each partition lies, and how many records a minute has.
+//! The index of a sealed file: the place of each partition, and the number of records by minute.
 //!
 //! ```text
 //! index  := length varint | zstd frame of the following
@@ -9,8 +9,8 @@
 //!           sums varint | [xxh3-64]*
 //! ```
 //!
-//! A **run** is the rows of one partition in one row group; runs are in the order of the file. The index lies after
-//! the row groups, where other Parquet readers skip it.
+//! A **run** is the rows of one partition in one row group; runs are in the order of the file. The index is after the
+//! row groups, where other Parquet readers skip it.
 
 use super::bytes::BLOCK_BYTES;
 use crate::format::page::{ByteReader, LevelMinute, PageError, encode_minutes, level_minutes, put_varint};

@@ -31,7 +31,7 @@ struct Given {
     values: BTreeMap<String, Value>,
 }
 
-/// A row as it is compared.
+/// A row in the form that tests compare.
 type Plain = (String, RowKey, Option<Level>, Vec<(String, PropertyKind, String)>);
 
 fn table() -> DayTable {
