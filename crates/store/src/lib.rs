@@ -61,7 +61,7 @@ pub use progress::{OnProgress, Phase, Progress};
 pub use read::columns::{BatchColumn, ColumnBatch, RowChooser, SealedColumn};
 pub use read::counts::CountBy;
 pub use read::scan::Scan;
-pub use read::walk::BatchVisitor;
+pub use read::walk::{BatchVisitor, CountSource, CountedBy, RowsOf};
 pub use read::{FollowPosition, MinuteCount, Range, Reader, Row, TableSummary};
 pub use source::{Ledger, Mark, SourceKind, SourceState, SourceStatus};
 pub use write::commit::{CommitQueue, RestoreTarget, SealTarget};

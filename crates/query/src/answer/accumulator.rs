@@ -4,7 +4,7 @@
 //! Absent and empty values count only for `count()` and `count_empty`. Sums and means take plain numbers; quantiles take
 //! numbers with units, too, and give a duration if all values are durations.
 
-use super::item::value_bytes;
+use super::item::{RecordPlace, value_bytes};
 use super::order::{compare, compare_texts};
 use super::quantile::QuantileSketch;
 use crate::entity::OwnedValue;
@@ -12,11 +12,13 @@ use daytable_logsql::number::{Number, plain};
 use daytable_logsql::query::{Aggregate, Function};
 use daytable_logsql::unit::{duration_nanos, show_duration};
 use daytable_logsql::{FieldName, Fields};
+use daytable_model::key::RowKey;
 use daytable_model::property::Property;
 use foldhash::quality::FixedState;
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashSet};
 use std::hash::BuildHasher;
+use std::sync::Arc;
 
 /// The state of one function in one group.
 #[derive(Clone, Debug)]
@@ -35,8 +37,18 @@ pub enum Accumulator {
     Values(Vec<OwnedValue>),
     /// Different values by text.
     UniqValues(BTreeSet<NaturalText>),
-    /// A value or a record as JSON, with the value by which it was chosen.
-    Chosen(Option<(OwnedValue, Option<OwnedValue>)>),
+    /// A value or a record as JSON, with what it was chosen by.
+    Chosen(Option<ChosenValue>),
+}
+
+/// A value, or a record as JSON, that was chosen of several.
+#[derive(Clone, Debug)]
+pub struct ChosenValue {
+    /// The value by which it was chosen.
+    by: OwnedValue,
+    /// The place of its record among all; `None` for a row of a pipe.
+    place: Option<(RowKey, Arc<str>)>,
+    value: OwnedValue,
 }
 
 /// Passes each field of a record to a function.
@@ -160,7 +172,13 @@ impl Accumulator {
     }
 
     /// Adds a record or a row, and returns the memory in bytes that this took.
-    pub fn add(&mut self, aggregate: &Aggregate, row: &impl Fields, each_field: EachField<'_>) -> usize {
+    pub fn add(
+        &mut self,
+        aggregate: &Aggregate,
+        row: &impl Fields,
+        place: Option<RecordPlace<'_>>,
+        each_field: EachField<'_>,
+    ) -> usize {
         let fields = &aggregate.fields;
         let values = || fields.iter().filter_map(|field| row.field(field));
         let limit = usize::try_from(aggregate.limit.unwrap_or(u64::MAX)).unwrap_or(usize::MAX);
@@ -208,8 +226,8 @@ impl Accumulator {
                 }
                 return bytes;
             }
-            (Accumulator::Chosen(chosen), function) => {
-                return choose(chosen, function, aggregate, row, each_field);
+            (Accumulator::Chosen(chosen), _) => {
+                return choose(chosen, aggregate, row, place, each_field);
             }
         }
         0
@@ -228,10 +246,11 @@ impl Accumulator {
             }
             (Accumulator::Values(list), Accumulator::Values(more)) => list.extend(more),
             (Accumulator::UniqValues(texts), Accumulator::UniqValues(more)) => texts.extend(more),
-            (Accumulator::Chosen(chosen), Accumulator::Chosen(Some((by, value))))
-                if is_better(chosen, function, by.as_property()) =>
-            {
-                *chosen = Some((by, value));
+            (Accumulator::Chosen(chosen), Accumulator::Chosen(Some(other))) => {
+                let place = other.place.as_ref().map(|(key, partition)| (*key, partition));
+                if is_better(chosen, function, other.by.as_property(), place) {
+                    *chosen = Some(other);
+                }
             }
             _ => {}
         }
@@ -259,7 +278,7 @@ impl Accumulator {
                 list(values.iter().take(limit).map(|value| value.as_property().text().into_owned()).collect())
             }
             (Accumulator::UniqValues(texts), _) => list(texts.into_iter().map(|text| text.0).take(limit).collect()),
-            (Accumulator::Chosen(chosen), _) => chosen.and_then(|(_, value)| value),
+            (Accumulator::Chosen(chosen), _) => chosen.map(|chosen| chosen.value),
         }
     }
 }
@@ -280,25 +299,37 @@ pub fn number_value(number: f64) -> OwnedValue {
     }
 }
 
-fn is_better(chosen: &Option<(OwnedValue, Option<OwnedValue>)>, function: Function, by: Property<'_>) -> bool {
-    let Some((known, _)) = chosen else { return true };
-    let order = compare(by, known.as_property());
+/// Whether a value is chosen instead of the one so far. Of equal ones the newest record's is, and of the first ones the
+/// oldest record's, whatever the order in which records come.
+fn is_better(
+    chosen: &Option<ChosenValue>,
+    function: Function,
+    by: Property<'_>,
+    place: Option<RecordPlace<'_>>,
+) -> bool {
+    let Some(known) = chosen else { return true };
+    let order = compare(by, known.by.as_property());
+    let known_place = known.place.as_ref().map(|(key, partition)| (*key, partition));
+    let is_newer = place.zip(known_place).is_some_and(|(place, known)| place < known);
+    let is_older = place.zip(known_place).is_some_and(|(place, known)| place > known);
     match function {
-        Function::First | Function::RowMin => order.is_lt(),
-        Function::Last | Function::RowMax => order.is_gt(),
-        _ => false,
+        Function::First => order.is_lt() || order.is_eq() && is_older,
+        Function::RowMin => order.is_lt() || order.is_eq() && is_newer,
+        Function::Last | Function::RowMax => order.is_gt() || order.is_eq() && is_newer,
+        _ => is_newer,
     }
 }
 
 /// Takes the value or the record of a row if it is better than the one so far.
 fn choose(
-    chosen: &mut Option<(OwnedValue, Option<OwnedValue>)>,
-    function: Function,
+    chosen: &mut Option<ChosenValue>,
     aggregate: &Aggregate,
     row: &impl Fields,
+    place: Option<RecordPlace<'_>>,
     each_field: EachField<'_>,
 ) -> usize {
-    let Aggregate { fields, .. } = aggregate;
+    let Aggregate { fields, function, .. } = aggregate;
+    let function = *function;
     let time = FieldName::new("time");
     let by = match function {
         Function::RowMin | Function::RowMax => fields.first(),
@@ -312,10 +343,10 @@ fn choose(
         },
         None => Property::Boolean(true),
     };
-    if !is_better(chosen, function, by) {
+    if !is_better(chosen, function, by, place) {
         return 0;
     }
-    let value = match function {
+    let value: OwnedValue = match function {
         Function::Any | Function::First | Function::Last => {
             match fields.iter().find_map(|field| row.field(field)).filter(|value| !is_empty(Some(*value))) {
                 Some(value) => value.into(),
@@ -340,6 +371,7 @@ fn choose(
         }
     };
     let bytes = 64 + value_bytes(&value);
-    *chosen = Some((by.into(), Some(value)));
+    let place = place.map(|(key, partition)| (key, partition.clone()));
+    *chosen = Some(ChosenValue { by: by.into(), place, value });
     bytes
 }

@@ -3,9 +3,11 @@
 use crate::entity::OwnedValue;
 use crate::record::StoredRecord;
 use daytable_logsql::{Column, FieldName, Fields};
+use daytable_model::key::RowKey;
 use daytable_model::property::Property;
 use daytable_model::record::Level;
 use serde::ser::{Serialize, SerializeMap, Serializer};
+use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::sync::Arc;
 
@@ -64,7 +66,7 @@ impl FullRecord {
                 each(name, Property::String(text));
             }
         }
-        record.fields.iter().for_each(|(name, value)| each(name, value.as_property()));
+        record.fields.iter().for_each(|(name, value)| each(&shown_name(name), value.as_property()));
     }
 
     fn instance(&self) -> &String {
@@ -196,6 +198,14 @@ impl Serialize for AnswerRow {
     }
 }
 
+/// The name of a field where all fields are listed: one that has the name of a column gets a `_`.
+pub(super) fn shown_name(name: &str) -> Cow<'_, str> {
+    if FieldName::new(name).column() == Column::Field { name.into() } else { format!("{name}_").into() }
+}
+
+/// The place of a record in the order of all records, newest first.
+pub type RecordPlace<'r> = (RowKey, &'r Arc<str>);
+
 /// A record, or a row that a pipe made.
 #[derive(Clone, Debug)]
 pub enum AnswerItem {
@@ -211,6 +221,14 @@ impl AnswerItem {
         match self {
             AnswerItem::Record(record) => record.into_row(),
             AnswerItem::Row(row) => row,
+        }
+    }
+
+    /// The place of a record in the order of all records.
+    pub(super) fn place(&self) -> Option<RecordPlace<'_>> {
+        match self {
+            AnswerItem::Record(record) => Some((record.record().row_key, &record.record().partition_key)),
+            AnswerItem::Row(_) => None,
         }
     }
 

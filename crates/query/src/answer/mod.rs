@@ -46,7 +46,7 @@ use crate::filter::Filter;
 use crate::select::Selection;
 use crate::stores::Stores;
 use crate::tables::TableError;
-use columns::{Gathered, GroupQuestion, gather, select_matching};
+use columns::{Gathered, GroupQuestion, gather, gather_fields, select_matching};
 use daytable_logsql::query::{Aggregate, Function, GroupField, Step, StepSize};
 use daytable_logsql::{Expression, FieldName, ParsedQuery, Pipe, Predicate};
 use daytable_model::key::partition_key;
@@ -147,28 +147,31 @@ pub fn answer(
         let (reading, row_filter) = (ArchiveSession::new(stores.archives), filter.row_filter().asking(&go_on));
         let (filter, asked) = (&filter, &options.filter);
         let selection = Selection { stores, reading: &reading, filter, asked, row_filter: &row_filter, go_on: &go_on };
-        let question = match pipeline.grouping().filter(|_| stores.remote.is_none()) {
-            Some((by, aggregates, top)) => GroupQuestion::new(by, aggregates, top),
-            None => None,
-        };
-        let read = match question {
-            Some(question) => {
-                let mut each = |found| match found {
-                    Gathered::Group(values, states) => pipeline.add_group(values, states),
-                    Gathered::Record(record) => drop(pipeline.push(AnswerItem::Record(record), &mut sink)),
-                };
-                let gathered = gather(&selection, &predicate, &question, options.now, budget.left(), &mut each);
-                gathered.map(|report| {
-                    matched = report.matched;
-                    if report.is_cut {
-                        budget.exhaust("groups");
-                    }
-                })
+        let is_local = stores.remote.is_none();
+        let fields = pipeline.field_question().filter(|_| is_local);
+        let groups = pipeline.grouping().filter(|_| is_local);
+        let groups = groups.and_then(|(by, aggregates, top)| GroupQuestion::new(by, aggregates, top));
+        let mut gathered = |report: columns::GatherReport, kept: &str| {
+            matched = report.matched;
+            if report.is_cut {
+                budget.exhaust(kept);
             }
-            None => select_matching(&selection, &predicate, wanted_records(query, options), |record| {
+        };
+        let read = if let Some(question) = groups {
+            let mut each = |found| match found {
+                Gathered::Group(values, states) => pipeline.add_group(values, states),
+                Gathered::Record(record) => drop(pipeline.push(AnswerItem::Record(record), &mut sink)),
+            };
+            gather(&selection, &predicate, &question, options.now, budget.left(), &mut each)
+                .map(|report| gathered(report, "groups"))
+        } else if let Some(question) = fields {
+            gather_fields(&selection, &predicate, question, budget.left(), &mut |found| pipeline.add_field(found))
+                .map(|report| gathered(report, "values"))
+        } else {
+            select_matching(&selection, &predicate, wanted_records(query, options), |record| {
                 matched += 1;
                 pipeline.push(AnswerItem::Record(FullRecord::new(record).into()), &mut sink)
-            }),
+            })
         };
         match read {
             Ok(()) | Err(TableError::Interrupted) => reading.into_report(),

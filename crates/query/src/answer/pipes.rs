@@ -4,6 +4,7 @@
 //! needs no more items breaks, which ends the reading of records.
 
 use super::accumulator::{Accumulator, number_value, whole};
+use super::columns::{FieldQuestion, FoundField, GatheredField};
 use super::item::{AnswerItem, AnswerRow};
 use super::math::evaluate;
 use super::order::{compare, compare_values};
@@ -91,6 +92,14 @@ trait PipeStage {
         None
     }
 
+    /// What the stage asks about all fields, if that is all.
+    fn field_question(&self) -> Option<FieldQuestion> {
+        None
+    }
+
+    /// Takes what was found of the fields of records.
+    fn add_field(&mut self, _found: GatheredField<'_>) {}
+
     /// Passes on what the stage kept.
     fn finish(&mut self, _next: Next<'_>) -> ControlFlow<()> {
         ControlFlow::Continue(())
@@ -121,6 +130,18 @@ impl Pipeline {
             _ => None,
         };
         Some((&stage.by, &stage.aggregates, top))
+    }
+
+    /// What the first stage asks about all fields, if that is all.
+    pub(super) fn field_question(&self) -> Option<FieldQuestion> {
+        self.stages.first()?.field_question()
+    }
+
+    /// Adds what was found of fields to the first stage, which asks about them.
+    pub(super) fn add_field(&mut self, found: GatheredField<'_>) {
+        if let Some(stage) = self.stages.first_mut() {
+            stage.add_field(found);
+        }
     }
 
     /// Adds a group to the first stage, which groups.
@@ -654,7 +675,7 @@ impl PipeStage for GroupStage {
         for (number, aggregate) in self.aggregates.iter().enumerate() {
             if self.conditions[number].as_ref().is_none_or(|condition| condition.matches(&item)) {
                 let state = &mut self.groups[at].states[number];
-                bytes += state.add(aggregate, &item, &|each| item.each_field(each));
+                bytes += state.add(aggregate, &item, item.place(), &|each| item.each_field(each));
             }
         }
         if bytes > 0 && !self.budget.charge(bytes, "values") {
@@ -781,33 +802,64 @@ struct FacetsStage {
     budget: AnswerBudget,
 }
 
+impl FacetsStage {
+    /// Adds records with a value; breaks if there is no memory for the value.
+    fn add(&mut self, name: &str, value: Property<'_>, records: u64) -> ControlFlow<()> {
+        let FacetsStage { values_max, length_max, fields, budget, .. } = self;
+        let text = value.text();
+        if text.is_empty() || name == "time" {
+            return ControlFlow::Continue(());
+        }
+        if !fields.contains_key(name) {
+            if !budget.charge(128 + name.len(), "fields") {
+                return ControlFlow::Break(());
+            }
+            fields.insert(name.to_owned(), Some(HashMap::default()));
+        }
+        let Some(facet) = fields.get_mut(name) else { return ControlFlow::Continue(()) };
+        let Some(values) = facet else { return ControlFlow::Continue(()) };
+        if let Some((count, known)) = values.get_mut(&*text) {
+            *count += records;
+            // A value that comes as a number and as a text is shown as a number.
+            if matches!(known, OwnedValue::String(_)) {
+                *known = value.into();
+            }
+        } else if text.len() as u64 > *length_max || values.len() as u64 >= *values_max {
+            *facet = None;
+        } else if budget.charge(96 + 2 * text.len(), "values") {
+            values.insert(text.into_owned(), (records, value.into()));
+        } else {
+            return ControlFlow::Break(());
+        }
+        ControlFlow::Continue(())
+    }
+}
+
 impl PipeStage for FacetsStage {
+    fn field_question(&self) -> Option<FieldQuestion> {
+        Some(FieldQuestion::Values { values_max: self.values_max, length_max: self.length_max })
+    }
+
+    fn add_field(&mut self, found: GatheredField<'_>) {
+        match found {
+            GatheredField::Records(records) => self.items += records,
+            GatheredField::Record(record) => {
+                let _ = self.push(AnswerItem::Record(record), &mut |_| ControlFlow::Continue(()));
+            }
+            GatheredField::Field(name, FoundField::Value(value, records)) => {
+                let _ = self.add(name, value.as_property(), records);
+            }
+            GatheredField::Field(name, FoundField::Dropped) => drop(self.fields.insert(name.to_owned(), None)),
+            GatheredField::Field(_, FoundField::Present(_)) => {}
+        }
+    }
+
     fn push(&mut self, item: AnswerItem, _next: Next<'_>) -> ControlFlow<()> {
         self.items += 1;
         let mut flow = ControlFlow::Continue(());
-        let FacetsStage { values_max, length_max, fields, budget, .. } = self;
         item.each_field(&mut |name, value| {
-            let text = value.text();
-            if text.is_empty() || name == "time" {
-                return;
-            }
-            if !fields.contains_key(name) {
-                if !budget.charge(128 + name.len(), "fields") {
-                    flow = ControlFlow::Break(());
-                    return;
-                }
-                fields.insert(name.to_owned(), Some(HashMap::default()));
-            }
-            let Some(facet) = fields.get_mut(name) else { return };
-            let Some(values) = facet else { return };
-            if let Some((count, _)) = values.get_mut(&*text) {
-                *count += 1;
-            } else if text.len() as u64 > *length_max || values.len() as u64 >= *values_max {
-                *facet = None;
-            } else if budget.charge(96 + 2 * text.len(), "values") {
-                values.insert(text.into_owned(), (1, value.into()));
-            } else {
-                flow = ControlFlow::Break(());
+            if flow.is_continue() {
+                flow = self.add(name, value, 1);
             }
         });
         flow
@@ -841,20 +893,42 @@ struct FieldNamesStage {
     budget: AnswerBudget,
 }
 
+impl FieldNamesStage {
+    /// Adds records with a field; breaks if there is no memory for its name.
+    fn add(&mut self, name: &str, records: u64) -> ControlFlow<()> {
+        if let Some(count) = self.fields.get_mut(name) {
+            *count += records;
+        } else if self.budget.charge(128 + name.len(), "fields") {
+            self.fields.insert(name.to_owned(), records);
+        } else {
+            return ControlFlow::Break(());
+        }
+        ControlFlow::Continue(())
+    }
+}
+
 impl PipeStage for FieldNamesStage {
+    fn field_question(&self) -> Option<FieldQuestion> {
+        Some(FieldQuestion::Names)
+    }
+
+    fn add_field(&mut self, found: GatheredField<'_>) {
+        match found {
+            GatheredField::Record(record) => {
+                let _ = self.push(AnswerItem::Record(record), &mut |_| ControlFlow::Continue(()));
+            }
+            GatheredField::Field(name, FoundField::Present(records)) => {
+                let _ = self.add(name, records);
+            }
+            _ => {}
+        }
+    }
+
     fn push(&mut self, item: AnswerItem, _next: Next<'_>) -> ControlFlow<()> {
         let mut flow = ControlFlow::Continue(());
-        let FieldNamesStage { fields, budget, .. } = self;
         item.each_field(&mut |name, value| {
-            if matches!(value, Property::String("")) {
-                return;
-            }
-            if let Some(count) = fields.get_mut(name) {
-                *count += 1;
-            } else if budget.charge(128 + name.len(), "fields") {
-                fields.insert(name.to_owned(), 1);
-            } else {
-                flow = ControlFlow::Break(());
+            if flow.is_continue() && !matches!(value, Property::String("")) {
+                flow = self.add(name, 1);
             }
         });
         flow

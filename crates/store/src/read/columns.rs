@@ -310,6 +310,16 @@ impl<'b> BatchColumn<'b> {
         }
     }
 
+    /// The rows among these with a value that is no empty text.
+    pub fn filled(&self, among: &RowSet) -> RowSet {
+        let mut filled = match self {
+            BatchColumn::Page(column) => return column.filled(among),
+            BatchColumn::Block(SealedColumn(column, rows)) => column.filled(*rows),
+        };
+        filled.keep(among);
+        filled
+    }
+
     /// Bounds of its whole numbers, if they are known without decoding.
     pub fn bounds(&self) -> Option<(i64, i64)> {
         match self {

@@ -15,12 +15,13 @@ use super::{OpenDayFile, Range, Reader, begin, check_snapshot, partition_names};
 use crate::StoreError;
 use crate::format::catalog::LiveFile;
 use crate::format::day_file;
-use crate::format::page::{Page, PageHeader};
+use crate::format::page::{LevelMinute, Page, PageHeader};
 use crate::format::sealed::SealedFile;
 use crate::format::sealed::index::PartitionRun;
 use crate::format::small_pages::{self, PageLocation, PageRow};
 use daytable_model::key::{DayTable, RowKey};
 use daytable_model::row_set::RowSet;
+use daytable_model::time::Ticks;
 use std::collections::{HashMap, VecDeque};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -43,13 +44,19 @@ pub trait BatchVisitor: Sync {
     /// Begins the state of a thread.
     fn start(&self) -> Self::State;
 
-    /// Whether rows of a partition may match; for a page, by its header.
-    fn wants(&self, _partition: &str, _header: Option<&PageHeader>) -> bool {
+    /// Whether some rows may be wanted; of a page, by its header.
+    fn wants(&self, _rows: RowsOf<'_>, _header: Option<&PageHeader>) -> bool {
         true
     }
 
-    /// Processes all records of a page by its header. False if the page must be decoded.
-    fn take_header(&self, _state: &mut Self::State, _partition: &str, _header: &PageHeader) -> bool {
+    /// By what numbers of these records have to be told apart to replace reading the records; `None` if they have to be
+    /// read.
+    fn counted_by(&self, _rows: RowsOf<'_>) -> Option<CountedBy> {
+        None
+    }
+
+    /// Takes numbers of all these records. False if the records have to be read.
+    fn take_counts(&self, _state: &mut Self::State, _rows: RowsOf<'_>, _counts: CountSource<'_>) -> bool {
         false
     }
 
@@ -59,6 +66,45 @@ pub trait BatchVisitor: Sync {
     ///
     /// A damaged batch, which ends the walk.
     fn visit(&self, state: &mut Self::State, batch: &ColumnBatch) -> Result<ControlFlow<()>, StoreError>;
+}
+
+/// What some rows have in common.
+#[derive(Clone, Copy, Debug)]
+pub struct RowsOf<'r> {
+    /// Their partition, if they are of one.
+    pub partition: Option<&'r str>,
+    /// Their oldest and newest time, or earlier and later ones.
+    pub times: (Ticks, Ticks),
+}
+
+impl<'r> RowsOf<'r> {
+    fn page(partition: &'r str, header: &PageHeader) -> RowsOf<'r> {
+        RowsOf { partition: Some(partition), times: (header.last.time(), header.first.time()) }
+    }
+
+    fn run(run: &'r PartitionRun) -> RowsOf<'r> {
+        RowsOf { partition: Some(&run.partition), times: (run.oldest, run.newest) }
+    }
+}
+
+/// By what numbers of records have to be told apart.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CountedBy {
+    /// By minute or level.
+    pub minutes: bool,
+    /// By partition.
+    pub partitions: bool,
+}
+
+/// Numbers of records.
+#[derive(Clone, Copy, Debug)]
+pub enum CountSource<'c> {
+    /// By level and minute, as in the header of a page.
+    Encoded(&'c [u8]),
+    /// By level and minute, as in the index of a sealed file.
+    Minutes(&'c [LevelMinute]),
+    /// Of all levels and times.
+    Total(u64),
 }
 
 /// Keys of later files of the day, in order, by partition.
@@ -77,6 +123,15 @@ enum Task {
         file: usize,
         group: usize,
         runs: Vec<PartitionRun>,
+    },
+    /// All records of a sealed file, by its index.
+    Minutes {
+        file: usize,
+        times: (Ticks, Ticks),
+    },
+    /// All rows of a run, which are records.
+    Run {
+        run: PartitionRun,
     },
 }
 
@@ -159,7 +214,7 @@ impl Reader {
             let late = (!late.is_empty()).then(|| Arc::new(late));
             match self.sealed(file)? {
                 Some(sealed) => {
-                    plan.add_groups(number, &sealed, visitor);
+                    plan.add_sealed(number, &sealed, late.is_none(), visitor);
                     plan.files.push(WalkFile { source: FileSource::Sealed(sealed), late });
                     connections[0].push(None);
                 }
@@ -247,7 +302,7 @@ impl SealedFile {
     ) -> Result<Vec<V::State>, StoreError> {
         let (first, last) = RowKey::range(range.from, range.to);
         let mut plan = Plan { files: Vec::new(), tasks: Vec::new(), first, last, range };
-        plan.add_groups(0, self, visitor);
+        plan.add_sealed(0, self, true, visitor);
         plan.files.push(WalkFile { source: FileSource::Sealed(self.clone()), late: None });
         let threads = threads.clamp(1, plan.groups().max(1));
         run(&plan, (0..threads).map(|_| vec![None]).collect(), go_on, visitor).0
@@ -259,10 +314,28 @@ impl Plan<'_> {
         self.tasks.iter().filter(|task| matches!(task, Task::Group { .. })).count()
     }
 
-    fn add_groups<V: BatchVisitor>(&mut self, file: usize, sealed: &SealedFile, visitor: &V) {
-        let runs = runs_in(sealed, self.range);
+    /// Adds a sealed file. What its index counts is not read, unless rows of later files replace some of its own.
+    fn add_sealed<V: BatchVisitor>(&mut self, file: usize, sealed: &SealedFile, is_alone: bool, visitor: &V) {
+        let Range { from, to, partitions, .. } = self.range;
+        let is_whole = |(oldest, newest): &(Ticks, Ticks)| *from <= *oldest && *newest <= *to;
+        if is_alone
+            && let Some(times) = sealed.times().filter(is_whole)
+            && partitions.is_none()
+            && sealed.index().minutes.is_some()
+            && visitor.counted_by(RowsOf { partition: None, times }).is_some_and(|by| !by.partitions)
+        {
+            return self.tasks.push(Task::Minutes { file, times });
+        }
+        let is_counted = |run: &PartitionRun| {
+            is_alone
+                && is_whole(&(run.oldest, run.newest))
+                && visitor.counted_by(RowsOf::run(run)).is_some_and(|by| !by.minutes)
+                && sealed.has_no_items(run.group)
+        };
+        let (counted, runs): (Vec<_>, Vec<_>) = runs_in(sealed, self.range).into_iter().partition(is_counted);
+        self.tasks.extend(counted.into_iter().map(|run| Task::Run { run }));
         for runs in runs.chunk_by(|a, b| a.group == b.group) {
-            let runs: Vec<_> = runs.iter().filter(|run| visitor.wants(&run.partition, None)).cloned().collect();
+            let runs: Vec<_> = runs.iter().filter(|run| visitor.wants(RowsOf::run(run), None)).cloned().collect();
             if let Some(run) = runs.first() {
                 self.tasks.push(Task::Group { file, group: run.group, runs });
             }
@@ -303,7 +376,7 @@ impl Plan<'_> {
                     }
                     true
                 }
-                Task::Group { .. } => false,
+                Task::Group { .. } | Task::Minutes { .. } | Task::Run { .. } => false,
             });
             if overlaps > most {
                 return Ok(false);
@@ -417,12 +490,14 @@ impl Walker<'_, '_> {
         match task {
             Task::Page { file, page, partition, later } => {
                 let header = &page.header;
-                if !visitor.wants(partition, Some(header)) {
+                let rows = RowsOf::page(partition, header);
+                if !visitor.wants(rows, Some(header)) {
                     return Ok(Some(ControlFlow::Continue(())));
                 }
                 let late = files[*file].late.as_ref().and_then(|late| late.get(partition));
                 let is_whole = *first <= header.first && header.last <= *last;
-                if is_whole && later.is_empty() && late.is_none() && visitor.take_header(state, partition, header) {
+                let counts = CountSource::Encoded(&header.levels);
+                if is_whole && later.is_empty() && late.is_none() && visitor.take_counts(state, rows, counts) {
                     return Ok(Some(ControlFlow::Continue(())));
                 }
                 let Some(decoded) = self.page(*file, page, partition)? else { return Ok(None) };
@@ -441,6 +516,18 @@ impl Walker<'_, '_> {
                 remove_all(keys, late.map(Vec::as_slice).unwrap_or_default(), &mut records);
                 let batch = ColumnBatch::of_page(partition.clone(), Arc::new(decoded), records);
                 visitor.visit(state, &batch).map(Some)
+            }
+            Task::Minutes { file, times } => {
+                if let FileSource::Sealed(sealed) = &files[*file].source {
+                    let minutes = sealed.index().minutes.as_deref().unwrap_or_default();
+                    let rows = RowsOf { partition: None, times: *times };
+                    visitor.take_counts(state, rows, CountSource::Minutes(minutes));
+                }
+                Ok(Some(ControlFlow::Continue(())))
+            }
+            Task::Run { run } => {
+                visitor.take_counts(state, RowsOf::run(run), CountSource::Total(run.rows.len() as u64));
+                Ok(Some(ControlFlow::Continue(())))
             }
             Task::Group { file, group, runs } => {
                 let WalkFile { source: FileSource::Sealed(sealed), late } = &files[*file] else { return Ok(None) };

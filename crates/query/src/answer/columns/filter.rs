@@ -10,8 +10,9 @@ use daytable_model::record::Level;
 use daytable_model::row_set::RowSet;
 use daytable_model::stream::{NANOS, STREAM};
 use daytable_store::page::{LevelMinute, PageHeader, level_minutes};
-use daytable_store::{BatchColumn, ColumnBatch, StoreError};
+use daytable_store::{BatchColumn, ColumnBatch, RowsOf, StoreError};
 use memchr::memmem::Finder;
+use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -55,6 +56,35 @@ pub(in crate::answer) struct DecidedRows {
     pub(in crate::answer) maybe: RowSet,
 }
 
+/// Levels of which rows match, a bit each; bit 0 is no level.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::answer) struct MatchingLevels {
+    /// Rows of other levels surely do not match.
+    pub(in crate::answer) may: u16,
+    /// Rows of these levels surely match.
+    pub(in crate::answer) surely: u16,
+}
+
+impl MatchingLevels {
+    const UNKNOWN: MatchingLevels = MatchingLevels { may: u16::MAX, surely: 0 };
+
+    fn exactly(levels: u16) -> MatchingLevels {
+        MatchingLevels { may: levels, surely: levels }
+    }
+
+    fn and(self, other: MatchingLevels) -> MatchingLevels {
+        MatchingLevels { may: self.may & other.may, surely: self.surely & other.surely }
+    }
+}
+
+impl std::ops::Not for MatchingLevels {
+    type Output = MatchingLevels;
+
+    fn not(self) -> MatchingLevels {
+        MatchingLevels { may: !self.surely, surely: !self.may }
+    }
+}
+
 impl DecidedRows {
     fn exactly(rows: RowSet) -> DecidedRows {
         DecidedRows { yes: rows.clone(), maybe: rows }
@@ -77,23 +107,31 @@ struct BatchView<'b> {
 }
 
 impl BatchView<'_> {
-    /// The rows with such a layout.
     fn with_layout(&self, is_wanted: impl Fn(&str) -> bool) -> Result<RowSet, StoreError> {
-        let mut rows = RowSet::none(self.batch.len());
-        let holds = |value: Property<'_>| matches!(value, Property::String(layout) if is_wanted(layout));
-        for column in self.batch.columns(|name, kind| (name, kind) == (LAYOUT[0], PropertyKind::String))? {
-            column.map(&self.laid_out, holds, |row, holds| {
-                if holds {
-                    rows.insert(row);
-                }
-            });
-        }
-        Ok(rows)
+        rows_with_layout(self.batch, &self.laid_out, is_wanted)
     }
 }
 
+/// The rows among these whose layout is wanted.
+pub(super) fn rows_with_layout(
+    batch: &ColumnBatch,
+    among: &RowSet,
+    is_wanted: impl Fn(&str) -> bool,
+) -> Result<RowSet, StoreError> {
+    let mut rows = RowSet::none(batch.len());
+    let holds = |value: Property<'_>| matches!(value, Property::String(layout) if is_wanted(layout));
+    for column in batch.columns(|name, kind| (name, kind) == (LAYOUT[0], PropertyKind::String))? {
+        column.map(among, holds, |row, holds| {
+            if holds {
+                rows.insert(row);
+            }
+        });
+    }
+    Ok(rows)
+}
+
 /// What a layout has where the whole message is more than its column.
-const MESSAGE_START: &str = "%<";
+pub(super) const MESSAGE_START: &str = "%<";
 
 impl SoughtText {
     fn new(text: &str) -> SoughtText {
@@ -125,22 +163,67 @@ impl ColumnFilter {
         &self.table
     }
 
-    /// Whether every record matches.
-    pub(in crate::answer) fn is_everything(&self) -> bool {
-        let is_all = matches!(self.predicate.root(), PredicateNode::Always(true));
-        is_all && self.level.is_none() && self.contains.is_none()
-    }
-
-    /// Whether a page may have records that match, judged by the levels in its header.
-    pub(in crate::answer) fn wants(&self, header: &PageHeader) -> bool {
-        let has_it = |levels: u16| {
+    /// Whether rows may have records that match, judged by what they have in common and by the levels in the header.
+    pub(in crate::answer) fn wants(&self, rows: RowsOf<'_>, header: Option<&PageHeader>) -> bool {
+        let may = self.levels_of(rows).may;
+        let has_it = |header: &PageHeader| {
             // An unreadable count is left to the reader of the page.
             let is_in =
-                |of: Result<LevelMinute, _>| of.map_or(true, |of| levels >> of.level.map_or(0, Level::code) & 1 == 1);
+                |of: Result<LevelMinute, _>| of.map_or(true, |of| may >> of.level.map_or(0, Level::code) & 1 == 1);
             level_minutes(&header.levels).any(is_in)
         };
-        let least = self.level.map_or(u16::MAX, |level| u16::MAX << level.code());
-        (least == u16::MAX || has_it(least)) && levels_of(self.predicate.root()).is_none_or(has_it)
+        may == u16::MAX || may != 0 && header.is_none_or(has_it)
+    }
+
+    /// The levels of which some rows match.
+    pub(in crate::answer) fn levels_of(&self, rows: RowsOf<'_>) -> MatchingLevels {
+        let instance = OnceCell::new();
+        let instance = || {
+            let name = instance.get_or_init(|| rows.partition.map(|partition| instance_of(partition).0));
+            name.as_deref()
+        };
+        let mut levels = self.levels_of_node(self.predicate.root(), rows, &instance);
+        if let Some(least) = self.level {
+            levels = levels.and(MatchingLevels::exactly(u16::MAX << least.code()));
+        }
+        if self.contains.is_some() {
+            levels.surely = 0;
+        }
+        levels
+    }
+
+    fn levels_of_node<'i>(
+        &self,
+        node: &PredicateNode,
+        rows: RowsOf<'_>,
+        instance: &dyn Fn() -> Option<&'i str>,
+    ) -> MatchingLevels {
+        let of_all = |matches| MatchingLevels::exactly(if matches { u16::MAX } else { 0 });
+        let of_node = |node: &PredicateNode| self.levels_of_node(node, rows, instance);
+        match node {
+            PredicateNode::Always(always) => of_all(*always),
+            PredicateNode::And(nodes) => nodes.iter().map(of_node).fold(of_all(true), MatchingLevels::and),
+            PredicateNode::Or(nodes) => {
+                !nodes.iter().map(of_node).map(|levels| !levels).fold(of_all(true), MatchingLevels::and)
+            }
+            PredicateNode::Not(node) => !of_node(node),
+            PredicateNode::Time(from, to) => {
+                let (oldest, newest) = (rows.times.0.get(), rows.times.1.get());
+                let is_any = oldest <= *to && *from <= newest;
+                let is_all = *from <= oldest && newest <= *to;
+                if is_any && !is_all { MatchingLevels::UNKNOWN } else { of_all(is_all) }
+            }
+            PredicateNode::Field(name, matcher) => match (name.column(), matcher.levels()) {
+                (Column::Level, Some(levels)) => MatchingLevels::exactly(levels),
+                (Column::Table, _) => of_all(matcher.matches(Some(Property::String(&self.table)))),
+                (Column::Instance, _) => match instance() {
+                    Some(name) => of_all(matcher.matches(Some(Property::String(name)))),
+                    None => MatchingLevels::UNKNOWN,
+                },
+                _ => MatchingLevels::UNKNOWN,
+            },
+            _ => MatchingLevels::UNKNOWN,
+        }
     }
 
     /// Whether a record matches, whatever columns say.
@@ -404,16 +487,6 @@ impl ColumnFilter {
             }
         }
         Ok(DecidedRows::of(yes, &open))
-    }
-}
-
-/// The bits of the levels that a condition needs, if it needs any.
-fn levels_of(node: &PredicateNode) -> Option<u16> {
-    match node {
-        PredicateNode::Field(name, matcher) if name.column() == Column::Level => matcher.levels(),
-        PredicateNode::And(nodes) => nodes.iter().filter_map(levels_of).reduce(|a, b| a & b),
-        PredicateNode::Or(nodes) => nodes.iter().map(levels_of).reduce(|a, b| Some(a? | b?)).flatten(),
-        _ => None,
     }
 }
 

@@ -1,7 +1,8 @@
-//! The groups of a pipe, gathered from all tables.
+//! The groups of a pipe, or the fields of records, gathered from all tables.
 
+use super::fields::{FieldGathering, FieldQuestion, FoundField};
 use super::filter::ColumnFilter;
-use super::groups::{Gathering, StatsGroups, ThreadGroups, is_told, is_told_by_headers};
+use super::groups::{Gathering, StatsGroups, ThreadGroups, counted_by, is_told};
 use super::place::TablePlace;
 use crate::answer::accumulator::Accumulator;
 use crate::answer::item::FullRecord;
@@ -13,6 +14,7 @@ use crate::tables::TableError;
 use daytable_logsql::query::{Aggregate, GroupField};
 use daytable_logsql::{Column, Predicate};
 use daytable_model::time::Ticks;
+use daytable_store::BatchVisitor;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -29,6 +31,16 @@ pub(in crate::answer) enum Gathered {
     /// A group: its values, and the states of the functions.
     Group(Vec<Option<OwnedValue>>, Vec<Accumulator>),
     /// A record, which is to be added to its group.
+    Record(Box<FullRecord>),
+}
+
+/// What was gathered of fields.
+pub(in crate::answer) enum GatheredField<'f> {
+    /// So many records, whose fields follow.
+    Records(u64),
+    /// A field of some of these.
+    Field(&'f str, FoundField),
+    /// A record, whose fields are to be added.
     Record(Box<FullRecord>),
 }
 
@@ -53,6 +65,52 @@ impl GroupQuestion {
     }
 }
 
+/// A visitor of the matching records of one table.
+pub(super) trait TableVisitor: BatchVisitor {
+    /// The filter of the records.
+    fn columns(&self) -> &ColumnFilter;
+
+    /// Whether rows have to be read, because columns do not tell all.
+    fn is_elsewhere(&self) -> bool;
+}
+
+/// What is found in a table.
+enum FoundInTable<S> {
+    /// What the threads of a walk gathered.
+    States(Vec<S>),
+    /// A record that matches, where rows were read.
+    Record(Box<FullRecord>),
+}
+
+/// Walks all tables, each with a visitor of its own.
+fn each_table<V: TableVisitor>(
+    selection: &Selection<'_>,
+    visitor: impl Fn(Arc<str>) -> V,
+    mut each: impl FnMut(FoundInTable<V::State>),
+) -> Result<(), TableError> {
+    for bounds in tables_of(selection.stores, selection.reading, selection.filter)? {
+        if !(selection.go_on)() {
+            return Err(TableError::Interrupted);
+        }
+        let Some(mut place) = TablePlace::of(selection, &bounds)? else { continue };
+        let visitor = visitor(bounds.table.to_string().into());
+        let range = place.range.clone();
+        let walked = place.walk(selection, &bounds, &range, &visitor)?;
+        match walked.filter(|_| !visitor.is_elsewhere()) {
+            Some(states) => each(FoundInTable::States(states)),
+            None => {
+                for record in records_by_rows(selection, &bounds)?.into_iter().flatten() {
+                    let record = FullRecord::new(record?);
+                    if visitor.columns().matches(&record) {
+                        each(FoundInTable::Record(record.into()));
+                    }
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
 /// Gathers the groups of all tables.
 pub(in crate::answer) fn gather(
     selection: &Selection<'_>,
@@ -68,63 +126,86 @@ pub(in crate::answer) fn gather(
     // Counts of all threads and tables, where counts are all that is asked.
     let mut counts: Option<ThreadGroups> = None;
     let mut is_by_count = true;
-    for bounds in tables_of(selection.stores, selection.reading, selection.filter)? {
-        if !(selection.go_on)() {
-            return Err(TableError::Interrupted);
-        }
-        let Some(mut place) = TablePlace::of(selection, &bounds)? else { continue };
-        let table: Arc<str> = bounds.table.to_string().into();
+    let visitor = |table: Arc<str>| {
         let condition = |aggregate: &Aggregate| {
             let predicate = Arc::new(Predicate::new(aggregate.condition.as_ref()?, now));
             Some(ColumnFilter::new(predicate, &Filter::default(), table.clone()))
         };
-        let columns = ColumnFilter::new(predicate.clone(), selection.asked, table.clone());
-        let gathering = Gathering {
-            is_by_header: columns.is_everything() && is_told_by_headers(&grouping),
-            columns,
-            grouping: &grouping,
+        Gathering {
             conditions: question.aggregates.iter().map(condition).collect(),
+            columns: ColumnFilter::new(predicate.clone(), selection.asked, table.clone()),
+            counted_by: counted_by(&grouping),
+            grouping: &grouping,
             bytes_left: &bytes_left,
             is_full: &is_full,
             is_elsewhere: AtomicBool::new(false),
-        };
-        let range = place.range.clone();
-        let walked = place.walk(selection, &bounds, &range, &gathering)?;
-        match walked.filter(|_| !gathering.is_elsewhere.load(Ordering::Relaxed)) {
-            Some(states) => {
-                for mut state in states {
-                    matched += state.matched;
-                    for record in std::mem::take(&mut state.records) {
-                        is_by_count = false;
-                        each(Gathered::Record(record.into()));
-                    }
-                    let rest = match &mut counts {
-                        Some(counts) => counts.merge_counts(state),
-                        None => {
-                            counts = Some(state);
-                            None
-                        }
-                    };
-                    if let Some(rest) = rest {
-                        rest.finish(0, |values, states| each(Gathered::Group(values, states)));
-                    }
+        }
+    };
+    each_table(selection, visitor, |found| match found {
+        FoundInTable::States(states) => {
+            for mut state in states {
+                matched += state.matched;
+                for record in std::mem::take(&mut state.records) {
+                    is_by_count = false;
+                    each(Gathered::Record(record.into()));
                 }
-            }
-            None => {
-                for record in records_by_rows(selection, &bounds)?.into_iter().flatten() {
-                    let record = FullRecord::new(record?);
-                    if gathering.columns.matches(&record) {
-                        (matched, is_by_count) = (matched + 1, false);
-                        each(Gathered::Record(record.into()));
+                let rest = match &mut counts {
+                    Some(counts) => counts.merge_counts(state),
+                    None => {
+                        counts = Some(state);
+                        None
                     }
+                };
+                if let Some(rest) = rest {
+                    rest.finish(0, |values, states| each(Gathered::Group(values, states)));
                 }
             }
         }
-    }
+        FoundInTable::Record(record) => {
+            (matched, is_by_count) = (matched + 1, false);
+            each(Gathered::Record(record));
+        }
+    })?;
     if let Some(counts) = counts {
         let top = question.top.filter(|_| is_by_count).and_then(|top| usize::try_from(top).ok());
         let least = top.map_or(0, |top| counts.least_of_top(top));
         counts.finish(least, |values, states| each(Gathered::Group(values, states)));
     }
+    Ok(GatherReport { matched, is_cut: is_full.load(Ordering::Relaxed) })
+}
+
+/// Gathers the fields of the matching records of all tables.
+pub(in crate::answer) fn gather_fields(
+    selection: &Selection<'_>,
+    predicate: &Arc<Predicate>,
+    question: FieldQuestion,
+    bytes_max: usize,
+    each: &mut dyn FnMut(GatheredField<'_>),
+) -> Result<GatherReport, TableError> {
+    let (bytes_left, is_full) = (AtomicUsize::new(bytes_max), AtomicBool::new(false));
+    let mut matched = 0;
+    let visitor = |table: Arc<str>| FieldGathering {
+        columns: ColumnFilter::new(predicate.clone(), selection.asked, table),
+        question,
+        bytes_left: &bytes_left,
+        is_full: &is_full,
+        is_elsewhere: AtomicBool::new(false),
+    };
+    each_table(selection, visitor, |found| match found {
+        FoundInTable::States(states) => {
+            for mut state in states {
+                matched += state.matched;
+                each(GatheredField::Records(state.matched - state.records.len() as u64));
+                std::mem::take(&mut state.records)
+                    .into_iter()
+                    .for_each(|record| each(GatheredField::Record(record.into())));
+                state.finish(|name, found| each(GatheredField::Field(name, found)));
+            }
+        }
+        FoundInTable::Record(record) => {
+            matched += 1;
+            each(GatheredField::Record(record));
+        }
+    })?;
     Ok(GatherReport { matched, is_cut: is_full.load(Ordering::Relaxed) })
 }

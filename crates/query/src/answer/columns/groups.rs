@@ -4,7 +4,8 @@
 //! Each thread has its own groups. In the end they are merged, and passed on by value to the stage of the pipe, where
 //! records that columns do not describe are added one by one.
 
-use super::filter::ColumnFilter;
+use super::filter::{ColumnFilter, MatchingLevels};
+use super::gather::TableVisitor;
 use super::matching::{self, Made};
 use super::values::{ABSENT, NO_NUMBER, ValueNumbers, Values};
 use crate::answer::accumulator::{Accumulator, Sum, add_end, plain_number, uniq_hash};
@@ -18,10 +19,11 @@ use daytable_logsql::query::{Aggregate, Function, GroupField, Step, StepSize};
 use daytable_logsql::unit::duration_nanos;
 use daytable_model::key::instance_of;
 use daytable_model::property::Property;
+use daytable_model::record::Level;
 use daytable_model::row_set::RowSet;
 use daytable_model::time::Ticks;
 use daytable_store::page::{LevelMinute, PageHeader, level_minutes};
-use daytable_store::{BatchVisitor, ColumnBatch, StoreError};
+use daytable_store::{BatchVisitor, ColumnBatch, CountSource, CountedBy, RowsOf, StoreError};
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering as Order};
@@ -49,8 +51,8 @@ pub(super) struct Gathering<'q> {
     pub(super) bytes_left: &'q AtomicUsize,
     /// Whether there was not enough.
     pub(super) is_full: &'q AtomicBool,
-    /// Whether the headers of pages tell all that is asked.
-    pub(super) is_by_header: bool,
+    /// By what numbers of records have to be told apart, if numbers tell all that is asked of records.
+    pub(super) counted_by: Option<CountedBy>,
     /// Whether rows have to be read.
     pub(super) is_elsewhere: AtomicBool,
 }
@@ -117,18 +119,27 @@ pub(super) fn is_told(aggregate: &Aggregate) -> bool {
         }
 }
 
-/// Whether the numbers of records by minute and level, which the header of a page has, tell what is asked of all records.
-pub(super) fn is_told_by_headers(grouping: &StatsGroups<'_>) -> bool {
+/// By what numbers of records have to be told apart to tell what is asked of records, if numbers can.
+pub(super) fn counted_by(grouping: &StatsGroups<'_>) -> Option<CountedBy> {
     const MINUTE_NANOS: f64 = 60e9;
     let is_count = |of: &Aggregate| {
         matches!(of.function, Function::Count | Function::Rate) && of.fields.is_empty() && of.condition.is_none()
     };
-    let is_told = |by: &GroupField| match (by.field.column(), &by.step) {
-        (Column::Level | Column::Instance, None) => true,
-        (Column::Time, Some(Step { size: StepSize::Number(nanos), offset: None, .. })) => nanos % MINUTE_NANOS == 0.0,
-        _ => false,
-    };
-    grouping.aggregates.iter().all(is_count) && grouping.by.iter().all(is_told)
+    let mut counted = CountedBy::default();
+    for by in grouping.by {
+        match (by.field.column(), &by.step) {
+            (Column::Level, None) => counted.minutes = true,
+            (Column::Instance, None) => counted.partitions = true,
+            (Column::Table, None) => {}
+            (Column::Time, Some(Step { size: StepSize::Number(nanos), offset: None, .. }))
+                if nanos % MINUTE_NANOS == 0.0 =>
+            {
+                counted.minutes = true;
+            }
+            _ => return None,
+        }
+    }
+    grouping.aggregates.iter().all(is_count).then_some(counted)
 }
 
 impl GroupStep {
@@ -191,6 +202,16 @@ impl States {
     }
 }
 
+impl TableVisitor for Gathering<'_> {
+    fn columns(&self) -> &ColumnFilter {
+        &self.columns
+    }
+
+    fn is_elsewhere(&self) -> bool {
+        self.is_elsewhere.load(Order::Relaxed)
+    }
+}
+
 impl BatchVisitor for Gathering<'_> {
     type State = ThreadGroups;
 
@@ -211,40 +232,45 @@ impl BatchVisitor for Gathering<'_> {
         }
     }
 
-    fn wants(&self, _: &str, header: Option<&PageHeader>) -> bool {
-        header.is_none_or(|header| self.columns.wants(header))
+    fn wants(&self, rows: RowsOf<'_>, header: Option<&PageHeader>) -> bool {
+        self.columns.wants(rows, header)
     }
 
-    fn take_header(&self, state: &mut ThreadGroups, partition: &str, header: &PageHeader) -> bool {
-        let StatsGroups { by, aggregates } = self.grouping;
-        if !self.is_by_header {
+    fn counted_by(&self, rows: RowsOf<'_>) -> Option<CountedBy> {
+        let MatchingLevels { may, surely } = self.columns.levels_of(rows);
+        let is_by_level = may != 0 && may != u16::MAX;
+        let counted = |by: CountedBy| CountedBy { minutes: by.minutes || is_by_level, ..by };
+        self.counted_by.filter(|_| may == surely).map(counted)
+    }
+
+    fn take_counts(&self, state: &mut ThreadGroups, rows: RowsOf<'_>, counts: CountSource<'_>) -> bool {
+        if self.counted_by.is_none() {
             return false;
         }
-        let Ok(counts) = level_minutes(&header.levels).collect::<Result<Vec<_>, _>>() else { return false };
-        let (instance, adds) = (instance_of(partition).0, !self.is_full.load(Order::Relaxed));
-        for LevelMinute { minute, level, records } in counts {
-            let start = minute.checked_mul(60).and_then(|seconds| Ticks::from_unix(seconds, 0)).unwrap_or(Ticks::MIN);
-            let mut group = 0;
-            for ((by, values), step) in by.iter().zip(&mut state.values).zip(&mut state.steps) {
-                let value = match (by.field.column(), level) {
-                    (Column::Time, _) => values.step_number(Property::DateTime(start), by.step.as_ref()),
-                    (Column::Level, Some(level)) => values.number(Property::String(level.name())),
-                    (Column::Level, None) => ABSENT,
-                    _ => values.number(Property::String(&instance)),
-                };
-                let is_none = group == NO_NUMBER || value == NO_NUMBER;
-                group = if is_none { NO_NUMBER } else { step.group(group, value, adds) };
-            }
-            state.matched += u64::from(records);
-            let groups = state.steps.last().map_or(1, |step| step.parents.len());
-            for states in state.states.iter_mut().take(aggregates.len()) {
-                states.resize(groups);
-                if let States::Counts(counts) = states
-                    && let Some(count) = counts.get_mut(group as usize)
-                {
-                    *count += u64::from(records);
+        let MatchingLevels { may, surely } = self.columns.levels_of(rows);
+        let open = may & !surely;
+        let of_header: Vec<LevelMinute>;
+        let minutes = match counts {
+            CountSource::Minutes(minutes) => minutes,
+            CountSource::Total(records) => {
+                if surely != 0 {
+                    self.add_counted(state, rows, None, None, records);
                 }
+                return true;
             }
+            CountSource::Encoded(levels) => {
+                let Ok(minutes) = level_minutes(levels).collect() else { return false };
+                of_header = minutes;
+                &of_header
+            }
+        };
+        let bit = |of: &LevelMinute| 1u16 << of.level.map_or(0, Level::code);
+        if minutes.iter().any(|of| open & bit(of) != 0) {
+            return false;
+        }
+        for of in minutes.iter().filter(|of| surely & bit(of) != 0) {
+            let start = of.minute.checked_mul(60).and_then(|seconds| Ticks::from_unix(seconds, 0));
+            self.add_counted(state, rows, Some(start.unwrap_or(Ticks::MIN)), of.level, of.records.into());
         }
         true
     }
@@ -289,6 +315,45 @@ impl BatchVisitor for Gathering<'_> {
 }
 
 impl Gathering<'_> {
+    /// Adds records that were counted.
+    fn add_counted(
+        &self,
+        state: &mut ThreadGroups,
+        rows: RowsOf<'_>,
+        minute: Option<Ticks>,
+        level: Option<Level>,
+        records: u64,
+    ) {
+        let adds = !self.is_full.load(Order::Relaxed);
+        let mut group = 0;
+        for ((by, values), step) in self.grouping.by.iter().zip(&mut state.values).zip(&mut state.steps) {
+            let value = match (by.field.column(), minute, level) {
+                (Column::Time, Some(minute), _) => {
+                    values.step_number(Property::DateTime(minute), by.step.as_ref())
+                }
+                (Column::Level, _, Some(level)) => values.number(Property::String(level.name())),
+                (Column::Table, ..) => values.number(Property::String(self.columns.table())),
+                (Column::Instance, ..) => {
+                    let instance = rows.partition.map(|partition| instance_of(partition).0);
+                    values.number(Property::String(instance.as_deref().unwrap_or_default()))
+                }
+                _ => ABSENT,
+            };
+            let is_none = group == NO_NUMBER || value == NO_NUMBER;
+            group = if is_none { NO_NUMBER } else { step.group(group, value, adds) };
+        }
+        state.matched += records;
+        let groups = state.steps.last().map_or(1, |step| step.parents.len());
+        for states in &mut state.states {
+            states.resize(groups);
+            if let States::Counts(counts) = states
+                && let Some(count) = counts.get_mut(group as usize)
+            {
+                *count += records;
+            }
+        }
+    }
+
     fn elsewhere(&self) -> ControlFlow<()> {
         self.is_elsewhere.store(true, Order::Relaxed);
         ControlFlow::Break(())

@@ -6,9 +6,11 @@
 //!
 //! * `filter`: decides a filter for the rows of a batch. `matching`: makes the records that are needed for it.
 //! * `records`: the matching records, newest first.
-//! * `groups`, `values`: groups and functions over columns. `gather`: the same over all tables.
+//! * `groups`, `values`: groups and functions over columns. `fields`: the fields and their values. `gather`: both over all
+//!   tables.
 //! * `place`: a table in the data folder or in its archive.
 
+mod fields;
 mod filter;
 mod gather;
 mod groups;
@@ -19,7 +21,8 @@ mod records;
 mod tests;
 mod values;
 
-pub(super) use gather::{Gathered, GroupQuestion, gather};
+pub(super) use fields::{FieldQuestion, FoundField};
+pub(super) use gather::{GatherReport, Gathered, GatheredField, GroupQuestion, gather, gather_fields};
 pub(super) use records::select_matching;
 
 /// Threads that answer one question.

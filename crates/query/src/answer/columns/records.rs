@@ -16,7 +16,7 @@ use crate::tables::TableError;
 use daytable_logsql::Predicate;
 use daytable_model::time::Ticks;
 use daytable_store::page::PageHeader;
-use daytable_store::{BatchVisitor, ColumnBatch, Range, StoreError};
+use daytable_store::{BatchVisitor, ColumnBatch, Range, RowsOf, StoreError};
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -89,11 +89,11 @@ impl BatchVisitor for Finding<'_> {
         Vec::new()
     }
 
-    fn wants(&self, _: &str, header: Option<&PageHeader>) -> bool {
+    fn wants(&self, rows: RowsOf<'_>, header: Option<&PageHeader>) -> bool {
         if let Some(header) = header {
             self.rows.fetch_add(header.entities as usize, Ordering::Relaxed);
         }
-        header.is_none_or(|header| self.columns.wants(header))
+        self.columns.wants(rows, header)
     }
 
     fn visit(&self, found: &mut Vec<FullRecord>, batch: &ColumnBatch) -> Result<ControlFlow<()>, StoreError> {

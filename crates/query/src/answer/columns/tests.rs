@@ -133,7 +133,7 @@ fn by_columns(reader: &Reader, query: &ParsedQuery, options: &AnswerOptions) -> 
     lines
 }
 
-const FILTERS: [&str; 40] = [
+const FILTERS: [&str; 44] = [
     "*",
     "status:=500",
     "status:>=500",
@@ -174,9 +174,13 @@ const FILTERS: [&str; 40] = [
     "http.method:=PUT",
     "_msg:=\"card expired\"",
     "_msg:\"\"",
+    "_time:[2026-11-21T01:00:00Z, 2026-11-21T03:06:40Z)",
+    "level:in(warn, error) instance:in(web-2, db)",
+    "table:Log2026*",
+    "-level:error -instance:=web-1",
 ];
 
-const PIPES: [&str; 25] = [
+const PIPES: [&str; 33] = [
     "",
     "",
     "",
@@ -202,6 +206,14 @@ const PIPES: [&str; 25] = [
     "| stats by (instance) count() n",
     "| stats by (_time:10m, level) count() n",
     "| stats by (level, instance, _time:1d) count() n",
+    "| stats by (table, instance) count() n",
+    "| field_names",
+    "| facets",
+    "| facets 2 max_values_per_field 6 max_value_len 20",
+    "| facets keep_const_fields",
+    "| stats first(user) f, last(user) l, any(path) a, row_any(ip) r",
+    "| stats by (level) row_min(score, trace) lo, row_max(score, trace) hi",
+    "| stats by (status) values(user) v, uniq_values(user) limit 3 u",
 ];
 
 proptest! {

@@ -1,6 +1,6 @@
 //! The values of a field in a batch, and small numbers that stand for values.
 
-use super::filter::{LAYOUT, NO_FIELDS};
+use super::filter::{LAYOUT, MESSAGE_START, NO_FIELDS, rows_with_layout};
 use crate::answer::pipes::step_start;
 use crate::entity::OwnedValue;
 use daytable_logsql::query::Step;
@@ -40,9 +40,8 @@ impl<'b> Values<'b> {
             Column::Table => return Ok(Values::Table(table.clone())),
             Column::Source => batch.columns(|name, kind| (name, kind) == ("Source", PropertyKind::String))?,
             Column::Message | Column::Line => {
-                for column in batch.columns(|name, _| LAYOUT.contains(&name))? {
-                    open.add(&column.present());
-                }
+                let all = RowSet::all(batch.len());
+                open = rows_with_layout(batch, &all, |layout| layout.contains(MESSAGE_START))?;
                 batch.columns(|name, kind| (name, kind) == ("Message", PropertyKind::String))?
             }
             Column::Field => {
@@ -192,6 +191,11 @@ impl ValueNumbers {
     /// Whether no text is also the text of another value.
     pub(super) fn are_alike(&self) -> bool {
         self.texts.len() == 0 || self.printed.len() == 0
+    }
+
+    /// At least so many values have different texts.
+    pub(super) fn distinct_min(&self) -> usize {
+        self.texts.len().max(self.printed.len())
     }
 
     /// An estimate of the memory.

@@ -31,6 +31,37 @@ impl ColumnRef<'_> {
         RowSet::of(self.page().len(), |row| column.index(row).is_some())
     }
 
+    /// The rows among these with a value that is no empty text.
+    pub fn filled(&self, among: &RowSet) -> RowSet {
+        let EncodedValues::Strings(strings) = &self.column().values else {
+            let mut present = self.present();
+            present.keep(among);
+            return present;
+        };
+        let mut filled = RowSet::none(self.page().len());
+        match strings {
+            Strings::Hex(_) => self.each_index(among, |row, _| filled.insert(row)),
+            Strings::Patterns(patterns) => {
+                let is_empty: Vec<bool> = patterns
+                    .patterns
+                    .iter()
+                    .map(|pattern| pattern.slots() == 0 && pattern.pieces.iter().all(|piece| piece.range().is_empty()))
+                    .collect();
+                self.each_index(among, |row, index| {
+                    insert_if(&mut filled, row, !is_empty[usize::from(patterns.indices[index])]);
+                });
+            }
+            Strings::Plain { .. } => self.each_index(among, |row, index| {
+                insert_if(&mut filled, row, !strings.span(self.page().packed(), index).is_empty());
+            }),
+            Strings::Constant(_) | Strings::Dictionary { .. } => {
+                let is_filled = |value: Property<'_>| value != Property::String("");
+                self.map(among, is_filled, |row, is_filled| insert_if(&mut filled, row, is_filled));
+            }
+        }
+        filled
+    }
+
     /// The bounds of a column of whole numbers, booleans or times; not always the narrowest.
     pub fn bounds(&self) -> Option<(i64, i64)> {
         match &self.column().values {

@@ -172,6 +172,13 @@ impl BlockColumn {
         RowSet::of(rows, |row| self.index(row).is_some())
     }
 
+    /// The rows of so many that have a value that is no empty text.
+    pub(crate) fn filled(&self, rows: usize) -> RowSet {
+        let BlockValues::Strings(_, ends) = &self.stored else { return self.present(rows) };
+        let is_empty = |index: usize| ends[index] == index.checked_sub(1).map_or(0, |before| ends[before]);
+        RowSet::of(rows, |row| self.index(row).is_some_and(|index| index < ends.len() && !is_empty(index)))
+    }
+
     /// Applies `read` to the values of the rows `among`, once a shared value, and passes the results on in the order of
     /// the rows.
     pub(crate) fn map<T: Copy>(

@@ -327,6 +327,13 @@ impl SealedFile {
         self.small_numbers(group, ITEM, ranges)
     }
 
+    /// Whether every row of a group surely is a record.
+    pub(crate) fn has_no_items(&self, group: usize) -> bool {
+        let statistics = self.opened.metadata.row_group(group).column(ITEM).statistics();
+        let most = |of: &Statistics| if let Statistics::Int32(of) = of { of.max_opt().copied() } else { None };
+        self.trusts_statistics && statistics.and_then(most) == Some(0)
+    }
+
     /// The properties without a column in the file, as columns.
     pub(crate) fn rest(
         &self,
