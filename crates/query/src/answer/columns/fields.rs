@@ -28,10 +28,7 @@ pub(in crate::answer) enum FieldQuestion {
     /// Their names.
     Names,
     /// Their values, of fields with at most so many values of at most so many bytes.
-    Values {
-        values_max: u64,
-        length_max: u64,
-    },
+    Values { values_max: u64, length_max: u64 },
 }
 
 /// What was found of a field.
@@ -194,8 +191,7 @@ impl FieldGathering<'_> {
 
     /// Takes the memory that the state grew by. Where there is no more, no values are added.
     fn charge(&self, state: &mut ThreadFields) {
-        let bytes: usize =
-            state.fields.values().map(|field| 128 + field.values.bytes() + 8 * field.counts.len()).sum();
+        let bytes: usize = state.fields.values().map(|field| 128 + field.values.bytes() + 8 * field.counts.len()).sum();
         let more = bytes.saturating_sub(state.bytes);
         state.bytes = state.bytes.max(bytes);
         let taken = self.bytes_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(more));

@@ -328,9 +328,7 @@ impl Gathering<'_> {
         let mut group = 0;
         for ((by, values), step) in self.grouping.by.iter().zip(&mut state.values).zip(&mut state.steps) {
             let value = match (by.field.column(), minute, level) {
-                (Column::Time, Some(minute), _) => {
-                    values.step_number(Property::DateTime(minute), by.step.as_ref())
-                }
+                (Column::Time, Some(minute), _) => values.step_number(Property::DateTime(minute), by.step.as_ref()),
                 (Column::Level, _, Some(level)) => values.number(Property::String(level.name())),
                 (Column::Table, ..) => values.number(Property::String(self.columns.table())),
                 (Column::Instance, ..) => {
