@@ -3,8 +3,13 @@
 use super::exit::CliError;
 use super::locate::{self, load_config};
 use super::output;
+use crate::config::Config;
+use daytable_alert::{WouldAlert, preview};
 use daytable_intake::tail::TailOptions;
 use daytable_model::path_text::PathText;
+use daytable_model::time::now;
+use daytable_query::{Archives, Stores};
+use daytable_store::Reader;
 use std::path::PathBuf;
 
 #[derive(Debug, clap::Args)]
@@ -15,6 +20,9 @@ pub(super) struct Args {
     /// The configuration, as the other commands name it
     #[arg(long, value_name = "FILE", env = "DAYTABLE_CONFIG")]
     config: Option<PathBuf>,
+    /// Also evaluate each rule of [[alert]] once, on the records of its last period
+    #[arg(long)]
+    alerts: bool,
 }
 
 pub(super) fn run(args: &Args) -> Result<(), CliError> {
@@ -24,7 +32,28 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
     let (tails, syslogs, tables) = (config.sources.tails.len(), config.sources.syslogs.len(), config.tables.len());
     let file = file.map_or_else(|| "the environment".into(), |path| path.text().into_owned());
     let syslogs = if syslogs > 0 { format!("[[syslog]]: {syslogs}, ") } else { String::new() };
-    output::print(format_args!("{file}: good, [[tail]]: {tails}, {syslogs}[[table]]: {tables}"))
+    let rules = config.alert_rules.len();
+    let rules = if rules > 0 { format!(", [[alert]]: {rules}") } else { String::new() };
+    output::print(format_args!("{file}: good, [[tail]]: {tails}, {syslogs}[[table]]: {tables}{rules}"))?;
+    if args.alerts { evaluate(&config) } else { Ok(()) }
+}
+
+/// Evaluates each rule once on the data folder, beside a daemon or without one.
+fn evaluate(config: &Config) -> Result<(), CliError> {
+    let reader = Reader::open(&config.data_dir)?;
+    let archives = Archives::Read(config.archives.clone());
+    let (stores, mut failed) = (Stores::local(&reader, &archives), Vec::new());
+    for rule in &config.alert_rules {
+        match preview(rule, &stores, now()) {
+            Ok(groups) if groups.is_empty() => output::print(format_args!("{}: quiet", rule.name))?,
+            Ok(groups) => groups.iter().try_for_each(|WouldAlert { labels, value }| {
+                let gap = if labels.is_empty() { "" } else { " " };
+                output::print(format_args!("{}: would alert{gap}{labels}: {value}", rule.name))
+            })?,
+            Err(error) => failed.push(format!("{}: {error}", rule.name)),
+        }
+    }
+    if failed.is_empty() { Ok(()) } else { Err(CliError::Incomplete(failed.join("\n"))) }
 }
 
 /// Warns of a pattern of fields that matches no file of its block.

@@ -6,7 +6,7 @@ use super::control::{Control, ControlError};
 use super::exit::CliError;
 use super::locate;
 use super::output::{Output, bytes};
-use crate::daemon::{DaemonStatus, DiskStatus};
+use crate::daemon::{DaemonStatus, DiskStatus, ShownAlert};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -47,6 +47,9 @@ fn screen(status: &DaemonStatus) -> Vec<String> {
     lines.push(format!("verified  {}, {next}", last.as_deref().unwrap_or("not since the start")));
     let troubles = status.troubles.iter().map(|trouble| format!("{} {}", trouble.place, trouble.found));
     lines.extend(block("troubles", troubles.collect()));
+    if !status.alerts.is_empty() {
+        lines.extend(block("alerts", status.alerts.iter().map(alert).collect()));
+    }
     let losses = status.losses.iter().map(|(source, counts)| {
         let counts: Vec<String> = counts.iter().map(|(reason, count)| format!("{reason}={count}")).collect();
         format!("{source} {}", counts.join(" "))
@@ -71,6 +74,12 @@ fn disk(disk: &DiskStatus) -> Vec<String> {
     };
     lines.push(format!("          {forecast}"));
     lines
+}
+
+fn alert(alert: &ShownAlert) -> String {
+    let labels = alert.labels.iter().filter(|(name, _)| *name != "alertname");
+    let labels: String = labels.map(|(name, value)| format!(" {name}={value}")).collect();
+    format!("{}{labels}: {} since {}", alert.alert, alert.value, alert.since)
 }
 
 fn block(head: &str, items: Vec<String>) -> Vec<String> {
@@ -107,6 +116,15 @@ mod tests {
                 at_limit: Some("2026-12-29T08:00:00Z".into()),
                 full: None,
             },
+            alerts: vec![ShownAlert {
+                alert: "Errors".into(),
+                labels: [("alertname", "Errors"), ("instance", "web-1")]
+                    .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                    .into(),
+                value: 7.0,
+                since: "2026-11-21T08:10:00Z".into(),
+                ..ShownAlert::default()
+            }],
             next: Some("seal Log20261120 at 2026-11-21T06:00:00Z".into()),
             verify: VerifyStatus { next: Some("2026-11-22T03:30:00Z".into()), ..VerifyStatus::default() },
             losses: BTreeMap::from([("app".into(), BTreeMap::from([("lost_bytes".into(), 5)]))]),
@@ -120,6 +138,7 @@ next      seal Log20261120 at 2026-11-21T06:00:00Z
 verified  not since the start, the next at 2026-11-22T03:30:00Z
 troubles  app is 90 s behind
           app follows no file
+alerts    Errors instance=web-1: 7 since 2026-11-21T08:10:00Z
 losses    app lost_bytes=5";
         assert_eq!(screen(&status).join("\n"), expected);
         let empty = screen(&DaemonStatus::default()).join("\n");

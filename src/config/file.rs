@@ -8,6 +8,7 @@ use super::section::{ProblemList, Section};
 use super::values::{absolute, or_word, size_at_least};
 use super::{Changes, HttpConfig, LifecycleConfig, SourceBlocks, StoreConfig, TableConfig, reading};
 use crate::log::LogOptions;
+use daytable_alert::{AlertRule, DeliveryOptions};
 use daytable_archive::Access;
 use daytable_model::path_text::PathText;
 use daytable_model::units::ByteSize;
@@ -43,6 +44,10 @@ pub struct Config {
     pub tables: Vec<TableConfig>,
     /// `[archives]`
     pub archives: Access,
+    /// `[alerts]`
+    pub alerts: DeliveryOptions,
+    /// `[[alert]]`, in the order of the file.
+    pub alert_rules: Vec<AlertRule>,
     /// `[lifecycle]`
     pub lifecycle: LifecycleConfig,
     /// `[store]`
@@ -62,6 +67,8 @@ impl Default for Config {
             sources: SourceBlocks::default(),
             tables: TableConfig::defaults(),
             archives: Access::default(),
+            alerts: DeliveryOptions::default(),
+            alert_rules: Vec::new(),
             lifecycle: LifecycleConfig::default(),
             store: StoreConfig::default(),
             log: LogOptions::default(),

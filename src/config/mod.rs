@@ -14,7 +14,7 @@
 //!
 //! * `parts`: the list of all sections; `sources`: the list of the blocks of sources.
 //! * `key`: rows, and what can be in a row. `section`: one table of the file, and its problems. `values`: shared readers.
-//! * One file per section: [`http`], `tail`, `syslog`, `journal`, [`table`], `archives`, `lifecycle`, [`store`], `log`; and per
+//! * One file per section: [`http`], `tail`, `syslog`, `journal`, [`table`], `archives`, `alerts`, `lifecycle`, [`store`], `log`; and per
 //!   inline table: `tls`, `allowance`, `reading`, `condition`.
 //! * `file`: the whole file. [`credentials`]: the separate file of credentials.
 //! * [`environment`]: a variable for each key. [`changes`]: what differs between two configurations.
@@ -22,6 +22,7 @@
 //!
 //! The configuration does not know the command line: commands set the fields that their options replace.
 
+mod alerts;
 mod allowance;
 mod archives;
 pub mod changes;

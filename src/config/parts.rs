@@ -3,7 +3,7 @@
 use super::changes::Changes;
 use super::key::{self, ConfigKey, SectionDoc, SectionPlace};
 use super::section::Section;
-use super::{Config, allowance, condition, file, reading, sources, table, tls};
+use super::{Config, alerts, allowance, condition, file, reading, sources, table, tls};
 
 /// One section of the file, or one kind of blocks.
 pub(super) trait ConfigPart {
@@ -24,10 +24,14 @@ pub(super) fn parts() -> Vec<Box<dyn ConfigPart>> {
         vec![Box::new(file::TopKeys), section(|config| &mut config.http), inline(tls::doc), inline(allowance::doc)];
     parts.extend(sources::parts());
     parts.extend(reading::DOCS.map(inline));
+    parts.push(Box::new(table::TableBlocks));
     parts.extend([
-        Box::new(table::TableBlocks),
         inline(condition::doc),
         section(|config| &mut config.archives),
+        section(|config| &mut config.alerts),
+    ]);
+    parts.push(Box::new(alerts::AlertBlocks));
+    parts.extend([
         section(|config| &mut config.lifecycle),
         section(|config| &mut config.store),
         section(|config| &mut config.log),

@@ -239,6 +239,24 @@ impl<'a> Section<'a> {
         result.map_err(|text| self.problems.add(value.span().start, format!("{key}: {text}"))).ok()
     }
 
+    /// A number, or a text in quotes, that `read` accepts.
+    pub(super) fn number_or_text<T, E: Display>(
+        &mut self,
+        key: &'static str,
+        read: impl FnOnce(&str) -> Result<T, E>,
+    ) -> Option<T> {
+        let value = self.value(key)?;
+        let result = match value.get_ref() {
+            DeValue::Integer(number) if number.radix() == 10 => {
+                read(number.as_str()).map_err(|error| error.to_string())
+            }
+            DeValue::Float(number) => read(number.as_str()).map_err(|error| error.to_string()),
+            DeValue::String(text) => read(text).map_err(|error| error.to_string()),
+            _ => Err("must be a number, or a text in quotes".into()),
+        };
+        self.accept(key, value, result)
+    }
+
     /// A list of at least `least` texts. A text that `read` refuses is reported and left out.
     pub(super) fn texts<T, E: Display>(
         &mut self,

@@ -3,6 +3,7 @@
 use super::reference::{sample, sample_with_every_key, sections};
 use super::section::{ProblemList, Section};
 use super::*;
+use daytable_alert::{AlertRule, DeliveryOptions, Threshold};
 use daytable_archive::Access;
 use daytable_intake::glob::{self, Pattern};
 use daytable_intake::journal::JournalOptions;
@@ -26,6 +27,8 @@ use std::time::Duration;
 use toml::de::DeTable;
 use tracing::level_filters::LevelFilter;
 
+/// The query of a rule with two columns.
+const SLOW: &str = "* | stats by (path) quantile(0.95, duration) p95, count() n";
 const DAY: Duration = Duration::from_secs(86_400);
 
 fn parse(text: &str) -> Config {
@@ -96,6 +99,33 @@ fn the_sample_with_every_key() {
         gcs_credentials_file: Some("/run/credentials/daytable.service/gcs".into()),
         allow_http: false,
     };
+    expected.alerts = DeliveryOptions {
+        token_file: Some("/run/credentials/daytable.service/alerts".into()),
+        user: Some("daytable".into()),
+        ca_file: Some("/etc/daytable/alertmanager-ca.pem".into()),
+        page_url: Some("https://logs.example.org".into()),
+        ..DeliveryOptions::default()
+    };
+    let instance = || vec!["instance".to_owned()];
+    let (slow, text) =
+        (AlertRule::new("Slow", SLOW), |name: &str, text: &str| [(name.to_owned(), text.to_owned())].into());
+    expected.alert_rules = vec![
+        AlertRule { by: instance(), above: Threshold::new(5.0), ..AlertRule::new("Errors", "level:>=error") },
+        AlertRule {
+            by: instance(),
+            below: Threshold::new(1.0),
+            period: Duration::from_secs(900),
+            ..AlertRule::new("Silent", "instance:db-*")
+        },
+        AlertRule {
+            value: Some("p95".into()),
+            above: Threshold::new(1.5e9),
+            below: Threshold::new(1.0),
+            labels: text("severity", "page"),
+            annotations: text("summary", "{path} takes {value} ns"),
+            ..slow
+        },
+    ];
     expected.store.azure.connection_string_file = Some("/run/credentials/daytable.service/azure".into());
     let tls = TlsOptions {
         cert_file: "/etc/daytable/cert.pem".into(),
@@ -202,6 +232,28 @@ fn every_key_is_read() {
         outbox_age_max = "off"
         when_full = "drop_oldest"
         dead_letters_keep = "1d"
+        [alerts]
+        send_to = ["https://am-1:9093/", "http://127.0.0.1:9093"]
+        token_file = "/etc/token"
+        allow_http = true
+        resend = "30s"
+        page_url = "https://logs"
+        [[alert]]
+        name = "Errors"
+        query = "level:>=error"
+        by = ["instance"]
+        above = 5
+        [[alert]]
+        name = "Slow"
+        query = "* | stats by (path) quantile(0.95, duration) p95, count() n"
+        value = "p95"
+        above = "1.5s"
+        below = 0.5
+        period = "1h"
+        every = "1m"
+        forget = "2h"
+        labels = { severity = "page" }
+        annotations = { summary = "{value} at {path}" }
         [log]
         level = "trace"
         "#,
@@ -251,6 +303,29 @@ fn every_key_is_read() {
     assert_eq!(config.tables, tables);
     let s3_endpoint = Some("http://127.0.0.1:9000".into());
     assert_eq!(config.archives, Access { s3_endpoint, allow_http: true, ..Access::default() });
+    let alerts = DeliveryOptions {
+        receivers: vec!["https://am-1:9093".into(), "http://127.0.0.1:9093".into()],
+        token_file: Some("/etc/token".into()),
+        allow_http: true,
+        resend: Duration::from_secs(30),
+        page_url: Some("https://logs".into()),
+        ..DeliveryOptions::default()
+    };
+    assert_eq!(config.alerts, alerts);
+    let slow = AlertRule {
+        value: Some("p95".into()),
+        above: Threshold::new(1.5e9),
+        below: Threshold::new(0.5),
+        period: Duration::from_secs(3600),
+        every: Duration::from_secs(60),
+        forget: Duration::from_secs(7200),
+        labels: [("severity".to_owned(), "page".to_owned())].into(),
+        annotations: [("summary".to_owned(), "{value} at {path}".to_owned())].into(),
+        ..AlertRule::new("Slow", SLOW)
+    };
+    let by = vec!["instance".to_owned()];
+    let errors = AlertRule { by, above: Threshold::new(5.0), ..AlertRule::new("Errors", "level:>=error") };
+    assert_eq!(config.alert_rules, [errors, slow]);
     let limits = LifecycleLimits { drops_per_run_max: count(1), grace: Duration::ZERO, ..LifecycleLimits::default() };
     assert_eq!(
         config.lifecycle,
@@ -279,6 +354,24 @@ fn a_problem_has_its_place_and_the_fix() {
     let formats: Vec<_> = FormatChoice::all().map(|format| format!("{:?}", format.name())).collect();
     let wrong_format = format!("f:3:10: format = \"xml\": must be one of {}", formats.join(", "));
     for (text, expected) in [
+        (
+            "[[alert]]\nname = \"A\"\nquery = \"error | stat count()\"\nabove = 1",
+            "f:3:18: query: unknown pipe stat; did you mean stats?",
+        ),
+        (
+            "[[alert]]\nname = \"A\"\nquery = \"error\"\nabove = \"much\"",
+            "f:1:1: [[alert]]: `above` is missing, for example above = 5; or below = 1\n\
+             f:4:9: above = \"much\": must be a number, or a text with a unit like \"1.5s\"",
+        ),
+        (
+            "[[alert]]\nname = \"A\"\nquery = \"error\"\nabove = 1\nannotations = { a = \"{b}\" }",
+            "f:1:1: [[alert]]: `annotations` {b} is neither {value} nor a field of `by`",
+        ),
+        (
+            "[alerts]\nsend_to = [\"http://u:p@am\"]\nuser = \"a\"",
+            "f:1:1: [alerts]: has a `user`, whose password `token_file` names\n\
+             f:2:12: send_to = \"http://u:p@am\": must have no user and no password: write `user` and `token_file`",
+        ),
         ("dat_dir = \"/a\"", "f:1:1: unknown key \"dat_dir\" in the file, did you mean \"data_dir\"?"),
         ("colour = 1", "f:1:1: unknown key \"colour\" in the file"),
         ("data_dir = \"a\"", "f:1:12: data_dir = \"a\": must be an absolute path, beginning with \"/\""),

@@ -1,5 +1,6 @@
 //! The daemon's answers to the routes of [`crate::http`].
 
+use super::alerts;
 use super::life::LifecycleApi;
 use super::log_entries::StoredEntries;
 use super::queries;
@@ -117,6 +118,11 @@ impl Api for ApiContext {
 
     fn drop_table(&self, name: &str, without_archive: bool, out: &mut ResponseWriter) -> ApiResult {
         self.lifecycle.drop_table(name, without_archive, out)
+    }
+
+    fn alerts(&self, out: &mut ResponseWriter) -> ApiResult {
+        out.line(&alerts::document(&self.status.alerts));
+        Ok(())
     }
 
     fn status(&self, out: &mut ResponseWriter) -> ApiResult {

@@ -17,9 +17,10 @@
 //!
 //! The parts: `api` answers requests, by `queries` and `log_entries` over the `reader_pool`, and by `life` for the lifecycle. `tcp_listener`
 //! is the HTTP server, `sources` are the sources. `reload` applies a changed configuration. `metrics_bridge` and
-//! `loss_report` count, `verify` verifies daily, and `watchdog` reports to the service manager. `status` sums up the state
+//! `loss_report` count, `verify` verifies daily, `alerts` evaluates the rules of alerts, and `watchdog` reports to the service manager. `status` sums up the state
 //! for an operator. `budget` shares out memory.
 
+mod alerts;
 mod api;
 mod budget;
 mod error;
@@ -38,6 +39,7 @@ mod tcp_listener;
 mod verify;
 mod watchdog;
 
+pub use alerts::ShownAlert;
 pub use error::DaemonError;
 #[cfg(feature = "testing")]
 pub(crate) use queries::filter;
@@ -49,8 +51,10 @@ use crate::config::{Config, ConfigError};
 use crate::http::{self, HttpLimits, Listener, ListenerKind, Readiness, ServerContext};
 use crate::metrics::{CounterRegistry, MetricSources, Metrics};
 use crate::remote::{self, RemoteLifecycle, RemoteOutbox, RemoteSetup};
+use alerts::{AlertInputs, Alerts};
 use api::ApiContext;
 use budget::Budget;
+use daytable_alert::AlertBoard;
 use daytable_intake::push::Push;
 use daytable_intake::rate_limit::ConnectionLimiter;
 use daytable_intake::route::Router;
@@ -191,6 +195,7 @@ struct Daemon {
     archives: Reloadable<Archives>,
     lifecycle: LifecycleApi,
     verifying: Reloadable<Verifying>,
+    alerts: Alerts,
     server: TcpServer,
     server_context: Arc<ServerContext>,
     /// The servers of all listeners, also those that drain after a reload.
@@ -241,12 +246,13 @@ impl Daemon {
         );
         let push = Arc::new(push);
         sources.add_push(push.clone(), budget);
-        let sampled = lifecycle.clone();
+        let (sampled, board) = (lifecycle.clone(), AlertBoard::default());
         metrics.connect(MetricSources {
             counters: counters.clone(),
             push: push.clone(),
             intake: store.commit_queue(),
             lifecycle: Box::new(move || sampled.sample()),
+            alerts: board.clone(),
             remote: outbox.as_ref().map(|outbox| outbox.sample()),
         });
 
@@ -262,7 +268,7 @@ impl Daemon {
             reading: reading.clone(),
             archives: archives.clone(),
             counters: counters.clone(),
-            remote: remote_store,
+            remote: remote_store.clone(),
             outbox: outbox.as_ref().map(|outbox| outbox.status()),
             metrics: metrics.clone(),
             status: StatusContext {
@@ -272,6 +278,7 @@ impl Daemon {
                 metrics: metrics.clone(),
                 readiness: readiness.clone(),
                 verifying: verifying.clone(),
+                alerts: board.clone(),
                 since: time::now(),
             },
             reloads: reload_requests,
@@ -292,6 +299,9 @@ impl Daemon {
         sources.apply(&config, &source_context).inspect_err(|_| source_context.intake.drain())?;
         readiness.listeners_bound();
 
+        // Before the lifecycle seals a day: see `AlertEngine::open`.
+        let inputs = AlertInputs { archives: archives.clone(), remote: remote_store, counters: counters.clone() };
+        let alerts = Alerts::start(&config, inputs, board)?;
         let verifier = Verifier {
             data_dir: config.data_dir.clone(),
             archives: archives.clone(),
@@ -326,6 +336,7 @@ impl Daemon {
             archives,
             lifecycle,
             verifying,
+            alerts,
             server,
             server_context,
             servers,
@@ -391,7 +402,8 @@ impl Daemon {
     /// Stops all parts, in the order of a record's way. The store still has to be closed.
     async fn drain(self) {
         tracing::info!("draining");
-        let Daemon { mut server, mut servers, sources, source_context, outbox, background, lifecycle, .. } = self;
+        let Daemon { mut server, mut servers, sources, source_context, outbox, background, lifecycle, alerts, .. } =
+            self;
         let Background { lifecycle: lifecycle_thread, settings, remote_stop, verify_stop, loss_report } = background;
         self.watchdog.stop();
         self.readiness.drain();
@@ -400,6 +412,7 @@ impl Daemon {
         // The lifecycle ends without its settings; a request for a reload is refused from now on.
         drop((self.reloads, settings, remote_stop, verify_stop));
         lifecycle.executor.stop();
+        let alerts_thread = alerts.stop();
         if let Some(outbox) = &outbox {
             outbox.release_waiters();
         }
@@ -409,7 +422,8 @@ impl Daemon {
             }
             // A step ends soon, unless a request is under way. A step that is cut short is resumed as after a kill.
             let deadline = Instant::now() + LIFECYCLE_PATIENCE;
-            while !lifecycle_thread.is_finished() && Instant::now() < deadline {
+            let is_working = || !lifecycle_thread.is_finished() || !alerts_thread.is_finished();
+            while is_working() && Instant::now() < deadline {
                 std::thread::sleep(Duration::from_millis(10));
             }
         });

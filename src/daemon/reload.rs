@@ -133,6 +133,7 @@ impl Daemon {
             let _ = self.background.settings.send(settings(&config));
         }
         self.verifying.store(Verifying::of(&config));
+        self.alerts.change(&config);
         self.reading.store(config.reading());
         self.server.apply(&config.http, prepared.server, &self.server_context, &self.push, &mut self.servers);
         let applied = self.apply_sources(&config).await;

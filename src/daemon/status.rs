@@ -4,11 +4,13 @@
 //! pace for each day, and subtracts each day-table when it expires. A disk with enough room for all days of `keep` never fills
 //! up.
 
+use super::alerts::{self, ShownAlert};
 use super::life::LifecycleApi;
 use super::reader_pool::ReaderPool;
 use super::verify::Verifying;
 use crate::http::{ApiError, Readiness};
 use crate::metrics::{CounterRegistry, Metrics};
+use daytable_alert::AlertBoard;
 use daytable_intake::counters::SourceEvent;
 use daytable_intake::source::Source;
 use daytable_intake::tail::Tail;
@@ -53,6 +55,9 @@ pub struct DaemonStatus {
     pub lag_seconds: u64,
     /// Sources and day-tables that need attention.
     pub troubles: Vec<Trouble>,
+    /// Alerts that last.
+    #[serde(default)]
+    pub alerts: Vec<ShownAlert>,
     /// The disk of the data folder.
     pub disk: DiskStatus,
     /// The next step of the lifecycle.
@@ -110,6 +115,7 @@ pub(super) struct StatusContext {
     pub(super) metrics: Arc<Metrics>,
     pub(super) readiness: Arc<Readiness>,
     pub(super) verifying: Reloadable<Verifying>,
+    pub(super) alerts: AlertBoard,
     /// When the daemon began to listen.
     pub(super) since: Ticks,
 }
@@ -123,6 +129,8 @@ pub(super) fn status(of: &StatusContext) -> Result<DaemonStatus, ApiError> {
     let (tables, view) = of.readers.with(|reader| of.lifecycle.listing(reader))?;
     let mut troubles = source_troubles(&registry, now);
     troubles.extend(tables.iter().filter_map(table_trouble));
+    let (alerts, alert_troubles) = alerts::state(&of.alerts);
+    troubles.extend(alert_troubles);
     let (last, findings) = {
         let verify = lock(&of.metrics.verify);
         let last = Some(verify.last_run).filter(|last| *last > 0).and_then(|last| Ticks::from_unix(last, 0));
@@ -138,6 +146,7 @@ pub(super) fn status(of: &StatusContext) -> Result<DaemonStatus, ApiError> {
         records_per_second: per_second.load(Ordering::Relaxed),
         lag_seconds: oldest.unwrap_or(0),
         troubles,
+        alerts,
         disk: disk(of, &view, now),
         next: next_step(&tables),
         verify: VerifyStatus {
@@ -154,7 +163,7 @@ fn shown(time: Ticks) -> String {
     Ticks::from_unix(time.unix_seconds(), 0).unwrap_or(time).to_string()
 }
 
-fn unread_seconds(since: &AtomicU64, now: Ticks) -> Option<u64> {
+pub(super) fn unread_seconds(since: &AtomicU64, now: Ticks) -> Option<u64> {
     let since = i64::try_from(since.load(Ordering::Relaxed)).ok().filter(|ticks| *ticks > 0)?;
     Some(now.since(Ticks::new(since)?).as_secs())
 }

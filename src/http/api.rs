@@ -58,6 +58,9 @@ pub trait Api: Send + Sync + 'static {
     /// `/api/sources`: one line a source.
     fn sources(&self, out: &mut ResponseWriter) -> ApiResult;
 
+    /// `/api/alerts`: alerts that last, rules and receivers, as one JSON document.
+    fn alerts(&self, out: &mut ResponseWriter) -> ApiResult;
+
     /// `/-/drop`: drops a day-table. With `without_archive` the table is dropped even if its archive is missing.
     fn drop_table(&self, name: &str, without_archive: bool, out: &mut ResponseWriter) -> ApiResult;
 

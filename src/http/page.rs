@@ -57,9 +57,9 @@ macro_rules! files {
 const TEXTS: [(&str, &str); 3] = files! { "index.html" "page.css" "icon.svg" };
 
 /// The modules of the script. A module imports earlier modules only.
-const MODULES: [(&str, &str); 19] = files! {
+const MODULES: [(&str, &str); 20] = files! {
     "dom.js" "time.js" "state.js" "api.js" "query.js" "bar.js" "range.js" "rows.js" "list.js" "histogram.js" "fields.js"
-    "record.js" "tail.js" "table.js" "share.js" "patterns.js" "compare.js" "storage.js" "main.js"
+    "record.js" "tail.js" "table.js" "share.js" "patterns.js" "compare.js" "storage.js" "alerts.js" "main.js"
 };
 
 /// The name of the script.

@@ -23,6 +23,7 @@ pub(super) const EXPORT: &str = "/api/export";
 pub(super) const TAIL: &str = "/api/tail";
 pub(super) const TABLES: &str = "/api/tables";
 pub(super) const SOURCES: &str = "/api/sources";
+pub(super) const ALERTS: &str = "/api/alerts";
 
 pub(super) fn routes() -> Router<Arc<ServerContext>> {
     Router::new()
@@ -38,6 +39,7 @@ pub(super) fn routes() -> Router<Arc<ServerContext>> {
         .route(TAIL, get(follow::tail))
         .route(TABLES, get(tables))
         .route(SOURCES, get(sources))
+        .route(ALERTS, get(alerts))
 }
 
 /// Answers with the lines of one scan.
@@ -83,4 +85,9 @@ async fn tables(State(context): State<Arc<ServerContext>>, uri: Uri) -> Result<R
 async fn sources(State(context): State<Arc<ServerContext>>, uri: Uri) -> Result<Response, ApiError> {
     params::none(&uri)?;
     scan(context, ResponseFormat::Lines, |api, out| api.sources(out)).await
+}
+
+async fn alerts(State(context): State<Arc<ServerContext>>, uri: Uri) -> Result<Response, ApiError> {
+    params::none(&uri)?;
+    scan(context, ResponseFormat::Document, |api, out| api.alerts(out)).await
 }

@@ -15,7 +15,7 @@ use daytable_intake::push::Push;
 use std::sync::Arc;
 
 /// The paths that requests are counted by. All other paths count as `other`, because clients invent paths.
-const PATHS: [&str; 35] = [
+const PATHS: [&str; 36] = [
     health::METRICS,
     health::HEALTHZ,
     health::READYZ,
@@ -33,6 +33,7 @@ const PATHS: [&str; 35] = [
     patterns::PATTERNS,
     read::TABLES,
     read::SOURCES,
+    read::ALERTS,
     page::PAGE,
     page::FILES,
     page::LINK,

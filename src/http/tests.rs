@@ -90,6 +90,10 @@ impl Api for FakeApi {
         Ok(())
     }
 
+    fn alerts(&self, _: &mut ResponseWriter) -> ApiResult {
+        Ok(())
+    }
+
     fn drop_table(&self, name: &str, _: bool, out: &mut ResponseWriter) -> ApiResult {
         (self.drop_table)(name, out)
     }

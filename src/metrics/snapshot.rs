@@ -5,6 +5,8 @@ use super::process::ProcessSample;
 use super::registry::CounterRegistry;
 use super::totals::{CommitTotals, ReloadTotals, RunTotals, TransactionTotals, VerifyTotals};
 use crate::http::HttpCounters;
+use daytable_alert::AlertBoard;
+use daytable_alert::board::BoardContent;
 use daytable_intake::counters::{IntakeKind, SourceCounters, SourceEvent};
 use daytable_intake::push::Push;
 use daytable_model::time::{self, Ticks};
@@ -25,6 +27,8 @@ pub struct MetricSources {
     pub intake: CommitQueue,
     /// Reads the lifecycle's state.
     pub lifecycle: Box<dyn Fn() -> LifecycleSample + Send + Sync>,
+    /// The current alerts.
+    pub alerts: AlertBoard,
     /// Reads the state of the outbox, if there is a remote store.
     pub remote: Option<Box<dyn Fn() -> RemoteSample + Send + Sync>>,
 }
@@ -104,6 +108,7 @@ pub(super) struct Snapshot {
     pub(super) held_bytes: u64,
     pub(super) waiting_bytes: u64,
     pub(super) lifecycle: LifecycleSample,
+    pub(super) alerts: BoardContent,
     pub(super) remote: RemoteSample,
 }
 
@@ -123,11 +128,12 @@ impl Snapshot {
             process: ProcessSample::read(),
             ..Snapshot::default()
         };
-        if let Some(MetricSources { counters, push, intake, lifecycle, remote }) = sources {
+        if let Some(MetricSources { counters, push, intake, lifecycle, alerts, remote }) = sources {
             snapshot.registry = counters.load();
             snapshot.held_bytes = push.memory().reserved() as u64;
             snapshot.waiting_bytes = intake.waiting_bytes() as u64;
             snapshot.lifecycle = lifecycle();
+            snapshot.alerts = alerts.read();
             snapshot.remote = remote.as_ref().map(|remote| remote()).unwrap_or_default();
             if remote.is_some() {
                 snapshot.add_source(outbox(&snapshot.remote));
@@ -184,6 +190,8 @@ mod tests {
         let app =
             SourceCounters::with_events(Tail::KIND, "app", [SourceEvent::BytesSkipped, SourceEvent::BytesDestroyed]);
         app.records.store(7, Ordering::Relaxed);
+        app.by_level[0].store(2, Ordering::Relaxed);
+        app.by_level[6].store(5, Ordering::Relaxed);
         app.count(SourceEvent::BytesDestroyed, 12);
         app.count(SourceEvent::ReadError, 2);
         app.truncated.store(1, Ordering::Relaxed);
@@ -209,6 +217,9 @@ mod tests {
             "daytable_records_dropped_total{intentional=\"true\",reason=\"bytes\",source=\"outbox\"} 0\n",
             "daytable_records_truncated_total{reason=\"line_bytes_max\"} 1\n",
             "daytable_records_truncated_total{reason=\"message_bytes_max\"} 0\n",
+            "daytable_records_total{level=\"none\",source=\"app\"} 2\n",
+            "daytable_records_total{level=\"error\",source=\"app\"} 5\n",
+            "daytable_records_total{level=\"fatal\",source=\"app\"} 0\n",
             "daytable_read_errors_total 2\n",
             "daytable_source_lag_seconds{source=\"app\"} 0\n",
             "daytable_udp_drops_total{source=\"udp\"} 0\n",

@@ -4,6 +4,7 @@ use super::family::Presence::{Always, Configured, Event, Source, While};
 use super::family::{Family, Metric, MetricKind, Presence};
 use super::snapshot::{Snapshot, SourceSample, read};
 use daytable_intake::counters::{SourceCounters, SourceEvent};
+use daytable_model::record::Level;
 use daytable_net::tls;
 use daytable_parse::Format;
 use std::sync::atomic::AtomicU64;
@@ -43,6 +44,18 @@ const DROPPED: Labels = &["intentional", "reason", "source"];
 /// All metrics, in the order of their names; labels are in the order of their names as well.
 #[rustfmt::skip]
 pub(super) const TABLE: &[Metric] = &[
+    counter("daytable_alert_evaluation_failures_total", &["alert"], "windows", Configured, "Windows of an alert that could not be evaluated; each is tried again.",
+        |s, f| s.alerts.rules.iter().for_each(|rule| f.count(&[&rule.name], rule.failures))),
+    counter("daytable_alert_messages_total", &["receiver", "result"], "messages", Configured, "Messages with alerts, by receiver and result.",
+        |s, f| s.alerts.receivers.iter().for_each(|(address, receiver)| {
+            f.count(&[address, "accepted"], receiver.sent);
+            f.count(&[address, "failed"], receiver.failures);
+        })),
+    gauge("daytable_alerts", &["alert", "state"], "alerts", Configured, "Alerts of a rule that last (firing), and windows that wait to be evaluated (pending).",
+        |s, f| s.alerts.rules.iter().for_each(|rule| {
+            f.count(&[&rule.name, "firing"], rule.firing as u64);
+            f.count(&[&rule.name, "pending"], rule.pending as u64);
+        })),
     histogram("daytable_batch_records", "records", "Records a batch.", |s, f| f.histogram(&s.commits.batch_records)),
     counter("daytable_batches_total", &[], "batches", Always, "Batches handed to the commit.",
         |s, f| f.count(&[], s.commits.batches)),
@@ -167,6 +180,11 @@ pub(super) const TABLE: &[Metric] = &[
         })),
     counter("daytable_records_received_total", SOURCE, "records", Source, "Records that were read.",
         |s, f| sources(s, f, |source| &source.records)),
+    counter("daytable_records_total", &["level", "source"], "records", Source, "Records that were read, by level; `none` for those without one.",
+        |s, f| s.sources.iter().for_each(|source| {
+            let levels = ["none"].into_iter().chain(Level::ALL.map(Level::name));
+            levels.zip(&source.counters.by_level).for_each(|(level, count)| f.count(&[level, &source.counters.name], read(count)));
+        })),
     counter("daytable_records_truncated_total", &["reason"], "records", Always, "Records kept in part.",
         |s, f| s.truncated().iter().for_each(|(setting, count)| f.count(&[setting], *count))),
     counter("daytable_redactions_total", &["pattern"], "secrets", Configured, "Secrets that were replaced.",

@@ -159,6 +159,9 @@ export const tables = (signal) => rows(target("tables", {}), signal);
 /** Files, listeners and the outbox, with what became of their records. @param {AbortSignal} [signal] */
 export const sources = (signal) => rows(target("sources", {}), signal);
 
+/** The alerts that last. @returns {Promise<import("./alerts.js").Alert[]>} */
+export const alerts = async () => (await (await get("/api/alerts")).json()).alerts;
+
 /** Where everything that matches is to be had, as NDJSON. @param {Ask} ask */
 export const exportUrl = ({ q, since, until }) => target("export", { q, since, until });
 

@@ -1,6 +1,7 @@
 // The page: its state, its views, its keys. Everything that is shown comes from /api/*.
 
 import * as api from "./api.js";
+import { watchAlerts } from "./alerts.js";
 import { QueryBar } from "./bar.js";
 import { showCompare } from "./compare.js";
 import { blank, button, byId, copy, count, dialog, h, plural, sign, textOf, toast, visible } from "./dom.js";
@@ -537,6 +538,7 @@ async function start() {
     write(state, true);
   }
   run();
+  watchAlerts({ utc: () => state.utc, show: (q) => change({ q, view: "records" }) });
 }
 
 start();

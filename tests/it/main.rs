@@ -11,6 +11,7 @@ mod client;
 mod place;
 mod server;
 
+mod alerts;
 mod archive;
 mod azure;
 mod activation;

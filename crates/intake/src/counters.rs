@@ -5,6 +5,7 @@
 //! because a rate needs a zero before the first event. A block that leaves the configuration keeps its counters,
 //! because a counter never falls.
 
+use daytable_model::record::Level;
 use daytable_model::window::Admission;
 use daytable_net::KernelDrops;
 use daytable_parse::Format;
@@ -72,6 +73,8 @@ pub struct SourceCounters {
     pub bytes: AtomicU64,
     /// Records by format, in the order of [`Format::ALL`].
     pub by_format: [AtomicU64; Format::ALL.len()],
+    /// Records by level: those without one, then in the order of [`Level::ALL`].
+    pub by_level: [AtomicU64; Level::ALL.len() + 1],
     /// Records that were cut at a limit.
     pub truncated: AtomicU64,
     /// Records with bytes that are not UTF-8.
@@ -133,6 +136,12 @@ impl SourceCounters {
         for event in events {
             counts.entry(event).or_default();
         }
+    }
+
+    /// Counts a record.
+    pub(crate) fn count_record(&self, level: Option<Level>) {
+        count(&self.records, 1);
+        count(&self.by_level[usize::from(level.map_or(0, Level::code))], 1);
     }
 
     /// Counts an event `by` times.
@@ -240,7 +249,7 @@ impl SourceCounters {
     }
 
     fn record_counters(&self) -> impl Iterator<Item = &AtomicU64> {
-        [&self.records, &self.truncated, &self.invalid_utf8].into_iter().chain(&self.by_format)
+        [&self.records, &self.truncated, &self.invalid_utf8].into_iter().chain(&self.by_format).chain(&self.by_level)
     }
 
     /// Clears the gauges of a block that is no longer read.

@@ -4,7 +4,7 @@
 //! record may be from another sender.
 
 use crate::batcher::Batcher;
-use crate::counters::{SourceCounters, count};
+use crate::counters::SourceCounters;
 use crate::route::{Origin, RouteCaches, Router};
 use daytable_model::batch::Batch;
 use daytable_model::record::Record;
@@ -45,7 +45,7 @@ impl RecordWriter {
         let time = record.time.unwrap_or(now);
         let lane = lanes.get(&self.router, instance, origin.source);
         let admission = lane.push(&self.router, &mut self.batcher, record, time, origin, now);
-        count(&counters.records, 1);
+        counters.count_record(record.level);
         if admission != Admission::Own {
             counters.count_misplaced(lane.table(), admission);
         }

@@ -7,6 +7,7 @@ use super::entity::{Joiner, OwnedRow};
 use super::filter::Filter;
 use super::record::StoredRecord;
 use daytable_model::key::DayTable;
+use daytable_model::time::Ticks;
 use daytable_store::{FollowPosition, Reader, Row, StoreError};
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -35,19 +36,9 @@ impl RecordFollower {
         if *left == 0 {
             return Ok(ControlFlow::Break(()));
         }
-        let row_filter = filter.row_filter();
-        let (mut joiner, mut names) = (Joiner::default(), Names::default());
         let mut flow = ControlFlow::Continue(());
-        reader.follow(followed, &mut |table: &DayTable, row: Row| {
-            if flow.is_break()
-                || !filter.wants_partition(&row.partition)
-                || !row_filter.may_match(row.key(), row.level(), row.properties())
-            {
-                return;
-            }
-            let Some(entity) = joiner.push(OwnedRow::of(&row)) else { return };
-            let record = StoredRecord::new(names.of(table), entity);
-            if row_filter.matches(&record) {
+        records_since(reader, followed, std::slice::from_ref(filter), &mut |record| {
+            if flow.is_continue() {
                 *left -= 1;
                 flow = each(record);
                 if *left == 0 {
@@ -55,9 +46,35 @@ impl RecordFollower {
                 }
             }
         })?;
-        // A commit is complete, so no record waits for items.
         Ok(flow)
     }
+}
+
+/// Passes the records committed since `position` to `each` that one of `filters` accepts, and moves the position on. Limits
+/// of the filters do not count.
+pub fn records_since(
+    reader: &Reader,
+    position: &mut FollowPosition,
+    filters: &[Filter],
+    each: &mut dyn FnMut(StoredRecord),
+) -> Result<(), StoreError> {
+    let row_filters: Vec<_> = filters.iter().map(|filter| (filter, filter.row_filter())).collect();
+    let newest = filters.iter().filter_map(Filter::times).map(|(_, newest)| newest).max().unwrap_or(Ticks::MIN);
+    let (mut joiner, mut names) = (Joiner::default(), Names::default());
+    // A commit is complete, so no record waits for items.
+    reader.follow_until(position, newest, &mut |table: &DayTable, row: Row| {
+        let may_match = row_filters.iter().any(|(filter, rows)| {
+            filter.wants_partition(&row.partition) && rows.may_match(row.key(), row.level(), row.properties())
+        });
+        if !may_match {
+            return;
+        }
+        let Some(entity) = joiner.push(OwnedRow::of(&row)) else { return };
+        let record = StoredRecord::new(names.of(table), entity);
+        if row_filters.iter().any(|(_, rows)| rows.matches(&record)) {
+            each(record);
+        }
+    })
 }
 
 /// The name of a table as text, cached for consecutive rows of one table.

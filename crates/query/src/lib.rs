@@ -48,7 +48,7 @@ pub use archived::{ArchiveReport, Archives};
 pub use count::{Count, Grouping, count};
 pub use entity::{OwnedRow, OwnedValue};
 pub use filter::Filter;
-pub use follow::RecordFollower;
+pub use follow::{RecordFollower, records_since};
 pub use listing::{ShownListener, ShownSource, ShownTable};
 pub use record::StoredRecord;
 pub use select::{find_record, select};

@@ -3,7 +3,7 @@
 
 use crate::StoreError;
 use std::fs::{DirBuilder, File};
-use std::io;
+use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 
@@ -32,11 +32,22 @@ pub fn create_anew(path: &Path) -> io::Result<File> {
     create_new(path)
 }
 
+/// Replaces a file as a whole. When this returns the new bytes are on the disk; after a failure or a kill the file has the
+/// old bytes or the new ones.
+pub(crate) fn replace(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
+    let partial = path.with_extension("json.partial");
+    let mut file = create_anew(&partial).map_err(StoreError::io(&partial))?;
+    file.write_all(bytes).and_then(|()| file.sync_all()).map_err(StoreError::io(&partial))?;
+    daytable_platform::failpoint!("replace-written");
+    std::fs::rename(&partial, path).map_err(StoreError::io(path))?;
+    daytable_platform::failpoint!("replace-renamed");
+    crate::sqlite::sync_folder(path)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::fs;
-    use std::io::Write;
     use std::os::unix::fs::{PermissionsExt, symlink};
 
     #[test]

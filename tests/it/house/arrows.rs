@@ -10,7 +10,7 @@ use std::path::Path;
 type Graph = BTreeMap<String, BTreeSet<String>>;
 
 /// The crates in an order in which each uses only crates above it.
-pub(super) const CRATES: [&str; 13] = [
+pub(super) const CRATES: [&str; 14] = [
     "model",
     "logsql",
     "platform",
@@ -21,6 +21,7 @@ pub(super) const CRATES: [&str; 13] = [
     "store",
     "archive",
     "query",
+    "alert",
     "lifecycle",
     "intake",
     "remote",

@@ -347,7 +347,7 @@ impl RecordParser {
         }
         let ledger = &mut state.ledger;
         ledger.records += 1;
-        count(&context.counters.records, 1);
+        context.counters.count_record(record.level);
         count(&context.counters.by_format[format.number()], 1);
         if raw.is_invalid {
             ledger.invalid_utf8_records += 1;

@@ -12,12 +12,10 @@
 
 use crate::StoreError;
 use crate::private_file;
-use crate::sqlite::sync_folder;
 use daytable_model::bucket_plan::{BucketStep, InstanceSteps};
 use daytable_model::key::DayTable;
 use daytable_model::time::Ticks;
 use serde::{Deserialize, Serialize};
-use std::io::Write;
 use std::num::NonZeroU16;
 use std::path::{Path, PathBuf};
 
@@ -125,14 +123,7 @@ pub fn write(data_dir: &Path, steps: &BucketPlans) -> Result<(), StoreError> {
     let instances = steps.planned.iter().map(instance).collect();
     let written = Written { format: FORMAT, host: steps.host.clone(), endpoint: steps.endpoint.clone(), instances };
     let bytes = serde_json::to_vec(&written).map_err(|error| StoreError::io(&path)(error.into()))?;
-    let partial = path.with_extension("json.partial");
-    let put = || {
-        let mut file = private_file::create_anew(&partial).map_err(StoreError::io(&partial))?;
-        file.write_all(&bytes).and_then(|()| file.sync_all()).map_err(StoreError::io(&partial))?;
-        std::fs::rename(&partial, &path).map_err(StoreError::io(&path))
-    };
-    put()?;
-    sync_folder(&path)
+    private_file::replace(&path, &bytes)
 }
 
 #[cfg(test)]

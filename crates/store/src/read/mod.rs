@@ -212,6 +212,13 @@ pub struct FollowPosition {
     files: HashMap<String, Seen>,
 }
 
+impl FollowPosition {
+    /// The number of the last commit that was seen. [`Reader::follow_after`] goes on from there in another process.
+    pub fn commit(&self) -> i64 {
+        self.seq
+    }
+}
+
 /// A file that a follower has read.
 #[derive(Clone, Debug)]
 struct Seen {
@@ -429,6 +436,24 @@ impl Reader {
         Ok(followed)
     }
 
+    /// The position after a commit, for a follower that another process began. Rows of days that were sealed meanwhile are
+    /// not seen, so a daemon asks for the position before it seals anything. Rows that were merged with later ones may be
+    /// seen again.
+    pub fn follow_after(&self, commit: i64) -> Result<FollowPosition, StoreError> {
+        let committed = self.catalog.committed()?.seq;
+        let mut followed = FollowPosition { seq: commit.min(committed), files: HashMap::new() };
+        for file in self.catalog.files()?.into_iter().filter(|file| !sealed::is_sealed(&file.name)) {
+            // The connection is kept: the file can be read after its day was sealed.
+            match self.acquire(&file) {
+                Ok(opened) => self.release(opened),
+                Err(StoreError::TableGone(_)) => continue,
+                Err(error) => return Err(error),
+            }
+            followed.files.insert(file.name.clone(), Seen { file, page: 0 });
+        }
+        Ok(followed)
+    }
+
     /// Passes the rows committed since `followed` and advances it: the oldest table first, then page by page. The day
     /// of a file may be sealed or dropped after the last call, and rows may have been added just before. So such a file
     /// is read once more, through its cached connection. A file that was created, written and sealed between two calls
@@ -438,7 +463,21 @@ impl Reader {
         followed: &mut FollowPosition,
         each: &mut dyn FnMut(&DayTable, Row),
     ) -> Result<(), StoreError> {
+        self.follow_until(followed, Ticks::MAX, each)
+    }
+
+    /// As [`Reader::follow`], without pages whose rows are all newer than `newest`. Other rows that are newer may be among
+    /// those that are given.
+    pub fn follow_until(
+        &self,
+        followed: &mut FollowPosition,
+        newest: Ticks,
+        each: &mut dyn FnMut(&DayTable, Row),
+    ) -> Result<(), StoreError> {
         self.each_new_page(followed, &mut |day, opened, page| {
+            if page.header.last.time() > newest {
+                return Ok(());
+            }
             let partition = opened.name_of(page)?;
             let page = Arc::new(opened.read_page(&partition, page)?);
             for index in 0..page.len() {

@@ -1,0 +1,183 @@
+//! The current alerts, for all who show or send them.
+
+use daytable_model::time::Ticks;
+use daytable_platform::lock;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
+use tokio::sync::Notify;
+
+/// An alert: one group of one rule, from its beginning to its end.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Alert {
+    /// The name of the rule.
+    pub rule: String,
+    /// The labels, by which a receiver knows the alert.
+    pub labels: BTreeMap<String, String>,
+    /// Texts for people.
+    pub annotations: BTreeMap<String, String>,
+    /// The query of the rule.
+    pub query: String,
+    /// The value of the last window beyond the limit.
+    pub value: f64,
+    /// The end of the first window beyond the limit.
+    #[serde(with = "ticks")]
+    pub starts_at: Ticks,
+    /// The time at which no window was beyond the limit any more; `None` while the alert lasts.
+    #[serde(with = "optional_ticks")]
+    pub ends_at: Option<Ticks>,
+}
+
+/// The state of a rule.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RuleStatus {
+    /// The name of the rule.
+    pub name: String,
+    /// Alerts that last.
+    pub firing: usize,
+    /// Windows that wait to be evaluated.
+    pub pending: usize,
+    /// Groups that had no room since the start.
+    pub groups_left_out: u64,
+    /// Evaluations that failed since the start.
+    pub failures: u64,
+    /// Why the last evaluation failed, if it did.
+    pub error: Option<String>,
+}
+
+/// The state of a receiver.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ReceiverStatus {
+    /// Messages that the receiver accepted.
+    pub sent: u64,
+    /// Attempts that failed.
+    pub failures: u64,
+    /// Why the last attempt failed, if it did.
+    pub error: Option<String>,
+}
+
+/// All alerts, and the state of rules and receivers.
+#[derive(Clone, Debug, Default)]
+pub struct BoardContent {
+    /// Alerts that last.
+    pub firing: Vec<Alert>,
+    /// Alerts that ended, and whose end some receiver does not know.
+    pub ended: Vec<Alert>,
+    /// The rules, in the order of the configuration.
+    pub rules: Vec<RuleStatus>,
+    /// The receivers by their addresses.
+    pub receivers: BTreeMap<String, ReceiverStatus>,
+    /// The ends that each receiver knows.
+    accepted: BTreeMap<String, BTreeSet<String>>,
+    /// Rises with each change of the alerts.
+    pub version: u64,
+}
+
+/// The current alerts. Cheap to clone; all clones show the same.
+#[derive(Clone, Default)]
+pub struct AlertBoard(Arc<(Mutex<BoardContent>, Notify)>);
+
+impl AlertBoard {
+    /// The content now.
+    pub fn read(&self) -> BoardContent {
+        lock(&self.0.0).clone()
+    }
+
+    /// Waits until the alerts have another version.
+    pub async fn changed(&self, version: u64) {
+        loop {
+            let notified = self.0.1.notified();
+            if lock(&self.0.0).version != version {
+                return;
+            }
+            notified.await;
+        }
+    }
+
+    /// Replaces alerts and rules.
+    pub(crate) fn publish(&self, firing: Vec<Alert>, ended: Vec<Alert>, rules: Vec<RuleStatus>) {
+        let mut content = lock(&self.0.0);
+        let is_same = content.firing == firing && content.ended == ended;
+        (content.firing, content.ended, content.rules) = (firing, ended, rules);
+        if !is_same {
+            content.version += 1;
+            drop(content);
+            self.0.1.notify_waiters();
+        }
+    }
+
+    /// The receivers are these from now on.
+    pub(crate) fn set_receivers(&self, addresses: &[String]) {
+        let mut content = lock(&self.0.0);
+        content.receivers.retain(|address, _| addresses.contains(address));
+        content.accepted.retain(|address, _| addresses.contains(address));
+        for address in addresses {
+            content.receivers.entry(address.clone()).or_default();
+        }
+    }
+
+    /// A receiver accepted these alerts, or did not, with the reason.
+    pub(crate) fn note_delivery(&self, address: &str, ended: &[Alert], result: Result<(), String>) {
+        let mut content = lock(&self.0.0);
+        let Some(receiver) = content.receivers.get_mut(address) else { return };
+        match result {
+            Ok(()) => {
+                (receiver.sent, receiver.error) = (receiver.sent + 1, None);
+                content.accepted.entry(address.to_owned()).or_default().extend(ended.iter().map(Alert::identity));
+            }
+            Err(error) => (receiver.failures, receiver.error) = (receiver.failures + 1, Some(error)),
+        }
+    }
+
+    /// Keeps of `ended` the alerts whose end a receiver does not know yet.
+    pub(crate) fn retain_unknown(&self, ended: &mut Vec<Alert>) {
+        let mut content = lock(&self.0.0);
+        let BoardContent { receivers, accepted, .. } = &mut *content;
+        ended.retain(|alert| {
+            let identity = alert.identity();
+            !receivers.keys().all(|address| accepted.get(address).is_some_and(|known| known.contains(&identity)))
+        });
+        let waiting: BTreeSet<String> = ended.iter().map(Alert::identity).collect();
+        accepted.values_mut().for_each(|known| known.retain(|identity| waiting.contains(identity)));
+    }
+}
+
+impl Alert {
+    /// The labels and the end: what a receiver has to know once.
+    fn identity(&self) -> String {
+        let labels = self.labels.iter().map(|(name, value)| format!("{name}={value:?},")).collect::<String>();
+        format!("{labels}{}", self.ends_at.map_or(0, Ticks::get))
+    }
+
+    /// The labels as one text.
+    pub fn shown_labels(&self) -> String {
+        let labels = self.labels.iter().filter(|(name, _)| *name != "alertname");
+        labels.map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" ")
+    }
+}
+
+mod ticks {
+    use daytable_model::time::Ticks;
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    pub(super) fn serialize<S: Serializer>(time: &Ticks, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_i64(time.get())
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Ticks, D::Error> {
+        Ticks::new(i64::deserialize(deserializer)?).ok_or_else(|| D::Error::custom("no time"))
+    }
+}
+
+mod optional_ticks {
+    use daytable_model::time::Ticks;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(time: &Option<Ticks>, serializer: S) -> Result<S::Ok, S::Error> {
+        time.map(Ticks::get).serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Ticks>, D::Error> {
+        Ok(Option::<i64>::deserialize(deserializer)?.and_then(Ticks::new))
+    }
+}

@@ -1,0 +1,173 @@
+//! `[alerts]`: where alerts are sent; `[[alert]]`: the rules.
+
+use super::Config;
+use super::changes::Changes;
+use super::key::{self, ConfigKey, KeyDraft, SectionDoc, SectionPlace, duration, optional_text, texts, truth};
+use super::parts::{ConfigPart, SectionOptions};
+use super::section::Section;
+use super::values::{name, secret_file};
+use daytable_alert::delivery::receiver_address;
+use daytable_alert::{AlertRule, DeliveryOptions, RULES_MAX, Threshold};
+use daytable_logsql::number::Number;
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+const DAY: Duration = Duration::from_secs(86_400);
+const PERIOD: RangeInclusive<Duration> = Duration::from_secs(1)..=DAY;
+const EVERY: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(3600);
+const FORGET: RangeInclusive<Duration> = Duration::from_secs(60)..=Duration::from_secs(31 * 86_400);
+const RESEND: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(3600);
+
+impl SectionOptions for DeliveryOptions {
+    const HEADER: &'static str = "[alerts]";
+    const ABOUT: &'static str = "Where the alerts of [[alert]] are sent. Without `send_to`, `daytable status`, the page and the metrics still show them.";
+
+    fn keys() -> Vec<ConfigKey<DeliveryOptions>> {
+        let file = "an absolute path, or \"%d/NAME\"";
+        vec![
+            texts("send_to", "a list of addresses", 0, |alerts: &mut DeliveryOptions| &mut alerts.receivers, receiver_address)
+                .live(
+                    "The addresses of Alertmanagers, or of programs with the same interface: daytable adds /api/v2/alerts. Every address gets every alert, \
+                     so name each member of a cluster. An address that does not answer is tried again.",
+                ),
+            optional_text("token_file", file, |alerts: &mut DeliveryOptions| &mut alerts.token_file, secret_file)
+                .example("\"/run/credentials/daytable.service/alerts\"")
+                .live("A file with a bearer token. daytable reads a changed file again."),
+            optional_text("user", "a name", |alerts: &mut DeliveryOptions| &mut alerts.user, user)
+                .example("\"daytable\"")
+                .live("The user of basic authentication. `token_file` then has the password."),
+            optional_text("ca_file", file, |alerts: &mut DeliveryOptions| &mut alerts.ca_file, secret_file)
+                .example("\"/etc/daytable/alertmanager-ca.pem\"")
+                .live("Authorities of the addresses' certificates in PEM, beside those of the system."),
+            truth("allow_http", |alerts: &mut DeliveryOptions| &mut alerts.allow_http)
+                .live("Whether the secret may be sent to an address that begins with `http://`."),
+            duration("resend", |alerts: &mut DeliveryOptions| &mut alerts.resend, RESEND)
+                .live("How often an alert is sent while it lasts. A receiver takes an alert for ended that was not sent for four times as long."),
+            optional_text("page_url", "an http:// or https:// address", |alerts: &mut DeliveryOptions| &mut alerts.page_url, receiver_address)
+                .example("\"https://logs.example.org\"")
+                .live("The address of daytable's page for people. Alerts then have a link to their records."),
+        ]
+    }
+
+    fn complete(&mut self, section: &Section<'_>, _: &Config) {
+        if self.user.is_some() && self.token_file.is_none() {
+            section.problem("has a `user`, whose password `token_file` names");
+        }
+        let is_plain = self.receivers.iter().any(|address| address.starts_with("http://"));
+        if self.token_file.is_some() && is_plain && !self.allow_http {
+            section.problem("`send_to` would get a secret without TLS, which only `allow_http = true` allows");
+        }
+    }
+}
+
+fn user(text: &str) -> Result<String, &'static str> {
+    let is_name = !text.is_empty() && !text.contains(':') && !text.chars().any(char::is_control);
+    if is_name { Ok(text.into()) } else { Err("must be a name without \":\"") }
+}
+
+/// The blocks `[[alert]]`.
+pub(super) struct AlertBlocks;
+
+impl ConfigPart for AlertBlocks {
+    fn doc(&self) -> SectionDoc {
+        SectionDoc {
+            about: "Rules: a query that is asked again and again, and the value that is a reason to alert. `daytable check --alerts` evaluates each rule once. \
+                    docs/guide/alerts.md has examples.",
+            before: "#[[alert]]\n#name = \"Errors\"\n#query = \"level:>=error\"\n#by = [\"instance\"]\n#above = 5\n\n\
+                     #[[alert]]\n#name = \"Silent\"\n#query = \"instance:db-*\"\n#by = [\"instance\"]\n#below = 1\n#period = \"15m\"\n\n",
+            ..SectionDoc::new(
+                "[[alert]]",
+                SectionPlace::Blocks { in_sample: false },
+                keys(),
+                &mut AlertRule::new("", ""),
+            )
+        }
+    }
+
+    fn read(&self, file: &mut Section<'_>, config: &mut Config) {
+        let (keys, mut rules): (_, Vec<AlertRule>) = (keys(), Vec::new());
+        for mut section in file.sections("alert", "[[alert]]") {
+            let rule_name = section.text("name", name);
+            section.require("name", "name = \"Errors\"");
+            let query = section.source_text("query");
+            section.require("query", "query = \"level:>=error\"");
+            let rule = key::read(&keys, &mut section, AlertRule::new("", ""));
+            if let (Some(name), Some(query)) = (rule_name, query) {
+                let rule = AlertRule { name, query: query.text.into(), ..rule };
+                match rule.check() {
+                    Ok(()) => {}
+                    Err(error) => match &error.at {
+                        Some(at) => section.report_within(&query, at.start, &error),
+                        None => section.problem(format_args!("`{}` {error}", error.key)),
+                    },
+                }
+                if rules.iter().any(|other| other.name == rule.name) {
+                    section.problem(format_args!("two alerts are called {:?}", rule.name));
+                }
+                if rules.len() == RULES_MAX {
+                    section.problem(format_args!("is one too many: there can be {RULES_MAX}"));
+                }
+                rules.push(rule);
+            }
+            section.finish();
+        }
+        config.alert_rules = rules;
+    }
+
+    fn compare(&self, before: &mut Config, now: &mut Config, changes: &mut Changes) {
+        changes.add_blocks("alert", &keys(), &before.alert_rules, &mut now.alert_rules, |rule| &rule.name);
+    }
+}
+
+fn keys() -> Vec<ConfigKey<AlertRule>> {
+    let (map, number) = ("a table of texts", "a number, or a text with a unit");
+    vec![
+        // The name and the query are read apart from the others: a rule without them is left out.
+        KeyDraft::by_hand("name", "letters, digits, \"-\", \"_\" and \".\"", |rule: &mut AlertRule| &mut rule.name, |_, _| ())
+            .required("\"Slow\"")
+            .live("The name of the rule, and the label `alertname` of its alerts."),
+        KeyDraft::by_hand("query", "a query", |rule: &mut AlertRule| &mut rule.query, |_, _| ())
+            .required("\"* | stats by (path) quantile(0.95, duration) p95, count() n\"")
+            .live(
+                "The query, in the language of `daytable query`. The records of a filter are counted. A query with a pipe `stats` gives a value a row. `period` gives the time, so the query has no `_time:`.",
+            ),
+        texts("by", "a list of fields", 0, |rule: &mut AlertRule| &mut rule.by, |text| Ok::<_, String>(text.to_owned()))
+            .live("The fields by which the records of a filter are counted: [\"instance\"] gives an alert for each instance. They become labels. `stats` has a `by` of its own."),
+        optional_text("value", "a column", |rule: &mut AlertRule| &mut rule.value, |text| Ok::<_, String>(text.to_owned()))
+            .example("\"p95\"")
+            .live("The column of `stats` that is compared. A query with one column needs no name."),
+        KeyDraft::new("above", number, |rule: &mut AlertRule| &mut rule.above, |section| threshold(section, "above"))
+            .example("\"1.5s\"")
+            .live("Alert if the value is greater. A text with a unit is a duration or a size, as in a query: \"1.5s\", \"10MiB\"."),
+        KeyDraft::new("below", number, |rule: &mut AlertRule| &mut rule.below, |section| threshold(section, "below"))
+            .example("1")
+            .live("Alert if the value is less. `below = 1` is silence: no record of a group that had some."),
+        duration("period", |rule: &mut AlertRule| &mut rule.period, PERIOD)
+            .live("The length of the time that one answer is about."),
+        duration("every", |rule: &mut AlertRule| &mut rule.every, EVERY)
+            .live("How often the query is asked: at most `period`, so that each record is in an answer."),
+        duration("forget", |rule: &mut AlertRule| &mut rule.forget, FORGET)
+            .live("With `below`: how long a group without records is expected to write again. After that its alert ends."),
+        KeyDraft::by_hand("labels", map, |rule: &mut AlertRule| &mut rule.labels, |section, rule| rule.labels = map_of(section, "labels"))
+            .example("{ severity = \"page\" }")
+            .live("Labels of the alerts, beside the name and the groups."),
+        KeyDraft::by_hand("annotations", map, |rule: &mut AlertRule| &mut rule.annotations, |section, rule| {
+            rule.annotations = map_of(section, "annotations");
+        })
+        .example("{ summary = \"{path} takes {value} ns\" }")
+        .live("Texts for people. `{value}` stands for the value, `{instance}` for a field of `by`."),
+    ]
+}
+
+fn map_of(section: &mut Section<'_>, key: &'static str) -> BTreeMap<String, String> {
+    section.source_texts(key).into_iter().map(|text| (text.name.to_owned(), text.text.to_owned())).collect()
+}
+
+fn threshold(section: &mut Section<'_>, key: &'static str) -> Option<Option<Threshold>> {
+    let read = |text: &str| {
+        let number = Number::parse(text).and_then(|number| Threshold::new(number.as_f64()));
+        number.map(Some).ok_or("must be a number, or a text with a unit like \"1.5s\"")
+    };
+    section.number_or_text(key, read)
+}

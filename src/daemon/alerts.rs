@@ -1,0 +1,193 @@
+//! The alerts of the daemon: a thread that evaluates the rules, and a task that sends.
+//!
+//! The thread has a reader of its own, runs at a low priority, and writes the state. It ends before the store is closed, so
+//! that the next daemon is the only one that writes.
+
+use super::status::{Trouble, unread_seconds};
+use crate::config::Config;
+use crate::metrics::CounterRegistry;
+use crate::remote::RemoteStore;
+use daytable_alert::{Alert, AlertBoard, AlertEngine, AlertRule, DeliveryOptions, RuleStatus, deliver};
+use daytable_model::time;
+use daytable_platform::reloadable::Reloadable;
+use daytable_query::tables::TableStore;
+use daytable_query::{Archives, Stores};
+use daytable_store::{Reader, StoreError};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use tokio::sync::watch;
+
+/// Added to the niceness of the thread: sources and commits come first.
+const NICENESS: i32 = 10;
+/// The pause after a pass that failed.
+const RETRY_INTERVAL: Duration = Duration::from_secs(5);
+
+/// The running alerts.
+pub(super) struct Alerts {
+    rules: mpsc::Sender<Vec<AlertRule>>,
+    delivery: Reloadable<DeliveryOptions>,
+    is_stopping: Arc<AtomicBool>,
+    stop_delivery: watch::Sender<()>,
+    thread: JoinHandle<()>,
+}
+
+/// The parts that the evaluation reads.
+pub(super) struct AlertInputs {
+    pub(super) archives: Reloadable<Archives>,
+    pub(super) remote: Option<Arc<dyn RemoteStore>>,
+    pub(super) counters: Reloadable<CounterRegistry>,
+}
+
+impl Alerts {
+    /// Starts the thread and the task. Call this within a runtime, and before the lifecycle starts.
+    pub(super) fn start(config: &Config, inputs: AlertInputs, board: AlertBoard) -> Result<Alerts, StoreError> {
+        let reader = Reader::open(&config.data_dir)?;
+        let engine = AlertEngine::open(&reader, &config.data_dir, board.clone(), time::now())?;
+        let is_stopping = Arc::new(AtomicBool::new(false));
+        let (rules, changed_rules) = mpsc::channel();
+        let worker = AlertWorker { engine, reader, inputs, is_stopping: is_stopping.clone() };
+        let first = config.alert_rules.clone();
+        let work = move || worker.work(first, &changed_rules);
+        let thread = std::thread::Builder::new().name("alerts".into()).spawn(work);
+        let thread = thread.map_err(|source| StoreError::Io { path: config.data_dir.clone(), source })?;
+        let delivery = Reloadable::new(config.alerts.clone());
+        let (stop_delivery, stopped) = watch::channel(());
+        tokio::spawn(deliver(board, delivery.clone(), stopped));
+        Ok(Alerts { rules, delivery, is_stopping, stop_delivery, thread })
+    }
+
+    /// Applies the rules and receivers of a configuration.
+    pub(super) fn change(&self, config: &Config) {
+        self.delivery.store(config.alerts.clone());
+        // The send fails only if the thread has ended.
+        let _ = self.rules.send(config.alert_rules.clone());
+    }
+
+    /// Ends the evaluation, and gives the thread to wait for.
+    pub(super) fn stop(self) -> JoinHandle<()> {
+        self.is_stopping.store(true, Ordering::Release);
+        drop(self.stop_delivery);
+        self.thread
+    }
+}
+
+struct AlertWorker {
+    engine: AlertEngine,
+    reader: Reader,
+    inputs: AlertInputs,
+    is_stopping: Arc<AtomicBool>,
+}
+
+impl AlertWorker {
+    /// Works until the sender of rules is dropped.
+    fn work(mut self, first: Vec<AlertRule>, changed_rules: &mpsc::Receiver<Vec<AlertRule>>) {
+        if let Err(error) = rustix::process::nice(NICENESS) {
+            tracing::debug!(%error, "alerts are evaluated at the usual priority");
+        }
+        let mut rules = Some(first);
+        while !self.is_stopping.load(Ordering::Acquire) {
+            let archives = self.inputs.archives.load();
+            let remote = self.inputs.remote.as_deref().map(|remote| remote as &dyn TableStore);
+            let stores = Stores { reader: &self.reader, archives: &archives, remote };
+            if let Some(rules) = rules.take()
+                && let Err(error) = self.engine.set_rules(&rules, &stores, time::now())
+            {
+                // The configuration was checked with the same function.
+                tracing::error!(%error, "failed to apply the rules of alerts");
+            }
+            let is_wanted = || !self.is_stopping.load(Ordering::Acquire);
+            let wait = match self.engine.pass(&stores, time::now(), lag(&self.inputs.counters.load()), &is_wanted) {
+                Ok(()) => self.engine.wait(time::now()),
+                Err(error) => {
+                    tracing::error!(%error, "failed to evaluate the alerts, which is tried again");
+                    RETRY_INTERVAL
+                }
+            };
+            match changed_rules.recv_timeout(wait) {
+                Ok(changed) => rules = Some(changed),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+        }
+    }
+}
+
+/// How long the oldest unread record of all sources waits.
+fn lag(registry: &CounterRegistry) -> Duration {
+    let now = time::now();
+    let seconds = registry.sources.iter().filter_map(|source| unread_seconds(&source.unread_since, now)).max();
+    Duration::from_secs(seconds.unwrap_or(0))
+}
+
+/// An alert, as `/api/alerts` and `daytable status` show it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ShownAlert {
+    /// The name of the rule.
+    pub alert: String,
+    /// The labels.
+    pub labels: BTreeMap<String, String>,
+    /// The texts for people.
+    pub annotations: BTreeMap<String, String>,
+    /// The last value beyond the limit.
+    pub value: f64,
+    /// When the alert began.
+    pub since: String,
+    /// The query of the rule.
+    pub query: String,
+}
+
+impl From<&Alert> for ShownAlert {
+    fn from(alert: &Alert) -> ShownAlert {
+        ShownAlert {
+            alert: alert.rule.clone(),
+            labels: alert.labels.clone(),
+            annotations: alert.annotations.clone(),
+            value: alert.value,
+            since: alert.starts_at.to_string(),
+            query: alert.query.clone(),
+        }
+    }
+}
+
+/// The document of `/api/alerts`.
+pub(super) fn document(board: &AlertBoard) -> serde_json::Value {
+    let content = board.read();
+    let rule = |rule: &RuleStatus| serde_json::json!({ "name": rule.name, "firing": rule.firing, "pending": rule.pending, "failures": rule.failures, "error": rule.error });
+    let receivers = content.receivers.iter().map(|(address, receiver)| {
+        serde_json::json!({ "address": address, "sent": receiver.sent, "failures": receiver.failures, "error": receiver.error })
+    });
+    serde_json::json!({
+        "alerts": content.firing.iter().map(ShownAlert::from).collect::<Vec<_>>(),
+        "rules": content.rules.iter().map(rule).collect::<Vec<_>>(),
+        "receivers": receivers.collect::<Vec<_>>(),
+    })
+}
+
+/// The alerts that last, and the rules and receivers that need attention.
+pub(super) fn state(board: &AlertBoard) -> (Vec<ShownAlert>, Vec<Trouble>) {
+    let content = board.read();
+    let mut troubles = Vec::new();
+    for rule in &content.rules {
+        let mut add = |found| troubles.push(Trouble { place: format!("alert {}", rule.name), found });
+        if let Some(error) = &rule.error {
+            add(format!("cannot be evaluated: {error}"));
+        }
+        if rule.groups_left_out > 0 {
+            add(format!(
+                "has more groups than the {} that are remembered: group by fewer fields",
+                daytable_alert::GROUPS_MAX
+            ));
+        }
+    }
+    for (address, receiver) in &content.receivers {
+        if let Some(error) = &receiver.error {
+            troubles.push(Trouble { place: format!("alerts to {address}"), found: format!("are not sent: {error}") });
+        }
+    }
+    (content.firing.iter().map(ShownAlert::from).collect(), troubles)
+}

@@ -1,0 +1,39 @@
+// The alerts that last: a button in the bar, and a list with a way to their records.
+
+import * as api from "./api.js";
+import { button, byId, dialog, h, plural, visible } from "./dom.js";
+import { full } from "./time.js";
+
+/** How often the alerts are read, in milliseconds. */
+const INTERVAL = 15000;
+
+/** @typedef {{alert: string, labels: Record<string, string>, annotations: Record<string, string>, value: number, since: string, query: string}} Alert */
+
+/** @param {Alert} alert @param {boolean} utc @param {(q: string) => void} show */
+function item(alert, utc, show) {
+  const labels = Object.entries(alert.labels).filter(([name]) => name !== "alertname").map(([name, value]) => `${name}=${value}`).join(" ");
+  const text = alert.annotations.summary ?? alert.annotations.description ?? `The value is ${alert.value}.`;
+  return h("li", {}, h("h3", {}, visible(`${alert.alert} ${labels}`)), h("p", {}, visible(text)),
+    h("p", { class: "note" }, `Since ${full(Date.parse(alert.since), utc)}. `, button("Show the records", () => show(alert.query))));
+}
+
+/** Shows the button while there are alerts. @param {{utc: () => boolean, show: (q: string) => void}} uses */
+export function watchAlerts({ utc, show }) {
+  const place = byId("alerts");
+  /** @type {Alert[]} */
+  let alerts = [];
+  place.addEventListener("click", () => {
+    const box = dialog("Alerts", h("ul", { class: "alerts" }, ...alerts.map((alert) => item(alert, utc(), (q) => {
+      box.close();
+      show(q);
+    }))));
+  });
+  const look = async () => {
+    if (document.hidden) return;
+    alerts = await api.alerts().catch(() => []);
+    place.hidden = !alerts.length;
+    place.textContent = plural(alerts.length, "alert");
+  };
+  setInterval(look, INTERVAL);
+  return look();
+}

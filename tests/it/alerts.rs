@@ -1,0 +1,220 @@
+//! Alerts, received by a real Alertmanager that tells a webhook: once for each cause, and once when it is over, whatever kills
+//! the daemon in between.
+
+use crate::client;
+use crate::place::{Daemon, PATIENCE, Place, TAIL, installed, wait_for};
+use crate::server::{Server, free_port};
+use chrono::{SecondsFormat, Utc};
+use serde_json::Value;
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpListener;
+use std::process::Command;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The webhook of Alertmanager: what people get.
+struct Webhook {
+    port: u16,
+    messages: Arc<Mutex<Vec<Value>>>,
+}
+
+impl Webhook {
+    fn start() -> Webhook {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let port = listener.local_addr().expect("an address").port();
+        let messages: Arc<Mutex<Vec<Value>>> = Arc::default();
+        let received = messages.clone();
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let Ok(mut stream) = stream else { return };
+                let mut reader = BufReader::new(stream.try_clone().expect("a socket"));
+                let (mut length, mut line) = (0, String::new());
+                while reader.read_line(&mut line).is_ok_and(|read| read > 2) {
+                    if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+                        length = value.trim().parse().expect("a number");
+                    }
+                    line.clear();
+                }
+                let mut body = vec![0; length];
+                if reader.read_exact(&mut body).is_ok() {
+                    let message = serde_json::from_slice(&body).expect("JSON");
+                    received.lock().unwrap_or_else(PoisonError::into_inner).push(message);
+                }
+                let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+            }
+        });
+        Webhook { port, messages }
+    }
+
+    /// The alerts of all messages about a rule with a status, each with its labels.
+    fn of(&self, rule: &str, status: &str) -> Vec<Value> {
+        let messages = self.messages.lock().unwrap_or_else(PoisonError::into_inner);
+        let about = messages
+            .iter()
+            .filter(|message| message["groupLabels"]["alertname"] == rule && message["status"] == status);
+        about.flat_map(|message| message["alerts"].as_array().expect("alerts").clone()).collect()
+    }
+
+    fn wait(&self, rule: &str, status: &str) -> Value {
+        wait_for(&format!("{rule} is {status}"), PATIENCE, || self.of(rule, status).first().cloned())
+    }
+}
+
+/// An Alertmanager that tells `webhook` at once.
+fn alertmanager(place: &Place, webhook: &Webhook) -> (Server, String) {
+    let config = format!(
+        "route:\n  receiver: hook\n  group_by: [alertname]\n  group_wait: 0s\n  group_interval: 1s\n  repeat_interval: 1h\n\
+         receivers:\n- name: hook\n  webhook_configs:\n  - url: http://127.0.0.1:{}/\n",
+        webhook.port
+    );
+    fs::write(place.path("am.yml"), config).expect("written");
+    let port = free_port();
+    let mut command = Command::new(installed("target/senders/alertmanager/usr/bin/prometheus-alertmanager"));
+    command.arg(format!("--config.file={}", place.path("am.yml").display()));
+    command.arg(format!("--storage.path={}", place.path("am").display()));
+    command.arg(format!("--web.listen-address=127.0.0.1:{port}")).arg("--cluster.listen-address=");
+    (Server::start(command, port), format!("http://127.0.0.1:{port}"))
+}
+
+fn lines(count: usize, text: &str) -> Vec<String> {
+    let now = Utc::now().to_rfc3339_opts(SecondsFormat::Millis, true);
+    (0..count).map(|n| format!("{now} ERROR {text} {n}")).collect()
+}
+
+fn rule(name: &str, more: &str) -> String {
+    format!("[[alert]]\nname = \"{name}\"\nevery = \"1s\"\n{more}\n")
+}
+
+fn shown(daemon: &Daemon) -> Value {
+    let answer = client::over_unix(daemon.socket(), "GET", "/api/alerts", "").expect("an answer");
+    assert_eq!(answer.status, 200, "{}", answer.body);
+    serde_json::from_str(&answer.body).expect("JSON")
+}
+
+#[test]
+fn alertmanager_hears_of_errors_of_silence_and_of_their_ends() {
+    let (place, webhook) = (Place::new(), Webhook::start());
+    let (_server, address) = alertmanager(&place, &webhook);
+    let errors = rule(
+        "Errors",
+        "query = \"boom level:>=error\"\nby = [\"instance\"]\nabove = 2\nperiod = \"4s\"\nlabels = { severity = \"page\" }\n\
+         annotations = { summary = \"{value} errors of {instance}\" }",
+    );
+    let silent = rule("Silent", "query = \"alive\"\nby = [\"instance\"]\nbelow = 1\nperiod = \"3s\"");
+    let lasting = rule("Lasting", "query = \"* | stats count() n\"\nabove = 0\nperiod = \"1h\"");
+    let sending = format!("[alerts]\nsend_to = [\"{address}\"]\nresend = \"1s\"\npage_url = \"http://logs\"\n");
+    let config = format!("{TAIL}{sending}{errors}{silent}");
+    let daemon = place.start_with(&format!("{config}{lasting}"));
+
+    // Two errors are too few; the third is one too many.
+    place.write("app.log", &[lines(2, "boom"), lines(1, "alive")].concat());
+    wait_for("the records", PATIENCE, || (place.try_records().len() == 3).then_some(()));
+    place.write("app.log", &lines(3, "boom"));
+    let alert = webhook.wait("Errors", "firing");
+    assert_eq!(alert["labels"], serde_json::json!({ "alertname": "Errors", "instance": "test", "severity": "page" }));
+    assert!(alert["annotations"]["summary"].as_str().is_some_and(|text| text.ends_with(" errors of test")), "{alert}");
+    assert_eq!(alert["generatorURL"], "http://logs/?q=boom+level%3A%3E%3Derror&since=1h");
+    // It is over by itself.
+    let over = webhook.wait("Errors", "resolved");
+    assert_eq!(over["startsAt"], alert["startsAt"]);
+    assert_eq!(webhook.of("Errors", "firing").len(), 1, "told twice");
+
+    // An instance that wrote and does not any more, until it does again.
+    webhook.wait("Silent", "firing");
+    place.write("app.log", &lines(1, "alive"));
+    webhook.wait("Silent", "resolved");
+
+    // What lasts is shown everywhere.
+    webhook.wait("Lasting", "firing");
+    let document = shown(&daemon);
+    assert!(
+        document["alerts"].as_array().expect("alerts").iter().any(|alert| alert["alert"] == "Lasting"),
+        "{document}"
+    );
+    assert_eq!(document["receivers"][0]["address"], address.as_str());
+    assert_eq!(document["receivers"][0]["error"], Value::Null);
+    let status = place.said("status", &[]);
+    assert!(status.contains("\nalerts    Lasting: ") || status.contains("\n          Lasting: "), "{status}");
+    assert_eq!(daemon.metric("daytable_alerts{alert=\"Lasting\",state=\"firing\"}"), Some(1.0));
+    let checked =
+        Command::new(crate::place::DAYTABLE).args(["check", "--alerts"]).arg(place.path("daytable.toml")).output();
+    let checked = checked.expect("daytable can be run");
+    let said = String::from_utf8_lossy(&checked.stdout);
+    assert!(checked.status.success() && said.contains("Lasting: would alert: "), "{said}");
+    assert!(said.contains("[[alert]]: 3") && said.contains("Errors: quiet"), "{said}");
+
+    // A rule that leaves the configuration ends its alert.
+    place.configure(&config);
+    daemon.signal(rustix::process::Signal::HUP);
+    webhook.wait("Lasting", "resolved");
+    daemon.stop();
+}
+
+#[test]
+fn a_receiver_that_does_not_answer_is_shown_and_hears_later() {
+    let (place, webhook) = (Place::new(), Webhook::start());
+    let port = free_port();
+    let rule = rule("Any", "query = \"boom\"\nabove = 0\nperiod = \"1h\"");
+    let daemon =
+        place.start_with(&format!("{TAIL}[alerts]\nsend_to = [\"http://127.0.0.1:{port}\"]\nresend = \"1s\"\n{rule}"));
+    place.write("app.log", &lines(1, "boom"));
+    let trouble = wait_for("the trouble is shown", PATIENCE, || {
+        let status = place.said("status", &[]);
+        status
+            .lines()
+            .find(|line| line.contains(&format!("alerts to http://127.0.0.1:{port} are not sent")))
+            .map(str::to_owned)
+    });
+    assert!(trouble.contains("refused"), "{trouble}");
+    // Another address, at a reload.
+    let (_server, address) = alertmanager(&place, &webhook);
+    place.configure(&format!("{TAIL}[alerts]\nsend_to = [\"{address}\"]\nresend = \"1s\"\n{rule}"));
+    daemon.signal(rustix::process::Signal::HUP);
+    webhook.wait("Any", "firing");
+    let document = shown(&daemon);
+    assert_eq!(document["receivers"].as_array().map(Vec::len), Some(1), "{document}");
+    daemon.stop();
+    // The alert lasts over a restart, and is no new one.
+    let before = place.path("data").join("alerts.json");
+    assert!(fs::read_to_string(before).expect("the state").contains("\"Any\""));
+    let daemon = place.start_with(&format!("{TAIL}[alerts]\nsend_to = [\"{address}\"]\nresend = \"1s\"\n{rule}"));
+    wait_for("it is sent again", PATIENCE, || (shown(&daemon)["receivers"][0]["sent"].as_u64()? > 1).then_some(()));
+    assert_eq!(webhook.of("Any", "firing").len(), 1, "told twice");
+    daemon.stop();
+}
+
+/// Kills between the evaluation, the state and the message, each several times. Needs a build with failpoints.
+#[cfg(feature = "failpoints")]
+#[test]
+fn a_kill_at_each_step_of_an_alert_loses_and_repeats_nothing() {
+    let (place, webhook) = (Place::new(), Webhook::start());
+    let (_server, address) = alertmanager(&place, &webhook);
+    let points = ["alerts-evaluated", "replace-written", "replace-renamed", "alerts-saved", "alerts-sent"];
+    let cases = points.iter().flat_map(|point| [1, 2, 4].map(|times| (*point, times)));
+    let play = |(point, times): (&str, u32)| {
+        let (place, name) = (Place::new(), format!("{point}-{times}"));
+        let rule = rule(&name, "query = \"boom\"\nabove = 2\nperiod = \"6s\"");
+        let config = format!("{TAIL}[alerts]\nsend_to = [\"{address}\"]\nresend = \"1s\"\n{rule}");
+        // The rule begins before its records.
+        let daemon = place.start_with(&config);
+        wait_for("the first state", PATIENCE, || place.data().join("alerts.json").exists().then_some(()));
+        daemon.stop();
+        place.write("app.log", &lines(3, "boom"));
+        let mut command = Command::new(crate::place::DAYTABLE);
+        command.arg("run").arg("--config").arg(place.configure(&config));
+        command.env("DAYTABLE_FAILPOINT", format!("{point}:{times}"));
+        let mut daemon = place.spawn_command(command);
+        wait_for(&format!("{name} kills"), PATIENCE, || daemon.has_ended().then_some(()));
+        let daemon = place.start_with(&config);
+        webhook.wait(&name, "firing");
+        webhook.wait(&name, "resolved");
+        assert_eq!(webhook.of(&name, "firing").len(), 1, "{name} was told twice");
+        daemon.stop();
+    };
+    std::thread::scope(|scope| {
+        for case in cases {
+            let play = &play;
+            scope.spawn(move || play(case));
+        }
+    });
+}
