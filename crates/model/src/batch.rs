@@ -14,7 +14,7 @@
 //! Numbers are little-endian. Only this module reads or writes that layout, and it never reaches a disk.
 
 use crate::key::{DayTable, RowKey};
-use crate::property::{PROPERTY_NAME_UNITS_MAX, Property, PropertyKind, property_name};
+use crate::property::{PROPERTY_NAME_UNITS_MAX, Property, PropertyKind, is_same_text, property_name};
 use crate::record::Level;
 use crate::time::Ticks;
 use std::collections::HashMap;
@@ -379,21 +379,6 @@ const SEARCHED: usize = 16;
 /// only.
 const NAMES_INHERITED: usize = 64;
 
-/// Compares two names. It runs for every field of every record, so short names are compared without a call.
-#[inline]
-fn is_same(a: &[u8], b: &[u8]) -> bool {
-    fn ends<const N: usize>(bytes: &[u8]) -> Option<(&[u8; N], &[u8; N])> {
-        bytes.first_chunk().zip(bytes.last_chunk())
-    }
-    match a.len() {
-        length if length != b.len() => false,
-        // The first and the last eight (or four) bytes overlap and cover the whole name.
-        8..=16 => ends::<8>(a) == ends::<8>(b),
-        4..=7 => ends::<4>(a) == ends::<4>(b),
-        _ => a == b,
-    }
-}
-
 impl Names {
     fn with_vocabulary(Vocabulary(known): &Vocabulary) -> Names {
         Names { known: known.clone(), used: vec![0; known.properties.len()], cursor: 0 }
@@ -402,7 +387,7 @@ impl Names {
     #[inline(always)]
     fn index(&mut self, raw: &str, row: u32) -> (u16, bool) {
         let property = match self.known.raw.get(self.cursor) {
-            Some((name, property)) if is_same(name.as_bytes(), raw.as_bytes()) => {
+            Some((name, property)) if is_same_text(name.as_bytes(), raw.as_bytes()) => {
                 self.cursor += 1;
                 *property
             }
@@ -433,7 +418,7 @@ impl Names {
     #[inline]
     fn property(&mut self, name: &str) -> u16 {
         let properties = &self.known.properties;
-        let at = properties.iter().position(|known| is_same(known.as_bytes(), name.as_bytes())).unwrap_or_else(|| {
+        let at = properties.iter().position(|known| is_same_text(known.as_bytes(), name.as_bytes())).unwrap_or_else(|| {
             self.used.push(0);
             Arc::make_mut(&mut self.known).properties.push(name.into());
             self.used.len() - 1
@@ -525,12 +510,12 @@ mod tests {
         /// Names compare equal exactly if their bytes are equal, at every length.
         #[test]
         fn names_are_compared_whole(a in "[ab]{0,20}", b in "[ab]{0,20}", at in 0usize..20) {
-            prop_assert_eq!(is_same(a.as_bytes(), b.as_bytes()), a == b);
-            prop_assert!(is_same(a.as_bytes(), a.clone().as_bytes()));
+            prop_assert_eq!(is_same_text(a.as_bytes(), b.as_bytes()), a == b);
+            prop_assert!(is_same_text(a.as_bytes(), a.clone().as_bytes()));
             let mut other = a.clone().into_bytes();
             if let Some(byte) = other.get_mut(at) {
                 *byte ^= 1;
-                prop_assert!(!is_same(a.as_bytes(), &other));
+                prop_assert!(!is_same_text(a.as_bytes(), &other));
             }
         }
 

@@ -230,6 +230,24 @@ impl fmt::Display for OwnedValue {
     }
 }
 
+/// Compares two texts. It runs for each name of each record, so short texts are compared without a call.
+#[inline]
+pub fn is_same_text(a: &[u8], b: &[u8]) -> bool {
+    fn ends<const N: usize>(bytes: &[u8]) -> Option<(&[u8; N], &[u8; N])> {
+        bytes.first_chunk().zip(bytes.last_chunk())
+    }
+    match a.len() {
+        length if length != b.len() => false,
+        // The first and the last bytes overlap and cover the whole text.
+        8..=16 => ends::<8>(a) == ends::<8>(b),
+        4..=7 => ends::<4>(a) == ends::<4>(b),
+        1 => a[0] == b[0],
+        2 | 3 => ends::<2>(a) == ends::<2>(b),
+        17..=32 => ends::<16>(a) == ends::<16>(b),
+        _ => a == b,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

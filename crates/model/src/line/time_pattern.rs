@@ -38,7 +38,11 @@ enum TimePart {
 }
 
 /// The parts of a time as clocks show it.
+#[derive(Clone, Debug)]
 struct Clock {
+    minutes_east: i64,
+    /// The ticks of its midnight, as shown.
+    midnight: i64,
     year: u32,
     month: u32,
     day: u32,
@@ -47,64 +51,123 @@ struct Clock {
     minute: u32,
     second: u32,
     fraction: u32,
-    unix_seconds: i64,
+    time: Ticks,
+}
+
+/// The clock of the last time that was compared. Most times of a source are of one day, whose date is found once.
+#[derive(Clone, Debug, Default)]
+pub struct KnownClock(Option<Clock>);
+
+impl KnownClock {
+    fn at(&mut self, time: Ticks, minutes_east: i64) -> Option<&Clock> {
+        let shown = time.get() + minutes_east * TICKS_PER_MINUTE;
+        match &mut self.0 {
+            Some(clock) if clock.minutes_east == minutes_east && is_within(clock.midnight, shown) => clock.set(time, shown),
+            other => *other = Clock::at(time, minutes_east),
+        }
+        self.0.as_ref()
+    }
+}
+
+/// Whether a time is of the day of a midnight.
+fn is_within(midnight: i64, shown: i64) -> bool {
+    (midnight..midnight.saturating_add(TICKS_PER_DAY)).contains(&shown)
 }
 
 impl Clock {
     fn at(time: Ticks, minutes_east: i64) -> Option<Clock> {
         let shown = Ticks::new(time.get() + minutes_east * TICKS_PER_MINUTE)?;
         let date = shown.date();
-        let rest = shown.get().rem_euclid(TICKS_PER_DAY);
-        let seconds = u32::try_from(rest / TICKS_PER_SECOND).ok()?;
-        Some(Clock {
+        let mut clock = Clock {
+            minutes_east,
+            midnight: shown.get() - shown.get().rem_euclid(TICKS_PER_DAY),
             year: date.year.unsigned_abs(),
             month: date.month,
             day: date.day,
             // The first day of year 1 was a Monday.
             weekday: usize::try_from(shown.get() / TICKS_PER_DAY % 7).ok()?,
-            hour: seconds / 3600,
-            minute: seconds / 60 % 60,
-            second: seconds % 60,
-            fraction: u32::try_from(rest % TICKS_PER_SECOND).ok()?,
-            unix_seconds: time.unix_seconds(),
+            hour: 0,
+            minute: 0,
+            second: 0,
+            fraction: 0,
+            time,
+        };
+        clock.set(time, shown.get());
+        Some(clock)
+    }
+
+    /// Sets the time of day.
+    #[inline]
+    fn set(&mut self, time: Ticks, shown: i64) {
+        let rest = (shown - self.midnight).unsigned_abs();
+        let second = TICKS_PER_SECOND.unsigned_abs();
+        // A day has 86,400 seconds, and a second 10 million ticks.
+        let (seconds, fraction) = ((rest / second) as u32, (rest % second) as u32);
+        (self.hour, self.minute, self.second) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+        (self.fraction, self.time) = (fraction, time);
+    }
+
+    /// The number that a code of a fixed width writes, and the width.
+    #[inline]
+    fn number(&self, code: u8) -> Option<(u32, usize)> {
+        Some(match code {
+            b'Y' => (self.year, 4),
+            b'y' => (self.year % 100, 2),
+            b'm' => (self.month, 2),
+            b'd' => (self.day, 2),
+            b'H' => (self.hour, 2),
+            b'I' => ((self.hour + 11) % 12 + 1, 2),
+            b'M' => (self.minute, 2),
+            b'S' => (self.second, 2),
+            b'1'..=b'7' => {
+                const UNITS: [u32; TICK_DIGITS] = [1_000_000, 100_000, 10_000, 1000, 100, 10, 1];
+                let length = usize::from(code - b'0');
+                (self.fraction / UNITS[length - 1], length)
+            }
+            _ => return None,
         })
     }
 
     fn write(&self, code: u8, out: &mut Vec<u8>) {
+        if let Some((number, width)) = self.number(code) {
+            return digits(number, width, out);
+        }
         let month = MONTHS[(self.month as usize + 11) % 12].as_bytes();
         let weekday = WEEKDAYS[self.weekday % 7].as_bytes();
-        let of_twelve = (self.hour + 11) % 12 + 1;
         match code {
-            b'Y' => digits(self.year, 4, out),
-            b'y' => digits(self.year % 100, 2, out),
-            b'm' => digits(self.month, 2, out),
             b'n' => digits(self.month, 1, out),
             b'b' => out.extend_from_slice(&month[..3]),
             b'B' => out.extend_from_slice(month),
-            b'd' => digits(self.day, 2, out),
             b'e' if self.day < 10 => out.extend([b' ', b'0' + self.day as u8]),
             b'e' | b'E' => digits(self.day, 1, out),
             b'a' => out.extend_from_slice(&weekday[..3]),
             b'A' => out.extend_from_slice(weekday),
-            b'H' => digits(self.hour, 2, out),
             b'k' => digits(self.hour, 1, out),
-            b'I' => digits(of_twelve, 2, out),
-            b'l' => digits(of_twelve, 1, out),
-            b'M' => digits(self.minute, 2, out),
-            b'S' => digits(self.second, 2, out),
+            b'l' => digits((self.hour + 11) % 12 + 1, 1, out),
             b'p' => out.extend(if self.hour < 12 { b"AM" } else { b"PM" }),
             b'P' => out.extend(if self.hour < 12 { b"am" } else { b"pm" }),
-            b's' => out.extend(self.unix_seconds.to_string().bytes()),
-            b'1'..=b'7' => {
-                let length = usize::from(code - b'0');
-                digits(self.fraction / 10u32.pow((TICK_DIGITS - length) as u32), length, out);
-            }
+            b's' => out.extend(self.time.unix_seconds().to_string().bytes()),
             _ => {}
         }
     }
 
     /// Whether the text begins with the output of a code, and the length of that output.
+    #[inline]
     fn begins(&self, code: u8, text: &[u8]) -> Option<usize> {
+        let Some((number, width)) = self.number(code) else { return self.begins_name(code, text) };
+        let mut read = 0;
+        for byte in text.get(..width)? {
+            let digit = byte.wrapping_sub(b'0');
+            if digit > 9 {
+                return None;
+            }
+            read = read * 10 + u32::from(digit);
+        }
+        (read == number).then_some(width)
+    }
+
+    /// [`Clock::begins`] for names and numbers without a fixed width.
+    fn begins_name(&self, code: u8, text: &[u8]) -> Option<usize> {
         let mut written = Vec::with_capacity(12);
         self.write(code, &mut written);
         text.starts_with(&written).then_some(written.len())
@@ -166,6 +229,19 @@ impl TimePattern {
                 TimePart::Code(code) => clock.write(code, out),
             }
         }
+    }
+
+    /// The length of what [`TimePattern::write`] writes, if `text` begins with that.
+    pub fn length_in(&self, text: &[u8], time: Ticks, clock: &mut KnownClock) -> Option<usize> {
+        let clock = clock.at(time, self.minutes_east)?;
+        let mut at = 0;
+        for part in &self.parts {
+            at += match *part {
+                TimePart::Literal(byte) => text.get(at).filter(|there| **there == byte).map(|_| 1)?,
+                TimePart::Code(code) => clock.begins(code, text.get(at..)?)?,
+            };
+        }
+        Some(at)
     }
 
     /// The pattern by which `text` begins with `time`, and the length of the time in the text. The fraction may have
@@ -407,6 +483,27 @@ mod tests {
                 let mut written = Vec::new();
                 TimePattern::parse(&pattern.text()).expect("a pattern").write(time, &mut written);
                 prop_assert_eq!(written, &text.as_bytes()[..length]);
+            }
+        }
+
+        /// A time has a length in a text that begins as the pattern writes it, and only there.
+        #[test]
+        fn a_time_is_found_as_it_is_written(pattern in "(-?[0-9]{1,3};)[YymnbBdeEaAHkIlMSpPs1-7:. -]{0,12}",
+                                            ticks in proptest::collection::vec((630_000_000_000_000_000i64..631_000_000_000_000_000, 0..900_000_000_000i64), 1..4),
+                                            wrong in 0usize..20) {
+            let pattern = TimePattern::parse(&pattern).expect("a pattern");
+            let mut clock = KnownClock::default();
+            for time in ticks.into_iter().flat_map(|(ticks, more)| [ticks, ticks + more]) {
+                let time = Ticks::new(time).expect("in range");
+                let mut written = Vec::new();
+                pattern.write(time, &mut written);
+                let length = written.len();
+                written.push(b'0');
+                prop_assert_eq!(pattern.length_in(&written, time, &mut clock), Some(length));
+                if let Some(byte) = written.get_mut(wrong).filter(|_| wrong < length) {
+                    *byte = byte.wrapping_add(1);
+                    prop_assert_eq!(pattern.length_in(&written, time, &mut clock), None);
+                }
             }
         }
     }

@@ -22,7 +22,7 @@ use memchr::memmem;
 use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
-use template::{FittedLine, LineTemplate, made_with};
+use template::{FitState, FittedLine, LinePart, LineTemplate};
 
 /// Layouts of a source that are remembered.
 const TEMPLATES_MAX: usize = 32;
@@ -41,7 +41,7 @@ pub(crate) struct LayoutCache {
     framed: Vec<(Arc<str>, String, Arc<str>)>,
     unrest: u32,
     minutes_east: i64,
-    scratch: Vec<u8>,
+    state: FitState,
     whole: Option<(Arc<str>, Arc<str>)>,
 }
 
@@ -92,9 +92,9 @@ impl LayoutCache {
     ) -> WrittenLine<'a> {
         let message = whole_message(text, parsed);
         let (layout, fitted, made_with) = self.layout(text, parsed, message);
-        let FittedLine { mut verbatim, message } = fitted;
-        let frame = (layout.len(), verbatim.len() + usize::from(has_pieces(&layout)));
-        let layout = match raw.and_then(|raw| self.frame(raw, text, gap, &layout, &mut verbatim)) {
+        let FittedLine { mut verbatim, has_piece, message } = fitted;
+        let frame = (layout.len(), verbatim.len() + usize::from(has_piece));
+        let layout = match raw.and_then(|raw| self.frame(raw, text, gap, has_piece, &mut verbatim)) {
             Some(rest) => self.with_frame(layout, rest),
             None => layout,
         };
@@ -110,11 +110,11 @@ impl LayoutCache {
         let record = &parsed.record;
         for number in 0..self.templates.len() {
             let template = &self.templates[number];
-            let Some(fitted) = template.fit(text, record, &mut self.scratch).filter(|fit| fit.message == message)
+            let Some(fitted) = template.fit(text, record, &mut self.state).filter(|fit| fit.message == message)
             else {
                 continue;
             };
-            let found = (template.layout.clone(), fitted, made_with(&template.parts, record));
+            let found = (template.layout.clone(), fitted, template.made_with(record));
             self.unrest = self.unrest.saturating_sub(1);
             if number > 0 {
                 self.templates.swap(number, number - 1);
@@ -126,27 +126,18 @@ impl LayoutCache {
             let made = make(text, parsed, message.as_ref(), self.minutes_east, rule, true);
             self.unrest += UNREST_OF_NEW;
             let layout = LineLayout::parse(&made.layout);
-            self.scratch.clear();
-            let place = layout.write_line(&RecordParts(record), &made.verbatim, &mut self.scratch);
-            if self.scratch == text.as_bytes() && place == message && made.layout.len() <= LAYOUT_BYTES_MAX {
+            let mut written = Vec::with_capacity(text.len());
+            let place = layout.write_line(&RecordParts(record), &made.verbatim, &mut written);
+            if written == text.as_bytes() && place == message && made.layout.len() <= LAYOUT_BYTES_MAX {
                 let known = self.templates.iter().find(|known| *known.layout == *made.layout);
                 let layout = known.map_or_else(|| made.layout.as_str().into(), |known| known.layout.clone());
-                let found = (
-                    Arc::clone(&layout),
-                    FittedLine { verbatim: made.verbatim, message },
-                    made_with(&made.parts, record),
-                );
-                for part in &made.parts {
-                    if let template::LinePart::Time(pattern) = part {
-                        self.minutes_east = pattern.minutes_east();
-                    }
-                }
-                self.remember(LineTemplate {
-                    layout,
-                    names: record.fields.iter().map(|field| field.name.as_ref().into()).collect(),
-                    parts: made.parts.into(),
-                });
-                return found;
+                let is_piece = |part: &LinePart| matches!(part, LinePart::Verbatim | LinePart::Digits);
+                let has_piece = made.parts.iter().any(is_piece);
+                let template = LineTemplate::new(layout.clone(), made.parts, record);
+                self.minutes_east = template.minutes_east().unwrap_or(self.minutes_east);
+                let made_with = template.made_with(record);
+                self.remember(template);
+                return (layout, FittedLine { verbatim: made.verbatim, has_piece, message }, made_with);
             }
         } else {
             self.unrest -= 1;
@@ -154,7 +145,7 @@ impl LayoutCache {
         let (layout, verbatim) = whole_line(text, message.clone());
         let (plain, marked) = self.whole.get_or_insert_with(|| ("%v".into(), "%v%<%v%>%v".into()));
         let layout = if *layout == **plain { plain.clone() } else { marked.clone() };
-        (layout, FittedLine { verbatim, message }, (None, None))
+        (layout, FittedLine { verbatim, has_piece: true, message }, (None, None))
     }
 
     fn remember(&mut self, template: LineTemplate) {
@@ -171,7 +162,7 @@ impl LayoutCache {
         raw: &RawRecord<'_>,
         text: &str,
         gap: &str,
-        layout: &str,
+        has_piece: bool,
         verbatim: &mut String,
     ) -> Option<String> {
         let RawRecord { before, written, cut, .. } = *raw;
@@ -184,14 +175,14 @@ impl LayoutCache {
             rest.push_str("%@");
             if !written.is_empty() {
                 rest.push_str("%v");
-                push_pieces(layout, verbatim, [written.to_vec()]);
+                push_pieces(has_piece, verbatim, [written.to_vec()]);
             }
         }
         // Of a line over the limit only the first bytes are kept.
         let after = if raw.is_mixed || cut > 0 || written.is_empty() {
             Cow::Borrowed(b"\n".as_slice())
         } else {
-            self.frame_of(raw, text, layout, verbatim, &mut rest)
+            self.frame_of(raw, text, has_piece, verbatim, &mut rest)
         };
         // Bytes between records are empty lines, perhaps with an envelope.
         if let Ok(before) = str::from_utf8(before)
@@ -215,7 +206,7 @@ impl LayoutCache {
         &mut self,
         raw: &RawRecord<'w>,
         text: &str,
-        layout: &str,
+        has_piece: bool,
         verbatim: &mut String,
         rest: &mut String,
     ) -> Cow<'w, [u8]> {
@@ -245,7 +236,7 @@ impl LayoutCache {
             rest.push_str("%/%v");
             pieces.push(body.to_vec());
         }
-        push_pieces(layout, verbatim, pieces);
+        push_pieces(has_piece, verbatim, pieces);
         rest.push_str(&before);
         Cow::Borrowed(after)
     }
@@ -312,9 +303,8 @@ impl LayoutCache {
     }
 }
 
-/// Appends pieces to the verbatim text of a layout.
-fn push_pieces(layout: &str, verbatim: &mut String, pieces: impl IntoIterator<Item = Vec<u8>>) {
-    let mut has_piece = has_pieces(layout);
+/// Appends pieces to a verbatim text, which may have pieces.
+fn push_pieces(mut has_piece: bool, verbatim: &mut String, pieces: impl IntoIterator<Item = Vec<u8>>) {
     for piece in pieces {
         if has_piece {
             verbatim.push(PIECE_END);
@@ -322,13 +312,6 @@ fn push_pieces(layout: &str, verbatim: &mut String, pieces: impl IntoIterator<It
         has_piece = true;
         push_piece(verbatim, &piece);
     }
-}
-
-/// Whether a layout has pieces of verbatim text.
-fn has_pieces(layout: &str) -> bool {
-    layout
-        .match_indices("%v")
-        .any(|(at, _)| layout[..at].bytes().rev().take_while(|byte| *byte == b'%').count() % 2 == 0)
 }
 
 /// Whether bytes are ends of lines only.

@@ -1,8 +1,9 @@
 //! A layout as it is compared with the next line: in order, part by part, without making the line.
 
-use daytable_model::line::{LevelCase, PIECE_END, TimePattern, escape_json, push_piece, write_value};
-use daytable_model::property::Property;
+use daytable_model::line::{KnownClock, LevelCase, PIECE_END, TimePattern, escape_json, push_piece, write_value};
+use daytable_model::property::{Property, is_same_text};
 use daytable_model::record::{Field, Level, Record, Value};
+use daytable_model::time::Ticks;
 use memchr::memmem;
 use std::ops::Range;
 use std::sync::Arc;
@@ -31,33 +32,72 @@ pub(super) enum LinePart {
 #[derive(Clone, Debug)]
 pub(super) struct LineTemplate {
     pub(super) layout: Arc<str>,
-    pub(super) names: Box<[Box<str>]>,
-    pub(super) parts: Box<[LinePart]>,
+    names: Box<[Box<str>]>,
+    parts: Box<[LinePart]>,
+    has_time: bool,
+    has_level: bool,
+}
+
+/// What comparing lines with templates needs from one line to the next.
+#[derive(Clone, Debug, Default)]
+pub(super) struct FitState {
+    scratch: Vec<u8>,
+    clock: KnownClock,
 }
 
 /// What a line has besides the parts of its record.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct FittedLine {
     pub(super) verbatim: String,
+    /// Whether the layout has a piece of the verbatim text.
+    pub(super) has_piece: bool,
     pub(super) message: Option<Range<usize>>,
 }
 
 impl LineTemplate {
+    /// The template of a layout that was made for `record`.
+    pub(super) fn new(layout: Arc<str>, parts: Vec<LinePart>, record: &Record<'_>) -> LineTemplate {
+        LineTemplate {
+            layout,
+            names: record.fields.iter().map(|field| field.name.as_ref().into()).collect(),
+            has_time: parts.iter().any(|part| matches!(part, LinePart::Time(_))),
+            has_level: parts.iter().any(|part| matches!(part, LinePart::Level(_))),
+            parts: parts.into(),
+        }
+    }
+
+    /// The time and the level that a line of this template depends on.
+    pub(super) fn made_with(&self, record: &Record<'_>) -> (Option<Ticks>, Option<Level>) {
+        (record.time.filter(|_| self.has_time), record.level.filter(|_| self.has_level))
+    }
+
+    /// Minutes east of UTC of its time.
+    pub(super) fn minutes_east(&self) -> Option<i64> {
+        self.parts.iter().find_map(|part| match part {
+            LinePart::Time(pattern) => Some(pattern.minutes_east()),
+            _ => None,
+        })
+    }
+
     /// Whether the layout gives the very text of a record, and with which verbatim text.
-    pub(super) fn fit(&self, text: &str, record: &Record<'_>, scratch: &mut Vec<u8>) -> Option<FittedLine> {
+    pub(super) fn fit(&self, text: &str, record: &Record<'_>, state: &mut FitState) -> Option<FittedLine> {
+        let bytes = text.as_bytes();
         let has_names = self.names.len() == record.fields.len()
-            && self.names.iter().zip(&record.fields).all(|(name, field)| *name.as_bytes() == *field.name.as_bytes());
+            && self.names.iter().zip(&record.fields).all(|(name, of)| is_same_text(name.as_bytes(), of.name.as_bytes()));
         if !has_names {
             return None;
         }
-        let bytes = text.as_bytes();
+        let FitState { scratch, clock } = state;
         let mut fitted = FittedLine::default();
-        let (mut at, mut start, mut has_piece) = (0, 0, false);
+        let (mut at, mut start) = (0, 0);
         let mut parts = self.parts.iter();
         while let Some(part) = parts.next() {
             let rest = bytes.get(at..)?;
             at += match part {
-                LinePart::Literal(literal) => rest.starts_with(literal.as_bytes()).then_some(literal.len())?,
+                LinePart::Literal(literal) => {
+                    let there = rest.get(..literal.len())?;
+                    is_same_text(there, literal.as_bytes()).then_some(literal.len())?
+                }
                 LinePart::Field(number) => value_length(rest, &record.fields.get(*number)?.value)?,
                 LinePart::Escaped(number) => {
                     let Field { value: Value::String(value), .. } = record.fields.get(*number)? else { return None };
@@ -65,11 +105,7 @@ impl LineTemplate {
                 }
                 LinePart::Message => text_length(rest, &record.message)?,
                 LinePart::EscapedMessage => escaped_length(rest, &record.message, scratch)?,
-                LinePart::Time(pattern) => {
-                    scratch.clear();
-                    pattern.write(record.time?, scratch);
-                    rest.starts_with(scratch).then_some(scratch.len())?
-                }
+                LinePart::Time(pattern) => pattern.length_in(rest, record.time?, clock)?,
                 LinePart::Level(case) => {
                     let name = case.name(record.level?);
                     rest.starts_with(name.as_bytes()).then_some(name.len())?
@@ -81,10 +117,10 @@ impl LineTemplate {
                         None => rest.len(),
                         Some(_) => return None,
                     };
-                    if has_piece {
+                    if fitted.has_piece {
                         fitted.verbatim.push(PIECE_END);
                     }
-                    has_piece = true;
+                    fitted.has_piece = true;
                     push_piece(&mut fitted.verbatim, text.get(at..at + length)?.as_bytes());
                     length
                 }
@@ -145,7 +181,11 @@ fn whole_length(rest: &[u8], number: i64) -> Option<usize> {
         if digit > 9 {
             break;
         }
-        left = left.checked_mul(10)?.checked_add(u64::from(digit))?;
+        // No 19 digits are too many for 64 bits, and no whole number has more.
+        if length == 19 {
+            return None;
+        }
+        left = left * 10 + u64::from(digit);
         length += 1;
     }
     let is_canonical = length == 1 && (digits[0] != b'0' || sign == 0) || length > 1 && digits[0] != b'0';
@@ -183,16 +223,6 @@ fn printed_length(rest: &[u8], number: f64) -> Option<usize> {
     write_value(Property::Double(number), &mut printed);
     let ends = !rest.get(printed.len()).is_some_and(|byte| matches!(byte, b'0'..=b'9' | b'.' | b'e' | b'E'));
     (ends && rest.starts_with(&printed)).then_some(printed.len())
-}
-
-/// The time and level that a layout of these parts was made with.
-pub(super) fn made_with(
-    parts: &[LinePart],
-    record: &Record<'_>,
-) -> (Option<daytable_model::time::Ticks>, Option<Level>) {
-    let has_time = parts.iter().any(|part| matches!(part, LinePart::Time(_)));
-    let has_level = parts.iter().any(|part| matches!(part, LinePart::Level(_)));
-    (record.time.filter(|_| has_time), record.level.filter(|_| has_level))
 }
 
 #[cfg(test)]

@@ -113,8 +113,15 @@ impl DictionaryColumn {
     /// `None` if the values are too different.
     pub(super) fn of(values: &[&str]) -> Option<DictionaryColumn> {
         let mut indexed = DictionaryColumn::with_capacity(values.len());
+        let mut last: Option<(&str, u8)> = None;
         for (seen, value) in values.iter().enumerate() {
+            // Rows share long texts such as layouts.
+            if let Some((_, index)) = last.filter(|(text, _)| std::ptr::eq(*text, *value)) {
+                indexed.indices.push(index);
+                continue;
+            }
             indexed.push(value.as_bytes())?;
+            last = indexed.indices.last().map(|index| (*value, *index));
             if indexed.len() > 32 + seen / 2 {
                 return None;
             }

@@ -48,7 +48,7 @@ pub(super) fn encode(values: &[&str], out: &mut Sections) -> StringForm {
 /// The same, but if `may_expand` is false, without the forms whose values need more memory than their row accounts for.
 pub(super) fn encode_as(values: &[&str], may_expand: bool, out: &mut Sections) -> StringForm {
     if let Some((first, rest)) = values.split_first()
-        && rest.iter().all(|value| value == first)
+        && rest.iter().all(|value| std::ptr::eq(*value, *first) || value == first)
     {
         put_varint(&mut out.meta, 1);
         put_varint(&mut out.meta, first.len() as u64);
