@@ -222,6 +222,60 @@ fn sealing_disturbs_nobody() {
     daemon.stop();
 }
 
+/// The hour that began so many hours ago, and lines of it: of `count` records whose numbers compress badly.
+fn lines_of_numbers(hours: u32, count: u64) -> (Vec<String>, String) {
+    let start = Period::Hour.start(now().minus(hours * HOUR));
+    let line = |at: u64| {
+        let random = (at + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let [a, b, c, d, ..] = random.to_le_bytes();
+        let (number, share) = (random >> 44, (random >> 24 & 0xfffff) as f64 / 1e6);
+        let time = start.plus(Duration::from_millis(at * 3_600_000 / count));
+        format!("{time} INFO request {number} took {} ms share={share} client={a}.{b}.{c}.{d} of={at}", random >> 50)
+    };
+    let table = DayTable::at(&TableName::new("Log").expect("a name"), Period::Hour, start);
+    ((0..count).map(line).collect(), table.to_string())
+}
+
+/// Sealing makes no day larger: where the file would be, the day stays in its pages, until late records ask again.
+#[test]
+fn sealing_makes_no_day_larger() {
+    let place = Place::new();
+    let days: Vec<(Vec<String>, String)> = [(9, 20_000), (8, 1), (7, 100), (6, 1000), (5, 5000), (4, 3)]
+        .map(|(hours, count)| lines_of_numbers(hours, count))
+        .into();
+    let lines: Vec<String> = days.iter().flat_map(|(lines, _)| lines).cloned().chain([young("young")]).collect();
+    place.write("app.log", &lines);
+    let asked = config(&place, "30d", "");
+    let config = asked.lines().filter(|line| !line.starts_with("archive")).collect::<Vec<_>>().join("\n");
+    let daemon = place.start_with(&config.replace("seal_after = \"0s\"", "seal_after = \"365d\""));
+    wait_for("all is read", 2 * PATIENCE, || {
+        (daemon.metric("daytable_records_committed_total") == Some(lines.len() as f64)).then_some(())
+    });
+    daemon.stop();
+    let bytes = |name: &str| table(&place, name).and_then(|table| table["bytes"].as_u64()).expect("bytes");
+    let before: Vec<u64> = days.iter().map(|(_, name)| bytes(name)).collect();
+    let daemon = place.start_with(&config);
+    wait_state(&place, &days[5].1, "sealed");
+    let states: Vec<String> = days.iter().filter_map(|(_, name)| state(&place, name)).collect();
+    assert_eq!((&*states[0], &*states[1], &*states[3]), ("open", "sealed", "sealed"));
+    for ((_, name), before) in days.iter().zip(&before) {
+        assert!(bytes(name) <= *before, "{name} has {} bytes, and had {before}", bytes(name));
+    }
+    let is_planned = || place.said("plan", &[]).contains(&format!("seal {}", days[0].1));
+    assert!(!is_planned(), "{}", place.said("plan", &[]));
+    let all = || place.json("count", &[])[0]["records"].as_u64();
+    assert_eq!(all(), Some(lines.len() as u64));
+    place.write("late.log", &[days[0].0[7].replace(" of=7", " late=1")]);
+    wait_for("the late record", PATIENCE, || (all() == Some(lines.len() as u64 + 1)).then_some(()));
+    daemon.stop();
+    // A table that requires an archive has each day sealed.
+    let daemon = place.start_with(&asked);
+    wait_state(&place, &days[0].1, "archived");
+    assert_eq!(all(), Some(lines.len() as u64 + 1));
+    place.assert_no_key_twice();
+    daemon.stop();
+}
+
 /// Old hours come in, are sealed, archived and dropped. Despite kills at any moment, each of their records is there
 /// once.
 #[test]
@@ -545,6 +599,28 @@ mod failpoints {
             let files: Vec<_> = files.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
             assert!(files.iter().all(|name| !name.ends_with(".partial")), "{point}: {files:?}");
         }
+    }
+
+    #[test]
+    fn a_kill_where_a_day_stays_in_its_pages() {
+        let place = Place::new();
+        let (lines, name) = lines_of_numbers(5, 20_000);
+        place.write("app.log", &[lines, vec![young("young")]].concat());
+        let config = config(&place, "30d", "");
+        let config = config.lines().filter(|line| !line.starts_with("archive")).collect::<Vec<_>>().join("\n");
+        let daemon = place.start_with(&config.replace("seal_after = \"0s\"", "seal_after = \"365d\""));
+        wait_for("all is read", 2 * PATIENCE, || {
+            (daemon.metric("daytable_records_committed_total") == Some(20_001.0)).then_some(())
+        });
+        daemon.stop();
+        killed_at(&place, &config, "seal-kept-open");
+        let daemon = place.start_with(&config);
+        assert_eq!(place.json("count", &[])[0]["records"].as_u64(), Some(20_001));
+        assert_eq!(state(&place, &name).as_deref(), Some("open"));
+        daemon.stop();
+        let files = fs::read_dir(place.data().join("tables")).expect("a folder").flatten();
+        let files: Vec<_> = files.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+        assert!(files.iter().all(|name| !name.contains("parquet")), "{files:?}");
     }
 
     #[test]

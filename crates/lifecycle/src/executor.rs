@@ -138,7 +138,7 @@ impl Executor {
             LifecycleStep::Create(table) => self.steps.create_table(table).map(drop)?,
             LifecycleStep::Drop(table) => self.steps.drop_table(table)?,
             LifecycleStep::DropUnarchived(table) => self.steps.drop_without_archive(table)?,
-            LifecycleStep::Seal(table) => self.seal(table, on)?,
+            LifecycleStep::Seal(table) => self.seal(table, seal::SealedSize::Smaller, on)?,
             LifecycleStep::Archive(table, place) => self.archive(table, place, on)?,
             LifecycleStep::RemoveArchive(table, generation, place) => {
                 self.remove_archive(table, *generation, place, |_| Ok(()))?;

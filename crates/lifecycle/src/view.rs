@@ -7,7 +7,7 @@ use daytable_model::key::TableName;
 use daytable_model::time::Ticks;
 use daytable_model::window::Window;
 use daytable_store::LifecycleState;
-use daytable_store::catalog::{Day, FileRole, WatchedTime};
+use daytable_store::catalog::{Day, FileRole, LiveFile, WatchedTime};
 use daytable_store::disk_usage::{file_bytes, folder_bytes};
 use std::path::Path;
 use std::time::Duration;
@@ -69,13 +69,16 @@ pub fn rules_of_last_run(state: &LifecycleState) -> (Vec<TableRule>, LifecycleLi
 
 fn table_of(data_dir: &Path, day: &Day, watch: &WatchedTime) -> TableState {
     let of_role = |sealed: bool| day.files.iter().filter(move |file| (file.role == FileRole::Sealed) == sealed);
+    let rows =
+        |files: &mut dyn Iterator<Item = &LiveFile>| files.map(|file| u64::try_from(file.entities).unwrap_or(0)).sum();
     let last_commit = day.files.iter().map(|file| file.last_seq).max();
     // A watch that ended before the last commit does not count.
     let quiet = day.quiet.filter(|(mark, _)| Some(*mark) == last_commit);
     TableState {
         table: day.table.clone(),
         state: day.state.clone(),
-        unsealed_rows: of_role(false).map(|file| u64::try_from(file.entities).unwrap_or(0)).sum(),
+        unsealed_rows: rows(&mut of_role(false)),
+        kept_rows: rows(&mut day.files.iter().filter(|file| file.role == FileRole::Kept)),
         is_closed: day.files.iter().any(|file| file.role == FileRole::Closed && file.entities > 0),
         sealed: of_role(true)
             .filter_map(|file| Some(SealedGeneration { generation: file.generation(), seal: file.seal.clone()? }))

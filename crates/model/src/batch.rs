@@ -418,11 +418,12 @@ impl Names {
     #[inline]
     fn property(&mut self, name: &str) -> u16 {
         let properties = &self.known.properties;
-        let at = properties.iter().position(|known| is_same_text(known.as_bytes(), name.as_bytes())).unwrap_or_else(|| {
-            self.used.push(0);
-            Arc::make_mut(&mut self.known).properties.push(name.into());
-            self.used.len() - 1
-        });
+        let at =
+            properties.iter().position(|known| is_same_text(known.as_bytes(), name.as_bytes())).unwrap_or_else(|| {
+                self.used.push(0);
+                Arc::make_mut(&mut self.known).properties.push(name.into());
+                self.used.len() - 1
+            });
         // 100 rows of 252 properties have at most 25,200 names.
         at as u16
     }

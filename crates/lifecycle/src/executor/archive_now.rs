@@ -1,5 +1,6 @@
 //! Seals and archives a day on request.
 
+use super::seal::SealedSize;
 use super::{Executor, OnStepProgress, StepError};
 use daytable_model::key::DayTable;
 use daytable_store::StoreError;
@@ -38,7 +39,7 @@ impl Executor {
             return Err(StoreError::Refused(format!("{table} was restored from an archive")).into());
         }
         if day.files.iter().any(|file| file.role != FileRole::Sealed && file.entities > 0) {
-            self.seal(table, on)?;
+            self.seal(table, SealedSize::Any, on)?;
         }
         let (_, seal) = self.sealed_file(table)?;
         if let Some(place) = place {

@@ -7,14 +7,38 @@ use daytable_store::catalog::Seal;
 use daytable_store::sealed;
 use daytable_store::{SealTarget, StoreError};
 
+/// Which sealed files take the place of their pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SealedSize {
+    /// All.
+    Any,
+    /// Those that are no larger, unless the table requires an archive, which is a sealed file.
+    Smaller,
+}
+
 impl Executor {
     /// Writes one sealed file with all rows of `table`. Rows that arrive meanwhile go into the next generation.
-    pub(super) fn seal(&self, table: &DayTable, on: &mut OnStepProgress<'_>) -> Result<(), StepError> {
+    pub(super) fn seal(
+        &self,
+        table: &DayTable,
+        size: SealedSize,
+        on: &mut OnStepProgress<'_>,
+    ) -> Result<(), StepError> {
         let _one = self.alone()?;
         let sealing = self.steps.begin_seal(table)?;
-        let ended = self.write(&sealing, on).and_then(|seal| Ok((self.steps.end_seal(&sealing, &seal)?, seal)));
-        match ended {
-            Ok(((), seal)) => {
+        let written = self.write(&sealing, on).and_then(|(seal, sealed_bytes)| {
+            let bytes = sealing.input_bytes();
+            if size == SealedSize::Smaller && sealed_bytes > bytes && !self.requires_archive(table)? {
+                self.steps.keep_open(&sealing)?;
+                tracing::info!(%table, bytes, sealed_bytes, "left in its pages: sealed it would take more bytes");
+                return Ok(None);
+            }
+            self.steps.end_seal(&sealing, &seal)?;
+            Ok(Some(seal))
+        });
+        match written {
+            Ok(None) => Ok(()),
+            Ok(Some(seal)) => {
                 let generation = sealing.generation;
                 tracing::info!(%table, generation, rows = seal.rows, bytes = seal.bytes, "sealed");
                 Ok(())
@@ -28,8 +52,13 @@ impl Executor {
         }
     }
 
-    /// Writes the sealed file and compares it with its source.
-    fn write(&self, sealing: &SealTarget, on: &mut OnStepProgress<'_>) -> Result<Seal, StepError> {
+    fn requires_archive(&self, table: &DayTable) -> Result<bool, StepError> {
+        let rules = self.steps.lifecycle_state()?.rules;
+        Ok(rules.iter().any(|rule| rule.name == table.table().as_str() && rule.archive.is_some()))
+    }
+
+    /// Writes the sealed file and compares it with its source. Returns the bytes of the file and of its manifest, too.
+    fn write(&self, sealing: &SealTarget, on: &mut OnStepProgress<'_>) -> Result<(Seal, u64), StepError> {
         let what = sealing.to_write(self.steps.committed()?);
         let mut reporter = self.reporter(&sealing.table, on);
         let manifest = sealed::seal(&what, &mut |progress| reporter.report(progress));
@@ -39,6 +68,7 @@ impl Executor {
             manifest => manifest?,
         };
         StepBytes::add(&self.progress.bytes.sealed, manifest.bytes);
-        Ok(seal_of(&manifest, time::now()))
+        let bytes = manifest.bytes + manifest.to_json().len() as u64;
+        Ok((seal_of(&manifest, time::now()), bytes))
     }
 }

@@ -113,7 +113,8 @@ pub(super) enum Urgency {
 
 /// The step that prepares a day for its drop: seal or archive.
 pub(super) fn ripen(view: &View, rule: &TableRule, state: &TableState, ripe: Urgency) -> Option<PlannedStep> {
-    if state.unsealed_rows > 0 || state.is_closed {
+    let is_kept = rule.archive == ArchiveRequirement::None && state.kept_rows == state.unsealed_rows;
+    if state.unsealed_rows > 0 && !is_kept || state.is_closed {
         let over = state.table.end().plus(view.limits.seal_after);
         let is_due = match ripe {
             Urgency::Now => true,

@@ -83,6 +83,7 @@ impl TableState {
             table,
             state: DayState::Open,
             unsealed_rows: 0,
+            kept_rows: 0,
             is_closed: false,
             sealed: None,
             bytes: 0,

@@ -62,7 +62,9 @@ impl KnownClock {
     fn at(&mut self, time: Ticks, minutes_east: i64) -> Option<&Clock> {
         let shown = time.get() + minutes_east * TICKS_PER_MINUTE;
         match &mut self.0 {
-            Some(clock) if clock.minutes_east == minutes_east && is_within(clock.midnight, shown) => clock.set(time, shown),
+            Some(clock) if clock.minutes_east == minutes_east && is_within(clock.midnight, shown) => {
+                clock.set(time, shown)
+            }
             other => *other = Clock::at(time, minutes_east),
         }
         self.0.as_ref()

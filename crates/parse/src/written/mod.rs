@@ -110,8 +110,7 @@ impl LayoutCache {
         let record = &parsed.record;
         for number in 0..self.templates.len() {
             let template = &self.templates[number];
-            let Some(fitted) = template.fit(text, record, &mut self.state).filter(|fit| fit.message == message)
-            else {
+            let Some(fitted) = template.fit(text, record, &mut self.state).filter(|fit| fit.message == message) else {
                 continue;
             };
             let found = (template.layout.clone(), fitted, template.made_with(record));

@@ -83,7 +83,11 @@ impl LineTemplate {
     pub(super) fn fit(&self, text: &str, record: &Record<'_>, state: &mut FitState) -> Option<FittedLine> {
         let bytes = text.as_bytes();
         let has_names = self.names.len() == record.fields.len()
-            && self.names.iter().zip(&record.fields).all(|(name, of)| is_same_text(name.as_bytes(), of.name.as_bytes()));
+            && self
+                .names
+                .iter()
+                .zip(&record.fields)
+                .all(|(name, of)| is_same_text(name.as_bytes(), of.name.as_bytes()));
         if !has_names {
             return None;
         }

@@ -102,6 +102,12 @@ impl LifecycleSteps {
         self.run(move |committer| committer.end_seal(&sealing, &seal))
     }
 
+    /// Leaves a day in its pages, and removes the sealed file of it.
+    pub fn keep_open(&self, sealing: &SealTarget) -> Result<(), StoreError> {
+        let sealing = sealing.clone();
+        self.run(move |committer| committer.keep_open(&sealing))
+    }
+
     /// Removes an unfinished file that is not live.
     pub fn abandon(&self, output: &str) -> Result<(), StoreError> {
         let output = output.to_owned();

@@ -84,6 +84,16 @@ fn a_sealing_that_was_begun_is_finished() {
 }
 
 #[test]
+fn a_day_that_would_be_larger_sealed_stays_in_its_pages_until_an_archive_or_late_records_ask_for_more() {
+    let kept = TableState { kept_rows: 7, unsealed_rows: 7, ..open("Log20261120") };
+    let planned = |state: &TableState, rule| steps(&super::super::plan(&noon(std::slice::from_ref(state), rule)));
+    assert_eq!(planned(&kept, rule("Log", 30 * DAY)), [""; 0]);
+    assert_eq!(planned(&kept, with_archive()), ["seal Log20261120"]);
+    let late = TableState { unsealed_rows: 8, ..kept };
+    assert_eq!(planned(&late, rule("Log", 30 * DAY)), ["seal Log20261120"]);
+}
+
+#[test]
 fn an_archive_elsewhere_or_of_something_else_is_no_permit() {
     let state = sealed("Log20261101");
     for wrong in [
@@ -229,6 +239,7 @@ prop_compose! {
         let sealed = is_sealed.then(|| SealedGeneration { generation: 2, seal: seal(7) });
         TableState {
             is_closed: is_closed && unsealed_rows > 0,
+            kept_rows: if watched % 3 == 1 { unsealed_rows } else { 0 },
             is_behind: watched % 7 == 3, unsealed_rows, sealed, bytes: 100, watched: DAY * watched as u32, state, table,
         }
     }

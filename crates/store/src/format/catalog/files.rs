@@ -56,6 +56,8 @@ pub enum FileRole {
     Open,
     /// It accepts no more records. It is read until its day is sealed.
     Closed,
+    /// It takes none any more and stays in its pages: as a Parquet file it would be larger.
+    Kept,
     /// A Parquet file that never changes.
     Sealed,
     /// The outbox of its day: it accepts records, which are sent to a remote store.
@@ -67,6 +69,7 @@ impl FileRole {
         match self {
             FileRole::Open => "open",
             FileRole::Closed => "closed",
+            FileRole::Kept => "kept",
             FileRole::Sealed => "sealed",
             FileRole::Outbox => "outbox",
         }
@@ -75,6 +78,7 @@ impl FileRole {
     pub(super) fn by_name(name: &str) -> FileRole {
         match name {
             "closed" => FileRole::Closed,
+            "kept" => FileRole::Kept,
             "sealed" => FileRole::Sealed,
             "outbox" => FileRole::Outbox,
             _ => FileRole::Open,

@@ -3,7 +3,8 @@
 //! ```text
 //! live files of a day          role     changed by
 //! Log20261120.1.db             open     begin_seal: closed; later records make Log20261120.3.db
-//! Log20261120.1.db             closed   end_seal: no longer live
+//! Log20261120.1.db             closed   end_seal: no longer live, or keep_open: kept
+//! Log20261120.1.db             kept     the next end_seal: no longer live
 //! Log20261120.2.parquet        sealed   the next end_seal: no longer live
 //! ```
 //!
@@ -65,7 +66,8 @@ impl Catalog {
         let is_whole = self.change(|transaction| {
             let (mut last_seq, mut rows) = (0, 0);
             for input in inputs {
-                let delete = "DELETE FROM file WHERE name = ?1 AND role IN ('closed', 'sealed') AND last_seq = ?2";
+                let delete =
+                    "DELETE FROM file WHERE name = ?1 AND role IN ('closed', 'kept', 'sealed') AND last_seq = ?2";
                 if transaction.execute(delete, params![input.name, input.last_seq])? != 1 {
                     // The transaction is rolled back.
                     return Err(rusqlite::Error::StatementChangedRows(0));
@@ -82,6 +84,12 @@ impl Catalog {
         is_whole.map_err(|error| {
             superseded_error(error, || format!("{day} was dropped, or sealed again, while it was being sealed"))
         })
+    }
+
+    /// Notes that the closed files of `day` stay in their pages: a sealed file would be larger.
+    pub(crate) fn keep_open(&mut self, day: &DayTable) -> Result<(), StoreError> {
+        let update = "UPDATE file SET role = 'kept' WHERE day = ?1 AND role = 'closed'";
+        self.change(|transaction| transaction.execute(update, [day.to_string()]).map(drop))
     }
 
     /// Makes `output`, restored from an archive of `origin`, the only file of `day` until `expires`.

@@ -41,7 +41,7 @@ const TABLES: &str = "
         writable INTEGER NOT NULL,           -- whether a journal may belong to it
         oldest INTEGER,                      -- ticks of the oldest and the newest time in it
         newest INTEGER,
-        role TEXT NOT NULL DEFAULT 'open',   -- or 'closed', 'sealed', 'outbox'
+        role TEXT NOT NULL DEFAULT 'open',   -- or 'closed', 'kept', 'sealed', 'outbox'
         bytes INTEGER,                       -- of a sealed file
         sha256 TEXT,                         -- 64 hex digits
         sealed_at INTEGER                    -- ticks

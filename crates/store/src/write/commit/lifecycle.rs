@@ -10,9 +10,10 @@ use crate::format::catalog::{Archived, Committed, FileRole, LiveFile, Permit, Se
 use crate::format::sealed;
 use crate::layout;
 use crate::maintain::orphans;
+use crate::sqlite;
 use daytable_model::key::DayTable;
 use daytable_model::time::{self, Ticks};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// A day that is being sealed, with its inputs and its output.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,6 +31,13 @@ pub struct SealTarget {
 }
 
 impl SealTarget {
+    /// Bytes of its inputs on the disk.
+    pub fn input_bytes(&self) -> u64 {
+        let bytes = |path: &Path| std::fs::metadata(path).map_or(0, |file| file.len());
+        let paths = self.inputs.iter().map(|file| self.path.with_file_name(&file.name));
+        paths.map(|path| bytes(&path) + bytes(&sqlite::journal_of(&path))).sum()
+    }
+
     /// The job that writes the sealed file. `committed` tells which commits happened.
     pub fn to_write(&self, committed: Committed) -> sealed::SealJob {
         let mut inputs: Vec<&LiveFile> = self.inputs.iter().collect();
@@ -103,6 +111,13 @@ impl Committer {
         daytable_platform::failpoint!("seal-live");
         let inputs: Vec<String> = sealing.inputs.iter().map(|input| input.name.clone()).collect();
         self.discard(&inputs)
+    }
+
+    /// Leaves a day in its pages, and removes the sealed file of it.
+    pub(crate) fn keep_open(&mut self, sealing: &SealTarget) -> Result<(), StoreError> {
+        self.catalog.keep_open(&sealing.table)?;
+        daytable_platform::failpoint!("seal-kept-open");
+        self.abandon(&sealing.output)
     }
 
     /// Removes an unfinished file, and its entry in the catalog.
