@@ -125,7 +125,7 @@ impl OpenSources {
 
 /// The rules of the lifecycle in a configuration.
 pub(super) fn rules_of_config(config: &Config) -> (Vec<TableRule>, LifecycleLimits) {
-    (config.tables.iter().map(TableConfig::rule).collect(), config.lifecycle.limits)
+    (config.tables.iter().map(TableConfig::rule).collect(), config.limits())
 }
 
 impl ReadSources {

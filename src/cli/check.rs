@@ -2,12 +2,13 @@
 
 use super::exit::CliError;
 use super::locate::{self, load_config};
-use super::output;
-use crate::config::Config;
+use super::output::{self, bytes};
+use crate::config::{BlockSummary, Config, FolderBound};
 use daytable_alert::{WouldAlert, preview};
 use daytable_intake::tail::TailOptions;
 use daytable_model::path_text::PathText;
 use daytable_model::time::now;
+use daytable_parse::Zone;
 use daytable_query::{Archives, Stores};
 use daytable_store::Reader;
 use std::path::PathBuf;
@@ -35,6 +36,8 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
     let rules = config.alert_rules.len();
     let rules = if rules > 0 { format!(", [[alert]]: {rules}") } else { String::new() };
     output::print(format_args!("{file}: good, [[tail]]: {tails}, {syslogs}[[table]]: {tables}{rules}"))?;
+    output::print(format_args!("times without a zone: {}", zones(&config)))?;
+    output::print(format_args!("max_bytes: {}", bound(&config)))?;
     if args.alerts { evaluate(&config) } else { Ok(()) }
 }
 
@@ -54,6 +57,26 @@ fn evaluate(config: &Config) -> Result<(), CliError> {
         }
     }
     if failed.is_empty() { Ok(()) } else { Err(CliError::Incomplete(failed.join("\n"))) }
+}
+
+/// The local zone, and the sources with another one.
+fn zones(config: &Config) -> String {
+    let other = |block: BlockSummary<'_>| {
+        let zone = block.reading.zone;
+        (zone != Zone::Local).then(|| format!("; {} {:?}: {}", block.header, block.name, zone.described()))
+    };
+    Zone::Local.described() + &config.sources.all().filter_map(other).collect::<String>()
+}
+
+/// The bound of the data folder.
+fn bound(config: &Config) -> String {
+    match (config.lifecycle.max_bytes, config.limits().max_bytes) {
+        (_, None) => "off, a full disk stops the intake".into(),
+        (FolderBound::Auto, Some(limit)) => {
+            format!("{}, a fifth of the disk of {}", bytes(limit), config.data_dir.escaped())
+        }
+        (_, Some(limit)) => bytes(limit),
+    }
 }
 
 /// Warns of a pattern of fields that matches no file of its block.

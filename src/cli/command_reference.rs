@@ -107,8 +107,8 @@ const EXAMPLES: [(&str, [&str; 3]); 29] = [
         "drop",
         [
             "daytable drop Log20261120",
-            "daytable drop --without-archive Log20261120",
-            "daytable drop --data data Log20261120",
+            "daytable drop --older-than 90d --dry-run",
+            "daytable drop --yes --without-archive Log20261120",
         ],
     ),
     (

@@ -3,8 +3,13 @@
 //! The protocol is the part of HTTP/1.1 that the listener of `daytable` speaks: a response with a length, in chunks, or up to the
 //! end of the connection. Every line of a response is JSON.
 
+use crate::http::PASSED_FILES_MAX;
 use daytable_model::path_text::PathText;
-use std::io::{self, BufRead, BufReader, Read, Write};
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, IoSlice, Read, Write};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -70,22 +75,34 @@ impl Control {
 
     /// Posts `body` to `target`, and returns the response if the daemon accepts the request.
     pub(super) fn post(self, target: &str, body: &str) -> Result<ControlResponse, ControlError> {
+        self.post_with_files(target, body, &[])
+    }
+
+    /// Posts `body` together with open files, which the daemon can read then.
+    pub(super) fn post_with_files(
+        self,
+        target: &str,
+        body: &str,
+        files: &[File],
+    ) -> Result<ControlResponse, ControlError> {
         let length = body.len();
-        self.send(&format!(
+        let request = format!(
             "POST {target} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\
              Connection: close\r\n\r\n{body}"
-        ))
+        );
+        self.send(&request, files)
     }
 
     /// Gets `target`.
     pub(super) fn fetch(self, target: &str) -> Result<ControlResponse, ControlError> {
-        self.send(&format!("GET {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"))
+        self.send(&format!("GET {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"), &[])
     }
 
-    fn send(self, request: &str) -> Result<ControlResponse, ControlError> {
+    fn send(self, request: &str, files: &[File]) -> Result<ControlResponse, ControlError> {
         let Control { mut stream, path } = self;
         let failed = |source| ControlError::Socket { path: path.clone(), source };
-        stream.write_all(request.as_bytes()).map_err(failed)?;
+        let sent = if files.is_empty() { 0 } else { send_files(&stream, request.as_bytes(), files).map_err(failed)? };
+        stream.write_all(&request.as_bytes()[sent..]).map_err(failed)?;
         let mut stream = BufReader::new(stream);
         let mut head = (&mut stream).take(HEAD_BYTES_MAX);
         let mut line = || {
@@ -117,6 +134,17 @@ impl Control {
         let reason = error_in(&line).unwrap_or_else(|| format!("status {status}"));
         Err(ControlError::Refused { status, reason })
     }
+}
+
+/// Sends files with the first bytes, and gives the number of these bytes.
+fn send_files(stream: &UnixStream, bytes: &[u8], files: &[File]) -> io::Result<usize> {
+    let descriptors: Vec<BorrowedFd<'_>> = files.iter().map(File::as_fd).collect();
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(PASSED_FILES_MAX))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    if !control.push(SendAncillaryMessage::ScmRights(&descriptors)) {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "too many files at once"));
+    }
+    Ok(sendmsg(stream, &[IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL)?)
 }
 
 /// The response of the daemon, line by line.

@@ -1,7 +1,7 @@
 //! `daytable doctor`: checks for usual mistakes, and says what to do about each.
 //!
-//! The command changes no data and needs no daemon. To see what the daemon sees, run the command as its user:
-//! `sudo -u daytable daytable doctor --config /etc/daytable/daytable.toml`. Each check has one status:
+//! The command changes no data and needs no daemon. A running daemon says itself which files it can read; the other checks are
+//! those of this user: `sudo -u daytable daytable doctor --config /etc/daytable/daytable.toml`. Each check has one status:
 //!
 //! * `ok`: there is nothing to do.
 //! * `warn`: daytable works, but may not always.
@@ -11,6 +11,7 @@
 //! what it examines.
 
 mod checks;
+mod files;
 
 use super::args::{DaemonArgs, JsonArgs};
 use super::exit::CliError;

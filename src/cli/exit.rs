@@ -17,7 +17,7 @@ use daytable_query::tables::TableError;
 use daytable_query::tables::copy::CopyError;
 use daytable_store::StoreError;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// An exit code. It tells what the caller can do.
@@ -115,6 +115,9 @@ pub enum CliError {
     /// The command is impossible in the present state.
     #[error("{0}")]
     Unavailable(String),
+    /// The command drops data, and was not confirmed.
+    #[error("{0}")]
+    Unconfirmed(String),
     /// Stored data is not whole.
     #[error("{0}")]
     NotWhole(String),
@@ -145,7 +148,7 @@ impl CliError {
             CliError::Adopt(_) => Exit::Data,
             CliError::NotFound(_) => Exit::NoInput,
             CliError::Config(_) => Exit::Config,
-            CliError::Query(_) | CliError::Follow(FollowError::Endless(_)) => Exit::Usage,
+            CliError::Query(_) | CliError::Follow(FollowError::Endless(_)) | CliError::Unconfirmed(_) => Exit::Usage,
             CliError::Follow(FollowError::Store(error)) => of_store(error),
             CliError::Unavailable(_) => Exit::Unavailable,
             CliError::NotWhole(_) => Exit::Data,
@@ -175,6 +178,66 @@ impl CliError {
             CliError::Control(ControlError::Failed(_)) => Exit::Unavailable,
             CliError::Control(ControlError::Protocol(_)) => Exit::Software,
         }
+    }
+
+    /// What the caller can do, where the error does not say so itself.
+    pub(super) fn next_step(&self) -> Option<String> {
+        let step = match self {
+            CliError::Input { path, source } | CliError::Write { path, source } => return of_path(path, source),
+            CliError::Adopt(AdoptError::Io { path, source }) => return of_path(path, source),
+            CliError::Config(ConfigError::Read { .. }) => "`daytable config >daytable.toml` writes one with every key",
+            CliError::Config(ConfigError::Invalid(_)) => "`daytable config` prints every key with its values",
+            CliError::Query(_) => "`daytable query --help` has examples",
+            CliError::NotFound(_) => "`daytable sources` lists the sources, `daytable tables` the day-tables",
+            CliError::Store(error) | CliError::Step(StepError::Store(error)) => return of_store_error(error),
+            CliError::Tables(TableError::NotThere(_)) | CliError::Step(StepError::NoArchive(..)) => LIST_TABLES,
+            CliError::Control(ControlError::Refused { status: 404, .. }) => LIST_TABLES,
+            CliError::Control(ControlError::Socket { source, .. })
+                if source.kind() == io::ErrorKind::PermissionDenied =>
+            {
+                "call this as the user of the daemon: sudo -u daytable daytable …"
+            }
+            CliError::Daemon(DaemonError::ReadToken(_)) => "make one: openssl rand -hex 32 >FILE && chmod 600 FILE",
+            CliError::Daemon(DaemonError::Store(error)) => return of_store_error(error),
+            CliError::Daemon(DaemonError::Bind(BindError::Io { source, .. })) => match source.kind() {
+                io::ErrorKind::AddrInUse => "`ss -lntup` says by whom: stop it, or choose another `listen`",
+                io::ErrorKind::AddrNotAvailable => "`ip address` lists the addresses of this host",
+                io::ErrorKind::InvalidFilename => "a socket's path has at most 107 bytes: choose a shorter `data_dir`",
+                _ => return None,
+            },
+            _ => return None,
+        };
+        Some(step.to_owned())
+    }
+}
+
+const LIST_TABLES: &str = "`daytable tables` lists the day-tables";
+
+/// What to do about a path.
+fn of_path(path: &Path, error: &io::Error) -> Option<String> {
+    let shown = path.escaped();
+    match error.kind() {
+        io::ErrorKind::NotFound => Some(format!("`namei -l {shown}` shows which part is missing")),
+        io::ErrorKind::PermissionDenied => {
+            Some(format!("`namei -l {shown}` shows which part is closed; call this as its owner, or by sudo"))
+        }
+        io::ErrorKind::IsADirectory => Some(format!("name the files in it, as in {shown}/*.log")),
+        _ => None,
+    }
+}
+
+/// What to do about a data folder.
+fn of_store_error(error: &StoreError) -> Option<String> {
+    match error {
+        StoreError::NoStore(_) => Some("name the data folder by --data; a daemon makes it: daytable run".into()),
+        StoreError::TableGone(_) => Some(LIST_TABLES.into()),
+        StoreError::Io { source, .. } if source.kind() == io::ErrorKind::NotADirectory => {
+            Some("name the data folder by --data: this is a file".into())
+        }
+        StoreError::Io { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
+            Some("call this as the user of the daemon: sudo -u daytable daytable …".into())
+        }
+        _ => None,
     }
 }
 

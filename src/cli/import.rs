@@ -1,7 +1,8 @@
 //! `daytable import`: loads whole files, with a progress bar.
 //!
-//! A running daemon does the work: `POST /-/import` with an [`ImportRequest`], and a response with one [`ImportProgress`] per line. Without
-//! a daemon, the command does the work, under the lock of the folder.
+//! The command opens the files, as the user who called it. A running daemon gets the open files with `POST /-/import`, an
+//! [`ImportRequest`], and responds with one [`ImportProgress`] per line. Without a daemon, the command does the work, under the lock of
+//! the folder. Either way the positions of the files are in the commits of their records, so an import that was killed is called again.
 
 use super::args::DataArgs;
 use super::control::{Control, ControlError};
@@ -10,13 +11,15 @@ use super::locate::{self, load_named_config};
 use super::output::{self, bytes};
 use crate::config::StoreKind;
 use crate::daemon;
-use crate::http::ImportRequest;
+use crate::http::{ImportRequest, PASSED_FILES_MAX};
 use daytable_intake::instance_template::InstanceTemplate;
-use daytable_intake::tail::{self, ImportProgress, TailOptions};
+use daytable_intake::route::Router;
+use daytable_intake::tail::{self, ImportFile, ImportProgress, TailOptions};
 use daytable_model::path_text::PathText;
 use daytable_store::outbox::bucket_plans;
 use daytable_store::{Store, StoreOptions};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
 #[derive(Debug, clap::Args)]
@@ -38,27 +41,39 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> Result<(), CliError> {
-    let paths: Result<Vec<PathBuf>, CliError> = args.files.iter().map(|path| absolute(path)).collect();
-    let paths = paths?;
+    let data_dir = args.data.dir();
     let bar = bar();
-    let mut last = ImportProgress::default();
-    let mut show = |progress: ImportProgress| {
-        last = progress;
-        bar.set_length(progress.bytes_total.max(progress.bytes));
-        bar.set_position(progress.bytes);
-    };
-    let imported = match Control::connect(&args.data.dir())? {
-        Some(control) => ask_daemon(control, args, paths, &mut show),
-        None => import_offline(args, &paths, &mut show),
-    };
+    let mut offline = None;
+    let mut done = ImportProgress { files_total: args.files.len(), ..ImportProgress::default() };
+    let result = args.files.chunks(PASSED_FILES_MAX).try_for_each(|paths| {
+        let open =
+            |path: &PathBuf| ImportFile::open(path).map_err(|source| CliError::Input { path: path.clone(), source });
+        let files = paths.iter().map(open).collect::<Result<Vec<ImportFile>, CliError>>()?;
+        let before = done;
+        let mut show = |progress: ImportProgress| {
+            done = ImportProgress {
+                files: before.files + progress.files,
+                files_total: before.files_total,
+                bytes: before.bytes + progress.bytes,
+                bytes_total: before.bytes + progress.bytes_total,
+                records: before.records + progress.records,
+                late_records: before.late_records + progress.late_records,
+            };
+            bar.set_length(done.bytes_total.max(done.bytes));
+            bar.set_position(done.bytes);
+        };
+        match (Control::connect(&data_dir)?, &mut offline) {
+            (Some(control), None) => ask_daemon(control, args, files, &mut show),
+            (_, Some(offline)) => import_offline(offline, files, &mut show),
+            (None, none) => import_offline(none.insert(OfflineImport::open(args, &data_dir)?), files, &mut show),
+        }
+    });
     bar.finish_and_clear();
-    imported?;
-    output::print(summary(&last))
-}
-
-/// The path of a file for the daemon, which has another working folder.
-fn absolute(path: &Path) -> Result<PathBuf, CliError> {
-    std::fs::canonicalize(path).map_err(|source| CliError::Input { path: path.into(), source })
+    // Accepted records are committed, whether the import succeeds or not.
+    let closed = offline.map_or(Ok(()), |offline| offline.store.close());
+    result?;
+    closed?;
+    output::print(summary(&done))
 }
 
 /// A progress bar with bytes, rate and time left on standard error, if that is a terminal.
@@ -74,12 +89,14 @@ fn bar() -> ProgressBar {
 fn ask_daemon(
     control: Control,
     args: &Args,
-    paths: Vec<PathBuf>,
+    files: Vec<ImportFile>,
     show: &mut dyn FnMut(ImportProgress),
 ) -> Result<(), CliError> {
+    let (paths, files) = files.into_iter().map(|file| (file.path, file.file)).unzip();
     let import = ImportRequest { paths, instance: Some(args.instance.to_string()), format: args.format.clone() };
     let body = serde_json::to_string(&import).map_err(|_| ControlError::Protocol("a path is no UTF-8"))?;
-    let mut response = control.post("/-/import", &body)?;
+    let files: Vec<File> = files;
+    let mut response = control.post_with_files("/-/import", &body, &files)?;
     while let Some(line) = response.next_line()? {
         let progress = serde_json::from_str(&line).map_err(|_| ControlError::Protocol("a line is no progress"))?;
         show(progress);
@@ -87,32 +104,46 @@ fn ask_daemon(
     Ok(())
 }
 
-/// Imports without a daemon, under the lock of the folder.
-fn import_offline(args: &Args, paths: &[PathBuf], show: &mut dyn FnMut(ImportProgress)) -> Result<(), CliError> {
-    let data_dir = args.data.dir();
-    let config =
-        load_named_config(args.config.as_deref())?.or_else(|| locate::config_of(&data_dir)).unwrap_or_default();
-    let is_remote = config.store.kind == StoreKind::Azure;
-    if is_remote && bucket_plans::read(&data_dir)?.is_none() {
-        return Err(CliError::Unavailable(format!(
-            "the buckets of the instances are not known yet, and records that were sent before would go to other partitions: start \
-             the daemon on {} and import again",
-            data_dir.escaped()
-        )));
+/// An import without a daemon, under the lock of the folder.
+struct OfflineImport {
+    store: Store,
+    options: TailOptions,
+    router: Router,
+}
+
+impl OfflineImport {
+    fn open(args: &Args, data_dir: &Path) -> Result<OfflineImport, CliError> {
+        let config =
+            load_named_config(args.config.as_deref())?.or_else(|| locate::config_of(data_dir)).unwrap_or_default();
+        let is_remote = config.store.kind == StoreKind::Azure;
+        if is_remote && bucket_plans::read(data_dir)?.is_none() {
+            return Err(CliError::Unavailable(format!(
+                "the buckets of the instances are not known yet, and records that were sent before would go to other partitions: \
+                 start the daemon on {} and import again",
+                data_dir.escaped()
+            )));
+        }
+        let store = Store::open(data_dir, StoreOptions::default())?;
+        let mut reading = config.reading();
+        if let Some(format) = &args.format {
+            // The command line accepts only formats that can be set.
+            reading.set_format(format).map_err(|error| CliError::Unavailable(error.to_string()))?;
+        }
+        let options =
+            TailOptions { instance: args.instance.clone(), reading, ..TailOptions::new("import", Vec::new()) };
+        let router = daemon::router_of(&config.tables, data_dir)?;
+        Ok(OfflineImport { store, options, router })
     }
-    let store = Store::open(&data_dir, StoreOptions::default())?;
-    let mut reading = config.reading();
-    if let Some(format) = &args.format {
-        // The command line accepts only formats that can be set.
-        reading.set_format(format).map_err(|error| CliError::Unavailable(error.to_string()))?;
-    }
-    let options = TailOptions { instance: args.instance.clone(), reading, ..TailOptions::new("import", Vec::new()) };
-    let router = daemon::router_of(&config.tables, &data_dir)?;
-    let imported =
-        tail::import(paths, &options, &router, &daytable_platform::host::name(), &store.commit_queue(), show);
-    // Accepted records are committed, whether the import succeeds or not.
-    store.close()?;
-    imported?.complete()?;
+}
+
+fn import_offline(
+    offline: &OfflineImport,
+    files: Vec<ImportFile>,
+    show: &mut dyn FnMut(ImportProgress),
+) -> Result<(), CliError> {
+    let OfflineImport { store, options, router } = offline;
+    let host = daytable_platform::host::name();
+    tail::import(files, options, router, &host, &store.commit_queue(), show)?.complete()?;
     Ok(())
 }
 

@@ -55,11 +55,15 @@ pub(super) fn no_daemon(data_dir: &Path) -> String {
     let others: Vec<String> = running().iter().map(|other| format!("--data {}", other.escaped())).collect();
     let others =
         if others.is_empty() { String::new() } else { format!("; daemons run elsewhere: {}", others.join(", ")) };
-    let start = installed_file().map_or_else(
+    format!("no daemon runs on {}; start it: {}{others}", data_dir.escaped(), start_command())
+}
+
+/// The command that starts a daemon.
+pub(super) fn start_command() -> String {
+    installed_file().map_or_else(
         || "daytable run --config FILE".to_owned(),
         |file| format!("systemctl start daytable, or daytable run --config {}", file.escaped()),
-    );
-    format!("no daemon runs on {}; start it: {start}{others}", data_dir.escaped())
+    )
 }
 
 fn holds_store(folder: &Path) -> bool {

@@ -55,7 +55,9 @@ pub use exit::{CliError, Exit};
 
 use crate::log::LogOptions;
 use clap::{FromArgMatches, Parser, Subcommand};
+use daytable_model::did_you_mean::did_you_mean;
 use daytable_model::safe_text::{self, SafeLines};
+use std::ffi::OsString;
 use tracing::level_filters::LevelFilter;
 
 /// Collects log records, stores each day in a table of its own, and drops a whole day at once.
@@ -111,7 +113,7 @@ enum Command {
     Archive(archive::Args),
     /// Restore an archived day as a table, for a while
     Restore(restore::Args),
-    /// Drop a day-table now
+    /// Drop day-tables now, after a question
     Drop(drop::Args),
     /// Copy the data folder as of one moment, beside a running daemon or without one
     Backup(backup::Args),
@@ -141,7 +143,9 @@ impl Cli {
     /// Wrong arguments. Also the help and the version, if the arguments request them.
     pub fn parse_process(version: &'static str) -> Result<Cli, clap::Error> {
         let mut command = command_reference::command_line().long_version(version);
-        let mut matches = command.try_get_matches_from_mut(std::env::args_os())?;
+        let arguments: Vec<OsString> = std::env::args_os().collect();
+        let parsed = command.try_get_matches_from_mut(&arguments);
+        let mut matches = parsed.map_err(|error| unknown_option(&command, &arguments).unwrap_or(error))?;
         Cli::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
     }
 
@@ -162,9 +166,28 @@ impl Cli {
     }
 }
 
+/// The error that names the first unknown option of a query. A query may begin with `-`, so clap takes the option for the
+/// query, and complains of the next word.
+fn unknown_option(command: &clap::Command, arguments: &[OsString]) -> Option<clap::Error> {
+    let words: Vec<&str> =
+        arguments.iter().skip(1).map_while(|word| word.to_str()).take_while(|word| *word != "--").collect();
+    let command = words.iter().find_map(|word| command.find_subcommand(word))?;
+    command.get_positionals().find(|positional| positional.is_allow_hyphen_values_set())?;
+    let names = || command.get_arguments().filter_map(clap::Arg::get_long).chain(["help"]);
+    let option = words.iter().filter_map(|word| word.strip_prefix("--")?.split('=').next());
+    let unknown = option.into_iter().find(|option| names().all(|name| name != *option))?;
+    let tip = did_you_mean(unknown, &names().collect::<Vec<_>>());
+    let tip = tip.map_or_else(String::new, |name| format!("\n\n  tip: a similar argument exists: '--{name}'"));
+    let message = format!("unexpected argument '--{unknown}' found{tip}\n\nFor more information, try '--help'.\n");
+    Some(clap::Error::raw(clap::error::ErrorKind::UnknownArgument, message))
+}
+
 /// Prints an error on standard error. Text from outside in the error cannot control the terminal.
 pub fn say(error: &CliError) {
     eprintln!("daytable: {}", SafeLines(error));
+    if let Some(step) = error.next_step() {
+        eprintln!("  {}", SafeLines(step));
+    }
 }
 
 /// Prints wrong arguments on standard error. Prints the help or the version on standard output, if the arguments
@@ -244,6 +267,8 @@ mod tests {
             "count --by colour",
             "drop Log",
             "drop",
+            "drop --older-than 90d Log20261121",
+            "drop --table Log Log20261121",
             "run --tail",
             "run --listen here",
             "--log loud tables",
@@ -279,6 +304,8 @@ mod tests {
             "verify --data /tmp/d --config daytable.toml --archives --json",
             "drop --data /tmp/d Log20261121",
             "drop --data /tmp/d --without-archive Log20261121",
+            "drop --data /tmp/d --older-than 90d --table Log --dry-run",
+            "drop --yes Log20261120 Log20261121",
             "archive --data /tmp/d Log20261121",
             "restore --data /tmp/d --as Incident --keep 7d Log20261121",
             "plan --data /tmp/d --json",

@@ -10,6 +10,7 @@ use super::{Changes, HttpConfig, LifecycleConfig, SourceBlocks, StoreConfig, Tab
 use crate::log::LogOptions;
 use daytable_alert::{AlertRule, DeliveryOptions};
 use daytable_archive::Access;
+use daytable_lifecycle::LifecycleLimits;
 use daytable_model::path_text::PathText;
 use daytable_model::units::ByteSize;
 use daytable_parse::ParseOptions;
@@ -188,6 +189,11 @@ impl Config {
     /// How lines are parsed without a block: those of an import, and of `--tail`.
     pub fn reading(&self) -> ParseOptions {
         ParseOptions { redactor: Redactor::new(self.redact.iter().cloned()), ..ParseOptions::default() }
+    }
+
+    /// The limits of the lifecycle, with the bound of this data folder.
+    pub fn limits(&self) -> LifecycleLimits {
+        LifecycleLimits { max_bytes: self.lifecycle.max_bytes.bytes(&self.data_dir), ..self.lifecycle.limits }
     }
 
     /// Whether the records of one source may be in several tables.

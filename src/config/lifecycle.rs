@@ -5,13 +5,49 @@ use super::parts::SectionOptions;
 use super::values::{field_name, or_word, size_at_least};
 use daytable_lifecycle::{LifecycleLimits, Schedule};
 use daytable_model::units::ByteSize;
+use rustix::fs::statvfs;
 use std::ops::RangeInclusive;
+use std::path::Path;
 use std::time::Duration;
 
 /// 03:30:00 every day: sealing has ended, and few records arrive.
 const VERIFY_DEFAULT: &str = "0 30 3 * * *";
 const VERIFY_BYTES: RangeInclusive<ByteSize> = ByteSize::new(1 << 20)..=ByteSize::new(64 << 30);
 const WAIT: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_secs(365 * 86_400);
+
+/// The share of its disk that the data folder takes by default.
+const DISK_SHARE: u64 = 5;
+/// The least default bound in bytes.
+const DEFAULT_BOUND_LEAST: u64 = 1 << 30;
+
+/// The bound of the data folder.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FolderBound {
+    /// A fifth of the disk, but at least 1 GiB.
+    #[default]
+    Auto,
+    /// No bound.
+    Off,
+    /// Bytes.
+    Bytes(u64),
+}
+
+impl FolderBound {
+    /// The bound of a folder in bytes.
+    pub fn bytes(self, data_dir: &Path) -> Option<u64> {
+        match self {
+            FolderBound::Auto => disk_bytes(data_dir).map(|disk| (disk / DISK_SHARE).max(DEFAULT_BOUND_LEAST)),
+            FolderBound::Off => None,
+            FolderBound::Bytes(bytes) => Some(bytes),
+        }
+    }
+}
+
+/// The size of the disk of a folder. The nearest existing folder stands for a folder that does not exist yet.
+fn disk_bytes(folder: &Path) -> Option<u64> {
+    let disk = folder.ancestors().find_map(|folder| statvfs(folder).ok())?;
+    Some(disk.f_blocks.saturating_mul(disk.f_frsize)).filter(|bytes| *bytes > 0)
+}
 
 /// When days are created, verified and dropped, and the limits of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,7 +60,9 @@ pub struct LifecycleConfig {
     pub verify_bytes_per_s: ByteSize,
     /// The field with a number that goes up by one with each record of an instance and source.
     pub verify_sequence: Option<String>,
-    /// The limits of one run.
+    /// The bound of the data folder, which completes `limits`.
+    pub max_bytes: FolderBound,
+    /// The limits of one run. Their `max_bytes` depends on the disk: [`Config::limits`](super::Config::limits).
     pub limits: LifecycleLimits,
 }
 
@@ -35,6 +73,7 @@ impl Default for LifecycleConfig {
             verify: Schedule::parse(VERIFY_DEFAULT).ok(),
             verify_bytes_per_s: ByteSize::new(32 << 20),
             verify_sequence: None,
+            max_bytes: FolderBound::default(),
             limits: LifecycleLimits::default(),
         }
     }
@@ -93,18 +132,42 @@ impl SectionOptions for LifecycleConfig {
                 .live("Days with records that each table retains, however old the days are."),
             text(
                 "max_bytes",
-                "a size of at least \"1MiB\", or \"off\"",
-                |lifecycle: &mut LifecycleConfig| &mut lifecycle.limits.max_bytes,
-                |text| or_word("off", text, |text| size_at_least(ByteSize::new(1 << 20), text).map(ByteSize::get)),
+                "a size of at least \"1MiB\", \"auto\", or \"off\"",
+                |lifecycle: &mut LifecycleConfig| &mut lifecycle.max_bytes,
+                folder_bound,
             )
-            .default("\"off\"")
+            .default("\"auto\"")
             .live(
-                "The size of the days in `data_dir` above which daytable drops the oldest days before they expire. Days of tables with an `archive` are archived \
-                 first. `daytable_store_bytes` and `daytable_store_bytes_max` show how close the folder is to this limit.",
+                "The size of the days in `data_dir` above which daytable drops the oldest days before they expire. \"auto\" is a fifth of the disk, but at least 1 GiB. \
+                 Days of tables with an `archive` are archived first. `daytable status`, `daytable_store_bytes` and `daytable_store_bytes_max` show how close the \
+                 folder is to this limit. An outbox has a limit of its own.",
             ),
             truth("drop_unarchived", |lifecycle: &mut LifecycleConfig| &mut lifecycle.limits.drop_unarchived).live(
                 "Whether `max_bytes` may drop days that are not archived yet, although their table has an `archive`.",
             ),
         ]
+    }
+}
+
+fn folder_bound(text: &str) -> Result<FolderBound, String> {
+    match text {
+        "auto" => Ok(FolderBound::Auto),
+        "off" => Ok(FolderBound::Off),
+        size => size_at_least(ByteSize::new(1 << 20), size).map(|size| FolderBound::Bytes(size.get())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_is_bound_by_its_disk() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let disk = disk_bytes(folder.path()).expect("a disk");
+        assert_eq!(FolderBound::Auto.bytes(folder.path()), Some((disk / 5).max(1 << 30)));
+        assert_eq!(FolderBound::Auto.bytes(&folder.path().join("not/there")), Some((disk / 5).max(1 << 30)));
+        assert_eq!(FolderBound::Off.bytes(folder.path()), None);
+        assert_eq!(FolderBound::Bytes(7).bytes(folder.path()), Some(7));
     }
 }

@@ -55,7 +55,7 @@ pub use environment::Variable;
 pub use error::{ConfigError, Problem};
 pub use file::Config;
 pub use http::{HttpConfig, Listen, PushAccess, PushAccessError};
-pub use lifecycle::LifecycleConfig;
+pub use lifecycle::{FolderBound, LifecycleConfig};
 pub use remote::{RemoteConfig, SendOrder, WhenFull};
 pub use sources::{BlockSummary, SourceBlocks};
 pub use store::{StoreConfig, StoreKind};

@@ -48,8 +48,11 @@ pub(super) fn format<T: 'static>(reading: impl Fn(&mut T) -> &mut ParseOptions +
 
 pub(super) fn zone<T: 'static>(reading: impl Fn(&mut T) -> &mut ParseOptions + Copy + 'static) -> ConfigKey<T> {
     key::text("zone", "a time zone", move |options: &mut T| &mut reading(options).zone, str::parse)
-        .default("\"UTC\"")
-        .live("The zone of times without one: \"UTC\", \"local\", an offset like \"+02:00\", or a name like \"Europe/Paris\".")
+        .default("\"local\"")
+        .live(
+            "The zone of times without one: \"local\", \"UTC\", an offset like \"+02:00\", or a name like \"Europe/Paris\". \"local\" is the zone of this host: \
+             that of the variable TZ, or of /etc/localtime, or UTC. A container without both has UTC. The daemon logs its local zone at its start.",
+        )
 }
 
 /// The patterns of a block. They add to those of the whole file, with which the block begins.

@@ -518,7 +518,7 @@ fn an_error_in_a_pattern_has_its_place_in_the_pattern() {
         ("format = { regex = '(?P<a>a)', patterns = {} }", "f:3:10: format: `patterns` belong to `grok`"),
         (
             "zone = \"Paris\"",
-            "f:3:8: zone = \"Paris\": unknown zone \"Paris\" (\"UTC\", \"local\", an offset like \"+02:00\" or a name like \
+            "f:3:8: zone = \"Paris\": unknown zone \"Paris\" (\"local\", \"UTC\", an offset like \"+02:00\" or a name like \
              \"Europe/Paris\")",
         ),
         (

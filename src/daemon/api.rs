@@ -17,7 +17,7 @@ use crate::remote::{RemoteStore, StatusReader};
 use daytable_intake::counters::{SourceCounters, SourceEvent};
 use daytable_intake::instance_template::TemplateError;
 use daytable_intake::route::Router;
-use daytable_intake::tail::{self, ImportError, ImportSummary, TailOptions};
+use daytable_intake::tail::{self, ImportError, ImportFile, ImportSummary, TailOptions};
 use daytable_logql::ast::Selector;
 use daytable_logql::source::{EntrySource, LogEntry};
 use daytable_parse::ParseOptions;
@@ -38,6 +38,8 @@ pub(super) struct ApiContext {
     pub(super) router: Router,
     /// How imports are parsed.
     pub(super) reading: Reloadable<ParseOptions>,
+    /// The blocks of files.
+    pub(super) tails: Reloadable<Vec<TailOptions>>,
     /// How archived days are read.
     pub(super) archives: Reloadable<Archives>,
     pub(super) counters: Reloadable<CounterRegistry>,
@@ -130,6 +132,13 @@ impl Api for ApiContext {
         Ok(())
     }
 
+    fn files(&self, out: &mut ResponseWriter) -> ApiResult {
+        for tail in self.tails.load().iter() {
+            out.lines(tail::survey(tail).map_err(|error| ApiError::Failed(error.to_string()))?);
+        }
+        Ok(())
+    }
+
     fn plan(&self, out: &mut ResponseWriter) -> ApiResult {
         self.lifecycle.plan(out)
     }
@@ -151,7 +160,7 @@ impl Api for ApiContext {
         Ok(())
     }
 
-    fn import(&self, request: &ImportRequest, out: &mut ResponseWriter) -> ApiResult {
+    fn import(&self, request: &ImportRequest, files: Vec<ImportFile>, out: &mut ResponseWriter) -> ApiResult {
         let instance = request.instance.as_deref().unwrap_or("{host}").parse();
         let instance = instance.map_err(|e: TemplateError| ApiError::parameter("instance", e.to_string()))?;
         let (mut reading, mut router) = (ParseOptions::clone(&self.reading.load()), self.router.clone());
@@ -168,7 +177,7 @@ impl Api for ApiContext {
         let progress = |progress| {
             out.line(&progress);
         };
-        let imported = tail::import(&request.paths, &options, &router, &host, &self.intake, progress);
+        let imported = tail::import(files, &options, &router, &host, &self.intake, progress);
         imported.and_then(ImportSummary::complete).map(drop).map_err(|error| match error {
             ImportError::Refused(_) => ApiError::Busy(error.to_string()),
             ImportError::Read { .. } => ApiError::Refused(error.to_string()),

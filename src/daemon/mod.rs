@@ -59,13 +59,14 @@ use daytable_intake::push::Push;
 use daytable_intake::rate_limit::ConnectionLimiter;
 use daytable_intake::route::Router;
 use daytable_intake::source::SourceContext;
+use daytable_intake::tail::TailOptions;
 use daytable_lifecycle::progress::LifecycleProgress;
 use daytable_lifecycle::{Executor, Lifecycle, RunSummary, Settings};
 use daytable_model::path_text::PathText;
 use daytable_model::time;
 use daytable_model::units::ByteSize;
 use daytable_net::inherited::Inherited;
-use daytable_parse::ParseOptions;
+use daytable_parse::{ParseOptions, Zone};
 use daytable_platform::memory;
 use daytable_platform::reloadable::Reloadable;
 use daytable_query::Archives;
@@ -192,6 +193,7 @@ struct Daemon {
     load: Arc<LoadConfig>,
     router: Router,
     reading: Reloadable<ParseOptions>,
+    tails: Reloadable<Vec<TailOptions>>,
     archives: Reloadable<Archives>,
     lifecycle: LifecycleApi,
     verifying: Reloadable<Verifying>,
@@ -257,6 +259,7 @@ impl Daemon {
         });
 
         let reading = Reloadable::new(config.reading());
+        let tails = Reloadable::new(config.sources.tails.clone());
         let archives = Reloadable::new(Archives::Read(config.archives.clone()));
         let verifying = Reloadable::new(Verifying::of(&config));
         let (reload_requests, reloads) = unbounded_channel();
@@ -266,6 +269,7 @@ impl Daemon {
             intake: store.commit_queue(),
             router: router.clone(),
             reading: reading.clone(),
+            tails: tails.clone(),
             archives: archives.clone(),
             counters: counters.clone(),
             remote: remote_store.clone(),
@@ -324,7 +328,7 @@ impl Daemon {
         let background = Background::start(local, remote_lifecycle, verifier, losses)?;
         let watched = WatchdogContext { intake: store.commit_queue(), counters, metrics: metrics.clone(), progress };
         let watchdog = watchdog::start(watched)?;
-        tracing::info!(data = %config.data_dir.escaped(), "ready");
+        tracing::info!(data = %config.data_dir.escaped(), local_zone = Zone::Local.described(), "ready");
         if are_sources_waiting {
             tracing::warn!("files and journals wait until the remote store has said how instances are spread");
         }
@@ -333,6 +337,7 @@ impl Daemon {
             load: Arc::new(load),
             router,
             reading,
+            tails,
             archives,
             lifecycle,
             verifying,

@@ -135,6 +135,7 @@ impl Daemon {
         self.verifying.store(Verifying::of(&config));
         self.alerts.change(&config);
         self.reading.store(config.reading());
+        self.tails.store(config.sources.tails.clone());
         self.server.apply(&config.http, prepared.server, &self.server_context, &self.push, &mut self.servers);
         let applied = self.apply_sources(&config).await;
         self.config = config;

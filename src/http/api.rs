@@ -7,6 +7,7 @@
 
 use super::loki::{LokiError, QuestionClock};
 use super::response::ResponseWriter;
+use daytable_intake::tail::ImportFile;
 use daytable_logql::ast::Selector;
 use daytable_logql::source::{EntrySource, LogEntry};
 use daytable_model::path_text;
@@ -67,6 +68,9 @@ pub trait Api: Send + Sync + 'static {
     /// `/-/status`: the state of the daemon, as one JSON document.
     fn status(&self, out: &mut ResponseWriter) -> ApiResult;
 
+    /// `/-/files`: one line for each file that a block reads, and each path that gives no records.
+    fn files(&self, out: &mut ResponseWriter) -> ApiResult;
+
     /// `/-/plan`: one line for each step of the lifecycle's next run, and one for each day-table that stays.
     fn plan(&self, out: &mut ResponseWriter) -> ApiResult;
 
@@ -79,15 +83,15 @@ pub trait Api: Send + Sync + 'static {
     /// `/-/reload`: reloads the configuration. The line names the changes.
     fn reload(&self, out: &mut ResponseWriter) -> ApiResult;
 
-    /// `/-/import`: imports files. Lines report the progress.
-    fn import(&self, request: &ImportRequest, out: &mut ResponseWriter) -> ApiResult;
+    /// `/-/import`: imports files that the client opened. Lines report the progress.
+    fn import(&self, request: &ImportRequest, files: Vec<ImportFile>, out: &mut ResponseWriter) -> ApiResult;
 }
 
 /// The body of `/-/import`, as JSON.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ImportRequest {
-    /// The files, by absolute paths. A byte that is not UTF-8 is written `\xFF`.
+    /// The absolute paths of the files that the client passes, in their order. A byte that is not UTF-8 is written `\xFF`.
     #[serde(with = "path_text::list")]
     pub paths: Vec<PathBuf>,
     /// The template of the instance's name, like `instance` in the configuration.

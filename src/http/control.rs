@@ -3,13 +3,15 @@
 use super::api::{ApiError, ImportRequest, RestoreRequest};
 use super::context::ServerContext;
 use super::params;
+use super::passed_files::PassedFiles;
 use super::response::{ResponseFormat, stream_response};
 use axum::Router;
 use axum::body::{Body, to_bytes};
-use axum::extract::State;
+use axum::extract::{Extension, State};
 use axum::http::Uri;
 use axum::response::Response;
 use axum::routing::{get, post};
+use daytable_intake::tail::ImportFile;
 use daytable_model::path_text::PathText;
 use std::sync::Arc;
 use tokio::time::timeout;
@@ -21,6 +23,7 @@ pub(super) const ARCHIVE: &str = "/-/archive";
 pub(super) const RESTORE: &str = "/-/restore";
 pub(super) const STATUS: &str = "/-/status";
 pub(super) const RELOAD: &str = "/-/reload";
+pub(super) const FILES: &str = "/-/files";
 
 /// The largest body of a request.
 const BODY_BYTES_MAX: usize = 1 << 20;
@@ -32,6 +35,7 @@ pub(super) fn routes() -> Router<Arc<ServerContext>> {
         .route(IMPORT, post(import))
         .route(PLAN, post(plan))
         .route(STATUS, get(status))
+        .route(FILES, get(files))
         .route(ARCHIVE, post(archive))
         .route(RESTORE, post(restore))
 }
@@ -63,6 +67,11 @@ async fn status(State(context): State<Arc<ServerContext>>, uri: Uri) -> Result<R
     stream_response(ResponseFormat::Document, (), move |out| context.api.status(out)).await
 }
 
+async fn files(State(context): State<Arc<ServerContext>>, uri: Uri) -> Result<Response, ApiError> {
+    params::none(&uri)?;
+    stream_response(ResponseFormat::Lines, (), move |out| context.api.files(out)).await
+}
+
 /// Waits for the lifecycle's current step.
 async fn archive(State(context): State<Arc<ServerContext>>, uri: Uri) -> Result<Response, ApiError> {
     let table = params::table(&uri)?;
@@ -76,7 +85,13 @@ async fn restore(State(context): State<Arc<ServerContext>>, uri: Uri, body: Body
     stream_response(ResponseFormat::Lines, (), move |out| context.api.restore(&request, out)).await
 }
 
-async fn import(State(context): State<Arc<ServerContext>>, uri: Uri, body: Body) -> Result<Response, ApiError> {
+/// The client passes the open files with its request.
+async fn import(
+    State(context): State<Arc<ServerContext>>,
+    Extension(passed): Extension<PassedFiles>,
+    uri: Uri,
+    body: Body,
+) -> Result<Response, ApiError> {
     params::none(&uri)?;
     let request: ImportRequest = read_json(&context, body).await?;
     if request.paths.is_empty() {
@@ -85,8 +100,16 @@ async fn import(State(context): State<Arc<ServerContext>>, uri: Uri, body: Body)
     if let Some(path) = request.paths.iter().find(|path| !path.is_absolute()) {
         return Err(ApiError::parameter("paths", format!("{} is not absolute", path.escaped())));
     }
+    let files = passed.take();
+    if files.len() != request.paths.len() {
+        let reason =
+            format!("names {} files, and {} came: `daytable import` passes them", request.paths.len(), files.len());
+        return Err(ApiError::parameter("paths", reason));
+    }
+    let named = request.paths.iter().cloned().zip(files);
+    let files: Vec<ImportFile> = named.map(|(path, file)| ImportFile { path, file }).collect();
     let permit = context.import_permit()?;
-    stream_response(ResponseFormat::Lines, permit, move |out| context.api.import(&request, out)).await
+    stream_response(ResponseFormat::Lines, permit, move |out| context.api.import(&request, files, out)).await
 }
 
 async fn read_json<T: serde::de::DeserializeOwned>(context: &ServerContext, body: Body) -> Result<T, ApiError> {

@@ -62,6 +62,7 @@ mod health;
 pub mod loki;
 mod page;
 mod params;
+mod passed_files;
 mod patterns;
 mod push;
 mod read;
@@ -82,6 +83,7 @@ pub use api::{
 pub use context::{ListenerKind, ServerContext};
 pub use counters::HttpCounters;
 pub use listen::{BindError, Listener};
+pub use passed_files::PASSED_FILES_MAX;
 pub use push_auth::{PushAuth, PushAuthError};
 pub use read_auth::{ReadToken, ReadTokenError};
 pub use readiness::Readiness;

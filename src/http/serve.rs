@@ -14,6 +14,7 @@ use super::HttpLimits;
 use super::connection_slots::{ConnectionSlot, ConnectionSlots, RequestBody, ResponseBody};
 use super::counters::HttpCounters;
 use super::listen::Listener;
+use super::passed_files::{ControlStream, PassedFiles};
 use super::readiness::wait_for_drain;
 use super::write_timeout::WriteTimeout;
 use axum::Router;
@@ -51,8 +52,14 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PeerAddress(pub(super) IpAddr);
 
-/// The peer of a TCP connection, and the connection's share of the peer's limit.
-type ConnectionOrigin = Option<(PeerAddress, ConnectionPermit)>;
+/// The other end of a connection.
+#[derive(Default)]
+struct ConnectionOrigin {
+    /// The peer of a TCP connection, and the connection's share of the peer's limit.
+    peer: Option<(PeerAddress, ConnectionPermit)>,
+    /// The files that come over the control socket.
+    files: Option<PassedFiles>,
+}
 
 /// Serves `router` on `listener` until `draining` turns true and the connections that were open then have ended.
 pub async fn serve(
@@ -70,7 +77,7 @@ pub async fn serve(
             if permit.is_none() {
                 counters.over_peer_limit.fetch_add(1, Ordering::Relaxed);
             }
-            permit.map(|permit| (peer, permit))
+            permit.map(|permit| ConnectionOrigin { peer: Some((peer, permit)), files: None })
         }
     };
     let accept_tcp = |listener: &TcpListener, context: &mut Context<'_>| {
@@ -83,7 +90,7 @@ pub async fn serve(
     match listener {
         Listener::Tcp(listener) => {
             let accept = |context: &mut Context<'_>| accept_tcp(&listener, context);
-            let begin = |(stream, peer): (TcpStream, PeerAddress)| ready(origin(peer).map(|from| (stream, Some(from))));
+            let begin = |(stream, peer): (TcpStream, PeerAddress)| ready(origin(peer).map(|from| (stream, from)));
             accept_all(accept, begin, router, &limits, counters, draining).await;
         }
         Listener::Tls(listener, mut certificates) => {
@@ -97,7 +104,7 @@ pub async fn serve(
                 async move {
                     let from = from?;
                     let error = match timeout(HANDSHAKE, acceptor.accept(stream)).await {
-                        Ok(Ok(stream)) => return Some((stream, Some(from))),
+                        Ok(Ok(stream)) => return Some((stream, from)),
                         Ok(Err(error)) => error,
                         Err(_) => ErrorKind::TimedOut.into(),
                     };
@@ -111,7 +118,11 @@ pub async fn serve(
         }
         Listener::Unix(socket) => {
             let accept = |context: &mut Context<'_>| socket.listener.poll_accept(context).map_ok(|(stream, _)| stream);
-            accept_all(accept, |stream| ready(Some((stream, None))), router, &limits, counters, draining).await;
+            let begin = |stream| {
+                let (stream, files) = ControlStream::new(stream);
+                ready(Some((stream, ConnectionOrigin { files: Some(files), ..ConnectionOrigin::default() })))
+            };
+            accept_all(accept, begin, router, &limits, counters, draining).await;
         }
     }
 }
@@ -201,12 +212,15 @@ async fn connection<T>(
         () = wait_for_drain(&mut draining) => return,
     };
     let Some((stream, from)) = begun else { return };
-    let peer = from.as_ref().map(|(peer, _)| *peer);
+    let peer = from.peer.as_ref().map(|(peer, _)| *peer);
     let inner = TowerToHyperService::new(router);
     let clock = slot.clock.clone();
     let service = service_fn(move |mut request: Request<Incoming>| {
         if let Some(peer) = peer {
             request.extensions_mut().insert(peer);
+        }
+        if let Some(files) = &from.files {
+            request.extensions_mut().insert(files.clone());
         }
         let clock = clock.clone();
         let answer = inner.call(request.map(|body| RequestBody::new(body, clock.clone())));
@@ -252,7 +266,7 @@ mod tests {
         let serving = tokio::spawn(async move {
             let accept = move |_: &mut Context<'_>| script.pop_front().map_or(Poll::Pending, Poll::Ready);
             let router = Router::new().route("/", get(async || "here"));
-            let begin = |stream| ready(Some((stream, None)));
+            let begin = |stream| ready(Some((stream, ConnectionOrigin::default())));
             accept_all(accept, begin, router, &HttpLimits::default(), Arc::default(), draining).await;
         });
         client.write_all(b"GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await.expect("written");
@@ -281,7 +295,7 @@ mod tests {
                 body
             };
             let router = Router::new().route("/", get(async || "here")).route("/late", post(late));
-            let begin = |stream| ready(Some((stream, None)));
+            let begin = |stream| ready(Some((stream, ConnectionOrigin::default())));
             accept_all(accept, begin, router, &limits, counters, draining).await;
         });
         drain

@@ -276,7 +276,7 @@ pub fn local_rules(config: &Config) -> Vec<TableRule> {
 
 /// Limits of the lifecycle of the data folder. An outbox has its own limits.
 pub fn local_limits(config: &Config) -> LifecycleLimits {
-    let limits = config.lifecycle.limits;
+    let limits = config.limits();
     match config.store.kind {
         StoreKind::Embedded => limits,
         StoreKind::Azure => LifecycleLimits { max_bytes: None, ..limits },

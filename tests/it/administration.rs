@@ -83,9 +83,10 @@ fn the_doctor_finds_the_usual_mistakes() {
     };
     find("port", "fail", "is taken");
     find("files", "fail", "reads the data folder itself");
-    find("files", "warn", "[[tail]] \"none\" finds no file");
+    find("files", "warn", "[[tail]] \"none\" finds no file to read");
+    find("files", "warn", "[[tail]] \"none\": no file matches");
     find("clock", "ok", "UTC");
-    find("daemon", "ok", "none runs");
+    find("daemon", "warn", "none runs");
     // A good configuration, with a running daemon.
     let config = "[[tail]]\ninclude = [\"LOGS/*.log\"]\n";
     let daemon = place.start_with(config);

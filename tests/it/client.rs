@@ -1,7 +1,11 @@
 //! A minimal HTTP/1.1 client for tests: one request per connection.
 
-use std::io::{self, BufRead, BufReader, Read, Write};
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, IoSlice, Read, Write};
+use std::mem::MaybeUninit;
 use std::net::{SocketAddr, TcpStream};
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
@@ -24,6 +28,23 @@ pub(crate) fn over_unix(socket: &Path, method: &str, target: &str, body: &str) -
     let stream = UnixStream::connect(socket)?;
     stream.set_read_timeout(Some(SILENCE_MAX))?;
     ask(stream, method, target, "", body)
+}
+
+/// Posts a body over a unix socket, together with an open file.
+pub(crate) fn post_file(socket: &Path, target: &str, body: &str, file: &File) -> io::Result<Answer> {
+    let stream = UnixStream::connect(socket)?;
+    stream.set_read_timeout(Some(SILENCE_MAX))?;
+    let request = format!(
+        "POST {target} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+        body.len()
+    );
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    let files = [file.as_fd()];
+    assert!(control.push(SendAncillaryMessage::ScmRights(&files)), "there is room for one");
+    let sent = sendmsg(&stream, &[IoSlice::new(request.as_bytes())], &mut control, SendFlags::NOSIGNAL)?;
+    assert_eq!(sent, request.len());
+    answer_of(stream)
 }
 
 /// Sends a request over TCP, with extra header lines, each with its CRLF.
@@ -72,6 +93,10 @@ fn ask_bytes<S: Read + Write>(
     )?;
     stream.write_all(body)?;
     stream.flush()?;
+    answer_of(stream)
+}
+
+fn answer_of(stream: impl Read) -> io::Result<Answer> {
     let mut reader = BufReader::new(stream);
     let head = head_of(&mut reader)?;
     let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());

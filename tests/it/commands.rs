@@ -1,6 +1,6 @@
 //! The commands on a data folder, beside a running daemon and without one.
 
-use crate::client::over_unix;
+use crate::client::post_file;
 use crate::place::{DAYTABLE, Lines, PATIENCE, Place, message_of, numbered, wait_for};
 use serde_json::Value;
 use std::fs::{self, File};
@@ -155,8 +155,10 @@ fn import_tells_how_far_it_is() {
     let file = place.path("old.txt");
     fs::write(&file, lines.concat_lines()).expect("written");
     let daemon = place.start();
-    let body = serde_json::json!({ "paths": [file] }).to_string();
-    let answer = over_unix(daemon.socket(), "POST", "/-/import", &body).expect("an answer");
+    // The daemon reads the open file: under this path there is none.
+    let body = serde_json::json!({ "paths": ["/nowhere/old.txt"] }).to_string();
+    let file = fs::File::open(file).expect("open");
+    let answer = post_file(daemon.socket(), "/-/import", &body, &file).expect("an answer");
     assert_eq!(answer.status, 200, "{}", answer.body);
     let told: Vec<Value> = answer.body.lines().map(|line| serde_json::from_str(line).expect("an object")).collect();
     let read: Vec<u64> = told.iter().map(|told| told["bytes"].as_u64().expect("bytes")).collect();
@@ -193,15 +195,73 @@ fn drop_takes_a_table_away() {
             daemon.stop();
             None
         };
-        assert_eq!(place.said("drop", &[&table]), format!("dropped {table}\n"));
+        assert_eq!(place.said("drop", &["--yes", &table]), format!("dropped {table}\n"));
         assert_eq!(place.records().len(), 10 - in_table);
         let tables = place.json("tables", &[]);
         assert!(tables.iter().all(|shown| shown["table"] != table.as_str() || shown["state"] != "open"), "{tables:?}");
-        let output = place.ask("drop", &["Log19990101"]);
+        let output = place.ask("drop", &["--yes", "Log19990101"]);
         assert_eq!(output.status.code(), Some(66), "{}", String::from_utf8_lossy(&output.stderr));
         if let Some(daemon) = daemon {
             daemon.stop();
         }
+    }
+}
+
+/// A drop shows rows and times. On a terminal it asks; elsewhere it needs `--yes`.
+#[test]
+fn a_drop_asks_first() {
+    let place = Place::new();
+    write_day(&place, 10);
+    place.said("import", &[&place.log("app.log").display().to_string()]);
+    let records = place.records();
+    let table = records[0]["table"].as_str().expect("a table").to_owned();
+    let shown = place.said("drop", &["--dry-run", &table]);
+    let last = records[0]["time"].as_str().expect("a time");
+    assert!(shown.starts_with(&format!("would drop {table}: ")) && shown.trim_end().ends_with(last), "{shown}");
+    let old = place.said("drop", &["--older-than", "1h", "--dry-run"]);
+    assert!(!old.contains(&table), "the day goes on: {old}");
+    let refused = place.ask("drop", &[&table]);
+    let error = String::from_utf8_lossy(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(64), "{error}");
+    assert!(error.contains(&format!("`daytable drop --yes {table}`")), "{error}");
+    let on_terminal = |answer: &str| {
+        let command = format!("{DAYTABLE} drop --data {} {table}", place.data().display());
+        let mut script = Command::new("script");
+        script.args(["-qec", &command, "/dev/null"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = script.spawn().expect("script of util-linux");
+        child.stdin.take().expect("piped").write_all(answer.as_bytes()).expect("written");
+        let output = child.wait_with_output().expect("run");
+        (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
+    };
+    let (code, shown) = on_terminal("n\n");
+    assert!(code == Some(64) && shown.contains("Drop for good? [y/N]") && shown.contains(last), "{code:?} {shown}");
+    assert_eq!(place.records().len(), 10);
+    let (code, shown) = on_terminal("y\n");
+    assert!(code == Some(0) && shown.contains(&format!("dropped {table}")), "{code:?} {shown}");
+    assert!(place.records().iter().all(|record| record["table"] != table.as_str()));
+}
+
+/// A daemon that is killed amid an import has each record once after the same import again.
+#[cfg(feature = "failpoints")]
+#[test]
+fn an_import_into_a_killed_daemon_is_called_again() {
+    for point in ["commit-between:2", "commit-after:2"] {
+        let place = Place::new();
+        let lines = numbered("a line of a file that takes several commits to be imported", 60_000);
+        let file = place.path("old.txt");
+        fs::write(&file, lines.concat_lines()).expect("written");
+        let file = file.display().to_string();
+        let mut command = Command::new(DAYTABLE);
+        command.arg("run").arg("--config").arg(place.configure("")).env("DAYTABLE_FAILPOINT", point);
+        let mut daemon = place.spawn_command(command);
+        daemon.wait_ready();
+        assert!(!place.ask("import", &[&file]).status.success(), "{point} was not reached");
+        assert!(!daemon.ended().success());
+        let daemon = place.start_with("");
+        place.said("import", &[&file]);
+        assert_eq!(place.json("count", &[])[0]["records"], 60_000, "{point}");
+        place.assert_no_key_twice();
+        daemon.stop();
     }
 }
 

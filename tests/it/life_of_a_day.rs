@@ -135,7 +135,7 @@ fn a_day_is_sealed_archived_dropped_and_restored() {
     });
     place.assert_no_key_twice();
     wait_for("the copy goes", PATIENCE, || (state(&place, &copy).is_none()).then_some(()));
-    place.said("drop", &[&name]);
+    place.said("drop", &["-y", &name]);
     assert_eq!(state(&place, &name).as_deref(), Some("dropped"));
     daemon.stop();
     // The same without a daemon.
@@ -153,14 +153,14 @@ fn a_drop_by_hand_asks_for_the_archive() {
     place.wait_for_messages(&["first".into()]);
     let table = place.records()[0]["table"].as_str().expect("a table").to_owned();
     assert!(table >= today);
-    let refused = place.ask("drop", &[&table]);
+    let refused = place.ask("drop", &["-y", &table]);
     let error = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert_eq!(refused.status.code(), Some(69), "{error}");
     assert!(error.contains("in no archive"), "{error}");
     place.wait_for_messages(&["first".into()]);
     let said = place.said("archive", &[&table]);
     assert!(said.contains("1 rows"), "{said}");
-    place.said("drop", &[&table]);
+    place.said("drop", &["-y", &table]);
     assert_eq!(state(&place, &table).as_deref(), Some("dropped"));
     daemon.stop();
 }
@@ -357,7 +357,7 @@ fn an_archive_on_a_read_only_or_full_disk_keeps_the_day() {
     wait_state(&place, &name, "sealed");
     let failed = || daemon.metric("daytable_lifecycle_failures_total{step=\"archive\"}").unwrap_or(0.0);
     wait_for("read-only", PATIENCE, || (failed() >= 1.0).then_some(()));
-    let refused = place.ask("drop", &[&name]);
+    let refused = place.ask("drop", &["-y", &name]);
     assert_eq!(refused.status.code(), Some(69), "{}", String::from_utf8_lossy(&refused.stderr));
     disk.remount("rw,size=300k");
     let before = failed();

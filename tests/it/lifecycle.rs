@@ -133,7 +133,7 @@ fn a_reader_during_the_drop_ends_clean() {
     // The reader is inside the table now, blocked by its full pipe.
     let first: Value = serde_json::from_str(&lines.next().expect("a line").expect("read")).expect("a record");
     assert!(message_of(&first).starts_with("line"));
-    place.said("drop", &[&table]);
+    place.said("drop", &["-y", &table]);
     assert_eq!(place.records().len(), 0, "whoever comes later finds nothing");
     let mut read = 1;
     for line in lines {

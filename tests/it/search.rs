@@ -119,7 +119,7 @@ fn in_every_state(ask: impl Fn(&Asked<'_>)) {
     state("open");
     place.said("archive", &["--config", &config, &name]);
     state("archived");
-    place.said("drop", &[&name]);
+    place.said("drop", &["-y", &name]);
     state("dropped");
     place.said("restore", &["--config", &config, "--keep", "1d", &name]);
     state("restored");

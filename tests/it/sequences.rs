@@ -95,9 +95,9 @@ fn numbers_that_are_missing_or_come_twice_are_found_and_what_is_not_known_is_not
 
     // The content of dropped days is unknown, in the middle and at the beginning.
     let table = |n| format!("Log{}", day(n).to_string()[..10].replace('-', ""));
-    place.said("drop", &[&table(1)]);
+    place.said("drop", &["-y", &table(1)]);
     assert_eq!(findings(&place).0, ["bad: seq 28 twice", "bad: seq 4 to 5 missing"]);
-    place.said("drop", &[&table(0)]);
+    place.said("drop", &["-y", &table(0)]);
     assert_eq!(findings(&place).0, ["bad: seq 28 twice"]);
 }
 

@@ -7,6 +7,7 @@
 //! no place.
 
 use super::Parsed;
+use super::timestamp::zone::Zone;
 use super::timestamp::{TimestampDefaults, at_start};
 use daytable_model::record::{Level, Value};
 use std::ops::Range;
@@ -23,6 +24,14 @@ pub struct ExplainedPart {
     pub value: String,
     /// The bytes; `None` if they were not found.
     pub bytes: Option<Range<usize>>,
+    /// The zone of a time that names none.
+    pub zone: Option<Zone>,
+}
+
+impl ExplainedPart {
+    fn new(name: impl Into<String>, value: impl Into<String>, bytes: Option<Range<usize>>) -> ExplainedPart {
+        ExplainedPart { name: name.into(), value: value.into(), bytes, zone: None }
+    }
 }
 
 /// The parts of a record that was parsed from `text`, in the order of the text. Parts without a place come last.
@@ -39,7 +48,7 @@ pub fn explain(text: &str, parsed: &Parsed<'_>, defaults: &TimestampDefaults) ->
             Value::Boolean(is) => written(text, after, is.to_string()),
             Value::Binary(bytes) => (String::from_utf8_lossy(bytes).into_owned(), None),
         };
-        parts.push(ExplainedPart { name: field.name.to_string(), value, bytes });
+        parts.push(ExplainedPart::new(&*field.name, value, bytes));
     }
     let taken: Vec<Range<usize>> = parts.iter().filter_map(|part| part.bytes.clone()).collect();
     if let Some(time) = record.time {
@@ -47,22 +56,26 @@ pub fn explain(text: &str, parsed: &Parsed<'_>, defaults: &TimestampDefaults) ->
         let starts = text.char_indices().map(|(at, _)| at).take_while(|at| *at < TIME_WITHIN);
         let read = |at: usize| at_start(&text.as_bytes()[at..], defaults).filter(|stamp| stamp.time == time);
         let bytes = starts.filter(|at| begins_word(text, *at)).find_map(|at| Some(at..at + read(at)?.length));
-        parts.push(ExplainedPart { name: "time".into(), value: time.to_string(), bytes: reported.or(bytes) });
+        let bytes = reported.or(bytes);
+        let zone = bytes.as_ref().and_then(|bytes| text.get(bytes.clone())).and_then(|text| zone_of(text, defaults));
+        parts.push(ExplainedPart { zone, ..ExplainedPart::new("time", time.to_string(), bytes) });
     }
     if let Some(level) = record.level {
         let reported = parsed.level_at.as_ref().and_then(|reported| reported_place(text, reported));
         let bytes = reported.or_else(|| level_in(text, level, &taken));
-        parts.push(ExplainedPart { name: "level".into(), value: level.name().into(), bytes });
+        parts.push(ExplainedPart::new("level", level.name(), bytes));
     }
     if !record.message.is_empty() {
-        parts.push(ExplainedPart {
-            name: "message".into(),
-            value: record.message.to_string(),
-            bytes: place_of(text, &record.message),
-        });
+        parts.push(ExplainedPart::new("message", &*record.message, place_of(text, &record.message)));
     }
     parts.sort_by_key(|part| part.bytes.as_ref().map_or((usize::MAX, 0), |bytes| (bytes.start, bytes.end)));
     parts
+}
+
+/// The zone in which a time was read: that of the source, if the time means another point in another zone.
+fn zone_of(time: &str, defaults: &TimestampDefaults) -> Option<Zone> {
+    let read_in = |zone| at_start(time.as_bytes(), &TimestampDefaults { zone, ..*defaults }).map(|stamp| stamp.time);
+    (read_in(Zone::Utc)? != read_in(Zone::Offset(60))?).then_some(defaults.zone)
 }
 
 /// The place that the parser reported.

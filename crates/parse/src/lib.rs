@@ -146,9 +146,9 @@ impl<'a> Parsed<'a> {
 }
 
 /// Parses one line by itself, as [`SourceProfile::record`] parses the first line of a source. The line comes without
-/// its newline and without a carriage return before it.
+/// its newline and without a carriage return before it. A time without a zone is read in UTC.
 pub fn parse(line: &str, choice: FormatChoice) -> Parsed<'_> {
-    SourceProfile::default().chosen(choice, line, TimestampDefaults { zone: Zone::default(), seen: time::now() })
+    SourceProfile::default().chosen(choice, line, TimestampDefaults { zone: Zone::Utc, seen: time::now() })
 }
 
 #[cfg(test)]

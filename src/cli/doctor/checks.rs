@@ -1,27 +1,28 @@
 //! The checks of `daytable doctor`.
 
 use super::super::control::Control;
+use super::super::locate;
 use super::CheckResult;
+use super::files::{files, surveyed, times};
 use crate::config::{Config, Listen};
 use daytable_intake::syslog::ListenAddress;
-use daytable_intake::tail::matching_files;
 use daytable_model::path_text::PathText;
 use daytable_model::time::{self, Ticks};
 use daytable_query::ShownSource;
 use daytable_store::Reader;
 use rustix::fs::{StatVfsMountFlags, statfs, statvfs};
+use serde::Deserialize;
 use std::fs::File;
 use std::io::ErrorKind;
 use std::net::{TcpListener, UdpSocket};
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::time::Duration;
 
 /// Free bytes below which a disk is nearly full, and below which it is full.
 const FREE_BYTES: (u64, u64) = (1 << 30, 64 << 20);
 /// File descriptors for other purposes than tailed files: day-tables, sockets.
 const OTHER_DESCRIPTORS: u64 = 512;
-/// Files that a result names.
-const NAMED_MAX: usize = 5;
 /// A clock before this date is not set: daytable did not exist.
 const CLOCK_LEAST: (i32, u32, u32) = (2025, 1, 1);
 
@@ -37,16 +38,24 @@ const COLLECTORS: [(&str, &str, &str); 6] = [
 
 /// Runs all checks.
 pub(super) fn all(config: &Config) -> Vec<CheckResult> {
-    let is_running = matches!(Control::connect(&config.data_dir), Ok(Some(_)));
-    let mut results = vec![CheckResult::ok("configuration", "it can be read"), clock(time::now())];
-    results.extend(data_folder(&config.data_dir, is_running));
-    results.extend(files(config));
+    let (data_dir, now) = (&config.data_dir, time::now());
+    let control = Control::connect(data_dir);
+    let is_running = matches!(control, Ok(Some(_)));
+    let mut results = vec![CheckResult::ok("configuration", "it can be read"), clock(now)];
+    results.extend(data_folder(data_dir, is_running));
+    match surveyed(config, control.ok().flatten()) {
+        Ok(surveyed) => {
+            results.extend(files(config, &surveyed, is_running, now));
+            results.extend(times(data_dir, &surveyed, now));
+        }
+        Err(error) => results.push(CheckResult::fail("files", error.to_string(), "`journalctl -u daytable` says why")),
+    }
     results.extend(descriptors(config));
     results.extend(watches());
     results.extend(ports(config, is_running));
     results.extend(secrets(config));
-    results.extend(other_collectors(Path::new("/"), &config.data_dir));
-    results.push(daemon(&config.data_dir, is_running));
+    results.extend(other_collectors(Path::new("/"), data_dir));
+    results.extend(daemon(data_dir, is_running, now));
     results
 }
 
@@ -142,60 +151,6 @@ fn data_folder(folder: &Path, is_running: bool) -> Vec<CheckResult> {
 
 fn is_writable(path: &Path) -> bool {
     rustix::fs::access(path, rustix::fs::Access::WRITE_OK).is_ok()
-}
-
-/// Whether the configured files can be read, and are not in the data folder.
-fn files(config: &Config) -> Vec<CheckResult> {
-    let mut results = Vec::new();
-    for tail in &config.sources.tails {
-        let check = "files";
-        let found = match matching_files(tail) {
-            Ok(found) => found,
-            Err(error) => {
-                results.push(CheckResult::fail(
-                    check,
-                    format!("[[tail]] {:?}: {error}", tail.name),
-                    "correct the pattern",
-                ));
-                continue;
-            }
-        };
-        let unreadable: Vec<PathBuf> = found.iter().filter(|path| !is_readable(path)).cloned().collect();
-        let name = &tail.name;
-        results.push(match (found.len(), unreadable.len()) {
-            (0, _) => CheckResult::warn(
-                check,
-                format!("[[tail]] {name:?} finds no file"),
-                "look at `include`, and whether this user may list the folders (namei -l FOLDER)",
-            ),
-            (all, 0) => CheckResult::ok(check, format!("[[tail]] {name:?} finds {all}, all can be read")),
-            (all, some) => CheckResult::fail(
-                check,
-                format!("[[tail]] {name:?} finds {all}, {some} cannot be read: {}", named(&unreadable)),
-                "add the user to the group of these files (usermod -aG adm daytable), or give the service CAP_DAC_READ_SEARCH",
-            ),
-        });
-        let inside = found.iter().filter(|path| path.starts_with(&config.data_dir)).cloned().collect::<Vec<_>>();
-        if !inside.is_empty() {
-            results.push(CheckResult::fail(
-                check,
-                format!("[[tail]] {name:?} reads the data folder itself: {}", named(&inside)),
-                "leave it out with `exclude`",
-            ));
-        }
-    }
-    results
-}
-
-fn named(paths: &[PathBuf]) -> String {
-    let shown: Vec<String> = paths.iter().take(NAMED_MAX).map(|path| path.text().into_owned()).collect();
-    let more = paths.len().saturating_sub(NAMED_MAX);
-    if more > 0 { format!("{}, and {more} more", shown.join(", ")) } else { shown.join(", ") }
-}
-
-fn is_readable(path: &Path) -> bool {
-    // A file may disappear meanwhile.
-    File::open(path).is_ok_and(|_| true) || !path.exists()
 }
 
 fn descriptors(config: &Config) -> Vec<CheckResult> {
@@ -331,15 +286,49 @@ fn other_collectors(root: &Path, data_dir: &Path) -> Vec<CheckResult> {
         .collect()
 }
 
-fn daemon(data_dir: &Path, is_running: bool) -> CheckResult {
+/// Whether the daemon is ready, and drops what has expired.
+fn daemon(data_dir: &Path, is_running: bool, now: Ticks) -> Vec<CheckResult> {
+    const CHECK: &str = "daemon";
     if !is_running {
-        return CheckResult::ok("daemon", "none runs on this data folder");
+        let found = format!("none runs on {}", data_dir.escaped());
+        return vec![CheckResult::warn(CHECK, found, format!("start it: {}", locate::start_command()))];
     }
-    let ready = Control::connect(data_dir).ok().flatten().map(|control| control.fetch("/readyz"));
-    match ready {
-        Some(Ok(_)) => CheckResult::ok("daemon", "it runs and is ready"),
-        Some(Err(error)) => CheckResult::fail("daemon", error.to_string(), "`journalctl -u daytable` says why"),
-        None => CheckResult::fail("daemon", "it does not answer", "`journalctl -u daytable` says why"),
+    let ask = |target: &str| Control::connect(data_dir).ok().flatten().map(|control| control.fetch(target));
+    let why = "`journalctl -u daytable` says why";
+    match ask("/readyz") {
+        Some(Ok(_)) => {}
+        Some(Err(error)) => return vec![CheckResult::fail(CHECK, error.to_string(), why)],
+        None => return vec![CheckResult::fail(CHECK, "it does not answer", why)],
+    }
+    let mut results = vec![CheckResult::ok(CHECK, "it runs and is ready")];
+    let Some(Ok(mut tables)) = ask("/api/tables") else { return results };
+    while let Ok(Some(line)) = tables.next_line() {
+        results.extend(serde_json::from_str(&line).ok().and_then(|table: ListedTable| table.overdue(now)));
+    }
+    results
+}
+
+/// A day-table in the daemon's list.
+#[derive(Deserialize)]
+struct ListedTable {
+    table: String,
+    state: String,
+    expires: Option<String>,
+    stays: Option<String>,
+    error: Option<String>,
+}
+
+impl ListedTable {
+    /// A day-table that expired, and still exists a day later.
+    fn overdue(self, now: Ticks) -> Option<CheckResult> {
+        let expires = self.expires.filter(|_| self.state != "dropped")?;
+        // Times of one form are in the order of their texts.
+        let is_overdue = expires.as_str() < now.minus(Duration::from_secs(86_400)).to_string().as_str();
+        let reason = self.error.or(self.stays).unwrap_or_else(|| "the next run of the lifecycle drops it".into());
+        is_overdue.then(|| {
+            let found = format!("{} expired at {expires}, and is still there: {reason}", self.table);
+            CheckResult::warn("keep", found, "daytable plan says what it waits for")
+        })
     }
 }
 

@@ -3,7 +3,7 @@
 //! ```text
 //! logs/app.log, byte 0: text
 //!   | 2026-11-21 08:00:00 WARN disk full free=0
-//!   0..19   time     2026-11-21T08:00:00Z
+//!   0..19   time     2026-11-21T08:00:00Z, read in UTC (local, from /etc/localtime)
 //!   20..24  level    warn
 //!   25..34  message  disk full
 //!   40..41  free     0
@@ -33,7 +33,8 @@ impl fmt::Display for Explanation<'_> {
             .map(|part| {
                 let bytes =
                     part.bytes.map_or_else(|| "-".to_owned(), |bytes| format!("{}..{}", bytes.start, bytes.end));
-                [bytes, SafeLine(&part.name).to_string(), SafeLine(&part.value).to_string()]
+                let zone = part.zone.map_or_else(String::new, |zone| format!(", read in {}", zone.described()));
+                [bytes, SafeLine(&part.name).to_string(), SafeLine(&(part.value + &zone)).to_string()]
             })
             .collect();
         let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
@@ -66,7 +67,7 @@ mod tests {
             explained.starts_with("a\\x07, byte 12: text\n  | 2026-11-21 08:00:00 WARN \\x1b[31mdisk\n  | below\n")
         );
         assert!(
-            explained.contains("\n  0..19   time     2026-11-21T08:00:00Z\n  20..24  level    warn\n"),
+            explained.contains("\n  0..19   time     2026-11-21T08:00:00Z, read in UTC\n  20..24  level    warn\n"),
             "{explained}"
         );
         assert!(!explained.contains('\u{1b}'));

@@ -114,11 +114,11 @@ fn a_day_that_has_expired_is_archived_verified_and_dropped_and_comes_back() {
     // The large record has three items.
     assert_eq!(stage.azurite.read_back(&old.to_string()).len(), 43);
     // An explicit drop succeeds, because there is a proof.
-    stage.place.said("drop", &[&old.to_string()]);
+    stage.place.said("drop", &["-y", &old.to_string()]);
     assert!(!stage.stands(&old));
     assert_eq!(stage.of(&old), records);
     // A table that still receives records is not dropped, under any name.
-    let output = stage.place.ask("drop", &["--without-archive", &young.to_string()]);
+    let output = stage.place.ask("drop", &["-y", "--without-archive", &young.to_string()]);
     assert!(String::from_utf8_lossy(&output.stderr).contains("its time is not over"), "{output:?}");
     daemon.stop();
 }
@@ -203,8 +203,8 @@ fn whoever_is_not_the_owner_drops_nothing() {
     fill(&stage.store(), &old, 3);
     let daemon = stage.start();
     let name = old.to_string();
-    for command in ["drop", "archive", "restore"] {
-        let output = stage.place.ask(command, &[&name]);
+    for (command, args) in [("drop", &["-y", &*name][..]), ("archive", &[&*name]), ("restore", &[&*name])] {
+        let output = stage.place.ask(command, args);
         assert!(String::from_utf8_lossy(&output.stderr).contains("owner"), "{command}: {output:?}");
     }
     // The host still publishes its own state.

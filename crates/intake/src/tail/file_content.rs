@@ -94,11 +94,13 @@ enum Compression {
 }
 
 impl FileContent {
-    /// Opens a regular file. Its first bytes tell whether it is compressed.
+    /// Opens a regular file.
     pub(super) fn open(path: &Path) -> io::Result<(FileContent, FileStat)> {
-        // Opening a pipe without a writer would block the thread.
-        let not_blocking = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or(0);
-        let file = OpenOptions::new().read(true).custom_flags(not_blocking).open(path)?;
+        FileContent::of(open_file(path)?)
+    }
+
+    /// The content of an open regular file. Its first bytes tell whether it is compressed.
+    pub(super) fn of(file: File) -> io::Result<(FileContent, FileStat)> {
         let stat = FileStat::of(&file.metadata()?).ok_or_else(not_regular)?;
         let content = match compression(&file)? {
             Some(_) => FileContent::compressed(file),
@@ -211,6 +213,12 @@ impl FileContent {
         }
         Ok(if xxh3_64(bytes) == mark.hash { Fit::Equal } else { Fit::Different })
     }
+}
+
+/// Opens a file to read. A pipe without a writer does not block the thread.
+pub(super) fn open_file(path: &Path) -> io::Result<File> {
+    let not_blocking = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or(0);
+    OpenOptions::new().read(true).custom_flags(not_blocking).open(path)
 }
 
 fn not_regular() -> io::Error {

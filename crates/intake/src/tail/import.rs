@@ -2,9 +2,9 @@
 //!
 //! They are identified as followed files are. The same file again, or a copy of it under a derived name, adds no
 //! record. A file that has grown adds its new lines. An unfinished last line is a record, because an import does not
-//! wait for the rest.
+//! wait for the rest. The caller opens the files ([`ImportFile`]), so an import reads what its caller may read.
 
-use super::file_content::{FileContent, FileStat, is_utf16};
+use super::file_content::{FileContent, FileStat, is_utf16, open_file};
 use super::file_reader::{FileReader, ReadContext, ReadOutcome, TailEnd};
 use super::identity::{Likeness, head_of, mark_at};
 use super::names::{is_made_from, is_next_of};
@@ -18,12 +18,33 @@ use daytable_model::path_text::PathText;
 use daytable_model::time::Ticks;
 use daytable_store::{Ack, CommitQueue, SourceKind, SourceState, SourceStatus, Submission, SubmitError};
 use serde::{Deserialize, Serialize};
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 /// Bytes of rows that are submitted at once.
 const SUBMISSION_BYTES: usize = 4 << 20;
+
+/// An open file, and the path under which it is known. Whoever opened the file may read it.
+#[derive(Debug)]
+pub struct ImportFile {
+    /// The absolute path.
+    pub path: PathBuf,
+    /// The file.
+    pub file: File,
+}
+
+impl ImportFile {
+    /// Opens a file.
+    pub fn open(path: &Path) -> io::Result<ImportFile> {
+        let file = open_file(path)?;
+        if file.metadata()?.is_dir() {
+            return Err(io::Error::new(io::ErrorKind::IsADirectory, "it is a folder: name the files in it"));
+        }
+        Ok(ImportFile { path: std::fs::canonicalize(path)?, file })
+    }
+}
 
 /// The progress of an import.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -83,7 +104,7 @@ pub enum ImportError {
 /// Reads files to their end and waits until everything is on disk. `options` has the settings for lines; its patterns
 /// are not used. `progress` is called after each chunk.
 pub fn import(
-    paths: &[PathBuf],
+    files: Vec<ImportFile>,
     options: &TailOptions,
     router: &Router,
     host: &str,
@@ -92,7 +113,7 @@ pub fn import(
 ) -> Result<ImportSummary, ImportError> {
     let (epoch, sources) = intake.sources();
     let (outcomes, results) = channel();
-    let size = |path: &PathBuf| FileStat::at(path).ok().flatten().map_or(0, |stat| stat.size);
+    let size = |file: &ImportFile| file.file.metadata().map_or(0, |metadata| metadata.len());
     let mut import = Importer {
         options,
         router,
@@ -108,16 +129,16 @@ pub fn import(
         waiting: 0,
         results,
         progress: ImportProgress {
-            files_total: paths.len(),
-            bytes_total: paths.iter().map(size).sum(),
+            files_total: files.len(),
+            bytes_total: files.iter().map(size).sum(),
             ..ImportProgress::default()
         },
     };
     let mut failed = Vec::new();
-    for path in paths {
-        match import.file(path, &mut progress) {
+    for ImportFile { path, file } in files {
+        match import.file(&path, file, &mut progress) {
             Ok(()) => {}
-            Err(Interrupted::Read(error)) => failed.push((path.clone(), error)),
+            Err(Interrupted::Read(error)) => failed.push((path, error)),
             Err(Interrupted::Store(refused)) => return Err(refused.into()),
         }
         import.progress.files += 1;
@@ -163,10 +184,9 @@ impl From<SubmitError> for Interrupted {
 }
 
 impl Importer<'_> {
-    fn file(&mut self, path: &Path, progress: &mut impl FnMut(ImportProgress)) -> Result<(), Interrupted> {
-        let path = std::path::absolute(path)?;
-        let (mut content, stat) = FileContent::open(&path)?;
-        let Some(state) = self.source(&path, &mut content, &stat)? else { return Ok(()) };
+    fn file(&mut self, path: &Path, file: File, progress: &mut impl FnMut(ImportProgress)) -> Result<(), Interrupted> {
+        let (mut content, stat) = FileContent::of(file)?;
+        let Some(state) = self.source(path, &mut content, &stat)? else { return Ok(()) };
         let (before, records) = (self.progress.bytes, self.progress.records);
         let known_records = state.ledger.records;
         let mut reader = FileReader::new(state, Some(content));

@@ -46,14 +46,16 @@ mod source;
 mod source_index;
 mod start_position;
 mod submissions;
+mod survey;
 mod wakeup;
 
 pub use check::{FileCheck, check};
-pub use import::{ImportError, ImportProgress, ImportSummary, import};
+pub use import::{ImportError, ImportFile, ImportProgress, ImportSummary, import};
 pub use options::{TailOptions, WatchMode};
 pub use path_patterns::PathPatterns;
 pub use source::{PreparedTail, Tail};
-pub use start_position::{AdoptedFile, StartPosition, matching_files, start_positions};
+pub use start_position::{AdoptedFile, StartPosition, start_positions};
+pub use survey::{SurveyedPath, UnreadReason, survey};
 
 #[cfg(test)]
 mod tests;

@@ -98,16 +98,6 @@ pub fn start_positions(
     Ok(adoptees)
 }
 
-/// The files that a block includes now.
-///
-/// # Errors
-///
-/// A pattern is invalid.
-pub fn matching_files(block: &TailOptions) -> io::Result<Vec<PathBuf>> {
-    let (_, found) = discovered(vec![PathPatterns::new(block)?]);
-    Ok(found.into_iter().map(|found| found.path).collect())
-}
-
 /// The files that exist now.
 fn discovered(patterns: Vec<PathPatterns>) -> (Discovery, Vec<DiscoveredFile>) {
     let mut discovery = Discovery::new(patterns, None);

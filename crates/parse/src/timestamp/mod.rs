@@ -126,7 +126,7 @@ fn point(
     let shown = Ticks::from_date(year, month, day)?.get() + since_midnight;
     match offset {
         Some(minutes) => Ticks::new(shown - minutes * (TICKS_PER_DAY / (24 * 60))),
-        None => defaults.zone.to_utc(Ticks::new(shown)?),
+        None => defaults.zone.to_utc(Ticks::new(shown)?, defaults.seen),
     }
 }
 

@@ -2,71 +2,145 @@
 //!
 //! Names come from the IANA database that `jiff` carries inside the program, so a container without
 //! `/usr/share/zoneinfo` reads a line the same way as its host. The table of a zone is decoded when its name is first
-//! used, and stays in memory.
+//! used, and stays in memory. The zone of the host is that of `TZ`, or of `/etc/localtime`, or UTC; the process asks
+//! for it once.
 //!
 //! Rejected: `chrono-tz`. Its Rust tables are full of pointers, so each start writes to 2.3 MB of them, used or not.
 
-use chrono::{DateTime, Local, LocalResult, NaiveDateTime, Offset, TimeZone};
 use daytable_model::time::{TICKS_PER_SECOND, Ticks};
 use jiff::Timestamp;
 use jiff::tz::{self, AmbiguousOffset, TimeZoneDatabase};
+use std::cell::Cell;
 use std::fmt;
+use std::ops::Range;
 use std::str::FromStr;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
-/// A zone: `UTC`, `local`, an offset like `+02:00`, or an IANA name like `Europe/Paris`.
+/// How much later than the time of reading a time may be that clocks show twice: clocks of other hosts are ahead.
+const CLOCK_SKEW: i64 = 5 * 60 * TICKS_PER_SECOND;
+/// Seconds around a change of clocks in which an offset is looked up for each time. No offset is longer.
+const NEAR_CHANGE: i64 = 2 * 86_400;
+
+/// A zone: `local`, `UTC`, an offset like `+02:00`, or an IANA name like `Europe/Paris`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Zone {
-    /// Coordinated universal time.
+    /// The zone of this host.
     #[default]
+    Local,
+    /// Coordinated universal time.
     Utc,
     /// Minutes east of UTC.
     Offset(i16),
-    /// The zone of this machine.
-    Local,
     /// A zone of the IANA database.
     Named(&'static tz::TimeZone),
 }
 
 /// An unknown zone name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown zone \"{0}\" (\"UTC\", \"local\", an offset like \"+02:00\" or a name like \"Europe/Paris\")")]
+#[error("unknown zone \"{0}\" (\"local\", \"UTC\", an offset like \"+02:00\" or a name like \"Europe/Paris\")")]
 pub struct UnknownZone(pub String);
 
 impl Zone {
-    /// The point in time at which clocks of this zone show what clocks of UTC show at `shown`.
+    /// The point in time at which clocks of this zone show what clocks of UTC show at `shown`. `seen` is the time of
+    /// reading.
     ///
-    /// A time that clocks show twice means the first one. A time that clocks skip is read as if the clocks had not been
-    /// moved yet.
+    /// A time that clocks show twice means the second one, unless that is later than `seen`; then it means the first
+    /// one. A time that clocks skip is read as if the clocks had not been moved yet.
     #[inline]
-    pub fn to_utc(self, shown: Ticks) -> Option<Ticks> {
+    pub fn to_utc(self, shown: Ticks, seen: Ticks) -> Option<Ticks> {
         let east = match self {
             Zone::Utc => return Some(shown),
             Zone::Offset(minutes) => i64::from(minutes) * 60,
-            Zone::Local => local_seconds_east(shown)?,
-            Zone::Named(zone) => named_seconds_east(zone, shown)?,
+            Zone::Local => seconds_east(&host().zone, shown, seen)?,
+            Zone::Named(zone) => seconds_east(zone, shown, seen)?,
         };
         Ticks::new(shown.get() - east * TICKS_PER_SECOND)
     }
+
+    /// The zone in words. The zone of the host has its name and where the name is from.
+    pub fn described(self) -> String {
+        match self {
+            Zone::Local => format!("{} ({})", host().name, host().origin),
+            zone => zone.to_string(),
+        }
+    }
 }
 
-/// Seconds east of UTC when clocks of this machine show `shown`.
-fn local_seconds_east(shown: Ticks) -> Option<i64> {
-    let at = |seconds: i64| -> Option<NaiveDateTime> { Some(DateTime::from_timestamp(seconds, 0)?.naive_utc()) };
-    let shown = shown.unix_seconds();
-    let offset = match Local.offset_from_local_datetime(&at(shown)?) {
-        LocalResult::Single(offset) | LocalResult::Ambiguous(offset, _) => offset,
-        LocalResult::None => Local.offset_from_local_datetime(&at(shown - 3 * 3600)?).earliest()?,
-    };
-    Some(offset.fix().local_minus_utc().into())
+/// The zone of this host.
+struct HostZone {
+    zone: tz::TimeZone,
+    name: String,
+    /// Where the zone is from.
+    origin: String,
 }
 
-/// Seconds east of UTC when clocks of `zone` show `shown`.
-fn named_seconds_east(zone: &tz::TimeZone, shown: Ticks) -> Option<i64> {
-    let shown = tz::Offset::UTC.to_datetime(Timestamp::from_second(shown.unix_seconds()).ok()?);
-    let offset = match zone.to_ambiguous_timestamp(shown).offset() {
-        AmbiguousOffset::Unambiguous { offset } => offset,
-        AmbiguousOffset::Gap { before, .. } | AmbiguousOffset::Fold { before, .. } => before,
+fn host() -> &'static HostZone {
+    static HOST: OnceLock<HostZone> = OnceLock::new();
+    HOST.get_or_init(|| HostZone::of(std::env::var("TZ").ok(), tz::TimeZone::try_system().ok()))
+}
+
+impl HostZone {
+    /// `found` is the zone of `variable` (`TZ`), or else of `/etc/localtime`.
+    fn of(variable: Option<String>, found: Option<tz::TimeZone>) -> HostZone {
+        let origin = match (&variable, &found) {
+            (Some(_), Some(_)) => "local, from TZ".into(),
+            (None, Some(_)) => "local, from /etc/localtime".into(),
+            (Some(variable), None) => format!("local: TZ={variable:?} is no zone"),
+            (None, None) => "local: this host has neither TZ nor /etc/localtime".into(),
+        };
+        let zone = found.unwrap_or(tz::TimeZone::UTC);
+        let name = match zone.iana_name() {
+            Some("Etc/UTC" | "Etc/UCT" | "Etc/Zulu") => "UTC".into(),
+            Some(name) => name.to_owned(),
+            None => variable.filter(|variable| !variable.is_empty()).unwrap_or_else(|| "a zone without a name".into()),
+        };
+        HostZone { zone, name, origin }
+    }
+}
+
+/// Times of one zone that have one offset.
+#[derive(Clone, Copy)]
+struct SteadyTimes {
+    zone: &'static tz::TimeZone,
+    /// Unix seconds, as if clocks showed UTC.
+    from: i64,
+    until: i64,
+    east: i64,
+}
+
+impl SteadyTimes {
+    /// The times around `shown`, which is not near a change of clocks.
+    fn around(zone: &'static tz::TimeZone, shown: i64, east: i64) -> Option<SteadyTimes> {
+        let at = Timestamp::from_second(shown).ok()?;
+        let before = zone.preceding(at).next().map_or(i64::MIN, |change| change.timestamp().as_second());
+        let after = zone.following(at).next().map_or(i64::MAX, |change| change.timestamp().as_second());
+        let Range { start: from, end: until } = before.saturating_add(NEAR_CHANGE)..after.saturating_sub(NEAR_CHANGE);
+        (from..until).contains(&shown).then_some(SteadyTimes { zone, from, until, east })
+    }
+}
+
+/// Seconds east of UTC when clocks of `zone` show `shown`. Most lines are of the same season as the line before, so
+/// each thread keeps the offset of the last one.
+fn seconds_east(zone: &'static tz::TimeZone, shown: Ticks, seen: Ticks) -> Option<i64> {
+    thread_local!(static STEADY: Cell<Option<SteadyTimes>> = const { Cell::new(None) });
+    let seconds = shown.unix_seconds();
+    if let Some(steady) = STEADY.get()
+        && std::ptr::eq(steady.zone, zone)
+        && (steady.from..steady.until).contains(&seconds)
+    {
+        return Some(steady.east);
+    }
+    let civil = tz::Offset::UTC.to_datetime(Timestamp::from_second(seconds).ok()?);
+    let offset = match zone.to_ambiguous_timestamp(civil).offset() {
+        AmbiguousOffset::Unambiguous { offset } => {
+            STEADY.set(SteadyTimes::around(zone, seconds, offset.seconds().into()));
+            offset
+        }
+        AmbiguousOffset::Gap { before, .. } => before,
+        AmbiguousOffset::Fold { before, after } => {
+            let second = shown.get() - i64::from(after.seconds()) * TICKS_PER_SECOND;
+            if second <= seen.get().saturating_add(CLOCK_SKEW) { after } else { before }
+        }
     };
     Some(offset.seconds().into())
 }
@@ -141,11 +215,62 @@ mod tests {
             ("2026-07-15T12:00:00Z", "2026-07-15T10:00:00Z"),
             // Clocks move forward at 02:00, and back at 03:00.
             ("2026-03-29T02:30:00Z", "2026-03-29T01:30:00Z"),
-            ("2026-10-25T02:30:00Z", "2026-10-25T00:30:00Z"),
+            ("2026-10-25T02:30:00Z", "2026-10-25T01:30:00Z"),
         ] {
-            let (shown, _) = super::super::leading(shown).expect("a time");
-            let zone: Zone = "Europe/Paris".parse().expect("a zone");
-            assert_eq!(zone.to_utc(shown).map(|time| time.to_string()).as_deref(), Some(utc));
+            assert_eq!(in_paris(shown, "2026-12-01T00:00:00Z"), utc);
+        }
+    }
+
+    #[test]
+    fn a_time_that_clocks_show_twice_is_not_in_the_future() {
+        for (seen, utc) in [
+            ("2026-10-25T00:30:00Z", "2026-10-25T00:30:00Z"),
+            ("2026-10-25T01:24:00Z", "2026-10-25T00:30:00Z"),
+            ("2026-10-25T01:26:00Z", "2026-10-25T01:30:00Z"),
+            ("2026-10-25T01:30:01Z", "2026-10-25T01:30:00Z"),
+        ] {
+            assert_eq!(in_paris("2026-10-25T02:30:00Z", seen), utc, "read at {seen}");
+        }
+    }
+
+    fn in_paris(shown: &str, seen: &str) -> String {
+        let time = |text| super::super::leading(text).expect("a time").0;
+        let zone: Zone = "Europe/Paris".parse().expect("a zone");
+        zone.to_utc(time(shown), time(seen)).expect("a time of our age").to_string()
+    }
+
+    #[test]
+    fn the_zone_of_the_host_says_where_it_is_from() {
+        let paris = || TimeZoneDatabase::bundled().get("Europe/Paris").ok();
+        let described = |variable: Option<&str>, found| {
+            let HostZone { name, origin, .. } = HostZone::of(variable.map(str::to_owned), found);
+            format!("{name} ({origin})")
+        };
+        assert_eq!(described(None, paris()), "Europe/Paris (local, from /etc/localtime)");
+        assert_eq!(described(Some("Europe/Paris"), paris()), "Europe/Paris (local, from TZ)");
+        assert_eq!(described(Some("Mars"), None), "UTC (local: TZ=\"Mars\" is no zone)");
+        assert_eq!(described(None, None), "UTC (local: this host has neither TZ nor /etc/localtime)");
+        let posix = tz::TimeZone::posix("CET-1CEST,M3.5.0,M10.5.0/3").ok();
+        assert_eq!(described(Some("CET-1CEST,M3.5.0,M10.5.0/3"), posix), "CET-1CEST,M3.5.0,M10.5.0/3 (local, from TZ)");
+    }
+
+    proptest::proptest! {
+        /// The offset that a thread keeps is the offset of the zone.
+        #[test]
+        fn times_of_any_order_and_zone(times in proptest::collection::vec((0..3_usize, 0..4_000_000_000_i64), 1..40)) {
+            let zones = ["Europe/Paris", "Australia/Lord_Howe", "Africa/Casablanca"].map(|name| name.parse::<Zone>());
+            for (zone, seconds) in times {
+                let Ok(Zone::Named(zone)) = zones[zone] else { panic!("a zone") };
+                let shown = Ticks::from_unix(seconds, 0).expect("a time");
+                let civil = tz::Offset::UTC.to_datetime(Timestamp::from_second(seconds).expect("a time"));
+                let expected = zone.to_ambiguous_timestamp(civil).later().expect("a time").as_second();
+                let expected = match zone.to_ambiguous_timestamp(civil).offset() {
+                    AmbiguousOffset::Gap { before, .. } => seconds - i64::from(before.seconds()),
+                    _ => expected,
+                };
+                let read = Zone::Named(zone).to_utc(shown, Ticks::MAX).expect("a time");
+                proptest::prop_assert_eq!(read.unix_seconds(), expected);
+            }
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Files that are imported, and imported again.
 
 use super::*;
-use crate::tail::{ImportError, ImportSummary, import};
+use crate::tail::{ImportError, ImportFile, ImportSummary, import};
 
 /// Imports files with the known `sources`. Returns the rows and the sources afterwards.
 fn run(
@@ -13,8 +13,9 @@ fn run(
     let mut rows = Vec::new();
     let imported = std::thread::scope(|scope| {
         let options = TailOptions::new("import", vec![]);
-        let (own, paths) = (intake.clone(), paths.to_vec());
-        let thread = scope.spawn(move || import(&paths, &options, &router(), "host", &own, |_| {}));
+        let own = intake.clone();
+        let files = paths.iter().map(|path| ImportFile::open(path).expect("it can be opened")).collect();
+        let thread = scope.spawn(move || import(files, &options, &router(), "host", &own, |_| {}));
         while !thread.is_finished() {
             if fails && intake.waiting_bytes() > 0 {
                 sink.fail();
@@ -93,13 +94,12 @@ fn compressed_files_are_read_and_equal_ones_of_other_names_are_others() {
     fs::write(bench.path("b.zst"), zstd).expect("written");
     bench.append("c", "");
     bench.gzip("a", "a.gz");
-    let paths = ["a.gz", "b.zst", "c", "missing"].map(|name| bench.path(name));
+    let paths = ["a.gz", "b.zst", "c"].map(|name| bench.path(name));
     let (imported, rows, sources) = run(vec![], &paths, false);
     assert_eq!(messages(&rows), ["one", "two", "one", "two"]);
     assert_eq!(sources.len(), 2);
     let imported = imported.expect("imported");
     assert_eq!(imported.progress.bytes, imported.progress.bytes_total);
-    assert_eq!(imported.failed.iter().map(|(path, _)| path.clone()).collect::<Vec<_>>(), [bench.path("missing")]);
 }
 
 /// A truncated copy must not pass for the whole file, nor leave half a line in place of the whole one.
@@ -131,8 +131,11 @@ fn a_truncated_compressed_file_is_reported_and_later_resumed_at_its_next_line() 
 fn an_irregular_file_is_reported() {
     let bench = Bench::new();
     fs::create_dir(bench.path("folder")).expect("made");
-    let (imported, _, _) = run(vec![], &[bench.path("folder")], false);
-    let error = imported.expect("no store failed").complete().expect_err("a folder");
+    let refused = |path: &std::path::Path| ImportFile::open(path).expect_err("no file").to_string();
+    assert_eq!(refused(&bench.path("folder")), "it is a folder: name the files in it");
+    assert!(refused(&bench.path("missing")).starts_with("No such file"));
+    let (imported, _, _) = run(vec![], &["/dev/null".into()], false);
+    let error = imported.expect("no store failed").complete().expect_err("a device");
     assert!(error.to_string().ends_with("it is no regular file"), "{error}");
 }
 

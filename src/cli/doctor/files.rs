@@ -1,0 +1,334 @@
+//! The checks of files: what the blocks `[[tail]]` read, why other files are left alone, and the times of the newest records.
+//!
+//! A running daemon surveys the files itself ([`survey`]), because its user and its name spaces may be others than those of this
+//! command.
+
+use super::super::control::{Control, ControlError};
+use super::super::exit::CliError;
+use super::CheckResult;
+use crate::config::Config;
+use daytable_intake::tail::{SurveyedPath, UnreadReason, survey};
+use daytable_logsql::{Expression, FieldName, ParsedQuery, Test};
+use daytable_model::time::{TICKS_PER_SECOND, Ticks};
+use daytable_model::units::show_duration;
+use daytable_query::answer::{AnswerItem, AnswerOptions, answer};
+use daytable_query::{Archives, Filter, Stores};
+use daytable_store::Reader;
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::time::Duration;
+
+const CHECK: &str = "files";
+/// Paths that a result names.
+const NAMED_MAX: usize = 5;
+/// Files, last written first, whose newest records are compared with the clock.
+const COMPARED_MAX: usize = 20;
+/// Zones are at most 14 hours away from UTC.
+const ZONE_MAX: Duration = Duration::from_secs(15 * 3600);
+/// Offsets of zones are whole numbers of this many seconds.
+const QUARTER: i64 = 900;
+/// Seconds within which a difference is a whole number of quarter hours.
+const NEAR: i64 = 30;
+/// Seconds within which a clock is right.
+const RIGHT: i64 = 600;
+
+/// The files, as the running daemon finds them, or as this process does.
+pub(super) fn surveyed(config: &Config, control: Option<Control>) -> Result<Vec<SurveyedPath>, CliError> {
+    let Some(control) = control else {
+        let mut found = Vec::new();
+        for tail in &config.sources.tails {
+            found.extend(survey(tail).map_err(|error| CliError::Unavailable(error.to_string()))?);
+        }
+        return Ok(found);
+    };
+    let (mut response, mut found) = (control.fetch("/-/files")?, Vec::new());
+    while let Some(line) = response.next_line()? {
+        found.push(serde_json::from_str(&line).map_err(|_| ControlError::Protocol("a line is no file"))?);
+    }
+    Ok(found)
+}
+
+/// Whether the files of the blocks can be read, and why others are left alone.
+pub(super) fn files(config: &Config, surveyed: &[SurveyedPath], is_of_daemon: bool, now: Ticks) -> Vec<CheckResult> {
+    let reader = if is_of_daemon { "the daemon" } else { "this user" };
+    let mut results = Vec::new();
+    for tail in &config.sources.tails {
+        let block = format!("[[tail]] {:?}", tail.name);
+        let of_block = || surveyed.iter().filter(|found| found.block == tail.name);
+        let read: Vec<&SurveyedPath> = of_block().filter(|found| found.reason.is_none()).collect();
+        results.push(match read.len() {
+            0 => CheckResult::warn(
+                CHECK,
+                format!("{block} finds no file to read"),
+                "look at the next lines, and at `include`; after a change: daytable reload",
+            ),
+            count => CheckResult::ok(CHECK, format!("{block}: {reader} can read {count}")),
+        });
+        for kind in Unread::ALL {
+            let paths: Vec<&str> = of_block().filter_map(|found| kind.shows(found)).collect();
+            if !paths.is_empty() {
+                results.push(kind.result(&block, &named(&paths)));
+            }
+        }
+        for found in of_block() {
+            if let Some(UnreadReason::NoMatch(beside)) = &found.reason {
+                let beside: Vec<&str> = beside.iter().map(String::as_str).collect();
+                let beside =
+                    if beside.is_empty() { "no file is there".into() } else { format!("there are {}", named(&beside)) };
+                results.push(CheckResult::warn(
+                    CHECK,
+                    format!("{block}: no file matches {}: {beside}", found.path),
+                    "correct the pattern: * matches within a name, ** any number of folders",
+                ));
+            }
+        }
+        results.extend(expired(config, &block, &read, now));
+        let inside: Vec<&str> = read
+            .iter()
+            .map(|found| found.path.as_str())
+            .filter(|path| Path::new(path).starts_with(&config.data_dir))
+            .collect();
+        if !inside.is_empty() {
+            results.push(CheckResult::fail(
+                CHECK,
+                format!("{block} reads the data folder itself: {}", named(&inside)),
+                "leave it out with `exclude`",
+            ));
+        }
+    }
+    results
+}
+
+/// The reasons that paths share.
+#[derive(Clone, Copy)]
+enum Unread {
+    Denied,
+    NoFolder,
+    Folder,
+    DanglingLink,
+    NotRegular,
+    Failed,
+    Compressed,
+    Empty,
+    Excluded,
+}
+
+impl Unread {
+    const ALL: [Unread; 9] = [
+        Unread::Denied,
+        Unread::NoFolder,
+        Unread::Folder,
+        Unread::DanglingLink,
+        Unread::NotRegular,
+        Unread::Failed,
+        Unread::Compressed,
+        Unread::Empty,
+        Unread::Excluded,
+    ];
+
+    /// The path, if it is left alone for this reason.
+    fn shows(self, found: &SurveyedPath) -> Option<&str> {
+        let is_it = matches!(
+            (self, found.reason.as_ref()?),
+            (Unread::Denied, UnreadReason::Denied)
+                | (Unread::NoFolder, UnreadReason::NoFolder)
+                | (Unread::Folder, UnreadReason::Folder)
+                | (Unread::DanglingLink, UnreadReason::DanglingLink)
+                | (Unread::NotRegular, UnreadReason::NotRegular)
+                | (Unread::Failed, UnreadReason::Failed(_))
+                | (Unread::Compressed, UnreadReason::Compressed)
+                | (Unread::Empty, UnreadReason::Empty)
+                | (Unread::Excluded, UnreadReason::Excluded)
+        );
+        is_it.then_some(&found.path)
+    }
+
+    fn result(self, block: &str, paths: &str) -> CheckResult {
+        let warn = |found: String, advice: &str| CheckResult::warn(CHECK, found, advice);
+        match self {
+            Unread::Denied => CheckResult::fail(
+                CHECK,
+                format!("{block}: no permission for {paths}"),
+                "add the user to the group of these files (usermod -aG adm daytable), or give the service CAP_DAC_READ_SEARCH; \
+                 namei -l FILE shows the folder that is closed",
+            ),
+            Unread::NoFolder => warn(
+                format!("{block}: no such folder: {paths}"),
+                "correct `include`, or create the folder: daytable finds its files within ten seconds",
+            ),
+            Unread::Folder => warn(
+                format!("{block}: a folder and no file: {paths}"),
+                "name the files in it: FOLDER/*.log, or FOLDER/**/*.log for all folders below",
+            ),
+            Unread::DanglingLink => {
+                warn(format!("{block}: a link that leads nowhere: {paths}"), "create its target, or remove the link")
+            }
+            Unread::NotRegular => {
+                warn(format!("{block}: a pipe, socket or device: {paths}"), "leave it out with `exclude`")
+            }
+            Unread::Failed => warn(
+                format!("{block}: cannot be read: {paths}"),
+                "look at the disk (dmesg), or leave it out with `exclude`",
+            ),
+            // Rotated files are compressed as a rule; a source reads them where it had not read them before.
+            Unread::Compressed => CheckResult::ok(
+                CHECK,
+                format!(
+                    "{block}: compressed, read only where its lines are missing (`daytable import` reads it whole): {paths}"
+                ),
+            ),
+            Unread::Empty => CheckResult::ok(CHECK, format!("{block}: empty, waits for a first line: {paths}")),
+            Unread::Excluded => CheckResult::ok(CHECK, format!("{block}: left out by `exclude`: {paths}")),
+        }
+    }
+}
+
+/// Files whose records are older than any table keeps them.
+fn expired(config: &Config, block: &str, read: &[&SurveyedPath], now: Ticks) -> Option<CheckResult> {
+    let keep = config.tables.iter().map(|table| table.window.keep).max()?;
+    let oldest = now.minus(keep).unix_seconds();
+    let paths: Vec<&str> = read
+        .iter()
+        .filter(|found| found.modified.is_some_and(|at| at < oldest))
+        .map(|found| found.path.as_str())
+        .collect();
+    (!paths.is_empty()).then(|| {
+        CheckResult::warn(
+            CHECK,
+            format!("{block}: last written before `keep` ({}): {}", show_duration(keep), named(&paths)),
+            "their records go to today's table: set `ignore_older`, a longer `keep`, or leave them out with `exclude`",
+        )
+    })
+}
+
+/// Whether the newest records have the times at which they were written.
+pub(super) fn times(data_dir: &Path, surveyed: &[SurveyedPath], now: Ticks) -> Vec<CheckResult> {
+    const CHECK: &str = "times";
+    let Ok(reader) = Reader::open(data_dir) else { return Vec::new() };
+    let archives = Archives::Skip;
+    let stores = Stores { reader: &reader, archives: &archives, remote: None };
+    let written = |found: &SurveyedPath| Ticks::from_unix(found.modified?, 0).filter(|_| found.reason.is_none());
+    let mut files: Vec<(Ticks, &str)> =
+        surveyed.iter().filter_map(|found| Some((written(found)?, found.path.as_str()))).collect();
+    files.sort_by_key(|(written, _)| std::cmp::Reverse(*written));
+    let mut results = Vec::new();
+    let mut compared = 0;
+    for (written, path) in files.into_iter().take(COMPARED_MAX) {
+        let newest = newest(&stores, Some(path), written.minus(ZONE_MAX), written.plus(ZONE_MAX), now);
+        let Some((time, _)) = newest else { continue };
+        compared += 1;
+        if let Some(off) = zone_error(time, written) {
+            results.push(CheckResult::warn(
+                CHECK,
+                format!("the newest record of {path} is of {time}, {off} the file was last written"),
+                "set `zone` of its [[tail]] to the zone of its times: daytable parse --explain FILE shows how they are read",
+            ));
+        }
+    }
+    // Listeners have no file with a time.
+    let ahead = newest(&stores, None, now.plus(Duration::from_secs(RIGHT.unsigned_abs())), now.plus(ZONE_MAX), now);
+    if let Some((time, source)) = ahead.filter(|_| results.is_empty())
+        && let Some(off) = zone_error(time, now)
+    {
+        results.push(CheckResult::warn(
+            CHECK,
+            format!("the newest record of {source} is of {time}, {off} now"),
+            "set `zone` of its block, or the clock and the zone of its sender",
+        ));
+    }
+    if results.is_empty() && compared > 0 {
+        results.push(CheckResult::ok(CHECK, format!("the newest records of {compared} files are of the right time")));
+    }
+    results
+}
+
+/// The time and source of the newest record of a source, or of all, in `since..until`.
+fn newest(
+    stores: &Stores<'_>,
+    source: Option<&str>,
+    since: Ticks,
+    until: Ticks,
+    now: Ticks,
+) -> Option<(Ticks, String)> {
+    let mut query = ParsedQuery::parse("").ok()?;
+    if let Some(source) = source {
+        query.filter = Expression::Field(FieldName::new("source"), Test::Exact(source.to_owned()));
+    }
+    let filter = Filter { since: Some(since), until: Some(until), limit: Some(1), ..Filter::default() };
+    let mut newest = None;
+    let mut each = |item: AnswerItem| {
+        if let AnswerItem::Record(record) = item {
+            let record = record.record();
+            newest = Some((record.row_key.time(), record.source.clone()));
+        }
+        ControlFlow::Break(())
+    };
+    let options = AnswerOptions { filter, ..AnswerOptions::at(now) };
+    answer(stores, &query, &options, &|| true, &mut each).ok()?;
+    newest
+}
+
+/// How a time differs from the time of writing, if a wrong zone explains the difference: "2h before".
+fn zone_error(time: Ticks, written: Ticks) -> Option<String> {
+    let off = (time.get() - written.get()) / TICKS_PER_SECOND;
+    let beyond = (off.abs() + NEAR).rem_euclid(QUARTER);
+    let (size, side) = (Duration::from_secs(((off.abs() + NEAR) / QUARTER * QUARTER).unsigned_abs()), off.signum());
+    let word = if side < 0 { "before" } else { "after" };
+    (off.abs() > RIGHT && beyond <= 2 * NEAR).then(|| format!("{} {word}", show_duration(size)))
+}
+
+/// Some of the paths.
+fn named(paths: &[&str]) -> String {
+    let shown = paths.iter().take(NAMED_MAX).copied().collect::<Vec<_>>().join(", ");
+    let more = paths.len().saturating_sub(NAMED_MAX);
+    if more > 0 { format!("{shown}, and {more} more") } else { shown }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::CheckStatus;
+    use super::*;
+
+    #[test]
+    fn a_wrong_zone_is_a_whole_number_of_quarter_hours() {
+        let written = Ticks::from_unix(1_800_000_000, 0).expect("a time");
+        let off = |seconds: i64| zone_error(Ticks::from_unix(1_800_000_000 + seconds, 0).expect("a time"), written);
+        assert_eq!(off(-7200).as_deref(), Some("2h before"));
+        assert_eq!(off(7190).as_deref(), Some("2h after"));
+        assert_eq!(off(-20_703).as_deref(), Some("345m before"));
+        for near in [0, 5, -599, 700, 7300, -7000] {
+            assert_eq!(off(near), None, "{near}");
+        }
+    }
+
+    #[test]
+    fn paths_of_one_reason_share_a_line() {
+        let config = "[[tail]]\nname = \"app\"\ninclude = [\"/var/log/*.log\"]\n";
+        let config = Config::parse(config, "f").expect("a configuration");
+        let path = |path: &str, reason| SurveyedPath {
+            block: "app".into(),
+            path: path.into(),
+            modified: Some(1_800_000_000),
+            reason,
+        };
+        let found = [
+            path("/var/log/a.log", None),
+            path("/var/log/b.log", Some(UnreadReason::Denied)),
+            path("/var/log/c.log", Some(UnreadReason::Denied)),
+            path("/var/log/*.out", Some(UnreadReason::NoMatch(vec!["a.log".into()]))),
+        ];
+        let now = Ticks::from_unix(1_900_000_000, 0).expect("a time");
+        let results = files(&config, &found, true, now);
+        let shown: Vec<(CheckStatus, &str)> =
+            results.iter().map(|result| (result.verdict, result.found.as_str())).collect();
+        assert_eq!(
+            shown,
+            [
+                (CheckStatus::Ok, "[[tail]] \"app\": the daemon can read 1"),
+                (CheckStatus::Fail, "[[tail]] \"app\": no permission for /var/log/b.log, /var/log/c.log"),
+                (CheckStatus::Warn, "[[tail]] \"app\": no file matches /var/log/*.out: there are a.log"),
+                (CheckStatus::Warn, "[[tail]] \"app\": last written before `keep` (30d): /var/log/a.log"),
+            ]
+        );
+    }
+}

@@ -1,0 +1,84 @@
+//! Times without a zone are read in the zone of the host, and the program says so.
+
+use crate::place::{DAYTABLE, PATIENCE, Place, append, wait_for};
+use daytable_model::time;
+use std::fs;
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+/// Runs a command on a host with this zone.
+fn daytable(zone: &str, args: &[&str]) -> Output {
+    let mut command = Command::new(DAYTABLE);
+    command.args(args).env("TZ", zone).env_remove("DAYTABLE_DATA").env_remove("DAYTABLE_CONFIG").stdin(Stdio::null());
+    command.output().expect("run")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn a_time_without_a_zone_is_of_the_zone_of_the_host() {
+    let place = Place::new();
+    let file = place.path("app.log");
+    // In Paris, clocks skip the second time, and show the third one twice.
+    let times = ["2026-07-21 08:00:00", "2026-03-29 02:30:00", "2026-10-25 02:30:00", "2026-01-21T08:00:00Z"];
+    let lines: Vec<String> = times.iter().map(|time| format!("{time} WARN disk full\n")).collect();
+    fs::write(&file, lines.concat()).expect("written");
+    let path = file.to_str().expect("text");
+    for (zone, expected) in [
+        ("UTC", ["2026-07-21T08:00:00Z", "2026-03-29T02:30:00Z", "2026-10-25T02:30:00Z"]),
+        ("Europe/Paris", ["2026-07-21T06:00:00Z", "2026-03-29T01:30:00Z", "2026-10-25T01:30:00Z"]),
+        ("EST5EDT", ["2026-07-21T12:00:00Z", "2026-03-29T06:30:00Z", "2026-10-25T06:30:00Z"]),
+        ("Mars/Olympus", ["2026-07-21T08:00:00Z", "2026-03-29T02:30:00Z", "2026-10-25T02:30:00Z"]),
+    ] {
+        let said = text(&daytable(zone, &["parse", path]).stdout);
+        for (line, time) in said.lines().zip(expected.iter().chain(&["2026-01-21T08:00:00Z"])) {
+            assert!(line.contains(time), "{zone}: {line} has not {time}");
+        }
+        assert_eq!(said.lines().count(), 4, "{said}");
+    }
+    let explained = text(&daytable("Europe/Paris", &["parse", "--explain", path]).stdout);
+    let read_in = "2026-07-21T06:00:00Z, read in Europe/Paris (local, from TZ)";
+    assert!(explained.contains(read_in) && explained.contains("2026-01-21T08:00:00Z\n"), "{explained}");
+    let config = place.configure("[[tail]]\nname = \"app\"\ninclude = [\"LOGS/*.log\"]\nzone = \"+05:30\"\n");
+    let said = text(&daytable("Mars/Olympus", &["check", config.to_str().expect("text")]).stdout);
+    let expected = "times without a zone: UTC (local: TZ=\"Mars/Olympus\" is no zone); [[tail]] \"app\": +05:30\n";
+    assert!(said.contains(expected), "{said}");
+    assert!(said.contains("max_bytes: ") && said.contains("a fifth of the disk of"), "{said}");
+}
+
+/// The daemon names its zone. Where a file has times of another zone, the doctor says so, and asks the daemon for the files.
+#[test]
+fn the_doctor_finds_a_wrong_zone() {
+    let place = Place::new();
+    let config = "[[tail]]\nname = \"app\"\ninclude = [\"LOGS/*.log\", \"LOGS/none/*.log\"]\n";
+    let path = place.configure(config);
+    let mut run = Command::new(DAYTABLE);
+    run.args(["run", "--config", path.to_str().expect("text")]).env("TZ", "UTC");
+    let daemon = place.spawn_command(run);
+    daemon.wait_ready();
+    // As a program writes it two hours east of UTC.
+    let ahead = time::now().plus(Duration::from_secs(7200)).to_string();
+    append(&place.log("app.log"), format!("{} WARN disk full\n", ahead[..19].replace('T', " ")).as_bytes());
+    std::os::unix::fs::symlink("/nowhere/at/all", place.log("link.log")).expect("linked");
+    fs::create_dir(place.log("folder.log")).expect("made");
+    wait_for("the record is there", PATIENCE, || (place.try_records().len() == 1).then_some(()));
+    let said = text(&daytable("UTC", &["doctor", "--config", path.to_str().expect("text")]).stdout);
+    let wrong = format!("the newest record of {} is of ", place.log("app.log").display());
+    for expected in [
+        "the daemon can read 1".to_owned(),
+        wrong,
+        ", 2h after the file was last written".into(),
+        format!("a link that leads nowhere: {}", place.log("link.log").display()),
+        format!("a folder and no file: {}", place.log("folder.log").display()),
+        format!("no such folder: {}", place.log("none").display()),
+    ] {
+        assert!(said.contains(&expected), "{expected} is not in\n{said}");
+    }
+    assert!(daemon.said().contains("local_zone=\"UTC (local, from TZ)\""), "{}", daemon.said());
+    daemon.stop();
+    let said = text(&daytable("UTC", &["doctor", "--config", path.to_str().expect("text")]).stdout);
+    assert!(said.contains("warn  daemon: none runs on") && said.contains("start it: "), "{said}");
+    assert!(said.contains("this user can read 1"), "{said}");
+}
