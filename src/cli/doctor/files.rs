@@ -206,7 +206,7 @@ pub(super) fn times(data_dir: &Path, surveyed: &[SurveyedPath], now: Ticks) -> V
     const CHECK: &str = "times";
     let Ok(reader) = Reader::open(data_dir) else { return Vec::new() };
     let archives = Archives::Skip;
-    let stores = Stores { reader: &reader, archives: &archives, remote: None };
+    let stores = Stores::local(&reader, &archives);
     let written = |found: &SurveyedPath| Ticks::from_unix(found.modified?, 0).filter(|_| found.reason.is_none());
     let mut files: Vec<(Ticks, &str)> =
         surveyed.iter().filter_map(|found| Some((written(found)?, found.path.as_str()))).collect();
