@@ -75,7 +75,7 @@ impl SectionOptions for StoreConfig {
                  `commit_interval`, have an effect only with \"azure\".",
             ),
             duration("commit_interval", |store: &mut StoreConfig| &mut store.commit_interval, COMMIT_INTERVAL)
-                .at_restart("How long a record waits for a commit."),
+                .at_restart("How long a record waits for a commit at most. After a pause this long, it does not wait."),
             optional_text(
                 "connection_string_file",
                 "an absolute path",

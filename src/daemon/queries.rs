@@ -30,7 +30,7 @@ const PATTERN_RECORDS_MAX: u64 = 200_000;
 /// The most patterns of an answer.
 const PATTERNS_MAX: usize = 200;
 /// How often a follower reads new commits.
-const FOLLOW_INTERVAL: Duration = Duration::from_millis(100);
+const FOLLOW_INTERVAL: Duration = Duration::from_millis(50);
 
 impl From<StoreError> for ApiError {
     fn from(error: StoreError) -> ApiError {

@@ -99,6 +99,8 @@ pub struct SourceProfile {
     counted: u8,
     /// Records since all formats were last tried.
     since: u8,
+    /// Records of one line in a row, up to [`SINGLE_LINES_SURE`].
+    single_lines: u8,
     habits: Habits,
     headers: Headers,
     /// Ends of empty lines after the last record, which the next record keeps.
@@ -115,8 +117,10 @@ const WEIGHT_SURE: u8 = 4;
 const REVISIT: u8 = 64;
 /// Weight that plain loses to a record with a format: a banner says little about the lines below it.
 const PLAIN_LOSS: u8 = 4;
-/// The divisor of the wait for a line without a header.
-const PLAIN_WAIT: u32 = 10;
+/// After so many records of one line in a row, a record waits shortly for more lines.
+const SINGLE_LINES_SURE: u8 = 32;
+/// The divisor of `join.wait` for a short wait. A program writes the lines of one record within a few milliseconds.
+const SHORT_WAIT: u32 = 10;
 /// Bytes of empty lines between two records that are kept.
 const GAP_BYTES_MAX: usize = 4096;
 /// How the ends of empty lines are saved.
@@ -139,13 +143,15 @@ impl SourceProfile {
         let label = words.next()?;
         let format = Format::ALL.into_iter().find(|format| format.label() == label);
         let mut number = || words.next()?.parse::<u32>().ok();
-        let (weight, fitted, counted, since, habits) = (number()?, number()?, number()?, number()?, number()?);
+        let (weight, fitted, counted, since) = (number()?, number()?, number()?, number()?);
+        let (single_lines, habits) = (number()?, number()?);
         Some(SourceProfile {
             format,
             weight: u8::try_from(weight).ok()?.min(WEIGHT_MAX),
             fitted,
             counted: u8::try_from(counted).ok()?.min(32),
             since: u8::try_from(since).ok()?.min(REVISIT),
+            single_lines: u8::try_from(single_lines).ok()?.min(SINGLE_LINES_SURE),
             habits: Habits::from_number(u16::try_from(habits).ok()?),
             headers: Headers::restore(headers),
             gap: words
@@ -165,9 +171,9 @@ impl SourceProfile {
             return String::new();
         }
         let label = self.format.map_or("none", Format::label);
-        let SourceProfile { weight, fitted, counted, since, .. } = self;
-        let mut saved =
-            format!("{VERSION} {label} {weight} {fitted} {counted} {since} {habits}", habits = self.habits.number());
+        let SourceProfile { weight, fitted, counted, since, single_lines, .. } = self;
+        let habits = self.habits.number();
+        let mut saved = format!("{VERSION} {label} {weight} {fitted} {counted} {since} {single_lines} {habits}");
         if !self.gap.is_empty() {
             saved.push(' ');
             saved.extend(self.gap.chars().map(|c| if c == '\r' { 'r' } else { 'n' }));
@@ -264,8 +270,8 @@ impl SourceProfile {
         }
     }
 
-    /// How long an open record waits for another line; `open` is its text so far. The wait is short if lines have no
-    /// header: most of them are records of their own, and a continuation is written at the same moment.
+    /// How long an open record waits for another line; `open` is its text so far. The wait is short if no record of the
+    /// source had several lines lately, or if lines have no header: most of them are records of their own.
     pub fn wait(&self, open: &str, options: &ParseOptions) -> Duration {
         let is_plain = match self.format {
             None | Some(Format::Plain) if options.explicit.is_none() => {
@@ -273,8 +279,9 @@ impl SourceProfile {
             }
             _ => false,
         };
-        let has_gone_on = memchr(b'\n', open.as_bytes()).is_some();
-        if is_plain && !has_gone_on { options.join.wait / PLAIN_WAIT } else { options.join.wait }
+        let is_joined = memchr(b'\n', open.as_bytes()).is_some();
+        let is_short = !is_joined && (is_plain || self.single_lines >= SINGLE_LINES_SURE);
+        if is_short { options.join.wait / SHORT_WAIT } else { options.join.wait }
     }
 
     /// Parses a complete record: its lines without envelopes, joined with `\n`. `envelope` is the envelope of its first
@@ -318,6 +325,8 @@ impl SourceProfile {
         options: &'a ParseOptions,
         seen: Ticks,
     ) -> Parsed<'a> {
+        let is_joined = memchr(b'\n', text.as_bytes()).is_some();
+        self.single_lines = if is_joined { 0 } else { (self.single_lines + 1).min(SINGLE_LINES_SURE) };
         let defaults = TimestampDefaults { zone: options.zone, seen };
         let mut parsed = match &options.explicit {
             Some(explicit) => {

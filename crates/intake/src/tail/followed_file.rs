@@ -11,6 +11,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+/// The slack of a check at the end of a wait.
+const EXACT_SLACK: Duration = Duration::from_millis(5);
+
 /// A source with a file.
 pub(super) struct FollowedFile {
     pub(super) reader: FileReader,
@@ -32,7 +35,7 @@ pub(super) struct FollowedFile {
     pub(super) is_changed: bool,
     /// The number of the last submission with rows or a position of this file.
     pub(super) submitted: u64,
-    /// The number of the kernel's watch, while the file is idle.
+    /// The number of the kernel's watch for the next write, if the file has one.
     pub(super) idle_watch: Option<i32>,
     /// Whether the file was read since descriptors were scarce last.
     pub(super) is_in_use: bool,
@@ -59,13 +62,15 @@ pub(super) enum FileAccess {
 pub(super) struct PollSchedule {
     next: Instant,
     every: Duration,
+    /// How long a check may wait for others, so that one round serves them all.
+    slack: Duration,
     /// When the file was last seen to change.
     changed: Instant,
 }
 
 impl PollSchedule {
     fn new(now: Instant, timings: &TailTimings) -> PollSchedule {
-        PollSchedule { next: now, every: timings.poll_min, changed: now }
+        PollSchedule { next: now, every: timings.poll_min, slack: Duration::ZERO, changed: now }
     }
 
     /// The file changed: check it sooner, the more often it changes. A file that changes rarely is checked about twice
@@ -74,38 +79,51 @@ impl PollSchedule {
         let is_slow = self.quiet_for(now) > timings.poll_max / 4 * 3;
         self.changed = now;
         self.every = if is_slow { timings.poll_max / 2 } else { self.every / 2 }.max(timings.poll_min);
-        self.next = now + self.every;
+        self.set_next(now + self.every);
+    }
+
+    fn set_next(&mut self, next: Instant) {
+        self.next = next;
+        self.slack = self.every / 8;
     }
 
     /// The file is checked at this time.
     pub(super) fn check_at(&mut self, at: Instant) {
-        self.next = at;
+        self.set_next(at);
+    }
+
+    /// Whether the file changes rarely.
+    pub(super) fn is_slow(&self, timings: &TailTimings) -> bool {
+        self.every >= timings.poll_max / 2
     }
 
     /// The file is checked at this time at the latest.
     pub(super) fn check_by(&mut self, at: Instant) {
-        self.next = self.next.min(at);
+        if at < self.next {
+            self.next = at;
+            self.slack = self.slack.min(EXACT_SLACK);
+        }
     }
 
     pub(super) fn is_due(&self, now: Instant) -> bool {
         self.next <= now
     }
 
-    /// Until when a check may wait for others, so that one round serves them all.
+    /// When the file is checked at the latest.
     pub(super) fn latest(&self) -> Instant {
-        self.next + self.every / 8
+        self.next + self.slack
     }
 
     /// Delays the next check of an unchanged file: up to a second, or up to `poll` if that is longer.
     pub(super) fn after_quiet(&mut self, now: Instant, poll: Duration, timings: &TailTimings) {
         self.every = (self.every * 2).clamp(timings.poll_min, poll.max(timings.poll_max));
-        self.next = now + self.every;
+        self.set_next(now + self.every);
     }
 
     /// The file cannot be read: check it after a while.
     pub(super) fn after_trouble(&mut self, now: Instant, timings: &TailTimings) {
         self.every = (self.every * 2).clamp(timings.poll_max, 30 * timings.poll_max);
-        self.next = now + self.every;
+        self.set_next(now + self.every);
     }
 
     /// How long the file has not changed.

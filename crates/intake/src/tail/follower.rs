@@ -99,8 +99,9 @@ impl TailFollower {
             if self.wakeup.was_called() {
                 changes.try_iter().for_each(|change| self.change(change));
             }
+            let round_began = Instant::now();
             match self.round() {
-                Ok(()) => self.wait(),
+                Ok(()) => self.wait(round_began),
                 Err(SubmitError::Stale) => self.rewind(),
                 Err(SubmitError::Closed) => return,
             }
@@ -158,14 +159,18 @@ impl TailFollower {
     }
 
     /// Sleeps until a file is due, a folder is, or something wakes the thread.
-    fn wait(&self) {
+    fn wait(&self, round_began: Instant) {
         let now = Instant::now();
         let next = self.files.next_check(now);
         let folders = self.timings.folders;
         let wait = next.map_or(folders, |next| next.saturating_duration_since(now)).min(folders);
         if !wait.is_zero() || next.is_some_and(|next| next > now) {
-            // One round reads the files that are due at about the same time.
-            self.wakeup.wait(wait.max(self.timings.poll_min), self.idle_files.events());
+            // One round reads the files that were written, or are due, at about the same time.
+            let since = round_began.elapsed();
+            let is_woken = since < self.timings.poll_min && self.wakeup.wait(self.timings.poll_min - since, None);
+            if !is_woken {
+                self.wakeup.wait(wait.max(self.timings.poll_min), self.idle_files.events());
+            }
         }
     }
 
@@ -212,15 +217,28 @@ impl TailFollower {
                     return self.file_is_quiet(identity, now);
                 }
                 file.is_final = false;
-                file.schedule.after_change(now, &self.timings);
                 self.idle_files.wake(file);
+                file.schedule.after_change(now, &self.timings);
                 self.read_chunk(identity, TailEnd::Open, unread);
+                self.schedule_next(identity, now);
             }
             Err(error) if !is_gone(&error) => self.read_failed(identity, error),
             _ => {
                 self.idle_files.wake(file);
                 self.file_moved(identity, unread);
             }
+        }
+    }
+
+    /// Schedules what follows a read: the end of an open record's wait, and the watch of a file that changes rarely.
+    fn schedule_next(&mut self, identity: u64, now: Instant) {
+        let Some(file) = self.files.file_mut(identity).filter(|file| !file.has_more) else { return };
+        if let Some(wait) = file.reader.open() {
+            file.schedule.check_by(now + wait);
+        }
+        if file.status() == SourceStatus::Live {
+            let options = self.blocks.options(file.block);
+            self.idle_files.watch_if_quiet(file, options.watch, now, &self.timings);
         }
     }
 
@@ -240,7 +258,7 @@ impl TailFollower {
             file.schedule.check_by(now + wait - quiet);
         }
         if file.status() == SourceStatus::Live {
-            return self.idle_files.watch_if_idle(file, options.watch, now, &self.timings);
+            return self.idle_files.watch_if_quiet(file, options.watch, now, &self.timings);
         }
         if quiet < self.timings.line_final {
             // A second of waiting must not make five seconds of quiet six.

@@ -1,11 +1,12 @@
-//! Files to which no program has written for a while. The kernel reports the next write, so they are rarely polled.
+//! Quiet files: the kernel reports the next write, so the write is read at once.
 //!
-//! An event for each write would cost the writing program more than its write. One event after a long quiet costs
-//! nothing. The first write wakes the file: it is polled like others, and gets no watch until it was quiet for as long
-//! again.
+//! An event for each write would cost the writing program more than its write. One event after a pause costs nothing.
+//! So a watch ends with its first event. A file that is written to often is polled, and gets a watch again when it was
+//! quiet for [`TailTimings::watch_after`].
 //!
-//! An idle file is still polled rarely, because a write through mapped memory makes no event. It is polled at once when
-//! its folder changes. Only files on local file systems are watched: on others the writer may be another host.
+//! A watched file is still polled, because a write through mapped memory makes no event: once a second at first, and
+//! rarely after [`TailTimings::idle_after`]. It is also checked at once when its folder changes. Only files on local file
+//! systems are watched: on others the writer may be another host.
 
 use super::file_content::FileStat;
 use super::followed_file::{FileAccess, FollowedFile};
@@ -106,21 +107,24 @@ impl IdleFiles {
         }
     }
 
-    /// Has the kernel watch a file that was quiet for long enough, so that the file is polled rarely.
-    pub(super) fn watch_if_idle(
+    /// Watches a file that was quiet for long enough. A watched file that is quiet for longer is polled rarely.
+    pub(super) fn watch_if_quiet(
         &mut self,
         file: &mut FollowedFile,
         mode: WatchMode,
         now: Instant,
         timings: &TailTimings,
     ) {
-        if file.idle_watch.is_some() && self.is_over {
-            file.schedule.check_at(now + timings.idle_poll);
+        let quiet = file.schedule.quiet_for(now);
+        let is_idle = quiet >= timings.idle_after && file.reader.open().is_none();
+        if file.idle_watch.is_some() && (self.is_over || !is_idle) {
+            if is_idle {
+                file.schedule.check_at(now + timings.idle_poll);
+            }
             return;
         }
         let is_fit = file.access == FileAccess::Path
-            && file.reader.open().is_none()
-            && file.schedule.quiet_for(now) >= timings.idle_after
+            && (file.schedule.is_slow(timings) || quiet >= timings.watch_after)
             && mode == WatchMode::Auto;
         if !is_fit {
             return;
@@ -136,7 +140,11 @@ impl IdleFiles {
         }
         // A write between the last check and the watch made no event.
         match FileStat::at(&file.path) {
-            Ok(Some(stat)) if stat.is_same_content(&file.stat) => file.schedule.check_at(now + timings.idle_poll),
+            Ok(Some(stat)) if stat.is_same_content(&file.stat) => {
+                if is_idle {
+                    file.schedule.check_at(now + timings.idle_poll);
+                }
+            }
             _ => self.wake(file),
         }
     }

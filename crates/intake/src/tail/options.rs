@@ -85,7 +85,9 @@ pub(super) struct TailTimings {
     pub(super) copy_final: Duration,
     /// Quiet after which a rotated file is followed no longer.
     pub(super) rotated: Duration,
-    /// Quiet after which a file is watched as idle.
+    /// Quiet after which the kernel reports the next write to a file.
+    pub(super) watch_after: Duration,
+    /// Quiet after which a watched file is polled rarely.
     pub(super) idle_after: Duration,
     /// Between two checks of an idle file.
     pub(super) idle_poll: Duration,
@@ -103,6 +105,7 @@ impl Default for TailTimings {
             line_final: Duration::from_secs(5),
             copy_final: Duration::from_secs(60),
             rotated: Duration::from_secs(3600),
+            watch_after: Duration::from_millis(50),
             idle_after: Duration::from_secs(60),
             idle_poll: Duration::from_secs(30),
             submit_after: Duration::from_millis(100),

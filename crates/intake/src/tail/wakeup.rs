@@ -83,14 +83,14 @@ impl Wakeup {
         std::mem::take(&mut self.lock().folder_changes)
     }
 
-    /// Waits for a wakeup, or for `events` to become readable, for at most `timeout`.
-    pub(super) fn wait(&self, timeout: Duration, events: Option<BorrowedFd<'_>>) {
+    /// Waits for a wakeup, or for `events` to become readable, for at most `timeout`. Returns whether there was a wakeup.
+    pub(super) fn wait(&self, timeout: Duration, events: Option<BorrowedFd<'_>>) -> bool {
         let events = events.unwrap_or_else(|| self.0.bell.as_fd());
         let mut waited = [PollFd::new(&self.0.bell, PollFlags::IN), PollFd::from_borrowed_fd(events, PollFlags::IN)];
         // A signal interrupts the wait: the next round waits again.
         let _ = poll(&mut waited, Timespec::try_from(timeout).ok().as_ref());
         // A later wakeup makes the descriptor readable again; an earlier one is found by the caller.
-        let _ = rustix::io::read(&self.0.bell, &mut [0; 8]);
+        rustix::io::read(&self.0.bell, &mut [0; 8]).is_ok()
     }
 
     fn folder_changes(&self, event: notify::Result<Event>) {

@@ -99,7 +99,7 @@ fn a_zone_is_that_of_the_source() {
 
 #[test]
 fn a_profile_of_another_version_is_ignored() {
-    for saved in ["", "0 text 1 1 1 0 0", "1", "1 text", "1 text x 1 1 0 0", "1 text 1 1 1 0 99999999", "{}"] {
+    for saved in ["", "0 text 1 1 1 0 0", "1", "1 text", "1 text x 1 1 0 0 0", "1 text 1 1 1 0 0 99999999", "{}"] {
         assert_eq!(SourceProfile::restore(saved), SourceProfile::default(), "{saved:?}");
     }
 }

@@ -42,6 +42,7 @@ fn timings() -> TailTimings {
         line_final: ms(150),
         copy_final: ms(400),
         rotated: Duration::from_secs(3600),
+        watch_after: ms(5),
         // Changes of an idle file without an event are noticed too late for every test.
         idle_after: ms(20),
         idle_poll: Duration::from_secs(3600),

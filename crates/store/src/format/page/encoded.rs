@@ -279,7 +279,9 @@ impl ColumnRef<'_> {
         if indices.is_empty() {
             return;
         }
+        // Digits may occur twice in one value.
         indices.sort_unstable();
+        indices.dedup();
         let mut rows = self.column().rows(self.page().len()).enumerate();
         for index in indices {
             if let Some((_, row)) = rows.find(|(at, _)| *at >= index) {

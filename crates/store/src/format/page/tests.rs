@@ -390,6 +390,17 @@ proptest! {
     }
 }
 
+#[test]
+fn digits_that_a_value_has_twice_mark_its_row_alone() {
+    let digest = |n: u64| format!("{:032x}", u128::from(n).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c834));
+    let mut rows: Vec<Row> = (1..40).map(|n| row_of(n, 0, digest(n))).collect();
+    rows.push(row_of(0, 0, format!("{}aaaaaa{}", "b".repeat(13), "c".repeat(13))));
+    let page = decode_all(&build(&batches(&rows, 100)).pages).remove(0);
+    let needle = Needle::new("aaaa");
+    let has = |row| page.properties(row).any(|(_, value)| needle.is_in(value));
+    assert_eq!(page.any_value_contains(&needle), RowSet::of(page.len(), has));
+}
+
 fn row_of(second: u64, item: u16, text: String) -> Row {
     let key = RowKey::new(Ticks::UNIX_EPOCH.plus(Duration::from_secs(second)), 1, second).with_item(item);
     Row { key, level: Some(Level::Info), values: [("Message".to_owned(), Value::String(text))].into() }

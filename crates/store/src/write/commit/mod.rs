@@ -358,7 +358,10 @@ impl Committer {
 
     fn patience(&self) -> Duration {
         match self.pending.since {
-            Some(since) => self.options.commit_interval.saturating_sub(since.elapsed()),
+            Some(since) => {
+                let since_last = self.last_commit.map_or(Duration::MAX, |at| at.elapsed());
+                self.options.commit_interval.saturating_sub(since.elapsed().max(since_last))
+            }
             None if self.compactor.has_work() => COMPACTION_WAIT,
             None => IDLE_WAIT,
         }
@@ -367,8 +370,11 @@ impl Committer {
     fn is_due(&self) -> bool {
         let Some(since) = self.pending.since else { return false };
         // With more submissions in the queue, their callers can share the two fsyncs.
-        let is_awaited = self.pending.is_awaited && !self.queue.has_work();
-        is_awaited || self.pending.is_large() || since.elapsed() >= self.options.commit_interval
+        let is_alone = !self.queue.has_work();
+        let interval = self.options.commit_interval;
+        // After a pause, a commit does not wait for more records.
+        let is_first = is_alone && self.last_commit.is_none_or(|at| at.elapsed() >= interval);
+        is_first || self.pending.is_awaited && is_alone || self.pending.is_large() || since.elapsed() >= interval
     }
 
     fn receive(&mut self, mut submission: Submission) {
