@@ -65,7 +65,7 @@ pub trait Api: Send + Sync + 'static {
     /// `/-/drop`: drops a day-table. With `without_archive` the table is dropped even if its archive is missing.
     fn drop_table(&self, name: &str, without_archive: bool, out: &mut ResponseWriter) -> ApiResult;
 
-    /// `/-/status`: the state of the daemon, as one JSON document.
+    /// `/api/status`, `/-/status`: the state of the daemon, as one JSON document.
     fn status(&self, out: &mut ResponseWriter) -> ApiResult;
 
     /// `/-/files`: one line for each file that a block reads, and each path that gives no records.

@@ -67,35 +67,42 @@ const SCRIPT: &str = "page.js";
 
 static ASSETS: LazyLock<Vec<Asset>> = LazyLock::new(|| {
     let texts = TEXTS.iter().map(|(name, text)| {
-        let is_style = name.ends_with(".css");
-        Asset::new(name, if is_style { compact::style(text) } else { (*text).to_owned() })
+        let without_indents = || text.lines().flat_map(|line| [line.trim_start(), "\n"]).collect();
+        Asset::new(name, if name.ends_with(".css") { compact::style(text) } else { without_indents() })
     });
     texts.chain([Asset::new(SCRIPT, compact::script(&script(&MODULES)))]).collect()
 });
 
-/// The modules as one script, so that one request brings all. Each module becomes a function that returns its exports.
+/// The modules as one script, so that one request brings all. They share the scope of one function, since no two have the
+/// same name in theirs; a module that others import whole becomes a function that returns its exports.
 fn script(modules: &[(&str, &str)]) -> String {
-    let mut all = String::from("\"use strict\";\n");
+    let is_whole = |name: &str| modules.iter().any(|(_, text)| text.contains(&format!("import * as {name} from ")));
+    let mut all = String::from("(() => {\n\"use strict\";\n");
     for (name, text) in modules {
-        let mut exports = Vec::new();
-        all.push_str(&format!("const $${} = (() => {{\n", name.trim_end_matches(".js")));
-        for line in text.lines() {
-            if let Some((names, from)) = line.strip_prefix("import ").and_then(|import| import.split_once(" from ")) {
-                let from = from.trim_matches(|c: char| !c.is_ascii_lowercase()).trim_end_matches(".js");
-                all.push_str(&format!("const {} = $${from};\n", names.trim_start_matches("* as ")));
-                continue;
-            }
-            let exported = line.strip_prefix("export ");
-            let words = exported.map(|line| line.split(|c: char| !c.is_ascii_alphanumeric() && c != '_'));
-            exports.extend(words.and_then(|mut words| {
-                words.find(|word| !word.is_empty() && !["async", "function", "const", "class"].contains(word))
-            }));
-            all.push_str(exported.unwrap_or(line));
-            all.push('\n');
+        let (name, mut exports) = (name.trim_end_matches(".js"), Vec::new());
+        let mut code = String::new();
+        for line in text.lines().filter(|line| !line.starts_with("import ")) {
+            exports.extend(line.strip_prefix("export ").and_then(declared));
+            code.push_str(line.strip_prefix("export ").unwrap_or(line));
+            code.push('\n');
         }
-        all.push_str(&format!("return {{ {} }};\n}})();\n", exports.join(", ")));
+        all.push_str(&match is_whole(name) {
+            true => format!("const {name} = (() => {{\n{code}return {{ {} }};\n}})();\n", exports.join(", ")),
+            false => code,
+        });
     }
-    all
+    all + "})();\n"
+}
+
+/// The name that a line at the edge of a module declares.
+fn declared(line: &str) -> Option<&str> {
+    let mut words =
+        line.strip_prefix("export ").unwrap_or(line).split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    let is_declaration = |word: &str| ["async", "function", "const", "let", "class"].contains(&word);
+    words
+        .next()
+        .filter(|word| is_declaration(word))
+        .and_then(|_| words.find(|word| !word.is_empty() && !is_declaration(word)))
 }
 
 struct Asset {
@@ -252,8 +259,8 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
-    const BYTES_MAX: usize = 118_000;
-    const ZSTD_BYTES_MAX: usize = 33_500;
+    const BYTES_MAX: usize = 100 << 10;
+    const ZSTD_BYTES_MAX: usize = 32_000;
 
     #[test]
     fn the_page_is_small_and_has_every_file() {
@@ -288,15 +295,25 @@ mod tests {
     }
 
     #[test]
-    fn modules_become_functions() {
-        let a =
-            "// What it is.\nimport { b } from \"./b.js\";\n\n/** @param {number} n */\nexport const c = (n) => b;\n";
+    fn modules_share_a_scope_without_a_name_twice() {
+        let mut names = BTreeSet::new();
+        for (name, text) in MODULES.iter().filter(|(name, _)| *name != "api.js") {
+            for declared in text.lines().filter_map(declared) {
+                assert!(names.insert(declared), "{name} declares {declared} again");
+            }
+        }
+    }
+
+    #[test]
+    fn modules_become_one_script() {
+        let a = "// What it is.\nimport { b } from \"./b.js\";\nimport * as d from \"./d.js\";\n\nexport const c = (n) => b;\n";
         let b =
             "/** @typedef {string} B\n * more */\nexport async function b() {\n  return /** @type {any} */ (1);\n}\n";
+        let d = "let e = 1;\nexport const f = e;\n";
         assert_eq!(
-            compact::script(&script(&[("b.js", b), ("a.js", a)])),
-            "\"use strict\";const $$b=(()=>{async function b(){return(1);}\nreturn{b};})();\
-             const $$a=(()=>{const{b}=$$b;const c=(n)=>b;return{c};})();\n"
+            compact::script(&script(&[("b.js", b), ("d.js", d), ("a.js", a)])),
+            "(()=>{\"use strict\";async function b(){return(1);}\n\
+             const d=(()=>{let e=1;const f=e;return{f};})();const c=(n)=>b;})();\n"
         );
     }
 }

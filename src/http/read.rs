@@ -24,6 +24,7 @@ pub(super) const TAIL: &str = "/api/tail";
 pub(super) const TABLES: &str = "/api/tables";
 pub(super) const SOURCES: &str = "/api/sources";
 pub(super) const ALERTS: &str = "/api/alerts";
+pub(super) const STATUS: &str = "/api/status";
 
 pub(super) fn routes() -> Router<Arc<ServerContext>> {
     Router::new()
@@ -40,6 +41,7 @@ pub(super) fn routes() -> Router<Arc<ServerContext>> {
         .route(TABLES, get(tables))
         .route(SOURCES, get(sources))
         .route(ALERTS, get(alerts))
+        .route(STATUS, get(status))
 }
 
 /// Answers with the lines of one scan.
@@ -90,4 +92,9 @@ async fn sources(State(context): State<Arc<ServerContext>>, uri: Uri) -> Result<
 async fn alerts(State(context): State<Arc<ServerContext>>, uri: Uri) -> Result<Response, ApiError> {
     params::none(&uri)?;
     scan(context, ResponseFormat::Document, |api, out| api.alerts(out)).await
+}
+
+async fn status(State(context): State<Arc<ServerContext>>, uri: Uri) -> Result<Response, ApiError> {
+    params::none(&uri)?;
+    scan(context, ResponseFormat::Document, |api, out| api.status(out)).await
 }

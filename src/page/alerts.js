@@ -5,7 +5,7 @@ import { button, byId, dialog, h, plural, visible } from "./dom.js";
 import { full } from "./time.js";
 
 /** How often the alerts are read, in milliseconds. */
-const INTERVAL = 15000;
+const ALERTS_INTERVAL = 15000;
 
 /** @typedef {{alert: string, labels: Record<string, string>, annotations: Record<string, string>, value: number, since: string, query: string}} Alert */
 
@@ -13,8 +13,8 @@ const INTERVAL = 15000;
 function item(alert, utc, show) {
   const labels = Object.entries(alert.labels).filter(([name]) => name !== "alertname").map(([name, value]) => `${name}=${value}`).join(" ");
   const text = alert.annotations.summary ?? alert.annotations.description ?? `The value is ${alert.value}.`;
-  return h("li", {}, h("h3", {}, visible(`${alert.alert} ${labels}`)), h("p", {}, visible(text)),
-    h("p", { class: "note" }, `Since ${full(Date.parse(alert.since), utc)}. `, button("Show the records", () => show(alert.query))));
+  return h("li", h("h3", visible(`${alert.alert} ${labels}`)), h("p", visible(text)),
+    h("p.note", `Since ${full(Date.parse(alert.since), utc)}. `, button("Show the records", () => show(alert.query))));
 }
 
 /** Shows the button while there are alerts. @param {{utc: () => boolean, show: (q: string) => void}} uses */
@@ -23,7 +23,7 @@ export function watchAlerts({ utc, show }) {
   /** @type {Alert[]} */
   let alerts = [];
   place.addEventListener("click", () => {
-    const box = dialog("Alerts", h("ul", { class: "alerts" }, ...alerts.map((alert) => item(alert, utc(), (q) => {
+    const box = dialog("Alerts", h("ul.alerts", ...alerts.map((alert) => item(alert, utc(), (q) => {
       box.close();
       show(q);
     }))));
@@ -34,6 +34,6 @@ export function watchAlerts({ utc, show }) {
     place.hidden = !alerts.length;
     place.textContent = plural(alerts.length, "alert");
   };
-  setInterval(look, INTERVAL);
+  setInterval(look, ALERTS_INTERVAL);
   return look();
 }

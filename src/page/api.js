@@ -109,17 +109,23 @@ const document = async (path, ask, signal) => (await get(target(path, ask), sign
 export const hits = async (ask, signal) =>
   (await document("hits", { ...ask, by: "level" }, signal)).hits.map((/** @type {Row} */ row) => ({ time: Date.parse(row.time), level: row.level ?? "", n: row.records }));
 
+/** Fields and values are looked for in so many records, the newest: all of a large day would take a minute. */
+export const SAMPLE = 20000;
+
+/** @param {Ask} ask */
+const sample = (ask) => ({ ...ask, q: `${ask.q || "*"} | limit ${SAMPLE}` });
+
 /** @typedef {{field: string, records: number, distinct: number, values: {value: any, n: number}[]}} Facet */
 
-/** Fields with their most frequent values. @param {Ask} ask @param {AbortSignal} [signal] @returns {Promise<Facet[]>} */
-export const facets = (ask, signal) => document("facets", { ...ask, limit: 10 }, signal);
+/** Fields of the sample with their most frequent values. @param {Ask} ask @param {AbortSignal} signal @param {number} limit @returns {Promise<Facet[]>} */
+export const facets = (ask, signal, limit) => document("facets", { ...sample(ask), limit }, signal);
 
-/** Names of fields. @param {Ask} ask @param {AbortSignal} [signal] @returns {Promise<string[]>} */
-export const fieldNames = async (ask, signal) => (await document("fields", ask, signal)).map((/** @type {Row} */ row) => row.name);
+/** Names of fields. @param {Ask} ask @returns {Promise<string[]>} */
+export const fieldNames = async (ask) => (await document("fields", sample(ask))).map((/** @type {Row} */ row) => row.name);
 
 /** Values of a field, frequent ones first. @param {Ask} ask @param {string} field @param {AbortSignal} [signal] @returns {Promise<{value: string, n: number}[]>} */
 export const values = async (ask, field, signal) =>
-  (await document("values", { ...ask, field, limit: 500 }, signal)).map((/** @type {Row} */ row) => ({ value: String(row.value), n: row.records }));
+  (await document("values", { ...sample(ask), field, limit: 500 }, signal)).map((/** @type {Row} */ row) => ({ value: String(row.value), n: row.records }));
 
 /** The records around one, of the same source. @param {string} key @param {number} count @param {AbortSignal} [signal] */
 export const around = (key, count, signal) => rows(target("context", { key, before: count, after: count }), signal);
@@ -162,11 +168,11 @@ export const sources = (signal) => rows(target("sources", {}), signal);
 /** The alerts that last. @returns {Promise<import("./alerts.js").Alert[]>} */
 export const alerts = async () => (await (await get("/api/alerts")).json()).alerts;
 
-/** Where everything that matches is to be had, as NDJSON. @param {Ask} ask */
-export const exportUrl = ({ q, since, until }) => target("export", { q, since, until });
+/** The state of the daemon, with its last verification. @param {AbortSignal} signal @returns {Promise<any>} */
+export const status = async (signal) => (await get(target("status", {}), signal)).json();
 
-/** All rows of a query. @param {Ask} ask */
-export const all = (ask) => rows(exportUrl(ask), undefined, ask.q);
+/** Where everything that matches is to be had. @param {Ask} ask @param {string} format */
+export const exportUrl = ({ q, since, until }, format) => target("export", { q, since, until, format });
 
 /** Begins a session with the read token. @param {string} token */
 export async function signIn(token) {

@@ -11,7 +11,7 @@ import { keep, kept } from "./state.js";
 const HISTORY_MAX = 50;
 const CHOICES_MAX = 12;
 /** How long typing pauses before values are asked for. */
-const PAUSE = 120;
+const TYPING_PAUSE = 120;
 
 export class QueryBar {
   /** @param {Uses} uses */
@@ -62,14 +62,14 @@ export class QueryBar {
     if (!text) return box.replaceChildren();
     const q = this.input.value;
     const end = at && Math.max(at.to, at.from + 1);
-    box.replaceChildren(at ? h("code", {}, visible(q.slice(Math.max(0, at.from - 60), at.from)), h("mark", {}, visible(q.slice(at.from, end)) || "\u00a0"), visible(q.slice(end, at.from + 60))) : "", h("span", {}, text));
+    box.replaceChildren(at ? h("code", visible(q.slice(Math.max(0, at.from - 60), at.from)), h("mark", visible(q.slice(at.from, end)) || "\u00a0"), visible(q.slice(end, at.from + 60))) : "", h("span", text));
     if (at && document.activeElement === this.input) this.input.setSelectionRange(at.from, at.to);
   }
 
   typed() {
     this.fault();
     clearTimeout(this.timer);
-    this.timer = window.setTimeout(() => this.complete(), PAUSE);
+    this.timer = window.setTimeout(() => this.complete(), TYPING_PAUSE);
   }
 
   history() {
@@ -120,7 +120,7 @@ export class QueryBar {
         event.preventDefault();
         this.take(at, cursor);
       },
-    }, h("span", { dir: "auto" }, visible(choice.text.slice(0, 200))), h("small", {}, choice.note))));
+    }, h("span", { dir: "auto" }, visible(choice.text.slice(0, 200))), h("small", choice.note))));
     this.list.hidden = false;
     this.input.setAttribute("aria-expanded", "true");
   }

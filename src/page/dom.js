@@ -3,24 +3,34 @@
 /** @typedef {Node|string|number|null|undefined|false} Child */
 
 /**
- * An element with properties, attributes (`aria-*`, `role`, …), listeners (`onclick`) and children.
- * @template {keyof HTMLElementTagNameMap} T
- * @param {T} tag
- * @param {Record<string, any>} [props]
- * @param {(Child|Child[])[]} children
- * @returns {HTMLElementTagNameMap[T]}
+ * The tag of a selector: `p` of `p.note`.
+ * @template {string} S @typedef {S extends `${infer T}.${string}` ? T : S} TagOf
  */
-export function h(tag, props, ...children) {
-  const element = document.createElement(tag);
-  for (const [name, value] of Object.entries(props ?? {})) {
-    if (value === undefined || value === null || value === false) continue;
-    if (name === "class") element.className = value;
-    else if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
-    else if (name === "data") Object.assign(element.dataset, value);
-    else if (name in element && !name.includes("-") && name !== "role" && name !== "list") /** @type {any} */ (element)[name] = value;
-    else element.setAttribute(name, value === true ? "" : String(value));
+
+/**
+ * An element from `tag.class.class`, properties, attributes (`aria-*`, `role`, …), listeners (`onclick`) and children.
+ * @template {string} S
+ * @param {S} selector
+ * @param {Record<string, any>|Child|Child[]} [props] the properties, or the first child
+ * @param {(Child|Child[])[]} children
+ * @returns {TagOf<S> extends keyof HTMLElementTagNameMap ? HTMLElementTagNameMap[TagOf<S>] : never}
+ */
+export function h(selector, props, ...children) {
+  const [tag, ...classes] = selector.split(".");
+  const element = /** @type {any} */ (document.createElement(tag));
+  if (classes.length) element.className = classes.join(" ");
+  if (tag === "button") element.type = "button";
+  if (!props || Object.getPrototypeOf(props) !== Object.prototype) children.unshift(/** @type {Child} */ (props));
+  else {
+    for (const [name, value] of Object.entries(props)) {
+      if (value === undefined || value === null) continue;
+      if (name === "class") element.className = value;
+      else if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+      else if (name in element && !/-|^(role|list)$/.test(name)) element[name] = value;
+      else element.setAttribute(name, value);
+    }
   }
-  element.append(...children.flat().filter((child) => child || child === 0).map((child) => /** @type {Node|string} */ (typeof child === "number" ? String(child) : child)));
+  element.append(...children.flat().filter((child) => child || child === 0));
   return element;
 }
 
@@ -31,7 +41,7 @@ export const byId = (id) => document.getElementById(id);
  * A button.
  * @param {string} text @param {(event: MouseEvent) => void} onclick @param {Record<string, any>} [props]
  */
-export const button = (text, onclick, props) => h("button", { type: "button", onclick, ...props }, text);
+export const button = (text, onclick, props) => h("button", { onclick, ...props }, text);
 
 /**
  * A small button with a sign, and its name for those who cannot see it.
@@ -41,7 +51,7 @@ export const sign = (sign, name, onclick) => button(sign, onclick, { class: "qui
 
 /** A bar behind a value. @param {number} share */
 export function bar(share) {
-  const element = h("i", { class: "share" });
+  const element = h("i.share");
   element.style.width = share * 100 + "%";
   return element;
 }
@@ -49,9 +59,9 @@ export function bar(share) {
 /** A table that scrolls. A head or a cell that begins a number column is right-aligned. @param {string} name @param {(Child)[]} heads @param {Child[][]} rows @param {number[]} [numbers] columns with numbers */
 export const grid = (name, heads, rows, numbers = []) => {
   const kind = (/** @type {number} */ at) => (numbers.includes(at) ? "number" : "");
-  return h("div", { class: "scroll", tabIndex: 0, role: "region", "aria-label": name }, h("table", { class: "rows" },
-    h("thead", {}, h("tr", {}, ...heads.map((head, at) => h("th", { scope: "col", class: kind(at) }, head)))),
-    h("tbody", {}, ...rows.map((row) => h("tr", {}, ...row.map((cell, at) => h("td", { class: kind(at), dir: "auto" }, cell)))))));
+  return h("div.scroll", { tabIndex: 0, role: "region", "aria-label": name }, h("table.rows",
+    h("thead", h("tr", ...heads.map((head, at) => h("th", { scope: "col", class: kind(at) }, head)))),
+    h("tbody", ...rows.map((row) => h("tr", ...row.map((cell, at) => h("td", { class: kind(at), dir: "auto" }, cell)))))));
 };
 
 /** Control characters and characters that turn the direction of text around. */
@@ -131,7 +141,7 @@ export function dialog(title, ...children) {
   document.querySelector("dialog[open]")?.remove();
   const heading = h("h2", { id: "dialog-title" }, title);
   const close = button("\u2715", () => box.close(), { "aria-label": "Close", class: "quiet close" });
-  const box = h("dialog", { "aria-labelledby": "dialog-title" }, h("div", { class: "dialog-head" }, heading, close), ...children);
+  const box = h("dialog", { "aria-labelledby": "dialog-title" }, h("div.dialog-head", heading, close), ...children);
   box.addEventListener("close", () => box.remove());
   box.addEventListener("click", (event) => event.target === box && box.close());
   document.body.append(box);
@@ -144,4 +154,4 @@ export function dialog(title, ...children) {
  * @param {string} title @param {string} text @param {Child[]} actions
  */
 export const blank = (title, text, ...actions) =>
-  h("div", { class: "blank" }, h("h2", {}, title), h("p", {}, text), h("div", { class: "actions" }, ...actions));
+  h("div.blank", h("h2", title), h("p", text), h("div.actions", ...actions));

@@ -1,7 +1,7 @@
 // The fields beside the list: top values with their shares, one click from a filter.
 
 import * as api from "./api.js";
-import { bar, blank, button, byId, h, percent, plural, short, sign, visible } from "./dom.js";
+import { bar, blank, button, byId, count, h, percent, plural, short, sign, visible } from "./dom.js";
 import { add, has, term } from "./query.js";
 
 /** @typedef {import("./api.js").Facet} Facet */
@@ -9,33 +9,34 @@ import { add, has, term } from "./query.js";
 /** @typedef {{state: () => State, change: (change: import("./state.js").Change) => void}} Uses */
 
 /** Fields that are shown without a search. */
-const SHOWN = 40;
+const FIELDS_MAX = 40;
 /** Fields that are open at first. */
-const FIRST = ["level", "instance"];
+const OPEN_AT_FIRST = ["level", "instance"];
 
 /** Keys have as many values as there are records. */
-const KEYS = ["row_key", "time", "_time", "message", "_msg", "line"];
+const UNIQUE = ["row_key", "time", "_time", "message", "_msg", "line"];
 
 export class Fields {
   /** @param {Uses} uses */
   constructor(uses) {
     this.uses = uses;
     this.search = h("input", { type: "search", placeholder: "Find a field", "aria-label": "Find a field", oninput: () => this.draw() });
-    this.list = h("div", { class: "facets" });
-    byId("fields").replaceChildren(h("div", { class: "facet-search" }, this.search), this.list);
+    this.list = h("div.facets");
+    byId("fields").replaceChildren(h("div.facet-search", this.search), this.list);
     /** @type {Facet[]} */
     this.facets = [];
     /** @type {Set<string>} */
-    this.open = new Set(FIRST);
+    this.open = new Set(OPEN_AT_FIRST);
   }
 
   /** @param {api.Ask} ask @param {AbortSignal} signal */
   async load(ask, signal) {
-    this.list.classList.add("busy");
+    if (this.facets.length) this.list.classList.add("busy");
+    else this.list.replaceChildren(h("p.note", "Reading …"));
     try {
-      const facets = await api.facets(ask, signal);
-      const rank = (/** @type {Facet} */ facet) => (FIRST.indexOf(facet.field) + 1 || 99) - facet.records * 1e-9;
-      this.facets = facets.filter((facet) => !KEYS.includes(facet.field)).sort((a, b) => rank(a) - rank(b));
+      const facets = await api.facets(ask, signal, 10);
+      const rank = (/** @type {Facet} */ facet) => (OPEN_AT_FIRST.indexOf(facet.field) + 1 || 99) - facet.records * 1e-9;
+      this.facets = facets.filter((facet) => !UNIQUE.includes(facet.field)).sort((a, b) => rank(a) - rank(b));
       this.draw();
     } catch (error) {
       if (signal.aborted) return;
@@ -48,11 +49,12 @@ export class Fields {
   draw() {
     const wanted = this.search.value.trim().toLowerCase();
     const found = this.facets.filter((facet) => facet.field.toLowerCase().includes(wanted));
-    const rest = found.length - SHOWN;
+    const rest = found.length - FIELDS_MAX;
     this.list.replaceChildren(
-      ...found.slice(0, SHOWN).map((facet) => this.facet(facet)),
-      rest > 0 ? h("p", { class: "note" }, `${plural(rest, "more field")}: search above.`) : "",
-      found.length ? "" : h("p", { class: "note" }, this.facets.length ? "No field has this in its name." : "No fields here."),
+      ...found.slice(0, FIELDS_MAX).map((facet) => this.facet(facet)),
+      rest > 0 ? h("p.note", `${plural(rest, "more field")}: search above.`) : "",
+      found.length ? "" : h("p.note", this.facets.length ? "No field has this in its name." : "No fields here."),
+      this.facets.some(({ records }) => records >= api.SAMPLE) ? h("p.note", `Of the newest ${count(api.SAMPLE)} records.`) : "",
     );
   }
 
@@ -66,9 +68,9 @@ export class Fields {
       this.draw();
     });
     const details = h("details", { open: this.open.has(facet.field), ontoggle: () => this.open[details.open ? "add" : "delete"](facet.field) },
-      h("summary", { title: name }, h("span", { class: "name", dir: "auto" }, name), h("span", { class: "many" }, short(facet.distinct))),
-      h("ul", {}, ...facet.values.map(({ value, n }) => this.value(facet, String(value), n))));
-    return h("div", { class: "facet" }, details, column);
+      h("summary", { title: name }, h("span.name", { dir: "auto" }, name), h("span.many", short(facet.distinct))),
+      h("ul", ...facet.values.map(({ value, n }) => this.value(facet, String(value), n))));
+    return h("div.facet", details, column);
   }
 
   /** @param {Facet} facet @param {string} value @param {number} n */
@@ -78,11 +80,11 @@ export class Fields {
     const shown = visible(value === "" ? "(empty)" : value.slice(0, 200));
     const share = facet.records ? n / facet.records : 0;
     const only = h("button", {
-      type: "button", class: "only", "aria-pressed": has(state().q, filter) ? "true" : "false", title: shown,
+      type: "button", class: "only", "aria-pressed": has(state().q, filter), title: shown,
       onclick: () => change({ q: add(state().q, filter) }),
-    }, bar(share), h("span", { class: "value", dir: "auto" }, shown), h("span", { class: "many" }, percent(share)), h("span", { class: "unseen" }, `only ${name}`));
+    }, bar(share), h("span.value", { dir: "auto" }, shown), h("span.many", percent(share)), h("span.unseen", `only ${name}`));
     const not = sign("\u2260", `Without ${name} ${shown}`, () => change({ q: add(state().q, filter, true) }));
-    return h("li", {}, only, not);
+    return h("li", only, not);
   }
 }
 

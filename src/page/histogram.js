@@ -6,6 +6,9 @@ import { full, length, onAxis, stepFor } from "./time.js";
 /** Levels from the bottom of a bar to its top, with their colours. */
 export const LEVELS = ["fatal", "alert", "critical", "error", "warn", "notice", "info", "debug", "trace", ""];
 
+/** The colour of a level's bar. @param {string} level */
+const barOf = (level) => (level === "alert" || level === "fatal" ? "critical" : level || "none");
+
 /** The class of a level in page.css. @param {string|null|undefined} level */
 export const levelClass = (level) => "level-" + (level || "none");
 
@@ -15,6 +18,35 @@ export const levelClass = (level) => "level-" + (level || "none");
 const HEIGHT = 64;
 const AXIS = 16;
 
+/** Empties a canvas of this size. @param {HTMLCanvasElement} canvas @param {number} width @param {number} height */
+export function paint(canvas, width, height) {
+  const scale = devicePixelRatio || 1;
+  [canvas.width, canvas.height] = [width * scale, height * scale];
+  const context = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
+  context.scale(scale, scale);
+  context.font = "11px system-ui, sans-serif";
+  context.textBaseline = "top";
+  return context;
+}
+
+/**
+ * Draws an axis of time at this height, and leaves the colour of its text.
+ * @param {CanvasRenderingContext2D} context @param {(name: string) => string} colour @param {number} from @param {number} to
+ * @param {number} width @param {number} height @param {boolean} utc
+ */
+export function axis(context, colour, from, to, width, height, utc) {
+  context.fillStyle = colour("line");
+  context.fillRect(0, height, width, 1);
+  context.fillStyle = colour("muted");
+  const step = stepFor(to - from || 1, Math.max(2, Math.floor(width / 110)));
+  const shift = utc ? 0 : new Date(from).getTimezoneOffset() * 6e4;
+  for (let time = Math.ceil((from - shift) / step) * step + shift; time < to; time += step) {
+    const [text, x] = [onAxis(time, step, utc), ((time - from) / (to - from)) * width];
+    context.fillRect(x, height, 1, 3);
+    if (x + context.measureText(text).width + 4 < width) context.fillText(text, x + 3, height + 4);
+  }
+}
+
 export class Histogram {
   /** @param {Uses} uses */
   constructor(uses) {
@@ -23,9 +55,9 @@ export class Histogram {
       tabIndex: 0, role: "slider", "aria-label": "Records by time", "aria-valuemin": "0", "aria-valuemax": "0", "aria-valuenow": "0",
       title: "Drag to choose a range. Arrows move, Shift with arrows chooses, Enter zooms.",
     });
-    this.tip = h("div", { class: "tip", hidden: true });
-    this.legend = h("div", { class: "legend", role: "group", "aria-label": "Levels" });
-    this.plot = h("div", { class: "plot" }, this.canvas, this.tip);
+    this.tip = h("div.tip", { hidden: true });
+    this.legend = h("div.legend", { role: "group", "aria-label": "Levels" });
+    this.plot = h("div.plot", this.canvas, this.tip);
     byId("hits").replaceChildren(this.plot, this.legend);
     this.colour = colours(this.plot);
     /** @type {Map<number, Map<string, number>>} */
@@ -92,9 +124,9 @@ export class Histogram {
     this.legend.replaceChildren(
       ...known.map((level) =>
         h("button", {
-          type: "button", class: levelClass(level), "aria-pressed": this.uses.hasLevel(level) ? "true" : "false",
+          type: "button", class: levelClass(level), "aria-pressed": this.uses.hasLevel(level),
           title: level ? `Only ${level}` : "Only records without a level", onclick: () => this.uses.onlevel(level),
-        }, h("i", {}), level || "no level", h("b", {}, short(sums.get(level) ?? 0))),
+        }, h("i"), level || "no level", h("b", short(sums.get(level) ?? 0))),
       ),
     );
     this.canvas.setAttribute("aria-valuemax", String(this.columns - 1));
@@ -186,17 +218,10 @@ export class Histogram {
   }
 
   draw() {
-    const scale = devicePixelRatio || 1;
     const width = this.plot.clientWidth;
     if (!width) return;
-    const { canvas } = this;
-    if (canvas.width !== Math.round(width * scale)) canvas.width = Math.round(width * scale);
-    canvas.height = Math.round((HEIGHT + AXIS) * scale);
-    const context = canvas.getContext("2d");
-    if (!context) return;
-    context.setTransform(scale, 0, 0, scale, 0, 0);
-    context.clearRect(0, 0, width, HEIGHT + AXIS);
     const { colour } = this;
+    const context = paint(this.canvas, width, HEIGHT + AXIS);
     let most = 1;
     for (const bar of this.bars.values()) most = Math.max(most, [...bar.values()].reduce((a, b) => a + b, 0));
     const wide = width / this.columns;
@@ -215,29 +240,12 @@ export class Histogram {
         if (!n) continue;
         // A single error among a million records is still a line of one pixel.
         const tall = Math.max(1, (n / most) * room);
-        context.fillStyle = colour("bar-" + (level || "none"));
+        context.fillStyle = colour("bar-" + barOf(level));
         context.fillRect(x + (wide > 4 ? 0.5 : 0), y - tall, Math.max(1, wide - (wide > 4 ? 1 : 0)), tall);
         y -= tall;
       }
     }
-    context.fillStyle = colour("line");
-    context.fillRect(0, HEIGHT, width, 1);
-    context.fillStyle = colour("muted");
-    context.font = "11px system-ui, sans-serif";
-    context.textBaseline = "top";
-    const labels = stepFor(this.to - this.from, Math.max(2, Math.floor(width / 110)));
-    const shift = this.utc ? 0 : new Date(this.from).getTimezoneOffset() * 6e4;
-    for (let time = Math.ceil((this.from - shift) / labels) * labels + shift; time < this.to; time += labels) {
-      const text = onAxis(time, labels, this.utc);
-      const x = ((time - this.from) / (this.columns * this.step)) * width;
-      context.fillRect(x, HEIGHT, 1, 3);
-      if (x + context.measureText(text).width + 4 < width) context.fillText(text, x + 3, HEIGHT + 4);
-    }
-    if (this.bars.size) {
-      const text = short(most);
-      context.textAlign = "right";
-      context.fillText(text, width - 2, 1);
-      context.textAlign = "left";
-    }
+    axis(context, colour, this.from, this.from + this.columns * this.step, width, HEIGHT, this.utc);
+    if (this.bars.size) context.fillText(short(most), 2, 1);
   }
 }

@@ -35,7 +35,13 @@ export class List {
     this.mean = ROW;
     this.frame = 0;
     scroller.addEventListener("scroll", () => this.draw(), { passive: true });
-    new ResizeObserver(() => this.forget()).observe(scroller);
+    let width = 0;
+    // Another height changes what is seen; another width also how lines wrap.
+    new ResizeObserver(() => {
+      if (scroller.clientWidth === width) return this.draw();
+      width = scroller.clientWidth;
+      this.forget();
+    }).observe(scroller);
   }
 
   /** Makes all rows anew. @param {boolean} [isWrapped] */

@@ -25,7 +25,7 @@ import { inRow, length, rfc } from "./time.js";
 /** @typedef {import("./state.js").Change} Change */
 
 /** Characters of a line that a row shows. */
-const CUT = { nowrap: 600, wrap: 6000 };
+const LINE_CUT = { nowrap: 600, wrap: 6000 };
 /** Rows of a result that are read. */
 const RESULT_MAX = 10000;
 /** After this a reading is called slow. */
@@ -46,8 +46,8 @@ let fault;
 let resultRows;
 
 const scroller = h("div", { id: "grid", class: "grid", role: "grid", tabIndex: 0, "aria-label": "Records", "aria-readonly": "true" });
-const heads = h("div", { class: "row heads", role: "row", "aria-rowindex": "1" });
-const foot = h("div", { class: "foot" });
+const heads = h("div.row.heads", { role: "row", "aria-rowindex": "1" });
+const foot = h("div.foot");
 scroller.append(h("div", { role: "rowgroup", class: "head-group" }, heads));
 byId("list").append(scroller, foot);
 const rows = new Rows(() => changed());
@@ -61,7 +61,7 @@ const histogram = new Histogram({
 });
 const fields = new Fields(uses);
 const record = new RecordView({ ...uses, move, close: closeRecord, open: (row) => change({ key: keyOf(row) }) });
-const bar = new QueryBar({ ask, run: (q) => (q === state.q ? run() : change({ q })) });
+const queryBar = new QueryBar({ ask, run: (q) => (q === state.q ? run() : change({ q })) });
 const tail = new Tail({
   mayShow: () => scroller.scrollTop < 4 && record.panel.hidden && !isSelecting(),
   show: follow,
@@ -84,11 +84,14 @@ const range = () => api.rangeOf(ask(), extent);
 /** @param {Error} error */
 const isRefusal = (error) => error instanceof api.ApiError && (error.status === 401 || error.status === 403);
 
+/** Whether something else is asked than before. @param {State} before */
+const isOther = (before) => /** @type {const} */ (["q", "since", "until", "view", "since2", "until2"]).some((name) => before[name] !== state[name]);
+
 /** Changes the state: what depends on it is asked or drawn again. @param {Change} next @param {boolean} [replace] */
 function change(next, replace = false) {
   const before = state;
   state = { ...state, ...next };
-  const isAsked = ["q", "since", "until", "view", "since2", "until2"].some((name) => /** @type {any} */ (before)[name] !== /** @type {any} */ (state)[name]);
+  const isAsked = isOther(before);
   if (isAsked && next.key === undefined) state.key = "";
   write(state, replace);
   if (isAsked) return run();
@@ -105,15 +108,14 @@ function change(next, replace = false) {
 }
 
 function showBar() {
-  bar.set(state.q);
+  queryBar.set(state.q);
   showRange({ ...state, since: state.since === "all" ? "" : state.since });
   document.title = state.q ? `${state.q.slice(0, 60)} · daytable` : "daytable";
   byId("views").replaceChildren(
-    ...VIEWS.map(([view, name]) => h("button", { type: "button", "aria-current": state.view === view ? "page" : undefined, onclick: () => change({ view }) }, name)),
-    h("span", { class: "gap" }),
+    ...VIEWS.map(([view, name]) => h("button", { "aria-current": state.view === view ? "page" : undefined, onclick: () => change({ view }) }, name)),
     ...(state.view === "records" ? [
-      h("button", { type: "button", class: "quiet narrow", "aria-pressed": String(document.body.classList.contains("with-fields")), onclick: toggleFields }, "Fields"),
-      h("button", { type: "button", class: "quiet", "aria-pressed": String(state.wrap), title: "Wrap lines (w)", onclick: () => change({ wrap: !state.wrap }, true) }, "Wrap"),
+      h("button", { class: "quiet narrow", "aria-pressed": document.body.classList.contains("with-fields"), onclick: toggleFields }, "Fields"),
+      h("button", { class: "quiet", "aria-pressed": state.wrap, title: "Wrap lines (w)", onclick: () => change({ wrap: !state.wrap }, true) }, "Wrap"),
     ] : []));
 }
 
@@ -147,16 +149,18 @@ function run() {
   const isResult = hasPipes(asked.q);
   byId("list").hidden = isResult;
   byId("table").hidden = !isResult;
+  // The records come first; fields are read when nothing waits for the daemon.
+  const shown = isResult ? showResult(asked, signal) : rows.begin(asked).then(() => {
+    took = rows.took;
+    if (!signal.aborted) showStatus();
+  });
   showHits(filtered, signal);
-  fields.load(filtered, signal);
-  if (isResult) return void showResult(asked, signal);
+  shown.then(() => {
+    if (!signal.aborted && !rows.error && !fault) fields.load(filtered, signal);
+  });
+  if (isResult) return;
   layout();
   scroller.scrollTop = 0;
-  rows.begin(asked).then(() => {
-    if (signal.aborted) return;
-    took = rows.took;
-    showStatus();
-  });
   if (tail.isOn) tail.start(filtered.q);
   showRecord();
 }
@@ -167,7 +171,7 @@ async function showView(signal) {
   const began = performance.now();
   const name = VIEWS.find(([view]) => view === state.view)?.[1] ?? "";
   place.setAttribute("aria-label", name);
-  if (place.dataset.view !== state.view) place.replaceChildren(h("p", { class: "note lead" }, "Reading …"));
+  if (place.dataset.view !== state.view) place.replaceChildren(h("p.note.lead", "Reading …"));
   place.dataset.view = state.view;
   place.classList.add("busy");
   showStatus();
@@ -227,7 +231,7 @@ function failed(error, place) {
   const { status, at } = error instanceof api.ApiError ? error : { status: -1, at: undefined };
   if (isRefusal(error)) return refused(error);
   if (at || (status === 400 && state.q)) {
-    bar.fault(error.message, at);
+    queryBar.fault(error.message, at);
     place.replaceChildren(blank("The query cannot be understood", error.message, button("Edit the query", () => byId("q").focus(), { class: "primary" })));
   } else {
     const title = status === 0 ? "No connection" : status === 503 ? "The daemon is busy" : "The answer failed";
@@ -238,12 +242,13 @@ function failed(error, place) {
 
 /** Asks for leave to read. @param {Error} error */
 function refused(error) {
+  if (document.body.classList.contains("is-refused")) return;
   abort.abort();
   rows.stop();
   const isLink = location.pathname.startsWith("/open/");
   const token = h("input", { type: "password", name: "token", autocomplete: "current-password", required: true, "aria-label": "Token" });
-  const wrong = h("p", { class: "bad", role: "alert" });
-  const form = h("form", { class: "sign-in", onsubmit: async (/** @type {Event} */ event) => {
+  const wrong = h("p.bad", { role: "alert" });
+  const form = h("form.sign-in", { onsubmit: async (/** @type {Event} */ event) => {
     event.preventDefault();
     try {
       await api.signIn(token.value);
@@ -252,11 +257,11 @@ function refused(error) {
     } catch (error) {
       wrong.textContent = /** @type {Error} */ (error).message;
     }
-  } }, h("label", {}, "Token of http.token_file", token), h("button", { type: "submit", class: "primary" }, "Read with the token"), wrong);
+  } }, h("label", "Token of http.token_file", token), h("button", { type: "submit", class: "primary" }, "Read with the token"), wrong);
   const text = isLink ? "This link was used, or is older than five minutes." : /** @type {any} */ (error).status === 401 ? "This browser may not read yet." : "This browser may not read yet, and no token is configured.";
   const place = byId("main");
-  place.replaceChildren(h("div", { class: "blank refused" }, h("h2", {}, isLink ? "The link no longer works" : "Not signed in"), h("p", {}, text),
-    h("p", {}, "On the daemon\u2019s host, run this as root or as its user, and open the link that it prints:"), h("pre", {}, "daytable open"), /** @type {any} */ (error).status === 401 ? form : ""));
+  place.replaceChildren(h("div.blank.refused", h("h2", isLink ? "The link no longer works" : "Not signed in"), h("p", text),
+    h("p", "On the daemon\u2019s host, run this as root or as its user, and open the link that it prints:"), h("pre", "daytable open"), /** @type {any} */ (error).status === 401 ? form : ""));
   byId("status").textContent = "";
   document.body.classList.add("is-refused");
 }
@@ -285,15 +290,15 @@ function makeRow(at) {
   const days = range()[1] - range()[0] > 864e5 * 1.01;
   const cell = (/** @type {string} */ text, kind = "") => h("div", { role: "gridcell", class: "cell " + kind, dir: "auto" }, visible(text.slice(0, 200)));
   const line = String(row.message ?? lineOf(row));
-  const cut = state.wrap ? CUT.wrap : CUT.nowrap;
+  const cut = state.wrap ? LINE_CUT.wrap : LINE_CUT.nowrap;
   const text = line.length > cut ? line.slice(0, cut) + " …" : line;
   const shown = visible(state.wrap ? text : text.replaceAll("\n", " \u23ce "));
   return h("div", {
-    role: "row", id: "row-" + at, class: "row " + levelClass(row.level), "aria-rowindex": at + 2, "aria-selected": at === selected ? "true" : "false",
-    onclick: () => isSelecting() || open(at),
+    role: "row", id: "row-" + at, class: "row " + levelClass(row.level), "aria-rowindex": at + 2, "aria-selected": at === selected,
+    onclick: () => isSelecting() || openRecord(at),
   }, h("div", { role: "gridcell", class: "cell time", title: row.time }, inRow(row.time, state.utc, days)), h("div", { role: "gridcell", class: "cell level" }, row.level ?? ""),
     innerWidth < 720 ? "" : cell(instanceOf(row), "instance"), ...state.cols.map((name) => cell(textOf(row[name]))),
-    h("div", { role: "gridcell", class: "cell message", dir: "auto" }, ...(marks ? shown.split(marks).map((part, i) => (i % 2 ? h("mark", {}, part) : part)) : [shown])));
+    h("div", { role: "gridcell", class: "cell message", dir: "auto" }, ...(marks ? shown.split(marks).map((part, i) => (i % 2 ? h("mark", part) : part)) : [shown])));
 }
 
 /** Whether a person selects text in the list. */
@@ -305,16 +310,16 @@ function isSelecting() {
 /** The records of the list have changed. */
 function changed() {
   if (rows.error && !rows.length) {
-    const place = h("div", { class: "cover" });
+    const place = h("div.cover");
     foot.replaceChildren(place);
     failed(rows.error, place);
   } else if (!rows.length && rows.isWhole && !rows.isLoading) {
-    foot.replaceChildren(h("div", { class: "cover" }, nothing()));
+    foot.replaceChildren(h("div.cover", nothing()));
   } else {
-    foot.replaceChildren(rows.error ? h("p", { class: "note bad" }, `${rows.error.message} `, button("Try again", () => {
+    foot.replaceChildren(rows.error ? h("p.note.bad", `${rows.error.message} `, button("Try again", () => {
       rows.error = undefined;
       rows.more();
-    })) : rows.isLoading && rows.length ? h("p", { class: "note" }, "Reading older records …") : "");
+    })) : rows.isLoading && rows.length ? h("p.note", "Reading older records …") : "");
   }
   scroller.classList.toggle("busy", rows.isLoading && !rows.length);
   scroller.setAttribute("aria-rowcount", String(rows.isWhole ? rows.length + 1 : -1));
@@ -364,7 +369,7 @@ function showStatus() {
 // --- the record, and moving among records
 
 /** @param {number} at */
-function open(at) {
+function openRecord(at) {
   select(at);
   change({ key: keyOf(rows.get(at)) }, state.key !== "");
 }
@@ -428,7 +433,7 @@ function showTail(error) {
   const live = byId("live");
   live.setAttribute("aria-pressed", String(tail.isOn));
   const notice = byId("notice");
-  if (error) return notice.replaceChildren(h("p", { class: "bad" }, `Following has ended: ${error.message}. `, button("Follow again", () => tail.start(split(state.q)[0]))));
+  if (error) return notice.replaceChildren(h("p.bad", `Following has ended: ${error.message}. `, button("Follow again", () => tail.start(split(state.q)[0]))));
   if (!tail.isOn) return notice.replaceChildren();
   const waits = tail.waiting.length;
   const text = [
@@ -437,7 +442,7 @@ function showTail(error) {
     tail.isSampled ? `a sample is shown, ${count(tail.left)} of ${count(tail.came)} left out` : "",
   ].filter(Boolean).join(" · ");
   if (!notice.firstChild) {
-    notice.replaceChildren(h("p", { class: "live" }, h("i", {}), h("span", {}), button("", () => showWaiting(), { class: "waiting primary" }), button("", () => tail.pause(), { class: "quiet pause", title: "p" })));
+    notice.replaceChildren(h("p.live", h("i"), h("span"), button("", () => showWaiting(), { class: "waiting primary" }), button("", () => tail.pause(), { class: "quiet pause", title: "p" })));
   }
   notice.querySelector("span").textContent = text;
   const waiting = notice.querySelector(".waiting");
@@ -465,9 +470,9 @@ const KEYS = /** @type {[string, string, () => void][]} */ ([
   ["/", "Write a query", () => byId("q").select()],
   ["j", "Older record", () => move(1)],
   ["k", "Newer record", () => move(-1)],
-  ["Enter", "Open the record", () => selected >= 0 && open(selected)],
+  ["Enter", "Open the record", () => selected >= 0 && openRecord(selected)],
   ["c", "Records around it", () => {
-    if (record.panel.hidden && selected >= 0) open(selected);
+    if (record.panel.hidden && selected >= 0) openRecord(selected);
     setTimeout(() => record.context());
   }],
   ["y", "Copy the line", () => selected >= 0 && copy(lineOf(rows.get(selected)), "Line")],
@@ -502,10 +507,10 @@ document.addEventListener("keydown", (event) => {
 });
 
 byId("help").addEventListener("click", () => dialog("Keys and help",
-  h("dl", { class: "keys" }, ...KEYS.flatMap(([key, text]) => [h("dt", {}, h("kbd", {}, key)), h("dd", {}, text)])),
-  h("h3", {}, "Queries"),
-  h("dl", { class: "keys" }, ...[["disk full", "both words"], ["\"disk full\"", "the phrase"], ["level:error", "a level"], ["status:>=500", "a number"], ["path:~\"^/api\"", "a regular expression"], ["-user:=bob", "not"], ["error | stats by (instance) count() n", "numbers"]].flatMap(([q, text]) => [h("dt", {}, h("code", {}, q)), h("dd", {}, text)])),
-  h("p", {}, button("Sign out", async () => {
+  h("dl.keys", ...KEYS.flatMap(([key, text]) => [h("dt", h("kbd", key)), h("dd", text)])),
+  h("h3", "Queries"),
+  h("dl.keys", ...[["disk full", "both words"], ["\"disk full\"", "the phrase"], ["level:error", "a level"], ["status:>=500", "a number"], ["path:~\"^/api\"", "a regular expression"], ["-user:=bob", "not"], ["error | stats by (instance) count() n", "numbers"]].flatMap(([q, text]) => [h("dt", h("code", q)), h("dd", text)])),
+  h("p", button("Sign out", async () => {
     await api.signOut();
     location.href = "/";
   }))));
@@ -514,7 +519,7 @@ byId("share").addEventListener("click", () => openShare({ ...state, ...ask() }, 
 addEventListener("popstate", () => {
   const before = state;
   state = read();
-  if (["q", "since", "until", "view", "since2", "until2"].some((name) => /** @type {any} */ (before)[name] !== /** @type {any} */ (state)[name])) return run();
+  if (isOther(before)) return run();
   showBar();
   layout();
   showRecord();
@@ -525,19 +530,24 @@ matchMedia("(max-width: 719px)").addEventListener("change", layout);
 
 /** Looks at what there is, and shows it. A page without a range shows the last day, or the last day with records. */
 async function start() {
-  showBar();
+  const isLink = location.pathname !== "/";
+  const isOpen = !state.since && !state.until;
+  if (isOpen) state.since = "24h";
+  // Most pages show today, which needs no look at the days.
+  const isAtOnce = !isLink && state.since !== "all";
+  if (isAtOnce) run();
   try {
     const times = (await api.tables()).flatMap((table) => (table.first_time ? [Date.parse(table.first_time), Date.parse(table.last_time)] : []));
     extent = times.length ? [Math.min(...times), Math.max(...times)] : [0, 0];
   } catch (error) {
     if (isRefusal(/** @type {Error} */ (error))) return refused(/** @type {Error} */ (error));
   }
-  if (location.pathname !== "/") history.replaceState(null, "", "/");
-  if (!state.since && !state.until) {
-    state = { ...state, ...(extent[1] && extent[1] < Date.now() - 864e5 ? lastDay() : { since: "24h" }) };
-    write(state, true);
-  }
-  run();
+  if (isLink) history.replaceState(null, "", "/");
+  const isOld = isOpen && extent[1] > 0 && extent[1] < Date.now() - 864e5;
+  if (isOld) state = { ...state, ...lastDay() };
+  if (isOpen) write(state, true);
+  if (!isAtOnce || isOld) run();
+  else if (rows.isWhole && !rows.isLoading) changed();
   watchAlerts({ utc: () => state.utc, show: (q) => change({ q, view: "records" }) });
 }
 

@@ -35,7 +35,7 @@ export function term(field, value) {
 const negated = (filter) => (filter.startsWith("-") ? filter.slice(1) : "-" + filter);
 
 /** The words between spaces, with quoted text whole. @param {string} filter */
-function words(filter) {
+function filterWords(filter) {
   /** @type {{text: string, depth: number}[]} */
   const all = [];
   let [word, depth] = ["", 0];
@@ -59,7 +59,7 @@ export function add(q, filter, out = false) {
   const wanted = out ? negated(filter) : filter;
   let [before, pipes] = split(q);
   if (before === "*") before = "";
-  const parts = words(before).map((word) => word.text);
+  const parts = filterWords(before).map((word) => word.text);
   if (parts.some((part) => /^or$/i.test(part))) before = `(${before}) ${wanted}`;
   else if (parts.includes(wanted)) before = parts.filter((part) => part !== wanted).join(" ");
   else before = [...parts.filter((part) => part !== negated(wanted)), wanted].join(" ");
@@ -67,11 +67,11 @@ export function add(q, filter, out = false) {
 }
 
 /** Whether the query has this filter. @param {string} q @param {string} filter */
-export const has = (q, filter) => words(split(q)[0]).some((word) => word.text === filter);
+export const has = (q, filter) => filterWords(split(q)[0]).some((word) => word.text === filter);
 
 /** The words and phrases that a line contains if it matches. @param {string} q @returns {string[]} */
 export function terms(q) {
-  return words(split(q)[0]).flatMap(({ text }) => {
+  return filterWords(split(q)[0]).flatMap(({ text }) => {
     const bare = text.replace(/^(_msg|message|line):/, "");
     if (/^(and|or|not)$/i.test(text) || /^[-!]/.test(text)) return [];
     if (/^["'`]/.test(bare)) return [bare.slice(1, -1).replace(/\\(.)/g, "$1")];

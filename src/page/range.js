@@ -1,7 +1,7 @@
 // The range of time: ages, or two times, in the zone of the browser or in UTC.
 
 import { button, byId, dialog, h } from "./dom.js";
-import { age, instant, rangeText, rfc, words } from "./time.js";
+import { age, instant, rangeText, rfc, ageWords } from "./time.js";
 
 const AGES = ["5m", "15m", "1h", "6h", "24h", "2d", "7d", "30d"];
 
@@ -9,7 +9,7 @@ const AGES = ["5m", "15m", "1h", "6h", "24h", "2d", "7d", "30d"];
 
 /** @param {Uses} uses */
 export function rangePicker(uses) {
-  byId("range").addEventListener("click", () => open(uses));
+  byId("range").addEventListener("click", () => openRange(uses));
 }
 
 /** @param {import("./state.js").State} state */
@@ -19,7 +19,7 @@ export function showRange(state) {
 }
 
 /** @param {Uses} uses */
-function open({ state, change }) {
+function openRange({ state, change }) {
   const now = state();
   const set = (/** @type {string} */ since, until = "") => {
     box.close();
@@ -29,12 +29,12 @@ function open({ state, change }) {
     h("input", { name, value, placeholder: hint, autocomplete: "off", spellcheck: false });
   const since = field("since", local(now.since, now.utc), "2026-11-21 08:00, or 2h");
   const until = field("until", local(now.until, now.utc), "now");
-  const fault = h("p", { class: "bad", role: "alert" });
+  const fault = h("p.bad", { role: "alert" });
   const zone = h("select", { name: "zone", onchange: () => change({ utc: zone.value === "utc" }) },
     h("option", { value: "", selected: !now.utc }, Intl.DateTimeFormat().resolvedOptions().timeZone || "This browser's zone"), h("option", { value: "utc", selected: now.utc }, "UTC"));
-  const form = h("form", { class: "pairs-form" },
-    h("label", {}, "From", since), h("label", {}, "To", until), h("label", {}, "Zone", zone), fault,
-    h("div", { class: "actions" }, h("button", { type: "submit", class: "primary" }, "Apply")));
+  const form = h("form.pairs-form",
+    h("label", "From", since), h("label", "To", until), h("label", "Zone", zone), fault,
+    h("div.actions", h("button", { type: "submit", class: "primary" }, "Apply")));
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     const [a, b] = [parse(since.value, state().utc), parse(until.value, state().utc)];
@@ -43,7 +43,7 @@ function open({ state, change }) {
     else set(a, b);
   });
   const box = dialog("Time range",
-    h("div", { class: "chips", role: "group", "aria-label": "Ages" }, ...AGES.map((text) => button(`Last ${words(text)}`, () => set(text), { "aria-pressed": now.since === text && !now.until ? "true" : "false" })), button("All time", () => set("all"))),
+    h("div.chips", { role: "group", "aria-label": "Ages" }, ...AGES.map((text) => button(`Last ${ageWords(text)}`, () => set(text), { "aria-pressed": now.since === text && !now.until })), button("All time", () => set("all"))),
     form);
 }
 

@@ -15,7 +15,7 @@ import { full, inRow } from "./time.js";
 /** Members of a record that are no fields. */
 const PLACE = ["table", "partition_key", "row_key", "source", "line", "time", "message", "level", "instance"];
 /** Characters of a value that are shown at first. */
-const CUT = 4000;
+const VALUE_CUT = 4000;
 /** Fields that are shown at first. */
 const FIELDS = 200;
 /** Records around one. */
@@ -34,7 +34,7 @@ export class RecordView {
     this.panel = byId("record");
     /** @type {Row|undefined} */
     this.row = undefined;
-    this.around = h("div", { class: "around" });
+    this.around = h("div.around");
     this.abort = new AbortController();
   }
 
@@ -57,25 +57,25 @@ export class RecordView {
     const line = lineOf(row);
     this.around.replaceChildren(button("Show the records around it", () => this.context(), { title: "c" }));
     const fields = fieldsOf(row);
-    const body = h("tbody", {}, ...fields.slice(0, FIELDS).map(([name, value]) => this.field(name, value)));
+    const body = h("tbody", ...fields.slice(0, FIELDS).map(([name, value]) => this.field(name, value)));
     const rest = fields.slice(FIELDS);
     const link = location.origin + address({ ...uses.state(), q: "", since: "", until: "", key, cols: [], view: "records" });
-    const ledger = h("dd", {}, "…");
+    const ledger = h("dd", "…");
     this.panel.replaceChildren(
-      h("div", { class: "record-head" },
-        h("h2", {}, row.level ? h("span", { class: "chip " + levelClass(row.level) }, row.level) : "", h("time", { dateTime: row.time, title: row.time }, Number.isNaN(time) ? String(row.time) : full(time, utc) + inRow(row.time, utc, false).slice(8))),
+      h("div.record-head",
+        h("h2", row.level ? h("span", { class: "chip " + levelClass(row.level) }, row.level) : "", h("time", { dateTime: row.time, title: row.time }, Number.isNaN(time) ? String(row.time) : full(time, utc) + inRow(row.time, utc, false).slice(8))),
         sign("\u2191", "Newer record (k)", () => uses.move(-1)), sign("\u2193", "Older record (j)", () => uses.move(1)), sign("\u2715", "Close the record (Escape)", uses.close)),
       section("Line", [size(new Blob([line]).size), ["Copy", line, "Line"]], long(line, "pre")),
-      section("Fields", [String(fields.length), ["Copy as JSON", JSON.stringify(row, null, 2), "Record"]],
-        h("table", { class: "pairs" }, h("thead", { class: "unseen" }, h("tr", {}, h("th", {}, "Field"), h("th", {}, "Value"), h("th", {}, "Filter"))),
-          h("tbody", {}, ...(/** @type {[string, unknown][]} */ ([["instance", instanceOf(row)], ["level", row.level]])).map(([name, value]) => this.field(name, value))), body),
+      section("Fields", [String(fields.length + 2), ["Copy as JSON", JSON.stringify(row, null, 2), "Record"]],
+        h("table.pairs", h("thead.unseen", h("tr", h("th", "Field"), h("th", "Value"), h("th", "Filter"))),
+          h("tbody", ...(/** @type {[string, unknown][]} */ ([["instance", instanceOf(row)], ["level", row.level]])).map(([name, value]) => this.field(name, value))), body),
         rest.length ? button(`Show ${plural(rest.length, "more field")}`, (event) => {
           body.append(...rest.map(([name, value]) => this.field(name, value)));
           /** @type {HTMLElement} */ (event.target).remove();
         }) : ""),
       section("Place", ["", ["Copy link", link, "Link"], ["Copy command", `daytable query --key ${shell(key)}`, "Command"]],
-        h("dl", {}, h("dt", {}, "Source"), h("dd", { dir: "auto" }, visible(textOf(row.source) || "–")), h("dt", {}, "Of this source"), ledger,
-          h("dt", {}, "Table"), h("dd", {}, row.table), h("dt", {}, "Key"), h("dd", { class: "mono" }, h("a", { href: link }, key)))),
+        h("dl", h("dt", "Source"), h("dd", { dir: "auto" }, visible(textOf(row.source) || "–")), h("dt", "Losses"), ledger,
+          h("dt", "Table"), h("dd", row.table), h("dt", "Key"), h("dd.mono", h("a", { href: link }, key)))),
       section("Around it", [""], this.around));
     this.panel.hidden = false;
     this.panel.scrollTop = scroll;
@@ -87,9 +87,9 @@ export class RecordView {
     const { state, change } = this.uses;
     const filter = term(name, value);
     const shown = visible(name);
-    return h("tr", {}, h("th", { scope: "row", dir: "auto" }, shown),
-      h("td", { dir: "auto" }, value === null ? h("span", { class: "note" }, "none") : long(textOf(value), "span")),
-      h("td", { class: "acts" },
+    return h("tr", h("th", { scope: "row", dir: "auto" }, shown),
+      h("td", { dir: "auto" }, value === null ? h("span.note", "none") : long(textOf(value), "span")),
+      h("td.acts",
         sign("=", `Only this ${shown}`, () => change({ q: add(state().q, filter) })), sign("\u2260", `Without this ${shown}`, () => change({ q: add(state().q, filter, true) })),
         sign("\u2637", columnWords(shown, state().cols.includes(name)), () => change({ cols: toggled(state().cols, name) })),
         /trace|request|correlation|session/i.test(name) && value ? sign("\u2192", `This ${shown} at any time`, () => change({ q: filter, since: "all", until: "" })) : ""));
@@ -100,19 +100,19 @@ export class RecordView {
     const { row } = this;
     if (!row) return;
     const abort = (this.abort = new AbortController());
-    this.around.replaceChildren(h("p", { class: "note" }, "Reading …"));
+    this.around.replaceChildren(h("p.note", "Reading …"));
     try {
       const rows = await api.around(keyOf(row), AROUND, abort.signal);
       const { utc } = this.uses.state();
-      this.around.replaceChildren(h("ol", {}, ...rows.map((other) => {
+      this.around.replaceChildren(h("ol", ...rows.map((other) => {
         const isThis = keyOf(other) === keyOf(row);
-        return h("li", { "aria-current": isThis ? "true" : undefined }, h("button", { type: "button", onclick: () => this.uses.open(other) },
-          h("time", {}, inRow(other.time, utc, false)), h("span", { class: levelClass(other.level), dir: "auto" }, visible(String(other.message).slice(0, 300)))));
+        return h("li", { "aria-current": isThis ? "true" : undefined }, h("button", { onclick: () => this.uses.open(other) },
+          h("time", inRow(other.time, utc, false)), h("span", { class: levelClass(other.level), dir: "auto" }, visible(String(other.message).slice(0, 300)))));
       })));
       this.around.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest" });
     } catch (error) {
       if (abort.signal.aborted) return;
-      this.around.replaceChildren(h("p", { class: "note" }, /** @type {Error} */ (error).message, " "), button("Try again", () => this.context()));
+      this.around.replaceChildren(h("p.note", /** @type {Error} */ (error).message, " "), button("Try again", () => this.context()));
     }
   }
 
@@ -121,7 +121,7 @@ export class RecordView {
     try {
       const source = (await api.sources()).find((source) => source.path === row.source || source.listener === row.source || source.listen === row.source);
       const losses = source ? lossesOf(source) : [];
-      place.textContent = !source ? "no ledger" : losses.length ? losses.map(([reason, n]) => `${reason} ${n}`).join(", ") : `${plural(source.records, "record")}, nothing lost`;
+      place.textContent = !source ? "the sender of a push counts its own" : losses.map(([reason, n]) => `${reason} ${n}`).join(", ") || `nothing lost of ${plural(source.records, "record")}`;
       place.className = losses.length ? "bad" : "";
     } catch {
       place.textContent = "not known at the moment";
@@ -138,13 +138,13 @@ export function lossesOf(source) {
 
 /** A part of the panel: its name, a note, texts to copy. @param {string} name @param {[string, ...[string, string, string][]]} head @param {(Node|string)[]} children */
 const section = (name, [note, ...texts], ...children) => h("section", { "aria-label": name },
-  h("div", { class: "section-head" }, h("h3", {}, name), h("span", { class: "note" }, note), ...texts.map(([text, value, what]) => button(text, () => copy(value, what), { class: "quiet" }))), ...children);
+  h("div.section-head", h("h3", name), h("span.note", note), ...texts.map(([text, value, what]) => button(text, () => copy(value, what), { class: "quiet" }))), ...children);
 
 /** Text that may be long: its begin, and a button for the rest. @param {string} text @param {"pre"|"span"} tag */
 function long(text, tag) {
-  const element = h(tag, { dir: "auto" }, visible(text.slice(0, CUT)));
-  if (text.length <= CUT) return element;
-  const more = button(`… ${size(text.length - CUT)} more`, () => element.replaceChildren(visible(text)));
+  const element = h(tag, { dir: "auto" }, visible(text.slice(0, VALUE_CUT)));
+  if (text.length <= VALUE_CUT) return element;
+  const more = button(`… ${size(text.length - VALUE_CUT)} more`, () => element.replaceChildren(visible(text)));
   element.append(more);
   return element;
 }

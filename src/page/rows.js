@@ -3,8 +3,10 @@
 import * as api from "./api.js";
 import { tickAfter } from "./time.js";
 
-/** Records of the first request; each further one asks for twice as many. */
-const FIRST = 500;
+/** Records of the first request: more than a screen, and soon there. */
+const FIRST_LIMIT = 100;
+/** Records of a further request at least; each asks for as many as there are. */
+const NEXT_LIMIT = 500;
 const MOST = 20000;
 /** Parsed records that are kept. */
 const PARSED = 2000;
@@ -74,7 +76,7 @@ export class Rows {
     [this.head, this.lines, this.error, this.isWhole] = [[], [], undefined, false];
     this.parsed.clear();
     const began = performance.now();
-    await this.load(FIRST);
+    await this.load(FIRST_LIMIT);
     this.took = performance.now() - began;
   }
 
@@ -86,7 +88,7 @@ export class Rows {
 
   /** Reads older records, unless there are none. */
   async more() {
-    if (!this.isLoading && !this.isWhole && !this.error) await this.load(Math.min(MOST, Math.max(FIRST, this.lines.length)));
+    if (!this.isLoading && !this.isWhole && !this.error) await this.load(Math.min(MOST, Math.max(NEXT_LIMIT, this.lines.length)));
   }
 
   /** @param {number} limit */

@@ -9,7 +9,7 @@ import { full, roughly } from "./time.js";
 /** @typedef {{state: () => import("./state.js").State, change: (change: import("./state.js").Change) => void}} Uses */
 
 /** The configured table and the day of a day-table. @param {string} name @returns {[string, string]} */
-function parts(name) {
+function tableParts(name) {
   const [, table, date] = /^(.*?)(\d{8})$/.exec(name) ?? [];
   return date ? [table, `${date.slice(0, 4)}-${date.slice(4, 6)}-${date.slice(6)}`] : [name, ""];
 }
@@ -23,35 +23,36 @@ export async function showDays(place, signal, { state, change }) {
   /** @type {Map<string, Row[]>} */
   const strips = new Map();
   for (const row of tables) {
-    const [table] = parts(row.table);
+    const [table] = tableParts(row.table);
     strips.set(table, [...(strips.get(table) ?? []), row]);
   }
   const most = tables.reduce((most, row) => Math.max(most, row.bytes ?? 0), 1);
   const sum = tables.reduce((sum, row) => sum + (row.bytes ?? 0), 0);
   const open = (/** @type {Row} */ row) => {
-    const day = parts(row.table)[1];
+    const day = tableParts(row.table)[1];
     if (day) change({ view: "records", since: day + "T00:00:00Z", until: new Date(Date.parse(day) + 864e5).toISOString().replace(".000", "") });
   };
   place.replaceChildren(
-    h("p", { class: "note lead" }, `${plural(tables.length, "day")} of ${plural(strips.size, "table")}, ${size(sum)}. A column is a day, as high as its bytes.`),
-    ...[...strips].map(([table, rows]) => h("section", { class: "strip", "aria-label": `Days of ${table}` }, h("h3", {}, table), h("ol", {},
+    h("p.note.lead", `${plural(tables.length, "day")} of ${plural(strips.size, "table")}, ${size(sum)}. A column is a day, as high as its bytes.`),
+    ...[...strips].map(([table, rows]) => h("section.strip", { "aria-label": `Days of ${table}` }, h("h3", table), h("ol",
       ...rows.toSorted((a, b) => a.table.localeCompare(b.table)).map((row) => {
-        const bar = h("i", {});
+        const bar = h("i");
         bar.style.height = Math.max(2, Math.sqrt((row.bytes ?? 0) / most) * 44) + "px";
-        const text = `${parts(row.table)[1] || row.table}: ${row.state}, ${row.rows === null || row.rows === undefined ? "" : plural(row.rows, "row") + ", "}${size(row.bytes)}${row.expires ? ", expires " + time(row.expires) : ""}`;
-        return h("li", {}, h("button", { type: "button", class: "state-" + row.state, title: text, "aria-label": text, onclick: () => open(row) }, bar, h("span", {}, (parts(row.table)[1] || row.table).slice(-2))));
+        const text = `${tableParts(row.table)[1] || row.table}: ${row.state}, ${row.rows === null || row.rows === undefined ? "" : plural(row.rows, "row") + ", "}${size(row.bytes)}${row.expires ? ", expires " + time(row.expires) : ""}`;
+        return h("li", h("button", { class: "state-" + row.state, title: text, "aria-label": text, onclick: () => open(row) }, bar, h("span", (tableParts(row.table)[1] || row.table).slice(-2))));
       })))),
-    h("div", { class: "legend" }, ...["open", "sealed", "archived", "restored", "dropped"].map((name) => h("span", { class: "state-" + name }, h("i", {}), name))),
+    h("div.legend", ...["open", "sealed", "archived", "restored", "dropped"].map((name) => h("span", { class: "state-" + name }, h("i"), name))),
     grid("Day-tables", ["Day-table", "State", "Rows", "Bytes", "First", "Last", "Expires", "Next"], tables.map((row) => [
       button(row.table, () => open(row), { class: "cell" }), h("span", { class: "chip state-" + row.state }, row.state), row.rows === null || row.rows === undefined ? "–" : count(row.rows), size(row.bytes),
       time(row.first_time), time(row.last_time), time(row.expires),
-      row.error ? h("span", { class: "bad" }, visible(row.error)) : row.stays ? visible(row.stays) : row.next ? `${row.next}${row.next_at ? " " + time(row.next_at) : ""}` : "–",
+      row.error ? h("span.bad", visible(row.error)) : row.stays ? visible(row.stays) : row.next ? `${row.next}${row.next_at ? " " + time(row.next_at) : ""}` : "–",
     ]), [2, 3]));
 }
 
-/** @param {HTMLElement} place @param {AbortSignal} signal */
-export async function showSources(place, signal) {
-  const all = await api.sources(signal);
+/** @param {HTMLElement} place @param {AbortSignal} signal @param {Uses} uses */
+export async function showSources(place, signal, { state }) {
+  const when = (/** @type {string} */ text) => full(Date.parse(text), state().utc);
+  const [all, { verify }] = await Promise.all([api.sources(signal), api.status(signal)]);
   const files = all.filter((row) => "path" in row);
   const ledgers = all.filter((row) => "listener" in row);
   const listeners = all.filter((row) => "listen" in row);
@@ -60,13 +61,16 @@ export async function showSources(place, signal) {
   if (!all.length) return place.replaceChildren(blank("No sources yet", "No file is followed, and no listener had a record. `daytable check` says what the configuration follows."));
   const losses = (/** @type {Row} */ row) => {
     const list = lossesOf(row);
-    return list.length ? h("span", { class: "bad" }, list.map(([reason, n]) => `${visible(reason)} ${count(n)}`).join(", ")) : "none";
+    return list.length ? h("span.bad", list.map(([reason, n]) => `${visible(reason)} ${count(n)}`).join(", ")) : "none";
   };
   const now = Date.now();
   place.replaceChildren(
     h("p", { class: bad.length ? "verdict bad" : "verdict good", role: "status" }, bad.length
       ? `Something was lost or changed in ${plural(bad.length, "source")}: see Losses. \u201cdaytable verify\u201d compares everything with its ledgers.`
       : `Nothing was lost: ${plural(all.length, "source")}, every record that was read is stored.`),
+    h("p", { class: verify.findings ? "lead bad" : "lead note" }, verify.last
+      ? `Last verified ${when(verify.last)}: ${verify.findings ? plural(verify.findings, "finding") + ", which the log names" : "everything is whole"}.`
+      : "Not verified since the daemon started.", verify.next ? ` Next: ${when(verify.next)}.` : ""),
     files.length ? grid("Files and journals", ["Source", "Block", "Status", "Not read yet", "Left out", "Last record", "Records", "Bytes", "Losses"], files.map((row) => [
       visible(row.path), row.block, row.status, row.lag_bytes === null || row.lag_bytes === undefined ? (row.size === null ? "the file is gone" : "–") : size(row.lag_bytes), skipped(row),
       row.seen ? `${roughly(Math.max(0, now - Date.parse(row.seen)))} ago` : "–", count(row.records), size(row.bytes), losses(row),

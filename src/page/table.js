@@ -1,12 +1,13 @@
 // Rows of a query with pipes: a table, and a chart where there is a time and a number.
 
 import { bar, blank, button, colours, grid, h, plural, textOf, visible } from "./dom.js";
-import { full, onAxis, stepFor } from "./time.js";
+import { axis, paint } from "./histogram.js";
+import { full } from "./time.js";
 
 /** @typedef {import("./api.js").Row} Row */
 
 /** Rows that are shown. */
-const SHOWN = 1000;
+const ROWS_MAX = 1000;
 /** Lines of a chart. */
 const LINES = 12;
 
@@ -22,20 +23,20 @@ const isTime = (name) => name === "_time" || name === "time";
  */
 export function showTable(place, rows, utc, filter) {
   if (!rows.length) return place.replaceChildren(blank("No rows", "Nothing in this range matches the query before its first pipe."));
-  const columns = [...new Set(rows.slice(0, SHOWN).flatMap(Object.keys))];
+  const columns = [...new Set(rows.slice(0, ROWS_MAX).flatMap(Object.keys))];
   const isNumber = (/** @type {string} */ name) => !isTime(name) && rows.every((row) => row[name] === undefined || row[name] === null || !Number.isNaN(number(row[name])));
   const numbers = columns.map((name, at) => (isNumber(name) ? at : -1));
   const most = columns.map((name) => rows.reduce((most, row) => Math.max(most, number(row[name]) || 0), 0));
   let [by, down] = ["", true];
-  const box = h("div", {});
+  const box = h("div");
   const draw = () => {
     const sorted = by ? rows.toSorted((a, b) => compare(a[by], b[by]) * (down ? -1 : 1)) : rows;
     box.replaceChildren(grid("Rows", columns.map((name) => button(visible(name) + (name !== by ? "" : down ? " \u2193" : " \u2191"), () => {
       [by, down] = [name, by === name ? !down : true];
       draw();
-    })), sorted.slice(0, SHOWN).map((row) => columns.map((name, at) => {
+    })), sorted.slice(0, ROWS_MAX).map((row) => columns.map((name, at) => {
       const value = row[name];
-      if (numbers[at] === at) return h("span", {}, bar((number(value) || 0) / (most[at] || 1)), h("span", {}, shown(value)));
+      if (numbers[at] === at) return h("span", bar((number(value) || 0) / (most[at] || 1)), h("span", shown(value)));
       if (isTime(name)) return full(Date.parse(value), utc);
       return button(visible(textOf(value).slice(0, 500)) || "\u00a0", () => filter(name, value), { class: "cell", title: "Only this value" });
     })), numbers));
@@ -45,7 +46,7 @@ export function showTable(place, rows, utc, filter) {
   const value = columns.find((_, at) => numbers[at] === at);
   place.replaceChildren(
     time && value && rows.length > 1 ? chart(rows, time, value, columns.filter((name, at) => name !== time && numbers[at] < 0), utc) : "", box,
-    rows.length > SHOWN ? h("p", { class: "note" }, `The first ${SHOWN} of ${plural(rows.length, "row")}. Share has an export of all.`) : "");
+    rows.length > ROWS_MAX ? h("p.note", `The first ${ROWS_MAX} of ${plural(rows.length, "row")}. Share has an export of all.`) : "");
 }
 
 /** @param {unknown} value */
@@ -75,28 +76,20 @@ function chart(rows, time, value, by, utc) {
   const [from, to] = [Math.min(...times), Math.max(...times)];
   const most = Math.max(...shown.flatMap(({ line }) => line.map(([, y]) => y)), 1e-9);
   const canvas = h("canvas", { role: "img", "aria-label": `${value} over time, ${plural(shown.length, "line")}; the table below has the numbers` });
-  const legend = h("div", { class: "legend" }, ...shown.map(({ name }, at) => h("span", { class: "line-" + (at % 6) }, h("i", {}), visible(name.slice(0, 60)))), lines.size > LINES ? h("span", {}, `and ${lines.size - LINES} more`) : "");
-  const plot = h("div", { class: "plot chart" }, canvas);
+  const legend = h("div.legend", ...shown.map(({ name }, at) => h("span", { class: "line-" + (at % 6) }, h("i"), visible(name.slice(0, 60)))), lines.size > LINES ? h("span", `and ${lines.size - LINES} more`) : "");
+  const plot = h("div.plot.chart", canvas);
   const colour = colours(plot);
   const draw = () => {
-    const [width, height, scale] = [plot.clientWidth, 160, devicePixelRatio || 1];
+    const [width, height] = [plot.clientWidth, 160];
     if (!width) return;
-    [canvas.width, canvas.height] = [width * scale, (height + 16) * scale];
-    const context = canvas.getContext("2d");
-    if (!context) return;
-    context.setTransform(scale, 0, 0, scale, 0, 0);
-    const x = (/** @type {number} */ ms) => ((ms - from) / (to - from || 1)) * (width - 8) + 4;
+    const context = paint(canvas, width, height + 16);
+    const x = (/** @type {number} */ ms) => ((ms - from) / (to - from || 1)) * width;
     const y = (/** @type {number} */ n) => height - (n / most) * (height - 14);
-    context.fillStyle = colour("line");
-    context.fillRect(0, height, width, 1);
-    context.fillStyle = colour("muted");
-    context.font = "11px system-ui, sans-serif";
-    const step = stepFor(to - from || 1, Math.max(2, Math.floor(width / 110)));
-    for (let ms = Math.ceil(from / step) * step; ms <= to; ms += step) context.fillText(onAxis(ms, step, utc), x(ms), height + 13);
-    context.fillText(most.toLocaleString("en-US", { maximumFractionDigits: 2 }), 2, 10);
+    axis(context, colour, from, to, width, height, utc);
+    context.fillText(most.toLocaleString("en-US", { maximumFractionDigits: 2 }), 2, 0);
+    context.lineWidth = 1.5;
     shown.forEach(({ line }, at) => {
       context.strokeStyle = colour("line-" + (at % 6));
-      context.lineWidth = 1.5;
       context.setLineDash(at < 6 ? [] : [4, 3]);
       context.beginPath();
       line.forEach(([ms, n], i) => context[i ? "lineTo" : "moveTo"](x(ms), y(n)));
@@ -104,5 +97,5 @@ function chart(rows, time, value, by, utc) {
     });
   };
   new ResizeObserver(draw).observe(plot);
-  return h("div", { class: "chart-box" }, plot, legend);
+  return h("div.chart-box", plot, legend);
 }

@@ -6,7 +6,7 @@ import * as api from "./api.js";
 const WAITING_MAX = 5000;
 /** Records that are shown at a time, four times a second. */
 const SHOWN_MAX = 250;
-const PAUSE = 250;
+const INTERVAL = 250;
 
 /** @typedef {{mayShow: () => boolean, show: (lines: string[]) => void, changed: () => void, failed: (error: Error) => void}} Uses */
 
@@ -49,7 +49,7 @@ export class Tail {
     this.isPaused = false;
     this.reset();
     const abort = (this.abort = new AbortController());
-    this.timer = window.setInterval(() => this.flush(), PAUSE);
+    this.timer = window.setInterval(() => this.flush(), INTERVAL);
     this.uses.changed();
     try {
       await api.tail(q, abort.signal, () => this.uses.changed(), (lines) => this.take(lines));

@@ -37,26 +37,26 @@ export function tickAfter(time) {
 const two = (n) => String(n).padStart(2, "0");
 
 /** The parts of a time in UTC, or in the zone of the browser. @param {number} ms @param {boolean} utc */
-function parts(ms, utc) {
+function dateParts(ms, utc) {
   const date = new Date(utc ? ms : ms - new Date(ms).getTimezoneOffset() * 6e4);
   return { year: date.getUTCFullYear(), month: date.getUTCMonth(), day: date.getUTCDate(), h: date.getUTCHours(), m: date.getUTCMinutes(), s: date.getUTCSeconds() };
 }
 
 /** `14:03:07`. @param {number} ms @param {boolean} utc */
 export function clock(ms, utc) {
-  const { h, m, s } = parts(ms, utc);
+  const { h, m, s } = dateParts(ms, utc);
   return `${two(h)}:${two(m)}:${two(s)}`;
 }
 
 /** `Nov 21`. @param {number} ms @param {boolean} utc */
 export function day(ms, utc) {
-  const { month, day } = parts(ms, utc);
+  const { month, day } = dateParts(ms, utc);
   return `${MONTHS[month]} ${two(day)}`;
 }
 
 /** `2026-11-21 14:03:07`. @param {number} ms @param {boolean} utc */
 export function full(ms, utc) {
-  const { year, month, day } = parts(ms, utc);
+  const { year, month, day } = dateParts(ms, utc);
   return `${year}-${two(month + 1)}-${two(day)} ${clock(ms, utc)}`;
 }
 
@@ -71,7 +71,7 @@ export function inRow(time, utc, days) {
 /** The label of an instant on an axis with this step. @param {number} ms @param {number} step @param {boolean} utc */
 export function onAxis(ms, step, utc) {
   if (step >= UNITS.d) return day(ms, utc);
-  const { h, m } = parts(ms, utc);
+  const { h, m } = dateParts(ms, utc);
   if (h === 0 && m === 0 && step >= UNITS.m) return day(ms, utc);
   return step >= UNITS.m ? clock(ms, utc).slice(0, 5) : clock(ms, utc);
 }
@@ -100,14 +100,14 @@ export function rangeText(since, until, utc) {
     return Number.isNaN(ms) ? text : full(instant(text, 0), utc).replace(/:00$/, "");
   };
   if (!since && !until) return "All time";
-  if (!until) return Number.isNaN(age(since)) ? `Since ${show(since)}` : `Last ${words(since)}`;
+  if (!until) return Number.isNaN(age(since)) ? `Since ${show(since)}` : `Last ${ageWords(since)}`;
   if (!since) return `Until ${show(until)}`;
   const [from, to] = [show(since), show(until)];
   return `${from} – ${from.slice(0, 10) === to.slice(0, 10) ? to.slice(11) : to}`;
 }
 
 /** `24h` as `24 hours`. @param {string} text */
-export function words(text) {
+export function ageWords(text) {
   const match = /^(\d+)([smhdw])$/.exec(text);
   if (!match) return text;
   const noun = { s: "second", m: "minute", h: "hour", d: "day", w: "week" }[match[2]];

@@ -315,7 +315,11 @@ fn what_grafana_and_logcli_ask_is_answered() {
         ("query_range", "{job=\"legacy\"", "parse error at line 1, col 14"),
         ("query_range", "{}", "at least one regexp or equality matcher"),
         ("query", "{job=\"legacy\"}", "log queries are not supported as an instant query type"),
-        ("query_range", "sum(count_over_time({job=\"legacy\"} | json [1m]))", "pipeline error: 'JSONParserErr'"),
+        (
+            "query_range",
+            "sum by (a) (count_over_time({job=\"legacy\"} | json [1m]))",
+            "pipeline error: 'JSONParserErr'",
+        ),
     ] {
         let times = [format!("{START}000000000"), format!("{}000000000", START + SECONDS)];
         let refused = ask(&daemon, &format!("/loki/api/v1/{route}"), &whole(&[("query", query)], &times), "");
@@ -323,6 +327,60 @@ fn what_grafana_and_logcli_ask_is_answered() {
     }
     let stream = TcpStream::connect(daemon.address()).expect("connected");
     assert_eq!(over(stream, "GET", "/loki/api/v1/labels", "", b"").expect("an answer").status, 401);
+    daemon.stop();
+}
+
+/// The requests of `session.tsv` in their order: each is answered in the shape that its client takes apart, with contents.
+#[test]
+fn a_session_of_each_client_is_replayed() {
+    let (place, corpus) = (Place::new(), corpus());
+    let daemon = start(&place);
+    push(&daemon, &corpus);
+    let (begin, end) = (START, START + SECONDS);
+    let rfc = |seconds: i64| daytable_model::time::Ticks::from_unix(seconds, 0).expect("a time").to_string();
+    for line in include_str!("loki/session.tsv").lines().filter(|line| !line.starts_with('#')) {
+        let [_, request, params, kind, least] = line.split('\t').collect::<Vec<_>>()[..] else { panic!("{line}") };
+        let (method, route) = request.split_once(' ').expect("a method");
+        let params = params
+            .replace("START", &format!("{begin}000000000"))
+            .replace("END", &format!("{end}000000000"))
+            .replace("FROM", &rfc(begin))
+            .replace("TO", &rfc(end));
+        // A query may hold `=` and `&`; a parameter begins with a name.
+        let mut pairs: Vec<(String, String)> = Vec::new();
+        for part in params.split('&').filter(|part| !part.is_empty()) {
+            let (name, value) = part.split_once('=').expect("a name");
+            pairs.push((name.to_owned(), value.to_owned()));
+        }
+        let form: Vec<String> = pairs.iter().map(|(name, value)| format!("{name}={}", encoded(value))).collect();
+        let (target, body) = match method {
+            "GET" => (format!("/loki/api/v1/{route}?{}", form.join("&")), String::new()),
+            _ => (format!("/loki/api/v1/{route}"), form.join("&")),
+        };
+        let stream = TcpStream::connect(daemon.address()).expect("connected");
+        let headers = basic() + CATEGORIZE + "Content-Type: application/x-www-form-urlencoded\r\n";
+        let answer = json_of(&over(stream, method, &target, &headers, body.as_bytes()).expect("an answer"));
+        let found = match kind {
+            "vector" | "matrix" | "streams" => {
+                assert_eq!(answer["data"]["resultType"], kind, "{line}: {answer}");
+                let value = if kind == "vector" { "value" } else { "values" };
+                let result = answer["data"]["result"].as_array().expect("a list");
+                assert!(result.iter().all(|one| one[value].as_array().is_some_and(|all| !all.is_empty())), "{answer}");
+                result.len()
+            }
+            "list" => answer["data"].as_array().map_or(0, Vec::len),
+            "text" => answer["data"].as_str().map_or(0, str::len),
+            "nothing" => answer.get("data").map_or(0, |_| usize::MAX),
+            _ => match &answer[kind.strip_prefix("object:").expect("a kind")] {
+                Value::Array(all) => all.len(),
+                Value::Number(number) => usize::try_from(number.as_u64().expect("whole")).expect("small"),
+                Value::Null => panic!("{line}: {answer}"),
+                _ => 1,
+            },
+        };
+        let least: usize = least.parse().expect("a number");
+        assert!(found >= least && (kind != "nothing" || found == 0), "{line}: {answer}");
+    }
     daemon.stop();
 }
 
@@ -360,6 +418,93 @@ fn other_records_have_labels_and_fields() {
             "{query}"
         );
     }
+    daemon.stop();
+}
+
+/// A condition at random, in LogQL and in the language of `/api/query`.
+fn condition(draw: &mut impl FnMut(usize) -> usize) -> (String, String) {
+    const TEXTS: [&str; 6] = ["done", "step 1", "\"user\":\"u2\"", "é", "7", "nowhere"];
+    const PATTERNS: [&str; 5] = [r"step \d+ done", "(?i)STEP", "u[12]", r"^\{", "9 done"];
+    let quoted = |text: &str| serde_json::to_string(text).expect("a text");
+    let holds = |text: &str| format!("line:~{}", quoted(text));
+    let text = TEXTS[draw(TEXTS.len())];
+    let number = draw(120);
+    match draw(8) {
+        0 => (format!("|= {}", quoted(text)), holds(text)),
+        1 => (format!("!= {}", quoted(text)), format!("-{}", holds(text))),
+        2 => {
+            let other = TEXTS[draw(TEXTS.len())];
+            (format!("|= {} or {}", quoted(text), quoted(other)), format!("({} or {})", holds(text), holds(other)))
+        }
+        3 => {
+            let pattern = PATTERNS[draw(PATTERNS.len())];
+            let sign = ["|~", "!~"][number % 2];
+            (format!("{sign} {}", quoted(pattern)), format!("{}line:~{}", ["", "-"][number % 2], quoted(pattern)))
+        }
+        4 => (format!("| user=\"u{}\"", number % 4), format!("user:=\"u{}\"", number % 4)),
+        5 => (format!("| user!~\"u[{}x]\"", number % 4), format!("-user:~\"^u[{}x]$\"", number % 4)),
+        6 => {
+            let sign = [">", ">=", "<", "<="][draw(4)];
+            (format!("| order{sign}{number}"), format!("order:{sign}{number}"))
+        }
+        _ => (
+            format!("| order>{number} or user=\"u1\" and level!=\"warn\""),
+            format!("(order:>{number} or (user:=\"u1\" -level:=warn))"),
+        ),
+    }
+}
+
+/// A query of LogQL for entries and its translation to the language of `/api/query` give the same records.
+#[test]
+fn a_query_and_its_translation_give_the_same_records() {
+    let place = Place::new();
+    let daemon = start(&place);
+    let records: Vec<String> = (0..120)
+        .map(|n| {
+            let time = format!("2026-11-20T10:{:02}:{:02}.5Z", n / 60, n % 60);
+            let level = ["info", "warn", "error"][n % 3];
+            let user = if n % 5 == 0 { String::new() } else { format!(",\"user\":\"u{}\"", n % 4) };
+            let order = if n % 7 == 0 { String::new() } else { format!(",\"order\":{n}") };
+            format!("{{\"time\":\"{time}\",\"level\":\"{level}\",\"host\":\"web-{}\",\"msg\":\"step {n} done é\"{user}{order}}}", n % 2)
+        })
+        .collect();
+    let stream = TcpStream::connect(daemon.address()).expect("connected");
+    let pushed =
+        over(stream, "POST", "/ingest", "Content-Type: application/x-ndjson\r\n", records.join("\n").as_bytes());
+    assert_eq!(pushed.expect("an answer").status, 200);
+    let mut state = 7u64;
+    let mut draw = |n: usize| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(state >> 33).expect("31 bits") % n
+    };
+    let (begin, end) = (START, START + SECONDS);
+    let range =
+        [("start", format!("{begin}000000000")), ("end", format!("{end}000000000")), ("limit", "1000".to_owned())];
+    let mut found = 0;
+    for _ in 0..80 {
+        let conditions: Vec<(String, String)> = (0..=draw(3)).map(|_| condition(&mut draw)).collect();
+        let host = draw(2);
+        let logql = conditions.iter().fold(format!("{{instance=\"web-{host}\"}}"), |query, (one, _)| query + " " + one);
+        let own = conditions.iter().fold(format!("instance:=web-{host}"), |query, (_, one)| query + " " + one);
+        let mut params = vec![("query", logql.as_str())];
+        params.extend(range.iter().map(|(name, value)| (*name, value.as_str())));
+        let entries = entries_of(&json_of(&ask(&daemon, "/loki/api/v1/query_range", &params, CATEGORIZE)));
+        let answer = ask(&daemon, "/api/query", &[("q", &own), ("limit", "1000")], "");
+        assert_eq!(answer.status, 200, "{own}: {answer:?}");
+        let mut lines: Vec<String> = answer
+            .body
+            .lines()
+            .map(|line| serde_json::from_str::<Value>(line).expect("JSON")["time"].as_str().expect("a time").to_owned())
+            .collect();
+        lines.sort();
+        let times: Vec<String> = entries
+            .keys()
+            .map(|nanos| daytable_model::time::Ticks::from_unix_nanos((*nanos).into()).expect("a time").to_string())
+            .collect();
+        assert_eq!(times, lines, "{logql}\n{own}");
+        found += lines.len();
+    }
+    assert!(found > 200, "{found}");
     daemon.stop();
 }
 

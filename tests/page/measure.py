@@ -3,14 +3,15 @@
     measure.py LINK [ROWS_A_SECOND] [SECONDS]
 
 LINK is a link of `daytable open`. A figure under load says little: the script prints the CPU time of the page beside each.
+Live records come from a stand-in for the daemon's stream, so that the page alone is measured.
 """
 
-import json
 import statistics
 import sys
 import threading
 import time
 import urllib.request
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from playwright.sync_api import sync_playwright
 
@@ -34,17 +35,40 @@ requestAnimationFrame(tick);
 """
 
 
-def push(stop):
-    """Pushes RATE records a second."""
-    each = RATE // 10
-    body = "\n".join(json.dumps({"level": "info", "host": f"flood-{n % 9}", "message": f"request {n} done in {n % 83} ms", "path": f"/p/{n % 50}"}) for n in range(each))
-    begin, sent = time.monotonic(), 0
-    while not stop.is_set():
-        request = urllib.request.Request(ORIGIN + "/ingest", body.encode(), {"content-type": "application/x-ndjson"})
-        urllib.request.urlopen(request, timeout=60).read()
-        sent += each
-        time.sleep(max(0, begin + sent / RATE - time.monotonic()))
-    print(f"pushed {sent / (time.monotonic() - begin):,.0f} records a second")
+class Flood(BaseHTTPRequestHandler):
+    """The daemon, except that new records come RATE times a second, more than this machine may push meanwhile."""
+
+    def do_GET(self):
+        if self.path.startswith("/api/tail"):
+            return self.flood()
+        request = urllib.request.Request(ORIGIN + self.path, headers={name: value for name, value in self.headers.items() if name != "Accept-Encoding"})
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            body = answer.read()
+            self.send_response(answer.status)
+            for name in ("Content-Type", "Content-Security-Policy"):
+                if value := answer.headers.get(name):
+                    self.send_header(name, value)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+    def flood(self):
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.end_headers()
+        begin, sent, each = time.monotonic(), 0, RATE // 20
+        try:
+            while True:
+                now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+                record = f'{{"table":"Log","partition_key":"flood","row_key":"%d","time":"{now}","level":"info","message":"request %d is done","path":"/api/v1/items","source":"s"}}'
+                self.wfile.write("".join(f"data: {record % (sent + n, n)}\n\n" for n in range(each)).encode())
+                sent += each
+                time.sleep(max(0, begin + sent / RATE - time.monotonic()))
+        except OSError:
+            print(f"sent {sent / (time.monotonic() - begin):,.0f} records a second")
+
+    def log_message(self, *_):
+        pass
 
 
 def cpu(session):
@@ -76,12 +100,11 @@ def main():
         page.evaluate("frames_.length = 0")
         page.locator("#q").press_sequentially("level:error status:>=500 -path:x | stats by (host) count() n", delay=20)
         print(f"typing: longest frame {page.evaluate('Math.max(...frames_)'):.0f} ms")
-        page.goto(ORIGIN + "/")
+        proxy = ThreadingHTTPServer(("127.0.0.1", 0), Flood)
+        threading.Thread(target=proxy.serve_forever, daemon=True).start()
+        page.goto(f"http://127.0.0.1:{proxy.server_port}/")
         page.wait_for_function("() => window.marks?.records")
         page.keyboard.press("l")
-        stop = threading.Event()
-        pusher = threading.Thread(target=push, args=(stop,))
-        pusher.start()
         time.sleep(2)
         page.evaluate("frames_.length = 0")
         before = cpu(session)
@@ -90,9 +113,8 @@ def main():
         busy = (cpu(session) - before) / SECONDS / 10
         print("notice:", page.locator("#notice").inner_text().replace("\n", " "))
         print(f"live: {len(frames) / SECONDS:.0f} frames a second, 99 of 100 below {frames[int(len(frames) * 0.99)]:.0f} ms, longest {frames[-1]:.0f} ms; CPU {busy:.0f} %")
-        stop.set()
-        pusher.join()
         browser.close()
+        time.sleep(1)
 
 
 main()

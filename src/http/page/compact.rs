@@ -10,7 +10,7 @@ pub(super) fn script(text: &str) -> String {
     compact.out + "\n"
 }
 
-/// A style sheet without needless spaces. A space parts selectors, and stands around `+` and `-` in `calc`.
+/// A style sheet without needless spaces and semicolons. A space parts selectors, and stands around `+` and `-` in `calc`.
 pub(super) fn style(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let is_joined = |c: char| matches!(c, '{' | '}' | ';' | ',');
@@ -25,6 +25,9 @@ pub(super) fn style(text: &str) -> String {
             }
             if matches!(c, '"') {
                 quote = if quote.is_none() { Some(c) } else { None };
+            }
+            if c == '}' && before == ';' {
+                out.pop();
             }
             out.push(c);
         }
@@ -179,9 +182,9 @@ mod tests {
     #[test]
     fn styles_mean_the_same() {
         for (text, compact) in [
-            ("a:hover, b { color : red; }\n", "a:hover,b{color :red;}"),
-            (".a .b > i { width: calc(100% - 28px); }", ".a .b > i{width:calc(100% - 28px);}"),
-            ("a::before { content: \"a : b, c\"; }", "a::before{content:\"a : b, c\";}"),
+            ("a:hover, b { color : red; }\n", "a:hover,b{color :red}"),
+            (".a .b > i { width: calc(100% - 28px); }", ".a .b > i{width:calc(100% - 28px)}"),
+            ("a::before { content: \"a : b, c\"; }", "a::before{content:\"a : b, c\"}"),
             ("@media (max-width: 719px) {\n  a { b: c d }\n}", "@media (max-width:719px){a{b:c d}}"),
             ("main :first-child { a: b }", "main :first-child{a:b}"),
         ] {

@@ -3,7 +3,6 @@
 //! A parser extracts those labels only, and stops at the last of them: so a line whose mistake stands behind is no error,
 //! and a count of all lines parses none. Answers depend on these rules, so they are those of Loki.
 
-use super::view::ERROR;
 use crate::ast::{LabelFilter, LabelGrouping, LabelValue, PipelineStage, RangeAggregation};
 
 /// What parsers have to extract.
@@ -56,7 +55,7 @@ impl Hints {
     }
 
     pub(super) fn wants(&self, name: &str) -> bool {
-        self.required.is_empty() || self.required.iter().any(|required| required == name)
+        self.required.is_empty() || self.names(name)
     }
 
     /// Whether a label that begins with `prefix` is needed.
@@ -69,9 +68,9 @@ impl Hints {
         self.no_labels || !self.required.is_empty() && self.required.iter().all(|required| has(required))
     }
 
-    /// Whether the query asks for errors, so that an entry that no parser can read is no failure of the query.
-    pub(super) fn asks_for_errors(&self) -> bool {
-        self.required.iter().any(|required| required == ERROR)
+    /// Whether the query names this label.
+    pub(super) fn names(&self, name: &str) -> bool {
+        self.required.iter().any(|required| required == name)
     }
 }
 

@@ -129,7 +129,8 @@ impl<'e> EntryView<'e> {
         if let Some(details) = details {
             self.set(DETAILS, details.to_owned(), Category::Parsed);
         }
-        if self.hints.asks_for_errors() {
+        // A query that asks for errors does not fail because of them.
+        if self.hints.names(ERROR) {
             self.set(PRESERVED, "true".to_owned(), Category::Parsed);
         }
     }
