@@ -185,18 +185,23 @@ impl CliError {
         let step = match self {
             CliError::Input { path, source } | CliError::Write { path, source } => return of_path(path, source),
             CliError::Adopt(AdoptError::Io { path, source }) => return of_path(path, source),
-            CliError::Config(ConfigError::Read { .. }) => "`daytable config >daytable.toml` writes one with every key",
+            CliError::Config(ConfigError::Read { path, source }) => match source.kind() {
+                io::ErrorKind::NotFound => "`daytable config >daytable.toml` writes one with every key",
+                io::ErrorKind::PermissionDenied => return of_path(path, source),
+                _ => return None,
+            },
+            CliError::Remote(error) | CliError::Daemon(DaemonError::Remote(error)) => return of_remote_error(error),
             CliError::Config(ConfigError::Invalid(_)) => "`daytable config` prints every key with its values",
             CliError::Query(_) => "`daytable query --help` has examples",
             CliError::NotFound(_) => "`daytable sources` lists the sources, `daytable tables` the day-tables",
             CliError::Store(error) | CliError::Step(StepError::Store(error)) => return of_store_error(error),
             CliError::Tables(TableError::NotThere(_)) | CliError::Step(StepError::NoArchive(..)) => LIST_TABLES,
             CliError::Control(ControlError::Refused { status: 404, .. }) => LIST_TABLES,
-            CliError::Control(ControlError::Socket { source, .. })
-                if source.kind() == io::ErrorKind::PermissionDenied =>
-            {
-                "call this as the user of the daemon: sudo -u daytable daytable …"
-            }
+            CliError::Control(ControlError::Socket { source, .. }) => match source.kind() {
+                io::ErrorKind::PermissionDenied => AS_DAEMON,
+                io::ErrorKind::NotADirectory => NO_FOLDER,
+                _ => return None,
+            },
             CliError::Daemon(DaemonError::ReadToken(_)) => "make one: openssl rand -hex 32 >FILE && chmod 600 FILE",
             CliError::Daemon(DaemonError::Store(error)) => return of_store_error(error),
             CliError::Daemon(DaemonError::Bind(BindError::Io { source, .. })) => match source.kind() {
@@ -212,6 +217,8 @@ impl CliError {
 }
 
 const LIST_TABLES: &str = "`daytable tables` lists the day-tables";
+const NO_FOLDER: &str = "name the data folder by --data: this is a file";
+const AS_DAEMON: &str = "call this as the user of the daemon: sudo -u daytable daytable …";
 
 /// What to do about a path.
 fn of_path(path: &Path, error: &io::Error) -> Option<String> {
@@ -231,11 +238,23 @@ fn of_store_error(error: &StoreError) -> Option<String> {
     match error {
         StoreError::NoStore(_) => Some("name the data folder by --data; a daemon makes it: daytable run".into()),
         StoreError::TableGone(_) => Some(LIST_TABLES.into()),
-        StoreError::Io { source, .. } if source.kind() == io::ErrorKind::NotADirectory => {
-            Some("name the data folder by --data: this is a file".into())
+        StoreError::Locked(folder, _) => {
+            let folder = folder.escaped();
+            Some(format!("`daytable status --data {folder}` shows it: stop it, or name another folder"))
         }
-        StoreError::Io { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
-            Some("call this as the user of the daemon: sudo -u daytable daytable …".into())
+        StoreError::Foreign(..) => Some("name another folder, or move the file away".into()),
+        StoreError::Io { source, .. } if source.kind() == io::ErrorKind::NotADirectory => Some(NO_FOLDER.into()),
+        StoreError::Io { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => Some(AS_DAEMON.into()),
+        _ => None,
+    }
+}
+
+/// What to do about a remote store.
+fn of_remote_error(error: &RemoteError) -> Option<String> {
+    match error {
+        RemoteError::File { path, source } => of_path(path, source),
+        RemoteError::ConnectionString(_) => {
+            Some("copy the connection string anew from the access keys of the account".into())
         }
         _ => None,
     }

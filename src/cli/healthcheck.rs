@@ -6,6 +6,7 @@
 
 use super::args::{DaemonArgs, interval};
 use super::exit::CliError;
+use super::locate;
 use crate::config::{Config, Listen};
 use daytable_model::path_text::PathText;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -34,7 +35,10 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args) -> Result<(), CliError> {
     let path = if args.live { "/healthz" } else { "/readyz" };
-    let unhealthy = |error: String| CliError::Unavailable(format!("not healthy: {error}"));
+    let unhealthy = |error: String| {
+        let start = locate::start_command();
+        CliError::Unavailable(format!("not healthy: {error}; `daytable status` shows the daemon; start it: {start}"))
+    };
     if let Some(address) = args.address {
         return over_tcp(address, path, args.timeout).map_err(|error| unhealthy(format!("{address}: {error}")));
     }

@@ -12,10 +12,13 @@ use super::output::{self, bytes};
 use crate::config::StoreKind;
 use crate::daemon;
 use crate::http::{ImportRequest, PASSED_FILES_MAX};
+use crate::remote::{local_limits, local_rules};
 use daytable_intake::instance_template::InstanceTemplate;
 use daytable_intake::route::Router;
 use daytable_intake::tail::{self, ImportFile, ImportProgress, TailOptions};
+use daytable_lifecycle::retained_rules::retain_rules;
 use daytable_model::path_text::PathText;
+use daytable_model::time::now;
 use daytable_store::outbox::bucket_plans;
 use daytable_store::{Store, StoreOptions};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -124,6 +127,11 @@ impl OfflineImport {
             )));
         }
         let store = Store::open(data_dir, StoreOptions::default())?;
+        let steps = store.steps();
+        // The days of a folder that no daemon has had yet get their `keep` from this configuration.
+        if steps.lifecycle_state()?.rules.is_empty() {
+            steps.set_rules(retain_rules(&[], &local_rules(&config), &local_limits(&config), now()))?;
+        }
         let mut reading = config.reading();
         if let Some(format) = &args.format {
             // The command line accepts only formats that can be set.

@@ -9,7 +9,7 @@ use crate::remote::{BucketStatus, OutboxStatus};
 use daytable_model::path_text::PathText;
 use daytable_model::safe_text::SafeLine;
 use daytable_query::{ShownListener, ShownSource};
-use daytable_store::{ListenerLedger, SourceKind, SourceStatus};
+use daytable_store::ListenerLedger;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -117,17 +117,11 @@ fn listener_columns(listeners: &[ShownListener]) -> TextTable<'static, 8> {
 fn columns(sources: &[ShownSource]) -> TextTable<'static, 10> {
     let heads = ["block", "path", "identity", "status", "position", "size", "lag", "records", "bytes", "losses"];
     TextTable::new(heads, &["position", "size", "lag", "records", "bytes"], sources, |source| {
-        let status = match source.status {
-            SourceStatus::Live if source.kind == SourceKind::Tail && source.size.is_none() => "gone",
-            SourceStatus::Live => "live",
-            SourceStatus::Rotated => "rotated",
-            SourceStatus::Ended => "ended",
-        };
         [
             source.block.clone(),
             SafeLine(&source.path.text()).to_string(),
             source.identity.clone(),
-            status.into(),
+            source.status.name().into(),
             source.position.to_string(),
             cell(source.size),
             cell(source.lag_bytes.map(bytes)),

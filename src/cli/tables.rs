@@ -71,10 +71,12 @@ fn with_next(tables: Vec<ShownTable>) -> TextTable<'static, 8> {
     }
 }
 
-/// The rows, and after a plus the rows that wait to be sent to the table.
+/// The rows with the late ones, and after a plus the rows that wait to be sent to the table.
 fn count(table: &ShownTable) -> String {
     let rows = table.rows.map_or("-".into(), |rows| rows.to_string());
-    table.waiting.map_or(rows.clone(), |waiting| format!("{rows} +{waiting}"))
+    let late = table.late.map_or_else(String::new, |late| format!(" ({late} late)"));
+    let waiting = table.waiting.map_or_else(String::new, |waiting| format!(" +{waiting}"));
+    rows + &late + &waiting
 }
 
 /// The state for people. A table of a period that has not begun is ready.
@@ -120,6 +122,8 @@ mod tests {
             "table        state  rows    bytes  first                 last  expires\n\
              Log20261121  open     12  1.5 KiB  2026-11-21T00:00:00Z  -     -"
         );
+        let late = ShownTable { late: Some(2), waiting: Some(3), ..table.clone() };
+        assert!(columns(vec![late]).to_string().contains("  12 (2 late) +3  "));
         let next = ShownTable { next: Some("seal"), next_at: Some("2026-11-22T06:00:00Z".into()), ..table.clone() };
         assert!(with_next(vec![next]).to_string().ends_with("-     -        seal at 2026-11-22T06:00:00Z"));
         let drop = ShownTable { next: Some("drop"), next_at: table.first_time.clone(), ..table.clone() };

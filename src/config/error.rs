@@ -9,7 +9,7 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// The file cannot be read.
-    #[error("read {}: {source}", .path.escaped())]
+    #[error("failed to read {}: {source}", .path.escaped())]
     Read {
         /// The file.
         path: PathBuf,

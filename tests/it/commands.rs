@@ -215,6 +215,8 @@ fn a_drop_asks_first() {
     place.said("import", &[&place.log("app.log").display().to_string()]);
     let records = place.records();
     let table = records[0]["table"].as_str().expect("a table").to_owned();
+    let listed = place.json("tables", &[]).pop().expect("a table");
+    assert!(listed["expires"].is_string(), "without a configuration its table keeps 30 days: {listed}");
     let shown = place.said("drop", &["--dry-run", &table]);
     let last = records[0]["time"].as_str().expect("a time");
     assert!(shown.starts_with(&format!("would drop {table}: ")) && shown.trim_end().ends_with(last), "{shown}");

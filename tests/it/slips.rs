@@ -216,7 +216,13 @@ impl Slips {
                 .current_dir(self.place.path(""))
                 .stdin(Stdio::null())
                 .env("TZ", "UTC");
-            for variable in ["DAYTABLE_DATA", "DAYTABLE_CONFIG", "AZURE_STORAGE_CONNECTION_STRING", "JOURNAL_STREAM"] {
+            for variable in [
+                "DAYTABLE_DATA",
+                "DAYTABLE_CONFIG",
+                "AZURE_STORAGE_CONNECTION_STRING",
+                "JOURNAL_STREAM",
+                "DAYTABLE_WRITE_DOCS",
+            ] {
                 daytable.env_remove(variable);
             }
             let output = daytable.output().expect("run");
@@ -246,7 +252,11 @@ impl Slips {
             let is_time =
                 |word: &&str| word.len() > 20 && word.starts_with("20") && word.trim_end_matches(',').ends_with('Z');
             let words: Vec<&str> = line.split(' ').map(|word| if is_time(&word) { "TIME" } else { word }).collect();
-            lines.push_str(words.join(" ").trim_end());
+            let line = words.join(" ");
+            match line.split_once("(process ") {
+                Some((before, _)) => lines.push_str(&format!("{before}(process NUMBER)")),
+                None => lines.push_str(line.trim_end()),
+            }
             lines.push('\n');
         }
         lines

@@ -30,6 +30,7 @@ fn add_life(table: &mut ShownTable, view: &View, state: &TableState) {
     let archive = view.archives.iter().rfind(|archived| archived.table == state.table && !archived.is_superseded);
     table.archive = archive.map(|archived| archived.url.clone());
     table.state = view.state_name(state);
+    table.late = Some(state.unsealed_rows).filter(|rows| *rows > 0 && state.sealed.is_some());
     table.expires = match &state.state {
         DayState::Restored { expires, .. } => Some(expires.to_string()),
         // A table without a configured rule stays.

@@ -49,7 +49,7 @@ pub use count::{Count, Grouping, count};
 pub use entity::{OwnedRow, OwnedValue};
 pub use filter::Filter;
 pub use follow::{RecordFollower, records_since};
-pub use listing::{ShownListener, ShownSource, ShownTable};
+pub use listing::{ShownListener, ShownSource, ShownStatus, ShownTable};
 pub use record::StoredRecord;
 pub use select::{find_record, select};
 pub use stores::Stores;

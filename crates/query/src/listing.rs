@@ -5,6 +5,7 @@ use daytable_model::time::Ticks;
 use daytable_store::{Ledger, SourceKind, SourceState, SourceStatus, TableSummary};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
@@ -26,6 +27,9 @@ pub struct ShownTable {
     pub first_time: Option<String>,
     /// The time of its newest record.
     pub last_time: Option<String>,
+    /// Of the rows, those that came after the day was sealed, and wait to be merged.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub late: Option<u64>,
     /// When it expires.
     pub expires: Option<String>,
     /// The next step: `seal`, `archive`, `drop` or `remove_archive`.
@@ -95,6 +99,32 @@ impl ShownListener {
     }
 }
 
+/// The state of a source and of its file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ShownStatus {
+    /// The file is followed under its path.
+    Live,
+    /// The file was followed, and is not at its path.
+    Gone,
+    /// The file was renamed and is read to its end.
+    Rotated,
+    /// Read to the end, and the file was replaced or removed.
+    Ended,
+}
+
+impl ShownStatus {
+    /// The word in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            ShownStatus::Live => "live",
+            ShownStatus::Gone => "gone",
+            ShownStatus::Rotated => "rotated",
+            ShownStatus::Ended => "ended",
+        }
+    }
+}
+
 /// A source: its ledger, and its lag behind its file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ShownSource {
@@ -109,7 +139,7 @@ pub struct ShownSource {
     /// Whether it is followed, imported, or a journal.
     pub kind: SourceKind,
     /// Its state.
-    pub status: SourceStatus,
+    pub status: ShownStatus,
     /// Offset of the first uncommitted byte; for a journal, the number of entries read.
     pub position: u64,
     /// For a journal, the cursor of the last committed entry.
@@ -129,9 +159,16 @@ pub struct ShownSource {
 impl ShownSource {
     /// The present state of a source, including its file.
     pub fn of(state: &SourceState) -> ShownSource {
-        let file = std::fs::metadata(&state.path).ok();
-        let file = file.filter(|file| (file.dev(), file.ino()) == (state.device, state.inode));
-        ShownSource::with_size(state, file.map(|file| file.len()))
+        let file = std::fs::metadata(&state.path);
+        // Who may not look into the folder does not know.
+        let is_hidden = file.as_ref().is_err_and(|error| error.kind() == ErrorKind::PermissionDenied);
+        let file = file.ok().filter(|file| (file.dev(), file.ino()) == (state.device, state.inode));
+        let shown = ShownSource::with_size(state, file.map(|file| file.len()));
+        let is_gone = state.kind == SourceKind::Tail && shown.size.is_none() && !is_hidden;
+        match shown.status {
+            ShownStatus::Live if is_gone => ShownSource { status: ShownStatus::Gone, ..shown },
+            _ => shown,
+        }
     }
 
     fn with_size(state: &SourceState, size: Option<u64>) -> ShownSource {
@@ -142,7 +179,11 @@ impl ShownSource {
             path: state.path.clone(),
             identity: format!("{:016x}", state.identity),
             kind: state.kind,
-            status: state.status,
+            status: match state.status {
+                SourceStatus::Live => ShownStatus::Live,
+                SourceStatus::Rotated => ShownStatus::Rotated,
+                SourceStatus::Ended => ShownStatus::Ended,
+            },
             position: state.position,
             cursor: (state.kind == SourceKind::Journal).then(|| state.cursor.clone()),
             size,

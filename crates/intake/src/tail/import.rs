@@ -40,7 +40,7 @@ impl ImportFile {
     pub fn open(path: &Path) -> io::Result<ImportFile> {
         let file = open_file(path)?;
         if file.metadata()?.is_dir() {
-            return Err(io::Error::new(io::ErrorKind::IsADirectory, "it is a folder: name the files in it"));
+            return Err(io::Error::new(io::ErrorKind::IsADirectory, "it is a folder"));
         }
         Ok(ImportFile { path: std::fs::canonicalize(path)?, file })
     }

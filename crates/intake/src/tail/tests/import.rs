@@ -132,7 +132,7 @@ fn an_irregular_file_is_reported() {
     let bench = Bench::new();
     fs::create_dir(bench.path("folder")).expect("made");
     let refused = |path: &std::path::Path| ImportFile::open(path).expect_err("no file").to_string();
-    assert_eq!(refused(&bench.path("folder")), "it is a folder: name the files in it");
+    assert_eq!(refused(&bench.path("folder")), "it is a folder");
     assert!(refused(&bench.path("missing")).starts_with("No such file"));
     let (imported, _, _) = run(vec![], &["/dev/null".into()], false);
     let error = imported.expect("no store failed").complete().expect_err("a device");
