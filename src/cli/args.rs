@@ -2,6 +2,7 @@
 
 use super::exit::CliError;
 use super::locate::{self, load_config, load_named_config};
+use super::zone::ReaderZone;
 use crate::config::{Config, ConfigError, TableConfig};
 use crate::remote::{self, QUERY_PATIENCE, RemoteError, RemoteStore};
 use clap::Args;
@@ -112,6 +113,11 @@ impl OpenSources {
         Stores { reader: &self.reader, archives: &self.archives, remote }
     }
 
+    /// Whether nothing but errors goes to standard error.
+    pub(super) fn is_quiet(&self) -> bool {
+        self.quiet
+    }
+
     /// The remote store, if any.
     pub(super) fn remote(&self) -> Option<&dyn RemoteStore> {
         self.remote.as_deref()
@@ -191,6 +197,9 @@ pub(super) fn report_archives(report: &ArchiveReport) -> Result<(), CliError> {
 /// The query, and conditions beside it.
 #[derive(Debug, Args)]
 pub(super) struct FilterArgs {
+    /// Times are of UTC: those of --since and --until without a zone, and those that are shown. Otherwise TZ is their zone
+    #[arg(long)]
+    utc: bool,
     /// The query: a filter, and pipes after |. Without a query, all records
     #[arg(value_name = "QUERY", allow_hyphen_values = true, value_parser = query_text)]
     query: Option<String>,
@@ -206,7 +215,7 @@ pub(super) struct FilterArgs {
     /// Records that match this filter, too
     #[arg(long = "where", value_name = "FILTER")]
     also: Vec<String>,
-    /// Records at or after this time: 2026-11-21, "2026-11-21 08:00", RFC 3339, or an age such as 15m, 2h, 7d
+    /// Records at or after this time: 2026-11-21, "2026-11-21 08:00", RFC 3339, 14:03, yesterday, or an age such as 15m, 2h30m, "2 days ago"
     #[arg(long, value_name = "TIME")]
     since: Option<When>,
     /// Records before this time
@@ -221,8 +230,29 @@ pub(super) struct FilterArgs {
 }
 
 impl FilterArgs {
+    /// The only condition, if it is one source without `*`.
+    pub(super) fn only_source(&self) -> Option<&str> {
+        let FilterArgs { utc: _, query, instance, source, table, also, since, until, level, contains } = self;
+        let is_only = query.is_none() && instance.is_empty() && table.is_empty() && also.is_empty();
+        let is_only = is_only && since.is_none() && until.is_none() && level.is_none() && contains.is_none();
+        match source.as_slice() {
+            [source] if is_only && !source.contains('*') => Some(source),
+            _ => None,
+        }
+    }
+
+    /// The zone of times without one.
+    pub(super) fn zone(&self) -> ReaderZone {
+        ReaderZone::new(self.utc)
+    }
+
     /// The query with its conditions, and the options of its answer, with ages counted from `now`.
-    pub(super) fn parse(self, now: Ticks, limit: Option<u64>) -> Result<(ParsedQuery, AnswerOptions), SyntaxError> {
+    pub(super) fn parse(
+        self,
+        now: Ticks,
+        zone: &ReaderZone,
+        limit: Option<u64>,
+    ) -> Result<(ParsedQuery, AnswerOptions), SyntaxError> {
         let mut query = ParsedQuery::parse(self.query.as_deref().unwrap_or_default())?;
         let mut conditions = Vec::new();
         for filter in &self.also {
@@ -245,8 +275,8 @@ impl FilterArgs {
         }
         let filter = Filter {
             instance: self.instance.into_iter().next().filter(|_| exact),
-            since: self.since.map(|since| since.at(now)),
-            until: self.until.map(|until| until.at(now)),
+            since: self.since.map(|since| since.at(now, &|time| zone.offset(time))),
+            until: self.until.map(|until| until.at(now, &|time| zone.offset(time))),
             level: self.level,
             contains: self.contains,
             limit,

@@ -5,7 +5,7 @@ use clap::{Arg, ArgAction, Command, CommandFactory};
 use std::fmt::Write;
 
 /// Three examples of each command, in the order of the page. `--help`, the manual pages and the page show them.
-const EXAMPLES: [(&str, [&str; 3]); 29] = [
+const EXAMPLES: [(&str, [&str; 3]); 30] = [
     (
         "run",
         [
@@ -54,7 +54,7 @@ const EXAMPLES: [(&str, [&str; 3]); 29] = [
         "query",
         [
             "daytable query 'status:>=500 | stats by (path) count() n' --since 1d",
-            "daytable query --instance web-17 --contains refused --raw",
+            "daytable query refused --instance 'web-*' --since yesterday -C 3",
             "daytable query --key Log20261121/web-2/2516070527989999999-68646c80b1239154-ffffffffff84",
         ],
     ),
@@ -62,18 +62,29 @@ const EXAMPLES: [(&str, [&str; 3]); 29] = [
     (
         "export",
         [
-            "daytable export --raw --source /var/log/app.log",
+            "daytable export 'level:>=error' --since yesterday --format csv --output errors.csv",
+            "daytable export '* | stats by (path) count() n' --format parquet --output paths.parquet",
             "daytable export --raw --source /var/log/app.log --output app.log",
-            "daytable export --data data --raw --source /srv/app.log",
         ],
     ),
-    ("tail", ["daytable tail", "daytable tail --instance web-17", "daytable tail --level warn --json"]),
+    (
+        "tail",
+        ["daytable tail", "daytable tail --instance web-1 --instance db", "daytable tail -n 0 --level warn --json"],
+    ),
     (
         "count",
         [
             "daytable count --by level",
             "daytable count --by level --every 5m --since 1d",
             "daytable count --by level,instance --json",
+        ],
+    ),
+    (
+        "sql",
+        [
+            "daytable sql 'select level, count(*) from logs group by all'",
+            "daytable sql --csv 'select time, message from logs where status >= 500'",
+            "daytable sql --data data",
         ],
     ),
     ("tables", ["daytable tables", "daytable tables --json", "daytable tables --data data"]),
@@ -269,7 +280,8 @@ mod tests {
     #[test]
     fn the_help_of_every_command_ends_in_examples_that_are_accepted() {
         let root = Cli::command();
-        let commands: Vec<&str> = root.get_subcommands().map(Command::get_name).collect();
+        let shown = root.get_subcommands().filter(|command| !command.is_hide_set());
+        let commands: Vec<&str> = shown.map(Command::get_name).collect();
         assert_eq!(EXAMPLES.map(|(name, _)| name).to_vec(), commands);
         for (name, examples) in EXAMPLES {
             let help = command_line().find_subcommand_mut(name).expect("a command").render_long_help().to_string();

@@ -15,9 +15,9 @@ use crate::remote::{self, WORK_PATIENCE};
 use daytable_model::key::TableName;
 use daytable_model::path_text::PathText;
 use daytable_model::time::{self, Ticks};
-use daytable_query::When;
 use daytable_query::tables::copy::TableCopy;
 use daytable_query::tables::{Embedded, TableStore};
+use daytable_query::{When, when};
 use daytable_store::{Reader, Store, StoreError, StoreOptions};
 use indicatif::{ProgressBar, ProgressDrawTarget};
 use std::ops::ControlFlow;
@@ -70,8 +70,9 @@ fn copy(args: &Args, from: &CopyEnd, to: &CopyEnd) -> Result<(), CliError> {
         return Err(CliError::Unavailable(format!("both ends are {}", to.name)));
     }
     let now = time::now();
-    let since = args.since.as_ref().map_or(Ticks::MIN, |since| since.at(now));
-    let until = args.until.as_ref().map_or(Ticks::MAX, |until| until.at(now));
+    // Day-tables are days of UTC.
+    let since = args.since.as_ref().map_or(Ticks::MIN, |since| since.at(now, &when::utc));
+    let until = args.until.as_ref().map_or(Ticks::MAX, |until| until.at(now, &when::utc));
     let mut tables = from.tables.tables()?;
     tables.retain(|table| {
         let is_named = args.table.is_empty() || args.table.contains(table.table());

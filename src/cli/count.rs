@@ -1,16 +1,22 @@
 //! `daytable count`: counts records, by time, level and instance.
+//!
+//! The table has a header, and a column for each property in the order in which they were asked for. A step of time without
+//! records is a line, too.
 
 use super::args::{DataArgs, FilterArgs, JsonArgs, ReadSources, interval, report_answer};
 use super::exit::CliError;
-use super::output::Output;
+use super::output::{Output, aligned, cell};
+use super::zone::ReaderZone;
 use clap::ValueEnum;
 use daytable_model::record::Level;
-use daytable_model::safe_text::SafeLine;
-use daytable_model::time::now;
+use daytable_model::time::{Ticks, now};
 use daytable_query::answer::count_answer;
 use daytable_query::{Count, Grouping};
-use std::fmt::Write;
+use std::io::{self, IsTerminal};
 use std::time::Duration;
+
+/// Steps without records that are shown.
+const EMPTY_STEPS_MAX: u64 = 10_000;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -20,7 +26,7 @@ pub(super) struct Args {
     filters: FilterArgs,
     #[command(flatten)]
     sources: ReadSources,
-    /// Count separately by these properties
+    /// Count separately by these properties, in the order of the columns
     #[arg(long, value_enum, value_delimiter = ',', value_name = "WHAT")]
     by: Vec<By>,
     /// Count separately for each interval of this length, such as 5m
@@ -39,60 +45,92 @@ enum By {
 pub(super) fn run(args: Args) -> Result<(), CliError> {
     let grouping =
         Grouping { level: args.by.contains(&By::Level), instance: args.by.contains(&By::Instance), every: args.every };
+    let mut by = args.by;
+    by.dedup();
+    let is_terminal = io::stdout().is_terminal();
+    let zone = args.filters.zone();
+    let (query, options) = args.filters.parse(now(), &zone, None)?;
     let sources = args.sources.open(&args.data)?;
-    let (query, options) = args.filters.parse(now(), None)?;
     let (counts, report) = count_answer(&sources.stores(), &query, &options, grouping)?;
     let mut output = Output::new();
-    output.rows(args.output, &counts, || table(&counts, grouping))?;
+    let shown = if is_terminal { zone } else { ReaderZone::new(true) };
+    output.rows(args.output, &counts, || match counts.as_slice() {
+        // A script reads the one number.
+        [one] if grouping == Grouping::default() && !is_terminal => one.records.to_string(),
+        counts => table(counts, &by, args.every, &|time| shown.rfc3339(time)),
+    })?;
     output.flush()?;
     report_answer(&sources, &query, &options, &report)
 }
 
-/// One line per count, without columns that were not requested.
-fn table(counts: &[Count], grouping: Grouping) -> String {
-    let instance = |count: &Count| count.instance.as_deref().map(|instance| SafeLine(instance).to_string());
-    let widest = counts.iter().filter_map(instance).map(|name| name.chars().count()).max().unwrap_or(0);
-    let digits = counts.iter().map(|count| count.records.to_string().len()).max().unwrap_or(0);
-    let mut table = String::new();
-    for (number, count) in counts.iter().enumerate() {
-        let mut line = String::from(if number == 0 { "" } else { "\n" });
-        if let Some(time) = count.time {
-            line.push_str(&format!("{time}  "));
+/// A header, and a line per count and per step without records.
+fn table(counts: &[Count], by: &[By], every: Option<Duration>, time: &dyn Fn(Ticks) -> String) -> String {
+    let column = |by: &By| match by {
+        By::Level => "level",
+        By::Instance => "instance",
+    };
+    let heads = every.map(|_| "time").into_iter().chain(by.iter().map(column)).chain(["records"]);
+    let mut rows = vec![heads.map(str::to_owned).collect::<Vec<_>>()];
+    let step = every.unwrap_or_default();
+    let mut empty_left = EMPTY_STEPS_MAX;
+    for (at, count) in counts.iter().enumerate() {
+        let before = at.checked_sub(1).and_then(|before| counts[before].time);
+        if let (Some(before), Some(this)) = (before, count.time) {
+            let mut next = before.plus(step);
+            while next < this && empty_left > 0 {
+                empty_left -= 1;
+                let blank = by.iter().map(|_| String::new());
+                rows.push([time(next)].into_iter().chain(blank).chain(["0".into()]).collect());
+                next = next.plus(step);
+            }
+            if next < this {
+                rows.push(vec!["…".to_owned()]);
+            }
         }
-        if let Some(level) = count.level {
-            line.push_str(&format!("{:<8}  ", level.map_or("-", Level::name)));
-        }
-        if let Some(name) = instance(count) {
-            line.push_str(&format!("{name:<widest$}  "));
-        }
-        let digits = if grouping == Grouping::default() { 0 } else { digits };
-        // Writing to a text cannot fail.
-        let _ = write!(table, "{line}{:>digits$}", count.records);
+        let value = |by: &By| match by {
+            By::Level => cell(count.level.flatten().map(Level::name)),
+            By::Instance => cell(count.instance.as_deref()),
+        };
+        rows.push(
+            count.time.map(time).into_iter().chain(by.iter().map(value)).chain([count.records.to_string()]).collect(),
+        );
     }
-    table
+    let last = by.len() + usize::from(every.is_some());
+    aligned(&rows, &|column| column == last)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use daytable_model::time::Ticks;
 
     fn of(time: Option<Ticks>, level: Option<Option<Level>>, instance: Option<&str>, records: u64) -> Count {
         Count { time, level, instance: instance.map(str::to_owned), records }
     }
 
     #[test]
-    fn columns_line_up_and_only_requested_columns_are_printed() {
-        let midnight = Ticks::from_date(2026, 11, 21);
-        let counts =
-            [of(midnight, Some(Some(Level::Error)), Some("web-17"), 12), of(midnight, Some(None), Some("d\nb"), 1000)];
-        let grouping = Grouping { level: true, instance: true, every: Some(Duration::from_secs(60)) };
-        assert_eq!(
-            table(&counts, grouping),
-            "2026-11-21T00:00:00Z  error     web-17    12\n2026-11-21T00:00:00Z  -         d\\nb    1000"
-        );
+    fn columns_stand_in_the_order_asked_and_empty_steps_are_shown() {
+        let at = |minute: u64| {
+            Ticks::from_date(2026, 11, 21).map(|midnight| midnight.plus(Duration::from_secs(60 * minute)))
+        };
+        let counts = [
+            of(at(0), Some(Some(Level::Error)), Some("web-17"), 12),
+            of(at(0), Some(None), Some("d\nb"), 1000),
+            of(at(3), Some(None), Some("db"), 1),
+        ];
+        let shown = table(&counts, &[By::Instance, By::Level], Some(Duration::from_secs(60)), &|time| time.to_string());
+        let lines = [
+            "time                  instance  level  records",
+            "2026-11-21T00:00:00Z  web-17    error       12",
+            "2026-11-21T00:00:00Z  d\\nb      -         1000",
+            "2026-11-21T00:01:00Z                         0",
+            "2026-11-21T00:02:00Z                         0",
+            "2026-11-21T00:03:00Z  db        -            1",
+        ];
+        assert_eq!(shown, lines.join("\n"));
         let by_level = [of(None, Some(Some(Level::Critical)), None, 7)];
-        assert_eq!(table(&by_level, Grouping { level: true, ..Grouping::default() }), "critical  7");
-        assert_eq!(table(&[of(None, None, None, 42)], Grouping::default()), "42");
+        assert_eq!(
+            table(&by_level, &[By::Level], None, &|time| time.to_string()),
+            "level     records\ncritical        7"
+        );
     }
 }

@@ -124,6 +124,9 @@ pub enum CliError {
     /// The query cannot be followed.
     #[error(transparent)]
     Follow(#[from] FollowError),
+    /// The options do not fit each other.
+    #[error("{0}")]
+    Usage(String),
     /// The query is wrong.
     #[error("the query is wrong: {0}")]
     Query(#[from] SyntaxError),
@@ -148,7 +151,7 @@ impl CliError {
             CliError::Adopt(_) => Exit::Data,
             CliError::NotFound(_) => Exit::NoInput,
             CliError::Config(_) => Exit::Config,
-            CliError::Query(_) | CliError::Follow(FollowError::Endless(_)) | CliError::Unconfirmed(_) => Exit::Usage,
+            CliError::Query(_) | CliError::Usage(_) | CliError::Follow(FollowError::Endless(_)) | CliError::Unconfirmed(_) => Exit::Usage,
             CliError::Follow(FollowError::Store(error)) => of_store(error),
             CliError::Unavailable(_) => Exit::Unavailable,
             CliError::NotWhole(_) => Exit::Data,

@@ -2,10 +2,12 @@
 //!
 //! * `args`: groups of arguments that commands flatten: the data folder, the daemon, the filter, the form of the
 //!   output.
+//! * `aside`: a file that gets its name once it is whole; `source_file`: a file as its source read it.
 //! * `locate`: the configuration and the data folder of a command without options.
 //! * `folder`: the data folder of a command that writes: a running daemon, or the folder under its lock.
 //! * `control`: the control socket of a running daemon.
-//! * `output`: standard output: records, JSON and tables, on a terminal and in a pipe.
+//! * `output`: standard output: JSON and tables.
+//! * `answer_output`, `pager`, `zone`: the answer of a query on standard output, on a terminal and in a pipe.
 //! * [`exit`]: errors, and their exit codes.
 //! * `command_reference`: the generated page of all commands.
 //!
@@ -13,11 +15,14 @@
 //! take the lock of the folder.
 
 mod adopt;
+mod answer_output;
 mod archive;
 mod args;
+mod aside;
 mod backup;
 mod check;
 mod command_reference;
+mod complete;
 mod completions;
 mod config;
 mod control;
@@ -36,6 +41,7 @@ mod locate;
 mod man;
 mod open;
 mod output;
+mod pager;
 mod parse;
 mod plan;
 mod query;
@@ -43,13 +49,16 @@ mod reload;
 mod repair;
 mod restore;
 mod run;
+mod source_file;
 mod sources;
+mod sql;
 mod status;
 #[cfg(feature = "azure")]
 mod stress;
 mod tables;
 mod tail;
 mod verify;
+mod zone;
 
 pub use exit::{CliError, Exit};
 
@@ -95,12 +104,14 @@ enum Command {
     Query(query::Args),
     /// Print a link to the page, which lets a browser read. The link works once, within five minutes
     Open(open::Args),
-    /// Write the file again that a source read, byte for byte
+    /// Write the answer of a query to a file, or the file again that a source read, byte for byte
     Export(export::Args),
     /// Print records as they are committed
     Tail(tail::Args),
     /// Count the records of a query by time, level and instance
     Count(count::Args),
+    /// Ask in SQL: runs an installed duckdb with a view `logs` of all records
+    Sql(sql::Args),
     /// List the day-tables
     Tables(tables::Args),
     /// List the sources with their positions, and the records, bytes and losses of each
@@ -133,6 +144,9 @@ enum Command {
     Man(man::Args),
     /// Print the completions for a shell
     Completions(completions::Args),
+    /// Print what a shell offers for an option
+    #[command(hide = true)]
+    Complete(complete::Args),
 }
 
 impl Cli {
@@ -222,6 +236,7 @@ impl Command {
             Command::Export(args) => export::run(args),
             Command::Tail(args) => tail::run(args),
             Command::Count(args) => count::run(args),
+            Command::Sql(args) => sql::run(&args),
             Command::Tables(args) => tables::run(&args),
             Command::Sources(args) => sources::run(&args),
             Command::Verify(args) => verify::run(&args),
@@ -239,6 +254,7 @@ impl Command {
             Command::Healthcheck(args) => healthcheck::run(&args),
             Command::Man(args) => man::run(&args),
             Command::Completions(args) => completions::run(&args),
+            Command::Complete(args) => complete::run(&args),
         }
     }
 }
@@ -258,7 +274,10 @@ mod tests {
     #[test]
     fn wrong_arguments_are_refused_before_any_work() {
         for line in [
-            "query --since yesterday",
+            "query --since never",
+            "query --time-format short",
+            "query --json --raw",
+            "query --follow --reverse",
             "query --level loud",
             "query -n few",
             "query --key Log20261121/web",
@@ -296,7 +315,9 @@ mod tests {
             "adopt --data /tmp/d --promtail p.yaml --filebeat registry --vector c.json --fluent-bit flb.db --dry-run",
             "query --data /tmp/d --instance web --since 2h --until now --level warn --contains disk -n 100 --json",
             "query --key Log20261121/web/2516070815998769999-0000000000001f3a-fffffffffff8",
-            "tail --data /tmp/d --level error",
+            "query --since yesterday -A 2 -B 3 --color never --no-pager --reverse --utc error",
+            "query --follow --instance web-* --instance db --format raw",
+            "tail --data /tmp/d --level error -n 0 --limit 5",
             "open --data /tmp/d --url https://logs.example --json",
             "count --data /tmp/d --by level,instance --every 5m --json",
             "tables --data /tmp/d --json --log debug",
@@ -319,6 +340,10 @@ mod tests {
             "reload --data /tmp/d --json",
             "man /tmp/man",
             "completions zsh",
+            "complete instances --data /tmp/d",
+            "sql --csv select --data /tmp/d",
+            "export error --format parquet --output /tmp/a.parquet -n 5",
+            "export --raw --source /var/log/app.log",
         ] {
             let parsed = Cli::try_parse_from(["daytable"].into_iter().chain(line.split(' ')));
             assert!(parsed.is_ok(), "{line}: {parsed:?}");

@@ -1,4 +1,4 @@
-//! Standard output: records and JSON line by line, tables in columns.
+//! Standard output: lines, JSON line by line, tables in columns.
 //!
 //! Text from outside (a record, a name, an error) cannot control the terminal: see [`safe_text`]. Output goes to a
 //! buffer first. When the reader of a pipe is closed, the command ends silently.
@@ -6,26 +6,19 @@
 use super::args::JsonArgs;
 use super::exit::CliError;
 use daytable_model::safe_text::{self, SafeLine, SafeLines};
-use daytable_query::StoredRecord;
-use daytable_query::answer::{AnswerItem, AnswerRow};
-use daytable_query::text::RecordLine;
 use serde::Serialize;
 use std::fmt::{self, Display};
-use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
+use std::io::{self, BufWriter, StdoutLock, Write};
 
 /// Standard output.
 pub(super) struct Output {
     out: BufWriter<StdoutLock<'static>>,
-    colour: bool,
 }
 
 impl Output {
-    /// Uses colours on a terminal, unless `NO_COLOR` is set.
+    /// A buffer in front of it.
     pub(super) fn new() -> Output {
-        let no_colour = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-        let out = io::stdout().lock();
-        let colour = out.is_terminal() && !no_colour;
-        Output { out: BufWriter::with_capacity(64 << 10, out), colour }
+        Output { out: BufWriter::with_capacity(64 << 10, io::stdout().lock()) }
     }
 
     /// Writes one line, or several.
@@ -52,29 +45,6 @@ impl Output {
         if rows.is_empty() { Ok(()) } else { self.line(text()) }
     }
 
-    /// Writes a record, as JSON or for people.
-    pub(super) fn record(&mut self, record: &StoredRecord, json: bool) -> Result<(), CliError> {
-        if json {
-            return self.json(record);
-        }
-        // A line escapes the record itself, and has colours.
-        writeln!(self.out, "{}", RecordLine { record, colour: self.colour }).map_err(CliError::output)
-    }
-
-    /// Writes a record or a row, as JSON or for people.
-    pub(super) fn item(&mut self, item: &AnswerItem, json: bool) -> Result<(), CliError> {
-        match item {
-            AnswerItem::Record(record) => self.record(record.record(), json),
-            AnswerItem::Row(row) if json => self.json(row),
-            AnswerItem::Row(row) => self.line(RowLine(row)),
-        }
-    }
-
-    /// Writes the bytes of a record and a newline, as they are.
-    pub(super) fn raw(&mut self, bytes: &[u8]) -> Result<(), CliError> {
-        self.out.write_all(bytes).and_then(|()| self.out.write_all(b"\n")).map_err(CliError::output)
-    }
-
     /// Writes the buffer.
     pub(super) fn flush(&mut self) -> Result<(), CliError> {
         self.out.flush().map_err(CliError::output)
@@ -86,22 +56,6 @@ pub(super) fn print(line: impl Display) -> Result<(), CliError> {
     let mut output = Output::new();
     output.line(line)?;
     output.flush()
-}
-
-/// A row as `name=value` pairs.
-struct RowLine<'r>(&'r AnswerRow);
-
-impl Display for RowLine<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (at, (name, value)) in self.0.columns().iter().enumerate() {
-            let space = if at == 0 { "" } else { "  " };
-            match value {
-                Some(value) => write!(f, "{space}{name}={value}")?,
-                None => write!(f, "{space}{name}=-")?,
-            }
-        }
-        Ok(())
-    }
 }
 
 /// A table of text whose columns are as wide as their widest cell. Columns named in `right` are aligned to the right.
@@ -125,24 +79,30 @@ impl<'a, const N: usize> TextTable<'a, N> {
 
 impl<const N: usize> Display for TextTable<'_, N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let rows = self.rows.iter().map(|row| row.each_ref().map(|cell| SafeLine(cell).to_string()));
-        let rows: Vec<_> = std::iter::once(self.heads.map(str::to_owned)).chain(rows).collect();
-        let widths: [usize; N] =
-            std::array::from_fn(|at| rows.iter().map(|row| row[at].chars().count()).max().unwrap_or(0));
-        for (number, row) in rows.iter().enumerate() {
-            let mut line = String::new();
-            for (at, cell) in row.iter().enumerate() {
-                let gap = if at == 0 { "" } else { "  " };
-                let spaces = " ".repeat(widths[at] - cell.chars().count());
-                let right = self.right.contains(&self.heads[at]);
-                let (before, after) = if right { (spaces.as_str(), "") } else { ("", spaces.as_str()) };
-                line.extend([gap, before, cell, after]);
-            }
-            let newline = if number == 0 { "" } else { "\n" };
-            write!(f, "{newline}{}", line.trim_end())?;
-        }
-        Ok(())
+        let rows = self.rows.iter().map(|row| row.to_vec());
+        let rows: Vec<_> = std::iter::once(self.heads.map(str::to_owned).to_vec()).chain(rows).collect();
+        f.write_str(&aligned(&rows, &|column| self.right.contains(&self.heads[column])))
     }
+}
+
+/// Lines of cells in columns that are as wide as their widest cell. A row may lack its last cells.
+pub(super) fn aligned(rows: &[Vec<String>], is_right: &dyn Fn(usize) -> bool) -> String {
+    let safe = |row: &Vec<String>| row.iter().map(|cell| SafeLine(cell).to_string()).collect();
+    let rows: Vec<Vec<String>> = rows.iter().map(safe).collect();
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
+    let widths: Vec<usize> = (0..columns).map(|column| width(column).unwrap_or(0)).collect();
+    let lines = rows.iter().map(|row| {
+        let mut line = String::new();
+        for (column, cell) in row.iter().enumerate() {
+            let gap = if column == 0 { "" } else { "  " };
+            let spaces = " ".repeat(widths[column] - cell.chars().count());
+            let (before, after) = if is_right(column) { (spaces.as_str(), "") } else { ("", spaces.as_str()) };
+            line.extend([gap, before, cell, after]);
+        }
+        line.trim_end().to_owned()
+    });
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 /// The cell of an optional value.

@@ -1,13 +1,25 @@
-//! `daytable query`: prints the answer of a query: records, newest first, or rows; or one record by its three keys.
+//! `daytable query`: prints the answer of a query: records or rows; or one record by its three keys; or records with their
+//! neighbours.
+//!
+//! On a terminal the newest record stands last, and an answer of records has a limit. In a pipe the newest record comes
+//! first, without a limit.
 
-use super::args::{DataArgs, FilterArgs, JsonArgs, ReadSources, report_answer, report_archives};
+use super::answer_output::{AnswerArgs, AnswerFormat, AnswerOutput};
+use super::args::{DataArgs, FilterArgs, OpenSources, ReadSources, report_answer, report_archives};
 use super::exit::CliError;
-use super::output::Output;
+use super::tail::{self, FIRST_RECORDS, FollowPlan};
 use daytable_model::key::{DayTable, RowKey};
 use daytable_model::time::now;
-use daytable_query::answer::{AnswerItem, answer};
-use daytable_query::find_record;
+use daytable_query::answer::context::{CONTEXT_MAX, groups_around};
+use daytable_query::answer::{AnswerItem, AnswerOptions, FullRecord, answer, is_newest_first};
+use daytable_query::{StoredRecord, find_record};
+use std::io::IsTerminal;
 use std::ops::ControlFlow;
+
+/// Records on a terminal without `-n`.
+const TERMINAL_RECORDS: u64 = 1000;
+/// Records whose neighbours are looked for.
+const MATCHES_MAX: u64 = 10_000;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -17,17 +29,32 @@ pub(super) struct Args {
     filters: FilterArgs,
     #[command(flatten)]
     sources: ReadSources,
-    /// At most this many records
+    /// At most this many records or rows. Without it, 1000 records on a terminal, and all in a pipe
     #[arg(short, value_name = "N")]
     n: Option<u64>,
+    /// The other order: newest first on a terminal, oldest first in a pipe
+    #[arg(long)]
+    reverse: bool,
+    /// Also print N records of the same source after each record
+    #[arg(short = 'A', long, value_name = "N", value_parser = clap::value_parser!(u16).range(..=CONTEXT_MAX as i64))]
+    after_context: Option<u16>,
+    /// Also print N records of the same source before each record
+    #[arg(short = 'B', long, value_name = "N", value_parser = clap::value_parser!(u16).range(..=CONTEXT_MAX as i64))]
+    before_context: Option<u16>,
+    /// Also print N records of the same source before and after each record. A line -- stands between groups
+    #[arg(short = 'C', long, value_name = "N", value_parser = clap::value_parser!(u16).range(..=CONTEXT_MAX as i64))]
+    context: Option<u16>,
+    /// Then print records as they are committed, after the newest 10 or those of -n
+    #[arg(long, conflicts_with_all = ["reverse", "after_context", "before_context", "context"])]
+    follow: bool,
     /// The record with these keys: TABLE/PARTITIONKEY/ROWKEY
-    #[arg(long, value_parser = RecordKeys::parse, conflicts_with_all = ["query", "instance", "source", "table", "also", "since", "until", "level", "contains", "n"])]
+    #[arg(long, value_parser = RecordKeys::parse, conflicts_with_all = ["query", "instance", "source", "table", "also", "since", "until", "level", "contains", "n", "follow"])]
     key: Option<RecordKeys>,
     #[command(flatten)]
-    output: JsonArgs,
-    /// Print the bytes of each record as its source wrote them
-    #[arg(long, conflicts_with = "json")]
-    raw: bool,
+    form: AnswerArgs,
+    /// Do not use a pager, even if the answer is longer than the screen
+    #[arg(long)]
+    no_pager: bool,
 }
 
 /// The three keys of a record. A key cannot contain a `/`.
@@ -50,33 +77,113 @@ impl RecordKeys {
 }
 
 pub(super) fn run(args: Args) -> Result<(), CliError> {
+    let zone = args.filters.zone();
+    let (query, mut options) = args.filters.parse(now(), &zone, args.n)?;
+    let printer = args.form.printer(&zone, &query, &options);
+    let sides = [args.before_context.or(args.context), args.after_context.or(args.context)];
+    let has_context = sides.iter().any(Option::is_some);
+    let [before, after] = sides.map(|side| usize::from(side.unwrap_or_default()));
+    if args.follow {
+        args.form.check_endless()?;
+        let sources = args.sources.open(&args.data)?;
+        let plan = FollowPlan { first: args.n.unwrap_or(FIRST_RECORDS), limit: None };
+        return tail::follow(&args.data.dir(), &sources.stores(), &query, &options, plan, &printer);
+    }
+    let is_terminal = printer.is_terminal();
+    let is_newest_first = is_newest_first(&query);
+    if has_context && !query.pipes.is_empty() {
+        return Err(CliError::Usage(
+            "-A, -B and -C print the neighbours of records, and a query with pipes gives rows: leave the pipes out"
+                .into(),
+        ));
+    }
+    let is_table = matches!(args.form.format(), AnswerFormat::Csv | AnswerFormat::Parquet);
+    let limited = args.n.is_none() && is_newest_first && (has_context || is_terminal && !is_table);
+    if limited {
+        options.filter.limit = Some(if is_terminal { TERMINAL_RECORDS } else { MATCHES_MAX });
+    }
+    // Neighbours come in the order of their source.
+    let is_reversed = is_newest_first && !has_context && is_terminal != args.reverse;
+    let mut output = AnswerOutput::new(printer, is_reversed, !args.no_pager)?;
     let sources = args.sources.open(&args.data)?;
-    let stores = sources.stores();
-    let mut output = Output::new();
-    if let Some(RecordKeys { table, partition, row }) = args.key {
-        let (record, report) = find_record(&stores, &table, &partition, row)?;
-        if record.is_none() {
-            report_archives(&report)?;
-        }
-        let record = record.ok_or_else(|| CliError::NotFound(format!("{table}/{partition}/{row}")))?;
-        if args.raw {
-            output.raw(&record.raw())?
-        } else {
-            output.record(&record, args.output.json)?
-        }
-        output.flush()?;
-        return report_archives(&report);
+    if args.key.is_some() || has_context {
+        let matches = match args.key {
+            Some(keys) => vec![record_of(&sources, keys)?],
+            None => Vec::new(),
+        };
+        let is_reversed = args.reverse;
+        return match (has_context, matches.into_iter().next()) {
+            (false, Some(record)) => {
+                output.item(AnswerItem::Record(FullRecord::new(record).into()))?;
+                output.finish()
+            }
+            (_, Some(record)) => print_groups(&sources, vec![record], (before, after), is_reversed, output),
+            (_, None) => {
+                let mut matches = Vec::new();
+                let report = answer(&sources.stores(), &query, &options, &|| true, &mut |item| {
+                    if let AnswerItem::Record(record) = item {
+                        matches.push(record.into_record());
+                    }
+                    ControlFlow::Continue(())
+                })?;
+                print_groups(&sources, matches, (before, after), is_reversed, output)?;
+                report_limit(limited, &options, report.given, &sources);
+                report_answer(&sources, &query, &options, &report)
+            }
+        };
     }
     let mut written = Ok(());
-    let (query, options) = args.filters.parse(now(), args.n)?;
-    let report = answer(&stores, &query, &options, &|| true, &mut |item| {
-        written = match &item {
-            AnswerItem::Record(record) if args.raw => output.raw(&record.record().raw()),
-            item => output.item(item, args.output.json),
-        };
+    let report = answer(&sources.stores(), &query, &options, &|| true, &mut |item| {
+        written = output.item(item);
         if written.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     })?;
     written?;
-    output.flush()?;
+    output.finish()?;
+    report_limit(limited, &options, report.given, &sources);
     report_answer(&sources, &query, &options, &report)
+}
+
+/// The record with these keys.
+fn record_of(sources: &OpenSources, keys: RecordKeys) -> Result<StoredRecord, CliError> {
+    let RecordKeys { table, partition, row } = keys;
+    let (record, report) = find_record(&sources.stores(), &table, &partition, row)?;
+    if record.is_none() {
+        report_archives(&report)?;
+    }
+    record.ok_or_else(|| CliError::NotFound(format!("{table}/{partition}/{row}")))
+}
+
+/// Prints records with their neighbours, and a line between groups that do not touch.
+fn print_groups(
+    sources: &OpenSources,
+    matches: Vec<StoredRecord>,
+    (before, after): (usize, usize),
+    is_reversed: bool,
+    mut output: AnswerOutput,
+) -> Result<(), CliError> {
+    let (mut groups, report) = groups_around(&sources.stores(), matches, before, after)?;
+    if is_reversed {
+        groups.reverse();
+    }
+    let has_separators = output.has_separators();
+    for (number, group) in groups.into_iter().enumerate() {
+        if number > 0 && has_separators {
+            output.line("--")?;
+        }
+        for record in group {
+            output.item(AnswerItem::Record(FullRecord::new(record).into()))?;
+        }
+    }
+    output.finish()?;
+    report_archives(&report)
+}
+
+/// Says that an answer has a limit which nobody asked for, if it was reached.
+fn report_limit(limited: bool, options: &AnswerOptions, given: u64, sources: &OpenSources) {
+    if let Some(limit) = options.filter.limit.filter(|limit| limited && given >= *limit)
+        && !sources.is_quiet()
+    {
+        let all = if std::io::stdout().is_terminal() { ", and a pipe all of them" } else { "" };
+        eprintln!("daytable: these are the newest {limit} records; -n N prints more{all}");
+    }
 }

@@ -73,7 +73,7 @@ mod tests {
         let mut now = parse(
             "data_dir = \"/srv\"\ndrain_timeout = \"5s\"\nredact = [\"email\"]\nhttp = { listen = \"off\", records_max = 5 }\n\
              [[tail]]\nname = \"a\"\ninclude = [\"/c\"]\nformat = { regex = \"(?P<message>.*)\" }\n\
-             [[tail]]\nname = \"c\"\ninclude = [\"/b\"]\n[[table]]\nname = \"Debug\"\nwhen.level_at_most = \"debug\"\n\
+             [[tail]]\nname = \"c\"\ninclude = [\"/b\"]\n[[table]]\nname = \"Debug\"\nwhen = \"level:<=debug\"\n\
              [[table]]\nname = \"Log\"\nkeep = \"2d\"\n[lifecycle]\nmin_tables = 7\n[log]\nlevel = \"debug\"\n\
              [store]\ncommit_interval = \"1s\"\n",
         );
@@ -114,7 +114,7 @@ mod tests {
     #[test]
     fn the_order_of_tables_counts() {
         let tables = |names: [&str; 2]| {
-            let blocks = names.map(|name| format!("[[table]]\nname = \"{name}\"\nwhen.level_at_most = \"info\"\n"));
+            let blocks = names.map(|name| format!("[[table]]\nname = \"{name}\"\nwhen = \"level:<=info\"\n"));
             parse(&format!("{}[[table]]\nname = \"Rest\"\n", blocks.concat()))
         };
         let changes = Changes::between(&tables(["One", "Two"]), &mut tables(["Two", "One"]));

@@ -7,7 +7,7 @@
 //! | the first `[[tail]]`: `include = ["/a", "/b"]` | `DAYTABLE_TAIL_0_INCLUDE=/a,/b`, or without `_0` |
 //! | the second `[[table]]`: `keep = "2d"` | `DAYTABLE_TABLE_1_KEEP=2d` |
 //! | `[[tail]] join = { wait = "5s" }` | `DAYTABLE_TAIL_JOIN_WAIT=5s` |
-//! | `[[table]] when = { level_at_most = "debug" }` | `DAYTABLE_TABLE_0_WHEN={ level_at_most = "debug" }` |
+//! | `[[table]] when = "level:<=debug"` | `DAYTABLE_TABLE_0_WHEN=level:<=debug` |
 //!
 //! 1. The name of the variable is the path of the key in capitals. The sections of the reference are the known paths.
 //! 2. A TOML value (`true`, `5`, `["a"]`, `{ a = 1 }`, `"a"`) stands for itself, every other value for a text. A list of texts may
@@ -368,14 +368,14 @@ mod tests {
         same(
             &[
                 ("TABLE_0_NAME", "Debug"),
-                ("TABLE_0_WHEN", "{ level_at_most = \"debug\" }"),
+                ("TABLE_0_WHEN", "level:<=debug"),
                 ("TABLE_1_NAME", "Log"),
                 ("TABLE_1_BUCKETS", "4"),
                 ("ARCHIVES_ALLOW_HTTP", "true"),
                 ("LIFECYCLE_SCHEDULE", "@hourly"),
                 ("REDACT", "[\"email\", { regex = 'pin=(\\d+)' }]"),
             ],
-            "redact = [\"email\", { regex = 'pin=(\\d+)' }]\n[[table]]\nname = \"Debug\"\nwhen.level_at_most = \"debug\"\n\
+            "redact = [\"email\", { regex = 'pin=(\\d+)' }]\n[[table]]\nname = \"Debug\"\nwhen = \"level:<=debug\"\n\
              [[table]]\nname = \"Log\"\nbuckets = 4\n[archives]\nallow_http = true\n[lifecycle]\nschedule = \"@hourly\"",
         );
         same(

@@ -15,7 +15,7 @@
 //! * `parts`: the list of all sections; `sources`: the list of the blocks of sources.
 //! * `key`: rows, and what can be in a row. `section`: one table of the file, and its problems. `values`: shared readers.
 //! * One file per section: [`http`], `tail`, `syslog`, `journal`, [`table`], `archives`, `alerts`, `lifecycle`, [`store`], `log`; and per
-//!   inline table: `tls`, `allowance`, `reading`, `condition`.
+//!   inline table: `tls`, `allowance`, `reading`.
 //! * `file`: the whole file. [`credentials`]: the separate file of credentials.
 //! * [`environment`]: a variable for each key. [`changes`]: what differs between two configurations.
 //!   [`mod@reference`]: the generated documents.
@@ -26,7 +26,6 @@ mod alerts;
 mod allowance;
 mod archives;
 pub mod changes;
-mod condition;
 pub mod credentials;
 pub mod environment;
 pub mod error;

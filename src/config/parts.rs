@@ -3,7 +3,7 @@
 use super::changes::Changes;
 use super::key::{self, ConfigKey, SectionDoc, SectionPlace};
 use super::section::Section;
-use super::{Config, alerts, allowance, condition, file, reading, sources, table, tls};
+use super::{Config, alerts, allowance, file, reading, sources, table, tls};
 
 /// One section of the file, or one kind of blocks.
 pub(super) trait ConfigPart {
@@ -26,7 +26,6 @@ pub(super) fn parts() -> Vec<Box<dyn ConfigPart>> {
     parts.extend(reading::DOCS.map(inline));
     parts.push(Box::new(table::TableBlocks));
     parts.extend([
-        inline(condition::doc),
         section(|config| &mut config.archives),
         section(|config| &mut config.alerts),
     ]);

@@ -152,43 +152,6 @@ impl<'a> Section<'a> {
         sections
     }
 
-    /// A list of conditions, at least one; each is a section called `name`.
-    pub(super) fn list_of_tables(&mut self, key: &'static str, name: &'static str) -> Option<Vec<Section<'a>>> {
-        let value = self.value(key)?;
-        let DeValue::Array(items) = value.get_ref() else {
-            self.report(key, value, format!("must be a list of conditions, like {key} = [{{ … }}, {{ … }}]"));
-            return None;
-        };
-        if items.is_empty() {
-            self.report(key, value, "must have at least one condition".into());
-        }
-        let mut sections = Vec::with_capacity(items.len());
-        for item in items.iter() {
-            match item.get_ref() {
-                DeValue::Table(keys) => {
-                    sections.push(Section { name, at: item.span().start, keys: Some(keys), problems: self.problems })
-                }
-                _ => self.report(key, item, "must be a condition, like { level_at_most = \"debug\" }".into()),
-            }
-        }
-        Some(sections)
-    }
-
-    /// A text, a whole number, `true` or `false`, as a text without quotes.
-    pub(super) fn literal(&mut self, key: &'static str) -> Option<String> {
-        let value = self.value(key)?;
-        let result = match value.get_ref() {
-            DeValue::String(text) => Ok(text.to_string()),
-            DeValue::Integer(number) => {
-                let number = i64::from_str_radix(number.as_str(), number.radix());
-                number.map(|number| number.to_string()).map_err(|_| "is too large a number: write it in quotes".into())
-            }
-            DeValue::Boolean(truth) => Ok(truth.to_string()),
-            _ => Err("must be a text in quotes, a whole number, true or false".into()),
-        };
-        self.accept(key, value, result)
-    }
-
     /// A whole number within `range`, or `None` where the key is absent or wrong.
     pub(super) fn whole<N: TryFrom<i64> + PartialOrd + Display>(
         &mut self,
@@ -293,9 +256,14 @@ impl<'a> Section<'a> {
 
     /// A text with its place, for a reader that reports its own problems.
     pub(super) fn source_text(&mut self, key: &'static str) -> Option<SourceText<'a>> {
+        self.source_text_or(key, "must be a text in quotes")
+    }
+
+    /// A text with its place, or the problem `otherwise`.
+    pub(super) fn source_text_or(&mut self, key: &'static str, otherwise: &str) -> Option<SourceText<'a>> {
         let value = self.value(key)?;
         let written = SourceText::new(key, value);
-        self.accept(key, value, written.ok_or_else(|| "must be a text in quotes".into()))
+        self.accept(key, value, written.ok_or_else(|| otherwise.into()))
     }
 
     /// Texts under names of the user's choice: `{ NAME = "…" }`.

@@ -1,11 +1,11 @@
 //! `[[table]]`: tables for the records, and how long their days stay.
 
+use super::Config;
 use super::changes::Changes;
 use super::key::{self, ConfigKey, KeyDraft, SectionDoc, SectionPlace, choice, count, duration};
 use super::parts::ConfigPart;
 use super::section::Section;
 use super::values::{duration_within, or_word};
-use super::{Config, condition};
 use daytable_archive::ArchiveUrl;
 use daytable_intake::route::Condition;
 use daytable_lifecycle::{ArchiveRequirement, TableRule};
@@ -82,8 +82,8 @@ impl ConfigPart for TableBlocks {
     fn doc(&self) -> SectionDoc {
         SectionDoc {
             about: "Tables. A record goes to the first table whose condition it meets. The last table has no condition, and accepts all remaining records.",
-            before: "#\n{when}\n#[[table]]\n#name = \"Debug\"\n#when = { level_at_most = \"debug\" }\n#keep = \"2d\"\n\n#[[table]]\n#name = \"Slow\"\n\
-                 #when = { all = [{ instance = \"web-*\" }, { not = { any = [{ source = \"**/health.log\" }, { field = \"took_ms\", at_most = 999 }] } }] }\n\
+            before: "#\n{when}\n#[[table]]\n#name = \"Debug\"\n#when = 'level:<=debug'\n#keep = \"2d\"\n\n#[[table]]\n#name = \"Slow\"\n\
+                 #when = 'instance:=web-* took_ms:>=1000 -source:~\"/health[.]log$\"'\n\
                  #keep = \"90d\"\n\n",
             ..SectionDoc::new("[[table]]", SectionPlace::Blocks { in_sample: true }, keys(), &mut TableConfig::log())
         }
@@ -148,18 +148,18 @@ pub(super) fn keys() -> Vec<ConfigKey<TableConfig>> {
                 "The name: a letter first, and no digit last. Two names differ by more than case. A *day-table*, the table of one day, has this name \
                  and the day: Debug20261121.",
             ),
-        KeyDraft::by_hand("when", "a condition", |table: &mut TableConfig| &mut table.when, |section, table| {
-            table.when = condition::read(section.section("when", "when"));
+        KeyDraft::by_hand("when", "a filter", |table: &mut TableConfig| &mut table.when, |section, table| {
+            table.when = read_when(section);
         })
         .live(
-            "The condition of the table. It is a table with one key, or with `field` and one more:\n\
-             - { level_at_most = \"debug\" } or { level_at_least = \"error\" }: trace, debug, info, notice, warn, error, critical, alert, fatal\n\
-             - { instance = \"web-*\" }\n\
-             - { source = \"/var/log/nginx/*\" }: the path of a file, or a listener\n\
-             - { tenant = \"acme\" }: the tenant of the sender's credential\n\
-             - { field = \"user\", equals = \"root\" }: a text, a whole number, true or false\n\
-             - { field = \"user\", matches = \"admin-*\" }, { field = \"status\", at_least = 500 }, { field = \"status\", at_most = 399 }, { field = \"user\", present = true }\n\
-             - { all = [{ … }, { … }] }, { any = [{ … }, { … }] } and { not = { … } }, up to eight levels deep",
+            "The records of the table: a filter of the query language, as `daytable query` has it, in quotes.\n\
+             - 'level:<=debug', 'level:>=error'\n\
+             - 'instance:=web-*', 'source:=/var/log/nginx/*': the beginning of a text\n\
+             - 'tenant:=acme': the tenant of the sender's credential\n\
+             - 'user:=root', 'http.status:>=500', 'user:*' (with the field), '-user:*' (without it)\n\
+             - '\"connection reset\"': a text in the line\n\
+             - 'instance:=web-* (status:>=500 or took:>1s) -path:=/health'\n\
+             Times (`_time`) and tables are no conditions.",
         ),
         duration("keep", |table: &mut TableConfig| &mut table.window.keep, KEEP)
             .live("How long a day stays after its end. Then daytable drops it as a whole."),
@@ -189,6 +189,18 @@ pub(super) fn keys() -> Vec<ConfigKey<TableConfig>> {
         count("buckets", |table: &mut TableConfig| &mut table.buckets, BUCKETS_MAX)
             .live("Partitions of one instance, for an instance that writes more than one partition accepts."),
     ]
+}
+
+/// `when`: a filter of the query language. A problem has its place in the filter.
+fn read_when(section: &mut Section<'_>) -> Option<Condition> {
+    let source = section.source_text_or("when", "must be a filter in quotes, such as \"level:<=debug\"")?;
+    match Condition::parse(source.text) {
+        Ok(condition) => Some(condition),
+        Err(error) => {
+            section.report_within(&source, error.at().start, error);
+            None
+        }
+    }
 }
 
 /// `archive`: an address, or "none". A problem does not quote the address, because it may hold a secret.

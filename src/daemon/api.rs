@@ -9,8 +9,8 @@ use super::reload::{ReloadError, ReloadRequest};
 use super::status::{StatusContext, status};
 use crate::http::loki::{LokiError, QuestionClock};
 use crate::http::{
-    Api, ApiError, ApiResult, ContextParams, CountParams, FilterParams, ImportRequest, QueryParams, ResponseWriter,
-    RestoreRequest, SummaryParams,
+    Api, ApiError, ApiResult, ContextParams, CountParams, ExportParams, FilterParams, ImportRequest, QueryParams,
+    ResponseWriter, RestoreRequest, SummaryParams,
 };
 use crate::metrics::{CounterRegistry, Metrics};
 use crate::remote::{RemoteStore, StatusReader};
@@ -68,6 +68,10 @@ impl Api for ApiContext {
 
     fn query(&self, params: &QueryParams, out: &mut ResponseWriter) -> ApiResult {
         self.with_stores(|stores| queries::query(stores, params, out))
+    }
+
+    fn export(&self, params: &ExportParams, out: &mut ResponseWriter) -> ApiResult {
+        self.with_stores(|stores| queries::export(stores, params, out))
     }
 
     fn summary(&self, params: &SummaryParams, out: &mut ResponseWriter) -> ApiResult {

@@ -2,8 +2,8 @@
 
 use super::log_entries::EntryMaker;
 use crate::http::{
-    ApiError, ApiResult, ContextParams, CountParams, FilterParams, N_MAX, QueryParams, ResponseWriter, Summary,
-    SummaryParams,
+    ApiError, ApiResult, ContextParams, CountParams, ExportFormat, ExportParams, FilterParams, QueryParams,
+    ResponseWriter, Summary, SummaryParams,
 };
 use daytable_logql::ast::Selector;
 use daytable_logql::source::LogEntry;
@@ -16,12 +16,14 @@ use daytable_query::answer::{
     AnswerFollower, AnswerItem, AnswerOptions, AnswerReport, AnswerRow, FollowError, answer, context, count_answer,
     pushed_down,
 };
+use daytable_query::export::{RowSpool, SpoolError, unnamed_file, write_csv, write_parquet};
 use daytable_query::patterns::PatternCounter;
 use daytable_query::tables::TableError;
 use daytable_query::{ArchiveReport, Filter, Grouping, OwnedValue, RecordFollower, Stores, when};
 use daytable_store::{Reader, StoreError};
 use serde_json::json;
 use std::cell::RefCell;
+use std::io;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
@@ -58,7 +60,7 @@ pub(crate) fn filter(filters: &FilterParams, limit: Option<u64>) -> Result<Filte
     let now = time::now();
     let time = |name: &str, text: &Option<String>| -> Result<Option<Ticks>, ApiError> {
         let parsed = text.as_deref().map(str::parse::<when::When>).transpose();
-        Ok(parsed.map_err(|e| ApiError::parameter(name, e.to_string()))?.map(|when| when.at(now)))
+        Ok(parsed.map_err(|e| ApiError::parameter(name, e.to_string()))?.map(|when| when.at(now, &when::utc)))
     };
     let level = |word: &String| Level::from_word(word).ok_or_else(|| ApiError::parameter("level", "no such level"));
     Ok(Filter {
@@ -118,16 +120,86 @@ fn rows(
 }
 
 pub(super) fn query(stores: &Stores<'_>, params: &QueryParams, out: &mut ResponseWriter) -> ApiResult {
-    let (query, mut options) = parsed(&params.filters, Some(params.n))?;
-    if params.n > N_MAX as u64 {
-        options.time_limit = None;
-    }
-    let report = write_answer(stores, &query, &options, out)?;
+    let (query, options) = parsed(&params.filters, Some(params.n))?;
+    write_lines(stores, &query, &options, out)
+}
+
+/// The answer as lines, of which an answer that is not whole has an error at its end.
+fn write_lines(
+    stores: &Stores<'_>,
+    query: &ParsedQuery,
+    options: &AnswerOptions,
+    out: &mut ResponseWriter,
+) -> ApiResult {
+    let report = write_answer(stores, query, options, out)?;
     if report.given > 0 && report.incomplete().is_some() {
         // The client gets the records that were found, then the error.
         out.begin();
     }
     report.incomplete().map_or(Ok(()), |missing| Err(ApiError::Failed(missing)))
+}
+
+/// Bytes of the temporary file of a table.
+const EXPORT_BYTES_MAX: u64 = 4 << 30;
+
+pub(super) fn export(stores: &Stores<'_>, params: &ExportParams, out: &mut ResponseWriter) -> ApiResult {
+    let (query, options) = parsed(&params.filters, Some(params.n))?;
+    let options = AnswerOptions { time_limit: None, ..options };
+    if params.form == ExportFormat::Ndjson {
+        return write_lines(stores, &query, &options, out);
+    }
+    let failed = |error: SpoolError| match error {
+        SpoolError::TooLarge(_) | SpoolError::TooManyColumns => ApiError::Refused(error.to_string()),
+        error => ApiError::Failed(format!("failed to export: {error}")),
+    };
+    let folder = std::env::temp_dir();
+    let mut rows = match params.form {
+        ExportFormat::Csv | ExportFormat::Parquet => {
+            let file = unnamed_file(&folder).map_err(|error| failed(error.into()))?;
+            Some(RowSpool::new(file, EXPORT_BYTES_MAX))
+        }
+        _ => None,
+    };
+    let (out, mut pushed) = (RefCell::new(out), Ok(()));
+    let report = answer(stores, &query, &options, &|| out.borrow_mut().is_wanted(), &mut |item| {
+        let mut out = out.borrow_mut();
+        match (&mut rows, item) {
+            (Some(rows), item) => {
+                pushed = rows.push(&item.into_row());
+                continue_if(pushed.is_ok())
+            }
+            (None, AnswerItem::Record(record)) => continue_if(out.bytes(&record.record().raw()) && out.bytes(b"\n")),
+            (None, row) => continue_if(out.line(&row)),
+        }
+    })?;
+    pushed.map_err(failed)?;
+    if let Some(missing) = report.incomplete() {
+        return Err(ApiError::Failed(missing));
+    }
+    let Some(mut rows) = rows else { return Ok(()) };
+    let body = ResponseBytes(out.into_inner());
+    let written = match params.form {
+        ExportFormat::Csv => write_csv(&mut rows, body),
+        _ => write_parquet(&mut rows, body),
+    };
+    match written {
+        // Nobody waits for the rest.
+        Err(SpoolError::Io(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        written => written.map_err(failed),
+    }
+}
+
+/// The bytes of a response.
+struct ResponseBytes<'o>(&'o mut ResponseWriter);
+
+impl io::Write for ResponseBytes<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.0.bytes(bytes) { Ok(bytes.len()) } else { Err(io::ErrorKind::BrokenPipe.into()) }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 pub(super) fn summary(stores: &Stores<'_>, params: &SummaryParams, out: &mut ResponseWriter) -> ApiResult {

@@ -30,7 +30,7 @@ pub(super) fn routes(tables: &[TableConfig]) -> Vec<Route> {
         table: table.name.clone(),
         window: table.window,
         buckets: table.buckets,
-        when: table.when.clone().unwrap_or(Condition::Always),
+        when: table.when.clone().unwrap_or(Condition::ALWAYS),
     };
     tables.iter().map(route).collect()
 }

@@ -23,8 +23,11 @@ pub trait Api: Send + Sync + 'static {
     /// `/metrics`: all metrics in Prometheus's text format.
     fn metrics(&self) -> String;
 
-    /// `/api/query`, `/api/export`: one line a record, newest first, or a row of the query's pipes; at most `n`.
+    /// `/api/query`: one line a record, newest first, or a row of the query's pipes; at most `n`.
     fn query(&self, params: &QueryParams, out: &mut ResponseWriter) -> ApiResult;
+
+    /// `/api/export`: like `query` without limits, in the form that the client chose.
+    fn export(&self, params: &ExportParams, out: &mut ResponseWriter) -> ApiResult;
 
     /// `/api/stats`, `/api/hits`, `/api/facets`, `/api/fields`, `/api/values`: one JSON document, as one line.
     fn summary(&self, params: &SummaryParams, out: &mut ResponseWriter) -> ApiResult;
@@ -137,8 +140,33 @@ pub struct FilterParams {
 pub struct QueryParams {
     /// The filter.
     pub filters: FilterParams,
-    /// The most records of the response: 1 to [`N_MAX`], and any number of an export.
+    /// The most records of the response: 1 to [`N_MAX`].
     pub n: u64,
+}
+
+/// Parameters of `/api/export`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExportParams {
+    /// Which records.
+    pub filters: FilterParams,
+    /// The most records of the response.
+    pub n: u64,
+    /// The form of the response.
+    pub form: ExportFormat,
+}
+
+/// The form of an export.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ExportFormat {
+    /// A JSON object a line.
+    #[default]
+    Ndjson,
+    /// A table with a header.
+    Csv,
+    /// A Parquet file.
+    Parquet,
+    /// The bytes of each record as its source wrote them, and a newline.
+    Raw,
 }
 
 /// Parameters of the routes that summarise.

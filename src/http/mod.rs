@@ -77,8 +77,8 @@ mod write_timeout;
 mod tests;
 
 pub use api::{
-    Api, ApiError, ApiResult, ContextParams, CountParams, FilterParams, ImportRequest, N_MAX, QueryParams,
-    RestoreRequest, Summary, SummaryParams,
+    Api, ApiError, ApiResult, ContextParams, CountParams, ExportFormat, ExportParams, FilterParams, ImportRequest,
+    QueryParams, RestoreRequest, Summary, SummaryParams,
 };
 pub use context::{ListenerKind, ServerContext};
 pub use counters::HttpCounters;

@@ -1,7 +1,8 @@
 //! Query parameters. A request must not have an unknown, a repeated or an empty parameter.
 
 use super::api::{
-    ApiError, ContextParams, CountParams, FilterParams, N_DEFAULT, N_MAX, QueryParams, Summary, SummaryParams,
+    ApiError, ContextParams, CountParams, ExportFormat, ExportParams, FilterParams, N_DEFAULT, N_MAX, QueryParams,
+    Summary, SummaryParams,
 };
 use axum::extract::Query;
 use axum::http::Uri;
@@ -76,10 +77,17 @@ pub(super) fn query(uri: &Uri) -> Result<QueryParams, ApiError> {
 }
 
 /// Parameters of `/api/export`, which has no limit of its own.
-pub(super) fn export(uri: &Uri) -> Result<QueryParams, ApiError> {
-    let mut params = QueryString::read(uri, &[&FILTERS[..], &["limit"]].concat())?;
+pub(super) fn export(uri: &Uri) -> Result<ExportParams, ApiError> {
+    let mut params = QueryString::read(uri, &[&FILTERS[..], &["limit", "format"]].concat())?;
     let n = params.number_in("limit", 1..=u64::MAX)?.unwrap_or(u64::MAX);
-    Ok(QueryParams { filters: params.filters(), n })
+    let form = match params.remove("format").as_deref() {
+        None | Some("ndjson") => ExportFormat::Ndjson,
+        Some("csv") => ExportFormat::Csv,
+        Some("parquet") => ExportFormat::Parquet,
+        Some("raw") => ExportFormat::Raw,
+        Some(_) => return Err(ApiError::parameter("format", "must be ndjson, csv, parquet or raw")),
+    };
+    Ok(ExportParams { filters: params.filters(), n, form })
 }
 
 /// Parameters of `/api/stats`, `/api/hits`, `/api/facets`, `/api/fields` and `/api/values`.

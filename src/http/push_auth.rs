@@ -256,7 +256,7 @@ password = \"correct:horse\"
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("credentials.toml");
         std::fs::write(&path, file).expect("written");
-        let tables = "[[table]]\nname = \"Audit\"\nwhen = { level_at_least = \"fatal\" }\n[[table]]\nname = \"Log\"\n";
+        let tables = "[[table]]\nname = \"Audit\"\nwhen = \"level:>=fatal\"\n[[table]]\nname = \"Log\"\n";
         let text = format!("[http]\ncredentials_file = \"{}\"\n{more}{tables}", path.display());
         let config = Config::parse(&text, "f").expect("a configuration");
         let counters = Arc::new(HttpCounters::default());

@@ -1,6 +1,6 @@
 //! `/api/*`: the routes that read. [`follow`](super::follow) has the route that stays open.
 
-use super::api::{Api, ApiError, ApiResult};
+use super::api::{Api, ApiError, ApiResult, ExportFormat};
 use super::context::ServerContext;
 use super::response::{ResponseFormat, ResponseWriter, stream_response};
 use super::{follow, params};
@@ -66,7 +66,11 @@ async fn count(State(context): State<Arc<ServerContext>>, uri: Uri) -> Result<Re
 
 async fn export(State(context): State<Arc<ServerContext>>, uri: Uri) -> Result<Response, ApiError> {
     let params = params::export(&uri)?;
-    scan(context, ResponseFormat::Lines, move |api, out| api.query(&params, out)).await
+    let format = match params.form {
+        ExportFormat::Ndjson => ResponseFormat::Lines,
+        form => ResponseFormat::File(form),
+    };
+    scan(context, format, move |api, out| api.export(&params, out)).await
 }
 
 async fn summary(State(context): State<Arc<ServerContext>>, uri: Uri) -> Result<Response, ApiError> {

@@ -12,7 +12,7 @@
 //! 4. A scan that panics closes the channel without a [`ResponsePart::End`]. The body then breaks the connection, so a
 //!    truncated response never looks complete.
 
-use super::api::{ApiError, ApiResult};
+use super::api::{ApiError, ApiResult, ExportFormat};
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -39,6 +39,8 @@ pub(super) enum ResponseFormat {
     Lines,
     /// Server-sent events, sent as soon as the channel has room.
     Events,
+    /// A file, which has no place for an error.
+    File(ExportFormat),
 }
 
 /// Collects the lines of a response.
@@ -80,6 +82,12 @@ impl ResponseWriter {
         if self.pending.len() >= PART_BYTES { self.begin() } else { self.is_wanted() }
     }
 
+    /// Adds bytes of a file, and waits while the client is slow. Returns false when the client is gone.
+    pub fn bytes(&mut self, bytes: &[u8]) -> bool {
+        self.pending.extend_from_slice(bytes);
+        if self.pending.len() >= PART_BYTES { self.begin() } else { self.is_wanted() }
+    }
+
     /// Adds lines until the client disconnects.
     pub fn lines(&mut self, lines: impl IntoIterator<Item = impl Serialize>) {
         let _ = lines.into_iter().all(|line| self.line(&line));
@@ -116,7 +124,11 @@ impl ResponseWriter {
         };
         let end = match result {
             Ok(()) => Ok(self.pending),
-            Err(error) if !self.has_begun || self.format == ResponseFormat::Document => Err(error),
+            Err(error)
+                if !self.has_begun || matches!(self.format, ResponseFormat::Document | ResponseFormat::File(_)) =>
+            {
+                Err(error)
+            }
             Err(error) => {
                 log_fault(&error);
                 if self.format == ResponseFormat::Events {
@@ -171,6 +183,10 @@ pub(super) fn with_format(format: ResponseFormat, body: Body) -> Response {
         ResponseFormat::Document => "application/json",
         ResponseFormat::Lines => "application/x-ndjson",
         ResponseFormat::Events => "text/event-stream",
+        ResponseFormat::File(ExportFormat::Csv) => "text/csv; charset=utf-8",
+        ResponseFormat::File(ExportFormat::Parquet) => "application/vnd.apache.parquet",
+        // Never a type that a browser shows.
+        ResponseFormat::File(_) => "application/octet-stream",
     };
     ([fixed(header::CONTENT_TYPE, media), fixed(header::CACHE_CONTROL, "no-store")], body).into_response()
 }

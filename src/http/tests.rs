@@ -47,6 +47,10 @@ impl Api for FakeApi {
         (self.query)(params, out)
     }
 
+    fn export(&self, params: &ExportParams, out: &mut ResponseWriter) -> ApiResult {
+        (self.query)(&QueryParams { filters: params.filters.clone(), n: params.n }, out)
+    }
+
     fn summary(&self, _: &SummaryParams, _: &mut ResponseWriter) -> ApiResult {
         Ok(())
     }

@@ -267,14 +267,15 @@ fn an_import_into_a_killed_daemon_is_called_again() {
     }
 }
 
-/// `tail` prints records committed after its start, and ends after `-n` records.
+/// `tail` prints records committed after its start, and ends after `--limit` records.
 #[test]
 fn tail_follows() {
     let place = Place::new();
     let daemon = place.start();
     place.write("app.log", &["before".into()]);
     place.wait_for_messages(&["before".into()]);
-    let mut child = place.command("tail").args(["--json", "-n", "20"]).stdout(Stdio::piped()).spawn().expect("run");
+    let mut child =
+        place.command("tail").args(["--json", "-n", "0", "--limit", "20"]).stdout(Stdio::piped()).spawn().expect("run");
     let lines = BufReader::new(child.stdout.take().expect("piped")).lines();
     // `tail` ignores lines from before its start, so each line is written until `tail` shows a copy.
     let written = numbered("line", 20);

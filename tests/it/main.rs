@@ -17,6 +17,7 @@ mod azure;
 mod activation;
 mod backup;
 mod decompression;
+mod export;
 mod administration;
 mod adopt;
 mod commands;

@@ -6,7 +6,7 @@ use std::process::Command;
 
 const NODE: &str = "[[tail]]\nname = \"pods\"\ninclude = [\"LOGS/*/*/*.log\"]\nformat = \"cri\"\ninstance = \"{field:pod}\"\n\
     fields_from_path = \"LOGS/{namespace}_{pod}_{uid}/{container}/*\"\nfields = { node = \"worker-3\" }\n\
-    [[table]]\nname = \"Shop\"\nkeep = \"36500d\"\nwhen = { field = \"namespace\", equals = \"shop\" }\n[[table]]\nname = \"Log\"\nkeep = \"36500d\"\n";
+    [[table]]\nname = \"Shop\"\nkeep = \"36500d\"\nwhen = \"namespace:=shop\"\n[[table]]\nname = \"Log\"\nkeep = \"36500d\"\n";
 
 /// `check` warns where no file of a block can match its pattern, and says that the configuration is good.
 #[test]

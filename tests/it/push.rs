@@ -592,7 +592,7 @@ fn a_credential_bound_to_tables_pushes_to_these() {
         "[[credential]]\nname = \"web\"\ntoken = \"0123456789abcdef\"\ntables = [\"Audit\"]\ntenant = \"acme\"\n";
     std::fs::write(&path, text).expect("written");
     let config = http(&format!("credentials_file = \"{}\"", path.display()))
-        + "[[table]]\nname = \"Audit\"\nwhen = { level_at_least = \"fatal\" }\n[[table]]\nname = \"Log\"\n";
+        + "[[table]]\nname = \"Audit\"\nwhen = \"level:>=fatal\"\n[[table]]\nname = \"Log\"\n";
     let daemon = place.start_with(&config);
     let to = daemon.address();
     assert_eq!(post(to, INGEST, "", b"nobody's").status, 401);

@@ -151,7 +151,7 @@ password = \"correct horse\"
 const TABLES: &str = "\
 [[table]]
 name = \"Audit\"
-when = { level_at_least = \"fatal\" }
+when = \"level:>=fatal\"
 [[table]]
 name = \"Log\"
 ";

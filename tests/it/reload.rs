@@ -228,8 +228,7 @@ fn what_can_change_does_and_the_rest_is_named() {
     let daemon = place.start();
     place.write("app.log", &["first".into()]);
     place.wait_for_some("first");
-    let tables =
-        "[[table]]\nname = \"Second\"\nwhen = { field = \"kind\", equals = \"second\" }\n[[table]]\nname = \"Rest\"\n";
+    let tables = "[[table]]\nname = \"Second\"\nwhen = \"kind:=second\"\n[[table]]\nname = \"Rest\"\n";
     let tail = crate::place::TAIL;
     let more =
         "[lifecycle]\nmin_tables = 3\n[archives]\ns3_region = \"eu-central-1\"\n[store]\ncommit_interval = \"1s\"\n";

@@ -123,7 +123,7 @@ fn the_daemon_follows_the_numbers_of_syslog_by_itself() {
 #[test]
 fn what_goes_to_several_tables_is_a_doubt_and_no_gap() {
     let place = Place::new();
-    let tables = "[[table]]\nname = \"Low\"\nkeep = \"3650d\"\nwhen = { field = \"seq\", at_most = 5 }\n[[table]]\nname = \"Log\"";
+    let tables = "[[table]]\nname = \"Low\"\nkeep = \"3650d\"\nwhen = \"seq:<=5\"\n[[table]]\nname = \"Log\"";
     let daemon = place.start_with(&config("seal_after = \"365d\"").replace("[[table]]\nname = \"Log\"", tables));
     let lines = (1..=10).map(|n| line(n, "good"));
     place.write("good.log", &lines.collect::<Vec<_>>());

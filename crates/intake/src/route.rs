@@ -5,8 +5,8 @@
 //! own time: *late* records, whose day has expired, and *early* records, whose day begins more than one period after
 //! today's. So a wrong clock can neither create a dropped day again nor fill a day far ahead.
 //!
-//! Most records of a file differ only in their level, and belong to the same day. A [`RouteCache`] remembers both
-//! answers, so a further record costs a few comparisons and no allocation. Only conditions on fields and tenants are
+//! Most records of a file differ only in their level, and belong to the same day. A [`RouteCache`] remembers both answers,
+//! so a further record costs a few comparisons and no allocation. Only conditions on fields, tenants and the line are
 //! evaluated for each record.
 //!
 //! With a remote store, an *instance* (whatever writes logs: a host, a service) can have more partitions from some
@@ -16,12 +16,12 @@ mod cache;
 pub mod condition;
 
 pub use cache::{Origin, RouteCache, RouteCaches};
-pub use condition::{Condition, FieldTest, Literal, Subject};
+pub use condition::{Condition, Subject};
 
-use condition::Residual;
+use daytable_logsql::PredicateNode;
 use daytable_model::bucket_plan::BucketPlan;
 use daytable_model::key::{DayTable, TableName};
-use daytable_model::record::{Level, Record};
+use daytable_model::record::Level;
 use daytable_model::time::Ticks;
 use daytable_model::window::{Admission, Window};
 use daytable_platform::lock;
@@ -117,18 +117,16 @@ impl Router {
 
     /// The routes that may accept records of a level.
     fn candidates(&self, level: Option<Level>, instance: &str, source: &str) -> Candidates {
-        let record = Record { level, ..Record::default() };
-        let subject = Subject { instance, source, tenant: None, record: &record };
         let last = self.routes.len() - 1;
         let (mut conditional, mut otherwise) = (Vec::new(), last);
         for (index, route) in self.routes[..last].iter().enumerate() {
-            match route.when.specialize(&subject) {
-                Residual::Constant(false) => {}
-                Residual::Constant(true) => {
+            match route.when.reduced(instance, source, level) {
+                PredicateNode::Always(false) => {}
+                PredicateNode::Always(true) => {
                     otherwise = index;
                     break;
                 }
-                Residual::Condition(condition) => conditional.push((index, condition)),
+                condition => conditional.push((index, condition)),
             }
         }
         Candidates { conditional: conditional.into(), otherwise }
@@ -168,13 +166,13 @@ struct Placement {
 /// The first route of `conditional` whose condition holds, otherwise `otherwise`.
 #[derive(Debug)]
 struct Candidates {
-    conditional: Box<[(usize, Condition)]>,
+    conditional: Box<[(usize, PredicateNode)]>,
     otherwise: usize,
 }
 
 impl Candidates {
     fn route(&self, subject: &Subject<'_>) -> usize {
-        let route = self.conditional.iter().find(|(_, condition)| condition.holds(subject));
+        let route = self.conditional.iter().find(|(_, condition)| condition.matches(subject));
         route.map_or(self.otherwise, |(route, _)| *route)
     }
 }

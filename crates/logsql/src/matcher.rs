@@ -12,6 +12,7 @@ use daytable_model::record::Level;
 use memchr::memmem::Finder;
 use regex::Regex;
 use std::cmp::Ordering;
+use std::ops::Range;
 
 /// A prepared test.
 #[derive(Debug)]
@@ -92,6 +93,20 @@ impl Phrase {
         match self.any_case {
             true => self.end_in(&text.to_lowercase(), 0).is_some(),
             false => self.end_in(text, 0).is_some(),
+        }
+    }
+
+    /// Adds the places of the phrase in `text`.
+    fn add_spans(&self, text: &str, spans: &mut Vec<Range<usize>>) {
+        let lower = if self.any_case { text.to_lowercase() } else { text.to_owned() };
+        // Letters whose cases differ in length would move the places.
+        if lower.len() != text.len() || self.text.is_empty() {
+            return;
+        }
+        let mut from = 0;
+        while let Some(end) = self.end_in(&lower, from) {
+            spans.extend(Some(end - self.text.len()..end).filter(|span| text.get(span.clone()).is_some()));
+            from = end;
         }
     }
 
@@ -233,6 +248,29 @@ impl Matcher {
             _ => return None,
         };
         (!text.is_empty()).then_some(text)
+    }
+}
+
+impl Matcher {
+    /// The places in `text` that a test of texts looks for, in any order; none for other tests.
+    pub fn spans(&self, text: &str) -> Vec<Range<usize>> {
+        let mut spans = Vec::new();
+        match &self.0 {
+            Kind::Phrase(phrase) => phrase.add_spans(text, &mut spans),
+            Kind::Part(finder) => {
+                let places = finder.find_iter(text.as_bytes());
+                spans.extend(places.map(|start| start..start + finder.needle().len()));
+            }
+            Kind::Exact(exact) if exact.text == text => spans.push(0..text.len()),
+            Kind::ExactPrefix(prefix) if text.starts_with(prefix.as_str()) => spans.push(0..prefix.len()),
+            Kind::All(phrases) | Kind::AnyOf(phrases) | Kind::Sequence(phrases) => {
+                phrases.iter().for_each(|phrase| phrase.add_spans(text, &mut spans));
+            }
+            Kind::Regexp(regex) => spans.extend(regex.find_iter(text).map(|found| found.range())),
+            _ => {}
+        }
+        spans.retain(|span| !span.is_empty());
+        spans
     }
 }
 

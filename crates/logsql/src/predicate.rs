@@ -7,7 +7,7 @@ use crate::query::{Expression, FieldOperator, Operator, TimeTest, Times};
 use daytable_model::property::Property;
 use daytable_model::time::{MAX_TICKS, TICKS_PER_DAY, TICKS_PER_SECOND, Ticks, UNIX_EPOCH_TICKS};
 use std::cmp::Ordering;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 static TIME: LazyLock<FieldName> = LazyLock::new(|| FieldName::new("time"));
 
@@ -27,8 +27,8 @@ pub struct Predicate {
     root: PredicateNode,
 }
 
-/// A part of a [`Predicate`].
-#[derive(Debug)]
+/// A part of a [`Predicate`]. A copy shares the prepared tests.
+#[derive(Clone, Debug)]
 pub enum PredicateNode {
     /// Every record, or none.
     Always(bool),
@@ -45,9 +45,9 @@ pub enum PredicateNode {
     /// The day of the week has its bit set (bit 0 is Sunday), after the second is added to the time.
     Weekly(u8, i64),
     /// The value of the field matches.
-    Field(FieldName, Matcher),
+    Field(FieldName, Arc<Matcher>),
     /// A part of the line matches.
-    Line(Matcher),
+    Line(Arc<Matcher>),
     /// The first field compares with the second.
     Fields(FieldName, FieldOperator, FieldName),
 }
@@ -61,6 +61,11 @@ impl Predicate {
     /// Its parts.
     pub fn root(&self) -> &PredicateNode {
         &self.root
+    }
+
+    /// Its parts, owned.
+    pub fn into_root(self) -> PredicateNode {
+        self.root
     }
 
     /// Whether a record matches.
@@ -82,9 +87,39 @@ impl PredicateNode {
                 PredicateNode::Fields(field.clone(), *operator, other.clone())
             }
             Expression::Field(field, test) => match field.column() {
-                Column::Line => PredicateNode::Line(Matcher::new(field, test)),
-                _ => PredicateNode::Field(field.clone(), Matcher::new(field, test)),
+                Column::Line => PredicateNode::Line(Matcher::new(field, test).into()),
+                _ => PredicateNode::Field(field.clone(), Matcher::new(field, test).into()),
             },
+        }
+    }
+
+    /// The same part, where `decide` knows the answer of some tests.
+    #[must_use]
+    pub fn reduced(&self, decide: &dyn Fn(&PredicateNode) -> Option<bool>) -> PredicateNode {
+        // The first `decisive` answer decides: a false one of "and", a true one of "or".
+        let joined = |nodes: &[PredicateNode], decisive: bool, join: fn(Vec<PredicateNode>) -> PredicateNode| {
+            let mut left = Vec::new();
+            for node in nodes {
+                match node.reduced(decide) {
+                    PredicateNode::Always(answer) if answer == decisive => return PredicateNode::Always(decisive),
+                    PredicateNode::Always(_) => {}
+                    node => left.push(node),
+                }
+            }
+            match left.len() {
+                0 => PredicateNode::Always(!decisive),
+                1 => left.remove(0),
+                _ => join(left),
+            }
+        };
+        match self {
+            PredicateNode::And(nodes) => joined(nodes, false, PredicateNode::And),
+            PredicateNode::Or(nodes) => joined(nodes, true, PredicateNode::Or),
+            PredicateNode::Not(node) => match node.reduced(decide) {
+                PredicateNode::Always(answer) => PredicateNode::Always(!answer),
+                node => PredicateNode::Not(node.into()),
+            },
+            leaf => decide(leaf).map_or_else(|| leaf.clone(), PredicateNode::Always),
         }
     }
 

@@ -88,7 +88,7 @@ const PUSHED_MAX: usize = 64;
 static PUSHED: LazyLock<Option<PushSettings>> = LazyLock::new(|| {
     let table = TableName::new("Log").ok()?;
     let window = Window { keep: std::time::Duration::from_secs(86_400), period: Period::Day };
-    let route = Route { table, window, buckets: std::num::NonZeroU16::MIN, when: Condition::Always };
+    let route = Route { table, window, buckets: std::num::NonZeroU16::MIN, when: Condition::ALWAYS };
     let limits = PushLimits {
         body_bytes_max: 64 << 10,
         decoded_bytes_max: 64 << 10,

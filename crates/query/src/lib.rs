@@ -10,11 +10,13 @@
 //! * [`when`]: points in time and ages as people write them.
 //! * [`filter`]: which records match. The key and level of a row are tested before anything is copied.
 //! * [`entity`]: joins a master row and its items.
-//! * [`record`]: the result of a query, and its JSON form; [`text`] is the form for people.
+//! * [`record`]: the result of a query, and its JSON form; [`text`] is the form for people, with [`highlight`] for what
+//!   matched.
 //! * [`archived`]: days that exist only as archives, read there.
 //! * [`stores`]: where a query reads; `merged`, `remote`: a day that is in a remote store and, if not yet sent, in the
 //!   data folder.
 //! * [`mod@select`]: the records of all tables, newest first. A table is opened only when its newest row could be next.
+//! * [`export`]: an answer as a table: CSV, Parquet.
 //! * [`mod@count`]: numbers of records by time, level and instance, from page headers if possible.
 //! * [`follow`]: records as they are committed.
 //! * [`patterns`]: lines without their changing parts, counted.
@@ -34,9 +36,11 @@ pub mod stores;
 pub mod filter;
 pub mod entity;
 pub mod record;
+pub mod highlight;
 pub mod text;
 pub mod select;
 pub mod answer;
+pub mod export;
 pub mod count;
 pub mod follow;
 pub mod patterns;

@@ -68,8 +68,7 @@ fn live(collector: &dyn Collector, place: &Place, days: &[String], random: &mut 
             signal(&child, Signal::SIGCONT)?;
         }
         5 => {
-            let more =
-                ["[[table]]\nname = \"More\"\nwhen = { level_at_least = \"error\" }\n", ""][random.below(2) as usize];
+            let more = ["[[table]]\nname = \"More\"\nwhen = \"level:>=error\"\n", ""][random.below(2) as usize];
             fs::write(place.home().join("more.toml"), more)?;
             drop(collector.command(&place.home(), &place.logs())?);
             signal(&child, Signal::SIGHUP)?;

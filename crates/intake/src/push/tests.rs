@@ -21,7 +21,7 @@ pub(super) const RECORDS_MAX: usize = 5000;
 static SETTING: LazyLock<PushSettings> = LazyLock::new(|| {
     let table = TableName::new("Log").expect("a name");
     let window = Window { keep: Duration::from_secs(86_400 * 36_500), period: Period::Month };
-    let route = Route { table, window, buckets: NonZeroU16::MIN, when: Condition::Always };
+    let route = Route { table, window, buckets: NonZeroU16::MIN, when: Condition::ALWAYS };
     let limits = PushLimits { records_max: RECORDS_MAX, ..PushLimits::default() };
     PushSettings::new(Router::new(vec![route]), ParseOptions::default(), limits)
 });

@@ -1,70 +1,100 @@
-//! Which records a table takes: conditions on level, instance, source, tenant and fields, with and, or and not.
+//! Which records a table takes: a filter of the query language, as `query` has it.
 //!
-//! A condition on something that a record lacks does not hold: a record without a level is neither at most nor at least of a
-//! level, and a missing field equals no value. `not` inverts any condition, so `not = { field = "x", equals = 1 }` takes
-//! records without an `x`, too. De Morgan's laws hold (a property below).
+//! A condition means what the same filter means in a query, because both are the same [`Predicate`]: a record that a table
+//! took is a record that the filter finds there. Two names are unlike a query's. `tenant` is the tenant of the sender's
+//! credential alone, so no record chooses the table of another tenant by a field of its own. Times and tables are refused: the
+//! time of a record chooses its day, and its table is what the condition decides.
 //!
-//! The instance, the source and the level are the same for most records of a file. `specialize` evaluates these parts once
-//! ([partial evaluation](https://en.wikipedia.org/wiki/Partial_evaluation)). Only the residual condition, on tenant and
+//! The instance, the source and the level are the same for most records of a file. [`Condition::reduced`] evaluates these
+//! parts once ([partial evaluation](https://en.wikipedia.org/wiki/Partial_evaluation)). Only the rest, on tenant, line and
 //! fields, is evaluated for each record.
 
-use crate::glob::Pattern;
+use daytable_logsql::{Column, Expression, FieldName, Fields, Predicate, PredicateNode, SyntaxError, Test};
+use daytable_model::property::{Property, property_name};
 use daytable_model::record::{Level, Record, Value};
-use std::cmp::Ordering;
+use daytable_model::time::Ticks;
+use std::fmt;
 
-/// The depth of nested conditions. The outermost condition has depth 1.
-pub const CONDITION_DEPTH_MAX: usize = 8;
-/// The number of conditions of one table. Each `all`, `any` and `not` counts.
-pub const CONDITIONS_MAX: usize = 256;
-/// The largest absolute value of a bound. A float represents every whole number up to this one.
-pub const BOUND_MAX: i64 = 1 << 53;
+/// The name of the tenant in a condition.
+const TENANT: &str = "tenant";
 
 /// The records that a table takes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Condition {
-    /// Every record.
-    Always,
-    /// Records of this level or a less severe level.
-    LevelAtMost(Level),
-    /// Records of this level or a more severe level.
-    LevelAtLeast(Level),
-    /// Records of a matching instance.
-    Instance(Pattern),
-    /// Records of a matching path or listener.
-    Source(Pattern),
-    /// Records of a matching tenant.
-    Tenant(Pattern),
-    /// Records whose first field of this name passes the test.
-    Field(Box<str>, FieldTest),
-    /// Records for which all conditions hold.
-    All(Vec<Condition>),
-    /// Records for which at least one condition holds.
-    Any(Vec<Condition>),
-    /// Records for which the condition does not hold.
-    Not(Box<Condition>),
+#[derive(Clone, Debug)]
+pub struct Condition {
+    filter: Expression,
+    root: PredicateNode,
 }
 
-/// A test of a present field.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum FieldTest {
-    /// The field is present.
-    Present,
-    /// The value equals the literal.
-    Equals(Literal),
-    /// The value, as text, matches.
-    Matches(Pattern),
-    /// The value is a number and not less than this bound, which is within [`BOUND_MAX`].
-    AtLeast(i64),
-    /// The value is a number and not more than this bound, which is within [`BOUND_MAX`].
-    AtMost(i64),
+impl Condition {
+    /// The condition that every record meets.
+    pub const ALWAYS: Condition = Condition { filter: Expression::All, root: PredicateNode::Always(true) };
+
+    /// Parses a filter of the query language.
+    ///
+    /// # Errors
+    ///
+    /// The place in the filter that is wrong, and what was expected.
+    pub fn parse(text: &str) -> Result<Condition, SyntaxError> {
+        if text.trim().is_empty() {
+            return Err(SyntaxError::new(text, 0..0, "the filter is empty; for all records, write *"));
+        }
+        let filter = Expression::parse(text)?;
+        if let Some(name) = unknown_before_routing(&filter) {
+            let name = if text.contains(name) { name } else { name.trim_start_matches('_') };
+            let at = text.find(name).map_or(0..text.len(), |start| start..start + name.len());
+            let reason = format!("a table is chosen by what a record says, not by its {name}: leave this test out");
+            return Err(SyntaxError::new(text, at, reason));
+        }
+        // Without times, the present is not asked for.
+        let root = Predicate::new(&filter, Ticks::UNIX_EPOCH).into_root();
+        Ok(Condition { filter, root })
+    }
+
+    /// Whether the condition holds.
+    pub fn holds(&self, subject: &Subject<'_>) -> bool {
+        self.root.matches(subject)
+    }
+
+    /// The condition with its parts on level, instance and source evaluated.
+    pub(super) fn reduced(&self, instance: &str, source: &str, level: Option<Level>) -> PredicateNode {
+        self.root.reduced(&|node| {
+            let PredicateNode::Field(name, matcher) = node else { return None };
+            match name.column() {
+                Column::Level => Some(matcher.matches(level.map(|level| Property::String(level.name())))),
+                Column::Instance => Some(matcher.matches(Some(Property::String(instance)))),
+                Column::Source => Some(matcher.matches(Some(Property::String(source)))),
+                _ => None,
+            }
+        })
+    }
 }
 
-/// A value in the configuration. It equals a text with the same characters, and a number or boolean that is displayed with
-/// the same characters: `500` and `"500"` are equal.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Literal {
-    text: Box<str>,
-    number: Option<i64>,
+/// Two conditions are equal if their filters are.
+impl PartialEq for Condition {
+    fn eq(&self, other: &Condition) -> bool {
+        self.filter == other.filter
+    }
+}
+
+impl Eq for Condition {}
+
+impl fmt::Display for Condition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.filter.fmt(f)
+    }
+}
+
+/// The first name of a filter that a record has only once it is routed.
+fn unknown_before_routing(filter: &Expression) -> Option<&str> {
+    let is_unknown = |name: &FieldName| matches!(name.column(), Column::Time | Column::Table);
+    match filter {
+        Expression::All => None,
+        Expression::And(parts) | Expression::Or(parts) => parts.iter().find_map(unknown_before_routing),
+        Expression::Not(inner) => unknown_before_routing(inner),
+        Expression::Time(_) => Some("_time"),
+        Expression::Field(name, Test::Other(_, other)) if is_unknown(other) => Some(other.written()),
+        Expression::Field(name, _) => is_unknown(name).then(|| name.written()),
+    }
 }
 
 /// A record, and its properties that conditions ask for.
@@ -80,108 +110,55 @@ pub struct Subject<'a> {
     pub record: &'a Record<'a>,
 }
 
-/// A condition after its parts on level, instance and source were evaluated.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Residual {
-    /// The same answer for every tenant and all fields.
-    Constant(bool),
-    /// A condition on tenant and fields only.
-    Condition(Condition),
-}
-
-impl Condition {
-    /// Whether the condition holds.
-    pub fn holds(&self, subject: &Subject<'_>) -> bool {
-        let Subject { instance, source, tenant, record } = subject;
-        match self {
-            Condition::Always => true,
-            Condition::LevelAtMost(most) => record.level.is_some_and(|level| level <= *most),
-            Condition::LevelAtLeast(least) => record.level.is_some_and(|level| level >= *least),
-            Condition::Instance(pattern) => pattern.matches(instance),
-            Condition::Source(pattern) => pattern.matches(source),
-            Condition::Tenant(pattern) => tenant.is_some_and(|tenant| pattern.matches(tenant)),
-            Condition::Field(name, test) => {
-                let field = record.fields.iter().find(|field| *field.name == **name);
-                field.is_some_and(|field| test.holds(&field.value))
-            }
-            Condition::All(conditions) => conditions.iter().all(|condition| condition.holds(subject)),
-            Condition::Any(conditions) => conditions.iter().any(|condition| condition.holds(subject)),
-            Condition::Not(condition) => !condition.holds(subject),
-        }
-    }
-
-    /// Evaluates the parts on level, instance and source. The tenant and the fields of `known` are ignored.
-    pub(super) fn specialize(&self, known: &Subject<'_>) -> Residual {
-        // The first `decisive` answer decides: a false one for `all`, a true one for `any`.
-        let combine = |conditions: &[Condition], decisive: bool, whole: fn(Vec<Condition>) -> Condition| {
-            let mut left = Vec::new();
-            for condition in conditions {
-                match condition.specialize(known) {
-                    Residual::Constant(holds) if holds == decisive => return Residual::Constant(decisive),
-                    Residual::Constant(_) => {}
-                    Residual::Condition(condition) => left.push(condition),
-                }
-            }
-            match left.len() {
-                0 => Residual::Constant(!decisive),
-                1 => Residual::Condition(left.remove(0)),
-                _ => Residual::Condition(whole(left)),
-            }
-        };
-        match self {
-            Condition::Tenant(_) | Condition::Field(..) => Residual::Condition(self.clone()),
-            Condition::All(conditions) => combine(conditions, false, Condition::All),
-            Condition::Any(conditions) => combine(conditions, true, Condition::Any),
-            Condition::Not(condition) => match condition.specialize(known) {
-                Residual::Constant(holds) => Residual::Constant(!holds),
-                Residual::Condition(condition) => Residual::Condition(Condition::Not(condition.into())),
-            },
-            leaf => Residual::Constant(leaf.holds(known)),
-        }
+impl Subject<'_> {
+    /// The first field with this name, as the line or as the store writes it.
+    fn value(&self, written: &str, property: &str) -> Option<Property<'_>> {
+        // Most names are those of properties already.
+        let is_plain = |name: &str| name.bytes().all(|byte| byte == b'_' || byte.is_ascii_alphabetic());
+        let is_same =
+            |name: &str| name == written || name == property || !is_plain(name) && *property_name(name) == *property;
+        let field = self.record.fields.iter().find(|field| is_same(&field.name))?;
+        Some(property_of(&field.value))
     }
 }
 
-impl FieldTest {
-    fn holds(&self, value: &Value<'_>) -> bool {
-        // Within `BOUND_MAX` a float has the same value.
-        let order = |bound: &i64| match value {
-            Value::Int64(n) => Some(n.cmp(bound)),
-            Value::Double(n) => n.partial_cmp(&(*bound as f64)),
-            Value::String(_) | Value::Boolean(_) | Value::Binary(_) => None,
-        };
-        match self {
-            FieldTest::Present => true,
-            FieldTest::Equals(literal) => literal.equals(value),
-            FieldTest::Matches(pattern) => match value {
-                Value::String(text) => pattern.matches(text.as_ref()),
-                Value::Int64(n) => pattern.matches(n.to_string()),
-                Value::Double(n) => pattern.matches(n.to_string()),
-                Value::Boolean(b) => pattern.matches(if *b { "true" } else { "false" }),
-                Value::Binary(_) => false,
-            },
-            FieldTest::AtLeast(least) => order(least).is_some_and(Ordering::is_ge),
-            FieldTest::AtMost(most) => order(most).is_some_and(Ordering::is_le),
-        }
+fn property_of<'v>(value: &'v Value<'_>) -> Property<'v> {
+    match value {
+        Value::String(text) => Property::String(text),
+        Value::Int64(n) => Property::Int64(*n),
+        Value::Double(n) => Property::Double(*n),
+        Value::Boolean(is_true) => Property::Boolean(*is_true),
+        Value::Binary(bytes) => Property::Binary(bytes),
     }
 }
 
-impl Literal {
-    /// A literal with these characters.
-    pub fn new(text: &str) -> Literal {
-        // `007` is a text, because no number is displayed so.
-        let number = text.parse().ok().filter(|number: &i64| number.to_string() == text);
-        Literal { text: text.into(), number }
-    }
-
-    fn equals(&self, value: &Value<'_>) -> bool {
-        match value {
-            Value::String(text) => **text == *self.text,
-            Value::Int64(n) => self.number == Some(*n),
-            Value::Double(n) => *n.to_string() == *self.text,
-            Value::Boolean(b) => &*self.text == if *b { "true" } else { "false" },
-            Value::Binary(_) => false,
+impl Fields for Subject<'_> {
+    fn field(&self, name: &FieldName) -> Option<Property<'_>> {
+        match name.column() {
+            Column::Time | Column::Table => None,
+            Column::Level => self.record.level.map(|level| Property::String(level.name())),
+            Column::Instance => Some(Property::String(self.instance)),
+            Column::Source => Some(Property::String(self.source)),
+            Column::Message => Some(Property::String(self.record.whole_message())),
+            Column::Line => Some(Property::String(line(self.record))),
+            Column::Field if name.written() == TENANT => self.tenant.map(Property::String),
+            Column::Field => self.value(name.written(), name.property()).or_else(|| {
+                // A field that has the name of a column is asked for with a `_`.
+                let column = name.written().strip_suffix('_')?.trim_end_matches('_');
+                if FieldName::new(column).column() == Column::Field { None } else { self.value(column, column) }
+            }),
         }
     }
+
+    fn any_part(&self, test: &mut dyn FnMut(Property<'_>) -> bool) -> bool {
+        test(Property::String(line(self.record)))
+            || self.record.fields.iter().any(|field| test(property_of(&field.value)))
+    }
+}
+
+/// The text of a record as its source wrote it.
+fn line<'r>(record: &'r Record<'_>) -> &'r str {
+    record.line.as_ref().map_or(&*record.message, |line| line.text.trim_end_matches(['\r', '\n']))
 }
 
 #[cfg(test)]
@@ -190,128 +167,93 @@ pub(super) mod tests {
     use daytable_model::record::Field;
     use proptest::prelude::*;
 
-    fn pattern(text: &str) -> Pattern {
-        Pattern::instance(text).expect("a pattern")
-    }
-
-    fn field(name: &str, test: FieldTest) -> Condition {
-        Condition::Field(name.into(), test)
-    }
-
-    fn equals(name: &str, text: &str) -> Condition {
-        field(name, FieldTest::Equals(Literal::new(text)))
+    pub(in crate::route) fn condition(text: &str) -> Condition {
+        Condition::parse(text).expect(text)
     }
 
     fn record(level: Option<Level>, fields: &[(&'static str, Value<'static>)]) -> Record<'static> {
         let fields = fields.iter().map(|(name, value)| Field { name: (*name).into(), value: value.clone() }).collect();
-        Record { level, fields, ..Record::default() }
+        Record { level, fields, message: "disk full".into(), ..Record::default() }
     }
 
     #[test]
     fn conditions_and_the_records_that_they_take() {
         let text = |text: &'static str| Value::String(text.into());
         let fields = [
-            ("status", Value::Int64(500)),
-            ("status", Value::Int64(200)),
+            ("http.status", Value::Int64(500)),
+            ("http.status", Value::Int64(200)),
             ("took", Value::Double(1.5)),
-            ("whole", Value::Double(500.0)),
             ("cached", Value::Boolean(true)),
             ("user", text("admin-7")),
             ("code", text("500")),
-            ("serial", text("007")),
+            ("tenant", text("beta")),
+            ("level", text("own")),
         ];
         let record = record(Some(Level::Warn), &fields);
         let of = Subject { instance: "web-1", source: "/srv/a/b", tenant: Some("acme"), record: &record };
-        for (condition, holds) in [
-            (Condition::Always, true),
-            (Condition::LevelAtMost(Level::Warn), true),
-            (Condition::LevelAtMost(Level::Info), false),
-            (Condition::LevelAtLeast(Level::Warn), true),
-            (Condition::LevelAtLeast(Level::Error), false),
-            (Condition::Instance(pattern("web-*")), true),
-            (Condition::Instance(pattern("/srv/*")), false),
-            (Condition::Source(Pattern::source("/srv/**").expect("a pattern")), true),
-            (Condition::Source(pattern("web-*")), false),
-            (Condition::Tenant(pattern("ac*")), true),
-            (Condition::Tenant(pattern("beta")), false),
-            (equals("status", "500"), true),
-            (equals("status", "200"), false),
-            (equals("code", "500"), true),
-            (equals("whole", "500"), true),
-            (equals("took", "1.5"), true),
-            (equals("took", "1.50"), false),
-            (equals("serial", "007"), true),
-            (equals("serial", "7"), false),
-            (equals("cached", "true"), true),
-            (equals("cached", "false"), false),
-            (equals("absent", ""), false),
-            (field("user", FieldTest::Present), true),
-            (field("users", FieldTest::Present), false),
-            (field("user", FieldTest::Matches(pattern("admin-*"))), true),
-            (field("status", FieldTest::Matches(pattern("5??"))), true),
-            (field("cached", FieldTest::Matches(pattern("t*"))), true),
-            (field("took", FieldTest::Matches(pattern("1.*"))), true),
-            (field("status", FieldTest::AtLeast(500)), true),
-            (field("status", FieldTest::AtLeast(501)), false),
-            (field("status", FieldTest::AtMost(500)), true),
-            (field("took", FieldTest::AtMost(1)), false),
-            (field("took", FieldTest::AtMost(2)), true),
-            (field("took", FieldTest::AtLeast(2)), false),
-            (field("code", FieldTest::AtLeast(1)), false),
-            (field("cached", FieldTest::AtMost(1)), false),
-            (Condition::All(vec![]), true),
-            (Condition::Any(vec![]), false),
-            (Condition::All(vec![equals("status", "500"), Condition::LevelAtMost(Level::Info)]), false),
-            (Condition::Any(vec![equals("status", "500"), Condition::LevelAtMost(Level::Info)]), true),
-            (Condition::Not(equals("absent", "1").into()), true),
+        for (filter, holds) in [
+            ("*", true),
+            ("level:<=warn", true),
+            ("level:<=info", false),
+            ("level:>=error", false),
+            ("instance:=web-*", true),
+            ("instance:=db", false),
+            ("source:=/srv/*", true),
+            ("tenant:=acme", true),
+            ("tenant:=beta", false),
+            ("http.status:>=500", true),
+            ("http_status:500", true),
+            ("http.status:200", false),
+            ("took:<2", true),
+            ("code:>=500", true),
+            ("user:=admin-*", true),
+            ("cached:true", true),
+            ("users:*", false),
+            ("-users:*", true),
+            ("level_:own", true),
+            ("full", true),
+            ("\"disk full\"", true),
+            ("beta", true),
+            ("message:disk", true),
+            ("line:disk", true),
+            ("nowhere", false),
+            ("http.status:500 -(user:=root or instance:=test-*)", true),
         ] {
-            assert_eq!(condition.holds(&of), holds, "{condition:?}");
+            assert_eq!(condition(filter).holds(&of), holds, "{filter}");
+        }
+        let bare = Record::default();
+        let of = Subject { tenant: None, record: &bare, ..of };
+        for filter in ["level:<=fatal", "level:>=trace", "tenant:*", "x:>=-5", "x:<=5"] {
+            assert!(!condition(filter).holds(&of), "{filter}: a record does not meet a condition on what it lacks");
         }
     }
 
     #[test]
-    fn a_missing_part_meets_no_condition() {
-        let record = record(None, &[]);
-        let of = Subject { instance: "i", source: "s", tenant: None, record: &record };
-        for condition in [
-            Condition::LevelAtMost(Level::Fatal),
-            Condition::LevelAtLeast(Level::Trace),
-            Condition::Tenant(pattern("*")),
-            field("x", FieldTest::Matches(pattern("*"))),
-            field("x", FieldTest::AtLeast(-BOUND_MAX)),
-            field("x", FieldTest::AtMost(BOUND_MAX)),
-        ] {
-            assert!(!condition.holds(&of) && Condition::Not(condition.clone().into()).holds(&of), "{condition:?}");
+    fn what_a_record_has_only_after_routing_is_refused_with_its_place() {
+        for (filter, at) in [("a _time:5m", 2..7), ("table:=Log", 0..5), ("-(b or time:>2026)", 7..11), ("a:(", 3..3)] {
+            let error = Condition::parse(filter).expect_err(filter);
+            assert_eq!(error.at().start, at.start, "{filter}: {error}");
         }
+        assert!(Condition::parse("a | stats count() n").is_err());
     }
 
     /// Conditions of every kind over few enough values that they are met about as often as not.
-    pub(in crate::route) fn any_condition() -> impl Strategy<Value = Condition> {
-        let level = || proptest::sample::select(Level::ALL.to_vec());
-        let name = || proptest::sample::select(vec!["a", "b"]);
-        let of_field = (name(), 0i64..3, 0..4).prop_map(|(name, n, test)| {
-            let test = match test {
-                0 => FieldTest::Present,
-                1 => FieldTest::Equals(Literal::new(&n.to_string())),
-                2 => FieldTest::AtLeast(n),
-                _ => FieldTest::AtMost(n),
-            };
-            field(name, test)
-        });
+    pub(in crate::route) fn any_condition() -> impl Strategy<Value = String> {
         let leaf = prop_oneof![
-            Just(Condition::Always),
-            level().prop_map(Condition::LevelAtMost),
-            level().prop_map(Condition::LevelAtLeast),
-            name().prop_map(|name| Condition::Instance(pattern(name))),
-            name().prop_map(|name| Condition::Source(pattern(name))),
-            name().prop_map(|name| Condition::Tenant(pattern(name))),
-            of_field,
+            Just("*".to_owned()),
+            ("level:(<=|>=|=)(debug|info|warn|fatal)").prop_map(|text: String| text),
+            "(instance|source|tenant):=[ab]",
+            "(a|b|c):(=|>=|<=)[0-2]",
+            "(a|b):\\*",
+            "[ab012]",
+            "message:[ab]",
         ];
         leaf.prop_recursive(4, 24, 4, |inner| {
+            let join = |parts: Vec<String>, by: &str| format!("({})", parts.join(by));
             prop_oneof![
-                proptest::collection::vec(inner.clone(), 0..4).prop_map(Condition::All),
-                proptest::collection::vec(inner.clone(), 0..4).prop_map(Condition::Any),
-                inner.prop_map(|condition| Condition::Not(condition.into())),
+                proptest::collection::vec(inner.clone(), 1..4).prop_map(move |parts| join(parts, " ")),
+                proptest::collection::vec(inner.clone(), 1..4).prop_map(move |parts| join(parts, " or ")),
+                inner.prop_map(|part| format!("!{part}")),
             ]
         })
     }
@@ -324,39 +266,25 @@ pub(super) mod tests {
             (0i32..6).prop_map(|n| Value::Double(f64::from(n) / 2.0)),
         ];
         let fields = proptest::collection::vec((proptest::sample::select(vec!["a", "b", "c"]), value), 0..3);
-        (0u8..10, fields).prop_map(|(level, fields)| record(Level::from_code(level), &fields))
+        (0u8..10, fields, "[ab]?").prop_map(|(level, fields, message)| Record {
+            message: message.into(),
+            ..record(Level::from_code(level), &fields)
+        })
     }
 
     proptest! {
-        /// De Morgan: `not any` is `all not`, and `not all` is `any not`.
+        /// A reduced condition gives the same answer without level, instance and source.
         #[test]
-        fn not_any_is_all_not(
-            conditions in proptest::collection::vec(any_condition(), 0..4), record in any_record(),
+        fn a_reduced_condition_is_equivalent(
+            text in any_condition(), record in any_record(),
             instance in "[ab]", source in "[ab]", tenant in proptest::option::of("[ab]"),
         ) {
-            let of = Subject { instance: &instance, source: &source, tenant: tenant.as_deref(), record: &record };
-            let not = |condition: Condition| Condition::Not(condition.into());
-            let nots: Vec<Condition> = conditions.iter().cloned().map(not).collect();
-            let any = not(Condition::Any(conditions.clone()));
-            prop_assert_eq!(any.holds(&of), Condition::All(nots.clone()).holds(&of));
-            prop_assert_eq!(not(Condition::All(conditions)).holds(&of), Condition::Any(nots).holds(&of));
-        }
-
-        /// A residual condition gives the same answer as the whole, without level, instance and source.
-        #[test]
-        fn a_residual_condition_is_equivalent(
-            condition in any_condition(), record in any_record(),
-            instance in "[ab]", source in "[ab]", tenant in proptest::option::of("[ab]"),
-        ) {
-            let of = Subject { instance: &instance, source: &source, tenant: tenant.as_deref(), record: &record };
-            let specialized = match condition.specialize(&of) {
-                Residual::Constant(holds) => holds,
-                Residual::Condition(left) => {
-                    let bare = Record { level: None, ..record.clone() };
-                    left.holds(&Subject { instance: "", source: "", record: &bare, ..of })
-                }
-            };
-            prop_assert_eq!(specialized, condition.holds(&of));
+            let (condition, tenant) = (condition(&text), tenant.as_deref());
+            let of = Subject { instance: &instance, source: &source, tenant, record: &record };
+            let reduced = condition.reduced(&instance, &source, record.level);
+            let bare = Record { level: None, ..record.clone() };
+            let holds = reduced.matches(&Subject { instance: "", source: "", record: &bare, ..of });
+            prop_assert_eq!(holds, condition.holds(&of), "{}", text);
         }
     }
 }

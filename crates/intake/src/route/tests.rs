@@ -1,10 +1,11 @@
 //! The router: the table and day of a record, and the decisions that its caches remember.
 
+use super::condition::tests::condition;
 use super::*;
 use crate::batcher::Batcher;
-use crate::glob::Pattern;
 use daytable_model::batch::Batch;
 use daytable_model::key::Period;
+use daytable_model::record::Record;
 use proptest::prelude::*;
 use std::time::Duration;
 
@@ -32,7 +33,7 @@ fn push(
 
 #[test]
 fn all_clones_use_new_routes_once_they_are_published() {
-    let router = Router::new(vec![route("Log", Condition::Always)]);
+    let router = Router::new(vec![route("Log", Condition::ALWAYS)]);
     let (mut other, mut batcher, mut caches) = (router.clone(), Batcher::default(), RouteCaches::default());
     let mut table = |router: &Router| {
         let cache = caches.get(router, "web", "s");
@@ -40,7 +41,7 @@ fn all_clones_use_new_routes_once_they_are_published() {
         cache.table().to_owned()
     };
     assert_eq!(table(&other), "Log");
-    let proposed = router.propose(vec![route("Other", Condition::Always)]);
+    let proposed = router.propose(vec![route("Other", Condition::ALWAYS)]);
     other.refresh();
     assert_eq!(table(&other), "Log");
     proposed.publish();
@@ -51,11 +52,11 @@ fn all_clones_use_new_routes_once_they_are_published() {
 #[test]
 fn the_first_table_whose_condition_holds_accepts_the_record() {
     let router = Router::new(vec![
-        route("Debug", Condition::LevelAtMost(Level::Debug)),
-        route("Audit", Condition::Instance(Pattern::instance("audit-*").expect("a glob"))),
-        route("Nginx", Condition::Source(Pattern::source("/var/log/nginx/*").expect("a glob"))),
-        route("Errors", Condition::LevelAtLeast(Level::Error)),
-        route("Log", Condition::Always),
+        route("Debug", condition("level:<=debug")),
+        route("Audit", condition("instance:=audit-*")),
+        route("Nginx", condition("source:=/var/log/nginx/*")),
+        route("Errors", condition("level:>=error")),
+        route("Log", Condition::ALWAYS),
     ]);
     for (level, instance, source, table) in [
         (Some(Level::Trace), "audit-1", "/var/log/app.log", "Debug20261121"),
@@ -74,7 +75,7 @@ fn the_first_table_whose_condition_holds_accepts_the_record() {
 
 #[test]
 fn late_and_early_records_go_to_today_and_other_records_to_their_own_day() {
-    let router = Router::new(vec![route("Log", Condition::Always)]);
+    let router = Router::new(vec![route("Log", Condition::ALWAYS)]);
     let mut cache = RouteCache::new(&router, "web", "s");
     for (day, table, admission) in [
         (18, "Log20261121", Admission::Late),
@@ -99,7 +100,7 @@ fn late_and_early_records_go_to_today_and_other_records_to_their_own_day() {
 
 #[test]
 fn a_record_that_is_read_again_gets_the_same_bucket() {
-    let rest = Route { buckets: NonZeroU16::new(4).expect("not zero"), ..route("Log", Condition::Always) };
+    let rest = Route { buckets: NonZeroU16::new(4).expect("not zero"), ..route("Log", Condition::ALWAYS) };
     let router = Router::new(vec![rest]);
     let partitions = || {
         let (mut cache, mut batcher) = (RouteCache::new(&router, "web", "s"), Batcher::default());
@@ -123,7 +124,7 @@ fn a_record_that_is_read_again_gets_the_same_bucket() {
 #[test]
 fn a_bucket_step_applies_by_the_times_of_the_records() {
     let plan = Arc::new(BucketPlan::new(Some(Vec::new())));
-    let router = Router::new(vec![route("Log", Condition::Always)]).with_bucket_plan(plan.clone());
+    let router = Router::new(vec![route("Log", Condition::ALWAYS)]).with_bucket_plan(plan.clone());
     let placed = |router: &Router, cache: &mut RouteCache, batcher: &mut Batcher, seconds: u64| {
         for n in 0..40 {
             push(router, cache, batcher, None, at(21).plus(Duration::from_secs(seconds)), seconds * 100 + n);
@@ -149,7 +150,7 @@ fn a_bucket_step_applies_by_the_times_of_the_records() {
         assert_eq!(&**partition == "web", !is_new, "{key} is in {partition}");
     }
     // A host that lost its folder reads everything again, with the bucket steps of the remote store.
-    let again = Router::new(vec![route("Log", Condition::Always)])
+    let again = Router::new(vec![route("Log", Condition::ALWAYS)])
         .with_bucket_plan(Arc::new(BucketPlan::new(Some(plan.planned()))));
     let (mut cache, mut batcher) = (RouteCache::new(&again, "web", "s"), Batcher::default());
     [61, 1, 60, 2, 3].into_iter().for_each(|seconds| placed(&again, &mut cache, &mut batcher, seconds));
@@ -168,6 +169,7 @@ proptest! {
         instance in "[ab]", source in "[ab]",
     ) {
         let names = ["Aaa", "Bbb", "Ccc", "Ddd", "Eee"];
+        let conditions: Vec<Condition> = conditions.iter().map(|text| condition(text)).collect();
         let routes = conditions.iter().zip(names).map(|(when, name)| route(name, when.clone())).collect();
         let router = Router::new(routes);
         let (mut cache, mut batcher) = (RouteCache::new(&router, &instance, &source), Batcher::default());

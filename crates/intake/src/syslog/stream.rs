@@ -337,7 +337,7 @@ mod tests {
     fn router() -> Router {
         let table = TableName::new("Log").expect("a name");
         let window = Window { keep: Duration::from_secs(30 * 86_400), period: Period::Day };
-        Router::new(vec![Route { table, window, buckets: NonZeroU16::MIN, when: Condition::Always }])
+        Router::new(vec![Route { table, window, buckets: NonZeroU16::MIN, when: Condition::ALWAYS }])
     }
 
     const LINE: &str = "<6>Nov 21 15:00:00 noisy app: one of very many\n";

@@ -131,6 +131,55 @@ pub fn neighbours(
     Ok((RecordContext { before: older, record, after: newer }, report))
 }
 
+/// Records and their neighbours in groups, the oldest first. A group has records of one source in the order of the source.
+/// Groups that would touch or overlap are one, so no record comes twice.
+///
+/// # Errors
+///
+/// An error of the data folder or the remote store.
+pub fn groups_around(
+    stores: &Stores<'_>,
+    mut matches: Vec<StoredRecord>,
+    before: usize,
+    after: usize,
+) -> Result<(Vec<Vec<StoredRecord>>, ArchiveReport), TableError> {
+    let mut report = ArchiveReport::default();
+    let mut groups: Vec<Vec<StoredRecord>> = Vec::new();
+    sort(&mut matches);
+    // A stable sort: the records of a source keep their order.
+    matches.sort_by(|one, other| (&one.partition_key, &one.source).cmp(&(&other.partition_key, &other.source)));
+    for matches in
+        matches.chunk_by(|one, other| (&one.partition_key, &one.source) == (&other.partition_key, &other.source))
+    {
+        let mut group: Vec<StoredRecord> = Vec::new();
+        for record in matches {
+            // One more: it shows whether the record before touches the group.
+            let (context, read) = neighbours(stores, record.clone(), before.saturating_add(1), after)?;
+            report.archived.extend(read.archived);
+            report.unread.extend(read.unread);
+            let RecordContext { before: mut older, record, after: newer } = context;
+            let is_known = |group: &[StoredRecord], other: &StoredRecord| {
+                group.iter().rev().any(|known| Place::of(known) == Place::of(other))
+            };
+            let touches = older.iter().chain([&record]).any(|other| is_known(&group, other));
+            if older.len() > before {
+                older.remove(0);
+            }
+            if !touches && !group.is_empty() {
+                groups.push(std::mem::take(&mut group));
+            }
+            for other in older.into_iter().chain([record]).chain(newer) {
+                if !is_known(&group, &other) {
+                    group.push(other);
+                }
+            }
+        }
+        groups.push(group);
+    }
+    groups.sort_by_key(|group| group.first().map(StoredRecord::time));
+    Ok((groups, report))
+}
+
 /// Sorts by time, and then gives the records of each file its places in the order of the file. Comparing positions and
 /// times in one sort would be no order.
 fn sort(records: &mut Vec<StoredRecord>) {

@@ -6,9 +6,18 @@ use super::plan::pushed_down;
 use super::{AnswerOptions, ParsedQuery};
 use crate::filter::Filter;
 use crate::follow::RecordFollower;
+use crate::record::StoredRecord;
+use crate::stores::Stores;
+use crate::tables::TableError;
 use daytable_logsql::{Expression, Pipe, Predicate};
+use daytable_model::key::RowKey;
 use daytable_store::{Reader, StoreError};
+use std::collections::HashSet;
 use std::ops::ControlFlow;
+use std::sync::Arc;
+
+/// Records that a follower may begin with.
+const NEWEST_MAX: u64 = 100_000;
 
 /// A query that cannot be followed, or a data folder that cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -27,6 +36,15 @@ pub struct AnswerFollower {
     predicate: Predicate,
     pipeline: Pipeline,
     left: u64,
+    /// The records that were shown to begin with: a follower passes over them.
+    shown: HashSet<RecordPlace>,
+}
+
+/// The three keys of a record.
+type RecordPlace = (Arc<str>, Arc<str>, RowKey);
+
+fn place_of(record: &StoredRecord) -> RecordPlace {
+    (record.table.clone(), record.partition_key.clone(), record.row_key)
 }
 
 impl AnswerFollower {
@@ -66,7 +84,47 @@ impl AnswerFollower {
             predicate,
             pipeline: Pipeline::new(&query.pipes, &context),
             left: options.filter.limit.unwrap_or(u64::MAX),
+            shown: HashSet::new(),
         })
+    }
+
+    /// Passes the newest records that are there to `each`, oldest first, through the pipes of the query. The position of
+    /// the follower is older, so no record is missing between these and the next step, and none comes twice.
+    ///
+    /// # Errors
+    ///
+    /// The stores cannot be read.
+    pub fn newest(
+        &mut self,
+        stores: &Stores<'_>,
+        query: &ParsedQuery,
+        options: &AnswerOptions,
+        records: u64,
+        each: &mut dyn FnMut(AnswerItem) -> ControlFlow<()>,
+    ) -> Result<ControlFlow<()>, TableError> {
+        let filter = ParsedQuery { filter: query.filter.clone(), pipes: Vec::new() };
+        let limit = Some(records.min(NEWEST_MAX));
+        let options = AnswerOptions { filter: Filter { limit, ..options.filter.clone() }, ..options.clone() };
+        let mut newest = Vec::new();
+        super::answer(stores, &filter, &options, &|| true, &mut |item| {
+            newest.push(item);
+            ControlFlow::Continue(())
+        })?;
+        for item in newest.into_iter().rev() {
+            if let AnswerItem::Record(record) = &item {
+                self.shown.insert(place_of(record.record()));
+            }
+            let left = &mut self.left;
+            let mut sink = |item: AnswerItem| {
+                *left = left.saturating_sub(1);
+                each(item)?;
+                if *left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            };
+            if self.pipeline.push(item, &mut sink).is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        Ok(ControlFlow::Continue(()))
     }
 
     /// Passes what was committed since the last step to `each`. Breaks if `each` breaks or the limit is reached; then
@@ -80,7 +138,7 @@ impl AnswerFollower {
         reader: &Reader,
         each: &mut dyn FnMut(AnswerItem) -> ControlFlow<()>,
     ) -> Result<ControlFlow<()>, StoreError> {
-        let AnswerFollower { followed, predicate, pipeline, left } = self;
+        let AnswerFollower { followed, predicate, pipeline, left, shown } = self;
         if *left == 0 {
             return Ok(ControlFlow::Break(()));
         }
@@ -90,6 +148,9 @@ impl AnswerFollower {
             if *left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         };
         followed.step(reader, |record| {
+            if !shown.is_empty() && shown.remove(&place_of(&record)) {
+                return ControlFlow::Continue(());
+            }
             let record = FullRecord::new(record);
             match predicate.matches(&record) {
                 true => pipeline.push(AnswerItem::Record(record.into()), &mut sink),

@@ -258,12 +258,19 @@ fn counting(grouping: Grouping) -> Pipe {
     Pipe::Stats { by: time.into_iter().chain(level).chain(instance).collect(), aggregates: vec![count] }
 }
 
+/// Whether a pipe has to see all records before it gives the first row.
+fn needs_all(pipe: &Pipe) -> bool {
+    matches!(pipe, Pipe::Stats { .. } | Pipe::Top { .. } | Pipe::Uniq { .. } | Pipe::Sort { .. })
+        || matches!(pipe, Pipe::Facets { .. } | Pipe::FieldNames { .. } | Pipe::FieldValues { .. })
+}
+
+/// Whether the answer comes newest first: its pipes keep the order of the records.
+pub fn is_newest_first(query: &ParsedQuery) -> bool {
+    !query.pipes.iter().any(needs_all)
+}
+
 /// How many records an answer needs, if few may do.
 fn wanted_records(query: &ParsedQuery, options: &AnswerOptions) -> Option<u64> {
-    let needs_all = |pipe: &Pipe| {
-        matches!(pipe, Pipe::Stats { .. } | Pipe::Top { .. } | Pipe::Uniq { .. } | Pipe::Sort { .. })
-            || matches!(pipe, Pipe::Facets { .. } | Pipe::FieldNames { .. } | Pipe::FieldValues { .. })
-    };
     let first = query.pipes.iter().take_while(|pipe| !needs_all(pipe));
     let limits = first.filter_map(|pipe| if let Pipe::Limit(limit) = pipe { Some(*limit) } else { None });
     let limit = options.filter.limit.filter(|_| !query.pipes.iter().any(needs_all));

@@ -54,7 +54,7 @@ fn router() -> Router {
     let table = TableName::new("Log").expect("a name");
     let keep = Duration::from_secs(30 * 86_400);
     let window = Window { keep, period: Period::Day };
-    Router::new(vec![Route { table, window, buckets: NonZeroU16::MIN, when: Condition::Always }])
+    Router::new(vec![Route { table, window, buckets: NonZeroU16::MIN, when: Condition::ALWAYS }])
 }
 
 /// A row in the form that tests compare.

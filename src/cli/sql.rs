@@ -1,0 +1,163 @@
+//! `daytable sql`: runs an installed `duckdb` with a view `logs` of all records in the data folder.
+//!
+//! Sealed days are Parquet files, which `duckdb` reads where they lie. Days that are open, or in several files, are exported to
+//! a temporary file without a name, which `duckdb` reads by its descriptor; so nothing is left behind.
+
+use super::args::DataArgs;
+use super::exit::CliError;
+use daytable_logsql::{Expression, FieldName, ParsedQuery, Test};
+use daytable_model::path_text::PathText;
+use daytable_model::time::now;
+use daytable_query::answer::{AnswerItem, AnswerOptions, answer};
+use daytable_query::export::{RowSpool, unnamed_file, write_parquet};
+use daytable_query::{Archives, OwnedValue, Stores};
+use daytable_store::Reader;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{self, BufWriter};
+use std::ops::ControlFlow;
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The columns of a sealed day that the view names otherwise or leaves out, so that a file without one of them has it, too.
+const SEALED: &str = "SELECT NULL::VARCHAR AS \"PartitionKey\", NULL::TIMESTAMPTZ AS \"Time\", NULL::VARCHAR AS \"Level\", \
+    NULL::VARCHAR AS \"Message\", NULL::VARCHAR AS \"Source\", NULL::VARCHAR AS \"Layout\", NULL::VARCHAR AS \"Verbatim\" \
+    WHERE false";
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    #[command(flatten)]
+    data: DataArgs,
+    /// The statement. Its table is the view logs, with the columns instance, time, level, message, source, and one for each field. Without a statement, duckdb reads them from the terminal
+    #[arg(value_name = "SQL")]
+    statement: Option<String>,
+    /// Print a JSON array
+    #[arg(long, conflicts_with = "csv")]
+    json: bool,
+    /// Print CSV
+    #[arg(long)]
+    csv: bool,
+}
+
+pub(super) fn run(args: &Args) -> Result<(), CliError> {
+    let data_dir = args.data.dir();
+    let reader = args.data.reader()?;
+    if reader.is_outbox()? {
+        return Err(CliError::Unavailable(
+            "the records of this data folder are in a remote store, which duckdb does not read: use daytable query, or \
+             daytable export --format parquet --output FILE"
+                .into(),
+        ));
+    }
+    let (sealed, exported) = days(&reader, &data_dir)?;
+    let spool = export(&reader, exported)?;
+    let mut command = Command::new("duckdb");
+    for (wanted, option) in [(args.json, "-json"), (args.csv, "-csv")] {
+        if wanted {
+            command.arg(option);
+        }
+    }
+    command.args(["-cmd", &view(&sealed, &spool)?]);
+    if let Some(statement) = &args.statement {
+        command.args(["-c", statement]);
+    }
+    let status = command.status().map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => CliError::Unavailable(
+            "duckdb is not installed: put its program in a folder of PATH (https://duckdb.org/install), or ask in daytable's \
+             own language: daytable query --help"
+                .into(),
+        ),
+        _ => CliError::Input { path: "duckdb".into(), source: error },
+    })?;
+    // duckdb printed its reason.
+    if status.success() { Ok(()) } else { Err(CliError::Unavailable(format!("duckdb ended with {status}"))) }
+}
+
+/// The files of sealed days, and the names of the other day-tables.
+fn days(reader: &Reader, data_dir: &Path) -> Result<(Vec<PathBuf>, Vec<String>), CliError> {
+    let mut files: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for file in reader.catalog().files()? {
+        files.entry(file.day.to_string()).or_default().push(file.name);
+    }
+    let (mut sealed, mut exported) = (Vec::new(), Vec::new());
+    for (day, names) in files {
+        match names.as_slice() {
+            // A record may be in two files of a day.
+            [name] if name.ends_with(".parquet") => sealed.push(data_dir.join("tables").join(name)),
+            _ => exported.push(day),
+        }
+    }
+    Ok((sealed, exported))
+}
+
+/// The records of these day-tables as a Parquet file.
+fn export(reader: &Reader, tables: Vec<String>) -> Result<File, CliError> {
+    let folder = std::env::temp_dir();
+    let failed = |source| CliError::Write { path: std::env::temp_dir(), source };
+    let mut rows = RowSpool::new(unnamed_file(&folder).map_err(failed)?, u64::MAX);
+    let filter = Expression::Field(FieldName::new("table"), Test::In(tables));
+    let query = ParsedQuery { filter, pipes: Vec::new() };
+    let stores = Stores::local(reader, &Archives::Skip);
+    let mut pushed = Ok(());
+    let report = answer(&stores, &query, &AnswerOptions::at(now()), &|| true, &mut |item| {
+        let AnswerItem::Record(record) = item else { return ControlFlow::Continue(()) };
+        // As in a sealed day.
+        let message = record.record().short_message().to_owned();
+        let mut row = record.into_row();
+        row.set(&FieldName::new("message"), Some(OwnedValue::String(message)));
+        pushed = rows.push(&row);
+        if pushed.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    })?;
+    let failed = |error: daytable_query::export::SpoolError| CliError::Unavailable(error.to_string());
+    pushed.map_err(failed)?;
+    if let Some(missing) = report.incomplete() {
+        return Err(CliError::Incomplete(missing));
+    }
+    let out = unnamed_file(&folder).map_err(|source| CliError::Write { path: folder, source })?;
+    if !rows.columns().is_empty() {
+        write_parquet(&mut rows, BufWriter::new(&out)).map_err(failed)?;
+    }
+    Ok(out)
+}
+
+/// The statement that makes the view.
+fn view(sealed: &[PathBuf], exported: &File) -> Result<String, CliError> {
+    let quoted = |path: &Path| match path.to_str() {
+        Some(path) => Ok(format!("'{}'", path.replace('\'', "''"))),
+        None => Err(CliError::Unavailable(format!("duckdb cannot name {}", path.escaped()))),
+    };
+    let mut parts = Vec::new();
+    if !sealed.is_empty() {
+        let files: Vec<String> = sealed.iter().map(|path| quoted(path)).collect::<Result<_, _>>()?;
+        parts.push(format!(
+            "SELECT PartitionKey AS instance, Time::TIMESTAMPTZ AS time, Level AS level, Message AS message, \
+             Source AS source, * EXCLUDE (PartitionKey, Time, \"Time:ticks\", Level, Message, Source, Layout, Verbatim, \
+             \"RowKey:source\", \"RowKey:position\", \"RowKey:item\") FROM ({SEALED} UNION ALL BY NAME \
+             SELECT * FROM read_parquet([{}], union_by_name = true)) WHERE \"RowKey:item\" = 0",
+            files.join(", ")
+        ));
+    }
+    let is_empty = exported.metadata().is_ok_and(|file| file.len() == 0);
+    if !is_empty {
+        parts.push(format!(
+            "SELECT partition_key AS instance, time::TIMESTAMPTZ AS time, level, message, source, \
+             * EXCLUDE (\"table\", partition_key, row_key, time, level, message, source) \
+             FROM read_parquet('/proc/{}/fd/{}')",
+            std::process::id(),
+            exported.as_raw_fd()
+        ));
+    }
+    if parts.is_empty() {
+        parts.push(
+            "SELECT NULL::VARCHAR AS instance, NULL::TIMESTAMPTZ AS time, NULL::VARCHAR AS level, \
+             NULL::VARCHAR AS message, NULL::VARCHAR AS source WHERE false"
+                .into(),
+        );
+    }
+    let mut statement = "SET TimeZone = 'UTC'; CREATE VIEW logs AS ".to_owned();
+    // Writing to a text cannot fail.
+    let _ = write!(statement, "{};", parts.join(" UNION ALL BY NAME "));
+    Ok(statement)
+}
