@@ -25,10 +25,7 @@ pub(super) fn parts() -> Vec<Box<dyn ConfigPart>> {
     parts.extend(sources::parts());
     parts.extend(reading::DOCS.map(inline));
     parts.push(Box::new(table::TableBlocks));
-    parts.extend([
-        section(|config| &mut config.archives),
-        section(|config| &mut config.alerts),
-    ]);
+    parts.extend([section(|config| &mut config.archives), section(|config| &mut config.alerts)]);
     parts.push(Box::new(alerts::AlertBlocks));
     parts.extend([
         section(|config| &mut config.lifecycle),
