@@ -151,7 +151,10 @@ impl CliError {
             CliError::Adopt(_) => Exit::Data,
             CliError::NotFound(_) => Exit::NoInput,
             CliError::Config(_) => Exit::Config,
-            CliError::Query(_) | CliError::Usage(_) | CliError::Follow(FollowError::Endless(_)) | CliError::Unconfirmed(_) => Exit::Usage,
+            CliError::Query(_)
+            | CliError::Usage(_)
+            | CliError::Follow(FollowError::Endless(_))
+            | CliError::Unconfirmed(_) => Exit::Usage,
             CliError::Follow(FollowError::Store(error)) => of_store(error),
             CliError::Unavailable(_) => Exit::Unavailable,
             CliError::NotWhole(_) => Exit::Data,
