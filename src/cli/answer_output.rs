@@ -56,7 +56,7 @@ pub(super) enum Colours {
 #[derive(Debug, clap::Args)]
 pub(super) struct AnswerArgs {
     /// The form of the answer: text for people, or for programs
-    #[arg(long, value_enum, value_name = "FORMAT", hide_possible_values = false)]
+    #[arg(long, value_enum, value_name = "FORMAT")]
     format: Option<AnswerFormat>,
     /// Print a JSON object per line: --format json
     #[arg(long, conflicts_with_all = ["format", "raw"])]

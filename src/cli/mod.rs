@@ -100,7 +100,7 @@ enum Command {
     Import(import::Args),
     /// Continue at the positions of another collector: Promtail, Alloy, Filebeat, Vector, Fluent Bit
     Adopt(adopt::Args),
-    /// Print the answer of a query: records, newest first, or rows
+    /// Print the answer of a query: records or rows
     Query(query::Args),
     /// Print a link to the page, which lets a browser read. The link works once, within five minutes
     Open(open::Args),

@@ -51,7 +51,7 @@ const IDLE: [(&str, &[&str]); 40] = [
     ("a wrong command", &["querry", "help me"]),
     ("a wrong option", &["query --instanc web", "tables --jason", "run --configuration daytable.toml"]),
     ("an option without its value", &["query --since", "import --format"]),
-    ("a missing argument", &["import", "parse", "export", "drop", "backup"]),
+    ("a missing argument", &["import", "parse", "drop", "backup"]),
     ("a wrong level", &["query --level loud", "--log loud tables"]),
     ("a wrong time", &["query --since sometime", "query --until 2026-13-01", "query --since 2026-11-21T25:00"]),
     (
@@ -126,7 +126,14 @@ const IDLE: [(&str, &[&str]); 40] = [
     ),
     ("a folder given for a file", &["parse LOGS", "import --data DATA LOGS"]),
     ("a file that is no text", &["import --data DATA LOGS/old.log.xz", "import --data DATA LOGS/wide.log"]),
-    ("an unknown source", &["export --data DATA --raw --source nowhere.log", "export --data DATA"]),
+    (
+        "an unknown source",
+        &[
+            "export --data DATA --raw --source nowhere.log",
+            "export --data DATA --format xml",
+            "query --data DATA --follow --format csv",
+        ],
+    ),
     ("a drop without a terminal", &["drop --data DATA DAYTABLE", "drop --data DATA --older-than 1ms"]),
     ("a place that exists", &["backup --data DATA LOGS", "man /proc/nothing"]),
     ("a path too long for a socket", &["run --data LONG --listen off"]),

@@ -113,10 +113,13 @@ pub struct Subject<'a> {
 impl Subject<'_> {
     /// The first field with this name, as the line or as the store writes it.
     fn value(&self, written: &str, property: &str) -> Option<Property<'_>> {
-        // Most names are those of properties already.
+        // Only a name of the same length can become this property; most names are properties already.
         let is_plain = |name: &str| name.bytes().all(|byte| byte == b'_' || byte.is_ascii_alphabetic());
-        let is_same =
-            |name: &str| name == written || name == property || !is_plain(name) && *property_name(name) == *property;
+        let fits = |name: &str| !name.is_ascii() || matches!(property.len().checked_sub(name.len()), Some(0 | 1));
+        let is_same = |name: &str| {
+            let becomes_same = || fits(name) && !is_plain(name) && *property_name(name) == *property;
+            name == written || name == property || becomes_same()
+        };
         let field = self.record.fields.iter().find(|field| is_same(&field.name))?;
         Some(property_of(&field.value))
     }
