@@ -106,11 +106,19 @@ impl Parser<'_> {
             "len" => self.length()?,
             "facets" => self.facets()?,
             "field_names" => {
-                let name = if self.accept("as") { self.name("a name")? } else { "name".into() };
+                let is_named = self.accept("as") || !self.is_pipe_end();
+                let name = if is_named { self.name("a name")? } else { "name".into() };
                 Pipe::FieldNames { name }
             }
             "field_values" => {
-                let field = self.field_name()?;
+                let field = match self.accept("(") {
+                    true => {
+                        let field = self.field_name()?;
+                        self.close()?;
+                        field
+                    }
+                    false => self.field_name()?,
+                };
                 let limit = if self.accept("limit") { Some(self.whole_number()?) } else { None };
                 Pipe::FieldValues { field, limit }
             }
@@ -126,8 +134,9 @@ impl Parser<'_> {
 
     fn whole_number(&mut self) -> Parsed<u64> {
         let (text, at) = self.compound(&[",", "(", ")", "[", "]", "|"], "a whole number")?;
-        let number = text.replace('_', "").parse();
-        number.or_else(|_| self.error(at, "expected a whole number"))
+        let with_unit = || size_bytes(&text).and_then(|number| u64::try_from(number).ok());
+        let number = text.replace('_', "").parse().ok().or_else(with_unit);
+        number.map_or_else(|| self.error(at, "expected a whole number"), Ok)
     }
 
     /// `(a, b)`, or `a, b` without parentheses.
@@ -291,6 +300,9 @@ impl Parser<'_> {
             return Ok(None);
         }
         self.require("(")?;
+        if self.accept(")") {
+            return Ok(None);
+        }
         let condition = self.deeper(|parser| parser.or(None))?;
         self.require(")")?;
         Ok(Some(condition))

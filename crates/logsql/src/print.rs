@@ -310,13 +310,31 @@ impl Display for Arithmetic {
             Arithmetic::Field(name) => name.fmt(f),
             Arithmetic::Negate(inner) => write!(f, "-({inner})"),
             Arithmetic::Binary(operator, left, right) => {
-                let text = ArithmeticOperator::ALL.iter().find(|(known, ..)| known == operator);
-                write!(f, "({left} {} {right})", text.map_or("+", |(_, text, _)| text))
+                let (text, binds) = sign(*operator);
+                // `^` is the only operator that groups from the right.
+                let is_right = *operator == ArithmeticOperator::Power;
+                write_operand(f, left, binds + u8::from(is_right))?;
+                write!(f, " {text} ")?;
+                write_operand(f, right, binds + u8::from(!is_right))
             }
             Arithmetic::Call(function, arguments) => {
                 let name = MathFunction::ALL.iter().find(|(known, ..)| known == function);
                 write!(f, "{}({})", name.map_or("abs", |(_, name, ..)| name), List(arguments))
             }
         }
+    }
+}
+
+/// The sign of an operator, and how strongly the operator binds.
+fn sign(operator: ArithmeticOperator) -> (&'static str, u8) {
+    let known = ArithmeticOperator::ALL.iter().find(|(known, ..)| *known == operator);
+    known.map_or(("+", 0), |(_, text, binds)| (*text, *binds))
+}
+
+/// An operand, in parentheses if its operator binds less than `least`.
+fn write_operand(f: &mut Formatter<'_>, operand: &Arithmetic, least: u8) -> fmt::Result {
+    match operand {
+        Arithmetic::Binary(operator, ..) if sign(*operator).1 < least => write!(f, "({operand})"),
+        _ => operand.fmt(f),
     }
 }

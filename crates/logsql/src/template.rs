@@ -12,7 +12,7 @@ pub struct TemplatePart {
 }
 
 /// The words that may precede a name.
-const OPTIONS: [&str; 8] = ["plain", "q", "uc", "lc", "time", "duration", "ipv4", "urlencode"];
+const OPTIONS: [&str; 9] = ["plain", "q", "uc", "lc", "time", "duration", "duration_seconds", "ipv4", "urlencode"];
 
 /// The parts of a pattern; `is_apart` asks for a text between two places. The problem says what is wrong.
 pub fn parse_template(pattern: &str, is_apart: bool) -> Result<Vec<TemplatePart>, String> {
@@ -30,7 +30,7 @@ pub fn parse_template(pattern: &str, is_apart: bool) -> Result<Vec<TemplatePart>
         };
         let inner = rest[open + 1..open + close].trim();
         let (option, name) = match inner.split_once(':') {
-            Some((option, name)) if OPTIONS.contains(&option) => (Some(option.to_owned()), name.trim()),
+            Some((option, name)) if OPTIONS.contains(&option.trim()) => (Some(option.trim().to_owned()), name.trim()),
             _ => (None, inner),
         };
         let name = (!matches!(name, "" | "_" | "*")).then(|| name.to_owned());

@@ -262,11 +262,11 @@ impl Accumulator {
         let limit = usize::try_from(aggregate.limit.unwrap_or(u64::MAX)).unwrap_or(usize::MAX);
         let list = |texts: Vec<String>| serde_json::to_string(&texts).ok().map(OwnedValue::String);
         match (self, aggregate.function) {
-            (Accumulator::Count(count), Function::Rate) => Some(OwnedValue::Double(count as f64 / seconds)),
+            (Accumulator::Count(count), Function::Rate) => Some(number_value(count as f64 / seconds)),
             (Accumulator::Count(count), _) => Some(whole(count)),
             (Accumulator::Uniq(hashes), _) => Some(whole(hashes.len().min(limit) as u64)),
-            (Accumulator::Sum(sum), Function::Avg) => Some(OwnedValue::Double(sum.total() / sum.count as f64)),
-            (Accumulator::Sum(sum), Function::RateSum) => Some(OwnedValue::Double(sum.total() / seconds)),
+            (Accumulator::Sum(sum), Function::Avg) => Some(number_value(sum.total() / sum.count as f64)),
+            (Accumulator::Sum(sum), Function::RateSum) => Some(number_value(sum.total() / seconds)),
             (Accumulator::Sum(sum), _) => Some(sum.value()),
             (Accumulator::End(end), _) => end,
             (Accumulator::Quantile(sketch, are_durations), Function::Quantile(phi)) => {
@@ -278,6 +278,9 @@ impl Accumulator {
                 list(values.iter().take(limit).map(|value| value.as_property().text().into_owned()).collect())
             }
             (Accumulator::UniqValues(texts), _) => list(texts.into_iter().map(|text| text.0).take(limit).collect()),
+            (Accumulator::Chosen(None), Function::RowAny | Function::RowMin | Function::RowMax) => {
+                Some(OwnedValue::String("{}".into()))
+            }
             (Accumulator::Chosen(chosen), _) => chosen.map(|chosen| chosen.value),
         }
     }

@@ -146,6 +146,9 @@ impl AnswerRow {
                 self.columns.remove(known);
             }
             self.columns.insert(at.min(self.columns.len()), (to.written().into(), value));
+        } else if let Some(known) = self.position_of(to) {
+            // The new name stands for a field that the row does not have.
+            self.columns[known].1 = None;
         }
     }
 

@@ -34,7 +34,13 @@ pub(super) fn evaluate(expression: &Arithmetic, row: &impl Fields, now: Ticks) -
             let mut next = || values.next().unwrap_or(f64::NAN);
             // A second argument asks for a multiple of it.
             let rounded = |round: fn(f64) -> f64, value: f64, step: f64| {
-                if step.is_nan() || step == 0.0 { round(value) } else { round(value / step) * step }
+                let rounded = if step.is_nan() || step == 0.0 {
+                    round(value)
+                } else {
+                    let step = step.abs();
+                    decimal(round(value / step) * step, step)
+                };
+                if rounded.is_finite() { rounded } else { f64::NAN }
             };
             match function {
                 MathFunction::Abs => next().abs(),
@@ -49,4 +55,11 @@ pub(super) fn evaluate(expression: &Arithmetic, row: &impl Fields, now: Ticks) -
             }
         }
     }
+}
+
+/// The nearest number with the digits of a step, so that 0.3 is not 0.30000000000000004.
+pub(super) fn decimal(number: f64, step: f64) -> f64 {
+    let digits = 10f64.powi((-step.log10().floor()).max(0.0) as i32 + 3);
+    let rounded = (number * digits).round() / digits;
+    if rounded.is_finite() { rounded } else { number }
 }

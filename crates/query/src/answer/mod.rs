@@ -33,6 +33,8 @@ pub mod pipes;
 mod plan;
 pub mod quantile;
 #[cfg(test)]
+mod pipe_tests;
+#[cfg(test)]
 mod tests;
 
 pub use follow::{AnswerFollower, FollowError};

@@ -1,5 +1,6 @@
 //! The pipes `extract`, `extract_regexp` and `format`: texts become columns, and columns a text.
 
+use super::accumulator::number_value;
 use daytable_logsql::number::Number;
 use daytable_logsql::template::{TemplatePart, parse_template};
 use daytable_logsql::unit::show_duration;
@@ -100,6 +101,29 @@ fn unquoted(text: &str) -> Option<(String, usize)> {
     Some((value, values.byte_offset()))
 }
 
+/// A byte of a text in the query of a URL.
+fn url_encoded(byte: u8) -> String {
+    match byte {
+        b' ' => "+".into(),
+        b'-' | b'_' | b'.' | b'~' => char::from(byte).into(),
+        byte if byte.is_ascii_alphanumeric() => char::from(byte).into(),
+        byte => format!("%{byte:02X}"),
+    }
+}
+
+/// The time of a Unix timestamp in seconds, milliseconds, microseconds or nanoseconds, told apart by its size.
+fn unix_time(stamp: Number) -> Option<Ticks> {
+    let size = stamp.as_f64().abs();
+    let second = f64::from(u32::MAX);
+    let nanos = [(second, 1e9), (second * 1e3, 1e6), (second * 1e6, 1e3), (f64::INFINITY, 1.0)];
+    let (_, nanos) = nanos.into_iter().find(|(most, _)| size < *most)?;
+    let ticks = match stamp {
+        Number::Whole(n) => n.checked_mul(nanos as i64)?.div_euclid(100),
+        Number::Float(n) => (n * (nanos / 100.0)).floor() as i64,
+    };
+    Ticks::new(ticks.checked_add(UNIX_EPOCH_TICKS)?)
+}
+
 /// The text that a pattern of `format` gives for a row.
 pub(super) fn format(parts: &[TemplatePart], row: &impl Fields) -> String {
     let mut text = String::new();
@@ -117,8 +141,13 @@ pub(super) fn format(parts: &[TemplatePart], row: &impl Fields) -> String {
                 Some(nanos) => text.push_str(&show_duration(nanos as i64)),
                 None => text.push_str(&shown),
             },
+            Some("urlencode") => text.extend(shown.bytes().map(url_encoded)),
+            Some("duration_seconds") => match number() {
+                Some(nanos) => text.push_str(&number_value(nanos / 1e9).as_property().text()),
+                None => text.push_str(&shown),
+            },
             Some("time") => {
-                let ticks = number().and_then(|nanos| Ticks::new((nanos / 100.0) as i64 + UNIX_EPOCH_TICKS));
+                let ticks = Number::of(value).and_then(unix_time);
                 text.push_str(&ticks.map_or_else(|| shown.to_string(), |time| time.to_string()));
             }
             Some("ipv4") => match number().filter(|n| (0.0..=f64::from(u32::MAX)).contains(n)) {

@@ -6,7 +6,7 @@
 use super::accumulator::{Accumulator, number_value, whole};
 use super::columns::{FieldQuestion, FoundField, GatheredField};
 use super::item::{AnswerItem, AnswerRow};
-use super::math::evaluate;
+use super::math::{decimal, evaluate};
 use super::order::{compare, compare_values};
 use super::pattern::{Extractor, format};
 use crate::entity::OwnedValue;
@@ -737,6 +737,9 @@ pub fn step_start(value: Property<'_>, step: &Step) -> Option<OwnedValue> {
             if let Some(number) = plain(text) {
                 return number_step(number, size, offset);
             }
+            if let Some(time) = time_of(text) {
+                return Some(OwnedValue::DateTime(time_step(time, StepSize::Number(size), offset)?));
+            }
             let truncated = |n: i64| Some(floor_to(n, size as i64, offset));
             if let Some(nanos) = duration_nanos(text) {
                 return truncated(nanos).map(|nanos| OwnedValue::String(show_duration(nanos)));
@@ -748,7 +751,19 @@ pub fn step_start(value: Property<'_>, step: &Step) -> Option<OwnedValue> {
             let truncated = u32::try_from(floor_to(address.into(), size as i64, offset)).ok()?;
             Some(OwnedValue::String(std::net::Ipv4Addr::from(truncated).to_string()))
         }
+        (Property::String(text), size) => Some(OwnedValue::DateTime(time_step(time_of(text)?, size, offset)?)),
         _ => None,
+    }
+}
+
+/// The time that a text is.
+fn time_of(text: &str) -> Option<Ticks> {
+    // Only a time has four digits and a dash first, and more than a date without a day.
+    let is_like = text.len() >= 10 && text.as_bytes().get(4) == Some(&b'-');
+    let nanos = if is_like { Number::parse(text)? } else { return None };
+    match nanos {
+        Number::Whole(nanos) => Ticks::new(nanos.div_euclid(100).checked_add(UNIX_EPOCH_TICKS)?),
+        Number::Float(_) => None,
     }
 }
 
@@ -763,10 +778,7 @@ fn number_step(number: Number, size: f64, offset: i64) -> Option<OwnedValue> {
     }
     let (n, offset) = (number.as_f64(), offset as f64);
     let steps = ((n - offset) / size).floor();
-    // The nearest number with the digits of the step, so that 0.3 is not 0.30000000000000004.
-    let digits = 10f64.powi((-size.log10().floor()).max(0.0) as i32 + 3);
-    let start = steps * size + offset;
-    Some(number_value((start * digits).round() / digits))
+    Some(number_value(decimal(steps * size + offset, size)))
 }
 
 fn time_step(time: Ticks, size: StepSize, offset: i64) -> Option<Ticks> {

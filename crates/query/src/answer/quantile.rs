@@ -1,11 +1,12 @@
-//! Quantiles: exact while there are few values, within 1 % beyond.
+//! Quantiles: exact while there are few different values, within 1 % beyond.
 //!
 //! The sketch is [DDSketch](https://arxiv.org/abs/1908.10693): logarithmic buckets, so that each value is known up to
 //! a relative error. Two sketches merge without loss.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-/// Values that are kept exactly.
+/// Different values that are kept exactly.
 const EXACT_MAX: usize = 1024;
 
 /// The relative error of a bucket.
@@ -14,7 +15,10 @@ const ERROR: f64 = 0.005;
 /// Values whose quantiles are asked.
 #[derive(Clone, Debug, Default)]
 pub struct QuantileSketch {
-    exact: Vec<f64>,
+    /// Different values in their order, and how often each came.
+    exact: Vec<(f64, u64)>,
+    /// Values that are not yet among these.
+    recent: Vec<f64>,
     /// Number of values by bucket, of positive and of negative values.
     buckets: [BTreeMap<i32, u64>; 2],
     zeros: u64,
@@ -28,46 +32,64 @@ impl QuantileSketch {
         if !value.is_finite() {
             return;
         }
-        self.count += 1;
-        self.ends = Some(self.ends.map_or((value, value), |(low, high)| (low.min(value), high.max(value))));
-        if self.is_exact() && self.exact.len() < EXACT_MAX {
-            self.exact.push(value);
-        } else {
-            self.spill();
-            self.add_to_bucket(value, 1);
+        self.note(value, value, 1);
+        if !self.is_exact() {
+            return self.add_to_bucket(value, 1);
+        }
+        self.recent.push(value);
+        if self.recent.len() == EXACT_MAX {
+            self.settle();
         }
     }
 
-    /// Adds a value so many times.
-    pub(super) fn add_times(&mut self, value: f64, times: u64) {
-        if times == 0 || !value.is_finite() {
-            return;
+    /// Adds different values in their order, each so many times.
+    pub(super) fn add_sorted(&mut self, mut values: Vec<(f64, u64)>) {
+        values.retain(|(value, _)| value.is_finite());
+        let (Some((low, _)), Some((high, _))) = (values.first(), values.last()) else { return };
+        self.note(*low, *high, values.iter().map(|(_, count)| count).sum());
+        self.settle();
+        if self.is_exact() {
+            self.merge_exact(&values);
+        } else {
+            values.into_iter().for_each(|(value, count)| self.add_to_bucket(value, count));
         }
-        // Few enough values are kept as they are.
-        if self.is_exact() && self.exact.len() as u64 + times <= EXACT_MAX as u64 {
-            return (0..times).for_each(|_| self.add(value));
-        }
-        self.count += times;
-        self.ends = Some(self.ends.map_or((value, value), |(low, high)| (low.min(value), high.max(value))));
-        self.spill();
-        self.add_to_bucket(value, times);
     }
 
     /// Adds the values of another sketch.
     pub fn merge(&mut self, other: &QuantileSketch) {
-        if other.is_exact() {
-            other.exact.iter().for_each(|value| self.add(*value));
-            return;
+        let Some((low, high)) = other.ends else { return };
+        self.note(low, high, other.count);
+        self.settle();
+        let mut values = other.exact.clone();
+        merge_counts(&mut values, &counted(&other.recent));
+        if self.is_exact() && other.is_exact() {
+            return self.merge_exact(&values);
         }
         self.spill();
+        values.into_iter().for_each(|(value, count)| self.add_to_bucket(value, count));
         for (buckets, more) in self.buckets.iter_mut().zip(&other.buckets) {
             more.iter().for_each(|(bucket, count)| *buckets.entry(*bucket).or_default() += count);
         }
-        (self.zeros, self.count) = (self.zeros + other.zeros, self.count + other.count);
-        self.ends = match (self.ends, other.ends) {
-            (Some((a, b)), Some((c, d))) => Some((a.min(c), b.max(d))),
-            (one, other) => one.or(other),
-        };
+        self.zeros += other.zeros;
+    }
+
+    /// Counts values between two.
+    fn note(&mut self, low: f64, high: f64, count: u64) {
+        self.count += count;
+        self.ends = Some(self.ends.map_or((low, high), |(least, most)| (least.min(low), most.max(high))));
+    }
+
+    fn merge_exact(&mut self, values: &[(f64, u64)]) {
+        merge_counts(&mut self.exact, values);
+        if self.exact.len() > EXACT_MAX {
+            self.spill();
+        }
+    }
+
+    /// Puts the recent values among the others.
+    fn settle(&mut self) {
+        let recent = counted(&std::mem::take(&mut self.recent));
+        self.merge_exact(&recent);
     }
 
     /// The value below which a part `phi` of the values lies.
@@ -78,12 +100,15 @@ impl QuantileSketch {
         if index == 0 || index + 1 == self.count {
             return Some(if index == 0 { low } else { high });
         }
-        if self.is_exact() {
-            let mut sorted = self.exact.clone();
-            sorted.sort_by(f64::total_cmp);
-            return sorted.get(usize::try_from(index).ok()?).copied();
-        }
         let mut before = 0;
+        if self.is_exact() {
+            let mut values = self.exact.clone();
+            merge_counts(&mut values, &counted(&self.recent));
+            return values.into_iter().find_map(|(value, count)| {
+                before += count;
+                (before > index).then_some(value)
+            });
+        }
         let negative = self.buckets[1].iter().rev().map(|(bucket, count)| (-middle(*bucket), *count));
         let positive = self.buckets[0].iter().map(|(bucket, count)| (middle(*bucket), *count));
         for (value, count) in negative.chain([(0.0, self.zeros)]).chain(positive) {
@@ -97,7 +122,7 @@ impl QuantileSketch {
 
     /// An estimate of the memory in bytes.
     pub fn bytes(&self) -> usize {
-        self.exact.len() * 8 + self.buckets.iter().map(BTreeMap::len).sum::<usize>() * 24
+        self.exact.len() * 16 + self.recent.len() * 8 + self.buckets.iter().map(BTreeMap::len).sum::<usize>() * 24
     }
 
     fn is_exact(&self) -> bool {
@@ -106,8 +131,8 @@ impl QuantileSketch {
 
     /// Moves the exact values into buckets.
     fn spill(&mut self) {
-        for value in std::mem::take(&mut self.exact) {
-            self.add_to_bucket(value, 1);
+        for (value, count) in std::mem::take(&mut self.exact) {
+            self.add_to_bucket(value, count);
         }
     }
 
@@ -119,6 +144,30 @@ impl QuantileSketch {
         let bucket = (value.abs().ln() / growth().ln()).ceil() as i32;
         *self.buckets[usize::from(value < 0.0)].entry(bucket).or_default() += count;
     }
+}
+
+/// The different values in their order, with their numbers.
+fn counted(values: &[f64]) -> Vec<(f64, u64)> {
+    let mut sorted = values.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    sorted.chunk_by(|a, b| a.total_cmp(b).is_eq()).map(|same| (same[0], same.len() as u64)).collect()
+}
+
+/// Adds up two lists of different values in their order.
+fn merge_counts(values: &mut Vec<(f64, u64)>, more: &[(f64, u64)]) {
+    let (mut left, mut right) = (std::mem::take(values).into_iter().peekable(), more.iter().copied().peekable());
+    while let (Some(a), Some(b)) = (left.peek(), right.peek()) {
+        match a.0.total_cmp(&b.0) {
+            Ordering::Less => values.extend(left.next()),
+            Ordering::Greater => values.extend(right.next()),
+            Ordering::Equal => {
+                values.push((a.0, a.1 + b.1));
+                left.next();
+                right.next();
+            }
+        }
+    }
+    values.extend(left.chain(right));
 }
 
 fn growth() -> f64 {

@@ -8,7 +8,7 @@
 //! this module writes to such a file.
 
 use crate::StoreError;
-use crate::format::page::{EncodedPage, Page, PageAddress, PageHeader, TableAddress};
+use crate::format::page::{EncodedPage, Page, PageAddress, PageHeader, PageSections, TableAddress};
 use crate::format::small_pages::{self, PageLocation, PageRow, SmallPagesBuilder, SmallPagesRow};
 use crate::lock::FileIdentity;
 use crate::sqlite::{self, Schema};
@@ -483,6 +483,18 @@ pub(crate) fn read_body(connection: &Connection, path: &Path, page: &PageRow) ->
 /// Checks the body of a page.
 pub(crate) fn decode(path: &Path, home: PageAddress, page: &PageRow, body: &[u8]) -> Result<Page, StoreError> {
     Page::decode_of(home, page.seq, &page.header, body).map_err(|error| damaged(path, page, error.to_string()))
+}
+
+/// The same; `None` if `wants` refuses the page by its sections.
+pub(crate) fn decode_wanted(
+    path: &Path,
+    home: PageAddress,
+    page: &PageRow,
+    body: &[u8],
+    wants: impl FnOnce(&PageSections<'_>) -> bool,
+) -> Result<Option<Page>, StoreError> {
+    let decoded = Page::decode_wanted(home, page.seq, &page.header, body, wants);
+    decoded.map_err(|error| damaged(path, page, error.to_string()))
 }
 
 /// The error of a page whose partition has no name.

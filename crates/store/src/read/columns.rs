@@ -4,7 +4,7 @@
 //! encoded form: a test runs once per distinct value, and a text is searched in patterns and in bytes.
 
 use crate::StoreError;
-use crate::format::page::{ColumnRef, Page};
+use crate::format::page::{ColumnRef, Page, ValueReader};
 use crate::format::sealed::block::BlockColumn;
 use crate::format::sealed::columns::ColumnSet;
 use crate::format::sealed::{RowBlock, SealedFile};
@@ -334,6 +334,15 @@ impl<'b> BatchColumn<'b> {
         match self {
             BatchColumn::Page(column) => column.map(among, read, each),
             BatchColumn::Block(SealedColumn(column, _)) => column.map(among, read, each),
+        }
+    }
+
+    /// Reads the values of the rows `among`, once a value where the column has few different ones, and passes the results
+    /// on in the order of the rows.
+    pub fn read<T: Copy>(&self, among: &RowSet, reader: &mut impl ValueReader<T>, each: impl FnMut(usize, T)) {
+        match self {
+            BatchColumn::Page(column) => column.read(among, reader, each),
+            BatchColumn::Block(SealedColumn(column, _)) => column.map(among, |value| reader.read(value), each),
         }
     }
 

@@ -20,7 +20,7 @@ pub(crate) mod walk;
 use crate::StoreError;
 use crate::format::catalog::{Catalog, Committed, LiveFile};
 use crate::format::day_file::{self, HEADER_COLUMNS, Total, read_header, read_total};
-use crate::format::page::{PAGE_SPAN, Page, Prefilter, TableAddress};
+use crate::format::page::{PAGE_SPAN, Page, PageSections, Prefilter, TableAddress};
 use crate::format::sealed::{self, RowBlock, SealedFile, SealedSizes};
 use crate::format::small_pages::{self, PageLocation, PageRow};
 use crate::read::columns::RowChooser;
@@ -718,6 +718,17 @@ impl OpenDayFile {
     /// Checks the body of a page.
     pub(crate) fn decode(&self, partition: &str, page: &PageRow, body: &[u8]) -> Result<Page, StoreError> {
         day_file::decode(&self.path, self.table_address.at(partition), page, body)
+    }
+
+    /// The same; `None` if `wants` refuses the page by its sections.
+    pub(crate) fn decode_wanted(
+        &self,
+        partition: &str,
+        page: &PageRow,
+        body: &[u8],
+        wants: impl FnOnce(&PageSections<'_>) -> bool,
+    ) -> Result<Option<Page>, StoreError> {
+        day_file::decode_wanted(&self.path, self.table_address.at(partition), page, body, wants)
     }
 
     fn mismatch(&self, total: &Total, noted: &LiveFile) -> StoreError {

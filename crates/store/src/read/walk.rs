@@ -15,7 +15,7 @@ use super::{OpenDayFile, Range, Reader, begin, check_snapshot, partition_names};
 use crate::StoreError;
 use crate::format::catalog::LiveFile;
 use crate::format::day_file;
-use crate::format::page::{LevelMinute, Page, PageHeader};
+use crate::format::page::{LevelMinute, Page, PageHeader, PageSections};
 use crate::format::sealed::SealedFile;
 use crate::format::sealed::index::PartitionRun;
 use crate::format::small_pages::{self, PageLocation, PageRow};
@@ -25,7 +25,9 @@ use daytable_model::time::Ticks;
 use std::collections::{HashMap, VecDeque};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::RecvTimeoutError;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 /// Keys of later files that are compared with those of earlier ones: 24 bytes each.
 const LATE_KEYS_MAX: usize = 1 << 20;
@@ -35,6 +37,11 @@ const OVERLAPS_MAX: usize = 16;
 const KEYS_KEPT: usize = 32;
 /// Tasks that a thread receives at once. With fewer tasks, there is one thread.
 const TASKS_AT_ONCE: usize = 16;
+
+/// Added to the niceness of the threads of a long walk, so that commits get the CPU first.
+const NICENESS: i32 = 10;
+/// Time between two checks whether a walk is to go on.
+const ASKED_EVERY: Duration = Duration::from_millis(20);
 
 /// Processes the batches of a walk.
 pub trait BatchVisitor: Sync {
@@ -58,6 +65,11 @@ pub trait BatchVisitor: Sync {
     /// Takes numbers of all these records. False if the records have to be read.
     fn take_counts(&self, _state: &mut Self::State, _rows: RowsOf<'_>, _counts: CountSource<'_>) -> bool {
         false
+    }
+
+    /// Whether rows of a page may be wanted, judged before its columns are read.
+    fn wants_page(&self, _page: &PageSections<'_>) -> bool {
+        true
     }
 
     /// Processes a batch. A break ends the walk of all threads.
@@ -163,6 +175,15 @@ struct Walker<'p, 'r> {
     body: Vec<u8>,
     /// Whether the walk was planned in this thread's snapshot.
     is_first: bool,
+}
+
+/// What became of a page.
+enum PageRead {
+    Page(Arc<Page>),
+    /// The visitor does not want it.
+    Unwanted,
+    /// This thread's snapshot does not have it.
+    Missing,
 }
 
 /// The shared state of a walk's threads.
@@ -410,20 +431,38 @@ fn run<V: BatchVisitor>(
             Walker { plan, connections, keys, body, is_first: number == 0 }
         })
         .collect();
-    let mut states = std::thread::scope(|scope| {
-        let (own, others) = walkers.split_at_mut(1);
-        let shared = &shared;
-        let others: Vec<_> =
-            others.iter_mut().map(|walker| scope.spawn(move || walker.work(shared, &|| true, visitor))).collect();
-        let mut states: Vec<V::State> = own.iter_mut().map(|walker| walker.work(shared, go_on, visitor)).collect();
-        for other in others {
-            match other.join() {
-                Ok(state) => states.push(state),
-                Err(panic) => std::panic::resume_unwind(panic),
+    let mut states = match &mut *walkers {
+        [only] => vec![only.work(&shared, go_on, visitor)],
+        many => std::thread::scope(|scope| {
+            let (done, is_done) = std::sync::mpsc::channel();
+            let shared = &shared;
+            let threads: Vec<_> = many
+                .iter_mut()
+                .map(|walker| {
+                    let done = done.clone();
+                    scope.spawn(move || {
+                        // Without the right to do that, the walk competes with commits.
+                        let _ = rustix::process::nice(NICENESS);
+                        let state = walker.work(shared, &|| true, visitor);
+                        // The receiver waits for all threads.
+                        let _ = done.send(());
+                        state
+                    })
+                })
+                .collect();
+            drop(done);
+            // A thread that panicked sends nothing; when all are gone, the channel says so.
+            while let Ok(()) | Err(RecvTimeoutError::Timeout) = is_done.recv_timeout(ASKED_EVERY) {
+                if !go_on() {
+                    shared.is_over.store(true, Ordering::Relaxed);
+                }
             }
-        }
-        states
-    });
+            threads
+                .into_iter()
+                .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+                .collect()
+        }),
+    };
     let mut error = shared.error.into_inner().unwrap_or_else(PoisonError::into_inner);
     // The walk was planned in the first thread's snapshot, so that thread has the pages.
     let left = shared.left.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -500,7 +539,11 @@ impl Walker<'_, '_> {
                 if is_whole && later.is_empty() && late.is_none() && visitor.take_counts(state, rows, counts) {
                     return Ok(Some(ControlFlow::Continue(())));
                 }
-                let Some(decoded) = self.page(*file, page, partition)? else { return Ok(None) };
+                let decoded = match self.page(*file, page, partition, |page| visitor.wants_page(page))? {
+                    PageRead::Page(decoded) => decoded,
+                    PageRead::Unwanted => return Ok(Some(ControlFlow::Continue(()))),
+                    PageRead::Missing => return Ok(None),
+                };
                 let keys = decoded.keys();
                 let mut records = match header.records == header.entities && is_whole {
                     true => RowSet::all(keys.len()),
@@ -514,7 +557,7 @@ impl Walker<'_, '_> {
                     }
                 }
                 remove_all(keys, late.map(Vec::as_slice).unwrap_or_default(), &mut records);
-                let batch = ColumnBatch::of_page(partition.clone(), Arc::new(decoded), records);
+                let batch = ColumnBatch::of_page(partition.clone(), decoded, records);
                 visitor.visit(state, &batch).map(Some)
             }
             Task::Minutes { file, times } => {
@@ -553,18 +596,25 @@ impl Walker<'_, '_> {
         }
     }
 
-    /// Reads and checks a page; `None` if this thread's snapshot does not have it.
-    fn page(&mut self, file: usize, page: &PageRow, partition: &str) -> Result<Option<Page>, StoreError> {
-        let Some(Some(opened)) = self.connections.get(file) else { return Ok(None) };
+    /// Reads and checks a page.
+    fn page(
+        &mut self,
+        file: usize,
+        page: &PageRow,
+        partition: &str,
+        wants: impl FnOnce(&PageSections<'_>) -> bool,
+    ) -> Result<PageRead, StoreError> {
+        let Some(Some(opened)) = self.connections.get(file) else { return Ok(PageRead::Missing) };
         let read = small_pages::read_body(&opened.connection, page.place, &mut self.body);
         match read {
-            Ok(true) => match opened.decode(partition, page, &self.body) {
+            Ok(true) => match opened.decode_wanted(partition, page, &self.body, wants) {
+                Ok(decoded) => Ok(decoded.map_or(PageRead::Unwanted, |page| PageRead::Page(page.into()))),
                 // Another snapshot may have other small pages in that row.
-                Err(_) if !self.is_first => Ok(None),
-                decoded => decoded.map(Some),
+                Err(_) if !self.is_first => Ok(PageRead::Missing),
+                Err(error) => Err(error),
             },
-            Ok(false) => Ok(None),
-            Err(_) if !self.is_first => Ok(None),
+            Ok(false) => Ok(PageRead::Missing),
+            Err(_) if !self.is_first => Ok(PageRead::Missing),
             Err(error) => Err(StoreError::sqlite(&opened.path)(error)),
         }
     }
@@ -594,7 +644,7 @@ impl Walker<'_, '_> {
         let at = match known {
             Some(at) => at,
             None => {
-                let Some(page) = self.page(file, later, partition)? else { return Ok(false) };
+                let PageRead::Page(page) = self.page(file, later, partition, |_| true)? else { return Ok(false) };
                 if self.keys.len() == KEYS_KEPT {
                     self.keys.pop_front();
                 }

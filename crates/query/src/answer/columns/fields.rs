@@ -13,7 +13,7 @@ use daytable_model::key::instance_of;
 use daytable_model::property::{Property, PropertyKind};
 use daytable_model::record::Level;
 use daytable_model::row_set::RowSet;
-use daytable_store::page::PageHeader;
+use daytable_store::page::{PageHeader, PageSections};
 use daytable_store::{BatchVisitor, ColumnBatch, RowsOf, StoreError};
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -88,6 +88,10 @@ impl BatchVisitor for FieldGathering<'_> {
 
     fn wants(&self, rows: RowsOf<'_>, header: Option<&PageHeader>) -> bool {
         self.columns.wants(rows, header)
+    }
+
+    fn wants_page(&self, page: &PageSections<'_>) -> bool {
+        self.columns.wants_page(page)
     }
 
     fn visit(&self, state: &mut ThreadFields, batch: &ColumnBatch) -> Result<ControlFlow<()>, StoreError> {

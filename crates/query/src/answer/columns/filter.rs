@@ -9,7 +9,7 @@ use daytable_model::property::{Property, PropertyKind};
 use daytable_model::record::Level;
 use daytable_model::row_set::RowSet;
 use daytable_model::stream::{NANOS, STREAM};
-use daytable_store::page::{LevelMinute, PageHeader, level_minutes};
+use daytable_store::page::{LevelMinute, PageHeader, PageSections, TextPrefilter, level_minutes};
 use daytable_store::{BatchColumn, ColumnBatch, RowsOf, StoreError};
 use memchr::memmem::Finder;
 use std::cell::OnceCell;
@@ -43,6 +43,8 @@ pub(in crate::answer) struct ColumnFilter {
 /// A text that is looked for in columns.
 struct SoughtText {
     needle: Needle,
+    /// Excludes pages before their columns are read.
+    pages: TextPrefilter,
     /// Its parts between digits; a page that lacks one has no such text. Empty if that is not known.
     parts: Vec<Finder<'static>>,
 }
@@ -141,7 +143,8 @@ impl SoughtText {
         let mut parts: Vec<&[u8]> = text.as_bytes().split(u8::is_ascii_digit).filter(|part| !part.is_empty()).collect();
         parts.sort_unstable_by_key(|part| std::cmp::Reverse(part.len()));
         parts.truncate(if is_hex || needle.may_be_beside_strings() { 0 } else { PARTS_MAX });
-        SoughtText { needle, parts: parts.into_iter().map(|part| Finder::new(part).into_owned()).collect() }
+        let pages = TextPrefilter::new(text);
+        SoughtText { needle, pages, parts: parts.into_iter().map(|part| Finder::new(part).into_owned()).collect() }
     }
 
     fn may_be_in(&self, batch: &ColumnBatch) -> bool {
@@ -224,6 +227,30 @@ impl ColumnFilter {
             },
             _ => MatchingLevels::UNKNOWN,
         }
+    }
+
+    /// Whether a page may have records that match, judged before its columns are read.
+    pub(in crate::answer) fn wants_page(&self, page: &PageSections<'_>) -> bool {
+        self.contains.as_ref().is_none_or(|sought| sought.pages.may_be_in(page))
+            && self.wants_page_of(self.predicate.root(), page)
+    }
+
+    fn wants_page_of(&self, node: &PredicateNode, page: &PageSections<'_>) -> bool {
+        match node {
+            PredicateNode::And(nodes) => nodes.iter().all(|node| self.wants_page_of(node, page)),
+            PredicateNode::Or(nodes) => nodes.iter().any(|node| self.wants_page_of(node, page)),
+            PredicateNode::Line(matcher) => self.may_have(matcher, page),
+            PredicateNode::Field(name, matcher) => match name.column() {
+                Column::Field | Column::Message | Column::Line => self.may_have(matcher, page),
+                _ => true,
+            },
+            _ => true,
+        }
+    }
+
+    fn may_have(&self, matcher: &Matcher, page: &PageSections<'_>) -> bool {
+        let sought = matcher.needle().and_then(|text| self.needles.get(text));
+        sought.is_none_or(|sought| sought.pages.may_be_in(page))
     }
 
     /// Whether a record matches, whatever columns say.

@@ -22,7 +22,7 @@ use daytable_model::property::Property;
 use daytable_model::record::Level;
 use daytable_model::row_set::RowSet;
 use daytable_model::time::Ticks;
-use daytable_store::page::{LevelMinute, PageHeader, level_minutes};
+use daytable_store::page::{LevelMinute, PageHeader, PageSections, level_minutes};
 use daytable_store::{BatchVisitor, ColumnBatch, CountSource, CountedBy, RowsOf, StoreError};
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
@@ -32,8 +32,6 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering as Order};
 const NUMBERS_MAX: u32 = 4096;
 /// Records that a thread keeps to be added one by one, before the caller reads rows instead.
 const RECORDS_MAX: usize = 20_000;
-/// Memory of a group beside its values.
-const GROUP_BYTES: usize = 48;
 
 /// The groups and functions of a pipe.
 pub(super) struct StatsGroups<'q> {
@@ -73,6 +71,8 @@ pub(super) struct ThreadGroups {
 /// Groups of the first fields, each of a group of fewer fields and a value.
 #[derive(Default)]
 struct GroupStep {
+    /// The group of each value in the first group of the fields before, plus 1; 0 is none.
+    firsts: Vec<u32>,
     numbers: HashMap<u64, u32, foldhash::fast::RandomState>,
     parents: Vec<(u32, u32)>,
 }
@@ -93,6 +93,8 @@ struct Quantiles {
     values: Vec<f64>,
     counts: Vec<Vec<u32>>,
     sketches: Vec<(QuantileSketch, bool)>,
+    /// The numbers in their order, once that is wanted.
+    order: Vec<usize>,
 }
 
 /// A value that may be the least or the greatest.
@@ -146,16 +148,34 @@ impl GroupStep {
     /// The group of a value in a group; [`NO_NUMBER`] if it is new and none is added.
     fn group(&mut self, parent: u32, value: u32, adds: bool) -> u32 {
         let key = u64::from(parent) << 32 | u64::from(value);
-        if let Some(group) = self.numbers.get(&key) {
-            return *group;
+        let known = match parent {
+            0 => self.firsts.get(value as usize).and_then(|group| group.checked_sub(1)),
+            _ => self.numbers.get(&key).copied(),
+        };
+        if let Some(group) = known {
+            return group;
         }
         let next = u32::try_from(self.parents.len()).unwrap_or(NO_NUMBER);
-        if !adds || next == NO_NUMBER {
+        if !adds || next >= NO_NUMBER - 1 {
             return NO_NUMBER;
         }
-        self.numbers.insert(key, next);
+        if parent == 0 {
+            if self.firsts.len() <= value as usize {
+                self.firsts.resize(value as usize + 1, 0);
+            }
+            self.firsts[value as usize] = next + 1;
+        } else {
+            self.numbers.insert(key, next);
+        }
         self.parents.push((parent, value));
         next
+    }
+}
+
+impl GroupStep {
+    /// An estimate of the memory.
+    fn bytes(&self) -> usize {
+        4 * self.firsts.capacity() + 20 * self.numbers.capacity() + 8 * self.parents.capacity()
     }
 }
 
@@ -193,9 +213,14 @@ impl States {
             States::Quantiles(quantiles) => {
                 let (mut sketch, are_durations) =
                     std::mem::replace(&mut quantiles.sketches[group], (QuantileSketch::default(), true));
-                for (value, count) in quantiles.values.iter().zip(&quantiles.counts[group]) {
-                    sketch.add_times(*value, u64::from(*count));
+                if quantiles.order.len() != quantiles.values.len() {
+                    quantiles.order = (0..quantiles.values.len()).collect();
+                    let values = &quantiles.values;
+                    quantiles.order.sort_by(|a, b| values[*a].total_cmp(&values[*b]));
                 }
+                let counts = &quantiles.counts[group];
+                let count = |at: &usize| Some((quantiles.values[*at], u64::from(*counts.get(*at)?)));
+                sketch.add_sorted(quantiles.order.iter().filter_map(count).filter(|(_, count)| *count > 0).collect());
                 Accumulator::Quantile(Box::new(sketch), are_durations)
             }
         }
@@ -254,7 +279,8 @@ impl BatchVisitor for Gathering<'_> {
             CountSource::Minutes(minutes) => minutes,
             CountSource::Total(records) => {
                 if surely != 0 {
-                    self.add_counted(state, rows, None, None, records);
+                    let fixed = self.fixed_numbers(state, rows);
+                    self.add_counted(state, &fixed, None, None, records);
                 }
                 return true;
             }
@@ -268,11 +294,24 @@ impl BatchVisitor for Gathering<'_> {
         if minutes.iter().any(|of| open & bit(of) != 0) {
             return false;
         }
-        for of in minutes.iter().filter(|of| surely & bit(of) != 0) {
+        let fixed = self.fixed_numbers(state, rows);
+        let wanted = minutes.iter().filter(|of| surely & bit(of) != 0);
+        if self.counted_by.is_some_and(|by| !by.minutes) {
+            let records = wanted.map(|of| u64::from(of.records)).sum();
+            if records > 0 {
+                self.add_counted(state, &fixed, None, None, records);
+            }
+            return true;
+        }
+        for of in wanted {
             let start = of.minute.checked_mul(60).and_then(|seconds| Ticks::from_unix(seconds, 0));
-            self.add_counted(state, rows, Some(start.unwrap_or(Ticks::MIN)), of.level, of.records.into());
+            self.add_counted(state, &fixed, Some(start.unwrap_or(Ticks::MIN)), of.level, of.records.into());
         }
         true
+    }
+
+    fn wants_page(&self, page: &PageSections<'_>) -> bool {
+        self.columns.wants_page(page)
     }
 
     fn visit(&self, state: &mut ThreadGroups, batch: &ColumnBatch) -> Result<ControlFlow<()>, StoreError> {
@@ -315,28 +354,34 @@ impl BatchVisitor for Gathering<'_> {
 }
 
 impl Gathering<'_> {
+    /// For each field of the groups the number of the value that all these rows have, if they have one.
+    fn fixed_numbers(&self, state: &mut ThreadGroups, rows: RowsOf<'_>) -> Vec<Option<u32>> {
+        let number = |(by, values): (&GroupField, &mut ValueNumbers)| match (by.field.column(), rows.partition) {
+            (Column::Table, _) => Some(values.number(Property::String(self.columns.table()))),
+            (Column::Instance, Some(partition)) => Some(values.number(Property::String(&instance_of(partition).0))),
+            _ => None,
+        };
+        self.grouping.by.iter().zip(&mut state.values).map(number).collect()
+    }
+
     /// Adds records that were counted.
     fn add_counted(
         &self,
         state: &mut ThreadGroups,
-        rows: RowsOf<'_>,
+        fixed: &[Option<u32>],
         minute: Option<Ticks>,
         level: Option<Level>,
         records: u64,
     ) {
         let adds = !self.is_full.load(Order::Relaxed);
         let mut group = 0;
-        for ((by, values), step) in self.grouping.by.iter().zip(&mut state.values).zip(&mut state.steps) {
-            let value = match (by.field.column(), minute, level) {
+        let fields = self.grouping.by.iter().zip(fixed).zip(&mut state.values).zip(&mut state.steps);
+        for (((by, fixed), values), step) in fields {
+            let value = fixed.unwrap_or_else(|| match (by.field.column(), minute, level) {
                 (Column::Time, Some(minute), _) => values.step_number(Property::DateTime(minute), by.step.as_ref()),
                 (Column::Level, _, Some(level)) => values.number(Property::String(level.name())),
-                (Column::Table, ..) => values.number(Property::String(self.columns.table())),
-                (Column::Instance, ..) => {
-                    let instance = rows.partition.map(|partition| instance_of(partition).0);
-                    values.number(Property::String(instance.as_deref().unwrap_or_default()))
-                }
                 _ => ABSENT,
-            };
+            });
             let is_none = group == NO_NUMBER || value == NO_NUMBER;
             group = if is_none { NO_NUMBER } else { step.group(group, value, adds) };
         }
@@ -361,13 +406,14 @@ impl Gathering<'_> {
     fn charge(&self, state: &mut ThreadGroups) {
         let of_states = state.states.iter().map(|states| match states {
             States::Uniq(hashes) => hashes.iter().map(|hashes| 24 * hashes.len()).sum(),
-            States::Quantiles(quantiles) => quantiles.counts.iter().map(|counts| 64 + 4 * counts.len()).sum(),
-            _ => 0usize,
+            States::Quantiles(quantiles) => quantiles.counts.iter().map(|counts| 160 + 4 * counts.len()).sum(),
+            States::Counts(counts) => 8 * counts.capacity(),
+            States::Sums(sums) => size_of::<Sum>() * sums.capacity(),
+            States::Ends(ends) => 64 * ends.capacity(),
         });
-        let groups = state.steps.last().map_or(0, |step| step.parents.len());
         let bytes = of_states.sum::<usize>()
             + state.values.iter().map(ValueNumbers::bytes).sum::<usize>()
-            + groups * (GROUP_BYTES + 24 * self.grouping.aggregates.len());
+            + state.steps.iter().map(GroupStep::bytes).sum::<usize>();
         let more = bytes.saturating_sub(state.bytes);
         state.bytes = state.bytes.max(bytes);
         let taken = self.bytes_left.fetch_update(Order::Relaxed, Order::Relaxed, |left| left.checked_sub(more));
@@ -399,10 +445,8 @@ impl Gathering<'_> {
         for (at, by) in self.grouping.by.iter().enumerate() {
             let (values, step) = (&mut state.values[at], &mut state.steps[at]);
             of_rows.fill(ABSENT);
-            let read = |value: Property<'_>| values.step_number(value, by.step.as_ref());
-            Values::of(&by.field, batch, self.columns.table())?.each(batch, rows, read, |row, number| {
-                of_rows[row] = number;
-            })?;
+            let of_field = Values::of(&by.field, batch, self.columns.table())?;
+            of_field.each_number(batch, rows, values, by.step.as_ref(), |row, number| of_rows[row] = number)?;
             let mut last = (NO_NUMBER, NO_NUMBER, NO_NUMBER);
             for row in rows.iter() {
                 let (parent, value) = (groups[row], of_rows[row]);
@@ -513,7 +557,7 @@ fn add(
             Ok(())
         }
         States::Quantiles(quantiles) => {
-            let Quantiles { numbers, values: known, counts, sketches } = &mut **quantiles;
+            let Quantiles { numbers, values: known, counts, sketches, .. } = &mut **quantiles;
             let read = |value: Property<'_>| {
                 let number = Number::of(value)?.as_f64();
                 let is_duration =

@@ -9,14 +9,15 @@ use super::matching::{self, Made};
 use super::place::TablePlace;
 use crate::answer::item::FullRecord;
 use crate::bounds::{Bounds, tables_of};
-use crate::entity::OwnedValue;
+use crate::entity::{OwnedRow, OwnedValue};
 use crate::record::StoredRecord;
 use crate::select::{RecordStream, Selection, merge, records_by_rows};
 use crate::tables::TableError;
 use daytable_logsql::Predicate;
+use daytable_model::key::RowKey;
 use daytable_model::time::Ticks;
-use daytable_store::page::PageHeader;
-use daytable_store::{BatchVisitor, ColumnBatch, Range, RowsOf, StoreError};
+use daytable_store::page::{PageHeader, PageSections};
+use daytable_store::{BatchVisitor, ColumnBatch, Range, Row, RowsOf, StoreError};
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -25,7 +26,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 /// Rows of a window, about: of the first where few records are wanted, and of any.
 const WINDOW_ROWS: std::ops::RangeInclusive<usize> = 8 << 10..=1 << 20;
 /// A limit up to which few records are wanted.
-const FEW: u64 = 1000;
+const FEW: u64 = 256;
 /// Bytes of the records of a window, about.
 const WINDOW_BYTES_MAX: usize = 24 << 20;
 /// Ticks of the first window: a minute.
@@ -68,51 +69,106 @@ struct ColumnRecords<'a> {
     next: Option<Ticks>,
     ticks: i64,
     window_rows: usize,
-    ready: VecDeque<FullRecord>,
+    ready: VecDeque<FoundRecord>,
+    /// How many records are wanted, if few are: then rows are made into records once they are given.
+    few: Option<usize>,
     /// Records of a window that columns cannot tell.
     by_rows: Option<RecordStream<'a>>,
+}
+
+/// A matching record: made, or a row of which it is made.
+enum FoundRecord {
+    Record(Box<FullRecord>),
+    Row(Row),
+}
+
+impl FoundRecord {
+    fn order(&self) -> (RowKey, &Arc<str>) {
+        match self {
+            FoundRecord::Record(record) => (record.record().row_key, &record.record().partition_key),
+            FoundRecord::Row(row) => (row.key(), &row.partition),
+        }
+    }
+}
+
+/// Sorts records, and drops those that are not among the newest so many, or as new as these. True if some were dropped.
+fn keep_newest(found: &mut Vec<FoundRecord>, few: Option<usize>) -> bool {
+    found.sort_unstable_by(|a, b| a.order().cmp(&b.order()));
+    let Some(last) = few.and_then(|few| found.get(few.checked_sub(1)?)) else { return false };
+    let oldest = last.order().0.time();
+    let kept = found.partition_point(|found| found.order().0.time() >= oldest);
+    let is_cut = kept < found.len();
+    found.truncate(kept);
+    is_cut
 }
 
 /// Finds and makes the matching records of a window.
 struct Finding<'f> {
     columns: &'f ColumnFilter,
+    few: Option<usize>,
     bytes: AtomicUsize,
+    /// Rows that were looked at.
     rows: AtomicUsize,
     is_full: AtomicBool,
     is_elsewhere: AtomicBool,
 }
 
 impl BatchVisitor for Finding<'_> {
-    type State = Vec<FullRecord>;
+    /// The records, and whether some were dropped.
+    type State = (Vec<FoundRecord>, bool);
 
-    fn start(&self) -> Vec<FullRecord> {
-        Vec::new()
+    fn start(&self) -> Self::State {
+        Self::State::default()
     }
 
     fn wants(&self, rows: RowsOf<'_>, header: Option<&PageHeader>) -> bool {
-        if let Some(header) = header {
-            self.rows.fetch_add(header.entities as usize, Ordering::Relaxed);
-        }
         self.columns.wants(rows, header)
     }
 
-    fn visit(&self, found: &mut Vec<FullRecord>, batch: &ColumnBatch) -> Result<ControlFlow<()>, StoreError> {
+    fn wants_page(&self, page: &PageSections<'_>) -> bool {
+        self.columns.wants_page(page)
+    }
+
+    fn visit(&self, state: &mut Self::State, batch: &ColumnBatch) -> Result<ControlFlow<()>, StoreError> {
+        let (found, is_cut) = state;
+        self.rows.fetch_add(batch.records().count(), Ordering::Relaxed);
         let decided = matching::decide(self.columns, batch, batch.records())?;
         let Some((mut rows, records)) = decided else { return Ok(self.elsewhere()) };
         records.iter().for_each(|(row, _)| rows.remove(*row));
-        let Made::Records(others) = matching::make(self.columns, batch, &rows)? else { return Ok(self.elsewhere()) };
-        let before = found.len();
-        found.extend(records.into_iter().chain(others).map(|(_, record)| record));
-        let bytes = found[before..].iter().map(bytes_of).sum();
-        if self.bytes.fetch_add(bytes, Ordering::Relaxed) + bytes > WINDOW_BYTES_MAX {
-            self.is_full.store(true, Ordering::Relaxed);
-            return Ok(ControlFlow::Break(()));
+        if let Some(few) = self.few {
+            let mut spread = batch.spread()?;
+            spread.keep(&rows);
+            let Made::Records(others) = matching::make(self.columns, batch, &spread)? else {
+                return Ok(self.elsewhere());
+            };
+            rows.subtract(&spread);
+            let flow = self.add(found, records.into_iter().chain(others));
+            found.extend(batch.rows(&rows)?.into_iter().map(FoundRecord::Row));
+            if found.len() > 2 * few {
+                *is_cut |= keep_newest(found, self.few);
+            }
+            return Ok(flow);
         }
-        Ok(ControlFlow::Continue(()))
+        let Made::Records(others) = matching::make(self.columns, batch, &rows)? else { return Ok(self.elsewhere()) };
+        Ok(self.add(found, records.into_iter().chain(others)))
     }
 }
 
 impl Finding<'_> {
+    /// Adds records that were made. Breaks if they need too much memory.
+    fn add(&self, found: &mut Vec<FoundRecord>, records: impl Iterator<Item = (usize, FullRecord)>) -> ControlFlow<()> {
+        let mut bytes = 0;
+        found.extend(records.map(|(_, record)| {
+            bytes += bytes_of(&record);
+            FoundRecord::Record(record.into())
+        }));
+        if self.bytes.fetch_add(bytes, Ordering::Relaxed) + bytes > WINDOW_BYTES_MAX {
+            self.is_full.store(true, Ordering::Relaxed);
+            return ControlFlow::Break(());
+        }
+        ControlFlow::Continue(())
+    }
+
     fn elsewhere(&self) -> ControlFlow<()> {
         self.is_elsewhere.store(true, Ordering::Relaxed);
         ControlFlow::Break(())
@@ -151,6 +207,7 @@ impl<'a> ColumnRecords<'a> {
             ticks: FIRST_TICKS,
             window_rows: if is_short { *WINDOW_ROWS.start() } else { *WINDOW_ROWS.end() },
             ready: VecDeque::new(),
+            few: limit.filter(|limit| *limit <= FEW).and_then(|limit| usize::try_from(limit).ok()),
             by_rows: None,
         }))
     }
@@ -163,6 +220,7 @@ impl<'a> ColumnRecords<'a> {
         let window = Range { from, to, ..self.place.range.clone() };
         let finding = Finding {
             columns: &self.columns,
+            few: self.few,
             bytes: AtomicUsize::new(0),
             rows: AtomicUsize::new(0),
             is_full: AtomicBool::new(false),
@@ -179,13 +237,20 @@ impl<'a> ColumnRecords<'a> {
             self.ticks = ((to.get() - from.get() + 1) / 4).max(1);
             return Ok(true);
         }
+        let (mut matches, mut rest_from) = (0, from);
         match walked.filter(|_| !is_full && !is_elsewhere) {
-            Some(found) => {
-                let mut found: Vec<FullRecord> = found.into_iter().flatten().collect();
-                found.sort_by(|a, b| {
-                    let (a, b) = (a.record(), b.record());
-                    (a.row_key, &a.partition_key).cmp(&(b.row_key, &b.partition_key))
-                });
+            Some(states) => {
+                let (mut found, mut is_cut) = (Vec::new(), false);
+                for (of_thread, is_cut_there) in states {
+                    found.extend(of_thread);
+                    is_cut |= is_cut_there;
+                }
+                is_cut |= keep_newest(&mut found, self.few);
+                // What was dropped is older than every record that was kept.
+                if let Some(oldest) = found.last().filter(|_| is_cut) {
+                    rest_from = oldest.order().0.time();
+                }
+                matches = found.len();
                 self.ready = found.into();
             }
             None => {
@@ -193,15 +258,19 @@ impl<'a> ColumnRecords<'a> {
                 self.by_rows = records_by_rows(self.selection, &bounds)?;
             }
         }
-        self.grow(from, to, rows);
-        self.next = Ticks::new(from.get() - 1).filter(|_| from > oldest);
+        self.grow(from, to, rows, matches);
+        self.next = Ticks::new(rest_from.get() - 1).filter(|_| rest_from > oldest);
         Ok(true)
     }
 
-    /// Chooses the length of the next window by the rows of the last.
-    fn grow(&mut self, from: Ticks, to: Ticks, rows: usize) {
-        let (ticks, wanted) = (to.get() - from.get() + 1, self.window_rows);
-        self.window_rows = (4 * wanted).min(*WINDOW_ROWS.end());
+    /// Chooses the length of the next window by the rows of the last, and by how many of them matched.
+    fn grow(&mut self, from: Ticks, to: Ticks, rows: usize, matches: usize) {
+        let (ticks, most) = (to.get() - from.get() + 1, *WINDOW_ROWS.end());
+        self.window_rows = match self.few {
+            // A little more than are needed, if the next ones are as frequent.
+            Some(few) if matches > 0 => (rows.saturating_mul(few) / matches * 5 / 4).clamp(*WINDOW_ROWS.start(), most),
+            _ => (4 * self.window_rows).min(most),
+        };
         let factor = i64::try_from((self.window_rows / rows.max(1)).clamp(1, 16)).unwrap_or(1);
         self.ticks = if rows > 2 * self.window_rows { (ticks / 2).max(1) } else { ticks.saturating_mul(factor) };
     }
@@ -212,8 +281,12 @@ impl Iterator for ColumnRecords<'_> {
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
-            if let Some(record) = self.ready.pop_front() {
-                return Some(Ok(record.into_record()));
+            match self.ready.pop_front() {
+                Some(FoundRecord::Record(record)) => return Some(Ok(record.into_record())),
+                Some(FoundRecord::Row(row)) => {
+                    return Some(Ok(StoredRecord::new(self.columns.table().clone(), OwnedRow::of(&row))));
+                }
+                None => {}
             }
             if let Some(by_rows) = &mut self.by_rows {
                 match by_rows.next() {

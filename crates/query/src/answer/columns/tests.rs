@@ -39,6 +39,10 @@ impl Made {
         of[(self.chance >> at) as usize % of.len()]
     }
 
+    fn trace(&self) -> String {
+        format!("{:016x}", self.chance.wrapping_mul(0x9e37_79b9_7f4a_7c15))
+    }
+
     fn add_to(&self, batch: &mut Batch) {
         let Made { number, chance } = *self;
         let level = Level::from_code(self.pick(0, &[0, 3, 3, 3, 5, 6]));
@@ -60,7 +64,7 @@ impl Made {
         let mut fields = vec![
             ("status", status),
             ("path", text(format!("/api/v{}/items/{}", chance >> 15 & 1, chance >> 16 & 31))),
-            ("trace", text(format!("{:016x}", chance.wrapping_mul(0x9e37_79b9_7f4a_7c15)))),
+            ("trace", text(self.trace())),
             ("ip", text(format!("10.{}.{}.7", chance >> 20 & 1, chance >> 21 & 127))),
             ("user", text(self.pick(23, &["ann", "bob", "", "eve"]).into())),
             ("took", text(format!("{}ms", chance >> 26 & 255))),
@@ -224,7 +228,7 @@ proptest! {
     fn columns_answer_what_records_answer(
         chances in proptest::collection::vec(any::<u64>(), 1..140),
         commits in proptest::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>(), any::<bool>()), 1..5),
-        questions in proptest::collection::vec((0..FILTERS.len(), 0..FILTERS.len(), 0..PIPES.len(), 0u8..6, prop::option::of(1u64..20)), 30),
+        questions in proptest::collection::vec((0..FILTERS.len(), 0..FILTERS.len(), 0..PIPES.len(), 0u8..8, prop::option::of(1u64..20)), 30),
         is_sealed in any::<bool>(),
     ) {
         let dir = tempfile::tempdir().expect("a folder");
@@ -246,12 +250,16 @@ proptest! {
         }
         let reader = Reader::open(dir.path()).expect("opened").with_sealed_sizes(SealedSizes::SMALL);
         for (one, other, pipe, how, limit) in &questions {
+            let trace = records[(one * 7 + other) % records.len()].trace();
+            let part = &trace[one % 3..16 - other % 2];
             let (one, other, pipe) = (FILTERS[*one], FILTERS[*other], PIPES[*pipe]);
             let text = match how {
                 0 => format!("{one} or {other} {pipe}"),
                 1 => format!("{one} {other} {pipe}"),
                 2 => format!("not ({one} {other}) {pipe}"),
                 3 => format!("({one} or not {other}) _time:2026-11-21T02 {pipe}"),
+                6 => format!("{trace} or {one} {other} {pipe}"),
+                7 => format!("*{part}* {pipe}"),
                 _ => format!("{one} {pipe}"),
             };
             let query = ParsedQuery::parse(&text).expect("a query");

@@ -3,12 +3,13 @@
 use super::filter::{LAYOUT, MESSAGE_START, NO_FIELDS, rows_with_layout};
 use crate::answer::pipes::step_start;
 use crate::entity::OwnedValue;
-use daytable_logsql::query::Step;
+use daytable_logsql::query::{Step, StepSize};
 use daytable_logsql::{Column, FieldName};
 use daytable_model::key::instance_of;
 use daytable_model::property::{Property, PropertyKind};
 use daytable_model::record::Level;
 use daytable_model::row_set::RowSet;
+use daytable_store::page::{TextSplitter, ValueReader};
 use daytable_store::{BatchColumn, ColumnBatch, StoreError};
 use std::collections::HashMap;
 use std::hash::BuildHasher;
@@ -75,6 +76,24 @@ impl<'b> Values<'b> {
         }
     }
 
+    /// Passes on the numbers of the values of some rows, or of the steps that they are in.
+    pub(super) fn each_number(
+        &self,
+        batch: &ColumnBatch,
+        rows: &RowSet,
+        numbers: &mut ValueNumbers,
+        step: Option<&Step>,
+        mut each: impl FnMut(usize, u32),
+    ) -> Result<(), StoreError> {
+        match (self, step) {
+            (Values::Columns(columns, _), None) => {
+                columns.iter().for_each(|column| column.read(rows, numbers, &mut each));
+                Ok(())
+            }
+            _ => self.each(batch, rows, |value| numbers.step_number(value, step), each),
+        }
+    }
+
     /// Applies `read` to the values of some rows, once a value where there are few, and passes the results on.
     pub(super) fn each<T: Copy>(
         &self,
@@ -117,16 +136,21 @@ impl<'b> Values<'b> {
     }
 }
 
-/// Values by number, told apart by their text, and by whether they are texts. The number of a text is odd.
+/// Values by number, told apart by their text, and by whether they are texts.
+///
+/// A number is 3 n + 1 of a text, 3 n + 2 of another value, and 3 n + 3 of a text that is packed as a pattern and numbers.
 #[derive(Default)]
 pub(super) struct ValueNumbers {
     texts: TextTable,
+    packed: PackedTexts,
     /// The texts of the values that are no texts.
     printed: TextTable,
     typed: Vec<OwnedValue>,
     whole: HashMap<i64, u32, foldhash::fast::RandomState>,
     times: HashMap<i64, u32, foldhash::fast::RandomState>,
-    last_time: Option<(i64, u32)>,
+    /// The last step of time: its start, its end, and its number.
+    last_step: Option<(i64, i64, u32)>,
+    splitter: TextSplitter,
     /// Whether there is no memory for further values.
     pub(super) is_frozen: bool,
 }
@@ -136,24 +160,16 @@ impl ValueNumbers {
     pub(super) fn number(&mut self, value: Property<'_>) -> u32 {
         match value {
             Property::String("") => ABSENT,
-            Property::String(text) => {
-                self.texts.number(text, !self.is_frozen).map_or(NO_NUMBER, |number| 2 * number + 1)
-            }
+            Property::String(text) => self.of_text(text),
             Property::Int64(n) => self.of_whole(n, value),
             Property::Int32(n) => self.of_whole(n.into(), value),
             Property::DateTime(time) => {
-                if let Some((last, number)) = self.last_time
-                    && last == time.get()
-                {
-                    return number;
-                }
                 let number = match self.times.get(&time.get()) {
-                    Some(number) => *number,
+                    Some(number) => return *number,
                     None => self.of_typed(value),
                 };
                 if number != NO_NUMBER {
                     self.times.insert(time.get(), number);
-                    self.last_time = Some((time.get(), number));
                 }
                 number
             }
@@ -163,10 +179,29 @@ impl ValueNumbers {
 
     /// The number of the step that a value is in.
     pub(super) fn step_number(&mut self, value: Property<'_>, step: Option<&Step>) -> u32 {
-        match step.filter(|_| value != Property::String("")).and_then(|step| step_start(value, step)) {
-            Some(start) => self.number(start.as_property()),
-            None => self.number(value),
+        let Some(step) = step.filter(|_| value != Property::String("")) else { return self.number(value) };
+        if let (Property::DateTime(time), Some((start, end, number))) = (value, self.last_step)
+            && (start..end).contains(&time.get())
+        {
+            return number;
         }
+        let Some(start) = step_start(value, step) else { return self.number(value) };
+        let number = self.number(start.as_property());
+        if let (OwnedValue::DateTime(start), StepSize::Number(nanos)) = (&start, step.size) {
+            self.last_step = Some((start.get(), start.get().saturating_add((nanos / 100.0) as i64), number));
+        }
+        number
+    }
+
+    fn of_text(&mut self, text: &str) -> u32 {
+        if text.len() <= PACKED_BYTES_MAX
+            && let Some((pattern, numbers)) = self.splitter.split(text)
+            && let Some(of) = self.packed.pattern(pattern, !self.is_frozen)
+            && let Some(key) = PackedTexts::key(of, numbers)
+        {
+            return self.packed.number(key, !self.is_frozen).map_or(NO_NUMBER, |number| 3 * number + 3);
+        }
+        self.texts.number(text, !self.is_frozen).map_or(NO_NUMBER, |number| 3 * number + 1)
     }
 
     fn of_whole(&mut self, n: i64, value: Property<'_>) -> u32 {
@@ -185,44 +220,161 @@ impl ValueNumbers {
         if number as usize == self.typed.len() {
             self.typed.push(value.into());
         }
-        2 * number + 2
+        3 * number + 2
     }
 
     /// Whether no text is also the text of another value.
     pub(super) fn are_alike(&self) -> bool {
-        self.texts.len() == 0 || self.printed.len() == 0
+        self.texts.len() + self.packed.keys.len() == 0 || self.printed.len() == 0
     }
 
     /// At least so many values have different texts.
     pub(super) fn distinct_min(&self) -> usize {
-        self.texts.len().max(self.printed.len())
+        (self.texts.len() + self.packed.keys.len()).max(self.printed.len())
     }
 
     /// An estimate of the memory.
     pub(super) fn bytes(&self) -> usize {
-        self.texts.bytes() + self.printed.bytes() + 32 * self.typed.len() + 32 * (self.whole.len() + self.times.len())
+        self.texts.bytes()
+            + self.packed.bytes()
+            + self.printed.bytes()
+            + 32 * self.typed.len()
+            + 32 * (self.whole.len() + self.times.len())
     }
 
     /// The value of a number.
     pub(super) fn value(&self, number: u32) -> Option<OwnedValue> {
-        match number {
-            ABSENT => None,
-            text if text % 2 == 1 => Some(OwnedValue::String(self.texts.text(text / 2).to_owned())),
-            typed => self.typed.get(typed as usize / 2 - 1).cloned(),
+        let at = number.checked_sub(1)? / 3;
+        match number % 3 {
+            1 => Some(OwnedValue::String(self.texts.text(at).to_owned())),
+            2 => self.typed.get(at as usize).cloned(),
+            _ => Some(OwnedValue::String(self.packed.text(at))),
         }
     }
 
     /// The number here of each number of another.
     pub(super) fn merge(&mut self, other: &ValueNumbers) -> Vec<u32> {
-        let mut numbers = vec![ABSENT; 2 * other.texts.len().max(other.typed.len()) + 2];
-        for at in 0..other.texts.len() {
-            let text = other.texts.text(u32::try_from(at).unwrap_or(NO_NUMBER));
-            numbers[2 * at + 1] = self.number(Property::String(text));
+        let most = other.texts.len().max(other.typed.len()).max(other.packed.keys.len());
+        let mut numbers = vec![ABSENT; 3 * most + 4];
+        for (at, number) in (0..other.texts.len()).zip(0..) {
+            numbers[3 * at + 1] = self.number(Property::String(other.texts.text(number)));
         }
         for (at, value) in other.typed.iter().enumerate() {
-            numbers[2 * at + 2] = self.number(value.as_property());
+            numbers[3 * at + 2] = self.number(value.as_property());
+        }
+        for (at, number) in (0..other.packed.keys.len()).zip(0..) {
+            numbers[3 * at + 3] = self.number(Property::String(&other.packed.text(number)));
         }
         numbers
+    }
+}
+
+/// Reads the values of a column as their numbers.
+impl ValueReader<u32> for ValueNumbers {
+    fn read(&mut self, value: Property<'_>) -> u32 {
+        self.number(value)
+    }
+
+    fn pattern(&mut self, pattern: &str) -> Option<u32> {
+        self.packed.pattern(pattern, !self.is_frozen)
+    }
+
+    fn read_numbers(&mut self, pattern: u32, numbers: &[i64]) -> Option<u32> {
+        let key = PackedTexts::key(pattern, numbers)?;
+        Some(self.packed.number(key, !self.is_frozen).map_or(NO_NUMBER, |number| 3 * number + 3))
+    }
+}
+
+/// The longest text, and the longest pattern, that is packed.
+const PACKED_BYTES_MAX: usize = 120;
+const PATTERN_BYTES_MAX: usize = 48;
+/// The bits of the numbers of a text; the others are those of its pattern.
+const NUMBERS_BITS: u32 = 52;
+
+/// Texts that differ in few small numbers, as 64 bits each: the number of the pattern, and the numbers. Whether a text is
+/// one of them follows from the text alone, as long as there is room for its pattern.
+#[derive(Default)]
+struct PackedTexts {
+    patterns: TextTable,
+    keys: Vec<u64>,
+    /// A key's number plus 1; 0 is free. At least twice as many slots as keys, a power of two.
+    slots: Vec<u32>,
+}
+
+impl PackedTexts {
+    /// The number of a pattern; `None` if its texts are not packed.
+    fn pattern(&mut self, pattern: &str, adds: bool) -> Option<u32> {
+        let adds = adds && self.patterns.len() < 1 << (u64::BITS - NUMBERS_BITS);
+        if pattern.len() <= PATTERN_BYTES_MAX { self.patterns.number(pattern, adds) } else { None }
+    }
+
+    /// The bits of each of so many numbers.
+    fn bits(numbers: usize) -> Option<u32> {
+        (1..=4).contains(&numbers).then(|| NUMBERS_BITS / numbers as u32)
+    }
+
+    /// A text as 64 bits; `None` if it has no numbers, too many or too large ones.
+    fn key(pattern: u32, numbers: &[i64]) -> Option<u64> {
+        let bits = PackedTexts::bits(numbers.len())?;
+        let packed = numbers.iter().try_fold(0, |packed, number| {
+            let number = u64::try_from(*number).ok().filter(|number| number >> bits == 0)?;
+            Some(packed << bits | number)
+        });
+        Some(u64::from(pattern) << NUMBERS_BITS | packed?)
+    }
+
+    /// The text of a number.
+    fn text(&self, number: u32) -> String {
+        let key = self.keys[number as usize];
+        let pattern = self.patterns.text((key >> NUMBERS_BITS) as u32);
+        let count = TextSplitter::slots(pattern);
+        let (bits, mut text) = (PackedTexts::bits(count).unwrap_or(0), String::new());
+        let place = |place: usize| (key >> (bits * place as u32) & ((1 << bits) - 1)).cast_signed();
+        TextSplitter::join(pattern, &(0..count).rev().map(place).collect::<Vec<_>>(), &mut text);
+        text
+    }
+
+    /// The number of a key; `None` if it is new and none is added.
+    fn number(&mut self, key: u64, adds: bool) -> Option<u32> {
+        if 2 * self.keys.len() >= self.slots.len() {
+            self.grow();
+        }
+        let mask = self.slots.len() - 1;
+        let mut slot = PackedTexts::slot(key) & mask;
+        loop {
+            match self.slots[slot] {
+                0 => break,
+                taken if self.keys[taken as usize - 1] == key => return Some(taken - 1),
+                _ => slot = (slot + 1) & mask,
+            }
+        }
+        // Three numbers in a row stand for each.
+        let number = u32::try_from(self.keys.len()).ok().filter(|number| adds && *number < u32::MAX / 3 - 2)?;
+        self.keys.push(key);
+        self.slots[slot] = number + 1;
+        Some(number)
+    }
+
+    /// Both halves of a product, since neighbouring keys differ in few bits anywhere.
+    fn slot(key: u64) -> usize {
+        let product = u128::from(key ^ 0x243f_6a88_85a3_08d3) * 0x9e37_79b9_7f4a_7c15;
+        ((product >> 64) as u64 ^ product as u64) as usize
+    }
+
+    fn grow(&mut self) {
+        let size = (4 * self.keys.len()).next_power_of_two().max(64);
+        self.slots = vec![0; size];
+        for (number, key) in (1..).zip(&self.keys) {
+            let mut slot = PackedTexts::slot(*key) & (size - 1);
+            while self.slots[slot] != 0 {
+                slot = (slot + 1) & (size - 1);
+            }
+            self.slots[slot] = number;
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        self.patterns.bytes() + 8 * self.keys.capacity() + 4 * self.slots.len()
     }
 }
 
@@ -269,7 +421,10 @@ impl TextTable {
                 _ => slot = (slot + 1) & mask,
             }
         }
-        let (number, end) = (u32::try_from(self.len() + 2).ok()?, u32::try_from(self.text.len() + text.len()).ok()?);
+        let (number, end) = (
+            u32::try_from(self.len() + 2).ok().filter(|number| *number < u32::MAX / 3)?,
+            u32::try_from(self.text.len() + text.len()).ok()?,
+        );
         if !adds {
             return None;
         }

@@ -2,6 +2,7 @@
 //! searched in patterns and in bytes instead of printed values.
 
 use super::ColumnRef;
+use super::bits::TextSpan;
 use super::column::EncodedValues;
 use super::hex;
 use super::ints::Ints;
@@ -14,6 +15,20 @@ use memchr::memmem::Finder;
 
 /// Numbers of at most this many bits are read once per distinct value.
 const NARROW_BITS: u32 = 8;
+/// Fewer rows are looked up one by one.
+const FEW_ROWS: usize = 8;
+
+/// Reads values of a column: as they are, or as a pattern and its numbers, which need not be printed.
+pub trait ValueReader<T: Copy> {
+    /// Reads a value.
+    fn read(&mut self, value: Property<'_>) -> T;
+
+    /// The number by which a pattern is known to [`ValueReader::read_numbers`]; `None` if its texts have to be printed.
+    fn pattern(&mut self, pattern: &str) -> Option<u32>;
+
+    /// Reads a text by the number of its pattern and its numbers; `None` if the text has to be printed.
+    fn read_numbers(&mut self, pattern: u32, numbers: &[i64]) -> Option<T>;
+}
 
 /// Whether the values of a pattern contain a text.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -138,6 +153,34 @@ impl ColumnRef<'_> {
         }
     }
 
+    /// Reads the values of the rows `among`, as [`ColumnRef::map`] does, texts of patterns without printing them.
+    pub fn read<T: Copy>(&self, among: &RowSet, reader: &mut impl ValueReader<T>, mut each: impl FnMut(usize, T)) {
+        let patterns = match &self.column().values {
+            EncodedValues::Strings(Strings::Patterns(patterns)) if among.count() >= FEW_ROWS => patterns,
+            _ => return self.map(among, |value| reader.read(value), each),
+        };
+        let (packed, text) = (self.page().packed(), self.page().text());
+        let number = |span: TextSpan| reader.pattern(text.get(span.range()).unwrap_or_default());
+        let known: Vec<Option<u32>> = patterns.entries().map(number).collect();
+        let mut room = String::new();
+        let mut rows = self.column().rows(self.page().len());
+        patterns.each_rank(|index, pattern, ranks| {
+            let Some(row) = rows.next().filter(|row| among.contains(*row)) else { return };
+            let mut numbers = [0; NUMBERS_MAX];
+            let slots = pattern.slots();
+            for ((number, ints), rank) in numbers[..slots].iter_mut().zip(&patterns.numbers).zip(ranks) {
+                *number = ints.get(packed, *rank);
+            }
+            let of = known.get(usize::from(patterns.indices[index])).copied().flatten();
+            let value = of.and_then(|of| reader.read_numbers(of, &numbers[..slots])).unwrap_or_else(|| {
+                room.clear();
+                patterns.print_ranked(packed, text, pattern, ranks, &mut room);
+                reader.read(Property::String(&room))
+            });
+            each(row, value);
+        });
+    }
+
     /// Passes the rows among these that have a value, with the number of the value.
     #[inline]
     fn each_index(&self, among: &RowSet, mut each: impl FnMut(usize, usize)) {
@@ -161,7 +204,7 @@ impl ColumnRef<'_> {
     ) {
         let (packed, text) = (self.page().packed(), self.page().text());
         let mut room = String::new();
-        if patterns.is_even() || among.count() < 8 {
+        if patterns.is_even() || among.count() < FEW_ROWS {
             return self.each_index(among, |row, index| {
                 room.clear();
                 patterns.print(packed, text, index, &mut room);

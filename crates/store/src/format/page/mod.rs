@@ -50,9 +50,12 @@ pub(crate) use address::{PageAddress, TableAddress};
 pub(crate) use bits::{ByteReader, put_varint};
 pub use build::{BuiltPages, PageBuilder};
 pub(crate) use build::{build_only, release_memory};
+pub use encoded::ValueReader;
 pub(crate) use levels::encode_minutes;
 pub use levels::{LevelMinute, level_minutes};
+pub use pattern::TextSplitter;
 pub(crate) use prefilter::Prefilter;
+pub use prefilter::{PageSections, TextPrefilter};
 pub use read::{ColumnRef, Page};
 
 use daytable_model::key::RowKey;

@@ -94,6 +94,58 @@ pub(super) fn split(value: &[u8], pattern: &mut Vec<u8>, slots: &mut [Vec<i64>; 
     Some(())
 }
 
+/// The bytes of a part of a text in a pattern that has the first `taken` numbers of the part, and no later ones, taken
+/// out. Numbers that [`split`] does not take out stay.
+pub(super) fn without_numbers(part: &[u8], mut taken: usize) -> Vec<u8> {
+    let mut out = Vec::with_capacity(part.len());
+    for run in part.chunk_by(|a, b| a.is_ascii_digit() == b.is_ascii_digit()) {
+        let is_number = run[0].is_ascii_digit() && run.len() <= DIGITS_MAX && (run[0] != b'0' || run.len() == 1);
+        match is_number && taken > 0 {
+            true => {
+                out.push(SLOT);
+                taken -= 1;
+            }
+            false => out.extend_from_slice(run),
+        }
+    }
+    out
+}
+
+/// Splits texts one after the other, as [`split`] does.
+#[derive(Debug, Default)]
+pub struct TextSplitter {
+    pattern: Vec<u8>,
+    slots: [Vec<i64>; NUMBERS_MAX],
+    numbers: Vec<i64>,
+}
+
+impl TextSplitter {
+    /// The pattern of a text, and its numbers. `None` for a text that has no pattern.
+    pub fn split(&mut self, text: &str) -> Option<(&str, &[i64])> {
+        self.slots.iter_mut().for_each(Vec::clear);
+        split(text.as_bytes(), &mut self.pattern, &mut self.slots)?;
+        self.numbers.clear();
+        self.numbers.extend(self.slots.iter().flatten());
+        Some((str::from_utf8(&self.pattern).ok()?, &self.numbers))
+    }
+
+    /// Number of numbers of a pattern.
+    pub fn slots(pattern: &str) -> usize {
+        memchr::memchr_iter(SLOT, pattern.as_bytes()).count()
+    }
+
+    /// Appends the text of a pattern and its numbers.
+    pub fn join(pattern: &str, numbers: &[i64], out: &mut String) {
+        let mut numbers = numbers.iter();
+        for (at, piece) in pattern.split(char::from(SLOT)).enumerate() {
+            if let Some(number) = (at > 0).then(|| numbers.next()).flatten() {
+                put_decimal(out, number.cast_unsigned());
+            }
+            out.push_str(piece);
+        }
+    }
+}
+
 /// A decoded column of patterns and numbers.
 #[derive(Debug)]
 pub(super) struct PatternTexts {
@@ -352,7 +404,11 @@ mod tests {
             let (mut pattern, mut slots) = (Vec::new(), Default::default());
             split(value.as_bytes(), &mut pattern, &mut slots).expect("no slot of its own");
             let numbers: Vec<i64> = slots.iter().flatten().copied().collect();
-            prop_assert_eq!(String::from_utf8(rebuild(&pattern, &numbers)).expect("text"), value);
+            prop_assert_eq!(&String::from_utf8(rebuild(&pattern, &numbers)).expect("text"), &value);
+            let (mut splitter, mut joined) = (TextSplitter::default(), String::new());
+            let (pattern, numbers) = splitter.split(&value).expect("no slot of its own");
+            TextSplitter::join(pattern, numbers, &mut joined);
+            prop_assert_eq!(joined, value);
         }
     }
 }

@@ -3,6 +3,7 @@
 use super::bits::{ByteReader, PADDING, SectionCursor};
 use super::column::{EncodedValues, PageColumn};
 use super::ints::Ints;
+use super::prefilter::PageSections;
 use super::{CODEC_STORED, CODEC_ZSTD, PageAddress, PageError, PageHeader, RAW_BYTES_MAX, ROW_BYTES, keys};
 use daytable_model::key::RowKey;
 use daytable_model::needle::Needle;
@@ -41,6 +42,19 @@ impl Page {
         body: &[u8],
     ) -> Result<Page, PageError> {
         Page::decode_checked(header, body, address.stored_checksum(header, seq))
+    }
+
+    /// The same; `None` if `wants` refuses the page by its sections.
+    pub(crate) fn decode_wanted(
+        address: PageAddress,
+        seq: i64,
+        header: &PageHeader,
+        body: &[u8],
+        wants: impl FnOnce(&PageSections<'_>) -> bool,
+    ) -> Result<Option<Page>, PageError> {
+        check(header, body, address.stored_checksum(header, seq))?;
+        let frame = PageFrame::open(header, body)?;
+        if wants(&frame.sections()) { Page::of(header, frame).map(Some) } else { Ok(None) }
     }
 
     fn decode_checked(header: &PageHeader, body: &[u8], expected: u64) -> Result<Page, PageError> {
@@ -243,11 +257,15 @@ pub(super) struct PageFrame<'a> {
     raw_bytes: usize,
     /// Followed by [`PADDING`].
     packed: Vec<u8>,
-    pub(super) strings: Vec<u8>,
+    strings: Vec<u8>,
     meta: Cow<'a, [u8]>,
 }
 
 impl<'a> PageFrame<'a> {
+    pub(super) fn sections(&self) -> PageSections<'_> {
+        PageSections { packed: &self.packed, strings: &self.strings, meta: &self.meta }
+    }
+
     pub(super) fn open(header: &PageHeader, body: &'a [u8]) -> Result<PageFrame<'a>, PageError> {
         let damaged = |what| Err(PageError::Damaged(what));
         let (Ok(rows), Ok(raw_bytes)) = (usize::try_from(header.entities), usize::try_from(header.raw_bytes)) else {

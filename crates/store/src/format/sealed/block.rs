@@ -18,6 +18,9 @@ use std::sync::Arc;
 /// Marks a row without a value: see [`BlockColumn::index`].
 const NONE: u32 = u32::MAX;
 
+/// Numbers whose results [`BlockColumn::map`] remembers.
+const NUMBERS_KNOWN: usize = 64;
+
 /// Rows of a sealed file.
 #[derive(Debug, Default)]
 pub(crate) struct RowBlock {
@@ -187,6 +190,22 @@ impl BlockColumn {
         mut read: impl FnMut(Property<'_>) -> T,
         mut each: impl FnMut(usize, T),
     ) {
+        if let BlockValues::Ints(all) = &self.stored {
+            // Few different numbers come again and again.
+            let mut known: [Option<(i64, Option<T>)>; NUMBERS_KNOWN] = [None; NUMBERS_KNOWN];
+            for row in among.iter() {
+                let Some((index, number)) = self.index(row).and_then(|index| Some((index, *all.get(index)?))) else {
+                    continue;
+                };
+                let place = &mut known[number.rem_euclid(NUMBERS_KNOWN as i64) as usize];
+                let value = match place {
+                    Some((of, value)) if *of == number => *value,
+                    _ => place.insert((number, self.stored.value(self.kind, index).map(&mut read))).1,
+                };
+                value.into_iter().for_each(|value| each(row, value));
+            }
+            return;
+        }
         let is_shared = self.stored.len() < self.count;
         let mut known: Vec<Option<Option<T>>> = if is_shared { vec![None; self.stored.len()] } else { Vec::new() };
         for row in among.iter() {
