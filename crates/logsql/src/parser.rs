@@ -382,7 +382,10 @@ impl<'q> Parser<'q> {
             let count = if *wanted.end() == 1 { "one value" } else { "two values" };
             return self.error(whole, format!("expected {count} in {name}(…)"));
         }
-        if matches!(name.as_str(), "in" | "contains_any" | "contains_all") && values == ["*"] {
+        if matches!(name.as_str(), "in" | "contains_any" | "contains_all")
+            && places.len() == 1
+            && self.query[places[0].clone()] == *"*"
+        {
             return Ok(Expression::All);
         }
         let number = |parser: &Self, at: usize| match values[at].parse::<u64>() {
