@@ -305,7 +305,9 @@ impl Display for Arithmetic {
                 write!(f, "\"{}\"", name.written())
             }
             Arithmetic::Field(name) if name.written().starts_with(|c: char| c.is_ascii_digit() || c == '.') => {
-                write!(f, "\"{}\"", name.written())
+                // A name with other characters has quotes anyway.
+                let shown = name.to_string();
+                if shown.starts_with('"') { f.write_str(&shown) } else { write!(f, "\"{shown}\"") }
             }
             Arithmetic::Field(name) => name.fmt(f),
             Arithmetic::Negate(inner) => write!(f, "-({inner})"),
