@@ -13,6 +13,7 @@
 //! * [`order`]: the order of values: numbers by value, texts as people sort them, levels by severity.
 //! * `columns`: filters, records and groups over columns as they are encoded.
 //! * `math`, `pattern`: the pipes that compute columns.
+//! * `field_list`: questions about all fields.
 //! * `follow`: records as they are committed, through the pipes that need no end.
 //! * [`context`]: the records before and after one, in the order of its source.
 //! * [`nothing`]: why an answer is empty.
@@ -23,6 +24,7 @@
 pub mod accumulator;
 mod columns;
 pub mod context;
+mod field_list;
 mod follow;
 pub mod item;
 mod math;

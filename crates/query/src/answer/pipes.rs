@@ -4,7 +4,7 @@
 //! needs no more items breaks, which ends the reading of records.
 
 use super::accumulator::{Accumulator, number_value, whole};
-use super::columns::{FieldQuestion, FoundField, GatheredField};
+use super::field_list::{FieldQuestion, FoundField, GatheredField};
 use super::item::{AnswerItem, AnswerRow};
 use super::math::{decimal, evaluate};
 use super::order::{compare, compare_values};

@@ -178,7 +178,7 @@ struct Walker<'p, 'r> {
 }
 
 /// What became of a page.
-enum PageRead {
+enum WalkedPage {
     Page(Arc<Page>),
     /// The visitor does not want it.
     Unwanted,
@@ -540,9 +540,9 @@ impl Walker<'_, '_> {
                     return Ok(Some(ControlFlow::Continue(())));
                 }
                 let decoded = match self.page(*file, page, partition, |page| visitor.wants_page(page))? {
-                    PageRead::Page(decoded) => decoded,
-                    PageRead::Unwanted => return Ok(Some(ControlFlow::Continue(()))),
-                    PageRead::Missing => return Ok(None),
+                    WalkedPage::Page(decoded) => decoded,
+                    WalkedPage::Unwanted => return Ok(Some(ControlFlow::Continue(()))),
+                    WalkedPage::Missing => return Ok(None),
                 };
                 let keys = decoded.keys();
                 let mut records = match header.records == header.entities && is_whole {
@@ -603,18 +603,18 @@ impl Walker<'_, '_> {
         page: &PageRow,
         partition: &str,
         wants: impl FnOnce(&PageSections<'_>) -> bool,
-    ) -> Result<PageRead, StoreError> {
-        let Some(Some(opened)) = self.connections.get(file) else { return Ok(PageRead::Missing) };
+    ) -> Result<WalkedPage, StoreError> {
+        let Some(Some(opened)) = self.connections.get(file) else { return Ok(WalkedPage::Missing) };
         let read = small_pages::read_body(&opened.connection, page.place, &mut self.body);
         match read {
             Ok(true) => match opened.decode_wanted(partition, page, &self.body, wants) {
-                Ok(decoded) => Ok(decoded.map_or(PageRead::Unwanted, |page| PageRead::Page(page.into()))),
+                Ok(decoded) => Ok(decoded.map_or(WalkedPage::Unwanted, |page| WalkedPage::Page(page.into()))),
                 // Another snapshot may have other small pages in that row.
-                Err(_) if !self.is_first => Ok(PageRead::Missing),
+                Err(_) if !self.is_first => Ok(WalkedPage::Missing),
                 Err(error) => Err(error),
             },
-            Ok(false) => Ok(PageRead::Missing),
-            Err(_) if !self.is_first => Ok(PageRead::Missing),
+            Ok(false) => Ok(WalkedPage::Missing),
+            Err(_) if !self.is_first => Ok(WalkedPage::Missing),
             Err(error) => Err(StoreError::sqlite(&opened.path)(error)),
         }
     }
@@ -644,7 +644,7 @@ impl Walker<'_, '_> {
         let at = match known {
             Some(at) => at,
             None => {
-                let PageRead::Page(page) = self.page(file, later, partition, |_| true)? else { return Ok(false) };
+                let WalkedPage::Page(page) = self.page(file, later, partition, |_| true)? else { return Ok(false) };
                 if self.keys.len() == KEYS_KEPT {
                     self.keys.pop_front();
                 }

@@ -4,11 +4,11 @@
 //! is looked at in few batches.
 
 use super::filter::{ColumnFilter, LAYOUT, MESSAGE_START, NO_FIELDS, rows_with_layout};
-use super::gather::TableVisitor;
 use super::matching::{self, Made};
+use super::place::TableVisitor;
 use super::values::{ABSENT, ValueNumbers};
+use crate::answer::field_list::{FieldQuestion, FoundField};
 use crate::answer::item::{FullRecord, shown_name};
-use crate::entity::OwnedValue;
 use daytable_model::key::instance_of;
 use daytable_model::property::{Property, PropertyKind};
 use daytable_model::record::Level;
@@ -21,25 +21,6 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// Records that a thread keeps to be added one by one, before the caller reads rows instead.
 const RECORDS_MAX: usize = 20_000;
-
-/// What is asked about all fields.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::answer) enum FieldQuestion {
-    /// Their names.
-    Names,
-    /// Their values, of fields with at most so many values of at most so many bytes.
-    Values { values_max: u64, length_max: u64 },
-}
-
-/// What was found of a field.
-pub(in crate::answer) enum FoundField {
-    /// So many records have it.
-    Present(u64),
-    /// So many records have this value.
-    Value(OwnedValue, u64),
-    /// Its values are too many or too long.
-    Dropped,
-}
 
 /// Gathers the fields of the matching records of a table.
 pub(super) struct FieldGathering<'q> {

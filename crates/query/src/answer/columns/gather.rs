@@ -1,10 +1,11 @@
 //! The groups of a pipe, or the fields of records, gathered from all tables.
 
-use super::fields::{FieldGathering, FieldQuestion, FoundField};
+use super::fields::FieldGathering;
 use super::filter::ColumnFilter;
 use super::groups::{Gathering, StatsGroups, ThreadGroups, counted_by, is_told};
-use super::place::TablePlace;
+use super::place::{TablePlace, TableVisitor};
 use crate::answer::accumulator::Accumulator;
+use crate::answer::field_list::{FieldQuestion, GatheredField};
 use crate::answer::item::FullRecord;
 use crate::bounds::tables_of;
 use crate::entity::OwnedValue;
@@ -14,7 +15,6 @@ use crate::tables::TableError;
 use daytable_logsql::query::{Aggregate, GroupField};
 use daytable_logsql::{Column, Predicate};
 use daytable_model::time::Ticks;
-use daytable_store::BatchVisitor;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -31,16 +31,6 @@ pub(in crate::answer) enum Gathered {
     /// A group: its values, and the states of the functions.
     Group(Vec<Option<OwnedValue>>, Vec<Accumulator>),
     /// A record, which is to be added to its group.
-    Record(Box<FullRecord>),
-}
-
-/// What was gathered of fields.
-pub(in crate::answer) enum GatheredField<'f> {
-    /// So many records, whose fields follow.
-    Records(u64),
-    /// A field of some of these.
-    Field(&'f str, FoundField),
-    /// A record, whose fields are to be added.
     Record(Box<FullRecord>),
 }
 
@@ -63,15 +53,6 @@ impl GroupQuestion {
         let can = !is_line && aggregates.iter().all(is_told);
         can.then(|| GroupQuestion { by: by.to_vec(), aggregates: aggregates.to_vec(), top })
     }
-}
-
-/// A visitor of the matching records of one table.
-pub(super) trait TableVisitor: BatchVisitor {
-    /// The filter of the records.
-    fn columns(&self) -> &ColumnFilter;
-
-    /// Whether rows have to be read, because columns do not tell all.
-    fn is_elsewhere(&self) -> bool;
 }
 
 /// What is found in a table.

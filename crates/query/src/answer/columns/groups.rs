@@ -5,8 +5,8 @@
 //! records that columns do not describe are added one by one.
 
 use super::filter::{ColumnFilter, MatchingLevels};
-use super::gather::TableVisitor;
 use super::matching::{self, Made};
+use super::place::TableVisitor;
 use super::values::{ABSENT, NO_NUMBER, ValueNumbers, Values};
 use crate::answer::accumulator::{Accumulator, Sum, add_end, plain_number, uniq_hash};
 use crate::answer::item::FullRecord;

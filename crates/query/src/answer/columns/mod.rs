@@ -21,8 +21,7 @@ mod records;
 mod tests;
 mod values;
 
-pub(super) use fields::{FieldQuestion, FoundField};
-pub(super) use gather::{GatherReport, Gathered, GatheredField, GroupQuestion, gather, gather_fields};
+pub(super) use gather::{GatherReport, Gathered, GroupQuestion, gather, gather_fields};
 pub(super) use records::select_matching;
 
 /// Threads that answer one question.

@@ -1,10 +1,20 @@
 //! Where a table is walked: in the data folder, or in its archive.
 
+use super::filter::ColumnFilter;
 use crate::bounds::{Bounds, archived_range, range_of, unless_gone};
 use crate::select::Selection;
 use crate::tables::TableError;
 use daytable_store::sealed::SealedFile;
 use daytable_store::{BatchVisitor, Range, StoreError};
+
+/// A visitor of the matching records of one table.
+pub(super) trait TableVisitor: BatchVisitor {
+    /// The filter of the records.
+    fn columns(&self) -> &ColumnFilter;
+
+    /// Whether rows have to be read, because columns do not tell all.
+    fn is_elsewhere(&self) -> bool;
+}
 
 /// A table that is walked by columns.
 pub(super) struct TablePlace {

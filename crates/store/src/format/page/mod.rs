@@ -55,8 +55,8 @@ pub(crate) use levels::encode_minutes;
 pub use levels::{LevelMinute, level_minutes};
 pub use pattern::TextSplitter;
 pub(crate) use prefilter::Prefilter;
-pub use prefilter::{PageSections, TextPrefilter};
-pub use read::{ColumnRef, Page};
+pub use prefilter::TextPrefilter;
+pub use read::{ColumnRef, Page, PageSections};
 
 use daytable_model::key::RowKey;
 use std::time::Duration;

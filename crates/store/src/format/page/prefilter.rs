@@ -8,7 +8,7 @@
 
 use super::hex;
 use super::pattern::{NUMBERS_MAX, without_numbers};
-use super::read::{Page, PageFrame, check};
+use super::read::{Page, PageFrame, PageSections, check};
 use super::{LevelMinute, PageAddress, PageError, PageHeader, level_minutes};
 use daytable_model::entity::MULTI_ROW_PROPERTIES;
 use daytable_model::line::{LAYOUT, TIGHT};
@@ -37,14 +37,6 @@ pub(crate) struct Prefilter {
     text: Option<TextPrefilter>,
     /// The least severe level that matches.
     level: Option<Level>,
-}
-
-/// The sections of a page before its columns are read.
-#[derive(Clone, Copy, Debug)]
-pub struct PageSections<'p> {
-    pub(super) packed: &'p [u8],
-    pub(super) strings: &'p [u8],
-    pub(super) meta: &'p [u8],
 }
 
 /// Says of a page that it lacks a text, before its columns are read.

@@ -3,7 +3,6 @@
 use super::bits::{ByteReader, PADDING, SectionCursor};
 use super::column::{EncodedValues, PageColumn};
 use super::ints::Ints;
-use super::prefilter::PageSections;
 use super::{CODEC_STORED, CODEC_ZSTD, PageAddress, PageError, PageHeader, RAW_BYTES_MAX, ROW_BYTES, keys};
 use daytable_model::key::RowKey;
 use daytable_model::needle::Needle;
@@ -249,6 +248,14 @@ impl<'p> ColumnRef<'p> {
 pub(super) fn check(header: &PageHeader, body: &[u8], expected: u64) -> Result<(), PageError> {
     let found = header.checksum_of(body);
     if found == expected { Ok(()) } else { Err(PageError::Checksum { expected, found }) }
+}
+
+/// The sections of a page before its columns are read.
+#[derive(Clone, Copy, Debug)]
+pub struct PageSections<'p> {
+    pub(super) packed: &'p [u8],
+    pub(super) strings: &'p [u8],
+    pub(super) meta: &'p [u8],
 }
 
 /// The sections of a page before they are parsed.
