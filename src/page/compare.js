@@ -3,7 +3,7 @@
 import * as api from "./api.js";
 import { blank, button, count, grid, h, percent, visible } from "./dom.js";
 import { marked } from "./patterns.js";
-import { add, term } from "./query.js";
+import { add, split, term } from "./query.js";
 import { parse } from "./range.js";
 import { full, rangeText, rfc } from "./time.js";
 
@@ -33,7 +33,10 @@ async function sharesOf(ask, signal) {
   const most = new Map();
   for (const { field, distinct, values } of facets) {
     most.set(field, distinct > values.length ? values.at(-1)?.n ?? 0 : 0);
-    for (const { value, n } of values) shares.set(term(field, String(value)), { field, value: String(value), query: term(field, String(value)), n, of, isExact: true });
+    for (const { value, n } of values) {
+      const query = term(field, String(value));
+      shares.set(query, { field, value: String(value), query, n, of, isExact: true });
+    }
   }
   for (const { pattern, records: n, query } of patterns) shares.set(query, { field: "pattern", value: pattern, query, n, of: records, isExact: true });
   return { records, of, shares, most };
@@ -41,7 +44,8 @@ async function sharesOf(ask, signal) {
 
 /** @param {HTMLElement} place @param {AbortSignal} signal @param {Uses} uses */
 export async function showCompare(place, signal, { state, change, range }) {
-  const { q, since2, until2, utc } = state();
+  const { since2, until2, utc } = state();
+  const [q] = split(state().q);
   const [from, to] = range();
   // Without another range, the one before, of the same length.
   const asks = [{ q, since: rfc(from), until: rfc(to) }, { q, since: since2 || rfc(2 * from - to), until: until2 || rfc(from) }];

@@ -121,7 +121,7 @@ export class RecordView {
     try {
       const source = (await api.sources()).find((source) => source.path === row.source || source.listener === row.source || source.listen === row.source);
       const losses = source ? lossesOf(source) : [];
-      place.textContent = !source ? "the sender of a push counts its own" : losses.map(([reason, n]) => `${reason} ${n}`).join(", ") || `nothing lost of ${plural(source.records, "record")}`;
+      place.textContent = !source ? "none: a push is acknowledged once it is stored" : losses.map(([reason, n]) => `${reason} ${n}`).join(", ") || `nothing lost of ${plural(source.records, "record")}`;
       place.className = losses.length ? "bad" : "";
     } catch {
       place.textContent = "not known at the moment";

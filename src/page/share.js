@@ -9,7 +9,7 @@ import { instant, rfc } from "./time.js";
 /** @typedef {import("./state.js").State} State */
 
 /** What everything is exported as: the name, and what the API calls it. */
-const FORMATS = [["NDJSON", ""]];
+const FORMATS = [["NDJSON", ""], ["CSV", "csv"], ["Parquet", "parquet"]];
 
 /** The state with absolute times, so that others see the same. @param {State} state @param {number} now @returns {State} */
 export function fixed(state, now) {

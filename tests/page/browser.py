@@ -380,6 +380,13 @@ def exports_have_everything(page):
     lines = pathlib.Path(download.value.path()).read_text().splitlines()
     assert abs(len(lines) - number) <= 3, (len(lines), number)
     assert json.loads(lines[0])["message"]
+    with page.expect_download() as download:
+        page.get_by_role("link", name="CSV").click()
+    assert "message" in pathlib.Path(download.value.path()).read_text().splitlines()[0].split(",")
+    with page.expect_download() as download:
+        page.get_by_role("link", name="Parquet").click()
+    assert download.value.suggested_filename == "daytable.parquet"
+    assert pathlib.Path(download.value.path()).read_bytes()[-4:] == b"PAR1"
 
 
 TESTS = [

@@ -166,7 +166,7 @@ impl LabelFilter {
     }
 }
 
-/// The sequences that color a terminal, as the library knows them that most programs strip colors with.
+/// The sequences that color a terminal, in the expression of the usual libraries that strip colors.
 static COLORS: LazyLock<Regex> = LazyLock::new(|| {
     let sequence = r"[\x1b\x{9b}][\[\]()#;?]*(?:(?:(?:[a-zA-Z0-9]*(?:;[a-zA-Z0-9]*)*)?\x07)|(?:(?:[0-9]{1,4}(?:;[0-9]{0,4})*)?[0-9A-PRZcf-ntqry=><~]))";
     Regex::new(sequence).expect("the expression is constant")
