@@ -46,6 +46,22 @@ pub enum Exit {
     Config = 78,
 }
 
+impl Exit {
+    /// All codes, with their meaning.
+    pub const ALL: [(Exit, &'static str); 10] = [
+        (Exit::Ok, "success"),
+        (Exit::Usage, "the command line is wrong"),
+        (Exit::Data, "the data is not as it should be"),
+        (Exit::NoInput, "a named thing does not exist"),
+        (Exit::Unavailable, "not possible as things are"),
+        (Exit::Software, "a fault of the program"),
+        (Exit::Io, "reading or writing failed"),
+        (Exit::TempFail, "it may work later"),
+        (Exit::NoPerm, "not permitted"),
+        (Exit::Config, "the configuration is wrong"),
+    ];
+}
+
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> ExitCode {
         ExitCode::from(exit as u8)
@@ -351,6 +367,14 @@ fn of_store(error: &StoreError) -> Exit {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_page_has_the_meaning_of_each_code() {
+        let page = include_str!("../../docs/reference/exit-codes.md");
+        for (exit, meaning) in Exit::ALL {
+            assert!(page.contains(&format!("\n| {} | {meaning} |", exit as u8)), "{meaning}");
+        }
+    }
 
     #[test]
     fn errors_have_the_exit_code_for_the_caller() {

@@ -1,4 +1,4 @@
-//! The documents that follow from the rows: the reference (`daytable config --reference`, `docs/reference/configuration.md`) and
+//! The documents that follow from the rows: the manual page `daytable.toml(5)` (`daytable man`), the reference (`daytable config --reference`, `docs/reference/configuration.md`) and
 //! the sample (`daytable config`, `config/daytable.toml`).
 
 use super::key::{KeyDoc, Reload, SectionDoc, SectionPlace};
@@ -21,6 +21,10 @@ const SAMPLE_HEAD: &str = "The configuration of daytable: every key, with its de
     Durations and sizes have units: ms, s, m, h, d, w, and B, KiB, MiB, GiB (1024), KB, MB, GB (1000). An unknown key is an error. \
     `daytable check --config FILE` reports problems with their lines.\n\n\
     This file is generated (`daytable config`). A test compares it.";
+
+const MANUAL_HEAD: &str = "One TOML file. `daytable check` reports problems with their lines. A variable of the environment can replace each key: \
+    DAYTABLE_, the section, and the key in capitals.\nDurations and sizes have units: ms, s, m, h, d, w, and B, KiB, MiB, GiB (1024), KB, MB, GB (1000). \
+    An unknown key is an error.";
 
 /// All sections, in the order of the documents.
 pub(super) fn sections() -> Vec<SectionDoc> {
@@ -96,6 +100,56 @@ fn reload(key: &KeyDoc) -> &'static str {
         Reload::NewConnections => "new",
         Reload::Restart => "restart",
     }
+}
+
+/// The manual page `daytable.toml(5)`, in the language of `man`.
+pub fn manual_page() -> String {
+    let mut page = format!(
+        ".TH DAYTABLE.TOML 5 \"\" \"daytable {}\"\n.SH NAME\ndaytable.toml \\- configuration of daytable\n.SH DESCRIPTION\n",
+        env!("CARGO_PKG_VERSION")
+    );
+    page.push_str(&roff(MANUAL_HEAD));
+    for section in sections() {
+        let within =
+            if section.within.is_empty() { String::new() } else { format!(" OF {}", section.within.replace('`', "")) };
+        let title = if section.place == SectionPlace::Top { "TOP OF THE FILE" } else { section.name };
+        // Writing to a text cannot fail.
+        let _ = write!(page, ".SH \"{}{within}\"\n{}", title.to_uppercase(), roff(section.about));
+        for key in &section.keys {
+            let default = match &key.default {
+                _ if key.is_required => "required".into(),
+                Some(default) => format!("default {default}"),
+                None => "no default".into(),
+            };
+            let head = format!("{}, {default}", key.takes);
+            let _ = write!(page, ".TP\n.B {}\n({})\n.br\n{}", key.name, roff(&head).trim_end(), roff(key.about));
+            let _ = writeln!(page, "A reload applies this key {}.", reload_text(key.reload));
+        }
+    }
+    page.push_str(
+        ".SH FILES\n.TP\n.I /etc/daytable/daytable.toml\nthe installed configuration\n.TP\n.I /var/lib/daytable\nthe data folder\n\
+         .SH EXAMPLES\n.EX\ndaytable config > daytable.toml\ndaytable check daytable.toml\nsystemctl reload daytable\n.EE\n\
+         .SH SEE ALSO\n.BR daytable (1),\n.BR daytable\\-check (1),\n.BR daytable\\-config (1)\n",
+    );
+    page
+}
+
+const fn reload_text(reload: Reload) -> &'static str {
+    match reload {
+        Reload::Live => "at once",
+        Reload::NewConnections => "to connections that open later",
+        Reload::Restart => "only at the next start",
+    }
+}
+
+/// A text whose characters mean themselves in a manual page, each paragraph on its own.
+fn roff(text: &str) -> String {
+    let line = |line: &str| {
+        let line = line.replace('\\', "\\e").replace('-', "\\-").replace('`', "");
+        let guard = if line.starts_with(['.', '\'']) { "\\&" } else { "" };
+        format!("{guard}{line}\n")
+    };
+    text.lines().filter(|line| !line.is_empty()).map(line).collect::<Vec<_>>().join(".br\n")
 }
 
 /// The sample: every key with its text and its default.
@@ -198,6 +252,19 @@ mod tests {
     #[test]
     fn the_sample_is_the_generated_one() {
         assert!(file("config/daytable.toml") == sample(), "run: daytable config >config/daytable.toml");
+    }
+
+    #[test]
+    fn the_manual_page_has_every_key_and_no_line_that_man_takes_for_a_command() {
+        let page = manual_page();
+        for key in sections().iter().flat_map(|section| &section.keys) {
+            assert!(page.contains(&format!("\n.B {}\n", key.name)), "{}", key.name);
+        }
+        let known = [".TH", ".SH", ".TP", ".B", ".br", ".I", ".EX", ".EE", ".BR"];
+        for line in page.lines().filter(|line| line.starts_with(['.', '\''])) {
+            assert!(known.contains(&line.split(' ').next().unwrap_or_default()), "{line}");
+        }
+        assert_eq!(roff(".a\n\nb-`c`\\d"), "\\&.a\n.br\nb\\-c\\ed\n");
     }
 
     #[test]

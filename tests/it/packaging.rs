@@ -32,6 +32,13 @@ fn the_packages_are_installed_upgraded_and_removed_under_systemd() {
     as_root("packages", Command::new("sh").args(["packaging/check", DAYTABLE]));
 }
 
+/// From the package to an alert, by what the pages and the package say. The binary under test is packed: a release build
+/// takes longer than all of the rest.
+#[test]
+fn the_first_ten_minutes_of_a_new_user_succeed() {
+    as_root("the first ten minutes", Command::new("sh").args(["packaging/check", DAYTABLE, "packaging/ten-minutes"]));
+}
+
 #[test]
 fn the_image_is_built_and_does_its_job() {
     as_root("the image", Command::new("sh").args(["packaging/image/check", DAYTABLE]));
