@@ -3,7 +3,6 @@
 //! The thread has a reader of its own, runs at a low priority, and writes the state. It ends before the store is closed, so
 //! that the next daemon is the only one that writes.
 
-use super::status::{Trouble, unread_seconds};
 use crate::config::Config;
 use crate::metrics::CounterRegistry;
 use crate::remote::RemoteStore;
@@ -24,6 +23,8 @@ use tokio::sync::watch;
 
 /// Added to the niceness of the thread: sources and commits come first.
 const NICENESS: i32 = 10;
+/// The age of the last evaluation from which on alerts are in trouble.
+const STALE_AFTER: Duration = Duration::from_secs(900);
 /// The pause after a pass that failed.
 const RETRY_INTERVAL: Duration = Duration::from_secs(5);
 
@@ -120,8 +121,7 @@ impl AlertWorker {
 /// How long the oldest unread record of all sources waits.
 fn lag(registry: &CounterRegistry) -> Duration {
     let now = time::now();
-    let seconds = registry.sources.iter().filter_map(|source| unread_seconds(&source.unread_since, now)).max();
-    Duration::from_secs(seconds.unwrap_or(0))
+    registry.sources.iter().filter_map(|source| source.unread_for(now)).max().unwrap_or_default()
 }
 
 /// An alert, as `/api/alerts` and `daytable status` show it.
@@ -168,12 +168,18 @@ pub(super) fn document(board: &AlertBoard) -> serde_json::Value {
     })
 }
 
-/// The alerts that last, and the rules and receivers that need attention.
-pub(super) fn state(board: &AlertBoard) -> (Vec<ShownAlert>, Vec<Trouble>) {
+/// The alerts that last, and what needs attention: the place, and the trouble.
+pub(super) fn state(board: &AlertBoard) -> (Vec<ShownAlert>, Vec<(String, String)>) {
     let content = board.read();
     let mut troubles = Vec::new();
+    // The evaluation is a thread of its own: its end must not look like quiet.
+    if let Some(at) =
+        content.evaluated_at.filter(|at| !content.rules.is_empty() && time::now().since(*at) > STALE_AFTER)
+    {
+        troubles.push(("alerts".into(), format!("were last evaluated at {at}: restart daytable, and report its log")));
+    }
     for rule in &content.rules {
-        let mut add = |found| troubles.push(Trouble { place: format!("alert {}", rule.name), found });
+        let mut add = |found| troubles.push((format!("alert {}", rule.name), found));
         if let Some(error) = &rule.error {
             add(format!("cannot be evaluated: {error}"));
         }
@@ -186,7 +192,7 @@ pub(super) fn state(board: &AlertBoard) -> (Vec<ShownAlert>, Vec<Trouble>) {
     }
     for (address, receiver) in &content.receivers {
         if let Some(error) = &receiver.error {
-            troubles.push(Trouble { place: format!("alerts to {address}"), found: format!("are not sent: {error}") });
+            troubles.push((format!("alerts to {address}"), format!("are not sent: {error}")));
         }
     }
     (content.firing.iter().map(ShownAlert::from).collect(), troubles)

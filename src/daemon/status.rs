@@ -25,7 +25,7 @@ use daytable_store::{Reader, StoreError};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 const DAY: Duration = Duration::from_secs(86_400);
@@ -125,12 +125,12 @@ pub(super) fn status(of: &StatusContext) -> Result<DaemonStatus, ApiError> {
     let now = time::now();
     let (records, per_second) = (lock(&of.metrics.commits).records, &of.metrics.records_per_second);
     let registry = of.counters.load();
-    let oldest = registry.sources.iter().filter_map(|source| unread_seconds(&source.unread_since, now)).max();
+    let oldest = registry.sources.iter().filter_map(|source| source.unread_for(now)).max();
     let (tables, view) = of.readers.with(|reader| of.lifecycle.listing(reader))?;
     let mut troubles = source_troubles(&registry, now);
     troubles.extend(tables.iter().filter_map(table_trouble));
     let (alerts, alert_troubles) = alerts::state(&of.alerts);
-    troubles.extend(alert_troubles);
+    troubles.extend(alert_troubles.into_iter().map(|(place, found)| Trouble { place, found }));
     let (last, findings) = {
         let verify = lock(&of.metrics.verify);
         let last = Some(verify.last_run).filter(|last| *last > 0).and_then(|last| Ticks::from_unix(last, 0));
@@ -144,7 +144,7 @@ pub(super) fn status(of: &StatusContext) -> Result<DaemonStatus, ApiError> {
         not_ready: of.readiness.check().err().map(str::to_owned),
         records,
         records_per_second: per_second.load(Ordering::Relaxed),
-        lag_seconds: oldest.unwrap_or(0),
+        lag_seconds: oldest.unwrap_or_default().as_secs(),
         troubles,
         alerts,
         disk: disk(of, &view, now),
@@ -163,16 +163,11 @@ fn shown(time: Ticks) -> String {
     Ticks::from_unix(time.unix_seconds(), 0).unwrap_or(time).to_string()
 }
 
-pub(super) fn unread_seconds(since: &AtomicU64, now: Ticks) -> Option<u64> {
-    let since = i64::try_from(since.load(Ordering::Relaxed)).ok().filter(|ticks| *ticks > 0)?;
-    Some(now.since(Ticks::new(since)?).as_secs())
-}
-
 fn source_troubles(registry: &CounterRegistry, now: Ticks) -> Vec<Trouble> {
     let mut troubles = Vec::new();
     for source in &registry.sources {
         let mut add = |found| troubles.push(Trouble { place: source.name.clone(), found });
-        if let Some(lag) = unread_seconds(&source.unread_since, now).filter(|lag| *lag >= LAG_SECONDS) {
+        if let Some(lag) = source.unread_for(now).map(|lag| lag.as_secs()).filter(|lag| *lag >= LAG_SECONDS) {
             add(format!("is {lag} s behind"));
         }
         match source.event(SourceEvent::ReadError) {

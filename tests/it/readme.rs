@@ -113,6 +113,23 @@ fn the_error_of_a_variable_is_the_one_that_is_shown() {
     assert_eq!(String::from_utf8_lossy(&output.stderr), shown.text);
 }
 
+/// The picture of a session has what the program prints. With `DAYTABLE_WRITE_DOCS=1` it is drawn anew.
+#[test]
+fn the_recorded_session_is_what_the_program_prints() {
+    let place = Place::new();
+    symlink(DAYTABLE, place.path("daytable")).expect("linked");
+    let path = format!("{}:{}", place.path("").display(), std::env::var("PATH").unwrap_or_default());
+    let (drawn, kept) = (place.path("session.svg"), Path::new(ROOT).join("docs/guide/session.svg"));
+    let script = Path::new(ROOT).join("examples/record-session");
+    let output = Command::new("python3").arg(script).arg(&drawn).env("PATH", path).output().expect("python3");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    if std::env::var_os("DAYTABLE_WRITE_DOCS").is_some() {
+        fs::copy(&drawn, &kept).expect("copied");
+    }
+    let is_same = fs::read(&drawn).expect("a picture") == fs::read(&kept).unwrap_or_default();
+    assert!(is_same, "run: examples/record-session docs/guide/session.svg");
+}
+
 /// Runs the blocks of a page, and returns how many ran.
 fn run_page(page: &Path) -> usize {
     let blocks = blocks(&text_of(page), "sh");

@@ -69,6 +69,8 @@ pub struct BoardContent {
     pub receivers: BTreeMap<String, ReceiverStatus>,
     /// The ends that each receiver knows.
     accepted: BTreeMap<String, BTreeSet<String>>,
+    /// The last evaluation of all rules.
+    pub evaluated_at: Option<Ticks>,
     /// Rises with each change of the alerts.
     pub version: u64,
 }
@@ -95,10 +97,11 @@ impl AlertBoard {
     }
 
     /// Replaces alerts and rules.
-    pub(crate) fn publish(&self, firing: Vec<Alert>, ended: Vec<Alert>, rules: Vec<RuleStatus>) {
+    pub(crate) fn publish(&self, firing: Vec<Alert>, ended: Vec<Alert>, rules: Vec<RuleStatus>, now: Ticks) {
         let mut content = lock(&self.0.0);
         let is_same = content.firing == firing && content.ended == ended;
         (content.firing, content.ended, content.rules) = (firing, ended, rules);
+        content.evaluated_at = Some(now);
         if !is_same {
             content.version += 1;
             drop(content);
@@ -126,6 +129,13 @@ impl AlertBoard {
                 content.accepted.entry(address.to_owned()).or_default().extend(ended.iter().map(Alert::identity));
             }
             Err(error) => (receiver.failures, receiver.error) = (receiver.failures + 1, Some(error)),
+        }
+    }
+
+    /// There is nothing to send to a receiver, so an earlier failure does not matter any more.
+    pub(crate) fn note_idle(&self, address: &str) {
+        if let Some(receiver) = lock(&self.0.0).receivers.get_mut(address) {
+            receiver.error = None;
         }
     }
 

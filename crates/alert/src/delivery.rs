@@ -151,6 +151,7 @@ impl Receiver {
     async fn send(&self, content: &BoardContent) -> Result<(), String> {
         let alerts: Vec<&Alert> = content.firing.iter().chain(&content.ended).collect();
         if alerts.is_empty() {
+            self.board.note_idle(&self.address);
             return Ok(());
         }
         let client = self.client()?;

@@ -148,7 +148,7 @@ impl AlertEngine {
             let grid = Grid::new(rule);
             // Missing records say nothing while some are unread.
             let until = if rule.below.is_some() { settled.minus(lag) } else { settled };
-            state.make_due(grid, until);
+            state.make_due(grid, until, settled);
             state.error = None;
             for _ in 0..WINDOWS_PER_PASS_MAX {
                 let Some(end) = state.next() else { break };
@@ -176,7 +176,7 @@ impl AlertEngine {
             self.is_written = has_content;
         }
         failpoint!("alerts-saved");
-        self.publish();
+        self.publish(now);
         Ok(())
     }
 
@@ -225,7 +225,7 @@ impl AlertEngine {
         }
     }
 
-    fn publish(&self) {
+    fn publish(&self, now: Ticks) {
         let states = || self.rules.iter().filter_map(|(rule, _)| Some((rule, self.saved.rules.get(&rule.name)?)));
         let firing = states().flat_map(|(_, state)| state.alerts().cloned()).collect();
         let status = |(rule, state): (&AlertRule, &RuleState)| RuleStatus {
@@ -236,7 +236,7 @@ impl AlertEngine {
             failures: state.failures,
             error: state.error.clone(),
         };
-        self.board.publish(firing, self.saved.ended.clone(), states().map(status).collect());
+        self.board.publish(firing, self.saved.ended.clone(), states().map(status).collect(), now);
     }
 }
 

@@ -1,6 +1,6 @@
 //! The query of a rule, prepared to be asked for any window.
 
-use crate::rule::{AlertRule, RuleError};
+use crate::rule::{AlertRule, RuleError, label_name, placeholders};
 use crate::{GROUPS_MAX, LABEL_BYTES_MAX};
 use daytable_logsql::number::Number;
 use daytable_logsql::query::{Aggregate, Function, GroupField, Times};
@@ -45,6 +45,55 @@ pub(crate) enum QuestionError {
     /// The answer was cut.
     #[error("{0}")]
     Incomplete(String),
+}
+
+impl AlertRule {
+    /// Checks the rule as a whole.
+    ///
+    /// # Errors
+    ///
+    /// The first problem, with its key and, in the query, its place.
+    pub fn check(&self) -> Result<(), RuleError> {
+        self.question().map(drop)
+    }
+
+    pub(crate) fn question(&self) -> Result<Question, RuleError> {
+        let question = Question::new(self)?;
+        if self.above.is_none() && self.below.is_none() {
+            return Err(RuleError::new("above", "is missing, for example above = 5; or below = 1"));
+        }
+        if self.every > self.period {
+            return Err(RuleError::new(
+                "every",
+                "must be at most `period`, so that no record lies between two windows",
+            ));
+        }
+        let names: Vec<String> = question.by.iter().map(label_name).collect();
+        let is_taken = |name: &String| *name == "alertname" || self.labels.contains_key(name);
+        for (at, name) in names.iter().enumerate() {
+            if is_taken(name) || names[..at].contains(name) {
+                return Err(RuleError::new("labels", format!("two labels are called {name:?}")));
+            }
+        }
+        if let Some(name) =
+            self.labels.keys().find(|name| label_name(&FieldName::new(name)) != **name || *name == "alertname")
+        {
+            return Err(RuleError::new(
+                "labels",
+                format!("{name:?} is no name of a label: letters, digits and \"_\", and not \"alertname\""),
+            ));
+        }
+        for text in self.annotations.values() {
+            let unknown = |name: &str| name != "value" && !question.by.iter().any(|field| field.written() == name);
+            if let Some(name) = placeholders(text).find(|name| unknown(name)) {
+                return Err(RuleError::new(
+                    "annotations",
+                    format!("{{{name}}} is neither {{value}} nor a field of `by`"),
+                ));
+            }
+        }
+        Ok(question)
+    }
 }
 
 impl Question {

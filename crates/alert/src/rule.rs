@@ -1,6 +1,5 @@
 //! A rule: a query, a period and a limit.
 
-use crate::question::Question;
 use daytable_logsql::FieldName;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -88,53 +87,6 @@ impl AlertRule {
         }
     }
 
-    /// Checks the rule as a whole.
-    ///
-    /// # Errors
-    ///
-    /// The first problem, with its key and, in the query, its place.
-    pub fn check(&self) -> Result<(), RuleError> {
-        self.question().map(drop)
-    }
-
-    pub(crate) fn question(&self) -> Result<Question, RuleError> {
-        let question = Question::new(self)?;
-        if self.above.is_none() && self.below.is_none() {
-            return Err(RuleError::new("above", "is missing, for example above = 5; or below = 1"));
-        }
-        if self.every > self.period {
-            return Err(RuleError::new(
-                "every",
-                "must be at most `period`, so that no record lies between two windows",
-            ));
-        }
-        let names: Vec<String> = question.by.iter().map(label_name).collect();
-        let is_taken = |name: &String| *name == "alertname" || self.labels.contains_key(name);
-        for (at, name) in names.iter().enumerate() {
-            if is_taken(name) || names[..at].contains(name) {
-                return Err(RuleError::new("labels", format!("two labels are called {name:?}")));
-            }
-        }
-        if let Some(name) =
-            self.labels.keys().find(|name| label_name(&FieldName::new(name)) != **name || *name == "alertname")
-        {
-            return Err(RuleError::new(
-                "labels",
-                format!("{name:?} is no name of a label: letters, digits and \"_\", and not \"alertname\""),
-            ));
-        }
-        for text in self.annotations.values() {
-            let unknown = |name: &str| name != "value" && !question.by.iter().any(|field| field.written() == name);
-            if let Some(name) = placeholders(text).find(|name| unknown(name)) {
-                return Err(RuleError::new(
-                    "annotations",
-                    format!("{{{name}}} is neither {{value}} nor a field of `by`"),
-                ));
-            }
-        }
-        Ok(question)
-    }
-
     /// Whether a value is a reason to alert. Late records cannot make a value too small.
     pub(crate) fn is_met(&self, value: f64, is_late: bool) -> bool {
         self.above.is_some_and(|limit| value > limit.get())
@@ -182,14 +134,14 @@ pub(crate) fn show(value: f64) -> Cow<'static, str> {
 }
 
 /// The label of a field: Prometheus allows letters, digits and `_`.
-fn label_name(field: &FieldName) -> String {
+pub(crate) fn label_name(field: &FieldName) -> String {
     let name: String =
         field.written().chars().map(|c| if c.is_ascii_alphanumeric() || c == '_' { c } else { '_' }).collect();
     if name.starts_with(|c: char| c.is_ascii_digit()) { format!("_{name}") } else { name }
 }
 
 /// The names in braces.
-fn placeholders(text: &str) -> impl Iterator<Item = &str> {
+pub(crate) fn placeholders(text: &str) -> impl Iterator<Item = &str> {
     let names = text.split('{').skip(1).filter_map(|rest| rest.split_once('}').map(|(name, _)| name));
     names.filter(|name| {
         !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '.' | '-' | '@'))

@@ -142,13 +142,27 @@ impl RuleState {
         self.watched = grid.last_end(now);
     }
 
-    /// Every end until `now` becomes due. Those older than [`LATE_MAX`] do not. A clock that was set back makes nothing due.
-    pub(crate) fn make_due(&mut self, grid: Grid, now: Ticks) {
-        let newest = grid.last_end(now);
+    /// Every end until `until` becomes due. Those older than [`LATE_MAX`] do not. `until` may be earlier than `now`, as long as
+    /// records are unread. If the clock was set back, ends that are in the future again become due once more.
+    pub(crate) fn make_due(&mut self, grid: Grid, until: Ticks, now: Ticks) {
+        let (newest, last) = (grid.last_end(until), grid.last_end(now));
+        if last < self.due {
+            self.set_back(last);
+        }
         let oldest = newest - grid.ends_within(LATE_MAX);
         self.pending.extend(self.due.max(oldest) + 1..=newest);
         self.pending = self.pending.split_off(&oldest);
         self.due = self.due.max(newest);
+    }
+
+    /// Nothing is later than `last`.
+    fn set_back(&mut self, last: i64) {
+        let state = [&mut self.due, &mut self.evaluated, &mut self.watched, &mut self.begun];
+        state.into_iter().for_each(|end| *end = (*end).min(last));
+        self.pending.retain(|end| *end <= last);
+        for (_, group) in &mut self.groups {
+            (group.first, group.seen, group.hold) = (group.first.min(last), group.seen.min(last), 0);
+        }
     }
 
     /// A record was committed: the windows that were evaluated without it are evaluated again.
@@ -220,7 +234,7 @@ impl RuleState {
         let mut ended = Vec::new();
         self.groups.retain_mut(|(name, group)| {
             let is_forgotten = remembers && !is_whole && group.seen < forgotten;
-            let current = group.episodes.iter().find(|episode| episode.last == evaluated);
+            let current = group.episodes.iter().find(|episode| (episode.first..=episode.last).contains(&evaluated));
             let lasts = !is_forgotten && (current.is_some() || group.hold > now.get());
             let annotations = || rule.annotations_of(by, name, group.value);
             match (&mut group.alert, lasts) {
@@ -315,7 +329,7 @@ mod tests {
         }
 
         fn pass(&mut self, second: i64) {
-            self.state.make_due(Grid::new(&self.rule), at(second));
+            self.state.make_due(Grid::new(&self.rule), at(second), at(second));
             while let Some(end) = self.state.next() {
                 let values = GroupValues::from([(Vec::new(), self.count(end) as f64)]);
                 self.state.note(&self.rule, &self.question, end, &values, at(second));
@@ -412,6 +426,22 @@ mod tests {
     }
 
     #[test]
+    fn a_clock_that_is_set_back_neither_stops_nor_repeats_alerts() {
+        let mut played = Played::new(above(2.0, 60, 10));
+        let burst = |played: &mut Played, second| (0..3).for_each(|_| played.commit(second));
+        burst(&mut played, 31);
+        (1..200).for_each(|second| played.pass(second));
+        assert_eq!(played.told, [(40, true), (100, false)]);
+        // Years ahead for a moment, then right again.
+        played.pass(100_000_000);
+        (200..300).for_each(|second| played.pass(second));
+        assert_eq!(played.told.len(), 2, "{:?}", played.told);
+        burst(&mut played, 301);
+        (300..320).for_each(|second| played.pass(second));
+        assert_eq!(played.told[2..], [(310, true)]);
+    }
+
+    #[test]
     fn a_group_is_expected_from_its_first_record_until_it_is_forgotten() {
         let rule = AlertRule {
             by: vec!["instance".into()],
@@ -424,7 +454,7 @@ mod tests {
         let mut state = RuleState::new(&rule, at(0));
         let mut told = Vec::new();
         for second in (10..=600).step_by(10) {
-            state.make_due(grid, at(second));
+            state.make_due(grid, at(second), at(second));
             while let Some(end) = state.next() {
                 let values: GroupValues = (second <= 100).then(|| (vec!["db-1".to_owned()], 5.0)).into_iter().collect();
                 state.note(&rule, &question, end, &values, at(second));

@@ -6,6 +6,7 @@
 //! because a counter never falls.
 
 use daytable_model::record::Level;
+use daytable_model::time::Ticks;
 use daytable_model::window::Admission;
 use daytable_net::KernelDrops;
 use daytable_parse::Format;
@@ -13,6 +14,7 @@ use daytable_platform::lock;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
 /// A kind of source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -250,6 +252,12 @@ impl SourceCounters {
 
     fn record_counters(&self) -> impl Iterator<Item = &AtomicU64> {
         [&self.records, &self.truncated, &self.invalid_utf8].into_iter().chain(&self.by_format).chain(&self.by_level)
+    }
+
+    /// How long the oldest unread byte or entry waits; `None` where all is read.
+    pub fn unread_for(&self, now: Ticks) -> Option<Duration> {
+        let since = i64::try_from(self.unread_since.load(Ordering::Relaxed)).ok().filter(|ticks| *ticks > 0)?;
+        Some(now.since(Ticks::new(since)?))
     }
 
     /// Clears the gauges of a block that is no longer read.

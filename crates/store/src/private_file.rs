@@ -41,7 +41,7 @@ pub(crate) fn replace(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
     daytable_platform::failpoint!("replace-written");
     std::fs::rename(&partial, path).map_err(StoreError::io(path))?;
     daytable_platform::failpoint!("replace-renamed");
-    crate::sqlite::sync_folder(path)
+    sync(path.parent().unwrap_or(path))
 }
 
 #[cfg(test)]
