@@ -93,6 +93,7 @@ impl Batch {
     pub fn successor(&self) -> Batch {
         let mut next =
             Batch::with_vocabulary(&self.vocabulary().unwrap_or_default(), self.table.clone(), self.partition.clone());
+        next.names.shared = self.names.shared;
         next.rows.reserve(self.rows.len());
         next.bytes.reserve(self.bytes.len() + self.bytes.len() / 8);
         next.text.reserve(self.text.len() + self.text.len() / 8);
@@ -201,7 +202,7 @@ impl RowWriter<'_> {
     /// Adds a text that many rows share, by its exact name. The batch holds the text once.
     #[inline]
     pub fn add_shared(&mut self, name: &str, text: &Arc<str>) {
-        let index = self.batch.names.property(name);
+        let index = self.batch.names.shared(name);
         self.batch.names.used[usize::from(index)] = self.row;
         let shared = &mut self.batch.shared;
         let is_same = |known: &Arc<str>| Arc::ptr_eq(known, text);
@@ -362,6 +363,8 @@ struct Names {
     /// The last row that used the property, counted from 1.
     used: Vec<u32>,
     cursor: usize,
+    /// The property of the last shared text, which is the same in most rows.
+    shared: u16,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -381,7 +384,7 @@ const NAMES_INHERITED: usize = 64;
 
 impl Names {
     fn with_vocabulary(Vocabulary(known): &Vocabulary) -> Names {
-        Names { known: known.clone(), used: vec![0; known.properties.len()], cursor: 0 }
+        Names { known: known.clone(), used: vec![0; known.properties.len()], cursor: 0, shared: 0 }
     }
 
     #[inline(always)]
@@ -426,6 +429,15 @@ impl Names {
             });
         // 100 rows of 252 properties have at most 25,200 names.
         at as u16
+    }
+
+    #[inline]
+    fn shared(&mut self, name: &str) -> u16 {
+        let last = self.known.properties.get(usize::from(self.shared));
+        if last.is_none_or(|last| !is_same_text(last.as_bytes(), name.as_bytes())) {
+            self.shared = self.property(name);
+        }
+        self.shared
     }
 
     /// Finds a numbered property name, because this row already uses the plain one.

@@ -7,6 +7,8 @@ use crate::time::Ticks;
 use std::borrow::Cow;
 
 /// A parsed line. It borrows from the line: text is copied only when the record becomes a row of a batch.
+///
+/// Records are moved often, so their large parts are boxed.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Record<'a> {
     /// The time in the line, if the line has one that can be parsed.
@@ -18,9 +20,9 @@ pub struct Record<'a> {
     /// The extracted fields in the order of the line, with their names as written.
     pub fields: Vec<Field<'a>>,
     /// The stream, if the record was pushed to one.
-    pub stream: Option<StreamNote<'a>>,
+    pub stream: Option<Box<StreamNote<'a>>>,
     /// The original text, if the record was parsed from a text.
-    pub line: Option<WrittenLine<'a>>,
+    pub line: Option<Box<WrittenLine<'a>>>,
 }
 
 impl Record<'_> {

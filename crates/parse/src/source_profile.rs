@@ -354,7 +354,7 @@ impl SourceProfile {
                 self.headers = Headers::default();
             }
         }
-        parsed.record.line = line;
+        parsed.record.line = line.map(Box::new);
         parsed
     }
 

@@ -33,7 +33,7 @@
 
 mod time_pattern;
 
-pub use time_pattern::{KnownClock, TimePattern};
+pub use time_pattern::{KnownTime, TimePattern};
 
 use crate::level::Level;
 use crate::property::{Property, TypedValue, to_hex};

@@ -14,6 +14,7 @@
 //! | `d`, `e`, `E` | day of two digits, with a space, unpadded | `p`, `P` | `AM`, `am` |
 //! | `a`, `A` | `Sat`, `Saturday` | `s` | seconds since 1970 |
 
+use crate::property::is_same_text;
 use crate::time::{MONTHS, TICKS_PER_DAY, TICKS_PER_SECOND, Ticks, WEEKDAYS};
 
 const CODES: &[u8] = b"YymnbBdeEaAHkIlMSpPs1234567";
@@ -40,7 +41,6 @@ enum TimePart {
 /// The parts of a time as clocks show it.
 #[derive(Clone, Debug)]
 struct Clock {
-    minutes_east: i64,
     /// The ticks of its midnight, as shown.
     midnight: i64,
     year: u32,
@@ -54,20 +54,66 @@ struct Clock {
     time: Ticks,
 }
 
-/// The clock of the last time that was compared. Most times of a source are of one day, whose date is found once.
-#[derive(Clone, Debug, Default)]
-pub struct KnownClock(Option<Clock>);
+/// A pattern, and the clock of the last time that was compared. Most times of a source are of one day, whose date is
+/// written once.
+#[derive(Clone, Debug)]
+pub struct KnownTime {
+    pattern: TimePattern,
+    clock: Option<Clock>,
+    /// What the first parts write on that day, and how many parts these are.
+    date: Vec<u8>,
+    date_parts: usize,
+}
 
-impl KnownClock {
-    fn at(&mut self, time: Ticks, minutes_east: i64) -> Option<&Clock> {
+impl KnownTime {
+    /// A pattern without a time yet.
+    pub fn new(pattern: TimePattern) -> KnownTime {
+        let is_of_date = |part: &&TimePart| match part {
+            TimePart::Literal(_) => true,
+            TimePart::Code(code) => b"YymnbBdeEaA".contains(code),
+        };
+        let date_parts = pattern.parts.iter().take_while(is_of_date).count();
+        KnownTime { pattern, clock: None, date: Vec::new(), date_parts }
+    }
+
+    /// The length of what the pattern writes for a time, if `text` begins with that.
+    pub fn length_in(&mut self, text: &[u8], time: Ticks) -> Option<usize> {
+        let TimePattern { minutes_east, parts } = &self.pattern;
+        let (of_date, of_day) = parts.split_at(self.date_parts);
         let shown = time.get() + minutes_east * TICKS_PER_MINUTE;
-        match &mut self.0 {
-            Some(clock) if clock.minutes_east == minutes_east && is_within(clock.midnight, shown) => {
-                clock.set(time, shown)
+        let clock = match &mut self.clock {
+            Some(clock) if is_within(clock.midnight, shown) => {
+                clock.set(time, shown);
+                clock
             }
-            other => *other = Clock::at(time, minutes_east),
+            clock => {
+                *clock = Clock::at(time, *minutes_east);
+                let clock = clock.as_ref()?;
+                self.date.clear();
+                of_date.iter().for_each(|part| part.write(clock, &mut self.date));
+                clock
+            }
+        };
+        let mut at = self.date.len();
+        if !is_same_text(text.get(..at)?, &self.date) {
+            return None;
         }
-        self.0.as_ref()
+        for part in of_day {
+            at += match *part {
+                TimePart::Literal(byte) => text.get(at).filter(|there| **there == byte).map(|_| 1)?,
+                TimePart::Code(code) => clock.begins(code, text.get(at..)?)?,
+            };
+        }
+        Some(at)
+    }
+}
+
+impl TimePart {
+    fn write(self, clock: &Clock, out: &mut Vec<u8>) {
+        match self {
+            TimePart::Literal(byte) => out.push(byte),
+            TimePart::Code(code) => clock.write(code, out),
+        }
     }
 }
 
@@ -81,7 +127,6 @@ impl Clock {
         let shown = Ticks::new(time.get() + minutes_east * TICKS_PER_MINUTE)?;
         let date = shown.date();
         let mut clock = Clock {
-            minutes_east,
             midnight: shown.get() - shown.get().rem_euclid(TICKS_PER_DAY),
             year: date.year.unsigned_abs(),
             month: date.month,
@@ -225,25 +270,7 @@ impl TimePattern {
     /// Writes a time.
     pub fn write(&self, time: Ticks, out: &mut Vec<u8>) {
         let Some(clock) = Clock::at(time, self.minutes_east) else { return };
-        for part in &self.parts {
-            match *part {
-                TimePart::Literal(byte) => out.push(byte),
-                TimePart::Code(code) => clock.write(code, out),
-            }
-        }
-    }
-
-    /// The length of what [`TimePattern::write`] writes, if `text` begins with that.
-    pub fn length_in(&self, text: &[u8], time: Ticks, clock: &mut KnownClock) -> Option<usize> {
-        let clock = clock.at(time, self.minutes_east)?;
-        let mut at = 0;
-        for part in &self.parts {
-            at += match *part {
-                TimePart::Literal(byte) => text.get(at).filter(|there| **there == byte).map(|_| 1)?,
-                TimePart::Code(code) => clock.begins(code, text.get(at..)?)?,
-            };
-        }
-        Some(at)
+        self.parts.iter().for_each(|part| part.write(&clock, out));
     }
 
     /// The pattern by which `text` begins with `time`, and the length of the time in the text. The fraction may have
@@ -494,17 +521,17 @@ mod tests {
                                             ticks in proptest::collection::vec((630_000_000_000_000_000i64..631_000_000_000_000_000, 0..900_000_000_000i64), 1..4),
                                             wrong in 0usize..20) {
             let pattern = TimePattern::parse(&pattern).expect("a pattern");
-            let mut clock = KnownClock::default();
+            let mut known = KnownTime::new(pattern.clone());
             for time in ticks.into_iter().flat_map(|(ticks, more)| [ticks, ticks + more]) {
                 let time = Ticks::new(time).expect("in range");
                 let mut written = Vec::new();
                 pattern.write(time, &mut written);
                 let length = written.len();
                 written.push(b'0');
-                prop_assert_eq!(pattern.length_in(&written, time, &mut clock), Some(length));
+                prop_assert_eq!(known.length_in(&written, time), Some(length));
                 if let Some(byte) = written.get_mut(wrong).filter(|_| wrong < length) {
                     *byte = byte.wrapping_add(1);
-                    prop_assert_eq!(pattern.length_in(&written, time, &mut clock), None);
+                    prop_assert_eq!(known.length_in(&written, time), None);
                 }
             }
         }

@@ -22,7 +22,7 @@ use memchr::memmem;
 use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
-use template::{FitState, FittedLine, LinePart, LineTemplate};
+use template::{FittedLine, LinePart, LineTemplate};
 
 /// Layouts of a source that are remembered.
 const TEMPLATES_MAX: usize = 32;
@@ -41,7 +41,7 @@ pub(crate) struct LayoutCache {
     framed: Vec<(Arc<str>, String, Arc<str>)>,
     unrest: u32,
     minutes_east: i64,
-    state: FitState,
+    scratch: Vec<u8>,
     whole: Option<(Arc<str>, Arc<str>)>,
 }
 
@@ -109,8 +109,9 @@ impl LayoutCache {
     ) -> (Arc<str>, FittedLine, (Option<Ticks>, Option<Level>)) {
         let record = &parsed.record;
         for number in 0..self.templates.len() {
-            let template = &self.templates[number];
-            let Some(fitted) = template.fit(text, record, &mut self.state).filter(|fit| fit.message == message) else {
+            let template = &mut self.templates[number];
+            let Some(fitted) = template.fit(text, record, &mut self.scratch).filter(|fit| fit.message == message)
+            else {
                 continue;
             };
             let found = (template.layout.clone(), fitted, template.made_with(record));
@@ -130,10 +131,15 @@ impl LayoutCache {
             if written == text.as_bytes() && place == message && made.layout.len() <= LAYOUT_BYTES_MAX {
                 let known = self.templates.iter().find(|known| *known.layout == *made.layout);
                 let layout = known.map_or_else(|| made.layout.as_str().into(), |known| known.layout.clone());
-                let is_piece = |part: &LinePart| matches!(part, LinePart::Verbatim | LinePart::Digits);
-                let has_piece = made.parts.iter().any(is_piece);
+                let mut has_piece = false;
+                for part in &made.parts {
+                    match part {
+                        LinePart::Time(pattern) => self.minutes_east = pattern.minutes_east(),
+                        LinePart::Verbatim | LinePart::Digits => has_piece = true,
+                        _ => {}
+                    }
+                }
                 let template = LineTemplate::new(layout.clone(), made.parts, record);
-                self.minutes_east = template.minutes_east().unwrap_or(self.minutes_east);
                 let made_with = template.made_with(record);
                 self.remember(template);
                 return (layout, FittedLine { verbatim: made.verbatim, has_piece, message }, made_with);

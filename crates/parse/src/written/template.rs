@@ -1,6 +1,6 @@
 //! A layout as it is compared with the next line: in order, part by part, without making the line.
 
-use daytable_model::line::{KnownClock, LevelCase, PIECE_END, TimePattern, escape_json, push_piece, write_value};
+use daytable_model::line::{KnownTime, LevelCase, PIECE_END, TimePattern, escape_json, push_piece, write_value};
 use daytable_model::property::{Property, is_same_text};
 use daytable_model::record::{Field, Level, Record, Value};
 use daytable_model::time::Ticks;
@@ -33,16 +33,29 @@ pub(super) enum LinePart {
 pub(super) struct LineTemplate {
     pub(super) layout: Arc<str>,
     names: Box<[Box<str>]>,
-    parts: Box<[LinePart]>,
+    /// The text of the layout, one literal after the other.
+    literals: Box<str>,
+    holes: Box<[Hole]>,
     has_time: bool,
     has_level: bool,
 }
 
-/// What comparing lines with templates needs from one line to the next.
-#[derive(Clone, Debug, Default)]
-pub(super) struct FitState {
-    scratch: Vec<u8>,
-    clock: KnownClock,
+/// A hole of a template.
+#[derive(Clone, Debug)]
+struct Hole {
+    /// Bytes of the literal before the hole.
+    literal_bytes: usize,
+    content: HoleContent,
+}
+
+/// What fills a hole.
+#[derive(Clone, Debug)]
+enum HoleContent {
+    /// A part of the record.
+    Part(LinePart),
+    Time(Box<KnownTime>),
+    /// Verbatim text up to a literal of so many bytes; without a number, up to the end of the line.
+    Until(Option<usize>),
 }
 
 /// What a line has besides the parts of its record.
@@ -57,12 +70,35 @@ pub(super) struct FittedLine {
 impl LineTemplate {
     /// The template of a layout that was made for `record`.
     pub(super) fn new(layout: Arc<str>, parts: Vec<LinePart>, record: &Record<'_>) -> LineTemplate {
+        let has_time = parts.iter().any(|part| matches!(part, LinePart::Time(_)));
+        let has_level = parts.iter().any(|part| matches!(part, LinePart::Level(_)));
+        let (mut literals, mut holes) = (String::new(), Vec::with_capacity(parts.len()));
+        let mut literal_bytes = 0;
+        let mut parts = parts.into_iter().peekable();
+        while let Some(part) = parts.next() {
+            let content = match part {
+                LinePart::Literal(text) => {
+                    literal_bytes += text.len();
+                    literals.push_str(&text);
+                    continue;
+                }
+                LinePart::Time(pattern) => HoleContent::Time(Box::new(KnownTime::new(pattern))),
+                LinePart::Verbatim => HoleContent::Until(match parts.peek() {
+                    Some(LinePart::Literal(text)) => Some(text.len()),
+                    Some(_) => Some(0),
+                    None => None,
+                }),
+                part => HoleContent::Part(part),
+            };
+            holes.push(Hole { literal_bytes: std::mem::take(&mut literal_bytes), content });
+        }
         LineTemplate {
             layout,
             names: record.fields.iter().map(|field| field.name.as_ref().into()).collect(),
-            has_time: parts.iter().any(|part| matches!(part, LinePart::Time(_))),
-            has_level: parts.iter().any(|part| matches!(part, LinePart::Level(_))),
-            parts: parts.into(),
+            literals: literals.into(),
+            holes: holes.into(),
+            has_time,
+            has_level,
         }
     }
 
@@ -71,75 +107,81 @@ impl LineTemplate {
         (record.time.filter(|_| self.has_time), record.level.filter(|_| self.has_level))
     }
 
-    /// Minutes east of UTC of its time.
-    pub(super) fn minutes_east(&self) -> Option<i64> {
-        self.parts.iter().find_map(|part| match part {
-            LinePart::Time(pattern) => Some(pattern.minutes_east()),
-            _ => None,
-        })
-    }
-
     /// Whether the layout gives the very text of a record, and with which verbatim text.
-    pub(super) fn fit(&self, text: &str, record: &Record<'_>, state: &mut FitState) -> Option<FittedLine> {
-        let bytes = text.as_bytes();
-        let has_names = self.names.len() == record.fields.len()
-            && self
-                .names
-                .iter()
-                .zip(&record.fields)
-                .all(|(name, of)| is_same_text(name.as_bytes(), of.name.as_bytes()));
+    pub(super) fn fit(&mut self, text: &str, record: &Record<'_>, scratch: &mut Vec<u8>) -> Option<FittedLine> {
+        let fields = record.fields.as_slice();
+        let has_names = self.names.len() == fields.len()
+            && self.names.iter().zip(fields).all(|(name, of)| is_same_text(name.as_bytes(), of.name.as_bytes()));
         if !has_names {
             return None;
         }
-        let FitState { scratch, clock } = state;
+        let (mut rest, mut literals) = (text.as_bytes(), self.literals.as_bytes());
         let mut fitted = FittedLine::default();
-        let (mut at, mut start) = (0, 0);
-        let mut parts = self.parts.iter();
-        while let Some(part) = parts.next() {
-            let rest = bytes.get(at..)?;
-            at += match part {
-                LinePart::Literal(literal) => {
-                    let there = rest.get(..literal.len())?;
-                    is_same_text(there, literal.as_bytes()).then_some(literal.len())?
-                }
-                LinePart::Field(number) => value_length(rest, &record.fields.get(*number)?.value)?,
-                LinePart::Escaped(number) => {
-                    let Field { value: Value::String(value), .. } = record.fields.get(*number)? else { return None };
-                    escaped_length(rest, value, scratch)?
-                }
-                LinePart::Message => text_length(rest, &record.message)?,
-                LinePart::EscapedMessage => escaped_length(rest, &record.message, scratch)?,
-                LinePart::Time(pattern) => pattern.length_in(rest, record.time?, clock)?,
-                LinePart::Level(case) => {
+        let mut start = 0;
+        for Hole { literal_bytes, content } in &mut self.holes {
+            let (literal, later) = literals.split_at_checked(*literal_bytes)?;
+            literals = later;
+            rest = after(rest, literal)?;
+            let at = text.len() - rest.len();
+            let length = match content {
+                HoleContent::Part(LinePart::Field(number)) => value_length(rest, &fields.get(*number)?.value)?,
+                HoleContent::Part(LinePart::Message) => text_length(rest, &record.message)?,
+                HoleContent::Time(known) => known.length_in(rest, record.time?)?,
+                HoleContent::Part(LinePart::Level(case)) => {
                     let name = case.name(record.level?);
                     rest.starts_with(name.as_bytes()).then_some(name.len())?
                 }
-                LinePart::Digits | LinePart::Verbatim => {
-                    let length = match parts.as_slice().first() {
-                        _ if *part == LinePart::Digits => rest.iter().take_while(|byte| byte.is_ascii_digit()).count(),
-                        Some(LinePart::Literal(literal)) => memmem::find(rest, literal.as_bytes())?,
-                        None => rest.len(),
-                        Some(_) => return None,
-                    };
-                    if fitted.has_piece {
-                        fitted.verbatim.push(PIECE_END);
-                    }
-                    fitted.has_piece = true;
-                    push_piece(&mut fitted.verbatim, text.get(at..at + length)?.as_bytes());
-                    length
+                HoleContent::Part(LinePart::Escaped(number)) => {
+                    let Field { value: Value::String(value), .. } = fields.get(*number)? else { return None };
+                    escaped_length(rest, value, scratch)?
                 }
-                LinePart::MessageStart => {
+                HoleContent::Part(LinePart::EscapedMessage) => escaped_length(rest, &record.message, scratch)?,
+                HoleContent::Part(LinePart::MessageStart) => {
                     start = at;
                     0
                 }
-                LinePart::MessageEnd => {
+                HoleContent::Part(LinePart::MessageEnd) => {
                     fitted.message = Some(start..at);
                     0
                 }
+                HoleContent::Part(LinePart::Digits) => {
+                    let length = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+                    fitted.push_piece(text.get(at..at + length)?);
+                    length
+                }
+                // Where a hole follows, nothing says where the text ends.
+                HoleContent::Until(Some(0)) => return None,
+                HoleContent::Until(literal_bytes) => {
+                    let length = match literal_bytes {
+                        Some(bytes) => memmem::find(rest, literals.get(..*bytes)?)?,
+                        None => rest.len(),
+                    };
+                    fitted.push_piece(text.get(at..at + length)?);
+                    length
+                }
+                HoleContent::Part(LinePart::Literal(_) | LinePart::Time(_) | LinePart::Verbatim) => return None,
             };
+            rest = rest.get(length..)?;
         }
-        (at == bytes.len()).then_some(fitted)
+        (rest == literals).then_some(fitted)
     }
+}
+
+impl FittedLine {
+    fn push_piece(&mut self, text: &str) {
+        if self.has_piece {
+            self.verbatim.push(PIECE_END);
+        }
+        self.has_piece = true;
+        push_piece(&mut self.verbatim, text.as_bytes());
+    }
+}
+
+/// What follows a literal at the front of `rest`.
+#[inline]
+fn after<'t>(rest: &'t [u8], literal: &[u8]) -> Option<&'t [u8]> {
+    let (there, rest) = rest.split_at_checked(literal.len())?;
+    is_same_text(there, literal).then_some(rest)
 }
 
 /// The length of a text at the front of `rest`.
@@ -147,7 +189,7 @@ impl LineTemplate {
 fn text_length(rest: &[u8], text: &str) -> Option<usize> {
     let there = rest.get(..text.len())?;
     // Most values are borrowed from this very place.
-    (std::ptr::eq(there.as_ptr(), text.as_ptr()) || there == text.as_bytes()).then_some(text.len())
+    (std::ptr::eq(there, text.as_bytes()) || there == text.as_bytes()).then_some(text.len())
 }
 
 #[cold]

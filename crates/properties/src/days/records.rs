@@ -270,7 +270,7 @@ pub(super) fn batches(written: &[Written]) -> Vec<Batch> {
             level: one.level,
             message,
             fields: fields.clone().unwrap_or_default(),
-            line: one.line.clone(),
+            line: one.line.clone().map(Box::new),
             ..Record::default()
         };
         let (rows, bytes) = SizedRecord::new(&record, "source").room();

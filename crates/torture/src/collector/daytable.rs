@@ -62,6 +62,25 @@ impl Daytable {
         Ok(counts.iter().filter_map(|count| count["records"].as_u64()).sum())
     }
 
+    /// Compares each log that still has its first name with the bytes that `daytable export --raw` writes of it. The
+    /// export has the rotated parts first.
+    fn changed_bytes(&self, home: &Path) -> io::Result<Option<String>> {
+        if home.join("store.toml").exists() {
+            return Ok(None);
+        }
+        let sources = self.ask(home, "sources", &[])?;
+        for source in &sources {
+            let Some(path) = source["path"].as_str().filter(|path| path.ends_with(".log")) else { continue };
+            let Ok(content) = fs::read(path) else { continue };
+            let export = self.command_on(home, "export").args(["--raw", "--source", path]).output()?;
+            if !export.stdout.ends_with(&content) {
+                let (exported, said) = (export.stdout.len(), String::from_utf8_lossy(&export.stderr));
+                return Ok(Some(format!("{path} differs from the {exported} bytes of its export: {said}")));
+            }
+        }
+        Ok(None)
+    }
+
     /// Writes the configuration. The daemon seals and archives each day as soon as the day is over, and keeps it for
     /// `keep`.
     fn configure(home: &Path, logs: &Path, keep: &str) -> io::Result<PathBuf> {
@@ -180,6 +199,9 @@ impl Collector for Daytable {
         }
         let verify = self.command_on(home, "verify").args(["--archives", "--json"]).output()?;
         let said = String::from_utf8_lossy(&[verify.stdout, verify.stderr].concat()).into_owned();
-        Ok((!verify.status.success()).then(|| format!("daytable verify says: {said}")))
+        if !verify.status.success() {
+            return Ok(Some(format!("daytable verify says: {said}")));
+        }
+        self.changed_bytes(home)
     }
 }

@@ -153,7 +153,7 @@ impl<'a> LokiStream<'a> {
         record.level = record.level.or(level).or(self.level);
         record.fields.extend(self.fields.iter().cloned());
         let note = self.note_of(names, &entry.line[text.len()..]);
-        record.stream = Some(StreamNote { text: Cow::Borrowed(&note), nanos: entry.nanos });
+        record.stream = Some(Box::new(StreamNote { text: Cow::Borrowed(&note), nanos: entry.nanos }));
         writer.write(index, InstanceRule::Fixed(&self.instance), record, None);
         Ok(())
     }
