@@ -15,7 +15,7 @@ use daytable_model::time::Ticks;
 use daytable_parse::SourceProfile;
 use daytable_query::export::unnamed_file;
 use daytable_query::{Filter, select};
-use daytable_store::{SourceKind, SourceState};
+use daytable_store::{SourceKind, SourceState, SourceStatus};
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -106,6 +106,7 @@ fn spool_folder(output: Option<&Path>) -> PathBuf {
 }
 
 /// Brings the records in the order of the file: the older source of a path first, and of a source the lower position.
+/// The source that has the path now is the last one, whatever its times: lines without a time have the time of reading.
 fn sort(records: &mut [RecordBytes], states: &HashMap<u64, SourceState>) {
     let mut firsts: HashMap<u64, (u64, Ticks)> = HashMap::new();
     for record in records.iter() {
@@ -114,7 +115,11 @@ fn sort(records: &mut [RecordBytes], states: &HashMap<u64, SourceState>) {
     }
     let begun = |identity: u64| firsts.get(&identity).map(|(_, time)| *time);
     let seen = |identity: u64| states.get(&identity).map(|state| (state.generation, state.seen));
-    records.sort_by_key(|record| (begun(record.identity), seen(record.identity), record.identity, record.position));
+    let is_live = |identity: u64| states.get(&identity).is_some_and(|state| state.status == SourceStatus::Live);
+    records.sort_by_key(|record| {
+        let identity = record.identity;
+        (is_live(identity), begun(identity), seen(identity), identity, record.position)
+    });
 }
 
 /// Copies the bytes of the records. Returns the places of missing bytes, if the source is a file.
@@ -152,4 +157,30 @@ fn copy(
     }
     out.flush()?;
     Ok(missing)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_source_that_has_the_path_now_is_the_last() {
+        let record = |identity, seconds| RecordBytes {
+            identity,
+            position: 0,
+            time: Ticks::UNIX_EPOCH.plus(std::time::Duration::from_secs(seconds)),
+            before: 0,
+            length: 1,
+            offset: 0,
+        };
+        // After a kill, the new file was read before the rotated one.
+        let mut records = [record(1, 5), record(2, 7), record(3, 4)];
+        let state = |identity, status| {
+            let state = SourceState::new(identity, SourceKind::Tail, "tail".into(), "/a.log".into());
+            (identity, SourceState { status, ..state })
+        };
+        let states = [(1, SourceStatus::Live), (2, SourceStatus::Rotated), (3, SourceStatus::Ended)];
+        sort(&mut records, &states.map(|(identity, status)| state(identity, status)).into());
+        assert_eq!(records.map(|record| record.identity), [3, 2, 1]);
+    }
 }
