@@ -287,6 +287,11 @@ impl TimePattern {
 
     /// Whether a time that is written this way may contain `text`. False only if it cannot.
     pub(super) fn may_have(&self, text: &[u8]) -> bool {
+        if let Some(shape) = self.shape() {
+            let is_like =
+                |(shape, byte): (&Option<u8>, &u8)| shape.map_or(byte.is_ascii_digit(), |literal| literal == *byte);
+            return text.is_empty() || shape.windows(text.len()).any(|part| part.iter().zip(text).all(is_like));
+        }
         let names = || MONTHS.iter().chain(&WEEKDAYS).chain(&["AM", "PM", "am", "pm"]);
         text.split(|byte| !byte.is_ascii_alphabetic()).filter(|word| !word.is_empty()).all(|word| {
             let is_literal = word.len() == 1 && self.parts.contains(&TimePart::Literal(word[0]));
@@ -294,6 +299,21 @@ impl TimePattern {
         }) && text
             .iter()
             .all(|byte| byte.is_ascii_alphanumeric() || *byte == b' ' || self.parts.contains(&TimePart::Literal(*byte)))
+    }
+
+    /// The characters of the times if all have the same width: a literal, or `None` for a digit.
+    fn shape(&self) -> Option<Vec<Option<u8>>> {
+        let mut shape = Vec::with_capacity(32);
+        for part in &self.parts {
+            match *part {
+                TimePart::Literal(byte) => shape.push(Some(byte)),
+                TimePart::Code(b'Y') => shape.extend([None; 4]),
+                TimePart::Code(b'y' | b'm' | b'd' | b'H' | b'I' | b'M' | b'S') => shape.extend([None; 2]),
+                TimePart::Code(digits @ b'1'..=b'7') => shape.extend((b'0'..digits).map(|_| None)),
+                TimePart::Code(_) => return None,
+            }
+        }
+        Some(shape)
     }
 
     /// Minutes east of UTC.
@@ -465,6 +485,22 @@ mod tests {
         Ticks::new(midnight.get() + (8 * 3600 + 5 * 60 + 9) * TICKS_PER_SECOND + 1_234_567).expect("a time")
     }
 
+    /// A length from 0 to 7.
+    fn part_length(time: Ticks) -> usize {
+        (time.get() % 8).unsigned_abs() as usize
+    }
+
+    #[test]
+    fn a_text_that_no_time_has() {
+        let pattern = TimePattern::parse("0;Y-m-d'TH:M:S.6").expect("a pattern");
+        for text in ["10.0.3.7", "1234567", "8080:", "a1", "T1234", "-2026-"] {
+            assert!(!pattern.may_have(text.as_bytes()), "{text}");
+        }
+        for text in ["12", "2026-11", "1T08:0", "9.123456", ":00:"] {
+            assert!(pattern.may_have(text.as_bytes()), "{text}");
+        }
+    }
+
     #[test]
     fn patterns_of_usual_times() {
         for (text, pattern, rest) in [
@@ -529,6 +565,8 @@ mod tests {
                 let length = written.len();
                 written.push(b'0');
                 prop_assert_eq!(known.length_in(&written, time), Some(length));
+                let part = &written[wrong.min(length)..length.min(wrong + part_length(time))];
+                prop_assert!(pattern.may_have(part), "{:?} of {:?}", part, written);
                 if let Some(byte) = written.get_mut(wrong).filter(|_| wrong < length) {
                     *byte = byte.wrapping_add(1);
                     prop_assert_eq!(known.length_in(&written, time), None);
