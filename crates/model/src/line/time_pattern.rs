@@ -566,7 +566,7 @@ mod tests {
                 written.push(b'0');
                 prop_assert_eq!(known.length_in(&written, time), Some(length));
                 let part = &written[wrong.min(length)..length.min(wrong + part_length(time))];
-                prop_assert!(pattern.may_have(part), "{:?} of {:?}", part, written);
+                prop_assert!(pattern.shape().is_none() || pattern.may_have(part), "{:?} of {:?}", part, written);
                 if let Some(byte) = written.get_mut(wrong).filter(|_| wrong < length) {
                     *byte = byte.wrapping_add(1);
                     prop_assert_eq!(known.length_in(&written, time), None);
