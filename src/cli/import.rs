@@ -45,13 +45,24 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args) -> Result<(), CliError> {
     let data_dir = args.data.dir();
+    let mut importer = match Control::connect(&data_dir)? {
+        Some(_) => Importer::Daemon,
+        None => Importer::Offline(None),
+    };
     let bar = bar();
-    let mut offline = None;
     let mut done = ImportProgress { files_total: args.files.len(), ..ImportProgress::default() };
-    let result = args.files.chunks(PASSED_FILES_MAX).try_for_each(|paths| {
-        let open =
-            |path: &PathBuf| ImportFile::open(path).map_err(|source| CliError::Input { path: path.clone(), source });
-        let files = paths.iter().map(open).collect::<Result<Vec<ImportFile>, CliError>>()?;
+    // A file that cannot be read holds up no other file.
+    let mut failed = None;
+    for paths in args.files.chunks(PASSED_FILES_MAX) {
+        let mut files = Vec::new();
+        for path in paths {
+            match ImportFile::open(path) {
+                Ok(file) => files.push(file),
+                Err(source) => {
+                    failed.get_or_insert(CliError::Input { path: path.clone(), source });
+                }
+            }
+        }
         let before = done;
         let mut show = |progress: ImportProgress| {
             done = ImportProgress {
@@ -65,18 +76,50 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
             bar.set_length(done.bytes_total.max(done.bytes));
             bar.set_position(done.bytes);
         };
-        match (Control::connect(&data_dir)?, &mut offline) {
-            (Some(control), None) => ask_daemon(control, args, files, &mut show),
-            (_, Some(offline)) => import_offline(offline, files, &mut show),
-            (None, none) => import_offline(none.insert(OfflineImport::open(args, &data_dir)?), files, &mut show),
+        if !files.is_empty()
+            && let Err(error) = importer.import(args, &data_dir, files, &mut show)
+        {
+            failed.get_or_insert(error);
         }
-    });
+    }
     bar.finish_and_clear();
     // Accepted records are committed, whether the import succeeds or not.
-    let closed = offline.map_or(Ok(()), |offline| offline.store.close());
-    result?;
+    let closed = match importer {
+        Importer::Offline(Some(offline)) => offline.store.close(),
+        Importer::Daemon | Importer::Offline(None) => Ok(()),
+    };
+    failed.map_or(Ok(()), Err)?;
     closed?;
     output::print(summary(&done))
+}
+
+/// Whoever imports: the daemon that ran at the start, or this command, which opens the store for the first file.
+enum Importer {
+    Daemon,
+    Offline(Option<Box<OfflineImport>>),
+}
+
+impl Importer {
+    fn import(
+        &mut self,
+        args: &Args,
+        data_dir: &Path,
+        files: Vec<ImportFile>,
+        show: &mut dyn FnMut(ImportProgress),
+    ) -> Result<(), CliError> {
+        match self {
+            Importer::Offline(Some(offline)) => import_offline(offline, files, show),
+            Importer::Offline(none) => {
+                let offline = Box::new(OfflineImport::open(args, data_dir)?);
+                import_offline(none.insert(offline), files, show)
+            }
+            Importer::Daemon => {
+                let control = Control::connect(data_dir)?;
+                let control = control.ok_or_else(|| CliError::Unavailable(locate::no_daemon(data_dir)))?;
+                ask_daemon(control, args, files, show)
+            }
+        }
+    }
 }
 
 /// A progress bar with bytes, rate and time left on standard error, if that is a terminal.

@@ -179,6 +179,26 @@ fn import_of_nothing() {
     assert!(error.contains("/no/such/file"), "{error}");
 }
 
+/// More files than one request carries are imported, and a file that cannot be read holds up no other.
+#[test]
+fn import_of_many_files() {
+    for with_daemon in [false, true] {
+        let place = Place::new();
+        let daemon = with_daemon.then(|| place.start_with(""));
+        let mut paths: Vec<String> =
+            numbered("file", 100).iter().map(|name| place.path(name).display().to_string()).collect();
+        paths.iter().for_each(|path| fs::write(path, format!("the line of {path}\n")).expect("written"));
+        paths.insert(3, "/no/such/file".into());
+        let output = place.ask("import", &paths.iter().map(String::as_str).collect::<Vec<_>>());
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(66) && error.contains("/no/such/file"), "{error}");
+        assert_eq!(place.records().len(), 100);
+        if let Some(daemon) = daemon {
+            daemon.stop();
+        }
+    }
+}
+
 /// A dropped table is gone at once, with or without a daemon. A missing table ends with `EX_NOINPUT`.
 #[test]
 fn drop_takes_a_table_away() {
