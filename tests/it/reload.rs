@@ -207,7 +207,7 @@ fn a_configuration_that_is_wrong_leaves_the_one_before() {
         let output = reload(&place, &config);
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(!output.status.success() && said.contains(error), "{config}\n{said}");
-        assert!(said.contains("the one before") || said.contains("the configuration before"), "{said}");
+        assert!(said.contains("keeps the previous") || said.contains("the configuration before"), "{said}");
     }
     let line = place.path("daytable.toml").display().to_string();
     reload(&place, &format!("{tail}formt = \"json\"\n"));
