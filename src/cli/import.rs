@@ -24,6 +24,11 @@ use daytable_store::{Store, StoreOptions};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How often and how long the command waits for a daemon that is busy with another import.
+const BUSY_PAUSES: u32 = 20;
+const BUSY_PAUSE: Duration = Duration::from_millis(100);
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -142,7 +147,20 @@ fn ask_daemon(
     let import = ImportRequest { paths, instance: Some(args.instance.to_string()), format: args.format.clone() };
     let body = serde_json::to_string(&import).map_err(|_| ControlError::Protocol("a path is no UTF-8"))?;
     let files: Vec<File> = files;
-    let mut response = control.post_with_files("/-/import", &body, &files)?;
+    let mut pauses = BUSY_PAUSES;
+    let mut control = Some(control);
+    let mut response = loop {
+        let daemon = control.take().ok_or_else(|| CliError::Unavailable(locate::no_daemon(&args.data.dir())))?;
+        match daemon.post_with_files("/-/import", &body, &files) {
+            // The daemon may still end the request before.
+            Err(ControlError::Refused { status: 503, .. }) if pauses > 0 => {
+                pauses -= 1;
+                std::thread::sleep(BUSY_PAUSE);
+                control = Control::connect(&args.data.dir())?;
+            }
+            posted => break posted?,
+        }
+    };
     while let Some(line) = response.next_line()? {
         let progress = serde_json::from_str(&line).map_err(|_| ControlError::Protocol("a line is no progress"))?;
         show(progress);
