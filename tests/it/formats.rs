@@ -33,7 +33,7 @@ fn a_wrong_pattern_is_shown_with_its_place() {
          {config}:8:46: grok: unknown pattern LOGLVEL, did you mean LOGLEVEL?\n    \
          %{{TIMESTAMP_ISO8601:time}} %{{LOGLVEL:level}} %{{GREEDYDATA:message}}\n    \
          {}^\n\
-         {config}:12:21: regex: unclosed group\n    (?P<level>\\w+\n    ^\n",
+         {config}:12:21: regex: unclosed group\n    (?P<level>\\w+\n    ^\n  `daytable config` prints every key with its values\n",
         " ".repeat(26)
     );
     for command in ["check", "run"] {

@@ -314,7 +314,7 @@ fn rubbish_ends_the_program_and_not_the_source() {
     let follow = place.path("bin/follow");
     fs::write(&follow, with_cursor(1, "one") + "rubbish\n").expect("written");
     let daemon = start_with_fake(&place, "[[journal]]\n");
-    daemon.wait_said("is no entry");
+    daemon.wait_said("a malformed entry");
     fs::write(&follow, with_cursor(1, "one") + &with_cursor(2, "two")).expect("written");
     place.wait_for_messages(&["one".into(), "two".into()]);
     daemon.stop();

@@ -233,7 +233,7 @@ fn a_byte_that_is_another_is_found_wherever_it_lies_in_an_open_day() {
 fn a_row_that_was_deleted_is_missed() {
     let place = filled();
     sql(&live(&place, "open"), "DELETE FROM page WHERE id = (SELECT min(id) FROM page)");
-    assert_found(&place, &[], "table", "rows, it says that it has", &[]);
+    assert_found(&place, &[], "table", "rows, its total says", &[]);
     let place = filled();
     sql(&live(&place, "open"), "UPDATE total SET entities = entities - 7");
     assert_found(&place, &[], "table", "the catalog says", &[]);

@@ -10,7 +10,6 @@ import json
 import pathlib
 import re
 import sys
-import time
 import traceback
 import urllib.request
 
@@ -323,9 +322,13 @@ def states_say_what_to_do(page):
     page.unroute("**/api/query*")
     page.get_by_role("button", name="Try again").last.click()
     seen(page)
-    page.route("**/api/query*", lambda route: (time.sleep(1.6), route.continue_()))
+    held = []
+    page.route("**/api/query*", lambda route: held.append(route))
     page.reload()
-    expect(page.get_by_role("button", name="Stop")).to_be_visible()
+    page.get_by_role("button", name="Stop").click()
+    expect(page.get_by_text("Stopped")).to_be_visible()
+    for route in held:
+        route.abort()
     page.unroute("**/api/query*")
 
 

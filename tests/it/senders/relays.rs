@@ -212,10 +212,11 @@ for number, to in enumerate([handler(("127.0.0.1", udp)), handler(("127.0.0.1", 
     let mut lines = numbered("line of Python, café, number", 500);
     lines.push("two\nlines".into());
     // Over TCP the sender ends a message with a NUL. A newline inside also ends the message: the framing has no length.
-    wait_for("they are there over TCP", PATIENCE, || {
-        (super::by_instance(&place).get("tcp").map_or(0, Vec::len) == 502).then_some(())
+    let found = wait_for("they are there over all three", PATIENCE, || {
+        let found = super::by_instance(&place);
+        let count = |of: &str| found.get(of).map_or(0, Vec::len);
+        ([count("udp"), count("tcp"), count("dgram")] == [501, 502, 501]).then_some(found)
     });
-    let found = super::by_instance(&place);
     let messages = |of: &str| {
         let mut messages: Vec<_> = found[of].iter().map(crate::place::message_of).collect();
         messages.sort();

@@ -188,6 +188,14 @@ impl Catalog {
         self.sql(result)
     }
 
+    /// Moves the journal into the database as far as possible. SQLite does so when the last connection closes, but a reader
+    /// of this process may be open, and the journal may have lost its name: the next start would not find it.
+    pub(crate) fn rescue_journal(&self) {
+        if let Err(error) = crate::sqlite::checkpoint(&self.connection, false) {
+            tracing::error!(%error, "failed to move the catalog's journal into the catalog");
+        }
+    }
+
     /// Checkpoints the source log and the journal, and closes the database.
     pub(crate) fn close(self) -> Result<(), StoreError> {
         let Catalog { mut connection, path, waiting, .. } = self;

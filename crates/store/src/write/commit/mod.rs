@@ -346,7 +346,10 @@ impl Committer {
         }
         self.commit_or_fail();
         match self.damage.take() {
-            Some(error) => Err(error),
+            Some(error) => {
+                self.catalog.rescue_journal();
+                Err(error)
+            }
             None => self.close(),
         }
     }
