@@ -16,7 +16,7 @@ use std::path::Path;
 use std::time::Duration;
 
 /// Commits happen at most every 250 ms, unless a push waits for one.
-const POLL_INTERVAL: Duration = Duration::from_millis(200);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Records to begin with, without `-n`.
 pub(super) const FIRST_RECORDS: u64 = 10;

@@ -7,6 +7,7 @@
 use super::error::{Problem, line_and_column};
 use daytable_model::did_you_mean::did_you_mean;
 use daytable_model::units::{ByteSize, UnitError, parse_duration, show_duration};
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -66,7 +67,7 @@ impl<'a> ProblemList<'a> {
     }
 
     fn quote(&self, value: &Spanned<DeValue<'_>>) -> String {
-        let source = self.text.get(value.span()).unwrap_or_default();
+        let source = without_user(self.text.get(value.span()).unwrap_or_default());
         let cut: String = source.chars().take(QUOTED_MAX).take_while(|c| *c != '\n').collect();
         if cut.len() < source.len() { format!("{cut}…") } else { cut }
     }
@@ -411,6 +412,12 @@ impl<'a> Section<'a> {
     fn report(&self, key: &str, value: &Spanned<DeValue<'_>>, text: String) {
         self.problems.add(value.span().start, format!("{key} = {}: {text}", self.problems.quote(value)));
     }
+}
+
+/// A text without the user and the password of an address in it.
+fn without_user(text: &str) -> Cow<'_, str> {
+    let address = text.split_once("://").and_then(|(scheme, rest)| Some((scheme, rest.rsplit_once('@')?.1)));
+    address.map_or(text.into(), |(scheme, host)| format!("{scheme}://…@{host}").into())
 }
 
 /// The words of a choice, as a problem and the reference list them.

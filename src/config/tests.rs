@@ -364,7 +364,7 @@ fn a_problem_has_its_place_and_the_fix() {
         (
             "[alerts]\nsend_to = [\"http://u:p@am\"]\nuser = \"a\"",
             "f:1:1: [alerts]: has a `user`, whose password `token_file` names\n\
-             f:2:12: send_to = \"http://u:p@am\": must have no user and no password: write `user` and `token_file`",
+             f:2:12: send_to = \"http://…@am\": must have no user and no password: write `user` and `token_file`",
         ),
         ("dat_dir = \"/a\"", "f:1:1: unknown key \"dat_dir\" in the file, did you mean \"data_dir\"?"),
         ("colour = 1", "f:1:1: unknown key \"colour\" in the file"),

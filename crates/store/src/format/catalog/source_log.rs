@@ -735,7 +735,7 @@ mod tests {
         catalog.connection().execute("UPDATE source_log SET sources = ?1 WHERE seq = 2", [row]).expect("written");
         let newer = |error: Option<StoreError>| {
             let Some(error @ StoreError::Refused(_)) = error else { panic!("{error:?}") };
-            assert!(error.to_string().contains("commit 2 is of version 2") && !error.is_damage(), "{error}");
+            assert!(error.to_string().contains("commit 2 has version 2") && !error.is_damage(), "{error}");
         };
         newer(catalog.sources().err());
         drop(catalog);
