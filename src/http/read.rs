@@ -1,4 +1,4 @@
-//! `/api/*`: the routes that read. [`follow`](super::follow) has the route that stays open.
+//! `/api/*`: the routes that read. [`follow`] has the route that stays open.
 
 use super::api::{Api, ApiError, ApiResult, ExportFormat};
 use super::context::ServerContext;

@@ -5,7 +5,7 @@
 //! credential alone, so no record chooses the table of another tenant by a field of its own. Times and tables are refused: the
 //! time of a record chooses its day, and its table is what the condition decides.
 //!
-//! The instance, the source and the level are the same for most records of a file. [`Condition::reduced`] evaluates these
+//! The instance, the source and the level are the same for most records of a file. `Condition::reduced` evaluates these
 //! parts once ([partial evaluation](https://en.wikipedia.org/wiki/Partial_evaluation)). Only the rest, on tenant, line and
 //! fields, is evaluated for each record.
 

@@ -111,7 +111,7 @@ pub(super) fn without_numbers(part: &[u8], mut taken: usize) -> Vec<u8> {
     out
 }
 
-/// Splits texts one after the other, as [`split`] does.
+/// Splits texts one after the other, as `split` does.
 #[derive(Debug, Default)]
 pub struct TextSplitter {
     pattern: Vec<u8>,
