@@ -116,7 +116,7 @@ impl LayoutCache {
             };
             let found = (template.layout.clone(), fitted, template.made_with(record));
             self.unrest = self.unrest.saturating_sub(1);
-            if number > 0 {
+            if number > 0 && self.templates[number - 1].pieces() == self.templates[number].pieces() {
                 self.templates.swap(number, number - 1);
             }
             return found;
@@ -153,11 +153,19 @@ impl LayoutCache {
         (layout, FittedLine { verbatim, has_piece: true, message }, (None, None))
     }
 
+    /// Remembers a layout. Layouts with fewer verbatim pieces come first: one odd number leaves a layout that would keep
+    /// the numbers of all later lines as text. Within as many pieces, the new layout is the second.
     fn remember(&mut self, template: LineTemplate) {
+        let with = |pieces: usize| move |known: &LineTemplate| known.pieces() < pieces;
         if self.templates.len() == TEMPLATES_MAX {
-            self.templates.pop();
+            // The last of those without a piece, or of those with one, whichever are more.
+            let exact = self.templates.partition_point(with(1));
+            let removed = if exact > TEMPLATES_MAX / 2 { exact } else { TEMPLATES_MAX };
+            self.templates.remove(removed - 1);
         }
-        self.templates.insert(self.templates.len().min(1), template);
+        let first = self.templates.partition_point(with(template.pieces()));
+        let end = self.templates.partition_point(with(template.pieces() + 1));
+        self.templates.insert(end.min(first + 1), template);
     }
 
     /// What follows the layout of the line: the frame, and the bytes around the record. `None` if the source has just

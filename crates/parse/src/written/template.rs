@@ -38,6 +38,7 @@ pub(super) struct LineTemplate {
     holes: Box<[Hole]>,
     has_time: bool,
     has_level: bool,
+    pieces: usize,
 }
 
 /// A hole of a template.
@@ -72,6 +73,7 @@ impl LineTemplate {
     pub(super) fn new(layout: Arc<str>, parts: Vec<LinePart>, record: &Record<'_>) -> LineTemplate {
         let has_time = parts.iter().any(|part| matches!(part, LinePart::Time(_)));
         let has_level = parts.iter().any(|part| matches!(part, LinePart::Level(_)));
+        let pieces = parts.iter().filter(|part| matches!(part, LinePart::Verbatim | LinePart::Digits)).count();
         let (mut literals, mut holes) = (String::new(), Vec::with_capacity(parts.len()));
         let mut literal_bytes = 0;
         let mut parts = parts.into_iter().peekable();
@@ -99,7 +101,13 @@ impl LineTemplate {
             holes: holes.into(),
             has_time,
             has_level,
+            pieces,
         }
+    }
+
+    /// The number of its verbatim pieces.
+    pub(super) fn pieces(&self) -> usize {
+        self.pieces
     }
 
     /// The time and the level that a line of this template depends on.

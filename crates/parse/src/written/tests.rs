@@ -48,6 +48,17 @@ fn layouts_of_usual_lines() {
     }
 }
 
+/// Otherwise the layout of the odd number, which fits all later lines, would keep all later numbers as text.
+#[test]
+fn one_odd_number_does_not_make_later_numbers_verbatim() {
+    let lines: String =
+        [1.5, 2.25, 3.0, 4.5, 5.75].map(|took| format!("2026-11-21 08:00:00 INFO done took={took:?}\n")).concat();
+    let (all, layouts) = written_again(lines.as_bytes(), &ParseOptions::default());
+    assert_eq!(String::from_utf8_lossy(&all), lines);
+    let is_verbatim: Vec<bool> = layouts.iter().map(|layout| layout.contains("took=%v")).collect();
+    assert_eq!(is_verbatim, [false, false, true, false, false], "{layouts:?}");
+}
+
 #[test]
 fn bytes_around_the_lines_come_back() {
     for bytes in [
