@@ -50,8 +50,7 @@ fn evaluate(config: &Config) -> Result<(), CliError> {
         match preview(rule, &stores, now()) {
             Ok(groups) if groups.is_empty() => output::print(format_args!("{}: quiet", rule.name))?,
             Ok(groups) => groups.iter().try_for_each(|WouldAlert { labels, value }| {
-                let gap = if labels.is_empty() { "" } else { " " };
-                output::print(format_args!("{}: would alert{gap}{labels}: {value}", rule.name))
+                output::print(format_args!("{}: would alert{labels}: {value}", rule.name))
             })?,
             Err(error) => failed.push(format!("{}: {error}", rule.name)),
         }

@@ -77,8 +77,7 @@ fn disk(disk: &DiskStatus) -> Vec<String> {
 }
 
 fn alert(alert: &ShownAlert) -> String {
-    let labels = alert.labels.iter().filter(|(name, _)| *name != "alertname");
-    let labels: String = labels.map(|(name, value)| format!(" {name}={value}")).collect();
+    let labels = daytable_alert::board::show_labels(&alert.labels);
     format!("{}{labels}: {} since {}", alert.alert, alert.value, alert.since)
 }
 

@@ -1,27 +1,23 @@
 //! The zone of times on the command line: of times without a zone that a person writes, and of times on a terminal.
 //!
-//! `TZ` is understood as the system does: the name of a zone, a rule such as `CET-1CEST`, or a file; without it, the zone
-//! of the machine. Names come from the database inside the program, so a container needs no files for them.
+//! It is the zone of the host, in which times of lines without a zone are read, too: `TZ` has the name of a zone, a rule such
+//! as `CET-1CEST`, or a file; without it, `/etc/localtime` has the zone.
 
 use daytable_model::time::Ticks;
+use daytable_parse::host_zone;
 use jiff::fmt::strtime;
-use jiff::tz::{TimeZone, TimeZoneDatabase};
+use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
-use std::path::Path;
 use std::time::Duration;
-
-/// The zone of the machine.
-const LOCAL_ZONE: &str = "/etc/localtime";
 
 /// The zone of the reader.
 #[derive(Clone, Debug)]
 pub(super) struct ReaderZone(TimeZone);
 
 impl ReaderZone {
-    /// The zone of the environment, or UTC.
+    /// UTC if `utc`, otherwise the zone of the host.
     pub(super) fn new(utc: bool) -> ReaderZone {
-        let zone = if utc { None } else { of_environment() };
-        ReaderZone(zone.unwrap_or(TimeZone::UTC))
+        ReaderZone(if utc { TimeZone::UTC } else { host_zone().clone() })
     }
 
     /// The seconds that clocks of the zone are ahead of UTC.
@@ -41,16 +37,6 @@ impl ReaderZone {
         let shift = Duration::from_secs((hours * 60 + minutes) * 60);
         let (sign, shown) = if offset < 0 { ('-', time.minus(shift)) } else { ('+', time.plus(shift)) };
         format!("{}{sign}{hours:02}:{minutes:02}", shown.to_string().trim_end_matches('Z'))
-    }
-}
-
-fn of_environment() -> Option<TimeZone> {
-    let of_file = |path: &Path| TimeZone::tzif("", &std::fs::read(path).ok()?).ok();
-    let Ok(name) = std::env::var("TZ") else { return of_file(Path::new(LOCAL_ZONE)) };
-    let name = name.trim_start_matches(':');
-    match Path::new(name) {
-        path if path.is_absolute() => of_file(path),
-        _ => TimeZoneDatabase::bundled().get(name).or_else(|_| TimeZone::posix(name)).ok(),
     }
 }
 
@@ -99,6 +85,7 @@ impl TimeFormat {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use jiff::tz::TimeZoneDatabase;
 
     #[test]
     fn times_are_shown_with_the_offset_of_their_zone() {

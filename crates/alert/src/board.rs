@@ -152,17 +152,17 @@ impl AlertBoard {
     }
 }
 
+/// Labels as a text that follows the name of their rule: ` instance=web-1`.
+pub fn show_labels(labels: &BTreeMap<String, String>) -> String {
+    let others = labels.iter().filter(|(name, _)| *name != "alertname");
+    others.map(|(name, value)| format!(" {name}={value}")).collect()
+}
+
 impl Alert {
     /// The labels and the end: what a receiver has to know once.
     fn identity(&self) -> String {
         let labels = self.labels.iter().map(|(name, value)| format!("{name}={value:?},")).collect::<String>();
         format!("{labels}{}", self.ends_at.map_or(0, Ticks::get))
-    }
-
-    /// The labels as one text.
-    pub fn shown_labels(&self) -> String {
-        let labels = self.labels.iter().filter(|(name, _)| *name != "alertname");
-        labels.map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" ")
     }
 }
 

@@ -12,6 +12,7 @@ use daytable_model::path_text::PathText;
 use daytable_model::time::{self, Ticks};
 use daytable_platform::failpoint;
 use daytable_platform::reloadable::Reloadable;
+use daytable_platform::small_file;
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
 use reqwest::{Certificate, Client, StatusCode, Url};
 use serde_json::{Value, json};
@@ -207,10 +208,7 @@ impl Receiver {
 
 /// The text of a small file. Errors name the file, never its content.
 fn read_file(path: &Path) -> Result<String, String> {
-    use std::io::Read;
-    let mut text = String::new();
-    let read = std::fs::File::open(path).and_then(|file| file.take(FILE_BYTES_MAX).read_to_string(&mut text));
-    read.map(|_| text).map_err(|error| format!("{} cannot be read: {error}", path.escaped()))
+    small_file::read(path, FILE_BYTES_MAX).map_err(|error| format!("{} cannot be read: {error}", path.escaped()))
 }
 
 /// An error with its causes.

@@ -1,6 +1,6 @@
 //! A pass over all rules: new commits, windows that are due, alerts, and the state on disk.
 
-use crate::board::{Alert, AlertBoard, RuleStatus};
+use crate::board::{Alert, AlertBoard, RuleStatus, show_labels};
 use crate::question::{GroupValues, Question, QuestionError};
 use crate::rule::{AlertRule, RuleError, show};
 use crate::saved::SavedAlerts;
@@ -243,7 +243,7 @@ impl AlertEngine {
 /// A group whose last window is beyond the limit of a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WouldAlert {
-    /// The labels, as one text.
+    /// The labels, as [`show_labels`] writes them.
     pub labels: String,
     /// The value.
     pub value: String,
@@ -260,11 +260,9 @@ pub fn preview(rule: &AlertRule, stores: &Stores<'_>, now: Ticks) -> Result<Vec<
         .ask(stores, now.minus(rule.period), now, &|| true)
         .map_err(|error: QuestionError| error.to_string())?;
     let beyond = values.into_iter().filter(|(_, value)| rule.is_met(*value, false));
-    let shown = beyond.map(|(group, value)| {
-        let labels = rule.labels_of(&question.by, &group);
-        let labels = labels.iter().filter(|(name, _)| *name != "alertname");
-        let labels = labels.map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" ");
-        WouldAlert { labels, value: show(value).into_owned() }
+    let shown = beyond.map(|(group, value)| WouldAlert {
+        labels: show_labels(&rule.labels_of(&question.by, &group)),
+        value: show(value).into_owned(),
     });
     Ok(shown.collect())
 }

@@ -8,12 +8,12 @@
 use super::error::ArchiveError;
 use super::url::{ArchiveUrl, Location, Service};
 use daytable_model::path_text::PathText;
+use daytable_platform::small_file;
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
 use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
 use object_store::local::LocalFileSystem;
 use object_store::{BackoffConfig, ClientConfigKey, ObjectStore, RetryConfig};
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -186,11 +186,7 @@ fn google(bucket: &str, access: &Access, patience: &RetryPolicy) -> BuildResult 
 
 /// Reads a file with a secret. Errors name the file, never its content.
 fn secret(path: &Path) -> Result<String, String> {
-    let failed = |error: std::io::Error| format!("{} cannot be read: {error}", path.escaped());
-    let file = std::fs::File::open(path).map_err(failed)?;
-    let mut text = String::new();
-    file.take(CREDENTIALS_BYTES_MAX).read_to_string(&mut text).map_err(failed)?;
-    Ok(text)
+    small_file::read(path, CREDENTIALS_BYTES_MAX).map_err(|error| format!("{} cannot be read: {error}", path.escaped()))
 }
 
 /// The profile `default` of a credentials file.

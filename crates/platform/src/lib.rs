@@ -4,6 +4,7 @@
 //! * [`host`]: the name of this host.
 //! * [`reloadable`]: a value that a reload of the configuration replaces.
 //! * [`file_watch`]: files that are read again after they change.
+//! * [`small_file`]: the text of a small file, such as a secret.
 //! * [`lock`]: a lock that survives a panic.
 //! * [`mod@failpoint`]: points at which a test can stop the process.
 
@@ -12,6 +13,7 @@ pub mod file_watch;
 pub mod host;
 pub mod memory;
 pub mod reloadable;
+pub mod small_file;
 mod sync;
 
 pub use sync::lock;

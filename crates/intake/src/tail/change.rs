@@ -65,7 +65,7 @@ impl TailFollower {
         for identity in self.files.identities() {
             let Some(file) = self.files.file_mut(identity) else { continue };
             // The block may have another way to notice changes.
-            self.idle_files.wake(file);
+            self.watches.wake(file);
             if let Some(block) = self.blocks.of_source(file.state(), &self.discovery) {
                 let is_same = before.is_same_in(file.block, &self.blocks, block);
                 file.block = block;

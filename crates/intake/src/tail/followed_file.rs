@@ -36,7 +36,7 @@ pub(super) struct FollowedFile {
     /// The number of the last submission with rows or a position of this file.
     pub(super) submitted: u64,
     /// The number of the kernel's watch for the next write, if the file has one.
-    pub(super) idle_watch: Option<i32>,
+    pub(super) watch: Option<i32>,
     /// Whether the file was read since descriptors were scarce last.
     pub(super) is_in_use: bool,
     /// The last error that was logged.
@@ -155,7 +155,7 @@ impl FollowedFile {
             is_final: false,
             is_changed: true,
             submitted: 0,
-            idle_watch: None,
+            watch: None,
             is_in_use: true,
             failed: None,
             initial_seen: initial.seen,

@@ -11,7 +11,7 @@
 //! when there are many rows or old ones, and at its end.
 //!
 //! [`TailFollower`] connects the parts. Each part keeps its own state: the blocks, the files and their sources, the rows that
-//! wait, the files that are ignored, the watches of idle files. `discovered_files`, `rotation`, `resume` and `change` are
+//! wait, the files that are ignored, the watches of quiet files. `discovered_files`, `rotation`, `resume` and `change` are
 //! what the follower does with a file that appears, that moves, that an earlier run knew, and that gets another block.
 
 use super::blocks::TailBlocks;
@@ -22,13 +22,13 @@ use super::file_content::FileStat;
 use super::file_reader::{ReadOutcome, TailEnd};
 use super::followed_file::FileAccess;
 use super::followed_files::FollowedFiles;
-use super::idle_files::IdleFiles;
 use super::ignored_files::{IgnoreReason, IgnoredFiles};
 use super::options::TailTimings;
 use super::related_files::RelatedFiles;
 use super::source_index::SourceIndex;
 use super::submissions::Submissions;
 use super::wakeup::Wakeup;
+use super::write_watches::WriteWatches;
 use crate::counters::{SourceCounters, SourceEvent};
 use crate::route::Router;
 use daytable_model::path_text::PathText;
@@ -51,7 +51,7 @@ pub(super) struct TailFollower {
     pub(super) timings: TailTimings,
     pub(super) wakeup: Wakeup,
     pub(super) discovery: Discovery,
-    pub(super) idle_files: IdleFiles,
+    pub(super) watches: WriteWatches,
     pub(super) sources: SourceIndex,
     pub(super) files: FollowedFiles,
     pub(super) ignored: IgnoredFiles,
@@ -82,7 +82,7 @@ impl TailFollower {
             blocks,
             timings,
             wakeup,
-            idle_files: IdleFiles::default(),
+            watches: WriteWatches::default(),
             sources: SourceIndex::new(sources),
             ignored: IgnoredFiles::default(),
             submissions,
@@ -169,7 +169,7 @@ impl TailFollower {
             let since = round_began.elapsed();
             let is_woken = since < self.timings.poll_min && self.wakeup.wait(self.timings.poll_min - since, None);
             if !is_woken {
-                self.wakeup.wait(wait.max(self.timings.poll_min), self.idle_files.events());
+                self.wakeup.wait(wait.max(self.timings.poll_min), self.watches.events());
             }
         }
     }
@@ -180,7 +180,7 @@ impl TailFollower {
         let is_poll = self.discovery.is_due(now, &self.timings);
         let folder_changes = self.wakeup.take_folder_changes();
         let listing = self.discovery.list_changed(&folder_changes, now, &self.timings);
-        self.idle_files.wake_written(&mut self.files, folder_changes.is_all, &listing.folders);
+        self.watches.wake_written(&mut self.files, folder_changes.is_all, &listing.folders);
         for discovered in listing.included {
             self.consider(discovered);
         }
@@ -217,14 +217,14 @@ impl TailFollower {
                     return self.file_is_quiet(identity, now);
                 }
                 file.is_final = false;
-                self.idle_files.wake(file);
+                self.watches.wake(file);
                 file.schedule.after_change(now, &self.timings);
                 self.read_chunk(identity, TailEnd::Open, unread);
                 self.schedule_next(identity, now);
             }
             Err(error) if !is_gone(&error) => self.read_failed(identity, error),
             _ => {
-                self.idle_files.wake(file);
+                self.watches.wake(file);
                 self.file_moved(identity, unread);
             }
         }
@@ -238,7 +238,7 @@ impl TailFollower {
         }
         if file.status() == SourceStatus::Live {
             let options = self.blocks.options(file.block);
-            self.idle_files.watch_if_quiet(file, options.watch, now, &self.timings);
+            self.watches.watch_if_quiet(file, options.watch, now, &self.timings);
         }
     }
 
@@ -258,7 +258,7 @@ impl TailFollower {
             file.schedule.check_by(now + wait - quiet);
         }
         if file.status() == SourceStatus::Live {
-            return self.idle_files.watch_if_quiet(file, options.watch, now, &self.timings);
+            return self.watches.watch_if_quiet(file, options.watch, now, &self.timings);
         }
         if quiet < self.timings.line_final {
             // A second of waiting must not make five seconds of quiet six.

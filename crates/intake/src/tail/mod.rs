@@ -6,8 +6,8 @@
 //!
 //! * `source`: all blocks of the section. `options`: their settings. `change`: other blocks while the thread runs.
 //! * `follower`: the loop, which connects the parts below. `blocks`: options and counters by block.
-//! * `discovery`, `path_patterns`, `wakeup`: which files exist, and when a folder changed. `idle_files`: files to which no
-//!   program has written for a while. `ignored_files`: files that are not read, and why.
+//! * `discovery`, `path_patterns`, `wakeup`: which files exist, and when a folder changed. `write_watches`: quiet files,
+//!   whose next write the kernel reports. `ignored_files`: files that are not read, and why.
 //! * `discovered_files`, `related_files`: which source a discovered file is. `resume`, `rotation`: where the file of a known
 //!   source is, after a pause and while the thread runs. They look at files through `search` and `file_content`. `identity`
 //!   and `names` decide, and touch no file. `source_index`: all known sources, by their file, first line and path.
@@ -31,7 +31,7 @@ mod followed_files;
 mod follower;
 mod gzip;
 mod identity;
-mod idle_files;
+mod write_watches;
 mod ignored_files;
 mod import;
 mod lag;

@@ -59,7 +59,7 @@ impl TailFollower {
 
     fn rotated(&mut self, identity: u64) {
         let Some(file) = self.files.file_mut(identity) else { return };
-        self.idle_files.wake(file);
+        self.watches.wake(file);
         if file.status() == SourceStatus::Live {
             file.set_status(SourceStatus::Rotated);
             self.blocks.counters(file.block).count(SourceEvent::Rotation, 1);

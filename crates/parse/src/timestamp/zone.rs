@@ -51,7 +51,7 @@ impl Zone {
         let east = match self {
             Zone::Utc => return Some(shown),
             Zone::Offset(minutes) => i64::from(minutes) * 60,
-            Zone::Local => seconds_east(&host().zone, shown, seen)?,
+            Zone::Local => seconds_east(host_zone(), shown, seen)?,
             Zone::Named(zone) => seconds_east(zone, shown, seen)?,
         };
         Ticks::new(shown.get() - east * TICKS_PER_SECOND)
@@ -72,6 +72,11 @@ struct HostZone {
     name: String,
     /// Where the zone is from.
     origin: String,
+}
+
+/// The zone of this host: that of `TZ`, or of `/etc/localtime`, or UTC.
+pub fn host_zone() -> &'static tz::TimeZone {
+    &host().zone
 }
 
 fn host() -> &'static HostZone {

@@ -4,8 +4,8 @@
 
 use daytable_azure::{AccountError, StorageAccount};
 use daytable_model::path_text::PathText;
+use daytable_platform::small_file;
 use daytable_query::tables::TableError;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 /// The environment variable, if no file is configured.
@@ -49,10 +49,8 @@ pub fn account(file: Option<&Path>) -> Result<StorageAccount, ConnectError> {
     let (place, text) = match file {
         None => (ENVIRONMENT.to_owned(), std::env::var(ENVIRONMENT).map_err(|_| ConnectError::Nothing)?),
         Some(path) => {
-            let failed = |source| ConnectError::File { path: path.into(), source };
-            let mut text = String::new();
-            let file = std::fs::File::open(path).map_err(failed)?;
-            file.take(BYTES_MAX).read_to_string(&mut text).map_err(failed)?;
+            let text = small_file::read(path, BYTES_MAX);
+            let text = text.map_err(|source| ConnectError::File { path: path.into(), source })?;
             (path.text().into_owned(), text)
         }
     };

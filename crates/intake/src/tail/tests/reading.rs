@@ -164,7 +164,7 @@ fn a_drowsy_file_wakes_with_the_first_write_and_dozes_again() {
 #[test]
 fn a_drowsy_file_is_read_where_its_event_was_lost() {
     let (mut bench, elsewhere) = (Bench::new(), tempfile::tempdir().expect("a folder"));
-    if !idle_files::is_of_this_machine(bench.folder.path()) {
+    if !write_watches::is_of_this_machine(bench.folder.path()) {
         return;
     }
     // Listing a folder again checks its files.
@@ -177,9 +177,9 @@ fn a_drowsy_file_is_read_where_its_event_was_lost() {
     bench.append("a.log", "{\"message\":\"one\"}\n");
     bench.until("the file is drowsy", |_| {
         follower.round().expect("taken");
-        follower.files.iter().any(|file| file.idle_watch.is_some())
+        follower.files.iter().any(|file| file.watch.is_some())
     });
-    follower.idle_files = idle_files::fill(follower.idle_files, &elsewhere.path().join("b.log")).expect("events");
+    follower.watches = write_watches::fill(follower.watches, &elsewhere.path().join("b.log")).expect("events");
     bench.append("a.log", "{\"message\":\"two\"}\n");
     bench.until("both lines are read", |bench| {
         follower.round().expect("taken");

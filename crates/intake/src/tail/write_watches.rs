@@ -30,7 +30,7 @@ const ONE_WRITE: WatchFlags = WatchFlags::MODIFY.union(WatchFlags::ONESHOT);
 /// The files that the kernel watches. There may be tens of thousands, so each needs only two numbers here. `notify`,
 /// which watches the folders, would keep each path several times.
 #[derive(Default)]
-pub(super) struct IdleFiles {
+pub(super) struct WriteWatches {
     events: Option<OwnedFd>,
     /// The kernel has no events, or no watches left.
     is_over: bool,
@@ -42,14 +42,14 @@ pub(super) struct IdleFiles {
 
 /// The events since the last read.
 #[derive(Default)]
-pub(super) struct IdleEvents {
+pub(super) struct WriteEvents {
     /// The files that were written to.
     files: Vec<u64>,
     /// Events were lost: any file may have been written to.
     is_all: bool,
 }
 
-impl IdleFiles {
+impl WriteWatches {
     /// Watches the file at `path` for one write, and returns the number of the watch. None if no watch is possible. A
     /// second call for the same file changes nothing.
     fn watch(&mut self, path: &Path, device: u64, identity: u64) -> Option<i32> {
@@ -87,8 +87,8 @@ impl IdleFiles {
     }
 
     /// The events since the last time. The files in them are watched no longer.
-    fn take_events(&mut self) -> IdleEvents {
-        let mut events_read = IdleEvents::default();
+    fn take_events(&mut self) -> WriteEvents {
+        let mut events_read = WriteEvents::default();
         let Some(events) = &self.events else { return events_read };
         let mut buffer = [MaybeUninit::uninit(); EVENTS_BYTES];
         let mut reader = inotify::Reader::new(events, &mut buffer);
@@ -117,7 +117,7 @@ impl IdleFiles {
     ) {
         let quiet = file.schedule.quiet_for(now);
         let is_idle = quiet >= timings.idle_after && file.reader.open().is_none();
-        if file.idle_watch.is_some() && (self.is_over || !is_idle) {
+        if file.watch.is_some() && (self.is_over || !is_idle) {
             if is_idle {
                 file.schedule.check_at(now + timings.idle_poll);
             }
@@ -131,7 +131,7 @@ impl IdleFiles {
         }
         // Also for a file that is already watched: another file may have had this path for a moment, and got the watch.
         let number = self.watch(&file.path, file.stat.device, file.state().identity);
-        let before = std::mem::replace(&mut file.idle_watch, number);
+        let before = std::mem::replace(&mut file.watch, number);
         if let Some(before) = before.filter(|before| number != Some(*before)) {
             self.unwatch(before);
         }
@@ -151,20 +151,19 @@ impl IdleFiles {
 
     /// Ends the watch of a file, which is checked at once and polled as others are.
     pub(super) fn wake(&mut self, file: &mut FollowedFile) {
-        let Some(number) = file.idle_watch.take() else { return };
+        let Some(number) = file.watch.take() else { return };
         file.schedule.check_at(Instant::now());
         self.unwatch(number);
     }
 
-    /// Wakes files after a write. Idle files in changed folders, or all of them if events were lost, are checked at
-    /// once and stay idle: one folder may have tens of thousands.
+    /// Wakes files after a write. Watched files in changed folders, or all of them if events were lost, are checked
+    /// at once and stay watched: one folder may have tens of thousands.
     pub(super) fn wake_written(&mut self, files: &mut FollowedFiles, is_all: bool, folders: &[PathBuf]) {
-        let IdleEvents { files: written, is_all: is_lost } = self.take_events();
+        let WriteEvents { files: written, is_all: is_lost } = self.take_events();
         let is_all = is_all || is_lost;
         if is_all || !folders.is_empty() {
             let now = Instant::now();
-            let is_meant =
-                |file: &&mut FollowedFile| file.idle_watch.is_some() && (is_all || is_in(&file.path, folders));
+            let is_meant = |file: &&mut FollowedFile| file.watch.is_some() && (is_all || is_in(&file.path, folders));
             files.iter_mut().filter(is_meant).for_each(|file| file.schedule.check_at(now));
         }
         for identity in written {
@@ -190,16 +189,16 @@ fn is_in(path: &Path, folders: &[PathBuf]) -> bool {
 /// Fills the kernel's queue of events, so that later events are lost. Each watch of the file gets another number, and
 /// events of two numbers are not merged. None if there are no events.
 #[cfg(test)]
-pub(super) fn fill(mut idle: IdleFiles, path: &Path) -> Option<IdleFiles> {
+pub(super) fn fill(mut watches: WriteWatches, path: &Path) -> Option<WriteWatches> {
     use std::io::Write;
     let mut file = std::fs::File::create(path).expect("created");
     let device = FileStat::at(path).expect("stat").expect("a file").device;
     let events_max = std::fs::read_to_string("/proc/sys/fs/inotify/max_queued_events").expect("a limit");
     for _ in 0..=events_max.trim().parse::<usize>().expect("a number") {
-        idle.watch(path, device, 0)?;
+        watches.watch(path, device, 0)?;
         file.write_all(b"a").expect("written");
     }
-    Some(idle)
+    Some(watches)
 }
 
 #[cfg(test)]
@@ -214,42 +213,42 @@ mod tests {
         let path = folder.path().join("a.log");
         std::fs::write(&path, "one\n").expect("written");
         let device = FileStat::at(&path).expect("stat").expect("a file").device;
-        let mut idle = IdleFiles::default();
-        let number = idle.watch(&path, device, 7);
-        assert_eq!(idle.watch(&path, device, 7), number, "to ask again changes nothing");
+        let mut watches = WriteWatches::default();
+        let number = watches.watch(&path, device, 7);
+        assert_eq!(watches.watch(&path, device, 7), number, "to ask again changes nothing");
         assert_eq!(number.is_some(), is_of_this_machine(&path));
-        assert_eq!(idle.watch(&folder.path().join("none"), device, 8), None, "there is no such file");
+        assert_eq!(watches.watch(&folder.path().join("none"), device, 8), None, "there is no such file");
         if number.is_none() {
             return;
         }
-        assert!(idle.take_events().files.is_empty(), "nothing was written since");
+        assert!(watches.take_events().files.is_empty(), "nothing was written since");
         let mut file = std::fs::OpenOptions::new().append(true).open(&path).expect("opened");
         file.write_all(b"two\n").expect("written");
-        let events = idle.events().expect("events");
+        let events = watches.events().expect("events");
         let patience = Timespec { tv_sec: 20, tv_nsec: 0 };
         poll(&mut [PollFd::from_borrowed_fd(events, PollFlags::IN)], Some(&patience)).expect("polled");
-        assert_eq!(idle.take_events().files, [7]);
+        assert_eq!(watches.take_events().files, [7]);
         file.write_all(b"three\n").expect("written");
-        assert!(idle.take_events().files.is_empty(), "one event was asked for");
-        let number = idle.watch(&path, device, 7).expect("watched again");
-        idle.unwatch(number);
+        assert!(watches.take_events().files.is_empty(), "one event was asked for");
+        let number = watches.watch(&path, device, 7).expect("watched again");
+        watches.unwatch(number);
         file.write_all(b"four\n").expect("written");
-        let events_read = idle.take_events();
+        let events_read = watches.take_events();
         assert!(events_read.files.is_empty() && !events_read.is_all, "no event is asked for any more");
-        idle.watch(&path, device, 8).expect("watched again");
+        watches.watch(&path, device, 8).expect("watched again");
         std::fs::remove_file(&path).expect("removed");
         drop(file);
-        assert_eq!(idle.take_events().files, [8], "what is gone is looked at, too");
+        assert_eq!(watches.take_events().files, [8], "what is gone is looked at, too");
     }
 
     #[test]
     fn of_events_that_the_kernel_had_no_room_for_any_may_be_lost() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("a.log");
-        if let Some(mut idle) = fill(IdleFiles::default(), &path) {
-            let events_read = idle.take_events();
+        if let Some(mut watches) = fill(WriteWatches::default(), &path) {
+            let events_read = watches.take_events();
             assert!(events_read.is_all && !events_read.files.is_empty(), "those before it are folder_changes of");
-            assert!(!idle.take_events().is_all, "it is said once");
+            assert!(!watches.take_events().is_all, "it is said once");
         }
     }
 
