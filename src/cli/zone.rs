@@ -1,7 +1,7 @@
 //! The zone of times on the command line: of times without a zone that a person writes, and of times on a terminal.
 //!
-//! It is the zone of the host, in which times of lines without a zone are read, too: `TZ` has the name of a zone, a rule such
-//! as `CET-1CEST`, or a file; without it, `/etc/localtime` has the zone.
+//! It is the zone of the host, in which times of lines without a zone are read, too: `TZ` has the name of a zone, a rule
+//! such as `CET-1CEST,M3.5.0,M10.5.0/3`, or a file; without it, `/etc/localtime` has the zone.
 
 use daytable_model::time::Ticks;
 use daytable_parse::host_zone;
