@@ -75,7 +75,7 @@ impl RemoteStore for AzureTables {
         rules: &[TableRule],
         limits: LifecycleLimits,
     ) -> Result<Vec<ShownTable>, TableError> {
-        Ok(remote_table_list(local, &shared::run::view(self, state, rules, limits)?))
+        Ok(remote_table_list(local, &shared::SharedView::read(self, state, rules, limits)?))
     }
 }
 

@@ -1,14 +1,18 @@
-//! Accepts connections, up to a limit, until the stop.
+//! The thread of a listener for connections: accepts connections, up to a limit, until the stop.
 //!
 //! A connection beyond the limit is closed at once. In the kernel's queue it could send messages that daytable may never read.
 //! A failure to accept (for example, no file descriptor is left) is logged once and retried after a pause. It never ends the
 //! loop. A TLS handshake has a time limit and runs in the task of its own connection, so other connections do not wait.
 
-use super::stream::{DRAIN_QUIET, ListenerState, StreamPeer, StreamSocket, connection};
+use super::held_bytes::HeldBytes;
+use super::message_sink::{ListenerContext, MessageSink, SUBMIT_AFTER};
+use super::stream::{DRAIN_QUIET, ListenerState, READ_BYTES, Signals, StreamPeer, ThreadState, connection, stopped};
 use crate::counters::SourceEvent::{self, ConnectionClosed};
-use crate::rate_limit::network_of;
+use crate::rate_limit::{ConnectionLimiter, RateLimiter, network_of};
+use daytable_net::SocketFile;
 use daytable_net::tls::{Certificates, HANDSHAKE};
 use rustix::net::sockopt;
+use std::cell::RefCell;
 use std::future::poll_fn;
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
@@ -17,15 +21,73 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream, UnixListener};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
-use tokio::task::JoinSet;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::task::{JoinSet, LocalSet};
 use tokio::time::{sleep, timeout};
 
 /// The pause after a failure to accept.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
+/// A bound socket for connections.
+pub(super) struct StreamListener {
+    pub(super) block: Arc<ListenerContext>,
+    pub(super) socket: StreamSocket,
+    pub(super) certificates: Option<Certificates>,
+}
+
+pub(super) enum StreamSocket {
+    Tcp(std::net::TcpListener),
+    Unix(std::os::unix::net::UnixListener, Option<Arc<SocketFile>>),
+}
+
+/// Serves connections until the stop, then drains them. `held` counts the incomplete messages of all listeners.
+pub(super) fn run(
+    listener: StreamListener,
+    sink: MessageSink,
+    host: String,
+    held: HeldBytes,
+    signals: Signals,
+) -> io::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let shared = Rc::new(ThreadState {
+        sink: RefCell::new(sink),
+        buffer: RefCell::new(vec![0; READ_BYTES]),
+        held,
+        awaited: Notify::new(),
+        stop: signals.stop,
+        leave: signals.leave,
+    });
+    let tasks = LocalSet::new();
+    tasks.block_on(&runtime, async {
+        let state = ListenerState {
+            accounts: RefCell::new(RateLimiter::new(listener.block.config.per_sender)),
+            connections: ConnectionLimiter::new(listener.block.config.per_sender),
+            block: listener.block,
+            routes: RefCell::default(),
+            shared: shared.clone(),
+            host,
+        };
+        let handing_over = tokio::task::spawn_local(hand_over(shared.clone()));
+        listen(listener.socket, listener.certificates, Rc::new(state)).await;
+        handing_over.abort();
+    });
+    shared.sink.borrow_mut().finish();
+    Ok(())
+}
+
+/// Submits rows when they are old, or when a connection waits for their commit.
+async fn hand_over(shared: Rc<ThreadState>) {
+    loop {
+        // Other ready connections run first, so that one commit serves all of them.
+        if timeout(SUBMIT_AFTER, shared.awaited.notified()).await.is_ok() {
+            tokio::task::yield_now().await;
+        }
+        shared.sink.borrow_mut().submit();
+    }
+}
+
 /// Accepts connections until the stop, and serves them until they are drained.
-pub(super) async fn listen(socket: StreamSocket, certificates: Option<Certificates>, state: Rc<ListenerState>) {
+async fn listen(socket: StreamSocket, certificates: Option<Certificates>, state: Rc<ListenerState>) {
     match socket {
         StreamSocket::Tcp(listener) => match TcpListener::from_std(listener) {
             Ok(listener) => {
@@ -135,8 +197,71 @@ async fn accept_all<S>(
     while connections.join_next().await.is_some() {}
 }
 
-/// Returns when the signal is set.
-pub(super) async fn stopped(stop: &mut watch::Receiver<bool>) {
-    // An error means that the sender of the signal was dropped, which also is a stop.
-    let _ = stop.wait_for(|stop| *stop).await;
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::route::{Condition, Route, Router};
+    use crate::syslog::SyslogOptions;
+    use daytable_model::key::{Period, TableName};
+    use daytable_model::window::Window;
+    use daytable_store::TestCommitter;
+    use std::io::Write;
+    use std::net::TcpStream;
+    use std::num::NonZeroU16;
+    use tokio::sync::watch;
+
+    fn router() -> Router {
+        let table = TableName::new("Log").expect("a name");
+        let window = Window { keep: Duration::from_secs(30 * 86_400), period: Period::Day };
+        Router::new(vec![Route { table, window, buckets: NonZeroU16::MIN, when: Condition::ALWAYS }])
+    }
+
+    const LINE: &str = "<6>Nov 21 15:00:00 noisy app: one of very many\n";
+
+    fn flooding(address: SocketAddr) -> TcpStream {
+        let mut stream = TcpStream::connect(address).expect("connected");
+        stream.set_nonblocking(true).expect("set");
+        let line = LINE.repeat(1000);
+        // Fills the socket without a reader, up to 20,000 messages.
+        (0..20).try_for_each(|_| stream.write_all(line.as_bytes())).unwrap_or(());
+        stream
+    }
+
+    /// A single message is read before connections that send without a pause are drained.
+    #[test]
+    fn a_client_without_pauses_does_not_delay_other_clients() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("bound");
+        listener.set_nonblocking(true).expect("set");
+        let address = listener.local_addr().expect("an address");
+        let config = SyslogOptions::new(format!("tcp://{address}").parse().expect("an endpoint"));
+        let block = Arc::new(ListenerContext::new(config, Arc::default()));
+        let (intake, commits) = TestCommitter::new(vec![]);
+        let sink = MessageSink::new(router(), intake);
+        let stop = watch::Sender::new(false);
+        let floods: Vec<_> = (0..4).map(|_| flooding(address)).collect();
+        let mut quiet = TcpStream::connect(address).expect("connected");
+        quiet.write_all(b"<6>Nov 21 15:00:00 quiet app: the only one\n").expect("written");
+
+        let listener = StreamListener { block, socket: StreamSocket::Tcp(listener), certificates: None };
+        let (leave, stopping) = (watch::Sender::new(false), stop.subscribe());
+        let signals = Signals { stop: stopping, leave: leave.subscribe() };
+        let serving = std::thread::spawn(move || run(listener, sink, "host".into(), HeldBytes::new(32 << 20), signals));
+        let mut before = 0;
+        loop {
+            let submission = commits.take(Duration::from_secs(60)).expect("a submission");
+            if submission.batches.iter().any(|batch| *batch.partition == *"quiet") {
+                break;
+            }
+            before += submission.batches.iter().map(daytable_model::batch::Batch::len).sum::<usize>();
+        }
+        // One read of each flood, and one more read of those that ran in the meantime.
+        let of_a_read = READ_BYTES / LINE.len() + 1;
+        assert!(before <= 2 * floods.len() * of_a_read, "{before} messages came before the only one of another");
+        drop((floods, quiet));
+        stop.send_replace(true);
+        while !serving.is_finished() {
+            commits.take(Duration::from_millis(1));
+        }
+        serving.join().expect("no panic").expect("served");
+    }
 }

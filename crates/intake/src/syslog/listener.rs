@@ -1,19 +1,21 @@
 //! A listener: a bound socket, and the thread that reads it.
 
+use super::accept::{self, StreamListener, StreamSocket};
 use super::bind::{self, DeferredOptions};
 use super::datagram::{self, Datagrams};
+use super::held_bytes::HeldBytes;
 use super::message_sink::{ListenerContext, MessageSink};
-use super::stream::{self, Signals, StreamListener};
-use super::{ListenAddress, ListenError, Syslog, SyslogOptions};
+use super::stream::Signals;
+use super::{ListenAddress, ListenError, SyslogOptions};
 use crate::counters::{SourceCounters, SourceEvent};
 use crate::delivery::LOST;
 use crate::rate_limit::LimitKind;
-use crate::source::{Source, SourceContext};
+use crate::source::SourceContext;
 use daytable_net::inherited::{Inherited, InheritedSocket};
 use daytable_net::tls::Certificates;
 use daytable_net::{KernelDrops, SocketFile};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use tokio::sync::watch;
 
@@ -29,31 +31,6 @@ pub(super) struct SyslogListener {
     /// A second descriptor of the socket, for the next listener.
     successor_socket: Option<InheritedSocket>,
     pub(super) counters: Arc<SourceCounters>,
-}
-
-/// The bytes of incomplete messages of all listeners, with a limit. Cheap to clone.
-#[derive(Clone)]
-pub(super) struct HeldBytes {
-    held: Arc<AtomicUsize>,
-    most: usize,
-}
-
-impl HeldBytes {
-    /// Starts at zero.
-    pub(super) fn new(most: usize) -> HeldBytes {
-        HeldBytes { held: Arc::default(), most }
-    }
-
-    /// The bytes up to the limit.
-    pub(super) fn left(&self) -> usize {
-        self.most.saturating_sub(self.held.load(Ordering::Relaxed))
-    }
-
-    /// Replaces the bytes of one connection.
-    pub(super) fn change(&self, before: usize, now: usize) {
-        self.held.fetch_add(now, Ordering::Relaxed);
-        self.held.fetch_sub(before, Ordering::Relaxed);
-    }
 }
 
 /// A bound listener whose thread has not started yet.
@@ -90,18 +67,17 @@ fn events(is_udp: bool) -> Vec<SourceEvent> {
     events
 }
 
-/// Binds a listener, or claims its socket from `inherited`. `before` are the counters of an earlier listener with this name.
+/// Binds a listener, or claims its socket from `inherited`.
 ///
 /// # Errors
 ///
 /// The socket cannot be bound, or the certificates cannot be used.
 pub(super) fn bind(
     config: &SyslogOptions,
-    before: Option<Arc<SourceCounters>>,
+    counters: Arc<SourceCounters>,
     inherited: &mut Inherited,
 ) -> Result<BoundSyslog, ListenError> {
     let listen = config.listen.to_string();
-    let counters = before.unwrap_or_else(|| Arc::new(SourceCounters::new(Syslog::KIND, &config.name)));
     let block = Arc::new(ListenerContext::new(config.clone(), counters.clone()));
     let receive_buffer = usize::try_from(config.receive_buffer.get()).unwrap_or(16 << 20);
     let failed = |source| ListenError::Io { at: listen.clone(), source };
@@ -128,7 +104,7 @@ pub(super) fn bind(
             at = listener.local_addr().ok();
             let successor_socket = listener.try_clone().map(|listener| InheritedSocket::Tcp(*address, listener));
             (
-                Transport::Streams(StreamListener { block, socket: stream::StreamSocket::Tcp(listener), certificates }),
+                Transport::Streams(StreamListener { block, socket: StreamSocket::Tcp(listener), certificates }),
                 successor_socket,
             )
         }
@@ -140,7 +116,7 @@ pub(super) fn bind(
             (
                 Transport::Streams(StreamListener {
                     block,
-                    socket: stream::StreamSocket::Unix(listener, file),
+                    socket: StreamSocket::Unix(listener, file),
                     certificates: None,
                 }),
                 successor_socket,
@@ -188,7 +164,7 @@ impl BoundSyslog {
             Transport::Streams(listener) => {
                 let held = held.clone();
                 started.spawn("syslog", move || {
-                    if let Err(error) = stream::run(listener, sink, host, held, signals) {
+                    if let Err(error) = accept::run(listener, sink, host, held, signals) {
                         tracing::error!(%error, "failed to serve connections");
                     }
                 })?;

@@ -18,13 +18,14 @@
 //!
 //! * `framing`, `relp`: bytes become messages, without sockets.
 //! * `session`: the messages of one connection. `message_sink`: messages become rows. `delivery`: rows until their commit.
-//! * `bind`: sockets. `listener`: a bound socket and its thread. `datagram`, `stream`: the work of these threads. `accept`:
-//!   connections are accepted. `source`: all listeners as one source.
+//! * `bind`: sockets. `listener`: a bound socket and its thread. `datagram`, `accept`: the work of these threads. `stream`:
+//!   the task of a connection. `held_bytes`: the memory of incomplete messages. `source`: all listeners as one source.
 
 mod accept;
 mod bind;
 mod datagram;
 pub mod framing;
+mod held_bytes;
 mod listener;
 mod message_sink;
 mod options;

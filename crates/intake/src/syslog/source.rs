@@ -4,7 +4,8 @@
 //! in the kernel are not lost. Its connections continue with their old settings. A listener that was removed from the
 //! configuration is drained as by a stop.
 
-use super::listener::{BoundSyslog, HeldBytes, SyslogListener, bind};
+use super::held_bytes::HeldBytes;
+use super::listener::{BoundSyslog, SyslogListener, bind};
 use super::{ListenError, SocketKey, SyslogOptions};
 use crate::counters::{IntakeKind, SourceCounters};
 use crate::source::{Source, SourceContext, SourceError};
@@ -44,6 +45,7 @@ impl Source for Syslog {
                 return Ok((block, None));
             }
             let counters = self.counters.iter().find(|counters| counters.name == block.name).cloned();
+            let counters = counters.unwrap_or_else(|| Arc::new(SourceCounters::new(Self::KIND, &block.name)));
             let predecessor = self.listeners.iter().find(|(before, _)| has_same_socket(&block, before));
             let successor_socket = predecessor.and_then(|(_, listener)| listener.successor_socket());
             let bound = match successor_socket {

@@ -2,10 +2,36 @@
 
 use super::discovery::Discovery;
 use super::options::{TailOptions, WatchMode};
+use super::path_patterns::PathPatterns;
 use crate::counters::SourceCounters;
 use crate::source::ReadFrom;
 use daytable_store::SourceState;
+use std::io;
 use std::sync::Arc;
+use std::sync::mpsc::Sender;
+
+/// Blocks with their patterns compiled.
+pub struct PreparedTail {
+    pub(super) blocks: Vec<TailOptions>,
+    pub(super) patterns: Vec<PathPatterns>,
+}
+
+impl PreparedTail {
+    /// Compiles the patterns. Fails if a pattern is invalid.
+    pub(super) fn new(blocks: Vec<TailOptions>) -> io::Result<PreparedTail> {
+        let patterns = blocks.iter().map(PathPatterns::new).collect::<io::Result<_>>()?;
+        Ok(PreparedTail { blocks, patterns })
+    }
+}
+
+/// Blocks that replace the present ones.
+pub(super) struct BlockChange {
+    pub(super) prepared: PreparedTail,
+    /// The counters of these blocks, in their order.
+    pub(super) counters: Vec<Arc<SourceCounters>>,
+    /// Gets a message, or is dropped, when the change is complete.
+    pub(super) done: Sender<()>,
+}
 
 /// All blocks, in the order of the configuration.
 pub(super) struct TailBlocks(Vec<TailBlock>);

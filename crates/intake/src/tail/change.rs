@@ -5,41 +5,12 @@
 //! Reading continues at the position, with the new options. A record that still waited for more lines is read again
 //! from its first line. So no record is stored twice, and the change does not wait for a commit.
 
-use super::blocks::TailBlocks;
+use super::blocks::{BlockChange, PreparedTail, TailBlocks};
 use super::discovery::Discovery;
 use super::follower::TailFollower;
-use super::options::TailOptions;
-use super::path_patterns::PathPatterns;
-use crate::counters::SourceCounters;
 use daytable_model::path_text::PathText;
 use daytable_store::SubmitError;
-use std::io;
-use std::sync::Arc;
-use std::sync::mpsc::Sender;
 use std::time::Instant;
-
-/// Blocks with their patterns compiled.
-pub struct PreparedTail {
-    pub(super) blocks: Vec<TailOptions>,
-    pub(super) patterns: Vec<PathPatterns>,
-}
-
-impl PreparedTail {
-    /// Compiles the patterns. Fails if a pattern is invalid.
-    pub(super) fn new(blocks: Vec<TailOptions>) -> io::Result<PreparedTail> {
-        let patterns = blocks.iter().map(PathPatterns::new).collect::<io::Result<_>>()?;
-        Ok(PreparedTail { blocks, patterns })
-    }
-}
-
-/// Blocks that replace the present ones.
-pub(super) struct BlockChange {
-    pub(super) prepared: PreparedTail,
-    /// The counters of these blocks, in their order.
-    pub(super) counters: Vec<Arc<SourceCounters>>,
-    /// Gets a message, or is dropped, when the change is complete.
-    pub(super) done: Sender<()>,
-}
 
 impl TailFollower {
     /// Follows other blocks from now on.

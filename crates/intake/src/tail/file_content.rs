@@ -3,6 +3,7 @@
 //! A plain file is read at the offset. A compressed file is decoded from its start, and offsets are those of the
 //! decoded bytes. Reading forward is cheap. Reading before the last read decodes from the start again.
 
+use super::from_start::FromStart;
 use super::gzip::Gzip;
 use super::identity::{Fit, HEAD_BYTES_MAX, MARK_BYTES_MAX};
 use daytable_store::{Mark, SourceState};
@@ -272,20 +273,6 @@ pub(super) fn may_become_compressed(path: &Path, bytes: &[u8]) -> bool {
     let extension = path.extension().and_then(|extension| extension.to_str());
     let is_named = matches!(extension, Some("gz" | "zst" | "xz" | "bz2" | "lz4" | "Z"));
     is_named && MAGICS.iter().any(|(magic, _)| bytes.len() < magic.len() && agree(magic, bytes))
-}
-
-/// Reads a file from its start at its own offset, without the offset of the descriptor.
-pub(super) struct FromStart {
-    pub(super) file: File,
-    pub(super) at: Arc<AtomicU64>,
-}
-
-impl Read for FromStart {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let n = self.file.read_at(buffer, self.at.load(Ordering::Relaxed))?;
-        self.at.fetch_add(n as u64, Ordering::Relaxed);
-        Ok(n)
-    }
 }
 
 impl CompressedFile {

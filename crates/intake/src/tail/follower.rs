@@ -14,8 +14,7 @@
 //! wait, the files that are ignored, the watches of quiet files. `discovered_files`, `rotation`, `resume` and `change` are
 //! what the follower does with a file that appears, that moves, that an earlier run knew, and that gets another block.
 
-use super::blocks::TailBlocks;
-use super::change::{BlockChange, PreparedTail};
+use super::blocks::{BlockChange, PreparedTail, TailBlocks};
 use super::chunk_reader::ChunkReader;
 use super::discovery::Discovery;
 use super::file_content::FileStat;

@@ -3,7 +3,7 @@
 //! Zeros after a member are padding, as tapes and block devices leave. Other bytes that begin no member are garbage:
 //! the decoded bytes are kept, and the garbage is counted.
 
-use super::file_content::FromStart;
+use super::from_start::FromStart;
 use flate2::bufread::GzDecoder;
 use std::fs::File;
 use std::io::{self, BufReader, ErrorKind, Read};

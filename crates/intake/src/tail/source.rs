@@ -1,7 +1,7 @@
 //! All `[[tail]]` blocks as one [`Source`], read by one thread.
 
-use super::change::BlockChange;
-pub use super::change::PreparedTail;
+use super::blocks::BlockChange;
+pub use super::blocks::PreparedTail;
 use super::follower::TailFollower;
 use super::options::{TailOptions, TailTimings};
 use super::wakeup::Wakeup;

@@ -2,7 +2,7 @@
 
 use super::bucket_planner::BucketOrder;
 use super::counters::OutboxCounters;
-use super::sender::Event;
+use super::event::Event;
 use daytable_azure::Client;
 use daytable_lifecycle::clock;
 use daytable_model::bucket_plan::BucketPlan;

@@ -4,7 +4,7 @@
 //! its properties, so repeated writes store the row once. `dead_letter_table` and `dead_letter_reason` are added.
 //! `daytable query`, `tables` and `count` show dead letters like all other rows.
 
-use super::request::QueuedRow;
+use super::queued::QueuedRow;
 use daytable_model::batch::Batch;
 use daytable_model::key::{DayTable, KeyError, Period, TableName};
 use daytable_model::property::Property;

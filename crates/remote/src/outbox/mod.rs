@@ -29,6 +29,8 @@
 
 mod context;
 mod counters;
+mod event;
+mod queued;
 mod request;
 mod partition_queue;
 mod queues;
@@ -53,8 +55,9 @@ use daytable_model::bucket_plan::BucketPlan;
 use daytable_model::window::Window;
 use daytable_store::OutboxRemover;
 use daytable_store::outbox::{OutboxLevel, OutboxReader};
+use event::Event;
 use queues::Queues;
-use sender::{Event, OutboxSender};
+use sender::OutboxSender;
 use std::collections::HashMap;
 use std::num::NonZeroU16;
 use std::path::Path;

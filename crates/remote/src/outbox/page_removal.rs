@@ -1,10 +1,9 @@
 //! Removes a page from its file after the service or the dead letters have all its rows.
 
 use super::context::Context;
-use super::partition_queue::{PageNumber, QueueId};
+use super::event::Event;
+use super::queued::{PageNumber, QueueId, QueuedRow, RemovablePage};
 use super::queues::Queues;
-use super::request::QueuedRow;
-use super::sender::Event;
 use daytable_store::StoreError;
 use daytable_store::outbox::{OutboxRemoval, STAYS_AFTER, SentPage, WaitingPage};
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -28,15 +27,6 @@ struct OpenPage {
     page: SentPage,
     entities: u64,
     found: Instant,
-}
-
-/// A page without unsent rows.
-#[derive(Clone, Copy)]
-pub(super) struct RemovablePage {
-    due: Instant,
-    queue: QueueId,
-    page: SentPage,
-    entities: u64,
 }
 
 /// The pages that wait for their removal.

@@ -1,7 +1,8 @@
 //! Finds waiting pages in the outbox's files, and gives each page to the queue of its partition.
 
 use super::page_removal::PageRemoval;
-use super::partition_queue::{PAGES_MAX, QueueId, QueuedPage};
+use super::partition_queue::{PAGES_MAX, QueuedPage};
+use super::queued::QueueId;
 use super::queues::Queues;
 use daytable_model::time::Ticks;
 use daytable_store::StoreError;

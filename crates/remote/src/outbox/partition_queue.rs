@@ -4,7 +4,8 @@
 //! that stay in the file; `has_unread` says that there are some. Two rows with one key are never under way at the same
 //! time: the older could arrive last and replace the newer.
 
-use super::request::{QueuedRow, TransactionRequest};
+use super::queued::{PageNumber, QueueId, QueuedRow};
+use super::request::TransactionRequest;
 use crate::entity;
 use daytable_azure::{Backoff, Pauses, Pushed, StorageAccount, Transaction};
 use daytable_model::key::RowKey;
@@ -22,11 +23,6 @@ const PARALLEL: usize = 4;
 const READ_AGAIN: Duration = Duration::from_secs(1);
 /// Entities that fill a transaction.
 const FULL: usize = daytable_azure::ENTITIES_MAX;
-
-/// The number of a queue.
-pub(super) type QueueId = u64;
-/// The number of a page, from the scan that found it to its removal.
-pub(super) type PageNumber = u64;
 
 /// A page that waits.
 pub(super) struct QueuedPage {

@@ -1,6 +1,7 @@
 //! The queues of all partitions: which queues may send now, which wait, and which lack pages.
 
-use super::partition_queue::{Demand, PAGES_MAX, PageNumber, PartitionQueue, QueueId, QueuedPage};
+use super::partition_queue::{Demand, PAGES_MAX, PartitionQueue, QueuedPage};
+use super::queued::{PageNumber, QueueId};
 use super::request::TransactionRequest;
 use daytable_model::key::DayTable;
 use daytable_store::catalog::LiveFile;

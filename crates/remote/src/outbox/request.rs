@@ -2,27 +2,10 @@
 //! names rows that it rejects permanently.
 
 use super::counters::DeadLetterReason;
-use super::partition_queue::{PageNumber, QueueId};
+use super::queued::{QueueId, QueuedRow};
 use crate::entity;
 use daytable_azure::{Pushed, SealedTransaction, StorageAccount, Transaction};
-use daytable_model::key::RowKey;
-use daytable_store::page::Page;
 use std::collections::HashMap;
-use std::sync::Arc;
-
-/// A row of a page.
-#[derive(Clone)]
-pub(super) struct QueuedRow {
-    pub(super) number: PageNumber,
-    pub(super) page: Arc<Page>,
-    pub(super) index: usize,
-}
-
-impl QueuedRow {
-    pub(super) fn key(&self) -> RowKey {
-        self.page.key(self.index)
-    }
-}
 
 /// A transaction and its rows.
 pub(super) struct TransactionRequest {
@@ -155,11 +138,12 @@ impl RequestsUnderWay {
 pub(super) mod tests {
     use super::*;
     use daytable_model::batch::Batch;
-    use daytable_model::key::{DayTable, Period, TableName};
+    use daytable_model::key::{DayTable, Period, RowKey, TableName};
     use daytable_model::property::Property;
     use daytable_model::time::Ticks;
-    use daytable_store::page::PageBuilder;
+    use daytable_store::page::{Page, PageBuilder};
     use proptest::prelude::*;
+    use std::sync::Arc;
 
     pub(in crate::outbox) fn account() -> StorageAccount {
         "AccountName=acme;AccountKey=c2VjcmV0".parse().expect("an account")

@@ -10,13 +10,14 @@ mod response;
 use super::bucket_scaling::{BucketScaling, instance_of};
 use super::circuit_breaker::CircuitBreaker;
 use super::context::Context;
-use super::page_removal::{PageRemoval, RemovablePage};
+use super::event::Event;
+use super::page_removal::PageRemoval;
 use super::page_scan::{PageScan, SCAN_PAUSE, fill_queues};
-use super::partition_queue::{NextTransaction, PageRead, QueueId};
+use super::partition_queue::{NextTransaction, PageRead};
+use super::queued::QueueId;
 use super::queues::Queues;
 use super::request::{RequestsUnderWay, TransactionRequest};
 use super::table_creation::TableCreation;
-use daytable_azure::Error;
 use daytable_model::key::DayTable;
 use daytable_model::time;
 use daytable_store::StoreError;
@@ -33,22 +34,6 @@ const QUEUE_PAUSE: Duration = Duration::from_millis(100);
 const DEAD_LETTER_REQUESTS_MAX: usize = 8;
 /// The longest wait of the loop.
 const SLEEP: Duration = Duration::from_secs(1);
-
-/// What wakes the loop.
-pub(super) enum Event {
-    /// Rows were committed.
-    Committed,
-    /// The answer to a request.
-    Answered(u64, Result<(), Error>),
-    /// The answer to the creation of a table.
-    TableCreated(DayTable, Result<(), Error>),
-    /// Whether dead letters are on disk.
-    DeadLettersCommitted(u64, bool),
-    /// The result of a removal of pages.
-    Removed(Vec<RemovablePage>, Result<(), StoreError>),
-    /// A stop is requested, with this time limit.
-    Stop(Duration),
-}
 
 /// The state of the sender's thread.
 pub(super) struct OutboxSender {

@@ -4,7 +4,7 @@
 //! creates a missing table for all waiting queues. Shortly before a period begins, its table is created ahead.
 
 use super::context::Context;
-use super::sender::Event;
+use super::event::Event;
 use daytable_azure::{Backoff, Error, Pauses};
 use daytable_model::key::{DayTable, Period, TableName};
 use daytable_model::time::Ticks;

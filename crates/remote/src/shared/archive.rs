@@ -13,6 +13,7 @@
 
 use super::executor::{SharedExecutor, latest};
 use super::merge;
+use super::staging::Staging;
 use daytable_archive::{Archive, RetryPolicy};
 use daytable_lifecycle::executor::{ArchiveOutcome, OnStepProgress, StepError, address, described, seal_of};
 use daytable_model::key::DayTable;
@@ -27,42 +28,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Name of the folder beside the catalog.
-const STAGING: &str = "staging";
 /// Rows between two progress reports.
 const TELL_ROWS: u64 = 10_000;
-
-/// A temporary folder, removed on drop.
-pub(super) struct Staging(PathBuf);
-
-impl Staging {
-    /// Creates an empty folder.
-    pub(super) fn new(data_dir: &Path) -> Result<Staging, StoreError> {
-        let path = data_dir.join(STAGING);
-        match std::fs::remove_dir_all(&path) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(StoreError::io(&path)(error)),
-            _ => {}
-        }
-        std::fs::create_dir(&path).map_err(StoreError::io(&path))?;
-        Ok(Staging(path))
-    }
-
-    pub(super) fn path(&self, name: &str) -> PathBuf {
-        self.0.join(name)
-    }
-}
-
-impl Drop for Staging {
-    fn drop(&mut self) {
-        // A leftover folder is removed before the next use.
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-/// Removes the folder of a killed run.
-pub(super) fn clear(data_dir: &Path) {
-    drop(Staging(data_dir.join(STAGING)));
-}
 
 impl SharedExecutor {
     /// Archives a table on request.

@@ -2,7 +2,7 @@
 
 use super::notes::Notes;
 use super::plan::{SharedView, plan};
-use super::run;
+use super::staging;
 use crate::tables::AzureTables;
 use daytable_lifecycle::executor::{Executor, OnStepProgress, StepError};
 use daytable_lifecycle::plan::{ArchiveRequirement as Rule, LifecycleLimits, LifecycleStep, TableRule};
@@ -34,7 +34,7 @@ impl SharedExecutor {
     /// Creates an executor for `tables`. The catalog of `here` lists their archives. Only the owner takes steps.
     pub fn new(tables: Arc<AzureTables>, here: Arc<Executor>, data_dir: PathBuf, is_owner: bool) -> SharedExecutor {
         // Leftovers of a killed step are not data.
-        super::archive::clear(&data_dir);
+        staging::clear(&data_dir);
         SharedExecutor { tables, here, data_dir, is_owner, empty: Mutex::default() }
     }
 
@@ -60,7 +60,7 @@ impl SharedExecutor {
     ///
     /// If the catalog or the remote store cannot be read.
     pub fn view(&self, rules: &[TableRule], limits: LifecycleLimits) -> Result<SharedView, StepError> {
-        let view = run::view(&self.tables, self.state()?, rules, limits)?;
+        let view = SharedView::read(&self.tables, self.state()?, rules, limits)?;
         Ok(SharedView { empty: self.empty(), ..view })
     }
 

@@ -11,7 +11,8 @@
 //! * `buckets`: a table with the number of partitions of each daemon's instances.
 //! * [`mod@plan`]: the pure function from tables, notes, archives, rules and the time to steps, and to the reason for
 //!   each day that stays.
-//! * `executor`: takes the steps. * [`run`]: the thread that writes the notes and plans.
+//! * `view`: reads the input of the plan. `executor`: takes the steps; `staging` is the folder for the files of a step.
+//! * [`run`]: the thread that writes the notes and plans.
 //!
 //! Tables are not created here: the sender of the outbox creates them.
 //!
@@ -35,6 +36,8 @@ mod notes;
 pub mod plan;
 mod restore;
 pub mod run;
+mod staging;
+mod view;
 
 pub use buckets::{BUCKETS, HostBucketPlan};
 pub use executor::SharedExecutor;

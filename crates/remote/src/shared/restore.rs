@@ -4,9 +4,9 @@
 //! expired day, even after a kill. Rows are written by key, so repeated writes are harmless. The table is compared
 //! with the archive before the restore succeeds.
 
-use super::archive::Staging;
 use super::executor::{SharedExecutor, manifest};
 use super::notes::RestoredTable;
+use super::staging::Staging;
 use daytable_archive::{Archive, RetryPolicy};
 use daytable_lifecycle::executor::{OnStepProgress, RestoreOutcome, RestoreSpec, StepError, address, described};
 use daytable_model::key::DayTable;

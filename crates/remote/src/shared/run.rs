@@ -2,21 +2,17 @@
 //! the thread also plans and takes steps by the schedule.
 
 use super::executor::SharedExecutor;
-use super::notes::{Host, Notes};
-use super::plan::{SharedView, plan};
-use crate::tables::AzureTables;
-use daytable_lifecycle::clock::Clock;
+use super::notes::Host;
+use super::plan::plan;
 use daytable_lifecycle::executor::StepError;
 use daytable_lifecycle::plan::{LifecycleLimits, LifecyclePlan, LifecycleStep, PlannedStep, TableRule};
-use daytable_lifecycle::retained_rules::apply_retained;
 use daytable_lifecycle::run::RunSummary;
 use daytable_lifecycle::schedule::Schedule;
 use daytable_model::key::TableName;
 use daytable_model::time::{self, Ticks};
-use daytable_query::tables::{TableError, TableStore};
 use daytable_store::catalog::FileRole;
-use daytable_store::{LifecycleState, Reader, StoreError};
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use daytable_store::{Reader, StoreError};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
@@ -142,37 +138,6 @@ impl SharedLifecycle {
             }
         }
     }
-}
-
-/// The current input of the owner's plan; `state` is the state of its data folder.
-///
-/// # Errors
-///
-/// If the remote store cannot be read.
-pub fn view(
-    tables: &AzureTables,
-    state: LifecycleState,
-    rules: &[TableRule],
-    limits: LifecycleLimits,
-) -> Result<SharedView, TableError> {
-    let mut rules = rules.to_vec();
-    for rule in &mut rules {
-        apply_retained(rule, &state.rules, limits.grace);
-    }
-    // Notes are read first: a daemon that admits rows later has a note from before the expiry.
-    let notes = Notes(tables);
-    let (hosts, restored) = (notes.hosts()?, notes.restored()?);
-    Ok(SharedView {
-        tables: tables.tables()?,
-        restored,
-        empty: BTreeSet::new(),
-        archives: state.archives,
-        hosts,
-        rules,
-        limits,
-        clock: Clock { now: time::now(), newest_record: state.newest, newest_watched: Duration::ZERO },
-        dropped: 0,
-    })
 }
 
 /// For each table with rows in the outbox at `data_dir`: the start of the oldest period.

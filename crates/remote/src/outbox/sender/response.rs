@@ -1,11 +1,12 @@
 //! Handles answers: rows are complete, are retried, are sent in parts, or become dead letters.
 
-use super::{Event, OutboxSender};
+use super::OutboxSender;
 use crate::outbox::bucket_scaling::instance_of;
 use crate::outbox::counters::DeadLetterReason;
 use crate::outbox::dead_letters;
-use crate::outbox::partition_queue::QueueId;
-use crate::outbox::request::{QueuedRow, Split, TransactionRequest};
+use crate::outbox::event::Event;
+use crate::outbox::queued::{QueueId, QueuedRow};
+use crate::outbox::request::{Split, TransactionRequest};
 use daytable_azure::{Error, ErrorKind, ThrottleScope};
 use daytable_model::key::DayTable;
 use daytable_model::time;
