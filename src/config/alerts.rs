@@ -1,10 +1,10 @@
 //! `[alerts]`: where alerts are sent; `[[alert]]`: the rules.
 
-use super::Config;
 use super::changes::Changes;
 use super::key::{self, ConfigKey, KeyDraft, SectionDoc, SectionPlace, duration, optional_text, texts, truth};
-use super::parts::{ConfigPart, SectionOptions};
+use super::options::SectionOptions;
 use super::section::Section;
+use super::table::TableConfig;
 use super::values::{name, secret_file};
 use daytable_alert::delivery::receiver_address;
 use daytable_alert::{AlertRule, DeliveryOptions, RULES_MAX, Threshold};
@@ -50,7 +50,7 @@ impl SectionOptions for DeliveryOptions {
         ]
     }
 
-    fn complete(&mut self, section: &Section<'_>, _: &Config) {
+    fn complete(&mut self, section: &Section<'_>, _: &[TableConfig]) {
         if self.user.is_some() && self.token_file.is_none() {
             section.problem("has a `user`, whose password `token_file` names");
         }
@@ -66,58 +66,56 @@ fn user(text: &str) -> Result<String, &'static str> {
     if is_name { Ok(text.into()) } else { Err("must be a name without \":\"") }
 }
 
-/// The blocks `[[alert]]`.
-pub(super) struct AlertBlocks;
-
-impl ConfigPart for AlertBlocks {
-    fn doc(&self) -> SectionDoc {
-        SectionDoc {
-            about: "Rules: a query that is asked again and again, and the value that is a reason to alert. `daytable check --alerts` evaluates each rule once. \
-                    docs/guide/alerts.md has examples.",
-            before: "#[[alert]]\n#name = \"Errors\"\n#query = \"level:>=error\"\n#by = [\"instance\"]\n#above = 5\n\n\
-                     #[[alert]]\n#name = \"Silent\"\n#query = \"instance:db-*\"\n#by = [\"instance\"]\n#below = 1\n#period = \"15m\"\n\n",
-            ..SectionDoc::new(
-                "[[alert]]",
-                SectionPlace::Blocks { in_sample: false },
-                keys(),
-                &mut AlertRule::new("", ""),
-            )
-        }
+/// What the documents say about `[[alert]]`.
+pub(super) fn doc() -> SectionDoc {
+    SectionDoc {
+        about: "Rules: a query that is asked again and again, and the value that is a reason to alert. `daytable check --alerts` evaluates each rule once. \
+                docs/guide/alerts.md has examples.",
+        before: "#[[alert]]\n#name = \"Errors\"\n#query = \"level:>=error\"\n#by = [\"instance\"]\n#above = 5\n\n\
+                 #[[alert]]\n#name = \"Silent\"\n#query = \"instance:db-*\"\n#by = [\"instance\"]\n#below = 1\n#period = \"15m\"\n\n",
+        ..SectionDoc::new(
+            "[[alert]]",
+            SectionPlace::Blocks { in_sample: false },
+            keys(),
+            &mut AlertRule::new("", ""),
+        )
     }
+}
 
-    fn read(&self, file: &mut Section<'_>, config: &mut Config) {
-        let (keys, mut rules): (_, Vec<AlertRule>) = (keys(), Vec::new());
-        for mut section in file.sections("alert", "[[alert]]") {
-            let rule_name = section.text("name", name);
-            section.require("name", "name = \"Errors\"");
-            let query = section.source_text("query");
-            section.require("query", "query = \"level:>=error\"");
-            let rule = key::read(&keys, &mut section, AlertRule::new("", ""));
-            if let (Some(name), Some(query)) = (rule_name, query) {
-                let rule = AlertRule { name, query: query.text.into(), ..rule };
-                match rule.check() {
-                    Ok(()) => {}
-                    Err(error) => match &error.at {
-                        Some(at) => section.report_within(&query, at.start, &error),
-                        None => section.problem(format_args!("`{}` {error}", error.key)),
-                    },
-                }
-                if rules.iter().any(|other| other.name == rule.name) {
-                    section.problem(format_args!("two alerts are called {:?}", rule.name));
-                }
-                if rules.len() == RULES_MAX {
-                    section.problem(format_args!("is one too many: there can be {RULES_MAX}"));
-                }
-                rules.push(rule);
+/// The blocks `[[alert]]` of a file.
+pub(super) fn read(file: &mut Section<'_>) -> Vec<AlertRule> {
+    let (keys, mut rules): (_, Vec<AlertRule>) = (keys(), Vec::new());
+    for mut section in file.sections("alert", "[[alert]]") {
+        let rule_name = section.text("name", name);
+        section.require("name", "name = \"Errors\"");
+        let query = section.source_text("query");
+        section.require("query", "query = \"level:>=error\"");
+        let rule = key::read(&keys, &mut section, AlertRule::new("", ""));
+        if let (Some(name), Some(query)) = (rule_name, query) {
+            let rule = AlertRule { name, query: query.text.into(), ..rule };
+            match rule.check() {
+                Ok(()) => {}
+                Err(error) => match &error.at {
+                    Some(at) => section.report_within(&query, at.start, &error),
+                    None => section.problem(format_args!("`{}` {error}", error.key)),
+                },
             }
-            section.finish();
+            if rules.iter().any(|other| other.name == rule.name) {
+                section.problem(format_args!("two alerts are called {:?}", rule.name));
+            }
+            if rules.len() == RULES_MAX {
+                section.problem(format_args!("is one too many: there can be {RULES_MAX}"));
+            }
+            rules.push(rule);
         }
-        config.alert_rules = rules;
+        section.finish();
     }
+    rules
+}
 
-    fn compare(&self, before: &mut Config, now: &mut Config, changes: &mut Changes) {
-        changes.add_blocks("alert", &keys(), &before.alert_rules, &mut now.alert_rules, |rule| &rule.name);
-    }
+/// Adds the changes of the rules.
+pub(super) fn compare(before: &[AlertRule], now: &mut [AlertRule], changes: &mut Changes) {
+    changes.add_blocks("alert", &keys(), before, now, |rule| &rule.name);
 }
 
 fn keys() -> Vec<ConfigKey<AlertRule>> {

@@ -3,10 +3,10 @@
 //! No key holds a secret: the keys name files that do. daytable looks for an absent key in the environment, under its usual
 //! name (`AWS_ACCESS_KEY_ID`, `AZURE_STORAGE_CONNECTION_STRING`, `GOOGLE_APPLICATION_CREDENTIALS`, …).
 
-use super::Config;
 use super::key::{ConfigKey, KeyDraft, optional_text, truth};
-use super::parts::SectionOptions;
+use super::options::SectionOptions;
 use super::section::Section;
+use super::table::TableConfig;
 use super::values::secret_file;
 use daytable_archive::Access;
 
@@ -47,7 +47,7 @@ impl SectionOptions for Access {
     }
 
     /// daytable reads the files when it opens an archive, so new secrets need no restart.
-    fn complete(&mut self, section: &Section<'_>, _: &Config) {
+    fn complete(&mut self, section: &Section<'_>, _: &[TableConfig]) {
         if self.s3_endpoint.as_deref().is_some_and(|endpoint| endpoint.starts_with("http://")) && !self.allow_http {
             section.problem("`s3_endpoint` is reached without TLS, which only `allow_http = true` allows");
         }

@@ -2,9 +2,7 @@
 //!
 //! The report has no values, because a value may be a secret.
 
-use super::Config;
 use super::key::{self, ConfigKey};
-use super::parts::parts;
 
 /// The keys that differ.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -16,13 +14,6 @@ pub struct Changes {
 }
 
 impl Changes {
-    /// The changes from `before` to `now`. `now` keeps the values of keys that need a restart.
-    pub fn between(before: &Config, now: &mut Config) -> Changes {
-        let (mut changes, mut before) = (Changes::default(), before.clone());
-        parts().iter().for_each(|part| part.compare(&mut before, now, &mut changes));
-        changes
-    }
-
     pub(super) fn add(&mut self, change: String, needs_restart: bool) {
         if needs_restart { &mut self.at_restart } else { &mut self.live }.push(change);
     }
@@ -61,6 +52,7 @@ impl Changes {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Config;
     use super::*;
 
     fn parse(text: &str) -> Config {

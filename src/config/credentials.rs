@@ -17,7 +17,7 @@
 //! digests of tokens and passwords. A problem names the key and the line, and never quotes a value.
 
 use super::error::ConfigError;
-use super::file::read_file;
+use super::load::read_file;
 use super::section::{ProblemList, Section};
 use super::values;
 use daytable_model::key::TableName;

@@ -19,7 +19,7 @@
 //!    service called `daytable` (`DAYTABLE_SERVICE_HOST`, `DAYTABLE_PORT_7878_TCP`, …).
 
 use super::key::{SectionDoc, SectionPlace};
-use super::reference::sections;
+use super::parts::sections;
 use daytable_model::did_you_mean::did_you_mean;
 use std::borrow::Cow;
 use std::ops::Range;

@@ -1,28 +1,19 @@
-//! The file as a whole.
+//! The configuration as a whole, and the keys before the first section.
 
-use super::environment::{AppendedVariables, Variable};
-use super::error::{ConfigError, Problem, line_and_column};
-use super::key::{self, ConfigKey, KeyDraft, SectionDoc, SectionPlace, duration, text};
-use super::parts::{ConfigPart, parts};
-use super::section::{ProblemList, Section};
+use super::key::{ConfigKey, KeyDraft, duration, text};
 use super::values::{absolute, or_word, size_at_least};
-use super::{Changes, HttpConfig, LifecycleConfig, SourceBlocks, StoreConfig, TableConfig, reading};
+use super::{HttpConfig, LifecycleConfig, SourceBlocks, StoreConfig, TableConfig, reading};
 use crate::log::LogOptions;
 use daytable_alert::{AlertRule, DeliveryOptions};
 use daytable_archive::Access;
 use daytable_lifecycle::LifecycleLimits;
-use daytable_model::path_text::PathText;
 use daytable_model::units::ByteSize;
 use daytable_parse::ParseOptions;
 use daytable_parse::redact::{Redaction, Redactor};
-use std::io::Read;
 use std::ops::RangeInclusive;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
-use toml::de::DeTable;
 
-/// Bytes of a configuration file.
-const FILE_BYTES_MAX: u64 = 1 << 20;
 /// The minimum commits the accepted records on any working disk.
 const DRAIN_TIMEOUT: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(3600);
 
@@ -78,24 +69,7 @@ impl Default for Config {
 }
 
 /// The keys before the first section.
-pub(super) struct TopKeys;
-
-impl ConfigPart for TopKeys {
-    fn doc(&self) -> SectionDoc {
-        SectionDoc::new("the file", SectionPlace::Top, keys(), &mut Config::default())
-    }
-
-    fn read(&self, file: &mut Section<'_>, config: &mut Config) {
-        *config = key::read(&keys(), file, Config::default());
-    }
-
-    fn compare(&self, before: &mut Config, now: &mut Config, changes: &mut Changes) {
-        let keys = key::compare(&keys(), before, now);
-        keys.into_iter().for_each(|(key, needs_restart)| changes.add(key.into(), needs_restart));
-    }
-}
-
-fn keys() -> Vec<ConfigKey<Config>> {
+pub(super) fn keys() -> Vec<ConfigKey<Config>> {
     vec![
         text("data_dir", "an absolute path", |config: &mut Config| &mut config.data_dir, absolute)
             .default("\"/var/lib/daytable\"")
@@ -128,64 +102,6 @@ fn keys() -> Vec<ConfigKey<Config>> {
 }
 
 impl Config {
-    /// Reads a file, and the variables that replace its keys. Without a file, only the variables.
-    ///
-    /// # Errors
-    ///
-    /// [`ConfigError::Read`] where the file cannot be read or is larger than 1 MiB; [`ConfigError::Invalid`] where the file or
-    /// a variable has problems.
-    pub fn load_with(path: Option<&Path>, variables: &[Variable]) -> Result<Config, ConfigError> {
-        let text = path.map(read_file).transpose()?;
-        let name = path.map_or_else(|| "the environment".into(), |path| path.text().into_owned());
-        Config::parse_with(text.as_deref().unwrap_or_default(), &name, variables)
-    }
-
-    /// Reads a file.
-    ///
-    /// # Errors
-    ///
-    /// As [`Config::load_with`].
-    pub fn load(path: &Path) -> Result<Config, ConfigError> {
-        Config::load_with(Some(path), &[])
-    }
-
-    /// Reads the text of a file. Problems have `file_name`.
-    ///
-    /// # Errors
-    ///
-    /// [`ConfigError::Invalid`] with every problem. For a text that is not TOML, only the problems of the syntax.
-    pub fn parse(text: &str, file_name: &str) -> Result<Config, ConfigError> {
-        Config::parse_with(text, file_name, &[])
-    }
-
-    /// Reads the text of a file, and the variables that replace its keys.
-    ///
-    /// # Errors
-    ///
-    /// As [`Config::parse`].
-    pub fn parse_with(text: &str, file_name: &str, variables: &[Variable]) -> Result<Config, ConfigError> {
-        let appended = AppendedVariables::new(text, variables);
-        let problems = ProblemList::with_variables(&appended.text, text.len());
-        let (mut file, errors) = DeTable::parse_recoverable(text);
-        for error in &errors {
-            problems.add(error.span().map_or(0, |span| span.start), error.message());
-        }
-        let config = if errors.is_empty() {
-            appended.apply(file.get_mut(), |at, text| problems.add(at, text));
-            Config::read(Section::root(file.get_ref(), &problems))
-        } else {
-            Config::default()
-        };
-        let mut problems = problems.into_problems(file_name);
-        for (at, problem) in &mut problems {
-            if let Some((variable, _)) = appended.at(*at) {
-                (problem.file, problem.line, problem.column) = (variable.into(), 0, 0);
-            }
-        }
-        let problems: Vec<Problem> = problems.into_iter().map(|(_, problem)| problem).collect();
-        if problems.is_empty() { Ok(config) } else { Err(ConfigError::Invalid(problems)) }
-    }
-
     /// How lines are parsed without a block: those of an import, and of `--tail`.
     pub fn reading(&self) -> ParseOptions {
         ParseOptions { redactor: Redactor::new(self.redact.iter().cloned()), ..ParseOptions::default() }
@@ -200,28 +116,4 @@ impl Config {
     pub fn is_routed(&self) -> bool {
         self.tables.len() > 1
     }
-
-    pub(super) fn read(mut file: Section<'_>) -> Config {
-        let mut config = Config::default();
-        parts().iter().for_each(|part| part.read(&mut file, &mut config));
-        file.finish();
-        config
-    }
-}
-
-/// The text of a file of at most 1 MiB.
-pub(super) fn read_file(path: &Path) -> Result<String, ConfigError> {
-    let failed = |source| ConfigError::Read { path: path.into(), source };
-    let mut bytes = Vec::new();
-    let file = std::fs::File::open(path).map_err(failed)?;
-    file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(failed)?;
-    if bytes.len() as u64 > FILE_BYTES_MAX {
-        return Err(failed(std::io::Error::new(std::io::ErrorKind::FileTooLarge, "is larger than 1 MiB")));
-    }
-    String::from_utf8(bytes).map_err(|error| {
-        let valid = String::from_utf8_lossy(&error.as_bytes()[..error.utf8_error().valid_up_to()]);
-        let (line, column) = line_and_column(&valid, valid.len());
-        let (file, text) = (path.text().into_owned(), "is no UTF-8 from here on".into());
-        ConfigError::Invalid(vec![Problem { file, line, column, text }])
-    })
 }

@@ -1,10 +1,11 @@
 //! `[http]`: the TCP listener.
 
 use super::key::{ConfigKey, bytes, count, duration, optional_text, table, text, whole};
-use super::parts::SectionOptions;
+use super::options::SectionOptions;
 use super::section::Section;
 use super::values::secret_file;
-use super::{Config, allowance, tls};
+use super::table::TableConfig;
+use super::{allowance, tls};
 use daytable_intake::push;
 use daytable_intake::rate_limit::SenderLimits;
 use daytable_model::units::{self, ByteSize};
@@ -192,7 +193,7 @@ impl SectionOptions for HttpConfig {
         ]
     }
 
-    fn complete(&mut self, section: &Section<'_>, _: &Config) {
+    fn complete(&mut self, section: &Section<'_>, _: &[TableConfig]) {
         let limits = &self.limits;
         // A body is in memory twice: as it arrived, and decoded.
         let is_given = ["bodies_bytes_max", "decoded_bytes_max", "body_bytes_max"].iter().any(|key| section.has(key));

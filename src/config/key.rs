@@ -101,8 +101,13 @@ impl SectionDoc {
 
     /// The name without brackets.
     pub(super) fn bare_name(&self) -> &'static str {
-        self.name.trim_matches(['[', ']'])
+        bare(self.name)
     }
+}
+
+/// A name without its brackets.
+pub(super) fn bare(header: &'static str) -> &'static str {
+    header.trim_matches(['[', ']'])
 }
 
 /// Reads a key of a section into the options.

@@ -1,7 +1,7 @@
 //! `[lifecycle]`: when day-tables are created, sealed, archived, dropped and verified.
 
 use super::key::{ConfigKey, count, duration, optional_text, size, text, truth, whole};
-use super::parts::SectionOptions;
+use super::options::SectionOptions;
 use super::values::{field_name, or_word, size_at_least};
 use daytable_lifecycle::{LifecycleLimits, Schedule};
 use daytable_model::units::ByteSize;

@@ -1,7 +1,7 @@
 //! `[log]`: the log of the program itself.
 
 use super::key::{ConfigKey, choice};
-use super::parts::SectionOptions;
+use super::options::SectionOptions;
 use crate::log::{LogFormat, LogOptions};
 use tracing::level_filters::LevelFilter;
 

@@ -12,11 +12,11 @@
 //!    [`TableName`](daytable_model::key::TableName) and [`Pattern`](daytable_intake::glob::Pattern).
 //! 3. A [`Problem`] names the file, the line, the key and the fix. One run finds all problems.
 //!
-//! * `parts`: the list of all sections; `sources`: the list of the blocks of sources.
+//! * `parts`: the list of all sections; `sources`: the list of the blocks of sources. `options`: the options of a section.
 //! * `key`: rows, and what can be in a row. `section`: one table of the file, and its problems. `values`: shared readers.
 //! * One file per section: [`http`], `tail`, `syslog`, `journal`, [`table`], `archives`, `alerts`, `lifecycle`, [`store`], `log`; and per
 //!   inline table: `tls`, `allowance`, `reading`.
-//! * `file`: the whole file. [`credentials`]: the separate file of credentials.
+//! * `file`: the whole configuration. `load` reads it. [`credentials`]: the separate file of credentials.
 //! * [`environment`]: a variable for each key. [`changes`]: what differs between two configurations.
 //!   [`mod@reference`]: the generated documents.
 //!
@@ -34,7 +34,9 @@ pub mod http;
 mod journal;
 mod key;
 mod lifecycle;
+mod load;
 mod log;
+mod options;
 mod parts;
 mod reading;
 pub mod reference;

@@ -1,14 +1,15 @@
 //! The list of all sections of the file. Reading, changes, variables, the reference and the sample follow from the list.
 
 use super::changes::Changes;
-use super::key::{self, ConfigKey, SectionDoc, SectionPlace};
+use super::key::{self, SectionDoc, SectionPlace, bare};
+use super::options::SectionOptions;
 use super::section::Section;
-use super::{Config, alerts, allowance, file, reading, sources, table, tls};
+use super::{Config, SourceBlocks, alerts, allowance, file, reading, table, tls};
 
-/// One section of the file, or one kind of blocks.
+/// One section of the file, or blocks.
 pub(super) trait ConfigPart {
-    /// What the documents say about the section.
-    fn doc(&self) -> SectionDoc;
+    /// What the documents say about the section, or about each kind of blocks.
+    fn docs(&self) -> Vec<SectionDoc>;
 
     /// Reads the section into `config`, which has the sections before this one in the list.
     fn read(&self, _file: &mut Section<'_>, _config: &mut Config) {}
@@ -21,12 +22,12 @@ pub(super) trait ConfigPart {
 /// All of them, in the order of the documents.
 pub(super) fn parts() -> Vec<Box<dyn ConfigPart>> {
     let mut parts: Vec<Box<dyn ConfigPart>> =
-        vec![Box::new(file::TopKeys), section(|config| &mut config.http), inline(tls::doc), inline(allowance::doc)];
-    parts.extend(sources::parts());
+        vec![Box::new(TopKeys), section(|config| &mut config.http), inline(tls::doc), inline(allowance::doc)];
+    parts.push(Box::new(SourceSections));
     parts.extend(reading::DOCS.map(inline));
-    parts.push(Box::new(table::TableBlocks));
+    parts.push(Box::new(TableSections));
     parts.extend([section(|config| &mut config.archives), section(|config| &mut config.alerts)]);
-    parts.push(Box::new(alerts::AlertBlocks));
+    parts.push(Box::new(AlertSections));
     parts.extend([
         section(|config| &mut config.lifecycle),
         section(|config| &mut config.store),
@@ -35,18 +36,87 @@ pub(super) fn parts() -> Vec<Box<dyn ConfigPart>> {
     parts
 }
 
-/// The options of a section `[name]`. The default is that of an absent section.
-pub(super) trait SectionOptions: Clone + Default + 'static {
-    /// The name with its brackets.
-    const HEADER: &'static str;
-    const ABOUT: &'static str = "";
-    /// Whether several daytables with one remote store share these options. Then a change needs a restart.
-    const IS_SHARED: bool = false;
+/// What the documents say about all sections, in their order.
+pub(super) fn sections() -> Vec<SectionDoc> {
+    parts().iter().flat_map(|part| part.docs()).collect()
+}
 
-    fn keys() -> Vec<ConfigKey<Self>>;
+impl Changes {
+    /// The changes from `before` to `now`. `now` keeps the values of keys that need a restart.
+    pub fn between(before: &Config, now: &mut Config) -> Changes {
+        let (mut changes, mut before) = (Changes::default(), before.clone());
+        parts().iter().for_each(|part| part.compare(&mut before, now, &mut changes));
+        changes
+    }
+}
 
-    /// Checks the options as a whole. `config` has the sections before this one.
-    fn complete(&mut self, _section: &Section<'_>, _config: &Config) {}
+/// The keys before the first section.
+struct TopKeys;
+
+impl ConfigPart for TopKeys {
+    fn docs(&self) -> Vec<SectionDoc> {
+        vec![SectionDoc::new("the file", SectionPlace::Top, file::keys(), &mut Config::default())]
+    }
+
+    fn read(&self, file: &mut Section<'_>, config: &mut Config) {
+        *config = key::read(&file::keys(), file, Config::default());
+    }
+
+    fn compare(&self, before: &mut Config, now: &mut Config, changes: &mut Changes) {
+        let keys = key::compare(&file::keys(), before, now);
+        keys.into_iter().for_each(|(key, needs_restart)| changes.add(key.into(), needs_restart));
+    }
+}
+
+/// The blocks of all sources.
+struct SourceSections;
+
+impl ConfigPart for SourceSections {
+    fn docs(&self) -> Vec<SectionDoc> {
+        SourceBlocks::docs()
+    }
+
+    fn read(&self, file: &mut Section<'_>, config: &mut Config) {
+        config.sources = SourceBlocks::read(file, &config.redact);
+    }
+
+    fn compare(&self, before: &mut Config, now: &mut Config, changes: &mut Changes) {
+        now.sources.compare(&before.sources, changes);
+    }
+}
+
+/// The blocks `[[table]]`.
+struct TableSections;
+
+impl ConfigPart for TableSections {
+    fn docs(&self) -> Vec<SectionDoc> {
+        vec![table::doc()]
+    }
+
+    fn read(&self, file: &mut Section<'_>, config: &mut Config) {
+        config.tables = table::read(file);
+    }
+
+    fn compare(&self, before: &mut Config, now: &mut Config, changes: &mut Changes) {
+        table::compare(&before.tables, &mut now.tables, before.store.remote().is_some(), changes);
+    }
+}
+
+/// The blocks `[[alert]]`.
+struct AlertSections;
+
+impl ConfigPart for AlertSections {
+    fn docs(&self) -> Vec<SectionDoc> {
+        vec![alerts::doc()]
+    }
+
+    fn read(&self, file: &mut Section<'_>, config: &mut Config) {
+        config.alert_rules = alerts::read(file);
+    }
+
+    fn compare(&self, before: &mut Config, now: &mut Config, changes: &mut Changes) {
+        alerts::compare(&before.alert_rules, &mut now.alert_rules, changes);
+    }
 }
 
 /// A section, and the field with its options.
@@ -57,14 +127,15 @@ fn section<T: SectionOptions>(field: fn(&mut Config) -> &mut T) -> Box<dyn Confi
 }
 
 impl<T: SectionOptions> ConfigPart for SectionPart<T> {
-    fn doc(&self) -> SectionDoc {
-        SectionDoc { about: T::ABOUT, ..SectionDoc::new(T::HEADER, SectionPlace::Table, T::keys(), &mut T::default()) }
+    fn docs(&self) -> Vec<SectionDoc> {
+        let doc = SectionDoc::new(T::HEADER, SectionPlace::Table, T::keys(), &mut T::default());
+        vec![SectionDoc { about: T::ABOUT, ..doc }]
     }
 
     fn read(&self, file: &mut Section<'_>, config: &mut Config) {
         let mut section = file.section(bare(T::HEADER), T::HEADER);
         let mut options = key::read(&T::keys(), &mut section, T::default());
-        options.complete(&section, config);
+        options.complete(&section, &config.tables);
         section.finish();
         *self.0(config) = options;
     }
@@ -89,12 +160,7 @@ fn inline(doc: fn() -> SectionDoc) -> Box<dyn ConfigPart> {
 }
 
 impl ConfigPart for InlinePart {
-    fn doc(&self) -> SectionDoc {
-        (self.0)()
+    fn docs(&self) -> Vec<SectionDoc> {
+        vec![(self.0)()]
     }
-}
-
-/// A name without its brackets.
-pub(super) fn bare(header: &'static str) -> &'static str {
-    header.trim_matches(['[', ']'])
 }

@@ -2,7 +2,7 @@
 //! the sample (`daytable config`, `config/daytable.toml`).
 
 use super::key::{KeyDoc, Reload, SectionDoc, SectionPlace};
-use super::parts::parts;
+use super::parts::sections;
 use std::fmt::Write;
 
 /// Characters of a line of the sample.
@@ -25,11 +25,6 @@ const SAMPLE_HEAD: &str = "The configuration of daytable: every key, with its de
 const MANUAL_HEAD: &str = "One TOML file. `daytable check` reports problems with their lines. A variable of the environment can replace each key: \
     DAYTABLE_, the section, and the key in capitals.\nDurations and sizes have units: ms, s, m, h, d, w, and B, KiB, MiB, GiB (1024), KB, MB, GB (1000). \
     An unknown key is an error.";
-
-/// All sections, in the order of the documents.
-pub(super) fn sections() -> Vec<SectionDoc> {
-    parts().iter().map(|part| part.doc()).collect()
-}
 
 /// The reference, as Markdown.
 pub fn reference() -> String {

@@ -3,10 +3,8 @@
 //! A new kind of source is a file with `impl SourceBlock` for the options of the source, and a line in the list of
 //! [`SourceBlocks`]. No two blocks have the same name.
 
-use super::Config;
 use super::changes::Changes;
-use super::key::{self, ConfigKey, KeyDraft, SectionDoc, SectionPlace};
-use super::parts::{ConfigPart, bare};
+use super::key::{self, ConfigKey, KeyDraft, SectionDoc, SectionPlace, bare};
 use super::section::Section;
 use super::values;
 use daytable_intake::journal::JournalOptions;
@@ -15,7 +13,7 @@ use daytable_intake::syslog::SyslogOptions;
 use daytable_intake::tail::TailOptions;
 use daytable_net::tls::TlsOptions;
 use daytable_parse::ParseOptions;
-use daytable_parse::redact::Redactor;
+use daytable_parse::redact::{Redaction, Redactor};
 
 pub(super) const READ_FROM: [(&str, ReadFrom); 2] = [("beginning", ReadFrom::Beginning), ("end", ReadFrom::End)];
 
@@ -72,11 +70,22 @@ macro_rules! source_blocks {
             pub fn all(&self) -> impl Iterator<Item = BlockSummary<'_>> {
                 std::iter::empty()$(.chain(self.$field.iter().map(SourceBlock::summary)))*
             }
-        }
 
-        /// The sections of all kinds, in the order of the documents.
-        pub(super) fn parts() -> Vec<Box<dyn ConfigPart>> {
-            vec![$(Box::new(BlockPart::<$options>(|blocks| &mut blocks.$field))),*]
+            /// What the documents say about the kinds, in their order.
+            pub(super) fn docs() -> Vec<SectionDoc> {
+                vec![$(doc::<$options>()),*]
+            }
+
+            /// The blocks of a file. `redact` are the patterns of the whole file; a block adds its own.
+            pub(super) fn read(file: &mut Section<'_>, redact: &[Redaction]) -> SourceBlocks {
+                let mut names = Vec::new();
+                SourceBlocks { $($field: read(file, redact, &mut names)),* }
+            }
+
+            /// Adds the changes from `before`.
+            pub(super) fn compare(&mut self, before: &SourceBlocks, changes: &mut Changes) {
+                $(compare(&before.$field, &mut self.$field, changes);)*
+            }
         }
     };
 }
@@ -87,47 +96,42 @@ source_blocks! {
     journals: JournalOptions,
 }
 
-/// A kind of blocks, and the field with them.
-struct BlockPart<T>(fn(&mut SourceBlocks) -> &mut Vec<T>);
+fn doc<T: SourceBlock>() -> SectionDoc {
+    let name = KeyDraft::by_hand("name", "letters, digits, \"-\", \"_\" and \".\"", |options: &mut T| options, |_, _| ())
+        .shown(|_| Some(format!("{:?}", bare(T::HEADER))))
+        .live(
+            "The name of the block, which metrics have as the label `source`. daytable stores positions under this name. A block without a name is called like its \
+             kind; the next one has a number, as in \"tail-2\".",
+        );
+    let keys = std::iter::once(name).chain(T::keys()).collect();
+    let place = SectionPlace::Blocks { in_sample: T::IS_IN_SAMPLE };
+    let doc = SectionDoc::new(T::HEADER, place, keys, &mut T::new(bare(T::HEADER), ParseOptions::default()));
+    SectionDoc { about: T::ABOUT, after: T::AFTER, ..doc }
+}
 
-impl<T: SourceBlock> ConfigPart for BlockPart<T> {
-    fn doc(&self) -> SectionDoc {
-        let name = KeyDraft::by_hand("name", "letters, digits, \"-\", \"_\" and \".\"", |options: &mut T| options, |_, _| ())
-            .shown(|_| Some(format!("{:?}", bare(T::HEADER))))
-            .live(
-                "The name of the block, which metrics have as the label `source`. daytable stores positions under this name. A block without a name is called like its \
-                 kind; the next one has a number, as in \"tail-2\".",
-            );
-        let keys = std::iter::once(name).chain(T::keys()).collect();
-        let place = SectionPlace::Blocks { in_sample: T::IS_IN_SAMPLE };
-        let doc = SectionDoc::new(T::HEADER, place, keys, &mut T::new(bare(T::HEADER), ParseOptions::default()));
-        SectionDoc { about: T::ABOUT, after: T::AFTER, ..doc }
-    }
-
-    fn read(&self, file: &mut Section<'_>, config: &mut Config) {
-        let (keys, mut unnamed) = (T::keys(), 0);
-        for mut section in file.sections(bare(T::HEADER), T::HEADER) {
-            let name = section.text("name", values::name).unwrap_or_else(|| {
-                unnamed += 1;
-                if unnamed == 1 { bare(T::HEADER).into() } else { format!("{}-{unnamed}", bare(T::HEADER)) }
-            });
-            // The patterns of the whole file; a block adds its own.
-            let redactor = Redactor::new(config.redact.iter().cloned());
-            let new = T::new(&name, ParseOptions { redactor, ..ParseOptions::default() });
-            let mut block = key::read(&keys, &mut section, new);
-            let is_accepted = block.complete(&section);
-            if is_accepted && config.sources.all().any(|other| other.name == name) {
+/// The blocks of one kind. `names` are the names of the blocks before them.
+fn read<T: SourceBlock>(file: &mut Section<'_>, redact: &[Redaction], names: &mut Vec<String>) -> Vec<T> {
+    let (keys, mut blocks, mut unnamed) = (T::keys(), Vec::new(), 0);
+    for mut section in file.sections(bare(T::HEADER), T::HEADER) {
+        let name = section.text("name", values::name).unwrap_or_else(|| {
+            unnamed += 1;
+            if unnamed == 1 { bare(T::HEADER).into() } else { format!("{}-{unnamed}", bare(T::HEADER)) }
+        });
+        let redactor = Redactor::new(redact.iter().cloned());
+        let new = T::new(&name, ParseOptions { redactor, ..ParseOptions::default() });
+        let mut block = key::read(&keys, &mut section, new);
+        if block.complete(&section) {
+            if names.contains(&name) {
                 section.problem(format_args!("two blocks are called {name:?}; give this one a name"));
             }
-            section.finish();
-            if is_accepted {
-                self.0(&mut config.sources).push(block);
-            }
+            names.push(name);
+            blocks.push(block);
         }
+        section.finish();
     }
+    blocks
+}
 
-    fn compare(&self, before: &mut Config, now: &mut Config, changes: &mut Changes) {
-        let (before, now) = (self.0(&mut before.sources), self.0(&mut now.sources));
-        changes.add_blocks(bare(T::HEADER), &T::keys(), before, now, |block| block.summary().name);
-    }
+fn compare<T: SourceBlock>(before: &[T], now: &mut [T], changes: &mut Changes) {
+    changes.add_blocks(bare(T::HEADER), &T::keys(), before, now, |block| block.summary().name);
 }

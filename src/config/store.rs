@@ -3,12 +3,11 @@
 //! The keys of the remote store and its outbox have an effect only with `kind = "azure"`. They are read and checked in any
 //! case, so that the sample can show them with their defaults.
 
-use super::Config;
 use super::key::{ConfigKey, choice, count, duration, optional_text, size, text, truth};
-use super::parts::SectionOptions;
+use super::options::SectionOptions;
 use super::remote::{RemoteConfig, SendOrder, WhenFull};
 use super::section::Section;
-use super::table::KEEP;
+use super::table::{KEEP, TableConfig};
 use super::values::{absolute, duration_within, or_word};
 use daytable_model::units::ByteSize;
 use daytable_store::outbox::DEAD_LETTERS;
@@ -124,13 +123,13 @@ impl SectionOptions for StoreConfig {
         ]
     }
 
-    fn complete(&mut self, section: &Section<'_>, config: &Config) {
+    fn complete(&mut self, section: &Section<'_>, tables: &[TableConfig]) {
         if self.kind == StoreKind::Azure && !cfg!(feature = "azure") {
             section.problem(
             "kind = \"azure\" is not compiled into this daytable: use a released daytable, or build it with the feature \"azure\"",
         );
         }
-        let same_name = config.tables.iter().find(|table| table.name.as_str().eq_ignore_ascii_case(DEAD_LETTERS));
+        let same_name = tables.iter().find(|table| table.name.as_str().eq_ignore_ascii_case(DEAD_LETTERS));
         if let (StoreKind::Azure, Some(table)) = (self.kind, same_name) {
             section.problem(format_args!(
                 "the name of the table {} is that of the table for rows that the service refuses: choose another name",

@@ -1,9 +1,7 @@
 //! `[[table]]`: tables for the records, and how long their days stay.
 
-use super::Config;
 use super::changes::Changes;
 use super::key::{self, ConfigKey, KeyDraft, SectionDoc, SectionPlace, choice, count, duration};
-use super::parts::ConfigPart;
 use super::section::Section;
 use super::values::{duration_within, or_word};
 use daytable_archive::ArchiveUrl;
@@ -75,71 +73,66 @@ impl TableConfig {
     }
 }
 
-/// The blocks `[[table]]`.
-pub(super) struct TableBlocks;
-
-impl ConfigPart for TableBlocks {
-    fn doc(&self) -> SectionDoc {
-        SectionDoc {
-            about: "Tables. A record goes to the first table whose condition it meets. The last table has no condition, and accepts all remaining records.",
-            before: "#\n{when}\n#[[table]]\n#name = \"Debug\"\n#when = 'level:<=debug'\n#keep = \"2d\"\n\n#[[table]]\n#name = \"Slow\"\n\
-                 #when = 'instance:=web-* took_ms:>=1000 -source:~\"/health[.]log$\"'\n\
-                 #keep = \"90d\"\n\n",
-            ..SectionDoc::new("[[table]]", SectionPlace::Blocks { in_sample: true }, keys(), &mut TableConfig::log())
-        }
-    }
-
-    fn read(&self, file: &mut Section<'_>, config: &mut Config) {
-        let mut tables: Vec<TableConfig> = Vec::new();
-        let (keys, sections) = (keys(), file.sections("table", "[[table]]"));
-        let count = sections.len();
-        for (index, mut section) in sections.into_iter().enumerate() {
-            let name = section.text("name", TableName::new);
-            section.require("name", "name = \"Log\"");
-            let table = key::read(&keys, &mut section, TableConfig::log());
-            if section.has("keep_archives") && !section.has("archive") {
-                section.problem("`keep_archives` belongs to tables with an `archive`");
-            }
-            match (index + 1 == count, section.has("when")) {
-                (true, true) => {
-                    section.problem("the last one takes all that is left, so it has no `when`; add one behind it");
-                }
-                (false, false) => section.problem("without `when` it takes every record; only the last one may"),
-                _ => {}
-            }
-            if let Some(name) = name {
-                if let Some(TableConfig { name: other, .. }) = tables.iter().find(|other| other.name.same(&name)) {
-                    section.problem(format_args!("{name} and {other} are one name; names differ by more than case"));
-                }
-                tables.push(TableConfig { name, ..table });
-            }
-            section.finish();
-        }
-        if !tables.is_empty() {
-            config.tables = tables;
-        }
-    }
-
-    fn compare(&self, before: &mut Config, now: &mut Config, changes: &mut Changes) {
-        let is_shared = before.store.remote().is_some();
-        let mut own = Changes::default();
-        own.add_blocks("table", &keys(), &before.tables, &mut now.tables, |table| table.name.as_str());
-        // A record goes to the first table whose condition it meets, so the order of the tables matters.
-        let names = |tables: &[TableConfig], others: &[TableConfig]| -> Vec<_> {
-            let is_kept = |table: &&TableConfig| others.iter().any(|other| other.name == table.name);
-            tables.iter().filter(is_kept).map(|table| table.name.clone()).collect()
-        };
-        if names(&before.tables, &now.tables) != names(&now.tables, &before.tables) {
-            own.add("the order of the tables".into(), false);
-        }
-        own.live.into_iter().for_each(|change| changes.add(change, is_shared));
-        if is_shared {
-            now.tables.clone_from(&before.tables);
-        }
+/// What the documents say about `[[table]]`.
+pub(super) fn doc() -> SectionDoc {
+    SectionDoc {
+        about: "Tables. A record goes to the first table whose condition it meets. The last table has no condition, and accepts all remaining records.",
+        before: "#\n{when}\n#[[table]]\n#name = \"Debug\"\n#when = 'level:<=debug'\n#keep = \"2d\"\n\n#[[table]]\n#name = \"Slow\"\n\
+             #when = 'instance:=web-* took_ms:>=1000 -source:~\"/health[.]log$\"'\n\
+             #keep = \"90d\"\n\n",
+        ..SectionDoc::new("[[table]]", SectionPlace::Blocks { in_sample: true }, keys(), &mut TableConfig::log())
     }
 }
 
-pub(super) fn keys() -> Vec<ConfigKey<TableConfig>> {
+/// The blocks `[[table]]` of a file; without any, the tables of a file without them.
+pub(super) fn read(file: &mut Section<'_>) -> Vec<TableConfig> {
+    let mut tables: Vec<TableConfig> = Vec::new();
+    let (keys, sections) = (keys(), file.sections("table", "[[table]]"));
+    let count = sections.len();
+    for (index, mut section) in sections.into_iter().enumerate() {
+        let name = section.text("name", TableName::new);
+        section.require("name", "name = \"Log\"");
+        let table = key::read(&keys, &mut section, TableConfig::log());
+        if section.has("keep_archives") && !section.has("archive") {
+            section.problem("`keep_archives` belongs to tables with an `archive`");
+        }
+        match (index + 1 == count, section.has("when")) {
+            (true, true) => {
+                section.problem("the last one takes all that is left, so it has no `when`; add one behind it");
+            }
+            (false, false) => section.problem("without `when` it takes every record; only the last one may"),
+            _ => {}
+        }
+        if let Some(name) = name {
+            if let Some(TableConfig { name: other, .. }) = tables.iter().find(|other| other.name.same(&name)) {
+                section.problem(format_args!("{name} and {other} are one name; names differ by more than case"));
+            }
+            tables.push(TableConfig { name, ..table });
+        }
+        section.finish();
+    }
+    if tables.is_empty() { TableConfig::defaults() } else { tables }
+}
+
+/// Adds the changes of the tables. If several daytables share the store, a change needs a restart.
+pub(super) fn compare(before: &[TableConfig], now: &mut Vec<TableConfig>, is_shared: bool, changes: &mut Changes) {
+    let mut own = Changes::default();
+    own.add_blocks("table", &keys(), before, now, |table| table.name.as_str());
+    // A record goes to the first table whose condition it meets, so the order of the tables matters.
+    let names = |tables: &[TableConfig], others: &[TableConfig]| -> Vec<_> {
+        let is_kept = |table: &&TableConfig| others.iter().any(|other| other.name == table.name);
+        tables.iter().filter(is_kept).map(|table| table.name.clone()).collect()
+    };
+    if names(before, now) != names(now, before) {
+        own.add("the order of the tables".into(), false);
+    }
+    own.live.into_iter().for_each(|change| changes.add(change, is_shared));
+    if is_shared {
+        *now = before.to_vec();
+    }
+}
+
+fn keys() -> Vec<ConfigKey<TableConfig>> {
     vec![
         // Read apart from the others: a table without a name is left out.
         KeyDraft::by_hand("name", "3 to 53 letters and digits", |table: &mut TableConfig| &mut table.name, |_, _| ())

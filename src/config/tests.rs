@@ -1,6 +1,7 @@
 //! Accepted and refused configurations, and the texts of problems.
 
-use super::reference::{sample, sample_with_every_key, sections};
+use super::parts::sections;
+use super::reference::{sample, sample_with_every_key};
 use super::section::{ProblemList, Section};
 use super::*;
 use daytable_alert::{AlertRule, DeliveryOptions, Threshold};
