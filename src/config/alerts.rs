@@ -73,12 +73,7 @@ pub(super) fn doc() -> SectionDoc {
                 docs/guide/alerts.md has examples.",
         before: "#[[alert]]\n#name = \"Errors\"\n#query = \"level:>=error\"\n#by = [\"instance\"]\n#above = 5\n\n\
                  #[[alert]]\n#name = \"Silent\"\n#query = \"instance:db-*\"\n#by = [\"instance\"]\n#below = 1\n#period = \"15m\"\n\n",
-        ..SectionDoc::new(
-            "[[alert]]",
-            SectionPlace::Blocks { in_sample: false },
-            keys(),
-            &mut AlertRule::new("", ""),
-        )
+        ..SectionDoc::new("[[alert]]", SectionPlace::Blocks { in_sample: false }, keys(), &mut AlertRule::new("", ""))
     }
 }
 

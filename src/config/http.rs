@@ -3,8 +3,8 @@
 use super::key::{ConfigKey, bytes, count, duration, optional_text, table, text, whole};
 use super::options::SectionOptions;
 use super::section::Section;
-use super::values::secret_file;
 use super::table::TableConfig;
+use super::values::secret_file;
 use super::{allowance, tls};
 use daytable_intake::push;
 use daytable_intake::rate_limit::SenderLimits;

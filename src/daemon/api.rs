@@ -7,10 +7,9 @@ use super::queries;
 use super::reader_pool::ReaderPool;
 use super::reload::{ReloadError, ReloadRequest};
 use super::status::{StatusContext, status};
-use crate::http::loki::{LokiError, QuestionClock};
 use crate::http::{
-    Api, ApiError, ApiResult, ContextParams, CountParams, ExportParams, FilterParams, ImportRequest, QueryParams,
-    ResponseWriter, RestoreRequest, SummaryParams,
+    Api, ApiError, ApiResult, ContextParams, CountParams, ExportParams, FilterParams, ImportRequest, LokiError,
+    QueryParams, QuestionClock, ResponseWriter, RestoreRequest, SummaryParams,
 };
 use crate::metrics::{CounterRegistry, Metrics};
 use crate::remote::{RemoteStore, StatusReader};

@@ -6,7 +6,7 @@
 //!
 //! Like Loki, each entry gets `service_name`, unless its stream has that label, and `detected_level`.
 
-use crate::http::loki::QuestionClock;
+use crate::http::QuestionClock;
 use daytable_logql::ast::Selector;
 use daytable_logql::labels::{Labels, label_name};
 use daytable_logql::level::{DETECTED_LEVEL, detected_level};

@@ -5,7 +5,9 @@
 //! [`ResponseWriter::line`] or [`ResponseWriter::is_wanted`] reports that the client disconnected. A method that reads
 //! much between two lines calls `is_wanted` in between.
 
-use super::loki::{LokiError, QuestionClock};
+use super::error::ApiResult;
+use super::params::{ContextParams, CountParams, ExportParams, FilterParams, QueryParams, SummaryParams};
+use super::question::{LokiError, QuestionClock};
 use super::response::ResponseWriter;
 use daytable_intake::tail::ImportFile;
 use daytable_logql::ast::Selector;
@@ -14,9 +16,6 @@ use daytable_model::path_text;
 use serde::{Deserialize, Serialize};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
-
-/// The result of a route's code, after its lines.
-pub type ApiResult = Result<(), ApiError>;
 
 /// Answers the routes. Lines are JSON objects unless a method states otherwise.
 pub trait Api: Send + Sync + 'static {
@@ -116,164 +115,4 @@ pub struct RestoreRequest {
     pub name: Option<String>,
     /// How long the restored day-table stays, in seconds.
     pub keep_seconds: u64,
-}
-
-/// The filter of a request, as the client wrote it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct FilterParams {
-    /// The query.
-    pub q: Option<String>,
-    /// The instance.
-    pub instance: Option<String>,
-    /// The oldest time.
-    pub since: Option<String>,
-    /// The newest time.
-    pub until: Option<String>,
-    /// The lowest level.
-    pub level: Option<String>,
-    /// Text that the record contains.
-    pub contains: Option<String>,
-}
-
-/// Parameters of `/api/query`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct QueryParams {
-    /// The filter.
-    pub filters: FilterParams,
-    /// The most records of the response: 1 to [`N_MAX`].
-    pub n: u64,
-}
-
-/// Parameters of `/api/export`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ExportParams {
-    /// Which records.
-    pub filters: FilterParams,
-    /// The most records of the response.
-    pub n: u64,
-    /// The form of the response.
-    pub form: ExportFormat,
-}
-
-/// The form of an export.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ExportFormat {
-    /// A JSON object a line.
-    #[default]
-    Ndjson,
-    /// A table with a header.
-    Csv,
-    /// A Parquet file.
-    Parquet,
-    /// The bytes of each record as its source wrote them, and a newline.
-    Raw,
-}
-
-/// Parameters of the routes that summarise.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SummaryParams {
-    /// The filter.
-    pub filters: FilterParams,
-    /// The form of the summary.
-    pub summary: Summary,
-}
-
-/// The form of a summary.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Summary {
-    /// The rows of the query's pipes.
-    Stats {
-        /// The most rows.
-        limit: u64,
-    },
-    /// Records by steps of time.
-    Hits {
-        /// The length of a step, as the client wrote it.
-        step: Option<String>,
-        /// `level`, `instance`, or both with a comma.
-        by: Vec<String>,
-    },
-    /// The most frequent values of each field.
-    Facets {
-        /// The most values of a field.
-        limit: u64,
-    },
-    /// The names of fields.
-    Fields,
-    /// The most frequent values of one field.
-    Values {
-        /// The field.
-        field: String,
-        /// The most values.
-        limit: u64,
-    },
-}
-
-/// Parameters of `/api/context`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ContextParams {
-    /// The keys of the record: TABLE/PARTITIONKEY/ROWKEY.
-    pub key: String,
-    /// The most records before it.
-    pub before: usize,
-    /// The most records after it.
-    pub after: usize,
-}
-
-/// Parameters of `/api/count`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct CountParams {
-    /// The filter.
-    pub filters: FilterParams,
-    /// The keys to group by; the client separates them by commas.
-    pub by: Vec<String>,
-    /// The length of an interval, as the client wrote it.
-    pub every: Option<String>,
-}
-
-/// The default of `n` of `/api/query`.
-pub const N_DEFAULT: usize = 100;
-/// The largest `n` of `/api/query`.
-pub const N_MAX: usize = 1_000_000;
-
-/// Why a request fails, by what the client can do about it.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ApiError {
-    /// 400: a parameter is wrong; the client must change it.
-    #[error("parameter {name}: {reason}")]
-    Parameter {
-        /// Its name.
-        name: String,
-        /// The reason.
-        reason: String,
-    },
-    /// 400: the query is wrong, at these bytes.
-    #[error("{message}")]
-    Query {
-        /// The problem, and the expected form.
-        message: String,
-        /// The first wrong byte.
-        from: usize,
-        /// The end of the wrong bytes.
-        to: usize,
-    },
-    /// 404: the object does not exist, or was dropped while it was read.
-    #[error("{0}")]
-    NotFound(String),
-    /// 409: the object exists and cannot be used now; the reason says what must change first.
-    #[error("{0}")]
-    Refused(String),
-    /// 503: the client should try again later.
-    #[error("{0}")]
-    Busy(String),
-    /// 500: a fault of the daemon, which is logged.
-    #[error("{0}")]
-    Failed(String),
-}
-
-impl ApiError {
-    /// A wrong parameter.
-    pub fn parameter(name: impl Into<String>, reason: impl Into<String>) -> ApiError {
-        ApiError::Parameter { name: name.into(), reason: reason.into() }
-    }
 }

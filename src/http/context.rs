@@ -1,10 +1,11 @@
 //! State that all listeners share, and the permissions of a connection by its listener.
 
 use super::HttpLimits;
-use super::api::{Api, ApiError};
+use super::api::Api;
 use super::counters::HttpCounters;
+use super::error::ApiError;
 use super::push_auth::PushAuth;
-use super::read_auth::ReadToken;
+use super::read_token::ReadToken;
 use super::readiness::Readiness;
 use super::session::Sessions;
 use daytable_platform::reloadable::Reloadable;

@@ -1,7 +1,8 @@
 //! `/-/*`: the commands of an operator. Only the unix socket has these routes, except for the reload.
 
-use super::api::{ApiError, ImportRequest, RestoreRequest};
+use super::api::{ImportRequest, RestoreRequest};
 use super::context::ServerContext;
+use super::error::ApiError;
 use super::params;
 use super::passed_files::PassedFiles;
 use super::response::{ResponseFormat, stream_response};

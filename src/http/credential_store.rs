@@ -2,7 +2,7 @@
 //!
 //! The store has digests of tokens and passwords, and never the secrets. All credentials are compared, in constant time.
 
-use super::push_auth::{AuthRefusal, PushAuthError};
+use super::push_refusal::{AuthRefusal, PushAuthError};
 use crate::config::{CredentialConfig, CredentialSecret, load_credentials};
 use axum::http::header;
 use axum::http::request::Parts;

@@ -3,8 +3,8 @@
 //! A follower holds a blocking thread and a connection for as long as the client likes, so their number is small. The
 //! client ends a follower, or the write timeout of a client that does not read, or the drain.
 
-use super::api::ApiError;
 use super::context::ServerContext;
+use super::error::ApiError;
 use super::params;
 use super::readiness::wait_for_drain;
 use super::response::{PartStream, ResponseFormat, TruncatedResponse, start, with_format};

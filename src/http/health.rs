@@ -1,7 +1,7 @@
 //! The routes for monitoring. They need no credentials.
 
-use super::api::ApiError;
 use super::context::ServerContext;
+use super::error::ApiError;
 use axum::Router;
 use axum::extract::State;
 use axum::http::{StatusCode, header};

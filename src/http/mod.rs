@@ -38,10 +38,10 @@
 //! | part | modules |
 //! |---|---|
 //! | connections | [`listen`], [`mod@serve`], `connection_slots`, `write_timeout`, [`readiness`] |
-//! | all routes | `routes`, `context`, `params`, `response`, `counters` |
-//! | reading | `read`, `follow`, `patterns`, [`loki`], [`read_auth`], `session` |
+//! | all routes | `routes`, `context`, `params`, `response`, `error`, `counters` |
+//! | reading | `read`, `follow`, `patterns`, [`loki`], `question`, [`read_auth`], `read_token`, `session` |
 //! | the page | `page`, the files in `src/page` |
-//! | pushes | `push`, `upload`, [`push_auth`], `credential_store`, `usage` |
+//! | pushes | `push`, `upload`, [`push_auth`], `push_refusal`, `credential_store`, `usage` |
 //! | operators | `control`, `health` |
 //!
 //! The code behind the routes implements [`api::Api`]; this module opens no store.
@@ -57,6 +57,7 @@ mod context;
 mod control;
 mod counters;
 mod credential_store;
+mod error;
 mod follow;
 mod health;
 pub mod loki;
@@ -65,7 +66,10 @@ mod params;
 mod passed_files;
 mod patterns;
 mod push;
+mod push_refusal;
+mod question;
 mod read;
+mod read_token;
 mod response;
 mod routes;
 mod session;
@@ -76,16 +80,19 @@ mod write_timeout;
 #[cfg(test)]
 mod tests;
 
-pub use api::{
-    Api, ApiError, ApiResult, ContextParams, CountParams, ExportFormat, ExportParams, FilterParams, ImportRequest,
-    QueryParams, RestoreRequest, Summary, SummaryParams,
-};
+pub use api::{Api, ImportRequest, RestoreRequest};
 pub use context::{ListenerKind, ServerContext};
 pub use counters::HttpCounters;
+pub use error::{ApiError, ApiResult};
 pub use listen::{BindError, Listener};
+pub use params::{
+    ContextParams, CountParams, ExportFormat, ExportParams, FilterParams, QueryParams, Summary, SummaryParams,
+};
 pub use passed_files::PASSED_FILES_MAX;
-pub use push_auth::{PushAuth, PushAuthError};
-pub use read_auth::{ReadToken, ReadTokenError};
+pub use push_auth::PushAuth;
+pub use push_refusal::PushAuthError;
+pub use question::{LokiError, QuestionClock};
+pub use read_token::{ReadToken, ReadTokenError};
 pub use readiness::Readiness;
 pub use response::ResponseWriter;
 pub use routes::router;

@@ -18,7 +18,7 @@
 mod compact;
 
 use super::context::{ListenerKind, ServerContext};
-use super::read_auth::ReadToken;
+use super::read_token::ReadToken;
 use super::response::error_response;
 use super::session::{is_from_page, set_cookie};
 use axum::Router;

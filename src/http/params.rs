@@ -1,13 +1,128 @@
-//! Query parameters. A request must not have an unknown, a repeated or an empty parameter.
+//! The parameters of the routes, in the query of the URL. A request must not have an unknown, a repeated or an empty parameter.
 
-use super::api::{
-    ApiError, ContextParams, CountParams, ExportFormat, ExportParams, FilterParams, N_DEFAULT, N_MAX, QueryParams,
-    Summary, SummaryParams,
-};
+use super::error::ApiError;
 use axum::extract::Query;
 use axum::http::Uri;
 use daytable_query::answer::context::CONTEXT_MAX;
 use std::ops::RangeInclusive;
+
+/// The filter of a request, as the client wrote it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FilterParams {
+    /// The query.
+    pub q: Option<String>,
+    /// The instance.
+    pub instance: Option<String>,
+    /// The oldest time.
+    pub since: Option<String>,
+    /// The newest time.
+    pub until: Option<String>,
+    /// The lowest level.
+    pub level: Option<String>,
+    /// Text that the record contains.
+    pub contains: Option<String>,
+}
+
+/// Parameters of `/api/query`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QueryParams {
+    /// The filter.
+    pub filters: FilterParams,
+    /// The most records of the response: 1 to 1,000,000.
+    pub n: u64,
+}
+
+/// Parameters of `/api/export`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExportParams {
+    /// Which records.
+    pub filters: FilterParams,
+    /// The most records of the response.
+    pub n: u64,
+    /// The form of the response.
+    pub form: ExportFormat,
+}
+
+/// The form of an export.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ExportFormat {
+    /// A JSON object a line.
+    #[default]
+    Ndjson,
+    /// A table with a header.
+    Csv,
+    /// A Parquet file.
+    Parquet,
+    /// The bytes of each record as its source wrote them, and a newline.
+    Raw,
+}
+
+/// Parameters of the routes that summarise.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SummaryParams {
+    /// The filter.
+    pub filters: FilterParams,
+    /// The form of the summary.
+    pub summary: Summary,
+}
+
+/// The form of a summary.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Summary {
+    /// The rows of the query's pipes.
+    Stats {
+        /// The most rows.
+        limit: u64,
+    },
+    /// Records by steps of time.
+    Hits {
+        /// The length of a step, as the client wrote it.
+        step: Option<String>,
+        /// `level`, `instance`, or both with a comma.
+        by: Vec<String>,
+    },
+    /// The most frequent values of each field.
+    Facets {
+        /// The most values of a field.
+        limit: u64,
+    },
+    /// The names of fields.
+    Fields,
+    /// The most frequent values of one field.
+    Values {
+        /// The field.
+        field: String,
+        /// The most values.
+        limit: u64,
+    },
+}
+
+/// Parameters of `/api/context`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ContextParams {
+    /// The keys of the record: TABLE/PARTITIONKEY/ROWKEY.
+    pub key: String,
+    /// The most records before it.
+    pub before: usize,
+    /// The most records after it.
+    pub after: usize,
+}
+
+/// Parameters of `/api/count`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CountParams {
+    /// The filter.
+    pub filters: FilterParams,
+    /// The keys to group by; the client separates them by commas.
+    pub by: Vec<String>,
+    /// The length of an interval, as the client wrote it.
+    pub every: Option<String>,
+}
+
+/// The default of `n` of `/api/query`.
+const N_DEFAULT: usize = 100;
+/// The largest `n` of `/api/query`.
+const N_MAX: usize = 1_000_000;
 
 const FILTERS: [&str; 6] = ["q", "instance", "since", "until", "level", "contains"];
 

@@ -1,7 +1,7 @@
 //! `/api/patterns`: lines without their changing parts, counted.
 
-use super::api::ApiError;
 use super::context::ServerContext;
+use super::error::ApiError;
 use super::params;
 use super::response::{ResponseFormat, stream_response};
 use axum::Router;

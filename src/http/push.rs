@@ -14,7 +14,6 @@
 
 use super::context::ListenerKind;
 use super::params;
-use super::push_auth::may_push;
 use super::readiness::Readiness;
 use super::response::retry_after;
 use super::serve::PeerAddress;
@@ -23,13 +22,14 @@ use axum::body::{BodyDataStream, Bytes};
 use axum::extract::{Path, Request as HttpRequest, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderName, HeaderValue, Method, StatusCode, header};
-use axum::middleware::from_fn_with_state;
+use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, post};
 use daytable_intake::counters::SourceEvent;
 use daytable_intake::push::{
     self, Encoding, Endpoint, MemoryReservation, Push, PushRequest, PushResponse, PushSender, Refusal, elastic,
 };
+use daytable_intake::rate_limit::Now;
 use daytable_store::CommitOutcome;
 use futures_core::Stream;
 use std::future::poll_fn;
@@ -83,6 +83,27 @@ pub(super) fn routes<S: Clone + Send + Sync + 'static>(context: PushContext, kin
         .route(ELASTIC_REST, any(elasticsearch))
         .route_layer(from_fn_with_state(kind, may_push))
         .with_state(context)
+}
+
+/// Passes a request on if it may push, with its [`PushSender`] among its extensions. The endpoint
+/// [charges](PushSender::charge) the sender later.
+async fn may_push(State(kind): State<ListenerKind>, request: HttpRequest, next: Next) -> Response {
+    let (mut parts, body) = request.into_parts();
+    let sender = match &kind {
+        ListenerKind::Unix => PushSender::anonymous("unix"),
+        ListenerKind::Tcp { pushing, .. } => {
+            let auth = pushing.load();
+            match auth.authenticate(&parts, Now::read()) {
+                Ok(sender) => sender,
+                Err(refusal) => {
+                    linger(&parts, &mut body.into_data_stream()).await;
+                    return auth.refuse(refusal);
+                }
+            }
+        }
+    };
+    parts.extensions.insert(sender);
+    next.run(HttpRequest::from_parts(parts, body)).await
 }
 
 /// A path below Elasticsearch's: `_bulk`, `_bulk` of an index, or a request that clients send first.

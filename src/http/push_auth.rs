@@ -12,26 +12,21 @@
 //! | no `Authorization`, and `push` is `"open"` | anonymous, unless a browser sent the request for a web page |
 //! | no `Authorization`, and only `tls.client_ca_file` is set | the owner of the client's certificate, which TLS has verified |
 
-use super::context::ListenerKind;
 use super::counters::HttpCounters;
 use super::credential_store::{Credential, CredentialStore, identify};
-use super::push::linger;
+use super::push_refusal::{AuthRefusal, PushAuthError};
 use super::response::{error_response, retry_after};
 use super::serve::PeerAddress;
 use super::usage::{UsageHandle, UsageKey, UsageLimiter};
-use crate::config::{ConfigError, HttpConfig, PushAccess, PushAccessError};
-use axum::extract::{Request, State};
+use crate::config::{HttpConfig, PushAccess};
 use axum::http::request::Parts;
 use axum::http::{HeaderValue, StatusCode, header};
-use axum::middleware::Next;
 use axum::response::Response;
 use daytable_intake::push::PushSender;
-use daytable_intake::rate_limit::{LimitKind, Limited, Now, RateLimiter, SenderLimits, network_of};
+use daytable_intake::rate_limit::{Now, RateLimiter, SenderLimits, network_of};
 use daytable_intake::route::Router;
-use daytable_model::path_text::PathText;
 use daytable_platform::lock;
 use std::net::Ipv4Addr;
-use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
@@ -43,35 +38,6 @@ pub struct PushAuth {
     usage: Arc<UsageLimiter>,
     per_sender: SenderLimits,
     counters: Arc<HttpCounters>,
-}
-
-/// Why pushes cannot be authenticated.
-#[derive(Debug, thiserror::Error)]
-pub enum PushAuthError {
-    /// The configuration has no credentials although it needs some.
-    #[error("[http]: {0}")]
-    Access(#[from] PushAccessError),
-    /// The file of credentials cannot be used.
-    #[error(transparent)]
-    File(#[from] ConfigError),
-    /// A credential is bound to a table that is not configured.
-    #[error("{}: the credential {name:?} is bound to a table that is not configured", .path.escaped())]
-    Table {
-        /// The file.
-        path: PathBuf,
-        /// The credential.
-        name: String,
-    },
-}
-
-/// Why a push is refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum AuthRefusal {
-    Off,
-    Browser,
-    Missing,
-    Wrong,
-    Limited(Limited),
 }
 
 impl PushAuth {
@@ -165,65 +131,6 @@ impl PushAuth {
     }
 }
 
-/// Passes a request on if it may push, with its [`PushSender`] among its extensions. The endpoint
-/// [charges](PushSender::charge) the sender later.
-pub(super) async fn may_push(State(kind): State<ListenerKind>, request: Request, next: Next) -> Response {
-    let (mut parts, body) = request.into_parts();
-    let sender = match &kind {
-        ListenerKind::Unix => PushSender::anonymous("unix"),
-        ListenerKind::Tcp { pushing, .. } => {
-            let auth = pushing.load();
-            match auth.authenticate(&parts, Now::read()) {
-                Ok(sender) => sender,
-                Err(refusal) => {
-                    linger(&parts, &mut body.into_data_stream()).await;
-                    return auth.refuse(refusal);
-                }
-            }
-        }
-    };
-    parts.extensions.insert(sender);
-    next.run(Request::from_parts(parts, body)).await
-}
-
-impl AuthRefusal {
-    /// The value of the label `reason` in metrics.
-    fn label(self) -> &'static str {
-        match self {
-            AuthRefusal::Off => "off",
-            AuthRefusal::Browser => "browser",
-            AuthRefusal::Missing => "no_credential",
-            AuthRefusal::Wrong => "wrong_credential",
-            AuthRefusal::Limited(limited) => limited.kind.label(),
-        }
-    }
-
-    fn status(self) -> StatusCode {
-        match self {
-            AuthRefusal::Off | AuthRefusal::Browser => StatusCode::FORBIDDEN,
-            AuthRefusal::Missing | AuthRefusal::Wrong => StatusCode::UNAUTHORIZED,
-            AuthRefusal::Limited(_) => StatusCode::TOO_MANY_REQUESTS,
-        }
-    }
-}
-
-impl std::fmt::Display for AuthRefusal {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            AuthRefusal::Off => f.write_str("pushes over TCP are refused: http.push is \"off\""),
-            AuthRefusal::Browser => f.write_str("requests from web pages are refused"),
-            AuthRefusal::Missing => f.write_str("pushing needs a credential: the header Authorization is missing"),
-            AuthRefusal::Wrong => f.write_str("the credential in the header Authorization is wrong"),
-            AuthRefusal::Limited(Limited { kind: LimitKind::Rate, .. }) => {
-                f.write_str("this sender exceeded its rate limit, http.per_sender")
-            }
-            AuthRefusal::Limited(_) => {
-                f.write_str("this sender exceeded its bytes of the day, http.per_sender.bytes_per_day")
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -231,6 +138,7 @@ mod tests {
     use axum::http::Request;
     use base64::prelude::{BASE64_STANDARD, Engine};
     use proptest::prelude::*;
+    use std::path::PathBuf;
     use std::time::{Duration, Instant};
 
     const FILE: &str = "

@@ -1,7 +1,9 @@
 //! `/api/*`: the routes that read. [`follow`] has the route that stays open.
 
-use super::api::{Api, ApiError, ApiResult, ExportFormat};
+use super::api::Api;
 use super::context::ServerContext;
+use super::error::{ApiError, ApiResult};
+use super::params::ExportFormat;
 use super::response::{ResponseFormat, ResponseWriter, stream_response};
 use super::{follow, params};
 use axum::Router;

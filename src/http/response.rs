@@ -12,7 +12,8 @@
 //! 4. A scan that panics closes the channel without a [`ResponsePart::End`]. The body then breaks the connection, so a
 //!    truncated response never looks complete.
 
-use super::api::{ApiError, ApiResult, ExportFormat};
+use super::error::{ApiError, ApiResult};
+use super::params::ExportFormat;
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};

@@ -57,7 +57,8 @@ const PATHS: [&str; 37] = [
 
 /// The path that a request for `path` is counted by.
 fn counted_path(path: &str) -> &'static str {
-    if loki::is_reading(path) {
+    let is_of_loki = path.starts_with(loki::PREFIX) || path.starts_with("/prometheus/");
+    if is_of_loki && path != push::LOKI {
         return loki::COUNTED;
     }
     match path.strip_prefix(push::ELASTIC) {

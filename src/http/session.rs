@@ -7,7 +7,7 @@
 //!
 //! Codes and sessions live in memory, as digests. A restart ends them.
 
-use super::read_auth::{ReadToken, digest};
+use super::read_token::{ReadToken, digest};
 use axum::http::{HeaderMap, header};
 use daytable_platform::lock;
 use std::collections::VecDeque;

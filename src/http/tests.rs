@@ -73,10 +73,10 @@ impl Api for FakeApi {
 
     fn log_entries(
         &self,
-        _: &loki::QuestionClock,
+        _: &QuestionClock,
         _: &mut dyn FnMut(&dyn daytable_logql::source::EntrySource),
-    ) -> Result<(), loki::LokiError> {
-        Err(loki::LokiError::failed("no entries"))
+    ) -> Result<(), LokiError> {
+        Err(LokiError::failed("no entries"))
     }
 
     fn follow_log_entries(

@@ -2,7 +2,8 @@
 
 use super::params::LokiParams;
 use super::volume::selector;
-use super::{LokiError, LokiResult, success};
+use super::{LokiResult, success};
+use crate::http::question::LokiError;
 use daytable_logql::ast::{LogQuery, LogqlQuery, Selector};
 use daytable_logql::cluster::Clusters;
 use daytable_logql::eval::ShownEntry;

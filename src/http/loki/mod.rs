@@ -23,104 +23,26 @@ mod tail;
 mod volume;
 
 use super::context::ServerContext;
+use super::error::ApiError;
+use super::question::{EndOnDrop, LokiError, QuestionClock};
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use daytable_logql::EvalError;
 use daytable_logql::source::EntrySource;
 use params::LokiParams;
 use serde_json::{Value, json};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
 
 pub(super) const TAIL: &str = "/loki/api/v1/tail";
-const PREFIX: &str = "/loki/api/v1/";
+/// The beginning of their paths. Pushes have it, too.
+pub(super) const PREFIX: &str = "/loki/api/v1/";
 /// The path that the requests of these routes are counted by.
 pub(super) const COUNTED: &str = "/loki/api/v1/*";
 /// The version of Loki whose routes these are.
 const VERSION: &str = "3.7.0";
-/// How long a question may take.
-const TIME_MAX: Duration = Duration::from_secs(60);
-
-/// Whether a path belongs to these routes. Pushes do not.
-pub(super) fn is_reading(path: &str) -> bool {
-    path != super::push::LOKI && (path.starts_with(PREFIX) || path.starts_with("/prometheus/"))
-}
-
-/// A running question: when it has to end.
-#[derive(Debug)]
-pub struct QuestionClock {
-    end: Instant,
-    is_unwanted: AtomicBool,
-}
-
-impl QuestionClock {
-    fn start() -> Arc<QuestionClock> {
-        Arc::new(QuestionClock { end: Instant::now() + TIME_MAX, is_unwanted: AtomicBool::new(false) })
-    }
-
-    /// Why the question must end now; `None` if it may go on.
-    pub fn stop_reason(&self) -> Option<&'static str> {
-        if self.is_unwanted.load(Ordering::Relaxed) {
-            return Some("the client is gone");
-        }
-        (Instant::now() > self.end).then_some("the query takes too long: select fewer streams, or a shorter time")
-    }
-}
-
-/// Ends the question when its request is dropped.
-struct EndOnDrop(Arc<QuestionClock>);
-
-impl Drop for EndOnDrop {
-    fn drop(&mut self) {
-        self.0.is_unwanted.store(true, Ordering::Relaxed);
-    }
-}
-
-/// Why a question has no answer: the status, and the text that the client shows.
-#[derive(Debug)]
-pub struct LokiError(StatusCode, String);
-
-impl LokiError {
-    fn wrong(reason: impl Into<String>) -> LokiError {
-        LokiError(StatusCode::BAD_REQUEST, reason.into())
-    }
-
-    /// The store cannot answer.
-    pub fn failed(reason: impl Into<String>) -> LokiError {
-        LokiError(StatusCode::INTERNAL_SERVER_ERROR, reason.into())
-    }
-}
-
-impl From<EvalError> for LokiError {
-    fn from(error: EvalError) -> LokiError {
-        match error {
-            EvalError::Source(reason) => LokiError::failed(reason),
-            other => LokiError::wrong(other.to_string()),
-        }
-    }
-}
-
-impl From<daytable_logql::QuerySyntaxError> for LokiError {
-    fn from(error: daytable_logql::QuerySyntaxError) -> LokiError {
-        LokiError::wrong(error.to_string())
-    }
-}
-
-impl IntoResponse for LokiError {
-    fn into_response(self) -> Response {
-        let LokiError(status, text) = self;
-        if status.is_server_error() {
-            tracing::error!(error = text, "failed to answer a request");
-        }
-        (status, [(header::CONTENT_TYPE, "text/plain; charset=utf-8")], text + "\n").into_response()
-    }
-}
-
 /// What a route answers: a JSON document.
 type LokiResult = Result<Value, LokiError>;
 
@@ -209,7 +131,7 @@ fn document(answer: &Value) -> Response {
 
 /// Asks the entries on a blocking thread.
 async fn answer(context: Arc<ServerContext>, params: LokiParams, question: Question) -> Result<Response, LokiError> {
-    let busy = |error: super::ApiError| LokiError(StatusCode::SERVICE_UNAVAILABLE, error.to_string());
+    let busy = |error: ApiError| LokiError(StatusCode::SERVICE_UNAVAILABLE, error.to_string());
     let permit = context.scan_permit().await.map_err(busy)?;
     let clock = QuestionClock::start();
     let end = EndOnDrop(clock.clone());

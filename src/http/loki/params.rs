@@ -1,6 +1,6 @@
 //! The parameters of a question: in the URL, and in the form of a POST.
 
-use super::LokiError;
+use crate::http::question::LokiError;
 use axum::extract::Query;
 use axum::http::{HeaderMap, Uri};
 use daytable_logql::eval::Steps;

@@ -2,7 +2,8 @@
 
 use super::numbers::{Shape, numbers, object};
 use super::params::LokiParams;
-use super::{LokiError, LokiResult, success};
+use super::{LokiResult, success};
+use crate::http::question::LokiError;
 use daytable_logql::ast::LogqlQuery;
 use daytable_logql::eval::{Evaluator, Limits, LogRequest, ShownEntry, Steps};
 use daytable_logql::labels::Labels;

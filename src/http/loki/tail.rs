@@ -2,8 +2,8 @@
 
 use super::params::LokiParams;
 use super::query::streams;
-use super::{EndOnDrop, LokiError, QuestionClock};
 use crate::http::context::ServerContext;
+use crate::http::question::{EndOnDrop, LokiError, QuestionClock};
 use crate::http::readiness::wait_for_drain;
 use axum::extract::State;
 use axum::extract::ws::{Message, WebSocket, WebSocketUpgrade};
@@ -62,7 +62,7 @@ fn follow(
 ) {
     let mut waiting: Vec<ShownEntry> = Vec::new();
     let followed = context.api.follow_log_entries(&query.selector, &mut |entry| {
-        if clock.is_unwanted.load(std::sync::atomic::Ordering::Relaxed) || frames.is_closed() {
+        if clock.is_unwanted() || frames.is_closed() {
             return ControlFlow::Break(());
         }
         let is_pause = entry.is_none();

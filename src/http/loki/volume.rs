@@ -1,8 +1,9 @@
 //! Entries and bytes: `index/stats`, `index/volume`, `index/volume_range`.
 
+use super::LokiResult;
 use super::numbers::{Shape, numbers};
 use super::params::LokiParams;
-use super::{LokiError, LokiResult};
+use crate::http::question::LokiError;
 use daytable_logql::ast::Selector;
 use daytable_logql::eval::{Numbers, Series, Steps};
 use daytable_logql::labels::Labels;
