@@ -9,6 +9,7 @@ use crate::parser::regexp;
 use crate::query::{Operator, Test};
 use daytable_model::property::Property;
 use daytable_model::record::Level;
+use daytable_model::words::is_word_character;
 use memchr::memmem::Finder;
 use regex::Regex;
 use std::cmp::Ordering;
@@ -125,11 +126,6 @@ impl Phrase {
     }
 }
 
-/// Whether a character belongs to a word.
-pub fn is_word_character(c: char) -> bool {
-    c == '_' || c.is_alphanumeric()
-}
-
 impl Matcher {
     /// Prepares a test of `field`. Tests that compare two fields are no matchers, and never match here.
     pub fn new(field: &FieldName, test: &Test) -> Matcher {
@@ -237,17 +233,23 @@ impl Matcher {
     /// A text that every matching text contains, if there is such a text. A store may search it instead of testing
     /// every value.
     pub fn needle(&self) -> Option<&str> {
-        let text = match &self.0 {
-            Kind::Phrase(phrase) if !phrase.any_case => phrase.text.as_str(),
-            Kind::Part(finder) => std::str::from_utf8(finder.needle()).ok()?,
-            Kind::Exact(exact) if exact.number.is_none() => exact.text.as_str(),
-            Kind::ExactPrefix(text) => text.as_str(),
+        self.bordered_needle().map(|(text, _)| text)
+    }
+
+    /// The same text, and whether its first and its last word are whole words of every matching text.
+    pub fn bordered_needle(&self) -> Option<(&str, (bool, bool))> {
+        let (text, borders) = match &self.0 {
+            Kind::Phrase(phrase) if !phrase.any_case => (phrase.text.as_str(), phrase.borders),
+            Kind::Part(finder) => (std::str::from_utf8(finder.needle()).ok()?, (false, false)),
+            Kind::Exact(exact) if exact.number.is_none() => (exact.text.as_str(), (true, true)),
+            Kind::ExactPrefix(text) => (text.as_str(), (true, false)),
             Kind::All(phrases) | Kind::Sequence(phrases) => {
-                phrases.iter().map(|phrase| phrase.text.as_str()).max_by_key(|text| text.len())?
+                let longest = phrases.iter().max_by_key(|phrase| phrase.text.len())?;
+                (longest.text.as_str(), longest.borders)
             }
             _ => return None,
         };
-        (!text.is_empty()).then_some(text)
+        (!text.is_empty()).then_some((text, borders))
     }
 }
 

@@ -12,6 +12,7 @@
 //! * [`bucket_plan`]: over how many partitions an instance is spread, and from which record time on.
 //! * [`stream`]: the stream that a record was pushed to.
 //! * [`mod@line`]: the original text of a record, made again from its parts.
+//! * [`words`]: the words of a text, for an index of words.
 //! * [`needle`]: a search text, and the test whether a value contains it.
 //! * [`row_set`]: some rows of a page or row group.
 //! * [`path_text`], [`safe_text`]: paths and untrusted text in a form that is safe to show.
@@ -28,6 +29,7 @@ pub mod batch;
 pub mod entity;
 pub mod window;
 pub mod bucket_plan;
+pub mod words;
 pub mod needle;
 pub mod row_set;
 pub mod path_text;

@@ -10,6 +10,7 @@
 
 use crate::line::may_cross;
 use crate::property::{Property, PropertyKind, to_hex};
+use crate::words::words_within;
 use memchr::memmem::Finder;
 use std::collections::HashMap;
 use std::io::Write as _;
@@ -26,6 +27,8 @@ pub struct Needle {
     finder: Finder<'static>,
     /// By the code of a kind: whether a value of that kind can contain the text.
     kinds: [bool; PropertyKind::COUNT],
+    /// The words that every text has which contains the text.
+    words: Arc<[Box<str>]>,
     /// By layout: whether a line may contain the text although no value does.
     crossings: Arc<Mutex<HashMap<Box<str>, bool>>>,
 }
@@ -36,11 +39,27 @@ const CROSSINGS_MAX: usize = 4096;
 impl Needle {
     /// Prepares a search for `text`. Every value contains the empty text.
     pub fn new(text: &str) -> Needle {
+        Needle::with_borders(text, (false, false))
+    }
+
+    /// The same for a text whose first and last word are whole words wherever it is sought.
+    pub fn with_borders(text: &str, borders: (bool, bool)) -> Needle {
         Needle {
             finder: Finder::new(text).into_owned(),
             kinds: PropertyKind::ALL.map(|kind| fits(text, kind)),
+            words: words_within(text, borders).into_iter().map(Box::from).collect(),
             crossings: Arc::default(),
         }
+    }
+
+    /// The search text.
+    pub fn text(&self) -> &[u8] {
+        self.finder.needle()
+    }
+
+    /// The words that every text has which contains the search text.
+    pub fn words(&self) -> &Arc<[Box<str>]> {
+        &self.words
     }
 
     /// Whether a line of this layout may contain the text although no value of its record does ([`may_cross`]).

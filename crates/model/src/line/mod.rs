@@ -351,6 +351,15 @@ impl LineLayout {
 /// Whether a line of this layout may contain `text` although no value of its record does: across the border of a value,
 /// in the text of the layout, or in a part whose written form differs from its stored form. False only if it cannot.
 pub fn may_cross(layout: &str, text: &str) -> bool {
+    may_lie_outside(layout, text, true)
+}
+
+/// The same for a text that is not within a value as it is, nor escaped as in JSON.
+pub fn may_cross_escaped(layout: &str, text: &str) -> bool {
+    may_lie_outside(layout, text, false)
+}
+
+fn may_lie_outside(layout: &str, text: &str, minds_escapes: bool) -> bool {
     let text = text.as_bytes();
     if text.is_empty() || text.contains(&(ESCAPE as u8)) || text.contains(&(PIECE_END as u8)) {
         return true;
@@ -375,7 +384,8 @@ pub fn may_cross(layout: &str, text: &str) -> bool {
             }
             part => {
                 let is_tight = is_before_hole && text.len() > 1;
-                if is_tight || is_written_otherwise(part, text) {
+                let is_escaped = matches!(part, LayoutPart::Property(_, true));
+                if is_tight || is_written_otherwise(part, text) && (minds_escapes || !is_escaped) {
                     return true;
                 }
             }

@@ -72,6 +72,15 @@ pub trait BatchVisitor: Sync {
         true
     }
 
+    /// Whether rows of a row group may be wanted, judged before its columns are read.
+    ///
+    /// # Errors
+    ///
+    /// A damaged file, which ends the walk.
+    fn wants_group(&self, _file: &SealedFile, _group: usize) -> Result<bool, StoreError> {
+        Ok(true)
+    }
+
     /// Processes a batch. A break ends the walk of all threads.
     ///
     /// # Errors
@@ -574,6 +583,9 @@ impl Walker<'_, '_> {
             }
             Task::Group { file, group, runs } => {
                 let WalkFile { source: FileSource::Sealed(sealed), late } = &files[*file] else { return Ok(None) };
+                if !visitor.wants_group(sealed, *group)? {
+                    return Ok(Some(ControlFlow::Continue(())));
+                }
                 let stretches = stretches(sealed, runs, range.from, range.to)?;
                 let stretches: Vec<_> =
                     stretches.into_iter().map(|(run, rows)| (runs[run].partition.clone(), rows)).collect();

@@ -14,6 +14,7 @@ use daytable_model::property::{Property, PropertyKind};
 use daytable_model::record::Level;
 use daytable_model::row_set::RowSet;
 use daytable_store::page::{PageHeader, PageSections};
+use daytable_store::sealed::SealedFile;
 use daytable_store::{BatchVisitor, ColumnBatch, RowsOf, StoreError};
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -73,6 +74,10 @@ impl BatchVisitor for FieldGathering<'_> {
 
     fn wants_page(&self, page: &PageSections<'_>) -> bool {
         self.columns.wants_page(page)
+    }
+
+    fn wants_group(&self, file: &SealedFile, group: usize) -> Result<bool, StoreError> {
+        self.columns.wants_group(file, group)
     }
 
     fn visit(&self, state: &mut ThreadFields, batch: &ColumnBatch) -> Result<ControlFlow<()>, StoreError> {

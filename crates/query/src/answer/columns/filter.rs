@@ -10,9 +10,10 @@ use daytable_model::record::Level;
 use daytable_model::row_set::RowSet;
 use daytable_model::stream::{NANOS, STREAM};
 use daytable_store::page::{LevelMinute, PageHeader, PageSections, TextPrefilter, level_minutes};
+use daytable_store::sealed::SealedFile;
 use daytable_store::{BatchColumn, ColumnBatch, RowsOf, StoreError};
 use memchr::memmem::Finder;
-use std::cell::OnceCell;
+use std::cell::{Cell, OnceCell};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -43,6 +44,7 @@ pub(in crate::answer) struct ColumnFilter {
 /// A text that is looked for in columns.
 struct SoughtText {
     needle: Needle,
+    borders: (bool, bool),
     /// Excludes pages before their columns are read.
     pages: TextPrefilter,
     /// Its parts between digits; a page that lacks one has no such text. Empty if that is not known.
@@ -136,15 +138,21 @@ pub(super) fn rows_with_layout(
 pub(super) const MESSAGE_START: &str = "%<";
 
 impl SoughtText {
-    fn new(text: &str) -> SoughtText {
-        let needle = Needle::new(text);
+    /// `borders`: whether its first and its last word are whole words of every text with it.
+    fn new(text: &str, borders: (bool, bool)) -> SoughtText {
+        let needle = Needle::with_borders(text, borders);
         // Such a text may be stored as bytes or numbers.
         let is_hex = text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
         let mut parts: Vec<&[u8]> = text.as_bytes().split(u8::is_ascii_digit).filter(|part| !part.is_empty()).collect();
         parts.sort_unstable_by_key(|part| std::cmp::Reverse(part.len()));
         parts.truncate(if is_hex || needle.may_be_beside_strings() { 0 } else { PARTS_MAX });
         let pages = TextPrefilter::new(text);
-        SoughtText { needle, pages, parts: parts.into_iter().map(|part| Finder::new(part).into_owned()).collect() }
+        SoughtText {
+            needle,
+            borders,
+            pages,
+            parts: parts.into_iter().map(|part| Finder::new(part).into_owned()).collect(),
+        }
     }
 
     fn may_be_in(&self, batch: &ColumnBatch) -> bool {
@@ -157,7 +165,11 @@ impl ColumnFilter {
     pub(in crate::answer) fn new(predicate: Arc<Predicate>, filter: &Filter, table: Arc<str>) -> ColumnFilter {
         let mut needles = HashMap::new();
         gather_needles(predicate.root(), &mut needles);
-        let contains = filter.contains.as_deref().filter(|text| !text.is_empty()).map(SoughtText::new);
+        let contains = filter
+            .contains
+            .as_deref()
+            .filter(|text| !text.is_empty())
+            .map(|text| SoughtText::new(text, (false, false)));
         ColumnFilter { predicate, table, level: filter.level, contains, needles }
     }
 
@@ -231,26 +243,42 @@ impl ColumnFilter {
 
     /// Whether a page may have records that match, judged before its columns are read.
     pub(in crate::answer) fn wants_page(&self, page: &PageSections<'_>) -> bool {
-        self.contains.as_ref().is_none_or(|sought| sought.pages.may_be_in(page))
-            && self.wants_page_of(self.predicate.root(), page)
+        self.may_match(&|sought| sought.pages.may_be_in(page))
     }
 
-    fn wants_page_of(&self, node: &PredicateNode, page: &PageSections<'_>) -> bool {
+    /// Whether a row group of a sealed file may have records that match, judged by its sieve.
+    pub(in crate::answer) fn wants_group(&self, file: &SealedFile, group: usize) -> Result<bool, StoreError> {
+        let failed = Cell::new(None);
+        let may_match = self.may_match(&|sought| match file.may_have(group, &sought.needle) {
+            Ok(may_have) => may_have,
+            Err(error) => {
+                failed.set(Some(error));
+                true
+            }
+        });
+        failed.into_inner().map_or(Ok(may_match), Err)
+    }
+
+    /// Whether rows may match that have only the texts which `has` accepts.
+    fn may_match(&self, has: &dyn Fn(&SoughtText) -> bool) -> bool {
+        self.contains.as_ref().is_none_or(has) && self.may_match_node(self.predicate.root(), has)
+    }
+
+    fn may_match_node(&self, node: &PredicateNode, has: &dyn Fn(&SoughtText) -> bool) -> bool {
+        let may_have = |matcher: &Matcher| {
+            let sought = matcher.needle().and_then(|text| self.needles.get(text));
+            sought.is_none_or(has)
+        };
         match node {
-            PredicateNode::And(nodes) => nodes.iter().all(|node| self.wants_page_of(node, page)),
-            PredicateNode::Or(nodes) => nodes.iter().any(|node| self.wants_page_of(node, page)),
-            PredicateNode::Line(matcher) => self.may_have(matcher, page),
+            PredicateNode::And(nodes) => nodes.iter().all(|node| self.may_match_node(node, has)),
+            PredicateNode::Or(nodes) => nodes.iter().any(|node| self.may_match_node(node, has)),
+            PredicateNode::Line(matcher) => may_have(matcher),
             PredicateNode::Field(name, matcher) => match name.column() {
-                Column::Field | Column::Message | Column::Line => self.may_have(matcher, page),
+                Column::Field | Column::Message | Column::Line => may_have(matcher),
                 _ => true,
             },
             _ => true,
         }
-    }
-
-    fn may_have(&self, matcher: &Matcher, page: &PageSections<'_>) -> bool {
-        let sought = matcher.needle().and_then(|text| self.needles.get(text));
-        sought.is_none_or(|sought| sought.pages.may_be_in(page))
     }
 
     /// Whether a record matches, whatever columns say.
@@ -543,8 +571,12 @@ fn gather_needles(node: &PredicateNode, needles: &mut HashMap<String, SoughtText
         }
         PredicateNode::Not(node) => gather_needles(node, needles),
         PredicateNode::Field(_, matcher) | PredicateNode::Line(matcher) => {
-            if let Some(text) = matcher.needle() {
-                needles.entry(text.to_owned()).or_insert_with(|| SoughtText::new(text));
+            if let Some((text, mut borders)) = matcher.bordered_needle() {
+                // Of two matchers with one text, the borders of both hold.
+                if let Some(known) = needles.get(text).map(|known| known.borders) {
+                    borders = (borders.0 && known.0, borders.1 && known.1);
+                }
+                needles.insert(text.to_owned(), SoughtText::new(text, borders));
             }
         }
         _ => {}

@@ -23,6 +23,7 @@ use daytable_model::record::Level;
 use daytable_model::row_set::RowSet;
 use daytable_model::time::Ticks;
 use daytable_store::page::{LevelMinute, PageHeader, PageSections, level_minutes};
+use daytable_store::sealed::SealedFile;
 use daytable_store::{BatchVisitor, ColumnBatch, CountSource, CountedBy, RowsOf, StoreError};
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
@@ -312,6 +313,10 @@ impl BatchVisitor for Gathering<'_> {
 
     fn wants_page(&self, page: &PageSections<'_>) -> bool {
         self.columns.wants_page(page)
+    }
+
+    fn wants_group(&self, file: &SealedFile, group: usize) -> Result<bool, StoreError> {
+        self.columns.wants_group(file, group)
     }
 
     fn visit(&self, state: &mut ThreadGroups, batch: &ColumnBatch) -> Result<ControlFlow<()>, StoreError> {

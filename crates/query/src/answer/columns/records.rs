@@ -17,6 +17,7 @@ use daytable_logsql::Predicate;
 use daytable_model::key::RowKey;
 use daytable_model::time::Ticks;
 use daytable_store::page::{PageHeader, PageSections};
+use daytable_store::sealed::SealedFile;
 use daytable_store::{BatchVisitor, ColumnBatch, Range, Row, RowsOf, StoreError};
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
@@ -127,6 +128,10 @@ impl BatchVisitor for Finding<'_> {
 
     fn wants_page(&self, page: &PageSections<'_>) -> bool {
         self.columns.wants_page(page)
+    }
+
+    fn wants_group(&self, file: &SealedFile, group: usize) -> Result<bool, StoreError> {
+        self.columns.wants_group(file, group)
     }
 
     fn visit(&self, state: &mut Self::State, batch: &ColumnBatch) -> Result<ControlFlow<()>, StoreError> {

@@ -8,6 +8,7 @@ use super::bytes::{RangeReader, VerifiedBytes};
 use super::damage::{damaged, guard};
 use super::index::{FileIndex, PartitionRun};
 use super::layout::{ColumnLayout, PropertyColumn};
+use super::sieve::SieveAnswers;
 use super::tail::open_tail;
 use super::{FORMAT, SealedSizes};
 use crate::StoreError;
@@ -49,6 +50,7 @@ pub(crate) struct FileContents {
     table: DayTable,
     pub(super) layout: ColumnLayout,
     pub(crate) index: FileIndex,
+    pub(super) sieve_answers: SieveAnswers,
 }
 
 impl std::fmt::Debug for SealedFile {
@@ -96,7 +98,8 @@ impl SealedFile {
             return Err(damaged(path, "index", "its row counts differ from the footer".into()));
         }
         let bytes = Arc::new(VerifiedBytes { sums: index.sums.clone(), ..checked });
-        let opened = FileContents { path: path.into(), bytes, metadata, header, table, layout, index };
+        let sieve_answers = SieveAnswers::default();
+        let opened = FileContents { path: path.into(), bytes, metadata, header, table, layout, index, sieve_answers };
         Ok(SealedFile { opened: Arc::new(opened), trusts_statistics: true, sizes: SealedSizes::default() })
     }
 

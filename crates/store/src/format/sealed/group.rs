@@ -5,6 +5,7 @@
 
 use super::layout::{ColumnLayout, REST_DEFINED};
 use super::merge::RowSlice;
+use super::sieve::SieveBuilder;
 use super::sum::{self, ContentChecksum};
 use super::text;
 use super::writer::ChecksumWriter;
@@ -64,12 +65,13 @@ impl RowGroup {
         self.slices.iter().flat_map(|slice| slice.mapped.part.keys()[slice.rows.clone()].iter().copied())
     }
 
-    /// Writes the group and adds its entities to `content`. Returns the number of values.
+    /// Writes the group, and adds its entities to `content` and its words to `sieve`. Returns the number of values.
     pub(super) fn write(
         &self,
         out: &mut SerializedFileWriter<ChecksumWriter>,
         layout: &ColumnLayout,
         content: &mut ContentChecksum,
+        sieve: &mut SieveBuilder,
     ) -> Result<u64> {
         let mut group = out.next_row_group()?;
         // Rows of a property that are buffered before they are written.
@@ -96,7 +98,9 @@ impl RowGroup {
                                         levels.push(0);
                                         continue;
                                     };
-                                    sums[at] = sums[at].wrapping_add(sum::of_value(property, value));
+                                    let hash = sum::of_value(property, value);
+                                    sums[at] = sums[at].wrapping_add(hash);
+                                    sieve.add(&column.property, value, hash);
                                     let is_taken = gathered.push(value);
                                     levels.push(i16::from(is_taken));
                                     values += usize::from(is_taken);
@@ -117,7 +121,7 @@ impl RowGroup {
                 gathered.write(writer, Some(&levels))
             })?;
         }
-        self.gather_rest(&mut rest, &mut sums);
+        self.gather_rest(&mut rest, &mut sums, sieve);
         values += rest.values().map(Vec::len).sum::<usize>();
         write_rest(&mut group, self.rows, &rest)?;
         group.close()?;
@@ -178,7 +182,12 @@ impl RowGroup {
     }
 
     /// Adds the properties without a column of their own.
-    fn gather_rest(&self, rest: &mut BTreeMap<usize, Vec<(String, String)>>, sums: &mut [u64]) {
+    fn gather_rest(
+        &self,
+        rest: &mut BTreeMap<usize, Vec<(String, String)>>,
+        sums: &mut [u64],
+        sieve: &mut SieveBuilder,
+    ) {
         let mut start = 0;
         for RowSlice { mapped, rows, .. } in &self.slices {
             for column in &mapped.rest {
@@ -186,7 +195,9 @@ impl RowGroup {
                 let property = sum::of_property(name, kind);
                 for (at, row) in (start..).zip(rows.clone()) {
                     let Some(value) = mapped.part.value(*column, row) else { continue };
-                    sums[at] = sums[at].wrapping_add(sum::of_value(property, value));
+                    let hash = sum::of_value(property, value);
+                    sums[at] = sums[at].wrapping_add(hash);
+                    sieve.add(name, value, hash);
                     rest.entry(at).or_default().push((text::key(name, kind), text::of(value)));
                 }
             }

@@ -6,6 +6,7 @@
 //!           partitions varint | [length varint | name]*
 //!           runs varint | [partition varint | group varint | rows varint | newest varint | newest − oldest varint]*
 //!           minutes length varint | levels and minutes as in a page's header (empty: not kept)
+//!           sieve sections varint | [start varint | bytes of layouts varint | positions varint]*
 //!           sums varint | [xxh3-64]*
 //! ```
 //!
@@ -13,6 +14,7 @@
 //! row groups, where other Parquet readers skip it.
 
 use super::bytes::BLOCK_BYTES;
+use super::sieve::{SECTION_GROUPS, SieveSection, bits_bytes};
 use crate::format::page::{ByteReader, LevelMinute, PageError, encode_minutes, level_minutes, put_varint};
 use daytable_model::record::Level;
 use daytable_model::time::Ticks;
@@ -46,6 +48,8 @@ pub(crate) struct FileIndex {
     pub(crate) runs: Vec<PartitionRun>,
     /// Records by minute and level; `None` if there were too many.
     pub(crate) minutes: Option<Vec<LevelMinute>>,
+    /// The sections of the sieve.
+    pub(crate) sieve: Vec<SieveSection>,
     pub(crate) sums: Arc<[u64]>,
 }
 
@@ -116,6 +120,12 @@ impl FileIndex {
         let minutes = self.minutes.as_deref().map(encode_minutes).unwrap_or_default();
         put_varint(&mut out, minutes.len() as u64);
         out.extend_from_slice(&minutes);
+        put_varint(&mut out, self.sieve.len() as u64);
+        for section in &self.sieve {
+            [section.at, section.layouts as u64, section.positions as u64]
+                .into_iter()
+                .for_each(|n| put_varint(&mut out, n));
+        }
         put_varint(&mut out, self.sums.len() as u64);
         self.sums.iter().for_each(|sum| out.extend_from_slice(&sum.to_le_bytes()));
         let mut framed = Vec::new();
@@ -160,6 +170,19 @@ impl FileIndex {
         let runs = (0..count(&mut raw)?).map(|_| run(&mut raw)).collect::<Result<Vec<_>, _>>()?;
         let length = number(&mut raw)?;
         let minutes = level_minutes(raw.take(length)?).collect::<Result<Vec<_>, _>>()?;
+        let section = |raw: &mut ByteReader<'_>| {
+            Ok(SieveSection { at: raw.varint()?, layouts: number(raw)?, positions: number(raw)? })
+        };
+        let sieve = (0..count(&mut raw)?).map(|_| section(&mut raw)).collect::<Result<Vec<_>, PageError>>()?;
+        let is_inside = |(section, groups): (&SieveSection, &[usize])| {
+            let bytes = bits_bytes(section.positions, groups.len())?.checked_add(section.layouts)?;
+            let end = section.at.checked_add(bytes as u64)?;
+            (section.positions > 0 && end <= data_end).then_some(())
+        };
+        let sections = groups.chunks(SECTION_GROUPS);
+        if sieve.len() != sections.len() || sieve.iter().zip(sections).any(|of| is_inside(of).is_none()) {
+            return Err(PageError::Damaged("its sieve does not fit its row groups"));
+        }
         let sums = (0..count(&mut raw)?).map(|_| raw.array().map(u64::from_le_bytes));
         let sums = sums.collect::<Result<Arc<[u64]>, _>>()?;
         let in_order = runs.is_sorted_by_key(|run| (run.group, run.rows.start));
@@ -169,7 +192,7 @@ impl FileIndex {
             return Err(PageError::Damaged("its index does not fit its row groups"));
         }
         let minutes = (!minutes.is_empty() || runs.is_empty()).then_some(minutes);
-        Ok(FileIndex { groups, runs, minutes, sums })
+        Ok(FileIndex { groups, runs, minutes, sieve, sums })
     }
 }
 

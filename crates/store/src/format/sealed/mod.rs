@@ -1,7 +1,7 @@
 //! A *sealed* day: all entities of a day-table in one Parquet file, and a manifest that describes the file.
 //!
 //! ```text
-//! Log20261120.1.parquet         row groups | index | offset indexes | footer | its length | PAR1
+//! Log20261120.1.parquet         row groups, sieve | index | offset indexes | footer | its length | PAR1
 //! Log20261120.1.manifest.json   counts, times, checksums, columns: an archive is compared with it
 //! ```
 //!
@@ -35,8 +35,8 @@
 //! **Reading** (`file`, `columns`, `interned`, `prefilter`) decodes only the columns and pages of row groups that may
 //! match.
 //!
-//! Left out on purpose: bloom filters. Files are sorted by partition, so statistics locate a partition exactly; and
-//! text searches look for parts of values, about which a filter of whole values says nothing.
+//! **Searching.** The `sieve` names the row groups that may have a word, before any column is read. Parquet's own Bloom
+//! filters are of whole values, about whose parts they say nothing.
 
 pub(crate) mod block;
 mod bytes;
@@ -51,6 +51,9 @@ mod merge;
 mod interned;
 mod part;
 mod seal;
+mod sieve;
+#[cfg(test)]
+mod sieve_tests;
 mod prefilter;
 mod sum;
 mod survey;

@@ -33,6 +33,9 @@ impl SealedFile {
     ) -> Result<Vec<bool>, StoreError> {
         let rows = ranges.iter().map(Range::len).sum();
         let mut found = vec![false; rows];
+        if !self.may_have(group, needle)? {
+            return Ok(found);
+        }
         for (number, column) in self.opened.layout.columns.iter().enumerate() {
             let leaf = PROPERTIES + number;
             let spread = MULTI_ROW_PROPERTIES.contains(&(&*column.property, column.kind));
@@ -123,7 +126,7 @@ impl SealedFile {
 
     /// Whether a column of whole numbers may contain the needle, judged by its least and greatest value. Other
     /// columns may.
-    fn may_be_in_numbers(&self, group: usize, leaf: usize, needle: &Needle) -> bool {
+    pub(super) fn may_be_in_numbers(&self, group: usize, leaf: usize, needle: &Needle) -> bool {
         let bounds = match self.opened.metadata.row_group(group).column(leaf).statistics() {
             // Times and booleans are stored as numbers but printed differently.
             _ if !self.trusts_statistics || !self.is_of_whole_numbers(leaf) => None,

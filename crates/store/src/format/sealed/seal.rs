@@ -14,6 +14,7 @@ use super::group::RowGroup;
 use super::index::{FileIndex, MinuteCounts, PartitionRun};
 use super::layout::ColumnLayout;
 use super::merge::{Inputs, RowSlice};
+use super::sieve::SieveBuilder;
 use super::sum::{self, ContentChecksum};
 use super::survey::Survey;
 use super::tail::{TAIL_KEY, sum_of, sum_place, tail_line};
@@ -190,11 +191,15 @@ fn write_file(
     let mut out = SerializedFileWriter::new(ChecksumWriter::new(file), schema, Arc::new(properties)).map_err(failed)?;
     let (mut tally, mut index, mut minutes) = (ContentCounts::default(), FileIndex::default(), MinuteCounts::default());
     let mut group = RowGroup::new(sealing.sizes);
+    let mut sieve = SieveBuilder::new(sealing.sizes.group_rows);
     let (mut duplicates, mut duplicate_values, mut written_values) = (0, 0, 0);
     let mut flush = |group: &mut RowGroup, tally: &mut ContentCounts| -> Result<(), StoreError> {
         let group = std::mem::replace(group, RowGroup::new(sealing.sizes));
         note(&group, tally, &mut index, &mut minutes);
-        written_values += group.write(&mut out, layout, &mut tally.content).map_err(failed)?;
+        written_values += group.write(&mut out, layout, &mut tally.content, &mut sieve).map_err(failed)?;
+        if sieve.end_group(group.rows) {
+            write_section(&mut sieve, &mut out, &mut index).map_err(io)?;
+        }
         go_on(progress(Progress { phase: Phase::Write, done: tally.rows, total: entities }))
     };
     for partition in inputs.partitions() {
@@ -221,6 +226,7 @@ fn write_file(
         return Err(StoreError::Refused(what));
     }
 
+    write_section(&mut sieve, &mut out, &mut index).map_err(io)?;
     out.flush().map_err(io)?;
     let data_end = out.bytes_written() as u64;
     index.sums = out.inner().sums().into();
@@ -252,6 +258,19 @@ fn write_file(
     file.write_all_at(format!("{sum:016x}").as_bytes(), at).map_err(io)?;
     file.sync_all().map_err(io)?;
     Ok(tally)
+}
+
+/// Writes the next section of the sieve.
+fn write_section(
+    sieve: &mut SieveBuilder,
+    out: &mut SerializedFileWriter<ChecksumWriter>,
+    index: &mut FileIndex,
+) -> io::Result<()> {
+    if let Some((bytes, section)) = sieve.take_section(out.bytes_written() as u64)? {
+        out.write_all(&bytes)?;
+        index.sieve.push(section);
+    }
+    Ok(())
 }
 
 /// Counts the rows of a group before it is written.

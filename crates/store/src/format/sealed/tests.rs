@@ -24,11 +24,11 @@ use std::sync::Arc;
 type Value = (PropertyKind, String);
 
 #[derive(Clone, Debug)]
-struct Given {
-    partition: u8,
-    key: RowKey,
-    level: Option<Level>,
-    values: BTreeMap<String, Value>,
+pub(super) struct Given {
+    pub(super) partition: u8,
+    pub(super) key: RowKey,
+    pub(super) level: Option<Level>,
+    pub(super) values: BTreeMap<String, Value>,
 }
 
 /// A row in the form that tests compare.
@@ -38,7 +38,7 @@ fn table() -> DayTable {
     DayTable::at(&TableName::new("Log").expect("a name"), Period::Day, start())
 }
 
-fn start() -> Ticks {
+pub(super) fn start() -> Ticks {
     Ticks::from_date(2026, 11, 20).expect("a date")
 }
 
@@ -52,10 +52,10 @@ fn plain(given: &Given) -> Plain {
     (partition(given.partition), given.key, given.level, values.collect())
 }
 
-struct Place(tempfile::TempDir);
+pub(super) struct Place(tempfile::TempDir);
 
 impl Place {
-    fn new() -> Place {
+    pub(super) fn new() -> Place {
         Place(tempfile::tempdir().expect("a folder"))
     }
 
@@ -64,7 +64,7 @@ impl Place {
     }
 
     /// A day's file of these commits.
-    fn open_day(&self, name: &str, commits: &[Vec<Given>]) -> PathBuf {
+    pub(super) fn open_day(&self, name: &str, commits: &[Vec<Given>]) -> PathBuf {
         let path = self.path(name);
         let mut file = DayFile::open(&path, &table()).expect("a file");
         for (seq, rows) in (1..).zip(commits) {
@@ -94,7 +94,7 @@ impl Place {
         path
     }
 
-    fn seal(&self, generation: i64, inputs: &[PathBuf]) -> Result<(SealedFile, Manifest), StoreError> {
+    pub(super) fn seal(&self, generation: i64, inputs: &[PathBuf]) -> Result<(SealedFile, Manifest), StoreError> {
         let out = self.path(&format!("Log20261120.{generation}.parquet"));
         let committed = Committed { seq: 1 << 40, ..Committed::default() };
         let sealing = SealJob {

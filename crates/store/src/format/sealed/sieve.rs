@@ -1,0 +1,332 @@
+//! The sieve of a sealed file: which row groups surely lack a word.
+//!
+//! A search for a word would read every column of texts. The sieve has a Bloom filter of the words
+//! ([`daytable_model::words`]) of each row group, so most searches read few row groups, or none.
+//!
+//! ```text
+//! section  := layouts | bits, after each SECTION_GROUPS row groups; the index has its place
+//! layouts  := length varint | zstd frame of [length varint | text]*   (empty: there are too many)
+//! bits     := positions times one bit a row group: the bits of one position are adjacent
+//! position := (hash + probe * (hash rotated by 32 | 1)) mod positions; hash = xxh3-64 of the word
+//! ```
+//!
+//! So a word reads a few bytes a section, not a filter a row group. The number of positions is 3 * 2^n. A section halves
+//! its filters while they have room, which keeps every position's remainder.
+//!
+//! A line may contain a word that no value has: across the values of its layout. So a section lists the layouts of its
+//! row groups. A value that is escaped in its line has the words of its escaped form, too. A row group with a record of
+//! several rows has all bits.
+
+use super::damage::{damaged, guard};
+use super::file::SealedFile;
+use super::layout::PROPERTIES;
+use crate::StoreError;
+use crate::format::page::{ByteReader, put_varint};
+use daytable_model::entity::MULTI_ROW_PROPERTIES;
+use daytable_model::line::{LAYOUT, escape_json, may_cross_escaped};
+use daytable_model::needle::Needle;
+use daytable_model::property::{Property, PropertyKind};
+use daytable_model::words::each_word;
+use parquet::file::reader::ChunkReader;
+use std::collections::{BTreeSet, VecDeque};
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+use xxhash_rust::xxh3::xxh3_64;
+
+/// Row groups of a section: the bits of one position are a word of the machine.
+pub(super) const SECTION_GROUPS: usize = 64;
+/// Most bits of the sieve, per row.
+const ROW_BITS: usize = 12;
+/// The fewest positions of a filter.
+const POSITIONS_MIN: usize = 3 << 6;
+/// A filter that would be filled less than this after halving is halved.
+const FILL_MAX: f64 = 0.3;
+/// Bits of a word with digits: often an identifier, of which each row may have another.
+const IDENTIFIER_PROBES: u64 = 3;
+/// Bits of a word without digits: these repeat, so a row group has few.
+const LETTER_PROBES: u64 = 8;
+/// Values that were seen last, which are not cut into words again.
+const SEEN: usize = 1 << 12;
+/// Maximum layouts of a section, and their bytes.
+const LAYOUTS_MAX: usize = 1 << 10;
+const LAYOUT_BYTES_MAX: usize = 128 << 10;
+/// Answers that an open file remembers.
+const ANSWERS_MAX: usize = 64;
+
+/// The place of a section in the file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SieveSection {
+    pub(crate) at: u64,
+    /// Bytes of its layouts.
+    pub(crate) layouts: usize,
+    /// Positions of a filter.
+    pub(crate) positions: usize,
+}
+
+/// Bytes of the bits of a section.
+pub(super) fn bits_bytes(positions: usize, groups: usize) -> Option<usize> {
+    positions.checked_mul(groups).map(|bits| bits.div_ceil(8))
+}
+
+/// The positions of a word.
+fn positions_of(word: &[u8], positions: usize) -> impl Iterator<Item = usize> {
+    let (hash, modulus) = (xxh3_64(word), positions as u64);
+    let step = hash.rotate_left(32) | 1;
+    let probes = if word.iter().any(u8::is_ascii_digit) { IDENTIFIER_PROBES } else { LETTER_PROBES };
+    // Below `positions`.
+    (0..probes).map(move |probe| (hash.wrapping_add(probe.wrapping_mul(step)) % modulus) as usize)
+}
+
+/// Builds the sections of a file, row group by row group.
+pub(super) struct SieveBuilder {
+    /// Positions of a filter before it is halved.
+    positions: usize,
+    groups: Vec<GroupFilter>,
+    /// The filter of the next row group.
+    next: GroupFilter,
+    seen: Vec<u64>,
+    rows: usize,
+    layouts: BTreeSet<Box<str>>,
+    layout_bytes: usize,
+    escaped: Vec<u8>,
+}
+
+#[derive(Default)]
+struct GroupFilter {
+    bits: Vec<u64>,
+    /// Whether a row may contain any text.
+    has_any: bool,
+}
+
+impl GroupFilter {
+    fn empty(positions: usize) -> GroupFilter {
+        GroupFilter { bits: vec![0; positions / 64], has_any: false }
+    }
+
+    fn fill(&self) -> f64 {
+        let ones: u32 = self.bits.iter().map(|word| word.count_ones()).sum();
+        f64::from(ones) / (64.0 * self.bits.len() as f64)
+    }
+
+    fn halve(&mut self) {
+        let half = self.bits.len() / 2;
+        let (low, high) = self.bits.split_at_mut(half);
+        low.iter_mut().zip(high).for_each(|(low, high)| *low |= *high);
+        self.bits.truncate(half);
+    }
+}
+
+impl SieveBuilder {
+    /// For row groups of at most so many rows.
+    pub(super) fn new(group_rows: usize) -> SieveBuilder {
+        let mut positions = POSITIONS_MIN;
+        while 2 * positions <= ROW_BITS * group_rows {
+            positions *= 2;
+        }
+        SieveBuilder {
+            positions,
+            groups: Vec::new(),
+            next: GroupFilter::empty(positions),
+            seen: vec![0; SEEN],
+            rows: 0,
+            layouts: BTreeSet::new(),
+            layout_bytes: 0,
+            escaped: Vec::new(),
+        }
+    }
+
+    /// Adds a value of the row group. Values with the same `hash` are equal.
+    #[inline]
+    pub(super) fn add(&mut self, name: &str, value: Property<'_>, hash: u64) {
+        let seen = &mut self.seen[hash as usize % SEEN];
+        if std::mem::replace(seen, hash.max(1)) != hash.max(1) {
+            self.add_unseen(name, value);
+        }
+    }
+
+    fn add_unseen(&mut self, name: &str, value: Property<'_>) {
+        self.next.has_any |= MULTI_ROW_PROPERTIES.contains(&(name, value.kind()));
+        let Property::String(text) = value else { return };
+        if name == LAYOUT && self.layout_bytes <= LAYOUT_BYTES_MAX && !self.layouts.contains(text) {
+            self.layout_bytes += text.len();
+            self.layouts.insert(text.into());
+        }
+        let (bits, positions) = (&mut self.next.bits, self.positions);
+        let mut add = |text: &str| {
+            each_word(text, |word| {
+                for position in positions_of(&text.as_bytes()[word], positions) {
+                    bits[position / 64] |= 1 << (position % 64);
+                }
+            });
+        };
+        add(text);
+        let is_escaped = |byte: u8| byte < 0x20 || byte == b'"' || byte == b'\\';
+        if text.bytes().fold(false, |any, byte| any | is_escaped(byte)) {
+            self.escaped.clear();
+            escape_json(text.as_bytes(), false, &mut self.escaped);
+            add(str::from_utf8(&self.escaped).unwrap_or_default());
+            // In verbatim text, this character and two digits stand for a byte.
+            text.split('\u{1e}').skip(1).filter_map(|rest| rest.get(2..)).for_each(add);
+        }
+    }
+
+    /// Ends a row group of so many rows. True if the section is full.
+    pub(super) fn end_group(&mut self, rows: usize) -> bool {
+        let next = GroupFilter::empty(self.positions);
+        self.groups.push(std::mem::replace(&mut self.next, next));
+        self.seen.fill(0);
+        self.rows += rows;
+        self.groups.len() == SECTION_GROUPS
+    }
+
+    /// The bytes of the section, and its place if it begins at `at`; `None` without a row group.
+    pub(super) fn take_section(&mut self, at: u64) -> io::Result<Option<(Vec<u8>, SieveSection)>> {
+        let mut groups = std::mem::take(&mut self.groups);
+        let rows = std::mem::take(&mut self.rows);
+        if groups.is_empty() {
+            return Ok(None);
+        }
+        let mut positions = self.positions;
+        let count = groups.len();
+        // The last row group of a section may have fewer rows.
+        let is_too_large = |positions: usize| positions * count > (ROW_BITS + ROW_BITS / 3) * rows;
+        let is_roomy = |groups: &[GroupFilter]| {
+            let fill = groups.iter().filter(|group| !group.has_any).map(GroupFilter::fill).fold(0.0, f64::max);
+            1.0 - (1.0 - fill) * (1.0 - fill) <= FILL_MAX
+        };
+        while positions > POSITIONS_MIN && (is_too_large(positions) || is_roomy(&groups)) {
+            groups.iter_mut().for_each(GroupFilter::halve);
+            positions /= 2;
+        }
+        let mut section = self.take_layouts()?;
+        let layouts = section.len();
+        section.resize(layouts + bits_bytes(positions, count).unwrap_or_default(), 0);
+        let bits = &mut section[layouts..];
+        for (number, group) in groups.iter().enumerate() {
+            for (at, word) in group.bits.iter().enumerate() {
+                let mut word = if group.has_any { u64::MAX } else { *word };
+                while word != 0 {
+                    let bit = (64 * at + word.trailing_zeros() as usize) * count + number;
+                    bits[bit / 8] |= 1 << (bit % 8);
+                    word &= word - 1;
+                }
+            }
+        }
+        Ok(Some((section, SieveSection { at, layouts, positions })))
+    }
+
+    fn take_layouts(&mut self) -> io::Result<Vec<u8>> {
+        let layouts = std::mem::take(&mut self.layouts);
+        if std::mem::take(&mut self.layout_bytes) > LAYOUT_BYTES_MAX || layouts.len() > LAYOUTS_MAX {
+            return Ok(Vec::new());
+        }
+        let mut all = Vec::new();
+        for layout in &layouts {
+            put_varint(&mut all, layout.len() as u64);
+            all.extend_from_slice(layout.as_bytes());
+        }
+        let mut framed = Vec::new();
+        put_varint(&mut framed, all.len() as u64);
+        framed.extend_from_slice(&zstd::bulk::compress(&all, 3)?);
+        Ok(framed)
+    }
+}
+
+/// The layouts of a section; `None` if their bytes are no layouts.
+fn layouts_of(bytes: &[u8]) -> Option<Vec<String>> {
+    let mut framed = ByteReader::new(bytes);
+    let length = usize::try_from(framed.varint().ok()?).ok()?;
+    // Each has its length before it.
+    let raw = (length <= LAYOUT_BYTES_MAX + 10 * LAYOUTS_MAX).then(|| zstd::bulk::decompress(framed.rest(), length))?;
+    let raw = raw.ok()?;
+    let mut raw = ByteReader::new(&raw);
+    let mut layouts = Vec::new();
+    while !raw.rest().is_empty() {
+        let length = usize::try_from(raw.varint().ok()?).ok()?;
+        layouts.push(str::from_utf8(raw.take(length).ok()?).ok()?.to_owned());
+    }
+    Some(layouts)
+}
+
+/// What was sought: a text and its words.
+type Sought = (Box<[u8]>, Arc<[Box<str>]>);
+
+/// The last answers of a file's sieve: for each text, a bit a row group whose texts or lines may contain it.
+#[derive(Default)]
+pub(super) struct SieveAnswers(Mutex<VecDeque<(Sought, Arc<[u64]>)>>);
+
+impl SealedFile {
+    /// Whether a row of a group may contain the needle, in a value or in its line. Reads a few bytes of the sieve, and no
+    /// column.
+    pub fn may_have(&self, group: usize, needle: &Needle) -> Result<bool, StoreError> {
+        if needle.words().is_empty() || !self.trusts_statistics {
+            return Ok(true);
+        }
+        let sections = self.sections_that_may_have(needle)?;
+        let texts_may =
+            sections.get(group / SECTION_GROUPS).is_none_or(|bits| bits >> (group % SECTION_GROUPS) & 1 == 1);
+        Ok(texts_may || self.others_may_have(group, needle))
+    }
+
+    /// Whether a value that is no text may contain the needle.
+    fn others_may_have(&self, group: usize, needle: &Needle) -> bool {
+        let rest = self.opened.layout.rest();
+        let of_column = |(number, column): (usize, &super::PropertyColumn)| {
+            let leaf = PROPERTIES + number;
+            column.kind != PropertyKind::String
+                && needle.may_be_in(column.kind)
+                && !self.is_absent(group, leaf)
+                && self.may_be_in_numbers(group, leaf, needle)
+        };
+        needle.may_be_beside_strings()
+            && (!self.is_absent(group, rest) || self.opened.layout.columns.iter().enumerate().any(of_column))
+    }
+
+    /// By section: a bit a row group.
+    fn sections_that_may_have(&self, needle: &Needle) -> Result<Arc<[u64]>, StoreError> {
+        let known = || self.opened.sieve_answers.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let sought: Sought = (needle.text().into(), needle.words().clone());
+        if let Some((_, answer)) = known().iter().find(|(of, _)| *of == sought) {
+            return Ok(answer.clone());
+        }
+        let index = &self.opened.index;
+        let sections = index.sieve.iter().zip(index.groups.chunks(SECTION_GROUPS));
+        let answer = sections.map(|(section, groups)| self.section_may_have(section, groups.len(), needle));
+        let answer: Arc<[u64]> = answer.collect::<Result<_, StoreError>>()?;
+        let mut known = known();
+        known.truncate(ANSWERS_MAX - 1);
+        known.push_front((sought, answer.clone()));
+        Ok(answer)
+    }
+
+    fn section_may_have(&self, section: &SieveSection, groups: usize, needle: &Needle) -> Result<u64, StoreError> {
+        let read = |at: usize, length: usize| {
+            let at = section.at.saturating_add(at as u64);
+            guard(&self.opened.path, "sieve", || self.opened.bytes.get_bytes(at, length))
+        };
+        let all = u64::MAX >> (64 - groups);
+        if section.layouts == 0 {
+            return Ok(all);
+        }
+        let layouts = layouts_of(&read(0, section.layouts)?)
+            .ok_or_else(|| damaged(&self.opened.path, "sieve", "its layouts are no texts".into()))?;
+        // A search text is text.
+        let text = str::from_utf8(needle.text()).unwrap_or_default();
+        if layouts.iter().any(|layout| may_cross_escaped(layout, text)) {
+            return Ok(all);
+        }
+        let mut may = all;
+        for position in needle.words().iter().flat_map(|word| positions_of(word.as_bytes(), section.positions)) {
+            let bit = position * groups;
+            let (first, last) = (bit / 8, (bit + groups - 1) / 8);
+            let mut bytes = [0; 16];
+            let stored = read(section.layouts + first, last - first + 1)?;
+            bytes[..stored.len()].copy_from_slice(&stored);
+            may &= (u128::from_le_bytes(bytes) >> (bit % 8)) as u64;
+            if may == 0 {
+                break;
+            }
+        }
+        Ok(may)
+    }
+}

@@ -1,0 +1,153 @@
+//! The sieve never excludes a row group with a matching row, and excludes most others.
+
+use super::tests::{Given, Place, start};
+use super::*;
+use daytable_model::key::RowKey;
+use daytable_model::line::{LAYOUT, LineLayout, LineSource, VERBATIM};
+use daytable_model::needle::Needle;
+use daytable_model::property::{Property, PropertyKind};
+use daytable_model::record::Level;
+use daytable_model::time::Ticks;
+use daytable_model::words::is_word_character;
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+
+const LAYOUTS: [&str; 6] = [
+    "{\"a\":\"%[Message]\",\"n\":%(n)}",
+    "%T(0;Y-m-d H:M:S) %L %m key=%(key)",
+    "%v %<%m key=%v%>",
+    "%~%(key)%m",
+    "%v",
+    "",
+];
+
+/// A value of each kind that a line prints.
+fn text() -> impl Strategy<Value = String> {
+    prop_oneof![
+        "[a-e0-3_]{1,12}",
+        "[a-e]{3,6}[ \"\\\\\n\t.-][a-e1-3]{3,8}",
+        "1[0-2]\\.1\\.[0-9]{1,3}\\.7[.a:]?",
+        "[éß“”a-c ]{0,8}",
+        "(\u{1e}1f|\u{1e}ff|\u{1f}|abc|12345| ){0,5}",
+    ]
+}
+
+fn row() -> impl Strategy<Value = (Option<Level>, BTreeMap<String, (PropertyKind, String)>)> {
+    let fields = prop::collection::btree_map(
+        prop::sample::select(&["Message", "key", VERBATIM, "other"][..]).prop_map(str::to_owned),
+        text().prop_map(|text| (PropertyKind::String, text)),
+        0..4,
+    );
+    let numbers = prop::option::of(-99_999i64..99_999);
+    let (layout, level) = (prop::sample::select(&LAYOUTS[..]), (0..6u8).prop_map(Level::from_code));
+    (fields, numbers, layout, level, prop::bool::weighted(0.02)).prop_map(
+        |(mut fields, number, layout, level, is_spread)| {
+            fields.extend(number.map(|n| ("n".to_owned(), (PropertyKind::Int64, n.to_string()))));
+            if !layout.is_empty() {
+                fields.insert(LAYOUT.into(), (PropertyKind::String, layout.into()));
+            }
+            if is_spread {
+                fields.insert("Items".into(), (PropertyKind::Int32, "2".into()));
+            }
+            (level, fields)
+        },
+    )
+}
+
+impl LineSource for Given {
+    fn time(&self) -> Ticks {
+        self.key.time()
+    }
+
+    fn level(&self) -> Option<Level> {
+        self.level
+    }
+
+    fn property(&self, name: &str) -> Option<Property<'_>> {
+        let (kind, text) = self.values.get(name)?;
+        match kind {
+            PropertyKind::String => Some(Property::String(text)),
+            _ => text.parse().ok().map(Property::Int64),
+        }
+    }
+}
+
+/// A part of a text, and whether no word goes on at its ends.
+fn part(text: &str, ends: (prop::sample::Index, prop::sample::Index)) -> (&str, (bool, bool)) {
+    let places: Vec<usize> = text.char_indices().map(|(at, _)| at).chain([text.len()]).collect();
+    let (a, b) = (places[ends.0.index(places.len())], places[ends.1.index(places.len())]);
+    let (start, end) = (a.min(b), a.max(b));
+    let starts = !text[..start].chars().next_back().is_some_and(is_word_character);
+    (&text[start..end], (starts, !text[end..].chars().next().is_some_and(is_word_character)))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// Any part of any value or line is found in the row group of its row.
+    #[test]
+    fn a_row_group_with_a_text_is_never_excluded(
+        rows in prop::collection::vec(row(), 1..300), parts in prop::collection::vec(any::<(prop::sample::Index, prop::sample::Index)>(), 8),
+    ) {
+        let given: Vec<Given> = rows
+            .into_iter()
+            .zip(0u64..)
+            .map(|((level, values), n)| Given { partition: 0, key: RowKey::new(start(), 1, n), level, values })
+            .collect();
+        let place = Place::new();
+        let (sealed, _) = place.seal(1, &[place.open_day("Log20261120.1.db", std::slice::from_ref(&given))]).expect("sealed");
+        let mut newest_first: Vec<&Given> = given.iter().collect();
+        newest_first.sort_by_key(|given| given.key);
+        for (row, given) in newest_first.into_iter().enumerate() {
+            let group = row / SealedSizes::SMALL.group_rows;
+            let mut texts: Vec<String> = given.values.values().map(|(_, text)| text.clone()).collect();
+            if let Some((_, layout)) = given.values.get(LAYOUT) {
+                let verbatim = given.values.get(VERBATIM).map_or("", |(_, text)| text);
+                let mut line = Vec::new();
+                LineLayout::parse(layout).write_line(given, verbatim, &mut line);
+                texts.push(String::from_utf8_lossy(&line).into_owned());
+            }
+            for text in &texts {
+                for ends in &parts {
+                    let (part, borders) = part(text, *ends);
+                    let may_have = sealed.may_have(group, &Needle::with_borders(part, borders)).expect("read");
+                    prop_assert!(may_have, "{:?} with {:?} of {:?}", part, borders, text);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn absent_words_exclude_most_row_groups() {
+    let value = |n: u64| {
+        let identifier = xxhash_rust::xxh3::xxh3_64(&n.to_le_bytes());
+        let fields = [
+            ("Message", format!("request number {identifier:016x} handled")),
+            (LAYOUT, "{\"m\":\"%m\",\"client\":\"%(client)\"}".to_owned()),
+            ("client", format!("10.{}.{}.7", n % 250, n / 250)),
+        ];
+        fields.into_iter().map(|(name, text)| (name.to_owned(), (PropertyKind::String, text))).collect()
+    };
+    let rows =
+        (0..4096).map(|n| Given { partition: 0, key: RowKey::new(start(), 1, n), level: None, values: value(n) });
+    let place = Place::new();
+    let (sealed, _) = place.seal(1, &[place.open_day("Log20261120.1.db", &[rows.collect()])]).expect("sealed");
+    let groups = sealed.index().groups.len();
+    assert_eq!(groups, 32);
+    let found = |text: &str, borders| {
+        let needle = Needle::with_borders(text, borders);
+        (0..groups).filter(|group| sealed.may_have(*group, &needle).expect("read")).count()
+    };
+    let whole = (true, true);
+    assert_eq!((found("handled", whole), found("m", whole), found("handl", (true, false))), (32, 32, 32));
+    assert_eq!((found("absent", whole), found("not handle it", (false, false))), (0, 0));
+    let identifiers: usize = (0..100).map(|n| found(&format!("{n:016x}"), whole)).sum();
+    let addresses: usize = (0..100).map(|n| found(&format!("10.251.{n}.1"), whole)).sum();
+    assert!(identifiers < 400 && addresses < 400, "{identifiers} and {addresses} of 3200");
+    let identifier = format!("{:016x}", xxhash_rust::xxh3::xxh3_64(&7u64.to_le_bytes()));
+    assert!((1..8).contains(&found(&identifier, whole)));
+    let bytes: usize =
+        sealed.index().sieve.iter().map(|section| section.layouts + section.positions * groups / 8).sum();
+    assert!(bytes <= 4096 * 3 / 2 + 100, "{bytes}");
+}
