@@ -6,6 +6,7 @@
 use crate::http::PASSED_FILES_MAX;
 use daytable_model::path_text::PathText;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+use serde::de::DeserializeOwned;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, IoSlice, Read, Write};
 use std::mem::MaybeUninit;
@@ -161,6 +162,22 @@ impl ControlResponse {
             Some(error) => Err(ControlError::Failed(error)),
             None => Ok(Some(line)),
         }
+    }
+
+    /// The next line as a `T`, or `None` at the end. `fault` says what the line is, if it is no `T`.
+    pub(super) fn next<T: DeserializeOwned>(&mut self, fault: &'static str) -> Result<Option<T>, ControlError> {
+        let Some(line) = self.next_line()? else { return Ok(None) };
+        serde_json::from_str(&line).map(Some).map_err(|_| ControlError::Protocol(fault))
+    }
+
+    /// The only line as a `T`.
+    pub(super) fn only<T: DeserializeOwned>(mut self, fault: &'static str) -> Result<T, ControlError> {
+        self.next(fault)?.ok_or(ControlError::Protocol(fault))
+    }
+
+    /// All further lines.
+    pub(super) fn all<T: DeserializeOwned>(mut self, fault: &'static str) -> Result<Vec<T>, ControlError> {
+        std::iter::from_fn(|| self.next(fault).transpose()).collect()
     }
 
     fn line(&mut self) -> Result<Option<String>, ControlError> {

@@ -5,7 +5,7 @@
 //! 3. The running daemon drops the day-tables one by one, or the command does so under the lock of the folder.
 
 use super::args::{DataArgs, day_table, interval, table_name};
-use super::control::{Control, ControlError};
+use super::control::Control;
 use super::exit::CliError;
 use super::folder::DataFolder;
 use super::output::{self, Output};
@@ -91,11 +91,7 @@ fn list(data_dir: &Path) -> Result<Vec<ListedTable>, CliError> {
         });
         return Ok(listed.collect());
     };
-    let (mut response, mut listed) = (control.fetch("/api/tables")?, Vec::new());
-    while let Some(line) = response.next_line()? {
-        listed.push(serde_json::from_str(&line).map_err(|_| ControlError::Protocol("a line is no day-table"))?);
-    }
-    Ok(listed)
+    Ok(control.fetch("/api/tables")?.all("a line is no day-table")?)
 }
 
 /// The day-tables that ended before `end`, oldest first. A dropped day is listed for its archive.

@@ -118,11 +118,7 @@ impl Importer {
                 let offline = Box::new(OfflineImport::open(args, data_dir)?);
                 import_offline(none.insert(offline), files, show)
             }
-            Importer::Daemon => {
-                let control = Control::connect(data_dir)?;
-                let control = control.ok_or_else(|| CliError::Unavailable(locate::no_daemon(data_dir)))?;
-                ask_daemon(control, args, files, show)
-            }
+            Importer::Daemon => ask_daemon(locate::daemon_of(data_dir)?, args, files, show),
         }
     }
 }
@@ -161,8 +157,7 @@ fn ask_daemon(
             posted => break posted?,
         }
     };
-    while let Some(line) = response.next_line()? {
-        let progress = serde_json::from_str(&line).map_err(|_| ControlError::Protocol("a line is no progress"))?;
+    while let Some(progress) = response.next("a line is no progress")? {
         show(progress);
     }
     Ok(())

@@ -3,6 +3,8 @@
 //!
 //! The kernel lists listening sockets in `/proc/net/unix`, so a running daemon needs no file at a fixed place.
 
+use super::control::Control;
+use super::exit::CliError;
 use crate::config::{Config, ConfigError, environment};
 use daytable_model::path_text::PathText;
 use std::path::{Path, PathBuf};
@@ -48,6 +50,11 @@ pub(super) fn data_dir() -> PathBuf {
         [only] => std::mem::take(only),
         _ => configured,
     }
+}
+
+/// The daemon of a command that needs one.
+pub(super) fn daemon_of(data_dir: &Path) -> Result<Control, CliError> {
+    Control::connect(data_dir)?.ok_or_else(|| CliError::Unavailable(no_daemon(data_dir)))
 }
 
 /// The error of a command that needs a running daemon, with the next step.

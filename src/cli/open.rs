@@ -1,7 +1,7 @@
 //! `daytable open`: prints a link to the page, which works once and lets a browser read.
 
 use super::args::{DaemonArgs, JsonArgs};
-use super::control::{Control, ControlError};
+use super::control::Control;
 use super::exit::CliError;
 use super::output::Output;
 use daytable_model::path_text::PathText;
@@ -36,8 +36,7 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
         let data_dir = data_dir.escaped();
         CliError::Unavailable(format!("no daemon runs on {data_dir}, and the page is part of the daemon: daytable run"))
     })?;
-    let line = control.post("/-/open", "")?.next_line()?.unwrap_or_default();
-    let link: PageLink = serde_json::from_str(&line).map_err(|_| ControlError::Protocol("it has no link"))?;
+    let link: PageLink = control.post("/-/open", "")?.only("it has no link")?;
     let url = format!("{}{}", args.url.as_ref().unwrap_or(&link.url).trim_end_matches('/'), link.path);
     let mut output = Output::new();
     if args.output.json {

@@ -1,7 +1,7 @@
 //! `daytable plan`: prints the steps of the next run of the lifecycle, with reasons. It changes no data.
 
 use super::args::{DataArgs, JsonArgs};
-use super::control::{Control, ControlError};
+use super::control::Control;
 use super::exit::CliError;
 use super::folder::{RuleArgs, rules_of};
 use super::output::{Output, TextTable};
@@ -21,7 +21,9 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args) -> Result<(), CliError> {
     let plan = match Control::connect(&args.data.dir())? {
-        Some(control) if args.rules.config()?.is_none() => ask_daemon(control)?,
+        Some(control) if args.rules.config()?.is_none() => {
+            control.post("/-/plan", "")?.all("a line is no part of a plan")?
+        }
         _ => plan_offline(args)?,
     };
     let mut output = Output::new();
@@ -33,15 +35,6 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
         output.line(columns(plan))?;
     }
     output.flush()
-}
-
-fn ask_daemon(control: Control) -> Result<Vec<PlanLine>, CliError> {
-    let mut response = control.post("/-/plan", "")?;
-    let mut plan = Vec::new();
-    while let Some(line) = response.next_line()? {
-        plan.push(serde_json::from_str(&line).map_err(|_| ControlError::Protocol("a line is no part of a plan"))?);
-    }
-    Ok(plan)
 }
 
 /// Plans while another process may write: a plan only reads.

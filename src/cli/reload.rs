@@ -4,7 +4,6 @@
 //! The daemon then keeps the previous one.
 
 use super::args::{DaemonArgs, JsonArgs};
-use super::control::{Control, ControlError};
 use super::exit::CliError;
 use super::locate;
 use super::output::Output;
@@ -19,11 +18,8 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> Result<(), CliError> {
-    let data_dir = args.daemon.data_dir()?;
-    let control = Control::connect(&data_dir)?.ok_or_else(|| CliError::Unavailable(locate::no_daemon(&data_dir)))?;
-    let line = control.post("/-/reload", "")?.next_line()?.unwrap_or_default();
-    let reloaded: Reloaded =
-        serde_json::from_str(&line).map_err(|_| ControlError::Protocol("it does not name the changes"))?;
+    let control = locate::daemon_of(&args.daemon.data_dir()?)?;
+    let reloaded: Reloaded = control.post("/-/reload", "")?.only("it does not name the changes")?;
     let mut output = Output::new();
     if args.output.json {
         output.json(&reloaded)?;

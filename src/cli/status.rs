@@ -2,7 +2,6 @@
 //! start one.
 
 use super::args::{DataArgs, JsonArgs};
-use super::control::{Control, ControlError};
 use super::exit::CliError;
 use super::locate;
 use super::output::{Output, bytes};
@@ -17,11 +16,8 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> Result<(), CliError> {
-    let data_dir = args.data.dir();
-    let control = Control::connect(&data_dir)?.ok_or_else(|| CliError::Unavailable(locate::no_daemon(&data_dir)))?;
-    let line = control.fetch("/-/status")?.next_line()?.unwrap_or_default();
-    let status: DaemonStatus =
-        serde_json::from_str(&line).map_err(|_| ControlError::Protocol("it is no state of a daemon"))?;
+    let control = locate::daemon_of(&args.data.dir())?;
+    let status: DaemonStatus = control.fetch("/-/status")?.only("it is no state of a daemon")?;
     let mut output = Output::new();
     if args.output.json {
         output.json(&status)?;

@@ -87,9 +87,7 @@ struct AlertWorker {
 impl AlertWorker {
     /// Works until the sender of rules is dropped.
     fn work(mut self, first: Vec<AlertRule>, changed_rules: &mpsc::Receiver<Vec<AlertRule>>) {
-        if let Err(error) = rustix::process::nice(NICENESS) {
-            tracing::debug!(%error, "alerts are evaluated at the usual priority");
-        }
+        daytable_platform::lower_priority(NICENESS);
         let mut rules = Some(first);
         while !self.is_stopping.load(Ordering::Acquire) {
             let archives = self.inputs.archives.load();

@@ -94,9 +94,7 @@ impl Verifier {
     async fn run_aside(self: Arc<Verifier>, part: u64, stopped: watch::Receiver<()>) -> bool {
         let (sender, receiver) = oneshot::channel();
         let thread = std::thread::Builder::new().name("verify".into()).spawn(move || {
-            if let Err(error) = rustix::process::nice(NICENESS) {
-                tracing::debug!(%error, "the verification runs at the usual priority");
-            }
+            daytable_platform::lower_priority(NICENESS);
             // During a stop the receiver is dropped.
             let _ = sender.send(self.run(part, &stopped));
         });

@@ -1,17 +1,17 @@
 //! `/-/*`: the commands of an operator. Only the unix socket has these routes, except for the reload.
 
-use super::api::{ImportRequest, RestoreRequest};
+use super::api::{Api, ImportRequest, RestoreRequest};
 use super::context::ServerContext;
-use super::error::ApiError;
-use super::params;
+use super::error::{ApiError, ApiResult};
+use super::params::{self, DropParams};
 use super::passed_files::PassedFiles;
-use super::response::{ResponseFormat, stream_response};
+use super::response::{ResponseFormat, ResponseWriter, stream_response};
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::extract::{Extension, State};
 use axum::http::Uri;
 use axum::response::Response;
-use axum::routing::{get, post};
+use axum::routing::{MethodFilter, MethodRouter, on, post};
 use daytable_intake::tail::ImportFile;
 use daytable_model::path_text::PathText;
 use std::sync::Arc;
@@ -31,52 +31,37 @@ const BODY_BYTES_MAX: usize = 1 << 20;
 
 /// The routes of the unix socket.
 pub(super) fn routes() -> Router<Arc<ServerContext>> {
+    use ResponseFormat::{Document, Lines};
+    let drop_table = |api: &dyn Api, params: &DropParams, out: &mut ResponseWriter| {
+        api.drop_table(&params.table, params.without_archive, out)
+    };
     Router::new()
-        .route(DROP, post(drop_table))
+        .route(DROP, command(MethodFilter::POST, Document, params::drop, drop_table))
         .route(IMPORT, post(import))
-        .route(PLAN, post(plan))
-        .route(STATUS, get(status))
-        .route(FILES, get(files))
-        .route(ARCHIVE, post(archive))
+        .route(PLAN, command(MethodFilter::POST, Lines, params::none, |api, (), out| api.plan(out)))
+        .route(STATUS, command(MethodFilter::GET, Document, params::none, |api, (), out| api.status(out)))
+        .route(FILES, command(MethodFilter::GET, Lines, params::none, |api, (), out| api.files(out)))
+        .route(ARCHIVE, command(MethodFilter::POST, Lines, params::table, |api, table, out| api.archive(table, out)))
         .route(RESTORE, post(restore))
 }
 
 /// The route that TCP has as well.
 pub(super) fn reload_route() -> Router<Arc<ServerContext>> {
-    Router::new().route(RELOAD, post(reload))
+    let reload = |api: &dyn Api, (): &(), out: &mut ResponseWriter| api.reload(out);
+    Router::new().route(RELOAD, command(MethodFilter::POST, ResponseFormat::Document, params::none, reload))
 }
 
-/// Needs no scan permit, because the drop ends the scans of its table.
-async fn drop_table(State(context): State<Arc<ServerContext>>, uri: Uri) -> Result<Response, ApiError> {
-    let params::DropParams { table, without_archive } = params::drop(&uri)?;
-    stream_response(ResponseFormat::Document, (), move |out| context.api.drop_table(&table, without_archive, out)).await
-}
-
-async fn reload(State(context): State<Arc<ServerContext>>, uri: Uri) -> Result<Response, ApiError> {
-    params::none(&uri)?;
-    stream_response(ResponseFormat::Document, (), move |out| context.api.reload(out)).await
-}
-
-async fn plan(State(context): State<Arc<ServerContext>>, uri: Uri) -> Result<Response, ApiError> {
-    params::none(&uri)?;
-    stream_response(ResponseFormat::Lines, (), move |out| context.api.plan(out)).await
-}
-
-/// Needs no scan permit, so that a busy daemon answers.
-async fn status(State(context): State<Arc<ServerContext>>, uri: Uri) -> Result<Response, ApiError> {
-    params::none(&uri)?;
-    stream_response(ResponseFormat::Document, (), move |out| context.api.status(out)).await
-}
-
-async fn files(State(context): State<Arc<ServerContext>>, uri: Uri) -> Result<Response, ApiError> {
-    params::none(&uri)?;
-    stream_response(ResponseFormat::Lines, (), move |out| context.api.files(out)).await
-}
-
-/// Waits for the lifecycle's current step.
-async fn archive(State(context): State<Arc<ServerContext>>, uri: Uri) -> Result<Response, ApiError> {
-    let table = params::table(&uri)?;
-    stream_response(ResponseFormat::Lines, (), move |out| context.api.archive(&table, out)).await
+/// A route without a scan permit: a busy daemon answers, and a drop can end the scans of its table.
+fn command<P: Send + 'static>(
+    method: MethodFilter,
+    format: ResponseFormat,
+    read: fn(&Uri) -> Result<P, ApiError>,
+    run: fn(&dyn Api, &P, &mut ResponseWriter) -> ApiResult,
+) -> MethodRouter<Arc<ServerContext>> {
+    on(method, async move |State(context): State<Arc<ServerContext>>, uri: Uri| {
+        let params = read(&uri)?;
+        stream_response(format, (), move |out| run(&*context.api, &params, out)).await
+    })
 }
 
 /// Waits for the lifecycle's current step.

@@ -39,7 +39,7 @@
 //! |---|---|
 //! | connections | [`listen`], [`mod@serve`], `connection_slots`, `write_timeout`, [`readiness`] |
 //! | all routes | `routes`, `context`, `params`, `response`, `error`, `counters` |
-//! | reading | `read`, `follow`, `patterns`, [`loki`], `question`, [`read_auth`], `read_token`, `session` |
+//! | reading | `read`, `follow`, [`loki`], `question`, [`read_auth`], `read_token`, `session` |
 //! | the page | `page`, the files in `src/page` |
 //! | pushes | `push`, `upload`, [`push_auth`], `push_refusal`, `credential_store`, `usage` |
 //! | operators | `control`, `health` |
@@ -64,7 +64,6 @@ pub mod loki;
 mod page;
 mod params;
 mod passed_files;
-mod patterns;
 mod push;
 mod push_refusal;
 mod question;

@@ -10,7 +10,7 @@ use axum::Router;
 use axum::extract::State;
 use axum::http::Uri;
 use axum::response::Response;
-use axum::routing::get;
+use axum::routing::{MethodRouter, get};
 use std::sync::Arc;
 
 pub(super) const QUERY: &str = "/api/query";
@@ -20,6 +20,7 @@ pub(super) const HITS: &str = "/api/hits";
 pub(super) const FACETS: &str = "/api/facets";
 pub(super) const FIELDS: &str = "/api/fields";
 pub(super) const VALUES: &str = "/api/values";
+pub(super) const PATTERNS: &str = "/api/patterns";
 pub(super) const CONTEXT: &str = "/api/context";
 pub(super) const EXPORT: &str = "/api/export";
 pub(super) const TAIL: &str = "/api/tail";
@@ -29,41 +30,36 @@ pub(super) const ALERTS: &str = "/api/alerts";
 pub(super) const STATUS: &str = "/api/status";
 
 pub(super) fn routes() -> Router<Arc<ServerContext>> {
+    use ResponseFormat::{Document, Lines};
     Router::new()
-        .route(QUERY, get(query))
-        .route(COUNT, get(count))
-        .route(STATS, get(summary))
-        .route(HITS, get(summary))
-        .route(FACETS, get(summary))
-        .route(FIELDS, get(summary))
-        .route(VALUES, get(summary))
-        .route(CONTEXT, get(neighbours))
+        .route(QUERY, scan(Lines, params::query, |api, params, out| api.query(params, out)))
+        .route(COUNT, scan(Document, params::count, |api, params, out| api.count(params, out)))
+        .route(STATS, scan(Document, params::summary, |api, params, out| api.summary(params, out)))
+        .route(HITS, scan(Document, params::summary, |api, params, out| api.summary(params, out)))
+        .route(FACETS, scan(Document, params::summary, |api, params, out| api.summary(params, out)))
+        .route(FIELDS, scan(Document, params::summary, |api, params, out| api.summary(params, out)))
+        .route(VALUES, scan(Document, params::summary, |api, params, out| api.summary(params, out)))
+        .route(PATTERNS, scan(Document, params::tail, |api, params, out| api.patterns(params, out)))
+        .route(CONTEXT, scan(Lines, params::context, |api, params, out| api.context(params, out)))
+        .route(TABLES, scan(Lines, params::none, |api, (), out| api.tables(out)))
+        .route(SOURCES, scan(Lines, params::none, |api, (), out| api.sources(out)))
+        .route(ALERTS, scan(Document, params::none, |api, (), out| api.alerts(out)))
+        .route(STATUS, scan(Document, params::none, |api, (), out| api.status(out)))
         .route(EXPORT, get(export))
         .route(TAIL, get(follow::tail))
-        .route(TABLES, get(tables))
-        .route(SOURCES, get(sources))
-        .route(ALERTS, get(alerts))
-        .route(STATUS, get(status))
 }
 
-/// Answers with the lines of one scan.
-async fn scan(
-    context: Arc<ServerContext>,
+/// A route that answers with the lines of one scan.
+fn scan<P: Send + 'static>(
     format: ResponseFormat,
-    scan: impl FnOnce(&dyn Api, &mut ResponseWriter) -> ApiResult + Send + 'static,
-) -> Result<Response, ApiError> {
-    let permit = context.scan_permit().await?;
-    stream_response(format, permit, move |out| scan(&*context.api, out)).await
-}
-
-async fn query(State(context): State<Arc<ServerContext>>, uri: Uri) -> Result<Response, ApiError> {
-    let params = params::query(&uri)?;
-    scan(context, ResponseFormat::Lines, move |api, out| api.query(&params, out)).await
-}
-
-async fn count(State(context): State<Arc<ServerContext>>, uri: Uri) -> Result<Response, ApiError> {
-    let params = params::count(&uri)?;
-    scan(context, ResponseFormat::Document, move |api, out| api.count(&params, out)).await
+    read: fn(&Uri) -> Result<P, ApiError>,
+    ask: fn(&dyn Api, &P, &mut ResponseWriter) -> ApiResult,
+) -> MethodRouter<Arc<ServerContext>> {
+    get(async move |State(context): State<Arc<ServerContext>>, uri: Uri| {
+        let params = read(&uri)?;
+        let permit = context.scan_permit().await?;
+        stream_response(format, permit, move |out| ask(&*context.api, &params, out)).await
+    })
 }
 
 async fn export(State(context): State<Arc<ServerContext>>, uri: Uri) -> Result<Response, ApiError> {
@@ -72,35 +68,6 @@ async fn export(State(context): State<Arc<ServerContext>>, uri: Uri) -> Result<R
         ExportFormat::Ndjson => ResponseFormat::Lines,
         form => ResponseFormat::File(form),
     };
-    scan(context, format, move |api, out| api.export(&params, out)).await
-}
-
-async fn summary(State(context): State<Arc<ServerContext>>, uri: Uri) -> Result<Response, ApiError> {
-    let params = params::summary(&uri)?;
-    scan(context, ResponseFormat::Document, move |api, out| api.summary(&params, out)).await
-}
-
-async fn neighbours(State(context): State<Arc<ServerContext>>, uri: Uri) -> Result<Response, ApiError> {
-    let params = params::context(&uri)?;
-    scan(context, ResponseFormat::Lines, move |api, out| api.context(&params, out)).await
-}
-
-async fn tables(State(context): State<Arc<ServerContext>>, uri: Uri) -> Result<Response, ApiError> {
-    params::none(&uri)?;
-    scan(context, ResponseFormat::Lines, |api, out| api.tables(out)).await
-}
-
-async fn sources(State(context): State<Arc<ServerContext>>, uri: Uri) -> Result<Response, ApiError> {
-    params::none(&uri)?;
-    scan(context, ResponseFormat::Lines, |api, out| api.sources(out)).await
-}
-
-async fn alerts(State(context): State<Arc<ServerContext>>, uri: Uri) -> Result<Response, ApiError> {
-    params::none(&uri)?;
-    scan(context, ResponseFormat::Document, |api, out| api.alerts(out)).await
-}
-
-async fn status(State(context): State<Arc<ServerContext>>, uri: Uri) -> Result<Response, ApiError> {
-    params::none(&uri)?;
-    scan(context, ResponseFormat::Document, |api, out| api.status(out)).await
+    let permit = context.scan_permit().await?;
+    stream_response(format, permit, move |out| context.api.export(&params, out)).await
 }

@@ -5,7 +5,7 @@
 
 use super::context::{ListenerKind, ServerContext};
 use super::response::error_response;
-use super::{control, health, loki, page, patterns, push, read, read_auth};
+use super::{control, health, loki, page, push, read, read_auth};
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
@@ -30,7 +30,7 @@ const PATHS: [&str; 37] = [
     read::CONTEXT,
     read::EXPORT,
     read::TAIL,
-    patterns::PATTERNS,
+    read::PATTERNS,
     read::TABLES,
     read::SOURCES,
     read::ALERTS,
@@ -76,12 +76,7 @@ fn counted_path(path: &str) -> &'static str {
 pub fn router(context: Arc<ServerContext>, kind: ListenerKind, push: Option<Arc<Push>>) -> Router {
     let reload = control::reload_route().route_layer(from_fn(read_auth::no_browser));
     let may_read = from_fn_with_state((kind.clone(), context.clone()), read_auth::may_read);
-    let mut routes = read::routes()
-        .merge(patterns::routes())
-        .merge(loki::routes())
-        .merge(reload)
-        .route_layer(may_read)
-        .merge(health::routes());
+    let mut routes = read::routes().merge(loki::routes()).merge(reload).route_layer(may_read).merge(health::routes());
     routes = routes.merge(page::routes(kind.clone()));
     if matches!(kind, ListenerKind::Unix) {
         let control = control::routes().merge(page::control_route());

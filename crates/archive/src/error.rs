@@ -87,33 +87,7 @@ pub enum ArchiveError {
     Stopped,
 }
 
-/// What to do after an [`ArchiveError`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Remedy {
-    /// Try again later.
-    Retry,
-    /// It persists until somebody changes the configuration, the credentials, or what is stored.
-    Operator,
-    /// It was stopped and continues with the next run.
-    Stop,
-}
-
 impl ArchiveError {
-    /// What to do.
-    pub fn remedy(&self) -> Remedy {
-        match self {
-            // A store that lost an object may keep it next time, and is then read back as well.
-            ArchiveError::Unreachable { .. } | ArchiveError::Io { .. } | ArchiveError::Unproven { .. } => Remedy::Retry,
-            ArchiveError::Setup { .. }
-            | ArchiveError::Denied { .. }
-            | ArchiveError::Missing { .. }
-            | ArchiveError::Damaged { .. }
-            | ArchiveError::Occupied { .. }
-            | ArchiveError::Source { .. } => Remedy::Operator,
-            ArchiveError::Stopped => Remedy::Stop,
-        }
-    }
-
     /// Whether it concerns the whole store, so that other archives in it would fail too.
     pub fn concerns_store(&self) -> bool {
         matches!(self, ArchiveError::Setup { .. } | ArchiveError::Unreachable { .. } | ArchiveError::Denied { .. })
@@ -185,6 +159,6 @@ mod tests {
         let error = ArchiveError::from_store("s3://bucket/a".into(), source);
         let text = error.to_string();
         assert!(text.chars().count() < 1000 && !text.contains('\n') && text.ends_with('…'), "{text}");
-        assert_eq!(error.remedy(), Remedy::Retry);
+        assert_eq!(error.name(), "unreachable");
     }
 }

@@ -43,7 +43,7 @@ pub mod reader;
 pub mod url;
 
 pub use access::{Access, RetryPolicy};
-pub use error::{ArchiveError, Remedy};
+pub use error::ArchiveError;
 pub use list::{FaultyArchive, Listing};
 pub use put::Proof;
 pub use reader::ArchiveReader;

@@ -58,14 +58,6 @@ impl Flavour {
         }
     }
 
-    /// Maximum bytes of a RowKey.
-    pub const fn row_key_bytes_max(self) -> usize {
-        match self {
-            Flavour::Storage => 1024,
-            Flavour::Cosmos => 255,
-        }
-    }
-
     /// Whether a query returns the entities of a partition in the order of their RowKeys.
     pub const fn is_sorted(self) -> bool {
         matches!(self, Flavour::Storage)
@@ -104,11 +96,6 @@ impl StorageAccount {
     /// The service, as far as the address tells.
     pub fn flavour(&self) -> Flavour {
         self.flavour
-    }
-
-    /// Whether requests are encrypted.
-    pub fn is_encrypted(&self) -> bool {
-        self.endpoint.starts_with("https://")
     }
 }
 
@@ -234,7 +221,6 @@ mod tests {
         ] {
             let account: StorageAccount = text.parse().expect(text);
             assert_eq!((account.name(), account.endpoint(), account.flavour()), (name, endpoint, flavour), "{text}");
-            assert_eq!(account.is_encrypted(), endpoint.starts_with("https"));
             assert!(!format!("{account:?}").contains("secret"), "{account:?}");
             assert!(!format!("{account:?}").contains("c2VjcmV0"), "{account:?}");
         }

@@ -209,19 +209,6 @@ impl Matcher {
         }
     }
 
-    /// Whether the matcher compares numbers, and if so whether `number` matches. The engine decides packed columns by
-    /// this function.
-    pub fn matches_number(&self, number: Number) -> Option<bool> {
-        match &self.0 {
-            Kind::Numbers { low, high } => Some(is_between(number, low, high)),
-            Kind::Exact(Exact { number: Some(wanted), .. }) => Some(*wanted == number),
-            Kind::In(values) if values.iter().all(|value| value.number.is_some()) => {
-                Some(values.iter().any(|value| value.number == Some(number)))
-            }
-            _ => None,
-        }
-    }
-
     /// The only text that matches, if there is only one.
     pub fn exact_text(&self) -> Option<&str> {
         match &self.0 {

@@ -16,7 +16,7 @@
 //! * [`needle`]: a search text, and the test whether a value contains it.
 //! * [`row_set`]: some rows of a page or row group.
 //! * [`path_text`], [`safe_text`]: paths and untrusted text in a form that is safe to show.
-//! * [`units`]: durations and sizes as people write them. [`did_you_mean`]: suggestions for misspelt names.
+//! * [`decimal`]: whole numbers as text. [`units`]: durations and sizes as people write them. [`did_you_mean`]: suggestions for misspelt names.
 
 pub mod time;
 pub mod level;
@@ -34,5 +34,6 @@ pub mod needle;
 pub mod row_set;
 pub mod path_text;
 pub mod safe_text;
+pub mod decimal;
 pub mod units;
 pub mod did_you_mean;

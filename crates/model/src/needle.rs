@@ -8,6 +8,7 @@
 //! whole column: both return false only if no value of the column can contain the text. Most texts contain a
 //! character that no number has, so columns of numbers cost most searches nothing.
 
+use crate::decimal::{DIGITS_MAX, digits};
 use crate::line::may_cross;
 use crate::property::{Property, PropertyKind, to_hex};
 use crate::words::words_within;
@@ -225,23 +226,13 @@ impl Printed {
         Ok(())
     }
 
-    /// Prints a whole number from its last digit backwards. Columns of numbers are long, and `write!` takes several
-    /// times as long.
     fn print_whole(&mut self, n: i64) {
-        let (mut digits, mut rest) = ([0; 20], n.unsigned_abs());
-        let mut at = digits.len();
-        loop {
-            at -= 1;
-            digits[at] = b'0' + (rest % 10) as u8;
-            rest /= 10;
-            if rest == 0 {
-                break;
-            }
-        }
+        let mut buffer = [0; DIGITS_MAX];
+        let digits = digits(n.unsigned_abs(), &mut buffer);
         let sign = usize::from(n < 0);
-        self.length = sign + digits.len() - at;
+        self.length = sign + digits.len();
         self.bytes[0] = b'-';
-        self.bytes[sign..self.length].copy_from_slice(&digits[at..]);
+        self.bytes[sign..self.length].copy_from_slice(digits);
     }
 }
 

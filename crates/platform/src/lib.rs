@@ -5,6 +5,7 @@
 //! * [`reloadable`]: a value that a reload of the configuration replaces.
 //! * [`file_watch`]: files that are read again after they change.
 //! * [`small_file`]: the text of a small file, such as a secret.
+//! * [`lower_priority`]: for threads that can wait.
 //! * [`lock`]: a lock that survives a panic.
 //! * [`mod@failpoint`]: points at which a test can stop the process.
 
@@ -14,6 +15,8 @@ pub mod host;
 pub mod memory;
 pub mod reloadable;
 pub mod small_file;
+mod priority;
 mod sync;
 
+pub use priority::lower_priority;
 pub use sync::lock;

@@ -158,11 +158,6 @@ impl StoredRecord {
         self.written.part.as_ref().unwrap_or(&self.message)
     }
 
-    /// Whether the record has its original text.
-    pub fn has_line(&self) -> bool {
-        !self.written.layout.is_empty()
-    }
-
     /// Its time.
     pub fn time(&self) -> Ticks {
         self.row_key.time()

@@ -18,7 +18,7 @@ pub(crate) fn sync(folder: &Path) -> Result<(), StoreError> {
 }
 
 /// Creates a file to write to. Fails if the name exists, even as a dangling link.
-pub(crate) fn create_new(path: &Path) -> io::Result<File> {
+pub fn create_new(path: &Path) -> io::Result<File> {
     File::options().read(true).write(true).create_new(true).mode(0o600).open(path)
 }
 

@@ -3,7 +3,7 @@
 //! A running daemon surveys the files itself ([`survey`]), because its user and its name spaces may be others than those of this
 //! command.
 
-use super::super::control::{Control, ControlError};
+use super::super::control::Control;
 use super::super::exit::CliError;
 use super::CheckResult;
 use crate::config::Config;
@@ -41,11 +41,7 @@ pub(super) fn surveyed(config: &Config, control: Option<Control>) -> Result<Vec<
         }
         return Ok(found);
     };
-    let (mut response, mut found) = (control.fetch("/-/files")?, Vec::new());
-    while let Some(line) = response.next_line()? {
-        found.push(serde_json::from_str(&line).map_err(|_| ControlError::Protocol("a line is no file"))?);
-    }
-    Ok(found)
+    Ok(control.fetch("/-/files")?.all("a line is no file")?)
 }
 
 /// Whether the files of the blocks can be read, and why others are left alone.

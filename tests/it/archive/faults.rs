@@ -2,7 +2,7 @@
 
 use super::sealed::{LARGE, SMALL, Sealed};
 use super::stub::{Fault, Request, Stub};
-use daytable_archive::{Archive, ArchiveError, ArchivedDay, Proof, Remedy};
+use daytable_archive::{Archive, ArchiveError, ArchivedDay, Proof};
 use daytable_store::sealed::Manifest;
 use std::ops::ControlFlow;
 
@@ -86,7 +86,6 @@ fn the_reason_is_said() {
         let error = put(&stub, &archive, &sealed).expect_err("no proof");
         assert_eq!(error.name(), name, "{method} {fault:?}: {error}");
         assert!(error.to_string().contains(what) && error.to_string().contains(DATA), "{error}");
-        assert_eq!(error.remedy(), if name == "denied" { Remedy::Operator } else { Remedy::Retry });
         assert_eq!(stub.kept(MANIFEST), None, "without a manifest it is no archive");
     }
 }

@@ -15,7 +15,7 @@ mod range;
 #[cfg(test)]
 mod tests;
 
-use crate::ast::{LogqlQuery, MetricQuery};
+use crate::ast::MetricQuery;
 use crate::error::EvalError;
 use crate::labels::Labels;
 use crate::source::{EntrySource, TimeSpan};
@@ -232,11 +232,4 @@ fn merged(mut series: Vec<Series>) -> Result<Vec<Series>, EvalError> {
         }
     }
     Ok(merged)
-}
-
-impl LogqlQuery {
-    /// Whether the query asks for numbers.
-    pub fn is_metric(&self) -> bool {
-        matches!(self, LogqlQuery::Metric(_))
-    }
 }

@@ -1,6 +1,7 @@
 //! Answers over a list of entries, compared with what adding up that list gives.
 
 use super::*;
+use crate::ast::LogqlQuery;
 use crate::ast::Selector;
 use crate::source::{Direction, LogEntry};
 use proptest::prelude::*;

@@ -10,10 +10,10 @@
 use crate::answer::AnswerRow;
 use daytable_model::property::OwnedValue;
 use daytable_model::time::{Ticks, UNIX_EPOCH_TICKS};
+use daytable_store::private_file;
 use std::collections::HashMap;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -49,7 +49,7 @@ pub fn unnamed_file(folder: &Path) -> io::Result<File> {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     let path = folder.join(format!(".daytable-{}-{number}", std::process::id()));
-    let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&path)?;
+    let file = private_file::create_new(&path)?;
     std::fs::remove_file(path)?;
     Ok(file)
 }

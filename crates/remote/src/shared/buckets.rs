@@ -55,11 +55,6 @@ impl Notes<'_> {
         self.all(BUCKETS, Query::default(), read)
     }
 
-    /// Removes the steps of an instance.
-    pub fn forget_steps(&self, host: &str, planned: &InstanceSteps) -> Result<bool, TableError> {
-        self.remove(BUCKETS, &partition_key(host, None), &row_key(planned))
-    }
-
     /// Removes the steps of all daemons for a dropped day-table.
     pub fn forget_steps_in(&self, table: &DayTable) -> Result<(), TableError> {
         let (from, to) = (format!("{table}-"), format!("{table}."));

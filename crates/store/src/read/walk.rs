@@ -450,8 +450,7 @@ fn run<V: BatchVisitor>(
                 .map(|walker| {
                     let done = done.clone();
                     scope.spawn(move || {
-                        // Without the right to do that, the walk competes with commits.
-                        let _ = rustix::process::nice(NICENESS);
+                        daytable_platform::lower_priority(NICENESS);
                         let state = walker.work(shared, &|| true, visitor);
                         // The receiver waits for all threads.
                         let _ = done.send(());

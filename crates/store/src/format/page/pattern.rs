@@ -8,6 +8,7 @@ use super::PageError;
 use super::bits::{SectionCursor, Sections, TextSpan};
 use super::entries::{self, DictionaryColumn, ENTRIES_MAX};
 use super::ints::{Ints, IntsPlan};
+use daytable_model::decimal::{self, digits};
 use std::sync::OnceLock;
 
 /// Maximum numbers extracted from one text; further digits stay in the pattern.
@@ -16,8 +17,6 @@ pub(super) const NUMBERS_MAX: usize = 8;
 const SLOT: u8 = 0x1a;
 /// Number of digits that always fit an `i64`.
 const DIGITS_MAX: usize = 18;
-/// Maximum digits of a number that a damaged page may have.
-const DIGITS_PRINTED_MAX: usize = 20;
 
 /// A column of values as patterns and numbers.
 pub(super) struct PatternColumn {
@@ -208,7 +207,7 @@ impl PatternTexts {
             let having = having.map(|(uses, _)| uses).sum();
             is_even &= having == count;
             numbers.push(Ints::decode(having, cursor)?);
-            length = length.saturating_add(having.saturating_mul(DIGITS_PRINTED_MAX));
+            length = length.saturating_add(having.saturating_mul(decimal::DIGITS_MAX));
         }
         for (uses, pattern) in uses.iter().zip(&patterns) {
             length = length.saturating_add(uses.saturating_mul(pattern.span.range().len()));
@@ -342,22 +341,12 @@ impl TextPiece {
 
 /// Appends a number to a text.
 fn put_decimal(out: &mut String, number: u64) {
-    let mut digits = [0; DIGITS_PRINTED_MAX];
-    let (mut at, mut rest) = (digits.len(), number);
-    loop {
-        at -= 1;
-        digits[at] = b'0' + (rest % 10) as u8;
-        rest /= 10;
-        if rest == 0 {
-            break;
-        }
-    }
     // Only digits.
-    out.push_str(std::str::from_utf8(&digits[at..]).unwrap_or_default());
+    out.push_str(std::str::from_utf8(digits(number, &mut [0; decimal::DIGITS_MAX])).unwrap_or_default());
 }
 
 #[inline]
-fn put_digits(out: &mut Vec<u8>, mut number: u64) {
+fn put_digits(out: &mut Vec<u8>, number: u64) {
     if number < 10_000 {
         // All four digits at once; the leading zeros are shifted out.
         let (high, low) = (number as u32 / 100, number as u32 % 100);
@@ -369,14 +358,7 @@ fn put_digits(out: &mut Vec<u8>, mut number: u64) {
         out.truncate(end);
         return;
     }
-    let mut digits = [0; 20];
-    let mut at = digits.len();
-    while number > 0 {
-        at -= 1;
-        digits[at] = b'0' + (number % 10) as u8;
-        number /= 10;
-    }
-    out.extend_from_slice(&digits[at..]);
+    out.extend_from_slice(digits(number, &mut [0; decimal::DIGITS_MAX]));
 }
 
 #[cfg(test)]

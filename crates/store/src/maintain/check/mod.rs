@@ -48,6 +48,16 @@ pub struct FileReport {
 }
 
 impl FileReport {
+    /// The result of an examination. Faults of a file that is no longer live do not matter.
+    fn new(
+        examined: Result<FileReport, StoreError>,
+        catalog_entry: &dyn Fn() -> Result<CatalogEntry, StoreError>,
+    ) -> FileReport {
+        let report = examined.unwrap_or_else(|error| FileReport::unreadable(&error));
+        let is_gone = !report.faults.is_empty() && matches!(catalog_entry(), Ok(CatalogEntry::Gone));
+        if is_gone { FileReport::gone() } else { report }
+    }
+
     fn gone() -> FileReport {
         FileReport { is_gone: true, ..FileReport::default() }
     }

@@ -33,13 +33,7 @@ pub fn open_file(
     catalog_entry: &dyn Fn() -> Result<CatalogEntry, StoreError>,
     on: OnBytes<'_>,
 ) -> FileReport {
-    let report = examine(path, catalog_entry, on).unwrap_or_else(|error| FileReport::unreadable(&error));
-    // Faults of a file that is no longer live do not matter.
-    if !report.faults.is_empty() && matches!(catalog_entry(), Ok(CatalogEntry::Gone)) {
-        FileReport::gone()
-    } else {
-        report
-    }
+    FileReport::new(examine(path, catalog_entry, on), catalog_entry)
 }
 
 pub(super) fn examine(

@@ -17,12 +17,7 @@ pub fn sealed_file(
     reads_all: bool,
     on: OnBytes<'_>,
 ) -> FileReport {
-    let report = examine(path, catalog_entry, reads_all, on).unwrap_or_else(|error| FileReport::unreadable(&error));
-    if !report.faults.is_empty() && matches!(catalog_entry(), Ok(CatalogEntry::Gone)) {
-        FileReport::gone()
-    } else {
-        report
-    }
+    FileReport::new(examine(path, catalog_entry, reads_all, on), catalog_entry)
 }
 
 pub(super) fn examine(
