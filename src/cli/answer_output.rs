@@ -17,7 +17,7 @@ use daytable_logsql::{ParsedQuery, Predicate};
 use daytable_model::safe_text::{self, SafeLine, SafeLines};
 use daytable_model::time::Ticks;
 use daytable_query::answer::{AnswerItem, AnswerOptions, AnswerRow};
-use daytable_query::export::{RowSpool, SpoolError, unnamed_file, write_csv, write_parquet};
+use daytable_query::export::{CsvReader, RowSpool, SpoolError, unnamed_file, write_csv, write_parquet};
 use daytable_query::highlight::Highlights;
 use daytable_query::text::{LineStyle, RecordLine};
 use daytable_query::{OwnedValue, StoredRecord};
@@ -252,11 +252,11 @@ impl AnswerOutput {
                 AnswerFormat::Parquet => write_parquet(&mut rows, stdout).map_err(written_failed),
                 _ if self.printer.is_terminal => {
                     let mut csv = Vec::new();
-                    write_csv(&mut rows, &mut csv).map_err(written_failed)?;
+                    write_csv(&mut rows, CsvReader::Program, &mut csv).map_err(written_failed)?;
                     self.out.write(SafeLines(String::from_utf8_lossy(&csv)).to_string().as_bytes())?;
                     self.out.finish()
                 }
-                _ => write_csv(&mut rows, stdout).map_err(written_failed),
+                _ => write_csv(&mut rows, CsvReader::Program, stdout).map_err(written_failed),
             };
         }
         if let Some(reversed) = self.reversed {

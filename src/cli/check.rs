@@ -8,10 +8,13 @@ use daytable_alert::{WouldAlert, preview};
 use daytable_intake::tail::TailOptions;
 use daytable_model::path_text::PathText;
 use daytable_model::time::now;
-use daytable_parse::Zone;
+use daytable_parse::{Zone, host_zone_doubt};
 use daytable_query::{Archives, Stores};
 use daytable_store::Reader;
 use std::path::PathBuf;
+
+/// What to do about a doubtful zone of the host.
+pub(super) const ZONE_ADVICE: &str = "set TZ to a name such as Europe/Paris, or `zone` of the blocks";
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -37,6 +40,9 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
     let rules = if rules > 0 { format!(", [[alert]]: {rules}") } else { String::new() };
     output::print(format_args!("{file}: good, [[tail]]: {tails}, {syslogs}[[table]]: {tables}{rules}"))?;
     output::print(format_args!("times without a zone: {}", zones(&config)))?;
+    if let Some(doubt) = host_zone_doubt() {
+        output::print(format_args!("warning: {doubt}; {ZONE_ADVICE}"))?;
+    }
     output::print(format_args!("max_bytes: {}", bound(&config)))?;
     if args.alerts { evaluate(&config) } else { Ok(()) }
 }

@@ -56,6 +56,7 @@ _daytable_dynamic() {
                 -*) ;;
                 *) [[ ${words[CURRENT]} != -* ]] && kind=fields ;;
             esac ;;
+        archive|drop) [[ ${words[CURRENT-1]} != -* && ${words[CURRENT]} != -* ]] && kind=tables ;;
     esac
     if [[ -z $kind ]]; then
         _daytable "$@"
@@ -75,6 +76,7 @@ for option in instance:instances source:sources table:tables level:levels
         -a "(daytable complete $parts[2] 2>/dev/null)"
 end
 complete -c daytable -n "__fish_seen_subcommand_from query count tail export" -f -a "(daytable complete fields 2>/dev/null | string replace --regex '\$' ':')"
+complete -c daytable -n "__fish_seen_subcommand_from archive drop" -f -a "(daytable complete tables 2>/dev/null)"
 "#;
 
 #[derive(Debug, clap::Args)]

@@ -10,7 +10,7 @@ use daytable_logsql::ParsedQuery;
 use daytable_model::safe_text;
 use daytable_model::time::now;
 use daytable_query::answer::{AnswerItem, AnswerOptions, AnswerReport, answer};
-use daytable_query::export::{RowSpool, SpoolError, unnamed_file, write_csv, write_parquet};
+use daytable_query::export::{CsvReader, RowSpool, SpoolError, unnamed_file, write_csv, write_parquet};
 use std::io::{BufWriter, Write};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -116,7 +116,7 @@ fn write(
         let mut rows = RowSpool::new(unnamed_file(folder).map_err(failed)?, u64::MAX);
         let report = give(sources, query, options, &mut |item| rows.push(&item.into_row()).map_err(spool_failed))?;
         match format {
-            AnswerFormat::Csv => write_csv(&mut rows, &mut out),
+            AnswerFormat::Csv => write_csv(&mut rows, CsvReader::Program, &mut out),
             _ => write_parquet(&mut rows, &mut out),
         }
         .map_err(spool_failed)?;

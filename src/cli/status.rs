@@ -40,7 +40,7 @@ fn screen(status: &DaemonStatus) -> Vec<String> {
     let verify = &status.verify;
     let last = verify.last.as_ref().map(|last| format!("{last}: {} findings", verify.findings));
     let next = verify.next.as_ref().map_or_else(|| "none is planned".into(), |next| format!("the next at {next}"));
-    lines.push(format!("verified  {}, {next}", last.as_deref().unwrap_or("not since the start")));
+    lines.push(format!("verified  {}, {next}", last.as_deref().unwrap_or("never by a daemon")));
     let troubles = status.troubles.iter().map(|trouble| format!("{} {}", trouble.place, trouble.found));
     lines.extend(block("troubles", troubles.collect()));
     if !status.alerts.is_empty() {
@@ -130,7 +130,7 @@ records   40/s, 12000 since the start, 90 s behind
 disk      /var/lib/daytable: 1.0 GiB, max_bytes 20.0 GiB, 30.0 GiB free, 512.0 MiB a day
           at this pace max_bytes is reached at 2026-12-29T08:00:00Z, and the oldest days go before their time
 next      seal Log20261120 at 2026-11-21T06:00:00Z
-verified  not since the start, the next at 2026-11-22T03:30:00Z
+verified  never by a daemon, the next at 2026-11-22T03:30:00Z
 troubles  app is 90 s behind
           app follows no file
 alerts    Errors instance=web-1: 7 since 2026-11-21T08:10:00Z

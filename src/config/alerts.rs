@@ -40,6 +40,12 @@ impl SectionOptions for DeliveryOptions {
             optional_text("ca_file", file, |alerts: &mut DeliveryOptions| &mut alerts.ca_file, secret_file)
                 .example("\"/etc/daytable/alertmanager-ca.pem\"")
                 .live("Authorities of the addresses' certificates in PEM, beside those of the system."),
+            optional_text("cert_file", file, |alerts: &mut DeliveryOptions| &mut alerts.cert_file, secret_file)
+                .example("\"/etc/daytable/alerts.pem\"")
+                .live("The certificate that daytable shows to a receiver that asks for one, with its chain, in PEM. daytable reads a changed file again."),
+            optional_text("key_file", file, |alerts: &mut DeliveryOptions| &mut alerts.key_file, secret_file)
+                .example("\"/etc/daytable/alerts.key\"")
+                .live("The key of `cert_file` in PEM."),
             truth("allow_http", |alerts: &mut DeliveryOptions| &mut alerts.allow_http)
                 .live("Whether the secret may be sent to an address that begins with `http://`."),
             duration("resend", |alerts: &mut DeliveryOptions| &mut alerts.resend, RESEND)
@@ -53,6 +59,9 @@ impl SectionOptions for DeliveryOptions {
     fn complete(&mut self, section: &Section<'_>, _: &[TableConfig]) {
         if self.user.is_some() && self.token_file.is_none() {
             section.problem("has a `user`, whose password `token_file` names");
+        }
+        if self.cert_file.is_some() != self.key_file.is_some() {
+            section.problem("needs `cert_file` and `key_file` together");
         }
         let is_plain = self.receivers.iter().any(|address| address.starts_with("http://"));
         if self.token_file.is_some() && is_plain && !self.allow_http {

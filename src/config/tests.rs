@@ -101,6 +101,8 @@ fn the_sample_with_every_key() {
         token_file: Some("/run/credentials/daytable.service/alerts".into()),
         user: Some("daytable".into()),
         ca_file: Some("/etc/daytable/alertmanager-ca.pem".into()),
+        cert_file: Some("/etc/daytable/alerts.pem".into()),
+        key_file: Some("/etc/daytable/alerts.key".into()),
         page_url: Some("https://logs.example.org".into()),
         ..DeliveryOptions::default()
     };

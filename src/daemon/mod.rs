@@ -66,9 +66,9 @@ use daytable_model::path_text::PathText;
 use daytable_model::time;
 use daytable_model::units::ByteSize;
 use daytable_net::inherited::Inherited;
-use daytable_parse::{ParseOptions, Zone};
-use daytable_platform::memory;
+use daytable_parse::{ParseOptions, Zone, host_zone_doubt};
 use daytable_platform::reloadable::Reloadable;
+use daytable_platform::{lock, memory};
 use daytable_query::Archives;
 use daytable_store::{Forwarding, Store};
 use life::LifecycleApi;
@@ -262,6 +262,7 @@ impl Daemon {
         let tails = Reloadable::new(config.sources.tails.clone());
         let archives = Reloadable::new(Archives::Read(config.archives.clone()));
         let verifying = Reloadable::new(Verifying::of(&config));
+        verify::restore_last(&config.data_dir, &mut lock(&metrics.verify));
         let (reload_requests, reloads) = unbounded_channel();
         let api = ApiContext {
             readers: readers.clone(),
@@ -329,6 +330,9 @@ impl Daemon {
         let watched = WatchdogContext { intake: store.commit_queue(), counters, metrics: metrics.clone(), progress };
         let watchdog = watchdog::start(watched)?;
         tracing::info!(data = %config.data_dir.escaped(), local_zone = Zone::Local.described(), "ready");
+        if let Some(doubt) = host_zone_doubt() {
+            tracing::warn!("{doubt}");
+        }
         if are_sources_waiting {
             tracing::warn!("files and journals wait until the remote store has said how instances are spread");
         }

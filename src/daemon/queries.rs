@@ -154,7 +154,7 @@ pub(super) fn export(stores: &Stores<'_>, params: &ExportParams, out: &mut Respo
     };
     let folder = std::env::temp_dir();
     let mut rows = match params.form {
-        ExportFormat::Csv | ExportFormat::Parquet => {
+        ExportFormat::Csv(_) | ExportFormat::Parquet => {
             let file = unnamed_file(&folder).map_err(|error| failed(error.into()))?;
             Some(RowSpool::new(file, EXPORT_BYTES_MAX))
         }
@@ -179,7 +179,7 @@ pub(super) fn export(stores: &Stores<'_>, params: &ExportParams, out: &mut Respo
     let Some(mut rows) = rows else { return Ok(()) };
     let body = ResponseBytes(out.into_inner());
     let written = match params.form {
-        ExportFormat::Csv => write_csv(&mut rows, body),
+        ExportFormat::Csv(reader) => write_csv(&mut rows, reader, body),
         _ => write_parquet(&mut rows, body),
     };
     match written {

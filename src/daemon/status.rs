@@ -18,6 +18,7 @@ use daytable_lifecycle::{TableRule, View};
 use daytable_model::key::DayTable;
 use daytable_model::path_text::PathText;
 use daytable_model::time::{self, Ticks};
+use daytable_parse::host_zone_doubt;
 use daytable_platform::lock;
 use daytable_platform::reloadable::Reloadable;
 use daytable_query::{ShownSource, ShownTable};
@@ -99,7 +100,7 @@ pub struct DiskStatus {
 /// The verification of the data folder.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VerifyStatus {
-    /// When the last one ended; absent before the first one of this daemon.
+    /// When the last one of a daemon ended; absent before the first one.
     pub last: Option<String>,
     /// Its findings.
     pub findings: u64,
@@ -127,7 +128,8 @@ pub(super) fn status(of: &StatusContext) -> Result<DaemonStatus, ApiError> {
     let registry = of.counters.load();
     let oldest = registry.sources.iter().filter_map(|source| source.unread_for(now)).max();
     let (tables, view) = of.readers.with(|reader| of.lifecycle.listing(reader))?;
-    let mut troubles = source_troubles(&registry, now);
+    let zone = host_zone_doubt().map(|found| Trouble { place: "zone".into(), found: found.into() });
+    let mut troubles: Vec<Trouble> = zone.into_iter().chain(source_troubles(&registry, now)).collect();
     troubles.extend(tables.iter().filter_map(table_trouble));
     let (alerts, alert_troubles) = alerts::state(&of.alerts);
     troubles.extend(alert_troubles.into_iter().map(|(place, found)| Trouble { place, found }));

@@ -3,10 +3,10 @@
 //! A run has its own thread at the lowest priority and reads at a bounded rate. Each run reads one in [`PARTS`] of the
 //! sealed days and archives completely. Daily runs so read each file once in four weeks, whatever the number of files.
 //! Every run checks the ledgers, open days, sources, footers, manifests and the presence of archives. A run missed
-//! while the daemon was down is not repeated.
+//! while the daemon was down is not repeated. The result of the last run outlives the daemon in `verified.json`.
 
 use crate::config::{Config, LifecycleConfig};
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, VerifyTotals};
 use crate::verify::{Finding, FindingKind, Share, VerifyReport, VerifyRequest, verify};
 use daytable_intake::tail::TailOptions;
 use daytable_lifecycle::Schedule;
@@ -14,8 +14,11 @@ use daytable_model::time::{self, Ticks};
 use daytable_platform::lock;
 use daytable_platform::reloadable::Reloadable;
 use daytable_query::Archives;
+use daytable_store::StateFile;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::{oneshot, watch};
@@ -52,6 +55,34 @@ impl Verifying {
     pub(super) fn next_after(&self, now: Ticks) -> Option<Ticks> {
         self.lifecycle.verify.as_ref()?.next_after(now)
     }
+}
+
+/// The content of `verified.json`.
+#[derive(Serialize, Deserialize)]
+struct SavedVerification {
+    /// Unix time, in seconds, of the end.
+    last_run: i64,
+    seconds: f64,
+    findings: BTreeMap<String, u64>,
+}
+
+/// Shows the last verification of an earlier daemon. A file that cannot be read is no error: the next run replaces it.
+pub(super) fn restore_last(data_dir: &Path, totals: &mut VerifyTotals) {
+    let saved = StateFile::Verified.read(data_dir).map_err(|error| error.to_string()).and_then(|bytes| match bytes {
+        Some(bytes) => serde_json::from_slice(&bytes).map(Some).map_err(|error| format!("verified.json: {error}")),
+        None => Ok(None),
+    });
+    let SavedVerification { last_run, seconds, findings } = match saved {
+        Ok(Some(saved)) => saved,
+        Ok(None) => return,
+        Err(error) => {
+            tracing::warn!(error, "the result of the last verification cannot be read");
+            return;
+        }
+    };
+    let count = |kind: FindingKind| findings.get(kind.name()).copied().unwrap_or_default();
+    totals.findings = FindingKind::ALL.map(|kind| (kind.name(), count(kind))).into();
+    (totals.last_run, totals.seconds) = (last_run, seconds);
 }
 
 /// The verification task and its inputs.
@@ -152,7 +183,16 @@ impl Verifier {
         totals.findings = FindingKind::ALL.map(|kind| (kind.name(), count(kind) as u64)).into();
         totals.seconds = took.as_secs_f64();
         totals.last_run = time::now().unix_seconds();
+        let saved = SavedVerification {
+            last_run: totals.last_run,
+            seconds: totals.seconds,
+            findings: totals.findings.iter().map(|(kind, count)| ((*kind).to_owned(), *count)).collect(),
+        };
         drop(totals);
+        let saved = serde_json::to_vec(&saved).expect("plain values are JSON");
+        if let Err(error) = StateFile::Verified.write(&self.data_dir, &saved) {
+            tracing::warn!(%error, "a restart will not know the result of this verification");
+        }
         for Finding { finding, place, file, found, advice, is_doubt } in findings.iter().take(SAID_MAX) {
             let file = file.as_deref().unwrap_or_default();
             match is_doubt {

@@ -4,6 +4,7 @@ use super::error::ApiError;
 use axum::extract::Query;
 use axum::http::Uri;
 use daytable_query::answer::context::CONTEXT_MAX;
+use daytable_query::export::CsvReader;
 use std::ops::RangeInclusive;
 
 /// The filter of a request, as the client wrote it.
@@ -50,7 +51,7 @@ pub enum ExportFormat {
     #[default]
     Ndjson,
     /// A table with a header.
-    Csv,
+    Csv(CsvReader),
     /// A Parquet file.
     Parquet,
     /// The bytes of each record as its source wrote them, and a newline.
@@ -197,10 +198,11 @@ pub(super) fn export(uri: &Uri) -> Result<ExportParams, ApiError> {
     let n = params.number_in("limit", 1..=u64::MAX)?.unwrap_or(u64::MAX);
     let form = match params.remove("format").as_deref() {
         None | Some("ndjson") => ExportFormat::Ndjson,
-        Some("csv") => ExportFormat::Csv,
+        Some("csv") => ExportFormat::Csv(CsvReader::Program),
+        Some("spreadsheet") => ExportFormat::Csv(CsvReader::Spreadsheet),
         Some("parquet") => ExportFormat::Parquet,
         Some("raw") => ExportFormat::Raw,
-        Some(_) => return Err(ApiError::parameter("format", "must be ndjson, csv, parquet or raw")),
+        Some(_) => return Err(ApiError::parameter("format", "must be ndjson, csv, spreadsheet, parquet or raw")),
     };
     Ok(ExportParams { filters: params.filters(), n, form })
 }

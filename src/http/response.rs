@@ -184,7 +184,7 @@ pub(super) fn with_format(format: ResponseFormat, body: Body) -> Response {
         ResponseFormat::Document => "application/json",
         ResponseFormat::Lines => "application/x-ndjson",
         ResponseFormat::Events => "text/event-stream",
-        ResponseFormat::File(ExportFormat::Csv) => "text/csv; charset=utf-8",
+        ResponseFormat::File(ExportFormat::Csv(_)) => "text/csv; charset=utf-8",
         ResponseFormat::File(ExportFormat::Parquet) => "application/vnd.apache.parquet",
         // Never a type that a browser shows.
         ResponseFormat::File(_) => "application/octet-stream",

@@ -8,8 +8,8 @@ import { instant, rfc } from "./time.js";
 
 /** @typedef {import("./state.js").State} State */
 
-/** What everything is exported as: the name, and what the API calls it. */
-const FORMATS = [["NDJSON", ""], ["CSV", "csv"], ["Parquet", "parquet"]];
+/** What everything is exported as: the name, what the API calls it, and the end of the file's name. */
+const FORMATS = [["NDJSON", "", "ndjson"], ["CSV", "spreadsheet", "csv"], ["Parquet", "parquet", "parquet"]];
 
 /** The state with absolute times, so that others see the same. @param {State} state @param {number} now @returns {State} */
 export function fixed(state, now) {
@@ -59,6 +59,6 @@ export function openShare(state, range) {
     line("Link", link), line("Command", command(absolute)),
     h("div.share-line", h("h3", "Grafana"), base, open),
     h("p.note", "Explore gets the words, instance, level, table and source of the query. Other filters are LogQL there."),
-    h("div.share-line", h("h3", "Export"), ...FORMATS.map(([name, format]) => h("a.button", { href: api.exportUrl(ask, format), download: "daytable." + (format || "ndjson") }, name))),
-    h("p.note", "An export has everything that matches, not only what is on the screen."));
+    h("div.share-line", h("h3", "Export"), ...FORMATS.map(([name, format, end]) => h("a.button", { href: api.exportUrl(ask, format), download: "daytable." + end }, name))),
+    h("p.note", "An export has everything that matches, not only what is on the screen. CSV is for spreadsheets: text that would be a formula there has an apostrophe before it."));
 }

@@ -70,7 +70,7 @@ export async function showSources(place, signal, { state }) {
       : `Nothing was lost: ${plural(all.length, "source")}, every record that was read is stored.`),
     h("p", { class: verify.findings ? "lead bad" : "lead note" }, verify.last
       ? `Last verified ${when(verify.last)}: ${verify.findings ? plural(verify.findings, "finding") + ", which the log names" : "everything is whole"}.`
-      : "Not verified since the daemon started.", verify.next ? ` Next: ${when(verify.next)}.` : ""),
+      : "Not verified yet by a daemon.", verify.next ? ` Next: ${when(verify.next)}.` : ""),
     files.length ? grid("Files and journals", ["Source", "Block", "Status", "Not read yet", "Left out", "Last record", "Records", "Bytes", "Losses"], files.map((row) => [
       visible(row.path), row.block, row.status, row.lag_bytes === null || row.lag_bytes === undefined ? (row.size === null ? "the file is gone" : "–") : size(row.lag_bytes), skipped(row),
       row.seen ? `${roughly(Math.max(0, now - Date.parse(row.seen)))} ago` : "–", count(row.records), size(row.bytes), losses(row),

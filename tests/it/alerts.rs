@@ -4,6 +4,7 @@
 use crate::client;
 use crate::place::{Daemon, PATIENCE, Place, TAIL, installed, wait_for};
 use crate::server::{Server, free_port};
+use crate::syslog::Authority;
 use chrono::{SecondsFormat, Utc};
 use serde_json::Value;
 use std::fs;
@@ -62,6 +63,11 @@ impl Webhook {
 
 /// An Alertmanager that tells `webhook` at once.
 fn alertmanager(place: &Place, webhook: &Webhook) -> (Server, String) {
+    let (server, port) = alertmanager_with(place, webhook, &[]);
+    (server, format!("http://127.0.0.1:{port}"))
+}
+
+fn alertmanager_with(place: &Place, webhook: &Webhook, options: &[String]) -> (Server, u16) {
     let config = format!(
         "route:\n  receiver: hook\n  group_by: [alertname]\n  group_wait: 0s\n  group_interval: 1s\n  repeat_interval: 1h\n\
          receivers:\n- name: hook\n  webhook_configs:\n  - url: http://127.0.0.1:{}/\n",
@@ -72,8 +78,8 @@ fn alertmanager(place: &Place, webhook: &Webhook) -> (Server, String) {
     let mut command = Command::new(installed("target/senders/alertmanager/usr/bin/prometheus-alertmanager"));
     command.arg(format!("--config.file={}", place.path("am.yml").display()));
     command.arg(format!("--storage.path={}", place.path("am").display()));
-    command.arg(format!("--web.listen-address=127.0.0.1:{port}")).arg("--cluster.listen-address=");
-    (Server::start(command, port), format!("http://127.0.0.1:{port}"))
+    command.arg(format!("--web.listen-address=127.0.0.1:{port}")).arg("--cluster.listen-address=").args(options);
+    (Server::start(command, port), port)
 }
 
 fn lines(count: usize, text: &str) -> Vec<String> {
@@ -180,6 +186,44 @@ fn a_receiver_that_does_not_answer_is_shown_and_hears_later() {
     let daemon = place.start_with(&format!("{TAIL}[alerts]\nsend_to = [\"{address}\"]\nresend = \"1s\"\n{rule}"));
     wait_for("it is sent again", PATIENCE, || (shown(&daemon)["receivers"][0]["sent"].as_u64()? > 1).then_some(()));
     assert_eq!(webhook.of("Any", "firing").len(), 1, "told twice");
+    daemon.stop();
+}
+
+/// An Alertmanager behind TLS that asks for a certificate gets alerts from a daytable that has one.
+#[test]
+fn a_receiver_that_asks_for_a_certificate_gets_one() {
+    let (place, webhook) = (Place::new(), Webhook::start());
+    let authority = Authority::new();
+    let file = |name: &str, pem: &str| {
+        fs::write(place.path(name), pem).expect("written");
+        place.path(name).display().to_string()
+    };
+    let ca = file("ca.pem", &authority.pem);
+    let [server, client] = ["server", "client"].map(|of| {
+        let (certificate, key) = authority.sign("localhost");
+        (file(&format!("{of}.pem"), &certificate), file(&format!("{of}.key"), &key))
+    });
+    let web = format!(
+        "tls_server_config:\n  cert_file: {}\n  key_file: {}\n  client_auth_type: RequireAndVerifyClientCert\n  client_ca_file: {ca}\n",
+        server.0, server.1
+    );
+    let web = format!("--web.config.file={}", file("web.yml", &web));
+    let (_server, port) = alertmanager_with(&place, &webhook, &[web]);
+    let any = rule("Any", "query = \"boom\"\nabove = 0\nperiod = \"1h\"");
+    let config = |more: &str| {
+        format!(
+            "{TAIL}[alerts]\nsend_to = [\"https://localhost:{port}\"]\nca_file = \"{ca}\"\nresend = \"1s\"\n{more}{any}"
+        )
+    };
+    let daemon = place.start_with(&config(""));
+    place.write("app.log", &lines(1, "boom"));
+    wait_for("the trouble is shown", PATIENCE, || {
+        let status = place.said("status", &[]);
+        (status.contains("are not sent") && status.to_lowercase().contains("certificate")).then_some(())
+    });
+    place.configure(&config(&format!("cert_file = \"{}\"\nkey_file = \"{}\"\n", client.0, client.1)));
+    daemon.signal(rustix::process::Signal::HUP);
+    webhook.wait("Any", "firing");
     daemon.stop();
 }
 

@@ -85,6 +85,7 @@ fn an_answer_is_exported_in_every_form() {
         fetched(daemon.socket(), &target)
     };
     assert_eq!(asked("csv"), b"message,took\nstep 5,5\nstep 4,4\n");
+    assert_eq!(asked("spreadsheet"), asked("csv"), "nothing looks like a formula");
     fs::write(place.path("api.parquet"), asked("parquet")).expect("written");
     assert_eq!(
         rows_of(&place.path("api.parquet")),
@@ -149,7 +150,7 @@ fn sql_reads_sealed_days_and_open_ones() {
     assert!(said.contains("duckdb is not installed") && said.contains("daytable query"), "{said}");
 }
 
-/// bash offers tables, instances, levels and fields of the folder, and runs nothing that was logged.
+/// Shells offer tables, instances, levels and fields of the folder, and run nothing that was logged.
 #[test]
 fn shells_complete_what_the_folder_has() {
     let place = imported();
@@ -157,19 +158,18 @@ fn shells_complete_what_the_folder_has() {
         .expect("written");
     let path = place.path("evil.ndjson");
     place.said("import", &["--instance", "{field:host}", path.to_str().expect("a path")]);
+    let shell = |shell: &str, flag: &str, script: &str, words: &[&str]| -> Vec<String> {
+        let bin = Path::new(DAYTABLE).parent().expect("a folder").display().to_string();
+        let mut command = Command::new(shell);
+        command.args([flag, "-c", script]).args(words).current_dir(place.path(""));
+        command.env("PATH", format!("{bin}:/usr/bin:/bin")).env("DAYTABLE_DATA", place.data());
+        let output = command.output().unwrap_or_else(|error| panic!("{shell} (sh tests/setup installs it): {error}"));
+        String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect()
+    };
     let complete = |words: &[&str]| -> Vec<String> {
         let script = "eval \"$(daytable completions bash)\"; COMP_WORDS=(\"$@\"); COMP_CWORD=$(($# - 1)); \
                       _daytable_dynamic daytable \"${COMP_WORDS[COMP_CWORD]}\" \"${COMP_WORDS[COMP_CWORD-1]}\"; printf '%s\\n' \"${COMPREPLY[@]}\"";
-        let bin = Path::new(DAYTABLE).parent().expect("a folder").display().to_string();
-        let output = Command::new("bash")
-            .args(["--norc", "-c", script, "bash", "daytable"])
-            .args(words)
-            .current_dir(place.path(""))
-            .env("PATH", format!("{bin}:/usr/bin:/bin"))
-            .env("DAYTABLE_DATA", place.data())
-            .output()
-            .expect("bash");
-        String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect()
+        shell("bash", "--norc", script, &[&["bash", "daytable"], words].concat())
     };
     assert_eq!(complete(&["query", "--instance", "web-"]), ["web-\\$\\(touch\\ pwned\\)", "web-0", "web-1"]);
     assert!(!place.path("pwned").exists(), "a logged name was run");
@@ -177,6 +177,25 @@ fn shells_complete_what_the_folder_has() {
     assert_eq!(complete(&["count", "--table", "Log20261120"]), ["Log20261120"]);
     assert_eq!(complete(&["query", "ra"]), ["ratio:"]);
     assert_eq!(complete(&["query", "--no-pa"]), ["--no-pager"]);
-    let zsh = Command::new(DAYTABLE).args(["completions", "zsh"]).output().expect("run").stdout;
-    assert!(String::from_utf8_lossy(&zsh).contains("compdef _daytable_dynamic daytable"));
+    // Without a terminal zsh completes nothing, so the script's function is called as zsh calls it.
+    let complete = |words: &[&str]| -> Vec<String> {
+        let script = "compdef() { }; compadd() { print -rl -- $found }; source <(daytable completions zsh); \
+                      words=(daytable \"$@\"); CURRENT=$#words; _daytable_dynamic";
+        let mut found = shell("zsh", "-f", script, &[&["zsh"], words].concat());
+        found.retain(|value| value.starts_with(words[words.len() - 1]));
+        found
+    };
+    assert_eq!(complete(&["query", "--instance", "web-"]), ["web-$(touch pwned)", "web-0", "web-1"]);
+    for command in ["archive", "drop"] {
+        assert_eq!(complete(&[command, "Log20261120"]), ["Log20261120"], "{command}");
+    }
+    let complete = |line: &str| {
+        let script = "daytable completions fish | source; complete --do-complete $argv[1]";
+        shell("fish", "--no-config", script, &[line])
+    };
+    assert_eq!(complete("daytable query --instance web-"), ["web-$(touch pwned)", "web-0", "web-1"]);
+    for command in ["archive", "drop"] {
+        assert_eq!(complete(&format!("daytable {command} Log20261120")), ["Log20261120"], "{command}");
+    }
+    assert!(!place.path("pwned").exists(), "a logged name was run");
 }

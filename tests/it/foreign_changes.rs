@@ -3,6 +3,7 @@
 
 use crate::client;
 use crate::place::{DAYTABLE, Daemon, PATIENCE, Place, TAIL, wait_for};
+use crate::trouble::SmallDisk;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
@@ -135,6 +136,48 @@ fn a_daemon_notices_that_its_folder_is_another() {
         daemon.stop();
         assert_eq!(place.ask("verify", &[]).status.code(), Some(0), "{what}");
     }
+}
+
+/// The catalog's journal lost its name, and the disk is full: the journal cannot be moved into the catalog. The daemon says so
+/// and ends. With room, and with the name, every acknowledged record is there.
+#[test]
+fn a_journal_that_cannot_be_rescued_is_left_as_it_is() {
+    let place = Place::new();
+    let Some(disk) = SmallDisk::mount(&place.data(), "8m") else {
+        eprintln!("NOT SHOWN: a full disk. This process may not mount a tmpfs (CAP_SYS_ADMIN); run the tests as root.");
+        return;
+    };
+    let (mut daemon, mut lines) = pushed(&place);
+    let socket = daemon.socket().to_owned();
+    // Keys make the catalog's journal longer than the catalog.
+    let mut lengths = (0, 0);
+    while lengths.0 <= lengths.1 || lines.len() < 300 {
+        let line = format!("with a key {}", lines.len());
+        let stream = std::os::unix::net::UnixStream::connect(&socket).expect("connected");
+        let key = format!("Idempotency-Key: {line:0>60}\r\n");
+        let answer = client::over(stream, "POST", "/ingest?instance=test", &key, line.as_bytes()).expect("an answer");
+        assert_eq!(answer.status, 200, "{answer:?}");
+        lines.push(line);
+        let length = |name: &str| fs::metadata(place.data().join(name)).expect("there").len();
+        lengths = (length("catalog.db-wal"), length("catalog.db"));
+    }
+    daemon.signal(rustix::process::Signal::STOP);
+    let filler = place.data().join("filler");
+    while fs::write(&filler, vec![0; fs::metadata(&filler).map_or(0, |file| file.len() as usize) + (1 << 16)]).is_ok() {
+    }
+    fs::rename(place.data().join("catalog.db-wal"), place.data().join("elsewhere")).expect("renamed");
+    daemon.signal(rustix::process::Signal::CONT);
+    let (acknowledged, code) = push_to_the_end(&mut daemon, &socket);
+    assert_eq!((acknowledged, code), (Vec::new(), Some(NOT_WHAT_IT_WAS)), "{}", daemon.said());
+    assert!(daemon.said().contains("failed to move the catalog's journal into the catalog"), "{}", daemon.said());
+    drop(daemon);
+    fs::remove_file(&filler).expect("removed");
+    fs::rename(place.data().join("elsewhere"), place.data().join("catalog.db-wal")).expect("renamed");
+    let daemon = place.start();
+    place.wait_for_messages(&lines);
+    daemon.stop();
+    assert_eq!(place.ask("verify", &[]).status.code(), Some(0));
+    drop(disk);
 }
 
 /// A removed file of a day takes its records along. The daemon acknowledges no further record for the day.

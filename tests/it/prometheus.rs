@@ -138,8 +138,8 @@ fn panels() -> Vec<(String, String)> {
     all.map(|(title, expression)| (text(title), filled(text(expression)))).collect()
 }
 
-/// A daemon with files, datagrams, TLS connections, good and bad pushes, and days that are sealed, dropped or held
-/// back.
+/// A daemon with files, datagrams, TLS connections, good and bad pushes, a rule of alerts, and days that are sealed,
+/// dropped or held back.
 fn busy_daemon(place: &Place) -> Daemon {
     let signed = CertificateParams::new(vec!["localhost".into()]).expect("parameters");
     let key = KeyPair::generate().expect("a key");
@@ -150,6 +150,8 @@ fn busy_daemon(place: &Place) -> Daemon {
          [[syslog]]\nname = \"udp\"\nlisten = \"udp://127.0.0.1:0\"\n\
          [[syslog]]\nname = \"tls\"\nlisten = \"tls://127.0.0.1:0\"\ncert_file = \"{cert}\"\nkey_file = \"{key}\"\n\
          [[table]]\nname = \"Log\"\nkeep = \"36500d\"\n\
+         [[alert]]\nname = \"Never\"\nquery = \"nowhere\"\nabove = 0\n\
+         [alerts]\nsend_to = [\"http://127.0.0.1:1\"]\n\
          [lifecycle]\nschedule = \"* * * * * *\"\n",
         cert = place.path("cert.pem").display(),
         key = place.path("key.pem").display(),

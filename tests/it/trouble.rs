@@ -168,6 +168,48 @@ pub(crate) fn lines_of_noise() -> Vec<String> {
         .collect()
 }
 
+/// The user has no watches left for some folders and files: they are polled, and nothing is lost.
+#[test]
+fn what_the_kernel_does_not_watch_is_read_all_the_same() {
+    let place = Place::new();
+    let config = "[[tail]]\ninclude = [\"LOGS/**/*.log\"]\ninstance = \"test\"\n";
+    let limited = |config: PathBuf| {
+        let mut command = Command::new("unshare");
+        let script = "echo 3 >/proc/sys/user/max_inotify_watches && exec \"$@\"";
+        command.args(["--user", "--map-root-user", "sh", "-c", script, "sh", DAYTABLE, "run", "--config"]).arg(config);
+        command
+    };
+    let folders: Vec<String> = (0..6).map(|number| format!("folder-{number}")).collect();
+    let mut lines = Vec::new();
+    let mut write = |name: &str| {
+        let line = format!("line {} of {name}", lines.len());
+        place.write(name, std::slice::from_ref(&line));
+        lines.push(line);
+    };
+    for folder in &folders {
+        fs::create_dir_all(place.log(folder)).expect("made");
+        write(&format!("{folder}/app.log"));
+    }
+    let daemon = place.spawn_command(limited(place.configure(config)));
+    if !wait_for("it is ready, or may not run", PATIENCE, || {
+        (daemon.socket().exists() || !daemon.said().is_empty()).then(|| !daemon.said().starts_with("unshare:"))
+    }) {
+        eprintln!("NOT SHOWN: the limit of watches. This process may not make a user namespace.");
+        return;
+    }
+    daemon.wait_ready();
+    daemon.wait_said("the limit of watched folders is reached");
+    for folder in &folders {
+        write(&format!("{folder}/app.log"));
+        fs::rename(place.log(&format!("{folder}/app.log")), place.log(&format!("{folder}/app.1.log")))
+            .expect("renamed");
+        write(&format!("{folder}/app.log"));
+    }
+    fs::create_dir_all(place.log("new/below")).expect("made");
+    write("new/below/app.log");
+    place.finish(daemon, config, &lines);
+}
+
 /// On a full disk the daemon reports the problem, runs on, and resumes once there is room.
 #[test]
 fn a_full_disk_is_reported_and_loses_nothing() {

@@ -476,6 +476,18 @@ fn the_daemon_verifies_by_itself_and_counts_what_it_finds() {
     // The metric comes first, the message second.
     daemon.wait_said("not whole:");
     daemon.stop();
+    // The next daemon does not verify, and knows the result.
+    let last = || place.json("status", &[]).pop().expect("a status")["verify"].clone();
+    let daemon = place.start_with(&config(&place).replace("[lifecycle]", "[lifecycle]\nverify = \"none\""));
+    assert!(daemon.metric("daytable_verify_last_run_timestamp_seconds").is_some_and(|at| at > 0.0));
+    assert_eq!(daemon.metric("daytable_verify_findings{kind=\"sealed\"}"), Some(1.0));
+    assert!(last()["last"].is_string() && last()["findings"] == 1, "{}", last());
+    daemon.kill();
+    fs::write(place.data().join("verified.json"), "{").expect("written");
+    let daemon = place.start_with(&config(&place).replace("[lifecycle]", "[lifecycle]\nverify = \"none\""));
+    daemon.wait_said("the result of the last verification cannot be read");
+    assert!(last()["last"].is_null(), "{}", last());
+    daemon.stop();
 }
 
 #[test]

@@ -30,6 +30,7 @@ fn a_time_without_a_zone_is_of_the_zone_of_the_host() {
         ("UTC", ["2026-07-21T08:00:00Z", "2026-03-29T02:30:00Z", "2026-10-25T02:30:00Z"]),
         ("Europe/Paris", ["2026-07-21T06:00:00Z", "2026-03-29T01:30:00Z", "2026-10-25T01:30:00Z"]),
         ("EST5EDT", ["2026-07-21T12:00:00Z", "2026-03-29T06:30:00Z", "2026-10-25T06:30:00Z"]),
+        ("CET-1CEST", ["2026-07-21T06:00:00Z", "2026-03-29T00:30:00Z", "2026-10-25T00:30:00Z"]),
         ("Mars/Olympus", ["2026-07-21T08:00:00Z", "2026-03-29T02:30:00Z", "2026-10-25T02:30:00Z"]),
     ] {
         let said = text(&daytable(zone, &["parse", path]).stdout);
@@ -45,6 +46,15 @@ fn a_time_without_a_zone_is_of_the_zone_of_the_host() {
     let said = text(&daytable("Mars/Olympus", &["check", config.to_str().expect("text")]).stdout);
     let expected = "times without a zone: UTC (local: TZ=\"Mars/Olympus\" is no zone); [[tail]] \"app\": +05:30\n";
     assert!(said.contains(expected), "{said}");
+    assert!(
+        said.contains("warning: TZ=\"Mars/Olympus\" is no zone: times without a zone are read as UTC; set TZ to"),
+        "{said}"
+    );
+    let said = text(&daytable("CET-1CEST", &["check", config.to_str().expect("text")]).stdout);
+    assert!(
+        said.contains("warning: TZ=\"CET-1CEST\" names no dates on which clocks change: those of New York"),
+        "{said}"
+    );
     assert!(said.contains("max_bytes: ") && said.contains("a fifth of the disk of"), "{said}");
 }
 
@@ -81,4 +91,6 @@ fn the_doctor_finds_a_wrong_zone() {
     let said = text(&daytable("UTC", &["doctor", "--config", path.to_str().expect("text")]).stdout);
     assert!(said.contains("warn  daemon: none runs on") && said.contains("start it: "), "{said}");
     assert!(said.contains("this user can read 1"), "{said}");
+    let said = text(&daytable("CET-1CEST", &["doctor", "--config", path.to_str().expect("text")]).stdout);
+    assert!(said.contains("warn  zone: TZ=\"CET-1CEST\" names no dates"), "{said}");
 }

@@ -255,7 +255,7 @@ def what_others_do_not_show(page):
     page.get_by_role("button", name="Sources").click()
     expect(page.get_by_role("region", name="Files and journals")).to_contain_text("shop.log")
     expect(page.get_by_text("Nothing was lost")).to_be_visible()
-    expect(page.get_by_text("Not verified since the daemon started")).to_be_visible()
+    expect(page.get_by_text("Not verified yet by a daemon")).to_be_visible()
     page.screenshot(path=SHOTS / "sources.png")
     accessible(page, "sources")
 

@@ -14,7 +14,7 @@ use daytable_platform::failpoint;
 use daytable_platform::reloadable::Reloadable;
 use daytable_platform::small_file;
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
-use reqwest::{Certificate, Client, StatusCode, Url};
+use reqwest::{Certificate, Client, Identity, StatusCode, Url};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -50,6 +50,10 @@ pub struct DeliveryOptions {
     pub user: Option<String>,
     /// Authorities of the receivers' certificates, in PEM, beside those of the system.
     pub ca_file: Option<PathBuf>,
+    /// The certificate that is shown to receivers, in PEM, with its chain, and the file of its key.
+    pub cert_file: Option<PathBuf>,
+    /// See `cert_file`.
+    pub key_file: Option<PathBuf>,
     /// Whether a secret may be sent without TLS.
     pub allow_http: bool,
     /// The time after which an alert that lasts is sent again.
@@ -65,6 +69,8 @@ impl Default for DeliveryOptions {
             token_file: None,
             user: None,
             ca_file: None,
+            cert_file: None,
+            key_file: None,
             allow_http: false,
             resend: Duration::from_secs(60),
             page_url: None,
@@ -171,7 +177,7 @@ impl Receiver {
         Ok(())
     }
 
-    /// A client for each message: a replaced file of authorities has effect at once, and messages are few.
+    /// A client for each message: a replaced certificate has effect at once, and messages are few.
     fn client(&self) -> Result<Client, String> {
         let mut builder = Client::builder()
             .http1_only()
@@ -185,6 +191,11 @@ impl Receiver {
             let authorities = Certificate::from_pem_bundle(pem.as_bytes());
             let authorities = authorities.map_err(|error| format!("{}: {error}", file.escaped()))?;
             builder = builder.tls_certs_merge(authorities);
+        }
+        if let (Some(cert_file), Some(key_file)) = (&self.options.cert_file, &self.options.key_file) {
+            let pem = format!("{}\n{}", read_file(cert_file)?, read_file(key_file)?);
+            let identity = Identity::from_pem(pem.as_bytes());
+            builder = builder.identity(identity.map_err(|error| format!("{}: {error}", cert_file.escaped()))?);
         }
         builder.build().map_err(|error| shown_error(&error))
     }

@@ -11,7 +11,7 @@ use daytable_model::time::Ticks;
 use daytable_platform::failpoint;
 use daytable_query::answer::{FullRecord, pushed_down};
 use daytable_query::{Filter, Stores, records_since};
-use daytable_store::{FollowPosition, Reader, StoreError, alert_state};
+use daytable_store::{FollowPosition, Reader, StateFile, StoreError};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -50,7 +50,7 @@ impl AlertEngine {
     /// The data folder cannot be read. A state that cannot be read is no error: the rules begin anew, with a message.
     pub fn open(reader: &Reader, data_dir: &Path, board: AlertBoard, now: Ticks) -> Result<AlertEngine, StoreError> {
         let from_now = reader.follow_from_now()?;
-        let bytes = alert_state::read(data_dir).unwrap_or_else(|error| {
+        let bytes = StateFile::Alerts.read(data_dir).unwrap_or_else(|error| {
             tracing::warn!(%error, "the state of the alerts cannot be read: the rules begin anew");
             None
         });
@@ -172,7 +172,7 @@ impl AlertEngine {
         failpoint!("alerts-evaluated");
         let has_content = !self.rules.is_empty() || !self.saved.ended.is_empty();
         if has_content || self.is_written {
-            alert_state::write(&self.data_dir, &self.saved.bytes())?;
+            StateFile::Alerts.write(&self.data_dir, &self.saved.bytes())?;
             self.is_written = has_content;
         }
         failpoint!("alerts-saved");

@@ -113,7 +113,7 @@ pub use records::Records;
 pub use scales::syslog as syslog_level;
 pub use source_profile::{FormatError, Join, ParseOptions, SourceProfile};
 pub use timestamp::TimestampDefaults;
-pub use timestamp::zone::{UnknownZone, Zone, host_zone};
+pub use timestamp::zone::{UnknownZone, Zone, host_zone, host_zone_doubt};
 
 use daytable_model::record::Record;
 use daytable_model::time;

@@ -5,7 +5,7 @@
 //! catalog.db                the commit point: sources and their positions, day-tables, live files, format version
 //! tables/Log20261121.1.db   an open day: pages                      (name, generation)
 //! tables/Log20261120.2.parquet  a sealed day, Log20261120.2.manifest.json beside it
-//! alerts.json               how far alerts were evaluated
+//! alerts.json               how far alerts were evaluated; verified.json: what the last daily verification found
 //! control.sock              while a daemon runs
 //! lock                      the number of the one process that writes, which holds the folder itself locked
 //! trash/                    dropped files and copies of unfinished commits, until they are removed
@@ -19,15 +19,14 @@
 //! | `maintain` | compaction, [`check`], repair, backup, orphans | `format`, `outbox` |
 //! | `write` | the bounded [`queue`], the committer behind it, recovery, the steps of the lifecycle | all of them |
 //!
-//! Below all of these are [`alert_state`], [`error`], `layout` (paths), `lock`, [`private_file`] (files that only their
-//! owner reads), `sqlite` and [`source`]. The modules have no circular dependencies.
+//! Below all of these are [`error`], `layout` (paths), `lock`, [`private_file`] (files that only their
+//! owner reads), `sqlite`, `state_file` and [`source`]. The modules have no circular dependencies.
 //!
 //! **Commit k** has three steps. (1) In each open day with new rows, one transaction inserts pages marked `seq = k`.
 //! (2) In the catalog, one transaction updates the positions, the last `seq` and number of entities of each of these
 //! files, and sets `committed = k`. This is the commit point. (3) The submissions are acknowledged. Pages above
 //! `committed` are not data: readers skip them, and recovery moves them to `trash/` before anything else is written.
 
-pub mod alert_state;
 pub mod error;
 mod format;
 mod layout;
@@ -39,6 +38,7 @@ mod progress;
 mod read;
 pub mod source;
 mod sqlite;
+mod state_file;
 #[cfg(test)]
 mod tests;
 mod write;
@@ -66,6 +66,7 @@ pub use read::scan::Scan;
 pub use read::walk::{BatchVisitor, CountSource, CountedBy, RowsOf};
 pub use read::{FollowPosition, MinuteCount, Range, Reader, Row, TableSummary};
 pub use source::{Ledger, Mark, SourceKind, SourceState, SourceStatus};
+pub use state_file::StateFile;
 pub use write::commit::{CommitQueue, RestoreTarget, SealTarget};
 pub use write::lifecycle_steps::{LifecycleState, LifecycleSteps};
 pub use write::options::{CommitReport, StoreOptions};

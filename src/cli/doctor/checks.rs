@@ -1,5 +1,6 @@
 //! The checks of `daytable doctor`.
 
+use super::super::check::ZONE_ADVICE;
 use super::super::control::Control;
 use super::super::locate;
 use super::CheckResult;
@@ -8,6 +9,7 @@ use crate::config::{Config, Listen};
 use daytable_intake::syslog::ListenAddress;
 use daytable_model::path_text::PathText;
 use daytable_model::time::{self, Ticks};
+use daytable_parse::host_zone_doubt;
 use daytable_query::ShownSource;
 use daytable_store::Reader;
 use rustix::fs::{StatVfsMountFlags, statfs, statvfs};
@@ -42,6 +44,7 @@ pub(super) fn all(config: &Config) -> Vec<CheckResult> {
     let control = Control::connect(data_dir);
     let is_running = matches!(control, Ok(Some(_)));
     let mut results = vec![CheckResult::ok("configuration", "it can be read"), clock(now)];
+    results.extend(host_zone_doubt().map(|doubt| CheckResult::warn("zone", doubt, ZONE_ADVICE)));
     results.extend(data_folder(data_dir, is_running));
     match surveyed(config, control.ok().flatten()) {
         Ok(surveyed) => {

@@ -66,12 +66,17 @@ impl Zone {
     }
 }
 
+/// The dates of a rule that names a summer time and not when it begins, as in `TZ=EST5EDT`. The C library takes these, too.
+const DEFAULT_DATES: &str = ",M3.2.0,M11.1.0";
+
 /// The zone of this host.
 struct HostZone {
     zone: tz::TimeZone,
     name: String,
     /// Where the zone is from.
     origin: String,
+    /// Why the zone may be another than was meant.
+    doubt: Option<String>,
 }
 
 /// The zone of this host: that of `TZ`, or of `/etc/localtime`, or UTC.
@@ -79,9 +84,17 @@ pub fn host_zone() -> &'static tz::TimeZone {
     &host().zone
 }
 
+/// Why the zone of this host may be another than was meant: `TZ` is no zone, or leaves out when its clocks change.
+pub fn host_zone_doubt() -> Option<&'static str> {
+    host().doubt.as_deref()
+}
+
 fn host() -> &'static HostZone {
     static HOST: OnceLock<HostZone> = OnceLock::new();
-    HOST.get_or_init(|| HostZone::of(std::env::var("TZ").ok(), tz::TimeZone::try_system().ok()))
+    HOST.get_or_init(|| {
+        let variable = std::env::var_os("TZ").map(|variable| variable.to_string_lossy().into_owned());
+        HostZone::of(variable, tz::TimeZone::try_system().ok())
+    })
 }
 
 impl HostZone {
@@ -93,13 +106,25 @@ impl HostZone {
             (Some(variable), None) => format!("local: TZ={variable:?} is no zone"),
             (None, None) => "local: this host has neither TZ nor /etc/localtime".into(),
         };
-        let zone = found.unwrap_or(tz::TimeZone::UTC);
+        let by_default = |variable: &String| tz::TimeZone::posix(&format!("{variable}{DEFAULT_DATES}")).ok();
+        let assumed = if found.is_none() { variable.as_ref().and_then(by_default) } else { None };
+        let origin = if assumed.is_some() { "local, from TZ".into() } else { origin };
+        let doubt = match &variable {
+            Some(rule) if assumed.is_some() => Some(format!(
+                "TZ={rule:?} names no dates on which clocks change: those of New York are taken, as the C library does"
+            )),
+            Some(variable) if found.is_none() => {
+                Some(format!("TZ={variable:?} is no zone: times without a zone are read as UTC"))
+            }
+            _ => None,
+        };
+        let zone = found.or(assumed).unwrap_or(tz::TimeZone::UTC);
         let name = match zone.iana_name() {
             Some("Etc/UTC" | "Etc/UCT" | "Etc/Zulu") => "UTC".into(),
             Some(name) => name.to_owned(),
             None => variable.filter(|variable| !variable.is_empty()).unwrap_or_else(|| "a zone without a name".into()),
         };
-        HostZone { zone, name, origin }
+        HostZone { zone, name, origin, doubt }
     }
 }
 
@@ -248,15 +273,26 @@ mod tests {
     fn the_zone_of_the_host_says_where_it_is_from() {
         let paris = || TimeZoneDatabase::bundled().get("Europe/Paris").ok();
         let described = |variable: Option<&str>, found| {
-            let HostZone { name, origin, .. } = HostZone::of(variable.map(str::to_owned), found);
-            format!("{name} ({origin})")
+            let HostZone { name, origin, doubt, .. } = HostZone::of(variable.map(str::to_owned), found);
+            format!("{name} ({origin}){}", doubt.map(|doubt| format!(" {doubt}")).unwrap_or_default())
         };
         assert_eq!(described(None, paris()), "Europe/Paris (local, from /etc/localtime)");
         assert_eq!(described(Some("Europe/Paris"), paris()), "Europe/Paris (local, from TZ)");
-        assert_eq!(described(Some("Mars"), None), "UTC (local: TZ=\"Mars\" is no zone)");
+        assert_eq!(
+            described(Some("Mars"), None),
+            "UTC (local: TZ=\"Mars\" is no zone) TZ=\"Mars\" is no zone: times without a zone are read as UTC"
+        );
         assert_eq!(described(None, None), "UTC (local: this host has neither TZ nor /etc/localtime)");
         let posix = tz::TimeZone::posix("CET-1CEST,M3.5.0,M10.5.0/3").ok();
         assert_eq!(described(Some("CET-1CEST,M3.5.0,M10.5.0/3"), posix), "CET-1CEST,M3.5.0,M10.5.0/3 (local, from TZ)");
+        let doubt = "TZ=\"CET-1CEST\" names no dates on which clocks change: those of New York are taken, as the C library does";
+        assert_eq!(described(Some("CET-1CEST"), None), format!("CET-1CEST (local, from TZ) {doubt}"));
+        let HostZone { zone, .. } = HostZone::of(Some("CET-1CEST".into()), None);
+        let east = |time: &str| zone.to_offset(time.parse().expect("a time")).seconds() / 3600;
+        assert_eq!(
+            [east("2026-03-08T00:59:59Z"), east("2026-03-08T01:00:00Z"), east("2026-11-01T00:00:00Z")],
+            [1, 2, 1]
+        );
     }
 
     proptest::proptest! {

@@ -13,6 +13,6 @@ mod csv;
 mod parquet_file;
 mod spool;
 
-pub use csv::write_csv;
+pub use csv::{CsvReader, write_csv};
 pub use parquet_file::write_parquet;
 pub use spool::{RowSpool, SpoolError, unnamed_file};

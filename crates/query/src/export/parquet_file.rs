@@ -178,7 +178,7 @@ fn write_column<T: DataType, W: Write + Send>(
 
 #[cfg(test)]
 mod tests {
-    use super::super::{unnamed_file, write_csv};
+    use super::super::{CsvReader, unnamed_file, write_csv};
     use super::*;
     use crate::answer::AnswerRow;
     use daytable_model::time::Ticks;
@@ -208,7 +208,7 @@ mod tests {
     #[test]
     fn a_table_has_the_columns_of_all_rows() {
         let mut csv = Vec::new();
-        write_csv(&mut spool(), &mut csv).expect("written");
+        write_csv(&mut spool(), CsvReader::Program, &mut csv).expect("written");
         let csv = String::from_utf8(csv).expect("text");
         let lines: Vec<&str> = csv.lines().collect();
         assert_eq!(lines[0], "time,n,ratio,mixed,n_");
