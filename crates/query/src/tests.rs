@@ -10,7 +10,7 @@ use daytable_model::batch::Batch;
 use daytable_model::key::{DayTable, Period, RowKey, TableName, instance_of};
 use daytable_model::record::{Field, Level, Value};
 use daytable_model::time::Ticks;
-use daytable_store::{Ack, Reader, Store, StoreOptions, Submission};
+use daytable_store::{Ack, Reader, Store, StoreOptions, Submission, Thresholds};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -52,8 +52,12 @@ pub(crate) struct Folder {
 
 impl Folder {
     pub(crate) fn new() -> Folder {
+        Folder::with(Thresholds::default())
+    }
+
+    pub(crate) fn with(compaction: Thresholds) -> Folder {
         let dir = tempfile::tempdir().expect("a folder");
-        let options = StoreOptions { commit_interval: Duration::from_millis(1), ..StoreOptions::default() };
+        let options = StoreOptions { commit_interval: Duration::from_millis(1), compaction, ..StoreOptions::default() };
         let store = Store::open(dir.path(), options).expect("opened");
         Folder { dir, store }
     }

@@ -13,6 +13,7 @@ use daytable_model::batch::Batch;
 use daytable_model::key::{DayTable, Period, RowKey, TableName};
 use daytable_model::record::{Field, Level, Record, Value};
 use daytable_model::time::Ticks;
+use daytable_store::{Reader, Thresholds};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
@@ -20,6 +21,7 @@ use serde_json::{Value as Json, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// Seconds from the first to the last record: two days.
@@ -350,6 +352,160 @@ fn answers_are_those_of_plain_records_in_every_state_of_a_day() {
             assert_eq!(found, wanted, "{state}: {text}");
         }
     }
+}
+
+/// What is asked of records of which some are committed meanwhile.
+struct AskedWhile<'a> {
+    reader: Reader,
+    /// All records in the order of their commits.
+    order: &'a [Plain],
+    /// How many of them are submitted, and how many are committed.
+    submitted: &'a AtomicUsize,
+    committed: &'a AtomicUsize,
+}
+
+impl AskedWhile<'_> {
+    /// Asks, and gives the answer with the matching records that were committed before and those submitted until after.
+    fn ask<'o>(&'o self, filter: &Question, pipes: &str) -> (Vec<String>, Vec<&'o Plain>, Vec<&'o Plain>) {
+        let matching = |count: usize| self.order[..count].iter().filter(|record| (filter.meaning)(record)).collect();
+        let archives = Archives::Read(Access::default());
+        let before = matching(self.committed.load(Ordering::SeqCst));
+        let found = answered(&Stores::local(&self.reader, &archives), &format!("{}{pipes}", filter.text));
+        (found, before, matching(self.submitted.load(Ordering::SeqCst)))
+    }
+
+    /// The newest records, at most `limit`: no record of before is missing, and each is there once and in order.
+    fn ask_for_records(&self, filter: &Question, limit: usize) {
+        let (found, before, after) = self.ask(filter, &format!(" | limit {limit}"));
+        let numbers: Vec<u64> = found.iter().map(|n| n.parse().expect("a number")).collect();
+        let keys: Vec<RowKey> = numbers
+            .iter()
+            .map(|n| after.iter().find(|record| record.n == *n).expect("a matching record").key())
+            .collect();
+        assert!(keys.is_sorted_by(|a, b| a < b), "{}: {numbers:?}", filter.text);
+        let is_whole = numbers.len() < limit;
+        let missing = before.iter().find(|record| {
+            !numbers.contains(&record.n) && (is_whole || keys.last().is_some_and(|last| record.key() < *last))
+        });
+        assert!(missing.is_none(), "{}: {missing:?} is not in {numbers:?}", filter.text);
+    }
+
+    /// Each group has as many records as were committed before or more, and no more than were submitted.
+    fn ask_for_counts(&self, filter: &Question, by: &str) {
+        let (found, before, after) = self.ask(filter, &format!(" | stats by ({by}) count() records"));
+        let counts = |records: Vec<&Plain>| {
+            let mut counts = BTreeMap::<String, u64>::new();
+            records.iter().for_each(|record| *counts.entry(record.group(by).to_string()).or_default() += 1);
+            counts
+        };
+        let (before, after) = (counts(before), counts(after));
+        let mut groups = BTreeSet::new();
+        for row in &found {
+            let row: Json = serde_json::from_str(row).expect("a row");
+            let (group, records) = (row[by].to_string(), row["records"].as_u64().expect("a number"));
+            let bounds = before.get(&group).copied().unwrap_or(0)..=after.get(&group).copied().unwrap_or(0);
+            assert!(bounds.contains(&records), "{} by {by}: {records} of {group}, not {bounds:?}", filter.text);
+            assert!(groups.insert(group), "{}: {found:?}", filter.text);
+        }
+        assert!(
+            before.keys().all(|group| groups.contains(group)),
+            "{} by {by}: {found:?} lacks {before:?}",
+            filter.text
+        );
+    }
+}
+
+/// While records are committed, and their pages merged, sealed, archived and dropped, answers have all that was
+/// committed before the question, and nothing twice.
+#[test]
+fn answers_are_right_while_days_change() {
+    let at_once = Thresholds {
+        settled_after: Duration::ZERO,
+        run_pages_min: 4,
+        run_bytes_min: 4 << 10,
+        split_after: Duration::ZERO,
+        split_at_last: Duration::from_millis(20),
+        replace_after: Duration::from_millis(20),
+        ..Thresholds::default()
+    };
+    let folder = Folder::with(at_once);
+    let (first, second) = (plain(0).table(), plain(RECORDS - 1).table());
+    // Some records of the first day come after it was sealed.
+    let (mut order, rest): (Vec<Plain>, Vec<Plain>) =
+        (0..RECORDS).map(plain).partition(|record| record.table() == first && record.n % 11 != 3);
+    let of_first = order.len();
+    order.extend(rest);
+    let place = tempfile::tempdir().expect("a folder");
+    let url = format!("file://{}", place.path().display());
+    let archive = |table: &DayTable| {
+        let executor = Executor::new(folder.store.steps(), folder.dir.path().into(), Access::default(), Arc::default());
+        executor.archive_now(table, Some(&url), &mut |_| {}).expect("archived");
+    };
+    let (submitted, committed, asked) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
+    let is_over = AtomicBool::new(false);
+    // Until so many more questions were answered: then days change while questions are asked.
+    let wait = |questions: usize| {
+        let until = asked.load(Ordering::SeqCst) + questions;
+        while asked.load(Ordering::SeqCst) < until && !is_over.load(Ordering::SeqCst) {
+            std::thread::yield_now();
+        }
+    };
+    let commit = |records: std::ops::Range<usize>| {
+        for at in records.clone().step_by(8) {
+            let some = at..records.end.min(at + 8);
+            submitted.store(some.end, Ordering::SeqCst);
+            folder.commit(order[some.clone()].iter().map(Plain::batch).collect());
+            committed.store(some.end, Ordering::SeqCst);
+            wait(1);
+        }
+    };
+    // Ends the askers when the changes end, or fail.
+    struct EndsWith<'b>(&'b AtomicBool);
+    impl Drop for EndsWith<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::SeqCst);
+        }
+    }
+    std::thread::scope(|scope| {
+        for thread in 0..2 {
+            let (order, submitted, committed) = (&order, &submitted, &committed);
+            let (is_over, asked) = (&is_over, &asked);
+            let reader = folder.reader();
+            scope.spawn(move || {
+                let _ends = EndsWith(is_over);
+                let questions = AskedWhile { reader, order, submitted, committed };
+                let mut runner = TestRunner::default();
+                for case in thread.. {
+                    let is_last = is_over.load(Ordering::SeqCst);
+                    let filter = filter().new_tree(&mut runner).expect("a question").current();
+                    match case % 5 {
+                        0 => questions.ask_for_records(&filter, usize::MAX >> 16),
+                        1 => questions.ask_for_records(&filter, 7),
+                        2 => questions.ask_for_counts(&filter, "status"),
+                        3 => questions.ask_for_counts(&filter, "instance"),
+                        _ => questions.ask_for_counts(&question("*", |_| true), "level"),
+                    }
+                    asked.fetch_add(1, Ordering::SeqCst);
+                    if is_last {
+                        break;
+                    }
+                }
+            });
+        }
+        let _ends = EndsWith(&is_over);
+        commit(0..of_first);
+        archive(&first);
+        wait(10);
+        commit(of_first..order.len() - 40);
+        archive(&first);
+        wait(10);
+        folder.store.steps().drop_table(&first).expect("dropped");
+        commit(order.len() - 40..order.len());
+        archive(&second);
+        wait(10);
+        folder.store.steps().drop_table(&second).expect("dropped");
+        wait(10);
+    });
 }
 
 #[test]

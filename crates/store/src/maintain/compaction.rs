@@ -16,7 +16,7 @@
 //! A damaged page stays where it is, with the pages it would have been merged with. Readers of that page get the error;
 //! commits do not fail.
 //!
-//! Pages younger than [`SETTLED_AFTER`] are not merged. A follower has not seen them yet, and would see the older rows of
+//! Pages younger than [`Thresholds::settled_after`] are not merged. A follower has not seen them yet, and would see the older rows of
 //! the merged page a second time.
 
 use crate::StoreError;
@@ -37,8 +37,6 @@ use std::time::{Duration, Instant};
 const FULL_BYTES: u32 = 64 << 10;
 /// Pages of a partition that one merge considers, the newest first.
 const CONSIDERED_PAGES_MAX: usize = 256;
-/// Age from which a page is merged. A follower reads more often.
-pub(crate) const SETTLED_AFTER: Duration = Duration::from_secs(5);
 /// Small rows that are worth splitting once the oldest is [`Thresholds::split_after`] old.
 const SMALL_ROWS_MIN: usize = 32;
 /// Raw bytes in small rows from which they are split at any age. Also the most that one split reads.
@@ -277,12 +275,12 @@ impl Day {
         let age = self.small_rows.front().map_or(Duration::ZERO, |(since, _)| since.elapsed());
         age >= self.thresholds.split_at_last
             || age >= self.thresholds.split_after && self.small_rows.len() >= SMALL_ROWS_MIN
-            || age > SETTLED_AFTER && self.small_rows_bytes >= SMALL_ROWS_BYTES_MAX
+            || age > self.thresholds.settled_after && self.small_rows_bytes >= SMALL_ROWS_BYTES_MAX
     }
 
     /// Whether a partition can be merged now.
     fn is_ready(&self) -> bool {
-        self.ready.front().is_some_and(|(since, _)| since.elapsed() >= SETTLED_AFTER)
+        self.ready.front().is_some_and(|(since, _)| since.elapsed() >= self.thresholds.settled_after)
     }
 
     /// Whether the merged pages are worth a transaction.

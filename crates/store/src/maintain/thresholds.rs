@@ -5,6 +5,8 @@ use std::time::Duration;
 /// Sizes and ages from which compaction acts. Tests use small ones, so that little data goes through every step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Thresholds {
+    /// Age from which a page is merged. A follower reads more often.
+    pub settled_after: Duration,
     /// Tiny pages in a row that are worth a merge.
     pub run_pages_min: usize,
     /// Raw bytes of small pages that are worth a merge: about those of a full page.
@@ -24,6 +26,7 @@ pub struct Thresholds {
 impl Default for Thresholds {
     fn default() -> Thresholds {
         Thresholds {
+            settled_after: Duration::from_secs(5),
             run_pages_min: 48,
             run_bytes_min: crate::format::page::PAGE_BYTES as u64 * 9 / 10,
             merge_bytes_max: 1 << 20,
@@ -39,6 +42,7 @@ impl Thresholds {
     /// For tests.
     pub(crate) fn small() -> Thresholds {
         Thresholds {
+            settled_after: Duration::from_secs(5),
             run_pages_min: 6,
             run_bytes_min: 24 << 10,
             merge_bytes_max: 64 << 10,

@@ -7,7 +7,7 @@
 use super::filter::{ColumnFilter, MatchingLevels};
 use super::matching::{self, Made};
 use super::place::TableVisitor;
-use super::values::{ABSENT, NO_NUMBER, ValueNumbers, Values};
+use super::values::{ABSENT, NO_NUMBER, VALUE_KINDS, ValueNumbers, Values};
 use crate::answer::accumulator::{Accumulator, Sum, add_end, plain_number, uniq_hash};
 use crate::answer::item::FullRecord;
 
@@ -72,8 +72,9 @@ pub(super) struct ThreadGroups {
 /// Groups of the first fields, each of a group of fewer fields and a value.
 #[derive(Default)]
 struct GroupStep {
-    /// The group of each value in the first group of the fields before, plus 1; 0 is none.
-    firsts: Vec<u32>,
+    /// The group of each value in the first group of the fields before, plus 1; 0 is none. A table for each kind of value:
+    /// mostly one kind occurs, so the numbers of one kind lie close together.
+    firsts: [Vec<u32>; VALUE_KINDS as usize],
     numbers: HashMap<u64, u32, foldhash::fast::RandomState>,
     parents: Vec<(u32, u32)>,
 }
@@ -150,7 +151,10 @@ impl GroupStep {
     fn group(&mut self, parent: u32, value: u32, adds: bool) -> u32 {
         let key = u64::from(parent) << 32 | u64::from(value);
         let known = match parent {
-            0 => self.firsts.get(value as usize).and_then(|group| group.checked_sub(1)),
+            0 => {
+                let of_kind = &self.firsts[(value % VALUE_KINDS) as usize];
+                of_kind.get((value / VALUE_KINDS) as usize).and_then(|group| group.checked_sub(1))
+            }
             _ => self.numbers.get(&key).copied(),
         };
         if let Some(group) = known {
@@ -161,10 +165,11 @@ impl GroupStep {
             return NO_NUMBER;
         }
         if parent == 0 {
-            if self.firsts.len() <= value as usize {
-                self.firsts.resize(value as usize + 1, 0);
+            let (of_kind, at) = (&mut self.firsts[(value % VALUE_KINDS) as usize], (value / VALUE_KINDS) as usize);
+            if of_kind.len() <= at {
+                of_kind.resize(at + 1, 0);
             }
-            self.firsts[value as usize] = next + 1;
+            of_kind[at] = next + 1;
         } else {
             self.numbers.insert(key, next);
         }
@@ -176,7 +181,9 @@ impl GroupStep {
 impl GroupStep {
     /// An estimate of the memory.
     fn bytes(&self) -> usize {
-        4 * self.firsts.capacity() + 20 * self.numbers.capacity() + 8 * self.parents.capacity()
+        4 * self.firsts.iter().map(Vec::capacity).sum::<usize>()
+            + 20 * self.numbers.capacity()
+            + 8 * self.parents.capacity()
     }
 }
 

@@ -17,6 +17,8 @@ use std::sync::Arc;
 
 /// The number of an absent or empty value.
 pub(super) const ABSENT: u32 = 0;
+/// Kinds of numbers: those of one kind have the same remainder.
+pub(super) const VALUE_KINDS: u32 = 3;
 /// The number of a value for which there is no memory.
 pub(super) const NO_NUMBER: u32 = u32::MAX;
 
@@ -297,8 +299,9 @@ const NUMBERS_BITS: u32 = 52;
 struct PackedTexts {
     patterns: TextTable,
     keys: Vec<u64>,
-    /// A key's number plus 1; 0 is free. At least twice as many slots as keys, a power of two.
-    slots: Vec<u32>,
+    /// A key and its number plus 1; 0 is free. The key stands here, too: with many keys, each place in memory that a
+    /// record needs costs more than all else. A quarter of the slots or more is free; their number is a power of two.
+    slots: Vec<[u32; 3]>,
 }
 
 impl PackedTexts {
@@ -336,23 +339,36 @@ impl PackedTexts {
 
     /// The number of a key; `None` if it is new and none is added.
     fn number(&mut self, key: u64, adds: bool) -> Option<u32> {
-        if 2 * self.keys.len() >= self.slots.len() {
+        if 4 * self.keys.len() >= 3 * self.slots.len() {
             self.grow();
         }
-        let mask = self.slots.len() - 1;
-        let mut slot = PackedTexts::slot(key) & mask;
-        loop {
-            match self.slots[slot] {
-                0 => break,
-                taken if self.keys[taken as usize - 1] == key => return Some(taken - 1),
-                _ => slot = (slot + 1) & mask,
-            }
-        }
+        let slot = match self.slot_of(key) {
+            (_, Some(number)) => return Some(number),
+            (slot, None) => slot,
+        };
         // Three numbers in a row stand for each.
         let number = u32::try_from(self.keys.len()).ok().filter(|number| adds && *number < u32::MAX / 3 - 2)?;
         self.keys.push(key);
-        self.slots[slot] = number + 1;
+        self.slots[slot] = PackedTexts::taken(key, number);
         Some(number)
+    }
+
+    /// A slot with its key and number.
+    fn taken(key: u64, number: u32) -> [u32; 3] {
+        [key as u32, (key >> 32) as u32, number + 1]
+    }
+
+    /// The slot of a key and its number, or the slot where it has to stand.
+    fn slot_of(&self, key: u64) -> (usize, Option<u32>) {
+        let mask = self.slots.len() - 1;
+        let mut slot = PackedTexts::slot(key) & mask;
+        loop {
+            let [low, high, taken] = self.slots[slot];
+            if taken == 0 || u64::from(high) << 32 | u64::from(low) == key {
+                return (slot, taken.checked_sub(1));
+            }
+            slot = (slot + 1) & mask;
+        }
     }
 
     /// Both halves of a product, since neighbouring keys differ in few bits anywhere.
@@ -362,19 +378,16 @@ impl PackedTexts {
     }
 
     fn grow(&mut self) {
-        let size = (4 * self.keys.len()).next_power_of_two().max(64);
-        self.slots = vec![0; size];
-        for (number, key) in (1..).zip(&self.keys) {
-            let mut slot = PackedTexts::slot(*key) & (size - 1);
-            while self.slots[slot] != 0 {
-                slot = (slot + 1) & (size - 1);
-            }
-            self.slots[slot] = number;
+        self.slots = vec![[0; 3]; (2 * self.slots.len()).max(64)];
+        for number in 0..self.keys.len() {
+            let key = self.keys[number];
+            let slot = self.slot_of(key).0;
+            self.slots[slot] = PackedTexts::taken(key, number as u32);
         }
     }
 
     fn bytes(&self) -> usize {
-        self.patterns.bytes() + 8 * self.keys.capacity() + 4 * self.slots.len()
+        self.patterns.bytes() + 8 * self.keys.capacity() + 12 * self.slots.len()
     }
 }
 

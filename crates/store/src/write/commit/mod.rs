@@ -15,7 +15,7 @@ use crate::format::day_file::{DayFile, Insert};
 use crate::format::page::{self, EncodedPage, PAGE_BYTES, PageBuilder};
 use crate::layout::{self, FolderLayout};
 use crate::lock::{self, Lock};
-use crate::maintain::compaction::{Compactor, SETTLED_AFTER};
+use crate::maintain::compaction::Compactor;
 use crate::maintain::orphans::Opening;
 use crate::outbox::{COMPACTED_AFTER, Forwarding};
 use crate::source::SourceState;
@@ -254,7 +254,7 @@ impl Committer {
             catalog,
             days: HashMap::new(),
             pending: Pending::default(),
-            compactor: Compactor::new(SETTLED_AFTER, thresholds),
+            compactor: Compactor::new(thresholds.settled_after, thresholds),
             checkpoints,
             outbox: outbox_backlog::OutboxBacklog::default(),
             last_commit: None,
@@ -272,7 +272,7 @@ impl Committer {
         self.compactor = match self.options.forwarding {
             // Rows that soon will be sent are not worth merging.
             Forwarding::To(_) => Compactor::new(COMPACTED_AFTER, thresholds),
-            Forwarding::AsRecorded | Forwarding::Disabled => Compactor::new(SETTLED_AFTER, thresholds),
+            Forwarding::AsRecorded | Forwarding::Disabled => Compactor::new(thresholds.settled_after, thresholds),
         };
         self.adopt_days(days)?;
         self.compactor.committed(self.seq);
