@@ -17,7 +17,7 @@ const REFERENCE_HEAD: &str = "# Configuration\n\n<!-- Generated: `daytable confi
 
 const SAMPLE_HEAD: &str = "The configuration of daytable: every key, with its default.\n\n\
     A line that begins with \"#\" and a key (\"#token_file = …\") is a key without a default; remove the \"#\" to set it. All other keys \
-    have their defaults here. Only [[tail]], [[syslog]] and [[journal]] have none: without such a block, daytable reads nothing.\n\n\
+    have their defaults here. Only the blocks of sources, such as [[tail]], have none: without such a block, daytable reads nothing.\n\n\
     Durations and sizes have units: ms, s, m, h, d, w, and B, KiB, MiB, GiB (1024), KB, MB, GB (1000). An unknown key is an error. \
     `daytable check --config FILE` reports problems with their lines.\n\n\
     This file is generated (`daytable config`). A test compares it.";

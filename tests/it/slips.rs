@@ -5,6 +5,7 @@
 
 use crate::client::{over_tcp, over_unix};
 use crate::place::{DAYTABLE, Place, append, numbered};
+use daytable_parse::FormatChoice;
 use std::fmt::Write;
 use std::fs;
 use std::net::TcpListener;
@@ -253,6 +254,9 @@ impl Slips {
         text = text.replace(&root, "ROOT");
         let installed = "systemctl start daytable, or daytable run --config /etc/daytable/daytable.toml";
         text = text.replace(installed, "daytable run --config FILE");
+        // A new format changes no message.
+        let formats: Vec<String> = FormatChoice::all().map(|format| format!("{:?}", format.name())).collect();
+        text = text.replace(&formats.join(", "), "FORMATS");
         let mut lines = String::new();
         for line in text.lines() {
             let (line, _) = line.split_once("; daemons run elsewhere").unwrap_or((line, ""));

@@ -54,8 +54,8 @@
 //! 4. `tests/golden/LABEL/`: a case is a log, `CASE.log`, and the output of `daytable parse` for it,
 //!    `CASE.expected.ndjson`. A case has at least three records, one of them after a record of several lines.
 //!    `near_miss*.log` has lines of another format that look similar.
-//! 5. `docs/reference/log-formats.md`: a row of the table. `src/config/tests.rs` lists the labels. `just docs` writes
-//!    them into `config/daytable.toml` and `docs/reference/configuration.md`.
+//! 5. `docs/reference/log-formats.md`: a row of the table. `just docs` writes the label into `config/daytable.toml` and
+//!    `docs/reference/configuration.md`.
 //! 6. `benches/parse.rs`: a row with the golden log.
 //!
 //! A layout for people (a header with a time, then text) goes to `src/layout` instead of step 3: `layout/mod.rs`

@@ -52,6 +52,7 @@ mod interned;
 mod part;
 mod seal;
 mod sieve;
+mod sieve_search;
 #[cfg(test)]
 mod sieve_tests;
 mod prefilter;
