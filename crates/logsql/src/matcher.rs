@@ -223,8 +223,28 @@ impl Matcher {
         self.bordered_needle().map(|(text, _)| text)
     }
 
-    /// The same text, and whether its first and its last word are whole words of every matching text.
-    pub fn bordered_needle(&self) -> Option<(&str, (bool, bool))> {
+    /// Texts of which every matching text contains one, each with whether its first and its last word are whole words
+    /// there. Empty if there are no such texts.
+    pub fn needles(&self) -> Vec<(&str, (bool, bool))> {
+        const NEEDLES_MAX: usize = 16;
+        let mut needles = match &self.0 {
+            Kind::In(values) => {
+                // A number may be written in several ways.
+                if values.iter().any(|value| value.number.is_some()) {
+                    return Vec::new();
+                }
+                values.iter().map(|value| (value.text.as_str(), (true, true))).collect()
+            }
+            Kind::AnyOf(phrases) => phrases.iter().map(|phrase| (phrase.text.as_str(), phrase.borders)).collect(),
+            _ => Vec::from_iter(self.bordered_needle()),
+        };
+        if needles.len() > NEEDLES_MAX || needles.iter().any(|(text, _)| text.is_empty()) {
+            needles.clear();
+        }
+        needles
+    }
+
+    fn bordered_needle(&self) -> Option<(&str, (bool, bool))> {
         let (text, borders) = match &self.0 {
             Kind::Phrase(phrase) if !phrase.any_case => (phrase.text.as_str(), phrase.borders),
             Kind::Part(finder) => (std::str::from_utf8(finder.needle()).ok()?, (false, false)),

@@ -167,6 +167,8 @@ fn filter() -> impl Strategy<Value = Question> {
         Just(question("score:=0.5", |r| r.score == 0.5)),
         prop::sample::select(&["ann", "bob", "eve"][..])
             .prop_map(|name| question(format!("user:={name}"), move |r| r.user == Some(name))),
+        Just(question("user:in(bob, eve)", |r| r.user == Some("bob"))),
+        Just(question("_msg:contains_any(refused, absent)", |r| words(&r.message).contains(&"refused"))),
         Just(question("user:ann", |r| r.user.is_some_and(|user| words(user).contains(&"ann")))),
         Just(question("user:*", |r| r.user.is_some())),
         Just(question("user:\"\"", |r| r.user.is_none())),

@@ -266,8 +266,8 @@ impl ColumnFilter {
 
     fn may_match_node(&self, node: &PredicateNode, has: &dyn Fn(&SoughtText) -> bool) -> bool {
         let may_have = |matcher: &Matcher| {
-            let sought = matcher.needle().and_then(|text| self.needles.get(text));
-            sought.is_none_or(has)
+            let needles = matcher.needles();
+            needles.is_empty() || needles.iter().any(|(text, _)| self.needles.get(*text).is_none_or(has))
         };
         match node {
             PredicateNode::And(nodes) => nodes.iter().all(|node| self.may_match_node(node, has)),
@@ -571,7 +571,7 @@ fn gather_needles(node: &PredicateNode, needles: &mut HashMap<String, SoughtText
         }
         PredicateNode::Not(node) => gather_needles(node, needles),
         PredicateNode::Field(_, matcher) | PredicateNode::Line(matcher) => {
-            if let Some((text, mut borders)) = matcher.bordered_needle() {
+            for (text, mut borders) in matcher.needles() {
                 // Of two matchers with one text, the borders of both hold.
                 if let Some(known) = needles.get(text).map(|known| known.borders) {
                     borders = (borders.0 && known.0, borders.1 && known.1);
