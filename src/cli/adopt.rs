@@ -57,13 +57,13 @@ struct AdoptionRow {
     /// The position to begin at.
     position: Option<u64>,
     /// The result as text.
-    what: String,
+    result: String,
 }
 
 impl AdoptionRow {
     fn new(adoptee: &AdoptedFile) -> AdoptionRow {
         let AdoptedFile { path, offset, size, begun } = adoptee;
-        let (position, what) = match begun {
+        let (position, result) = match begun {
             StartPosition::At(state) => (Some(state.position), "begins there".into()),
             StartPosition::Known { position, is_same: true } => (Some(*position), "began there already".into()),
             StartPosition::Known { position, is_same: false } => {
@@ -76,7 +76,7 @@ impl AdoptionRow {
             offset: *offset,
             size: *size,
             position,
-            what,
+            result,
         }
     }
 }
@@ -164,7 +164,7 @@ fn show(args: &Args, adoptees: &[AdoptedFile]) -> Result<(), CliError> {
         output.line("there are no positions of files")?;
     } else {
         let row = |row: AdoptionRow| {
-            [cell(row.path), row.offset.to_string(), row.size.to_string(), cell(row.position), row.what]
+            [cell(row.path), row.offset.to_string(), row.size.to_string(), cell(row.position), row.result]
         };
         let heads = ["path", "offset", "size", "position", "what"];
         output.line(TextTable {

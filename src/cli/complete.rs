@@ -24,7 +24,7 @@ const RECORDS_READ: u64 = 1000;
 pub(super) struct Args {
     /// What to offer
     #[arg(value_enum)]
-    what: Completed,
+    kind: Completed,
     #[command(flatten)]
     data: DataArgs,
 }
@@ -39,9 +39,9 @@ enum Completed {
 }
 
 pub(super) fn run(args: &Args) -> Result<(), CliError> {
-    let values = match args.what {
+    let values = match args.kind {
         Completed::Levels => Level::ALL.map(|level| level.name().to_owned()).to_vec(),
-        what => args.data.reader().ok().map(|reader| values(what, &reader)).unwrap_or_default(),
+        kind => args.data.reader().ok().map(|reader| values(kind, &reader)).unwrap_or_default(),
     };
     let mut output = Output::new();
     // A name with a newline would be offered as two.
@@ -51,10 +51,10 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
     output.flush()
 }
 
-fn values(what: Completed, reader: &Reader) -> Vec<String> {
+fn values(kind: Completed, reader: &Reader) -> Vec<String> {
     let mut values = BTreeSet::new();
     let tables = || reader.tables().unwrap_or_default();
-    match what {
+    match kind {
         Completed::Tables => {
             let names =
                 |table: &daytable_store::TableSummary| [table.table.table().to_string(), table.table.to_string()];

@@ -130,8 +130,8 @@ impl CopyEnd {
     fn folder(path: &Path, side: Side) -> Result<CopyEnd, CliError> {
         let store = (side == Side::To).then(|| Store::open(path, StoreOptions::default())).transpose()?;
         if Reader::open(path)?.is_outbox()? {
-            let what = "is the outbox of a remote store: name that, by its configuration or as azure:FILE";
-            return Err(CliError::Unavailable(format!("{} {what}", path.escaped())));
+            let reason = "is the outbox of a remote store: name that, by its configuration or as azure:FILE";
+            return Err(CliError::Unavailable(format!("{} {reason}", path.escaped())));
         }
         let tables: Box<dyn TableStore> = match &store {
             Some(store) => Box::new(Embedded::of(store, path)?),

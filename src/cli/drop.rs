@@ -124,7 +124,7 @@ fn describe(table: &DayTable, listed: &[ListedTable]) -> String {
 /// Asks on a terminal.
 fn confirm(lines: &[String], args: &Args) -> Result<(), CliError> {
     if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
-        let what = match args.older_than {
+        let call = match args.older_than {
             Some(_) => "with the same options and --yes".to_owned(),
             None => {
                 let tables: Vec<String> = args.tables.iter().map(ToString::to_string).collect();
@@ -132,7 +132,7 @@ fn confirm(lines: &[String], args: &Args) -> Result<(), CliError> {
             }
         };
         return Err(CliError::Unconfirmed(format!(
-            "nothing was dropped: without a terminal this command cannot ask. To drop {}, call it {what}",
+            "nothing was dropped: without a terminal this command cannot ask. To drop {}, call it {call}",
             lines.join("; ")
         )));
     }

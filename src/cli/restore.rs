@@ -46,6 +46,6 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
         })?,
     };
     let RestoreOutcome { table, rows, expires, stood } = restored;
-    let what = if stood { "exists already" } else { "restored" };
-    output::print(format_args!("{what}: {table} with {rows} rows, until {expires}"))
+    let verb = if stood { "exists already" } else { "restored" };
+    output::print(format_args!("{verb}: {table} with {rows} rows, until {expires}"))
 }

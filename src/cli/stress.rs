@@ -51,7 +51,7 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
         in_flight: NonZeroU16::new(args.in_flight).unwrap_or(NonZeroU16::MIN),
         message_bytes: usize::from(args.message_bytes),
     };
-    let unavailable = |what: String| CliError::Unavailable(what);
+    let unavailable = |reason: String| CliError::Unavailable(reason);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|error| unavailable(format!("failed to start threads: {error}")))?;
     let measured = runtime.block_on(async {

@@ -28,7 +28,7 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 /// The slots of a listener.
 pub(super) struct ConnectionSlots {
     free: Arc<Semaphore>,
-    taken: Mutex<Vec<Weak<WaitClock>>>,
+    occupied: Mutex<Vec<Weak<WaitClock>>>,
     slots: usize,
     counters: Arc<HttpCounters>,
 }
@@ -47,7 +47,7 @@ pub(super) struct WaitClock {
 
 impl ConnectionSlots {
     pub(super) fn new(slots: usize, counters: Arc<HttpCounters>) -> ConnectionSlots {
-        ConnectionSlots { free: Arc::new(Semaphore::new(slots)), taken: Mutex::default(), slots, counters }
+        ConnectionSlots { free: Arc::new(Semaphore::new(slots)), occupied: Mutex::default(), slots, counters }
     }
 
     /// Waits for a slot. Cancel safe.
@@ -59,19 +59,19 @@ impl ConnectionSlots {
             // The semaphore is never closed.
             if let Ok(Ok(permit)) = timeout(CHECK_INTERVAL, self.free.clone().acquire_owned()).await {
                 let clock = Arc::new(WaitClock { since: Mutex::new(Some(Instant::now())), cut: Notify::new() });
-                let mut taken = lock(&self.taken);
-                if taken.len() >= 2 * self.slots {
-                    taken.retain(|clock| clock.strong_count() > 0);
+                let mut occupied = lock(&self.occupied);
+                if occupied.len() >= 2 * self.slots {
+                    occupied.retain(|clock| clock.strong_count() > 0);
                 }
-                taken.push(Arc::downgrade(&clock));
+                occupied.push(Arc::downgrade(&clock));
                 return ConnectionSlot { clock, _permit: permit };
             }
         }
     }
 
     fn cut_slowest(&self) {
-        let taken: Vec<_> = lock(&self.taken).iter().filter_map(Weak::upgrade).collect();
-        let waiting = taken.iter().filter_map(|clock| Some(((*lock(&clock.since))?, clock)));
+        let occupied: Vec<_> = lock(&self.occupied).iter().filter_map(Weak::upgrade).collect();
+        let waiting = occupied.iter().filter_map(|clock| Some(((*lock(&clock.since))?, clock)));
         let slowest = waiting.min_by_key(|(since, _)| *since).filter(|(since, _)| since.elapsed() >= PATIENCE);
         if let Some((_, clock)) = slowest {
             // A stopped clock is not cut a second time.

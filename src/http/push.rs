@@ -235,10 +235,10 @@ impl PushContext {
         let (push, (sent, outcome)) = (self.push.clone(), oneshot::channel());
         let sender = request.sender.clone();
         let working = spawn_blocking(move || {
-            let taken = push.parse(&request, body, &mut memory, since)?;
+            let parsed = push.parse(&request, body, &mut memory, since)?;
             let is_large = memory.is_large();
             let (give_back, returned) = std::sync::mpsc::channel();
-            push.clone().submit(taken, move |pending, outcome| {
+            push.clone().submit(parsed, move |pending, outcome| {
                 push.count_outcome(&pending, outcome);
                 if outcome == CommitOutcome::Committed {
                     sender.charge(pending.accepted(), pending.bytes());

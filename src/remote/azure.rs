@@ -319,7 +319,7 @@ impl OutboxState {
             age_seconds: self.age().as_secs(),
             sent: counters.sent.load(Ordering::Relaxed),
             losses: self.losses(),
-            said: counters.last_error(),
+            last_error: counters.last_error(),
             spread: plan.planned().iter().map(BucketStatus::new).collect(),
         }
     }

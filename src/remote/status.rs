@@ -28,7 +28,7 @@ pub struct OutboxStatus {
     /// Entities lost or set aside since the start, by reason.
     pub losses: BTreeMap<String, u64>,
     /// The error of the last request that failed; empty after a request succeeded.
-    pub said: String,
+    pub last_error: String,
     /// Instances with more partitions than configured.
     #[serde(default)]
     pub spread: Vec<BucketStatus>,
@@ -64,7 +64,7 @@ impl OutboxStatus {
     /// Each loss with its count, then the last error. Empty if there are no losses and no failed request.
     pub fn losses(&self) -> String {
         let losses = self.losses.iter().map(|(reason, count)| format!("{reason}={count}"));
-        let error = Some(self.said.clone()).filter(|said| !said.is_empty());
+        let error = Some(self.last_error.clone()).filter(|last_error| !last_error.is_empty());
         losses.chain(error).collect::<Vec<_>>().join(" ")
     }
 }

@@ -12,7 +12,9 @@ impl Verification<'_> {
     pub(super) fn accounting(&mut self, catalog: &Catalog) {
         let accounts = match catalog.accounts() {
             Ok(accounts) => accounts,
-            Err(StoreError::SourceLogDamaged { which, what, .. }) => return self.source_log_damaged(&which, &what),
+            Err(StoreError::SourceLogDamaged { which, what: reason, .. }) => {
+                return self.source_log_damaged(&which, &reason);
+            }
             Err(error) => return self.find(FindingKind::Accounting, "catalog.db", None, error.to_string(), ADVICE),
         };
         for description in out_of_balance(&accounts) {

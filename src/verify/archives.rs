@@ -65,8 +65,8 @@ impl Verification<'_> {
                 }
             };
             let Some(expected) = expected(&archived) else {
-                let what = "its manifest in catalog.db cannot be read".to_owned();
-                self.find(FindingKind::Catalog, &archived.table.to_string(), None, what, super::ADVICE_CATALOG);
+                let reason = "its manifest in catalog.db cannot be read".to_owned();
+                self.find(FindingKind::Catalog, &archived.table.to_string(), None, reason, super::ADVICE_CATALOG);
                 continue;
             };
             if let Err(error) = self.check(&place, &expected, &name) {
@@ -123,19 +123,19 @@ impl Verification<'_> {
             }
         }
         for SuspectArchive { archived, error, .. } in suspects {
-            let what = error.to_string();
+            let reason = error.to_string();
             match error {
-                ArchiveError::Missing { .. } => self.wrong(&archived, what, ADVICE_GONE),
-                ArchiveError::Damaged { .. } => self.wrong(&archived, what, ADVICE_DAMAGED),
+                ArchiveError::Missing { .. } => self.wrong(&archived, reason, ADVICE_GONE),
+                ArchiveError::Damaged { .. } => self.wrong(&archived, reason, ADVICE_DAMAGED),
                 // The error is not about the archive itself.
-                _ => self.unreached(&archived, what),
+                _ => self.unreached(&archived, reason),
             }
         }
     }
 
-    fn wrong(&mut self, archived: &catalog::Archived, what: String, advice: &'static str) {
+    fn wrong(&mut self, archived: &catalog::Archived, reason: String, advice: &'static str) {
         let table = archived.table.to_string();
-        self.find(FindingKind::Archive, &table, Some(&file_of(archived)), what, advice);
+        self.find(FindingKind::Archive, &table, Some(&file_of(archived)), reason, advice);
     }
 
     fn unreached(&mut self, archived: &catalog::Archived, why: String) {

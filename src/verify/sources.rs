@@ -20,8 +20,8 @@ impl Verification<'_> {
         let known = reader.sources().and_then(|sources| Ok((sources, reader.catalog().listeners()?)));
         let (sources, listeners) = match known {
             Ok(known) => known,
-            Err(StoreError::SourceLogDamaged { which, what, .. }) => {
-                return self.source_log_damaged(&which, &what);
+            Err(StoreError::SourceLogDamaged { which, what: reason, .. }) => {
+                return self.source_log_damaged(&which, &reason);
             }
             Err(error) => {
                 return self.find(FindingKind::Catalog, "catalog.db", None, error.to_string(), super::ADVICE_CATALOG);
@@ -60,8 +60,8 @@ impl Verification<'_> {
     }
 
     /// Reports a damaged source log once.
-    pub(super) fn source_log_damaged(&mut self, which: &str, what: &str) {
-        let found = format!("the source log of {which} is damaged: {what}");
+    pub(super) fn source_log_damaged(&mut self, which: &str, reason: &str) {
+        let found = format!("the source log of {which} is damaged: {reason}");
         if !self.report.findings.iter().any(|finding| finding.found == found) {
             self.find(FindingKind::Catalog, "catalog.db", None, found, ADVICE_SOURCE_LOG);
         }
@@ -69,22 +69,22 @@ impl Verification<'_> {
 
     fn file_of(&mut self, state: &SourceState, found: &FileCheck) {
         let position = state.position;
-        let (path, what, advice) = match found {
+        let (path, reason, advice) = match found {
             FileCheck::Same | FileCheck::Nowhere => return,
             FileCheck::Shorter { path, size } => {
-                let what = format!("it has {size} bytes, and was read up to {position}: it was truncated");
-                (path, what, ADVICE_FILE)
+                let reason = format!("it has {size} bytes, and was read up to {position}: it was truncated");
+                (path, reason, ADVICE_FILE)
             }
             FileCheck::Different { path } => {
-                let what = format!("its bytes before {position} are not those that were read: it was replaced");
-                (path, what, ADVICE_FILE)
+                let reason = format!("its bytes before {position} are not those that were read: it was replaced");
+                (path, reason, ADVICE_FILE)
             }
             FileCheck::Unreadable { path, why } => (path, why.clone(), ADVICE_UNREADABLE),
         };
         let (place, file) = (state.path.text(), path.text());
         match self.request.tails {
-            Some(_) => self.find(FindingKind::Source, &place, Some(&file), what, advice),
-            None => self.doubt(FindingKind::Source, &place, Some(&file), what, ADVICE_UNKNOWN),
+            Some(_) => self.find(FindingKind::Source, &place, Some(&file), reason, advice),
+            None => self.doubt(FindingKind::Source, &place, Some(&file), reason, ADVICE_UNKNOWN),
         }
     }
 
@@ -92,8 +92,8 @@ impl Verification<'_> {
     fn ledger(&mut self, state: &SourceState) {
         let (position, counted) = (state.position, state.ledger.position());
         if state.kind != SourceKind::Journal && position != counted {
-            let what = format!("its ledger comes to {counted} bytes, its position is {position}");
-            self.find(FindingKind::Source, &state.path.text(), None, what, ADVICE_LEDGER);
+            let reason = format!("its ledger comes to {counted} bytes, its position is {position}");
+            self.find(FindingKind::Source, &state.path.text(), None, reason, ADVICE_LEDGER);
         }
     }
 }

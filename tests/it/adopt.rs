@@ -24,7 +24,7 @@ fn adopted(place: &Place, args: &[&str]) -> Vec<(String, Value, String)> {
         let shown: Value = serde_json::from_str(line).expect("an object");
         let path = shown["path"].as_str().unwrap_or_default();
         let name = path.rsplit('/').next().unwrap_or_default().to_owned();
-        (name, shown["position"].clone(), shown["what"].as_str().expect("words").to_owned())
+        (name, shown["position"].clone(), shown["result"].as_str().expect("words").to_owned())
     };
     text.lines().map(shown).collect()
 }

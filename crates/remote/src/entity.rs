@@ -61,21 +61,21 @@ fn value(property: Property<'_>) -> EdmValue<'_> {
 /// The row of an entity; otherwise, what is wrong with the entity.
 pub(crate) fn row_of(entity: azure::Entity, partition: &Arc<str>) -> Result<OwnedRow, String> {
     let azure::Entity { partition_key, row_key, properties, .. } = entity;
-    let whose = |what: &str| format!("{partition_key:?} {row_key:?}: {what}");
+    let at_row = |reason: &str| format!("{partition_key:?} {row_key:?}: {reason}");
     let key = RowKey::parse(&row_key).ok().filter(|key| key.to_string() == row_key);
-    let key = key.ok_or_else(|| whose("its RowKey is not of the form of daytable's"))?;
+    let key = key.ok_or_else(|| at_row("its RowKey is not of the form of daytable's"))?;
     let partition = if **partition == *partition_key { partition.clone() } else { partition_key.as_str().into() };
     let mut row = OwnedRow { partition, key, level: None, properties: Vec::with_capacity(properties.len()) };
     for (name, value) in properties {
         match (name.as_str(), value) {
             ("Severity", _) => {}
             ("Time", EdmValue::DateTime(time)) if time.ticks() == key.time().get() => {}
-            ("Time", _) => return Err(whose("its Time is not that of its RowKey")),
+            ("Time", _) => return Err(at_row("its Time is not that of its RowKey")),
             ("Level", EdmValue::String(word)) => {
                 let level = Level::ALL.into_iter().find(|level| level.name() == word);
-                row.level = Some(level.ok_or_else(|| whose("its Level is none of daytable's"))?);
+                row.level = Some(level.ok_or_else(|| at_row("its Level is none of daytable's"))?);
             }
-            (_, value) => row.properties.push((name, owned(value).ok_or_else(|| whose("a time is out of range"))?)),
+            (_, value) => row.properties.push((name, owned(value).ok_or_else(|| at_row("a time is out of range"))?)),
         }
     }
     Ok(row)

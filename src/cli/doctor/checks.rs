@@ -93,19 +93,19 @@ fn data_folder(folder: &Path, is_running: bool) -> Vec<CheckResult> {
     const CHECK: &str = "data folder";
     let shown = folder.escaped();
     // The nearest existing folder stands for a folder that does not exist yet.
-    let there = folder.ancestors().find(|path| path.exists()).unwrap_or(Path::new("/"));
+    let existing = folder.ancestors().find(|path| path.exists()).unwrap_or(Path::new("/"));
     let mut results = Vec::new();
-    results.push(match (folder.exists(), is_writable(there)) {
+    results.push(match (folder.exists(), is_writable(existing)) {
         (true, true) => CheckResult::ok(CHECK, format!("{shown} can be written")),
         (false, true) => CheckResult::ok(CHECK, format!("{shown} is not there yet and can be made")),
         (_, false) => CheckResult::fail(
             CHECK,
-            format!("{} cannot be written by this user", there.escaped()),
+            format!("{} cannot be written by this user", existing.escaped()),
             format!("run this as the daemon's user, or: install -d -o daytable -g daytable -m 0700 {shown}"),
         ),
     });
     #[allow(clippy::unnecessary_cast)]
-    if let Ok(Some((name, is_remote))) = statfs(there).map(|stat| file_system(stat.f_type as i64)) {
+    if let Ok(Some((name, is_remote))) = statfs(existing).map(|stat| file_system(stat.f_type as i64)) {
         results.push(match is_remote {
             true => CheckResult::fail(
                 CHECK,
@@ -119,7 +119,7 @@ fn data_folder(folder: &Path, is_running: bool) -> Vec<CheckResult> {
             ),
         });
     }
-    if let Ok(disk) = statvfs(there) {
+    if let Ok(disk) = statvfs(existing) {
         let free = disk.f_bavail.saturating_mul(disk.f_frsize);
         let says = format!("{} free", super::super::output::bytes(free));
         let advice = "make room, or set lifecycle.max_bytes: a full disk stops the intake until there is room";
@@ -201,19 +201,19 @@ fn ports(config: &Config, is_running: bool) -> Vec<CheckResult> {
         results.push(port(format!("[http] {address}"), TcpListener::bind(address).map(drop)));
     }
     for syslog in &config.sources.syslogs {
-        let what = format!("[[syslog]] {:?} {}", syslog.name, syslog.listen);
+        let listener = format!("[[syslog]] {:?} {}", syslog.name, syslog.listen);
         match &syslog.listen {
-            ListenAddress::Udp(address) => results.push(port(what, UdpSocket::bind(address).map(drop))),
+            ListenAddress::Udp(address) => results.push(port(listener, UdpSocket::bind(address).map(drop))),
             ListenAddress::Tcp(address) | ListenAddress::Tls(address) | ListenAddress::Relp(address) => {
-                results.push(port(what, TcpListener::bind(address).map(drop)));
+                results.push(port(listener, TcpListener::bind(address).map(drop)));
             }
             ListenAddress::UnixDatagram(path) | ListenAddress::UnixStream(path) => {
                 let folder = path.parent().unwrap_or(Path::new("/"));
                 results.push(match is_writable(folder) {
-                    true => CheckResult::ok("port", what),
+                    true => CheckResult::ok("port", listener),
                     false => CheckResult::fail(
                         "port",
-                        format!("{what}: {} cannot be written", folder.escaped()),
+                        format!("{listener}: {} cannot be written", folder.escaped()),
                         "use a folder of the daemon's (/run/daytable), or let systemd bind it (daytable.socket)",
                     ),
                 });
@@ -223,20 +223,20 @@ fn ports(config: &Config, is_running: bool) -> Vec<CheckResult> {
     results
 }
 
-fn port(what: String, bound: std::io::Result<()>) -> CheckResult {
+fn port(listener: String, bound: std::io::Result<()>) -> CheckResult {
     match bound {
-        Ok(()) => CheckResult::ok("port", format!("{what} is free")),
+        Ok(()) => CheckResult::ok("port", format!("{listener} is free")),
         Err(error) if error.kind() == ErrorKind::AddrInUse => CheckResult::fail(
             "port",
-            format!("{what} is taken"),
+            format!("{listener} is taken"),
             "`ss -lntup` says by whom: stop it, or choose another `listen`",
         ),
         Err(error) if error.kind() == ErrorKind::PermissionDenied => CheckResult::fail(
             "port",
-            format!("{what} needs a privilege"),
+            format!("{listener} needs a privilege"),
             "give the service CAP_NET_BIND_SERVICE, or let systemd bind it (daytable.socket)",
         ),
-        Err(error) => CheckResult::fail("port", format!("{what}: {error}"), "choose an address of this host"),
+        Err(error) => CheckResult::fail("port", format!("{listener}: {error}"), "choose an address of this host"),
     }
 }
 

@@ -38,7 +38,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<SavedPosition>, AdoptError> {
     }
     let log = folder.join("log.json");
     replay(&text(&log)?, since, &mut states)
-        .map_err(|(line, what)| format(format_args!("{}:{line}", log.escaped()), what))?;
+        .map_err(|(line, reason)| format(format_args!("{}:{line}", log.escaped()), reason))?;
     Ok(states.iter().filter_map(|(key, state)| position(key, state)).collect())
 }
 

@@ -83,12 +83,12 @@ pub enum AdoptError {
         source: io::Error,
     },
     /// The file has an unknown form.
-    #[error("{path}: {what}")]
+    #[error("{path}: {reason}")]
     Format {
         /// The file, and the line if known.
         path: String,
         /// The error.
-        what: String,
+        reason: String,
     },
 }
 
@@ -112,8 +112,8 @@ impl Collector {
 #[cfg(feature = "testing")]
 pub fn parse_positions(peer: Collector, text: &str) -> Result<Vec<SavedPosition>, String> {
     match peer {
-        Collector::Promtail => positions::parse(text).map_err(|(_, what)| what),
-        Collector::Filebeat => filebeat::parse(text).map_err(|(_, what)| what),
+        Collector::Promtail => positions::parse(text).map_err(|(_, reason)| reason),
+        Collector::Filebeat => filebeat::parse(text).map_err(|(_, reason)| reason),
         Collector::Vector => vector::parse(text),
         Collector::FluentBit => Ok(Vec::new()),
     }
@@ -128,6 +128,6 @@ fn text(path: &Path) -> Result<String, AdoptError> {
     std::fs::read_to_string(path).map_err(failed)
 }
 
-fn format(path: impl std::fmt::Display, what: impl Into<String>) -> AdoptError {
-    AdoptError::Format { path: path.to_string(), what: what.into() }
+fn format(path: impl std::fmt::Display, reason: impl Into<String>) -> AdoptError {
+    AdoptError::Format { path: path.to_string(), reason: reason.into() }
 }

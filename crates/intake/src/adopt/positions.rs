@@ -18,14 +18,14 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 pub(super) fn read(path: &Path) -> Result<Vec<SavedPosition>, AdoptError> {
-    parse(&text(path)?).map_err(|(line, what)| format(format_args!("{}:{line}", path.escaped()), what))
+    parse(&text(path)?).map_err(|(line, reason)| format(format_args!("{}:{line}", path.escaped()), reason))
 }
 
 pub(super) fn parse(text: &str) -> Result<Vec<SavedPosition>, (usize, String)> {
     let mut found = BTreeMap::<PathBuf, u64>::new();
     let (mut is_within, mut key) = (false, None::<String>);
     for (number, line) in text.lines().enumerate() {
-        let failed = |what: &str| (number + 1, what.to_owned());
+        let failed = |reason: &str| (number + 1, reason.to_owned());
         let trimmed = line.trim();
         if trimmed.is_empty() || trimmed.starts_with('#') || trimmed == "---" {
             continue;

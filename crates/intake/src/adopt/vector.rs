@@ -15,7 +15,7 @@ use std::path::Path;
 
 pub(super) fn read(path: &Path) -> Result<Vec<SavedPosition>, AdoptError> {
     let file = if path.is_dir() { path.join("checkpoints.json") } else { path.to_owned() };
-    parse(&text(&file)?).map_err(|what| format(file.escaped(), what))
+    parse(&text(&file)?).map_err(|reason| format(file.escaped(), reason))
 }
 
 pub(super) fn parse(text: &str) -> Result<Vec<SavedPosition>, String> {

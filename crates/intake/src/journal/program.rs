@@ -15,7 +15,7 @@ const PROGRAM: &str = "journalctl";
 /// How long the process may take to end after its output ended.
 const EXIT: Duration = Duration::from_secs(1);
 /// The bytes of its error output that are kept, from the end.
-const SAID_BYTES_MAX: usize = 1 << 10;
+const STDERR_BYTES_MAX: usize = 1 << 10;
 
 /// The entries to read.
 #[derive(Clone, Debug, Default)]
@@ -48,7 +48,7 @@ pub(super) struct JournalProcess {
     child: Child,
     stdout: ChildStdout,
     /// Collects the end of the error output.
-    said: Option<JoinHandle<Vec<u8>>>,
+    stderr: Option<JoinHandle<Vec<u8>>>,
 }
 
 /// The id of this host in its journal (machine-id(5)).
@@ -126,17 +126,17 @@ impl JournalProcess {
         let pipes = child.stdout.take().zip(child.stderr.take());
         let (stdout, mut stderr) = pipes.ok_or_else(|| io::Error::other("it has no pipes"))?;
         // A full pipe would block the process.
-        let said = std::thread::Builder::new().name("journal-stderr".into()).spawn(move || {
-            let (mut said, mut buffer) = (Vec::new(), [0; 512]);
+        let stderr = std::thread::Builder::new().name("journal-stderr".into()).spawn(move || {
+            let (mut text, mut buffer) = (Vec::new(), [0; 512]);
             while let Ok(read @ 1..) = stderr.read(&mut buffer) {
-                said.extend_from_slice(&buffer[..read]);
-                let surplus = said.len().saturating_sub(SAID_BYTES_MAX);
-                said.drain(..surplus);
+                text.extend_from_slice(&buffer[..read]);
+                let surplus = text.len().saturating_sub(STDERR_BYTES_MAX);
+                text.drain(..surplus);
             }
-            said
+            text
         });
-        match said {
-            Ok(said) => Ok(JournalProcess { child, stdout, said: Some(said) }),
+        match stderr {
+            Ok(stderr) => Ok(JournalProcess { child, stdout, stderr: Some(stderr) }),
             Err(error) => {
                 let _ = child.kill();
                 let _ = child.wait();
@@ -169,11 +169,11 @@ impl JournalProcess {
         // Usually the process has already ended.
         let _ = self.child.kill();
         let status = self.child.wait();
-        let said = self.said.take().and_then(|said| said.join().ok()).unwrap_or_default();
-        let said = String::from_utf8_lossy(&said).trim().replace('\n', "; ");
+        let stderr = self.stderr.take().and_then(|stderr| stderr.join().ok()).unwrap_or_default();
+        let stderr = String::from_utf8_lossy(&stderr).trim().replace('\n', "; ");
         let is_success = status.as_ref().is_ok_and(ExitStatus::success);
         let how = status.map_or_else(|error| error.to_string(), |status| format!("{PROGRAM} ended with {status}"));
-        ProcessEnd { is_success, how: if said.is_empty() { how } else { format!("{how}: {said}") } }
+        ProcessEnd { is_success, how: if stderr.is_empty() { how } else { format!("{how}: {stderr}") } }
     }
 }
 

@@ -64,30 +64,30 @@ impl EntryReading {
         let time =
             ["_SOURCE_REALTIME_TIMESTAMP", "__REALTIME_TIMESTAMP"].iter().find_map(|name| time(entry.text(name)?));
         let mut fields = Vec::with_capacity(32);
-        let mut taken = Taken::default();
-        taken.take(entry, "host", &["_HOSTNAME"], &mut fields);
-        taken.take(entry, "component", &["SYSLOG_IDENTIFIER", "_COMM"], &mut fields);
-        taken.take(entry, "pid", &["_PID", "SYSLOG_PID"], &mut fields);
-        taken.take(entry, "unit", &["_SYSTEMD_UNIT"], &mut fields);
+        let mut used = UsedNames::default();
+        used.add(entry, "host", &["_HOSTNAME"], &mut fields);
+        used.add(entry, "component", &["SYSLOG_IDENTIFIER", "_COMM"], &mut fields);
+        used.add(entry, "pid", &["_PID", "SYSLOG_PID"], &mut fields);
+        used.add(entry, "unit", &["_SYSTEMD_UNIT"], &mut fields);
         let facility = entry.text("SYSLOG_FACILITY").and_then(|number| facility_name(number.parse().ok()?));
         if let Some(name) = facility {
             fields.push(Field { name: "facility".into(), value: Value::String(name.into()) });
-            taken.0.push("SYSLOG_FACILITY");
+            used.0.push("SYSLOG_FACILITY");
         }
-        let Parsed { record: said, format, .. } = self.message(entry, time, now);
-        taken.0.push("MESSAGE");
+        let Parsed { record: parsed, format, .. } = self.message(entry, time, now);
+        used.0.push("MESSAGE");
         let priority = entry.text("PRIORITY").and_then(|digit| digit.parse::<i64>().ok());
         let level = priority.and_then(syslog_level);
         if let Some(priority) = priority.filter(|_| level.is_some()) {
-            taken.0.push("PRIORITY");
-            if said.level.is_some_and(|said| Some(said) != level) {
+            used.0.push("PRIORITY");
+            if parsed.level.is_some_and(|written| Some(written) != level) {
                 fields.push(Field { name: "priority".into(), value: Value::Int64(priority) });
             }
         }
-        fields.extend(said.fields);
-        let mut is_invalid_utf8 = matches!(said.message, Cow::Owned(_)) && entry.text("MESSAGE").is_none();
+        fields.extend(parsed.fields);
+        let mut is_invalid_utf8 = matches!(parsed.message, Cow::Owned(_)) && entry.text("MESSAGE").is_none();
         for (name, value) in entry.fields() {
-            if taken.has(name) || is_left_out(name) {
+            if used.has(name) || is_left_out(name) {
                 continue;
             }
             let value = match str::from_utf8(value) {
@@ -104,11 +104,11 @@ impl EntryReading {
             fields.push(Field { name: "truncated".into(), value: Value::Boolean(true) });
         }
         let mut record = Record {
-            time: said.time,
-            level: said.level.or(level),
-            message: said.message,
+            time: parsed.time,
+            level: parsed.level.or(level),
+            message: parsed.message,
             fields,
-            line: said.line,
+            line: parsed.line,
             ..Record::default()
         };
         if let Some(redactor) = &self.redactor {
@@ -145,11 +145,11 @@ impl EntryReading {
 
 /// Names that became other parts of the record. Only the first field of each name counts.
 #[derive(Default)]
-struct Taken(Vec<&'static str>);
+struct UsedNames(Vec<&'static str>);
 
-impl Taken {
+impl UsedNames {
     /// Adds a field from the first of these names that the entry has.
-    fn take<'a>(
+    fn add<'a>(
         &mut self,
         entry: &Entry<'a>,
         as_name: &'static str,
@@ -165,7 +165,7 @@ impl Taken {
 
     /// Whether this is the first field of one of these names.
     fn has(&mut self, name: &str) -> bool {
-        let at = self.0.iter().position(|taken| *taken == name);
+        let at = self.0.iter().position(|used| *used == name);
         at.is_some_and(|at| !self.0.swap_remove(at).is_empty())
     }
 }

@@ -170,17 +170,17 @@ impl Framer {
         limit: usize,
         each: &mut impl FnMut(SyslogMessage<'_>),
     ) -> &'a [u8] {
-        let (taken, rest) = input.split_at(left.min(input.len()));
+        let (piece, rest) = input.split_at(left.min(input.len()));
         self.was_counted = true;
-        if self.partial.is_empty() && cut == 0 && taken.len() == left {
+        if self.partial.is_empty() && cut == 0 && piece.len() == left {
             self.state = FramerState::Between;
             let kept = left.min(limit);
-            emit(&taken[..kept], left - kept, each);
+            emit(&piece[..kept], left - kept, each);
             return rest;
         }
-        let cut = cut + self.keep(taken, limit);
-        self.state = FramerState::Counted { left: left - taken.len(), cut };
-        if left == taken.len() {
+        let cut = cut + self.keep(piece, limit);
+        self.state = FramerState::Counted { left: left - piece.len(), cut };
+        if left == piece.len() {
             self.give(cut, limit, each);
         }
         rest
@@ -194,15 +194,15 @@ impl Framer {
         each: &mut impl FnMut(SyslogMessage<'_>),
     ) -> &'a [u8] {
         let end = memchr3(b'\n', 0, 0, input);
-        let (taken, rest) = end.map_or((input, &[][..]), |end| (&input[..end], &input[end + 1..]));
+        let (piece, rest) = end.map_or((input, &[][..]), |end| (&input[..end], &input[end + 1..]));
         self.was_counted = false;
         if self.partial.is_empty() && cut == 0 && end.is_some() {
             self.state = FramerState::Between;
-            let kept = taken.len().min(limit);
-            emit(&taken[..kept], taken.len() - kept, each);
+            let kept = piece.len().min(limit);
+            emit(&piece[..kept], piece.len() - kept, each);
             return rest;
         }
-        let cut = cut + self.keep(taken, limit);
+        let cut = cut + self.keep(piece, limit);
         self.state = FramerState::Line { cut, is_rest: false };
         if end.is_some() {
             self.give(cut, limit, each);

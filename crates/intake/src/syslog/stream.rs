@@ -198,12 +198,12 @@ fn read<S: AsyncRead + Unpin>(
 ) -> Poll<io::Result<Option<usize>>> {
     let (block, shared) = (&*state.block, &*state.shared);
     let mut buffer = shared.buffer.borrow_mut();
-    let mut came = ReadBuf::new(&mut buffer);
-    ready!(Pin::new(stream).poll_read(cx, &mut came))?;
+    let mut received = ReadBuf::new(&mut buffer);
+    ready!(Pin::new(stream).poll_read(cx, &mut received))?;
     let mut sink = shared.sink.borrow_mut();
-    let bytes = came.filled();
+    let bytes = received.filled();
     let before = session.messages();
-    let taken = session.feed(bytes, held.limit(block.limit), block, &mut state.routes.borrow_mut(), &mut sink);
+    let framed = session.feed(bytes, held.limit(block.limit), block, &mut state.routes.borrow_mut(), &mut sink);
     held.set(session.held());
     let records = session.messages() - before;
     state.accounts.borrow_mut().charge(network, records, bytes.len() as u64, Now::read());
@@ -211,7 +211,7 @@ fn read<S: AsyncRead + Unpin>(
     if session.is_answered() {
         shared.awaited.notify_one();
     }
-    Poll::Ready(Ok(taken.is_ok().then_some(bytes.len())))
+    Poll::Ready(Ok(framed.is_ok().then_some(bytes.len())))
 }
 
 /// Returns when the signal is set.

@@ -232,8 +232,8 @@ impl Importer<'_> {
         let beginning = content.beginning()?;
         let Some(head) = head_of(&beginning, true) else { return Ok(None) };
         if is_utf16(head) {
-            let what = "it is UTF-16, which is not read: convert it with `iconv -f UTF-16 -t UTF-8`";
-            return Err(io::Error::new(io::ErrorKind::Unsupported, what));
+            let reason = "it is UTF-16, which is not read: convert it with `iconv -f UTF-16 -t UTF-8`";
+            return Err(io::Error::new(io::ErrorKind::Unsupported, reason));
         }
         let head_mark = mark_at(head.len() as u64, head);
         let same_file = self.known.of_file(stat.device, stat.inode);

@@ -29,7 +29,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// Rows between two progress reports.
-const TELL_ROWS: u64 = 10_000;
+const REPORT_ROWS: u64 = 10_000;
 
 impl SharedExecutor {
     /// Archives a table on request.
@@ -53,9 +53,9 @@ impl SharedExecutor {
         place: &str,
         on: &mut OnStepProgress<'_>,
     ) -> Result<Option<(Archived, TableContent)>, StepError> {
-        let _one = self.here.alone()?;
+        let _one = self.local.alone()?;
         let staging = Staging::new(&self.data_dir)?;
-        let archive = Archive::open_to_write(&address(place)?, &self.here.access(), &RetryPolicy::LIFECYCLE)?;
+        let archive = Archive::open_to_write(&address(place)?, &self.local.access(), &RetryPolicy::LIFECYCLE)?;
         // A killed run may have left an unrecorded archive; a generation number is never reused.
         let mut listed = archive.list(std::slice::from_ref(table.table()))?.archives;
         listed.retain(|archived| archived.table() == table);
@@ -74,7 +74,7 @@ impl SharedExecutor {
             noted.url == place && listed.last().is_some_and(|there| there.generation() == noted.generation)
         };
         if let Some(noted) = noted.filter(|noted| !is_listed(noted)) {
-            let archive = Archive::open(&address(&noted.url)?, &self.here.access(), &RetryPolicy::LIFECYCLE)?;
+            let archive = Archive::open(&address(&noted.url)?, &self.local.access(), &RetryPolicy::LIFECYCLE)?;
             before.push((archive, described(&noted)?));
         }
         let mut whole = held;
@@ -83,7 +83,7 @@ impl SharedExecutor {
                 continue;
             }
             let old = staging.path(&format!("before{nth}{}", sealed::EXTENSION));
-            let mut reporter = self.here.reporter(table, on);
+            let mut reporter = self.local.reporter(table, on);
             archive.fetch(before, &old, &mut |progress| reporter.report(progress))?;
             drop(reporter);
             // A new name, because the merged file is still read.
@@ -96,7 +96,7 @@ impl SharedExecutor {
         }
         daytable_platform::failpoint!("shared-archive-staged");
         let is_same = |there: &Manifest| (there.rows, &there.content) == (manifest.rows, &manifest.content);
-        let mut reporter = self.here.reporter(table, on);
+        let mut reporter = self.local.reporter(table, on);
         let proof = match listed.iter().rev().find(|archived| is_same(archived.manifest())) {
             Some(there) => archive.prove(there, &mut |progress| reporter.report(progress))?,
             None => archive.put(&manifest, &path, &mut |progress| reporter.report(progress))?,
@@ -113,7 +113,7 @@ impl SharedExecutor {
             manifest: manifest.to_json().into(),
         };
         tracing::info!(%table, place, rows = manifest.rows, bytes = manifest.bytes, "archived, and read back");
-        self.here.steps().put_archive(archived.clone())?;
+        self.local.steps().put_archive(archived.clone())?;
         daytable_platform::failpoint!("shared-archive-noted");
         Ok(Some((archived, held)))
     }
@@ -171,12 +171,13 @@ impl SharedExecutor {
             let steps = store.steps();
             let path = folder.join(format!("{table}.{generation}{}", sealed::EXTENSION));
             let sealing = steps.begin_seal(table)?;
-            let what = sealed::SealJob { generation, out: path.clone(), ..sealing.to_write(steps.committed()?) };
-            let mut reporter = self.here.reporter(table, on);
-            let manifest = sealed::seal(&what, &mut |progress| reporter.report(progress))?;
+            let job = sealed::SealJob { generation, out: path.clone(), ..sealing.to_write(steps.committed()?) };
+            let mut reporter = self.local.reporter(table, on);
+            let manifest = sealed::seal(&job, &mut |progress| reporter.report(progress))?;
             if !content.is_that_of(&manifest) {
-                let what = format!("{} of {} rows that were read of {table} were sealed", manifest.rows, content.rows);
-                return Err(StoreError::Refused(what).into());
+                let reason =
+                    format!("{} of {} rows that were read of {table} were sealed", manifest.rows, content.rows);
+                return Err(StoreError::Refused(reason).into());
             }
             Ok(Some((manifest, path, content)))
         });
@@ -204,14 +205,14 @@ impl SharedExecutor {
             intake.submit(submission).map_err(|error| StoreError::Refused(error.to_string()))
         };
         let (mut content, mut gather) = (TableContent::default(), Rebatcher::new(table.clone()));
-        let mut reporter = self.here.reporter(table, on);
+        let mut reporter = self.local.reporter(table, on);
         for row in rows {
             let row = row?;
             content.add(&row);
             if let Some(batch) = gather.push(row) {
                 submit(batch)?;
             }
-            if content.rows.is_multiple_of(TELL_ROWS) && reporter.report_step("read", content.rows, 0).is_break() {
+            if content.rows.is_multiple_of(REPORT_ROWS) && reporter.report_step("read", content.rows, 0).is_break() {
                 return Err(StepError::Stopped);
             }
         }

@@ -23,7 +23,7 @@ const REPORT_ROWS: u64 = 10_000;
 pub struct SharedExecutor {
     pub(super) tables: Arc<AzureTables>,
     /// The executor of the data folder, whose catalog lists the archives.
-    pub(super) here: Arc<Executor>,
+    pub(super) local: Arc<Executor>,
     pub(super) data_dir: PathBuf,
     is_owner: bool,
     /// Tables that had no rows when they were read.
@@ -32,16 +32,16 @@ pub struct SharedExecutor {
 
 impl SharedExecutor {
     /// Creates an executor for `tables`. The catalog of `here` lists their archives. Only the owner takes steps.
-    pub fn new(tables: Arc<AzureTables>, here: Arc<Executor>, data_dir: PathBuf, is_owner: bool) -> SharedExecutor {
+    pub fn new(tables: Arc<AzureTables>, local: Arc<Executor>, data_dir: PathBuf, is_owner: bool) -> SharedExecutor {
         // Leftovers of a killed step are not data.
         staging::clear(&data_dir);
-        SharedExecutor { tables, here, data_dir, is_owner, empty: Mutex::default() }
+        SharedExecutor { tables, local, data_dir, is_owner, empty: Mutex::default() }
     }
 
     /// Returns an error if another daemon is the owner.
     pub(super) fn owner(&self) -> Result<(), StepError> {
-        let what = "another daytable is the owner of this store (`store.owner`), and archives, restores and drops";
-        if self.is_owner { Ok(()) } else { Err(StoreError::Refused(what.into()).into()) }
+        let reason = "another daytable is the owner of this store (`store.owner`), and archives, restores and drops";
+        if self.is_owner { Ok(()) } else { Err(StoreError::Refused(reason.into()).into()) }
     }
 
     /// The remote store.
@@ -72,7 +72,7 @@ impl SharedExecutor {
     /// The reason why the table stays, or the error of the drop.
     pub fn drop_now(&self, table: &DayTable, mut view: SharedView, without_archive: bool) -> Result<(), StepError> {
         self.owner()?;
-        let refused = |what: String| Err(StoreError::Refused(format!("{table} is not dropped: {what}")).into());
+        let refused = |reason: String| Err(StoreError::Refused(format!("{table} is not dropped: {reason}")).into());
         if !view.tables.contains(table) {
             return Err(TableError::NotThere(table.clone()).into());
         }
@@ -111,7 +111,7 @@ impl SharedExecutor {
     }
 
     pub(super) fn state(&self) -> Result<LifecycleState, StoreError> {
-        self.here.steps().lifecycle_state()
+        self.local.steps().lifecycle_state()
     }
 
     /// Takes one step of the owner's plan.
@@ -138,8 +138,8 @@ impl SharedExecutor {
                 let content = self.content(table, on)?;
                 if content.rows > 0 && !content.is_that_of(&manifest(&archived)?) {
                     if restored.is_some() {
-                        let what = format!("{table} holds other rows than the archive that it was restored from");
-                        return Err(StoreError::Refused(what).into());
+                        let reason = format!("{table} holds other rows than the archive that it was restored from");
+                        return Err(StoreError::Refused(reason).into());
                     }
                     self.archive_anew(table, &archived.url, on)?;
                 }
@@ -171,11 +171,11 @@ impl SharedExecutor {
             let is_restored = self.notes().restored()?.iter().any(|restored| restored.origin == *table);
             Ok(is_restored || self.tables.tables()?.contains(table))
         };
-        self.here.remove_archive(table, generation, place, |archived| {
+        self.local.remove_archive(table, generation, place, |archived| {
             // The day may have been restored after the plan.
             if !archived.is_superseded && stands()? {
-                let what = format!("an archive of {table} is not removed: its table stands");
-                return Err(StoreError::Refused(what).into());
+                let reason = format!("an archive of {table} is not removed: its table stands");
+                return Err(StoreError::Refused(reason).into());
             }
             Ok(())
         })?;
@@ -198,7 +198,7 @@ impl SharedExecutor {
     }
 
     fn content(&self, table: &DayTable, on: &mut OnStepProgress<'_>) -> Result<TableContent, StepError> {
-        let _one = self.here.alone()?;
+        let _one = self.local.alone()?;
         self.content_alone(table, on)
     }
 
@@ -208,7 +208,7 @@ impl SharedExecutor {
         table: &DayTable,
         on: &mut OnStepProgress<'_>,
     ) -> Result<TableContent, StepError> {
-        let (mut content, mut reporter) = (TableContent::default(), self.here.reporter(table, on));
+        let (mut content, mut reporter) = (TableContent::default(), self.local.reporter(table, on));
         for row in whole_table(&*self.tables, table) {
             content.add(&row?);
             if content.rows.is_multiple_of(REPORT_ROWS) && reporter.report_step("compare", content.rows, 0).is_break() {

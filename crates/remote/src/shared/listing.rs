@@ -6,9 +6,10 @@ use daytable_query::ShownTable;
 use std::collections::BTreeMap;
 
 /// The list `here` of the data folder (the outbox), with the tables of the remote store added.
-pub fn remote_table_list(here: Vec<ShownTable>, view: &SharedView) -> Vec<ShownTable> {
+pub fn remote_table_list(local: Vec<ShownTable>, view: &SharedView) -> Vec<ShownTable> {
     let planned = super::plan(view);
-    let mut tables: BTreeMap<String, ShownTable> = here.into_iter().map(|table| (table.table.clone(), table)).collect();
+    let mut tables: BTreeMap<String, ShownTable> =
+        local.into_iter().map(|table| (table.table.clone(), table)).collect();
     for day in &view.tables {
         let name = day.to_string();
         let waiting = tables.remove(&name).filter(|table| table.state != "dropped").and_then(|table| table.rows);

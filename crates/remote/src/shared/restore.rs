@@ -31,13 +31,13 @@ impl SharedExecutor {
     /// expiry.
     pub fn restore(&self, wanted: &RestoreSpec, on: &mut OnStepProgress<'_>) -> Result<RestoreOutcome, StepError> {
         self.owner()?;
-        let _one = self.here.alone()?;
+        let _one = self.local.alone()?;
         let origin = &wanted.origin;
         let name = wanted.name.as_ref().unwrap_or(origin.table());
         let table = DayTable::at(name, origin.period(), origin.start());
-        let archived = match self.here.known_archive(origin)? {
+        let archived = match self.local.known_archive(origin)? {
             Some(archived) => archived,
-            None => self.here.found_archive(wanted, on)?,
+            None => self.local.found_archive(wanted, on)?,
         };
         let sha256 = archived.seal.sha256.clone();
         let stands = self.tables.tables()?.contains(&table);
@@ -46,8 +46,8 @@ impl SharedExecutor {
         match &known {
             None if stands => return Err(StoreError::Refused(format!("{table} stands")).into()),
             Some(known) if stands && known.sha256 != sha256 => {
-                let what = format!("{table} stands, restored from another archive: drop it first");
-                return Err(StoreError::Refused(what).into());
+                let reason = format!("{table} stands, restored from another archive: drop it first");
+                return Err(StoreError::Refused(reason).into());
             }
             Some(known) => expires = expires.max(known.expires),
             None => {}
@@ -60,8 +60,8 @@ impl SharedExecutor {
         if !stood {
             let staging = Staging::new(&self.data_dir)?;
             let path = staging.path(&format!("{origin}{EXTENSION}"));
-            let archive = Archive::open(&address(&archived.url)?, &self.here.access(), &RetryPolicy::LIFECYCLE)?;
-            let mut reporter = self.here.reporter(&table, on);
+            let archive = Archive::open(&address(&archived.url)?, &self.local.access(), &RetryPolicy::LIFECYCLE)?;
+            let mut reporter = self.local.reporter(&table, on);
             archive.fetch(&described(&archived)?, &path, &mut |progress| reporter.report(progress))?;
             drop(reporter);
             self.create(&table)?;
@@ -69,8 +69,8 @@ impl SharedExecutor {
             daytable_platform::failpoint!("shared-restore-written");
             let content = self.content_alone(&table, on)?;
             if !content.is_that_of(&manifest) {
-                let what = format!("{table} has {} rows that are not the {rows} of its archive", content.rows);
-                return Err(StoreError::Refused(what).into());
+                let reason = format!("{table} has {} rows that are not the {rows} of its archive", content.rows);
+                return Err(StoreError::Refused(reason).into());
             }
         }
         tracing::info!(%table, %origin, rows, %expires, "restored");
@@ -83,7 +83,7 @@ impl SharedExecutor {
         loop {
             match self.tables.create_table(table) {
                 Err(TableError::BeingDropped(_)) if Instant::now() < until => {
-                    if self.here.is_stopped() {
+                    if self.local.is_stopped() {
                         return Err(StepError::Stopped);
                     }
                     std::thread::sleep(NAME_EVERY);
@@ -95,7 +95,7 @@ impl SharedExecutor {
 
     fn write(&self, table: &DayTable, file: &SealedFile, on: &mut OnStepProgress<'_>) -> Result<(), StepError> {
         let (mut gather, mut done) = (Rebatcher::new(table.clone()), 0);
-        let mut reporter = self.here.reporter(table, on);
+        let mut reporter = self.local.reporter(table, on);
         for partition in file.partitions() {
             let partitions = Some(vec![partition.to_string()]);
             let range = Range { partitions, ..Range::all() };

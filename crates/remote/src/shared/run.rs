@@ -48,27 +48,27 @@ pub struct SharedLifecycle {
 impl SharedLifecycle {
     /// Works until the other end of `stop` is dropped.
     pub fn work(self, stop: Receiver<()>) {
-        let (mut told, mut again, mut reasons): (Option<Instant>, Option<Instant>, HashMap<String, &'static str>) =
+        let (mut noted, mut again, mut reasons): (Option<Instant>, Option<Instant>, HashMap<String, &'static str>) =
             (None, None, HashMap::new());
         // A missed run happens at once.
         let mut after = Ticks::MIN;
         loop {
             let now = time::now();
-            let is_told = told.is_some_and(|told| told.elapsed() < NOTE_EVERY) || self.write_note(now);
-            if is_told && told.is_none_or(|told| told.elapsed() >= NOTE_EVERY) {
-                told = Some(Instant::now());
+            let is_noted = noted.is_some_and(|noted| noted.elapsed() < NOTE_EVERY) || self.write_note(now);
+            if is_noted && noted.is_none_or(|noted| noted.elapsed() >= NOTE_EVERY) {
+                noted = Some(Instant::now());
             }
             let is_due = self.schedule.next_after(after).is_some_and(|next| next <= now);
             let is_again = again.is_some_and(|again| again <= Instant::now());
-            if self.is_owner && is_told && (is_due || is_again || now < after) {
+            if self.is_owner && is_noted && (is_due || is_again || now < after) {
                 after = now;
                 let run = self.run(&stop, &mut reasons);
                 again = (!run.failed.is_empty()).then(|| Instant::now() + RETRY);
                 (self.on_run)(&run);
             }
             let next = self.schedule.next_after(time::now()).map(|next| next.since(time::now()));
-            let most = if is_told { NOTE_EVERY } else { NOTE_RETRY };
-            let wait = next.filter(|_| self.is_owner && is_told).map_or(most, |next| next.min(most));
+            let most = if is_noted { NOTE_EVERY } else { NOTE_RETRY };
+            let wait = next.filter(|_| self.is_owner && is_noted).map_or(most, |next| next.min(most));
             match stop.recv_timeout(wait.max(Duration::from_millis(100))) {
                 Err(RecvTimeoutError::Timeout) => {}
                 _ => return,
@@ -78,11 +78,11 @@ impl SharedLifecycle {
 
     /// Notes the content of the outbox. Returns whether the note was written.
     fn write_note(&self, now: Ticks) -> bool {
-        let told = holds(&self.data_dir).map_err(StepError::from).and_then(|holds| {
+        let noted = holds(&self.data_dir).map_err(StepError::from).and_then(|holds| {
             let host = Host { id: self.id.clone(), seen: now, holds };
             Ok(self.executor.notes().put_host(&host)?)
         });
-        match told {
+        match noted {
             Ok(()) => true,
             Err(error) => {
                 tracing::warn!(%error, "failed to tell the owner of the remote store what the outbox holds");
@@ -93,7 +93,7 @@ impl SharedLifecycle {
 
     fn run(&self, stop: &Receiver<()>, reasons: &mut HashMap<String, &'static str>) -> RunSummary {
         let mut run = RunSummary { at: time::now(), ..RunSummary::default() };
-        let mut taken: HashSet<LifecycleStep> = HashSet::new();
+        let mut attempted: HashSet<LifecycleStep> = HashSet::new();
         loop {
             let LifecyclePlan { steps, held_back } = match self.executor.view(&self.rules, self.limits) {
                 Ok(mut view) => {
@@ -112,14 +112,14 @@ impl SharedLifecycle {
                     tracing::info!(table = %held.table, "stays: {}", held.reason);
                 }
             }
-            let Some(PlannedStep { step, why }) = steps.into_iter().find(|planned| !taken.contains(&planned.step))
+            let Some(PlannedStep { step, why }) = steps.into_iter().find(|planned| !attempted.contains(&planned.step))
             else {
                 return run;
             };
             if stop.try_recv() == Err(TryRecvError::Disconnected) {
                 return run;
             }
-            taken.insert(step.clone());
+            attempted.insert(step.clone());
             let (table, name) = (step.table().clone(), step.name());
             match self.executor.take(&step, &mut |_| {}) {
                 Ok(()) => match step {

@@ -189,15 +189,15 @@ impl<'a> ScopeContext<'a> {
         let observed = ticks(log.observed);
         let level = level_of_severity(log.severity).or_else(|| Level::from_word(&log.severity_text));
         let mut fields: FieldList<'_> = Vec::new();
-        let mut said = ProtocolFields { time: ticks(log.time), level, message: None };
+        let mut protocol = ProtocolFields { time: ticks(log.time), level, message: None };
         let mut line = Cow::Borrowed("");
         match log.body {
             AnyValue::Empty => {}
             AnyValue::Text(text) if level.is_none() => line = text,
-            AnyValue::Text(text) => said.message = Some(text),
+            AnyValue::Text(text) => protocol.message = Some(text),
             AnyValue::Object(body) => flatten(body, &mut fields),
-            AnyValue::Bytes(bytes) => said.message = Some(String::from_utf8_lossy(&bytes).into_owned().into()),
-            other => said.message = Some(other.to_json().into()),
+            AnyValue::Bytes(bytes) => protocol.message = Some(String::from_utf8_lossy(&bytes).into_owned().into()),
+            other => protocol.message = Some(other.to_json().into()),
         }
         let mut format = None;
         if !line.is_empty() {
@@ -207,21 +207,21 @@ impl<'a> ScopeContext<'a> {
             let whole = Cow::Owned(parsed.record.whole_message().to_owned());
             let Record { time, level, message, fields: own, .. } = parsed.record;
             let message = if *message == *whole { message } else { whole };
-            if let (Some(said), Some(own)) = (said.time, time)
-                && said != own
+            if let (Some(sent), Some(own)) = (protocol.time, time)
+                && sent != own
             {
                 fields.push(("time".into(), Value::String(own.to_string().into())));
             }
-            said = ProtocolFields { time: said.time.or(time), level, message: Some(message) };
+            protocol = ProtocolFields { time: protocol.time.or(time), level, message: Some(message) };
             fields.extend(own.into_iter().map(|field| (field.name, field.value)));
         }
-        said.time = said.time.or(observed);
+        protocol.time = protocol.time.or(observed);
         flatten(log.attributes, &mut fields);
-        let severity_text = match said.level {
+        let severity_text = match protocol.level {
             Some(level) if Level::from_word(&log.severity_text) == Some(level) => Cow::Borrowed(""),
             _ => log.severity_text,
         };
-        let observed = observed.filter(|observed| Some(*observed) != said.time);
+        let observed = observed.filter(|observed| Some(*observed) != protocol.time);
         for (name, text) in [
             ("event_name", log.event_name),
             ("trace_id", log.trace_id.into()),
@@ -239,7 +239,7 @@ impl<'a> ScopeContext<'a> {
             }
         }
         let shared = self.scope.iter().chain(&self.resource).cloned();
-        let mut record = compose(said, fields.into_iter().chain(shared), reading, now);
+        let mut record = compose(protocol, fields.into_iter().chain(shared), reading, now);
         if let Some(format) = format {
             writer.count_record(format, false, 0, &mut record);
         }
