@@ -9,7 +9,7 @@
 
 use crate::StoreError;
 use crate::format::page::{EncodedPage, Page, PageAddress, PageHeader, PageSections, TableAddress};
-use crate::format::small_pages::{self, PageLocation, PageRow, SmallPagesBuilder, SmallPagesRow};
+use crate::format::small_pages::{self, BodyReader, PageLocation, PageRow, SmallPagesBuilder, SmallPagesRow};
 use crate::lock::FileIdentity;
 use crate::sqlite::{self, Schema};
 use daytable_model::key::{DayTable, RowKey};
@@ -124,8 +124,8 @@ impl Insert {
 pub(crate) struct WrittenPages {
     /// Partition, first key and raw bytes of each page in a row of its own.
     pub(crate) rows: Vec<(i64, RowKey, u32)>,
-    /// The row with the other pages.
-    pub(crate) small_row: Option<SmallPagesRow>,
+    /// The rows with the other pages.
+    pub(crate) small_rows: Vec<SmallPagesRow>,
 }
 
 /// The file of an open day, opened to write. Only the committer has one.
@@ -340,7 +340,7 @@ fn insert(
 ) -> rusqlite::Result<WrittenPages> {
     let transaction = connection.transaction()?;
     let next: i64 = transaction.prepare_cached(NEXT_PAGE)?.query_row([], |row| row.get(0))?;
-    let (mut builder, mut written, mut entities) = (SmallPagesBuilder::default(), WrittenPages::default(), 0);
+    let (mut small, mut written, mut entities) = (Vec::new(), WrittenPages::default(), 0);
     for insert in pages {
         let Insert { partition, page, .. } = insert;
         let id = match partitions.get(partition) {
@@ -353,14 +353,22 @@ fn insert(
         };
         let home = table_address.at(partition);
         if insert.is_small() {
-            builder.push(id, &page.header, home.stored_checksum(&page.header, seq), &page.body);
+            small.push((page, id, home));
         } else {
             put_page(&transaction, next + written.rows.len() as i64, (id, home), seq, page)?;
             written.rows.push((id, page.header.first, page.header.raw_bytes));
         }
         entities += i64::from(page.header.entities);
     }
-    written.small_row = builder.insert(&transaction, seq)?;
+    small.sort_unstable_by_key(|(page, ..)| page.header.first);
+    let mut builder = SmallPagesBuilder::default();
+    for (page, id, home) in small {
+        builder.push(id, &page.header, home.stored_checksum(&page.header, seq), &page.body);
+        if builder.is_full() {
+            written.small_rows.extend(std::mem::take(&mut builder).insert(&transaction, seq)?);
+        }
+    }
+    written.small_rows.extend(builder.insert(&transaction, seq)?);
     transaction
         .prepare_cached(
             "UPDATE total SET seq_before = last_seq, entities_before = entities, last_seq = ?1, entities = entities + ?2,
@@ -467,17 +475,20 @@ pub(crate) fn read_page(
     path: &Path,
     home: PageAddress,
     page: &PageRow,
+    bodies: &mut BodyReader,
 ) -> Result<Page, StoreError> {
-    decode(path, home, page, &read_body(connection, path, page)?)
+    decode(path, home, page, read_body(connection, path, page, bodies)?)
 }
 
 /// Reads the body of a page.
-pub(crate) fn read_body(connection: &Connection, path: &Path, page: &PageRow) -> Result<Vec<u8>, StoreError> {
-    let mut body = Vec::new();
-    if !small_pages::read_body(connection, page.place, &mut body).map_err(StoreError::sqlite(path))? {
-        return Err(damaged(path, page, "its body is missing".into()));
-    }
-    Ok(body)
+pub(crate) fn read_body<'b>(
+    connection: &Connection,
+    path: &Path,
+    page: &PageRow,
+    bodies: &'b mut BodyReader,
+) -> Result<&'b [u8], StoreError> {
+    let read = bodies.read(connection, page.place).map_err(StoreError::sqlite(path))?;
+    read.ok_or_else(|| damaged(path, page, "its body is missing".into()))
 }
 
 /// Checks the body of a page.

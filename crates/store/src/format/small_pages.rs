@@ -5,22 +5,41 @@
 //! neighbour shares. The small pages of a commit therefore share one row. Compaction merges them into pages of many
 //! records within a minute. Until then, readers scan the heads of these few rows as they scan the headers of pages.
 //!
+//! A row has about [`ROW_BYTES`] of bodies, the newest pages first. A larger commit writes several rows. So a page is
+//! read without walking through megabytes of overflow pages, and a reader of a time range reads few rows. Bodies
+//! resemble each other, so they are compressed together: each for itself would be larger, and cost more.
+//!
 //! ```text
-//! heads  := head*        head := partition varint | entities varint | records varint | raw_bytes varint | codec u8
+//! heads  := head* | 0 | flags u8 | length of body* varint | checksum of body* u64 | length of head* varint | zstd(head*)
+//! bodies := body* | zstd(body*)           the latter if heads begin with 0: partitions have numbers from 1
+//! flags  := 1 if no body is compressed for itself
+//! head   := partition varint | entities varint | records varint | raw_bytes varint | codec u8
 //!                                 | first RowKey | last RowKey, unless there is one entity | checksum u64
 //!                                 | levels length varint | levels | body length varint
-//! bodies := body*        in the order of the heads
+//! body*  in the order of head*
 //! ```
 //!
 //! Heads are separate from bodies, so looking for a partition reads a fifth of the row. A page is stored here only if
 //! it is the commit's only page of its partition. Two pages of one commit therefore never disagree over a row.
 
-use crate::format::page::{ByteReader, PageError, PageHeader, put_varint};
+use crate::format::page::{ByteReader, CODEC_STORED, PageError, PageHeader, PageSections, put_varint, unpack};
 use daytable_model::key::RowKey;
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row, params};
-use std::collections::BTreeMap;
+use std::borrow::Cow;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
+use xxhash_rust::xxh3::xxh3_64;
+
+/// Bytes of bodies from which a row is full.
+const ROW_BYTES: usize = 64 << 10;
+/// Bytes of bodies from which a row is compressed.
+const PACKED_MIN: usize = 1 << 10;
+/// Maximum bytes of the bodies, or of the heads, of a compressed row.
+const UNPACKED_MAX: usize = 16 << 20;
+/// The flag of a row in which no body is compressed for itself.
+const PLAIN: u8 = 1;
 
 /// The schema of the table.
 pub(crate) const SCHEMA: &str = "
@@ -70,13 +89,18 @@ pub(crate) struct SmallPagesRow {
     pub(crate) id: i64,
     pub(crate) seq: i64,
     pub(crate) raw_bytes: u64,
+    /// The number of pages; of a row of an earlier process, that of its entities.
+    pub(crate) pages: u64,
 }
 
-/// Collects the small pages of a commit.
+/// Collects the small pages of a row.
 #[derive(Default)]
 pub(crate) struct SmallPagesBuilder {
     heads: Vec<u8>,
     bodies: Vec<u8>,
+    pages: u64,
+    /// Whether a body is compressed for itself.
+    has_frames: bool,
     entities: i64,
     raw_bytes: u64,
     keys: Option<(RowKey, RowKey)>,
@@ -101,6 +125,8 @@ impl SmallPagesBuilder {
         out.extend_from_slice(levels);
         put_varint(out, body.len() as u64);
         self.bodies.extend_from_slice(body);
+        self.pages += 1;
+        self.has_frames |= *codec != CODEC_STORED;
         self.entities += i64::from(*entities);
         self.raw_bytes += u64::from(*raw_bytes);
         self.keys = Some(match self.keys {
@@ -109,9 +135,33 @@ impl SmallPagesBuilder {
         });
     }
 
+    /// Whether the next page belongs to another row.
+    pub(crate) fn is_full(&self) -> bool {
+        self.bodies.len() >= ROW_BYTES
+    }
+
+    /// Heads and bodies as they are stored.
+    fn pack(&mut self) -> (Vec<u8>, Vec<u8>) {
+        let (heads, bodies) = (std::mem::take(&mut self.heads), std::mem::take(&mut self.bodies));
+        if bodies.len() < PACKED_MIN || heads.len().max(bodies.len()) > UNPACKED_MAX {
+            return (heads, bodies);
+        }
+        // Without memory for a context, the row is stored as it is.
+        let (Some(packed_heads), Some(packed_bodies)) = (compress(&heads), compress(&bodies)) else {
+            return (heads, bodies);
+        };
+        let mut out = vec![0, if self.has_frames { 0 } else { PLAIN }];
+        put_varint(&mut out, bodies.len() as u64);
+        out.extend_from_slice(&xxh3_64(&bodies).to_le_bytes());
+        put_varint(&mut out, heads.len() as u64);
+        out.extend_from_slice(&packed_heads);
+        (out, packed_bodies)
+    }
+
     /// Writes the pushed pages, if any.
-    pub(crate) fn insert(self, connection: &Connection, seq: i64) -> rusqlite::Result<Option<SmallPagesRow>> {
-        let SmallPagesBuilder { heads, bodies, entities, raw_bytes, keys: Some((first, last)) } = self else {
+    pub(crate) fn insert(mut self, connection: &Connection, seq: i64) -> rusqlite::Result<Option<SmallPagesRow>> {
+        let (heads, bodies) = self.pack();
+        let SmallPagesBuilder { entities, raw_bytes, pages, keys: Some((first, last)), .. } = self else {
             return Ok(None);
         };
         let raw = i64::try_from(raw_bytes).unwrap_or(i64::MAX);
@@ -120,15 +170,14 @@ impl SmallPagesBuilder {
                 "INSERT INTO small_pages(seq, entities, raw_bytes, first, last, heads, bodies) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
             )?
             .execute(params![seq, entities, raw, first.to_bytes(), last.to_bytes(), heads, bodies])?;
-        Ok(Some(SmallPagesRow { id: connection.last_insert_rowid(), seq, raw_bytes }))
+        Ok(Some(SmallPagesRow { id: connection.last_insert_rowid(), seq, raw_bytes, pages }))
     }
-}
 
-impl SmallPagesBuilder {
     /// Replaces a row with the pushed pages, or deletes the row if there are none. Returns the raw bytes of the
     /// pages.
-    pub(crate) fn replace(self, connection: &Connection, row: i64) -> rusqlite::Result<Option<u64>> {
-        let SmallPagesBuilder { heads, bodies, entities, raw_bytes, keys } = self;
+    pub(crate) fn replace(mut self, connection: &Connection, row: i64) -> rusqlite::Result<Option<u64>> {
+        let (heads, bodies) = self.pack();
+        let SmallPagesBuilder { entities, raw_bytes, keys, .. } = self;
         let Some((first, last)) = keys else {
             connection.prepare_cached("DELETE FROM small_pages WHERE id = ?1")?.execute([row])?;
             return Ok(None);
@@ -145,10 +194,11 @@ impl SmallPagesBuilder {
 
 /// All rows, the oldest first.
 pub(crate) fn all(connection: &Connection) -> rusqlite::Result<Vec<SmallPagesRow>> {
-    let mut statement = connection.prepare("SELECT id, seq, raw_bytes FROM small_pages ORDER BY seq")?;
+    let mut statement = connection.prepare("SELECT id, seq, raw_bytes, entities FROM small_pages ORDER BY seq, id")?;
     let read = |row: &Row<'_>| {
         let raw_bytes = row.get::<_, i64>(2)?.cast_unsigned();
-        Ok(SmallPagesRow { id: row.get(0)?, seq: row.get(1)?, raw_bytes })
+        let pages = row.get::<_, i64>(3)?.cast_unsigned();
+        Ok(SmallPagesRow { id: row.get(0)?, seq: row.get(1)?, raw_bytes, pages })
     };
     statement.query_map([], read)?.collect()
 }
@@ -160,16 +210,47 @@ pub(crate) fn pages_in(
     last: RowKey,
     partitions: Option<&BTreeMap<i64, Arc<str>>>,
 ) -> rusqlite::Result<Vec<PageRow>> {
-    let mut statement = connection
-        .prepare_cached("SELECT id, seq, heads FROM small_pages WHERE first <= ?2 AND last >= ?1 ORDER BY id")?;
-    let mut rows = statement.query(params![first.to_bytes(), last.to_bytes()])?;
     let mut pages = Vec::new();
-    while let Some(row) = rows.next()? {
-        read_pages(row, &mut pages, |partition, newest, oldest| {
-            partitions.is_none_or(|wanted| wanted.contains_key(&partition)) && newest <= last && oldest >= first
-        })?;
+    for (_, row) in rows_in(connection, first, last)? {
+        pages_of_row(
+            connection,
+            row,
+            (first, last),
+            |partition| partitions.is_none_or(|of| of.contains_key(&partition)),
+            &mut pages,
+        )?;
     }
     Ok(pages)
+}
+
+/// The rows that overlap `first..=last`: their first keys and ids, sorted.
+pub(crate) fn rows_in(
+    connection: &Connection,
+    first: RowKey,
+    last: RowKey,
+) -> rusqlite::Result<VecDeque<(RowKey, i64)>> {
+    let select = "SELECT first, id FROM small_pages WHERE first <= ?2 AND last >= ?1 ORDER BY first, id";
+    let mut statement = connection.prepare_cached(select)?;
+    let read = |row: &Row<'_>| {
+        let first = RowKey::from_bytes(row.get_ref(0)?.as_blob()?);
+        let damaged = || rusqlite::Error::FromSqlConversionFailure(0, Type::Blob, "no row key".into());
+        Ok((first.ok_or_else(damaged)?, row.get(1)?))
+    };
+    statement.query_map(params![first.to_bytes(), last.to_bytes()], read)?.collect()
+}
+
+/// Adds the pages of one row that overlap `first..=last`, of the wanted partitions.
+pub(crate) fn pages_of_row(
+    connection: &Connection,
+    row: i64,
+    (first, last): (RowKey, RowKey),
+    wants: impl Fn(i64) -> bool,
+    pages: &mut Vec<PageRow>,
+) -> rusqlite::Result<()> {
+    let mut statement = connection.prepare_cached("SELECT id, seq, heads FROM small_pages WHERE id = ?1")?;
+    statement.query_row([row], |row| {
+        read_pages(row, pages, |partition, newest, oldest| newest <= last && oldest >= first && wants(partition))
+    })
 }
 
 /// The small pages of all commits after `seq`, in the order of writing.
@@ -203,32 +284,147 @@ pub(crate) fn split(connection: &Connection, row: i64, pages: &mut Vec<PageRow>)
     let mut statement = connection.prepare_cached("SELECT id, seq, heads, bodies FROM small_pages WHERE id = ?1")?;
     statement.query_row([row], |row| {
         read_pages(row, pages, |_, _, _| true)?;
-        row.get(3)
+        let (bodies, _) = unpack_bodies(row.get_ref(2)?.as_blob()?, row.get_ref(3)?.as_blob()?)
+            .map_err(|error| unreadable(row_id(row), &error))?;
+        Ok(bodies.into_owned())
     })
 }
 
-/// Reads the body of the page at `place` into `body`; false if it is missing.
-pub(crate) fn read_body(connection: &Connection, place: PageLocation, body: &mut Vec<u8>) -> rusqlite::Result<bool> {
-    body.clear();
-    match place {
-        PageLocation::Row(id) => {
-            let mut statement = connection.prepare_cached("SELECT bytes FROM body WHERE page = ?1")?;
-            let found = statement.query_row([id], |row| {
-                body.extend_from_slice(row.get_ref(0)?.as_blob()?);
-                Ok(())
-            });
-            Ok(found.optional()?.is_some())
-        }
-        PageLocation::Shared { row, offset, length } => {
-            let bodies = connection.blob_open("main", "small_pages", "bodies", row, true)?;
-            // The head may be damaged: no checksum covers where a page ends.
-            if (length as usize).saturating_add(offset as usize) > bodies.len() {
-                return Ok(false);
+/// Reads bodies of pages in one snapshot. Keeps the bodies of the last rows of small pages that it read.
+pub(crate) struct BodyReader {
+    body: Vec<u8>,
+    rows: VecDeque<RowBodies>,
+    rows_max: usize,
+}
+
+struct RowBodies {
+    row: i64,
+    bytes: Vec<u8>,
+    /// Whether the bytes have one checksum, and no body is compressed for itself.
+    is_plain: bool,
+}
+
+impl Default for BodyReader {
+    fn default() -> BodyReader {
+        BodyReader::keeping(4)
+    }
+}
+
+impl BodyReader {
+    /// A reader that keeps the bodies of this many rows.
+    pub(crate) fn keeping(rows_max: usize) -> BodyReader {
+        BodyReader { body: Vec::new(), rows: VecDeque::new(), rows_max }
+    }
+
+    /// Forgets all rows: in another snapshot, a row may have other pages.
+    pub(crate) fn clear(&mut self) {
+        self.rows.clear();
+    }
+
+    /// The body of the page at `place`; `None` if it is missing.
+    pub(crate) fn read(&mut self, connection: &Connection, place: PageLocation) -> rusqlite::Result<Option<&[u8]>> {
+        match place {
+            PageLocation::Row(id) => {
+                let mut statement = connection.prepare_cached("SELECT bytes FROM body WHERE page = ?1")?;
+                let body = &mut self.body;
+                body.clear();
+                let found = statement.query_row([id], |row| {
+                    body.extend_from_slice(row.get_ref(0)?.as_blob()?);
+                    Ok(())
+                });
+                Ok(found.optional()?.map(|()| self.body.as_slice()))
             }
-            body.resize(length as usize, 0);
-            Ok(bodies.read_at(body, offset as usize)? == length as usize)
+            // The head may be damaged: no checksum covers where a page ends.
+            PageLocation::Shared { row, offset, length } => {
+                let bytes = self.row(connection, row)?.map(|row| row.bytes.as_slice());
+                Ok(bytes.and_then(|bytes| bytes.get(offset as usize..)?.get(..length as usize)))
+            }
         }
     }
+
+    /// All bytes of a row's bodies as the sections of a page: what they lack, each page of the row lacks. `None` if the
+    /// bytes do not show that.
+    pub(crate) fn sections(&mut self, connection: &Connection, row: i64) -> rusqlite::Result<Option<PageSections<'_>>> {
+        let found = self.row(connection, row)?.filter(|row| row.is_plain);
+        Ok(found.map(|row| PageSections::of_bytes(&row.bytes)))
+    }
+
+    fn row(&mut self, connection: &Connection, row: i64) -> rusqlite::Result<Option<&RowBodies>> {
+        match self.rows.iter().position(|known| known.row == row) {
+            Some(at) => Ok(self.rows.get(at)),
+            None => {
+                let mut statement = connection.prepare_cached("SELECT heads, bodies FROM small_pages WHERE id = ?1")?;
+                let read = statement.query_row([row], |of| {
+                    let (bytes, is_plain) = unpack_bodies(of.get_ref(0)?.as_blob()?, of.get_ref(1)?.as_blob()?)
+                        .map_err(|error| unreadable(row, &error))?;
+                    Ok(RowBodies { row, bytes: bytes.into_owned(), is_plain })
+                });
+                let Some(read) = read.optional()? else { return Ok(None) };
+                self.rows.truncate(self.rows_max.saturating_sub(1));
+                self.rows.push_front(read);
+                Ok(self.rows.front())
+            }
+        }
+    }
+}
+
+thread_local! {
+    static COMPRESSOR: RefCell<Option<zstd::bulk::Compressor<'static>>> = const { RefCell::new(None) };
+}
+
+fn compress(bytes: &[u8]) -> Option<Vec<u8>> {
+    COMPRESSOR.with_borrow_mut(|kept| {
+        if kept.is_none() {
+            *kept = zstd::bulk::Compressor::new(1).ok();
+        }
+        kept.as_mut()?.compress(bytes).ok()
+    })
+}
+
+/// Frees the buffers of this thread until it writes the next row.
+pub(crate) fn release_memory() {
+    COMPRESSOR.take();
+}
+
+/// What the heads of a compressed row begin with.
+struct PackedRow<'a> {
+    is_plain: bool,
+    bodies: usize,
+    checksum: u64,
+    heads: usize,
+    frame: &'a [u8],
+}
+
+impl PackedRow<'_> {
+    /// `None` if the row is not compressed.
+    fn of(heads: &[u8]) -> Result<Option<PackedRow<'_>>, PageError> {
+        let Some(([0], rest)) = heads.split_first_chunk() else { return Ok(None) };
+        let mut reader = ByteReader::new(rest);
+        let is_plain = reader.byte()? & PLAIN != 0;
+        let bodies = number(&mut reader)? as usize;
+        let checksum = u64::from_le_bytes(reader.array()?);
+        let heads = number(&mut reader)? as usize;
+        if heads.max(bodies) > UNPACKED_MAX {
+            return Err(PageError::Damaged("it claims a size that no row has"));
+        }
+        Ok(Some(PackedRow { is_plain, bodies, checksum, heads, frame: reader.rest() }))
+    }
+}
+
+/// The bodies of a row, and whether they have one checksum and none is compressed for itself.
+fn unpack_bodies<'a>(heads: &[u8], bodies: &'a [u8]) -> Result<(Cow<'a, [u8]>, bool), PageError> {
+    let Some(packed) = PackedRow::of(heads)? else { return Ok((bodies.into(), false)) };
+    let bytes = unpack(bodies, packed.bodies)?;
+    let (expected, found) = (packed.checksum, xxh3_64(&bytes));
+    if expected == found { Ok((bytes, packed.is_plain)) } else { Err(PageError::Checksum { expected, found }) }
+}
+
+fn row_id(row: &Row<'_>) -> i64 {
+    row.get(0).unwrap_or_default()
+}
+
+fn unreadable(row: i64, error: &PageError) -> rusqlite::Error {
+    rusqlite::Error::FromSqlConversionFailure(2, Type::Blob, format!("small pages {row}: {error}").into())
 }
 
 /// Reads the heads of a row `id, seq, heads`. Keeps the pages that `wants` selects by partition, first and last key.
@@ -238,10 +434,7 @@ fn read_pages(
     wants: impl FnMut(i64, RowKey, RowKey) -> bool,
 ) -> rusqlite::Result<()> {
     let (id, seq): (i64, i64) = (row.get(0)?, row.get(1)?);
-    read_heads(id, seq, row.get_ref(2)?.as_blob()?, pages, wants).map_err(|error| {
-        let what = format!("small pages {id}: {error}");
-        rusqlite::Error::FromSqlConversionFailure(2, Type::Blob, what.into())
-    })
+    read_heads(id, seq, row.get_ref(2)?.as_blob()?, pages, wants).map_err(|error| unreadable(id, &error))
 }
 
 /// Parses the heads of a row.
@@ -252,7 +445,12 @@ fn read_heads(
     pages: &mut Vec<PageRow>,
     mut wants: impl FnMut(i64, RowKey, RowKey) -> bool,
 ) -> Result<(), PageError> {
-    let (mut heads, mut offset) = (ByteReader::new(heads), 0u32);
+    let heads = match PackedRow::of(heads)? {
+        None => Cow::Borrowed(heads),
+        Some(packed) if packed.heads > 0 => unpack(packed.frame, packed.heads)?,
+        Some(_) => return Err(PageError::Damaged("it has no pages")),
+    };
+    let (mut heads, mut offset) = (ByteReader::new(&heads), 0u32);
     while !heads.rest().is_empty() {
         let partition = heads.varint()?.cast_signed();
         let (entities, records, raw_bytes) = (number(&mut heads)?, number(&mut heads)?, number(&mut heads)?);
@@ -279,7 +477,7 @@ fn read_heads(
 pub fn assert_heads(heads: &[u8]) {
     let mut pages = Vec::new();
     let read = read_heads(1, 1, heads, &mut pages, |_, _, _| true);
-    assert!(pages.len() <= heads.len());
+    assert!(pages.len() <= heads.len().max(UNPACKED_MAX));
     let mut end = 0;
     for page in &pages {
         let PageLocation::Shared { offset, length, .. } = page.place else {

@@ -39,14 +39,15 @@ const FULL_BYTES: u32 = 64 << 10;
 const CONSIDERED_PAGES_MAX: usize = 256;
 /// Small rows that are worth splitting once the oldest is [`Thresholds::split_after`] old.
 const SMALL_ROWS_MIN: usize = 32;
-/// Raw bytes in small rows from which they are split at any age. Also the most that one split reads.
+/// Raw bytes in small rows from which they are split at any age if that is worthwhile. Also the most that one split reads.
 const SMALL_ROWS_BYTES_MAX: u64 = 16 << 20;
+/// Raw bytes in small rows from which they are split even if a partition has only a few pages in them. Then a split reads
+/// a half of that.
+const SMALL_ROWS_BYTES_KEPT: u64 = 128 << 20;
 /// About how many pages one transaction replaces.
 const TRANSACTION_PAGES: usize = 1000;
 /// How long one step may occupy the committer.
 const STEP_TIME: Duration = Duration::from_millis(20);
-/// How long the last step may take when the store closes.
-const LAST_STEP_TIME: Duration = Duration::from_secs(2);
 
 /// Finds pages to merge, and merges them in short steps.
 pub(crate) struct Compactor {
@@ -168,19 +169,19 @@ impl Compactor {
 
     /// Merges for a short time.
     pub(crate) fn step(&mut self, name: &DayTable, file: &mut DayFile) -> Result<(), StoreError> {
-        self.work(name, file, STEP_TIME, false)
+        self.work(name, file, Instant::now() + STEP_TIME, false)
     }
 
-    /// Merges all that it can before the file is closed.
-    pub(crate) fn finish(&mut self, name: &DayTable, file: &mut DayFile) -> Result<(), StoreError> {
+    /// Merges all that it can until then, before the file is closed.
+    pub(crate) fn finish(&mut self, name: &DayTable, file: &mut DayFile, until: Instant) -> Result<(), StoreError> {
         self.settle();
-        self.work(name, file, LAST_STEP_TIME, true)
+        self.work(name, file, until, true)
     }
 
     /// Does the work that is due in a day. After a damaged page, all small pages of the day so far stay as they are.
     /// Later ones are newer than all of them and are merged for themselves.
-    fn work(&mut self, name: &DayTable, file: &mut DayFile, time: Duration, is_last: bool) -> Result<(), StoreError> {
-        match self.try_work(name, file, time, is_last) {
+    fn work(&mut self, name: &DayTable, file: &mut DayFile, until: Instant, is_last: bool) -> Result<(), StoreError> {
+        match self.try_work(name, file, until, is_last) {
             Err(error) if error.is_damage() => {
                 tracing::error!(table = %name, %error, "a page is damaged: small pages stay unmerged");
                 if let Some(day) = self.days.get_mut(name) {
@@ -196,16 +197,16 @@ impl Compactor {
         &mut self,
         name: &DayTable,
         file: &mut DayFile,
-        time: Duration,
+        until: Instant,
         is_last: bool,
     ) -> Result<(), StoreError> {
-        let until = Instant::now() + time;
         let settled = self.settled;
         let Some(day) = self.days.get_mut(name) else { return Ok(()) };
         if !day.counted {
             day.count(file)?;
         }
-        if day.splitting.is_none() && (day.is_split_due() || is_last) {
+        let is_over = || Instant::now() >= until;
+        if day.splitting.is_none() && (day.is_split_due() || is_last && day.is_split_worthwhile()) && !is_over() {
             day.begin_split(file, settled)?;
         }
         self.merged += day.split_next(file, until)?;
@@ -226,10 +227,11 @@ impl Compactor {
 #[cfg(feature = "testing")]
 pub fn compact_file(path: &Path, table: &DayTable) {
     let mut file = DayFile::open(path, table).expect("a file");
-    let mut compactor = Compactor::new(Duration::ZERO, Thresholds::default());
+    let thresholds = Thresholds { split_pages_min: 0, ..Thresholds::default() };
+    let mut compactor = Compactor::new(Duration::ZERO, thresholds);
     compactor.opened(table);
     compactor.committed(i64::MAX);
-    compactor.finish(table, &mut file).expect("merged");
+    compactor.finish(table, &mut file, Instant::now() + Duration::from_secs(60)).expect("merged");
     file.close().expect("closed");
 }
 
@@ -273,9 +275,27 @@ impl Day {
     /// Whether small rows are worth splitting. The oldest is always settled then.
     fn is_split_due(&self) -> bool {
         let age = self.small_rows.front().map_or(Duration::ZERO, |(since, _)| since.elapsed());
+        let is_large = age > self.thresholds.settled_after && self.small_rows_bytes >= SMALL_ROWS_BYTES_MAX;
         age >= self.thresholds.split_at_last
-            || age >= self.thresholds.split_after && self.small_rows.len() >= SMALL_ROWS_MIN
-            || age > self.thresholds.settled_after && self.small_rows_bytes >= SMALL_ROWS_BYTES_MAX
+            || age > self.thresholds.settled_after && self.small_rows_bytes >= SMALL_ROWS_BYTES_KEPT
+            || (is_large || age >= self.thresholds.split_after && self.small_rows.len() >= SMALL_ROWS_MIN)
+                && self.is_split_worthwhile()
+    }
+
+    fn is_split_worthwhile(&self) -> bool {
+        self.pages_a_partition() >= self.thresholds.split_pages_min
+    }
+
+    /// About how many small pages a partition has, at least one. A commit has at most one page of each partition.
+    fn pages_a_partition(&self) -> u64 {
+        let (mut pages, mut of_commit, mut most, mut seq) = (0, 0, 1, None);
+        for (_, row) in &self.small_rows {
+            of_commit = if seq == Some(row.seq) { of_commit + row.pages } else { row.pages };
+            seq = Some(row.seq);
+            pages += row.pages;
+            most = most.max(of_commit);
+        }
+        pages / most
     }
 
     /// Whether a partition can be merged now.
@@ -291,7 +311,7 @@ impl Day {
 
     fn add(&mut self, written: WrittenPages) {
         // Before the other rows, so that no row of the same commit is merged earlier.
-        if let Some(row) = written.small_row {
+        for row in written.small_rows {
             self.small_rows_bytes += row.raw_bytes;
             self.small_rows.push_back((Instant::now(), row));
         }
@@ -380,8 +400,9 @@ impl Day {
     /// Reads the oldest small rows that are settled.
     fn begin_split(&mut self, file: &DayFile, settled: i64) -> Result<(), StoreError> {
         let (mut pages, mut bodies, mut bytes) = (Vec::new(), HashMap::default(), 0);
+        let bytes_max = if self.is_split_worthwhile() { SMALL_ROWS_BYTES_MAX } else { SMALL_ROWS_BYTES_KEPT / 2 };
         for (_, row) in &self.small_rows {
-            if row.seq > settled || bytes > 0 && bytes + row.raw_bytes > SMALL_ROWS_BYTES_MAX {
+            if row.seq > settled || bytes > 0 && bytes + row.raw_bytes > bytes_max {
                 break;
             }
             bytes += row.raw_bytes;
@@ -655,7 +676,13 @@ fn merge_run(file: &DayFile, mut pages: Vec<PageRow>, small_bodies: &Bodies) -> 
         decoded.push(match page.place {
             PageLocation::Row(id) => {
                 old.push(id);
-                day_file::read_page(file.connection(), file.path(), home, page)?
+                day_file::read_page(
+                    file.connection(),
+                    file.path(),
+                    home,
+                    page,
+                    &mut small_pages::BodyReader::default(),
+                )?
             }
             PageLocation::Shared { row, offset, length } => {
                 let bodies = small_bodies.get(&row).map_or(&[][..], Vec::as_slice);
@@ -735,9 +762,12 @@ mod tests {
         let pages: Vec<_> =
             statement.query_map([], read_header).expect("read").map(|page| page.expect("a row")).collect();
         let home = file.address_of(pages[0].partition).expect("read").expect("a name");
-        let rows = pages
-            .iter()
-            .map(|row| (row.seq, day_file::read_page(file.connection(), file.path(), home, row).expect("whole")));
+        let rows = pages.iter().map(|row| {
+            (
+                row.seq,
+                day_file::read_page(file.connection(), file.path(), home, row, &mut Default::default()).expect("whole"),
+            )
+        });
         let texts = rows.map(|(seq, page)| {
             let text = |at| {
                 page.properties(at).find_map(|(name, value)| match value {
@@ -779,10 +809,13 @@ mod tests {
             };
             (0..8).for_each(|_| write(&mut compactor, &mut file, "web-1"));
             assert!(file.connection().execute(damage, []).expect("damaged") > 0, "{damage}");
-            compactor.finish(&day, &mut file).expect(damage);
+            let finish = |compactor: &mut Compactor, file: &mut DayFile| {
+                compactor.finish(&day, file, Instant::now() + Duration::from_secs(60)).expect(damage);
+            };
+            finish(&mut compactor, &mut file);
             assert_eq!((pages(&file), compactor.has_work()), (8, false), "{damage}");
             (0..8).for_each(|_| write(&mut compactor, &mut file, "web-2"));
-            compactor.finish(&day, &mut file).expect(damage);
+            finish(&mut compactor, &mut file);
             assert_eq!(pages(&file), 9, "{damage}");
         }
     }

@@ -16,6 +16,9 @@ pub struct Thresholds {
     /// Age of the oldest row of small pages from which such rows are split, if there are several. With a longer age, a
     /// partition has more records in its first page, and a reader reads more page headers.
     pub split_after: Duration,
+    /// How many small pages a partition must have about, on average, for a split before that age. With fewer, each record
+    /// would be rewritten into a page that is hardly larger.
+    pub split_pages_min: u64,
     /// Age from which any row of small pages is split.
     pub split_at_last: Duration,
     /// How long merged pages wait for others before one transaction puts them in place. Pages of many partitions share the
@@ -31,6 +34,7 @@ impl Default for Thresholds {
             run_bytes_min: crate::format::page::PAGE_BYTES as u64 * 9 / 10,
             merge_bytes_max: 1 << 20,
             split_after: Duration::from_secs(30),
+            split_pages_min: 8,
             split_at_last: Duration::from_secs(500),
             replace_after: Duration::from_secs(10),
         }
@@ -47,6 +51,7 @@ impl Thresholds {
             run_bytes_min: 24 << 10,
             merge_bytes_max: 64 << 10,
             split_after: Duration::from_secs(1),
+            split_pages_min: 1,
             split_at_last: Duration::from_secs(7),
             replace_after: Duration::from_secs(1),
         }

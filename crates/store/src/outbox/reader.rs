@@ -295,10 +295,13 @@ fn next_scan(
 }
 
 fn with_body(opened: &OpenDayFile, page: PageRow) -> rusqlite::Result<WaitingPage> {
-    let mut body = Vec::new();
-    let is_small = matches!(page.place, PageLocation::Shared { .. });
-    if is_small {
-        small_pages::read_body(&opened.connection, page.place, &mut body)?;
-    }
-    Ok(WaitingPage { page, body: is_small.then_some(body) })
+    let body = match page.place {
+        PageLocation::Row(_) => None,
+        // A missing body is found when the page is decoded.
+        PageLocation::Shared { .. } => {
+            let mut bodies = opened.bodies.borrow_mut();
+            Some(bodies.read(&opened.connection, page.place)?.unwrap_or_default().to_vec())
+        }
+    };
+    Ok(WaitingPage { page, body })
 }

@@ -19,7 +19,7 @@ pub enum SentPage {
         /// The checksum of header and body.
         checksum: u64,
     },
-    /// The page of a partition in a commit's row of small pages, which holds at most one page a partition.
+    /// The page of a partition in a commit's rows of small pages, which hold at most one page a partition.
     Shared {
         /// The commit.
         seq: i64,
@@ -147,8 +147,9 @@ fn remove(connection: &mut Connection, sent: &[SentPage]) -> rusqlite::Result<Re
     }
     for (seq, partitions) in small {
         let find = "SELECT id FROM small_pages WHERE seq = ?1";
-        let found = transaction.prepare_cached(find)?.query_row([seq], |row| row.get::<_, i64>(0)).optional()?;
-        if let Some(id) = found {
+        let mut statement = transaction.prepare_cached(find)?;
+        let rows = statement.query_map([seq], |row| row.get::<_, i64>(0))?.collect::<rusqlite::Result<Vec<_>>>()?;
+        for id in rows {
             remove_small(&transaction, id, &partitions, &mut removed)?;
         }
     }

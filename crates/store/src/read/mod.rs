@@ -22,7 +22,7 @@ use crate::format::catalog::{Catalog, Committed, LiveFile};
 use crate::format::day_file::{self, HEADER_COLUMNS, Total, read_header, read_total};
 use crate::format::page::{PAGE_SPAN, Page, PageSections, Prefilter, TableAddress};
 use crate::format::sealed::{self, RowBlock, SealedFile, SealedSizes};
-use crate::format::small_pages::{self, PageLocation, PageRow};
+use crate::format::small_pages::{self, BodyReader, PageLocation, PageRow};
 use crate::read::columns::RowChooser;
 use crate::read::scan::{CHANGES_MAX, Scan};
 use crate::source::SourceState;
@@ -636,7 +636,8 @@ impl Reader {
                 opened => opened?,
             },
         };
-        Ok(OpenDayFile { connection, path, file: file.clone(), table_address: TableAddress::new(&file.day) })
+        let (table_address, bodies) = (TableAddress::new(&file.day), RefCell::default());
+        Ok(OpenDayFile { connection, path, file: file.clone(), table_address, bodies })
     }
 
     pub(crate) fn release(&self, opened: OpenDayFile) {
@@ -656,11 +657,13 @@ pub(crate) struct OpenDayFile {
     pub(crate) path: PathBuf,
     pub(crate) file: LiveFile,
     table_address: TableAddress,
+    pub(crate) bodies: RefCell<BodyReader>,
 }
 
 /// Begins a snapshot. The first read fixes it, so this function reads the total. The snapshot must have all that the
 /// catalog recorded of the file before. Otherwise the file lost its journal, or is another file.
 pub(crate) fn begin(opened: &OpenDayFile) -> Result<Total, StoreError> {
+    opened.bodies.borrow_mut().clear();
     let begun = run(&opened.connection, "BEGIN").and_then(|()| read_total(&opened.connection));
     let total = begun.map_err(StoreError::sqlite(&opened.path))?;
     let (noted, found) = (&opened.file, total.last_seq);
@@ -700,7 +703,8 @@ impl OpenDayFile {
 
     /// Reads a page of `partition` and checks it.
     pub(crate) fn read_page(&self, partition: &str, page: &PageRow) -> Result<Page, StoreError> {
-        day_file::read_page(&self.connection, &self.path, self.table_address.at(partition), page)
+        let mut bodies = self.bodies.borrow_mut();
+        day_file::read_page(&self.connection, &self.path, self.table_address.at(partition), page, &mut bodies)
     }
 
     /// Reads a page of `partition` and checks it; none if the prefilter excludes all its rows.
@@ -710,8 +714,9 @@ impl OpenDayFile {
         page: &PageRow,
         prefilter: &Prefilter,
     ) -> Result<Option<Page>, StoreError> {
-        let body = day_file::read_body(&self.connection, &self.path, page)?;
-        let found = prefilter.decode_page(self.table_address.at(partition), page.seq, &page.header, &body);
+        let mut bodies = self.bodies.borrow_mut();
+        let body = day_file::read_body(&self.connection, &self.path, page, &mut bodies)?;
+        let found = prefilter.decode_page(self.table_address.at(partition), page.seq, &page.header, body);
         found.map_err(|error| day_file::damaged(&self.path, page, error.to_string()))
     }
 

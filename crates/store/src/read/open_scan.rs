@@ -28,6 +28,9 @@ use std::time::{Duration, Instant};
 /// Headers that are read at once: few at first, because the newest rows are in the first pages, then more.
 const HEADERS: std::ops::RangeInclusive<usize> = 4..=256;
 
+/// The index of the stream of small pages.
+const SMALL_PAGES: usize = 0;
+
 /// Where a scan resumes.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Resume {
@@ -72,6 +75,8 @@ pub(crate) struct OpenScan<'r> {
     is_hasty: bool,
     last: RowKey,
     streams: Vec<Stream>,
+    /// Rows of small pages whose heads are not read yet, by their first keys.
+    small_rows: VecDeque<(RowKey, i64)>,
     heap: BinaryHeap<Reverse<Next>>,
     passed: SupersededKeys,
     names: HashMap<i64, Arc<str>>,
@@ -184,6 +189,7 @@ impl<'r> OpenScan<'r> {
             is_hasty: false,
             last,
             streams: Vec::new(),
+            small_rows: VecDeque::new(),
             heap: BinaryHeap::new(),
             passed: SupersededKeys::default(),
             names: HashMap::new(),
@@ -246,10 +252,9 @@ impl<'r> OpenScan<'r> {
             None => None,
             Some(wanted) => Some(partition_names(opened, Some(wanted))?),
         };
-        let small = small_pages::pages_in(&opened.connection, self.resume.key(), self.last, names.as_ref());
-        let mut small = small.map_err(StoreError::sqlite(&opened.path))?;
-        small.sort_by_key(|page| page.header.first);
-        self.streams = vec![stream(None, small.into(), true)];
+        let small_rows = small_pages::rows_in(&opened.connection, self.resume.key(), self.last);
+        self.small_rows = small_rows.map_err(StoreError::sqlite(&opened.path))?;
+        self.streams = vec![stream(None, VecDeque::new(), true)];
         match names {
             None => self.streams.push(stream(None, VecDeque::new(), false)),
             Some(names) => {
@@ -263,8 +268,22 @@ impl<'r> OpenScan<'r> {
     /// Pushes every page whose first key may be next to the heap.
     fn pull(&mut self) -> Result<(), StoreError> {
         let Some(opened) = &self.opened else { return Ok(()) };
-        for stream in &mut self.streams {
+        for (number, stream) in self.streams.iter_mut().enumerate() {
             loop {
+                while number == SMALL_PAGES
+                    && let Some((first, row)) = self.small_rows.front()
+                    && stream.headers.front().is_none_or(|page| *first <= page.header.first)
+                    && self.heap.peek().is_none_or(|Reverse(next)| *first <= next.key)
+                {
+                    let bounds = (self.resume.key(), self.last);
+                    let wants = |partition| self.wanted.is_none() || self.names.contains_key(&partition);
+                    let mut pages = Vec::from(std::mem::take(&mut stream.headers));
+                    small_pages::pages_of_row(&opened.connection, *row, bounds, wants, &mut pages)
+                        .map_err(StoreError::sqlite(&opened.path))?;
+                    pages.sort_by_key(|page| page.header.first);
+                    stream.headers = pages.into();
+                    self.small_rows.pop_front();
+                }
                 if stream.headers.is_empty() && !stream.ended {
                     stream.read(opened, self.last)?;
                 }

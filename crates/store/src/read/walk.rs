@@ -18,7 +18,7 @@ use crate::format::day_file;
 use crate::format::page::{LevelMinute, Page, PageHeader, PageSections};
 use crate::format::sealed::SealedFile;
 use crate::format::sealed::index::PartitionRun;
-use crate::format::small_pages::{self, PageLocation, PageRow};
+use crate::format::small_pages::{PageLocation, PageRow};
 use daytable_model::key::{DayTable, RowKey};
 use daytable_model::row_set::RowSet;
 use daytable_model::time::Ticks;
@@ -181,7 +181,8 @@ struct Walker<'p, 'r> {
     plan: &'p Plan<'r>,
     connections: Vec<Option<OpenDayFile>>,
     keys: VecDeque<(usize, PageLocation, Box<[RowKey]>)>,
-    body: Vec<u8>,
+    /// The last row of small pages, by its file, and whether one of its pages may be wanted.
+    small_row: Option<(usize, i64, bool)>,
     /// Whether the walk was planned in this thread's snapshot.
     is_first: bool,
 }
@@ -269,6 +270,7 @@ impl Reader {
                 }
             }
         }
+        plan.order_small_pages();
         let useful = plan.tasks.len() / TASKS_AT_ONCE + plan.groups();
         for _ in 1..threads.min(useful) {
             let open = |(file, first): (&LiveFile, &Option<OpenDayFile>)| match first {
@@ -340,6 +342,19 @@ impl SealedFile {
 }
 
 impl Plan<'_> {
+    /// Puts the pages of a row of small pages together: the row is read once for all of them.
+    fn order_small_pages(&mut self) {
+        let order = |task: &Task| match task {
+            Task::Page { file, page: PageRow { place: PageLocation::Shared { row, offset, .. }, .. }, .. } => {
+                Some((*file, *row, *offset))
+            }
+            _ => None,
+        };
+        if self.tasks.iter().any(|task| order(task).is_some()) {
+            self.tasks.sort_by_cached_key(order);
+        }
+    }
+
     fn groups(&self) -> usize {
         self.tasks.iter().filter(|task| matches!(task, Task::Group { .. })).count()
     }
@@ -436,8 +451,8 @@ fn run<V: BatchVisitor>(
         .into_iter()
         .enumerate()
         .map(|(number, connections)| {
-            let (keys, body) = (VecDeque::new(), Vec::new());
-            Walker { plan, connections, keys, body, is_first: number == 0 }
+            let (keys, small_row) = (VecDeque::new(), None);
+            Walker { plan, connections, keys, small_row, is_first: number == 0 }
         })
         .collect();
     let mut states = match &mut *walkers {
@@ -547,6 +562,11 @@ impl Walker<'_, '_> {
                 if is_whole && later.is_empty() && late.is_none() && visitor.take_counts(state, rows, counts) {
                     return Ok(Some(ControlFlow::Continue(())));
                 }
+                if let PageLocation::Shared { row, .. } = page.place
+                    && !self.wants_row(*file, row, visitor)
+                {
+                    return Ok(Some(ControlFlow::Continue(())));
+                }
                 let decoded = match self.page(*file, page, partition, |page| visitor.wants_page(page))? {
                     WalkedPage::Page(decoded) => decoded,
                     WalkedPage::Unwanted => return Ok(Some(ControlFlow::Continue(()))),
@@ -607,6 +627,21 @@ impl Walker<'_, '_> {
         }
     }
 
+    /// Whether a page of a row of small pages may be wanted. Errors are left to the reader of the page.
+    fn wants_row<V: BatchVisitor>(&mut self, file: usize, row: i64, visitor: &V) -> bool {
+        match self.small_row {
+            Some((of, known, is_wanted)) if (of, known) == (file, row) => is_wanted,
+            _ => {
+                let Some(Some(opened)) = self.connections.get(file) else { return true };
+                let mut bodies = opened.bodies.borrow_mut();
+                let sections = bodies.sections(&opened.connection, row).ok().flatten();
+                let is_wanted = sections.is_none_or(|sections| visitor.wants_page(&sections));
+                self.small_row = Some((file, row, is_wanted));
+                is_wanted
+            }
+        }
+    }
+
     /// Reads and checks a page.
     fn page(
         &mut self,
@@ -616,15 +651,15 @@ impl Walker<'_, '_> {
         wants: impl FnOnce(&PageSections<'_>) -> bool,
     ) -> Result<WalkedPage, StoreError> {
         let Some(Some(opened)) = self.connections.get(file) else { return Ok(WalkedPage::Missing) };
-        let read = small_pages::read_body(&opened.connection, page.place, &mut self.body);
-        match read {
-            Ok(true) => match opened.decode_wanted(partition, page, &self.body, wants) {
+        let mut bodies = opened.bodies.borrow_mut();
+        match bodies.read(&opened.connection, page.place) {
+            Ok(Some(body)) => match opened.decode_wanted(partition, page, body, wants) {
                 Ok(decoded) => Ok(decoded.map_or(WalkedPage::Unwanted, |page| WalkedPage::Page(page.into()))),
                 // Another snapshot may have other small pages in that row.
                 Err(_) if !self.is_first => Ok(WalkedPage::Missing),
                 Err(error) => Err(error),
             },
-            Ok(false) => Ok(WalkedPage::Missing),
+            Ok(None) => Ok(WalkedPage::Missing),
             Err(_) if !self.is_first => Ok(WalkedPage::Missing),
             Err(error) => Err(StoreError::sqlite(&opened.path)(error)),
         }

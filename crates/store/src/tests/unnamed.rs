@@ -102,7 +102,9 @@ fn files_being_created_or_removed_are_named() {
     let inputs: Vec<_> = catalog.files_of(&table(day(0))).expect("read");
     catalog.end_seal(&sealing.table, &inputs, &sealing.output, &sealed).expect("ended");
     catalog.drop_day(&table(day(1)), catalog::Permit::WithoutArchive, day(9)).expect("dropped");
-    catalog.begin_creating(&table(day(2)), "Log20261103.1.db").expect("begun");
+    let (name, role) = ("Log20261103.1.db".to_owned(), catalog::FileRole::Open);
+    let new = catalog::NewFile { day: table(day(2)), generation: 1, name, role, is_behind: false };
+    catalog.begin_creating(&[new]).expect("begun");
     drop(crate::format::day_file::DayFile::open(&copy.file(day(2)), &table(day(2))).expect("made"));
     catalog.close().expect("closed");
     assert_eq!(unnamed(&copy), []);

@@ -10,11 +10,12 @@ use crate::format::catalog::{Catalog, LiveFile};
 use crate::format::day_file::{self, DayFile, Insert, Total, partition_name};
 use crate::format::page::{EncodedPage, PageHeader, TableAddress};
 use crate::format::sealed;
-use crate::format::small_pages::{self, PageLocation, PageRow};
+use crate::format::small_pages::{BodyReader, PageLocation, PageRow};
 use crate::layout::{FolderLayout, SET_ASIDE, parse_file_name};
 use crate::maintain::orphans::{self, Opening};
 use crate::maintain::unnamed_files;
 use crate::sqlite;
+use crate::write::in_parallel::in_parallel;
 use daytable_model::key::DayTable;
 use std::path::Path;
 
@@ -48,7 +49,7 @@ pub(crate) fn open(layout: &FolderLayout, opening: Opening) -> Result<RecoveredF
 
     let mut files = catalog.files()?;
     files.sort_by_key(|live| std::cmp::Reverse(live.last_seq));
-    let (mut days, mut torn, mut closed) = (Vec::new(), Vec::new(), 0);
+    let (mut writable, mut days, mut torn, mut closed) = (Vec::new(), Vec::new(), Vec::new(), 0);
     for live in files {
         let path = layout.table_file(&live.name);
         if !path.exists() {
@@ -65,8 +66,16 @@ pub(crate) fn open(layout: &FolderLayout, opening: Opening) -> Result<RecoveredF
             }
             continue;
         }
-        let file = DayFile::open(&path, &live.day)?;
-        match check(layout, &file, &live, committed)? {
+        writable.push(live);
+    }
+    let opened = in_parallel(writable, |live| -> Result<_, StoreError> {
+        let file = DayFile::open(&layout.table_file(&live.name), &live.day)?;
+        let pages = check(layout, &file, &live, committed)?;
+        Ok((live, file, pages))
+    });
+    for opened in opened {
+        let (live, file, pages) = opened?;
+        match pages {
             None => days.push((live, file)),
             Some(pages) => torn.push((live, Torn { file, pages, seq: committed + 1 })),
         }
@@ -89,9 +98,8 @@ pub(crate) fn open(layout: &FolderLayout, opening: Opening) -> Result<RecoveredF
     if lost {
         catalog.void(committed + 1)?;
     }
-    for (_, file) in &days {
-        checkpoint(file.connection(), file.path())?;
-    }
+    let moved = in_parallel(days, |(live, file)| checkpoint(file.connection(), file.path()).map(|()| (live, file)));
+    let days = moved.into_iter().collect::<Result<_, StoreError>>()?;
     orphans::sweep(layout, &mut catalog, &unnamed, opening)?;
     Ok(RecoveredFolder { catalog, days })
 }
@@ -179,12 +187,11 @@ fn set_aside(layout: &FolderLayout, day: &DayTable, file: &DayFile, pages: &[Pag
         let _ = std::fs::remove_file(&target);
         let sql = |e| StoreError::sqlite(file.path())(e);
         let table_address = TableAddress::new(day);
-        let mut inserts = Vec::with_capacity(pages.len());
+        let (mut inserts, mut bodies) = (Vec::with_capacity(pages.len()), BodyReader::default());
         for page in pages {
             let partition = partition_name(file.connection(), page.partition).map_err(sql)?;
             let partition = partition.ok_or_else(|| day_file::unnamed_partition(file.path(), page))?;
-            let mut body = Vec::new();
-            small_pages::read_body(file.connection(), page.place, &mut body).map_err(sql)?;
+            let body = bodies.read(file.connection(), page.place).map_err(sql)?.unwrap_or_default().to_vec();
             let is_alone = matches!(page.place, PageLocation::Shared { .. });
             let own = table_address.at(&partition).stored_checksum(&page.header, page.seq);
             let page = EncodedPage { header: PageHeader { checksum: own, ..page.header.clone() }, body };

@@ -1,8 +1,10 @@
 //! Day-tables: every one that exists or existed.
 
 use super::database::Catalog;
+#[cfg(test)]
 use super::files::FileRole;
 use super::files::LiveFile;
+use super::files::NewFile;
 use super::values::from_sql;
 use super::values::seconds;
 use super::values::table_in;
@@ -94,29 +96,28 @@ impl Catalog {
         Ok(self.sql(found.optional())?.unwrap_or(0))
     }
 
-    /// Makes `file` the live file of `day` in this role and opens the day. `is_behind`: the clock is behind.
-    pub(crate) fn create_day(
-        &mut self,
-        day: &DayTable,
-        generation: i64,
-        file: &str,
-        role: FileRole,
-        now: Ticks,
-        is_behind: bool,
-    ) -> Result<(), StoreError> {
-        let result = (|| {
-            let transaction = self.connection.transaction()?;
-            transaction.execute(
-                "INSERT INTO day(name, state, generation, changed, clock_behind) VALUES (?1, 'open', ?2, ?3, ?4)
-                 ON CONFLICT (name) DO UPDATE SET state = 'open', generation = ?2, changed = ?3, clock_behind = clock_behind OR ?4",
-                params![day.to_string(), generation, now.get(), is_behind],
-            )?;
-            let insert = "INSERT INTO file(name, day, last_seq, entities, writable, role) VALUES (?1, ?2, 0, 0, 1, ?3)";
-            transaction.execute(insert, params![file, day.to_string(), role.name()])?;
-            transaction.execute("DELETE FROM pending_file WHERE name = ?1", [file])?;
-            transaction.commit()
-        })();
-        self.sql(result)
+    /// Makes each file the live file of its day, which it opens.
+    pub(crate) fn create_days(&mut self, files: &[NewFile], now: Ticks) -> Result<(), StoreError> {
+        self.change(|transaction| {
+            for NewFile { day, generation, name, role, is_behind } in files {
+                let day = day.to_string();
+                transaction.prepare_cached(
+                    "INSERT INTO day(name, state, generation, changed, clock_behind) VALUES (?1, 'open', ?2, ?3, ?4)
+                     ON CONFLICT (name) DO UPDATE SET state = 'open', generation = ?2, changed = ?3, clock_behind = clock_behind OR ?4",
+                )?.execute(params![day, generation, now.get(), is_behind])?;
+                let insert = "INSERT INTO file(name, day, last_seq, entities, writable, role) VALUES (?1, ?2, 0, 0, 1, ?3)";
+                transaction.prepare_cached(insert)?.execute(params![name, day, role.name()])?;
+                transaction.prepare_cached("DELETE FROM pending_file WHERE name = ?1")?.execute([name])?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Makes `file` the live file of `day`.
+    #[cfg(test)]
+    pub(crate) fn create_day(&mut self, day: &DayTable, generation: i64, file: &str) -> Result<(), StoreError> {
+        let (day, name, role) = (day.clone(), file.to_owned(), FileRole::Open);
+        self.create_days(&[NewFile { day, generation, name, role, is_behind: false }], Ticks::MIN)
     }
 }
 

@@ -48,6 +48,17 @@ impl LiveFile {
     }
 }
 
+/// A file that becomes the live file of an open day.
+#[derive(Clone, Debug)]
+pub(crate) struct NewFile {
+    pub(crate) day: DayTable,
+    pub(crate) generation: i64,
+    pub(crate) name: String,
+    pub(crate) role: FileRole,
+    /// Whether the clock is behind.
+    pub(crate) is_behind: bool,
+}
+
 /// The role of a live file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FileRole {
@@ -177,10 +188,15 @@ impl Catalog {
         })())
     }
 
-    /// Sets whether `file` may have a journal.
-    pub(crate) fn set_writable(&self, file: &str, writable: bool) -> Result<(), StoreError> {
-        let result = self.connection.execute("UPDATE file SET writable = ?2 WHERE name = ?1", params![file, writable]);
-        self.sql(result).map(drop)
+    /// Sets whether files may have a journal.
+    pub(crate) fn set_writable<'f>(
+        &mut self,
+        files: impl IntoIterator<Item = (&'f str, bool)>,
+    ) -> Result<(), StoreError> {
+        self.change(|transaction| {
+            let mut update = transaction.prepare_cached("UPDATE file SET writable = ?2 WHERE name = ?1")?;
+            files.into_iter().try_for_each(|(file, writable)| update.execute(params![file, writable]).map(drop))
+        })
     }
 
     /// The names of files that are being created or removed.
@@ -193,9 +209,11 @@ impl Catalog {
         self.change(|transaction| make(transaction, day, generation, output))
     }
 
-    /// Records that the file of an open day is being created.
-    pub(crate) fn begin_creating(&mut self, day: &DayTable, file: &str) -> Result<(), StoreError> {
-        self.change(|transaction| insert_making(transaction, file, &day.to_string()))
+    /// Records that the files of open days are being created.
+    pub(crate) fn begin_creating(&mut self, files: &[NewFile]) -> Result<(), StoreError> {
+        self.change(|transaction| {
+            files.iter().try_for_each(|new| insert_making(transaction, &new.name, &new.day.to_string()))
+        })
     }
 
     /// Adds `file` as a live file of its day, which becomes an open day, or a restored one if `is_restored`.

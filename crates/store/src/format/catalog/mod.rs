@@ -32,7 +32,7 @@ pub use commit::Committed;
 pub use database::Catalog;
 pub use days::{Day, DayState};
 pub use files::{FileRole, LiveFile, Seal};
-pub(crate) use files::{NamedFiles, Touched};
+pub(crate) use files::{NamedFiles, NewFile, Touched};
 pub use lifecycle::Permit;
 pub use rules::{Rule, WatchedTime};
 pub(crate) use source_log::CHECKPOINT_COMMITS;

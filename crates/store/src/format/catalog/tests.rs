@@ -19,8 +19,8 @@ fn a_commit_is_read_back_by_another() {
     let dir = tempfile::tempdir().expect("a folder");
     let mut writer = Catalog::open_to_write(dir.path()).expect("opened");
     let (old, new) = (day("Log20261120"), day("Log20261121"));
-    writer.create_day(&new, 1, "Log20261121.1.db", FileRole::Open, Ticks::MIN, false).expect("created");
-    writer.create_day(&old, 1, "Log20261120.1.db", FileRole::Open, Ticks::MIN, false).expect("created");
+    writer.create_day(&new, 1, "Log20261121.1.db").expect("created");
+    writer.create_day(&old, 1, "Log20261120.1.db").expect("created");
     let source = SourceState { identity: u64::MAX - 1, position: 77, ..tests_state(1) };
     let touched = [Touched { file: "Log20261121.1.db", entities: 5, times: Ticks::new(3).zip(Ticks::new(9)) }];
     writer

@@ -30,12 +30,19 @@ pub struct BuiltPages {
 pub struct PageBuilder<'a> {
     parts: Vec<RowSource<'a>>,
     rows: Vec<SourceRow<'a>>,
+    /// Raw bytes below which a page is stored uncompressed.
+    stored_below: usize,
 }
 
 impl<'a> PageBuilder<'a> {
     /// An empty builder.
     pub fn new() -> PageBuilder<'a> {
         PageBuilder::default()
+    }
+
+    /// A builder that leaves the texts of a page of less than `stored_below` raw bytes uncompressed.
+    pub(crate) fn storing(stored_below: u32) -> PageBuilder<'a> {
+        PageBuilder { stored_below: stored_below as usize, ..PageBuilder::default() }
     }
 
     /// Adds the rows of a batch. Of equal keys, the row pushed last wins.
@@ -72,7 +79,8 @@ impl<'a> PageBuilder<'a> {
             let (length, raw_bytes) = cut(rest);
             let (rows, next) = rest.split_at(length);
             rest = next;
-            pages.push(SCRATCH.with_borrow_mut(|scratch| encode(rows, raw_bytes, &mut columns, scratch)));
+            let is_stored = raw_bytes < self.stored_below;
+            pages.push(SCRATCH.with_borrow_mut(|scratch| encode(rows, raw_bytes, &mut columns, scratch, is_stored)));
         }
         BuiltPages { pages, duplicates }
     }
@@ -120,6 +128,7 @@ fn encode<'a>(
     raw_bytes: usize,
     columns: &mut ColumnsBuilder<'_, 'a>,
     scratch: &mut Scratch,
+    is_stored: bool,
 ) -> EncodedPage {
     let out = &mut scratch.sections;
     out.clear();
@@ -130,12 +139,12 @@ fn encode<'a>(
     columns.gather(rows);
     columns.encode(out);
     let levels = levels::encode(rows.iter().map(|row| (row.key(), row.level())));
-    scratch.close(&keys, levels, raw_bytes)
+    scratch.close(&keys, levels, raw_bytes, is_stored)
 }
 
 /// Builds the page of a batch with a single row: the same page as from a [`PageBuilder`], without the work of merging
 /// rows. `None` if the batch has another number of rows.
-pub(crate) fn build_only(batch: &Batch) -> Option<EncodedPage> {
+pub(crate) fn build_only(batch: &Batch, stored_below: u32) -> Option<EncodedPage> {
     let mut rows = batch.rows();
     let (Some(row), None) = (rows.next(), rows.next()) else { return None };
     SCRATCH.with_borrow_mut(|scratch| {
@@ -148,7 +157,8 @@ pub(crate) fn build_only(batch: &Batch) -> Option<EncodedPage> {
             column::encode_only(&batch.names()[usize::from(name)], value, out);
         }
         let levels = levels::encode(std::iter::once((row.key, row.level)));
-        Some(scratch.close(&[row.key], levels, ROW_BYTES + row.bytes()))
+        let raw_bytes = ROW_BYTES + row.bytes();
+        Some(scratch.close(&[row.key], levels, raw_bytes, raw_bytes < stored_below as usize))
     })
 }
 
@@ -158,11 +168,11 @@ fn level_code(level: Option<Level>) -> i64 {
 
 impl Scratch {
     /// Builds the page from the written sections.
-    fn close(&mut self, keys: &[RowKey], levels: Vec<u8>, raw_bytes: usize) -> EncodedPage {
+    fn close(&mut self, keys: &[RowKey], levels: Vec<u8>, raw_bytes: usize, is_stored: bool) -> EncodedPage {
         let out = &mut self.sections;
         let (packed, strings, meta) = (out.packed.len(), out.strings.len(), out.meta.len());
         out.strings.append(&mut out.meta);
-        let codec = self.compress();
+        let codec = if is_stored { CODEC_STORED } else { self.compress() };
         let frame = if codec == CODEC_ZSTD { &self.frame } else { &self.sections.strings };
         let mut body = Vec::with_capacity(packed + frame.len() + 12);
         for length in [packed, strings, meta] {

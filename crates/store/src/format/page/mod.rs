@@ -56,6 +56,7 @@ pub use levels::{LevelMinute, level_minutes};
 pub use pattern::TextSplitter;
 pub(crate) use prefilter::Prefilter;
 pub use prefilter::TextPrefilter;
+pub(crate) use read::unpack;
 pub use read::{ColumnRef, Page, PageSections};
 
 use daytable_model::key::RowKey;
@@ -76,7 +77,7 @@ const ROW_BYTES: usize = RowKey::BYTES;
 const VALUE_BYTES: usize = 3;
 
 /// The frame is stored as it is.
-const CODEC_STORED: u8 = 1;
+pub(crate) const CODEC_STORED: u8 = 1;
 /// The frame is zstd's.
 const CODEC_ZSTD: u8 = 2;
 

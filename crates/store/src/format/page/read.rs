@@ -258,6 +258,13 @@ pub struct PageSections<'p> {
     pub(super) meta: &'p [u8],
 }
 
+impl<'p> PageSections<'p> {
+    /// Any bytes as each section.
+    pub(crate) fn of_bytes(bytes: &'p [u8]) -> PageSections<'p> {
+        PageSections { packed: bytes, strings: bytes, meta: bytes }
+    }
+}
+
 /// The sections of a page before they are parsed.
 pub(super) struct PageFrame<'a> {
     rows: usize,
@@ -300,6 +307,11 @@ impl<'a> PageFrame<'a> {
         };
         Ok(PageFrame { rows, raw_bytes, packed, strings, meta })
     }
+}
+
+/// Decompresses a frame of zstd to exactly `length` bytes, which the caller has bounded.
+pub(crate) fn unpack(frame: &[u8], length: usize) -> Result<Cow<'_, [u8]>, PageError> {
+    decompress(CODEC_ZSTD, frame, length)
 }
 
 /// Decompresses a frame to exactly `length` bytes, which the caller has bounded.

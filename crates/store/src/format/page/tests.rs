@@ -184,7 +184,7 @@ proptest! {
     #[test]
     fn one_row_makes_one_page(rows in rows(3)) {
         let batches = batches(&rows, 2);
-        let only = build_only(&batches[0]);
+        let only = build_only(&batches[0], 0);
         prop_assert_eq!(only.is_some(), rows.len() == 1);
         if let Some(only) = only {
             let built = &build(&batches).pages[0];

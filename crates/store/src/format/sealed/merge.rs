@@ -17,9 +17,10 @@ use crate::StoreError;
 use crate::format::catalog::Committed;
 use crate::format::day_file::{self, HEADER_COLUMNS, read_header};
 use crate::format::page::{Page, PageAddress, TableAddress};
-use crate::format::small_pages::{self, PageLocation, PageRow};
+use crate::format::small_pages::{self, BodyReader, PageLocation, PageRow};
 use daytable_model::key::{DayTable, RowKey};
 use rusqlite::{Connection, params};
+use std::cell::RefCell;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap, HashSet, VecDeque};
 use std::ops::Range;
@@ -28,6 +29,8 @@ use std::sync::Arc;
 
 /// Headers that are read at a time.
 const HEADERS: usize = 256;
+/// Rows of small pages whose bodies are kept, 64 KiB each: a partition may have a page in each row.
+const SMALL_ROWS_KEPT: usize = 512;
 
 /// The files of a day, the oldest generation first.
 pub(super) struct Inputs {
@@ -47,6 +50,7 @@ struct OpenDay {
     partitions: BTreeMap<Arc<str>, i64>,
     /// Small pages by partition, in the order of their first keys.
     small: HashMap<i64, Vec<PageRow>>,
+    bodies: RefCell<BodyReader>,
 }
 
 /// A part, and the columns of the layout that its columns belong to.
@@ -189,11 +193,20 @@ impl OpenDay {
             Ok((partitions, small))
         })();
         let (partitions, small) = read.map_err(StoreError::sqlite(path))?;
-        Ok(OpenDay { path: path.into(), connection, committed: committed.clone(), table_address, partitions, small })
+        let bodies = RefCell::new(BodyReader::keeping(SMALL_ROWS_KEPT));
+        Ok(OpenDay {
+            path: path.into(),
+            connection,
+            committed: committed.clone(),
+            table_address,
+            partitions,
+            small,
+            bodies,
+        })
     }
 
     fn read_page(&self, address: PageAddress, page: &PageRow) -> Result<Page, StoreError> {
-        day_file::read_page(&self.connection, &self.path, address, page)
+        day_file::read_page(&self.connection, &self.path, address, page, &mut self.bodies.borrow_mut())
     }
 
     fn each_part(&self, each: &mut dyn FnMut(&InputRows) -> Result<(), StoreError>) -> Result<(), StoreError> {
@@ -207,7 +220,9 @@ impl OpenDay {
                 table_address.get(&page.partition).ok_or_else(|| day_file::unnamed_partition(&self.path, page))?;
             each(&InputRows::Page(self.read_page(*address, page)?))
         };
-        self.small.values().flatten().try_for_each(&mut look)?;
+        let mut small: Vec<&PageRow> = self.small.values().flatten().collect();
+        small.sort_unstable_by_key(|page| page.place);
+        small.into_iter().try_for_each(&mut look)?;
         let sql = |error| StoreError::sqlite(&self.path)(error);
         let select = format!("SELECT {HEADER_COLUMNS} FROM page ORDER BY id");
         let mut statement = self.connection.prepare(&select).map_err(sql)?;

@@ -207,6 +207,7 @@ fn read_pages(
         let mut last = i64::MIN;
         loop {
             let pages = snapshot(connection, |connection| {
+                let mut bodies = small_pages::BodyReader::default();
                 let mut pages: Vec<PageRow> = Vec::new();
                 if is_small {
                     let mut statement = connection.prepare_cached(small)?;
@@ -227,7 +228,8 @@ fn read_pages(
                 for page in &pages {
                     let read = match partition_name(connection, page.partition) {
                         Ok(Some(name)) => {
-                            day_file::read_page(connection, path, table_address.at(&name), page).map(drop)
+                            let home = table_address.at(&name);
+                            day_file::read_page(connection, path, home, page, &mut bodies).map(drop)
                         }
                         Ok(None) => Err(day_file::unnamed_partition(path, page)),
                         Err(error) => Err(StoreError::sqlite(path)(error)),

@@ -10,9 +10,10 @@
 
 use crate::StoreError;
 use crate::format::catalog::accounting::{CommitEntry, SourceReceipt};
-use crate::format::catalog::{Catalog, LiveFile, Touched};
-use crate::format::day_file::{DayFile, Insert};
+use crate::format::catalog::{Catalog, FileRole, LiveFile, NewFile, Touched};
+use crate::format::day_file::{DayFile, Insert, TINY_BYTES};
 use crate::format::page::{self, EncodedPage, PAGE_BYTES, PageBuilder};
+use crate::format::small_pages;
 use crate::layout::{self, FolderLayout};
 use crate::lock::{self, Lock};
 use crate::maintain::compaction::Compactor;
@@ -22,6 +23,7 @@ use crate::source::SourceState;
 use crate::sqlite;
 use crate::write::checkpoint;
 use crate::write::idempotency::PendingKeys;
+use crate::write::in_parallel::in_parallel;
 use crate::write::options::{CommitReport, StoreOptions};
 use crate::write::queue::{Ack, CommitOutcome, Submission, Work, WorkQueue};
 use crate::write::recovery;
@@ -60,6 +62,8 @@ const IDLE_DAY: Duration = Duration::from_secs(600);
 const COMPACTION_WAIT: Duration = Duration::from_millis(20);
 /// Time without commits after which the committer frees its buffers.
 const MEMORY_KEPT: Duration = Duration::from_secs(10);
+/// How long the last merges may take when the store closes.
+const LAST_STEP_TIME: Duration = Duration::from_secs(2);
 /// Time that the committer waits for work before it looks for idle days.
 const IDLE_WAIT: Duration = Duration::from_secs(1);
 
@@ -194,11 +198,13 @@ impl Pending {
     fn build(&mut self, batches: Vec<Batch>, is_part: bool) {
         let Some(first) = batches.first() else { return };
         // A quiet instance adds one row to a commit, and a commit may have a thousand of them.
-        let only = if batches.len() == 1 { page::build_only(first) } else { None };
+        // A page that shares a row is compressed with its neighbours.
+        let stored_below = if is_part { 0 } else { TINY_BYTES };
+        let only = if batches.len() == 1 { page::build_only(first, stored_below) } else { None };
         if let Some(page) = only {
             return self.add_page(first, page, !is_part);
         }
-        let mut builder = PageBuilder::new();
+        let mut builder = PageBuilder::storing(stored_below);
         for batch in &batches {
             builder.push_batch(batch);
         }
@@ -286,7 +292,7 @@ impl Committer {
             if taking.is_none_or(|taking| taking.name != live.name) {
                 // The day accepts no more records and needs no journal.
                 file.close()?;
-                self.catalog.set_writable(&live.name, false)?;
+                self.catalog.set_writable([(live.name.as_str(), false)])?;
                 continue;
             }
             if file.has_small_pages()? {
@@ -440,21 +446,24 @@ impl Committer {
         self.pending.build_rest();
         let mut pending = std::mem::take(&mut self.pending);
         let seq = self.seq + 1;
-        let (mut touched, mut all_written) = (Vec::with_capacity(pending.pages.len()), Vec::new());
-        for (day, pages) in &pending.pages {
-            let OpenDay { file, name, .. } = self.writable_day(day)?;
-            let written = file.insert(seq, pages)?;
+        self.open_days(pending.pages.keys())?;
+        let touched = self.days.iter_mut().filter_map(|(day, open)| Some((day, open, pending.pages.get(day)?)));
+        let written = in_parallel(touched.collect(), |(day, open, pages)| -> Result<_, StoreError> {
+            open.used = Instant::now();
+            let written = open.file.insert(seq, pages)?;
             let headers = || pages.iter().map(|insert| &insert.page.header);
-            let entities = headers().map(|header| i64::from(header.entities)).sum();
+            let entities: i64 = headers().map(|header| i64::from(header.entities)).sum();
             let oldest = headers().map(|header| header.last.time()).min();
             let newest = headers().map(|header| header.first.time()).max();
-            touched.push((name.clone(), entities, oldest.zip(newest)));
-            all_written.push(written);
-        }
+            Ok((day.clone(), (open.name.clone(), entities, oldest.zip(newest)), written))
+        });
+        let written = written.into_iter().collect::<Result<Vec<_>, StoreError>>()?;
         let days_written = start.elapsed();
         daytable_platform::failpoint!("commit-between");
-        let noted = touched.iter().map(|(file, entities, times)| Touched { file, entities: *entities, times: *times });
-        let touched: Vec<_> = noted.collect();
+        let touched: Vec<_> = written
+            .iter()
+            .map(|(_, (file, entities, times), _)| Touched { file, entities: *entities, times: *times })
+            .collect();
         let (sources, keys) = (pending.sources.values(), pending.keys.keys());
         let stamp = self.stamp();
         let noted: i64 = touched.iter().map(|touched| touched.entities).sum();
@@ -474,9 +483,9 @@ impl Committer {
             ack.complete(CommitOutcome::Committed);
         }
         pending.keys.committed();
-        for (day, written) in pending.pages.keys().zip(all_written) {
-            self.compactor.written(day, written);
-            if let Some(open) = self.days.get_mut(day) {
+        for (day, _, written) in written {
+            self.compactor.written(&day, written);
+            if let Some(open) = self.days.get_mut(&day) {
                 self.checkpoints.consider(&mut open.file);
                 // The checkpoint thread is too slow, or a reader holds the journal. Commits wait for a checkpoint here.
                 if open.file.journal_bytes() > JOURNAL_BYTES_MAX {
@@ -499,21 +508,7 @@ impl Committer {
 
     /// The open file of `day`, which is created or opened again if needed.
     fn writable_day(&mut self, day: &DayTable) -> Result<&mut OpenDay, StoreError> {
-        if !self.days.contains_key(day) {
-            let role = self.role_of(day);
-            let open = match self.catalog.file_of(day, role)? {
-                Some(live) => {
-                    // Verified before the mark: otherwise, the next opening would treat foreign pages as a torn commit.
-                    let file = recovery::open_day(&self.layout, &live, self.seq)?;
-                    self.prepare(&file, role)?;
-                    // Marked before the first write: after a crash, the opening of the folder must find the file.
-                    self.catalog.set_writable(&live.name, true)?;
-                    OpenDay { file, name: live.name, used: Instant::now() }
-                }
-                None => self.create(day)?,
-            };
-            self.days.insert(day.clone(), open);
-        }
+        self.open_days(std::iter::once(day))?;
         match self.days.get_mut(day) {
             Some(open) => {
                 open.used = Instant::now();
@@ -523,24 +518,62 @@ impl Committer {
         }
     }
 
-    fn create(&mut self, day: &DayTable) -> Result<OpenDay, StoreError> {
+    /// Opens the files of days, or creates them. Each change of the catalog is one transaction for all of them.
+    fn open_days<'d>(&mut self, days: impl Iterator<Item = &'d DayTable>) -> Result<(), StoreError> {
+        let (mut known, mut new) = (Vec::new(), Vec::new());
+        for day in days.filter(|day| !self.days.contains_key(day)).collect::<Vec<_>>() {
+            let role = self.role_of(day);
+            match self.catalog.file_of(day, role)? {
+                Some(live) => known.push((live, role)),
+                None => new.push(self.new_file(day, role)?),
+            }
+        }
+        if !known.is_empty() {
+            let (layout, seq) = (&self.layout, self.seq);
+            let opened = in_parallel(known, |(live, role)| -> Result<_, StoreError> {
+                // Verified before the mark: otherwise, the next opening would treat foreign pages as a torn commit.
+                let file = recovery::open_day(layout, &live, seq)?;
+                Committer::prepare(&file, role)?;
+                Ok((live, file))
+            });
+            let opened = opened.into_iter().collect::<Result<Vec<_>, StoreError>>()?;
+            // Marked before the first write: after a crash, the opening of the folder must find the files.
+            self.catalog.set_writable(opened.iter().map(|(live, _)| (live.name.as_str(), true)))?;
+            let used = Instant::now();
+            self.days
+                .extend(opened.into_iter().map(|(live, file)| (live.day, OpenDay { file, name: live.name, used })));
+        }
+        if new.is_empty() { Ok(()) } else { self.create(new) }
+    }
+
+    fn new_file(&self, day: &DayTable, role: FileRole) -> Result<NewFile, StoreError> {
         let generation = self.next_generation(day)?;
-        let name = layout::file_name(day, generation);
-        // Named before it exists: a kill leaves no file that the catalog does not know.
-        self.catalog.begin_creating(day, &name)?;
-        let file = DayFile::open(&self.layout.table_file(&name), day)?;
-        let role = self.role_of(day);
-        self.prepare(&file, role)?;
-        let now = time::now();
         // This clock stamps records without a time, and its today may be over.
-        let today = DayTable::at(day.table(), day.period(), now);
+        let today = DayTable::at(day.table(), day.period(), time::now());
         let is_behind = (*day == today || *day == today.next()) && self.catalog.has_later(day)?;
-        self.catalog.create_day(day, generation, &name, role, now, is_behind)?;
         if is_behind {
             tracing::warn!(table = %day, "the clock is behind: later days of this table are known; it stays until it was left alone for as long as it is kept");
         }
-        self.closed.remove(day);
-        Ok(OpenDay { file, name, used: Instant::now() })
+        let name = layout::file_name(day, generation);
+        Ok(NewFile { day: day.clone(), generation, name, role, is_behind })
+    }
+
+    fn create(&mut self, new: Vec<NewFile>) -> Result<(), StoreError> {
+        // Named before they exist: a kill leaves no file that the catalog does not know.
+        self.catalog.begin_creating(&new)?;
+        let layout = &self.layout;
+        let created = in_parallel(new.iter().collect(), |new: &NewFile| -> Result<_, StoreError> {
+            let file = DayFile::open(&layout.table_file(&new.name), &new.day)?;
+            Committer::prepare(&file, new.role)?;
+            Ok(file)
+        });
+        let created = created.into_iter().collect::<Result<Vec<_>, StoreError>>()?;
+        self.catalog.create_days(&new, time::now())?;
+        for (NewFile { day, name, .. }, file) in new.into_iter().zip(created) {
+            self.closed.remove(&day);
+            self.days.insert(day, OpenDay { file, name, used: Instant::now() });
+        }
+        Ok(())
     }
 
     /// Handles a failed commit or checkpoint: refuses all waiting submissions, opens the folder again, and only then
@@ -619,7 +652,7 @@ impl Committer {
                 Err(error) => return self.fail(&error),
             }
             if let Some(OpenDay { file, name, .. }) = self.days.remove(&day)
-                && let Err(error) = file.close().and_then(|()| self.catalog.set_writable(&name, false))
+                && let Err(error) = file.close().and_then(|()| self.catalog.set_writable([(name.as_str(), false)]))
             {
                 return self.fail(&error);
             }
@@ -630,6 +663,7 @@ impl Committer {
     fn release_memory(&mut self) {
         if self.last_commit.take_if(|at| at.elapsed() >= MEMORY_KEPT).is_some() {
             page::release_memory();
+            small_pages::release_memory();
             sqlite::release_memory(self.catalog.connection());
             self.days.values().for_each(|open| sqlite::release_memory(open.file.connection()));
             memory::release_free();
@@ -638,12 +672,16 @@ impl Committer {
 
     fn close(mut self) -> Result<(), StoreError> {
         self.checkpoints.stop();
-        for (day, OpenDay { mut file, name, .. }) in std::mem::take(&mut self.days) {
-            self.compactor.finish(&day, &mut file)?;
-            file.close()?;
-            // Remaining small pages are merged when the folder is opened again.
-            self.catalog.set_writable(&name, self.compactor.wants(&day))?;
+        let until = Instant::now() + LAST_STEP_TIME;
+        for (day, open) in &mut self.days {
+            self.compactor.finish(day, &mut open.file, until)?;
         }
+        let closed =
+            in_parallel(self.days.drain().collect(), |(day, open)| open.file.close().map(|()| (day, open.name)));
+        let closed = closed.into_iter().collect::<Result<Vec<_>, StoreError>>()?;
+        // Remaining small pages are merged when the folder is opened again.
+        let compactor = &self.compactor;
+        self.catalog.set_writable(closed.iter().map(|(day, name)| (name.as_str(), compactor.wants(day))))?;
         self.catalog.close()
     }
 }

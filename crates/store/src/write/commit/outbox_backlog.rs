@@ -74,7 +74,7 @@ impl Committer {
     }
 
     /// Adds the indexes that the role of a file needs.
-    pub(super) fn prepare(&self, file: &DayFile, role: FileRole) -> Result<(), StoreError> {
+    pub(super) fn prepare(file: &DayFile, role: FileRole) -> Result<(), StoreError> {
         if role == FileRole::Outbox { file.index_unsent() } else { Ok(()) }
     }
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::format::catalog::accounting::CommitEntry;
-use crate::format::catalog::{Archived, DayState, FileRole, Seal, WatchedTime};
+use crate::format::catalog::{Archived, DayState, Seal, WatchedTime};
 use crate::format::catalog::{Rule, Touched};
 use std::time::Duration;
 
@@ -42,7 +42,7 @@ fn catalog(table: &DayTable) -> (tempfile::TempDir, Catalog) {
     let dir = tempfile::tempdir().expect("a folder");
     let mut catalog = Catalog::open_to_write(dir.path()).expect("opened");
     let file = format!("{table}.1.db");
-    catalog.create_day(table, 1, &file, FileRole::Open, Ticks::MIN, false).expect("created");
+    catalog.create_day(table, 1, &file).expect("created");
     let touched = [Touched { file: &file, entities: 5, times: None }];
     catalog.commit(1, &touched, std::iter::empty(), [].iter(), None, CommitEntry::default()).expect("committed");
     (dir, catalog)
@@ -92,7 +92,7 @@ fn rows_after_the_archive_prevent_the_drop() {
     catalog.set_rules(&[rule(Some("file:///a"))]).expect("noted");
     sealed(&mut catalog, &table, 2, 5);
     catalog.put_archive(&archived(&table, 2, "file:///a", 5)).expect("noted");
-    catalog.create_day(&table, 3, "Log20261120.3.db", FileRole::Open, Ticks::MIN, false).expect("created");
+    catalog.create_day(&table, 3, "Log20261120.3.db").expect("created");
     catalog
         .commit(
             2,
