@@ -9,7 +9,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-const BINARY: &str = env!("CARGO_BIN_EXE_daytable");
+/// The program of this build, or another one to compare with.
+fn binary() -> String {
+    std::env::var("DAYTABLE_BENCH_BINARY").unwrap_or_else(|_| env!("CARGO_BIN_EXE_daytable").to_owned())
+}
+
 /// The corpus has a past day. Without this setting the daemon would seal the day during other measurements.
 const LEFT_ALONE: &str = "[lifecycle]\nseal_after = \"365d\"\n\n";
 /// Time limit for a daemon's answer or next commit. After it the measurement fails.
@@ -58,7 +62,7 @@ impl Folder {
 
     /// A command on the folder, while no daemon runs.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(BINARY);
+        let mut command = Command::new(binary());
         command.args(arguments).arg("--config").arg(&self.config).arg("--data").arg(&self.data);
         command
     }
@@ -75,7 +79,7 @@ impl Folder {
     /// Starts a daemon and waits until it is ready.
     pub(crate) fn start(&self) -> Result<Daemon> {
         let log = File::create(self.config.with_extension("log"))?;
-        let mut run = Command::new(BINARY);
+        let mut run = Command::new(binary());
         run.args(["run", "--log", "warn", "--config"]).arg(&self.config).arg("--data").arg(&self.data);
         let mut process = Watched::spawn(run.stdout(log.try_clone()?).stderr(log))?;
         let client = loop {

@@ -33,7 +33,7 @@ pub(crate) fn measure(report: &mut Report, scratch: &Path, records: u64, quick: 
 }
 
 /// A free port of loopback.
-fn target() -> Result<SocketAddr> {
+pub(crate) fn target() -> Result<SocketAddr> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?)
 }
 
@@ -148,10 +148,11 @@ fn own_cpu() -> Duration {
 }
 
 /// A persistent connection.
-struct Connection(BufReader<TcpStream>);
+pub(crate) struct Connection(BufReader<TcpStream>);
 
 impl Connection {
-    fn open(to: SocketAddr) -> Result<Connection> {
+    /// Connects.
+    pub(crate) fn open(to: SocketAddr) -> Result<Connection> {
         let stream = TcpStream::connect(to)?;
         stream.set_nodelay(true)?;
         Ok(Connection(BufReader::new(stream)))
@@ -159,7 +160,7 @@ impl Connection {
 
     /// Pushes a body and waits for the response. Retries on request of the daemon, which may come before the end of the
     /// body.
-    fn push(&mut self, body: &str) -> Result<()> {
+    pub(crate) fn push(&mut self, body: &str) -> Result<()> {
         loop {
             let to = self.0.get_ref().peer_addr()?;
             let head = format!(

@@ -7,11 +7,11 @@ use super::error::ApiError;
 use super::push_auth::PushAuth;
 use super::read_token::ReadToken;
 use super::readiness::Readiness;
+use super::scans::Scans;
 use super::session::Sessions;
 use daytable_platform::reloadable::Reloadable;
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::timeout;
 
 /// The listener of a client, and so the client's permissions.
 #[derive(Clone)]
@@ -34,7 +34,7 @@ pub struct ServerContext {
     pub(super) counters: Arc<HttpCounters>,
     pub(super) readiness: Arc<Readiness>,
     pub(super) sessions: Sessions,
-    scans: Arc<Semaphore>,
+    pub(super) scans: Scans,
     followers: Arc<Semaphore>,
     imports: Arc<Semaphore>,
 }
@@ -49,7 +49,7 @@ impl ServerContext {
     ) -> Arc<ServerContext> {
         Arc::new(ServerContext {
             sessions: Sessions::default(),
-            scans: Arc::new(Semaphore::new(limits.scans)),
+            scans: Scans::new(&limits),
             followers: Arc::new(Semaphore::new(limits.followers)),
             imports: Arc::new(Semaphore::new(1)),
             api: Box::new(api),
@@ -62,14 +62,6 @@ impl ServerContext {
     /// The browsers that may read.
     pub fn sessions(&self) -> &Sessions {
         &self.sessions
-    }
-
-    /// A permit to scan, after a short wait.
-    pub(super) async fn scan_permit(&self) -> Result<OwnedSemaphorePermit, ApiError> {
-        match timeout(self.limits.scan_wait, self.scans.clone().acquire_owned()).await {
-            Ok(Ok(permit)) => Ok(permit),
-            _ => Err(ApiError::Busy("too many scans are running".into())),
-        }
     }
 
     /// A permit to follow.

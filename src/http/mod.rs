@@ -28,8 +28,8 @@
 //! data folder. Responses have no CORS headers, and `/-/*` refuses requests of browsers.
 //!
 //! **Limits.** [`HttpLimits`] bounds everything, and so do constants for the head and the body of a request. The daemon
-//! cuts a client that sends its head slowly or does not read its response. A scan beyond the limit gets 503 with
-//! `Retry-After`. When a client disconnects, its scan stops.
+//! cuts a client that sends its head slowly or does not read its response. Scans beyond the limit wait for
+//! their turn; too many of these, or a wait too long, get 503 with `Retry-After`. When a client disconnects, its scan stops.
 //!
 //! **Errors.** An error before the first byte of a response is a status with `{"error": "…"}`. An error in the middle of
 //! NDJSON is the last line, in the same form. Where the format has no room for such a line, the connection is cut, so a
@@ -71,6 +71,7 @@ mod read;
 mod read_token;
 mod response;
 mod routes;
+mod scans;
 mod session;
 mod upload;
 mod usage;
@@ -120,7 +121,9 @@ pub struct HttpLimits {
     pub peers: ConnectionLimiter,
     /// Concurrent scans, over all listeners.
     pub scans: usize,
-    /// How long a request waits for its scan to begin before it is answered 503.
+    /// Scans that wait for their turn, over all listeners. Further ones are answered 503.
+    pub scans_waiting: usize,
+    /// How long a scan waits for its turn before it is answered 503.
     pub scan_wait: Duration,
     /// Concurrent followers, over all listeners.
     pub followers: usize,
@@ -140,7 +143,8 @@ impl Default for HttpLimits {
             connections: 256,
             peers: ConnectionLimiter::new(SenderLimits::default()),
             scans: 8,
-            scan_wait: Duration::from_millis(500),
+            scans_waiting: 128,
+            scan_wait: Duration::from_secs(30),
             followers: 32,
             header_read: Duration::from_secs(10),
             write_timeout: Duration::from_secs(30),

@@ -4,11 +4,11 @@ use super::api::Api;
 use super::context::ServerContext;
 use super::error::{ApiError, ApiResult};
 use super::params::ExportFormat;
-use super::response::{ResponseFormat, ResponseWriter, stream_response};
+use super::response::{PartStream, ResponseFormat, ResponseWriter, part_channel, write_parts};
 use super::{follow, params};
 use axum::Router;
 use axum::extract::State;
-use axum::http::Uri;
+use axum::http::{HeaderName, HeaderValue, Uri};
 use axum::response::Response;
 use axum::routing::{MethodRouter, get};
 use std::sync::Arc;
@@ -57,9 +57,31 @@ fn scan<P: Send + 'static>(
 ) -> MethodRouter<Arc<ServerContext>> {
     get(async move |State(context): State<Arc<ServerContext>>, uri: Uri| {
         let params = read(&uri)?;
-        let permit = context.scan_permit().await?;
-        stream_response(format, permit, move |out| ask(&*context.api, &params, out)).await
+        stream_scan(context, format, move |api, out| ask(api, &params, out)).await
     })
+}
+
+/// Answers with the lines of one scan, when it is its turn. A header tells how long it waited.
+async fn stream_scan(
+    context: Arc<ServerContext>,
+    format: ResponseFormat,
+    scan: impl FnOnce(&dyn Api, &mut ResponseWriter) -> ApiResult + Send + 'static,
+) -> Result<Response, ApiError> {
+    let permit = context.scans.permit().await?;
+    let waited = permit.waited;
+    let (sender, parts) = part_channel();
+    let scanner = context.clone();
+    context.scans.spawn(move || {
+        let _permit = permit;
+        write_parts(format, sender, |out| scan(&*scanner.api, out));
+    });
+    let mut response = PartStream::of(parts).await?.response(format);
+    if let Some(waited) = waited
+        && let Ok(value) = HeaderValue::from_str(&format!("wait;dur={}", waited.as_millis()))
+    {
+        response.headers_mut().insert(HeaderName::from_static("server-timing"), value);
+    }
+    Ok(response)
 }
 
 async fn export(State(context): State<Arc<ServerContext>>, uri: Uri) -> Result<Response, ApiError> {
@@ -68,6 +90,5 @@ async fn export(State(context): State<Arc<ServerContext>>, uri: Uri) -> Result<R
         ExportFormat::Ndjson => ResponseFormat::Lines,
         form => ResponseFormat::File(form),
     };
-    let permit = context.scan_permit().await?;
-    stream_response(format, permit, move |out| context.api.export(&params, out)).await
+    stream_scan(context, format, move |api, out| api.export(&params, out)).await
 }

@@ -54,7 +54,8 @@ pub struct ResponseWriter {
     lacks_a_line: bool,
 }
 
-enum ResponsePart {
+/// A part of a response.
+pub(super) enum ResponsePart {
     /// More may follow.
     Part(Bytes),
     /// The last part, or an error that the response's format cannot express.
@@ -150,12 +151,7 @@ where
     R: Send + 'static,
     S: FnOnce(&mut ResponseWriter) -> ApiResult + Send + 'static,
 {
-    let mut parts = start(format, permit, scan).await?;
-    let body = match (parts.rest.is_some(), parts.first.take()) {
-        (false, Some(whole)) => Body::from(whole),
-        (_, first) => Body::from_stream(PartStream { first, ..parts }),
-    };
-    Ok(with_format(format, body))
+    Ok(start(format, permit, scan).await?.response(format))
 }
 
 /// Starts `scan` and waits for its first part.
@@ -164,17 +160,47 @@ where
     R: Send + 'static,
     S: FnOnce(&mut ResponseWriter) -> ApiResult + Send + 'static,
 {
-    let (sender, mut parts) = mpsc::channel(PARTS_WAITING);
+    let (sender, parts) = part_channel();
     tokio::task::spawn_blocking(move || {
         let _permit = permit;
-        let mut out = ResponseWriter::new(format, sender);
-        let result = scan(&mut out);
-        out.end(result);
+        write_parts(format, sender, scan);
     });
-    match parts.recv().await {
-        Some(ResponsePart::Part(first)) => Ok(PartStream { first: Some(first), rest: Some(parts) }),
-        Some(ResponsePart::End(whole)) => Ok(PartStream { first: Some(whole?), rest: None }),
-        None => Err(ApiError::Failed("the scan ended without a response".into())),
+    PartStream::of(parts).await
+}
+
+/// The channel of a response.
+pub(super) fn part_channel() -> (mpsc::Sender<ResponsePart>, mpsc::Receiver<ResponsePart>) {
+    mpsc::channel(PARTS_WAITING)
+}
+
+/// Runs a scan, which writes the parts of a response.
+pub(super) fn write_parts(
+    format: ResponseFormat,
+    sender: mpsc::Sender<ResponsePart>,
+    scan: impl FnOnce(&mut ResponseWriter) -> ApiResult,
+) {
+    let mut out = ResponseWriter::new(format, sender);
+    let result = scan(&mut out);
+    out.end(result);
+}
+
+impl PartStream {
+    /// Waits for the first part.
+    pub(super) async fn of(mut parts: mpsc::Receiver<ResponsePart>) -> Result<PartStream, ApiError> {
+        match parts.recv().await {
+            Some(ResponsePart::Part(first)) => Ok(PartStream { first: Some(first), rest: Some(parts) }),
+            Some(ResponsePart::End(whole)) => Ok(PartStream { first: Some(whole?), rest: None }),
+            None => Err(ApiError::Failed("the scan ended without a response".into())),
+        }
+    }
+
+    /// The response with these parts.
+    pub(super) fn response(mut self, format: ResponseFormat) -> Response {
+        let body = match (self.rest.is_some(), self.first.take()) {
+            (false, Some(whole)) => Body::from(whole),
+            (_, first) => Body::from_stream(PartStream { first, ..self }),
+        };
+        with_format(format, body)
     }
 }
 

@@ -488,7 +488,8 @@ async fn too_many_scans_are_turned_away_and_come_again() {
         }
         Ok(())
     });
-    let limits = HttpLimits { scans: 1, scan_wait: Duration::from_millis(20), ..HttpLimits::default() };
+    let scan_wait = Duration::from_millis(20);
+    let limits = HttpLimits { scans: 1, scan_wait, scans_waiting: 1, ..HttpLimits::default() };
     let daemon = Daemon::start(api, limits, None).await;
     let mut first = daemon.unix().await;
     first.write("GET /api/query HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await;
@@ -498,6 +499,39 @@ async fn too_many_scans_are_turned_away_and_come_again() {
     go.store(true, Ordering::Release);
     assert!(first.rest().await.starts_with("HTTP/1.1 200"));
     assert_eq!(daemon.get("/api/tables").await.status, 200);
+}
+
+#[tokio::test]
+async fn scans_wait_for_their_turn_and_a_full_queue_turns_away_at_once() {
+    let (began, begins) = mpsc::channel();
+    let go = Arc::new(AtomicBool::new(false));
+    let gone = go.clone();
+    let api = querying(move |_, _| {
+        began.send(()).expect("heard");
+        while !gone.load(Ordering::Acquire) {
+            std::thread::park_timeout(Duration::from_millis(1));
+        }
+        Ok(())
+    });
+    let limits = HttpLimits { scans: 1, scan_wait: LONG, scans_waiting: 1, ..HttpLimits::default() };
+    let daemon = Daemon::start(api, limits, None).await;
+    let request = "GET /api/query HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
+    let mut first = daemon.unix().await;
+    first.write(request).await;
+    signalled(begins).await;
+    let mut others = tokio::task::JoinSet::new();
+    for mut client in [daemon.unix().await, daemon.unix().await] {
+        others.spawn(async move {
+            client.write(request).await;
+            client.rest().await
+        });
+    }
+    let refused = others.join_next().await.expect("two").expect("no panic");
+    assert!(refused.starts_with("HTTP/1.1 503") && refused.contains("retry-after: 1"), "{refused}");
+    go.store(true, Ordering::Release);
+    assert!(!first.rest().await.contains("server-timing"));
+    let waited = others.join_next().await.expect("one more").expect("no panic");
+    assert!(waited.starts_with("HTTP/1.1 200") && waited.contains("server-timing: wait;dur="), "{waited}");
 }
 
 #[tokio::test]

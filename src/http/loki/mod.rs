@@ -132,13 +132,14 @@ fn document(answer: &Value) -> Response {
 /// Asks the entries on a blocking thread.
 async fn answer(context: Arc<ServerContext>, params: LokiParams, question: Question) -> Result<Response, LokiError> {
     let busy = |error: ApiError| LokiError(StatusCode::SERVICE_UNAVAILABLE, error.to_string());
-    let permit = context.scan_permit().await.map_err(busy)?;
+    let permit = context.scans.permit().await.map_err(busy)?;
     let clock = QuestionClock::start();
     let end = EndOnDrop(clock.clone());
-    let asked = tokio::task::spawn_blocking(move || {
+    let asker = context.clone();
+    let asked = context.scans.spawn(move || {
         let _permit = permit;
         let mut answer = None;
-        context.api.log_entries(&clock, &mut |source| answer = Some(question(&params, source)))?;
+        asker.api.log_entries(&clock, &mut |source| answer = Some(question(&params, source)))?;
         answer.unwrap_or_else(|| Err(LokiError::failed("the entries were not read")))
     });
     let answered = asked.await.unwrap_or_else(|_| Err(LokiError::failed("the question ended without an answer")));

@@ -1,0 +1,238 @@
+//! The edges: many instances, many days, many sources, many readers and many senders. `end_to_end` measures the middle.
+//!
+//! `cargo bench --bench edges -- [ROW…] [--records N] [--runs N]`
+//!
+//! Rows are `instances`, `days`, `tables`, `memory`, `readers` and `pushes`; without a name, all of them. Each figure is
+//! the median of all runs, with the least and the greatest. `zstd -1` of the same file is measured in each run, as a
+//! yardstick. `DAYTABLE_BENCH_BINARY` names another binary to measure. Without `--bench` the run is small, so that
+//! `cargo test --benches` shows that it still works.
+
+#![allow(dead_code)]
+
+#[path = "../end_to_end/client.rs"]
+mod client;
+#[path = "../end_to_end/corpus.rs"]
+mod corpus;
+#[path = "../end_to_end/daemon.rs"]
+mod daemon;
+mod lines;
+#[path = "../end_to_end/process.rs"]
+mod process;
+#[path = "../end_to_end/push.rs"]
+mod push;
+mod readers;
+#[path = "../end_to_end/report.rs"]
+mod report;
+mod senders;
+mod table;
+
+use anyhow::{Context, Result};
+use daemon::{Daemon, Folder};
+use process::{Watched, bytes_below};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+use table::Table;
+
+/// A question about levels by time.
+const LEVELS: &str = "/api/count?by=level&every=5m";
+/// A text that no record has.
+const ABSENT: &str = "/api/query?contains=zyxwvut";
+
+/// The size of the measurement.
+struct Scale {
+    rows: Vec<String>,
+    records: u64,
+    runs: usize,
+    is_small: bool,
+}
+
+impl Scale {
+    fn from_args() -> Result<Scale> {
+        let is_small = !std::env::args().any(|argument| argument == "--bench");
+        let records = if is_small { 2000 } else { 1_000_000 };
+        let mut scale = Scale { rows: Vec::new(), records, runs: 1, is_small };
+        let mut arguments = std::env::args().skip(1);
+        while let Some(argument) = arguments.next() {
+            let mut number = || -> Result<u64> {
+                Ok(arguments.next().context("a number is missing")?.replace([',', '_'], "").parse()?)
+            };
+            match &*argument {
+                "--records" => scale.records = number()?,
+                "--runs" => scale.runs = usize::try_from(number()?)?,
+                "--bench" | "--test" => {}
+                row => scale.rows.push(row.to_owned()),
+            }
+        }
+        Ok(scale)
+    }
+
+    fn wants(&self, row: &str) -> bool {
+        self.rows.is_empty() || self.rows.iter().any(|wanted| wanted == row)
+    }
+}
+
+fn main() -> Result<()> {
+    let scale = Scale::from_args()?;
+    let mut table = Table::default();
+    for run in 1..=scale.runs {
+        eprintln!("run {run} of {}", scale.runs);
+        let scratch = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR"))?;
+        measure(&scale, scratch.path(), &mut table)?;
+    }
+    println!("\n{} records, {} runs\n\n{table}", scale.records, scale.runs);
+    Ok(())
+}
+
+fn measure(scale: &Scale, scratch: &Path, table: &mut Table) -> Result<()> {
+    let records = scale.records;
+    if scale.wants("instances") {
+        instances(table, scratch, records, 50_000, ["500,000", "3.5", "90", "100"])?;
+        instances(table, scratch, records, 1000, ["900,000", "1.6", "50", ""])?;
+    }
+    if scale.wants("days") {
+        days(table, scratch, records, 30)?;
+    }
+    if scale.wants("tables") {
+        let (days, sources) = if scale.is_small { (10, 20) } else { (400, 2000) };
+        tables(table, scratch, days, sources)?;
+    }
+    if scale.wants("memory") {
+        memory(table, scratch, records)?;
+    }
+    if scale.wants("readers") {
+        readers::measure(table, scratch, records)?;
+    }
+    if scale.wants("pushes") {
+        let (connections, requests) = if scale.is_small { (10, 2) } else { (1000, 20) };
+        senders::measure(table, scratch, connections, requests)?;
+    }
+    Ok(())
+}
+
+/// Starts a daemon on files, and measures it until all records are committed.
+fn ingest(table: &mut Table, what: &str, folder: &Folder, records: u64, targets: [&'static str; 4]) -> Result<Daemon> {
+    let mut daemon = folder.start()?;
+    let wall = daemon.wait_for(records)?;
+    let [rate, cpu, bytes, memory] = targets;
+    table.add(format!("{what}: ingest"), "/s", rate, records as f64 / wall.as_secs_f64());
+    let micros = daemon.process.cpu()?.as_secs_f64() * 1e6;
+    table.add(format!("{what}: CPU a record"), "µs", cpu, micros / records as f64);
+    table.add(format!("{what}: on disk a record"), "B", bytes, bytes_below(&folder.data)? as f64 / records as f64);
+    table.add(format!("{what}: RSS"), "MB", memory, daemon.process.rss()? as f64 / 1e6);
+    Ok(daemon)
+}
+
+/// The CPU of `zstd -1` for a file, after a run that brings the file into memory.
+fn yardstick(table: &mut Table, what: &str, file: &Path, records: u64) {
+    let mut command = Command::new("zstd");
+    command.args(["-1", "-q", "-c"]).arg(file).stdout(Stdio::null());
+    let _ = Watched::spawn(&mut command).and_then(Watched::wait);
+    if let Ok(taken) = Watched::spawn(&mut command).and_then(Watched::wait) {
+        table.add(format!("{what}: zstd -1"), "µs", "", taken.cpu.as_secs_f64() * 1e6 / records as f64);
+    }
+}
+
+/// One day of many instances: ingest, questions about the open day at once, the stop and the sealing.
+fn instances(
+    table: &mut Table,
+    scratch: &Path,
+    records: u64,
+    instances: usize,
+    targets: [&'static str; 4],
+) -> Result<()> {
+    let what = format!("{instances} instances");
+    let file = scratch.join(format!("{instances}.ndjson"));
+    lines::write(&file, records, instances, 1)?;
+    yardstick(table, &what, &file, records);
+    let folder = Folder::new(scratch, &format!("instances-{instances}"), &file, "{field:instance}")?;
+    let mut daemon = ingest(table, &what, &folder, records, targets)?;
+    for (question, path, target) in
+        [("levels", LEVELS, "100"), ("absent text", ABSENT, "100"), ("newest 100", "/api/query?n=100", "")]
+    {
+        table.add(format!("{what}, open: {question}"), "ms", target, millis(asked(&mut daemon, path)?));
+    }
+    stop(table, &what, daemon, "")?;
+    let began = Instant::now();
+    let mut archive = folder.command(&["archive", &format!("Log{}", corpus::DAY)]);
+    Watched::spawn(archive.stdout(Stdio::null()))?.wait()?;
+    table.add(format!("{what}: sealing"), "/s", "500,000", records as f64 / began.elapsed().as_secs_f64());
+    Ok(())
+}
+
+/// One file with records of many days.
+fn days(table: &mut Table, scratch: &Path, records: u64, days: u64) -> Result<()> {
+    let what = format!("{days} days");
+    let file = scratch.join("days.ndjson");
+    lines::write(&file, records, corpus::INSTANCES, days)?;
+    yardstick(table, &what, &file, records);
+    let folder = Folder::new(scratch, "days", &file, "{field:instance}")?;
+    let daemon = ingest(table, &what, &folder, records, ["1,200,000", "1.4", "", "100"])?;
+    stop(table, &what, daemon, "0.5")
+}
+
+/// Many files, each with a record a day: ingest, the next start, and the daemon when nothing happens.
+fn tables(table: &mut Table, scratch: &Path, days: u64, sources: usize) -> Result<()> {
+    let what = format!("{days} days of {sources} sources");
+    let files = scratch.join("sources");
+    lines::write_sources(&files, sources, days)?;
+    let folder = Folder::new(scratch, "tables", &files.join("*.log"), "{stem}")?;
+    let records = days * sources as u64;
+    let daemon = ingest(table, &what, &folder, records, ["400,000", "4", "", ""])?;
+    stop(table, &what, daemon, "")?;
+    let daemon = folder.start()?;
+    table.add(format!("{what}: start"), "ms", "40", millis(daemon.ready_after));
+    std::thread::sleep(Duration::from_secs(2));
+    let (before, since) = (daemon.process.cpu()?, Instant::now());
+    std::thread::sleep(Duration::from_secs(3));
+    let busy = (daemon.process.cpu()? - before).as_secs_f64() / since.elapsed().as_secs_f64();
+    table.add(format!("{what}: idle CPU"), "%", "0.3", busy * 100.0);
+    table.add(format!("{what}: idle RSS"), "MB", "25", daemon.process.rss()? as f64 / 1e6);
+    stop(table, &what, daemon, "")
+}
+
+/// Memory after each question was asked many times of a sealed day.
+fn memory(table: &mut Table, scratch: &Path, records: u64) -> Result<()> {
+    let file = scratch.join("memory.ndjson");
+    lines::write(&file, records, corpus::INSTANCES, 1)?;
+    let folder = Folder::new(scratch, "memory", &file, "{field:instance}")?;
+    let mut daemon = folder.start()?;
+    daemon.wait_for(records)?;
+    daemon.process.stop()?;
+    let mut archive = folder.command(&["archive", &format!("Log{}", corpus::DAY)]);
+    Watched::spawn(archive.stdout(Stdio::null()))?.wait()?;
+    let mut daemon = folder.start()?;
+    let questions =
+        [LEVELS, "/api/count?by=instance", "/api/query?n=100", "/api/query?instance=worker-07&n=100", ABSENT];
+    for question in questions {
+        for _ in 0..50 {
+            daemon.client.get(question)?;
+        }
+    }
+    table.add("sealed, 50 of each question: RSS", "MB", "120", daemon.process.rss()? as f64 / 1e6);
+    daemon.process.stop().map(drop)
+}
+
+/// The median time of three answers.
+fn asked(daemon: &mut Daemon, path: &str) -> Result<Duration> {
+    let mut took = Vec::new();
+    daemon.client = daemon.connect()?;
+    for _ in 0..3 {
+        let began = Instant::now();
+        daemon.client.get(path)?;
+        took.push(began.elapsed());
+    }
+    process::median(took)
+}
+
+fn stop(table: &mut Table, what: &str, daemon: Daemon, target: &'static str) -> Result<()> {
+    let began = Instant::now();
+    let taken = daemon.process.stop()?;
+    table.add(format!("{what}: stop"), "s", target, began.elapsed().as_secs_f64());
+    table.add(format!("{what}: peak RSS"), "MB", "", taken.peak_rss as f64 / 1e6);
+    Ok(())
+}
+
+fn millis(time: Duration) -> f64 {
+    time.as_secs_f64() * 1000.0
+}
