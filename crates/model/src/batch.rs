@@ -14,6 +14,7 @@
 //! Numbers are little-endian. Only this module reads or writes that layout, and it never reaches a disk.
 
 use crate::key::{DayTable, RowKey};
+use crate::line::SharedLayout;
 use crate::property::{PROPERTY_NAME_UNITS_MAX, Property, PropertyKind, is_same_text, property_name};
 use crate::record::Level;
 use crate::time::Ticks;
@@ -38,8 +39,16 @@ pub struct Batch {
     records: u32,
     bytes: Vec<u8>,
     text: String,
-    /// Texts that several rows have.
-    shared: Vec<Arc<str>>,
+    /// Layouts that several rows have.
+    shared: Vec<KnownLayout>,
+}
+
+/// A layout that rows have, and the properties of the fields of such rows.
+#[derive(Clone, Debug)]
+struct KnownLayout {
+    layout: Arc<SharedLayout>,
+    /// Once a second row has the layout, and if each field has the property of its own name.
+    fields: Option<Box<[u16]>>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -59,7 +68,7 @@ pub struct RowRef<'a> {
     pub level: Option<Level>,
     bytes: &'a [u8],
     text: &'a str,
-    shared: &'a [Arc<str>],
+    shared: &'a [KnownLayout],
 }
 
 impl Batch {
@@ -199,15 +208,55 @@ impl RowWriter<'_> {
         is_plain
     }
 
-    /// Adds a text that many rows share, by its exact name. The batch holds the text once.
+    /// Adds the fields of a record whose layout names them; false if one of them got a suffix. The properties that
+    /// `apart` names must not be fields: other properties of the row have those names.
+    ///
+    /// Rows with the same layout have the same fields, so the names are looked up for the first rows only.
     #[inline]
-    pub fn add_shared(&mut self, name: &str, text: &Arc<str>) {
+    pub fn add_fields<'v>(
+        &mut self,
+        layout: &Arc<SharedLayout>,
+        names: &[Box<str>],
+        values: impl ExactSizeIterator<Item = Property<'v>>,
+        apart: &[&str],
+    ) -> bool {
+        debug_assert_eq!(names.len(), values.len());
+        let known = self.batch.shared.iter().rposition(|known| Arc::ptr_eq(&known.layout, layout));
+        if let Some(number) = known
+            && let Some(fields) = self.batch.shared[number].fields.take()
+        {
+            fields.iter().zip(values).for_each(|(index, value)| self.put(*index, value));
+            self.batch.shared[number].fields = Some(fields);
+            return true;
+        }
+        let mut keeps_names = true;
+        let mut fields = Vec::with_capacity(if known.is_some() { names.len() } else { 0 });
+        for (name, value) in names.iter().zip(values) {
+            let (index, is_plain) = self.batch.names.index(name, self.row);
+            keeps_names &= is_plain;
+            self.put(index, value);
+            if known.is_some() {
+                fields.push(index);
+            }
+        }
+        if let Some(number) = known.filter(|_| keeps_names) {
+            let names = self.batch.names();
+            if !fields.iter().any(|index| apart.contains(&&*names[usize::from(*index)])) {
+                self.batch.shared[number].fields = Some(fields.into());
+            }
+        }
+        keeps_names
+    }
+
+    /// Adds a layout that many rows share, by its exact name. The batch holds the layout once.
+    #[inline]
+    pub fn add_shared(&mut self, name: &str, layout: &Arc<SharedLayout>) {
         let index = self.batch.names.shared(name);
         self.batch.names.used[usize::from(index)] = self.row;
         let shared = &mut self.batch.shared;
-        let is_same = |known: &Arc<str>| Arc::ptr_eq(known, text);
+        let is_same = |known: &KnownLayout| Arc::ptr_eq(&known.layout, layout);
         let number = shared.iter().rposition(is_same).unwrap_or_else(|| {
-            shared.push(text.clone());
+            shared.push(KnownLayout { layout: layout.clone(), fields: None });
             shared.len() - 1
         });
         // A batch has at most 100 rows.
@@ -291,7 +340,7 @@ impl<'a> RowRef<'a> {
 pub struct Properties<'a> {
     bytes: &'a [u8],
     text: &'a str,
-    shared: &'a [Arc<str>],
+    shared: &'a [KnownLayout],
 }
 
 impl<'a> Properties<'a> {
@@ -327,7 +376,7 @@ impl<'a> Iterator for Properties<'a> {
         let [tag] = self.read()?;
         if tag == SHARED {
             let [number] = self.read()?;
-            return Some((name, Property::String(self.shared.get(usize::from(number))?)));
+            return Some((name, Property::String(&self.shared.get(usize::from(number))?.layout)));
         }
         let value = match PropertyKind::from_code(tag & !TRUE)? {
             PropertyKind::String => Property::String(self.text()?),

@@ -37,6 +37,9 @@ const ENTITY_BYTES_MAX: usize = (1 << 20) - (8 << 10);
 pub const MULTI_ROW_PROPERTIES: [(&str, PropertyKind); 2] =
     [("Items", PropertyKind::Int32), ("Fields", PropertyKind::String)];
 
+/// Properties of a row that are no fields, of records that one row holds.
+const FIXED_PROPERTIES: [&str; 6] = ["Source", "Message", LAYOUT, VERBATIM, STREAM, NANOS];
+
 /// A record of a source, together with the size of its texts.
 pub struct SizedRecord<'r> {
     record: &'r Record<'r>,
@@ -92,8 +95,18 @@ impl<'r> SizedRecord<'r> {
             row.add("Message", Property::String(&record.message));
         }
         let mut keeps_names = true;
-        for field in &record.fields {
-            keeps_names &= row.add_field(&field.name, property_of(&field.value));
+        match record.line.as_deref().and_then(|line| Some((line, line.layout.names()?))) {
+            // A field that was added after parsing makes the layout unfit.
+            Some((line, names)) if names.len() == record.fields.len() => {
+                debug_assert!(names.iter().zip(&record.fields).all(|(name, field)| **name == *field.name));
+                let values = record.fields.iter().map(|field| property_of(&field.value));
+                keeps_names = row.add_fields(&line.layout, names, values, &FIXED_PROPERTIES);
+            }
+            _ => {
+                for field in &record.fields {
+                    keeps_names &= row.add_field(&field.name, property_of(&field.value));
+                }
+            }
         }
         if let Some(line) = &record.line {
             if keeps_names && line.is_of(key.time(), record.level) {
@@ -162,7 +175,7 @@ fn append_large(batch: &mut Batch, key: RowKey, source: &str, record: &Record<'_
         }
     }
     let whole = record.line.as_ref().map(|line| match keeps_names && line.is_of(key.time(), record.level) {
-        true => (Cow::Borrowed(&*line.layout), Cow::Borrowed(&*line.verbatim)),
+        true => (Cow::Borrowed(&**line.layout), Cow::Borrowed(&*line.verbatim)),
         false => {
             let (layout, verbatim) = line.whole();
             (Cow::Owned(layout), Cow::Owned(verbatim))

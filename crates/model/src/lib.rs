@@ -15,10 +15,12 @@
 //! * [`words`]: the words of a text, for an index of words.
 //! * [`needle`]: a search text, and the test whether a value contains it.
 //! * [`row_set`]: some rows of a page or row group.
+//! * [`digits`]: numbers at the front of a text.
 //! * [`path_text`], [`safe_text`]: paths and untrusted text in a form that is safe to show.
 //! * [`decimal`]: whole numbers as text. [`units`]: durations and sizes as people write them. [`did_you_mean`]: suggestions for misspelt names.
 
 pub mod time;
+pub mod digits;
 pub mod level;
 pub mod record;
 pub mod key;

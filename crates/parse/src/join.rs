@@ -128,9 +128,9 @@ impl<'a> Assembler<'a> {
                 self.consumed = self.lines.at();
                 return Some(self.lying(piece.into_record()));
             }
-            if let Some(next) = self.next_line() {
+            if let Some(mut next) = self.next_line() {
                 let at = next.start;
-                let is_whole = piece.is_whole_before(&next, profile, options);
+                let is_whole = piece.is_whole_before(&mut next, profile, options);
                 self.ahead = Some(next);
                 if is_whole {
                     self.consumed = at;

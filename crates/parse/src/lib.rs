@@ -33,7 +33,7 @@
 //!   level.
 //! * `builder`: builds a record from names and values. `clef`: renders the message of a Serilog event.
 //! * `timestamp`: the forms of timestamps. `zone` in it: the time zone of a source.
-//! * `scan`: finds the end of a short piece of a line.
+//! * `scan`: finds the end of a short piece of a line. `spare`: memory of the record before.
 //! * `compose`: builds a record from the fields of a protocol.
 //! * [`redact`]: replaces secrets before a record leaves this crate.
 //! * `written`: the original text of a record, as a layout that the record's parts fill.
@@ -94,6 +94,7 @@ mod redis;
 mod scales;
 mod scan;
 mod source_profile;
+mod spare;
 mod structured;
 mod timestamp;
 mod w3c;
@@ -112,6 +113,7 @@ pub use raw_record::RawRecord;
 pub use records::Records;
 pub use scales::syslog as syslog_level;
 pub use source_profile::{FormatError, Join, ParseOptions, SourceProfile};
+pub use spare::reuse;
 pub use timestamp::TimestampDefaults;
 pub use timestamp::zone::{UnknownZone, Zone, host_zone, host_zone_doubt};
 
@@ -148,7 +150,7 @@ impl<'a> Parsed<'a> {
 /// Parses one line by itself, as [`SourceProfile::record`] parses the first line of a source. The line comes without
 /// its newline and without a carriage return before it. A time without a zone is read in UTC.
 pub fn parse(line: &str, choice: FormatChoice) -> Parsed<'_> {
-    SourceProfile::default().chosen(choice, line, TimestampDefaults { zone: Zone::Utc, seen: time::now() })
+    SourceProfile::default().chosen(choice, line, TimestampDefaults { zone: Zone::Utc, seen: time::now() }, None)
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 //! prints as the same text, so `007`, `1.50` and `1e3` stay text. A value in quotes is always text.
 
 use super::scan;
+use daytable_model::digits;
 use daytable_model::record::Value;
 use memchr::{memchr, memchr2};
 use std::borrow::Cow;
@@ -60,6 +61,21 @@ pub(super) struct KeyValue<'a> {
     pub(super) value: PairValue<'a>,
     /// The place after it.
     pub(super) end: usize,
+}
+
+impl<'a> KeyValue<'a> {
+    /// The value, typed by its form. `line` is the line of the pair.
+    #[inline(always)]
+    pub(super) fn value_in(&self, line: &'a str) -> Value<'a> {
+        if let PairValue::Bare(text) = self.value
+            && let Some((number, length)) = digits::leading(&line.as_bytes()[self.end - text.len()..])
+            && length == text.len()
+            && (length == 1 || !text.is_empty() && !text.starts_with('0'))
+        {
+            return Value::Int64(number.cast_signed());
+        }
+        self.value.value()
+    }
 }
 
 /// The pair that begins at `at` and ends before a space, a tab or the end of the line.
@@ -153,6 +169,9 @@ pub(super) fn whole(bytes: &[u8], at: usize) -> Option<(i64, usize)> {
     let negative = bytes.get(at) == Some(&b'-');
     let start = at + usize::from(negative);
     let (mut number, mut end) = (0i64, start);
+    if let Some((leading, length)) = digits::leading(bytes.get(start..)?) {
+        (number, end) = (leading.cast_signed(), start + length);
+    }
     while let Some(byte @ b'0'..=b'9') = bytes.get(end) {
         if end - start == DIGITS_MAX {
             return None;

@@ -13,8 +13,8 @@ use super::envelope::{Envelope, OutputStream, Unwrapped};
 use super::layout::{self, Habits, LayoutContext, trace};
 use super::raw_record::RawRecord;
 use super::structured::{self, Headers};
-use super::timestamp::TimestampDefaults;
 use super::timestamp::zone::Zone;
+use super::timestamp::{Stamp, TimestampDefaults};
 use super::written::{self, LayoutCache};
 use super::{Explicit, Format, FormatChoice, LinePatternError, Parsed, UnknownFormat, envelope, json, logfmt};
 use crate::redact::Redactor;
@@ -212,10 +212,7 @@ impl SourceProfile {
         if let Some(explicit) = &options.explicit {
             return !explicit.begins(text);
         }
-        if self.format == Some(Format::Text)
-            && !self.headers.has_table()
-            && layout::are_both_timed(open, text, &defaults)
-        {
+        if self.full_time(text, options).is_some() && self.full_time(open, options).is_some() {
             return false;
         }
         if let Some(goes_on) = structured::goes_on(open, text, &self.headers) {
@@ -239,6 +236,15 @@ impl SourceProfile {
             && layout::is_untimed(layout::first_line(open))
             && !layout::is_untimed(text)
             && !trace::is_failure(text)
+    }
+
+    /// The full time at the start of a line, in a source of lines with such times. A line with a full time does not
+    /// continue a record with one, and the other rules need not run. Most lines end here.
+    pub(crate) fn full_time(&self, text: &str, options: &ParseOptions) -> Option<Stamp> {
+        if self.format != Some(Format::Text) || options.explicit.is_some() || self.headers.has_table() {
+            return None;
+        }
+        layout::full_time(text, &SourceProfile::any_time(options))
     }
 
     fn begins_as(&self, usual: Option<Format>, text: &str, options: &ParseOptions) -> bool {
@@ -328,12 +334,13 @@ impl SourceProfile {
         let is_joined = memchr(b'\n', text.as_bytes()).is_some();
         self.single_lines = if is_joined { 0 } else { (self.single_lines + 1).min(SINGLE_LINES_SURE) };
         let defaults = TimestampDefaults { zone: options.zone, seen };
+        let stamp = raw.and_then(|raw| raw.stamp);
         let mut parsed = match &options.explicit {
             Some(explicit) => {
                 let record = explicit.record(text, &defaults);
                 record.map_or_else(|| Parsed::plain(text), |record| Parsed::of(record, Format::Explicit))
             }
-            None => self.chosen(options.format, text, defaults),
+            None => self.chosen(options.format, text, defaults, stamp),
         };
         parsed.record.time = parsed.record.time.or(envelope.time);
         if envelope.stream != OutputStream::Only {
@@ -358,15 +365,16 @@ impl SourceProfile {
         parsed
     }
 
-    /// Parses a record as the choice of format says, and learns from it.
+    /// Parses a record as the choice of format says, and learns from it. `stamp` is its full time, if that is known.
     pub(super) fn chosen<'a>(
         &mut self,
         format: FormatChoice,
         text: &'a str,
         defaults: TimestampDefaults,
+        stamp: Option<Stamp>,
     ) -> Parsed<'a> {
         let found = match format {
-            FormatChoice::Auto => self.auto(text, defaults),
+            FormatChoice::Auto => self.auto(text, defaults, stamp),
             FormatChoice::Only(format) => self.only(format, text, defaults),
         };
         let parsed = found.unwrap_or_else(|| {
@@ -391,7 +399,7 @@ impl SourceProfile {
     }
 
     /// Finds the format by the first bytes and by the usual format.
-    fn auto<'a>(&mut self, text: &'a str, defaults: TimestampDefaults) -> Option<Parsed<'a>> {
+    fn auto<'a>(&mut self, text: &'a str, defaults: TimestampDefaults, stamp: Option<Stamp>) -> Option<Parsed<'a>> {
         let first = *text.as_bytes().first()?;
         if matches!(first, b'{' | b' ' | b'\t')
             && let Some(record) = object(text, &defaults)
@@ -414,7 +422,7 @@ impl SourceProfile {
         } else {
             self.since = 0;
         }
-        let found = self.layout(text, defaults);
+        let found = self.layout(text, defaults, stamp);
         if found.is_none() && !tries_structured {
             let (format, record) = structured::recognise(text, &defaults, &mut self.headers)?;
             return Some(Parsed::of(record, format));
@@ -427,13 +435,15 @@ impl SourceProfile {
         match format {
             Format::Json => object(text, &defaults).map(|record| Parsed::of(record, format)),
             Format::Logfmt => logfmt::parse_with_flags(text, &defaults).map(|record| Parsed::of(record, format)),
-            Format::Cri | Format::Docker => self.auto(text, defaults),
+            Format::Cri | Format::Docker => self.auto(text, defaults, None),
             Format::Text => {
-                let mut context = LayoutContext { defaults, usual: self.format, habits: &mut self.habits };
+                let mut context = LayoutContext { defaults, usual: self.format, habits: &mut self.habits, stamp: None };
                 layout::read_general(text, &mut context)
             }
             Format::Plain | Format::Explicit => None,
-            _ if layout::is_layout(format) => self.layout(text, defaults).filter(|parsed| parsed.format == format),
+            _ if layout::is_layout(format) => {
+                self.layout(text, defaults, None).filter(|parsed| parsed.format == format)
+            }
             _ => {
                 let record = structured::read(format, text, &defaults, &mut self.headers)?;
                 Some(Parsed::of(record, format))
@@ -441,8 +451,8 @@ impl SourceProfile {
         }
     }
 
-    fn layout<'a>(&mut self, text: &'a str, defaults: TimestampDefaults) -> Option<Parsed<'a>> {
-        layout::read(text, &mut LayoutContext { defaults, usual: self.format, habits: &mut self.habits })
+    fn layout<'a>(&mut self, text: &'a str, defaults: TimestampDefaults, stamp: Option<Stamp>) -> Option<Parsed<'a>> {
+        layout::read(text, &mut LayoutContext { defaults, usual: self.format, habits: &mut self.habits, stamp })
     }
 
     fn note(&mut self, format: Format) {

@@ -20,7 +20,7 @@ use daytable_model::path_text::PathText;
 use daytable_model::record::{Field, Record, Value};
 use daytable_model::time::Ticks;
 use daytable_model::window::Admission;
-use daytable_parse::{Assembler, Ending, Format, RawRecord, SourceProfile, cut_record};
+use daytable_parse::{Assembler, Ending, Format, RawRecord, SourceProfile, cut_record, reuse};
 use daytable_store::{Mark, SourceState};
 use memchr::{memchr, memrchr};
 use std::io;
@@ -382,6 +382,7 @@ impl RecordParser {
         if admission != Admission::Early {
             *context.newest = record.time.max(*context.newest);
         }
+        reuse(record);
     }
 }
 

@@ -40,7 +40,7 @@ use crate::property::{Property, TypedValue, to_hex};
 use crate::time::Ticks;
 use std::borrow::Cow;
 use std::io::Write as _;
-use std::ops::Range;
+use std::ops::{Deref, Range};
 use std::sync::Arc;
 
 /// The property with the layout of a record's line.
@@ -56,11 +56,50 @@ pub const PIECE_END: char = '\u{1f}';
 /// Begins an escaped byte of a piece.
 const ESCAPE: char = '\u{1e}';
 
+/// A layout, and the names of the fields of the records that have it. Records of one source share it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SharedLayout {
+    layout: Box<str>,
+    /// `None` if the fields of its records differ.
+    names: Option<Box<[Box<str>]>>,
+}
+
+impl SharedLayout {
+    /// A layout for records with these fields, in this order.
+    pub fn with_names(layout: &str, names: Box<[Box<str>]>) -> SharedLayout {
+        SharedLayout { layout: layout.into(), names: Some(names) }
+    }
+
+    /// The same layout with more text at its end.
+    pub fn followed_by(&self, rest: &str) -> SharedLayout {
+        SharedLayout { layout: [&*self.layout, rest].concat().into(), names: self.names.clone() }
+    }
+
+    /// The names of the fields, if all records with this layout have the same.
+    pub fn names(&self) -> Option<&[Box<str>]> {
+        self.names.as_deref()
+    }
+}
+
+impl From<&str> for SharedLayout {
+    fn from(layout: &str) -> SharedLayout {
+        SharedLayout { layout: layout.into(), names: None }
+    }
+}
+
+impl Deref for SharedLayout {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.layout
+    }
+}
+
 /// The text of a record as its source wrote it, as layout and verbatim text.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WrittenLine<'a> {
-    /// The layout. Records of one source share it.
-    pub layout: Arc<str>,
+    /// The layout. With names, they are those of the record's fields.
+    pub layout: Arc<SharedLayout>,
     /// The verbatim text; empty if the layout has no piece of it.
     pub verbatim: String,
     /// Where the frame, and the parts after it, begin in the layout and in the verbatim text.

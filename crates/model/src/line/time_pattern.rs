@@ -14,6 +14,7 @@
 //! | `d`, `e`, `E` | day of two digits, with a space, unpadded | `p`, `P` | `AM`, `am` |
 //! | `a`, `A` | `Sat`, `Saturday` | `s` | seconds since 1970 |
 
+use crate::digits;
 use crate::property::is_same_text;
 use crate::time::{MONTHS, TICKS_PER_DAY, TICKS_PER_SECOND, Ticks, WEEKDAYS};
 
@@ -202,6 +203,13 @@ impl Clock {
     #[inline]
     fn begins(&self, code: u8, text: &[u8]) -> Option<usize> {
         let Some((number, width)) = self.number(code) else { return self.begins_name(code, text) };
+        if width == 2 {
+            let written = [b'0' + (number / 10) as u8, b'0' + (number % 10) as u8];
+            return (*text.first_chunk()? == written).then_some(2);
+        }
+        if let Some((read, _)) = digits::leading(text).filter(|(_, length)| *length == width) {
+            return (read == u64::from(number)).then_some(width);
+        }
         let mut read = 0;
         for byte in text.get(..width)? {
             let digit = byte.wrapping_sub(b'0');

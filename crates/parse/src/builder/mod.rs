@@ -8,6 +8,7 @@ mod settle;
 
 use super::names::{self, Role, role_of};
 use super::scales;
+use super::spare;
 use super::timestamp::{self, TimestampDefaults};
 use daytable_model::record::{Field, Level, Record, Value};
 use daytable_model::time::Ticks;
@@ -53,8 +54,7 @@ const HOST: usize = 2;
 
 impl<'a> RecordBuilder<'a> {
     pub(super) fn new(defaults: &TimestampDefaults) -> Self {
-        // Capacity for the fields of most lines: one allocation a line.
-        let record = Record { fields: Vec::with_capacity(16), ..Record::default() };
+        let record = Record { fields: spare::fields(), ..Record::default() };
         RecordBuilder {
             record,
             added: 0,

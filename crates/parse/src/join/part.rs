@@ -4,6 +4,7 @@ use crate::envelope::Envelope;
 use crate::lines::{Line, Lines};
 use crate::raw_record::RawRecord;
 use crate::source_profile::{ParseOptions, SourceProfile};
+use crate::timestamp::Stamp;
 use daytable_model::time::Ticks;
 use std::borrow::Cow;
 
@@ -13,6 +14,8 @@ pub(super) struct LinePiece<'a> {
     pub(super) end: usize,
     pub(super) text: Cow<'a, str>,
     pub(super) envelope: Envelope<'a>,
+    /// The full time at its start, if it was read already.
+    stamp: Option<Stamp>,
     pub(super) cut: usize,
     pub(super) is_invalid: bool,
 }
@@ -29,8 +32,8 @@ impl<'a> LinePiece<'a> {
                 (Cow::Owned(inner.text.into_owned()), inner.envelope.into_owned())
             }
         };
-        let mut piece =
-            LinePiece { start: line.start, end: line.end, text, envelope, cut: line.cut, is_invalid: line.is_invalid };
+        let Line { start, end, stamp, cut, is_invalid, .. } = *line;
+        let mut piece = LinePiece { start, end, text, envelope, stamp, cut, is_invalid };
         if line.cut > 0
             && let Some(redactor) = &options.redactor
         {
@@ -54,14 +57,21 @@ impl<'a> LinePiece<'a> {
 
     /// Whether the line is a record by itself because `next` begins another. Most lines that could continue end this
     /// way, so this test comes before any joining. It applies only to lines without an envelope, which have one stream.
-    pub(super) fn is_whole_before(&self, next: &Line<'_>, profile: &SourceProfile, options: &ParseOptions) -> bool {
+    /// The time of `next` is noted in it.
+    pub(super) fn is_whole_before(&self, next: &mut Line<'_>, profile: &SourceProfile, options: &ParseOptions) -> bool {
         if self.envelope != Envelope::default() || self.leaves_key_open(false, options) {
             return false;
         }
-        let next = profile.unwrap(&next.text, options);
-        next.envelope == Envelope::default()
-            && !next.text.is_empty()
-            && !profile.goes_on(&self.text, &next.text, options)
+        let inner = profile.unwrap(&next.text, options);
+        if inner.envelope != Envelope::default() || inner.text.is_empty() {
+            return false;
+        }
+        let stamp = profile.full_time(&inner.text, options);
+        if stamp.is_some() && (self.stamp.is_some() || profile.full_time(&self.text, options).is_some()) {
+            next.stamp = stamp;
+            return true;
+        }
+        !profile.goes_on(&self.text, &inner.text, options)
     }
 
     /// Whether a private key that must be replaced continues in the next line.
@@ -74,6 +84,7 @@ impl<'a> LinePiece<'a> {
             start: self.start,
             text: self.text,
             envelope: self.envelope,
+            stamp: self.stamp,
             lines: 1,
             cut: self.cut,
             is_invalid: self.is_invalid,

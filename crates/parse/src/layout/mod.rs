@@ -28,7 +28,7 @@ mod usual;
 pub(super) use habits::Habits;
 pub use syslog::facility_name;
 
-use super::timestamp::{Form, TimestampDefaults};
+use super::timestamp::{Form, Stamp, TimestampDefaults};
 use super::{Format, Parsed, haproxy, json, logfmt};
 use daytable_model::record::{Record, Value};
 use general::LineHeader;
@@ -42,6 +42,8 @@ pub(super) struct LayoutContext<'g> {
     /// The usual format of the source.
     pub(super) usual: Option<Format>,
     pub(super) habits: &'g mut Habits,
+    /// The full time at the start of the record, if that was read before.
+    pub(super) stamp: Option<Stamp>,
 }
 
 /// Reads a record whose first line has a known header; `None` for any other record.
@@ -86,14 +88,14 @@ pub(super) fn begins(usual: Option<Format>, habits: Habits, text: &str, defaults
     }
 }
 
-/// Whether an open record and a line both begin with a full time. Then the line does not continue the record, and the
-/// other rules need not run. Most lines end here.
-pub(super) fn are_both_timed(open: &str, line: &str, defaults: &TimestampDefaults) -> bool {
-    let is_timed = |text: &str| {
-        text.as_bytes().get(10) == Some(&b'T')
-            && super::timestamp::at_start(text.as_bytes(), defaults).is_some_and(|stamp| stamp.form == Form::Rfc3339)
-    };
-    is_timed(line) && is_timed(open)
+/// The full time at the start of a text: date, time and zone, which need no defaults.
+#[inline]
+pub(super) fn full_time(text: &str, defaults: &TimestampDefaults) -> Option<Stamp> {
+    let bytes = text.as_bytes();
+    if bytes.get(10) != Some(&b'T') {
+        return None;
+    }
+    super::timestamp::at_start(bytes, defaults).filter(|stamp| stamp.form == Form::Rfc3339)
 }
 
 /// Whether an open record may be a stack trace: it begins with neither a time nor an object.
@@ -104,7 +106,8 @@ pub(super) fn may_be_trace(open: &str, defaults: &TimestampDefaults) -> bool {
 /// Whether a line begins with a level and has no time.
 pub(super) fn is_untimed(line: &str) -> bool {
     let (defaults, mut habits) = (TimestampDefaults::default(), Habits::default());
-    untimed::untimed(line, line, &mut LayoutContext { defaults, usual: None, habits: &mut habits }).is_some()
+    untimed::untimed(line, line, &mut LayoutContext { defaults, usual: None, habits: &mut habits, stamp: None })
+        .is_some()
 }
 
 /// The format of a line with a time in its header. The check is only precise enough to know that there is a time.

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 /// Reads a line as the first one of its source.
 fn first(text: &str) -> Option<Parsed<'_>> {
     let defaults = TimestampDefaults { seen: now(), ..TimestampDefaults::default() };
-    read(text, &mut LayoutContext { defaults, usual: None, habits: &mut Habits::default() })
+    read(text, &mut LayoutContext { defaults, usual: None, habits: &mut Habits::default(), stamp: None })
 }
 
 fn field(parsed: &Parsed<'_>, name: &str) -> String {
@@ -109,6 +109,7 @@ fn habits_distinguish_a_plain_word_from_a_component() {
             defaults: TimestampDefaults::default(),
             usual: Some(Format::Text),
             habits: &mut habits,
+            stamp: None,
         };
         messages.push(read(line, context).expect("a header").record.message.len());
         let number = habits.number();

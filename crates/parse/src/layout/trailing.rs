@@ -5,6 +5,7 @@
 
 use crate::json;
 use crate::pairs::{is_space, pair_at, skip_spaces};
+use crate::spare;
 use crate::timestamp::TimestampDefaults;
 use daytable_model::record::{Field, Value};
 use memchr::{memchr, memchr2, memrchr2};
@@ -25,10 +26,10 @@ pub(super) fn pairs<'a>(text: &'a str, fields: &mut Vec<Field<'a>>) -> &'a str {
         at = run;
         while let Some(pair) = pair_at(text, at) {
             if fields.capacity() == 0 {
-                fields.reserve_exact(16);
+                *fields = spare::fields();
             }
             // Made in its final place; see `RecordBuilder::add_borrowed`.
-            fields.extend(once_with(|| Field { name: Cow::Borrowed(pair.key), value: pair.value.value() }));
+            fields.extend(once_with(|| Field { name: Cow::Borrowed(pair.key), value: pair.value_in(text) }));
             at = skip_spaces(bytes, pair.end);
             if at == bytes.len() {
                 let message = trim_end(text.get(..run).unwrap_or(text));

@@ -11,8 +11,7 @@
 
 use super::shape::{self, NameShape};
 use super::sketch::Sketch;
-use super::{LayoutContext, trailing};
-use crate::timestamp::{self, Form};
+use super::{LayoutContext, full_time, trailing};
 use crate::{Format, Parsed};
 use memchr::memchr2;
 
@@ -22,10 +21,10 @@ const LEVEL_MAX: usize = 11;
 /// Reads a line of a source that is mostly text.
 pub(super) fn read<'a>(text: &'a str, context: &mut LayoutContext<'_>) -> Option<Parsed<'a>> {
     let bytes = text.as_bytes();
-    if context.usual != Some(Format::Text) || bytes.get(10) != Some(&b'T') || memchr2(b'\n', 0x1b, bytes).is_some() {
+    if context.usual != Some(Format::Text) || memchr2(b'\n', 0x1b, bytes).is_some() {
         return None;
     }
-    let stamp = timestamp::at_start(bytes, &context.defaults).filter(|stamp| stamp.form == Form::Rfc3339)?;
+    let stamp = context.stamp.or_else(|| full_time(text, &context.defaults))?;
     let level_at = stamp.length + 1;
     let level_end = level_at + run(bytes, level_at, |byte| byte.is_ascii_uppercase());
     let is_spaced = bytes.get(stamp.length) == Some(&b' ') && bytes.get(level_end) == Some(&b' ');
@@ -76,8 +75,12 @@ mod tests {
 
     fn both(line: &str) -> Option<()> {
         let (mut short, mut general) = (Habits::default(), Habits::default());
-        let context =
-            |habits| LayoutContext { defaults: TimestampDefaults::default(), usual: Some(Format::Text), habits };
+        let context = |habits| LayoutContext {
+            defaults: TimestampDefaults::default(),
+            usual: Some(Format::Text),
+            habits,
+            stamp: None,
+        };
         let parsed = read(line, &mut context(&mut short))?;
         assert_eq!(Some(parsed), read_plain(line, &mut context(&mut general)), "{line}");
         assert_eq!(short, general, "{line}");

@@ -1,5 +1,6 @@
 //! The time of day within a timestamp.
 
+use daytable_model::digits;
 use daytable_model::time::TICKS_PER_SECOND;
 
 /// Digits of a second that a tick represents.
@@ -156,6 +157,10 @@ pub(super) fn leap(second: u32, ticks: i64) -> Option<(u32, i64)> {
 /// Leading digits as a fraction of a second in ticks, and the rest after all digits.
 #[inline]
 pub(super) fn fraction(text: &[u8]) -> (i64, &[u8]) {
+    const UNITS: [i64; 8] = [10_000_000, 1_000_000, 100_000, 10_000, 1000, 100, 10, 1];
+    if let Some((number, length)) = digits::leading(text) {
+        return (number.cast_signed() * UNITS[length], &text[length..]);
+    }
     let (mut ticks, mut missing, mut length) = (0, TICK_DIGITS, 0);
     for byte in text {
         let digit = byte.wrapping_sub(b'0');

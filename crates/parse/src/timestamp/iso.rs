@@ -25,9 +25,12 @@ pub(super) fn read(bytes: &[u8], defaults: &TimestampDefaults) -> Option<Stamp> 
     }
     let (second, fraction, rest) = seconds(rest)?;
     // With an hour of a 24-hour clock, the letters AM and PM belong to the text.
-    let (offset, length) = match super::clock::half(rest).filter(|_| (1..=12).contains(&hour)) {
-        Some(_) => return super::date::from_digits(bytes, defaults),
-        None => zone(rest)?,
+    let (offset, length) = match rest {
+        [b'Z', ..] => (Some(0), 1),
+        _ if super::clock::half(rest).is_some() && (1..=12).contains(&hour) => {
+            return super::date::from_digits(bytes, defaults);
+        }
+        _ => zone(rest)?,
     };
     let since_midnight = i64::from(hour * 3600 + minute * 60 + second) * TICKS_PER_SECOND + fraction;
     let time = point(date, since_midnight, offset, defaults)?;

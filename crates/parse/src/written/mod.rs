@@ -11,8 +11,8 @@ use super::raw_record::RawRecord;
 use super::{Format, Parsed};
 use crate::redact::Redactor;
 use daytable_model::line::{
-    FrameForm, LAYOUT_BYTES_MAX, LineLayout, LineSource, PIECE_END, TimePattern, WrittenLine, escape_json,
-    invalid_piece, push_literal, push_piece, whole_line,
+    FrameForm, LAYOUT_BYTES_MAX, LineLayout, LineSource, PIECE_END, SharedLayout, TimePattern, WrittenLine,
+    escape_json, invalid_piece, push_literal, push_piece, whole_line,
 };
 use daytable_model::property::{Property, TypedValue, property_name};
 use daytable_model::record::{Level, Record, Value};
@@ -38,11 +38,11 @@ const UNREST_MAX: u32 = 64 * UNREST_OF_NEW;
 pub(crate) struct LayoutCache {
     templates: Vec<LineTemplate>,
     /// Layouts with what follows them, for sources with envelopes or CRLF: the layout, the rest, both.
-    framed: Vec<(Arc<str>, String, Arc<str>)>,
+    framed: Vec<(Arc<SharedLayout>, String, Arc<SharedLayout>)>,
     unrest: u32,
     minutes_east: i64,
     scratch: Vec<u8>,
-    whole: Option<(Arc<str>, Arc<str>)>,
+    whole: Option<(Arc<SharedLayout>, Arc<SharedLayout>)>,
 }
 
 /// The cache is no part of what a source taught: it changes time and space only.
@@ -106,7 +106,7 @@ impl LayoutCache {
         text: &str,
         parsed: &Parsed<'_>,
         message: Option<Range<usize>>,
-    ) -> (Arc<str>, FittedLine, (Option<Ticks>, Option<Level>)) {
+    ) -> (Arc<SharedLayout>, FittedLine, (Option<Ticks>, Option<Level>)) {
         let record = &parsed.record;
         for number in 0..self.templates.len() {
             let template = &mut self.templates[number];
@@ -129,8 +129,6 @@ impl LayoutCache {
             let mut written = Vec::with_capacity(text.len());
             let place = layout.write_line(&RecordParts(record), &made.verbatim, &mut written);
             if written == text.as_bytes() && place == message && made.layout.len() <= LAYOUT_BYTES_MAX {
-                let known = self.templates.iter().find(|known| *known.layout == *made.layout);
-                let layout = known.map_or_else(|| made.layout.as_str().into(), |known| known.layout.clone());
                 let mut has_piece = false;
                 for part in &made.parts {
                     match part {
@@ -139,7 +137,8 @@ impl LayoutCache {
                         _ => {}
                     }
                 }
-                let template = LineTemplate::new(layout.clone(), made.parts, record);
+                let template = LineTemplate::new(&made.layout, made.parts, record);
+                let layout = template.layout.clone();
                 let made_with = template.made_with(record);
                 self.remember(template);
                 return (layout, FittedLine { verbatim: made.verbatim, has_piece, message }, made_with);
@@ -148,8 +147,8 @@ impl LayoutCache {
             self.unrest -= 1;
         }
         let (layout, verbatim) = whole_line(text, message.clone());
-        let (plain, marked) = self.whole.get_or_insert_with(|| ("%v".into(), "%v%<%v%>%v".into()));
-        let layout = if *layout == **plain { plain.clone() } else { marked.clone() };
+        let (plain, marked) = self.whole.get_or_insert_with(|| (Arc::new("%v".into()), Arc::new("%v%<%v%>%v".into())));
+        let layout = if *layout == ***plain { plain.clone() } else { marked.clone() };
         (layout, FittedLine { verbatim, has_piece: true, message }, (None, None))
     }
 
@@ -302,7 +301,7 @@ impl LayoutCache {
         true
     }
 
-    fn with_frame(&mut self, layout: Arc<str>, rest: String) -> Arc<str> {
+    fn with_frame(&mut self, layout: Arc<SharedLayout>, rest: String) -> Arc<SharedLayout> {
         let known = self.framed.iter().find(|(line, known, _)| Arc::ptr_eq(line, &layout) && *known == rest);
         if let Some((_, _, both)) = known {
             return both.clone();
@@ -310,7 +309,7 @@ impl LayoutCache {
         if self.framed.len() == TEMPLATES_MAX {
             self.framed.clear();
         }
-        let both: Arc<str> = format!("{layout}{rest}").into();
+        let both = Arc::new(layout.followed_by(&rest));
         self.framed.push((layout, rest, both.clone()));
         both
     }
@@ -418,7 +417,7 @@ pub(crate) fn redacted<'a>(
     let rest = line.layout.get(line.frame.0..).filter(|rest| !rest.starts_with("%/")).unwrap_or_default();
     let frame = (layout.len(), verbatim.len() + 1);
     Some(WrittenLine {
-        layout: format!("{layout}{rest}").into(),
+        layout: Arc::new(format!("{layout}{rest}").as_str().into()),
         verbatim,
         frame,
         text: Cow::Owned(clean),

@@ -1,6 +1,9 @@
 //! A layout as it is compared with the next line: in order, part by part, without making the line.
 
-use daytable_model::line::{KnownTime, LevelCase, PIECE_END, TimePattern, escape_json, push_piece, write_value};
+use daytable_model::digits;
+use daytable_model::line::{
+    KnownTime, LevelCase, PIECE_END, SharedLayout, TimePattern, escape_json, push_piece, write_value,
+};
 use daytable_model::property::{Property, is_same_text};
 use daytable_model::record::{Field, Level, Record, Value};
 use daytable_model::time::Ticks;
@@ -31,8 +34,9 @@ pub(super) enum LinePart {
 /// The layout of earlier lines, and the names of their fields.
 #[derive(Clone, Debug)]
 pub(super) struct LineTemplate {
-    pub(super) layout: Arc<str>,
-    names: Box<[Box<str>]>,
+    pub(super) layout: Arc<SharedLayout>,
+    /// The fields whose names do not stand before their holes.
+    unwritten: Box<[usize]>,
     /// The text of the layout, one literal after the other.
     literals: Box<str>,
     holes: Box<[Hole]>,
@@ -46,6 +50,8 @@ pub(super) struct LineTemplate {
 struct Hole {
     /// Bytes of the literal before the hole.
     literal_bytes: usize,
+    /// Where the literal has the name of the hole's field: so many bytes before the hole.
+    name_before: Option<usize>,
     content: HoleContent,
 }
 
@@ -70,7 +76,9 @@ pub(super) struct FittedLine {
 
 impl LineTemplate {
     /// The template of a layout that was made for `record`.
-    pub(super) fn new(layout: Arc<str>, parts: Vec<LinePart>, record: &Record<'_>) -> LineTemplate {
+    pub(super) fn new(layout: &str, parts: Vec<LinePart>, record: &Record<'_>) -> LineTemplate {
+        let names: Box<[Box<str>]> = record.fields.iter().map(|field| field.name.as_ref().into()).collect();
+        let mut unwritten: Vec<usize> = (0..names.len()).collect();
         let has_time = parts.iter().any(|part| matches!(part, LinePart::Time(_)));
         let has_level = parts.iter().any(|part| matches!(part, LinePart::Level(_)));
         let pieces = parts.iter().filter(|part| matches!(part, LinePart::Verbatim | LinePart::Digits)).count();
@@ -92,11 +100,20 @@ impl LineTemplate {
                 }),
                 part => HoleContent::Part(part),
             };
-            holes.push(Hole { literal_bytes: std::mem::take(&mut literal_bytes), content });
+            let name_before = match &content {
+                HoleContent::Part(LinePart::Field(number) | LinePart::Escaped(number)) => {
+                    let literal = &literals[literals.len() - literal_bytes..];
+                    let found = names.get(*number).and_then(|name| literal.rfind(&**name));
+                    unwritten.retain(|unwritten| found.is_none() || unwritten != number);
+                    found.map(|at| literal.len() - at)
+                }
+                _ => None,
+            };
+            holes.push(Hole { literal_bytes: std::mem::take(&mut literal_bytes), name_before, content });
         }
         LineTemplate {
-            layout,
-            names: record.fields.iter().map(|field| field.name.as_ref().into()).collect(),
+            layout: Arc::new(SharedLayout::with_names(layout, names)),
+            unwritten: unwritten.into(),
             literals: literals.into(),
             holes: holes.into(),
             has_time,
@@ -118,19 +135,31 @@ impl LineTemplate {
     /// Whether the layout gives the very text of a record, and with which verbatim text.
     pub(super) fn fit(&mut self, text: &str, record: &Record<'_>, scratch: &mut Vec<u8>) -> Option<FittedLine> {
         let fields = record.fields.as_slice();
-        let has_names = self.names.len() == fields.len()
-            && self.names.iter().zip(fields).all(|(name, of)| is_same_text(name.as_bytes(), of.name.as_bytes()));
-        if !has_names {
+        let names = self.layout.names()?;
+        let has_name = |number: usize| -> Option<()> {
+            is_same_text(names.get(number)?.as_bytes(), fields.get(number)?.name.as_bytes()).then_some(())
+        };
+        if names.len() != fields.len() || !self.unwritten.iter().all(|number| has_name(*number).is_some()) {
             return None;
         }
         let (mut rest, mut literals) = (text.as_bytes(), self.literals.as_bytes());
         let mut fitted = FittedLine::default();
         let mut start = 0;
-        for Hole { literal_bytes, content } in &mut self.holes {
+        for Hole { literal_bytes, name_before, content } in &mut self.holes {
             let (literal, later) = literals.split_at_checked(*literal_bytes)?;
             literals = later;
             rest = after(rest, literal)?;
             let at = text.len() - rest.len();
+            if let (Some(before), HoleContent::Part(LinePart::Field(number) | LinePart::Escaped(number))) =
+                (name_before, &content)
+            {
+                // Most names are borrowed from this very place, whose text was just compared.
+                let name = &*fields.get(*number)?.name;
+                let place = text.get(at.checked_sub(*before)?..).and_then(|rest| rest.get(..name.len()))?;
+                if !std::ptr::eq(place, name) || name.len() != names.get(*number)?.len() {
+                    has_name(*number)?;
+                }
+            }
             let length = match content {
                 HoleContent::Part(LinePart::Field(number)) => value_length(rest, &fields.get(*number)?.value)?,
                 HoleContent::Part(LinePart::Message) => text_length(rest, &record.message)?,
@@ -228,19 +257,22 @@ fn whole_length(rest: &[u8], number: i64) -> Option<usize> {
         [b'-', digits @ ..] => (1, digits),
         digits => (0, digits),
     };
-    let mut left = 0u64;
-    let mut length = 0;
-    for byte in digits {
-        let digit = byte.wrapping_sub(b'0');
-        if digit > 9 {
-            break;
+    let (mut left, mut length) = (0u64, 0);
+    if let Some(leading) = digits::leading(digits) {
+        (left, length) = leading;
+    } else {
+        for byte in digits {
+            let digit = byte.wrapping_sub(b'0');
+            if digit > 9 {
+                break;
+            }
+            // No 19 digits are too many for 64 bits, and no whole number has more.
+            if length == 19 {
+                return None;
+            }
+            left = left * 10 + u64::from(digit);
+            length += 1;
         }
-        // No 19 digits are too many for 64 bits, and no whole number has more.
-        if length == 19 {
-            return None;
-        }
-        left = left * 10 + u64::from(digit);
-        length += 1;
     }
     let is_canonical = length == 1 && (digits[0] != b'0' || sign == 0) || length > 1 && digits[0] != b'0';
     (is_canonical && left == number.unsigned_abs() && (sign == 1) == (number < 0)).then_some(length + sign)

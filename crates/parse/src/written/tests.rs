@@ -15,13 +15,13 @@ fn written_again(bytes: &[u8], options: &ParseOptions) -> (Vec<u8>, Vec<String>)
         let layout = LineLayout::parse(&line.layout);
         let mut text = Vec::new();
         layout.write_line(&RecordParts(&parsed.record), &line.verbatim, &mut text);
-        assert_eq!(String::from_utf8_lossy(&text), raw.text, "{} {:?}", line.layout, line.verbatim);
+        assert_eq!(String::from_utf8_lossy(&text), raw.text, "{} {:?}", &**line.layout, line.verbatim);
         layout.write_all(&RecordParts(&parsed.record), &line.verbatim, &mut all);
         let (layout, verbatim) = line.whole();
         text.clear();
         LineLayout::parse(&layout).write_line(&RecordParts(&parsed.record), &verbatim, &mut text);
         assert_eq!(String::from_utf8_lossy(&text), raw.text, "{layout}");
-        layouts.push(line.layout.to_string());
+        layouts.push(String::from(&**line.layout));
     }
     (all, layouts)
 }

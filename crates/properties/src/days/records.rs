@@ -115,7 +115,7 @@ fn line(dice: &mut Dice, parts: &LineParts<'_>) -> Option<WrittenLine<'static>> 
     }
     Some(WrittenLine {
         frame: (layout.len(), verbatim.len()),
-        layout: layout.into(),
+        layout: Arc::new(layout.as_str().into()),
         verbatim,
         text: String::from_utf8(text).expect("text").into(),
         message: None,
