@@ -43,7 +43,7 @@ pub(super) struct Args {
     /// The format of the lines: auto, the name of a format, regex:PATTERN or grok:PATTERN
     #[arg(long, value_name = "FORMAT", value_parser = super::args::format)]
     format: Option<String>,
-    /// Files, plain or compressed with gzip or zstd
+    /// Files, plain or compressed with gzip or zstd. Files of `journalctl --output=export` are read as entries, and {host} is the host of each entry
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
 }

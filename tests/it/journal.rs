@@ -278,6 +278,69 @@ fn start_with_fake(place: &Place, config: &str) -> Daemon {
     daemon
 }
 
+/// A real export, with fields that are text and fields that are bytes, is imported like any file: each entry once, also
+/// when the file has grown, is compressed or is damaged at its end.
+#[test]
+fn an_export_is_imported_once() {
+    let place = Place::new();
+    let (folder, _) = journal(&place, "");
+    let text = |name: &str, value: &[u8]| {
+        let length = (value.len() as u64).to_le_bytes();
+        String::from_utf8([name.as_bytes(), b"\n", &length, value].concat()).expect("text")
+    };
+    let long = "x".repeat(600_000);
+    let fields = [
+        "PRIORITY=3\n_SYSTEMD_UNIT=app.service\nMESSAGE=disk full free=1.50".to_owned(),
+        text("MESSAGE", b"a trace:\n\n  line 3\n\n"),
+        text("MESSAGE", format!("long\n{long}").as_bytes()),
+    ];
+    let file = folder.join("remote.journal");
+    let all: String = fields.iter().enumerate().map(|(number, fields)| entry(number, fields)).collect();
+    write(&file, &all);
+    let export = |more: &[&str]| {
+        let mut journalctl = Command::new("journalctl");
+        journalctl.arg("--directory").arg(&folder).args(["--output=export", "--all", "--no-pager"]).args(more);
+        journalctl.output().expect("journalctl is there").stdout
+    };
+    let path = place.log("host.export");
+    let mut bytes = export(&[]);
+    // A value of bytes, which no pipe of text carries.
+    let at = bytes.windows(10).position(|part| part == b"PRIORITY=3").expect("the first entry");
+    bytes.splice(at..at, *b"BLOB\n\x04\0\0\0\0\0\0\0\xff\n\n\x01\n");
+    fs::write(&path, &bytes).expect("written");
+
+    let import = || place.said("import", &[path.to_str().expect("a path")]);
+    assert!(import().starts_with("3 new records from 1 file"));
+    assert!(import().starts_with("0 new records"));
+    let records = place.records();
+    let found = |message: &str| records.iter().find(|record| message_of(record) == message).expect("the message");
+    let first = found("disk full free=1.50");
+    assert_eq!((&first["partition_key"], &first["level"]), (&"web-17".into(), &"error".into()));
+    assert_eq!((&first["unit"], &first["BLOB"]), (&"app.service".into(), &"ff0a0a01".into()));
+    assert_eq!(found("a trace:\n\n  line 3\n\n")["partition_key"], "web-17");
+    assert_eq!(found(&format!("long\n{long}"))["host"], "web-17");
+
+    // Entries that came later, in a compressed copy.
+    write(&file, &entry(3, "MESSAGE=one more"));
+    let cursor = String::from_utf8(export(&["--lines=1"])).expect("text");
+    bytes.extend_from_slice(cursor.as_bytes());
+    fs::write(&path, &bytes).expect("written");
+    let copy = place.log("host.export.gz");
+    fs::copy(&path, place.log("again.export")).expect("copied");
+    crate::place::gzip(&place.log("again.export"), &copy);
+    assert!(place.said("import", &[copy.to_str().expect("a path")]).starts_with("1 new record "));
+    assert!(import().starts_with("0 new records"));
+
+    // A file that ends within an entry: what is before it is kept, and the command says so.
+    let cut = place.log("cut.export");
+    fs::write(&cut, [with_cursor(7, "whole").as_bytes(), &bytes[..200]].concat()).expect("written");
+    let output = place.ask("import", &[cut.to_str().expect("a path")]);
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && error.contains("it ends within a field"), "{error}");
+    assert_eq!(place.records().len(), 5);
+    place.assert_no_key_twice();
+}
+
 fn with_cursor(number: u32, message: &str) -> String {
     format!("__CURSOR=s=ab;i={number:x};b=1;m=1;t=1;x=1\n__REALTIME_TIMESTAMP=1795222800000000\nMESSAGE={message}\n\n")
 }

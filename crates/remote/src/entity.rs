@@ -2,13 +2,16 @@
 //!
 //! The service also stores what derives from a row's key, for other programs that read it: `Time`, and `Severity` beside
 //! `Level`, of each row that is a record. Items (the rows of a large record's parts) have only their own properties. These
-//! properties are left out again when a row is read. An entity without a key of daytable's form, or with properties that
+//! properties are left out again when a row is read. `Message` is the whole message there, and the `Layout` of such an
+//! entity begins with `%=`; a reader cuts the pairs at its end again. An entity without a key of daytable's form, or with properties that
 //! contradict its key, is not daytable's. A time before 1601, which the service refuses, stands in the RowKey alone.
 
 use daytable_azure as azure;
 use daytable_azure::{DateTime, EdmValue, Pushed, Transaction};
 use daytable_model::batch::{Batch, RowRef};
+use daytable_model::entity::STRING_UNITS_MAX;
 use daytable_model::key::RowKey;
+use daytable_model::line::{LAYOUT, LineLayout, LineSource, VERBATIM};
 use daytable_model::property::Property;
 use daytable_model::record::Level;
 use daytable_model::time::Ticks;
@@ -19,16 +22,111 @@ use std::sync::Arc;
 
 /// Adds row `index` of `page` to a transaction.
 pub(crate) fn push(transaction: &mut Transaction, page: &Page, index: usize) -> Pushed {
-    let key = page.key(index);
-    let own = page.properties(index).map(|(name, property)| (name, value(property)));
-    transaction.push(&key.to_string(), derived(key, page.level(index)).chain(own))
+    let (key, level) = (page.key(index), page.level(index));
+    let own = own(key, level, page.properties(index).collect());
+    transaction.push(&key.to_string(), derived(key, level).chain(own))
 }
 
 /// The properties of a row of `batch`.
 pub(crate) fn properties<'a>(batch: &'a Batch, row: &RowRef<'a>) -> impl Iterator<Item = (&'a str, EdmValue<'a>)> {
     let names = batch.names();
-    let own = row.properties().map(|(name, property)| (&*names[usize::from(name)], value(property)));
-    derived(row.key, row.level).chain(own)
+    let own = row.properties().map(|(name, property)| (&*names[usize::from(name)], property));
+    derived(row.key, row.level).chain(self::own(row.key, row.level, own.collect()))
+}
+
+/// Begins the layout of an entity that has the whole message.
+const WHOLE: &str = "%=";
+
+/// The properties of a row as the service stores them: with the whole message, where a reader can cut it again.
+fn own<'a>(
+    key: RowKey,
+    level: Option<Level>,
+    properties: Vec<(&'a str, Property<'a>)>,
+) -> impl Iterator<Item = (&'a str, EdmValue<'a>)> {
+    let parts = LineParts { key, level, properties };
+    let mut whole = parts.whole_message();
+    let added = match &whole {
+        Some((message, _)) if parts.text("Message").is_none() => Some(("Message", owned_text(message.clone()))),
+        _ => None,
+    };
+    let own = parts.properties.into_iter().map(move |(name, property)| {
+        let changed = match (name, &mut whole) {
+            ("Message", Some((message, _))) => Some(std::mem::take(message)),
+            (LAYOUT, Some((_, layout))) => Some(std::mem::take(layout)),
+            _ => None,
+        };
+        (name, changed.map_or_else(|| value(property), owned_text))
+    });
+    added.into_iter().chain(own)
+}
+
+/// A row as the source of its line.
+struct LineParts<'a> {
+    key: RowKey,
+    level: Option<Level>,
+    properties: Vec<(&'a str, Property<'a>)>,
+}
+
+impl<'a> LineParts<'a> {
+    fn text(&self, name: &str) -> Option<&'a str> {
+        self.properties.iter().find_map(|(known, value)| match value {
+            Property::String(text) if *known == name => Some(*text),
+            _ => None,
+        })
+    }
+
+    /// The whole message, and the layout that says so. `None` for a row whose message is whole already, for a part of
+    /// a large record, and where the message could not be cut again.
+    fn whole_message(&self) -> Option<(String, String)> {
+        let layout = self.text(LAYOUT).filter(|layout| layout.contains("%<"))?;
+        if self.key.item() > 0 || self.properties.iter().any(|(name, _)| *name == "Items") {
+            return None;
+        }
+        let (parsed, verbatim) = (LineLayout::parse(layout), self.text(VERBATIM).unwrap_or_default());
+        let mut line = Vec::new();
+        let place = parsed.write_line(self, verbatim, &mut line)?;
+        let whole = String::from_utf8(line.get(place)?.to_vec()).ok()?;
+        let message = self.text("Message").unwrap_or_default();
+        let comes_back = parsed.message_in(self, verbatim, &whole) == Some(message);
+        (comes_back && whole.len() <= STRING_UNITS_MAX).then(|| (whole, format!("{WHOLE}{layout}")))
+    }
+}
+
+impl LineSource for LineParts<'_> {
+    fn time(&self) -> Ticks {
+        self.key.time()
+    }
+
+    fn level(&self) -> Option<Level> {
+        self.level
+    }
+
+    fn property(&self, name: &str) -> Option<Property<'_>> {
+        self.properties.iter().find(|(known, _)| *known == name).map(|(_, value)| *value)
+    }
+}
+
+/// Cuts the whole message of a row that was read, and restores its layout. `None` if they do not belong together.
+fn cut_message(row: &mut OwnedRow) -> Option<()> {
+    let named = |row: &OwnedRow, name: &str| row.properties.iter().position(|(known, _)| known == name);
+    let Some(at) = named(row, LAYOUT) else { return Some(()) };
+    let OwnedValue::String(layout) = &mut row.properties[at].1 else { return Some(()) };
+    if !layout.starts_with(WHOLE) {
+        return Some(());
+    }
+    layout.drain(..WHOLE.len());
+    let properties = row.properties.iter().map(|(name, value)| (name.as_str(), value.as_property())).collect();
+    let parts = LineParts { key: row.key, level: row.level, properties };
+    let layout = LineLayout::parse(parts.text(LAYOUT)?);
+    let verbatim = parts.text(VERBATIM).unwrap_or_default();
+    let message = layout.message_in(&parts, verbatim, parts.text("Message")?)?.to_owned();
+    let at = named(row, "Message")?;
+    if message.is_empty() {
+        row.properties.remove(at);
+    } else {
+        row.properties[at].1 = OwnedValue::String(message);
+    }
+    Some(())
 }
 
 /// The properties that derive from a record's key and level.
@@ -78,7 +176,12 @@ pub(crate) fn row_of(entity: azure::Entity, partition: &Arc<str>) -> Result<Owne
             (_, value) => row.properties.push((name, owned(value).ok_or_else(|| at_row("a time is out of range"))?)),
         }
     }
+    cut_message(&mut row).ok_or_else(|| whose("its Message is not that of its Layout"))?;
     Ok(row)
+}
+
+fn owned_text<'a>(text: String) -> EdmValue<'a> {
+    EdmValue::String(Cow::Owned(text))
 }
 
 fn owned(value: EdmValue<'static>) -> Option<OwnedValue> {
@@ -92,4 +195,80 @@ fn owned(value: EdmValue<'static>) -> Option<OwnedValue> {
         EdmValue::Guid(guid) => OwnedValue::Guid(guid),
         EdmValue::Binary(bytes) => OwnedValue::Binary(bytes.into_owned()),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn text<'p>(properties: &'p [(&str, EdmValue<'_>)], name: &str) -> Option<&'p str> {
+        properties.iter().find_map(|(known, value)| match value {
+            EdmValue::String(text) if *known == name => Some(&**text),
+            _ => None,
+        })
+    }
+
+    /// The entity of a row, and the row that it is read as.
+    fn there_and_back(row: &OwnedRow) -> (Vec<(&str, EdmValue<'_>)>, OwnedRow) {
+        let properties = row.properties.iter().map(|(name, value)| (name.as_str(), value.as_property())).collect();
+        let sent: Vec<_> = derived(row.key, row.level).chain(own(row.key, row.level, properties)).collect();
+        let received = |value: &EdmValue<'_>| match value {
+            EdmValue::String(text) => EdmValue::String(text.to_string().into()),
+            EdmValue::Int64(number) => EdmValue::Int64(*number),
+            EdmValue::Int32(number) => EdmValue::Int32(*number),
+            EdmValue::DateTime(time) => EdmValue::DateTime(*time),
+            value => panic!("{value:?}"),
+        };
+        let entity = azure::Entity {
+            partition_key: "p".into(),
+            row_key: row.key.to_string(),
+            properties: sent.iter().map(|(name, value)| ((*name).to_owned(), received(value))).collect(),
+            ..Default::default()
+        };
+        let back = row_of(entity, &row.partition).expect("a row");
+        (sent, back)
+    }
+
+    fn row(properties: &[(&str, OwnedValue)]) -> OwnedRow {
+        let key = RowKey::new(Ticks::from_date(2026, 11, 20).expect("a date"), 1, 2);
+        let properties = properties.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
+        OwnedRow { partition: "p".into(), key, level: Some(Level::Info), properties }
+    }
+
+    #[test]
+    fn an_entity_has_the_whole_message_and_gives_the_row_back() {
+        let string = |text: &str| OwnedValue::String(text.to_owned());
+        for (layout, message, verbatim, whole) in [
+            ("%L %<%m n=%(n) x=%v%>", Some("disk full"), "1.50", "disk full n=3 x=1.50"),
+            ("%v: %<%m n=%v%>", Some("up"), "a\u{1f}03", "up n=03"),
+            ("%L %<n=%(n)%>", None, "", "n=3"),
+            ("%L %m", Some("up"), "", "up"),
+            // The whole message is a verbatim piece, from which its part cannot be cut.
+            ("%v%<%v%>%v", Some("up"), "a\u{1f}up n=3\u{1f}", "up"),
+        ] {
+            let mut properties = vec![("Source", string("/a")), ("n", OwnedValue::Int64(3)), (LAYOUT, string(layout))];
+            properties.extend(message.map(|message| ("Message", string(message))));
+            properties.push((VERBATIM, string(verbatim)));
+            let row = row(&properties);
+            let (sent, back) = there_and_back(&row);
+            assert_eq!(text(&sent, "Message"), Some(whole), "{layout}");
+            assert_eq!(back, row, "{layout}");
+        }
+    }
+
+    proptest! {
+        /// Any row comes back, whatever its layout says.
+        #[test]
+        fn any_row_comes_back(layout in "(%[<>mjvL]|%\\(n\\)|[ =n3]){0,9}", message in "[n=3 ]{1,6}", verbatim in "[n=3 \u{1f}]{0,6}") {
+            let string = |text: &str| OwnedValue::String(text.to_owned());
+            let row = row(&[
+                ("Message", string(&message)),
+                ("n", OwnedValue::Int64(3)),
+                (LAYOUT, string(&layout)),
+                (VERBATIM, string(&verbatim)),
+            ]);
+            prop_assert_eq!(there_and_back(&row).1, row);
+        }
+    }
 }

@@ -4,14 +4,13 @@ use super::super::exit::CliError;
 use super::super::output::Output;
 use super::parsed_record::ParsedRecord;
 use super::summary::ParseSummary;
+pub(super) use daytable_intake::journal::export::BEGINNING;
 use daytable_intake::journal::export::EntryParser;
 use daytable_intake::journal::record::EntryReading;
 use daytable_model::time::now;
 use daytable_parse::ParseOptions;
 use std::io::{self, Read};
 
-/// How an export begins: the journal writes the address of an entry first.
-pub(super) const BEGINNING: &[u8] = b"__CURSOR=";
 /// Bytes of one read.
 const READ_BYTES: usize = 64 << 10;
 

@@ -15,6 +15,8 @@
 use memchr::memchr;
 use std::ops::Range;
 
+/// How an export begins: the journal writes the address of an entry first.
+pub const BEGINNING: &[u8] = b"__CURSOR=";
 /// The bytes of a field's name. The journal itself allows 64.
 const NAME_BYTES_MAX: usize = 256;
 /// The number of fields of an entry.

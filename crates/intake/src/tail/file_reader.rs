@@ -8,21 +8,25 @@
 //! the limit. A line over the limit is skipped, chunk by chunk, up to its newline, and then becomes a record of its
 //! first bytes. Until then the position stays at the start of the line, so a kill in between changes nothing. The
 //! profile of the source changes only together with the position.
+//!
+//! An imported file may have entries of the journal instead of lines (`entries`).
 
 use super::file_content::FileContent;
 use super::identity::{MARK_BYTES_MAX, mark_at, note_marks};
 use super::options::TailOptions;
 use crate::batcher::Batcher;
 use crate::counters::{SourceCounters, SourceEvent, count};
+use crate::journal::export::{Entry, EntryParser};
+use crate::journal::record::{EntryReading, EntryRecord};
 use crate::own_output;
 use crate::route::{self, Origin, RouteCache, Router};
 use daytable_model::path_text::PathText;
-use daytable_model::record::{Field, Record, Value};
+use daytable_model::record::{Field, Level, Record, Value};
 use daytable_model::time::Ticks;
 use daytable_model::window::Admission;
 use daytable_parse::{Assembler, Ending, Format, RawRecord, SourceProfile, cut_record, reuse};
 use daytable_store::{Mark, SourceState};
-use memchr::{memchr, memrchr};
+use memchr::{memchr, memmem, memrchr};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,6 +34,8 @@ use xxhash_rust::xxh3::xxh3_64;
 
 /// Bytes that are read at once, including those before the position.
 pub(super) const CHUNK_BYTES: usize = 256 << 10;
+/// Bytes of the file that one entry of the journal may have.
+const ENTRY_SPAN_BYTES_MAX: usize = 64 << 20;
 
 /// A source, its open file, and the state of reading.
 ///
@@ -48,6 +54,8 @@ pub(super) struct FileReader {
     open: Option<Duration>,
     /// None until the first record.
     parser: Option<Box<RecordParser>>,
+    /// How the entries of the journal are read, if the file has such entries instead of lines.
+    entries: Option<Box<EntryReading>>,
 }
 
 /// Makes rows of the records of a source. Everything here follows from the state and the configuration.
@@ -104,7 +112,20 @@ pub(super) enum ReadOutcome {
 impl FileReader {
     /// A source that is read from its position on.
     pub(super) fn new(state: impl Into<Arc<SourceState>>, content: Option<FileContent>) -> FileReader {
-        FileReader { state: state.into(), content, passed: None, has_advanced: false, open: None, parser: None }
+        FileReader {
+            state: state.into(),
+            content,
+            passed: None,
+            has_advanced: false,
+            open: None,
+            parser: None,
+            entries: None,
+        }
+    }
+
+    /// The same source, whose bytes are entries of the journal.
+    pub(super) fn of_entries(self, reading: EntryReading) -> FileReader {
+        FileReader { entries: Some(Box::new(reading)), ..self }
     }
 
     /// The state, to be changed.
@@ -187,13 +208,35 @@ impl FileReader {
                 tail_end => tail_end,
             };
             let buffer = std::mem::take(context.buffer);
-            let used = self.records(&buffer[before..n], tail_end, context);
+            let used = match self.entries.take() {
+                None => Ok(self.records(&buffer[before..n], tail_end, context)),
+                Some(entries) => {
+                    let used = self.entries(&entries, &buffer[before..n], tail_end, context);
+                    self.entries = Some(entries);
+                    used
+                }
+            };
+            let used = used.inspect_err(|_| context.buffer.clear())?;
             // The last record of an incomplete file waits for the rest of the file.
             self.open.take_if(|_| is_cut);
             if used > 0 {
                 self.advance(used as u64, &buffer[..before + used], context.counters);
             }
             *context.buffer = buffer;
+            if self.entries.is_some() {
+                if used > 0 || is_at_end {
+                    return Ok(if is_at_end && used == n - before { ReadOutcome::AtEnd } else { ReadOutcome::More });
+                }
+                // An entry that is longer than a chunk.
+                let longer = n + CHUNK_BYTES.max(n - before);
+                if n - before >= ENTRY_SPAN_BYTES_MAX {
+                    return Err(io::Error::new(io::ErrorKind::InvalidData, "an entry is longer than 64 MiB"));
+                }
+                context.buffer.resize(longer, 0);
+                let Some(content) = &mut self.content else { return Ok(ReadOutcome::AtEnd) };
+                n += content.read_at(position + (n - before) as u64, &mut context.buffer[n..])?;
+                continue;
+            }
             if used > 0 || is_at_end && n - before <= limit {
                 return Ok(if is_at_end { ReadOutcome::AtEnd } else { ReadOutcome::More });
             }
@@ -235,6 +278,57 @@ impl FileReader {
         let (open, consumed) = (records.open(), records.consumed());
         self.open = open;
         consumed
+    }
+
+    /// Writes the entries of the journal in `data`, which begins at the position. Returns their length in bytes.
+    ///
+    /// # Errors
+    ///
+    /// The first bytes are no entry.
+    fn entries(
+        &mut self,
+        reading: &EntryReading,
+        data: &[u8],
+        tail_end: TailEnd,
+        context: &mut ReadContext<'_>,
+    ) -> io::Result<usize> {
+        let mut entries = EntryParser::new(context.options.line_bytes_max);
+        let (state, parser) = self.parts();
+        let state = Arc::make_mut(state);
+        let (mut at, mut consumed) = (0, 0);
+        while at < data.len() {
+            // An entry ends with an empty line, and only there may the parser be between two entries.
+            let end = match data[at..] {
+                [b'\n', ..] => at + 1,
+                _ => match memmem::find(&data[at..], b"\n\n") {
+                    Some(found) => at + found + 2,
+                    None if tail_end == TailEnd::Final => data.len(),
+                    None => break,
+                },
+            };
+            // Further empty lines between entries.
+            let mut is_complete = data[at] == b'\n' && at == consumed;
+            let start = consumed;
+            let mut each = |entry: Entry<'_>| {
+                parser.entry(&entry, reading, start, state, context);
+                is_complete = true;
+            };
+            let mut fed = entries.feed(&data[at..end], &mut each);
+            if fed.is_ok() && end == data.len() && tail_end == TailEnd::Final {
+                fed = entries.finish(&mut each);
+            }
+            at = end;
+            if is_complete {
+                consumed = end;
+            }
+            match fed {
+                Err(malformed) if consumed == 0 => return Err(io::Error::new(io::ErrorKind::InvalidData, malformed)),
+                // The next read finds it at the beginning.
+                Err(_) => break,
+                Ok(()) => {}
+            }
+        }
+        Ok(consumed)
     }
 
     /// Looks for the end of a line over the limit, from `passed` on.
@@ -345,20 +439,46 @@ impl RecordParser {
             state.ledger.own_records += 1;
             return own_output::pass_over(&self.source);
         }
-        let ledger = &mut state.ledger;
-        ledger.records += 1;
-        context.counters.count_record(record.level);
-        count(&context.counters.by_format[format.number()], 1);
-        if raw.is_invalid {
-            ledger.invalid_utf8_records += 1;
-            count(&context.counters.invalid_utf8, 1);
-        }
         if raw.cut > 0 {
-            ledger.truncated_records += 1;
-            ledger.truncated_bytes += raw.cut as u64;
-            count(&context.counters.truncated, 1);
             record.fields.push(Field { name: "truncated".into(), value: Value::Boolean(true) });
         }
+        count_record(record.level, format, raw.is_invalid, raw.cut, state, context);
+        let origin = (state.identity, state.position + raw.start as u64);
+        self.write(record, origin, None, state, context);
+    }
+
+    /// Writes an entry of the journal, which begins `start` bytes after the position. Its host takes the place of this
+    /// host in the name of the instance.
+    fn entry(
+        &mut self,
+        entry: &Entry<'_>,
+        reading: &EntryReading,
+        start: usize,
+        state: &mut SourceState,
+        context: &mut ReadContext<'_>,
+    ) {
+        if own_output::is_entry(|name| entry.text(name)) {
+            state.ledger.own_records += 1;
+            return own_output::pass_over(&self.source);
+        }
+        let EntryRecord { record, format, origin, is_invalid_utf8 } = reading.record(entry, context.now);
+        count_record(record.level, format, is_invalid_utf8, entry.cut, state, context);
+        let origin = origin.unwrap_or((state.identity, state.position + start as u64));
+        let host = entry.text("_HOSTNAME").filter(|host| !host.is_empty()).unwrap_or(context.host);
+        self.write(record, origin, Some(host), state, context);
+    }
+
+    /// Writes a record with the identity and position of its row key. `host` is its host, if it names one.
+    fn write(
+        &mut self,
+        record: Record<'_>,
+        (identity, position): (u64, u64),
+        host: Option<&str>,
+        state: &mut SourceState,
+        context: &mut ReadContext<'_>,
+    ) {
+        // It borrows the fields of the path, too.
+        let mut record: Record<'_> = record;
         let fields = self.file_fields.get_or_insert_with(|| fields_of(context.options, &self.source));
         if !fields.is_empty() {
             // First, because a query by name gets the first field: a line must not forge a field of the path.
@@ -371,9 +491,8 @@ impl RecordParser {
         // record.
         let time = record.time.or(state.last_time).unwrap_or(context.now);
         state.last_time = record.time.or(state.last_time);
-        let position = state.position + raw.start as u64;
-        let origin = Origin { identity: state.identity, position, source: &self.source, tenant: None };
-        let lane = self.lanes.of(&record, self.named_by.as_deref().unwrap_or(&self.source), context);
+        let origin = Origin { identity, position, source: &self.source, tenant: None };
+        let lane = self.lanes.of(&record, self.named_by.as_deref().unwrap_or(&self.source), host, context);
         let admission = lane.push(context.router, context.batcher, &record, time, origin, context.now);
         if admission != Admission::Own {
             context.counters.count_misplaced(lane.table(), admission);
@@ -383,6 +502,30 @@ impl RecordParser {
             *context.newest = record.time.max(*context.newest);
         }
         reuse(record);
+    }
+}
+
+/// Counts a record.
+fn count_record(
+    level: Option<Level>,
+    format: Format,
+    is_invalid: bool,
+    cut: usize,
+    state: &mut SourceState,
+    context: &ReadContext<'_>,
+) {
+    let (ledger, counters) = (&mut state.ledger, context.counters);
+    ledger.records += 1;
+    counters.count_record(level);
+    count(&counters.by_format[format.number()], 1);
+    if is_invalid {
+        ledger.invalid_utf8_records += 1;
+        count(&counters.invalid_utf8, 1);
+    }
+    if cut > 0 {
+        ledger.truncated_records += 1;
+        ledger.truncated_bytes += cut as u64;
+        count(&counters.truncated, 1);
     }
 }
 
@@ -421,9 +564,16 @@ struct FileRoutes {
 }
 
 impl FileRoutes {
-    fn of(&mut self, record: &Record<'_>, source: &str, context: &ReadContext<'_>) -> &mut RouteCache {
-        let instance = || context.options.instance.render(context.host, source, |name| record.text(name));
-        if context.options.instance.is_fixed() {
+    fn of(
+        &mut self,
+        record: &Record<'_>,
+        source: &str,
+        host: Option<&str>,
+        context: &ReadContext<'_>,
+    ) -> &mut RouteCache {
+        let named = host.unwrap_or(context.host);
+        let instance = || context.options.instance.render(named, source, |name| record.text(name));
+        if context.options.instance.is_fixed() && host.is_none() {
             return self.fixed.get_or_insert_with(|| RouteCache::new(context.router, &instance(), source));
         }
         self.by_name.get(context.router, &instance(), source)

@@ -2,7 +2,7 @@
 //!
 //! They are identified as followed files are. The same file again, or a copy of it under a derived name, adds no
 //! record. A file that has grown adds its new lines. An unfinished last line is a record, because an import does not
-//! wait for the rest. The caller opens the files ([`ImportFile`]), so an import reads what its caller may read.
+//! wait for the rest. A file that begins as an export of the journal has entries instead of lines. The caller opens the files ([`ImportFile`]), so an import reads what its caller may read.
 
 use super::file_content::{FileContent, FileStat, is_utf16, open_file};
 use super::file_reader::{FileReader, ReadContext, ReadOutcome, TailEnd};
@@ -13,9 +13,12 @@ use super::search::compare;
 use super::source_index::SourceIndex;
 use crate::batcher::Batcher;
 use crate::counters::SourceCounters;
+use crate::journal::export;
+use crate::journal::record::EntryReading;
 use crate::route::Router;
 use daytable_model::path_text::PathText;
 use daytable_model::time::Ticks;
+use daytable_parse::FormatChoice;
 use daytable_store::{Ack, CommitQueue, SourceKind, SourceState, SourceStatus, Submission, SubmitError};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
@@ -189,7 +192,13 @@ impl Importer<'_> {
         let Some(state) = self.source(path, &mut content, &stat)? else { return Ok(()) };
         let (before, records) = (self.progress.bytes, self.progress.records);
         let known_records = state.ledger.records;
+        let reading = &self.options.reading;
+        let is_automatic = reading.format == FormatChoice::Auto && reading.explicit.is_none();
+        let has_entries = is_automatic && content.beginning()?.starts_with(export::BEGINNING);
         let mut reader = FileReader::new(state, Some(content));
+        if has_entries {
+            reader = reader.of_entries(EntryReading::new(reading.clone()));
+        }
         let result = loop {
             let mut context = ReadContext {
                 buffer: &mut self.buffer,

@@ -355,6 +355,35 @@ impl LineLayout {
         write_parts(&self.line, source, &mut pieces(verbatim), &[], out)
     }
 
+    /// The property `Message` of a record with this whole message: what its other parts do not give. `None` if that
+    /// cannot be told.
+    pub fn message_in<'w>(&self, source: &impl LineSource, verbatim: &str, whole: &'w str) -> Option<&'w str> {
+        let place_of = |part: &LayoutPart| self.line.iter().position(|known| known == part);
+        let (start, end) = (place_of(&LayoutPart::MessageStart)?, place_of(&LayoutPart::MessageEnd)?);
+        let inner = self.line.get(start + 1..end)?;
+        let is_message = |part: &LayoutPart| matches!(part, LayoutPart::Property(name, _) if **name == *"Message");
+        let at = inner.iter().position(is_message).unwrap_or(inner.len());
+        let (first, rest) = inner.split_at(at);
+        let last = match rest {
+            [LayoutPart::Property(_, false), last @ ..] if !last.iter().any(is_message) => last,
+            [] => rest,
+            _ => return None,
+        };
+        let mut pieces = pieces(verbatim);
+        let mut write = |parts: &[LayoutPart]| {
+            let mut written = Vec::new();
+            write_parts(parts, source, &mut pieces, &[], &mut written);
+            written
+        };
+        write(&self.line[..start]);
+        let (first, last) = (write(first), write(last));
+        let message = whole.as_bytes().strip_prefix(first.as_slice())?.strip_suffix(last.as_slice())?;
+        if rest.is_empty() && !message.is_empty() {
+            return None;
+        }
+        str::from_utf8(message).ok()
+    }
+
     /// Writes the bytes of the source for this record, without the end of line.
     pub fn write_raw(&self, source: &impl LineSource, verbatim: &str, out: &mut Vec<u8>) {
         let mut pieces = pieces(verbatim);
