@@ -91,6 +91,12 @@ fn main() -> Result<()> {
     let from_text = Folder::new(scratch, "d2", &text.join("*.log"), "{stem}")?;
     ingest(&mut report, "64 text files", &from_text, scale.records)?;
 
+    imported(&mut report, "one NDJSON file", scratch, &["--instance", "{field:instance}"], &[&ndjson], scale.records)?;
+    let files = (0..corpus::INSTANCES).map(|instance| text.join(format!("worker-{instance:02}.log")));
+    let files: Vec<PathBuf> = files.collect();
+    let files: Vec<&Path> = files.iter().map(PathBuf::as_path).collect();
+    imported(&mut report, "64 text files", scratch, &["--instance", "{stem}"], &files, scale.records)?;
+
     eprintln!("with {} records", scale.records);
     measure_start(&mut report, &from_ndjson, "this folder", scale.quick)?;
     reads(&mut report, &from_ndjson, scale.quick)?;
@@ -146,6 +152,23 @@ fn ingest(report: &mut Report, form: &str, folder: &Folder, records: u64) -> Res
     report.add(format!("{form}: peak RSS"), "100 MB", megabytes(taken.peak_rss));
     let bytes = bytes_below(&folder.data)?;
     report.add(format!("{form}: on disk a record, stopped"), "46 B", bytes_each(bytes, records));
+    Ok(())
+}
+
+/// The CPU of the command `import`, without a daemon.
+fn imported(
+    report: &mut Report,
+    form: &str,
+    scratch: &Path,
+    options: &[&str],
+    files: &[&Path],
+    records: u64,
+) -> Result<()> {
+    let folder = Folder::new(scratch, "imported", &scratch.join("nothing/*.log"), "{host}")?;
+    let mut import = folder.command(&[&["import"], options].concat());
+    let taken = Watched::spawn(import.args(files).stdout(Stdio::null()))?.wait()?;
+    report.add(format!("{form}: CPU a record of an import"), "1.3 µs", micros_each(taken.cpu, records));
+    std::fs::remove_dir_all(&folder.data)?;
     Ok(())
 }
 

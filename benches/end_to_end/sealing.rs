@@ -6,6 +6,9 @@ use crate::process::{Taken, Watched, bytes_below};
 use crate::reading::{self, Query};
 use crate::report::{Report, bytes_each, megabytes, micros_each, millis, rate};
 use anyhow::{Context, Result, ensure};
+use parquet::file::metadata::ColumnChunkMetaData;
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use std::fs::File;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -27,6 +30,8 @@ pub(crate) fn measure(report: &mut Report, folder: &Folder, scratch: &Path, reco
     report.add("sealed and compared: peak RSS", "100 MB", megabytes(sealed.peak_rss));
     let bytes = bytes_below(&folder.data.join("tables"))?;
     report.add("on disk a record, sealed", "36 B", bytes_each(bytes, records));
+    let bytes = bytes_of_lines(&folder.data.join("tables"))?;
+    report.add("of it layouts and verbatim text", "1.5 B", format!("{:.2} B", bytes as f64 / records.max(1) as f64));
     ask(report, folder, "sealed", &OF_SEALED, quick)?;
     count_in_duckdb(report, folder, quick);
 
@@ -40,6 +45,24 @@ pub(crate) fn measure(report: &mut Report, folder: &Folder, scratch: &Path, reco
     let restored = run(&folder, &["restore", "--keep", "30d", &table])?;
     report.add("restored", "300,000 /s", rate(records, restored.wall));
     Ok(())
+}
+
+/// Compressed bytes of what gives the lines back, in all sealed files of a folder.
+fn bytes_of_lines(tables: &Path) -> Result<i64> {
+    let mut bytes = 0;
+    for entry in walkdir::WalkDir::new(tables) {
+        let entry = entry?;
+        if entry.path().extension().is_none_or(|extension| extension != "parquet") {
+            continue;
+        }
+        let file = SerializedFileReader::new(File::open(entry.path())?)?;
+        for group in file.metadata().row_groups() {
+            let of_lines =
+                |column: &&ColumnChunkMetaData| matches!(column.column_descr().name(), "Layout" | "Verbatim");
+            bytes += group.columns().iter().filter(of_lines).map(ColumnChunkMetaData::compressed_size).sum::<i64>();
+        }
+    }
+    Ok(bytes)
 }
 
 fn run(folder: &Folder, arguments: &[&str]) -> Result<Taken> {

@@ -18,7 +18,7 @@ use crate::line::SharedLayout;
 use crate::property::{PROPERTY_NAME_UNITS_MAX, Property, PropertyKind, is_same_text, property_name};
 use crate::record::Level;
 use crate::time::Ticks;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// Maximum number of entities in a batch.
@@ -47,7 +47,7 @@ pub struct Batch {
 #[derive(Clone, Debug)]
 struct KnownLayout {
     layout: Arc<SharedLayout>,
-    /// Once a second row has the layout, and if each field has the property of its own name.
+    /// Once a second row has the layout, and if the fields have the properties that the layout names.
     fields: Option<Box<[u16]>>,
 }
 
@@ -208,8 +208,8 @@ impl RowWriter<'_> {
         is_plain
     }
 
-    /// Adds the fields of a record whose layout names them; false if one of them got a suffix. The properties that
-    /// `apart` names must not be fields: other properties of the row have those names.
+    /// Adds the fields of a record whose layout names them; false if one of them got another property than the layout
+    /// says. `apart` names properties of rows that are no fields.
     ///
     /// Rows with the same layout have the same fields, so the names are looked up for the first rows only.
     #[inline]
@@ -231,17 +231,20 @@ impl RowWriter<'_> {
         }
         let mut keeps_names = true;
         let mut fields = Vec::with_capacity(if known.is_some() { names.len() } else { 0 });
-        for (name, value) in names.iter().zip(values) {
+        for (number, (name, value)) in names.iter().zip(values).enumerate() {
             let (index, is_plain) = self.batch.names.index(name, self.row);
-            keeps_names &= is_plain;
+            keeps_names &= match layout.numbered() {
+                [] => is_plain,
+                expected => expected.get(number).is_some_and(|name| **name == *self.batch.names()[usize::from(index)]),
+            };
             self.put(index, value);
             if known.is_some() {
                 fields.push(index);
             }
         }
         if let Some(number) = known.filter(|_| keeps_names) {
-            let names = self.batch.names();
-            if !fields.iter().any(|index| apart.contains(&&*names[usize::from(*index)])) {
+            // Whether those have a name before a field may differ from row to row.
+            if !names.iter().any(|name| apart.contains(&&*property_name(name))) {
                 self.batch.shared[number].fields = Some(fields.into());
             }
         }
@@ -493,10 +496,8 @@ impl Names {
     #[cold]
     fn numbered(&mut self, taken: u16, row: u32) -> u16 {
         let name = self.known.properties[usize::from(taken)].clone();
-        for n in 2u32.. {
-            let suffix = format!("_{n}");
-            let kept = name.floor_char_boundary(PROPERTY_NAME_UNITS_MAX - suffix.len());
-            let property = self.property(&format!("{}{suffix}", &name[..kept]));
+        for n in 2.. {
+            let property = self.property(&numbered_name(&name, n));
             if self.used[usize::from(property)] != row {
                 self.used[usize::from(property)] = row;
                 return property;
@@ -504,6 +505,28 @@ impl Names {
         }
         taken
     }
+}
+
+/// The properties that a row of a record gives to fields with these names. A name that the row has already gets a suffix.
+pub fn field_properties<'n>(names: impl Iterator<Item = &'n str>, has_message: bool) -> Vec<Box<str>> {
+    let mut used: HashSet<Box<str>> = HashSet::from(["Source".into()]);
+    used.extend(has_message.then(|| "Message".into()));
+    let property = |name: &str| {
+        let plain = property_name(name);
+        let numbered = (2..).map(|n| numbered_name(&plain, n));
+        let free = std::iter::once(plain.clone()).chain(numbered).find(|name| !used.contains(name.as_str()));
+        let free = free.unwrap_or_default().into_boxed_str();
+        used.insert(free.clone());
+        free
+    };
+    names.map(property).collect()
+}
+
+/// A property name with a number, for a row that has the plain name already.
+fn numbered_name(name: &str, n: u32) -> String {
+    let suffix = format!("_{n}");
+    let kept = name.floor_char_boundary(PROPERTY_NAME_UNITS_MAX - suffix.len());
+    format!("{}{suffix}", &name[..kept])
 }
 
 impl NameTable {
@@ -569,6 +592,30 @@ mod tests {
     }
 
     proptest! {
+        /// The properties of fields are foretold, whatever their names are.
+        #[test]
+        fn the_properties_of_fields_are_foretold(
+            names in proptest::collection::vec("(a|a[._]b|Message|Source|Layout)(_2|_3)?|[ab]{250,260}", 0..12),
+            has_message in any::<bool>(),
+        ) {
+            let mut batch = batch();
+            let mut row = batch.begin(RowKey::new(Ticks::UNIX_EPOCH, 1, 1), None);
+            row.add("Source", Property::String("s"));
+            if has_message {
+                row.add("Message", Property::String("m"));
+            }
+            names.iter().for_each(|name| _ = row.add_field(name, Property::Boolean(true)));
+            row.finish();
+            let fields = batch.rows().next().expect("a row");
+            let given: Vec<&str> = fields
+                .properties()
+                .skip(1 + usize::from(has_message))
+                .map(|(name, _)| &*batch.names()[usize::from(name)])
+                .collect();
+            let foretold = field_properties(names.iter().map(String::as_str), has_message);
+            prop_assert_eq!(given, foretold.iter().map(|name| &**name).collect::<Vec<_>>());
+        }
+
         /// Names compare equal exactly if their bytes are equal, at every length.
         #[test]
         fn names_are_compared_whole(a in "[ab]{0,20}", b in "[ab]{0,20}", at in 0usize..20) {

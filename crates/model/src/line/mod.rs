@@ -36,7 +36,7 @@ mod time_pattern;
 pub use time_pattern::{KnownTime, TimePattern};
 
 use crate::level::Level;
-use crate::property::{Property, TypedValue, to_hex};
+use crate::property::{Property, TypedValue, property_name, to_hex};
 use crate::time::Ticks;
 use std::borrow::Cow;
 use std::io::Write as _;
@@ -62,28 +62,37 @@ pub struct SharedLayout {
     layout: Box<str>,
     /// `None` if the fields of its records differ.
     names: Option<Box<[Box<str>]>>,
+    /// The properties of these fields, if some have a number because their names are equal.
+    numbered: Box<[Box<str>]>,
 }
 
 impl SharedLayout {
-    /// A layout for records with these fields, in this order.
-    pub fn with_names(layout: &str, names: Box<[Box<str>]>) -> SharedLayout {
-        SharedLayout { layout: layout.into(), names: Some(names) }
+    /// A layout for records with fields of these names, in this order, which rows give these properties.
+    pub fn with_names(layout: &str, names: Box<[Box<str>]>, properties: Vec<Box<str>>) -> SharedLayout {
+        let is_numbered = names.iter().zip(&properties).any(|(name, property)| property_name(name) != **property);
+        let numbered = if is_numbered { properties.into() } else { Box::default() };
+        SharedLayout { layout: layout.into(), names: Some(names), numbered }
     }
 
     /// The same layout with more text at its end.
     pub fn followed_by(&self, rest: &str) -> SharedLayout {
-        SharedLayout { layout: [&*self.layout, rest].concat().into(), names: self.names.clone() }
+        SharedLayout { layout: [&*self.layout, rest].concat().into(), ..self.clone() }
     }
 
     /// The names of the fields, if all records with this layout have the same.
     pub fn names(&self) -> Option<&[Box<str>]> {
         self.names.as_deref()
     }
+
+    /// The properties of the fields, if some differ from the property of their name.
+    pub fn numbered(&self) -> &[Box<str>] {
+        &self.numbered
+    }
 }
 
 impl From<&str> for SharedLayout {
     fn from(layout: &str) -> SharedLayout {
-        SharedLayout { layout: layout.into(), names: None }
+        SharedLayout { layout: layout.into(), ..SharedLayout::default() }
     }
 }
 
@@ -129,7 +138,45 @@ impl WrittenLine<'_> {
     /// Whether the line can be rebuilt for a record with this time and level.
     #[inline]
     pub fn is_of(&self, time: Ticks, level: Option<Level>) -> bool {
-        self.made_with.0.is_none_or(|made| made == time) && (self.made_with.1.is_none() || self.made_with.1 == level)
+        self.made_with.0.is_none_or(|made| made == time) && self.is_of_level(level)
+    }
+
+    /// Whether the line can be rebuilt for a record with this level.
+    fn is_of_level(&self, level: Option<Level>) -> bool {
+        self.made_with.1.is_none() || self.made_with.1 == level
+    }
+
+    /// The layout and verbatim text for a record whose time or level was changed after parsing. A changed time leaves
+    /// the written one verbatim; with a changed level, the whole line is.
+    pub fn changed(&self, level: Option<Level>) -> (String, String) {
+        let kept = if self.is_of_level(level) { self.with_verbatim_time() } else { None };
+        kept.unwrap_or_else(|| self.whole())
+    }
+
+    fn with_verbatim_time(&self) -> Option<(String, String)> {
+        let (mut rest, mut pieces_before) = (&**self.layout, 0);
+        let (before, pattern) = loop {
+            let (_, hole) = rest.split_once('%')?;
+            let at = self.layout.len() - hole.len() - 1;
+            rest = hole.get(hole.chars().next()?.len_utf8()..)?;
+            match hole.as_bytes()[0] {
+                b'v' => pieces_before += 1,
+                b'(' => rest = rest.split_once(')')?.1,
+                b'[' => rest = rest.split_once(']')?.1,
+                b'T' => break (at, time_pattern(&mut rest)?),
+                b'/' | b'^' | b'$' | b'@' => return None,
+                _ => {}
+            }
+        };
+        let layout = [self.layout.get(..before)?, "%v", rest].concat();
+        let mut written = Vec::new();
+        pattern.write(self.made_with.0?, &mut written);
+        let mut piece = String::new();
+        push_piece(&mut piece, &written);
+        let has_pieces = !self.verbatim.is_empty() || pieces_before > 0 || rest.contains("%v") || rest.contains("%3");
+        let mut pieces: Vec<&str> = if has_pieces { pieces(&self.verbatim).collect() } else { Vec::new() };
+        pieces.insert(pieces_before.min(pieces.len()), &piece);
+        Some((layout, pieces.join(PIECE_END.encode_utf8(&mut [0; 4]))))
     }
 }
 

@@ -5,10 +5,11 @@
 
 use super::template::LinePart;
 use crate::Parsed;
+use daytable_model::batch::field_properties;
 use daytable_model::line::{
     LevelCase, PIECE_END, TIGHT, TimePattern, escape_json, push_literal, push_piece, write_value,
 };
-use daytable_model::property::{Property, property_name};
+use daytable_model::property::Property;
 use daytable_model::record::{Record, Value};
 use memchr::memmem;
 use std::borrow::Cow;
@@ -26,6 +27,11 @@ pub(super) enum GapRule {
     Literal,
     /// Words with digits are not: the layouts of this source were new too often.
     Digits,
+}
+
+/// The properties that a row gives to the fields of a record.
+pub(super) fn properties_of(record: &Record<'_>) -> Vec<Box<str>> {
+    field_properties(record.fields.iter().map(|field| &*field.name), !record.message.is_empty())
 }
 
 /// A layout and the verbatim text of the line it was made of.
@@ -72,7 +78,7 @@ pub(super) fn make(
     places.find_level(parsed);
     places.keep_gaps(rule, misses_text);
     let is_tight = places.is_tight(record);
-    let mut made = places.finish(record, message);
+    let mut made = places.finish(&properties_of(record), message);
     if is_tight {
         made.layout.insert_str(0, TIGHT);
     }
@@ -316,7 +322,7 @@ impl Places<'_> {
         }
     }
 
-    fn finish(self, record: &Record<'_>, message: Option<&Range<usize>>) -> MadeLayout {
+    fn finish(self, properties: &[Box<str>], message: Option<&Range<usize>>) -> MadeLayout {
         let mut made = MadeLayout {
             layout: String::with_capacity(self.text.len() / 2),
             parts: Vec::with_capacity(2 * self.holes.len() + 4),
@@ -341,8 +347,7 @@ impl Places<'_> {
             }
             made.literal(text.get(at..hole.start).unwrap_or_default());
             at = hole.end;
-            let name =
-                |number: usize| record.fields.get(number).map(|field| property_name(&field.name)).unwrap_or_default();
+            let name = |number: usize| properties.get(number).map(|name| &**name).unwrap_or_default();
             let piece = match &part {
                 LinePart::Literal(_) => continue,
                 LinePart::Field(number) => format!("%({})", name(*number)),

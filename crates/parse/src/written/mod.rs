@@ -14,10 +14,10 @@ use daytable_model::line::{
     FrameForm, LAYOUT_BYTES_MAX, LineLayout, LineSource, PIECE_END, SharedLayout, TimePattern, WrittenLine,
     escape_json, invalid_piece, push_literal, push_piece, whole_line,
 };
-use daytable_model::property::{Property, TypedValue, property_name};
+use daytable_model::property::{Property, TypedValue};
 use daytable_model::record::{Level, Record, Value};
 use daytable_model::time::Ticks;
-use make::{GapRule, make, place_of};
+use make::{GapRule, make, place_of, properties_of};
 use memchr::memmem;
 use std::borrow::Cow;
 use std::ops::Range;
@@ -53,24 +53,33 @@ impl PartialEq for LayoutCache {
 }
 
 /// A record as the source of its line's holes.
-struct RecordParts<'r, 'a>(&'r Record<'a>);
+struct RecordParts<'r, 'a> {
+    record: &'r Record<'a>,
+    /// The properties of its fields.
+    properties: Vec<Box<str>>,
+}
+
+impl<'r, 'a> RecordParts<'r, 'a> {
+    fn of(record: &'r Record<'a>) -> RecordParts<'r, 'a> {
+        RecordParts { record, properties: properties_of(record) }
+    }
+}
 
 impl LineSource for RecordParts<'_, '_> {
     fn time(&self) -> Ticks {
-        self.0.time.unwrap_or(Ticks::MIN)
+        self.record.time.unwrap_or(Ticks::MIN)
     }
 
     fn level(&self) -> Option<Level> {
-        self.0.level
+        self.record.level
     }
 
     fn property(&self, name: &str) -> Option<Property<'_>> {
         if name == "Message" {
-            return Some(Property::String(&self.0.message));
+            return Some(Property::String(&self.record.message));
         }
-        let fields = &self.0.fields;
-        let field = fields.iter().find(|field| field.name == name || property_name(&field.name) == name)?;
-        Some(match &field.value {
+        let number = self.properties.iter().position(|property| **property == *name)?;
+        Some(match &self.record.fields.get(number)?.value {
             Value::String(text) => TypedValue::String(text),
             Value::Int64(number) => TypedValue::Int64(*number),
             Value::Double(number) => TypedValue::Double(*number),
@@ -127,7 +136,7 @@ impl LayoutCache {
             self.unrest += UNREST_OF_NEW;
             let layout = LineLayout::parse(&made.layout);
             let mut written = Vec::with_capacity(text.len());
-            let place = layout.write_line(&RecordParts(record), &made.verbatim, &mut written);
+            let place = layout.write_line(&RecordParts::of(record), &made.verbatim, &mut written);
             if written == text.as_bytes() && place == message && made.layout.len() <= LAYOUT_BYTES_MAX {
                 let mut has_piece = false;
                 for part in &made.parts {
@@ -407,7 +416,7 @@ pub(crate) fn redacted<'a>(
     // Values stand for themselves here even where they were written differently, so that no secret stays in between.
     let made = make(text, parsed, line.message.as_ref(), 0, GapRule::Literal, false);
     let mut written = Vec::new();
-    let message = LineLayout::parse(&made.layout).write_line(&RecordParts(record), &made.verbatim, &mut written);
+    let message = LineLayout::parse(&made.layout).write_line(&RecordParts::of(record), &made.verbatim, &mut written);
     let clean = String::from_utf8(written).ok()?;
     let mut whole = Record { message: Cow::Owned(clean), ..Record::default() };
     let message = message.filter(|_| !redactor.redact_parts(&mut whole));

@@ -1,5 +1,6 @@
 //! A layout as it is compared with the next line: in order, part by part, without making the line.
 
+use super::make::properties_of;
 use daytable_model::digits;
 use daytable_model::line::{
     KnownTime, LevelCase, PIECE_END, SharedLayout, TimePattern, escape_json, push_piece, write_value,
@@ -112,7 +113,7 @@ impl LineTemplate {
             holes.push(Hole { literal_bytes: std::mem::take(&mut literal_bytes), name_before, content });
         }
         LineTemplate {
-            layout: Arc::new(SharedLayout::with_names(layout, names)),
+            layout: Arc::new(SharedLayout::with_names(layout, names, properties_of(record))),
             unwritten: unwritten.into(),
             literals: literals.into(),
             holes: holes.into(),

@@ -14,13 +14,21 @@ fn written_again(bytes: &[u8], options: &ParseOptions) -> (Vec<u8>, Vec<String>)
         let line = parsed.record.line.as_ref().expect("a line");
         let layout = LineLayout::parse(&line.layout);
         let mut text = Vec::new();
-        layout.write_line(&RecordParts(&parsed.record), &line.verbatim, &mut text);
+        layout.write_line(&RecordParts::of(&parsed.record), &line.verbatim, &mut text);
         assert_eq!(String::from_utf8_lossy(&text), raw.text, "{} {:?}", &**line.layout, line.verbatim);
-        layout.write_all(&RecordParts(&parsed.record), &line.verbatim, &mut all);
+        layout.write_all(&RecordParts::of(&parsed.record), &line.verbatim, &mut all);
         let (layout, verbatim) = line.whole();
         text.clear();
-        LineLayout::parse(&layout).write_line(&RecordParts(&parsed.record), &verbatim, &mut text);
+        LineLayout::parse(&layout).write_line(&RecordParts::of(&parsed.record), &verbatim, &mut text);
         assert_eq!(String::from_utf8_lossy(&text), raw.text, "{layout}");
+        // A protocol gave another time.
+        let mut other = parsed.record.clone();
+        other.time = Some(Ticks::UNIX_EPOCH);
+        let (layout, verbatim) = line.changed(other.level);
+        let (mut all_again, mut all_before) = (Vec::new(), Vec::new());
+        LineLayout::parse(&layout).write_all(&RecordParts::of(&other), &verbatim, &mut all_again);
+        LineLayout::parse(&line.layout).write_all(&RecordParts::of(&parsed.record), &line.verbatim, &mut all_before);
+        assert_eq!(String::from_utf8_lossy(&all_again), String::from_utf8_lossy(&all_before), "{layout}");
         layouts.push(String::from(&**line.layout));
     }
     (all, layouts)
@@ -37,6 +45,10 @@ fn layouts_of_usual_lines() {
             r#"%~{"time":"%T(0;Y-m-d'TH:M:S)Z","level":"%l","msg":"%j","n":%(n),"x":%v,"ok":%(ok)}"#,
         ),
         (r#"{"time":"2026-11-21T08:00:00Z","level":"info","msg":"a","x":1.5,"n":007,"a":{"b":2}}"#, r#"%m"#),
+        (
+            r#"{"a":1,"a":2,"msg":"b","a.b":"c","a_b":"d"}"#,
+            r#"{"a":%(a),"a":%(a_2),"msg":"%m","a.b":"%(a_b)","a_b":"%(a_b_2)"}"#,
+        ),
         (
             r#"10.0.0.1 - - [21/Nov/2026:08:00:00 +0000] "GET / HTTP/1.1" 200 12"#,
             r#"%(client) - - [%T(0;d/b/Y:H:M:S) +0000] "%m" %(status) %(bytes)"#,
