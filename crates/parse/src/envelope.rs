@@ -40,8 +40,9 @@ pub struct Envelope<'a> {
     pub stream: OutputStream,
     /// Whether the program's line continues in the next line of this stream, without a newline between them.
     pub is_partial: bool,
-    /// The object of Docker's `attrs`, as written; empty without one.
-    pub attributes: Cow<'a, str>,
+    /// The object of Docker's `attrs`, as written. In a box, because most lines have none, and envelopes are moved with
+    /// each line.
+    pub attributes: Option<Box<Cow<'a, str>>>,
 }
 
 impl<'a> Envelope<'a> {
@@ -53,9 +54,10 @@ impl<'a> Envelope<'a> {
             OutputStream::Stderr => Some("stderr"),
         };
         let stream = stream.map(|stream| (Cow::Borrowed("stream"), Cow::Borrowed(stream)));
-        let attributes: Vec<_> = match self.attributes {
-            Cow::Borrowed(object) => attributes(object).collect(),
-            Cow::Owned(object) => {
+        let attributes: Vec<_> = match self.attributes.map(|attributes| *attributes) {
+            None => Vec::new(),
+            Some(Cow::Borrowed(object)) => attributes(object).collect(),
+            Some(Cow::Owned(object)) => {
                 attributes(&object).map(|(name, value)| (name, Cow::Owned(value.into_owned()))).collect()
             }
         };
@@ -64,7 +66,8 @@ impl<'a> Envelope<'a> {
 
     pub(super) fn into_owned<'o>(self) -> Envelope<'o> {
         let Envelope { time, stream, is_partial, attributes } = self;
-        Envelope { time, stream, is_partial, attributes: Cow::Owned(attributes.into_owned()) }
+        let attributes = attributes.map(|object| Box::new(Cow::Owned(object.into_owned())));
+        Envelope { time, stream, is_partial, attributes }
     }
 }
 
@@ -127,7 +130,7 @@ pub(super) fn cri(line: &str) -> Option<(&str, Envelope<'_>)> {
 /// perhaps `attrs`, in any order, without spaces between them.
 pub(super) fn docker(line: &str) -> Option<(Cow<'_, str>, Envelope<'_>)> {
     let bytes = line.as_bytes();
-    let (mut log, mut stream, mut time, mut attributes) = (None, None, None, "");
+    let (mut log, mut stream, mut time, mut attributes) = (None, None, None, None);
     let mut at = 0;
     while bytes.get(at) == Some(if at == 0 { &b'{' } else { &b',' }) {
         // Compare the whole name: many other objects begin with the same letters.
@@ -138,7 +141,7 @@ pub(super) fn docker(line: &str) -> Option<(Cow<'_, str>, Envelope<'_>)> {
             _ if member.starts_with(b"\"time\":") => (&mut time, at + 8),
             _ if member.starts_with(b"\"attrs\":") => {
                 let end = attributes_end(line, at + 9)?;
-                attributes = line.get(at + 9..end)?;
+                attributes = Some(Box::new(Cow::Borrowed(line.get(at + 9..end)?)));
                 at = end;
                 continue;
             }
@@ -161,7 +164,7 @@ pub(super) fn docker(line: &str) -> Option<(Cow<'_, str>, Envelope<'_>)> {
     let time = time.and_then(|time| time.get(1..time.len() - 1))?;
     let (ticks, length) = timestamp::leading(time)?;
     let (text, is_partial) = unquote_line(log?);
-    let envelope = Envelope { time: Some(ticks), stream, is_partial, attributes: Cow::Borrowed(attributes) };
+    let envelope = Envelope { time: Some(ticks), stream, is_partial, attributes };
     (length == time.len()).then_some((text, envelope))
 }
 

@@ -24,7 +24,7 @@
 mod group;
 mod part;
 
-use super::lines::{Line, Lines, cut_line};
+use super::lines::{Line, Lines, cut_line, without_mark};
 use super::raw_record::RawRecord;
 use super::source_profile::{Join, ParseOptions, SourceProfile};
 use group::LineGroup;
@@ -106,10 +106,14 @@ impl<'a> Assembler<'a> {
         }
         self.returned = self.returned.max(record.start + record.written.len());
         // A record of several lines lies in the chunk as it was written.
-        let is_first = self.is_beginning && record.start == 0;
-        Some(if is_first { record.at_beginning() } else { record })
+        if self.is_beginning && record.start == 0 {
+            without_mark(&mut record.text);
+        }
+        Some(record)
     }
 
+    // Inlined: a record is large, and moving it costs as much as finding its end.
+    #[inline(always)]
     fn next_record(&mut self, profile: &SourceProfile, options: &ParseOptions) -> Option<RawRecord<'a>> {
         if let Some(record) = self.ready.pop_front() {
             return Some(record);
@@ -160,8 +164,10 @@ impl<'a> Assembler<'a> {
     }
 
     /// A record that has all bytes of the chunk up to the cut.
-    fn lying(&self, record: RawRecord<'a>) -> RawRecord<'a> {
-        RawRecord { written: &self.lines.bytes()[record.start..self.consumed], ..record }
+    #[inline(always)]
+    fn lying(&self, mut record: RawRecord<'a>) -> RawRecord<'a> {
+        record.written = &self.lines.bytes()[record.start..self.consumed];
+        record
     }
 
     fn next_line(&mut self) -> Option<Line<'a>> {

@@ -150,7 +150,12 @@ impl<'a> Parsed<'a> {
 /// Parses one line by itself, as [`SourceProfile::record`] parses the first line of a source. The line comes without
 /// its newline and without a carriage return before it. A time without a zone is read in UTC.
 pub fn parse(line: &str, choice: FormatChoice) -> Parsed<'_> {
-    SourceProfile::default().chosen(choice, line, TimestampDefaults { zone: Zone::Utc, seen: time::now() }, None)
+    SourceProfile::default().chosen(
+        choice,
+        line,
+        TimestampDefaults { zone: Zone::Utc, seen: time::now() },
+        Default::default(),
+    )
 }
 
 #[cfg(test)]

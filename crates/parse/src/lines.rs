@@ -3,7 +3,7 @@
 //! UTF-8 is checked once for a whole chunk; only if that fails, line by line. Only lines with invalid UTF-8 are copied.
 //! A NUL is an ordinary character.
 
-use super::timestamp::Stamp;
+use super::timestamp::FullTime;
 use memchr::memchr;
 use std::borrow::Cow;
 
@@ -17,7 +17,7 @@ pub(crate) struct Line<'a> {
     /// Its text up to the limit, without the end of line. Never empty.
     pub(super) text: Cow<'a, str>,
     /// The full time at its start, if it was read already.
-    pub(super) stamp: Option<Stamp>,
+    pub(super) full_time: FullTime,
     /// Bytes that the limit cut off.
     pub(super) cut: usize,
     /// Whether some bytes were not UTF-8.
@@ -130,7 +130,7 @@ fn line<'a>(start: usize, bytes: &'a [u8], text: Option<&'a str>, limit: usize) 
         None => String::from_utf8_lossy(&bytes[..kept]),
     };
     let is_invalid = matches!(text, Cow::Owned(_));
-    Line { start, end: start + bytes.len(), text, stamp: None, cut: bytes.len() - kept, is_invalid }
+    Line { start, end: start + bytes.len(), text, full_time: FullTime::default(), cut: bytes.len() - kept, is_invalid }
 }
 
 /// The last character boundary at or before `limit`.

@@ -2,7 +2,7 @@
 
 use super::envelope::Envelope;
 use super::lines::without_mark;
-use super::timestamp::Stamp;
+use super::timestamp::FullTime;
 use std::borrow::Cow;
 
 /// A record as it lies in a chunk, before parsing.
@@ -17,7 +17,7 @@ pub struct RawRecord<'a> {
     /// Number of lines, without empty ones.
     pub lines: u32,
     /// The full time at its start, if the joining of lines read it.
-    pub(crate) stamp: Option<Stamp>,
+    pub(crate) full_time: FullTime,
     /// Bytes that the limit cut off.
     pub cut: usize,
     /// Whether some bytes were not UTF-8; U+FFFD replaces them.
@@ -41,7 +41,7 @@ impl<'a> RawRecord<'a> {
             text,
             envelope: Envelope::default(),
             lines: 1,
-            stamp: None,
+            full_time: FullTime::default(),
             cut: 0,
             is_invalid,
             before: &[],

@@ -14,7 +14,7 @@ use super::layout::{self, Habits, LayoutContext, trace};
 use super::raw_record::RawRecord;
 use super::structured::{self, Headers};
 use super::timestamp::zone::Zone;
-use super::timestamp::{Stamp, TimestampDefaults};
+use super::timestamp::{FullTime, TimestampDefaults};
 use super::written::{self, LayoutCache};
 use super::{Explicit, Format, FormatChoice, LinePatternError, Parsed, UnknownFormat, envelope, json, logfmt};
 use crate::redact::Redactor;
@@ -240,9 +240,9 @@ impl SourceProfile {
 
     /// The full time at the start of a line, in a source of lines with such times. A line with a full time does not
     /// continue a record with one, and the other rules need not run. Most lines end here.
-    pub(crate) fn full_time(&self, text: &str, options: &ParseOptions) -> Option<Stamp> {
+    pub(crate) fn full_time(&self, text: &str, options: &ParseOptions) -> FullTime {
         if self.format != Some(Format::Text) || options.explicit.is_some() || self.headers.has_table() {
-            return None;
+            return FullTime::default();
         }
         layout::full_time(text, &SourceProfile::any_time(options))
     }
@@ -334,13 +334,13 @@ impl SourceProfile {
         let is_joined = memchr(b'\n', text.as_bytes()).is_some();
         self.single_lines = if is_joined { 0 } else { (self.single_lines + 1).min(SINGLE_LINES_SURE) };
         let defaults = TimestampDefaults { zone: options.zone, seen };
-        let stamp = raw.and_then(|raw| raw.stamp);
+        let full_time = raw.map(|raw| raw.full_time).unwrap_or_default();
         let mut parsed = match &options.explicit {
             Some(explicit) => {
                 let record = explicit.record(text, &defaults);
                 record.map_or_else(|| Parsed::plain(text), |record| Parsed::of(record, Format::Explicit))
             }
-            None => self.chosen(options.format, text, defaults, stamp),
+            None => self.chosen(options.format, text, defaults, full_time),
         };
         parsed.record.time = parsed.record.time.or(envelope.time);
         if envelope.stream != OutputStream::Only {
@@ -365,16 +365,16 @@ impl SourceProfile {
         parsed
     }
 
-    /// Parses a record as the choice of format says, and learns from it. `stamp` is its full time, if that is known.
+    /// Parses a record as the choice of format says, and learns from it. `full_time` is its time, if that is known.
     pub(super) fn chosen<'a>(
         &mut self,
         format: FormatChoice,
         text: &'a str,
         defaults: TimestampDefaults,
-        stamp: Option<Stamp>,
+        full_time: FullTime,
     ) -> Parsed<'a> {
         let found = match format {
-            FormatChoice::Auto => self.auto(text, defaults, stamp),
+            FormatChoice::Auto => self.auto(text, defaults, full_time),
             FormatChoice::Only(format) => self.only(format, text, defaults),
         };
         let parsed = found.unwrap_or_else(|| {
@@ -399,7 +399,7 @@ impl SourceProfile {
     }
 
     /// Finds the format by the first bytes and by the usual format.
-    fn auto<'a>(&mut self, text: &'a str, defaults: TimestampDefaults, stamp: Option<Stamp>) -> Option<Parsed<'a>> {
+    fn auto<'a>(&mut self, text: &'a str, defaults: TimestampDefaults, full_time: FullTime) -> Option<Parsed<'a>> {
         let first = *text.as_bytes().first()?;
         if matches!(first, b'{' | b' ' | b'\t')
             && let Some(record) = object(text, &defaults)
@@ -422,7 +422,7 @@ impl SourceProfile {
         } else {
             self.since = 0;
         }
-        let found = self.layout(text, defaults, stamp);
+        let found = self.layout(text, defaults, full_time);
         if found.is_none() && !tries_structured {
             let (format, record) = structured::recognise(text, &defaults, &mut self.headers)?;
             return Some(Parsed::of(record, format));
@@ -435,14 +435,19 @@ impl SourceProfile {
         match format {
             Format::Json => object(text, &defaults).map(|record| Parsed::of(record, format)),
             Format::Logfmt => logfmt::parse_with_flags(text, &defaults).map(|record| Parsed::of(record, format)),
-            Format::Cri | Format::Docker => self.auto(text, defaults, None),
+            Format::Cri | Format::Docker => self.auto(text, defaults, FullTime::default()),
             Format::Text => {
-                let mut context = LayoutContext { defaults, usual: self.format, habits: &mut self.habits, stamp: None };
+                let mut context = LayoutContext {
+                    defaults,
+                    usual: self.format,
+                    habits: &mut self.habits,
+                    full_time: FullTime::default(),
+                };
                 layout::read_general(text, &mut context)
             }
             Format::Plain | Format::Explicit => None,
             _ if layout::is_layout(format) => {
-                self.layout(text, defaults, None).filter(|parsed| parsed.format == format)
+                self.layout(text, defaults, FullTime::default()).filter(|parsed| parsed.format == format)
             }
             _ => {
                 let record = structured::read(format, text, &defaults, &mut self.headers)?;
@@ -451,8 +456,8 @@ impl SourceProfile {
         }
     }
 
-    fn layout<'a>(&mut self, text: &'a str, defaults: TimestampDefaults, stamp: Option<Stamp>) -> Option<Parsed<'a>> {
-        layout::read(text, &mut LayoutContext { defaults, usual: self.format, habits: &mut self.habits, stamp })
+    fn layout<'a>(&mut self, text: &'a str, defaults: TimestampDefaults, full_time: FullTime) -> Option<Parsed<'a>> {
+        layout::read(text, &mut LayoutContext { defaults, usual: self.format, habits: &mut self.habits, full_time })
     }
 
     fn note(&mut self, format: Format) {

@@ -270,7 +270,7 @@ impl FileReader {
         if next.is_some() {
             let state = Arc::make_mut(state);
             while let Some(record) = next {
-                parser.record(record, state, context);
+                parser.record(&record, state, context);
                 next = records.next(&parser.profile, reading);
             }
         }
@@ -361,7 +361,7 @@ impl FileReader {
         let (state, parser) = self.parts();
         let record = cut_record(&kept, limit, cut, &parser.profile, reading);
         let record = if position == 0 { record.at_beginning() } else { record };
-        parser.record(record, Arc::make_mut(state), context);
+        parser.record(&record, Arc::make_mut(state), context);
         let window = &before[..usize::try_from(next - start).unwrap_or(0).min(marked)];
         self.advance(next - position, window, context.counters);
         self.passed = None;
@@ -432,8 +432,8 @@ impl RecordParser {
         }
     }
 
-    fn record(&mut self, raw: RawRecord<'_>, state: &mut SourceState, context: &mut ReadContext<'_>) {
-        let parsed = self.profile.raw_record(&raw, &context.options.reading, context.now);
+    fn record(&mut self, raw: &RawRecord<'_>, state: &mut SourceState, context: &mut ReadContext<'_>) {
+        let parsed = self.profile.raw_record(raw, &context.options.reading, context.now);
         let (mut record, format) = (parsed.record, parsed.format);
         if format == Format::Syslog && own_output::is_record(&record) {
             state.ledger.own_records += 1;

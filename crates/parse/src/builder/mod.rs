@@ -53,8 +53,10 @@ const PID: usize = 1;
 const HOST: usize = 2;
 
 impl<'a> RecordBuilder<'a> {
+    #[inline(always)]
     pub(super) fn new(defaults: &TimestampDefaults) -> Self {
-        let record = Record { fields: spare::fields(), ..Record::default() };
+        let fields = spare::fields();
+        let record = Record { fields, ..Record::default() };
         RecordBuilder {
             record,
             added: 0,

@@ -4,7 +4,7 @@ use crate::envelope::Envelope;
 use crate::lines::{Line, Lines};
 use crate::raw_record::RawRecord;
 use crate::source_profile::{ParseOptions, SourceProfile};
-use crate::timestamp::Stamp;
+use crate::timestamp::FullTime;
 use daytable_model::time::Ticks;
 use std::borrow::Cow;
 
@@ -15,7 +15,7 @@ pub(super) struct LinePiece<'a> {
     pub(super) text: Cow<'a, str>,
     pub(super) envelope: Envelope<'a>,
     /// The full time at its start, if it was read already.
-    stamp: Option<Stamp>,
+    full_time: FullTime,
     pub(super) cut: usize,
     pub(super) is_invalid: bool,
 }
@@ -32,8 +32,8 @@ impl<'a> LinePiece<'a> {
                 (Cow::Owned(inner.text.into_owned()), inner.envelope.into_owned())
             }
         };
-        let Line { start, end, stamp, cut, is_invalid, .. } = *line;
-        let mut piece = LinePiece { start, end, text, envelope, stamp, cut, is_invalid };
+        let Line { start, end, full_time, cut, is_invalid, .. } = *line;
+        let mut piece = LinePiece { start, end, text, envelope, full_time, cut, is_invalid };
         if line.cut > 0
             && let Some(redactor) = &options.redactor
         {
@@ -66,9 +66,9 @@ impl<'a> LinePiece<'a> {
         if inner.envelope != Envelope::default() || inner.text.is_empty() {
             return false;
         }
-        let stamp = profile.full_time(&inner.text, options);
-        if stamp.is_some() && (self.stamp.is_some() || profile.full_time(&self.text, options).is_some()) {
-            next.stamp = stamp;
+        let full_time = profile.full_time(&inner.text, options);
+        if full_time.is_some() && (self.full_time.is_some() || profile.full_time(&self.text, options).is_some()) {
+            next.full_time = full_time;
             return true;
         }
         !profile.goes_on(&self.text, &inner.text, options)
@@ -79,12 +79,13 @@ impl<'a> LinePiece<'a> {
         options.redactor.as_ref().is_some_and(|redactor| redactor.leaves_key_open(is_open, &self.text))
     }
 
+    #[inline(always)]
     pub(super) fn into_record(self) -> RawRecord<'a> {
         RawRecord {
             start: self.start,
             text: self.text,
             envelope: self.envelope,
-            stamp: self.stamp,
+            full_time: self.full_time,
             lines: 1,
             cut: self.cut,
             is_invalid: self.is_invalid,

@@ -28,7 +28,7 @@ mod usual;
 pub(super) use habits::Habits;
 pub use syslog::facility_name;
 
-use super::timestamp::{Form, Stamp, TimestampDefaults};
+use super::timestamp::{Form, FullTime, TimestampDefaults};
 use super::{Format, Parsed, haproxy, json, logfmt};
 use daytable_model::record::{Record, Value};
 use general::LineHeader;
@@ -43,7 +43,7 @@ pub(super) struct LayoutContext<'g> {
     pub(super) usual: Option<Format>,
     pub(super) habits: &'g mut Habits,
     /// The full time at the start of the record, if that was read before.
-    pub(super) stamp: Option<Stamp>,
+    pub(super) full_time: FullTime,
 }
 
 /// Reads a record whose first line has a known header; `None` for any other record.
@@ -90,12 +90,12 @@ pub(super) fn begins(usual: Option<Format>, habits: Habits, text: &str, defaults
 
 /// The full time at the start of a text: date, time and zone, which need no defaults.
 #[inline]
-pub(super) fn full_time(text: &str, defaults: &TimestampDefaults) -> Option<Stamp> {
+pub(super) fn full_time(text: &str, defaults: &TimestampDefaults) -> FullTime {
     let bytes = text.as_bytes();
     if bytes.get(10) != Some(&b'T') {
-        return None;
+        return FullTime::default();
     }
-    super::timestamp::at_start(bytes, defaults).filter(|stamp| stamp.form == Form::Rfc3339)
+    super::timestamp::at_start(bytes, defaults).map(FullTime::of).unwrap_or_default()
 }
 
 /// Whether an open record may be a stack trace: it begins with neither a time nor an object.
@@ -106,8 +106,12 @@ pub(super) fn may_be_trace(open: &str, defaults: &TimestampDefaults) -> bool {
 /// Whether a line begins with a level and has no time.
 pub(super) fn is_untimed(line: &str) -> bool {
     let (defaults, mut habits) = (TimestampDefaults::default(), Habits::default());
-    untimed::untimed(line, line, &mut LayoutContext { defaults, usual: None, habits: &mut habits, stamp: None })
-        .is_some()
+    untimed::untimed(
+        line,
+        line,
+        &mut LayoutContext { defaults, usual: None, habits: &mut habits, full_time: FullTime::default() },
+    )
+    .is_some()
 }
 
 /// The format of a line with a time in its header. The check is only precise enough to know that there is a time.

@@ -8,7 +8,10 @@ use proptest::prelude::*;
 /// Reads a line as the first one of its source.
 fn first(text: &str) -> Option<Parsed<'_>> {
     let defaults = TimestampDefaults { seen: now(), ..TimestampDefaults::default() };
-    read(text, &mut LayoutContext { defaults, usual: None, habits: &mut Habits::default(), stamp: None })
+    read(
+        text,
+        &mut LayoutContext { defaults, usual: None, habits: &mut Habits::default(), full_time: Default::default() },
+    )
 }
 
 fn field(parsed: &Parsed<'_>, name: &str) -> String {
@@ -109,7 +112,7 @@ fn habits_distinguish_a_plain_word_from_a_component() {
             defaults: TimestampDefaults::default(),
             usual: Some(Format::Text),
             habits: &mut habits,
-            stamp: None,
+            full_time: Default::default(),
         };
         messages.push(read(line, context).expect("a header").record.message.len());
         let number = habits.number();

@@ -24,7 +24,8 @@ pub(super) fn read<'a>(text: &'a str, context: &mut LayoutContext<'_>) -> Option
     if context.usual != Some(Format::Text) || memchr2(b'\n', 0x1b, bytes).is_some() {
         return None;
     }
-    let stamp = context.stamp.or_else(|| full_time(text, &context.defaults))?;
+    let known = context.full_time.stamp();
+    let stamp = known.or_else(|| full_time(text, &context.defaults).stamp())?;
     let level_at = stamp.length + 1;
     let level_end = level_at + run(bytes, level_at, |byte| byte.is_ascii_uppercase());
     let is_spaced = bytes.get(stamp.length) == Some(&b' ') && bytes.get(level_end) == Some(&b' ');
@@ -79,7 +80,7 @@ mod tests {
             defaults: TimestampDefaults::default(),
             usual: Some(Format::Text),
             habits,
-            stamp: None,
+            full_time: Default::default(),
         };
         let parsed = read(line, &mut context(&mut short))?;
         assert_eq!(Some(parsed), read_plain(line, &mut context(&mut general)), "{line}");

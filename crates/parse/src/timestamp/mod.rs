@@ -76,6 +76,35 @@ pub(super) struct Stamp {
     pub(super) form: Form,
 }
 
+/// A timestamp with date, time and zone at the start of a line, in little memory: it is moved with each line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct FullTime {
+    ticks: i64,
+    /// Its length; 0 without such a timestamp.
+    length: u8,
+}
+
+impl FullTime {
+    /// None for a timestamp of another form.
+    pub(super) fn of(stamp: Stamp) -> FullTime {
+        match u8::try_from(stamp.length) {
+            Ok(length) if stamp.form == Form::Rfc3339 => FullTime { ticks: stamp.time.get(), length },
+            _ => FullTime::default(),
+        }
+    }
+
+    /// Whether there is one.
+    pub(super) fn is_some(self) -> bool {
+        self.length > 0
+    }
+
+    /// The timestamp.
+    pub(super) fn stamp(self) -> Option<Stamp> {
+        let time = Ticks::new(self.ticks).filter(|_| self.is_some())?;
+        Some(Stamp { time, length: self.length.into(), form: Form::Rfc3339 })
+    }
+}
+
 /// The timestamp at the start of `text`.
 #[inline]
 pub(super) fn at_start(text: &[u8], defaults: &TimestampDefaults) -> Option<Stamp> {
