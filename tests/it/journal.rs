@@ -288,7 +288,8 @@ fn an_export_is_imported_once() {
         let length = (value.len() as u64).to_le_bytes();
         String::from_utf8([name.as_bytes(), b"\n", &length, value].concat()).expect("text")
     };
-    let long = "x".repeat(600_000);
+    // The length of the value is 0x090101, whose bytes are text.
+    let long = "x".repeat(0x9_0101 - "long\n".len());
     let fields = [
         "PRIORITY=3\n_SYSTEMD_UNIT=app.service\nMESSAGE=disk full free=1.50".to_owned(),
         text("MESSAGE", b"a trace:\n\n  line 3\n\n"),

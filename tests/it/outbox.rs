@@ -136,7 +136,7 @@ fn what_is_read_arrives_with_its_keys_and_goes_from_the_outbox() {
     remote.place.write("app.log", std::slice::from_ref(&line));
     remote.wait_arrived(&[&lines[..], &["disk full free=1.50 n=3".into()]].concat());
     remote.wait_empty(&daemon);
-    let found = remote.place.json("query", &["n:=3", "--fields", "message,line,free,n"]);
+    let found = remote.place.json("query", &["n:=3 | fields message, line, free, n"]);
     assert_eq!(
         found,
         [serde_json::json!({"message": "disk full free=1.50 n=3", "line": line, "free": "1.50", "n": 3})],

@@ -67,7 +67,7 @@ fn a_file_comes_back_from_every_state_of_its_day() {
             0 => format!("{time} INFO request done path=/a/{n} status=200 took=0.25\n").into_bytes(),
             1 => format!("{{\"time\":\"{time}\",\"level\":\"warn\",\"msg\":\"slow \\\"{n}\\\"\",\"took\":{n}.50}}\n")
                 .into_bytes(),
-            2 => format!("{{\"ts\" : \"{time}\", \"n\": {n}, \"ok\": true, \"x\": null}}\r\n").into_bytes(),
+            2 => format!("{{\"ts\" : \"{time}\", \"n\": {n}, \"ok\": true, \"x\": null, \"n\": 1}}\r\n").into_bytes(),
             3 => [format!("{time} ERROR caf").as_bytes(), b"\xe9 is closed\n\tat a.b\n\n"].concat(),
             4 => format!("time={time} level=info msg=\"a b\" n=00{n}\n").into_bytes(),
             _ => format!("{time} DEBUG {n}\n").into_bytes(),

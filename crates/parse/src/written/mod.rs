@@ -146,7 +146,7 @@ impl LayoutCache {
                         _ => {}
                     }
                 }
-                let template = LineTemplate::new(&made.layout, made.parts, record);
+                let template = LineTemplate::new(&made.layout, made.parts, record, properties_of(record));
                 let layout = template.layout.clone();
                 let made_with = template.made_with(record);
                 self.remember(template);

@@ -1,6 +1,5 @@
 //! A layout as it is compared with the next line: in order, part by part, without making the line.
 
-use super::make::properties_of;
 use daytable_model::digits;
 use daytable_model::line::{
     KnownTime, LevelCase, PIECE_END, SharedLayout, TimePattern, escape_json, push_piece, write_value,
@@ -76,8 +75,13 @@ pub(super) struct FittedLine {
 }
 
 impl LineTemplate {
-    /// The template of a layout that was made for `record`.
-    pub(super) fn new(layout: &str, parts: Vec<LinePart>, record: &Record<'_>) -> LineTemplate {
+    /// The template of a layout that was made for `record`, whose fields become these properties.
+    pub(super) fn new(
+        layout: &str,
+        parts: Vec<LinePart>,
+        record: &Record<'_>,
+        properties: Vec<Box<str>>,
+    ) -> LineTemplate {
         let names: Box<[Box<str>]> = record.fields.iter().map(|field| field.name.as_ref().into()).collect();
         let mut unwritten: Vec<usize> = (0..names.len()).collect();
         let has_time = parts.iter().any(|part| matches!(part, LinePart::Time(_)));
@@ -113,7 +117,7 @@ impl LineTemplate {
             holes.push(Hole { literal_bytes: std::mem::take(&mut literal_bytes), name_before, content });
         }
         LineTemplate {
-            layout: Arc::new(SharedLayout::with_names(layout, names, properties_of(record))),
+            layout: Arc::new(SharedLayout::with_names(layout, names, properties)),
             unwritten: unwritten.into(),
             literals: literals.into(),
             holes: holes.into(),
@@ -156,8 +160,8 @@ impl LineTemplate {
             {
                 // Most names are borrowed from this very place, whose text was just compared.
                 let name = &*fields.get(*number)?.name;
-                let place = text.get(at.checked_sub(*before)?..).and_then(|rest| rest.get(..name.len()))?;
-                if !std::ptr::eq(place, name) || name.len() != names.get(*number)?.len() {
+                let is_there = (name.as_ptr() as usize).wrapping_add(*before) == rest.as_ptr() as usize;
+                if !is_there || name.len() != names.get(*number)?.len() {
                     has_name(*number)?;
                 }
             }

@@ -91,7 +91,7 @@ fn the_entry_says_when_and_another_time_of_its_text_stays() {
     let expected = "192.0.2.7 2025-11-20T00:00:00.007Z info \"up\" trace_id=\"0af7\" time=\"2025-11-20T00:00:01Z\" ";
     assert_eq!(
         taken.shown(),
-        [expected.to_owned() + r#"Layout="%v" Verbatim="2025-11-20T00:00:01Z INFO up" Stream="[{},[\"trace_id\"]]""#]
+        [expected.to_owned() + r#"Layout="%vZ %L %m" Verbatim="2025-11-20T00:00:01" Stream="[{},[\"trace_id\"]]""#]
     );
     let json = r#"{"streams":[{"stream":{"detected_level":"error"},"values":[["soon","2025-11-20T00:00:01Z up"],["0","words\n"]]}]}"#;
     let taken = push("application/json", json.as_bytes()).expect("taken");
