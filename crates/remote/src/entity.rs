@@ -176,7 +176,7 @@ pub(crate) fn row_of(entity: azure::Entity, partition: &Arc<str>) -> Result<Owne
             (_, value) => row.properties.push((name, owned(value).ok_or_else(|| at_row("a time is out of range"))?)),
         }
     }
-    cut_message(&mut row).ok_or_else(|| whose("its Message is not that of its Layout"))?;
+    cut_message(&mut row).ok_or_else(|| at_row("its Message is not that of its Layout"))?;
     Ok(row)
 }
 
