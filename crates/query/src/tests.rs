@@ -313,7 +313,9 @@ fn sent_and_unsent_records_are_merged() {
 /// During the read, all waiting rows are sent and removed from the folder.
 #[test]
 fn records_sent_during_the_read_are_returned_once() {
-    for (filter, after) in filters().into_iter().flat_map(|filter| [0, 1, 70].map(|after| (filter.clone(), after))) {
+    let cases = filters().into_iter().flat_map(|filter| [0, 1, 70].map(|after| (filter.clone(), after)));
+    // Otherwise the read ends before anything is sent.
+    for (filter, after) in cases.filter(|(filter, after)| expected(filter).len() > *after) {
         let (here, afar) = sent();
         let (reader, remote) = (here.reader(), Embedded::open_to_read(afar.dir.path()).expect("opened"));
         let stores = Stores { remote: Some(&remote), ..alone(&reader) };

@@ -185,6 +185,8 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
         /// A quantile is the exact one while values are few, and within 1 % beyond, also of merged sketches.
         #[test]
         fn quantiles_are_within_one_percent(

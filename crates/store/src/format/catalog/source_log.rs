@@ -803,6 +803,12 @@ mod tests {
             prop_assert!(read_log_row(&written, &mut LatestDeltas::default()).is_err());
         }
 
+    }
+
+    proptest! {
+        // A case is up to 15 commits, each read by two processes.
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
         /// In every order of commits and checkpoints, sources have their last committed state: in this process, in
         /// another one, after opening again, and after a close, which leaves no log.
         #[test]
