@@ -89,10 +89,17 @@ pub fn explain(stores: &Stores<'_>, query: &ParsedQuery, options: &AnswerOptions
         nothing.reason = Some(format!("there is no instance {wanted}{}", hint(wanted, &known)));
         return Ok(nothing);
     }
+    let required = required_fields(predicate.root());
+    let tells_fields = filter.level.is_some() || !required.is_empty();
+    if !tells_fields && filter.instance.is_none() && filter.since.is_none() && filter.until.is_none() {
+        // Records tell no more, and the newest ones of all instances cost more than to look for a word.
+        return Ok(nothing);
+    }
+    let limit = Some(if tells_fields { SAMPLE } else { 1 });
     let sample =
         Filter { since: filter.since, until: filter.until, instance: filter.instance.clone(), ..Filter::default() };
     let (mut names, mut has_level, mut count) = (BTreeSet::new(), false, 0u64);
-    select(stores, &Filter { limit: Some(SAMPLE), ..sample }, |record| {
+    select(stores, &Filter { limit, ..sample }, |record| {
         count += 1;
         has_level |= record.level.is_some();
         names.extend(record.fields.into_iter().map(|(name, _)| name));
@@ -104,8 +111,7 @@ pub fn explain(stores: &Stores<'_>, query: &ParsedQuery, options: &AnswerOptions
     } else if (filter.level.is_some()) && !has_level {
         Some(format!("none {newest} has a level"))
     } else {
-        let missing =
-            required_fields(predicate.root()).into_iter().find(|name| !names.iter().any(|n| name.is_property(n)));
+        let missing = required.into_iter().find(|name| !names.iter().any(|n| name.is_property(n)));
         missing.map(|name| {
             let known: Vec<&str> = names.iter().map(String::as_str).collect();
             format!("none {newest} has a field {}{}", name.written(), hint(name.written(), &known))
