@@ -135,16 +135,17 @@ fn what_is_read_arrives_with_its_keys_and_goes_from_the_outbox() {
     let line = format!("{} INFO disk full free=1.50 n=3", daytable_model::time::now());
     remote.place.write("app.log", std::slice::from_ref(&line));
     remote.wait_arrived(&[&lines[..], &["disk full free=1.50 n=3".into()]].concat());
+    let of_table = |asked: &&Asked| asked.tells(&format!("/{table}("));
+    let sent: usize = remote.proxy.asked()[before..].iter().filter(of_table).map(Asked::entities).sum();
+    assert_eq!(sent, 1);
     remote.wait_empty(&daemon);
-    let found = remote.place.json("query", &["n:=3 | fields message, line, free, n"]);
+    let config = remote.place.path("daytable.toml").display().to_string();
+    let found = remote.place.json("query", &["n:=3 | fields message, line, free, n", "--config", &config]);
     assert_eq!(
         found,
         [serde_json::json!({"message": "disk full free=1.50 n=3", "line": line, "free": "1.50", "n": 3})],
         "from the service"
     );
-    let of_table = |asked: &&Asked| asked.tells(&format!("/{table}("));
-    let sent: usize = remote.proxy.asked()[before..].iter().filter(of_table).map(Asked::entities).sum();
-    assert_eq!(sent, 1);
     daemon.stop();
 }
 
