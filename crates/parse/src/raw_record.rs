@@ -32,6 +32,9 @@ pub struct RawRecord<'a> {
     pub is_mixed: bool,
 }
 
+/// Larger values are moved by a call, and a record is moved several times.
+const _: () = assert!(size_of::<RawRecord<'_>>() <= 128);
+
 impl<'a> RawRecord<'a> {
     /// A message that came by itself, without an end of line. `text` is its bytes as text.
     pub fn of_message(text: Cow<'a, str>, bytes: &'a [u8]) -> RawRecord<'a> {
