@@ -225,7 +225,9 @@ impl CliError {
                 io::ErrorKind::NotADirectory => NO_FOLDER,
                 _ => return None,
             },
-            CliError::Daemon(DaemonError::ReadToken(_)) => "make one: openssl rand -hex 32 >FILE && chmod 600 FILE",
+            CliError::Daemon(DaemonError::ReadToken(_) | DaemonError::TenantToken(_)) => {
+                "make one: openssl rand -hex 32 >FILE && chmod 600 FILE"
+            }
             CliError::Daemon(DaemonError::Store(error)) => return of_store_error(error),
             CliError::Daemon(DaemonError::Bind(BindError::Io { source, .. })) => match source.kind() {
                 io::ErrorKind::AddrInUse => "`ss -lntup` says by whom: stop it, or choose another `listen`",
@@ -341,9 +343,11 @@ fn of_daemon(error: &DaemonError) -> Exit {
         },
         DaemonError::Source(SourceError::Settings(_)) => Exit::Config,
         DaemonError::Bind(_) | DaemonError::Source(_) => Exit::Unavailable,
-        DaemonError::ReadToken(_) | DaemonError::Tls(_) | DaemonError::PushAuth(_) | DaemonError::Activation(_) => {
-            Exit::Config
-        }
+        DaemonError::ReadToken(_)
+        | DaemonError::TenantToken(_)
+        | DaemonError::Tls(_)
+        | DaemonError::PushAuth(_)
+        | DaemonError::Activation(_) => Exit::Config,
         DaemonError::Remote(RemoteError::File { .. }) => Exit::Config,
         DaemonError::Remote(error) => of_remote(error),
         DaemonError::Died => Exit::Software,

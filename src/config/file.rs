@@ -2,7 +2,7 @@
 
 use super::key::{ConfigKey, KeyDraft, duration, text};
 use super::values::{absolute, or_word, size_at_least};
-use super::{HttpConfig, LifecycleConfig, SourceBlocks, StoreConfig, TableConfig, reading};
+use super::{HttpConfig, LifecycleConfig, SourceBlocks, StoreConfig, TableConfig, TenantConfig, reading};
 use crate::log::LogOptions;
 use daytable_alert::{AlertRule, DeliveryOptions};
 use daytable_archive::Access;
@@ -34,6 +34,8 @@ pub struct Config {
     pub sources: SourceBlocks,
     /// `[[table]]`, in the order of the file: at least one. The last one accepts all remaining records.
     pub tables: Vec<TableConfig>,
+    /// `[[tenant]]`, in the order of the file.
+    pub tenants: Vec<TenantConfig>,
     /// `[archives]`
     pub archives: Access,
     /// `[alerts]`
@@ -58,6 +60,7 @@ impl Default for Config {
             http: HttpConfig::default(),
             sources: SourceBlocks::default(),
             tables: TableConfig::defaults(),
+            tenants: Vec::new(),
             archives: Access::default(),
             alerts: DeliveryOptions::default(),
             alert_rules: Vec::new(),

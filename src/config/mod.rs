@@ -14,7 +14,7 @@
 //!
 //! * `parts`: the list of all sections; `sources`: the list of the blocks of sources. `options`: the options of a section.
 //! * `key`: rows, and what can be in a row. `section`: one table of the file, and its problems. `values`: shared readers.
-//! * One file per section: [`http`], `tail`, `syslog`, `journal`, [`table`], `archives`, `alerts`, `lifecycle`, [`store`], `log`; and per
+//! * One file per section: [`http`], `tail`, `syslog`, `journal`, [`table`], `archives`, `alerts`, `lifecycle`, [`store`], `log`, [`tenants`]; and per
 //!   inline table: `tls`, `allowance`, `reading`.
 //! * `file`: the whole configuration. `load` reads it. [`credentials`]: the separate file of credentials.
 //! * [`environment`]: a variable for each key. [`changes`]: what differs between two configurations.
@@ -47,6 +47,7 @@ pub mod store;
 mod syslog;
 pub mod table;
 mod tail;
+pub mod tenants;
 mod tls;
 mod values;
 
@@ -61,6 +62,7 @@ pub use remote::{RemoteConfig, SendOrder, WhenFull};
 pub use sources::{BlockSummary, SourceBlocks};
 pub use store::{StoreConfig, StoreKind};
 pub use table::TableConfig;
+pub use tenants::TenantConfig;
 
 #[cfg(test)]
 mod tests;

@@ -4,7 +4,7 @@ use super::changes::Changes;
 use super::key::{self, SectionDoc, SectionPlace, bare};
 use super::options::SectionOptions;
 use super::section::Section;
-use super::{Config, SourceBlocks, alerts, allowance, file, reading, table, tls};
+use super::{Config, SourceBlocks, alerts, allowance, file, reading, table, tenants, tls};
 
 /// One section of the file, or blocks.
 pub(super) trait ConfigPart {
@@ -26,6 +26,7 @@ pub(super) fn parts() -> Vec<Box<dyn ConfigPart>> {
     parts.push(Box::new(SourceSections));
     parts.extend(reading::DOCS.map(inline));
     parts.push(Box::new(TableSections));
+    parts.push(Box::new(TenantSections));
     parts.extend([section(|config| &mut config.archives), section(|config| &mut config.alerts)]);
     parts.push(Box::new(AlertSections));
     parts.extend([
@@ -99,6 +100,23 @@ impl ConfigPart for TableSections {
 
     fn compare(&self, before: &mut Config, now: &mut Config, changes: &mut Changes) {
         table::compare(&before.tables, &mut now.tables, before.store.remote().is_some(), changes);
+    }
+}
+
+/// The blocks `[[tenant]]`.
+struct TenantSections;
+
+impl ConfigPart for TenantSections {
+    fn docs(&self) -> Vec<SectionDoc> {
+        vec![tenants::doc()]
+    }
+
+    fn read(&self, file: &mut Section<'_>, config: &mut Config) {
+        config.tenants = tenants::read(file, &config.tables);
+    }
+
+    fn compare(&self, before: &mut Config, now: &mut Config, changes: &mut Changes) {
+        tenants::compare(&before.tenants, &mut now.tenants, changes);
     }
 }
 

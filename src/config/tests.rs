@@ -106,6 +106,14 @@ fn the_sample_with_every_key() {
         page_url: Some("https://logs.example.org".into()),
         ..DeliveryOptions::default()
     };
+    let tenant = |name: &str, instances: &str, token_file: Option<&str>| TenantConfig {
+        name: name.into(),
+        instances: vec![instances.into()],
+        token_file: token_file.map(Into::into),
+        ..TenantConfig::default()
+    };
+    expected.tenants =
+        vec![tenant("shop", "shop-*", None), tenant("acme", "web-*", Some("/run/credentials/daytable.service/acme"))];
     let instance = || vec!["instance".to_owned()];
     let (slow, text) =
         (AlertRule::new("Slow", SLOW), |name: &str, text: &str| [(name.to_owned(), text.to_owned())].into());

@@ -9,7 +9,7 @@ use super::reload::{ReloadError, ReloadRequest};
 use super::status::{StatusContext, status};
 use crate::http::{
     Api, ApiError, ApiResult, ContextParams, CountParams, ExportParams, FilterParams, ImportRequest, LokiError,
-    QueryParams, QuestionClock, ResponseWriter, RestoreRequest, SummaryParams,
+    QueryParams, QuestionClock, ResponseWriter, RestoreRequest, SummaryParams, Visibility,
 };
 use crate::metrics::{CounterRegistry, Metrics};
 use crate::remote::{RemoteStore, StatusReader};
@@ -93,9 +93,14 @@ impl Api for ApiContext {
         self.with_stores(|stores| queries::patterns(stores, params, out))
     }
 
-    fn log_entries(&self, clock: &QuestionClock, read: &mut dyn FnMut(&dyn EntrySource)) -> Result<(), LokiError> {
+    fn log_entries(
+        &self,
+        clock: &QuestionClock,
+        seen: &Visibility,
+        read: &mut dyn FnMut(&dyn EntrySource),
+    ) -> Result<(), LokiError> {
         let asked = self.with_stores(|stores| {
-            read(&StoredEntries::new(stores, clock));
+            read(&StoredEntries::new(stores, clock, seen.clone()));
             Ok(())
         });
         asked.map_err(|error| LokiError::failed(error.to_string()))
@@ -104,9 +109,10 @@ impl Api for ApiContext {
     fn follow_log_entries(
         &self,
         selector: &Selector,
+        seen: &Visibility,
         each: &mut dyn FnMut(Option<LogEntry>) -> ControlFlow<()>,
     ) -> ApiResult {
-        self.readers.with(|reader| queries::follow_log_entries(reader, selector, each))
+        self.readers.with(|reader| queries::follow_log_entries(reader, selector, seen.clone(), each))
     }
 
     fn tables(&self, out: &mut ResponseWriter) -> ApiResult {

@@ -25,6 +25,9 @@ pub enum DaemonError {
     /// The token for reading cannot be read.
     #[error("failed to read http.token_file: {0}")]
     ReadToken(#[from] ReadTokenError),
+    /// The token of a tenant cannot be read.
+    #[error("failed to read the token_file of a [[tenant]]: {0}")]
+    TenantToken(ReadTokenError),
     /// Pushes cannot be authenticated.
     #[error("failed to set up the authentication of pushes: {0}")]
     PushAuth(#[from] PushAuthError),

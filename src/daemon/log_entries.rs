@@ -6,18 +6,21 @@
 //!
 //! Like Loki, each entry gets `service_name`, unless its stream has that label, and `detected_level`.
 
-use crate::http::QuestionClock;
-use daytable_logql::ast::Selector;
+use crate::http::{QuestionClock, Visibility};
+use daytable_logql::ast::{LabelMatcher, MatchOp, Selector};
 use daytable_logql::labels::{Labels, label_name};
-use daytable_logql::level::{DETECTED_LEVEL, detected_level};
-use daytable_logql::source::{Direction, EntrySource, LogEntry, TimeSpan};
+use daytable_logql::level::{DETECTED_LEVEL, detected_level, level_of_stream};
+use daytable_logql::source::{CountedApart, Direction, EntrySource, LogEntry, TimeSpan};
 use daytable_model::key::DayTable;
-use daytable_model::property::{OwnedValue, property_name};
+use daytable_model::property::{OwnedValue, PropertyKind, property_name};
 use daytable_model::record::Level;
-use daytable_model::stream::PushedStream;
+use daytable_model::stream::{NANOS, PushedStream, STREAM};
 use daytable_model::time::{Ticks, UNIX_EPOCH_TICKS};
+use daytable_query::answer::{
+    EntryCount, EntryQuestion, EntrySteps, EntryValue, FoundEntries, InstanceTest, count_entries,
+};
 use daytable_query::{Filter, StoredRecord, Stores, select};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -58,9 +61,20 @@ struct KnownStream {
     end: String,
 }
 
+/// The names of the labels of records that were pushed to no stream, in their order.
+const OWN_LABELS: [&str; 5] = ["instance", "level", "service_name", "source", "table"];
+/// Properties that are no fields.
+const NO_FIELDS: [&str; 8] = ["Message", "Source", "Items", "Fields", "Layout", "Verbatim", STREAM, NANOS];
+/// The most steps of time that counts tell apart.
+const STEPS_MAX: i64 = 100_000;
+
 /// Converts records to entries.
 #[derive(Default)]
 pub(super) struct EntryMaker {
+    /// Which records the client sees.
+    seen: Visibility,
+    /// Whether the client sees the records of this table and partition.
+    last_seen: Option<(Arc<str>, Arc<str>, bool)>,
     /// Streams by the text of the note.
     pushed: HashMap<String, Arc<KnownStream>>,
     /// Label sets of other records, by the values of their labels.
@@ -68,8 +82,27 @@ pub(super) struct EntryMaker {
 }
 
 impl EntryMaker {
-    /// The entry of a record; `None` if the selector does not select its stream.
+    /// Converts the records that a client sees.
+    pub(super) fn new(seen: Visibility) -> EntryMaker {
+        EntryMaker { seen, ..EntryMaker::default() }
+    }
+
+    fn sees(&mut self, record: &StoredRecord) -> bool {
+        match &self.last_seen {
+            Some((table, partition, sees)) if *table == record.table && *partition == record.partition_key => *sees,
+            _ => {
+                let sees = self.seen.sees(&table_name(&record.table), &record.instance());
+                self.last_seen = Some((record.table.clone(), record.partition_key.clone(), sees));
+                sees
+            }
+        }
+    }
+
+    /// The entry of a record; `None` if the client does not see it, or the selector does not select its stream.
     pub(super) fn entry(&mut self, record: &StoredRecord, selector: &Selector) -> Option<LogEntry> {
+        if !self.seen.is_all() && !self.sees(record) {
+            return None;
+        }
         let nanos = (record.time().get() - UNIX_EPOCH_TICKS).saturating_mul(100);
         let known = record.stream.as_ref().and_then(|note| self.known(&note.text));
         let Some(known) = known else {
@@ -119,32 +152,13 @@ impl EntryMaker {
     }
 
     fn own_entry(&mut self, record: &StoredRecord, selector: &Selector, time: i64) -> Option<LogEntry> {
-        let field =
-            |wanted: &str| record.fields.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.to_string());
+        let field = |wanted: &&str| {
+            let value = record.fields.iter().find(|(name, _)| name == wanted).map(|(_, value)| shown(value));
+            value.filter(|value| !value.is_empty())
+        };
         let instance = record.instance();
-        let service = SERVICE_FIELDS.iter().find_map(|name| field(name)).unwrap_or_else(|| instance.clone());
-        let level = record.level.map_or("", Level::name);
-        let table =
-            DayTable::parse(&record.table).map_or_else(|_| record.table.to_string(), |day| day.table().to_string());
-        let values = [instance, level.to_owned(), service, record.source.clone(), table];
-        let stream = match self.own.get(&values) {
-            Some(labels) => labels.clone(),
-            None => {
-                let names = ["instance", "level", "service_name", "source", "table"];
-                let pairs = names.iter().zip(&values).filter(|(_, value)| !value.is_empty());
-                let labels: Arc<Labels> =
-                    Arc::new(Labels::new(pairs.map(|(n, v)| ((*n).to_owned(), v.clone())).collect()));
-                if self.own.len() >= STREAMS_MAX {
-                    self.own.clear();
-                }
-                self.own.insert(values, labels.clone());
-                labels
-            }
-        };
-        let shown = |value: &OwnedValue| match value {
-            OwnedValue::String(text) => text.clone(),
-            other => other.to_string(),
-        };
+        let service = SERVICE_FIELDS.iter().find_map(field).unwrap_or_else(|| instance.clone());
+        let stream = self.own_stream(instance, record.level, service, record.source.clone(), &record.table);
         let pairs = record.fields.iter().map(|(name, value)| (label_name(name), shown(value)));
         let metadata = Labels::new(pairs.filter(|(name, _)| stream.get(name).is_none()).collect());
         if !selector.matches(|name| stream.get(name).or_else(|| metadata.get(name))) {
@@ -152,14 +166,135 @@ impl EntryMaker {
         }
         let line = record.line().into_owned();
         let level = match record.level {
-            Some(Level::Notice) => "info",
-            Some(Level::Alert) => "critical",
-            Some(level) => level.name(),
+            Some(level) => shown_level(level),
             None => detected_level(&line, &stream, &metadata),
         };
         let level = level.to_owned();
         Some(LogEntry { metadata: with_level(metadata, &level), stream, time, line })
     }
+
+    /// The labels of a record that was pushed to no stream.
+    fn own_stream(
+        &mut self,
+        instance: String,
+        level: Option<Level>,
+        service: String,
+        source: String,
+        table: &Arc<str>,
+    ) -> Arc<Labels> {
+        let table = table_name(table);
+        let values = [instance, level.map_or("", Level::name).to_owned(), service, source, table];
+        if let Some(labels) = self.own.get(&values) {
+            return labels.clone();
+        }
+        let pairs = OWN_LABELS.iter().zip(&values).filter(|(_, value)| !value.is_empty());
+        let labels: Arc<Labels> = Arc::new(Labels::new(pairs.map(|(n, v)| ((*n).to_owned(), v.clone())).collect()));
+        if self.own.len() >= STREAMS_MAX {
+            self.own.clear();
+        }
+        self.own.insert(values, labels.clone());
+        labels
+    }
+
+    /// An entry with the needed labels of records that were counted; `None` if the selector does not select their stream.
+    fn counted(&mut self, count: EntryCount, wanted: &WantedValues, selector: &Selector) -> Option<LogEntry> {
+        let line = String::new();
+        if let Some(known) = count.stream.as_ref().and_then(|note| self.known(note)) {
+            let level = level_of_stream(&known.labels).unwrap_or_default().to_owned();
+            let metadata = with_level(Labels::default(), &level);
+            let is_selected = selector.matches(|name| known.labels.get(name));
+            return is_selected.then(|| LogEntry { stream: known.labels.clone(), time: count.time, line, metadata });
+        }
+        let values: Vec<Option<String>> = count.values.iter().map(|value| value.as_ref().map(shown)).collect();
+        let (of_service, values) = values.split_at(if wanted.has_service { SERVICE_FIELDS.len() } else { 0 });
+        let (of_source, of_fields) = values.split_at(usize::from(wanted.has_source));
+        let instance = count.instance.unwrap_or_default();
+        let service = of_service.iter().flatten().next().unwrap_or(&instance).clone();
+        let source = of_source.iter().flatten().next().cloned().unwrap_or_default();
+        let stream = self.own_stream(instance, count.level, service, source, &count.table);
+        let fields =
+            wanted.fields.iter().zip(of_fields).filter_map(|(name, value)| Some((name.clone(), value.clone()?)));
+        let metadata = Labels::new(fields.collect());
+        let is_selected = selector.matches(|name| stream.get(name).or_else(|| metadata.get(name)));
+        let metadata = with_level(metadata, count.level.map_or("", shown_level));
+        is_selected.then_some(LogEntry { metadata, stream, time: count.time, line })
+    }
+}
+
+/// The configured table of a day-table.
+fn table_name(table: &str) -> String {
+    DayTable::parse(table).map_or_else(|_| table.to_owned(), |day| day.table().to_string())
+}
+
+/// The text of a value.
+fn shown(value: &OwnedValue) -> String {
+    match value {
+        OwnedValue::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// The value of `detected_level` for the level of a record.
+fn shown_level(level: Level) -> &'static str {
+    match level {
+        Level::Notice => "info",
+        Level::Alert => "critical",
+        level => level.name(),
+    }
+}
+
+/// The values of records that the needed labels come from: first the fields that name the service, then the source, then
+/// other fields.
+struct WantedValues {
+    has_service: bool,
+    has_source: bool,
+    has_level: bool,
+    has_instance: bool,
+    /// The labels that are made of fields.
+    fields: Vec<String>,
+}
+
+impl WantedValues {
+    /// What a count needs; `None` if only whole records tell it.
+    fn of(selector: &Selector, labels: Option<&[String]>) -> Option<WantedValues> {
+        // Every entry has a service, whatever its name.
+        let asks = |matcher: &&LabelMatcher| {
+            let is_any =
+                matches!((matcher.op, &*matcher.value), (MatchOp::NotEqual, "") | (MatchOp::Regex, ".+" | ".*"));
+            matcher.name != "service_name" || !is_any
+        };
+        let mut names: Vec<&str> = selector.0.iter().filter(asks).map(|matcher| &*matcher.name).collect();
+        match labels {
+            Some(labels) => names.extend(labels.iter().map(String::as_str)),
+            None => names.extend(OWN_LABELS),
+        }
+        let has = |name: &str| names.contains(&name);
+        let (has_service, has_source) = (has("service_name"), has("source"));
+        let (has_level, has_instance) = (
+            has("level") || has(DETECTED_LEVEL),
+            has("instance") || selector.0.iter().any(|m| m.name == "service_name"),
+        );
+        names.retain(|name| !OWN_LABELS.contains(name) && *name != DETECTED_LEVEL);
+        names.sort_unstable();
+        names.dedup();
+        if names.iter().any(|name| NO_FIELDS.contains(name)) {
+            return None;
+        }
+        let fields = names.iter().map(|name| (*name).to_owned()).collect();
+        Some(WantedValues { has_service, has_source, has_level, has_instance: has_instance || has_service, fields })
+    }
+}
+
+/// Whether the note of a stream tells all of these labels of its entries.
+fn is_stream_enough(note: &str, labels: Option<&[String]>) -> bool {
+    let Some(PushedStream(stream, metadata, _)) = PushedStream::parse(note) else { return false };
+    let Some(labels) = labels else { return true };
+    labels.iter().all(|wanted| {
+        let is_metadata = metadata.iter().any(|name| label_name(name) == *wanted);
+        let is_told =
+            wanted != DETECTED_LEVEL || level_of_stream(&Labels::new(stream.clone().into_iter().collect())).is_some();
+        !is_metadata && is_told
+    })
 }
 
 fn with_level(mut metadata: Labels, level: &str) -> Labels {
@@ -171,12 +306,13 @@ fn with_level(mut metadata: Labels, level: &str) -> Labels {
 pub(super) struct StoredEntries<'s> {
     stores: &'s Stores<'s>,
     clock: &'s QuestionClock,
+    seen: Visibility,
     maker: RefCell<EntryMaker>,
 }
 
 impl<'s> StoredEntries<'s> {
-    pub(super) fn new(stores: &'s Stores<'s>, clock: &'s QuestionClock) -> StoredEntries<'s> {
-        StoredEntries { stores, clock, maker: RefCell::default() }
+    pub(super) fn new(stores: &'s Stores<'s>, clock: &'s QuestionClock, seen: Visibility) -> StoredEntries<'s> {
+        StoredEntries { stores, clock, maker: EntryMaker::new(seen.clone()).into(), seen }
     }
 
     /// Passes the entries of a span, the newest first.
@@ -186,14 +322,7 @@ impl<'s> StoredEntries<'s> {
         span: TimeSpan,
         each: &mut dyn FnMut(LogEntry) -> ControlFlow<()>,
     ) -> Result<(), String> {
-        let ticks = |nanos: i64| Ticks::from_unix_nanos(nanos.into()).unwrap_or_default();
-        let filter = Filter {
-            // A record whose stream names an instance is in the partition of that instance.
-            instance: selector.equal_to("instance").filter(|instance| !instance.is_empty()).map(str::to_owned),
-            since: Some(ticks(span.from)),
-            until: Some(ticks(span.to).plus(Duration::from_nanos(100))),
-            ..Filter::default()
-        };
+        let filter = filter_of(selector, span);
         // Records of one tick come in the order of their keys, not of their nanoseconds.
         let mut same_tick: Vec<LogEntry> = Vec::new();
         let mut give = |entries: &mut Vec<LogEntry>| {
@@ -237,6 +366,18 @@ impl<'s> StoredEntries<'s> {
     }
 }
 
+/// What the stores can decide of a selector and a span.
+fn filter_of(selector: &Selector, span: TimeSpan) -> Filter {
+    let ticks = |nanos: i64| Ticks::from_unix_nanos(nanos.into()).unwrap_or_default();
+    Filter {
+        // A record whose stream names an instance is in the partition of that instance.
+        instance: selector.equal_to("instance").filter(|instance| !instance.is_empty()).map(str::to_owned),
+        since: Some(ticks(span.from)),
+        until: Some(ticks(span.to).plus(Duration::from_nanos(100))),
+        ..Filter::default()
+    }
+}
+
 /// The first span that is read when the oldest entries are wanted, in nanoseconds.
 const FIRST_SPAN: i64 = 60_000_000_000;
 
@@ -271,4 +412,74 @@ impl EntrySource for StoredEntries<'_> {
         }
         Ok(())
     }
+
+    fn count(
+        &self,
+        selector: &Selector,
+        span: TimeSpan,
+        apart: CountedApart<'_>,
+        each: &mut dyn FnMut(LogEntry, u64) -> ControlFlow<()>,
+    ) -> Result<(), String> {
+        let (edge, length) = apart.steps.map_or((0, None), |(edge, length)| (edge, Some(length)));
+        let steps = EntrySteps { from: span.from, to: span.to, edge, length };
+        let wanted = WantedValues::of(selector, apart.labels).filter(|_| steps.count() <= STEPS_MAX);
+        let Some(wanted) = wanted else {
+            return self.backward(selector, span, &mut |entry| each(entry, 1));
+        };
+        let is_service: [&PropertyTest<'_>; 3] =
+            [&|name, _| name == SERVICE_FIELDS[0], &|name, _| name == SERVICE_FIELDS[1], &|name, _| {
+                name == SERVICE_FIELDS[2]
+            }];
+        let is_field = |wanted: &String| -> Box<PropertyTest<'_>> {
+            let wanted = wanted.clone();
+            Box::new(move |name, _| label_name(name) == wanted && !NO_FIELDS.contains(&name))
+        };
+        let is_field: Vec<_> = wanted.fields.iter().map(is_field).collect();
+        let is_source: &PropertyTest<'_> = &|name, kind| (name, kind) == ("Source", PropertyKind::String);
+        let value = |is_property, is_required| EntryValue { is_property, is_required };
+        let service = is_service.into_iter().filter(|_| wanted.has_service).map(|test| value(test, false));
+        let source = wanted.has_source.then(|| value(is_source, true));
+        let fields = is_field.iter().map(|test| value(&**test, false));
+        let seen = &self.seen;
+        let sees: &InstanceTest<'_> = &|table, instance| seen.sees(&table_name(table), instance);
+        let question = EntryQuestion {
+            steps,
+            by_level: wanted.has_level,
+            by_instance: wanted.has_instance,
+            values: service.chain(source).chain(fields).collect(),
+            is_stream_enough: &|note| is_stream_enough(note, apart.labels),
+            sees: (!self.seen.is_all()).then_some(sees),
+        };
+        let (is_over, stopped) = (Cell::new(false), Cell::new(None));
+        let go_on = || {
+            stopped.set(self.clock.stop_reason());
+            !is_over.get() && stopped.get().is_none()
+        };
+        let report = count_entries(self.stores, &filter_of(selector, span), &question, &go_on, &mut |found| {
+            let mut maker = self.maker.borrow_mut();
+            let found = match found {
+                FoundEntries::Counted(count) => {
+                    let records = count.records;
+                    maker.counted(*count, &wanted, selector).map(|entry| (entry, records))
+                }
+                FoundEntries::Record(record) => maker.entry(record.record(), selector).map(|entry| (entry, 1)),
+            };
+            if let Some((entry, entries)) = found.filter(|(entry, _)| (span.from..=span.to).contains(&entry.time))
+                && !is_over.get()
+            {
+                is_over.set(each(entry, entries).is_break());
+            }
+        });
+        let report = report.map_err(|error| error.to_string())?;
+        match stopped.get() {
+            Some(reason) => Err(reason.into()),
+            None => report.missing().map_or(Ok(()), Err),
+        }
+    }
 }
+
+/// Tests the name and the type of a property.
+type PropertyTest<'p> = dyn Fn(&str, PropertyKind) -> bool + Sync + 'p;
+
+#[cfg(test)]
+mod tests;

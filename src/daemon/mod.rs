@@ -48,7 +48,7 @@ pub use routing::{router, router_of};
 pub use status::{DaemonStatus, DiskStatus, Trouble, VerifyStatus};
 
 use crate::config::{Config, ConfigError};
-use crate::http::{self, HttpLimits, Listener, ListenerKind, Readiness, ServerContext};
+use crate::http::{self, HttpLimits, Listener, ListenerKind, Readiness, ServerContext, Tenants};
 use crate::metrics::{CounterRegistry, MetricSources, Metrics};
 use crate::remote::{self, RemoteLifecycle, RemoteOutbox, RemoteSetup};
 use alerts::{AlertInputs, Alerts};
@@ -289,6 +289,7 @@ impl Daemon {
             reloads: reload_requests,
         };
         let server_context = ServerContext::new(api, metrics.http.clone(), readiness.clone(), server.limits());
+        server_context.tenants.store(Tenants::new(&config.tenants).map_err(DaemonError::TenantToken)?);
         let mut servers = JoinSet::new();
         let control = Listener::unix(&daytable_store::control_socket(&config.data_dir))?;
         let routes = http::router(server_context.clone(), ListenerKind::Unix, Some(push.clone()));

@@ -3,7 +3,7 @@
 use super::log_entries::EntryMaker;
 use crate::http::{
     ApiError, ApiResult, ContextParams, CountParams, ExportFormat, ExportParams, FilterParams, QueryParams,
-    ResponseWriter, Summary, SummaryParams,
+    ResponseWriter, Summary, SummaryParams, Visibility,
 };
 use daytable_logql::ast::Selector;
 use daytable_logql::source::LogEntry;
@@ -365,10 +365,11 @@ pub(super) fn count(stores: &Stores<'_>, params: &CountParams, out: &mut Respons
 pub(super) fn follow_log_entries(
     reader: &Reader,
     selector: &Selector,
+    seen: Visibility,
     each: &mut dyn FnMut(Option<LogEntry>) -> ControlFlow<()>,
 ) -> ApiResult {
     let mut follower = RecordFollower::from_now(reader, Filter::default())?;
-    let mut maker = EntryMaker::default();
+    let mut maker = EntryMaker::new(seen);
     loop {
         let flow = follower.step(reader, |record| match maker.entry(&record, selector) {
             Some(entry) => each(Some(entry)),

@@ -114,7 +114,7 @@ impl Daemon {
 
     fn prepare(&self, config: &Config) -> Result<PreparedReload, DaemonError> {
         let router = self.router.propose(routes(&config.tables));
-        let server = self.server.prepare(&config.http, &router)?;
+        let server = self.server.prepare(&config.http, &config.tenants, &router)?;
         lock(&self.sources).prepare(config, &mut Inherited::default())?;
         Ok(PreparedReload { router, server })
     }

@@ -5,9 +5,9 @@
 //!    gets the socket of the old one, so no client is refused in between. The old server answers its open requests and ends.
 
 use super::DaemonError;
-use crate::config::{HttpConfig, Listen};
+use crate::config::{HttpConfig, Listen, TenantConfig};
 use crate::http::{
-    self, BindError, HttpCounters, HttpLimits, Listener, ListenerKind, PushAuth, ReadToken, ServerContext,
+    self, BindError, HttpCounters, HttpLimits, Listener, ListenerKind, PushAuth, ReadToken, ServerContext, Tenants,
 };
 use daytable_intake::push::Push;
 use daytable_intake::route::Router;
@@ -34,6 +34,7 @@ pub(super) struct TcpServer {
 /// A configuration that is checked and bound.
 pub(super) struct PreparedServer {
     token: Option<ReadToken>,
+    tenants: Tenants,
     auth: PushAuth,
     /// The listener of a new server; `Some(None)` if the configuration has no listener.
     listener: Option<Option<BoundListener>>,
@@ -91,17 +92,23 @@ impl TcpServer {
     }
 
     /// Checks and binds a changed configuration, without changing the server. Within a runtime.
-    pub(super) fn prepare(&self, config: &HttpConfig, router: &Router) -> Result<PreparedServer, DaemonError> {
+    pub(super) fn prepare(
+        &self,
+        config: &HttpConfig,
+        tenants: &[TenantConfig],
+        router: &Router,
+    ) -> Result<PreparedServer, DaemonError> {
+        let tenants = Tenants::new(tenants).map_err(DaemonError::TenantToken)?;
         let token = config.token_file.as_deref().map(ReadToken::read).transpose()?;
         let auth = self.pushing.load().reload(config, router)?;
         let before = &self.config;
         let stays = (&before.listen, &before.tls, before.connections_max, before.per_sender.connections)
             == (&config.listen, &config.tls, config.connections_max, config.per_sender.connections);
         if stays {
-            return Ok(PreparedServer { token, auth, listener: None });
+            return Ok(PreparedServer { token, tenants, auth, listener: None });
         }
         let Listen::Tcp(address) = config.listen else {
-            return Ok(PreparedServer { token, auth, listener: Some(None) });
+            return Ok(PreparedServer { token, tenants, auth, listener: Some(None) });
         };
         let failed = |source| BindError::Io { at: address.to_string(), source };
         let port = match &self.socket {
@@ -109,7 +116,7 @@ impl TcpServer {
             _ => TcpListener::bind(address),
         };
         let bound = self.with_tls(port.map_err(failed)?, config)?;
-        Ok(PreparedServer { token, auth, listener: Some(Some(bound)) })
+        Ok(PreparedServer { token, tenants, auth, listener: Some(Some(bound)) })
     }
 
     /// Applies a prepared configuration.
@@ -122,6 +129,7 @@ impl TcpServer {
         servers: &mut JoinSet<()>,
     ) {
         self.reading.store(prepared.token);
+        shared.tenants.store(prepared.tenants);
         self.pushing.store(prepared.auth);
         self.config = config.clone();
         if let Some(bound) = prepared.listener {

@@ -9,6 +9,7 @@ use super::error::ApiResult;
 use super::params::{ContextParams, CountParams, ExportParams, FilterParams, QueryParams, SummaryParams};
 use super::question::{LokiError, QuestionClock};
 use super::response::ResponseWriter;
+use super::tenants::Visibility;
 use daytable_intake::tail::ImportFile;
 use daytable_logql::ast::Selector;
 use daytable_logql::source::{EntrySource, LogEntry};
@@ -45,13 +46,20 @@ pub trait Api: Send + Sync + 'static {
     fn patterns(&self, params: &FilterParams, out: &mut ResponseWriter) -> ApiResult;
 
     /// `/loki/api/v1/*`: calls `read` once, with the entries of all stores. They end when `clock` expires.
-    fn log_entries(&self, clock: &QuestionClock, read: &mut dyn FnMut(&dyn EntrySource)) -> Result<(), LokiError>;
+    /// The client gets only what it sees.
+    fn log_entries(
+        &self,
+        clock: &QuestionClock,
+        seen: &Visibility,
+        read: &mut dyn FnMut(&dyn EntrySource),
+    ) -> Result<(), LokiError>;
 
     /// `/loki/api/v1/tail`: passes the selected entries to `each` as they are committed, and `None` when there are no
     /// more for now, until `each` breaks.
     fn follow_log_entries(
         &self,
         selector: &Selector,
+        seen: &Visibility,
         each: &mut dyn FnMut(Option<LogEntry>) -> ControlFlow<()>,
     ) -> ApiResult;
 

@@ -9,6 +9,7 @@ use super::read_token::ReadToken;
 use super::readiness::Readiness;
 use super::scans::Scans;
 use super::session::Sessions;
+use super::tenants::Tenants;
 use daytable_platform::reloadable::Reloadable;
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -34,6 +35,8 @@ pub struct ServerContext {
     pub(super) counters: Arc<HttpCounters>,
     pub(super) readiness: Arc<Readiness>,
     pub(super) sessions: Sessions,
+    /// The tenants of the routes of Loki.
+    pub tenants: Reloadable<Tenants>,
     pub(super) scans: Scans,
     followers: Arc<Semaphore>,
     imports: Arc<Semaphore>,
@@ -49,6 +52,7 @@ impl ServerContext {
     ) -> Arc<ServerContext> {
         Arc::new(ServerContext {
             sessions: Sessions::default(),
+            tenants: Reloadable::new(Tenants::default()),
             scans: Scans::new(&limits),
             followers: Arc::new(Semaphore::new(limits.followers)),
             imports: Arc::new(Semaphore::new(1)),

@@ -39,7 +39,7 @@
 //! |---|---|
 //! | connections | [`listen`], [`mod@serve`], `connection_slots`, `write_timeout`, [`readiness`] |
 //! | all routes | `routes`, `context`, `params`, `response`, `error`, `counters` |
-//! | reading | `read`, `follow`, [`loki`], `question`, [`read_auth`], `read_token`, `session` |
+//! | reading | `read`, `follow`, [`loki`], `question`, [`read_auth`], `read_token`, `session`, `tenants` |
 //! | the page | `page`, the files in `src/page` |
 //! | pushes | `push`, `upload`, [`push_auth`], `push_refusal`, `credential_store`, `usage` |
 //! | operators | `control`, `health` |
@@ -73,6 +73,7 @@ mod response;
 mod routes;
 mod scans;
 mod session;
+mod tenants;
 mod upload;
 mod usage;
 mod write_timeout;
@@ -98,6 +99,7 @@ pub use response::ResponseWriter;
 pub use routes::router;
 pub use serve::serve;
 pub use session::Sessions;
+pub use tenants::{Tenants, Visibility};
 
 use daytable_intake::rate_limit::{ConnectionLimiter, SenderLimits};
 use std::time::Duration;

@@ -18,7 +18,8 @@ pub struct QuestionClock {
 }
 
 impl QuestionClock {
-    pub(super) fn start() -> Arc<QuestionClock> {
+    /// Starts a question.
+    pub(crate) fn start() -> Arc<QuestionClock> {
         Arc::new(QuestionClock { end: Instant::now() + TIME_MAX, is_unwanted: AtomicBool::new(false) })
     }
 

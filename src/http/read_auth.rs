@@ -2,6 +2,7 @@
 
 use super::context::{ListenerKind, ServerContext};
 use super::response::error_response;
+use super::tenants::TenantReader;
 use axum::extract::{Request, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::middleware::Next;
@@ -19,24 +20,56 @@ pub(super) async fn may_read(
     request: Request,
     next: Next,
 ) -> Response {
-    let ListenerKind::Tcp { reading, .. } = &kind else { return next.run(request).await };
-    let (is_permitted, is_configured) = {
-        let (token, headers) = (reading.load(), request.headers());
-        let token = (*token).as_ref();
-        let is_of_page = || {
-            let is_api = request.uri().path().starts_with(OF_PAGE);
-            is_api && context.sessions.permit(headers, token, Instant::now())
-        };
-        (token.is_some_and(|token| token.is_in(headers)) || is_of_page(), token.is_some())
+    match reader(&kind, &context, &request) {
+        Ok(_) => next.run(request).await,
+        Err(is_configured) => refusal(is_configured),
+    }
+}
+
+/// Passes a request to the routes of Loki on, with what the client sees.
+pub(super) async fn may_ask(
+    State((kind, context)): State<(ListenerKind, Arc<ServerContext>)>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let reader = reader(&kind, &context, &request);
+    let seen = {
+        let (tenants, headers) = (context.tenants.load(), request.headers());
+        match reader.or_else(|is_configured| tenants.reader(headers).ok_or(is_configured || tenants.have_tokens())) {
+            Ok(reader) => tenants.visibility(reader, headers),
+            Err(is_configured) => return refusal(is_configured),
+        }
     };
-    match (is_permitted, is_configured) {
-        (true, _) => next.run(request).await,
-        (false, false) => error_response(
+    match seen {
+        Ok(seen) => {
+            request.extensions_mut().insert(seen);
+            next.run(request).await
+        }
+        Err((status, reason)) => error_response(status, &reason),
+    }
+}
+
+/// Who asks; or whether a token for reading is configured, if the request may not read.
+fn reader(kind: &ListenerKind, context: &ServerContext, request: &Request) -> Result<TenantReader, bool> {
+    let ListenerKind::Tcp { reading, .. } = kind else { return Ok(TenantReader::Local) };
+    let (token, headers) = (reading.load(), request.headers());
+    let token = (*token).as_ref();
+    let is_of_page = || {
+        let is_api = request.uri().path().starts_with(OF_PAGE);
+        is_api && context.sessions.permit(headers, token, Instant::now())
+    };
+    let is_permitted = token.is_some_and(|token| token.is_in(headers)) || is_of_page();
+    if is_permitted { Ok(TenantReader::Any) } else { Err(token.is_some()) }
+}
+
+fn refusal(is_configured: bool) -> Response {
+    match is_configured {
+        false => error_response(
             StatusCode::FORBIDDEN,
             "reading over TCP needs a token: set http.token_file in the configuration, use the unix socket \
              control.sock in the data folder, or open the page by `daytable open`",
         ),
-        (false, true) => {
+        true => {
             let mut response =
                 error_response(StatusCode::UNAUTHORIZED, "the header Authorization: Bearer TOKEN is missing or wrong");
             let challenge = HeaderValue::from_static("Bearer realm=\"daytable\"");

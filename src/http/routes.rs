@@ -76,7 +76,9 @@ fn counted_path(path: &str) -> &'static str {
 pub fn router(context: Arc<ServerContext>, kind: ListenerKind, push: Option<Arc<Push>>) -> Router {
     let reload = control::reload_route().route_layer(from_fn(read_auth::no_browser));
     let may_read = from_fn_with_state((kind.clone(), context.clone()), read_auth::may_read);
-    let mut routes = read::routes().merge(loki::routes()).merge(reload).route_layer(may_read).merge(health::routes());
+    let may_ask = from_fn_with_state((kind.clone(), context.clone()), read_auth::may_ask);
+    let mut routes = read::routes().merge(reload).route_layer(may_read).merge(loki::routes().route_layer(may_ask));
+    routes = routes.merge(health::routes());
     routes = routes.merge(page::routes(kind.clone()));
     if matches!(kind, ListenerKind::Unix) {
         let control = control::routes().merge(page::control_route());

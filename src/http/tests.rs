@@ -74,6 +74,7 @@ impl Api for FakeApi {
     fn log_entries(
         &self,
         _: &QuestionClock,
+        _: &Visibility,
         _: &mut dyn FnMut(&dyn daytable_logql::source::EntrySource),
     ) -> Result<(), LokiError> {
         Err(LokiError::failed("no entries"))
@@ -82,6 +83,7 @@ impl Api for FakeApi {
     fn follow_log_entries(
         &self,
         _: &daytable_logql::ast::Selector,
+        _: &Visibility,
         _: &mut dyn FnMut(Option<daytable_logql::source::LogEntry>) -> std::ops::ControlFlow<()>,
     ) -> ApiResult {
         Ok(())

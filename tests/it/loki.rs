@@ -563,3 +563,97 @@ fn a_websocket_follows_entries() {
     drop(stream);
     daemon.stop();
 }
+
+/// The header and the token of a tenant guard every route.
+#[test]
+fn a_tenant_sees_its_own_records() {
+    let place = Place::new();
+    for (name, secret) in [("token", "s3cret"), ("web", "w3b")] {
+        fs::write(place.path(name), secret).expect("written");
+        fs::set_permissions(place.path(name), fs::Permissions::from_mode(0o600)).expect("set");
+    }
+    let daemon = place.start_with(&format!(
+        "[http]\nlisten = \"127.0.0.1:0\"\ntoken_file = \"{}\"\n\
+         [[tenant]]\nname = \"web\"\ninstances = [\"web-*\"]\ntoken_file = \"{}\"\n\
+         [[tenant]]\nname = \"db\"\ninstances = [\"db\"]\n\
+         [[tenant]]\nname = \"nothing\"\ntables = [\"Log\"]\ninstances = [\"nowhere\"]\n",
+        place.path("token").display(),
+        place.path("web").display()
+    ));
+    let stream = |host: &str, n: i64| {
+        let values: Vec<Value> = (0..n)
+            .map(|n| json!([((START + n) * 1_000_000_000).to_string(), format!("secret-of-{host} {n}")]))
+            .collect();
+        json!({ "stream": { "host": host, "level": "info" }, "values": values })
+    };
+    let body = json!({ "streams": [stream("web-1", 3), stream("web-2", 5), stream("db", 7)] }).to_string();
+    let call = |method: &str, path: &str, headers: &str, body: &[u8]| {
+        let stream = TcpStream::connect(daemon.address()).expect("connected");
+        over(stream, method, path, headers, body).expect("an answer")
+    };
+    let pushed = call("POST", "/loki/api/v1/push", "Content-Type: application/json\r\n", body.as_bytes());
+    assert_eq!(pushed.status, 204, "{}", pushed.body);
+    let get = |path: &str, headers: &str| call("GET", path, headers, b"");
+    let (any, web) = ("Authorization: Bearer s3cret\r\n", "Authorization: Bearer w3b\r\n");
+    let org = |auth: &str, tenants: &str| format!("{auth}X-Scope-OrgID: {tenants}\r\n");
+    let times = format!("start={START}&end={}", START + 60);
+    let (all, count) = (encoded(r#"{host=~".+"}"#), encoded(r#"sum(count_over_time({host=~".+"}[1m]))"#));
+    let routes = [
+        format!("query_range?query={all}&{times}"),
+        format!("query_range?query={count}&{times}&step=60"),
+        format!(
+            "query_range?query={}&{times}&step=60",
+            encoded(r#"sum by (host) (bytes_over_time({host=~".+"}[1m]))"#)
+        ),
+        format!("query?query={count}&time={}", START + 30),
+        format!("labels?{times}"),
+        format!("label/host/values?{times}"),
+        format!("series?{times}&match[]={all}"),
+        format!("index/stats?query={all}&{times}"),
+        format!("index/volume?query={all}&{times}"),
+        format!("index/volume_range?query={all}&{times}"),
+        format!("detected_labels?{times}"),
+        format!("detected_fields?query={all}&{times}"),
+        format!("detected_field/host/values?query={all}&{times}"),
+        format!("patterns?query={all}&{times}"),
+    ];
+    for route in routes.iter().map(|route| format!("/loki/api/v1/{route}")) {
+        for (headers, status, reason) in [
+            (any.to_owned(), 401, "X-Scope-OrgID is missing"),
+            (org(any, "web|other"), 404, "there is no tenant \\\"other\\\""),
+            (org(web, "db"), 403, "does not read the tenant"),
+            (org(web, "web|other"), 403, "does not read the tenant"),
+            (org("", "web"), 401, "Authorization"),
+        ] {
+            let answer = get(&route, &headers);
+            assert!(answer.status == status && answer.body.contains(reason), "{route} {headers}: {}", answer.body);
+        }
+        for headers in [org(any, "web"), org(web, "web"), web.to_owned()] {
+            let answer = get(&route, &headers);
+            assert_eq!(answer.status, 200, "{route}: {}", answer.body);
+            assert!(!answer.body.contains("db"), "{route}: {}", answer.body);
+        }
+        let nothing = get(&route, &org(any, "nothing")).body;
+        assert!(!nothing.contains("web") && !nothing.contains("db"), "{route}: {nothing}");
+    }
+    let number = |route: &str, headers: &str| {
+        let answer: Value = serde_json::from_str(&get(&format!("/loki/api/v1/{route}"), headers).body).expect("JSON");
+        let value = &answer["data"]["result"][0]["value"][1];
+        value.as_str().map_or(answer["entries"].as_i64().unwrap_or(0), |value| value.parse().expect("a number"))
+    };
+    for (headers, records) in [
+        (org(any, "web"), 8),
+        (web.to_owned(), 8),
+        (org(any, "db"), 7),
+        (org(any, "web|db"), 15),
+        (org(any, "nothing"), 0),
+    ] {
+        assert_eq!(number(&routes[3], &headers), records, "{headers}");
+        assert_eq!(number(&routes[7], &headers), records, "{headers}");
+    }
+    // The token of a tenant reads nothing else.
+    for path in ["/api/query", "/api/tables", "/api/tail", "/api/status"] {
+        assert_eq!(get(path, web).status, 401, "{path}");
+        assert_ne!(get(&format!("{path}?n=x"), any).status, 401, "{path}");
+    }
+}

@@ -52,12 +52,18 @@ const WORDS: [(&str, &str); 9] = [
 const SHORT_WORDS: [(&str, &str); 5] =
     [("trc", "trace"), ("dbg", "debug"), ("inf", "info"), ("information", "info"), ("wrn", "warn")];
 
+/// The value of the first label with a name of a level.
+fn value_in(labels: &Labels) -> Option<&str> {
+    FIELDS.iter().find_map(|name| labels.get(if *name == "log.level" { "log_level" } else { name }))
+}
+
+/// The level of all entries of a stream whose structured metadata lack [`DETECTED_LEVEL`], if the stream tells it.
+pub fn level_of_stream(stream: &Labels) -> Option<&str> {
+    value_in(stream).map(|value| level_of(value).unwrap_or(value))
+}
+
 /// The level of an entry.
 pub fn detected_level<'v>(line: &'v str, stream: &'v Labels, metadata: &'v Labels) -> &'v str {
-    let value_in = |labels: &'v Labels| {
-        let label = |name: &&str| labels.get(if *name == "log.level" { "log_level" } else { name });
-        FIELDS.iter().find_map(label)
-    };
     match metadata.get(DETECTED_LEVEL).or_else(|| value_in(stream)).or_else(|| value_in(metadata)) {
         Some(value) => level_of(value).unwrap_or(value),
         None => match metadata.get(SEVERITY_NUMBER) {

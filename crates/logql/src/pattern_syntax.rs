@@ -54,6 +54,19 @@ fn translated(pattern: &str) -> String {
                     's' => out.push_str("[\\t\\n\\f\\r ]"),
                     'S' => out.push_str("[^\\t\\n\\f\\r ]"),
                     'b' if !in_class => out.push_str("(?-u:\\b)"),
+                    // A class of Unicode: `\pL`, `\p{Greek}`, and `\p{^Greek}` for all others.
+                    'p' | 'P' => {
+                        let is_braced = chars.next_if(|(_, c)| *c == '{').is_some();
+                        let flips = is_braced && chars.next_if(|(_, c)| *c == '^').is_some();
+                        out.extend(['\\', if (escaped == 'p') == flips { 'P' } else { 'p' }]);
+                        if is_braced {
+                            out.push('{');
+                            while let Some((_, c)) = chars.next_if(|(_, c)| *c != '}') {
+                                out.push(c);
+                            }
+                            out.extend(chars.next().map(|(_, c)| c));
+                        }
+                    }
                     '<' | '>' => out.push(escaped),
                     c if c.is_ascii_alphanumeric() => out.extend(['\\', c]),
                     c if c.is_ascii() && !c.is_ascii_control() && c != ' ' => out.extend(['\\', c]),
@@ -128,6 +141,13 @@ mod tests {
             (r"(?P<n>a)", "a", true),
             (r"\bgo\b", "to go", true),
             (r"[a&&b]", "&", true),
+            (r"^\pL+$", "Größe", true),
+            (r"^\PL+$", "12 é", false),
+            (r"\p{Greek}", "λ", true),
+            (r"\p{^Greek}", "λ", false),
+            (r"\P{^Lu}", "É", true),
+            (r"^[\p{Han}\d]{2}$", "漢1", true),
+            (r"(?i)größe", "GRÖSSE GRÖßE", true),
         ] {
             assert_eq!(compile(pattern).map(|regex| regex.is_match(text)), Ok(matches), "{pattern}");
         }
@@ -139,7 +159,7 @@ mod tests {
     proptest! {
         /// No pattern panics.
         #[test]
-        fn any_pattern(pattern in "[\\[\\]\\\\^{},QEdws0-9:()?*+a-c é]{0,24}") {
+        fn any_pattern(pattern in "[\\[\\]\\\\^{},QEdwspPL0-9:()?*+a-c é]{0,24}") {
             let _ = (compile(&pattern), compile_anchored(&pattern));
         }
     }

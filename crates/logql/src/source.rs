@@ -37,6 +37,16 @@ pub struct TimeSpan {
     pub to: i64,
 }
 
+/// Which entries of a count need not be told apart.
+#[derive(Clone, Copy, Debug)]
+pub struct CountedApart<'q> {
+    /// The labels that are needed; all labels of the stream, and no metadata, if absent.
+    pub labels: Option<&'q [String]>,
+    /// The end of any step, and the length of the steps: a step is open at its start and closed at its end. The span is one
+    /// step without them.
+    pub steps: Option<(i64, i64)>,
+}
+
 /// Gives entries. The evaluator stops early when it has enough.
 pub trait EntrySource {
     /// Gives the entries of the selected streams within `span` to `each`, until it breaks.
@@ -51,4 +61,20 @@ pub trait EntrySource {
         direction: Direction,
         each: &mut dyn FnMut(LogEntry) -> ControlFlow<()>,
     ) -> Result<(), String>;
+
+    /// Counts the entries of the selected streams within `span`, until `each` breaks. An entry stands for so many entries
+    /// with the same needed labels in the same step. It may lack a line and other labels. The order is any.
+    ///
+    /// # Errors
+    ///
+    /// Why not all entries could be counted.
+    fn count(
+        &self,
+        selector: &Selector,
+        span: TimeSpan,
+        _apart: CountedApart<'_>,
+        each: &mut dyn FnMut(LogEntry, u64) -> ControlFlow<()>,
+    ) -> Result<(), String> {
+        self.scan(selector, span, Direction::Backward, &mut |entry| each(entry, 1))
+    }
 }

@@ -1,7 +1,7 @@
 //! Labels, fields and patterns that entries have.
 
 use super::params::LokiParams;
-use super::volume::selector;
+use super::volume::{OF_STREAM, selector};
 use super::{LokiResult, success};
 use crate::http::question::LokiError;
 use daytable_logql::ast::{LogQuery, LogqlQuery, Selector};
@@ -33,10 +33,11 @@ fn streams(
     selectors: &[Selector],
     source: &dyn EntrySource,
 ) -> Result<BTreeSet<Labels>, LokiError> {
-    let (mut last, mut found): (Option<Arc<Labels>>, BTreeSet<Labels>) = (None, BTreeSet::new());
+    let mut found: BTreeSet<Labels> = BTreeSet::new();
+    let mut last: Option<Arc<Labels>> = None;
     for selector in selectors {
         source
-            .scan(selector, params.span()?, Direction::Backward, &mut |entry| {
+            .count(selector, params.span()?, OF_STREAM, &mut |entry, _| {
                 // Most entries follow one of the same stream.
                 if last.as_ref().is_none_or(|last| !Arc::ptr_eq(last, &entry.stream)) {
                     if !found.contains(&*entry.stream) {

@@ -25,9 +25,10 @@ mod volume;
 use super::context::ServerContext;
 use super::error::ApiError;
 use super::question::{EndOnDrop, LokiError, QuestionClock};
+use super::tenants::Visibility;
 use axum::Router;
 use axum::body::{Body, Bytes};
-use axum::extract::{Path, State};
+use axum::extract::{Extension, Path, State};
 use axum::http::{HeaderMap, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -69,11 +70,12 @@ pub(super) fn routes() -> Router<Arc<ServerContext>> {
     for (path, question) in questions {
         let handler = async move |state: State<Arc<ServerContext>>,
                                   name: Option<Path<String>>,
+                                  Extension(seen): Extension<Visibility>,
                                   uri: Uri,
                                   headers: HeaderMap,
                                   body: Bytes| {
             let params = LokiParams::read(&uri, &headers, &body)?.with_name(name.map(|Path(name)| name));
-            answer(state.0, params, question).await
+            answer(state.0, seen, params, question).await
         };
         routes = routes.route(&format!("{PREFIX}{path}"), get(handler).post(handler));
     }
@@ -130,7 +132,12 @@ fn document(answer: &Value) -> Response {
 }
 
 /// Asks the entries on a blocking thread.
-async fn answer(context: Arc<ServerContext>, params: LokiParams, question: Question) -> Result<Response, LokiError> {
+async fn answer(
+    context: Arc<ServerContext>,
+    seen: Visibility,
+    params: LokiParams,
+    question: Question,
+) -> Result<Response, LokiError> {
     let busy = |error: ApiError| LokiError(StatusCode::SERVICE_UNAVAILABLE, error.to_string());
     let permit = context.scans.permit().await.map_err(busy)?;
     let clock = QuestionClock::start();
@@ -139,7 +146,7 @@ async fn answer(context: Arc<ServerContext>, params: LokiParams, question: Quest
     let asked = context.scans.spawn(move || {
         let _permit = permit;
         let mut answer = None;
-        asker.api.log_entries(&clock, &mut |source| answer = Some(question(&params, source)))?;
+        asker.api.log_entries(&clock, &seen, &mut |source| answer = Some(question(&params, source)))?;
         answer.unwrap_or_else(|| Err(LokiError::failed("the entries were not read")))
     });
     let answered = asked.await.unwrap_or_else(|_| Err(LokiError::failed("the question ended without an answer")));

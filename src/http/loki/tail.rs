@@ -5,8 +5,9 @@ use super::query::streams;
 use crate::http::context::ServerContext;
 use crate::http::question::{EndOnDrop, LokiError, QuestionClock};
 use crate::http::readiness::wait_for_drain;
-use axum::extract::State;
+use crate::http::tenants::Visibility;
 use axum::extract::ws::{Message, WebSocket, WebSocketUpgrade};
+use axum::extract::{Extension, State};
 use axum::http::{HeaderMap, Uri};
 use axum::response::Response;
 use daytable_logql::ast::{LogQuery, LogqlQuery};
@@ -23,6 +24,7 @@ const FRAMES_WAITING: usize = 4;
 
 pub(super) async fn tail(
     State(context): State<Arc<ServerContext>>,
+    Extension(seen): Extension<Visibility>,
     uri: Uri,
     headers: HeaderMap,
     upgrade: WebSocketUpgrade,
@@ -41,7 +43,7 @@ pub(super) async fn tail(
         let (sender, frames) = mpsc::channel(FRAMES_WAITING);
         let following = tokio::task::spawn_blocking(move || {
             let _permit = permit;
-            follow(&context, &query, &params, &clock, &sender);
+            follow(&context, &seen, &query, &params, &clock, &sender);
         });
         tokio::select! {
             () = send(socket, frames) => {}
@@ -55,13 +57,14 @@ pub(super) async fn tail(
 /// Makes frames of new entries, until the client is gone.
 fn follow(
     context: &ServerContext,
+    seen: &Visibility,
     query: &LogQuery,
     params: &LokiParams,
     clock: &QuestionClock,
     frames: &mpsc::Sender<Value>,
 ) {
     let mut waiting: Vec<ShownEntry> = Vec::new();
-    let followed = context.api.follow_log_entries(&query.selector, &mut |entry| {
+    let followed = context.api.follow_log_entries(&query.selector, seen, &mut |entry| {
         if clock.is_unwanted() || frames.is_closed() {
             return ControlFlow::Break(());
         }

@@ -8,7 +8,7 @@ use super::{Evaluator, Series, Steps};
 use crate::ast::{AggregateOp, Conversion, LabelGrouping, RangeAggregation, RangeOp, Unwrap};
 use crate::error::EvalError;
 use crate::labels::Labels;
-use crate::source::{Direction, TimeSpan};
+use crate::source::{CountedApart, Direction, LogEntry, TimeSpan};
 use crate::stages::EntryView;
 use crate::stages::hints::Hints;
 use crate::stages::view::ERROR;
@@ -214,7 +214,17 @@ impl Evaluator<'_> {
         grouping: Option<&LabelGrouping>,
         steps: Steps,
     ) -> Result<Vec<Series>, EvalError> {
-        let grouping = grouping.or(range.grouping.as_ref());
+        self.range_of(range, grouping, steps, true)
+    }
+
+    fn range_of(
+        &self,
+        range: &RangeAggregation,
+        given: Option<&LabelGrouping>,
+        steps: Steps,
+        may_count: bool,
+    ) -> Result<Vec<Series>, EvalError> {
+        let grouping = given.or(range.grouping.as_ref());
         let too_long = || EvalError::Refused("the range or the offset is too long".into());
         let back = range.range.checked_add(range.offset).ok_or_else(too_long)?;
         let from = steps.start.checked_sub(back).and_then(|from| from.checked_add(1)).ok_or_else(too_long)?;
@@ -229,7 +239,9 @@ impl Evaluator<'_> {
         let is_absent = range.op == RangeOp::AbsentOverTime;
         let nothing = LabelGrouping { without: false, labels: Vec::new() };
         let hints = Hints::new(range, if is_absent { Some(&nothing) } else { grouping });
-        let scanned = self.source.scan(&range.query.selector, TimeSpan { from, to }, Direction::Backward, &mut |entry| {
+        let is_counted = may_count && range.counts_by_labels(&hints);
+        let mut has_failed = false;
+        let mut each = |entry: LogEntry, entries: u64| {
             let mut view = EntryView::with_hints(&entry, &hints);
             if !range.query.stages.iter().all(|stage| stage.apply(&mut view, self.now)) {
                 return ControlFlow::Continue(());
@@ -240,9 +252,10 @@ impl Evaluator<'_> {
                     None => return ControlFlow::Continue(()),
                 },
                 None if matches!(range.op, RangeOp::BytesOverTime | RangeOp::BytesRate) => view.line.len() as f64,
-                None => 1.0,
+                None => entries as f64,
             };
             if view.is_failure() {
+                has_failed = true;
                 refused = Some(pipeline_error(&view));
                 return ControlFlow::Break(());
             }
@@ -278,7 +291,9 @@ impl Evaluator<'_> {
             if matches!(range.op, RangeOp::QuantileOverTime | RangeOp::RateCounter) {
                 values += 1;
                 if values > VALUES_MAX {
-                    refused = Some(EvalError::TooLarge(format!("the query keeps more than {VALUES_MAX} values: select less")));
+                    refused = Some(EvalError::TooLarge(format!(
+                        "the query keeps more than {VALUES_MAX} values: select less"
+                    )));
                     return ControlFlow::Break(());
                 }
             }
@@ -288,8 +303,21 @@ impl Evaluator<'_> {
                 .and_modify(|piece| piece.add(entry.time, value))
                 .or_insert_with(|| Piece::new(range.op, entry.time, value));
             ControlFlow::Continue(())
-        });
+        };
+        let (selector, span) = (&range.query.selector, TimeSpan { from, to });
+        let scanned = if is_counted {
+            // All edges of ranges are edges of such steps.
+            let steps = (steps.count > 1).then(|| (to, gcd(steps.step, range.range)));
+            let apart = CountedApart { labels: hints.labels(), steps };
+            self.source.count(selector, span, apart, &mut each)
+        } else {
+            self.source.scan(selector, span, Direction::Backward, &mut |entry| each(entry, 1))
+        };
         scanned.map_err(EvalError::Source)?;
+        if has_failed && is_counted {
+            // The error names all labels of an entry.
+            return self.range_of(range, given, steps, false);
+        }
         if let Some(refused) = refused {
             return Err(refused);
         }
@@ -328,6 +356,10 @@ impl Gathered {
         }
         Series { labels: self.labels, points }
     }
+}
+
+fn gcd(a: i64, b: i64) -> i64 {
+    if b == 0 { a } else { gcd(b, a % b) }
 }
 
 fn absent(range: &RangeAggregation, gathered: Vec<Gathered>, steps: Steps) -> Vec<Series> {

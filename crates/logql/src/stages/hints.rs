@@ -3,7 +3,7 @@
 //! A parser extracts those labels only, and stops at the last of them: so a line whose mistake stands behind is no error,
 //! and a count of all lines parses none. Answers depend on these rules, so they are those of Loki.
 
-use crate::ast::{LabelFilter, LabelGrouping, LabelValue, PipelineStage, RangeAggregation};
+use crate::ast::{LabelFilter, LabelGrouping, LabelValue, PipelineStage, RangeAggregation, RangeOp};
 
 /// What parsers have to extract.
 #[derive(Debug, Default)]
@@ -54,6 +54,11 @@ impl Hints {
         Hints { no_labels: required.is_empty(), required }
     }
 
+    /// The labels that are needed; `None` if all are.
+    pub(crate) fn labels(&self) -> Option<&[String]> {
+        (self.no_labels || !self.required.is_empty()).then_some(&*self.required)
+    }
+
     pub(super) fn wants(&self, name: &str) -> bool {
         self.required.is_empty() || self.names(name)
     }
@@ -71,6 +76,30 @@ impl Hints {
     /// Whether the query names this label.
     pub(super) fn names(&self, name: &str) -> bool {
         self.required.iter().any(|required| required == name)
+    }
+}
+
+impl PipelineStage {
+    /// Whether the stage depends on the needed labels alone, and not on the line.
+    fn is_about_labels(&self, hints: &Hints) -> bool {
+        match self {
+            PipelineStage::Labels(_) | PipelineStage::Drop(_) | PipelineStage::Keep(_) => true,
+            PipelineStage::Json(_)
+            | PipelineStage::Logfmt { .. }
+            | PipelineStage::Pattern(_)
+            | PipelineStage::Unpack => hints.no_labels,
+            _ => false,
+        }
+    }
+}
+
+impl RangeAggregation {
+    /// Whether entries can be counted by the needed labels.
+    pub(crate) fn counts_by_labels(&self, hints: &Hints) -> bool {
+        matches!(self.op, RangeOp::CountOverTime | RangeOp::Rate | RangeOp::AbsentOverTime)
+            && self.unwrap.is_none()
+            && hints.labels().is_some()
+            && self.query.stages.iter().all(|stage| stage.is_about_labels(hints))
     }
 }
 

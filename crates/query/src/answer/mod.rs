@@ -39,6 +39,7 @@ mod pipe_tests;
 #[cfg(test)]
 mod tests;
 
+pub use columns::{EntryCount, EntryQuestion, EntrySteps, EntryValue, FoundEntries, InstanceTest};
 pub use follow::{AnswerFollower, FollowError};
 pub use item::{AnswerItem, AnswerRow, FullRecord};
 pub use plan::pushed_down;
@@ -47,10 +48,10 @@ use crate::archived::{ArchiveReport, ArchiveSession};
 use crate::count::{Count, Grouping, Tally};
 use crate::entity::OwnedValue;
 use crate::filter::Filter;
-use crate::select::Selection;
+use crate::select::{Selection, select_while};
 use crate::stores::Stores;
 use crate::tables::TableError;
-use columns::{Gathered, GroupQuestion, gather, gather_fields, select_matching};
+use columns::{Gathered, GroupQuestion, gather, gather_entries, gather_fields, select_matching};
 use daytable_logsql::query::{Aggregate, Function, GroupField, Step, StepSize};
 use daytable_logsql::{Expression, FieldName, ParsedQuery, Pipe, Predicate};
 use daytable_model::key::partition_key;
@@ -239,6 +240,33 @@ pub fn count_answer(
     })?;
     report.given = given;
     Ok((tally.counts(), report))
+}
+
+/// Counts the records of `filter` by the values that make the labels of entries in the language of Loki, in no order. Ends
+/// early when `go_on` returns false.
+///
+/// # Errors
+///
+/// An error of the data folder or the remote store.
+pub fn count_entries(
+    stores: &Stores<'_>,
+    filter: &Filter,
+    question: &EntryQuestion<'_>,
+    go_on: &dyn Fn() -> bool,
+    each: &mut dyn FnMut(FoundEntries),
+) -> Result<ArchiveReport, TableError> {
+    if stores.remote.is_some() {
+        return select_while(stores, filter, go_on, |record| {
+            each(FoundEntries::Record(FullRecord::new(record).into()));
+            if go_on() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        });
+    }
+    let (reading, row_filter) = (ArchiveSession::new(stores.archives), filter.row_filter().asking(go_on));
+    let selection = Selection { stores, reading: &reading, filter, asked: filter, row_filter: &row_filter, go_on };
+    match gather_entries(&selection, question, each) {
+        Ok(()) | Err(TableError::Interrupted) => Ok(reading.into_report()),
+        Err(error) => Err(error),
+    }
 }
 
 /// The pipe that counts by a grouping.

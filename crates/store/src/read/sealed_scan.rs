@@ -91,7 +91,7 @@ impl SealedFile {
         if let (None, CountBy::Nothing, true, Some(minutes)) = (&range.partitions, by, is_whole, &self.index().minutes)
         {
             let partition: Arc<str> = "".into();
-            for LevelMinute { minute, level, records } in minutes.iter().copied() {
+            for LevelMinute { minute, level, records, .. } in minutes.iter().copied() {
                 each(MinuteCount { partition: partition.clone(), minute, level, records: records.into() });
             }
             return Ok(());

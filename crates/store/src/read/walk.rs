@@ -15,7 +15,7 @@ use super::{OpenDayFile, Range, Reader, begin, check_snapshot, partition_names};
 use crate::StoreError;
 use crate::format::catalog::LiveFile;
 use crate::format::day_file;
-use crate::format::page::{LevelMinute, Page, PageHeader, PageSections};
+use crate::format::page::{LevelMinute, Page, PageHeader, PageSections, has_streams};
 use crate::format::sealed::SealedFile;
 use crate::format::sealed::index::PartitionRun;
 use crate::format::small_pages::{PageLocation, PageRow};
@@ -62,7 +62,12 @@ pub trait BatchVisitor: Sync {
         None
     }
 
-    /// Takes numbers of all these records. False if the records have to be read.
+    /// Whether these numbers by level and minute replace reading the records, where numbers by minute may do.
+    fn takes_minutes(&self, _rows: RowsOf<'_>, _minutes: &[LevelMinute]) -> bool {
+        true
+    }
+
+    /// Takes numbers of all these records. False if the records of a page have to be read.
     fn take_counts(&self, _state: &mut Self::State, _rows: RowsOf<'_>, _counts: CountSource<'_>) -> bool {
         false
     }
@@ -96,15 +101,21 @@ pub struct RowsOf<'r> {
     pub partition: Option<&'r str>,
     /// Their oldest and newest time, or earlier and later ones.
     pub times: (Ticks, Ticks),
+    /// Whether some may have the note of a stream.
+    pub have_streams: bool,
 }
 
 impl<'r> RowsOf<'r> {
     fn page(partition: &'r str, header: &PageHeader) -> RowsOf<'r> {
-        RowsOf { partition: Some(partition), times: (header.last.time(), header.first.time()) }
+        RowsOf {
+            partition: Some(partition),
+            times: (header.last.time(), header.first.time()),
+            have_streams: has_streams(&header.levels),
+        }
     }
 
-    fn run(run: &'r PartitionRun) -> RowsOf<'r> {
-        RowsOf { partition: Some(&run.partition), times: (run.oldest, run.newest) }
+    fn run(run: &'r PartitionRun, have_streams: bool) -> RowsOf<'r> {
+        RowsOf { partition: Some(&run.partition), times: (run.oldest, run.newest), have_streams }
     }
 }
 
@@ -153,6 +164,7 @@ enum Task {
     /// All rows of a run, which are records.
     Run {
         run: PartitionRun,
+        have_streams: bool,
     },
 }
 
@@ -363,24 +375,28 @@ impl Plan<'_> {
     fn add_sealed<V: BatchVisitor>(&mut self, file: usize, sealed: &SealedFile, is_alone: bool, visitor: &V) {
         let Range { from, to, partitions, .. } = self.range;
         let is_whole = |(oldest, newest): &(Ticks, Ticks)| *from <= *oldest && *newest <= *to;
+        let have_streams = sealed.index().has_streams;
         if is_alone
             && let Some(times) = sealed.times().filter(is_whole)
             && partitions.is_none()
-            && sealed.index().minutes.is_some()
-            && visitor.counted_by(RowsOf { partition: None, times }).is_some_and(|by| !by.partitions)
+            && let Some(minutes) = &sealed.index().minutes
+            && let rows = (RowsOf { partition: None, times, have_streams })
+            && visitor.counted_by(rows).is_some_and(|by| !by.partitions)
+            && visitor.takes_minutes(rows, minutes)
         {
             return self.tasks.push(Task::Minutes { file, times });
         }
         let is_counted = |run: &PartitionRun| {
             is_alone
                 && is_whole(&(run.oldest, run.newest))
-                && visitor.counted_by(RowsOf::run(run)).is_some_and(|by| !by.minutes)
+                && visitor.counted_by(RowsOf::run(run, have_streams)).is_some_and(|by| !by.minutes)
                 && sealed.has_no_items(run.group)
         };
         let (counted, runs): (Vec<_>, Vec<_>) = runs_in(sealed, self.range).into_iter().partition(is_counted);
-        self.tasks.extend(counted.into_iter().map(|run| Task::Run { run }));
+        self.tasks.extend(counted.into_iter().map(|run| Task::Run { run, have_streams }));
         for runs in runs.chunk_by(|a, b| a.group == b.group) {
-            let runs: Vec<_> = runs.iter().filter(|run| visitor.wants(RowsOf::run(run), None)).cloned().collect();
+            let is_wanted = |run: &&PartitionRun| visitor.wants(RowsOf::run(run, have_streams), None);
+            let runs: Vec<_> = runs.iter().filter(is_wanted).cloned().collect();
             if let Some(run) = runs.first() {
                 self.tasks.push(Task::Group { file, group: run.group, runs });
             }
@@ -591,13 +607,13 @@ impl Walker<'_, '_> {
             Task::Minutes { file, times } => {
                 if let FileSource::Sealed(sealed) = &files[*file].source {
                     let minutes = sealed.index().minutes.as_deref().unwrap_or_default();
-                    let rows = RowsOf { partition: None, times: *times };
+                    let rows = RowsOf { partition: None, times: *times, have_streams: sealed.index().has_streams };
                     visitor.take_counts(state, rows, CountSource::Minutes(minutes));
                 }
                 Ok(Some(ControlFlow::Continue(())))
             }
-            Task::Run { run } => {
-                visitor.take_counts(state, RowsOf::run(run), CountSource::Total(run.rows.len() as u64));
+            Task::Run { run, have_streams } => {
+                visitor.take_counts(state, RowsOf::run(run, *have_streams), CountSource::Total(run.rows.len() as u64));
                 Ok(Some(ControlFlow::Continue(())))
             }
             Task::Group { file, group, runs } => {

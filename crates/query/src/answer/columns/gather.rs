@@ -1,5 +1,6 @@
 //! The groups of a pipe, or the fields of records, gathered from all tables.
 
+use super::entries::{EntryCounting, EntryQuestion, FoundEntries};
 use super::fields::FieldGathering;
 use super::filter::ColumnFilter;
 use super::groups::{Gathering, StatsGroups, ThreadGroups, counted_by, is_told};
@@ -13,8 +14,9 @@ use crate::filter::Filter;
 use crate::select::{Selection, records_by_rows};
 use crate::tables::TableError;
 use daytable_logsql::query::{Aggregate, GroupField};
-use daytable_logsql::{Column, Predicate};
+use daytable_logsql::{Column, Expression, Predicate};
 use daytable_model::time::Ticks;
+use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -153,6 +155,31 @@ pub(in crate::answer) fn gather(
         counts.finish(least, |values, states| each(Gathered::Group(values, states)));
     }
     Ok(GatherReport { matched, is_cut: is_full.load(Ordering::Relaxed) })
+}
+
+/// Counts the records of all tables by the values that make the labels of entries.
+pub(in crate::answer) fn gather_entries(
+    selection: &Selection<'_>,
+    question: &EntryQuestion<'_>,
+    each: &mut dyn FnMut(FoundEntries),
+) -> Result<(), TableError> {
+    let all = Arc::new(Predicate::new(&Expression::All, Ticks::MIN));
+    let table_of = RefCell::new(Arc::<str>::from(""));
+    let visitor = |table: Arc<str>| {
+        table_of.replace(table.clone());
+        let columns = ColumnFilter::new(all.clone(), selection.asked, table);
+        EntryCounting { question, columns, is_elsewhere: AtomicBool::new(false) }
+    };
+    each_table(selection, visitor, |found| match found {
+        FoundInTable::States(states) => {
+            for mut state in states {
+                let records = std::mem::take(&mut state.records).into_iter();
+                records.for_each(|record| each(FoundEntries::Record(record.into())));
+                state.finish(question, &table_of.borrow(), |count| each(FoundEntries::Counted(count.into())));
+            }
+        }
+        FoundInTable::Record(record) => each(FoundEntries::Record(record)),
+    })
 }
 
 /// Gathers the fields of the matching records of all tables.

@@ -71,12 +71,12 @@ pub(super) struct ThreadGroups {
 
 /// Groups of the first fields, each of a group of fewer fields and a value.
 #[derive(Default)]
-struct GroupStep {
+pub(super) struct GroupStep {
     /// The group of each value in the first group of the fields before, plus 1; 0 is none. A table for each kind of value:
     /// mostly one kind occurs, so the numbers of one kind lie close together.
     firsts: [Vec<u32>; VALUE_KINDS as usize],
     numbers: HashMap<u64, u32, foldhash::fast::RandomState>,
-    parents: Vec<(u32, u32)>,
+    pub(super) parents: Vec<(u32, u32)>,
 }
 
 /// The states of one function, by group.
@@ -148,7 +148,7 @@ pub(super) fn counted_by(grouping: &StatsGroups<'_>) -> Option<CountedBy> {
 
 impl GroupStep {
     /// The group of a value in a group; [`NO_NUMBER`] if it is new and none is added.
-    fn group(&mut self, parent: u32, value: u32, adds: bool) -> u32 {
+    pub(super) fn group(&mut self, parent: u32, value: u32, adds: bool) -> u32 {
         let key = u64::from(parent) << 32 | u64::from(value);
         let known = match parent {
             0 => {

@@ -6,10 +6,12 @@
 //!
 //! * `filter`: decides a filter for the rows of a batch. `matching`: makes the records that are needed for it.
 //! * `records`: the matching records, newest first.
+//! * `entries`: records by the values that make the labels of entries in the language of Loki.
 //! * `groups`, `values`: groups and functions over columns. `fields`: the fields and their values. `gather`: both over all
 //!   tables.
 //! * `place`: a table in the data folder or in its archive.
 
+mod entries;
 mod fields;
 mod filter;
 mod gather;
@@ -21,7 +23,8 @@ mod records;
 mod tests;
 mod values;
 
-pub(super) use gather::{GatherReport, Gathered, GroupQuestion, gather, gather_fields};
+pub use entries::{EntryCount, EntryQuestion, EntrySteps, EntryValue, FoundEntries, InstanceTest};
+pub(super) use gather::{GatherReport, Gathered, GroupQuestion, gather, gather_entries, gather_fields};
 pub(super) use records::select_matching;
 
 /// Threads that answer one question.

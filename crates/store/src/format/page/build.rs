@@ -11,6 +11,7 @@ use super::{
 use daytable_model::batch::Batch;
 use daytable_model::key::RowKey;
 use daytable_model::record::Level;
+use daytable_model::stream::STREAM;
 use std::cell::RefCell;
 
 /// Text of fewer bytes is stored uncompressed: zstd would gain little, and cost more than everything else.
@@ -137,8 +138,12 @@ fn encode<'a>(
     let codes: Vec<i64> = rows.iter().map(|row| level_code(row.level())).collect();
     ints::encode(&codes, out);
     columns.gather(rows);
+    let has_streams = columns.has(STREAM);
     columns.encode(out);
-    let levels = levels::encode(rows.iter().map(|row| (row.key(), row.level())));
+    let mut levels = levels::encode(rows.iter().map(|row| (row.key(), row.level())));
+    if has_streams {
+        levels::add_streams(&mut levels);
+    }
     scratch.close(&keys, levels, raw_bytes, is_stored)
 }
 
@@ -153,10 +158,14 @@ pub(crate) fn build_only(batch: &Batch, stored_below: u32) -> Option<EncodedPage
         keys::encode(&[row.key], out);
         ints::encode(&[level_code(row.level)], out);
         put_varint(&mut out.meta, row.properties().count() as u64);
+        let mut levels = levels::encode(std::iter::once((row.key, row.level)));
         for (name, value) in row.properties() {
-            column::encode_only(&batch.names()[usize::from(name)], value, out);
+            let name = &batch.names()[usize::from(name)];
+            column::encode_only(name, value, out);
+            if **name == *STREAM {
+                levels::add_streams(&mut levels);
+            }
         }
-        let levels = levels::encode(std::iter::once((row.key, row.level)));
         let raw_bytes = ROW_BYTES + row.bytes();
         Some(scratch.close(&[row.key], levels, raw_bytes, raw_bytes < stored_below as usize))
     })

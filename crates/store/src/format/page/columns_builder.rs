@@ -116,6 +116,11 @@ impl<'p, 'a> ColumnsBuilder<'p, 'a> {
         column
     }
 
+    /// Whether a gathered row has a property of this name.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.columns.iter().any(|column| column.name == name)
+    }
+
     /// Writes the columns and resets the builder.
     pub(super) fn encode(&mut self, out: &mut Sections) {
         put_varint(&mut out.meta, self.columns.len() as u64);

@@ -3,7 +3,11 @@
 //! ```text
 //! levels := minute signed              of the newest record, minutes since the Unix epoch; empty without records
 //!           [group varint, count varint]*      group = minutes back from the group before << 4 | level, 0 without one
+//!           15, 0                        if an entity has the note of a stream
 //! ```
+//!
+//! The group 14 follows the group of its level and minute. It counts those of its records that are at the first tick of the
+//! minute: ranges of LogQL end with that tick.
 
 use super::PageError;
 use super::bits::{ByteReader, put_signed, put_varint};
@@ -12,11 +16,26 @@ use daytable_model::record::Level;
 use daytable_model::time::{TICKS_PER_SECOND, Ticks, UNIX_EPOCH_TICKS};
 
 const TICKS_PER_MINUTE: i64 = 60 * TICKS_PER_SECOND;
+/// The group of records at the first tick of a minute.
+const AT_START: u64 = 14;
+/// The end of counts where an entity has the note of a stream. No other count is 0.
+const HAS_STREAMS: [u8; 2] = [15, 0];
+
+/// Whether an entity of the page with these counts may have the note of a stream.
+pub fn has_streams(levels: &[u8]) -> bool {
+    levels.ends_with(&HAS_STREAMS)
+}
+
+/// Notes that an entity of the page with these counts has the note of a stream.
+pub(crate) fn add_streams(levels: &mut Vec<u8>) {
+    levels.extend(HAS_STREAMS);
+}
 
 /// Counts the records among `rows`, newest first; items do not count.
 pub(super) fn encode(rows: impl Iterator<Item = (RowKey, Option<Level>)>) -> Vec<u8> {
     let mut out = Vec::with_capacity(16);
-    let mut counts = [0u32; 1 + Level::ALL.len()];
+    // Records, and those at the first tick.
+    let mut counts = [(0u32, 0u32); 1 + Level::ALL.len()];
     // The current minute, its ticks, and the minute that was written last.
     let (mut minute, mut ticks, mut written) = (0, 0..0, None);
     for (key, level) in rows.filter(|(key, _)| key.item() == 0) {
@@ -27,7 +46,9 @@ pub(super) fn encode(rows: impl Iterator<Item = (RowKey, Option<Level>)>) -> Vec
             let start = minute * TICKS_PER_MINUTE + UNIX_EPOCH_TICKS;
             ticks = start..start + TICKS_PER_MINUTE;
         }
-        counts[usize::from(level.map_or(0, Level::code))] += 1;
+        let (records, at_start) = &mut counts[usize::from(level.map_or(0, Level::code))];
+        *records += 1;
+        *at_start += u32::from(time == ticks.start);
     }
     flush(&mut out, minute, &mut written, &mut counts);
     out
@@ -37,21 +58,28 @@ fn minute_of(time: Ticks) -> i64 {
     (time.get() - UNIX_EPOCH_TICKS).div_euclid(TICKS_PER_MINUTE)
 }
 
-fn flush(out: &mut Vec<u8>, minute: i64, written: &mut Option<i64>, counts: &mut [u32]) {
-    for (level, count) in (0u64..).zip(counts) {
-        if *count == 0 {
-            continue;
-        }
-        if written.is_none() {
-            put_signed(out, minute);
-        }
-        // Never negative, because minutes descend.
-        let back = written.unwrap_or(minute) - minute;
-        put_varint(out, back.cast_unsigned() << 4 | level);
-        put_varint(out, u64::from(*count));
-        *written = Some(minute);
-        *count = 0;
+fn flush(out: &mut Vec<u8>, minute: i64, written: &mut Option<i64>, counts: &mut [(u32, u32)]) {
+    for (level, (records, at_start)) in (0u64..).zip(counts.iter_mut().map(std::mem::take)) {
+        put_group(out, minute, written, level, records, at_start);
     }
+}
+
+/// Writes a count, if there is something to count. Minutes descend.
+fn put_group(out: &mut Vec<u8>, minute: i64, written: &mut Option<i64>, level: u64, records: u32, at_start: u32) {
+    if records == 0 {
+        return;
+    }
+    if written.is_none() {
+        put_signed(out, minute);
+    }
+    let back = written.unwrap_or(minute) - minute;
+    put_varint(out, back.cast_unsigned() << 4 | level);
+    put_varint(out, u64::from(records));
+    if at_start > 0 {
+        put_varint(out, AT_START);
+        put_varint(out, u64::from(at_start));
+    }
+    *written = Some(minute);
 }
 
 /// Records of one level in one minute.
@@ -63,26 +91,22 @@ pub struct LevelMinute {
     pub level: Option<Level>,
     /// Number of records.
     pub records: u32,
+    /// Those of them at the first tick of the minute.
+    pub at_start: u32,
 }
 
 /// Writes counts, newest minute first, in the form that [`level_minutes`] reads.
 pub(crate) fn encode_minutes(counts: &[LevelMinute]) -> Vec<u8> {
     let (mut out, mut written) = (Vec::new(), None);
-    for LevelMinute { minute, level, records } in counts {
-        if written.is_none() {
-            put_signed(&mut out, *minute);
-        }
-        let back = written.unwrap_or(*minute) - minute;
-        put_varint(&mut out, back.cast_unsigned() << 4 | u64::from(level.map_or(0, Level::code)));
-        put_varint(&mut out, u64::from(*records));
-        written = Some(*minute);
+    for LevelMinute { minute, level, records, at_start } in counts {
+        put_group(&mut out, *minute, &mut written, level.map_or(0, Level::code).into(), *records, *at_start);
     }
     out
 }
 
 /// The counts of [`super::PageHeader::levels`], newest minute first. Ends after an error.
 pub fn level_minutes(levels: &[u8]) -> impl Iterator<Item = Result<LevelMinute, PageError>> {
-    let mut reader = ByteReader::new(levels);
+    let mut reader = ByteReader::new(levels.strip_suffix(&HAS_STREAMS).unwrap_or(levels));
     let mut minute = None;
     let mut next = move |reader: &mut ByteReader<'_>| {
         let newest = match minute {
@@ -97,12 +121,16 @@ pub fn level_minutes(levels: &[u8]) -> impl Iterator<Item = Result<LevelMinute, 
             0 => None,
             code => Some(Level::from_code(code).ok_or(PageError::Damaged("a level is not known"))?),
         };
-        let records = u32::try_from(reader.varint()?);
-        Ok(LevelMinute {
-            minute: now,
-            level,
-            records: records.map_err(|_| PageError::Damaged("a count is too large"))?,
-        })
+        let count = |reader: &mut ByteReader<'_>| {
+            u32::try_from(reader.varint()?).map_err(|_| PageError::Damaged("a count is too large"))
+        };
+        let records = count(reader)?;
+        let mut at_start = 0;
+        if reader.rest().first().is_some_and(|group| u64::from(*group) == AT_START) {
+            reader.varint()?;
+            at_start = count(reader)?;
+        }
+        Ok(LevelMinute { minute: now, level, records, at_start })
     };
     std::iter::from_fn(move || {
         if reader.rest().is_empty() {
@@ -133,6 +161,7 @@ mod tests {
             mut rows in proptest::collection::vec(
                 (0..3 * 3600i64, level(), prop_oneof![3 => Just(0u16), 1 => Just(1)]), 0..200),
             start in -100_000i64..100_000,
+            streams: bool,
         ) {
             rows.sort_by_key(|row| std::cmp::Reverse(row.0));
             let rows: Vec<_> = rows.into_iter().map(|(second, level, item)| {
@@ -141,11 +170,21 @@ mod tests {
             }).collect();
             let mut want = BTreeMap::new();
             for (key, level) in rows.iter().filter(|(key, _)| key.item() == 0) {
-                *want.entry((key.time().unix_seconds().div_euclid(60), *level)).or_insert(0u32) += 1;
+                let seconds = key.time().unix_seconds();
+                let (records, at_start) = want.entry((seconds.div_euclid(60), *level)).or_insert((0u32, 0u32));
+                *records += 1;
+                *at_start += u32::from(seconds.rem_euclid(60) == 0);
             }
-            let encoded = encode(rows.into_iter());
-            let got = level_minutes(&encoded).map(|group| group.map(|g| ((g.minute, g.level), g.records)));
-            let got: Vec<_> = got.collect::<Result<_, _>>().expect("what was encoded");
+            let mut encoded = encode(rows.into_iter());
+            prop_assert!(!has_streams(&encoded));
+            if streams {
+                add_streams(&mut encoded);
+            }
+            prop_assert_eq!(has_streams(&encoded), streams);
+            let got = level_minutes(&encoded).collect::<Result<Vec<_>, _>>().expect("what was encoded");
+            let again = encode_minutes(&got);
+            prop_assert_eq!(Some(&*again), encoded.get(..again.len()));
+            let got: Vec<_> = got.iter().map(|g| ((g.minute, g.level), (g.records, g.at_start))).collect();
             prop_assert_eq!(got.len(), want.len());
             prop_assert_eq!(got.into_iter().collect::<BTreeMap<_, _>>(), want);
         }

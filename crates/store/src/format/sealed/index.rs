@@ -5,7 +5,7 @@
 //!           groups varint | rows varint *groups
 //!           partitions varint | [length varint | name]*
 //!           runs varint | [partition varint | group varint | rows varint | newest varint | newest − oldest varint]*
-//!           minutes length varint | levels and minutes as in a page's header (empty: not kept)
+//!           minutes length varint | levels and minutes as in a page's header (without minutes: not kept)
 //!           sieve sections varint | [start varint | bytes of layouts varint | positions varint]*
 //!           sums varint | [xxh3-64]*
 //! ```
@@ -15,7 +15,9 @@
 
 use super::bytes::BLOCK_BYTES;
 use super::sieve::{SECTION_GROUPS, SieveSection, bits_bytes};
-use crate::format::page::{ByteReader, LevelMinute, PageError, encode_minutes, level_minutes, put_varint};
+use crate::format::page::{
+    ByteReader, LevelMinute, PageError, add_streams, encode_minutes, has_streams, level_minutes, put_varint,
+};
 use daytable_model::record::Level;
 use daytable_model::time::Ticks;
 use std::collections::BTreeMap;
@@ -50,41 +52,52 @@ pub(crate) struct FileIndex {
     pub(crate) minutes: Option<Vec<LevelMinute>>,
     /// The sections of the sieve.
     pub(crate) sieve: Vec<SieveSection>,
+    /// Whether a row may have the note of a stream.
+    pub(crate) has_streams: bool,
     pub(crate) sums: Arc<[u64]>,
 }
 
 /// Records by minute and level while a file is written.
 #[derive(Default)]
 pub(crate) struct MinuteCounts {
-    counts: BTreeMap<(i64, Option<Level>), u64>,
-    last: Option<((i64, Option<Level>), u64)>,
+    counts: BTreeMap<(i64, Option<Level>), MinuteRecords>,
+    last: Option<((i64, Option<Level>), MinuteRecords)>,
 }
+
+/// Records of a minute, and those of them at its first tick.
+type MinuteRecords = (u64, u64);
 
 impl MinuteCounts {
     pub(crate) fn add(&mut self, time: Ticks, level: Option<Level>) {
         let key = (time.unix_seconds().div_euclid(60), level);
+        let at_start = u64::from(Ticks::from_unix(key.0 * 60, 0) == Some(time));
         match &mut self.last {
-            Some((last, count)) if *last == key => *count += 1,
+            Some((last, (records, of_start))) if *last == key => {
+                *records += 1;
+                *of_start += at_start;
+            }
             _ => {
                 self.flush();
-                self.last = Some((key, 1));
+                self.last = Some((key, (1, at_start)));
             }
         }
     }
 
     fn flush(&mut self) {
-        if let Some((key, count)) = self.last.take()
+        if let Some((key, (records, at_start))) = self.last.take()
             && self.counts.len() <= MINUTES_MAX
         {
-            *self.counts.entry(key).or_default() += count;
+            let count = self.counts.entry(key).or_default();
+            *count = (count.0 + records, count.1 + at_start);
         }
     }
 
     /// Newest first; `None` if there are too many.
     pub(crate) fn finish(mut self) -> Option<Vec<LevelMinute>> {
         self.flush();
-        let count = |((minute, level), records): (&(i64, Option<Level>), &u64)| {
-            Some(LevelMinute { minute: *minute, level: *level, records: u32::try_from(*records).ok()? })
+        let count = |(&(minute, level), &(records, at_start)): (&(i64, Option<Level>), &MinuteRecords)| {
+            let (records, at_start) = (u32::try_from(records).ok()?, u32::try_from(at_start).ok()?);
+            Some(LevelMinute { minute, level, records, at_start })
         };
         let all: Option<Vec<_>> = self.counts.iter().rev().map(count).collect();
         all.filter(|all| all.len() <= MINUTES_MAX)
@@ -117,7 +130,10 @@ impl FileIndex {
             put_varint(&mut out, run.newest.get().cast_unsigned());
             put_varint(&mut out, span.cast_unsigned());
         }
-        let minutes = self.minutes.as_deref().map(encode_minutes).unwrap_or_default();
+        let mut minutes = self.minutes.as_deref().map(encode_minutes).unwrap_or_default();
+        if self.has_streams {
+            add_streams(&mut minutes);
+        }
         put_varint(&mut out, minutes.len() as u64);
         out.extend_from_slice(&minutes);
         put_varint(&mut out, self.sieve.len() as u64);
@@ -169,7 +185,9 @@ impl FileIndex {
         };
         let runs = (0..count(&mut raw)?).map(|_| run(&mut raw)).collect::<Result<Vec<_>, _>>()?;
         let length = number(&mut raw)?;
-        let minutes = level_minutes(raw.take(length)?).collect::<Result<Vec<_>, _>>()?;
+        let minutes = raw.take(length)?;
+        let has_streams = has_streams(minutes);
+        let minutes = level_minutes(minutes).collect::<Result<Vec<_>, _>>()?;
         let section = |raw: &mut ByteReader<'_>| {
             Ok(SieveSection { at: raw.varint()?, layouts: number(raw)?, positions: number(raw)? })
         };
@@ -192,7 +210,7 @@ impl FileIndex {
             return Err(PageError::Damaged("its index does not fit its row groups"));
         }
         let minutes = (!minutes.is_empty() || runs.is_empty()).then_some(minutes);
-        Ok(FileIndex { groups, runs, minutes, sieve, sums })
+        Ok(FileIndex { groups, runs, minutes, has_streams, sieve, sums })
     }
 }
 

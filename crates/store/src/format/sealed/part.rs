@@ -54,6 +54,11 @@ impl InputRows {
         }
     }
 
+    /// Whether a row has the property.
+    pub(super) fn has(&self, property: &str) -> bool {
+        (0..self.width()).any(|column| self.name(column).0 == property && self.count(column) > 0)
+    }
+
     /// Number of rows with a value in a column.
     pub(super) fn count(&self, column: usize) -> usize {
         match self {

@@ -28,6 +28,7 @@ use crate::sqlite::sync_folder;
 use daytable_model::key::{DayTable, RowKey};
 use daytable_model::property::Property;
 use daytable_model::record::Level;
+use daytable_model::stream::STREAM;
 use daytable_model::time::Ticks;
 use parquet::errors::ParquetError;
 use parquet::file::metadata::KeyValue;
@@ -196,6 +197,7 @@ fn write_file(
     let mut flush = |group: &mut RowGroup, tally: &mut ContentCounts| -> Result<(), StoreError> {
         let group = std::mem::replace(group, RowGroup::new(sealing.sizes));
         note(&group, tally, &mut index, &mut minutes);
+        index.has_streams |= group.slices.iter().any(|slice| slice.mapped.part.has(STREAM));
         written_values += group.write(&mut out, layout, &mut tally.content, &mut sieve).map_err(failed)?;
         if sieve.end_group(group.rows) {
             write_section(&mut sieve, &mut out, &mut index).map_err(io)?;

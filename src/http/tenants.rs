@@ -1,0 +1,175 @@
+//! Tenants: which records the readers of Loki's routes see.
+//!
+//! The header `X-Scope-OrgID` names one tenant, or several with `|` between them. Where tenants are configured, the header
+//! is required, except on the unix socket, and with the token of a tenant, which reads that tenant alone. Where none are,
+//! the header selects nothing.
+
+use super::read_token::{ReadToken, ReadTokenError};
+use crate::config::TenantConfig;
+use axum::http::{HeaderMap, StatusCode};
+use daytable_intake::glob::Pattern;
+use std::sync::Arc;
+
+const HEADER: &str = "x-scope-orgid";
+
+/// All tenants.
+#[derive(Default)]
+pub struct Tenants(Vec<Tenant>);
+
+struct Tenant {
+    name: String,
+    records: Arc<TenantRecords>,
+    token: Option<ReadToken>,
+}
+
+/// The records of a tenant.
+#[derive(Debug)]
+struct TenantRecords {
+    tables: Vec<String>,
+    instances: Vec<Pattern>,
+}
+
+/// Which records a client sees: those of some tenants, or all.
+#[derive(Clone, Debug, Default)]
+pub struct Visibility(Option<Arc<[Arc<TenantRecords>]>>);
+
+impl Visibility {
+    /// The records of one tenant.
+    #[cfg(test)]
+    pub(crate) fn of(tenant: &TenantConfig) -> Result<Visibility, ReadTokenError> {
+        let tenants = Tenants::new(std::slice::from_ref(tenant))?;
+        Ok(Visibility(Some(tenants.0.iter().map(|tenant| tenant.records.clone()).collect())))
+    }
+
+    /// Whether every record is seen.
+    pub fn is_all(&self) -> bool {
+        self.0.is_none()
+    }
+
+    /// Whether the records of an instance in a configured table are seen.
+    pub fn sees(&self, table: &str, instance: &str) -> bool {
+        let Some(tenants) = &self.0 else { return true };
+        tenants.iter().any(|tenant| {
+            let has_table = tenant.tables.is_empty() || tenant.tables.iter().any(|known| known == table);
+            has_table && (tenant.instances.is_empty() || tenant.instances.iter().any(|known| known.matches(instance)))
+        })
+    }
+}
+
+/// Who asks.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum TenantReader {
+    /// A client of the unix socket.
+    Local,
+    /// A client with the token for reading.
+    Any,
+    /// A client with the token of this tenant.
+    One(usize),
+}
+
+impl Tenants {
+    /// The configured tenants. Reads the files with their tokens.
+    pub fn new(configured: &[TenantConfig]) -> Result<Tenants, ReadTokenError> {
+        let tenant = |options: &TenantConfig| {
+            // The configuration has checked the patterns.
+            let instances = options.instances.iter().filter_map(|pattern| Pattern::instance(pattern).ok()).collect();
+            Ok(Tenant {
+                name: options.name.clone(),
+                records: Arc::new(TenantRecords { tables: options.tables.clone(), instances }),
+                token: options.token_file.as_deref().map(ReadToken::read).transpose()?,
+            })
+        };
+        configured.iter().map(tenant).collect::<Result<_, _>>().map(Tenants)
+    }
+
+    /// The reader whose token of a tenant these headers carry.
+    pub(super) fn reader(&self, headers: &HeaderMap) -> Option<TenantReader> {
+        let has = |tenant: &Tenant| tenant.token.as_ref().is_some_and(|token| token.is_in(headers));
+        self.0.iter().position(has).map(TenantReader::One)
+    }
+
+    /// Whether a tenant has a token.
+    pub(super) fn have_tokens(&self) -> bool {
+        self.0.iter().any(|tenant| tenant.token.is_some())
+    }
+
+    /// What a reader sees, or why the request is refused.
+    pub(super) fn visibility(
+        &self,
+        reader: TenantReader,
+        headers: &HeaderMap,
+    ) -> Result<Visibility, (StatusCode, String)> {
+        if self.0.is_empty() {
+            return Ok(Visibility::default());
+        }
+        let given: Vec<&str> = headers.get_all(HEADER).iter().filter_map(|value| value.to_str().ok()).collect();
+        let names = given.iter().flat_map(|value| value.split('|')).map(str::trim).filter(|name| !name.is_empty());
+        let mut seen = Vec::new();
+        for name in names {
+            let at = self.0.iter().position(|tenant| tenant.name == name);
+            match (at, reader) {
+                (Some(at), TenantReader::One(own)) if at != own => {
+                    return Err((StatusCode::FORBIDDEN, format!("this token does not read the tenant {name:?}")));
+                }
+                (Some(at), _) => seen.push(self.0[at].records.clone()),
+                // Another tenant's client does not learn which tenants there are.
+                (None, TenantReader::One(_)) => {
+                    return Err((StatusCode::FORBIDDEN, format!("this token does not read the tenant {name:?}")));
+                }
+                (None, _) => {
+                    return Err((StatusCode::NOT_FOUND, format!("there is no tenant {name:?} in the configuration")));
+                }
+            }
+        }
+        match (seen.is_empty(), reader) {
+            (false, _) => Ok(Visibility(Some(seen.into()))),
+            (true, TenantReader::One(own)) => Ok(Visibility(Some([self.0[own].records.clone()].into()))),
+            (true, TenantReader::Local) => Ok(Visibility::default()),
+            (true, TenantReader::Any) => Err((
+                StatusCode::UNAUTHORIZED,
+                "the header X-Scope-OrgID is missing: it names a tenant, or several with | between them".into(),
+            )),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tenants() -> Tenants {
+        let tenant = |name: &str, tables: &[&str], instances: &[&str]| {
+            let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
+            TenantConfig { name: name.into(), tables: texts(tables), instances: texts(instances), token_file: None }
+        };
+        let all = [tenant("acme", &["Acme"], &[]), tenant("web", &[], &["web-*"]), tenant("ops", &["Log"], &["db-?"])];
+        Tenants::new(&all).expect("no tokens")
+    }
+
+    fn headers(value: &str) -> HeaderMap {
+        HeaderMap::from_iter([(HEADER.parse().expect("a name"), value.parse().expect("a value"))])
+    }
+
+    #[test]
+    fn a_header_selects_and_guards() {
+        let tenants = tenants();
+        let seen =
+            |value: &str, reader| tenants.visibility(reader, &headers(value)).map_err(|(status, _)| status.as_u16());
+        let web = seen("web", TenantReader::Any).expect("known");
+        assert!(web.sees("Log", "web-1") && web.sees("Acme", "web-1") && !web.sees("Log", "db-1"));
+        let both = seen("acme| ops", TenantReader::Any).expect("known");
+        assert!(both.sees("Acme", "db-1") && both.sees("Log", "db-1") && !both.sees("Log", "db-12"));
+        assert_eq!(seen("acme|nobody", TenantReader::Any).map(|_| ()), Err(404));
+        assert_eq!(seen("web", TenantReader::One(0)).map(|_| ()), Err(403));
+        assert_eq!(seen("nobody", TenantReader::One(0)).map(|_| ()), Err(403));
+        for (nothing, reader, is_all) in [
+            ("", TenantReader::Any, None),
+            (" | ", TenantReader::Local, Some(true)),
+            ("", TenantReader::One(1), Some(false)),
+        ] {
+            assert_eq!(seen(nothing, reader).ok().map(|seen| seen.is_all()), is_all);
+        }
+        let none = Tenants::default().visibility(TenantReader::Any, &headers("anything"));
+        assert!(none.is_ok_and(|seen| seen.is_all() && seen.sees("Log", "web-1")));
+    }
+}
