@@ -74,6 +74,7 @@ fn keys() -> Vec<ConfigKey<TenantConfig>> {
         texts("tables", "a list of tables", 0, |tenant: &mut TenantConfig| &mut tenant.tables, |text| Ok::<_, String>(text.to_owned()))
             .live("The tables with its records. Without this key, those of every table. A credential with a `tenant` and a [[table]] with `when = \"tenant:=acme\"` bring them there."),
         texts("instances", "a list of patterns", 0, |tenant: &mut TenantConfig| &mut tenant.instances, pattern)
+            .shown(|_| None)
             .example("[\"web-*\"]")
             .live("Patterns of the instances whose records are its own, like [\"web-*\"]; without this key, every instance. A sender may call itself what it likes, so only `tables` are a boundary between senders."),
         optional_text("token_file", "an absolute path, or \"%d/NAME\"", |tenant: &mut TenantConfig| &mut tenant.token_file, secret_file)
