@@ -11,8 +11,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-/// Added to the niceness of the threads.
-const NICENESS: i32 = 10;
+/// Added to the niceness of the threads. With 10, other busy programs of a host let a scan wait for seconds.
+const NICENESS: i32 = 5;
 
 /// Time from which a scan may have used much memory.
 const LONG_SCAN: Duration = Duration::from_millis(50);
