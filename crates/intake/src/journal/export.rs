@@ -148,6 +148,11 @@ impl EntryParser {
         }
     }
 
+    /// Whether no entry is incomplete.
+    pub fn is_between(&self) -> bool {
+        matches!(self.state, EntriesState::Line { start: 0, .. }) && self.bytes.is_empty() && self.fields.is_empty()
+    }
+
     /// The memory of an incomplete entry, in bytes.
     pub fn held(&self) -> usize {
         self.bytes.capacity() + self.fields.capacity() * size_of::<Span>()

@@ -216,7 +216,7 @@ impl FileReader {
                     used
                 }
             };
-            let used = used.inspect_err(|_| context.buffer.clear())?;
+            let used = used?;
             // The last record of an incomplete file waits for the rest of the file.
             self.open.take_if(|_| is_cut);
             if used > 0 {
@@ -306,19 +306,14 @@ impl FileReader {
                     None => break,
                 },
             };
-            // Further empty lines between entries.
-            let mut is_complete = data[at] == b'\n' && at == consumed;
             let start = consumed;
-            let mut each = |entry: Entry<'_>| {
-                parser.entry(&entry, reading, start, state, context);
-                is_complete = true;
-            };
+            let mut each = |entry: Entry<'_>| parser.entry(&entry, reading, start, state, context);
             let mut fed = entries.feed(&data[at..end], &mut each);
             if fed.is_ok() && end == data.len() && tail_end == TailEnd::Final {
                 fed = entries.finish(&mut each);
             }
             at = end;
-            if is_complete {
+            if entries.is_between() {
                 consumed = end;
             }
             match fed {

@@ -2,7 +2,8 @@
 //!
 //! They are identified as followed files are. The same file again, or a copy of it under a derived name, adds no
 //! record. A file that has grown adds its new lines. An unfinished last line is a record, because an import does not
-//! wait for the rest. A file that begins as an export of the journal has entries instead of lines. The caller opens the files ([`ImportFile`]), so an import reads what its caller may read.
+//! wait for the rest. A file that begins as an export of the journal has entries instead of lines.
+//! The caller opens the files ([`ImportFile`]), so an import reads what its caller may read.
 
 use super::file_content::{FileContent, FileStat, is_utf16, open_file};
 use super::file_reader::{FileReader, ReadContext, ReadOutcome, TailEnd};

@@ -180,3 +180,17 @@ fn a_failed_commit_is_reported_and_the_next_import_reads_everything() {
     let (_, rows, _) = run(sources, &paths, false);
     assert_eq!(messages(&rows), ["one", "two"]);
 }
+
+#[test]
+fn an_export_of_the_journal_ends_whatever_its_last_entry_has() {
+    let bench = Bench::new();
+    let path = bench.path("host.export");
+    bench.append("host.export", "__CURSOR=s=1;i=1\nMESSAGE=one\n\n\nMESSAGE=two\n\nlower=1\n\n");
+    let (imported, rows, sources) = run(vec![], std::slice::from_ref(&path), false);
+    assert_eq!(imported.expect("imported").progress.records, 2);
+    assert_eq!(messages(&rows), ["one", "two"]);
+    bench.append("host.export", "MESSAGE=three\n\nMESSAGE");
+    let (imported, rows, _) = run(sources, std::slice::from_ref(&path), false);
+    assert_eq!(messages(&rows), ["three"]);
+    assert_eq!(imported.expect("what is whole").failed.len(), 1);
+}
