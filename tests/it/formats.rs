@@ -90,6 +90,8 @@ fn a_secret_is_nowhere() {
         "marker-plain 4111 1111 1111 1111 pin=987123",
         r#"{"msg":"marker-json","card":4111111111111111,"mail":"b\u006fb@secret.example","headers":{"authorization":"c2VjcmV0LXRva2Vu"}}"#,
         r#"{"msg":"marker-name","carl@secret.example":1}"#,
+        r#"{"kind":"marker-bare","frank@secret.example":1}"#,
+        r#"{"kind":"marker-escaped","gina\u0040\u0073ecret.example":1}"#,
         "2026-11-21T08:00:00Z WARN marker-pem -----BEGIN RSA PRIVATE KEY-----",
         "MIIEpAIBAAKCAQEAsecretkeyline1",
         "secretkeyline2==",
@@ -104,8 +106,9 @@ fn a_secret_is_nowhere() {
     run.arg("run").arg("--config").arg(&config);
     let daemon = place.spawn_command(run);
     daemon.wait_ready();
-    let markers = ["marker-plain", "marker-json", "marker-name", "marker-pem", "marker-bearer"];
-    let secrets = ["secret.example", "4111", "987123", "c2VjcmV0", "secretkeyline"];
+    let markers =
+        ["marker-plain", "marker-json", "marker-name", "marker-bare", "marker-escaped", "marker-pem", "marker-bearer"];
+    let secrets = ["secret.example", "ecret.example", "4111", "987123", "c2VjcmV0", "secretkeyline"];
     let has_all = |place: &Place| {
         let shown = place.said("query", &["--json", "-n", "1000"]);
         markers.iter().all(|marker| shown.contains(marker)).then_some(shown)

@@ -413,13 +413,20 @@ pub(crate) fn redacted<'a>(
     record: &Record<'_>,
     redactor: &Redactor,
 ) -> Option<WrittenLine<'a>> {
+    // Names are text of the line. One that was written with escapes cannot be found there.
+    let mut names = parsed.record.fields.iter().zip(&record.fields);
+    if names.any(|(before, after)| before.name != after.name && !text.contains(&*before.name)) {
+        return None;
+    }
     // Values stand for themselves here even where they were written differently, so that no secret stays in between.
     let made = make(text, parsed, line.message.as_ref(), 0, GapRule::Literal, false);
     let mut written = Vec::new();
     let message = LineLayout::parse(&made.layout).write_line(&RecordParts::of(record), &made.verbatim, &mut written);
     let clean = String::from_utf8(written).ok()?;
     let mut whole = Record { message: Cow::Owned(clean), ..Record::default() };
-    let message = message.filter(|_| !redactor.redact_parts(&mut whole));
+    // The text has what no field has, as names.
+    let had_more = redactor.redact_parts(&mut whole);
+    let message = message.filter(|_| !had_more);
     let clean = whole.message.into_owned();
     let (layout, verbatim) = whole_line(&clean, message.clone());
     // The bytes around the line are kept if they hold nothing but the line and its end.
