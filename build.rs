@@ -1,4 +1,5 @@
-//! Finds what `daytable --version` shows: the commit, the features and the target.
+//! Makes the files of the page (`src/http/page/bundle.rs`), compressed for browsers, and finds what `daytable --version`
+//! shows: the commit, the features and the target.
 //!
 //! The commit is the first of: the variable `DAYTABLE_COMMIT` (for a build from an archive without its history), the commit
 //! of this git checkout, the commit that `cargo package` recorded, or `unknown`. Only release builds look for a commit,
@@ -6,7 +7,17 @@
 //! commit are the same, with any `SOURCE_DATE_EPOCH`.
 
 use std::env;
+use std::fs;
+use std::io::Write;
+use std::path::Path;
 use std::process::Command;
+
+#[path = "src/http/page/bundle.rs"]
+#[allow(dead_code)]
+mod bundle;
+#[path = "src/http/page/compact.rs"]
+#[allow(dead_code)]
+mod compact;
 
 fn main() {
     for path in ["build.rs", "Cargo.toml", "Cargo.lock", "src"] {
@@ -17,10 +28,26 @@ fn main() {
     println!("cargo::rustc-env=BUILT_COMMIT={}", commit());
     println!("cargo::rustc-env=BUILT_FEATURES={}", features());
     println!("cargo::rustc-env=BUILT_TARGET={}", env::var("TARGET").unwrap_or_default());
+    write_page(Path::new(&env::var_os("OUT_DIR").expect("cargo names the folder")));
     // Relocations as a bitmap take nearly a megabyte less than 24 bytes each, which every start would read. They need
     // glibc 2.36; a linker that does not know the option ignores it.
     if env::var("TARGET").is_ok_and(|target| target.ends_with("-linux-gnu")) {
         println!("cargo::rustc-link-arg-bins=-Wl,-z,pack-relative-relocs");
+    }
+}
+
+/// Writes each file of the page plain, and compressed as well as it can be.
+fn write_page(folder: &Path) {
+    for (name, text) in bundle::files() {
+        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+        gzip.write_all(text.as_bytes()).expect("a vector takes every byte");
+        let gzip = gzip.finish().expect("a vector takes every byte");
+        let options = brotli::enc::BrotliEncoderParams { quality: 11, lgwin: 22, ..Default::default() };
+        let mut br = Vec::new();
+        brotli::BrotliCompress(&mut text.as_bytes(), &mut br, &options).expect("a vector takes every byte");
+        for (ending, bytes) in [("", text.as_bytes()), (".gz", &gzip[..]), (".br", &br[..])] {
+            fs::write(folder.join(format!("{name}{ending}")), bytes).expect("cargo's folder takes files");
+        }
     }
 }
 

@@ -15,6 +15,9 @@
 //! The policy of the page allows scripts and styles of this origin only, and the browser refuses to make markup of text:
 //! no line of a log can become part of the page.
 
+#[cfg(test)]
+mod bundle;
+#[cfg(test)]
 mod compact;
 
 use super::context::{ListenerKind, ServerContext};
@@ -27,11 +30,9 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use flate2::Compression;
-use flate2::write::GzEncoder;
 use sha2::{Digest, Sha256};
-use std::io::{self, Write};
-use std::sync::{Arc, LazyLock};
+use std::io;
+use std::sync::Arc;
 use std::time::Instant;
 
 pub(super) const PAGE: &str = "/";
@@ -40,99 +41,46 @@ pub(super) const SESSION: &str = "/page/session";
 pub(super) const LINK: &str = "/open/";
 pub(super) const OPEN: &str = "/-/open";
 
-/// The best compression. It takes a tenth of a second, once.
-const ZSTD_LEVEL: i32 = 22;
-
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; \
                       trusted-types 'none'";
 
-macro_rules! files {
-    ($($name:literal)*) => {
-        [$(($name, include_str!(concat!("../page/", $name)))),*]
+/// A file of the page and its compressed forms, which the build script wrote.
+macro_rules! asset {
+    ($name:literal) => {
+        Asset {
+            name: $name,
+            plain: include_bytes!(concat!(env!("OUT_DIR"), "/", $name)),
+            gzip: include_bytes!(concat!(env!("OUT_DIR"), "/", $name, ".gz")),
+            brotli: include_bytes!(concat!(env!("OUT_DIR"), "/", $name, ".br")),
+        }
     };
 }
 
-/// The files that are not scripts, by name.
-const TEXTS: [(&str, &str); 3] = files! { "index.html" "page.css" "icon.svg" };
-
-/// The modules of the script. A module imports earlier modules only.
-const MODULES: [(&str, &str); 20] = files! {
-    "dom.js" "time.js" "state.js" "api.js" "query.js" "bar.js" "range.js" "rows.js" "list.js" "histogram.js" "fields.js"
-    "record.js" "tail.js" "table.js" "share.js" "patterns.js" "compare.js" "storage.js" "alerts.js" "main.js"
-};
-
-/// The name of the script.
-const SCRIPT: &str = "page.js";
-
-static ASSETS: LazyLock<Vec<Asset>> = LazyLock::new(|| {
-    let texts = TEXTS.iter().map(|(name, text)| {
-        let without_indents = || text.lines().flat_map(|line| [line.trim_start(), "\n"]).collect();
-        Asset::new(name, if name.ends_with(".css") { compact::style(text) } else { without_indents() })
-    });
-    texts.chain([Asset::new(SCRIPT, compact::script(&script(&MODULES)))]).collect()
-});
-
-/// The modules as one script, so that one request brings all. They share the scope of one function, since no two have the
-/// same name in theirs; a module that others import whole becomes a function that returns its exports.
-fn script(modules: &[(&str, &str)]) -> String {
-    let is_whole = |name: &str| modules.iter().any(|(_, text)| text.contains(&format!("import * as {name} from ")));
-    let mut all = String::from("(() => {\n\"use strict\";\n");
-    for (name, text) in modules {
-        let (name, mut exports) = (name.trim_end_matches(".js"), Vec::new());
-        let mut code = String::new();
-        for line in text.lines().filter(|line| !line.starts_with("import ")) {
-            exports.extend(line.strip_prefix("export ").and_then(declared));
-            code.push_str(line.strip_prefix("export ").unwrap_or(line));
-            code.push('\n');
-        }
-        all.push_str(&match is_whole(name) {
-            true => format!("const {name} = (() => {{\n{code}return {{ {} }};\n}})();\n", exports.join(", ")),
-            false => code,
-        });
-    }
-    all + "})();\n"
-}
-
-/// The name that a line at the edge of a module declares.
-fn declared(line: &str) -> Option<&str> {
-    let mut words =
-        line.strip_prefix("export ").unwrap_or(line).split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
-    let is_declaration = |word: &str| ["async", "function", "const", "let", "class"].contains(&word);
-    words
-        .next()
-        .filter(|word| is_declaration(word))
-        .and_then(|_| words.find(|word| !word.is_empty() && !is_declaration(word)))
-}
+static ASSETS: [Asset; 4] = [asset!("index.html"), asset!("page.css"), asset!("icon.svg"), asset!("page.js")];
 
 struct Asset {
     name: &'static str,
-    media: &'static str,
-    plain: Bytes,
-    gzip: Bytes,
-    zstd: Bytes,
-    etag: HeaderValue,
+    plain: &'static [u8],
+    gzip: &'static [u8],
+    /// Browsers accept it over TLS and from this host.
+    brotli: &'static [u8],
 }
 
 impl Asset {
-    fn new(name: &'static str, plain: String) -> Asset {
-        let media = match name.rsplit_once('.') {
+    fn media(&self) -> &'static str {
+        match self.name.rsplit_once('.') {
             Some((_, "html")) => "text/html; charset=utf-8",
             Some((_, "css")) => "text/css; charset=utf-8",
             Some((_, "svg")) => "image/svg+xml",
             _ => "text/javascript; charset=utf-8",
-        };
-        let mut gzip = GzEncoder::new(Vec::new(), Compression::best());
-        let gzip = gzip.write_all(plain.as_bytes()).and_then(|()| gzip.finish());
-        let digest: String = Sha256::digest(&plain).iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-        Asset {
-            name,
-            media,
-            gzip: gzip.expect("a vector takes every byte").into(),
-            zstd: zstd::bulk::compress(plain.as_bytes(), ZSTD_LEVEL).expect("a vector takes every byte").into(),
-            plain: plain.into(),
-            etag: HeaderValue::from_str(&format!("W/\"{digest}\"")).expect("hex digits are a header"),
         }
+    }
+
+    /// The tag of the content. Weak, because each encoding has other bytes.
+    fn etag(&self) -> String {
+        let digest: String = Sha256::digest(self.plain).iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+        format!("W/\"{digest}\"")
     }
 
     fn response(&self, status: StatusCode, headers: &HeaderMap) -> Response {
@@ -140,18 +88,19 @@ impl Asset {
             let given = headers.get(name).and_then(|given: &HeaderValue| given.to_str().ok()).unwrap_or_default();
             given.split(',').any(|given| given.split(';').next().is_some_and(|given| given.trim() == value))
         };
-        let is_known = status == StatusCode::OK && has(header::IF_NONE_MATCH, self.etag.to_str().unwrap_or_default());
-        let encoding = ["zstd", "gzip"].into_iter().find(|encoding| has(header::ACCEPT_ENCODING, encoding));
+        let etag = self.etag();
+        let is_known = status == StatusCode::OK && has(header::IF_NONE_MATCH, &etag);
+        let encoding = ["br", "gzip"].into_iter().find(|encoding| has(header::ACCEPT_ENCODING, encoding));
         let (status, body) = match (is_known, encoding) {
             (true, _) => (StatusCode::NOT_MODIFIED, Body::empty()),
-            (false, Some("zstd")) => (status, Body::from(self.zstd.clone())),
-            (false, Some(_)) => (status, Body::from(self.gzip.clone())),
-            (false, None) => (status, Body::from(self.plain.clone())),
+            (false, Some("br")) => (status, Body::from(self.brotli)),
+            (false, Some(_)) => (status, Body::from(self.gzip)),
+            (false, None) => (status, Body::from(self.plain)),
         };
         let mut response = (status, body).into_response();
         let all = response.headers_mut();
         for (name, value) in [
-            (header::CONTENT_TYPE, self.media),
+            (header::CONTENT_TYPE, self.media()),
             (header::CACHE_CONTROL, "no-cache"),
             (header::VARY, "accept-encoding"),
             (header::CONTENT_SECURITY_POLICY, POLICY),
@@ -162,7 +111,7 @@ impl Asset {
         }
         all.insert("cross-origin-opener-policy", HeaderValue::from_static("same-origin"));
         all.insert("cross-origin-resource-policy", HeaderValue::from_static("same-origin"));
-        all.insert(header::ETAG, self.etag.clone());
+        all.insert(header::ETAG, HeaderValue::from_str(&etag).expect("hex digits are a header"));
         if let Some(encoding) = encoding.filter(|_| !is_known) {
             all.insert(header::CONTENT_ENCODING, HeaderValue::from_static(encoding));
         }
@@ -260,7 +209,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     const BYTES_MAX: usize = 100 << 10;
-    const ZSTD_BYTES_MAX: usize = 32_000;
+    const BROTLI_BYTES_MAX: usize = 30 << 10;
 
     #[test]
     fn the_page_is_small_and_has_every_file() {
@@ -268,52 +217,14 @@ mod tests {
         let entries = std::fs::read_dir(folder).expect("a folder");
         let there: BTreeSet<String> =
             entries.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned()).collect();
-        let embedded: BTreeSet<String> = TEXTS.iter().chain(&MODULES).map(|(name, _)| (*name).to_owned()).collect();
+        let embedded: BTreeSet<String> =
+            bundle::TEXTS.iter().chain(&bundle::MODULES).map(|(name, _)| (*name).to_owned()).collect();
         assert_eq!(there, embedded);
         let plain: usize = ASSETS.iter().map(|asset| asset.plain.len()).sum();
-        let zstd: usize = ASSETS.iter().map(|asset| asset.zstd.len()).sum();
-        assert!(plain <= BYTES_MAX && zstd <= ZSTD_BYTES_MAX, "{plain} bytes, {zstd} compressed");
-        assert_eq!(TEXTS[0].0, "index.html");
-    }
-
-    #[test]
-    fn a_module_imports_only_what_earlier_modules_export() {
-        for (at, (name, text)) in MODULES.iter().enumerate() {
-            for import in text.lines().filter_map(|line| line.strip_prefix("import ")) {
-                let (names, from) = import.split_once(" from ").expect("an import in one line");
-                let from = from.trim_matches(['"', '.', '/', ';']);
-                let exporter = MODULES[..at].iter().find(|(earlier, _)| *earlier == from);
-                let (_, exporter) = exporter.unwrap_or_else(|| panic!("{name} imports {from}"));
-                for imported in names.trim_matches(['{', '}', ' ']).split(',').map(str::trim) {
-                    let kinds = ["const", "function", "async function", "class"];
-                    let is_exported = kinds.iter().any(|kind| exporter.contains(&format!("export {kind} {imported}")));
-                    assert!(is_exported || imported.starts_with("* as "), "{name} imports {imported} from {from}");
-                }
-            }
-            assert!(!text.contains("innerHTML"), "{name}");
-        }
-    }
-
-    #[test]
-    fn modules_share_a_scope_without_a_name_twice() {
-        let mut names = BTreeSet::new();
-        for (name, text) in MODULES.iter().filter(|(name, _)| *name != "api.js") {
-            for declared in text.lines().filter_map(declared) {
-                assert!(names.insert(declared), "{name} declares {declared} again");
-            }
-        }
-    }
-
-    #[test]
-    fn modules_become_one_script() {
-        let a = "// What it is.\nimport { b } from \"./b.js\";\nimport * as d from \"./d.js\";\n\nexport const c = (n) => b;\n";
-        let b =
-            "/** @typedef {string} B\n * more */\nexport async function b() {\n  return /** @type {any} */ (1);\n}\n";
-        let d = "let e = 1;\nexport const f = e;\n";
-        assert_eq!(
-            compact::script(&script(&[("b.js", b), ("d.js", d), ("a.js", a)])),
-            "(()=>{\"use strict\";async function b(){return(1);}\n\
-             const d=(()=>{let e=1;const f=e;return{f};})();const c=(n)=>b;})();\n"
-        );
+        let brotli: usize = ASSETS.iter().map(|asset| asset.brotli.len()).sum();
+        assert!(plain <= BYTES_MAX && brotli <= BROTLI_BYTES_MAX, "{plain} bytes, {brotli} compressed");
+        let built: Vec<(&str, String)> =
+            ASSETS.iter().map(|asset| (asset.name, String::from_utf8_lossy(asset.plain).into_owned())).collect();
+        assert_eq!(built, bundle::files());
     }
 }

@@ -4,14 +4,14 @@
 //! meaningless, so that no semicolon is inserted elsewhere.
 
 /// A script without comments and needless spaces.
-pub(super) fn script(text: &str) -> String {
+pub(crate) fn script(text: &str) -> String {
     let mut compact = Compact { text, at: 0, out: String::with_capacity(text.len()), gap: Gap::None };
     compact.code();
     compact.out + "\n"
 }
 
 /// A style sheet without needless spaces and semicolons. A space parts selectors, and stands around `+` and `-` in `calc`.
-pub(super) fn style(text: &str) -> String {
+pub(crate) fn style(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let is_joined = |c: char| matches!(c, '{' | '}' | ';' | ',');
     for line in text.lines().map(str::trim) {
