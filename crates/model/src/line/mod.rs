@@ -154,20 +154,13 @@ impl WrittenLine<'_> {
     }
 
     fn with_verbatim_time(&self) -> Option<(String, String)> {
-        let (mut rest, mut pieces_before) = (&**self.layout, 0);
-        let (before, pattern) = loop {
-            let (_, hole) = rest.split_once('%')?;
-            let at = self.layout.len() - hole.len() - 1;
-            rest = hole.get(hole.chars().next()?.len_utf8()..)?;
-            match hole.as_bytes()[0] {
-                b'v' => pieces_before += 1,
-                b'(' => rest = rest.split_once(')')?.1,
-                b'[' => rest = rest.split_once(']')?.1,
-                b'T' => break (at, time_pattern(&mut rest)?),
-                b'/' | b'^' | b'$' | b'@' => return None,
-                _ => {}
-            }
-        };
+        let (before, pieces_before) = first_time(&self.layout)?;
+        let mut rest = self.layout.get(before + 2..)?;
+        let pattern = time_pattern(&mut rest)?;
+        // Only one time becomes verbatim.
+        if first_time(rest).is_some() {
+            return None;
+        }
         let layout = [self.layout.get(..before)?, "%v", rest].concat();
         let mut written = Vec::new();
         pattern.write(self.made_with.0?, &mut written);
@@ -531,6 +524,24 @@ fn is_written_otherwise(part: &LayoutPart, text: &[u8]) -> bool {
 
 fn pieces(verbatim: &str) -> std::str::Split<'_, char> {
     verbatim.split(PIECE_END)
+}
+
+/// Where the first hole for a time begins, and how many pieces of verbatim text come before it. A frame has none.
+fn first_time(layout: &str) -> Option<(usize, usize)> {
+    let (mut rest, mut pieces) = (layout, 0);
+    loop {
+        let (_, hole) = rest.split_once('%')?;
+        let at = layout.len() - hole.len() - 1;
+        rest = hole.get(hole.chars().next()?.len_utf8()..)?;
+        match hole.as_bytes()[0] {
+            b'v' => pieces += 1,
+            b'(' => rest = rest.split_once(')')?.1,
+            b'[' => rest = rest.split_once(']')?.1,
+            b'T' => return Some((at, pieces)),
+            b'/' | b'^' | b'$' | b'@' => return None,
+            _ => {}
+        }
+    }
 }
 
 fn time_pattern(rest: &mut &str) -> Option<TimePattern> {
