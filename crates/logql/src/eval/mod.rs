@@ -30,6 +30,8 @@ pub struct Limits {
     pub series_max: usize,
     /// Series while the answer is computed.
     pub inner_series_max: usize,
+    /// Bytes of their labels. A series takes some ten times as many in memory.
+    pub inner_label_bytes_max: usize,
     /// Points of all series while the answer is computed.
     pub points_max: usize,
     /// Bytes of the lines of an answer.
@@ -42,6 +44,7 @@ impl Default for Limits {
             steps_max: 11_000,
             series_max: 1000,
             inner_series_max: 50_000,
+            inner_label_bytes_max: 6 << 20,
             points_max: 4_000_000,
             line_bytes_max: 64 << 20,
         }

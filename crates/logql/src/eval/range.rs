@@ -231,7 +231,7 @@ impl Evaluator<'_> {
         let to = steps.time(steps.count - 1).checked_sub(range.offset).ok_or_else(too_long)?;
         let mut gathered: Vec<Gathered> = Vec::new();
         let mut numbers: HashMap<Vec<u8>, usize, foldhash::quality::RandomState> = HashMap::default();
-        let (mut key, mut values, mut refused) = (Vec::new(), 0usize, None);
+        let (mut key, mut label_bytes, mut values, mut refused) = (Vec::new(), 0usize, 0usize, None);
         // An unwrapped label is a label of the series only if the grouping names it.
         let is_unnamed = grouping.is_none_or(|grouping| grouping.without);
         let unwrapped = range.unwrap.as_ref().filter(|_| is_unnamed).map(|unwrap| unwrap.label.as_str());
@@ -279,6 +279,15 @@ impl Evaluator<'_> {
                         refused = Some(EvalError::TooLarge(format!(
                             "the query has more than {} series: aggregate by fewer labels, or drop labels that differ in each entry",
                             self.limits.inner_series_max
+                        )));
+                        return ControlFlow::Break(());
+                    }
+                    label_bytes += key.len();
+                    if label_bytes > self.limits.inner_label_bytes_max {
+                        refused = Some(EvalError::TooLarge(format!(
+                            "the labels of the query's {} series take more than {} MiB: aggregate by fewer labels, or drop labels that differ in each entry",
+                            gathered.len(),
+                            self.limits.inner_label_bytes_max >> 20
                         )));
                         return ControlFlow::Break(());
                     }

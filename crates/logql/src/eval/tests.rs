@@ -189,9 +189,13 @@ fn too_many_series_are_left_out_or_refused() {
     let limits = Limits { series_max: 10, ..Limits::default() };
     let answer = Evaluator { source: &source, limits, now: 0 }.metric(&metric, Steps::at(60 * SECOND));
     assert!(matches!(answer, Ok(Numbers::Series { series, left_out: 90 }) if series.len() == 10));
-    let limits = Limits { inner_series_max: 10, ..Limits::default() };
-    let answer = Evaluator { source: &source, limits, now: 0 }.metric(&metric, Steps::at(60 * SECOND));
-    assert!(matches!(answer, Err(EvalError::TooLarge(_))));
+    for limits in [
+        Limits { inner_series_max: 10, ..Limits::default() },
+        Limits { inner_label_bytes_max: 500, ..Limits::default() },
+    ] {
+        let answer = Evaluator { source: &source, limits, now: 0 }.metric(&metric, Steps::at(60 * SECOND));
+        assert!(matches!(answer, Err(EvalError::TooLarge(_))));
+    }
 }
 
 proptest! {
