@@ -71,8 +71,9 @@ impl Tenants {
     /// The configured tenants. Reads the files with their tokens.
     pub fn new(configured: &[TenantConfig]) -> Result<Tenants, ReadTokenError> {
         let tenant = |options: &TenantConfig| {
-            // The configuration has checked the patterns.
-            let instances = options.instances.iter().filter_map(|pattern| Pattern::instance(pattern).ok()).collect();
+            // Without a pattern, a tenant would see every instance.
+            let pattern = |pattern: &String| Pattern::instance(pattern).expect("the configuration has checked it");
+            let instances = options.instances.iter().map(pattern).collect();
             Ok(Tenant {
                 name: options.name.clone(),
                 records: Arc::new(TenantRecords { tables: options.tables.clone(), instances }),

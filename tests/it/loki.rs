@@ -508,16 +508,13 @@ fn a_query_and_its_translation_give_the_same_records() {
     daemon.stop();
 }
 
-/// Entries follow through a websocket, as they are committed.
-#[test]
-fn a_websocket_follows_entries() {
-    let place = Place::new();
-    let daemon = start(&place);
+/// A websocket that follows the entries of a query.
+fn websocket(daemon: &Daemon, query: &str, headers: &str) -> TcpStream {
     let mut stream = TcpStream::connect(daemon.address()).expect("connected");
     stream.set_read_timeout(Some(PATIENCE)).expect("set");
-    let target = format!("/loki/api/v1/tail?query={}", encoded("{app=\"shop\"} |= \"two\""));
+    let target = format!("/loki/api/v1/tail?query={}", encoded(query));
     let head = "Host: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
-    stream.write_all(format!("GET {target} HTTP/1.1\r\n{head}{}\r\n", basic()).as_bytes()).expect("written");
+    stream.write_all(format!("GET {target} HTTP/1.1\r\n{head}{headers}\r\n").as_bytes()).expect("written");
     let mut answer = Vec::new();
     while !answer.ends_with(b"\r\n\r\n") {
         let mut byte = [0];
@@ -526,23 +523,15 @@ fn a_websocket_follows_entries() {
     }
     let answer = String::from_utf8_lossy(&answer);
     assert!(answer.starts_with("HTTP/1.1 101") && answer.contains("s3pPLMBiTxaQ9kYGzzhZRbK+xOo="), "{answer}");
-    // The position is fixed some time after the head, so entries are pushed until one arrives.
-    let mut frame = None;
+    stream
+}
+
+/// The first frame of a websocket. The position is fixed some time after the head, so `push` is called until one arrives.
+fn first_frame(stream: &mut TcpStream, push: impl Fn()) -> Value {
     stream.set_nonblocking(true).expect("set");
     crate::place::wait_for("a frame", PATIENCE, || {
-        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970").as_nanos();
-        let nanos = i64::try_from(now).expect("before 2262");
-        let entry = |line: &str| Pushed {
-            labels: BTreeMap::from([("app", "shop".to_owned())]),
-            nanos,
-            line: line.to_owned(),
-            metadata: BTreeMap::new(),
-            level: "unknown",
-        };
-        push(&daemon, &[entry("one"), entry("two")]);
-        let mut head = [0; 2];
-        frame = stream.peek(&mut head).ok().filter(|read| *read == 2).map(|_| ());
-        frame
+        push();
+        stream.peek(&mut [0; 2]).ok().filter(|read| *read == 2)
     });
     stream.set_nonblocking(false).expect("set");
     let mut head = [0; 2];
@@ -557,7 +546,31 @@ fn a_websocket_follows_entries() {
     };
     let mut payload = vec![0; length];
     stream.read_exact(&mut payload).expect("the frame");
-    let frame: Value = serde_json::from_slice(&payload).expect("JSON");
+    serde_json::from_slice(&payload).expect("JSON")
+}
+
+fn now_nanos() -> i64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970").as_nanos();
+    i64::try_from(now).expect("before 2262")
+}
+
+/// Entries follow through a websocket, as they are committed.
+#[test]
+fn a_websocket_follows_entries() {
+    let place = Place::new();
+    let daemon = start(&place);
+    let mut stream = websocket(&daemon, "{app=\"shop\"} |= \"two\"", &basic());
+    let frame = first_frame(&mut stream, || {
+        let nanos = now_nanos();
+        let entry = |line: &str| Pushed {
+            labels: BTreeMap::from([("app", "shop".to_owned())]),
+            nanos,
+            line: line.to_owned(),
+            metadata: BTreeMap::new(),
+            level: "unknown",
+        };
+        push(&daemon, &[entry("one"), entry("two")]);
+    });
     assert_eq!(frame["streams"][0]["stream"]["app"], "shop", "{frame}");
     assert_eq!(frame["streams"][0]["values"][0][1], "two", "{frame}");
     drop(stream);
@@ -650,6 +663,19 @@ fn a_tenant_sees_its_own_records() {
     ] {
         assert_eq!(number(&routes[3], &headers), records, "{headers}");
         assert_eq!(number(&routes[7], &headers), records, "{headers}");
+    }
+    // A websocket gives the entries of the tenant alone. Those of others come first.
+    let now = |host: &str| json!({ "stream": { "host": host }, "values": [[now_nanos().to_string(), host]] });
+    for headers in [org(any, "web"), web.to_owned()] {
+        let mut followed = websocket(&daemon, r#"{host=~".+"}"#, &headers);
+        let frame = first_frame(&mut followed, || {
+            let body = json!({ "streams": [now("db"), now("web-1")] }).to_string();
+            let pushed = call("POST", "/loki/api/v1/push", "Content-Type: application/json\r\n", body.as_bytes());
+            assert_eq!(pushed.status, 204, "{}", pushed.body);
+        });
+        let hosts: Vec<&Value> =
+            frame["streams"].as_array().expect("streams").iter().map(|stream| &stream["stream"]["host"]).collect();
+        assert!(!hosts.is_empty() && hosts.iter().all(|host| *host == "web-1"), "{frame}");
     }
     // The token of a tenant reads nothing else.
     for path in ["/api/query", "/api/tables", "/api/tail", "/api/status"] {
