@@ -15,7 +15,7 @@ use daytable_model::key::DayTable;
 use daytable_model::property::{OwnedValue, PropertyKind, property_name};
 use daytable_model::record::Level;
 use daytable_model::stream::{NANOS, PushedStream, STREAM};
-use daytable_model::time::{Ticks, UNIX_EPOCH_TICKS};
+use daytable_model::time::Ticks;
 use daytable_query::answer::{
     EntryCount, EntryQuestion, EntrySteps, EntryValue, FoundEntries, InstanceTest, count_entries,
 };
@@ -103,7 +103,7 @@ impl EntryMaker {
         if !self.seen.is_all() && !self.sees(record) {
             return None;
         }
-        let nanos = (record.time().get() - UNIX_EPOCH_TICKS).saturating_mul(100);
+        let nanos = record.time().unix_nanos();
         let known = record.stream.as_ref().and_then(|note| self.known(&note.text));
         let Some(known) = known else {
             return self.own_entry(record, selector, nanos);

@@ -11,7 +11,7 @@
 use crate::moment;
 use crate::unit::{duration_nanos, size_bytes};
 use daytable_model::property::Property;
-use daytable_model::time::{Ticks, UNIX_EPOCH_TICKS};
+use daytable_model::time::UNIX_EPOCH_TICKS;
 use std::cmp::Ordering;
 
 /// A number. Whole numbers of 64 bits are compared exactly.
@@ -39,7 +39,7 @@ impl Number {
             Property::Int32(n) => Some(Number::Whole(n.into())),
             Property::Double(n) => (!n.is_nan()).then_some(Number::Float(n)),
             Property::String(text) => Number::parse(text),
-            Property::DateTime(time) => Some(Number::Whole(unix_nanos(time))),
+            Property::DateTime(time) => Some(Number::Whole(time.unix_nanos())),
             Property::Boolean(_) | Property::Guid(_) | Property::Binary(_) => None,
         }
     }
@@ -54,7 +54,9 @@ impl Number {
             .or_else(|| duration_nanos(text).map(Number::Whole))
             .or_else(|| size_bytes(text).map(Number::Whole))
             .or_else(|| ipv4(text).map(|address| Number::Whole(address.into())))
-            .or_else(|| moment::absolute(text).map(|(start, _)| Number::Whole(nanos_of(start))))
+            .or_else(|| {
+                moment::absolute(text).map(|(start, _)| Number::Whole((start - UNIX_EPOCH_TICKS).saturating_mul(100)))
+            })
     }
 }
 
@@ -71,15 +73,6 @@ impl PartialOrd for Number {
             (a, b) => a.as_f64().partial_cmp(&b.as_f64()),
         }
     }
-}
-
-/// Nanoseconds since the Unix epoch, at most what 64 bits hold.
-pub fn unix_nanos(time: Ticks) -> i64 {
-    nanos_of(time.get())
-}
-
-fn nanos_of(ticks: i64) -> i64 {
-    (ticks - UNIX_EPOCH_TICKS).saturating_mul(100)
 }
 
 /// A decimal or hexadecimal number without a unit.

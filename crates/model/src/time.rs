@@ -12,6 +12,8 @@ pub const UNIX_EPOCH_TICKS: i64 = 621_355_968_000_000_000;
 pub const MAX_TICKS: i64 = 3_155_378_975_999_999_999;
 /// Ticks in a second.
 pub const TICKS_PER_SECOND: i64 = 10_000_000;
+/// Ticks in a minute.
+pub const TICKS_PER_MINUTE: i64 = 60 * TICKS_PER_SECOND;
 /// Ticks in a day.
 pub const TICKS_PER_DAY: i64 = 86_400 * TICKS_PER_SECOND;
 /// The English names of the months.
@@ -87,6 +89,11 @@ impl Ticks {
     /// Whole seconds since the Unix epoch, rounded down.
     pub const fn unix_seconds(self) -> i64 {
         (self.0 - UNIX_EPOCH_TICKS).div_euclid(TICKS_PER_SECOND)
+    }
+
+    /// Nanoseconds since the Unix epoch, at most what 64 bits hold.
+    pub const fn unix_nanos(self) -> i64 {
+        (self.0 - UNIX_EPOCH_TICKS).saturating_mul(100)
     }
 
     /// `MAX_TICKS` minus this value. Row keys begin with it, so that the newest record sorts first. It is its own

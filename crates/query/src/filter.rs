@@ -6,7 +6,7 @@
 
 use super::record::StoredRecord;
 use daytable_model::key::{RowKey, partition_key};
-use daytable_model::line::{LAYOUT, LineLayout, LineSource, VERBATIM};
+use daytable_model::line::{LAYOUT, LineLayout, RowParts, VERBATIM};
 use daytable_model::needle::Needle;
 use daytable_model::property::Property;
 use daytable_model::record::Level;
@@ -117,7 +117,7 @@ impl<'f> RowFilter<'f> {
             ("Source" | LAYOUT | VERBATIM, Property::String(_)) => false,
             (_, value) => needle.is_in(value),
         };
-        parts.properties.iter().any(has_text) || parts.is_in_line(needle)
+        parts.properties.iter().any(has_text) || is_in_line(&parts, needle)
     }
 
     /// Whether the record built from matching rows matches.
@@ -126,43 +126,16 @@ impl<'f> RowFilter<'f> {
     }
 }
 
-/// A row before anything of it is copied.
-struct RowParts<'p> {
-    key: RowKey,
-    level: Option<Level>,
-    properties: Vec<(&'p str, Property<'p>)>,
-}
-
-impl RowParts<'_> {
-    /// Whether the line of the row contains the text across the borders of its values.
-    fn is_in_line(&self, needle: &Needle) -> bool {
-        let text = |name| match self.property(name) {
-            Some(Property::String(text)) => text,
-            _ => "",
-        };
-        let (layout, verbatim) = (text(LAYOUT), text(VERBATIM));
-        // The match may cross an escape of the piece, or be in the frame.
-        if layout.is_empty() || !needle.is_in_text(verbatim) && !needle.may_cross(layout) {
-            return false;
-        }
-        let mut line = Vec::new();
-        LineLayout::parse(layout).write_line(self, verbatim, &mut line);
-        needle.is_in_bytes(&line)
+/// Whether the line of a row contains the text across the borders of its values.
+fn is_in_line(row: &RowParts<'_>, needle: &Needle) -> bool {
+    let (layout, verbatim) = (row.text(LAYOUT).unwrap_or_default(), row.text(VERBATIM).unwrap_or_default());
+    // The match may cross an escape of the piece, or be in the frame.
+    if layout.is_empty() || !needle.is_in_text(verbatim) && !needle.may_cross(layout) {
+        return false;
     }
-}
-
-impl LineSource for RowParts<'_> {
-    fn time(&self) -> Ticks {
-        self.key.time()
-    }
-
-    fn level(&self) -> Option<Level> {
-        self.level
-    }
-
-    fn property(&self, name: &str) -> Option<Property<'_>> {
-        self.properties.iter().find(|(known, _)| *known == name).map(|(_, value)| *value)
-    }
+    let mut line = Vec::new();
+    LineLayout::parse(layout).write_line(row, verbatim, &mut line);
+    needle.is_in_bytes(&line)
 }
 
 /// Whether the line of a record, its message or a field contains a text.

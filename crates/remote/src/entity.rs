@@ -3,15 +3,17 @@
 //! The service also stores what derives from a row's key, for other programs that read it: `Time`, and `Severity` beside
 //! `Level`, of each row that is a record. Items (the rows of a large record's parts) have only their own properties. These
 //! properties are left out again when a row is read. `Message` is the whole message there, and the `Layout` of such an
-//! entity begins with `%=`; a reader cuts the pairs at its end again. An entity without a key of daytable's form, or with properties that
-//! contradict its key, is not daytable's. A time before 1601, which the service refuses, stands in the RowKey alone.
+//! entity begins with `%=`; a reader cuts the pairs at its end again.
+//!
+//! An entity without a key of daytable's form, or with properties that contradict its key, is not daytable's. A time
+//! before 1601, which the service refuses, stands in the RowKey alone.
 
 use daytable_azure as azure;
 use daytable_azure::{DateTime, EdmValue, Pushed, Transaction};
 use daytable_model::batch::{Batch, RowRef};
 use daytable_model::entity::STRING_UNITS_MAX;
 use daytable_model::key::RowKey;
-use daytable_model::line::{LAYOUT, LineLayout, LineSource, VERBATIM};
+use daytable_model::line::{LAYOUT, LineLayout, RowParts, VERBATIM};
 use daytable_model::property::Property;
 use daytable_model::record::Level;
 use daytable_model::time::Ticks;
@@ -43,8 +45,8 @@ fn own<'a>(
     level: Option<Level>,
     properties: Vec<(&'a str, Property<'a>)>,
 ) -> impl Iterator<Item = (&'a str, EdmValue<'a>)> {
-    let parts = LineParts { key, level, properties };
-    let mut whole = parts.whole_message();
+    let parts = RowParts { key, level, properties };
+    let mut whole = whole_message(&parts);
     let added = match &whole {
         Some((message, _)) if parts.text("Message").is_none() => Some(("Message", owned_text(message.clone()))),
         _ => None,
@@ -60,50 +62,20 @@ fn own<'a>(
     added.into_iter().chain(own)
 }
 
-/// A row as the source of its line.
-struct LineParts<'a> {
-    key: RowKey,
-    level: Option<Level>,
-    properties: Vec<(&'a str, Property<'a>)>,
-}
-
-impl<'a> LineParts<'a> {
-    fn text(&self, name: &str) -> Option<&'a str> {
-        self.properties.iter().find_map(|(known, value)| match value {
-            Property::String(text) if *known == name => Some(*text),
-            _ => None,
-        })
+/// The whole message, and the layout that says so. `None` for a row whose message is whole already, for a part of
+/// a large record, and where the message could not be cut again.
+fn whole_message(row: &RowParts<'_>) -> Option<(String, String)> {
+    let layout = row.text(LAYOUT).filter(|layout| layout.contains("%<"))?;
+    if row.key.item() > 0 || row.properties.iter().any(|(name, _)| *name == "Items") {
+        return None;
     }
-
-    /// The whole message, and the layout that says so. `None` for a row whose message is whole already, for a part of
-    /// a large record, and where the message could not be cut again.
-    fn whole_message(&self) -> Option<(String, String)> {
-        let layout = self.text(LAYOUT).filter(|layout| layout.contains("%<"))?;
-        if self.key.item() > 0 || self.properties.iter().any(|(name, _)| *name == "Items") {
-            return None;
-        }
-        let (parsed, verbatim) = (LineLayout::parse(layout), self.text(VERBATIM).unwrap_or_default());
-        let mut line = Vec::new();
-        let place = parsed.write_line(self, verbatim, &mut line)?;
-        let whole = String::from_utf8(line.get(place)?.to_vec()).ok()?;
-        let message = self.text("Message").unwrap_or_default();
-        let comes_back = parsed.message_in(self, verbatim, &whole) == Some(message);
-        (comes_back && whole.len() <= STRING_UNITS_MAX).then(|| (whole, format!("{WHOLE}{layout}")))
-    }
-}
-
-impl LineSource for LineParts<'_> {
-    fn time(&self) -> Ticks {
-        self.key.time()
-    }
-
-    fn level(&self) -> Option<Level> {
-        self.level
-    }
-
-    fn property(&self, name: &str) -> Option<Property<'_>> {
-        self.properties.iter().find(|(known, _)| *known == name).map(|(_, value)| *value)
-    }
+    let (parsed, verbatim) = (LineLayout::parse(layout), row.text(VERBATIM).unwrap_or_default());
+    let mut line = Vec::new();
+    let place = parsed.write_line(row, verbatim, &mut line)?;
+    let whole = String::from_utf8(line.get(place)?.to_vec()).ok()?;
+    let message = row.text("Message").unwrap_or_default();
+    let comes_back = parsed.message_in(row, verbatim, &whole) == Some(message);
+    (comes_back && whole.len() <= STRING_UNITS_MAX).then(|| (whole, format!("{WHOLE}{layout}")))
 }
 
 /// Cuts the whole message of a row that was read, and restores its layout. `None` if they do not belong together.
@@ -116,7 +88,7 @@ fn cut_message(row: &mut OwnedRow) -> Option<()> {
     }
     layout.drain(..WHOLE.len());
     let properties = row.properties.iter().map(|(name, value)| (name.as_str(), value.as_property())).collect();
-    let parts = LineParts { key: row.key, level: row.level, properties };
+    let parts = RowParts { key: row.key, level: row.level, properties };
     let layout = LineLayout::parse(parts.text(LAYOUT)?);
     let verbatim = parts.text(VERBATIM).unwrap_or_default();
     let message = layout.message_in(&parts, verbatim, parts.text("Message")?)?.to_owned();

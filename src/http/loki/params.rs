@@ -39,7 +39,7 @@ impl LokiParams {
         }
         let flags = headers.get(ENCODING_FLAGS).and_then(|flags| flags.to_str().ok()).unwrap_or_default();
         let categorizes = flags.split(',').any(|flag| flag.trim() == "categorize-labels");
-        let now = (time::now().get() - UNIX_EPOCH_TICKS).saturating_mul(100);
+        let now = time::now().unix_nanos();
         Ok(LokiParams { pairs: all, name: String::new(), categorizes, now })
     }
 

@@ -31,8 +31,10 @@
 //! Claims, tested in the modules that parse and store lines: a layout is stored only if it reproduces the exact bytes;
 //! the line of a record without a layout is its message.
 
+mod row_parts;
 mod time_pattern;
 
+pub use row_parts::RowParts;
 pub use time_pattern::{KnownTime, TimePattern};
 
 use crate::level::Level;

@@ -16,14 +16,13 @@
 
 use crate::digits;
 use crate::property::is_same_text;
-use crate::time::{MONTHS, TICKS_PER_DAY, TICKS_PER_SECOND, Ticks, WEEKDAYS};
+use crate::time::{MONTHS, TICKS_PER_DAY, TICKS_PER_MINUTE, TICKS_PER_SECOND, Ticks, WEEKDAYS};
 
 const CODES: &[u8] = b"YymnbBdeEaAHkIlMSpPs1234567";
 /// Digits of a fraction that ticks hold.
 const TICK_DIGITS: usize = 7;
 /// Digits of the seconds since 1970 of this century.
 const EPOCH_DIGITS: usize = 10;
-const TICKS_PER_MINUTE: i64 = 60 * TICKS_PER_SECOND;
 
 /// How a time is written.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! The pipe `math`: numbers of columns are computed.
 
 use daytable_logsql::Fields;
-use daytable_logsql::number::{Number, unix_nanos};
+use daytable_logsql::number::Number;
 use daytable_logsql::query::{Arithmetic, ArithmeticOperator, MathFunction};
 use daytable_model::time::Ticks;
 
@@ -51,7 +51,7 @@ pub(super) fn evaluate(expression: &Arithmetic, row: &impl Fields, now: Ticks) -
                 MathFunction::Round => rounded(f64::round, next(), next()),
                 MathFunction::Max => values.fold(f64::NAN, f64::max),
                 MathFunction::Min => values.fold(f64::NAN, f64::min),
-                MathFunction::Now => unix_nanos(now) as f64,
+                MathFunction::Now => now.unix_nanos() as f64,
             }
         }
     }

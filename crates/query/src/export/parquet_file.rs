@@ -4,7 +4,6 @@
 
 use super::spool::{ColumnType, RowSpool, SpoolError, SpooledRow};
 use daytable_model::property::OwnedValue;
-use daytable_model::time::UNIX_EPOCH_TICKS;
 use parquet::basic::{Compression, LogicalType, Repetition, TimeUnit, Type as Physical, ZstdLevel};
 use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, DoubleType, Int64Type};
 use parquet::errors::ParquetError;
@@ -126,7 +125,7 @@ impl Group {
                 (ColumnValues::Integers(integers), OwnedValue::Int64(n)) => integers.push(n),
                 (ColumnValues::Integers(integers), OwnedValue::DateTime(time)) => {
                     // A column with a time before 1677 or after 2262 is a text.
-                    integers.push((time.get() - UNIX_EPOCH_TICKS).saturating_mul(100));
+                    integers.push(time.unix_nanos());
                 }
                 (ColumnValues::Floats(floats), OwnedValue::Double(n)) => floats.push(n),
                 // A column of floats has no whole number that a float does not express.

@@ -1,8 +1,8 @@
-//! Small pages: the tiny pages of one commit, of all its partitions, in one row of the table `small_pages`.
+//! Small pages: the tiny pages of one commit, of all its partitions, in few rows of the table `small_pages`.
 //!
 //! A thousand instances that each write a record a second make a thousand pages of one record in that second. As
 //! separate rows, each page would cost many times its record: a header, a body, and entries in two indexes that no
-//! neighbour shares. The small pages of a commit therefore share one row. Compaction merges them into pages of many
+//! neighbour shares. The small pages of a commit therefore share rows. Compaction merges them into pages of many
 //! records within a minute. Until then, readers scan the heads of these few rows as they scan the headers of pages.
 //!
 //! A row has about [`ROW_BYTES`] of bodies, the newest pages first. A larger commit writes several rows. So a page is

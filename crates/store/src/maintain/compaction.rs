@@ -16,8 +16,8 @@
 //! A damaged page stays where it is, with the pages it would have been merged with. Readers of that page get the error;
 //! commits do not fail.
 //!
-//! Pages younger than [`Thresholds::settled_after`] are not merged. A follower has not seen them yet, and would see the older rows of
-//! the merged page a second time.
+//! Pages younger than [`Thresholds::settled_after`] are not merged. A follower has not seen them yet, and would see the
+//! older rows of the merged page a second time.
 
 use crate::StoreError;
 use crate::format::day_file::{self, DayFile, HEADER_COLUMNS, PageMerge, TINY_BYTES, WrittenPages, read_header};
@@ -671,18 +671,13 @@ fn merge_run(file: &DayFile, mut pages: Vec<PageRow>, small_bodies: &Bodies) -> 
     let (partition, seq) = (newest.partition, newest.seq);
     let home = file.address_of(partition)?.ok_or_else(|| day_file::unnamed_partition(file.path(), newest))?;
     let (mut old, mut decoded, mut body) = (Vec::new(), Vec::with_capacity(pages.len()), Vec::new());
+    let mut reader = small_pages::BodyReader::default();
     // A page that stays unchanged is decoded too: only intact pages are written again.
     for page in &pages {
         decoded.push(match page.place {
             PageLocation::Row(id) => {
                 old.push(id);
-                day_file::read_page(
-                    file.connection(),
-                    file.path(),
-                    home,
-                    page,
-                    &mut small_pages::BodyReader::default(),
-                )?
+                day_file::read_page(file.connection(), file.path(), home, page, &mut reader)?
             }
             PageLocation::Shared { row, offset, length } => {
                 let bodies = small_bodies.get(&row).map_or(&[][..], Vec::as_slice);

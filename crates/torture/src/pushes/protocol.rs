@@ -1,7 +1,7 @@
 //! The requests of every protocol, as clients send them.
 
 use crate::line::{self, Id};
-use daytable_model::time::{Ticks, UNIX_EPOCH_TICKS};
+use daytable_model::time::Ticks;
 
 /// A protocol, or a client that speaks a protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +54,7 @@ impl Protocol {
         let each = |one: &dyn Fn(&str, Ticks) -> String| {
             records.iter().map(|(id, time)| one(&line::message(*id, 20), *time)).collect::<Vec<_>>()
         };
-        let nanos = |time: Ticks| (time.get() - UNIX_EPOCH_TICKS) * 100;
+        let nanos = Ticks::unix_nanos;
         let (target, kind, body) = match self {
             Protocol::Ndjson | Protocol::Curl => {
                 let lines = records.iter().map(|(id, time)| line::line(*id, &time.to_string(), 20));

@@ -15,7 +15,7 @@ use daytable_model::property::{Property, PropertyKind};
 use daytable_model::record::Level;
 use daytable_model::row_set::RowSet;
 use daytable_model::stream::{NANOS, STREAM};
-use daytable_model::time::{TICKS_PER_SECOND, Ticks, UNIX_EPOCH_TICKS};
+use daytable_model::time::{TICKS_PER_MINUTE, Ticks, UNIX_EPOCH_TICKS};
 use daytable_store::page::{LevelMinute, PageHeader, PageSections, level_minutes};
 use daytable_store::{BatchColumn, BatchVisitor, ColumnBatch, CountSource, CountedBy, RowsOf, StoreError};
 use std::ops::ControlFlow;
@@ -28,7 +28,6 @@ const RECORDS_MAX: usize = 20_000;
 const GROUPS_MAX: usize = 100_000;
 const VALUE_BYTES_MAX: usize = 16 << 20;
 const NANOS_PER_TICK: i64 = 100;
-const MINUTE_TICKS: i64 = 60 * TICKS_PER_SECOND;
 
 /// Which records are counted, and what tells them apart.
 pub struct EntryQuestion<'q> {
@@ -120,7 +119,7 @@ impl EntrySteps {
 
     /// The step that all these times are in.
     fn common(&self, oldest: Ticks, newest: Ticks) -> Option<i64> {
-        let (first, last) = (nanos_of(oldest), nanos_of(newest).saturating_add(NANOS_PER_TICK - 1));
+        let (first, last) = (oldest.unix_nanos(), newest.unix_nanos().saturating_add(NANOS_PER_TICK - 1));
         self.step(first).filter(|step| self.step(last) == Some(*step))
     }
 
@@ -129,10 +128,6 @@ impl EntrySteps {
         let last = self.step(self.to).unwrap_or(0);
         last.saturating_sub(self.step(self.from).unwrap_or(0)).saturating_add(1)
     }
-}
-
-fn nanos_of(time: Ticks) -> i64 {
-    (time.get() - UNIX_EPOCH_TICKS).saturating_mul(NANOS_PER_TICK)
 }
 
 /// Counts the records of a table.
@@ -283,9 +278,9 @@ impl EntryCounting<'_> {
                 return None;
             }
             let level = level.filter(|_| *by_level);
-            let start = minute.checked_mul(MINUTE_TICKS)?.checked_add(UNIX_EPOCH_TICKS)?;
+            let start = minute.checked_mul(TICKS_PER_MINUTE)?.checked_add(UNIX_EPOCH_TICKS)?;
             let tick = |tick: i64| Ticks::new(tick.clamp(oldest.get(), newest.get()));
-            let end = tick(start.checked_add(MINUTE_TICKS - 1)?)?;
+            let end = tick(start.checked_add(TICKS_PER_MINUTE - 1)?)?;
             match steps.common(tick(start)?, end) {
                 Some(step) => counts.push((step, level, u64::from(*records))),
                 // Records at the first tick are in the step before.
@@ -341,7 +336,7 @@ impl EntryCounting<'_> {
         match part {
             // Rows outside the span are not counted.
             0 => batch.each_time(rows, |row, time| {
-                numbers[row] = steps.step(nanos_of(time)).map_or(NO_NUMBER, |step| self.step_number(step));
+                numbers[row] = steps.step(time.unix_nanos()).map_or(NO_NUMBER, |step| self.step_number(step));
             })?,
             1 if *by_level => batch.each_level(rows, |row, code| numbers[row] = code.into())?,
             2 if *by_instance => {

@@ -13,9 +13,8 @@ use super::PageError;
 use super::bits::{ByteReader, put_signed, put_varint};
 use daytable_model::key::RowKey;
 use daytable_model::record::Level;
-use daytable_model::time::{TICKS_PER_SECOND, Ticks, UNIX_EPOCH_TICKS};
+use daytable_model::time::{TICKS_PER_MINUTE, Ticks, UNIX_EPOCH_TICKS};
 
-const TICKS_PER_MINUTE: i64 = 60 * TICKS_PER_SECOND;
 /// The group of records at the first tick of a minute.
 const AT_START: u64 = 14;
 /// The end of counts where an entity has the note of a stream. No other count is 0.
