@@ -27,7 +27,7 @@ use super::session::{is_from_page, set_cookie};
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::{Path, State};
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use sha2::{Digest, Sha256};
@@ -122,7 +122,7 @@ impl Asset {
 pub(super) fn routes(kind: ListenerKind) -> Router<Arc<ServerContext>> {
     let begin = move |State(context), headers, body| begin(context, kind, headers, body);
     Router::new()
-        .route(PAGE, get(async |headers: HeaderMap| ASSETS[0].response(StatusCode::OK, &headers)))
+        .route(PAGE, get(page))
         .route("/page/{file}", get(file))
         .route("/open/{code}", get(open))
         .route(SESSION, post(begin).delete(end))
@@ -131,6 +131,26 @@ pub(super) fn routes(kind: ListenerKind) -> Router<Arc<ServerContext>> {
 /// The route of `daytable open`.
 pub(super) fn control_route() -> Router<Arc<ServerContext>> {
     Router::new().route(OPEN, post(issue))
+}
+
+async fn page(uri: Uri, headers: HeaderMap) -> Response {
+    let mut response = ASSETS[0].response(StatusCode::OK, &headers);
+    if let Some(link) = first_rows(uri.query()) {
+        response.headers_mut().insert(header::LINK, link);
+    }
+    response
+}
+
+/// Has the browser ask for the first rows while it loads the scripts. The address is the one of `Rows.begin` in `rows.js`,
+/// or the browser asks twice. Other queries are asked by the scripts alone.
+fn first_rows(query: Option<&str>) -> Option<HeaderValue> {
+    let age = query.map_or(Some("24h"), |query| query.strip_prefix("since="))?;
+    let is_age = age.len() <= 8 && age.ends_with(|unit: char| unit.is_ascii_lowercase());
+    if !is_age || !age.bytes().all(|byte| byte.is_ascii_alphanumeric()) || !age.starts_with(|digit: char| digit.is_ascii_digit()) {
+        return None;
+    }
+    let link = format!("</api/query?since={age}&limit=100>; rel=preload; as=fetch; crossorigin");
+    HeaderValue::from_str(&link).ok()
 }
 
 async fn file(Path(file): Path<String>, headers: HeaderMap) -> Response {
