@@ -80,9 +80,11 @@ pub(super) struct JsonArgs {
     pub(super) json: bool,
 }
 
-/// The sources of a read besides the data folder.
+/// The data folder, and the other sources of a read.
 #[derive(Debug, Args)]
 pub(super) struct ReadSources {
+    #[command(flatten)]
+    pub(super) data: DataArgs,
     /// Do not read days that exist only as archives
     #[arg(long)]
     no_archived: bool,
@@ -136,9 +138,9 @@ pub(super) fn rules_of_config(config: &Config) -> (Vec<TableRule>, LifecycleLimi
 
 impl ReadSources {
     /// Opens all of them.
-    pub(super) fn open(&self, data: &DataArgs) -> Result<OpenSources, CliError> {
-        let reader = data.reader()?;
-        let config = load_named_config(self.config.as_deref())?.or_else(|| locate::config_of(&data.dir()));
+    pub(super) fn open(&self) -> Result<OpenSources, CliError> {
+        let reader = self.data.reader()?;
+        let config = load_named_config(self.config.as_deref())?.or_else(|| locate::config_of(&self.data.dir()));
         let remote = match &config {
             _ if self.local => None,
             Some(config) => {

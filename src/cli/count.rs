@@ -3,7 +3,7 @@
 //! The table has a header, and a column for each property in the order in which they were asked for. A step of time without
 //! records is a line, too.
 
-use super::args::{DataArgs, FilterArgs, JsonArgs, ReadSources, interval, report_answer};
+use super::args::{FilterArgs, JsonArgs, ReadSources, interval, report_answer};
 use super::exit::CliError;
 use super::output::{Output, aligned, cell};
 use super::zone::ReaderZone;
@@ -20,8 +20,6 @@ const EMPTY_STEPS_MAX: u64 = 10_000;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    #[command(flatten)]
-    data: DataArgs,
     #[command(flatten)]
     filters: FilterArgs,
     #[command(flatten)]
@@ -50,7 +48,7 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
     let is_terminal = io::stdout().is_terminal();
     let zone = args.filters.zone();
     let (query, options) = args.filters.parse(now(), &zone, None)?;
-    let sources = args.sources.open(&args.data)?;
+    let sources = args.sources.open()?;
     let (counts, report) = count_answer(&sources.stores(), &query, &options, grouping)?;
     let mut output = Output::new();
     let shown = if is_terminal { zone } else { ReaderZone::new(true) };

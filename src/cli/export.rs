@@ -1,7 +1,7 @@
 //! `daytable export`: writes an answer to a file or to standard output; or the file again that a source read.
 
 use super::answer_output::{AnswerArgs, AnswerFormat, AnswerOutput};
-use super::args::{DataArgs, FilterArgs, OpenSources, ReadSources, report_answer};
+use super::args::{FilterArgs, OpenSources, ReadSources, report_answer};
 use super::aside::AsideFile;
 use super::exit::CliError;
 use super::source_file;
@@ -17,8 +17,6 @@ use std::path::{Path, PathBuf};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    #[command(flatten)]
-    data: DataArgs,
     #[command(flatten)]
     filters: FilterArgs,
     #[command(flatten)]
@@ -51,7 +49,7 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
         && args.n.is_none()
         && let Some(path) = args.filters.only_source()
     {
-        let sources = args.sources.open(&args.data)?;
+        let sources = args.sources.open()?;
         return source_file::write(&sources, path, args.output.as_deref());
     }
     let format = match args.format {
@@ -66,12 +64,12 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
     let Some(path) = &args.output else {
         let printer = AnswerArgs::of(format).printer(&zone, &query, &options);
         let mut output = AnswerOutput::new(printer, false, false)?;
-        let sources = args.sources.open(&args.data)?;
+        let sources = args.sources.open()?;
         let report = give(&sources, &query, &options, &mut |item| output.item(item))?;
         output.finish()?;
         return report_answer(&sources, &query, &options, &report);
     };
-    let sources = args.sources.open(&args.data)?;
+    let sources = args.sources.open()?;
     let file = AsideFile::create(path)?;
     let report = write(&sources, &query, &options, format, &file, path)?;
     if let Some(missing) = report.incomplete() {

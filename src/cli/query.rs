@@ -5,7 +5,7 @@
 //! first, without a limit.
 
 use super::answer_output::{AnswerArgs, AnswerFormat, AnswerOutput};
-use super::args::{DataArgs, FilterArgs, OpenSources, ReadSources, report_answer, report_archives};
+use super::args::{FilterArgs, OpenSources, ReadSources, report_answer, report_archives};
 use super::exit::CliError;
 use super::tail::{self, FIRST_RECORDS, FollowPlan};
 use daytable_model::key::{DayTable, RowKey};
@@ -23,8 +23,6 @@ const MATCHES_MAX: u64 = 10_000;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    #[command(flatten)]
-    data: DataArgs,
     #[command(flatten)]
     filters: FilterArgs,
     #[command(flatten)]
@@ -85,9 +83,9 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
     let [before, after] = sides.map(|side| usize::from(side.unwrap_or_default()));
     if args.follow {
         args.form.check_endless()?;
-        let sources = args.sources.open(&args.data)?;
+        let sources = args.sources.open()?;
         let plan = FollowPlan { first: args.n.unwrap_or(FIRST_RECORDS), limit: None };
-        return tail::follow(&args.data.dir(), &sources.stores(), &query, &options, plan, &printer);
+        return tail::follow(&args.sources.data.dir(), &sources.stores(), &query, &options, plan, &printer);
     }
     let is_terminal = printer.is_terminal();
     let is_newest_first = is_newest_first(&query);
@@ -105,7 +103,7 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
     // Neighbours come in the order of their source.
     let is_reversed = is_newest_first && !has_context && is_terminal != args.reverse;
     let mut output = AnswerOutput::new(printer, is_reversed, !args.no_pager)?;
-    let sources = args.sources.open(&args.data)?;
+    let sources = args.sources.open()?;
     if args.key.is_some() || has_context {
         let matches = match args.key {
             Some(keys) => vec![record_of(&sources, keys)?],

@@ -1,6 +1,6 @@
 //! `daytable tables`: lists the day-tables, oldest first.
 
-use super::args::{DataArgs, JsonArgs, ReadSources};
+use super::args::{JsonArgs, ReadSources};
 use super::exit::CliError;
 use super::output::{Output, TextTable, bytes, cell};
 use daytable_lifecycle::listing::table_list;
@@ -13,8 +13,6 @@ use daytable_store::LifecycleState;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    #[command(flatten)]
-    data: DataArgs,
     #[command(flatten)]
     sources: ReadSources,
     #[command(flatten)]
@@ -39,10 +37,10 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
 /// The day-tables with their next steps. The rules are those of the last daemon; for tables of a remote store, those of the
 /// configuration.
 fn tables(args: &Args) -> Result<Vec<ShownTable>, CliError> {
-    let sources = args.sources.open(&args.data)?;
+    let sources = args.sources.open()?;
     let state = LifecycleState::of(sources.reader.catalog())?;
     let (rules, limits) = rules_of_last_run(&state);
-    let view = View::of(&args.data.dir(), state.clone(), &rules, limits, time::now());
+    let view = View::of(&args.sources.data.dir(), state.clone(), &rules, limits, time::now());
     let held_back = plan(&view).held_back.into_iter().map(|held| (held.table.to_string(), held.reason));
     let shown = ProgressSnapshot { held_back: held_back.collect(), ..ProgressSnapshot::default() };
     let local = table_list(&sources.reader.tables()?, &view, &shown);

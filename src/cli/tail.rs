@@ -24,9 +24,9 @@ pub(super) const FIRST_RECORDS: u64 = 10;
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(flatten)]
-    data: DataArgs,
-    #[command(flatten)]
     filters: FilterArgs,
+    #[command(flatten)]
+    data: DataArgs,
     /// Records to begin with: the newest that are there
     #[arg(short, value_name = "N", default_value_t = FIRST_RECORDS)]
     n: u64,

@@ -146,7 +146,10 @@ async fn page(uri: Uri, headers: HeaderMap) -> Response {
 fn first_rows(query: Option<&str>) -> Option<HeaderValue> {
     let age = query.map_or(Some("24h"), |query| query.strip_prefix("since="))?;
     let is_age = age.len() <= 8 && age.ends_with(|unit: char| unit.is_ascii_lowercase());
-    if !is_age || !age.bytes().all(|byte| byte.is_ascii_alphanumeric()) || !age.starts_with(|digit: char| digit.is_ascii_digit()) {
+    if !is_age
+        || !age.bytes().all(|byte| byte.is_ascii_alphanumeric())
+        || !age.starts_with(|digit: char| digit.is_ascii_digit())
+    {
         return None;
     }
     let link = format!("</api/query?since={age}&limit=100>; rel=preload; as=fetch; crossorigin");

@@ -12,7 +12,6 @@ use super::cut::{LineScanner, number, text};
 use super::timestamp::{self, TimestampDefaults};
 use daytable_model::record::{Field, Level, Record};
 use memchr::memmem;
-use std::borrow::Cow;
 
 /// Parses a line of Apache's error log.
 pub(super) fn record<'a>(line: &'a str, defaults: &TimestampDefaults) -> Option<Record<'a>> {
@@ -35,13 +34,7 @@ pub(super) fn record<'a>(line: &'a str, defaults: &TimestampDefaults) -> Option<
     while let Some(field) = client(&mut cut) {
         fields.push(field);
     }
-    Some(Record {
-        time: Some(stamp.time),
-        level: Some(level),
-        message: Cow::Borrowed(cut.rest),
-        fields,
-        ..Record::default()
-    })
+    Some(cut.into_record(stamp.time, level, fields))
 }
 
 /// The level of Apache's word for it, including `trace1` to `trace8`.

@@ -5,7 +5,8 @@
 
 use super::pairs::{self, skip_spaces};
 use super::scan;
-use daytable_model::record::{Field, Value};
+use daytable_model::record::{Field, Level, Record, Value};
+use daytable_model::time::Ticks;
 use memchr::{memchr, memchr2};
 use std::borrow::Cow;
 
@@ -18,6 +19,12 @@ pub(super) struct LineScanner<'a> {
 impl<'a> LineScanner<'a> {
     pub(super) fn new(line: &'a str) -> Self {
         LineScanner { rest: line }
+    }
+
+    /// A record whose message is the rest of the line.
+    pub(super) fn into_record(self, time: Ticks, level: Level, fields: Vec<Field<'a>>) -> Record<'a> {
+        let message = Cow::Borrowed(self.rest);
+        Record { time: Some(time), level: Some(level), message, fields, ..Record::default() }
     }
 
     /// The next `length` bytes.

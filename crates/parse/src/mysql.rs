@@ -52,13 +52,7 @@ pub(super) fn error<'a>(line: &'a str, defaults: &TimestampDefaults) -> Option<R
         // Many formats have a time, a level and a text; the thread or the short date shows that this is MySQL.
         return None;
     }
-    Some(Record {
-        time: Some(stamp.time),
-        level: Some(level),
-        message: Cow::Borrowed(cut.rest),
-        fields,
-        ..Record::default()
-    })
+    Some(cut.into_record(stamp.time, level, fields))
 }
 
 fn level_of(word: &str) -> Option<Level> {

@@ -11,7 +11,6 @@
 use super::cut::{LineScanner, number, text};
 use super::timestamp::{self, TimestampDefaults};
 use daytable_model::record::{Level, Record};
-use std::borrow::Cow;
 
 /// Parses a line of Redis' log.
 pub(super) fn record<'a>(line: &'a str, defaults: &TimestampDefaults) -> Option<Record<'a>> {
@@ -42,13 +41,7 @@ pub(super) fn record<'a>(line: &'a str, defaults: &TimestampDefaults) -> Option<
     let mut fields = Vec::with_capacity(2);
     fields.push(number("pid", pid));
     fields.extend(role.map(|role| text("role", role)));
-    Some(Record {
-        time: Some(stamp.time),
-        level: Some(level),
-        message: Cow::Borrowed(cut.rest),
-        fields,
-        ..Record::default()
-    })
+    Some(cut.into_record(stamp.time, level, fields))
 }
 
 #[cfg(test)]

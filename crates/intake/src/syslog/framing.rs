@@ -172,17 +172,8 @@ impl Framer {
     ) -> &'a [u8] {
         let (piece, rest) = input.split_at(left.min(input.len()));
         self.was_counted = true;
-        if self.partial.is_empty() && cut == 0 && piece.len() == left {
-            self.state = FramerState::Between;
-            let kept = left.min(limit);
-            emit(&piece[..kept], left - kept, each);
-            return rest;
-        }
-        let cut = cut + self.keep(piece, limit);
-        self.state = FramerState::Counted { left: left - piece.len(), cut };
-        if left == piece.len() {
-            self.give(cut, limit, each);
-        }
+        let left = left - piece.len();
+        self.piece(piece, left == 0, cut, limit, |cut| FramerState::Counted { left, cut }, each);
         rest
     }
 
@@ -196,18 +187,30 @@ impl Framer {
         let end = memchr3(b'\n', 0, 0, input);
         let (piece, rest) = end.map_or((input, &[][..]), |end| (&input[..end], &input[end + 1..]));
         self.was_counted = false;
-        if self.partial.is_empty() && cut == 0 && end.is_some() {
+        self.piece(piece, end.is_some(), cut, limit, |cut| FramerState::Line { cut, is_rest: false }, each);
+        rest
+    }
+
+    /// Emits a message that ends with `piece`, or keeps the piece. A message that lies whole in the input is not copied.
+    fn piece(
+        &mut self,
+        piece: &[u8],
+        is_end: bool,
+        cut: usize,
+        limit: usize,
+        unfinished: impl FnOnce(usize) -> FramerState,
+        each: &mut impl FnMut(SyslogMessage<'_>),
+    ) {
+        if self.partial.is_empty() && cut == 0 && is_end {
             self.state = FramerState::Between;
             let kept = piece.len().min(limit);
-            emit(&piece[..kept], piece.len() - kept, each);
-            return rest;
+            return emit(&piece[..kept], piece.len() - kept, each);
         }
         let cut = cut + self.keep(piece, limit);
-        self.state = FramerState::Line { cut, is_rest: false };
-        if end.is_some() {
-            self.give(cut, limit, each);
+        match is_end {
+            true => self.give(cut, limit, each),
+            false => self.state = unfinished(cut),
         }
-        rest
     }
 
     /// A line that may be the rest of a message whose count was too small. A count ends it, too. Rare, so byte by byte.
