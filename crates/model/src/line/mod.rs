@@ -2,12 +2,12 @@
 //!
 //! A parser extracts a time, a level, a message and fields from a line. The text between them is the *layout* of the
 //! line: text with holes for the parts. Lines of one source have few layouts, so a page and a Parquet file store each
-//! once. Some parts would not be written again with the same bytes (`1.50`, an escape, the ninth digit of a second).
+//! once. Some parts would not be written again with the same bytes (`1e5`, an escape, the ninth digit of a second).
 //! The *verbatim* text of the record keeps such parts as they were written.
 //!
 //! ```text
-//! line      2026-11-21 08:00:00 WARN disk full free=1.50        Layout   %T(0;Y-m-d H:M:S) %L %<%m free=%v%>
-//! Message   disk full      free 1.5                             Verbatim 1.50
+//! line      {"msg":"disk full","free":1.50,"used":1e5}      Layout   {"msg":"%m","free":%.2(free),"used":%v}
+//! Message   disk full      free 1.5      used 100000        Verbatim 1e5
 //!
 //! layout    := line [ %/ frame ] [ %^ before ] [ %$ after ]  |  line %@ shared [ %^ before ]
 //! frame     := the bytes of the source, if they are not the line: a container runtime's text around the line,
@@ -23,7 +23,7 @@
 //! | `%m` | the property `Message` | `%j` | the same, escaped as in JSON |
 //! | `%T(pattern)` | the time ([`TimePattern`]) | `%l`, `%L`, `%C` | the level as `warn`, `WARN`, `Warn` |
 //! | `%v` | the next piece of the verbatim text | `%%` | `%` |
-//! | `%~` | nothing: words may cross the borders of values | | |
+//! | `%.2(name)` | a fraction, with zeros to at least 2 decimals | `%~` | nothing: words may cross the borders of values |
 //! | `%<`, `%>` | nothing: the borders of the whole message | `%0` to `%4` | in a frame: the line ([`FrameForm`]) |
 //!
 //! The pieces of the verbatim text are separated by U+001F. U+001E and two hexadecimal digits encode a byte.
@@ -285,6 +285,8 @@ pub enum LayoutPart {
     Literal(Box<str>),
     /// A property, escaped as in JSON if the flag says so.
     Property(Box<str>, bool),
+    /// A number with a fraction, and how many decimals it has at least.
+    Decimals(Box<str>, u8),
     /// The time.
     Time(TimePattern),
     /// The level.
@@ -342,6 +344,10 @@ impl LineLayout {
                 }
                 b'(' => argument(')').map(|name| LayoutPart::Property(name.into(), false)),
                 b'[' => argument(']').map(|name| LayoutPart::Property(name.into(), true)),
+                b'.' => argument(')').and_then(|hole| {
+                    let (decimals, name) = hole.split_once('(')?;
+                    Some(LayoutPart::Decimals(name.into(), decimals.parse().ok()?))
+                }),
                 b'm' => Some(LayoutPart::Property("Message".into(), false)),
                 b'j' => Some(LayoutPart::Property("Message".into(), true)),
                 b'T' => time_pattern(&mut rest).map(LayoutPart::Time),
@@ -510,6 +516,11 @@ fn is_written_otherwise(part: &LayoutPart, text: &[u8]) -> bool {
     match part {
         LayoutPart::Literal(_) | LayoutPart::Verbatim | LayoutPart::MessageStart | LayoutPart::MessageEnd => false,
         LayoutPart::Property(_, false) => false,
+        // A text within the number that reaches its further zeros ends there.
+        LayoutPart::Decimals(..) => {
+            matches!(text, [.., b'0' | b'.'])
+                && text.iter().all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b'-'))
+        }
         // The text may begin within an escape, after its backslash.
         LayoutPart::Property(_, true) => {
             text.contains(&b'\\')
@@ -578,6 +589,14 @@ fn write_parts(
                     }
                 }
             }
+            LayoutPart::Decimals(name, decimals) => {
+                let value = source.property(name);
+                let start = out.len();
+                value.into_iter().for_each(|value| write_value(value, out));
+                if matches!(value, Some(TypedValue::Double(number)) if number.is_finite()) {
+                    pad_decimals(usize::from(*decimals), start, out);
+                }
+            }
             LayoutPart::Time(pattern) => pattern.write(source.time(), out),
             LayoutPart::Level(case) => {
                 out.extend_from_slice(source.level().map_or("", |level| case.name(level)).as_bytes());
@@ -610,6 +629,19 @@ pub fn write_value(value: Property<'_>, out: &mut Vec<u8>) {
         TypedValue::Guid(guid) => write!(out, "{}", to_hex(&guid)),
         TypedValue::Binary(bytes) => write!(out, "{}", to_hex(bytes)),
     };
+}
+
+/// Appends zeros to the number from `start` on, up to so many decimals.
+fn pad_decimals(decimals: usize, start: usize, out: &mut Vec<u8>) {
+    let there = match out[start..].iter().position(|byte| *byte == b'.') {
+        Some(point) => out.len() - start - point - 1,
+        None if decimals > 0 => {
+            out.push(b'.');
+            0
+        }
+        None => return,
+    };
+    out.resize(out.len() + decimals.saturating_sub(there), b'0');
 }
 
 /// The layout and the verbatim text that keep a whole line verbatim. `message` is the range of the whole message, if
@@ -759,6 +791,7 @@ mod tests {
             ),
             ("%v-%v%/<%0>%v%^\n%$", "1\u{1f}2\u{1f}\u{1e}ff", "1-2", "\n<1-2>\u{fffd}"),
             ("%l %C%", "", "warn Warn%", "warn Warn%\n"),
+            ("%.3(x) %.1(x) %.2(n) %.2(none)%.x(n)", "", "0.500 0.5 -7 ", "0.500 0.5 -7 \n"),
             ("%(none)%T(x", "", "x", "x\n"),
         ] {
             let parsed = LineLayout::parse(layout);

@@ -76,6 +76,11 @@ impl KnownTime {
         KnownTime { pattern, clock: None, date: Vec::new(), date_parts }
     }
 
+    /// The zone of the written time, in minutes east of UTC.
+    pub fn minutes_east(&self) -> i64 {
+        self.pattern.minutes_east
+    }
+
     /// The length of what the pattern writes for a time, if `text` begins with that.
     pub fn length_in(&mut self, text: &[u8], time: Ticks) -> Option<usize> {
         let TimePattern { minutes_east, parts } = &self.pattern;

@@ -3,7 +3,7 @@
 //! The search need not find everything: whatever it misses stays text of the layout, or verbatim text, and the caller
 //! compares the line that the layout gives with the line that was read.
 
-use super::template::LinePart;
+use super::template::{LinePart, decimal_length};
 use crate::Parsed;
 use daytable_model::batch::field_properties;
 use daytable_model::line::{
@@ -92,6 +92,13 @@ pub(super) fn place_of(text: &str, part: &str) -> Option<Range<usize>> {
     (bytes.end <= text.len()).then_some(bytes)
 }
 
+/// The decimals of a number that has zeros at its end.
+fn decimals_of(written: &str, number: f64) -> Option<u8> {
+    let (_, fraction) = written.split_once('.')?;
+    let decimals = u8::try_from(fraction.len()).ok()?;
+    (decimal_length(written.as_bytes(), number, decimals)? == written.len()).then_some(decimals)
+}
+
 impl Places<'_> {
     /// Adds a hole, unless an earlier one overlaps it. A hole that covers others replaces them.
     fn add(&mut self, at: Range<usize>, part: LinePart) -> bool {
@@ -133,7 +140,7 @@ impl Places<'_> {
         self.holes.iter().enumerate().any(|(number, (at, part))| {
             let may_end_in_letter = match part {
                 LinePart::Escaped(_) | LinePart::EscapedMessage => return true,
-                LinePart::Digits => false,
+                LinePart::Digits | LinePart::Decimals(..) => false,
                 LinePart::Field(field) => {
                     let value = record.fields.get(*field).map(|field| &field.value);
                     !matches!(value, Some(Value::Int64(_) | Value::Double(_)))
@@ -184,7 +191,14 @@ impl Places<'_> {
             let named = self.value_after(&field.name, cursor).filter(|at| !at.is_empty() && self.is_free(at));
             if let Some(at) = named {
                 let is_as_written = self.text.as_bytes()[at.clone()] == *written;
-                let part = if is_as_written || !is_exact { part } else { LinePart::Verbatim };
+                let part = match &field.value {
+                    _ if is_as_written || !is_exact => part,
+                    Value::Double(value) => match decimals_of(&self.text[at.clone()], *value) {
+                        Some(decimals) => LinePart::Decimals(number, decimals),
+                        None => LinePart::Verbatim,
+                    },
+                    _ => LinePart::Verbatim,
+                };
                 cursor = at.end;
                 self.add(at, part);
                 continue;
@@ -351,6 +365,7 @@ impl Places<'_> {
             let piece = match &part {
                 LinePart::Literal(_) => continue,
                 LinePart::Field(number) => format!("%({})", name(*number)),
+                LinePart::Decimals(number, decimals) => format!("%.{decimals}({})", name(*number)),
                 LinePart::Escaped(number) => format!("%[{}]", name(*number)),
                 LinePart::Message => "%m".into(),
                 LinePart::EscapedMessage => "%j".into(),

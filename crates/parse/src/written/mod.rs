@@ -22,7 +22,7 @@ use memchr::memmem;
 use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
-use template::{FittedLine, LinePart, LineTemplate};
+use template::{FittedLine, LineTemplate};
 
 /// Layouts of a source that are remembered.
 const TEMPLATES_MAX: usize = 32;
@@ -51,6 +51,9 @@ impl PartialEq for LayoutCache {
         true
     }
 }
+
+/// The layout of a line, what the line has besides, and the time and the level that the layout was made with.
+type LaidOut = (Arc<SharedLayout>, FittedLine, (Option<Ticks>, Option<Level>));
 
 /// A record as the source of its line's holes.
 struct RecordParts<'r, 'a> {
@@ -115,7 +118,7 @@ impl LayoutCache {
         text: &str,
         parsed: &Parsed<'_>,
         message: Option<Range<usize>>,
-    ) -> (Arc<SharedLayout>, FittedLine, (Option<Ticks>, Option<Level>)) {
+    ) -> LaidOut {
         let record = &parsed.record;
         for number in 0..self.templates.len() {
             let template = &mut self.templates[number];
@@ -124,33 +127,20 @@ impl LayoutCache {
                 continue;
             };
             let found = (template.layout.clone(), fitted, template.made_with(record));
+            let (is_doubtful, pieces) = (template.is_doubtful(), template.pieces());
             self.unrest = self.unrest.saturating_sub(1);
+            if is_doubtful && let Some(better) = self.new_layout(text, parsed, message.as_ref(), pieces) {
+                return better;
+            }
             if number > 0 && self.templates[number - 1].pieces() == self.templates[number].pieces() {
                 self.templates.swap(number, number - 1);
             }
             return found;
         }
         if self.unrest < UNREST_MAX {
-            let rule = if self.unrest < UNREST_OF_DIGITS { GapRule::Literal } else { GapRule::Digits };
-            let made = make(text, parsed, message.as_ref(), self.minutes_east, rule, true);
             self.unrest += UNREST_OF_NEW;
-            let layout = LineLayout::parse(&made.layout);
-            let mut written = Vec::with_capacity(text.len());
-            let place = layout.write_line(&RecordParts::of(record), &made.verbatim, &mut written);
-            if written == text.as_bytes() && place == message && made.layout.len() <= LAYOUT_BYTES_MAX {
-                let mut has_piece = false;
-                for part in &made.parts {
-                    match part {
-                        LinePart::Time(pattern) => self.minutes_east = pattern.minutes_east(),
-                        LinePart::Verbatim | LinePart::Digits => has_piece = true,
-                        _ => {}
-                    }
-                }
-                let template = LineTemplate::new(&made.layout, made.parts, record, properties_of(record));
-                let layout = template.layout.clone();
-                let made_with = template.made_with(record);
-                self.remember(template);
-                return (layout, FittedLine { verbatim: made.verbatim, has_piece, message }, made_with);
+            if let Some(new) = self.new_layout(text, parsed, message.as_ref(), usize::MAX) {
+                return new;
             }
         } else {
             self.unrest -= 1;
@@ -161,8 +151,37 @@ impl LayoutCache {
         (layout, FittedLine { verbatim, has_piece: true, message }, (None, None))
     }
 
+    /// A new layout with fewer verbatim pieces than `pieces`, if it gives the very line.
+    fn new_layout(
+        &mut self,
+        text: &str,
+        parsed: &Parsed<'_>,
+        message: Option<&Range<usize>>,
+        pieces: usize,
+    ) -> Option<LaidOut> {
+        let record = &parsed.record;
+        let rule = if self.unrest < UNREST_OF_DIGITS { GapRule::Literal } else { GapRule::Digits };
+        let made = make(text, parsed, message, self.minutes_east, rule, true);
+        let template = LineTemplate::new(&made.layout, made.parts, record, properties_of(record));
+        if template.pieces() >= pieces || made.layout.len() > LAYOUT_BYTES_MAX {
+            return None;
+        }
+        let layout = LineLayout::parse(&made.layout);
+        let mut written = Vec::with_capacity(text.len());
+        let place = layout.write_line(&RecordParts::of(record), &made.verbatim, &mut written);
+        if written != text.as_bytes() || place.as_ref() != message {
+            return None;
+        }
+        self.minutes_east = template.minutes_east().unwrap_or(self.minutes_east);
+        let fitted = FittedLine { verbatim: made.verbatim, has_piece: template.pieces() > 0, message: place };
+        let found = (template.layout.clone(), fitted, template.made_with(record));
+        self.remember(template);
+        Some(found)
+    }
+
     /// Remembers a layout. Layouts with fewer verbatim pieces come first: one odd number leaves a layout that would keep
-    /// the numbers of all later lines as text. Within as many pieces, the new layout is the second.
+    /// the numbers of all later lines as text. Within as many pieces, the new layout is the second, or the first if it
+    /// writes numbers with the zeros that its line showed.
     fn remember(&mut self, template: LineTemplate) {
         let with = |pieces: usize| move |known: &LineTemplate| known.pieces() < pieces;
         if self.templates.len() == TEMPLATES_MAX {
@@ -173,7 +192,8 @@ impl LayoutCache {
         }
         let first = self.templates.partition_point(with(template.pieces()));
         let end = self.templates.partition_point(with(template.pieces() + 1));
-        self.templates.insert(end.min(first + 1), template);
+        let after = usize::from(!template.has_decimals());
+        self.templates.insert(end.min(first + after), template);
     }
 
     /// What follows the layout of the line: the frame, and the bytes around the record. `None` if the source has just

@@ -11,12 +11,17 @@ use memchr::memmem;
 use std::ops::Range;
 use std::sync::Arc;
 
+/// Up to this many lines of a layout with verbatim pieces, another layout is sought.
+const HITS_DOUBTED_MAX: u32 = 256;
+
 /// A part of a line. Fields are named by their number in the record.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum LinePart {
     Literal(Box<str>),
     /// The value of a field as it is.
     Field(usize),
+    /// A field with a fraction of at least so many decimals.
+    Decimals(usize, u8),
     /// A text as JSON escapes it.
     Escaped(usize),
     Message,
@@ -43,6 +48,8 @@ pub(super) struct LineTemplate {
     has_time: bool,
     has_level: bool,
     pieces: usize,
+    /// How many lines had the layout.
+    hits: u32,
 }
 
 /// A hole of a template.
@@ -106,7 +113,7 @@ impl LineTemplate {
                 part => HoleContent::Part(part),
             };
             let name_before = match &content {
-                HoleContent::Part(LinePart::Field(number) | LinePart::Escaped(number)) => {
+                HoleContent::Part(LinePart::Field(number) | LinePart::Decimals(number, _) | LinePart::Escaped(number)) => {
                     let literal = &literals[literals.len() - literal_bytes..];
                     let found = names.get(*number).and_then(|name| literal.rfind(&**name));
                     unwritten.retain(|unwritten| found.is_none() || unwritten != number);
@@ -124,12 +131,33 @@ impl LineTemplate {
             has_time,
             has_level,
             pieces,
+            hits: 0,
         }
     }
 
     /// The number of its verbatim pieces.
     pub(super) fn pieces(&self) -> usize {
         self.pieces
+    }
+
+    /// Whether it writes zeros at the end of a number.
+    pub(super) fn has_decimals(&self) -> bool {
+        self.holes.iter().any(|hole| matches!(hole.content, HoleContent::Part(LinePart::Decimals(..))))
+    }
+
+    /// The zone of its last time.
+    pub(super) fn minutes_east(&self) -> Option<i64> {
+        self.holes.iter().rev().find_map(|hole| match &hole.content {
+            HoleContent::Time(known) => Some(known.minutes_east()),
+            _ => None,
+        })
+    }
+
+    /// Counts a line that is kept with verbatim pieces. True if another layout may now be sought: seldom, because the
+    /// first lines are odd more often than all are.
+    pub(super) fn is_doubtful(&mut self) -> bool {
+        self.hits = self.hits.saturating_add(u32::from(self.pieces > 0));
+        self.hits.is_power_of_two() && self.hits <= HITS_DOUBTED_MAX
     }
 
     /// The time and the level that a line of this template depends on.
@@ -155,8 +183,12 @@ impl LineTemplate {
             literals = later;
             rest = after(rest, literal)?;
             let at = text.len() - rest.len();
-            if let (Some(before), HoleContent::Part(LinePart::Field(number) | LinePart::Escaped(number))) =
-                (name_before, &content)
+            if let (
+                Some(before),
+                HoleContent::Part(
+                    LinePart::Field(number) | LinePart::Decimals(number, _) | LinePart::Escaped(number),
+                ),
+            ) = (name_before, &content)
             {
                 // Most names are borrowed from this very place, whose text was just compared.
                 let name = &*fields.get(*number)?.name;
@@ -167,6 +199,10 @@ impl LineTemplate {
             }
             let length = match content {
                 HoleContent::Part(LinePart::Field(number)) => value_length(rest, &fields.get(*number)?.value)?,
+                HoleContent::Part(LinePart::Decimals(number, decimals)) => {
+                    let Field { value: Value::Double(value), .. } = fields.get(*number)? else { return None };
+                    decimal_length(rest, *value, *decimals)?
+                }
                 HoleContent::Part(LinePart::Message) => text_length(rest, &record.message)?,
                 HoleContent::Time(known) => known.length_in(rest, record.time?)?,
                 HoleContent::Part(LinePart::Level(case)) => {
@@ -247,7 +283,7 @@ fn value_length(rest: &[u8], value: &Value<'_>) -> Option<usize> {
     match value {
         Value::String(text) => text_length(rest, text),
         Value::Int64(number) => whole_length(rest, *number),
-        Value::Double(number) => decimal_length(rest, *number).or_else(|| printed_length(rest, *number)),
+        Value::Double(number) => decimal_length(rest, *number, 0).or_else(|| printed_length(rest, *number)),
         Value::Boolean(is) => {
             let text: &[u8] = if *is { b"true" } else { b"false" };
             rest.starts_with(text).then_some(text.len())
@@ -284,8 +320,8 @@ fn whole_length(rest: &[u8], number: i64) -> Option<usize> {
 }
 
 /// The length of a number with a fraction. Up to 15 digits without a zero at the end are the shortest of their number,
-/// and so the digits that would be written.
-fn decimal_length(rest: &[u8], number: f64) -> Option<usize> {
+/// and so the digits that would be written. With so many `decimals`, zeros at the end would be written as well.
+pub(super) fn decimal_length(rest: &[u8], number: f64, decimals: u8) -> Option<usize> {
     const POWERS: [f64; 16] = [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15];
     let (sign, digits) = match rest {
         [b'-', digits @ ..] => (1, digits),
@@ -302,7 +338,9 @@ fn decimal_length(rest: &[u8], number: f64) -> Option<usize> {
     }
     let point = point?;
     let fraction = length - point - 1;
-    let is_shortest = fraction > 0 && digits[length - 1] != b'0' && length <= 16 && (point == 1 || digits[0] != b'0');
+    let is_padded = fraction == usize::from(decimals);
+    let is_long = fraction >= usize::from(decimals).max(1) && length <= 16;
+    let is_shortest = is_long && (is_padded || digits[length - 1] != b'0') && (point == 1 || digits[0] != b'0');
     let value = mantissa as f64 / POWERS.get(fraction)?;
     let value = if sign == 1 { -value } else { value };
     let ends = !digits.get(length).is_some_and(|byte| matches!(byte, b'0'..=b'9' | b'.' | b'e' | b'E'));
@@ -319,6 +357,7 @@ fn printed_length(rest: &[u8], number: f64) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use daytable_model::line::{LineLayout, LineSource};
     use proptest::prelude::*;
 
     proptest! {
@@ -329,6 +368,20 @@ mod tests {
                 prop_assert_eq!(whole_length(text.as_bytes(), number), (number.to_string() == text).then_some(text.len()));
             }
             if let Ok(number) = text.parse::<f64>() {
+                for decimals in 0..4 {
+                    let mut written = Vec::new();
+                    struct Number(f64);
+                    impl LineSource for Number {
+                        fn time(&self) -> Ticks { Ticks::MIN }
+                        fn level(&self) -> Option<Level> { None }
+                        fn property(&self, _: &str) -> Option<Property<'_>> { Some(Property::Double(self.0)) }
+                    }
+                    LineLayout::parse(&format!("%.{decimals}(x)")).write_line(&Number(number), "", &mut written);
+                    let found = decimal_length(text.as_bytes(), number, decimals);
+                    prop_assert!(found.is_none() || found == Some(text.len()) && written == text.as_bytes(), "{}", decimals);
+                    let is_plain = text.len() < 14 && written == text.as_bytes() && text.contains('.');
+                    prop_assert!(!is_plain || found.is_some(), "{}", decimals);
+                }
                 let found = value_length(text.as_bytes(), &Value::Double(number));
                 prop_assert_eq!(found, (number.to_string() == text).then_some(text.len()));
             }

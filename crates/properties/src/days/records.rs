@@ -103,7 +103,11 @@ fn line(dice: &mut Dice, parts: &LineParts<'_>) -> Option<WrittenLine<'static>> 
             n => {
                 let (name, _) = dice.pick(parts.fields);
                 let name = property_name(name);
-                layout.push_str(&if n == 7 && is_tight { format!("%[{name}]") } else { format!("%({name})") });
+                layout.push_str(&match n {
+                    7 if is_tight => format!("%[{name}]"),
+                    6 => format!("%.{}({name})", dice.below(5)),
+                    _ => format!("%({name})"),
+                });
             }
         }
     }

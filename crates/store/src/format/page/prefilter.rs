@@ -102,7 +102,7 @@ fn has_open_border(strings: &[u8]) -> bool {
             |open: usize, sign| memchr::memchr(sign, &strings[open..]).map_or(strings.len(), |end| open + end + 1);
         let code = strings.get(at + 1);
         let end = match (code, strings.get(at + 2)) {
-            (Some(b'('), _) | (Some(b'T'), Some(b'(')) => closes(at, b')'),
+            (Some(b'(' | b'.'), _) | (Some(b'T'), Some(b'(')) => closes(at, b')'),
             (Some(b'['), _) => closes(at, b']'),
             _ => at + 2,
         };
