@@ -113,12 +113,7 @@ impl LayoutCache {
         WrittenLine { layout, verbatim, frame, text: Cow::Borrowed(text), message, made_with }
     }
 
-    fn layout(
-        &mut self,
-        text: &str,
-        parsed: &Parsed<'_>,
-        message: Option<Range<usize>>,
-    ) -> LaidOut {
+    fn layout(&mut self, text: &str, parsed: &Parsed<'_>, message: Option<Range<usize>>) -> LaidOut {
         let record = &parsed.record;
         for number in 0..self.templates.len() {
             let template = &mut self.templates[number];

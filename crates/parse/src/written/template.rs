@@ -113,7 +113,9 @@ impl LineTemplate {
                 part => HoleContent::Part(part),
             };
             let name_before = match &content {
-                HoleContent::Part(LinePart::Field(number) | LinePart::Decimals(number, _) | LinePart::Escaped(number)) => {
+                HoleContent::Part(
+                    LinePart::Field(number) | LinePart::Decimals(number, _) | LinePart::Escaped(number),
+                ) => {
                     let literal = &literals[literals.len() - literal_bytes..];
                     let found = names.get(*number).and_then(|name| literal.rfind(&**name));
                     unwritten.retain(|unwritten| found.is_none() || unwritten != number);
@@ -185,9 +187,7 @@ impl LineTemplate {
             let at = text.len() - rest.len();
             if let (
                 Some(before),
-                HoleContent::Part(
-                    LinePart::Field(number) | LinePart::Decimals(number, _) | LinePart::Escaped(number),
-                ),
+                HoleContent::Part(LinePart::Field(number) | LinePart::Decimals(number, _) | LinePart::Escaped(number)),
             ) = (name_before, &content)
             {
                 // Most names are borrowed from this very place, whose text was just compared.
