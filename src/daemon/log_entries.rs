@@ -10,7 +10,7 @@ use crate::http::{QuestionClock, Visibility};
 use daytable_logql::ast::{LabelMatcher, MatchOp, Selector};
 use daytable_logql::labels::{Labels, label_name};
 use daytable_logql::level::{DETECTED_LEVEL, detected_level, level_of_stream};
-use daytable_logql::source::{CountedApart, Direction, EntrySource, LogEntry, TimeSpan};
+use daytable_logql::source::{CountedApart, Direction, EachEntry, EntrySelection, EntrySource, LogEntry, TimeSpan};
 use daytable_model::key::DayTable;
 use daytable_model::property::{OwnedValue, PropertyKind, property_name};
 use daytable_model::record::Level;
@@ -308,21 +308,18 @@ pub(super) struct StoredEntries<'s> {
     clock: &'s QuestionClock,
     seen: Visibility,
     maker: RefCell<EntryMaker>,
+    /// Entries in memory when the oldest entries are wanted.
+    oldest_max: usize,
 }
 
 impl<'s> StoredEntries<'s> {
     pub(super) fn new(stores: &'s Stores<'s>, clock: &'s QuestionClock, seen: Visibility) -> StoredEntries<'s> {
-        StoredEntries { stores, clock, maker: EntryMaker::new(seen.clone()).into(), seen }
+        StoredEntries { stores, clock, maker: EntryMaker::new(seen.clone()).into(), seen, oldest_max: OLDEST_MAX }
     }
 
     /// Passes the entries of a span, the newest first.
-    fn backward(
-        &self,
-        selector: &Selector,
-        span: TimeSpan,
-        each: &mut dyn FnMut(LogEntry) -> ControlFlow<()>,
-    ) -> Result<(), String> {
-        let filter = filter_of(selector, span);
+    fn backward(&self, wanted: &EntrySelection<'_>, each: &mut EachEntry<'_>) -> Result<(), String> {
+        let (filter, span) = (filter_of(wanted), wanted.span);
         // Records of one tick come in the order of their keys, not of their nanoseconds.
         let mut same_tick: Vec<LogEntry> = Vec::new();
         let mut give = |entries: &mut Vec<LogEntry>| {
@@ -338,7 +335,7 @@ impl<'s> StoredEntries<'s> {
                     return ControlFlow::Break(());
                 }
             }
-            let Some(entry) = self.maker.borrow_mut().entry(&record, selector) else {
+            let Some(entry) = self.maker.borrow_mut().entry(&record, wanted.selector) else {
                 return ControlFlow::Continue(());
             };
             if !(span.from..=span.to).contains(&entry.time) {
@@ -366,48 +363,65 @@ impl<'s> StoredEntries<'s> {
     }
 }
 
-/// What the stores can decide of a selector and a span.
-fn filter_of(selector: &Selector, span: TimeSpan) -> Filter {
+/// What the stores can decide about the wanted entries.
+fn filter_of(wanted: &EntrySelection<'_>) -> Filter {
+    let (selector, span) = (wanted.selector, wanted.span);
     let ticks = |nanos: i64| Ticks::from_unix_nanos(nanos.into()).unwrap_or_default();
     Filter {
         // A record whose stream names an instance is in the partition of that instance.
         instance: selector.equal_to("instance").filter(|instance| !instance.is_empty()).map(str::to_owned),
         since: Some(ticks(span.from)),
         until: Some(ticks(span.to).plus(Duration::from_nanos(100))),
+        contains: wanted.text.clone().filter(|text| is_of_record(text)),
         ..Filter::default()
     }
 }
 
+/// Whether a record contains each text of its line that contains this text. The bytes that end a pushed line are not part
+/// of the record, and invalid bytes are shown as another character.
+fn is_of_record(text: &str) -> bool {
+    !text.contains(['\n', '\r', char::REPLACEMENT_CHARACTER])
+}
+
 /// The first span that is read when the oldest entries are wanted, in nanoseconds.
 const FIRST_SPAN: i64 = 60_000_000_000;
+/// Entries in memory when the oldest entries are wanted, and bytes of their lines.
+const OLDEST_MAX: usize = 10_000;
+const OLDEST_BYTES_MAX: usize = 16 << 20;
+/// Entries of one tick are not divided.
+const TICK: i64 = 100;
 
 impl EntrySource for StoredEntries<'_> {
-    fn scan(
-        &self,
-        selector: &Selector,
-        span: TimeSpan,
-        direction: Direction,
-        each: &mut dyn FnMut(LogEntry) -> ControlFlow<()>,
-    ) -> Result<(), String> {
+    fn scan(&self, wanted: &EntrySelection<'_>, direction: Direction, each: &mut EachEntry<'_>) -> Result<(), String> {
         if direction == Direction::Backward {
-            return self.backward(selector, span, each);
+            return self.backward(wanted, each);
         }
-        // Stores return the newest first. So the oldest entries are read from short spans, each longer than the one
-        // before.
-        let (mut from, mut length) = (span.from, FIRST_SPAN);
-        while from <= span.to {
-            let to = from.saturating_add(length - 1).min(span.to);
-            let mut entries = Vec::new();
-            self.backward(selector, TimeSpan { from, to }, &mut |entry| {
+        // Stores return the newest first. So the oldest entries are read from short spans. A span with too many entries is
+        // read again in parts, so that memory is limited.
+        let (mut from, mut length) = (wanted.span.from, FIRST_SPAN);
+        while from <= wanted.span.to {
+            let to = from.saturating_add(length - 1).min(wanted.span.to);
+            let (mut entries, mut bytes, mut is_cut) = (Vec::new(), 0, false);
+            let part = EntrySelection { span: TimeSpan { from, to }, ..wanted.clone() };
+            self.backward(&part, &mut |entry| {
+                bytes += entry.line.len();
                 entries.push(entry);
-                ControlFlow::Continue(())
+                is_cut = length > TICK && (entries.len() > self.oldest_max || bytes > OLDEST_BYTES_MAX);
+                if is_cut { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
             })?;
-            if entries.into_iter().rev().try_for_each(&mut *each).is_break() {
+            if is_cut {
+                // The entries that were read show how many there are in a time.
+                let read = entries.last().map_or(0, |oldest| to - oldest.time);
+                length = (read / 2).clamp(TICK, (length / 2).max(TICK));
+                continue;
+            }
+            let is_sparse = entries.len() <= self.oldest_max / 4 && bytes <= OLDEST_BYTES_MAX / 4;
+            if entries.into_iter().rev().try_for_each(&mut *each).is_break() || to == i64::MAX {
                 return Ok(());
             }
-            (from, length) = (to.saturating_add(1), length.saturating_mul(2));
-            if to == i64::MAX {
-                break;
+            from = to + 1;
+            if is_sparse {
+                length = length.saturating_mul(2);
             }
         }
         Ok(())
@@ -415,16 +429,16 @@ impl EntrySource for StoredEntries<'_> {
 
     fn count(
         &self,
-        selector: &Selector,
-        span: TimeSpan,
+        wanted: &EntrySelection<'_>,
         apart: CountedApart<'_>,
         each: &mut dyn FnMut(LogEntry, u64) -> ControlFlow<()>,
     ) -> Result<(), String> {
+        let (selector, span) = (wanted.selector, wanted.span);
         let (edge, length) = apart.steps.map_or((0, None), |(edge, length)| (edge, Some(length)));
         let steps = EntrySteps { from: span.from, to: span.to, edge, length };
-        let wanted = WantedValues::of(selector, apart.labels).filter(|_| steps.count() <= STEPS_MAX);
-        let Some(wanted) = wanted else {
-            return self.backward(selector, span, &mut |entry| each(entry, 1));
+        let values = WantedValues::of(selector, apart.labels).filter(|_| steps.count() <= STEPS_MAX);
+        let Some(values) = values else {
+            return self.backward(wanted, &mut |entry| each(entry, 1));
         };
         let is_service: [&PropertyTest<'_>; 3] =
             [&|name, _| name == SERVICE_FIELDS[0], &|name, _| name == SERVICE_FIELDS[1], &|name, _| {
@@ -434,18 +448,18 @@ impl EntrySource for StoredEntries<'_> {
             let wanted = wanted.clone();
             Box::new(move |name, _| label_name(name) == wanted && !NO_FIELDS.contains(&name))
         };
-        let is_field: Vec<_> = wanted.fields.iter().map(is_field).collect();
+        let is_field: Vec<_> = values.fields.iter().map(is_field).collect();
         let is_source: &PropertyTest<'_> = &|name, kind| (name, kind) == ("Source", PropertyKind::String);
         let value = |is_property, is_required| EntryValue { is_property, is_required };
-        let service = is_service.into_iter().filter(|_| wanted.has_service).map(|test| value(test, false));
-        let source = wanted.has_source.then(|| value(is_source, true));
+        let service = is_service.into_iter().filter(|_| values.has_service).map(|test| value(test, false));
+        let source = values.has_source.then(|| value(is_source, true));
         let fields = is_field.iter().map(|test| value(&**test, false));
         let seen = &self.seen;
         let sees: &InstanceTest<'_> = &|table, instance| seen.sees(&table_name(table), instance);
         let question = EntryQuestion {
             steps,
-            by_level: wanted.has_level,
-            by_instance: wanted.has_instance,
+            by_level: values.has_level,
+            by_instance: values.has_instance,
             values: service.chain(source).chain(fields).collect(),
             is_stream_enough: &|note| is_stream_enough(note, apart.labels),
             sees: (!self.seen.is_all()).then_some(sees),
@@ -455,12 +469,12 @@ impl EntrySource for StoredEntries<'_> {
             stopped.set(self.clock.stop_reason());
             !is_over.get() && stopped.get().is_none()
         };
-        let report = count_entries(self.stores, &filter_of(selector, span), &question, &go_on, &mut |found| {
+        let report = count_entries(self.stores, &filter_of(wanted), &question, &go_on, &mut |found| {
             let mut maker = self.maker.borrow_mut();
             let found = match found {
                 FoundEntries::Counted(count) => {
                     let records = count.records;
-                    maker.counted(*count, &wanted, selector).map(|entry| (entry, records))
+                    maker.counted(*count, &values, selector).map(|entry| (entry, records))
                 }
                 FoundEntries::Record(record) => maker.entry(record.record(), selector).map(|entry| (entry, 1)),
             };

@@ -47,34 +47,48 @@ pub struct CountedApart<'q> {
     pub steps: Option<(i64, i64)>,
 }
 
+/// Which entries are wanted.
+#[derive(Clone, Debug)]
+pub struct EntrySelection<'q> {
+    /// Their streams.
+    pub selector: &'q Selector,
+    /// Their times.
+    pub span: TimeSpan,
+    /// A text that each wanted line contains. A source may leave out entries without it.
+    pub text: Option<String>,
+}
+
+impl Selector {
+    /// All entries of the selected streams within a span.
+    pub fn within(&self, span: TimeSpan) -> EntrySelection<'_> {
+        EntrySelection { selector: self, span, text: None }
+    }
+}
+
+/// Takes entries until it breaks.
+pub type EachEntry<'e> = dyn FnMut(LogEntry) -> ControlFlow<()> + 'e;
+
 /// Gives entries. The evaluator stops early when it has enough.
 pub trait EntrySource {
-    /// Gives the entries of the selected streams within `span` to `each`, until it breaks.
+    /// Gives the wanted entries to `each`, until it breaks.
     ///
     /// # Errors
     ///
     /// Why not all entries could be given.
-    fn scan(
-        &self,
-        selector: &Selector,
-        span: TimeSpan,
-        direction: Direction,
-        each: &mut dyn FnMut(LogEntry) -> ControlFlow<()>,
-    ) -> Result<(), String>;
+    fn scan(&self, wanted: &EntrySelection<'_>, direction: Direction, each: &mut EachEntry<'_>) -> Result<(), String>;
 
-    /// Counts the entries of the selected streams within `span`, until `each` breaks. An entry stands for so many entries
-    /// with the same needed labels in the same step. It may lack a line and other labels. The order is any.
+    /// Counts the wanted entries, until `each` breaks. An entry stands for so many entries with the same needed labels in
+    /// the same step. It may lack a line and other labels. The order is any.
     ///
     /// # Errors
     ///
     /// Why not all entries could be counted.
     fn count(
         &self,
-        selector: &Selector,
-        span: TimeSpan,
+        wanted: &EntrySelection<'_>,
         _apart: CountedApart<'_>,
         each: &mut dyn FnMut(LogEntry, u64) -> ControlFlow<()>,
     ) -> Result<(), String> {
-        self.scan(selector, span, Direction::Backward, &mut |entry| each(entry, 1))
+        self.scan(wanted, Direction::Backward, &mut |entry| each(entry, 1))
     }
 }

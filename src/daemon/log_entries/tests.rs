@@ -1,11 +1,12 @@
-//! Counts by headers and columns are those of the entries, in every state of a day.
+//! Counts by headers and columns are those of the entries, and entries that are looked for by a text, or from the oldest on,
+//! are those of all entries, in every state of a day.
 
 use super::*;
 use crate::config::TenantConfig;
 use daytable_archive::Access;
 use daytable_lifecycle::Executor;
 use daytable_logql::ast::LogqlQuery;
-use daytable_logql::eval::{Evaluator, Limits, Numbers, Steps};
+use daytable_logql::eval::{Evaluator, Limits, LogRequest, Numbers, Steps};
 use daytable_model::batch::Batch;
 use daytable_model::key::{Period, RowKey, TableName};
 use daytable_model::record::{Field, Record, Value};
@@ -100,18 +101,12 @@ fn commit(store: &Store, records: &[(u64, u64)]) {
     assert!(is_done.recv().expect("an answer"));
 }
 
-/// Entries that are counted one by one.
+/// Entries that are counted one by one, and of which none is left out.
 struct OneByOne<'s>(StoredEntries<'s>);
 
 impl EntrySource for OneByOne<'_> {
-    fn scan(
-        &self,
-        selector: &Selector,
-        span: TimeSpan,
-        direction: Direction,
-        each: &mut dyn FnMut(LogEntry) -> ControlFlow<()>,
-    ) -> Result<(), String> {
-        self.0.scan(selector, span, direction, each)
+    fn scan(&self, wanted: &EntrySelection<'_>, direction: Direction, each: &mut EachEntry<'_>) -> Result<(), String> {
+        self.0.scan(&wanted.selector.within(wanted.span), direction, each)
     }
 }
 
@@ -133,7 +128,7 @@ const SELECTORS: [&str; 16] = [
     r#"{level="beside"}"#,
     r#"{nothing="", instance=~".+"}"#,
 ];
-const STAGES: [&str; 9] = [
+const STAGES: [&str; 14] = [
     "",
     " | drop __error__",
     r#" | detected_level="error""#,
@@ -143,6 +138,11 @@ const STAGES: [&str; 9] = [
     r#" | keep level, user"#,
     " | json",
     r#" |= "e""#,
+    r#" |= "card" |= "r: card ex" != "x""#,
+    r#" |~ "(request|nothing) handled|warn=\\d""#,
+    r#" | json |~ "^w[a]rn=1+$""#,
+    r#" | line_format "{{.user}}!" |= "n!""#,
+    r#" |= "nowhere""#,
 ];
 const GROUPS: [&str; 9] = [
     "",
@@ -188,7 +188,7 @@ proptest! {
         let (stores, clock) = (Stores::local(&reader, &Archives::Skip), QuestionClock::start());
         let web = TenantConfig { name: "web".into(), instances: vec!["web-*".into()], ..TenantConfig::default() };
         let seen = if is_tenant { Visibility::of(&web).expect("no token") } else { Visibility::default() };
-        let by_columns = StoredEntries::new(&stores, &clock, seen.clone());
+        let by_columns = StoredEntries { oldest_max: 3, ..StoredEntries::new(&stores, &clock, seen.clone()) };
         let by_entries = OneByOne(StoredEntries::new(&stores, &clock, seen));
         for (selector, stages, group, steps, at) in questions {
             let (selector, stages, group) = (SELECTORS[selector], STAGES[stages], GROUPS[group]);
@@ -211,6 +211,16 @@ proptest! {
                 }
             };
             prop_assert_eq!(answer(&by_columns), answer(&by_entries), "{} {:?} {:?}", query, span, steps);
+
+            let query = format!("{selector}{stages}");
+            let LogqlQuery::Log(log) = daytable_logql::parse(&query).expect(&query) else { unreachable!() };
+            let direction = if at >> 26 & 1 == 0 { Direction::Backward } else { Direction::Forward };
+            let request = LogRequest { span, direction, limit: (at >> 27 & 31) as usize, interval: 0 };
+            let answer = |source: &dyn EntrySource| {
+                let entries = Evaluator { source, limits: Limits::default(), now: 0 }.logs(&log, request);
+                entries.map_err(|error| error.to_string())
+            };
+            prop_assert_eq!(answer(&by_columns), answer(&by_entries), "{} {:?}", query, request);
         }
     }
 }

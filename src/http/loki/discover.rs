@@ -37,7 +37,7 @@ fn streams(
     let mut last: Option<Arc<Labels>> = None;
     for selector in selectors {
         source
-            .count(selector, params.span()?, OF_STREAM, &mut |entry, _| {
+            .count(&selector.within(params.span()?), OF_STREAM, &mut |entry, _| {
                 // Most entries follow one of the same stream.
                 if last.as_ref().is_none_or(|last| !Arc::ptr_eq(last, &entry.stream)) {
                     if !found.contains(&*entry.stream) {
@@ -126,7 +126,7 @@ fn fields(params: &LokiParams, source: &dyn EntrySource) -> Result<BTreeMap<Stri
     };
     let (mut fields, mut left): (BTreeMap<String, DetectedField>, usize) = (BTreeMap::new(), lines);
     source
-        .scan(&query.selector, params.span()?, Direction::Backward, &mut |entry| {
+        .scan(&query.wanted(params.span()?), Direction::Backward, &mut |entry| {
             let Some(shown) = query.show(&entry, params.now) else { return ControlFlow::Continue(()) };
             let mut add = |labels: &Labels, parser: Option<&'static str>| {
                 for (name, value) in labels.iter() {
@@ -205,7 +205,7 @@ pub(super) fn patterns(params: &LokiParams, source: &dyn EntrySource) -> LokiRes
     let step = (steps.time(1) - steps.time(0)).max(1);
     let (mut clusters, mut left) = (Clusters::default(), PATTERN_LINES);
     source
-        .scan(&selector, span, Direction::Backward, &mut |entry| {
+        .scan(&selector.within(span), Direction::Backward, &mut |entry| {
             let level = entry.metadata.get(DETECTED_LEVEL).unwrap_or("unknown");
             clusters.add(&entry.line, level, entry.time - entry.time.rem_euclid(step));
             left -= 1;

@@ -74,7 +74,7 @@ impl Evaluator<'_> {
         if limit == 0 {
             return Ok(shown);
         }
-        let scanned = self.source.scan(&query.selector, span, direction, &mut |entry| {
+        let scanned = self.source.scan(&query.wanted(span), direction, &mut |entry| {
             if last.is_some_and(|last| (entry.time - last).abs() < interval) {
                 return ControlFlow::Continue(());
             }

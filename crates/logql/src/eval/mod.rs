@@ -12,6 +12,7 @@ mod aggregate;
 mod binary;
 mod logs;
 mod range;
+mod text;
 #[cfg(test)]
 mod tests;
 

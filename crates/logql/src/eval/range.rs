@@ -313,14 +313,14 @@ impl Evaluator<'_> {
                 .or_insert_with(|| Piece::new(range.op, entry.time, value));
             ControlFlow::Continue(())
         };
-        let (selector, span) = (&range.query.selector, TimeSpan { from, to });
+        let wanted = range.query.wanted(TimeSpan { from, to });
         let scanned = if is_counted {
             // All edges of ranges are edges of such steps.
             let steps = (steps.count > 1).then(|| (to, gcd(steps.step, range.range)));
             let apart = CountedApart { labels: hints.labels(), steps };
-            self.source.count(selector, span, apart, &mut each)
+            self.source.count(&wanted, apart, &mut each)
         } else {
-            self.source.scan(selector, span, Direction::Backward, &mut |entry| each(entry, 1))
+            self.source.scan(&wanted, Direction::Backward, &mut |entry| each(entry, 1))
         };
         scanned.map_err(EvalError::Source)?;
         if has_failed && is_counted {

@@ -2,27 +2,20 @@
 
 use super::*;
 use crate::ast::LogqlQuery;
-use crate::ast::Selector;
-use crate::source::{Direction, LogEntry};
+use crate::source::{Direction, EachEntry, EntrySelection, LogEntry};
 use proptest::prelude::*;
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 struct Entries(Vec<LogEntry>);
 
 impl EntrySource for Entries {
-    fn scan(
-        &self,
-        selector: &Selector,
-        span: TimeSpan,
-        direction: Direction,
-        each: &mut dyn FnMut(LogEntry) -> ControlFlow<()>,
-    ) -> Result<(), String> {
+    fn scan(&self, wanted: &EntrySelection<'_>, direction: Direction, each: &mut EachEntry<'_>) -> Result<(), String> {
         let mut found: Vec<&LogEntry> = self
             .0
             .iter()
             .filter(|entry| {
-                (span.from..=span.to).contains(&entry.time) && selector.matches(|name| entry.stream.get(name))
+                let is_in = (wanted.span.from..=wanted.span.to).contains(&entry.time);
+                is_in && wanted.selector.matches(|name| entry.stream.get(name))
             })
             .collect();
         found.sort_by_key(|entry| entry.time);
