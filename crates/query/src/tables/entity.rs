@@ -28,7 +28,7 @@ impl OwnedRow {
     /// A copy of a row.
     pub fn of(row: &Row) -> OwnedRow {
         let mut properties = Vec::with_capacity(row.properties_max().min(USUAL));
-        properties.extend(row.properties().map(|(name, value)| (name.to_owned(), value.into())));
+        row.each_property(|name, value| properties.push((name.to_owned(), value.into())));
         OwnedRow { partition: row.partition.clone(), key: row.key(), level: row.level(), properties }
     }
 

@@ -34,7 +34,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// Raw bytes from which a page is full enough to be left alone.
-const FULL_BYTES: u32 = 64 << 10;
+const FULL_BYTES: u32 = 128 << 10;
 /// Pages of a partition that one merge considers, the newest first.
 const CONSIDERED_PAGES_MAX: usize = 256;
 /// Small rows that are worth splitting once the oldest is [`Thresholds::split_after`] old.

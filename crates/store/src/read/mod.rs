@@ -157,7 +157,8 @@ impl Row {
         }
     }
 
-    /// Calls `each` for every property. A text that is stored in another form is printed for this row alone.
+    /// Calls `each` for every property. Where few rows of a page are asked for, texts that are stored in another form are
+    /// printed for these rows alone.
     pub fn each_property(&self, mut each: impl FnMut(&str, Property<'_>)) {
         match &self.rows {
             Rows::Page(page) => page.each_property(self.index, each),

@@ -56,6 +56,11 @@ pub trait BatchVisitor: Sync {
         true
     }
 
+    /// Whether pages with newer records come first.
+    fn is_newest_first(&self) -> bool {
+        false
+    }
+
     /// By what numbers of these records have to be told apart to replace reading the records; `None` if they have to be
     /// read.
     fn counted_by(&self, _rows: RowsOf<'_>) -> Option<CountedBy> {
@@ -282,7 +287,11 @@ impl Reader {
                 }
             }
         }
-        plan.order_small_pages();
+        if visitor.is_newest_first() {
+            plan.order_by_time();
+        } else {
+            plan.order_small_pages();
+        }
         let useful = plan.tasks.len() / TASKS_AT_ONCE + plan.groups();
         for _ in 1..threads.min(useful) {
             let open = |(file, first): (&LiveFile, &Option<OpenDayFile>)| match first {
@@ -354,6 +363,14 @@ impl SealedFile {
 }
 
 impl Plan<'_> {
+    /// Puts the pages with the newest records first. A row of small pages has pages of about the same times.
+    fn order_by_time(&mut self) {
+        self.tasks.sort_by_key(|task| match task {
+            Task::Page { page, .. } => Some(page.header.first),
+            _ => None,
+        });
+    }
+
     /// Puts the pages of a row of small pages together: the row is read once for all of them.
     fn order_small_pages(&mut self) {
         let order = |task: &Task| match task {

@@ -15,14 +15,15 @@ use crate::select::{RecordStream, Selection, merge, records_by_rows};
 use crate::tables::TableError;
 use daytable_logsql::Predicate;
 use daytable_model::key::RowKey;
-use daytable_model::time::Ticks;
+use daytable_model::row_set::RowSet;
+use daytable_model::time::{TICKS_PER_MINUTE, Ticks};
 use daytable_store::page::{PageHeader, PageSections};
 use daytable_store::sealed::SealedFile;
-use daytable_store::{BatchVisitor, ColumnBatch, Range, Row, RowsOf, StoreError};
+use daytable_store::{BatchVisitor, ColumnBatch, Range, RowsOf, StoreError};
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 
 /// Rows of a window, about: of the first where few records are wanted, and of any.
 const WINDOW_ROWS: std::ops::RangeInclusive<usize> = 8 << 10..=1 << 20;
@@ -30,8 +31,8 @@ const WINDOW_ROWS: std::ops::RangeInclusive<usize> = 8 << 10..=1 << 20;
 const FEW: u64 = 256;
 /// Bytes of the records of a window, about.
 const WINDOW_BYTES_MAX: usize = 24 << 20;
-/// Ticks of the first window: a minute.
-const FIRST_TICKS: i64 = 600_000_000;
+/// Ticks of the first window: three minutes. Few records of a page cost as much as many.
+const FIRST_TICKS: i64 = 3 * TICKS_PER_MINUTE;
 
 /// Gives the records that match a predicate and the filter of a selection, newest first, until `each` breaks. `limit` is
 /// the number of wanted records, if that is limited.
@@ -71,7 +72,7 @@ struct ColumnRecords<'a> {
     ticks: i64,
     window_rows: usize,
     ready: VecDeque<FoundRecord>,
-    /// How many records are wanted, if few are: then rows are made into records once they are given.
+    /// How many records are wanted, if few are: then older ones are not made.
     few: Option<usize>,
     /// Records of a window that columns cannot tell.
     by_rows: Option<RecordStream<'a>>,
@@ -80,14 +81,14 @@ struct ColumnRecords<'a> {
 /// A matching record: made, or a row of which it is made.
 enum FoundRecord {
     Record(Box<FullRecord>),
-    Row(Row),
+    Row(OwnedRow),
 }
 
 impl FoundRecord {
     fn order(&self) -> (RowKey, &Arc<str>) {
         match self {
             FoundRecord::Record(record) => (record.record().row_key, &record.record().partition_key),
-            FoundRecord::Row(row) => (row.key(), &row.partition),
+            FoundRecord::Row(row) => (row.key, &row.partition),
         }
     }
 }
@@ -103,6 +104,28 @@ fn keep_newest(found: &mut Vec<FoundRecord>, few: Option<usize>) -> bool {
     is_cut
 }
 
+/// Removes rows that are not among the newest so many of these rows and of the found records, before they are read. True if
+/// there were some.
+fn keep_newest_rows(
+    rows: &mut RowSet,
+    batch: &ColumnBatch,
+    few: usize,
+    found: &[FoundRecord],
+) -> Result<bool, StoreError> {
+    let Some(nth) = few.checked_sub(1) else { return Ok(false) };
+    let mut times = Vec::with_capacity(rows.count());
+    batch.each_time(rows, |row, time| times.push((time, row)))?;
+    let mut oldest = found.get(nth).map(|found| found.order().0.time());
+    if times.len() > few {
+        let (_, (time, _), _) = times.select_nth_unstable_by(nth, |a, b| b.cmp(a));
+        oldest = oldest.max(Some(*time));
+    }
+    let Some(oldest) = oldest else { return Ok(false) };
+    let before = rows.count();
+    times.iter().filter(|(time, _)| *time < oldest).for_each(|(_, row)| rows.remove(*row));
+    Ok(rows.count() < before)
+}
+
 /// Finds and makes the matching records of a window.
 struct Finding<'f> {
     columns: &'f ColumnFilter,
@@ -112,6 +135,10 @@ struct Finding<'f> {
     rows: AtomicUsize,
     is_full: AtomicBool,
     is_elsewhere: AtomicBool,
+    /// Of few records: older ones are not among them.
+    oldest: AtomicI64,
+    /// Whether pages were passed over because their records are older than that.
+    is_cut: AtomicBool,
 }
 
 impl BatchVisitor for Finding<'_> {
@@ -123,7 +150,16 @@ impl BatchVisitor for Finding<'_> {
     }
 
     fn wants(&self, rows: RowsOf<'_>, header: Option<&PageHeader>) -> bool {
-        self.columns.wants(rows, header)
+        let is_wanted = self.columns.wants(rows, header);
+        let is_older = rows.times.1.get() < self.oldest.load(Ordering::Relaxed);
+        if is_wanted && is_older {
+            self.is_cut.store(true, Ordering::Relaxed);
+        }
+        is_wanted && !is_older
+    }
+
+    fn is_newest_first(&self) -> bool {
+        self.few.is_some()
     }
 
     fn wants_page(&self, page: &PageSections<'_>) -> bool {
@@ -148,9 +184,12 @@ impl BatchVisitor for Finding<'_> {
             };
             rows.subtract(&spread);
             let flow = self.add(found, records.into_iter().chain(others));
-            found.extend(batch.rows(&rows)?.into_iter().map(FoundRecord::Row));
-            if found.len() > 2 * few {
-                *is_cut |= keep_newest(found, self.few);
+            *is_cut |= keep_newest(found, self.few);
+            *is_cut |= keep_newest_rows(&mut rows, batch, few, found)?;
+            found.extend(batch.rows(&rows)?.iter().map(|row| FoundRecord::Row(OwnedRow::of(row))));
+            *is_cut |= keep_newest(found, self.few);
+            if let Some(last) = few.checked_sub(1).and_then(|last| found.get(last)) {
+                self.oldest.fetch_max(last.order().0.time().get(), Ordering::Relaxed);
             }
             return Ok(flow);
         }
@@ -230,6 +269,8 @@ impl<'a> ColumnRecords<'a> {
             rows: AtomicUsize::new(0),
             is_full: AtomicBool::new(false),
             is_elsewhere: AtomicBool::new(false),
+            oldest: AtomicI64::new(i64::MIN),
+            is_cut: AtomicBool::new(false),
         };
         let walked = self.place.walk(self.selection, &self.bounds, &window, &finding)?;
         if !(self.selection.go_on)() {
@@ -245,7 +286,7 @@ impl<'a> ColumnRecords<'a> {
         let (mut matches, mut rest_from) = (0, from);
         match walked.filter(|_| !is_full && !is_elsewhere) {
             Some(states) => {
-                let (mut found, mut is_cut) = (Vec::new(), false);
+                let (mut found, mut is_cut) = (Vec::new(), finding.is_cut.load(Ordering::Relaxed));
                 for (of_thread, is_cut_there) in states {
                     found.extend(of_thread);
                     is_cut |= is_cut_there;
@@ -289,7 +330,7 @@ impl Iterator for ColumnRecords<'_> {
             match self.ready.pop_front() {
                 Some(FoundRecord::Record(record)) => return Some(Ok(record.into_record())),
                 Some(FoundRecord::Row(row)) => {
-                    return Some(Ok(StoredRecord::new(self.columns.table().clone(), OwnedRow::of(&row))));
+                    return Some(Ok(StoredRecord::new(self.columns.table().clone(), row)));
                 }
                 None => {}
             }

@@ -65,7 +65,7 @@ use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 /// Maximum bytes of a page's entities before encoding. Only a record with items, or a single large record, may exceed
 /// it.
-pub const PAGE_BYTES: usize = 128 << 10;
+pub const PAGE_BYTES: usize = 512 << 10;
 /// Maximum time between the first and the last entity of a page. It bounds how far a read of a range looks back.
 pub const PAGE_SPAN: Duration = Duration::from_secs(3600);
 

@@ -11,9 +11,12 @@ use daytable_model::record::Level;
 use daytable_model::row_set::RowSet;
 use std::borrow::Cow;
 use std::cell::RefCell;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Columns for which memory is reserved at first: a damaged page may claim more than it has.
 const COLUMNS_AT_ONCE: usize = 32;
+/// The share of a page's rows that are printed alone. More rows are printed faster all together.
+const ALONE_SHARE: usize = 32;
 
 /// A decoded page. Rows are numbered from 0, the newest first. Methods may panic for a missing row, like a slice, if
 /// their documentation states it.
@@ -24,6 +27,8 @@ pub struct Page {
     columns: Vec<PageColumn>,
     packed: Vec<u8>,
     text: String,
+    /// Rows that were asked for alone.
+    alone: AtomicUsize,
 }
 
 impl Page {
@@ -83,7 +88,7 @@ impl Page {
             return damaged("it does not end where it should");
         }
         let text = String::from_utf8(cursor.text).map_err(|_| PageError::Damaged("its text is not UTF-8"))?;
-        let page = Page { keys, levels, columns, packed, text };
+        let page = Page { keys, levels, columns, packed, text, alone: AtomicUsize::new(0) };
         page.check_texts()?;
         Ok(page)
     }
@@ -136,12 +141,17 @@ impl Page {
     }
 
     /// Passes the properties of a row in the order of the columns. Texts that are stored in another form are printed
-    /// for this row alone.
+    /// for this row alone, until many rows were asked for.
     pub fn each_property(&self, row: usize, mut each: impl FnMut(&str, Property<'_>)) {
+        let is_alone = self.alone.fetch_add(1, Ordering::Relaxed) < self.len() / ALONE_SHARE;
         let mut room = String::new();
         for (number, column) in self.columns.iter().enumerate() {
-            let value = if row < self.len() { column.index(row) } else { None };
-            if let Some(value) = value.and_then(|index| column.value_in(index, &self.packed, &self.text, &mut room)) {
+            let Some(index) = (row < self.len()).then(|| column.index(row)).flatten() else { continue };
+            let value = match is_alone {
+                true => column.value_in(index, &self.packed, &self.text, &mut room),
+                false => column.value(index, &self.packed, &self.text),
+            };
+            if let Some(value) = value {
                 each(self.name(number), value);
             }
         }

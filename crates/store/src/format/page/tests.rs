@@ -408,7 +408,7 @@ fn row_of(second: u64, item: u16, text: String) -> Row {
 
 #[test]
 fn pages_are_cut_at_their_size() {
-    let rows: Vec<Row> = (0..1000).map(|n| row_of(n, 0, "x".repeat(300 + n as usize % 7))).collect();
+    let rows: Vec<Row> = (0..3000).map(|n| row_of(n, 0, "x".repeat(300 + n as usize % 7))).collect();
     let batches = batches(&rows, 100);
     let pages = build(&batches).pages;
     assert_eq!(pages.len(), bytes_of(&rows).div_ceil(PAGE_BYTES));
@@ -433,7 +433,7 @@ fn a_master_and_its_items_share_a_page() {
     let rows: Vec<Row> = (0..40).flat_map(|n| (0..8).map(move |item| row_of(n, item, "y".repeat(20_000)))).collect();
     let batches = batches(&rows, 100);
     let pages = build(&batches).pages;
-    assert!(pages.len() > 10);
+    assert!(pages.len() > 5);
     for page in &pages {
         assert_eq!(page.header.first.item(), 0);
         assert_eq!(page.header.last.item(), 7);

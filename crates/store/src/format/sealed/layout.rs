@@ -41,7 +41,7 @@ const REST: &str = "Properties:rest";
 /// 34.2 at level 1).
 const ZSTD_LEVEL: i32 = 1;
 /// Maximum bytes of a column's page before compression.
-const PAGE_BYTES: usize = 256 << 10;
+const PAGE_BYTES: usize = 32 << 10;
 /// Maximum bytes of a dictionary; further values are written without it.
 const DICTIONARY_BYTES: usize = 2 << 20;
 

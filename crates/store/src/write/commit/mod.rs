@@ -47,7 +47,7 @@ mod outbox_model;
 pub use lifecycle::{RestoreTarget, SealTarget};
 
 /// Raw bytes of waiting rows from which a commit starts before its interval is over.
-const RAW_BYTES_MAX: usize = 12 << 20;
+const RAW_BYTES_MAX: usize = 16 << 20;
 /// Bytes of finished pages from which a commit starts before its interval is over.
 const PAGE_BYTES_WAITING_MAX: usize = 8 << 20;
 /// Bytes of a file's journal from which commits wait for its checkpoint.
