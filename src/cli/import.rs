@@ -43,6 +43,9 @@ pub(super) struct Args {
     /// The format of the lines: auto, the name of a format, regex:PATTERN or grok:PATTERN
     #[arg(long, value_name = "FORMAT", value_parser = super::args::format)]
     format: Option<String>,
+    /// Put records that are older than their table's keep into the days of their time, and keep these days for keep from now on. Without it, such records go to today's table. A day that was dropped is not made again
+    #[arg(long)]
+    keep_expired: bool,
     /// Files, plain or compressed with gzip or zstd. Files of `journalctl --output=export` are read as entries, and {host} is the host of each entry
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
@@ -140,7 +143,8 @@ fn ask_daemon(
     show: &mut dyn FnMut(ImportProgress),
 ) -> Result<(), CliError> {
     let (paths, files) = files.into_iter().map(|file| (file.path, file.file)).unzip();
-    let import = ImportRequest { paths, instance: Some(args.instance.to_string()), format: args.format.clone() };
+    let (instance, format) = (Some(args.instance.to_string()), args.format.clone());
+    let import = ImportRequest { paths, instance, format, keep_expired: args.keep_expired };
     let body = serde_json::to_string(&import).map_err(|_| ControlError::Protocol("a path is no UTF-8"))?;
     let files: Vec<File> = files;
     let mut pauses = BUSY_PAUSES;
@@ -182,6 +186,9 @@ impl OfflineImport {
                 data_dir.escaped()
             )));
         }
+        if is_remote && args.keep_expired {
+            return Err(CliError::Unavailable("--keep-expired: a remote store has no days that have expired".into()));
+        }
         let store = Store::open(data_dir, StoreOptions::default())?;
         let steps = store.steps();
         // The days of a folder that no daemon has had yet get their `keep` from this configuration.
@@ -196,6 +203,7 @@ impl OfflineImport {
         let options =
             TailOptions { instance: args.instance.clone(), reading, ..TailOptions::new("import", Vec::new()) };
         let router = daemon::router_of(&config.tables, data_dir)?;
+        let router = if args.keep_expired { router.clone().keeping_expired().unwrap_or(router) } else { router };
         Ok(OfflineImport { store, options, router })
     }
 }

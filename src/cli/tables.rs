@@ -43,7 +43,7 @@ fn tables(args: &Args) -> Result<Vec<ShownTable>, CliError> {
     let view = View::of(&args.sources.data.dir(), state.clone(), &rules, limits, time::now());
     let held_back = plan(&view).held_back.into_iter().map(|held| (held.table.to_string(), held.reason));
     let shown = ProgressSnapshot { held_back: held_back.collect(), ..ProgressSnapshot::default() };
-    let local = table_list(&sources.reader.tables()?, &view, &shown);
+    let local = table_list(&sources.reader, &view, &shown)?;
     let Some(remote) = sources.remote() else { return Ok(local) };
     let (rules, limits) = sources.rules().unwrap_or((rules, limits));
     Ok(remote.list_tables(local, state, &rules, limits)?)
@@ -69,12 +69,13 @@ fn with_next(tables: Vec<ShownTable>) -> TextTable<'static, 8> {
     }
 }
 
-/// The rows with the late ones, and after a plus the rows that wait to be sent to the table.
+/// The rows with the late ones and those of earlier days, and after a plus the rows that wait to be sent to the table.
 fn count(table: &ShownTable) -> String {
     let rows = table.rows.map_or("-".into(), |rows| rows.to_string());
     let late = table.late.map_or_else(String::new, |late| format!(" ({late} late)"));
     let waiting = table.waiting.map_or_else(String::new, |waiting| format!(" +{waiting}"));
-    rows + &late + &waiting
+    let earlier = table.earlier.map_or_else(String::new, |earlier| format!(" ({earlier} of earlier days)"));
+    rows + &late + &earlier + &waiting
 }
 
 /// The state for people. A table of a period that has not begun is ready.

@@ -178,6 +178,10 @@ impl Api for ApiContext {
             let reason = "the bucket plan of the remote store is not loaded yet: files wait";
             return Err(ApiError::Busy(reason.into()));
         }
+        if request.keep_expired {
+            let reason = "a remote store has no days that have expired";
+            router = router.keeping_expired().ok_or_else(|| ApiError::parameter("keep_expired", reason))?;
+        }
         if let Some(format) = &request.format {
             reading.set_format(format).map_err(|e| ApiError::parameter("format", e.to_string()))?;
         }

@@ -69,7 +69,7 @@ impl LifecycleApi {
     /// The day-tables of the data folder, and the view of the lifecycle.
     pub(super) fn listing(&self, reader: &Reader) -> Result<(Vec<ShownTable>, View), StoreError> {
         let view = self.view(LifecycleState::of(reader.catalog())?);
-        let tables = listing::table_list(&reader.tables()?, &view, &self.executor.progress().read());
+        let tables = listing::table_list(reader, &view, &self.executor.progress().read())?;
         Ok((tables, view))
     }
 

@@ -110,6 +110,9 @@ pub struct ImportRequest {
     /// The format of the lines, like the option `--format`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub format: Option<String>,
+    /// Whether records of expired days go to their own day, like the option `--keep-expired`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub keep_expired: bool,
 }
 
 /// The body of `/-/restore`, as JSON.

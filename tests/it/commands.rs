@@ -391,6 +391,41 @@ fn an_import_says_that_records_are_dated_before_keep() {
     assert!(said.contains("2 new records") && said.contains("2 dated before keep went to today's table"), "{said}");
     let again = place.said("import", &[file.to_str().expect("a path")]);
     assert!(!again.contains("dated before keep"), "{again}");
+    // The lists say so as well.
+    let sources = place.said("sources", &[]);
+    assert!(sources.contains("late_records=2"), "{sources}");
+    let tables = place.said("tables", &[]);
+    assert!(tables.contains("2 (2 of earlier days)"), "{tables}");
+    assert!(place.said("tables", &["--json"]).contains(r#""earlier":2"#));
+}
+
+/// An import that is told to keeps expired records in the days of their time, and these days for `keep` from then on.
+#[test]
+fn an_import_keeps_the_days_of_expired_records() {
+    let place = Place::new();
+    let file = place.path("old.txt");
+    fs::write(&file, "2001-01-01T00:00:00Z INFO first\n2001-01-02T00:00:00Z INFO second\n").expect("written");
+    let said = place.said("import", &["--keep-expired", file.to_str().expect("a path")]);
+    assert!(said.contains("2 new records") && !said.contains("today's table"), "{said}");
+    let tables = place.said("tables", &["--json"]);
+    let found: Vec<serde_json::Value> = tables.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let days = ["Log20010101", "Log20010102"];
+    for day in days {
+        let table = found.iter().find(|table| table["table"] == day).expect("a day");
+        assert_eq!((&table["rows"], &table["earlier"]), (&1.into(), &serde_json::Value::Null), "{tables}");
+        let expires = table["expires"].as_str().expect("a time");
+        assert!(expires > daytable_model::time::now().to_string().as_str(), "{expires}");
+    }
+    let sources = place.said("sources", &[]);
+    assert!(!sources.contains("late_records"), "{sources}");
+    // A daemon whose clock a new record confirms runs the lifecycle, and drops none of them.
+    let new = place.path("new.txt");
+    fs::write(&new, format!("{} INFO new\n", daytable_model::time::now())).expect("written");
+    place.said("import", &[new.to_str().expect("a path")]);
+    let plan = place.said("plan", &[]);
+    assert!(!days.iter().any(|day| plan.contains(&format!("drop {day}"))), "{plan}");
+    let raw = place.said("query", &["--raw", "--since", "2001-01-01"]);
+    assert!(raw.contains("INFO first\n") && raw.contains("INFO second\n"), "{raw}");
 }
 
 /// An import names instances by the `_HOSTNAME` of what `journalctl --output=json` prints.

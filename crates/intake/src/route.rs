@@ -19,12 +19,14 @@ pub use cache::{Origin, RouteCache, RouteCaches};
 pub use condition::{Condition, Subject};
 
 use daytable_logsql::PredicateNode;
+use daytable_model::batch::Batch;
 use daytable_model::bucket_plan::BucketPlan;
 use daytable_model::key::{DayTable, TableName};
 use daytable_model::record::Level;
 use daytable_model::time::Ticks;
 use daytable_model::window::{Admission, Window};
 use daytable_platform::lock;
+use std::collections::BTreeSet;
 use std::num::NonZeroU16;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -51,6 +53,8 @@ pub struct Router {
     version: u64,
     published: Arc<PublishedRoutes>,
     plan: Option<Arc<BucketPlan>>,
+    /// Whether records of expired days go to their own day.
+    keeps_expired: bool,
 }
 
 /// The current routes, which all clones of a router share.
@@ -66,12 +70,30 @@ impl Router {
     pub fn new(routes: Vec<Route>) -> Router {
         let routes: Arc<[Route]> = routes.into();
         let published = PublishedRoutes { version: AtomicU64::new(0), routes: Mutex::new(routes.clone()) };
-        Router { routes, version: 0, published: Arc::new(published), plan: None }
+        Router { routes, version: 0, published: Arc::new(published), plan: None, keeps_expired: false }
     }
 
     /// Returns the same routes with a bucket plan, which decides the number of partitions of each instance.
     pub fn with_bucket_plan(self, plan: Arc<BucketPlan>) -> Router {
         Router { plan: Some(plan), ..self }
+    }
+
+    /// Returns the same routes for an import that puts records of expired days into their own day. `None` with a remote
+    /// store, which has no such days.
+    pub fn keeping_expired(self) -> Option<Router> {
+        self.plan.is_none().then_some(Router { keeps_expired: true, ..self })
+    }
+
+    /// Of the days of these batches, those that have expired at `now`, and until when they are kept: as long from now on
+    /// as their table keeps a day after its end. None unless this router [keeps](Router::keeping_expired) them.
+    pub(crate) fn kept_days(&self, batches: &[Batch], now: Ticks) -> Vec<(DayTable, Ticks)> {
+        let days: BTreeSet<&DayTable> = batches.iter().map(|batch| &batch.table).collect();
+        let kept = |day: &&DayTable| {
+            let of_day = |route: &&Route| route.table == *day.table() && route.window.period == day.period();
+            let window = self.routes.iter().find(of_day)?.window;
+            window.expired(day, now).then(|| (DayTable::clone(day), now.plus(window.keep)))
+        };
+        if self.keeps_expired { days.iter().filter_map(kept).collect() } else { Vec::new() }
     }
 
     /// Whether the bucket plan of earlier runs is loaded. Until then, records that can be read again must wait.
@@ -82,7 +104,7 @@ impl Router {
     /// A router with other routes. [`publish`](Router::publish) passes them to all clones of this router.
     pub fn propose(&self, routes: Vec<Route>) -> Router {
         let version = self.published.version.load(Ordering::Acquire) + 1;
-        Router { routes: routes.into(), version, published: self.published.clone(), plan: self.plan.clone() }
+        Router { routes: routes.into(), version, published: self.published.clone(), plan: self.plan.clone(), keeps_expired: self.keeps_expired }
     }
 
     /// Passes the routes of this [proposed](Router::propose) router to all clones.
@@ -112,7 +134,7 @@ impl Router {
         let is_wanted = |route: &&Route| tables.iter().any(|table| table.same(&route.table));
         let routes: Vec<Route> = self.routes.iter().filter(is_wanted).cloned().collect();
         let router = (!routes.is_empty() && routes.len() == tables.len()).then(|| Router::new(routes))?;
-        Some(Router { plan: self.plan.clone(), ..router })
+        Some(Router { plan: self.plan.clone(), keeps_expired: self.keeps_expired, ..router })
     }
 
     /// The routes that may accept records of a level.
@@ -136,11 +158,15 @@ impl Router {
         let rule = &self.routes[route];
         let own = DayTable::at(&rule.table, rule.window.period, time);
         let today = DayTable::at(&rule.table, rule.window.period, now);
-        let admission = rule.window.admits(&own, now);
+        let admission = match rule.window.admits(&own, now) {
+            Admission::Late if self.keeps_expired => Admission::Own,
+            admission => admission,
+        };
         let (mut times, mut buckets) = (own.start()..own.end(), rule.buckets);
         let mut nows = today.start()..today.end();
         if let (Admission::Own, Some(expires)) = (admission, rule.window.expires(&own)) {
-            nows.end = nows.end.min(expires);
+            // An expired day that is kept stays one.
+            nows.end = if expires > now { nows.end.min(expires) } else { nows.end };
         }
         if let (Admission::Own, Some(plan)) = (admission, &self.plan) {
             let lease = plan.lease(&own, partition, time, buckets);

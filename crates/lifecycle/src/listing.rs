@@ -5,14 +5,24 @@ use crate::plan::{TableState, View, next};
 use crate::progress::ProgressSnapshot;
 use daytable_model::time::Ticks;
 use daytable_query::ShownTable;
-use daytable_store::TableSummary;
+use daytable_store::{Reader, StoreError, TableSummary};
 use daytable_store::catalog::{Archived, DayState};
 
 /// Day-tables, oldest first, and dropped days that have an archive. `shown` is the progress of a running daemon.
-pub fn table_list(summaries: &[TableSummary], view: &View, shown: &ProgressSnapshot) -> Vec<ShownTable> {
+pub fn table_list(reader: &Reader, view: &View, shown: &ProgressSnapshot) -> Result<Vec<ShownTable>, StoreError> {
+    let summaries = reader.tables()?;
+    let listed = summaries.iter().map(|summary| ShownTable::of(summary, reader)).collect::<Result<_, _>>()?;
+    Ok(with_lives(&summaries, listed, view, shown))
+}
+
+fn with_lives(
+    summaries: &[TableSummary],
+    listed: Vec<ShownTable>,
+    view: &View,
+    shown: &ProgressSnapshot,
+) -> Vec<ShownTable> {
     let mut tables: Vec<(Ticks, ShownTable)> = Vec::with_capacity(summaries.len());
-    for summary in summaries {
-        let mut table = ShownTable::from(summary);
+    for (summary, mut table) in summaries.iter().zip(listed) {
         if let Some(state) = view.tables.iter().find(|state| state.table == summary.table) {
             add_life(&mut table, view, state);
         }
@@ -133,7 +143,9 @@ mod tests {
         };
         let mut shown = ProgressSnapshot::default();
         shown.held_back.insert(names[1].into(), HoldReason::NoPermit);
-        let found = table_list(&names.map(summary), &view, &shown);
+        let summaries = names.map(summary);
+        let listed = summaries.iter().map(ShownTable::from).collect();
+        let found = with_lives(&summaries, listed, &view, &shown);
         let found: Vec<_> =
             found.iter().map(|t| (&*t.table, t.state, t.next, t.next_at.as_deref(), t.stays.is_some())).collect();
         assert_eq!(

@@ -61,6 +61,8 @@ pub struct TableState {
     pub watched: Duration,
     /// Whether the table was created while the clock was behind. Its name then does not tell the age of its records.
     pub is_behind: bool,
+    /// Until when an import of expired records keeps the day.
+    pub kept_until: Option<Ticks>,
 }
 
 /// A sealed file of a day.
@@ -239,6 +241,14 @@ impl TableState {
     /// Whether the table exists.
     pub fn stands(&self) -> bool {
         self.state != DayState::Dropped
+    }
+}
+
+impl TableRule {
+    /// When a day of the table expires: its end plus `keep`, or when an import of expired records no longer keeps the day.
+    pub fn expires(&self, state: &TableState) -> Option<Ticks> {
+        let expires = self.window.expires(&state.table)?;
+        Some(state.kept_until.map_or(expires, |until| until.max(expires)))
     }
 }
 

@@ -38,6 +38,11 @@ pub enum HoldReason {
     },
     /// The day needs a verified archive and has none.
     NoPermit,
+    /// An import of expired records keeps it.
+    Imported {
+        /// The end of that time.
+        until: Ticks,
+    },
     /// The run has reached its limit of drops.
     OverLimit(NonZeroU16),
     /// This number of days of the table always stays.
@@ -76,6 +81,7 @@ impl HoldReason {
             HoldReason::ClockWasBehind => "clock_was_behind",
             HoldReason::Grace { .. } => "grace",
             HoldReason::NoPermit => "no_permit",
+            HoldReason::Imported { .. } => "imported",
             HoldReason::OverLimit(_) => "over_limit",
             HoldReason::Floor(_) => "floor",
             HoldReason::HostHolds { .. } => "host_holds",
@@ -110,6 +116,7 @@ impl fmt::Display for HoldReason {
                 write!(f, "it was configured to stay until lately; what is new counts from {until}")
             }
             HoldReason::NoPermit => f.write_str("it has no archive that was read back, and its table asks for one"),
+            HoldReason::Imported { until } => write!(f, "`import --keep-expired` keeps it until {until}"),
             HoldReason::OverLimit(max) => write!(f, "one run drops at most {max} tables; it goes with a later one"),
             HoldReason::Floor(min) => write!(f, "{min} of its table's days with records stay in any case (`min_tables`)"),
             HoldReason::HostHolds { host, oldest } => {

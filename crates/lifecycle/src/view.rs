@@ -84,6 +84,7 @@ fn table_of(data_dir: &Path, day: &Day, watch: &WatchedTime) -> TableState {
             .filter_map(|file| Some(SealedGeneration { generation: file.generation(), seal: file.seal.clone()? }))
             .max_by_key(|sealed| sealed.generation),
         is_behind: day.is_behind,
+        kept_until: day.kept_until,
         bytes: day.files.iter().map(|file| file_bytes(data_dir, file)).sum(),
         watched: quiet.map_or(Duration::ZERO, |(_, since)| watch.watched.saturating_sub(since)),
     }

@@ -2,7 +2,7 @@
 
 use daytable_model::path_text;
 use daytable_model::time::Ticks;
-use daytable_store::{Ledger, SourceKind, SourceState, SourceStatus, TableSummary};
+use daytable_store::{Ledger, Reader, SourceKind, SourceState, SourceStatus, StoreError, TableSummary};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -30,6 +30,9 @@ pub struct ShownTable {
     /// Of the rows, those that came after the day was sealed, and wait to be merged.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub late: Option<u64>,
+    /// Of the records, those of earlier days: their own day had expired or was dropped.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub earlier: Option<u64>,
     /// When it expires.
     pub expires: Option<String>,
     /// The next step: `seal`, `archive`, `drop` or `remove_archive`.
@@ -50,6 +53,14 @@ pub struct ShownTable {
     /// When the step is retried.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_at: Option<String>,
+}
+
+impl ShownTable {
+    /// A table as it lies in the folder of `reader`.
+    pub fn of(summary: &TableSummary, reader: &Reader) -> Result<ShownTable, StoreError> {
+        let earlier = Some(reader.earlier(summary)?).filter(|records| *records > 0);
+        Ok(ShownTable { earlier, ..ShownTable::from(summary) })
+    }
 }
 
 impl From<&TableSummary> for ShownTable {
@@ -193,11 +204,13 @@ impl ShownSource {
         }
     }
 
-    /// Losses as text, each with its number; empty without any.
+    /// Losses as text, each with its number; empty without any. Records in another day than their own are no loss, and
+    /// are named as well.
     pub fn losses(&self) -> String {
-        let counts = ShownSource::loss_counts(&self.ledger);
+        let late = ("late_records", self.ledger.late_records);
+        let counts = ShownSource::loss_counts(&self.ledger).into_iter().chain([late]);
         let shown: Vec<_> =
-            counts.iter().filter(|(_, count)| *count > 0).map(|(name, count)| format!("{name}={count}")).collect();
+            counts.filter(|(_, count)| *count > 0).map(|(name, count)| format!("{name}={count}")).collect();
         shown.join(" ")
     }
 
@@ -217,6 +230,7 @@ impl ShownSource {
             older_bytes: _,
             begun_bytes: _,
             adopted_bytes: _,
+            late_records: _,
         } = *ledger;
         [
             ("lost_records", lost_records),

@@ -78,6 +78,9 @@ pub struct Ledger {
     /// Records of this daytable's own log. They are skipped, and their bytes count as read.
     #[serde(skip_serializing_if = "is_zero")]
     pub own_records: u64,
+    /// Records in today's table, because the day of their time had expired (`keep`). They are among `records`.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub late_records: u64,
 }
 
 impl Ledger {

@@ -491,6 +491,7 @@ impl RecordParser {
         let admission = lane.push(context.router, context.batcher, &record, time, origin, context.now);
         if admission != Admission::Own {
             context.counters.count_misplaced(lane.table(), admission);
+            state.ledger.late_records += u64::from(admission == Admission::Late);
         }
         // A line from the year 9999 must not vouch for any clock.
         if admission != Admission::Early {

@@ -274,8 +274,9 @@ impl Importer<'_> {
             let _ = outcomes.send(is_committed);
         });
         let (batches, epoch) = (self.batcher.take(), self.epoch);
+        let kept = self.router.kept_days(&batches, daytable_model::time::now());
         let (advances, newest) = (vec![state.into()], self.newest.take());
-        self.intake.submit(Submission { batches, advances, newest, epoch, ack: done, ..Submission::default() })?;
+        self.intake.submit(Submission { batches, advances, newest, kept, epoch, ack: done, ..Submission::default() })?;
         self.waiting += 1;
         Ok(())
     }

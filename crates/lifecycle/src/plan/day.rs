@@ -53,7 +53,7 @@ pub(super) fn decide(view: &View, state: &TableState, drops: &mut DropBudget) ->
     if state.table.period() != rule.window.period {
         return Outlook::stays(HoldReason::OtherPeriod(rule.window.period));
     }
-    match rule.window.expires(&state.table).filter(|expires| *expires <= now) {
+    match rule.expires(state).filter(|expires| *expires <= now) {
         Some(expires) => expired(view, rule, state, expires, drops),
         None => Outlook { next: ripen(view, rule, state, Urgency::InTime), stays: None },
     }

@@ -89,6 +89,7 @@ impl TableState {
             bytes: 0,
             watched: Duration::ZERO,
             is_behind: false,
+            kept_until: None,
         }
     }
 }

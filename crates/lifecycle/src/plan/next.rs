@@ -23,7 +23,7 @@ pub fn next(view: &View, state: &TableState) -> Option<NextStep> {
         DayState::Restored { expires, .. } => due("drop", *expires),
         DayState::Open => {
             let rule = view.rule_of(&state.table).filter(|rule| rule.window.period == state.table.period())?;
-            let expires = rule.window.expires(&state.table);
+            let expires = rule.expires(state);
             if state.unsealed_rows > 0 || state.is_closed {
                 let settled = state.table.end().plus(view.limits.seal_after);
                 let again = state.sealed.as_ref().map(|sealed| sealed.seal.at.plus(SEALED_AGAIN_AFTER));

@@ -41,6 +41,9 @@ pub(super) fn relieve(view: &View, standing: &[&TableState], drops: &mut DropBud
             },
             _ => continue,
         };
+        if let Some(until) = state.kept_until.filter(|until| *until > view.clock.now) {
+            return hold(plan, state, HoldReason::Imported { until });
+        }
         let needs_proof = place.is_some() || matches!(state.state, DayState::Restored { .. });
         let is_proven = !needs_proof || view.is_proven(state, place.map(|place| &**place));
         if !is_proven && !view.limits.drop_unarchived {

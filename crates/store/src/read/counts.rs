@@ -14,7 +14,7 @@ use crate::format::day_file::{HEADER_COLUMNS, read_header};
 use crate::format::page::level_minutes;
 use crate::format::small_pages::{self, PageRow};
 use crate::read::open_scan::{OpenScan, Resume};
-use crate::read::{MinuteCount, OpenDayFile, Range, Reader, begin, earliest_first_key, partition_names};
+use crate::read::{MinuteCount, OpenDayFile, Range, Reader, TableSummary, begin, earliest_first_key, partition_names};
 use daytable_model::key::{DayTable, RowKey};
 use daytable_model::record::Level;
 use daytable_model::time::Ticks;
@@ -36,6 +36,21 @@ pub enum CountBy {
 type Sums = HashMap<(Arc<str>, i64, Option<Level>), i64, foldhash::quality::RandomState>;
 
 impl Reader {
+    /// The number of a table's records that are of earlier days: their own day had expired or was dropped. Costs nothing
+    /// where there are none.
+    pub fn earlier(&self, summary: &TableSummary) -> Result<u64, StoreError> {
+        let start = summary.table.start();
+        let mut earlier = 0;
+        if summary.first_time.is_some_and(|first| first < start) {
+            let range = Range { to: Ticks::new(start.get() - 1).unwrap_or_default(), ..Range::all() };
+            match self.counts_by(&summary.table, &range, CountBy::Nothing, &mut |count| earlier += count.records) {
+                Ok(()) | Err(StoreError::TableGone(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(earlier)
+    }
+
     /// Records by partition, minute and level.
     pub fn counts(&self, table: &DayTable, range: &Range, each: &mut dyn FnMut(MinuteCount)) -> Result<(), StoreError> {
         self.counts_by(table, range, CountBy::Partition, each)

@@ -252,6 +252,7 @@ impl Reader {
     /// Every live day-table, the oldest first.
     pub fn tables(&self) -> Result<Vec<TableSummary>, StoreError> {
         let rules = self.catalog.rules()?;
+        let kept = self.catalog.kept_days()?;
         let mut tables: Vec<TableSummary> = Vec::new();
         for file in self.catalog.files()? {
             let Some((rows, bytes)) = self.size_of(&file)? else { continue };
@@ -272,7 +273,7 @@ impl Reader {
                     first_time,
                     last_time,
                     state,
-                    expires: keep.map(|keep| file.day.end().plus(keep)),
+                    expires: keep.map(|keep| file.day.end().plus(keep).max(kept.get(&file.day).copied().unwrap_or_default())),
                     table: file.day,
                 }),
             }

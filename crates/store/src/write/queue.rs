@@ -9,6 +9,7 @@ use crate::format::catalog::accounting::SourceReceipt;
 use crate::format::catalog::idempotency::{IdempotencyKey, Repeat, StoredAnswer};
 use crate::source::SourceState;
 use daytable_model::batch::Batch;
+use daytable_model::key::DayTable;
 use daytable_model::time::Ticks;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -29,6 +30,8 @@ pub struct Submission {
     /// The newest time among records whose own text has a time and whose day admits them. The clock is checked against
     /// it.
     pub newest: Option<Ticks>,
+    /// Expired days whose records are imported on purpose, and until when these days are kept.
+    pub kept: Vec<(DayTable, Ticks)>,
     /// The epoch in which the sources were read.
     pub epoch: u64,
     /// The listeners of rows without a source in `advances`, and the losses of these listeners.
@@ -131,7 +134,7 @@ pub enum SubmitError {
 
 /// A piece of work for the committer.
 pub(crate) enum Work<S> {
-    Rows(Submission),
+    Rows(Box<Submission>),
     /// A step of the lifecycle, or another change of the live files. It runs between two commits.
     Step(S),
     /// A step that does not depend on waiting rows, so no commit comes before it.
@@ -234,7 +237,7 @@ impl<S> WorkQueue<S> {
             return Err(SubmitError::Stale);
         }
         state.bytes += bytes;
-        state.work.push_back(Work::Rows(submission));
+        state.work.push_back(Work::Rows(Box::new(submission)));
         drop(state);
         self.queue.changed.notify_all();
         Ok(())

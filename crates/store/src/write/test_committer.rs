@@ -22,7 +22,7 @@ impl TestCommitter {
                 self.0.release(submission.bytes());
                 self.0.committed(submission.advances.clone());
                 std::mem::take(&mut submission.ack).complete(CommitOutcome::Committed);
-                Some(submission)
+                Some(*submission)
             }
             _ => None,
         }

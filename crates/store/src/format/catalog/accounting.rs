@@ -20,6 +20,8 @@ use super::database::Catalog;
 use super::source_log::latest as latest_deltas;
 use crate::StoreError;
 use crate::source::Ledger;
+use daytable_model::key::DayTable;
+use daytable_model::time::Ticks;
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, params};
 use serde::{Deserialize, Serialize};
@@ -73,6 +75,8 @@ pub(crate) struct CommitEntry<'t> {
     /// Rows without a place in a file, because a later row has the same key.
     pub(crate) replaced: u64,
     pub(crate) receipts: &'t [SourceReceipt],
+    /// Expired days that an import keeps, and until when.
+    pub(crate) kept: &'t [(DayTable, Ticks)],
 }
 
 /// All accounts, at one moment.

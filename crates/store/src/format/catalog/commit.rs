@@ -148,6 +148,10 @@ impl Catalog {
                 ])?;
             one(noted)?;
             accounting::add(&transaction, entry.receipts)?;
+            for (day, until) in entry.kept {
+                let keep = "UPDATE day SET expires = max(coalesce(expires, 0), ?2) WHERE name = ?1 AND state = 'open'";
+                transaction.prepare_cached(keep)?.execute(params![day.to_string(), until.get()])?;
+            }
             if let Some(stamp) = entry.stamp {
                 clock::put(&transaction, seq, stamp)?;
             }

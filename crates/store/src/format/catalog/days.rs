@@ -30,6 +30,8 @@ pub struct Day {
     pub quiet: Option<(i64, Duration)>,
     /// Whether the day was created while the clock was behind: later days of the same table existed already.
     pub is_behind: bool,
+    /// Until when an import of expired records keeps an open day that would have expired.
+    pub kept_until: Option<Ticks>,
 }
 
 /// The state of a day-table.
@@ -62,6 +64,14 @@ impl Catalog {
         }
         days.sort_by(|a, b| (a.table.start(), &a.table).cmp(&(b.table.start(), &b.table)));
         Ok(days)
+    }
+
+    /// Open days that an import of expired records keeps, and until when.
+    pub(crate) fn kept_days(&self) -> Result<HashMap<DayTable, Ticks>, StoreError> {
+        let days = self.all("SELECT name, expires FROM day WHERE state = 'open' AND expires IS NOT NULL", |row| {
+            Ok((table_in(row, 0)?, Ticks::new(row.get(1)?).unwrap_or_default()))
+        })?;
+        Ok(days.into_iter().collect())
     }
 
     /// The names of dropped day-tables. They are kept so that late records do not create these tables again.
@@ -131,5 +141,7 @@ fn read_day(row: &Row<'_>) -> rusqlite::Result<Day> {
         _ => DayState::Open,
     };
     let quiet = row.get::<_, Option<i64>>(4)?.zip(row.get::<_, Option<i64>>(5)?.map(seconds));
-    Ok(Day { table: table_in(row, 0)?, state, files: Vec::new(), quiet, is_behind: row.get(6)? })
+    let expires = row.get::<_, Option<i64>>(2)?.and_then(Ticks::new);
+    let kept_until = expires.filter(|_| state == DayState::Open);
+    Ok(Day { table: table_in(row, 0)?, state, files: Vec::new(), quiet, is_behind: row.get(6)?, kept_until })
 }

@@ -129,6 +129,11 @@ impl Catalog {
             {
                 return Ok(Err(missing));
             }
+            if permit == Permit::Proven
+                && let Some(until) = kept_until(transaction, &name, now)?
+            {
+                return Ok(Err(format!("an import keeps it until {until}")));
+            }
             let dropped = "UPDATE state SET rows_dropped = rows_dropped
                 + coalesce((SELECT sum(entities) FROM file WHERE day = ?1
                             AND day NOT IN (SELECT name FROM day WHERE state = 'restored')), 0)";
@@ -154,6 +159,13 @@ fn superseded_error(error: StoreError, what: impl FnOnce() -> String) -> StoreEr
         StoreError::Sqlite { source: rusqlite::Error::StatementChangedRows(0), .. } => StoreError::Refused(what()),
         error => error,
     }
+}
+
+/// Until when an import of expired records keeps an open day, if that lies ahead.
+fn kept_until(connection: &Connection, day: &str, now: Ticks) -> rusqlite::Result<Option<Ticks>> {
+    let select = "SELECT expires FROM day WHERE name = ?1 AND state = 'open'";
+    let until: Option<Option<i64>> = connection.query_row(select, [day], |row| row.get(0)).optional()?;
+    Ok(until.flatten().and_then(Ticks::new).filter(|until| *until > now))
 }
 
 /// Why `day` must not be dropped, as a text for users; none if it may be dropped.

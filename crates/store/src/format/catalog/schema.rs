@@ -27,7 +27,8 @@ const TABLES: &str = "
         state TEXT NOT NULL,                 -- 'open', 'restored' or 'dropped'
         generation INTEGER NOT NULL,         -- the highest of its files: a path is never used twice
         changed INTEGER NOT NULL,            -- ticks of the last change of its state
-        expires INTEGER,                     -- of a restored day: ticks after which it is dropped again
+        expires INTEGER,                     -- of a restored day: ticks after which it is dropped again; of an open day:
+                                             -- ticks until which an import of expired records keeps it
         origin TEXT,                         -- of a restored day: the day-table of its archive
         idle_commit INTEGER,                 -- its last commit at the last look,
         idle_since INTEGER,                  -- and the seconds watched (see watch) when that commit was first seen

@@ -10,7 +10,7 @@
 //! sources := checksum u64 | version u8 | source*     xxh3-64 of the rest; a later row wins over an earlier one
 //! source  := identity u64 | length varint of the rest | position varint | 0 or last time + 1 varint | status u8
 //!            | seen varint | device varint | inode varint | cursor text | profile text | marks varint, mark*
-//!            | 13 counts varint
+//!            | 14 counts varint
 //! mark    := distance before the position varint | length varint | hash u64
 //! text    := length varint | UTF-8        numbers are little-endian
 //! ```
@@ -183,10 +183,11 @@ impl SourceLogRow {
             adopted_bytes,
             returned_bytes,
             own_records,
+            late_records,
         } = source.ledger;
         let read = [records, lost_records, bytes, truncated_records, truncated_bytes, invalid_utf8_records];
         let passed = [skipped_bytes, lost_bytes, older_bytes, begun_bytes, adopted_bytes, returned_bytes, own_records];
-        for count in read.into_iter().chain(passed) {
+        for count in read.into_iter().chain(passed).chain([late_records]) {
             put_varint(out, count);
         }
         self.bytes.extend_from_slice(&source.identity.to_le_bytes());
@@ -270,6 +271,8 @@ impl SourceDelta {
             adopted_bytes: bytes.varint()?,
             returned_bytes: bytes.varint()?,
             own_records: bytes.varint()?,
+            // Rows of earlier builds end before it.
+            late_records: if bytes.rest().is_empty() { 0 } else { bytes.varint()? },
         };
         if !bytes.rest().is_empty() {
             return Err(PageError::Damaged("there is more of a source than there can be"));
@@ -526,6 +529,7 @@ mod tests {
                     adopted_bytes: n[10],
                     returned_bytes: n[11],
                     own_records: n[12],
+                    late_records: n[13],
                 },
                 ..tests_state(1)
             }

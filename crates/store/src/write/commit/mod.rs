@@ -115,6 +115,8 @@ struct Pending {
     records: u64,
     /// Receipts of senders that are no sources of the catalog.
     receipts: Vec<SourceReceipt>,
+    /// Expired days that imports keep, and until when.
+    kept: Vec<(DayTable, Ticks)>,
     raw_bytes: usize,
     page_bytes: usize,
     since: Option<Instant>,
@@ -136,7 +138,8 @@ impl Pending {
 
     fn add(&mut self, submission: Submission) {
         self.since.get_or_insert_with(Instant::now);
-        let Submission { batches, advances, ack, newest, idempotency, receipts, .. } = submission;
+        let Submission { batches, advances, ack, newest, idempotency, receipts, kept, .. } = submission;
+        self.kept.extend(kept);
         let records = batches.iter().map(Batch::records).sum();
         self.records += records;
         let is_anonymous = receipts.is_empty() && advances.is_empty() && records > 0;
@@ -327,7 +330,7 @@ impl Committer {
                 }
             }
             match work {
-                Ok(Some(Work::Rows(submission))) => self.receive(submission),
+                Ok(Some(Work::Rows(submission))) => self.receive(*submission),
                 Ok(Some(Work::Step(step))) => self.step(step),
                 Ok(Some(Work::Aside(step))) => step(&mut self),
                 Ok(None) => {}
@@ -467,9 +470,10 @@ impl Committer {
         let (sources, keys) = (pending.sources.values(), pending.keys.keys());
         let stamp = self.stamp();
         let noted: i64 = touched.iter().map(|touched| touched.entities).sum();
-        let (records, rows, receipts) = (pending.records, pending.report.rows, &pending.receipts);
-        let entry =
-            CommitEntry { stamp, records, rows, replaced: rows.saturating_sub(noted.cast_unsigned()), receipts };
+        let (records, rows, receipts, kept) =
+            (pending.records, pending.report.rows, &pending.receipts, &pending.kept);
+        let replaced = rows.saturating_sub(noted.cast_unsigned());
+        let entry = CommitEntry { stamp, records, rows, replaced, receipts, kept };
         let keys = self.catalog.commit(seq, &touched, sources, keys, pending.newest, entry)?;
         self.seq = seq;
         // After the commit point: acknowledged records are in the files that readers and the next start open.
