@@ -151,6 +151,24 @@ fn a_day_that_was_made_while_the_clock_was_behind_goes_by_patience() {
 }
 
 #[test]
+fn an_import_keeps_an_expired_day_also_above_the_limit_of_the_folder() {
+    let kept = TableState { kept_until: Some(at(25, 0)), ..open("Log20260101") };
+    let mut view = noon(&[kept], rule("Log", 5 * DAY));
+    view.limits.seal_after = 999 * DAY;
+    assert_eq!(drops(&super::super::plan(&view)), [""; 0]);
+    assert!(reasons(&super::super::plan(&view)).is_empty());
+    let next = super::super::next(&view, &view.tables[0]).expect("a step");
+    assert_eq!((next.step, next.at), ("drop", Some(at(25, 0))));
+    view.limits.max_bytes = Some(1);
+    view.limits.grace = Duration::ZERO;
+    let reason = HoldReason::Imported { until: at(25, 0) };
+    assert_eq!(reasons(&super::super::plan(&view)), [("Log20260101".into(), reason)]);
+    view.limits.max_bytes = None;
+    (view.clock.now, view.clock.newest_record) = (at(25, 1), Some(at(25, 0)));
+    assert_eq!(drops(&super::super::plan(&view)), ["Log20260101"]);
+}
+
+#[test]
 fn so_many_days_stay_however_old() {
     let tables = [open("Log20261101"), open("Log20261102"), TableState::empty(day("Log20261103"))];
     let mut view = noon(&tables, rule("Log", DAY));
