@@ -104,7 +104,13 @@ impl Router {
     /// A router with other routes. [`publish`](Router::publish) passes them to all clones of this router.
     pub fn propose(&self, routes: Vec<Route>) -> Router {
         let version = self.published.version.load(Ordering::Acquire) + 1;
-        Router { routes: routes.into(), version, published: self.published.clone(), plan: self.plan.clone(), keeps_expired: self.keeps_expired }
+        Router {
+            routes: routes.into(),
+            version,
+            published: self.published.clone(),
+            plan: self.plan.clone(),
+            keeps_expired: self.keeps_expired,
+        }
     }
 
     /// Passes the routes of this [proposed](Router::propose) router to all clones.

@@ -5,8 +5,8 @@ use crate::plan::{TableState, View, next};
 use crate::progress::ProgressSnapshot;
 use daytable_model::time::Ticks;
 use daytable_query::ShownTable;
-use daytable_store::{Reader, StoreError, TableSummary};
 use daytable_store::catalog::{Archived, DayState};
+use daytable_store::{Reader, StoreError, TableSummary};
 
 /// Day-tables, oldest first, and dropped days that have an archive. `shown` is the progress of a running daemon.
 pub fn table_list(reader: &Reader, view: &View, shown: &ProgressSnapshot) -> Result<Vec<ShownTable>, StoreError> {

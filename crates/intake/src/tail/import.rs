@@ -276,7 +276,15 @@ impl Importer<'_> {
         let (batches, epoch) = (self.batcher.take(), self.epoch);
         let kept = self.router.kept_days(&batches, daytable_model::time::now());
         let (advances, newest) = (vec![state.into()], self.newest.take());
-        self.intake.submit(Submission { batches, advances, newest, kept, epoch, ack: done, ..Submission::default() })?;
+        self.intake.submit(Submission {
+            batches,
+            advances,
+            newest,
+            kept,
+            epoch,
+            ack: done,
+            ..Submission::default()
+        })?;
         self.waiting += 1;
         Ok(())
     }

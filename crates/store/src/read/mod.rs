@@ -273,7 +273,8 @@ impl Reader {
                     first_time,
                     last_time,
                     state,
-                    expires: keep.map(|keep| file.day.end().plus(keep).max(kept.get(&file.day).copied().unwrap_or_default())),
+                    expires: keep
+                        .map(|keep| file.day.end().plus(keep).max(kept.get(&file.day).copied().unwrap_or_default())),
                     table: file.day,
                 }),
             }

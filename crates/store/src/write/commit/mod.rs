@@ -470,8 +470,7 @@ impl Committer {
         let (sources, keys) = (pending.sources.values(), pending.keys.keys());
         let stamp = self.stamp();
         let noted: i64 = touched.iter().map(|touched| touched.entities).sum();
-        let (records, rows, receipts, kept) =
-            (pending.records, pending.report.rows, &pending.receipts, &pending.kept);
+        let (records, rows, receipts, kept) = (pending.records, pending.report.rows, &pending.receipts, &pending.kept);
         let replaced = rows.saturating_sub(noted.cast_unsigned());
         let entry = CommitEntry { stamp, records, rows, replaced, receipts, kept };
         let keys = self.catalog.commit(seq, &touched, sources, keys, pending.newest, entry)?;
