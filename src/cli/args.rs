@@ -277,6 +277,7 @@ impl FilterArgs {
         }
         let filter = Filter {
             instance: self.instance.into_iter().next().filter(|_| exact),
+            partitions: None,
             since: self.since.map(|since| since.at(now, &|time| zone.offset(time))),
             until: self.until.map(|until| until.at(now, &|time| zone.offset(time))),
             level: self.level,

@@ -11,7 +11,7 @@ use daytable_logql::ast::{LabelMatcher, MatchOp, Selector};
 use daytable_logql::labels::{Labels, label_name};
 use daytable_logql::level::{DETECTED_LEVEL, detected_level, level_of_stream};
 use daytable_logql::source::{CountedApart, Direction, EachEntry, EntrySelection, EntrySource, LogEntry, TimeSpan};
-use daytable_model::key::DayTable;
+use daytable_model::key::{DayTable, instance_of};
 use daytable_model::property::{OwnedValue, PropertyKind, property_name};
 use daytable_model::record::Level;
 use daytable_model::stream::{NANOS, PushedStream, STREAM};
@@ -19,9 +19,10 @@ use daytable_model::time::Ticks;
 use daytable_query::answer::{
     EntryCount, EntryQuestion, EntrySteps, EntryValue, FoundEntries, InstanceTest, count_entries,
 };
-use daytable_query::{Filter, StoredRecord, Stores, select};
+use daytable_query::{Filter, PartitionChooser, StoredRecord, Stores, partitions_max, select};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
@@ -49,6 +50,8 @@ const SERVICE_LABELS: [&str; 16] = [
 const SERVICE_FIELDS: [&str; 3] = ["service_name", "component", "unit"];
 /// Streams that are cached.
 const STREAMS_MAX: usize = 10_000;
+/// Partitions of a day-table that are read at once where the order does not matter.
+const PARTITIONS_AT_ONCE: usize = if cfg!(test) { 2 } else { 4000 };
 /// Records between two checks of the clock.
 const CLOCK_INTERVAL: u32 = 256;
 
@@ -317,9 +320,59 @@ impl<'s> StoredEntries<'s> {
         StoredEntries { stores, clock, maker: EntryMaker::new(seen.clone()).into(), seen, oldest_max: OLDEST_MAX }
     }
 
+    /// What the stores can decide of a selection.
+    fn filter_of(&self, wanted: &EntrySelection<'_>) -> Filter {
+        let filter = filter_of(wanted);
+        if self.seen.is_all() {
+            return filter;
+        }
+        // The partitions of others are not read, so a question takes no longer for their records.
+        let seen = self.seen.clone();
+        let sees =
+            move |table: &DayTable, partition: &str| seen.sees(table.table().as_str(), &instance_of(partition).0);
+        Filter { partitions: Some(PartitionChooser::new(sees)), ..filter }
+    }
+
+    /// Filters that together give the records of a selection. Each has a bounded number of partitions, because reading
+    /// holds a page of each.
+    fn filters_of(&self, wanted: &EntrySelection<'_>) -> Result<Vec<Filter>, String> {
+        let whole = self.filter_of(wanted);
+        let partitions = partitions_max(self.stores, &whole).map_err(|error| error.to_string())?;
+        let parts = partitions.div_ceil(PARTITIONS_AT_ONCE);
+        if parts < 2 {
+            return Ok(vec![whole]);
+        }
+        let part = |number: usize| {
+            let all = whole.clone();
+            let is_in = move |table: &DayTable, partition: &str| {
+                let mut hash = DefaultHasher::new();
+                partition.hash(&mut hash);
+                hash.finish() % parts as u64 == number as u64 && all.wants_partition(table, partition)
+            };
+            Filter { partitions: Some(PartitionChooser::new(is_in)), ..whole.clone() }
+        };
+        Ok((0..parts).map(part).collect())
+    }
+
+    /// Passes the entries of a selection in any order.
+    fn unordered(&self, wanted: &EntrySelection<'_>, each: &mut EachEntry<'_>) -> Result<(), String> {
+        let mut flow = ControlFlow::Continue(());
+        for filter in self.filters_of(wanted)? {
+            let mut one = |entry| {
+                flow = each(entry);
+                flow
+            };
+            self.backward(&filter, wanted, &mut one)?;
+            if flow.is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
     /// Passes the entries of a span, the newest first.
-    fn backward(&self, wanted: &EntrySelection<'_>, each: &mut EachEntry<'_>) -> Result<(), String> {
-        let (filter, span) = (filter_of(wanted), wanted.span);
+    fn backward(&self, filter: &Filter, wanted: &EntrySelection<'_>, each: &mut EachEntry<'_>) -> Result<(), String> {
+        let span = wanted.span;
         // Records of one tick come in the order of their keys, not of their nanoseconds.
         let mut same_tick: Vec<LogEntry> = Vec::new();
         let mut give = |entries: &mut Vec<LogEntry>| {
@@ -327,7 +380,7 @@ impl<'s> StoredEntries<'s> {
             entries.drain(..).try_for_each(&mut *each)
         };
         let (mut records, mut stopped, mut is_over) = (0u32, None, false);
-        let report = select(self.stores, &filter, |record| {
+        let report = select(self.stores, filter, |record| {
             records = records.wrapping_add(1);
             if records.is_multiple_of(CLOCK_INTERVAL) {
                 stopped = self.clock.stop_reason();
@@ -393,8 +446,10 @@ const TICK: i64 = 100;
 
 impl EntrySource for StoredEntries<'_> {
     fn scan(&self, wanted: &EntrySelection<'_>, direction: Direction, each: &mut EachEntry<'_>) -> Result<(), String> {
-        if direction == Direction::Backward {
-            return self.backward(wanted, each);
+        match direction {
+            Direction::Any => return self.unordered(wanted, each),
+            Direction::Backward => return self.backward(&self.filter_of(wanted), wanted, each),
+            Direction::Forward => {}
         }
         // Stores return the newest first. So the oldest entries are read from short spans. A span with too many entries is
         // read again in parts, so that memory is limited.
@@ -403,7 +458,7 @@ impl EntrySource for StoredEntries<'_> {
             let to = from.saturating_add(length - 1).min(wanted.span.to);
             let (mut entries, mut bytes, mut is_cut) = (Vec::new(), 0, false);
             let part = EntrySelection { span: TimeSpan { from, to }, ..wanted.clone() };
-            self.backward(&part, &mut |entry| {
+            self.backward(&self.filter_of(&part), &part, &mut |entry| {
                 bytes += entry.line.len();
                 entries.push(entry);
                 is_cut = length > TICK && (entries.len() > self.oldest_max || bytes > OLDEST_BYTES_MAX);
@@ -438,7 +493,7 @@ impl EntrySource for StoredEntries<'_> {
         let steps = EntrySteps { from: span.from, to: span.to, edge, length };
         let values = WantedValues::of(selector, apart.labels).filter(|_| steps.count() <= STEPS_MAX);
         let Some(values) = values else {
-            return self.backward(wanted, &mut |entry| each(entry, 1));
+            return self.unordered(wanted, &mut |entry| each(entry, 1));
         };
         let is_service: [&PropertyTest<'_>; 3] =
             [&|name, _| name == SERVICE_FIELDS[0], &|name, _| name == SERVICE_FIELDS[1], &|name, _| {
@@ -469,7 +524,7 @@ impl EntrySource for StoredEntries<'_> {
             stopped.set(self.clock.stop_reason());
             !is_over.get() && stopped.get().is_none()
         };
-        let report = count_entries(self.stores, &filter_of(wanted), &question, &go_on, &mut |found| {
+        let mut count = |found| {
             let mut maker = self.maker.borrow_mut();
             let found = match found {
                 FoundEntries::Counted(count) => {
@@ -483,12 +538,19 @@ impl EntrySource for StoredEntries<'_> {
             {
                 is_over.set(each(entry, entries).is_break());
             }
-        });
-        let report = report.map_err(|error| error.to_string())?;
-        match stopped.get() {
-            Some(reason) => Err(reason.into()),
-            None => report.missing().map_or(Ok(()), Err),
+        };
+        for filter in self.filters_of(wanted)? {
+            let report = count_entries(self.stores, &filter, &question, &go_on, &mut count);
+            let report = report.map_err(|error| error.to_string())?;
+            if let Some(reason) = stopped.get() {
+                return Err(reason.into());
+            }
+            report.missing().map_or(Ok(()), Err)?;
+            if is_over.get() {
+                break;
+            }
         }
+        Ok(())
     }
 }
 

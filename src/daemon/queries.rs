@@ -65,6 +65,7 @@ pub(crate) fn filter(filters: &FilterParams, limit: Option<u64>) -> Result<Filte
     let level = |word: &String| Level::from_word(word).ok_or_else(|| ApiError::parameter("level", "no such level"));
     Ok(Filter {
         instance: filters.instance.clone(),
+        partitions: None,
         since: time("since", &filters.since)?,
         until: time("until", &filters.until)?,
         level: filters.level.as_ref().map(level).transpose()?,

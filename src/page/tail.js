@@ -77,7 +77,7 @@ export class Tail {
   take(lines) {
     this.came += lines.length;
     this.recent.push([performance.now(), lines.length]);
-    this.waiting.push(...lines);
+    this.waiting = this.waiting.concat(lines);
     if (this.waiting.length > WAITING_MAX * 2) {
       this.left += this.waiting.length - WAITING_MAX;
       this.waiting.splice(0, this.waiting.length - WAITING_MAX);

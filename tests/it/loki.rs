@@ -577,6 +577,98 @@ fn a_websocket_follows_entries() {
     daemon.stop();
 }
 
+/// A number of `/proc/PID/status` in MiB.
+fn mebibytes(pid: u32, name: &str) -> usize {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("a process");
+    let line = status.lines().find_map(|line| line.strip_prefix(name)).expect("a line of the status");
+    line.trim_matches(&[':', ' ', '\t', 'k', 'B'][..]).parse::<usize>().expect("a number") / 1024
+}
+
+/// Queries whose series explode are refused, or answered with the largest series and the number of the others. The daemon
+/// stays below 150 MiB, with more instances in an open day than pages that are read at once.
+#[test]
+fn series_that_explode_take_bounded_memory() {
+    const INSTANCES: usize = 9000;
+    const MOST: usize = 150;
+    let place = Place::new();
+    let daemon = start(&place);
+    let records: Vec<String> = (0..INSTANCES * 2)
+        .map(|n| {
+            let (second, host, seed) = (n * 600 / INSTANCES, n * 7 % INSTANCES, n * 7919 % 100_003);
+            let time = format!("2026-11-20T10:{:02}:{:02}.{:03}Z", second / 60, second % 60, n % 1000);
+            format!(
+                "{{\"time\":\"{time}\",\"level\":\"info\",\"host\":\"i-{host}\",\"msg\":\"user {n} paid {seed} in {} ms\",\
+                 \"user_id\":\"u{n:08}\",\"trace_id\":\"{seed:032x}\",\"size\":{seed},\"path\":\"/p/{n:x}/{seed:x}\"}}\n",
+                n % 977
+            )
+        })
+        .collect();
+    for records in records.chunks(3000) {
+        let stream = TcpStream::connect(daemon.address()).expect("connected");
+        let head = "Content-Type: application/x-ndjson\r\n";
+        let answer = over(stream, "POST", "/ingest", head, records.concat().as_bytes());
+        assert_eq!(answer.expect("an answer").status, 200);
+    }
+    let all = r#"{table="Log"}"#;
+    let (from, to) = (START.to_string(), (START + 1200).to_string());
+    let ask = |route: &str, params: &[(&str, &str)]| {
+        let params = [params, &[("start", &*from), ("end", &*to), ("time", &*to)]].concat();
+        fs::write(format!("/proc/{}/clear_refs", daemon.pid()), "5").expect("the peak begins anew");
+        let answer = ask(&daemon, &format!("/loki/api/v1/{route}"), &params, CATEGORIZE);
+        let peak = mebibytes(daemon.pid(), "VmHWM");
+        println!("{peak} MiB: {} {route} {params:?}", answer.status);
+        assert!(peak < MOST, "{peak} MiB for {route} {params:?}");
+        assert!([200, 400].contains(&answer.status), "{answer:?}");
+        answer
+    };
+    // More points than fit, more labels than fit; other series are counted.
+    for (query, step, text) in [
+        (format!("sum by (instance) (count_over_time({all}[10m]))"), "1", "points"),
+        (format!("quantile_over_time(0.9, {all} | json | unwrap size [10m]) by (instance)"), "1", "points"),
+        (format!("count_over_time({all} | json [20m])"), "60", "the labels of the query's"),
+        (
+            format!("sum by (user_id) (count_over_time({all} | json [20m]))"),
+            "1200",
+            "\"warnings\":[\"17000 more series",
+        ),
+        (format!("sum by (instance) (count_over_time({all}[1m]))"), "60", "\"warnings\":[\"8000 more series"),
+        (
+            format!("sum by (instance) (rate({all}[20m])) / sum by (instance) (rate({all}[20m]))"),
+            "600",
+            "8000 more series",
+        ),
+        (format!("max_over_time({all} | json | unwrap size [20m]) by (trace_id)"), "1200", "more series"),
+        (format!("sum(sum by (instance) (count_over_time({all}[20m])))"), "60", "matrix"),
+    ] {
+        let answer = ask("query_range", &[("query", &query), ("step", step)]);
+        assert!(answer.body.contains(text), "{query}: {}", &answer.body[..answer.body.len().min(400)]);
+    }
+    let topk = format!("topk(3, sum by (path) (count_over_time({all} | json [20m])))");
+    assert_eq!(json_of(&ask("query", &[("query", &topk)]))["data"]["result"].as_array().map(Vec::len), Some(3));
+    let more = [("query", all), ("limit", "50000"), ("line_limit", "50000"), ("step", "1"), ("match[]", all)];
+    for route in [
+        "index/stats",
+        "index/volume",
+        "index/volume_range",
+        "labels",
+        "label/instance/values",
+        "series",
+        "detected_labels",
+        "detected_field/trace_id/values",
+        "patterns",
+    ] {
+        let more: Vec<_> =
+            more.into_iter().filter(|(name, _)| !route.ends_with("values") || *name != "limit").collect();
+        ask(route, &more);
+    }
+    assert_eq!(json_of(&ask("label/instance/values", &[]))["data"].as_array().map(Vec::len), Some(INSTANCES));
+    let mut lines = vec![("query", all), ("limit", "5000")];
+    ask("query_range", &lines);
+    lines.push(("direction", "forward"));
+    ask("query_range", &lines);
+    daemon.stop();
+}
+
 /// The header and the token of a tenant guard every route.
 #[test]
 fn a_tenant_sees_its_own_records() {

@@ -9,7 +9,8 @@ mod tests;
 use crate::ast::*;
 use crate::error::QuerySyntaxError;
 use crate::lexer::{Lexeme, Placed, tokens};
-use crate::pattern_syntax;
+use crate::pattern_syntax::RegexBudget;
+use regex::Regex;
 
 /// Bytes of a query at most.
 pub const QUERY_BYTES_MAX: usize = 128 << 10;
@@ -48,6 +49,7 @@ pub(crate) struct QueryParser<'q> {
     at: usize,
     depth: usize,
     nodes: usize,
+    regexes: RegexBudget,
 }
 
 type Parsed<T> = Result<T, QuerySyntaxError>;
@@ -61,7 +63,7 @@ impl<'q> QueryParser<'q> {
                 format!("the query exceeds {QUERY_BYTES_MAX} bytes"),
             ));
         }
-        Ok(QueryParser { query, tokens: tokens(query)?, at: 0, depth: 0, nodes: 0 })
+        Ok(QueryParser { query, tokens: tokens(query)?, at: 0, depth: 0, nodes: 0, regexes: RegexBudget::default() })
     }
 
     fn peek(&self) -> &Lexeme {
@@ -277,6 +279,7 @@ impl<'q> QueryParser<'q> {
             if !names.is_empty() {
                 self.expect(",")?;
             }
+            self.node()?;
             names.push(self.name("a label")?);
         }
         Ok(names)
@@ -352,12 +355,17 @@ impl<'q> QueryParser<'q> {
         }
         self.expect(")")?;
         let [target, replacement, label, source] = texts;
-        let regex = self.compiled(at, pattern_syntax::compile_anchored(&source))?;
+        let regex = self.regex(at, |budget| budget.compile_anchored(&source))?;
         Ok(MetricQuery::LabelReplace { inner, target, replacement, label, source, regex })
     }
 
     fn compiled<T>(&self, at: usize, compiled: Result<T, String>) -> Parsed<T> {
         compiled.map_err(|reason| QuerySyntaxError::new(self.query, at, reason))
+    }
+
+    fn regex(&mut self, at: usize, compile: impl FnOnce(&mut RegexBudget) -> Result<Regex, String>) -> Parsed<Regex> {
+        let compiled = compile(&mut self.regexes);
+        self.compiled(at, compiled)
     }
 
     fn grouping(&mut self) -> Parsed<Option<LabelGrouping>> {

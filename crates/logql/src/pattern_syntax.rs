@@ -5,26 +5,68 @@
 
 use regex::{Regex, RegexBuilder};
 
-/// Bytes of a compiled regular expression at most.
-const REGEX_BYTES_MAX: usize = 4 << 20;
+/// Bytes of a compiled regular expression: a small one, a larger one, and the largest.
+const REGEX_BYTES: [usize; 3] = [64 << 10, 512 << 10, 4 << 20];
+
+/// The bytes that the compiled regular expressions of a query may still take.
+pub(crate) struct RegexBudget(usize);
+
+impl Default for RegexBudget {
+    fn default() -> RegexBudget {
+        RegexBudget(16 << 20)
+    }
+}
+
+impl RegexBudget {
+    /// Compiles a regular expression of Go. The error says what is wrong.
+    pub(crate) fn compile(&mut self, pattern: &str) -> Result<Regex, String> {
+        self.build(&translated(pattern))
+    }
+
+    /// Compiles a regular expression of Go that must match a whole text.
+    pub(crate) fn compile_anchored(&mut self, pattern: &str) -> Result<Regex, String> {
+        self.build(&format!("^(?s:{})$", translated(pattern)))
+    }
+
+    /// Takes the smallest of the sizes that is enough.
+    fn build(&mut self, pattern: &str) -> Result<Regex, String> {
+        let mut refused = None;
+        for bytes in REGEX_BYTES {
+            if bytes > self.0 {
+                break;
+            }
+            match build(pattern, bytes) {
+                Ok(regex) => {
+                    self.0 -= bytes;
+                    return Ok(regex);
+                }
+                Err(regex::Error::CompiledTooBig(_)) => {}
+                Err(error) => return Err(shown_error(&error)),
+            }
+            refused = Some(bytes);
+        }
+        Err(match refused {
+            Some(bytes) if Some(&bytes) == REGEX_BYTES.last() => {
+                format!("invalid regular expression: its compiled form exceeds {} MiB", bytes >> 20)
+            }
+            _ => "the regular expressions of the query are too many, or too large".into(),
+        })
+    }
+}
 
 /// Compiles a regular expression of Go. The error says what is wrong.
 pub(crate) fn compile(pattern: &str) -> Result<Regex, String> {
-    build(&translated(pattern))
+    RegexBudget::default().compile(pattern)
 }
 
-/// Compiles a regular expression of Go that must match a whole text.
-pub(crate) fn compile_anchored(pattern: &str) -> Result<Regex, String> {
-    build(&format!("^(?s:{})$", translated(pattern)))
+fn build(pattern: &str, bytes: usize) -> Result<Regex, regex::Error> {
+    RegexBuilder::new(pattern).size_limit(bytes).dfa_size_limit(4 * bytes).build()
 }
 
-fn build(pattern: &str) -> Result<Regex, String> {
-    let built = RegexBuilder::new(pattern).size_limit(REGEX_BYTES_MAX).dfa_size_limit(REGEX_BYTES_MAX).build();
-    built.map_err(|error| {
-        let text = error.to_string();
-        // The last line has the reason; the lines before show the translated pattern.
-        format!("invalid regular expression: {}", text.lines().last().unwrap_or_default().trim_start_matches("error: "))
-    })
+fn shown_error(error: &regex::Error) -> String {
+    let text = error.to_string();
+    // The last line has the reason; the lines before show the translated pattern.
+    format!("invalid regular expression: {}", text.lines().last().unwrap_or_default().trim_start_matches("error: "))
 }
 
 /// The pattern in the syntax of the `regex` crate.
@@ -151,16 +193,21 @@ mod tests {
         ] {
             assert_eq!(compile(pattern).map(|regex| regex.is_match(text)), Ok(matches), "{pattern}");
         }
+        let compile_anchored = |pattern: &str| RegexBudget::default().compile_anchored(pattern);
         assert!(compile_anchored("a|b").is_ok_and(|regex| !regex.is_match("ab") && regex.is_match("b")));
         assert!(compile("(").is_err_and(|error| error.starts_with("invalid regular expression: ")));
         assert!(compile("(((a{1000}){1000}){1000})").is_err());
+        // Many small ones fit, and few large ones.
+        let mut budget = RegexBudget::default();
+        assert!((0..200).all(|_| budget.compile("(?i)error|warn").is_ok()));
+        assert!((0..200).any(|_| budget.compile(r"\pL{50}").is_err_and(|error| error.contains("too many"))));
     }
 
     proptest! {
         /// No pattern panics.
         #[test]
         fn any_pattern(pattern in "[\\[\\]\\\\^{},QEdwspPL0-9:()?*+a-c é]{0,24}") {
-            let _ = (compile(&pattern), compile_anchored(&pattern));
+            let _ = (compile(&pattern), RegexBudget::default().compile_anchored(&pattern));
         }
     }
 }

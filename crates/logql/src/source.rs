@@ -26,6 +26,8 @@ pub enum Direction {
     Backward,
     /// The oldest first.
     Forward,
+    /// Whatever is cheapest.
+    Any,
 }
 
 /// A span of time in nanoseconds since the epoch. Both ends are included.
@@ -89,6 +91,6 @@ pub trait EntrySource {
         _apart: CountedApart<'_>,
         each: &mut dyn FnMut(LogEntry, u64) -> ControlFlow<()>,
     ) -> Result<(), String> {
-        self.scan(wanted, Direction::Backward, &mut |entry| each(entry, 1))
+        self.scan(wanted, Direction::Any, &mut |entry| each(entry, 1))
     }
 }

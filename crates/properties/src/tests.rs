@@ -40,6 +40,122 @@ fn golden_files_as_they_are() {
     }
 }
 
+/// The queries of recorded sessions, and those of the corpus of the fuzzer.
+fn logql_queries() -> Vec<String> {
+    let session = Path::new(crate::ROOT).join("tests/it/loki/session.tsv");
+    let session = std::fs::read_to_string(session).expect("read");
+    let params = session.lines().filter_map(|line| line.split('\t').nth(2)).flat_map(|params| params.split('&'));
+    let mut queries: Vec<String> = params.filter_map(|param| param.strip_prefix("query=")).map(str::to_owned).collect();
+    let corpus = std::fs::read_dir(Path::new(crate::ROOT).join("fuzz/corpus/logql")).expect("a folder");
+    queries.extend(corpus.map(|file| std::fs::read_to_string(file.expect("a file").path()).expect("text")));
+    assert!(queries.len() > 30);
+    queries
+}
+
+/// The property of queries of LogQL holds for queries whose words were exchanged, repeated and nested.
+///
+/// `DAYTABLE_LOGQL_CASES=3000000` tries more.
+#[test]
+fn logql_queries_of_other_words() {
+    let queries = logql_queries();
+    // Words, string literals, numbers with units, and signs.
+    let words = all_words(&queries);
+    let mut state = super::replay::from_environment("DAYTABLE_PROPERTIES_SEED", 7);
+    let mut below = |end: usize| super::replay::below(&mut state, end);
+    let (mut parsed, cases) = (0u64, super::replay::from_environment("DAYTABLE_LOGQL_CASES", 4000));
+    for _ in 0..cases {
+        let mut query = words_of(&queries[below(queries.len())]);
+        for _ in 0..=below(4) {
+            let (at, other) = (below(query.len() + 1), words[below(words.len())].clone());
+            let end = (at + below(6)).min(query.len());
+            match below(6) {
+                0 if at < query.len() => query[at] = other,
+                1 => query.insert(at, other),
+                2 => drop(query.drain(at..end)),
+                3 => query.splice(at..at, query[at..end].to_vec()).for_each(drop),
+                4 => {
+                    let donor = words_of(&queries[below(queries.len())]);
+                    let from = below(donor.len() + 1);
+                    let piece = donor[from..(from + below(9)).min(donor.len())].to_vec();
+                    query.splice(at..end, piece).for_each(drop);
+                }
+                _ => {
+                    let times = below(70);
+                    query.splice(at..at, vec!["(".to_owned(); times]).for_each(drop);
+                    query.extend(vec![")".to_owned(); times]);
+                }
+            }
+        }
+        let query = query.join(["", " "][below(2)]);
+        parsed += u64::from(daytable_logql::parse(&query).is_ok());
+        super::text::any_logql(query.as_bytes());
+    }
+    assert!(parsed * 20 > cases, "{parsed} of {cases} are queries: the others say less");
+}
+
+/// A query as long as queries may be is refused or read, whatever it repeats; a limit of each kind ends it.
+#[test]
+fn long_logql_queries_are_bounded() {
+    let fill = |before: &str, piece: &str, after: &str| {
+        let times = (daytable_logql::QUERY_BYTES_MAX - before.len() - after.len()) / piece.len();
+        format!("{before}{}{after}", piece.repeat(times))
+    };
+    for query in [
+        fill("", "(", ""),
+        fill("", "((((", "{a=\"b\"}"),
+        fill("{a=\"b\"}", "|~`\\pL{90}`", ""),
+        fill("{a=\"b\"} | a=\"1\"", " or a=~`(\\w{30}){9}`", ""),
+        fill("sum by (", "a,", "a) (rate({a=\"b\"}[1m]))"),
+        fill("{a=\"b\"} | line_format `", "{{if .a}}", "`"),
+        fill("{a=\"b\"} | line_format `{{", "(", "`"),
+        fill("{a=\"b\"} | json a=`", "[0]", "`"),
+        fill("{a=\"b\"} | pattern `", "<a>.", "`"),
+        fill("{a=\"b\"} | label_format ", "a=b,", "c=d"),
+        fill("vector(1)", "-vector(1)", ""),
+        fill("", "-", "1"),
+        fill("1", "^1", ""),
+        fill("", "sum(", ""),
+        fill("1", "e+1", ""),
+        fill("{a=`", "x", "`}"),
+        fill("{", "a=`b`,", "a=`b`}"),
+    ] {
+        super::text::any_logql(query.as_bytes());
+        if let Err(error) = daytable_logql::parse(&query) {
+            assert!(error.to_string().len() < 1000, "{}", &query[..40]);
+        }
+    }
+}
+
+/// The words of all queries, once each.
+fn all_words(queries: &[String]) -> Vec<String> {
+    let words: std::collections::BTreeSet<String> = queries.iter().flat_map(|query| words_of(query)).collect();
+    words.into_iter().collect()
+}
+
+/// Cuts a query at the borders of words, literals and signs.
+fn words_of(query: &str) -> Vec<String> {
+    let mut words: Vec<String> = Vec::new();
+    let mut quote = None;
+    let is_word = |c: char| c.is_alphanumeric() || c == '_' || c == '.';
+    for c in query.chars() {
+        let joins = quote.is_some()
+            || words
+                .last()
+                .and_then(|word| word.chars().last())
+                .is_some_and(|last| is_word(last) && is_word(c) || "|!=<>".contains(last) && "=~>".contains(c));
+        match words.last_mut() {
+            Some(word) if joins => word.push(c),
+            _ => words.push(c.to_string()),
+        }
+        match quote {
+            Some(open) if open == c => quote = None,
+            None if "\"`".contains(c) => quote = Some(c),
+            _ => {}
+        }
+    }
+    words
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 

@@ -76,8 +76,8 @@ pub(super) fn any_query(bytes: &[u8]) {
     for filter in testing::query_filters(&text) {
         assert!(filter.times().is_none_or(|(from, to)| from <= to));
         if let Some(instance) = &filter.instance {
-            assert!(filter.wants_partition(&partition_key(instance, None)), "{instance:?} wants itself");
-            assert!(filter.wants_partition(&partition_key(instance, Some(0xa7))), "{instance:?} wants its buckets");
+            assert!(filter.is_of_instance(&partition_key(instance, None)), "{instance:?} wants itself");
+            assert!(filter.is_of_instance(&partition_key(instance, Some(0xa7))), "{instance:?} wants its buckets");
         }
     }
     if let Ok(When::At(time)) = text.parse() {

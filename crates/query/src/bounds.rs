@@ -10,6 +10,7 @@ use daytable_store::catalog;
 use daytable_store::sealed::SealedFile;
 use daytable_store::{Range, Reader, Row, StoreError};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// Rows of a table, newest first.
 pub(super) type Rows<'a> = Box<dyn Iterator<Item = Result<Row, StoreError>> + 'a>;
@@ -78,22 +79,46 @@ pub(super) fn tables_of(
     Ok(found)
 }
 
-/// The range to read of a table; `None` if it has no rows of the instance. [`StoreError::TableGone`] if the table is
+/// The range to read of a table; `None` if it has no partitions that the filter wants. [`StoreError::TableGone`] if the table is
 /// gone.
 pub(super) fn range_of(reader: &Reader, filter: &Filter, bounds: &Bounds) -> Result<Option<Range>, StoreError> {
     let partitions = match &filter.instance {
         Some(instance) => Some(reader.partitions_of(&bounds.table, instance)?),
+        None if filter.partitions.is_some() => Some(texts(reader.partitions(&bounds.table)?.iter())),
         None => None,
     };
-    if partitions.as_ref().is_some_and(Vec::is_empty) {
-        return Ok(None);
-    }
-    Ok(Some(range_within(filter, bounds, partitions)))
+    Ok(range_within(filter, bounds, partitions))
 }
 
-fn range_within(filter: &Filter, bounds: &Bounds, partitions: Option<Vec<String>>) -> Range {
+fn texts<'p>(partitions: impl Iterator<Item = &'p Arc<str>>) -> Vec<String> {
+    partitions.map(|partition| partition.to_string()).collect()
+}
+
+/// The range of a table with these partitions, as far as the filter wants them.
+fn range_within(filter: &Filter, bounds: &Bounds, mut partitions: Option<Vec<String>>) -> Option<Range> {
+    if let Some(partitions) = &mut partitions {
+        partitions.retain(|partition| filter.wants_partition(&bounds.table, partition));
+        if partitions.is_empty() {
+            return None;
+        }
+    }
     let contains = filter.contains.clone().filter(|text| !text.is_empty());
-    Range { partitions, from: bounds.from, to: bounds.to, contains, level: filter.level, chooser: None }
+    Some(Range { partitions, from: bounds.from, to: bounds.to, contains, level: filter.level, chooser: None })
+}
+
+/// The most partitions that a local day-table or an archive has of those that a filter wants.
+///
+/// # Errors
+///
+/// The data folder cannot be read.
+pub fn partitions_max(stores: &Stores<'_>, filter: &Filter) -> Result<usize, TableError> {
+    let reading = ArchiveSession::new(stores.archives);
+    let mut most = 0;
+    for bounds in tables_of(stores, &reading, filter)? {
+        let partitions = unless_gone(stores.reader.partitions(&bounds.table))?.unwrap_or_default();
+        most = most.max(partitions.iter().filter(|name| filter.wants_partition(&bounds.table, name)).count());
+    }
+    Ok(most)
 }
 
 /// A dropped table has no more rows.
@@ -131,9 +156,9 @@ pub(super) fn archived_range(
 ) -> Result<Option<(SealedFile, Range)>, StoreError> {
     let archived = if bounds.stands { reading.latest(reader)?.remove(&bounds.table) } else { bounds.archived.clone() };
     let Some(file) = archived.and_then(|archived| reading.open(&archived)) else { return Ok(None) };
-    let partitions = filter.instance.as_ref().map(|instance| file.partitions_of(instance));
-    if partitions.as_ref().is_some_and(Vec::is_empty) {
-        return Ok(None);
-    }
-    Ok(Some((file, range_within(filter, bounds, partitions))))
+    let partitions = match &filter.instance {
+        Some(instance) => Some(file.partitions_of(instance)),
+        None => filter.partitions.as_ref().map(|_| texts(file.partitions().iter())),
+    };
+    Ok(range_within(filter, bounds, partitions).map(|range| (file, range)))
 }

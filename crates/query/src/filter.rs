@@ -5,19 +5,23 @@
 //! decides about a record of one row; a master and its items need the second.
 
 use super::record::StoredRecord;
-use daytable_model::key::{RowKey, partition_key};
+use daytable_model::key::{DayTable, RowKey, partition_key};
 use daytable_model::line::{LAYOUT, LineLayout, RowParts, VERBATIM};
 use daytable_model::needle::Needle;
 use daytable_model::property::Property;
 use daytable_model::record::Level;
 use daytable_model::time::Ticks;
 use std::cell::Cell;
+use std::fmt;
+use std::sync::Arc;
 
 /// The conditions of a query; the default matches every record.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
     /// The instance, in any of its buckets.
     pub instance: Option<String>,
+    /// The partitions, beside those of the instance.
+    pub partitions: Option<PartitionChooser>,
     /// The first time.
     pub since: Option<Ticks>,
     /// The end, exclusive, so that adjacent ranges do not overlap.
@@ -30,6 +34,33 @@ pub struct Filter {
     pub limit: Option<u64>,
 }
 
+/// Chooses partitions of day-tables before their rows are read.
+#[derive(Clone)]
+pub struct PartitionChooser(Arc<PartitionTest>);
+
+type PartitionTest = dyn Fn(&DayTable, &str) -> bool + Send + Sync;
+
+impl PartitionChooser {
+    /// Chooses the partitions for which `wants` returns true.
+    pub fn new(wants: impl Fn(&DayTable, &str) -> bool + Send + Sync + 'static) -> PartitionChooser {
+        PartitionChooser(Arc::new(wants))
+    }
+}
+
+impl fmt::Debug for PartitionChooser {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PartitionChooser")
+    }
+}
+
+impl PartialEq for PartitionChooser {
+    fn eq(&self, other: &PartitionChooser) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for PartitionChooser {}
+
 impl Filter {
     /// The oldest and the newest matching time, both included; `None` if no time matches.
     pub fn times(&self) -> Option<(Ticks, Ticks)> {
@@ -41,8 +72,13 @@ impl Filter {
         (from <= to).then_some((from, to))
     }
 
-    /// Whether `partition` belongs to the instance: its own, or one of its buckets (`instance~xx`).
-    pub fn wants_partition(&self, partition: &str) -> bool {
+    /// Whether `partition` is chosen, and belongs to the instance: its own, or one of its buckets (`instance~xx`).
+    pub fn wants_partition(&self, table: &DayTable, partition: &str) -> bool {
+        self.partitions.as_ref().is_none_or(|chooser| (chooser.0)(table, partition)) && self.is_of_instance(partition)
+    }
+
+    /// Whether `partition` belongs to the instance.
+    pub fn is_of_instance(&self, partition: &str) -> bool {
         let Some(instance) = &self.instance else { return true };
         match partition.strip_prefix(partition_key(instance, None).as_str()) {
             Some("") => true,
@@ -216,7 +252,7 @@ mod tests {
     #[test]
     fn an_instance_is_its_partition_and_its_buckets() {
         let wants = |instance: &str, partition: &str| {
-            Filter { instance: Some(instance.into()), ..Filter::default() }.wants_partition(partition)
+            Filter { instance: Some(instance.into()), ..Filter::default() }.is_of_instance(partition)
         };
         for (partition, wanted) in [
             ("web-1", true),
@@ -232,6 +268,6 @@ mod tests {
         assert!(wants("a/b", &partition_key("a/b", Some(3))));
         assert!(wants(&long, &partition_key(&long, Some(255))));
         assert!(!wants(&long, &partition_key(&format!("{long}y"), None)));
-        assert!(Filter::default().wants_partition("anything"));
+        assert!(Filter::default().is_of_instance("anything"));
     }
 }

@@ -64,7 +64,7 @@ pub fn records_since(
     // A commit is complete, so no record waits for items.
     reader.follow_until(position, newest, &mut |table: &DayTable, row: Row| {
         let may_match = row_filters.iter().any(|(filter, rows)| {
-            filter.wants_partition(&row.partition) && rows.may_match(row.key(), row.level(), row.properties())
+            filter.wants_partition(table, &row.partition) && rows.may_match(row.key(), row.level(), row.properties())
         });
         if !may_match {
             return;

@@ -49,9 +49,10 @@ pub mod listing;
 mod tests;
 
 pub use archived::{ArchiveReport, Archives};
+pub use bounds::partitions_max;
 pub use count::{Count, Grouping, count};
 pub use entity::{OwnedRow, OwnedValue};
-pub use filter::Filter;
+pub use filter::{Filter, PartitionChooser};
 pub use follow::{RecordFollower, records_since};
 pub use listing::{ShownListener, ShownSource, ShownStatus, ShownTable};
 pub use record::StoredRecord;

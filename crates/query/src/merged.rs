@@ -137,7 +137,7 @@ impl<'a> MergedRows<'a> {
         let table = &self.bounds.table;
         let local_partitions = unless_gone(self.stores.reader.partitions(table))?.unwrap_or_default();
         self.local_partitions
-            .extend(local_partitions.into_iter().filter(|partition| self.filter.wants_partition(partition)));
+            .extend(local_partitions.into_iter().filter(|partition| self.filter.wants_partition(table, partition)));
         let read = match &mut self.remote_rows {
             Some(remote_rows) => remote_rows.restart(&self.local_partitions, self.last),
             None => {

@@ -49,8 +49,9 @@ impl<'a> RemoteRows<'a> {
         at: Option<RowKey>,
         ours: &BTreeSet<Arc<str>>,
     ) -> Result<RemoteRows<'a>, TableError> {
+        let found = store.partitions(&table, filter.instance.as_deref())?.into_iter();
         let mut partitions: BTreeSet<Arc<str>> =
-            store.partitions(&table, filter.instance.as_deref())?.into_iter().collect();
+            found.filter(|partition| filter.wants_partition(&table, partition)).collect();
         partitions.extend(ours.iter().cloned());
         let rows = (AHEAD_ROWS / partitions.len().max(1)).clamp(PAGE_ROWS_MIN, PAGE_ROWS_MAX);
         // A search text may occur in none of the first rows.

@@ -2,14 +2,14 @@
 
 use super::params::LokiParams;
 use super::volume::{OF_STREAM, selector};
-use super::{LokiResult, success};
+use super::{Document, LokiResult, success};
 use crate::http::question::LokiError;
 use daytable_logql::ast::{LogQuery, LogqlQuery, Selector};
 use daytable_logql::cluster::Clusters;
 use daytable_logql::eval::ShownEntry;
 use daytable_logql::labels::Labels;
 use daytable_logql::level::DETECTED_LEVEL;
-use daytable_logql::source::{Direction, EntrySource};
+use daytable_logql::source::{CountedApart, Direction, EntrySource};
 use daytable_logql::text;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,53 +24,72 @@ const LINES: usize = 1000;
 const LINES_MAX: usize = 50_000;
 /// Entries that patterns are made of: the newest.
 const PATTERN_LINES: usize = 50_000;
-/// Streams of an answer.
+/// Streams of an answer, or values of labels.
 const STREAMS_MAX: usize = 100_000;
+/// Bytes of the labels of these streams, or of these values. They take some five times as much in memory.
+const STREAM_BYTES_MAX: usize = 12 << 20;
 
-/// The labels of all streams that one of the selectors selects.
-fn streams(
+/// Passes the labels of all streams that one of the selectors selects, some more than once. `apart` says which labels are
+/// needed. `add` returns the bytes of what was new.
+fn each_stream(
     params: &LokiParams,
     selectors: &[Selector],
     source: &dyn EntrySource,
-) -> Result<BTreeSet<Labels>, LokiError> {
-    let mut found: BTreeSet<Labels> = BTreeSet::new();
+    apart: CountedApart<'_>,
+    mut add: impl FnMut(&Labels) -> Option<usize>,
+) -> Result<(), LokiError> {
+    let (mut found, mut bytes) = (0, 0);
     let mut last: Option<Arc<Labels>> = None;
     for selector in selectors {
         source
-            .count(&selector.within(params.span()?), OF_STREAM, &mut |entry, _| {
+            .count(&selector.within(params.span()?), apart, &mut |entry, _| {
                 // Most entries follow one of the same stream.
                 if last.as_ref().is_none_or(|last| !Arc::ptr_eq(last, &entry.stream)) {
-                    if !found.contains(&*entry.stream) {
-                        found.insert((*entry.stream).clone());
+                    if let Some(new) = add(&entry.stream) {
+                        (found, bytes) = (found + 1, bytes + new);
                     }
                     last = Some(entry.stream);
                 }
-                if found.len() > STREAMS_MAX { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+                let is_over = found > STREAMS_MAX || bytes > STREAM_BYTES_MAX;
+                if is_over { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
             })
             .map_err(LokiError::failed)?;
     }
-    if found.len() > STREAMS_MAX {
-        return Err(LokiError::wrong(format!("more than {STREAMS_MAX} streams: select fewer, or a shorter time")));
+    if found > STREAMS_MAX || bytes > STREAM_BYTES_MAX {
+        return Err(LokiError::wrong(format!(
+            "more than {STREAMS_MAX} streams or values, or {} MiB of them: select fewer, or a shorter time",
+            STREAM_BYTES_MAX >> 20
+        )));
     }
-    Ok(found)
+    Ok(())
+}
+
+/// Adds a text to a set; the length of a new one.
+fn added(texts: &mut BTreeSet<String>, text: &str) -> Option<usize> {
+    (!texts.contains(text) && texts.insert(text.to_owned())).then_some(text.len())
 }
 
 /// `labels`.
 pub(super) fn labels(params: &LokiParams, source: &dyn EntrySource) -> LokiResult {
-    let streams = streams(params, &[selector(params)?], source)?;
-    let names: BTreeSet<&str> = streams.iter().flat_map(Labels::iter).map(|(name, _)| name).collect();
+    let mut names = BTreeSet::new();
+    each_stream(params, &[selector(params)?], source, OF_STREAM, |stream| {
+        stream.iter().filter_map(|(name, _)| added(&mut names, name)).reduce(|a, b| a + b)
+    })?;
     Ok(or_none(names))
 }
 
 /// `label/NAME/values`.
 pub(super) fn label_values(params: &LokiParams, source: &dyn EntrySource) -> LokiResult {
-    let streams = streams(params, &[selector(params)?], source)?;
-    Ok(or_none(streams.iter().filter_map(|labels| labels.get(&params.name)).collect()))
+    let mut values = BTreeSet::new();
+    let name = std::slice::from_ref(&params.name);
+    let apart = CountedApart { labels: Some(name), steps: None };
+    each_stream(params, &[selector(params)?], source, apart, |stream| added(&mut values, stream.get(&params.name)?))?;
+    Ok(or_none(values))
 }
 
 /// Loki leaves an empty list out.
-fn or_none(texts: BTreeSet<&str>) -> Value {
-    if texts.is_empty() { json!({ "status": "success" }) } else { success(json!(texts)) }
+fn or_none(texts: BTreeSet<String>) -> Document {
+    if texts.is_empty() { json!({ "status": "success" }).into() } else { success(json!(texts)).into() }
 }
 
 /// `series`.
@@ -83,19 +102,32 @@ pub(super) fn series(params: &LokiParams, source: &dyn EntrySource) -> LokiResul
     if selectors.is_empty() {
         selectors.push(Selector(Vec::new()));
     }
-    let streams = streams(params, &selectors, source)?;
-    Ok(success(streams.iter().map(super::numbers::object).collect()))
+    let mut streams: BTreeSet<Labels> = BTreeSet::new();
+    each_stream(params, &selectors, source, OF_STREAM, |stream| {
+        let bytes = || stream.iter().map(|(name, value)| name.len() + value.len()).sum();
+        (!streams.contains(stream) && streams.insert(stream.clone())).then(bytes)
+    })?;
+    let mut answer = Document(br#"{"status":"success","data":["#.to_vec());
+    for (number, stream) in streams.iter().enumerate() {
+        answer.push(if number > 0 { "," } else { "" });
+        answer.push(&super::numbers::object(stream).to_string());
+    }
+    answer.push("]}");
+    Ok(answer)
 }
 
 /// `detected_labels`: the labels of streams, and in how many values they come.
 pub(super) fn detected_labels(params: &LokiParams, source: &dyn EntrySource) -> LokiResult {
-    let streams = streams(params, &[selector(params)?], source)?;
-    let mut values: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-    for (name, value) in streams.iter().flat_map(Labels::iter) {
-        values.entry(name).or_default().insert(value);
-    }
-    let label = |(name, values): (&str, BTreeSet<&str>)| json!({ "label": name, "cardinality": values.len() });
-    Ok(json!({ "detectedLabels": values.into_iter().map(label).collect::<Vec<_>>() }))
+    let mut values: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    each_stream(params, &[selector(params)?], source, OF_STREAM, |stream| {
+        let mut add = |(name, value): (&str, &str)| match values.get_mut(name) {
+            Some(values) => added(values, value),
+            None => added(values.entry(name.to_owned()).or_default(), value),
+        };
+        stream.iter().filter_map(&mut add).reduce(|a, b| a + b)
+    })?;
+    let label = |(name, values): (String, BTreeSet<String>)| json!({ "label": name, "cardinality": values.len() });
+    Ok(json!({ "detectedLabels": values.into_iter().map(label).collect::<Vec<_>>() }).into())
 }
 
 /// A field, as it was found.
@@ -187,7 +219,7 @@ pub(super) fn detected_fields(params: &LokiParams, source: &dyn EntrySource) -> 
         shown
     };
     let fields: Vec<Value> = fields(params, source)?.into_iter().take(limit).map(field).collect();
-    Ok(json!({ "fields": fields, "limit": limit }))
+    Ok(json!({ "fields": fields, "limit": limit }).into())
 }
 
 /// `detected_field/NAME/values`.
@@ -195,7 +227,7 @@ pub(super) fn field_values(params: &LokiParams, source: &dyn EntrySource) -> Lok
     let limit = params.count("limit", FIELDS, FIELDS_MAX)?;
     let field = fields(params, source)?.remove(&params.name).unwrap_or_default();
     let values: Vec<String> = field.values.into_iter().take(limit).collect();
-    Ok(json!({ "values": values, "limit": limit }))
+    Ok(json!({ "values": values, "limit": limit }).into())
 }
 
 /// `patterns`: what the newest lines look like, and how many there are a step.
@@ -223,5 +255,5 @@ pub(super) fn patterns(params: &LokiParams, source: &dyn EntrySource) -> LokiRes
             })
         })
         .collect();
-    Ok(success(json!(shown)))
+    Ok(success(json!(shown)).into())
 }

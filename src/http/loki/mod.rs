@@ -44,8 +44,27 @@ pub(super) const PREFIX: &str = "/loki/api/v1/";
 pub(super) const COUNTED: &str = "/loki/api/v1/*";
 /// The version of Loki whose routes these are.
 const VERSION: &str = "3.7.0";
-/// What a route answers: a JSON document.
-type LokiResult = Result<Value, LokiError>;
+/// What a route answers: a JSON document. Long answers are written as text at once: their values would take ten times as
+/// much memory.
+struct Document(Vec<u8>);
+type LokiResult = Result<Document, LokiError>;
+
+impl From<Value> for Document {
+    fn from(value: Value) -> Document {
+        Document(value.to_string().into())
+    }
+}
+
+impl Document {
+    fn push(&mut self, text: &str) {
+        self.0.extend_from_slice(text.as_bytes());
+    }
+
+    /// Adds a text as JSON.
+    fn push_json(&mut self, text: &str) {
+        serde_json::to_writer(&mut self.0, text).expect("a text is JSON, and memory takes all bytes");
+    }
+}
 
 /// A question to the entries.
 type Question = fn(&LokiParams, &dyn EntrySource) -> LokiResult;
@@ -81,11 +100,13 @@ pub(super) fn routes() -> Router<Arc<ServerContext>> {
     }
     let format = async |uri: Uri, headers: HeaderMap, body: Bytes| {
         let params = LokiParams::read(&uri, &headers, &body)?;
-        Ok::<_, LokiError>(document(&success(json!(daytable_logql::parse(params.required("query")?)?.to_string()))))
+        Ok::<_, LokiError>(response(
+            success(json!(daytable_logql::parse(params.required("query")?)?.to_string())).into(),
+        ))
     };
     routes = routes.route(&format!("{PREFIX}format_query"), get(format).post(format)).route(TAIL, get(tail::tail));
     for (path, answer) in fixed() {
-        routes = routes.route(path, get(async move || document(&answer)));
+        routes = routes.route(path, get(async move || response(answer.clone().into())));
     }
     routes
 }
@@ -126,9 +147,9 @@ fn success(data: Value) -> Value {
     json!({ "status": "success", "data": data })
 }
 
-fn document(answer: &Value) -> Response {
+fn response(answer: Document) -> Response {
     let head = [(header::CONTENT_TYPE, "application/json; charset=utf-8"), (header::CACHE_CONTROL, "no-store")];
-    (head, Body::from(answer.to_string())).into_response()
+    (head, Body::from(answer.0)).into_response()
 }
 
 /// Asks the entries on a blocking thread.
@@ -151,5 +172,5 @@ async fn answer(
     });
     let answered = asked.await.unwrap_or_else(|_| Err(LokiError::failed("the question ended without an answer")));
     drop(end);
-    answered.map(|answer| document(&answer))
+    answered.map(response)
 }

@@ -1,5 +1,6 @@
 //! Numbers in the shapes of Prometheus: `vector`, `matrix`, `scalar`; and labels as an object.
 
+use super::Document;
 use daytable_logql::eval::{Numbers, Series, Steps};
 use daytable_logql::labels::Labels;
 use daytable_logql::text;
@@ -13,12 +14,13 @@ pub(super) enum Shape {
 }
 
 /// The answer of a query for numbers.
-pub(super) fn numbers(numbers: Numbers, steps: Steps, shape: Shape) -> Value {
+pub(super) fn numbers(numbers: Numbers, steps: Steps, shape: Shape) -> Document {
     let (series, left_out) = match numbers {
         // Loki counts milliseconds here, and seconds elsewhere.
         Numbers::Scalar(number) if shape == Shape::Instant => {
             let result = json!([steps.time(0) / 1_000_000, text::number(number)]);
-            return answer("scalar", result, 0);
+            let data = json!({ "resultType": "scalar", "result": result, "stats": {} });
+            return super::success(data).into();
         }
         Numbers::Scalar(number) => {
             let points = (0..steps.count()).map(|step| (step, number)).collect();
@@ -26,27 +28,32 @@ pub(super) fn numbers(numbers: Numbers, steps: Steps, shape: Shape) -> Value {
         }
         Numbers::Series { series, left_out } => (series, left_out),
     };
-    let point = |(step, value): &(u32, f64)| json!([seconds(steps.time(*step)), text::number(*value)]);
-    let of_series = |series: &Series| {
-        let metric = object(&series.labels);
-        match shape {
-            Shape::Range => json!({ "metric": metric, "values": series.points.iter().map(point).collect::<Vec<_>>() }),
-            Shape::Instant => json!({ "metric": metric, "value": series.points.first().map(point) }),
-        }
-    };
-    let kind = if shape == Shape::Range { "matrix" } else { "vector" };
-    answer(kind, series.iter().map(of_series).collect(), left_out)
-}
-
-fn answer(kind: &str, result: Value, left_out: usize) -> Value {
-    let data = json!({ "resultType": kind, "result": result, "stats": {} });
-    let mut answer = Map::from_iter([("status".to_owned(), json!("success"))]);
+    let mut answer = Document(br#"{"status":"success","#.to_vec());
     if left_out > 0 {
         let warning = format!("{left_out} more series are left out: only those with the largest values are shown");
-        answer.insert("warnings".into(), json!([warning]));
+        answer.push(&format!(r#""warnings":["{warning}"],"#));
     }
-    answer.insert("data".into(), data);
-    answer.into()
+    let kind = if shape == Shape::Range { "matrix" } else { "vector" };
+    answer.push(&format!(r#""data":{{"resultType":"{kind}","stats":{{}},"result":["#));
+    let point = |(step, value): (u32, f64)| format!(r#"[{},"{}"]"#, seconds(steps.time(step)), text::number(value));
+    for (number, Series { labels, points }) in series.into_iter().enumerate() {
+        let comma = if number > 0 { "," } else { "" };
+        answer.push(&format!(r#"{comma}{{"metric":{},"#, object(&labels)));
+        if shape == Shape::Instant {
+            answer.push(r#""value":"#);
+            answer.push(&points.first().map_or("null".into(), |first| point(*first)));
+            answer.push("}");
+            continue;
+        }
+        answer.push(r#""values":["#);
+        for (number, of_step) in points.into_iter().enumerate() {
+            answer.push(if number > 0 { "," } else { "" });
+            answer.push(&point(of_step));
+        }
+        answer.push("]}");
+    }
+    answer.push("]}}");
+    answer
 }
 
 /// A time in seconds, with milliseconds if the time has some.

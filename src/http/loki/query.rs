@@ -2,13 +2,13 @@
 
 use super::numbers::{Shape, numbers, object};
 use super::params::LokiParams;
-use super::{LokiResult, success};
+use super::{Document, LokiResult};
 use crate::http::question::LokiError;
 use daytable_logql::ast::LogqlQuery;
 use daytable_logql::eval::{Evaluator, Limits, LogRequest, ShownEntry, Steps};
 use daytable_logql::labels::Labels;
 use daytable_logql::source::{EntrySource, TimeSpan};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use std::collections::HashMap;
 
 /// Entries of an answer, if the question does not say.
@@ -50,37 +50,43 @@ pub(super) fn range(params: &LokiParams, source: &dyn EntrySource) -> LokiResult
         interval: params.duration("interval")?.unwrap_or(0),
     };
     let entries = evaluator(source, params).logs(&query, request)?;
-    let mut data = Map::from_iter([("resultType".to_owned(), json!("streams"))]);
-    if params.categorizes {
-        data.insert("encodingFlags".into(), json!(["categorize-labels"]));
-    }
-    data.insert("result".into(), streams(entries, params.categorizes));
-    data.insert("stats".into(), json!({}));
-    Ok(success(Value::Object(data)))
+    let mut answer = Document(Vec::new());
+    let flags = if params.categorizes { r#""encodingFlags":["categorize-labels"],"# } else { "" };
+    answer.push(&format!(r#"{{"status":"success","data":{{"resultType":"streams",{flags}"stats":{{}},"result":"#));
+    write_streams(entries, params.categorizes, &mut answer);
+    answer.push("}}");
+    Ok(answer)
 }
 
-/// Entries by their streams, both in the order of the entries.
-pub(super) fn streams(entries: Vec<ShownEntry>, categorizes: bool) -> Value {
+/// Writes entries by their streams, both in the order of the entries.
+pub(super) fn write_streams(entries: Vec<ShownEntry>, categorizes: bool, to: &mut Document) {
     let mut numbers: HashMap<Labels, usize> = HashMap::new();
-    let mut streams: Vec<(Value, Vec<Value>)> = Vec::new();
+    let mut streams: Vec<(Value, Vec<ShownEntry>)> = Vec::new();
     for entry in entries {
         let labels = if categorizes { entry.stream.clone() } else { entry.labels() };
         let at = *numbers.entry(labels).or_insert_with_key(|labels| {
             streams.push((object(labels), Vec::new()));
             streams.len() - 1
         });
-        let time = entry.time.to_string();
-        streams[at].1.push(if categorizes {
-            let mut labels = Map::new();
-            for (name, set) in [("structuredMetadata", &entry.metadata), ("parsed", &entry.parsed)] {
-                if !set.is_empty() {
-                    labels.insert(name.into(), object(set));
-                }
-            }
-            json!([time, entry.line, labels])
-        } else {
-            json!([time, entry.line])
-        });
+        streams[at].1.push(entry);
     }
-    streams.into_iter().map(|(stream, values)| json!({ "stream": stream, "values": values })).collect()
+    to.push("[");
+    for (number, (stream, entries)) in streams.into_iter().enumerate() {
+        let comma = if number > 0 { "," } else { "" };
+        to.push(&format!(r#"{comma}{{"stream":{stream},"values":["#));
+        for (number, entry) in entries.into_iter().enumerate() {
+            let comma = if number > 0 { "," } else { "" };
+            to.push(&format!(r#"{comma}["{}","#, entry.time));
+            to.push_json(&entry.line);
+            if categorizes {
+                let sets = [("structuredMetadata", &entry.metadata), ("parsed", &entry.parsed)];
+                let sets = sets.into_iter().filter(|(_, set)| !set.is_empty());
+                let labels: Map<String, Value> = sets.map(|(name, set)| (name.to_owned(), object(set))).collect();
+                to.push(&format!(",{}", Value::Object(labels)));
+            }
+            to.push("]");
+        }
+        to.push("]}");
+    }
+    to.push("]");
 }

@@ -1,7 +1,8 @@
 //! `tail`: entries as they are committed, through a websocket. Grafana's button "Live" and `logcli --tail` use it.
 
+use super::Document;
 use super::params::LokiParams;
-use super::query::streams;
+use super::query::write_streams;
 use crate::http::context::ServerContext;
 use crate::http::question::{EndOnDrop, LokiError, QuestionClock};
 use crate::http::readiness::wait_for_drain;
@@ -12,7 +13,6 @@ use axum::http::{HeaderMap, Uri};
 use axum::response::Response;
 use daytable_logql::ast::{LogQuery, LogqlQuery};
 use daytable_logql::eval::ShownEntry;
-use serde_json::{Value, json};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use tokio::sync::mpsc;
@@ -61,7 +61,7 @@ fn follow(
     query: &LogQuery,
     params: &LokiParams,
     clock: &QuestionClock,
-    frames: &mpsc::Sender<Value>,
+    frames: &mpsc::Sender<String>,
 ) {
     let mut waiting: Vec<ShownEntry> = Vec::new();
     let followed = context.api.follow_log_entries(&query.selector, seen, &mut |entry| {
@@ -74,7 +74,11 @@ fn follow(
             return ControlFlow::Continue(());
         }
         let entries = std::mem::take(&mut waiting);
-        let frame = json!({ "streams": streams(entries, params.categorizes), "dropped_entries": [] });
+        let mut frame = Document(br#"{"dropped_entries":[],"streams":"#.to_vec());
+        write_streams(entries, params.categorizes, &mut frame);
+        frame.push("}");
+        // All parts are text.
+        let Ok(frame) = String::from_utf8(frame.0) else { return ControlFlow::Break(()) };
         if frames.blocking_send(frame).is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     });
     if let Err(error) = followed {
@@ -83,12 +87,12 @@ fn follow(
 }
 
 /// Sends frames until the client closes.
-async fn send(mut socket: WebSocket, mut frames: mpsc::Receiver<Value>) {
+async fn send(mut socket: WebSocket, mut frames: mpsc::Receiver<String>) {
     loop {
         tokio::select! {
             frame = frames.recv() => {
                 let Some(frame) = frame else { break };
-                if socket.send(Message::Text(frame.to_string().into())).await.is_err() {
+                if socket.send(Message::Text(frame.into())).await.is_err() {
                     break;
                 }
             }

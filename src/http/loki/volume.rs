@@ -53,7 +53,7 @@ pub(super) fn stats(params: &LokiParams, source: &dyn EntrySource) -> LokiResult
         bytes = (bytes as f64 / lines as f64 * entries as f64).round() as u64;
     }
     // There are no chunks here; a stream without a chunk would look empty.
-    Ok(json!({ "streams": streams.len(), "chunks": streams.len(), "bytes": bytes, "entries": entries }))
+    Ok(json!({ "streams": streams.len(), "chunks": streams.len(), "bytes": bytes, "entries": entries }).into())
 }
 
 /// Passes the newest entries on, as many as are read.

@@ -21,6 +21,7 @@ use crate::error::EvalError;
 use crate::labels::Labels;
 use crate::source::{EntrySource, TimeSpan};
 pub use logs::{LogRequest, ShownEntry};
+use std::cell::Cell;
 
 /// What a query may take.
 #[derive(Clone, Copy, Debug)]
@@ -33,8 +34,10 @@ pub struct Limits {
     pub inner_series_max: usize,
     /// Bytes of their labels. A series takes some ten times as many in memory.
     pub inner_label_bytes_max: usize,
-    /// Points of all series while the answer is computed.
+    /// Points of all functions over ranges, and pieces of such points while entries come.
     pub points_max: usize,
+    /// Bytes of the values that quantiles and counters keep.
+    pub value_bytes_max: usize,
     /// Bytes of the lines of an answer.
     pub line_bytes_max: usize,
 }
@@ -46,7 +49,8 @@ impl Default for Limits {
             series_max: 1000,
             inner_series_max: 50_000,
             inner_label_bytes_max: 6 << 20,
-            points_max: 4_000_000,
+            points_max: 1_000_000,
+            value_bytes_max: 32 << 20,
             line_bytes_max: 64 << 20,
         }
     }
@@ -122,6 +126,36 @@ pub struct Evaluator<'s> {
     pub now: i64,
 }
 
+/// What the functions of a query took so far.
+#[derive(Debug, Default)]
+struct Spent {
+    points: Cell<usize>,
+    value_bytes: Cell<usize>,
+}
+
+impl Spent {
+    /// Takes points of a series.
+    fn points(&self, points: usize, limits: &Limits) -> Result<(), EvalError> {
+        self.points.set(self.points.get() + points);
+        if self.points.get() > limits.points_max { Err(too_many_points(limits)) } else { Ok(()) }
+    }
+
+    /// Takes values that are kept.
+    fn values(&self, bytes: usize, limits: &Limits) -> Result<(), EvalError> {
+        self.value_bytes.set(self.value_bytes.get() + bytes);
+        let max = limits.value_bytes_max;
+        let text = || format!("the query keeps more than {} MiB of values: select less", max >> 20);
+        if self.value_bytes.get() > max { Err(EvalError::TooLarge(text())) } else { Ok(()) }
+    }
+}
+
+fn too_many_points(limits: &Limits) -> EvalError {
+    EvalError::TooLarge(format!(
+        "the query has more than {} points: aggregate by fewer labels, select less, or increase the step",
+        limits.points_max
+    ))
+}
+
 /// What a part of a query is worth.
 enum Worth {
     Number(f64),
@@ -141,7 +175,7 @@ impl Evaluator<'_> {
                 "exceeded maximum resolution of {max} points per time series: increase the step"
             )));
         }
-        Ok(match self.worth(metric, steps)? {
+        Ok(match self.worth(metric, steps, &Spent::default())? {
             Worth::Number(number) => Numbers::Scalar(number),
             Worth::Series(mut series) => {
                 series.retain(|series| !series.points.is_empty());
@@ -157,32 +191,33 @@ impl Evaluator<'_> {
         })
     }
 
-    fn worth(&self, metric: &MetricQuery, steps: Steps) -> Result<Worth, EvalError> {
+    fn worth(&self, metric: &MetricQuery, steps: Steps, spent: &Spent) -> Result<Worth, EvalError> {
         let series = match metric {
             MetricQuery::Number(number) => return Ok(Worth::Number(*number)),
             MetricQuery::Vector(number) => {
+                spent.points(steps.count as usize, &self.limits)?;
                 let points = (0..steps.count).map(|step| (step, *number)).collect();
                 vec![Series { labels: Labels::default(), points }]
             }
-            MetricQuery::Range(range) => self.range(range, None, steps)?,
+            MetricQuery::Range(range) => self.range(range, None, steps, spent)?,
             MetricQuery::Aggregate { op, parameter, grouping, inner } => {
                 // A sum of counts is counted by the labels of the sum: the series of each entry need not exist.
                 if let (MetricQuery::Range(range), Some(grouping)) =
                     (&**inner, aggregate::merged_grouping(*op, grouping))
                     && range.merges_with(*op)
                 {
-                    self.range(range, Some(&grouping), steps)?
+                    self.range(range, Some(&grouping), steps, spent)?
                 } else {
-                    let inner = self.series(inner, steps)?;
+                    let inner = self.series(inner, steps, spent)?;
                     aggregate::aggregate(*op, *parameter, grouping.as_ref(), inner, steps)
                 }
             }
             MetricQuery::Binary(binary) => {
-                let (left, right) = (self.worth(&binary.left, steps)?, self.worth(&binary.right, steps)?);
+                let (left, right) = (self.worth(&binary.left, steps, spent)?, self.worth(&binary.right, steps, spent)?);
                 binary::apply(binary, left, right)?
             }
             MetricQuery::LabelReplace { inner, target, replacement, label, regex, .. } => {
-                let mut series = self.series(inner, steps)?;
+                let mut series = self.series(inner, steps, spent)?;
                 for one in &mut series {
                     let value = one.labels.get(label).unwrap_or_default().to_owned();
                     if let Some(captures) = regex.captures(&value) {
@@ -194,18 +229,15 @@ impl Evaluator<'_> {
                 merged(series)?
             }
         };
-        let points: usize = series.iter().map(|series| series.points.len()).sum();
-        if points > self.limits.points_max {
-            return Err(EvalError::TooLarge(format!(
-                "the query has {points} points, more than {}: select less, or increase the step",
-                self.limits.points_max
-            )));
+        // `or` and `group_left` may have more points than the functions that they combine.
+        if series.iter().map(|series| series.points.len()).sum::<usize>() > 2 * self.limits.points_max {
+            return Err(too_many_points(&self.limits));
         }
         Ok(Worth::Series(series))
     }
 
-    fn series(&self, metric: &MetricQuery, steps: Steps) -> Result<Vec<Series>, EvalError> {
-        match self.worth(metric, steps)? {
+    fn series(&self, metric: &MetricQuery, steps: Steps, spent: &Spent) -> Result<Vec<Series>, EvalError> {
+        match self.worth(metric, steps, spent)? {
             Worth::Series(series) => Ok(series),
             Worth::Number(_) => Err(EvalError::Refused("a number stands where a vector is needed".into())),
         }

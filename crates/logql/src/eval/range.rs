@@ -4,7 +4,7 @@
 //! one at or after it to the last whose range reaches back to it. Samples of the same steps are combined when they come,
 //! so what is kept depends on the number of steps, not of entries; a step then combines the few pieces of its range.
 
-use super::{Evaluator, Series, Steps};
+use super::{Evaluator, Limits, Series, Spent, Steps, too_many_points};
 use crate::ast::{AggregateOp, Conversion, LabelGrouping, RangeAggregation, RangeOp, Unwrap};
 use crate::error::EvalError;
 use crate::labels::Labels;
@@ -13,22 +13,28 @@ use crate::stages::EntryView;
 use crate::stages::hints::Hints;
 use crate::stages::view::ERROR;
 use crate::text::{self, SECOND};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, btree_map};
 use std::ops::ControlFlow;
-
-/// Values that a query may keep.
-const VALUES_MAX: usize = 4_000_000;
 
 /// Samples of the same steps.
 enum Piece {
     Sum(f64),
     Least(f64),
     Greatest(f64),
-    Mean { count: f64, sum: f64 },
-    Moments { count: f64, mean: f64, squares: f64 },
+    Mean {
+        count: f64,
+        sum: f64,
+    },
+    Moments {
+        count: f64,
+        mean: f64,
+        squares: f64,
+    },
     First(i64, f64),
     Last(i64, f64),
-    Values(Vec<(i64, f64)>),
+    Values(Vec<f64>),
+    /// Times and values.
+    Counter(Vec<(i64, f64)>),
 }
 
 impl Piece {
@@ -42,7 +48,8 @@ impl Piece {
             StddevOverTime | StdvarOverTime => Piece::Moments { count: 1.0, mean: value, squares: 0.0 },
             FirstOverTime => Piece::First(time, value),
             LastOverTime => Piece::Last(time, value),
-            QuantileOverTime | RateCounter => Piece::Values(vec![(time, value)]),
+            QuantileOverTime => Piece::Values(vec![value]),
+            RateCounter => Piece::Counter(vec![(time, value)]),
         }
     }
 
@@ -64,7 +71,8 @@ impl Piece {
             Piece::First(first, known) if time < *first => (*first, *known) = (time, value),
             Piece::Last(last, known) if time >= *last => (*last, *known) = (time, value),
             Piece::First(..) | Piece::Last(..) => {}
-            Piece::Values(values) => values.push((time, value)),
+            Piece::Values(values) => values.push(value),
+            Piece::Counter(values) => values.push((time, value)),
         }
     }
 
@@ -73,7 +81,7 @@ impl Piece {
         let seconds = range.range as f64 / SECOND as f64;
         let (mut count, mut sum, mut mean, mut squares) = (0.0, 0.0, 0.0, 0.0);
         let (mut least, mut greatest) = (f64::INFINITY, f64::NEG_INFINITY);
-        let (mut edge, mut values) = (None::<(i64, f64)>, Vec::new());
+        let (mut edge, mut values, mut counter) = (None::<(i64, f64)>, Vec::new(), Vec::new());
         for piece in pieces {
             match piece {
                 Piece::Sum(more) => sum += more,
@@ -97,6 +105,7 @@ impl Piece {
                 }
                 Piece::First(..) | Piece::Last(..) => {}
                 Piece::Values(more) => values.extend_from_slice(more),
+                Piece::Counter(more) => counter.extend_from_slice(more),
             }
         }
         use RangeOp::*;
@@ -109,10 +118,10 @@ impl Piece {
             StdvarOverTime => squares / count,
             StddevOverTime => (squares / count).sqrt(),
             FirstOverTime | LastOverTime => edge.map_or(f64::NAN, |(_, value)| value),
-            QuantileOverTime => quantile(range.parameter, values.into_iter().map(|(_, value)| value).collect()),
+            QuantileOverTime => quantile(range.parameter, values),
             RateCounter => {
-                values.sort_by_key(|(time, _)| *time);
-                counter_rate(&values, range.range)
+                counter.sort_by_key(|(time, _)| *time);
+                counter_rate(&counter, range.range)
             }
         }
     }
@@ -213,8 +222,9 @@ impl Evaluator<'_> {
         range: &RangeAggregation,
         grouping: Option<&LabelGrouping>,
         steps: Steps,
+        spent: &Spent,
     ) -> Result<Vec<Series>, EvalError> {
-        self.range_of(range, grouping, steps, true)
+        self.range_of(range, grouping, steps, spent, true)
     }
 
     fn range_of(
@@ -222,6 +232,7 @@ impl Evaluator<'_> {
         range: &RangeAggregation,
         given: Option<&LabelGrouping>,
         steps: Steps,
+        spent: &Spent,
         may_count: bool,
     ) -> Result<Vec<Series>, EvalError> {
         let grouping = given.or(range.grouping.as_ref());
@@ -231,7 +242,7 @@ impl Evaluator<'_> {
         let to = steps.time(steps.count - 1).checked_sub(range.offset).ok_or_else(too_long)?;
         let mut gathered: Vec<Gathered> = Vec::new();
         let mut numbers: HashMap<Vec<u8>, usize, foldhash::quality::RandomState> = HashMap::default();
-        let (mut key, mut label_bytes, mut values, mut refused) = (Vec::new(), 0usize, 0usize, None);
+        let (mut key, mut label_bytes, mut pieces, mut refused) = (Vec::new(), 0usize, 0usize, None);
         // An unwrapped label is a label of the series only if the grouping names it.
         let is_unnamed = grouping.is_none_or(|grouping| grouping.without);
         let unwrapped = range.unwrap.as_ref().filter(|_| is_unnamed).map(|unwrap| unwrap.label.as_str());
@@ -297,20 +308,26 @@ impl Evaluator<'_> {
                     gathered.len() - 1
                 }
             };
-            if matches!(range.op, RangeOp::QuantileOverTime | RangeOp::RateCounter) {
-                values += 1;
-                if values > VALUES_MAX {
-                    refused = Some(EvalError::TooLarge(format!(
-                        "the query keeps more than {VALUES_MAX} values: select less"
-                    )));
-                    return ControlFlow::Break(());
+            let value_bytes = match range.op {
+                RangeOp::QuantileOverTime => 8,
+                RangeOp::RateCounter => 16,
+                _ => 0,
+            };
+            if let Err(error) = spent.values(value_bytes, &self.limits) {
+                refused = Some(error);
+                return ControlFlow::Break(());
+            }
+            match gathered[at].pieces.entry((first, last)) {
+                btree_map::Entry::Occupied(mut piece) => piece.get_mut().add(entry.time, value),
+                btree_map::Entry::Vacant(place) => {
+                    place.insert(Piece::new(range.op, entry.time, value));
+                    pieces += 1;
                 }
             }
-            gathered[at]
-                .pieces
-                .entry((first, last))
-                .and_modify(|piece| piece.add(entry.time, value))
-                .or_insert_with(|| Piece::new(range.op, entry.time, value));
+            if pieces > self.limits.points_max {
+                refused = Some(too_many_points(&self.limits));
+                return ControlFlow::Break(());
+            }
             ControlFlow::Continue(())
         };
         let wanted = range.query.wanted(TimeSpan { from, to });
@@ -320,12 +337,12 @@ impl Evaluator<'_> {
             let apart = CountedApart { labels: hints.labels(), steps };
             self.source.count(&wanted, apart, &mut each)
         } else {
-            self.source.scan(&wanted, Direction::Backward, &mut |entry| each(entry, 1))
+            self.source.scan(&wanted, Direction::Any, &mut |entry| each(entry, 1))
         };
         scanned.map_err(EvalError::Source)?;
         if has_failed && is_counted {
             // The error names all labels of an entry.
-            return self.range_of(range, given, steps, false);
+            return self.range_of(range, given, steps, spent, false);
         }
         if let Some(refused) = refused {
             return Err(refused);
@@ -333,14 +350,16 @@ impl Evaluator<'_> {
         if is_absent {
             return Ok(absent(range, gathered, steps));
         }
-        let mut series: Vec<Series> = gathered.into_iter().map(|gathered| gathered.series(range)).collect();
+        drop(numbers);
+        let series = gathered.into_iter().map(|gathered| gathered.series(range, spent, &self.limits));
+        let mut series = series.collect::<Result<Vec<Series>, EvalError>>()?;
         series.sort_by(|a, b| a.labels.cmp(&b.labels));
         Ok(series)
     }
 }
 
 impl Gathered {
-    fn series(self, range: &RangeAggregation) -> Series {
+    fn series(self, range: &RangeAggregation, spent: &Spent, limits: &Limits) -> Result<Series, EvalError> {
         let pieces: Vec<((u32, u32), Piece)> = self.pieces.into_iter().collect();
         let mut points = Vec::new();
         // Both the first and the last steps of the pieces ascend, so the pieces of a step are neighbors.
@@ -358,12 +377,13 @@ impl Gathered {
                 if from == to {
                     break;
                 }
+                spent.points(1, limits)?;
                 let value = Piece::combined(pieces[from..to].iter().map(|(_, piece)| piece), range);
                 points.push((step, value));
                 step += 1;
             }
         }
-        Series { labels: self.labels, points }
+        Ok(Series { labels: self.labels, points })
     }
 }
 

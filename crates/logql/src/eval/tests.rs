@@ -19,7 +19,7 @@ impl EntrySource for Entries {
             })
             .collect();
         found.sort_by_key(|entry| entry.time);
-        if direction == Direction::Backward {
+        if direction != Direction::Forward {
             found.reverse();
         }
         let _ = found.into_iter().try_for_each(|entry| each(entry.clone()));
@@ -185,9 +185,34 @@ fn too_many_series_are_left_out_or_refused() {
     for limits in [
         Limits { inner_series_max: 10, ..Limits::default() },
         Limits { inner_label_bytes_max: 500, ..Limits::default() },
+        Limits { points_max: 99, ..Limits::default() },
     ] {
         let answer = Evaluator { source: &source, limits, now: 0 }.metric(&metric, Steps::at(60 * SECOND));
         assert!(matches!(answer, Err(EvalError::TooLarge(_))));
+    }
+    // Points are counted over all parts of a query, and before they are made; values that are kept, too.
+    let span = TimeSpan { from: 0, to: 100 * SECOND };
+    let steps = Steps::over(span, SECOND).expect("a step");
+    for (query, limits, fits) in [
+        ("sum(count_over_time({app=\"shop\"}[10s]))", Limits { points_max: 10, ..Limits::default() }, true),
+        ("sum(count_over_time({app=\"shop\"}[11s]))", Limits { points_max: 10, ..Limits::default() }, false),
+        ("count_over_time({app=\"shop\"}[10s])", Limits { points_max: 900, ..Limits::default() }, false),
+        ("vector(1) + vector(2)", Limits { points_max: 202, ..Limits::default() }, true),
+        ("vector(1) + vector(2)", Limits { points_max: 201, ..Limits::default() }, false),
+        (
+            "quantile_over_time(0.5, {app=\"shop\"} | logfmt n=\"pod\" | label_format n=`1` | unwrap n [10s])",
+            Limits { value_bytes_max: 799, ..Limits::default() },
+            false,
+        ),
+        (
+            "quantile_over_time(0.5, {app=\"shop\"} | logfmt n=\"pod\" | label_format n=`1` | unwrap n [10s])",
+            Limits { value_bytes_max: 800, ..Limits::default() },
+            true,
+        ),
+    ] {
+        let Ok(LogqlQuery::Metric(metric)) = crate::parse(query) else { panic!("{query}") };
+        let answer = Evaluator { source: &source, limits, now: 0 }.metric(&metric, steps);
+        assert_eq!(answer.is_ok(), fits, "{query} {limits:?}: {:?}", answer.err());
     }
 }
 

@@ -5,7 +5,6 @@ use crate::ast::*;
 use crate::ip::IpFilter;
 use crate::lexer::Lexeme;
 use crate::line_pattern::CapturePattern;
-use crate::pattern_syntax;
 use crate::stages::json::parse_path;
 use crate::template::Template;
 
@@ -60,7 +59,7 @@ impl QueryParser<'_> {
         let value = self.string("a string")?;
         let regex = match op {
             MatchOp::Equal | MatchOp::NotEqual => None,
-            MatchOp::Regex | MatchOp::NotRegex => Some(self.compiled(at, pattern_syntax::compile_anchored(&value))?),
+            MatchOp::Regex | MatchOp::NotRegex => Some(self.regex(at, |budget| budget.compile_anchored(&value))?),
         };
         Ok(LabelMatcher { name, op, value, regex })
     }
@@ -114,7 +113,7 @@ impl QueryParser<'_> {
         Ok(match op {
             LineOp::Contains | LineOp::NotContains => LineTest::Text(text),
             LineOp::Regex | LineOp::NotRegex => {
-                let regex = self.compiled(at, pattern_syntax::compile(&text))?;
+                let regex = self.regex(at, |budget| budget.compile(&text))?;
                 LineTest::Regex(text, regex)
             }
             LineOp::Pattern | LineOp::NotPattern => {
@@ -169,7 +168,7 @@ impl QueryParser<'_> {
             "regexp" => {
                 let at = self.offset();
                 let source = self.string("a regular expression")?;
-                let regex = self.compiled(at, pattern_syntax::compile(&source))?;
+                let regex = self.regex(at, |budget| budget.compile(&source))?;
                 if regex.capture_names().flatten().next().is_none() {
                     return self.error_at(at, "at least one named capture must be supplied");
                 }

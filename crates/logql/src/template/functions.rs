@@ -193,7 +193,7 @@ pub(super) fn call(
         ("urldecode", [_]) => url_decoded(&text(0)).map(TemplateValue::String),
         ("b64enc", [_]) => string(STANDARD.encode(text(0))),
         // A text that cannot be decoded is the reason, not an error.
-        ("b64dec", [_]) => string(match STANDARD.decode(text(0)) {
+        ("b64dec", [_]) => string(match STANDARD.decode(padded(&text(0))) {
             Ok(decoded) => String::from_utf8_lossy(&decoded).into_owned(),
             Err(DecodeError::InvalidByte(at, _)) => format!("illegal base64 data at input byte {at}"),
             Err(_) => format!("illegal base64 data at input byte {}", text(0).len() / 4 * 4),
@@ -395,6 +395,12 @@ fn element(value: &TemplateValue, key: &TemplateValue) -> Result<TemplateValue, 
         }
         _ => Err(format!("can't index item of type {}", value.kind())),
     }
+}
+
+/// Base64 with the padding that people leave out.
+fn padded(text: &str) -> String {
+    let missing = [0, 0, 2, 1][text.len() % 4];
+    format!("{text}{}", &"=="[..missing])
 }
 
 fn titled(text: &str) -> String {

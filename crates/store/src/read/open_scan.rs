@@ -28,6 +28,9 @@ use std::time::{Duration, Instant};
 /// Headers that are read at once: few at first, because the newest rows are in the first pages, then more.
 const HEADERS: std::ops::RangeInclusive<usize> = 4..=256;
 
+/// The most partitions whose headers are read by themselves. Of more, all headers are read, and those of others skipped.
+const STREAMS_MAX: usize = if cfg!(test) { 1 } else { 32 };
+
 /// The index of the stream of small pages.
 const SMALL_PAGES: usize = 0;
 
@@ -255,12 +258,14 @@ impl<'r> OpenScan<'r> {
         let small_rows = small_pages::rows_in(&opened.connection, self.resume.key(), self.last);
         self.small_rows = small_rows.map_err(StoreError::sqlite(&opened.path))?;
         self.streams = vec![stream(None, VecDeque::new(), true)];
-        match names {
-            None => self.streams.push(stream(None, VecDeque::new(), false)),
-            Some(names) => {
+        match &names {
+            Some(names) if names.len() <= STREAMS_MAX => {
                 self.streams.extend(names.keys().map(|id| stream(Some(*id), VecDeque::new(), false)));
-                self.names = names.into_iter().collect();
             }
+            _ => self.streams.push(stream(None, VecDeque::new(), false)),
+        }
+        if let Some(names) = names {
+            self.names = names.into_iter().collect();
         }
         Ok(())
     }
@@ -268,6 +273,7 @@ impl<'r> OpenScan<'r> {
     /// Pushes every page whose first key may be next to the heap.
     fn pull(&mut self) -> Result<(), StoreError> {
         let Some(opened) = &self.opened else { return Ok(()) };
+        let wants = |partition| self.wanted.is_none() || self.names.contains_key(&partition);
         for (number, stream) in self.streams.iter_mut().enumerate() {
             loop {
                 while number == SMALL_PAGES
@@ -276,7 +282,6 @@ impl<'r> OpenScan<'r> {
                     && self.heap.peek().is_none_or(|Reverse(next)| *first <= next.key)
                 {
                     let bounds = (self.resume.key(), self.last);
-                    let wants = |partition| self.wanted.is_none() || self.names.contains_key(&partition);
                     let mut pages = Vec::from(std::mem::take(&mut stream.headers));
                     small_pages::pages_of_row(&opened.connection, *row, bounds, wants, &mut pages)
                         .map_err(StoreError::sqlite(&opened.path))?;
@@ -292,7 +297,7 @@ impl<'r> OpenScan<'r> {
                     break;
                 }
                 let Some(page) = stream.headers.pop_front() else { break };
-                if self.committed.includes(page.seq) && page.header.last >= self.resume.key() {
+                if wants(page.partition) && self.committed.includes(page.seq) && page.header.last >= self.resume.key() {
                     self.heap.push(Reverse(Next {
                         key: page.header.first.max(self.resume.key()),
                         later: Reverse((page.seq, page.place)),
