@@ -26,6 +26,10 @@ const BUSY: Duration = Duration::from_secs(5);
 const STATEMENTS_KEPT: usize = 32;
 /// The page cache of a writing connection in KiB: room for the leaves that tiny pages change.
 const WRITER_CACHE_KIB: i64 = 8 << 10;
+/// The page caches of all open days in KiB, unless there are more than 512 of them.
+const WRITER_CACHES_KIB: i64 = 32 << 10;
+/// The least page cache of an open day in KiB.
+const WRITER_CACHE_KIB_MIN: i64 = 64;
 
 /// Bytes that the file of a journal ([`journal_of`]) keeps when the journal starts over. A long-running reader makes it
 /// longer than usual. Without a limit it would stay that long, and its length would look like unmoved contents.
@@ -147,6 +151,24 @@ pub(crate) fn checkpoint(connection: &Connection, truncate: bool) -> rusqlite::R
         let (frames, checkpointed): (i64, i64) = (row.get(1)?, row.get(2)?);
         Ok(frames - checkpointed)
     })
+}
+
+/// Moves the journal into the database and empties it, if no reader needs the journal. Returns whether it did.
+pub(crate) fn empty_journal(connection: &Connection) -> rusqlite::Result<bool> {
+    connection.busy_timeout(Duration::ZERO)?;
+    let emptied = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, bool>(0));
+    connection.busy_timeout(BUSY)?;
+    match emptied {
+        Err(e) if e.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseBusy) => Ok(false),
+        emptied => emptied.map(|is_busy| !is_busy),
+    }
+}
+
+/// The page cache of each of so many open days in KiB.
+pub(crate) fn writer_cache_kib(days: usize) -> i64 {
+    // A power of two, so that one more day seldom changes the caches of the others.
+    let days = i64::try_from(days.next_power_of_two()).unwrap_or(i64::MAX);
+    (WRITER_CACHES_KIB / days).clamp(WRITER_CACHE_KIB_MIN, WRITER_CACHE_KIB)
 }
 
 /// Frees cached pages and other memory that SQLite can rebuild.

@@ -1,7 +1,8 @@
 //! The store as its users see it: committed rows can be read, whatever happens in between.
 
 use super::*;
-use crate::format::catalog::Rule;
+use crate::format::catalog::{Catalog, FileRole, Rule};
+use crate::maintain::thresholds::Thresholds;
 use daytable_model::batch::Batch;
 use daytable_model::key::{DayTable, RowKey, TableName};
 use daytable_model::record::{Level, Record};
@@ -531,7 +532,9 @@ fn a_follower_sees_each_row_once() {
 #[test]
 fn a_follower_misses_nothing_that_is_merged_while_it_looks() {
     let folder = Folder::new();
-    let store = folder.open();
+    // The test writes to the file of a day, too: the store must not close it meanwhile.
+    let options = StoreOptions { idle_day: seconds(600), ..StoreOptions::small() };
+    let store = Store::open(&folder.path(), options).expect("opened");
     let long = "x".repeat(5000);
     let at = |n: u64| (day(1).plus(seconds(n)), n, long.as_str());
     let big = |n: u64| assert!(commit(&store, vec![batch(day(1), "web-1", &[at(n)])], n));
@@ -659,6 +662,40 @@ fn small_pages_of_a_day_that_is_over_are_merged() {
         store.close().expect("closed");
         assert_eq!(folder.messages(day(0)), newest_first(0, 2));
     }
+}
+
+/// Otherwise a start would open each of hundreds of days, and rewrite each record into a page that is no larger.
+#[test]
+fn a_day_whose_small_pages_are_not_worth_a_merge_stays_closed_until_it_is_written_to() {
+    let folder = Folder::new();
+    let compaction = Thresholds { split_pages_min: 3, ..Thresholds::small() };
+    let open = || {
+        let options = StoreOptions { commit_interval: Duration::from_millis(1), compaction, ..StoreOptions::small() };
+        Store::open(&folder.path(), options).expect("opened")
+    };
+    let is_writable = |at: Ticks| {
+        let file = Catalog::open_to_read(&folder.path()).expect("opened").file_of(&table(at), FileRole::Open);
+        file.expect("read").expect("a file").writable
+    };
+    let store = open();
+    write(&store, day(0), 0, 1);
+    write(&store, day(0), 1, 2);
+    (0..4).for_each(|n| write(&store, day(1), n, n + 1));
+    let deadline = std::time::Instant::now() + seconds(60);
+    while is_writable(day(0)) {
+        assert!(std::time::Instant::now() < deadline, "it stays open");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    store.close().expect("closed");
+    assert_eq!((is_writable(day(0)), is_writable(day(1))), (false, true));
+    let store = open();
+    assert!(!is_writable(day(0)), "nothing was written to it");
+    write(&store, day(0), 2, 3);
+    assert!(is_writable(day(0)), "a kill may leave a journal");
+    store.close().expect("closed");
+    assert!(is_writable(day(0)), "now it has enough of them");
+    assert_eq!(folder.messages(day(0)), newest_first(0, 3));
+    assert_eq!(folder.messages(day(1)), newest_first(0, 4));
 }
 
 /// Replaces live files of a day by a sealed file, in one transaction as the lifecycle does.

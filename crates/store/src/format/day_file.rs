@@ -126,6 +126,8 @@ pub(crate) struct WrittenPages {
     pub(crate) rows: Vec<(i64, RowKey, u32)>,
     /// The rows with the other pages.
     pub(crate) small_rows: Vec<SmallPagesRow>,
+    /// The partitions of these pages.
+    pub(crate) small_partitions: Vec<i64>,
 }
 
 /// The file of an open day, opened to write. Only the committer has one.
@@ -138,6 +140,8 @@ pub(crate) struct DayFile {
     journaled: u64,
     /// The identities of the files behind the connection.
     seen: Vec<FileIdentity>,
+    /// The size of the page cache; 0 until it is set.
+    cache_kib: i64,
 }
 
 impl DayFile {
@@ -145,7 +149,8 @@ impl DayFile {
     pub(crate) fn open(path: &Path, table: &DayTable) -> Result<DayFile, StoreError> {
         let connection = sqlite::open_to_write(path, &SCHEMA)?;
         let (seen, table_address) = (sqlite::seen(path)?, TableAddress::new(table));
-        Ok(DayFile { connection, path: path.into(), table_address, partitions: HashMap::default(), journaled: 0, seen })
+        let partitions = HashMap::default();
+        Ok(DayFile { connection, path: path.into(), table_address, partitions, journaled: 0, seen, cache_kib: 0 })
     }
 
     /// Fails if the path now leads to another file than the opened one.
@@ -294,6 +299,21 @@ impl DayFile {
         self.sql(result)
     }
 
+    /// Sets the size of the page cache in KiB.
+    pub(crate) fn set_cache(&mut self, kib: i64) -> Result<(), StoreError> {
+        if self.cache_kib != kib {
+            self.sql(self.connection.pragma_update(None, "cache_size", -kib))?;
+            self.cache_kib = kib;
+        }
+        Ok(())
+    }
+
+    /// Frees what can be read again.
+    pub(crate) fn release_memory(&mut self) {
+        self.partitions = HashMap::default();
+        sqlite::release_memory(&self.connection);
+    }
+
     /// Whether `bytes` or more were journaled since this method last returned true.
     pub(crate) fn has_journaled(&mut self, bytes: u64) -> bool {
         let is_full = self.journaled >= bytes;
@@ -321,6 +341,13 @@ impl DayFile {
             Err(e) if e.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseBusy) => Ok(()),
             done => self.sql(done).map(drop),
         }
+    }
+
+    /// Closes the file as [`DayFile::close`] does, or returns it if a reader needs the journal. Waits for no reader: commits
+    /// would wait, too.
+    pub(crate) fn close_unless_read(self) -> Result<Option<DayFile>, StoreError> {
+        let is_free = self.sql(sqlite::empty_journal(&self.connection))?;
+        if is_free { self.close().map(|()| None) } else { Ok(Some(self)) }
     }
 
     /// Moves the journal into the file and closes both, so that the file is complete without its journal.
@@ -361,6 +388,7 @@ fn insert(
         entities += i64::from(page.header.entities);
     }
     small.sort_unstable_by_key(|(page, ..)| page.header.first);
+    written.small_partitions.extend(small.iter().map(|(_, partition, _)| partition));
     let mut builder = SmallPagesBuilder::default();
     for (page, id, home) in small {
         builder.push(id, &page.header, home.stored_checksum(&page.header, seq), &page.body);

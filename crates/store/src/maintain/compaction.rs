@@ -25,6 +25,7 @@ use crate::format::page::{EncodedPage, PAGE_SPAN, PageBuilder, PageHeader};
 use crate::format::small_pages::{self, PageLocation, PageRow, SmallPagesRow};
 use crate::maintain::thresholds::Thresholds;
 use crate::outbox::RemovedPages;
+use crate::write::in_parallel::in_parallel;
 use daytable_model::key::{DayTable, RowKey};
 use daytable_model::time::Ticks;
 use rusqlite::{Row, params};
@@ -66,6 +67,8 @@ struct Day {
     /// The rows of `small_pages`, the oldest first, and when they came.
     small_rows: VecDeque<(Instant, SmallPagesRow)>,
     small_rows_bytes: u64,
+    /// Partitions of the small rows. Those of rows of earlier processes may be missing.
+    small_partitions: PartitionSet,
     /// The small rows that are being split.
     splitting: Option<Split>,
     /// By partition, the small pages of `page` that were not considered together yet.
@@ -88,6 +91,28 @@ struct Small {
     bytes: u64,
     /// The newest key in them.
     first: Option<RowKey>,
+}
+
+/// A set of partitions, as a bit for each. Their numbers begin at 1 and have no gaps.
+#[derive(Default)]
+struct PartitionSet {
+    bits: Vec<u64>,
+    count: u64,
+}
+
+impl PartitionSet {
+    /// The highest number in a set. Only a damaged file has a higher one.
+    const MAX: usize = 1 << 26;
+
+    fn insert(&mut self, partition: i64) {
+        let Some(at) = usize::try_from(partition).ok().filter(|at| *at < PartitionSet::MAX) else { return };
+        if self.bits.len() <= at / 64 {
+            self.bits.resize(at / 64 + 1, 0);
+        }
+        let (word, bit) = (&mut self.bits[at / 64], 1 << (at % 64));
+        self.count += u64::from(*word & bit == 0);
+        *word |= bit;
+    }
 }
 
 /// Small rows that are being split: merged by partition, and replaced all at once.
@@ -114,6 +139,11 @@ impl Compactor {
         if let Some(day) = self.days.get_mut(day) {
             day.removed(removed);
         }
+    }
+
+    /// Adds a day whose file is new.
+    pub(crate) fn created(&mut self, day: &DayTable) {
+        self.day(day).counted = true;
     }
 
     /// Adds a day whose file may hold small pages of earlier processes.
@@ -157,9 +187,9 @@ impl Compactor {
         self.days.iter().find(|(_, day)| day.has_work()).map(|(name, _)| name.clone())
     }
 
-    /// Whether a page of `day` may be merged, now or later.
+    /// Whether merging pages of `day` is worthwhile, now or later.
     pub(crate) fn wants(&self, day: &DayTable) -> bool {
-        self.days.get(day).is_some_and(|day| !day.counted || !day.queued.is_empty() || !day.small_rows.is_empty())
+        self.days.get(day).is_some_and(Day::is_wanted)
     }
 
     /// Removes a day that was dropped or closed.
@@ -169,56 +199,19 @@ impl Compactor {
 
     /// Merges for a short time.
     pub(crate) fn step(&mut self, name: &DayTable, file: &mut DayFile) -> Result<(), StoreError> {
-        self.work(name, file, Instant::now() + STEP_TIME, false)
-    }
-
-    /// Merges all that it can until then, before the file is closed.
-    pub(crate) fn finish(&mut self, name: &DayTable, file: &mut DayFile, until: Instant) -> Result<(), StoreError> {
-        self.settle();
-        self.work(name, file, until, true)
-    }
-
-    /// Does the work that is due in a day. After a damaged page, all small pages of the day so far stay as they are.
-    /// Later ones are newer than all of them and are merged for themselves.
-    fn work(&mut self, name: &DayTable, file: &mut DayFile, until: Instant, is_last: bool) -> Result<(), StoreError> {
-        match self.try_work(name, file, until, is_last) {
-            Err(error) if error.is_damage() => {
-                tracing::error!(table = %name, %error, "a page is damaged: small pages stay unmerged");
-                if let Some(day) = self.days.get_mut(name) {
-                    *day = Day { counted: true, ..Day::new(self.thresholds) };
-                }
-                Ok(())
-            }
-            done => done,
-        }
-    }
-
-    fn try_work(
-        &mut self,
-        name: &DayTable,
-        file: &mut DayFile,
-        until: Instant,
-        is_last: bool,
-    ) -> Result<(), StoreError> {
-        let settled = self.settled;
+        let (settled, until) = (self.settled, Instant::now() + STEP_TIME);
         let Some(day) = self.days.get_mut(name) else { return Ok(()) };
-        if !day.counted {
-            day.count(file)?;
-        }
-        let is_over = || Instant::now() >= until;
-        if day.splitting.is_none() && (day.is_split_due() || is_last && day.is_split_worthwhile()) && !is_over() {
-            day.begin_split(file, settled)?;
-        }
-        self.merged += day.split_next(file, until)?;
-        // Each partition once: some are queued again.
-        let mut left = day.ready.len();
-        while (day.is_ready() || is_last) && left > 0 && Instant::now() < until {
-            day.merge_next(file, settled)?;
-            left -= 1;
-        }
-        if day.is_prepared() || is_last {
-            self.merged += day.replace(file)?;
-        }
+        self.merged += day.work(name, file, settled, until, false)?;
+        Ok(())
+    }
+
+    /// Merges all that it can until then, of several days at once, before the files are closed.
+    pub(crate) fn finish(&mut self, files: HashMap<&DayTable, &mut DayFile>, until: Instant) -> Result<(), StoreError> {
+        self.settle();
+        let (settled, mut files) = (self.settled, files);
+        let days = self.days.iter_mut().filter_map(|(name, day)| Some((name, day, files.remove(name)?)));
+        let merged = in_parallel(days.collect(), |(name, day, file)| day.work(name, file, settled, until, true));
+        self.merged += merged.into_iter().sum::<Result<u64, StoreError>>()?;
         Ok(())
     }
 }
@@ -231,7 +224,8 @@ pub fn compact_file(path: &Path, table: &DayTable) {
     let mut compactor = Compactor::new(Duration::ZERO, thresholds);
     compactor.opened(table);
     compactor.committed(i64::MAX);
-    compactor.finish(table, &mut file, Instant::now() + Duration::from_secs(60)).expect("merged");
+    let files = HashMap::from([(table, &mut file)]);
+    compactor.finish(files, Instant::now() + Duration::from_secs(60)).expect("merged");
     file.close().expect("closed");
 }
 
@@ -268,27 +262,87 @@ impl Day {
         Day { thresholds, ..Day::default() }
     }
 
+    /// Does the work that is due. Returns the number of merged pages. After a damaged page, all small pages of the day so
+    /// far stay as they are. Later ones are newer than all of them and are merged for themselves.
+    fn work(
+        &mut self,
+        name: &DayTable,
+        file: &mut DayFile,
+        settled: i64,
+        until: Instant,
+        is_last: bool,
+    ) -> Result<u64, StoreError> {
+        match self.try_work(file, settled, until, is_last) {
+            Err(error) if error.is_damage() => {
+                tracing::error!(table = %name, %error, "a page is damaged: small pages stay unmerged");
+                *self = Day { counted: true, ..Day::new(self.thresholds) };
+                Ok(0)
+            }
+            done => done,
+        }
+    }
+
+    fn try_work(&mut self, file: &mut DayFile, settled: i64, until: Instant, is_last: bool) -> Result<u64, StoreError> {
+        let is_over = || Instant::now() >= until;
+        if is_last && is_over() {
+            return Ok(0);
+        }
+        if !self.counted {
+            self.count(file)?;
+        }
+        if self.splitting.is_none() && (self.is_split_due() || is_last && self.is_split_worthwhile()) && !is_over() {
+            self.begin_split(file, settled)?;
+        }
+        let mut merged = self.split_next(file, until)?;
+        // Each partition once: some are queued again.
+        let mut left = self.ready.len();
+        while (self.is_ready() || is_last) && left > 0 && !is_over() {
+            self.merge_next(file, settled)?;
+            left -= 1;
+        }
+        if self.is_prepared() || is_last {
+            merged += self.replace(file)?;
+        }
+        Ok(merged)
+    }
+
     fn has_work(&self) -> bool {
         !self.counted || self.splitting.is_some() || self.is_split_due() || self.is_ready() || self.is_prepared()
     }
 
-    /// Whether small rows are worth splitting. The oldest is always settled then.
+    fn is_wanted(&self) -> bool {
+        let has_small_rows = !self.small_rows.is_empty() && self.is_split_worthwhile();
+        !self.counted || self.splitting.is_some() || !self.queued.is_empty() || has_small_rows
+    }
+
+    /// Whether small rows are to be split. The oldest is always settled then.
     fn is_split_due(&self) -> bool {
-        let age = self.small_rows.front().map_or(Duration::ZERO, |(since, _)| since.elapsed());
+        let age = self.oldest_small_row();
         let is_large = age > self.thresholds.settled_after && self.small_rows_bytes >= SMALL_ROWS_BYTES_MAX;
-        age >= self.thresholds.split_at_last
-            || age > self.thresholds.settled_after && self.small_rows_bytes >= SMALL_ROWS_BYTES_KEPT
+        self.is_split_overdue()
             || (is_large || age >= self.thresholds.split_after && self.small_rows.len() >= SMALL_ROWS_MIN)
                 && self.is_split_worthwhile()
+    }
+
+    /// Whether small rows are to be split even if a partition has only a few pages in them.
+    fn is_split_overdue(&self) -> bool {
+        let age = self.oldest_small_row();
+        age >= self.thresholds.split_at_last
+            || age > self.thresholds.settled_after && self.small_rows_bytes >= SMALL_ROWS_BYTES_KEPT
+    }
+
+    /// The age of the oldest small row.
+    fn oldest_small_row(&self) -> Duration {
+        self.small_rows.front().map_or(Duration::ZERO, |(since, _)| since.elapsed())
     }
 
     fn is_split_worthwhile(&self) -> bool {
         self.pages_a_partition() >= self.thresholds.split_pages_min
     }
 
-    /// About how many small pages a partition has, at least one. A commit has at most one page of each partition.
+    /// How many small pages a partition has on average, at most. A commit has at most one page of each partition.
     fn pages_a_partition(&self) -> u64 {
-        let (mut pages, mut of_commit, mut most, mut seq) = (0, 0, 1, None);
+        let (mut pages, mut of_commit, mut most, mut seq) = (0, 0, self.small_partitions.count.max(1), None);
         for (_, row) in &self.small_rows {
             of_commit = if seq == Some(row.seq) { of_commit + row.pages } else { row.pages };
             seq = Some(row.seq);
@@ -310,6 +364,7 @@ impl Day {
     }
 
     fn add(&mut self, written: WrittenPages) {
+        written.small_partitions.iter().for_each(|partition| self.small_partitions.insert(*partition));
         // Before the other rows, so that no row of the same commit is merged earlier.
         for row in written.small_rows {
             self.small_rows_bytes += row.raw_bytes;
@@ -323,6 +378,9 @@ impl Day {
     }
 
     fn removed(&mut self, removed: &RemovedPages) {
+        if !removed.small_rows.is_empty() {
+            self.small_partitions = PartitionSet::default();
+        }
         for (id, left) in &removed.small_rows {
             let Some(at) = self.small_rows.iter().position(|(_, row)| row.id == *id) else { continue };
             self.small_rows_bytes = self.small_rows_bytes.saturating_sub(self.small_rows[at].1.raw_bytes);
@@ -397,9 +455,10 @@ impl Day {
         Ok(())
     }
 
-    /// Reads the oldest small rows that are settled.
+    /// Reads the oldest small rows that are settled, and begins their split if their pages show that it is worthwhile.
     fn begin_split(&mut self, file: &DayFile, settled: i64) -> Result<(), StoreError> {
         let (mut pages, mut bodies, mut bytes) = (Vec::new(), HashMap::default(), 0);
+        let is_overdue = self.is_split_overdue() || !self.is_split_worthwhile();
         let bytes_max = if self.is_split_worthwhile() { SMALL_ROWS_BYTES_MAX } else { SMALL_ROWS_BYTES_KEPT / 2 };
         for (_, row) in &self.small_rows {
             if row.seq > settled || bytes > 0 && bytes + row.raw_bytes > bytes_max {
@@ -414,7 +473,8 @@ impl Day {
         for page in pages {
             left.entry(page.partition).or_default().push(page);
         }
-        if !bodies.is_empty() {
+        left.keys().for_each(|partition| self.small_partitions.insert(*partition));
+        if !bodies.is_empty() && (is_overdue || self.is_split_worthwhile()) {
             self.splitting = Some(Split { bodies, pages: count, left: left.into_iter(), merges: Vec::new() });
         }
         Ok(())
@@ -434,6 +494,7 @@ impl Day {
                     self.small_rows_bytes -= row.raw_bytes;
                 }
                 self.splitting = None;
+                self.small_partitions = PartitionSet::default();
                 self.add(written);
                 return Ok(merged_pages);
             };
@@ -805,7 +866,8 @@ mod tests {
             (0..8).for_each(|_| write(&mut compactor, &mut file, "web-1"));
             assert!(file.connection().execute(damage, []).expect("damaged") > 0, "{damage}");
             let finish = |compactor: &mut Compactor, file: &mut DayFile| {
-                compactor.finish(&day, file, Instant::now() + Duration::from_secs(60)).expect(damage);
+                let files = HashMap::from([(&day, file)]);
+                compactor.finish(files, Instant::now() + Duration::from_secs(60)).expect(damage);
             };
             finish(&mut compactor, &mut file);
             assert_eq!((pages(&file), compactor.has_work()), (8, false), "{damage}");
@@ -845,6 +907,33 @@ mod tests {
         compactor.split_next(&mut file, Instant::now() + Duration::from_secs(60)).expect("split");
         compactor.merge_next(&file, 99).expect("looked");
         assert_eq!(compactor.prepared.iter().map(|merge| merge.old.len()).collect::<Vec<_>>(), [8, 8]);
+    }
+
+    /// Commits of one source after the other have one page of each partition, and so look like commits of one partition.
+    #[test]
+    fn one_page_of_each_partition_is_not_split_before_its_time() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let mut file = DayFile::open(&dir.path().join("day.db"), &day()).expect("opened");
+        let mut compactor = Day { counted: true, ..Day::new(Thresholds { split_pages_min: 3, ..Thresholds::small() }) };
+        let write = |compactor: &mut Day, file: &mut DayFile, seq: i64, partition: String| {
+            let page = encoded(&[(seq.cast_unsigned(), "tiny")]);
+            let insert = Insert { partition: partition.into(), page, is_alone: true };
+            compactor.add(file.insert(seq, &[insert]).expect("written"));
+        };
+        (1..9).for_each(|seq| write(&mut compactor, &mut file, seq, format!("web-{seq}")));
+        assert!(!compactor.is_wanted());
+        // Another process does not know the partitions before it has read the small rows.
+        let mut other = Day::new(compactor.thresholds);
+        other.count(&file).expect("counted");
+        assert!(other.is_wanted());
+        other.begin_split(&file, 99).expect("read");
+        assert!(other.splitting.is_none() && !other.is_wanted());
+        // Later pages of the same partitions are worth it.
+        (9..30).for_each(|seq| write(&mut compactor, &mut file, seq, format!("web-{}", seq % 8)));
+        assert!(compactor.is_wanted());
+        compactor.begin_split(&file, 99).expect("read");
+        compactor.split_next(&mut file, Instant::now() + Duration::from_secs(60)).expect("split");
+        assert_eq!((compactor.small_rows.len(), compactor.small_partitions.count), (0, 0));
     }
 
     /// A burst between two single records stays as it was written, and its rows win over older ones and lose to later ones.

@@ -21,6 +21,9 @@ pub struct StoreOptions {
     /// Commits after which the source log is checkpointed. With a larger number fewer rows are written, and a reader applies
     /// more of the log.
     pub checkpoint_commits: u64,
+    /// A day that is over and was not written to for this long is closed, unless its pages are worth a merge. A closed file
+    /// is complete without a journal; an open one costs memory, and a part of each start and stop.
+    pub idle_day: Duration,
     /// Whether committed rows are forwarded to a remote store.
     pub forwarding: Forwarding,
 }
@@ -34,6 +37,7 @@ impl Default for StoreOptions {
             on_reopened: Box::new(|| {}),
             compaction: Thresholds::default(),
             checkpoint_commits: CHECKPOINT_COMMITS,
+            idle_day: Duration::from_secs(60),
             forwarding: Forwarding::AsRecorded,
         }
     }
@@ -43,7 +47,12 @@ impl Default for StoreOptions {
 impl StoreOptions {
     /// Options with small thresholds.
     pub(crate) fn small() -> StoreOptions {
-        StoreOptions { compaction: Thresholds::small(), checkpoint_commits: 5, ..StoreOptions::default() }
+        StoreOptions {
+            compaction: Thresholds::small(),
+            checkpoint_commits: 5,
+            idle_day: Duration::ZERO,
+            ..StoreOptions::default()
+        }
     }
 }
 

@@ -56,14 +56,14 @@ const JOURNAL_BYTES_MAX: u64 = 64 << 20;
 const CATALOG_COMMITS: i64 = 64;
 /// Time between attempts to open a failed store again.
 const REOPEN_AFTER: Duration = Duration::from_millis(500);
-/// A day without writes for this long is closed, so that its file is complete without a journal.
-const IDLE_DAY: Duration = Duration::from_secs(600);
+/// Days that are closed at once.
+const CLOSED_AT_ONCE: usize = 8;
 /// Pause of the committer between two steps of compaction.
 const COMPACTION_WAIT: Duration = Duration::from_millis(20);
 /// Time without commits after which the committer frees its buffers.
 const MEMORY_KEPT: Duration = Duration::from_secs(10);
 /// How long the last merges may take when the store closes.
-const LAST_STEP_TIME: Duration = Duration::from_secs(2);
+const LAST_STEP_TIME: Duration = Duration::from_millis(300);
 /// Time that the committer waits for work before it looks for idle days.
 const IDLE_WAIT: Duration = Duration::from_secs(1);
 
@@ -303,7 +303,13 @@ impl Committer {
             }
             self.days.insert(live.day, OpenDay { file, name: live.name, used });
         }
-        Ok(())
+        self.share_cache()
+    }
+
+    /// Divides the memory for caches among the open days.
+    fn share_cache(&mut self) -> Result<(), StoreError> {
+        let kib = sqlite::writer_cache_kib(self.days.len());
+        self.days.values_mut().try_for_each(|open| open.file.set_cache(kib))
     }
 
     pub(crate) fn lock(&self) -> Arc<Lock> {
@@ -531,6 +537,7 @@ impl Committer {
                 None => new.push(self.new_file(day, role)?),
             }
         }
+        let were_open = known.is_empty() && new.is_empty();
         if !known.is_empty() {
             let (layout, seq) = (&self.layout, self.seq);
             let opened = in_parallel(known, |(live, role)| -> Result<_, StoreError> {
@@ -546,7 +553,10 @@ impl Committer {
             self.days
                 .extend(opened.into_iter().map(|(live, file)| (live.day, OpenDay { file, name: live.name, used })));
         }
-        if new.is_empty() { Ok(()) } else { self.create(new) }
+        if !new.is_empty() {
+            self.create(new)?;
+        }
+        if were_open { Ok(()) } else { self.share_cache() }
     }
 
     fn new_file(&self, day: &DayTable, role: FileRole) -> Result<NewFile, StoreError> {
@@ -574,6 +584,7 @@ impl Committer {
         self.catalog.create_days(&new, time::now())?;
         for (NewFile { day, name, .. }, file) in new.into_iter().zip(created) {
             self.closed.remove(&day);
+            self.compactor.created(&day);
             self.days.insert(day, OpenDay { file, name, used: Instant::now() });
         }
         Ok(())
@@ -644,22 +655,43 @@ impl Committer {
         for open in self.days.values_mut() {
             self.checkpoints.consider(&mut open.file);
         }
-        let idle = |(day, open): (&DayTable, &OpenDay)| (open.used.elapsed() > IDLE_DAY).then(|| day.clone());
-        for day in self.days.iter().filter_map(idle).collect::<Vec<_>>() {
-            if day.holds(time::now()) || self.compactor.wants(&day) {
-                continue;
-            }
-            match self.remove_if_empty(&day) {
-                Ok(false) => {}
-                Ok(true) => continue,
-                Err(error) => return self.fail(&error),
-            }
-            if let Some(OpenDay { file, name, .. }) = self.days.remove(&day)
-                && let Err(error) = file.close().and_then(|()| self.catalog.set_writable([(name.as_str(), false)]))
-            {
-                return self.fail(&error);
+        if let Err(error) = self.close_idle_days() {
+            self.fail(&error);
+        }
+    }
+
+    /// Closes some of the days that are over and have no writes, and in which nothing is worth a merge.
+    fn close_idle_days(&mut self) -> Result<(), StoreError> {
+        let now = time::now();
+        let is_idle = |day: &DayTable, open: &OpenDay| {
+            open.used.elapsed() > self.options.idle_day && !day.holds(now) && !self.compactor.wants(day)
+        };
+        let idle = self.days.iter().filter(|(day, open)| is_idle(day, open)).map(|(day, _)| day.clone());
+        let mut closing = Vec::new();
+        for day in idle.take(CLOSED_AT_ONCE).collect::<Vec<_>>() {
+            if !self.remove_if_empty(&day)? {
+                closing.extend(self.days.remove_entry(&day));
             }
         }
+        let tried = in_parallel(closing, |(day, OpenDay { file, name, .. })| {
+            file.close_unless_read().map(|still_open| (day, name, still_open))
+        });
+        let mut closed = Vec::new();
+        for (day, name, still_open) in tried.into_iter().collect::<Result<Vec<_>, StoreError>>()? {
+            match still_open {
+                // Tried again after as long.
+                Some(file) => drop(self.days.insert(day, OpenDay { file, name, used: Instant::now() })),
+                None => {
+                    self.compactor.forget(&day);
+                    closed.push(name);
+                }
+            }
+        }
+        if closed.is_empty() {
+            return Ok(());
+        }
+        self.catalog.set_writable(closed.iter().map(|name| (name.as_str(), false)))?;
+        self.share_cache()
     }
 
     /// In a quiet daemon, these buffers and caches are larger than everything else.
@@ -668,7 +700,7 @@ impl Committer {
             page::release_memory();
             small_pages::release_memory();
             sqlite::release_memory(self.catalog.connection());
-            self.days.values().for_each(|open| sqlite::release_memory(open.file.connection()));
+            self.days.values_mut().for_each(|open| open.file.release_memory());
             memory::release_free();
         }
     }
@@ -676,13 +708,11 @@ impl Committer {
     fn close(mut self) -> Result<(), StoreError> {
         self.checkpoints.stop();
         let until = Instant::now() + LAST_STEP_TIME;
-        for (day, open) in &mut self.days {
-            self.compactor.finish(day, &mut open.file, until)?;
-        }
+        self.compactor.finish(self.days.iter_mut().map(|(day, open)| (day, &mut open.file)).collect(), until)?;
         let closed =
             in_parallel(self.days.drain().collect(), |(day, open)| open.file.close().map(|()| (day, open.name)));
         let closed = closed.into_iter().collect::<Result<Vec<_>, StoreError>>()?;
-        // Remaining small pages are merged when the folder is opened again.
+        // Small pages that are worth a merge are merged when the folder is opened again.
         let compactor = &self.compactor;
         self.catalog.set_writable(closed.iter().map(|(day, name)| (name.as_str(), compactor.wants(day))))?;
         self.catalog.close()
