@@ -386,7 +386,7 @@ function select(at) {
 /** @param {number} by */
 function move(by) {
   if (!rows.length) return;
-  const at = Math.min(rows.length - 1, Math.max(0, selected < 0 ? 0 : selected + by));
+  const at = Math.min(rows.length - 1, Math.max(0, selected + by));
   select(at);
   list.show(at, heads.offsetHeight);
   if (document.activeElement === document.body) scroller.focus({ preventScroll: true });

@@ -20,7 +20,9 @@ fn config(place: &Place) -> String {
     fs::write(&token, "s3cret\n").expect("written");
     fs::set_permissions(&token, fs::Permissions::from_mode(0o600)).expect("set");
     let http = format!("[http]\nlisten = \"127.0.0.1:0\"\ntoken_file = \"{}\"\n", token.display());
-    http + "[[tail]]\ninclude = [\"LOGS/*.log\"]\ninstance = \"{field:host}\"\n"
+    let alert = "[[alert]]\nname = \"Alarm\"\nquery = \"\\\"alarm-of-the-page\\\"\"\nby = [\"instance\"]\nabove = 0\nevery = \"1s\"\n\
+                 annotations = { summary = \"{instance} raised an alarm\" }\n";
+    http + "[[tail]]\ninclude = [\"LOGS/*.log\"]\ninstance = \"{field:host}\"\n" + alert
 }
 
 fn python(script: &str) -> Command {

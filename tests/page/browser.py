@@ -243,16 +243,187 @@ def new_records_are_followed_without_jumping(page):
     expect(live).to_have_attribute("aria-pressed", "false")
 
 
-def a_flood_is_sampled_and_says_so(page):
-    lines = "".join(f'data: {{"table":"Log20261123","partition_key":"flood","row_key":"{n:020}-1-1","time":"2026-11-23T03:00:00Z","level":"info","message":"flood {n}","source":"s"}}\n\n' for n in range(100_000))
-    page.route("**/api/tail*", lambda route: route.fulfill(body=lines, content_type="text/event-stream"))
-    go(page)
-    page.evaluate("""() => { window.longest = 0; let last = performance.now();
-        const tick = () => { const now = performance.now(); window.longest = Math.max(window.longest, now - last); last = now; requestAnimationFrame(tick); }; tick(); }""")
-    page.keyboard.press("l")
-    expect(page.locator("#notice")).to_contain_text(re.compile("sample|ended"))
-    page.keyboard.press("j")
+# Gives an answer of the browser's own making instead of a request: MADE(path) is a function that returns the next lines.
+ANSWERS = """
+const asked = window.fetch;
+window.fetch = (url, options) => {
+  const next = MADE(String(url));
+  if (!next) return asked(url, options);
+  const encoder = new TextEncoder();
+  const pull = async (to) => {
+    const lines = await next();
+    if (lines === null || options?.signal?.aborted) to.close();
+    else to.enqueue(encoder.encode(lines));
+  };
+  return Promise.resolve(new Response(new ReadableStream({ pull }, { highWaterMark: 0 })));
+};
+"""
+
+# Frames that are drawn between a key and what the key does.
+FRAMES = """([key, done]) => new Promise((resolve) => {
+  let frames = 0;
+  const look = () => (eval(done) || frames > 100 ? resolve(frames) : (frames++, requestAnimationFrame(look)));
+  document.body.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
+  look();
+})"""
+
+
+def frames_until(page, key, done):
+    return page.evaluate(FRAMES.replace("eval(done)", done), [key, done])
+
+
+def few_elements(page):
     assert page.evaluate("document.querySelectorAll('#grid .row').length") < 300
+
+
+def a_flood_is_sampled_and_says_so(page):
+    """50,000 records a second arrive without end. Keys are answered within a few frames, and little is drawn."""
+    page.add_init_script(ANSWERS.replace("MADE", """((url) => {
+      if (!url.startsWith("/api/tail")) return;
+      let n = 0;
+      const began = performance.now();
+      return async () => {
+        await new Promise((resolve) => setTimeout(resolve, 20));
+        let lines = "";
+        for (const due = (performance.now() - began) * 50; n < due; n++) {
+          lines += `data: {"table":"Log20261123","partition_key":"flood","row_key":"${String(n).padStart(20, "0")}-1-1","time":"2026-11-23T03:00:00Z","level":"info","message":"flood ${n}","source":"s"}\\n\\n`;
+        }
+        window.flooded = n;
+        return lines || ":\\n";
+      };
+    })"""))
+    go(page)
+    page.keyboard.press("l")
+    notice = page.locator("#notice")
+    expect(notice).to_contain_text(re.compile("a sample is shown, [0-9,]+ of [0-9,]+ left out"))
+    until(lambda: page.evaluate("window.flooded") > 200_000, page)
+    few_elements(page)
+    expect(rows(page).nth(1)).to_contain_text("flood")
+    selected = "document.querySelector('#grid .row[aria-selected=true]') !== null"
+    assert frames_until(page, "j", selected) <= 10
+    assert frames_until(page, "?", "document.querySelector('dialog[open]') !== null") <= 10
+    page.keyboard.press("Escape")
+    # A person who reads is not disturbed: what comes waits, and is counted.
+    assert frames_until(page, "Enter", "!document.querySelector('#record, aside.record')?.hidden") <= 10
+    opened = page.get_by_role("complementary", name="Record")
+    expect(opened).to_be_visible()
+    line = opened.locator("pre").inner_text()
+    seen_before = page.evaluate("window.flooded")
+    until(lambda: page.evaluate("window.flooded") > seen_before + 50_000, page)
+    assert opened.locator("pre").inner_text() == line
+    expect(page.get_by_role("button", name=re.compile("[0-9,]+ new records"))).to_be_visible()
+    few_elements(page)
+    assert frames_until(page, "l", "document.querySelector('#live').ariaPressed === 'false'") <= 10
+
+
+def a_flood_of_the_daemon_is_followed(page):
+    go(page)
+    with page.expect_response("**/api/tail*"):
+        page.keyboard.press("l")
+    number = 0
+    def more():
+        nonlocal number
+        push(*(f"flood of the daemon {number + n}" for n in range(10_000)))
+        number += 10_000
+    until(lambda: "a sample is shown" in page.locator("#notice").inner_text(), page, more)
+    expect(rows(page).nth(1)).to_contain_text("flood of the daemon")
+    few_elements(page)
+    assert frames_until(page, "j", "document.querySelector('#grid .row[aria-selected=true]') !== null") <= 10
+    page.keyboard.press("l")
+
+
+def a_million_rows_scroll_like_ten(page):
+    page.add_init_script(ANSWERS.replace("MADE", """((url) => {
+      if (!url.startsWith("/api/query")) return;
+      let n = window.begun ? 1e6 : 0;
+      window.begun = true;
+      return async () => {
+        if (n >= 1e6) return null;
+        let lines = "";
+        for (const end = n + 10000; n < end; n++) {
+          const time = new Date(1.7e12 - n * 10).toISOString();
+          const text = n === 500000 ? "x".repeat(100000) : `row number ${n}`;
+          lines += `{"table":"Log20231114","partition_key":"m","row_key":"${String(n).padStart(20, "0")}-1-1","time":"${time}","level":"info","message":"${text}"}\\n`;
+        }
+        return lines;
+      };
+    })"""))
+    page.goto(ORIGIN + "/?since=all&q=million")
+    grid = page.get_by_role("grid", name="Records")
+    until(lambda: grid.evaluate("grid => grid.scrollHeight") >= 12_000_000, page)
+    shown = lambda: grid.evaluate("grid => [...grid.querySelectorAll('.row[id]')].filter(row => row.getBoundingClientRect().bottom > grid.getBoundingClientRect().top).map(row => Number(row.ariaRowIndex) - 2)")
+    for share in (0.5, 0.25, 0.999, 0):
+        grid.evaluate("(grid, share) => grid.scrollTop = (grid.scrollHeight - grid.clientHeight) * share", share)
+        until(lambda: abs(min(shown(), default=-1e9) - share * 1e6) < 1000, page)
+        few_elements(page)
+        texts = [row for row in rows(page).all_inner_texts() if "row number" in row]
+        assert texts and len(texts) < 200
+    # From row to row, also far from the first and across a line of 100 KB.
+    page.evaluate("document.querySelector('#grid').focus()")
+    assert frames_until(page, "G", "document.querySelector('#row-999999') !== null") <= 10
+    expect(page.locator("#row-999999")).to_contain_text("row number 999999")
+    assert frames_until(page, "k", "document.querySelector('#row-999998')?.ariaSelected === 'true'") <= 10
+    grid.evaluate("grid => grid.scrollTop = (grid.scrollHeight - grid.clientHeight) * (500000 / 1e6)")
+    long_row = page.locator("#row-500000")
+    until(long_row.count, page)
+    assert len(long_row.inner_text()) < 1000
+    page.keyboard.press("w")
+    grid.evaluate("grid => grid.scrollTop = 0")
+    until(lambda: min(shown(), default=1e9) < 100, page)
+    few_elements(page)
+
+
+def a_line_of_100_kb_is_whole_in_its_record(page):
+    go(page, "/?q=" + "instance:=hostile-1" + "&since=24h")
+    rows(page).filter(has_text="100 KB: xxx").click()
+    line = page.get_by_role("complementary", name="Record").get_by_role("region", name="Line").locator("pre")
+    expect(line).to_contain_text("100 KB: xxx")
+    page.get_by_role("complementary", name="Record").get_by_role("region", name="Line").get_by_role("button", name=re.compile("more$")).click()
+    until(lambda: line.evaluate("line => line.textContent.length") >= 100_008, page)
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    page.keyboard.press("Escape")
+
+
+def an_alert_that_fires_is_listed_with_its_records(page):
+    go(page)
+    place = page.locator("#alerts")
+    def look():
+        push("alarm-of-the-page")
+        page.reload()
+        seen(page)
+        page.wait_for_load_state("networkidle")
+    until(place.is_visible, page, look)
+    expect(place).to_have_text("1 alert")
+    place.click()
+    box = page.get_by_role("dialog", name="Alerts")
+    expect(box).to_contain_text("Alarm")
+    expect(box).to_contain_text("live-1 raised an alarm")
+    accessible(page, "alerts")
+    page.screenshot(path=SHOTS / "alerts.png")
+    box.get_by_role("button", name="Show the records").click()
+    expect(box).to_be_hidden()
+    page.wait_for_url(re.compile("alarm"))
+    expect(rows(page).nth(1)).to_contain_text("alarm-of-the-page")
+
+
+def typing_goes_on_while_no_answer_comes(page):
+    go(page)
+    held = []
+    page.route("**/api/**", lambda route: held.append(route))
+    page.keyboard.press("r")
+    line = page.get_by_role("combobox", name="Query")
+    line.click()
+    line.press_sequentially("level:error path:/api and more")
+    expect(line).to_have_value("level:error path:/api and more")
+    line.press("Enter")
+    line.press_sequentially(" again")
+    expect(line).to_have_value("level:error path:/api and more again")
+    line.evaluate("line => line.blur()")
+    assert frames_until(page, "?", "document.querySelector('dialog[open]') !== null") <= 10
+    page.keyboard.press("Escape")
+    for route in held:
+        route.abort()
+    page.unroute("**/api/**")
 
 
 def what_others_do_not_show(page):
@@ -419,9 +590,10 @@ def exports_have_everything(page):
 TESTS = [
     what_is_there_is_seen_at_once, a_record_opens_with_its_fields_line_place_and_surroundings, the_histogram_chooses_a_range,
     questions_are_asked_and_shared_by_the_address, a_wrong_query_is_shown_at_its_place, the_query_line_completes_and_typing_never_waits,
-    new_records_are_followed_without_jumping, a_flood_is_sampled_and_says_so, what_others_do_not_show, keys_do_everything,
+    typing_goes_on_while_no_answer_comes, new_records_are_followed_without_jumping, a_flood_is_sampled_and_says_so,
+    a_million_rows_scroll_like_ten, a_line_of_100_kb_is_whole_in_its_record, an_alert_that_fires_is_listed_with_its_records, what_others_do_not_show, keys_do_everything,
     the_list_scrolls_far_and_wraps, states_say_what_to_do, screens_of_both_themes_and_of_a_phone_are_accessible,
-    lines_never_become_markup, exports_have_everything,
+    lines_never_become_markup, exports_have_everything, a_flood_of_the_daemon_is_followed,
 ]
 
 
