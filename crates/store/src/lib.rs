@@ -29,6 +29,7 @@
 
 pub mod error;
 mod format;
+mod in_parallel;
 mod layout;
 mod lock;
 mod maintain;

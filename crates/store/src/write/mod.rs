@@ -3,7 +3,6 @@
 pub(crate) mod checkpoint;
 pub(crate) mod commit;
 pub(crate) mod idempotency;
-pub(crate) mod in_parallel;
 pub(crate) mod lifecycle_steps;
 pub(crate) mod options;
 pub(crate) mod outbox_removal;

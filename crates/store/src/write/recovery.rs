@@ -11,11 +11,11 @@ use crate::format::day_file::{self, DayFile, Insert, Total, partition_name};
 use crate::format::page::{EncodedPage, PageHeader, TableAddress};
 use crate::format::sealed;
 use crate::format::small_pages::{BodyReader, PageLocation, PageRow};
+use crate::in_parallel::in_parallel;
 use crate::layout::{FolderLayout, SET_ASIDE, parse_file_name};
 use crate::maintain::orphans::{self, Opening};
 use crate::maintain::unnamed_files;
 use crate::sqlite;
-use crate::write::in_parallel::in_parallel;
 use daytable_model::key::DayTable;
 use std::path::Path;
 
