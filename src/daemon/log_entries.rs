@@ -425,9 +425,19 @@ fn filter_of(wanted: &EntrySelection<'_>) -> Filter {
         instance: selector.equal_to("instance").filter(|instance| !instance.is_empty()).map(str::to_owned),
         since: Some(ticks(span.from)),
         until: Some(ticks(span.to).plus(Duration::from_nanos(100))),
-        contains: wanted.text.clone().filter(|text| is_of_record(text)),
+        contains: text_of(wanted).map(str::to_owned),
         ..Filter::default()
     }
+}
+
+/// The longest text that each wanted record has in its line or in a field.
+fn text_of<'q>(wanted: &'q EntrySelection<'_>) -> Option<&'q str> {
+    let equal = wanted.selector.0.iter().filter(|matcher| matcher.op == MatchOp::Equal);
+    let labels = equal.map(|matcher| (&*matcher.name, &*matcher.value)).chain(wanted.labels.iter().copied());
+    // The labels of a stream are fields of its records, too.
+    let of_fields = labels.filter(|(name, _)| !OWN_LABELS.contains(name) && *name != DETECTED_LEVEL);
+    let line = wanted.text.as_deref().filter(|text| is_of_record(text));
+    of_fields.map(|(_, value)| value).chain(line).filter(|text| !text.is_empty()).max_by_key(|text| text.len())
 }
 
 /// Whether a record contains each text of its line that contains this text. The bytes that end a pushed line are not part

@@ -58,12 +58,15 @@ pub struct EntrySelection<'q> {
     pub span: TimeSpan,
     /// A text that each wanted line contains. A source may leave out entries without it.
     pub text: Option<String>,
+    /// Labels of the stream or the metadata, with the values that each wanted entry has. A source may leave out entries
+    /// with other values.
+    pub labels: Vec<(&'q str, &'q str)>,
 }
 
 impl Selector {
     /// All entries of the selected streams within a span.
     pub fn within(&self, span: TimeSpan) -> EntrySelection<'_> {
-        EntrySelection { selector: self, span, text: None }
+        EntrySelection { selector: self, span, text: None, labels: Vec::new() }
     }
 }
 

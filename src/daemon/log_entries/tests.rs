@@ -77,6 +77,10 @@ fn add_to(batch: &mut Batch, number: u64, chance: u64) {
     if stream.is_some() {
         fields.insert(0, Field { name: "user".into(), value: text("pushed") });
         fields.insert(0, Field { name: "level".into(), value: text("error") });
+        let PushedStream(labels, ..) =
+            stream.as_ref().and_then(|note| PushedStream::parse(&note.text)).expect("a note");
+        let labels = labels.into_iter().map(|(name, value)| (name, Value::String(value.into())));
+        fields.extend(labels.map(|(name, value)| Field { name: name.into(), value }));
     }
     let level = Level::from_code(pick(chance, 0, &[0, 2, 3, 3, 4, 6, 8]));
     let record = Record { level, message: message.into(), fields, stream: stream.map(Box::new), ..Record::default() };
@@ -128,7 +132,7 @@ const SELECTORS: [&str; 16] = [
     r#"{level="beside"}"#,
     r#"{nothing="", instance=~".+"}"#,
 ];
-const STAGES: [&str; 14] = [
+const STAGES: [&str; 17] = [
     "",
     " | drop __error__",
     r#" | detected_level="error""#,
@@ -143,6 +147,9 @@ const STAGES: [&str; 14] = [
     r#" | json |~ "^w[a]rn=1+$""#,
     r#" | line_format "{{.user}}!" |= "n!""#,
     r#" |= "nowhere""#,
+    r#" | user="ann" |= "card""#,
+    r#" | http_status="twice" and (status="500" or status="404")"#,
+    r#" | status="500" | json | user="pushed""#,
 ];
 const GROUPS: [&str; 9] = [
     "",

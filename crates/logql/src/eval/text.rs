@@ -1,13 +1,35 @@
-//! The text that a query looks for: each line of the answer contains it, so a source can leave other entries out.
+//! The texts and the labels that a query looks for: each entry of the answer has them, so a source can leave others out.
 
-use crate::ast::{LineFilter, LineOp, LineTest, LogQuery, PipelineStage};
+use crate::ast::{LabelFilter, LineFilter, LineOp, LineTest, LogQuery, MatchOp, PipelineStage};
 use crate::source::{EntrySelection, TimeSpan};
 use regex_syntax::hir::{Hir, HirKind};
 
 impl LogQuery {
     /// Which entries the pipeline may keep.
     pub fn wanted(&self, span: TimeSpan) -> EntrySelection<'_> {
-        EntrySelection { text: needed_text(&self.stages), ..self.selector.within(span) }
+        let (text, labels) = (needed_text(&self.stages), needed_labels(&self.stages));
+        EntrySelection { text, labels, ..self.selector.within(span) }
+    }
+}
+
+/// The values that labels need before a parser adds others.
+fn needed_labels(stages: &[PipelineStage]) -> Vec<(&str, &str)> {
+    let mut labels = Vec::new();
+    for stage in stages {
+        match stage {
+            PipelineStage::Line(_) => {}
+            PipelineStage::Labels(filter) => add_labels(filter, &mut labels),
+            _ => break,
+        }
+    }
+    labels
+}
+
+fn add_labels<'q>(filter: &'q LabelFilter, labels: &mut Vec<(&'q str, &'q str)>) {
+    match filter {
+        LabelFilter::And(left, right) => [left, right].into_iter().for_each(|side| add_labels(side, labels)),
+        LabelFilter::Text(matcher) if matcher.op == MatchOp::Equal => labels.push((&matcher.name, &matcher.value)),
+        _ => {}
     }
 }
 
@@ -70,6 +92,20 @@ mod tests {
         ] {
             let Ok(LogqlQuery::Log(query)) = crate::parse(&format!("{{a=\"b\"}} {stages}")) else { panic!("{stages}") };
             assert_eq!(needed_text(&query.stages).as_deref(), text, "{stages}");
+        }
+    }
+
+    #[test]
+    fn the_labels_that_each_entry_needs_are_found() {
+        for (stages, labels) in [
+            (r#"|= "x" | a="1", b="2" | c="3" or d="4" | e="5""#, &[("a", "1"), ("b", "2"), ("e", "5")][..]),
+            (r#"| a="1" and (b="2" or c="3")"#, &[("a", "1")]),
+            (r#"| a!="1" | b=~"2" | c=3"#, &[]),
+            (r#"| a="1" | json | b="2""#, &[("a", "1")]),
+            (r#"| label_format a=b | a="1""#, &[]),
+        ] {
+            let Ok(LogqlQuery::Log(query)) = crate::parse(&format!("{{a=\"b\"}} {stages}")) else { panic!("{stages}") };
+            assert_eq!(needed_labels(&query.stages), labels, "{stages}");
         }
     }
 }
