@@ -19,7 +19,7 @@
 //! | `maintain` | compaction, [`check`], repair, backup, orphans | `format`, `outbox` |
 //! | `write` | the bounded [`queue`], the committer behind it, recovery, the steps of the lifecycle | all of them |
 //!
-//! Below all of these are [`error`], `layout` (paths), `lock`, [`private_file`] (files that only their
+//! Below all of these are [`error`], `in_parallel`, `layout` (paths), `lock`, [`private_file`] (files that only their
 //! owner reads), `sqlite`, `state_file` and [`source`]. The modules have no circular dependencies.
 //!
 //! **Commit k** has three steps. (1) In each open day with new rows, one transaction inserts pages marked `seq = k`.
