@@ -621,11 +621,11 @@ fn series_that_explode_take_bounded_memory() {
         assert!([200, 400].contains(&answer.status), "{answer:?}");
         answer
     };
-    // More points than fit, more labels than fit; other series are counted.
+    // More points than fit are refused; of more series than fit, the others are counted.
     for (query, step, text) in [
         (format!("sum by (instance) (count_over_time({all}[10m]))"), "1", "points"),
         (format!("quantile_over_time(0.9, {all} | json | unwrap size [10m]) by (instance)"), "1", "points"),
-        (format!("count_over_time({all} | json [20m])"), "60", "the labels of the query's"),
+        (format!("count_over_time({all} | json [20m])"), "60", "more series"),
         (
             format!("sum by (user_id) (count_over_time({all} | json [20m]))"),
             "1200",
