@@ -109,8 +109,9 @@ fn commit(store: &Store, records: &[(u64, u64)]) {
 struct OneByOne<'s>(StoredEntries<'s>);
 
 impl EntrySource for OneByOne<'_> {
-    fn scan(&self, wanted: &EntrySelection<'_>, _: Direction, each: &mut EachEntry<'_>) -> Result<(), String> {
-        self.0.scan(&wanted.selector.within(wanted.span), Direction::Backward, each)
+    fn scan(&self, wanted: &EntrySelection<'_>, direction: Direction, each: &mut EachEntry<'_>) -> Result<(), String> {
+        let direction = if direction == Direction::Forward { direction } else { Direction::Backward };
+        self.0.scan(&wanted.selector.within(wanted.span), direction, each)
     }
 }
 
