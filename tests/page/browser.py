@@ -543,6 +543,8 @@ def screens_of_both_themes_and_of_a_phone_are_accessible(page):
     go(page)
     page.screenshot(path=SHOTS / "narrow.png")
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    tops = page.locator("header > button").evaluate_all("buttons => buttons.filter((button) => !button.hidden).map((button) => button.offsetTop)")
+    assert len(set(tops)) == 1, f"the buttons are on one line: {tops}"
     accessible(page, "narrow")
     page.get_by_role("button", name="Fields").click()
     expect(page.get_by_role("complementary", name="Fields")).to_be_visible()
