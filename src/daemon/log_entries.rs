@@ -51,7 +51,7 @@ const SERVICE_FIELDS: [&str; 3] = ["service_name", "component", "unit"];
 /// Streams that are cached.
 const STREAMS_MAX: usize = 10_000;
 /// Partitions of a day-table that are read at once where the order does not matter.
-const PARTITIONS_AT_ONCE: usize = if cfg!(test) { 2 } else { 4000 };
+const PARTITIONS_AT_ONCE: usize = 4000;
 /// Records between two checks of the clock.
 const CLOCK_INTERVAL: u32 = 256;
 
@@ -313,11 +313,15 @@ pub(super) struct StoredEntries<'s> {
     maker: RefCell<EntryMaker>,
     /// Entries in memory when the oldest entries are wanted.
     oldest_max: usize,
+    /// Partitions that are read at once where the order does not matter.
+    partitions_at_once: usize,
 }
 
 impl<'s> StoredEntries<'s> {
     pub(super) fn new(stores: &'s Stores<'s>, clock: &'s QuestionClock, seen: Visibility) -> StoredEntries<'s> {
-        StoredEntries { stores, clock, maker: EntryMaker::new(seen.clone()).into(), seen, oldest_max: OLDEST_MAX }
+        let maker = EntryMaker::new(seen.clone()).into();
+        let (oldest_max, partitions_at_once) = (OLDEST_MAX, PARTITIONS_AT_ONCE);
+        StoredEntries { stores, clock, maker, seen, oldest_max, partitions_at_once }
     }
 
     /// What the stores can decide of a selection.
@@ -338,7 +342,7 @@ impl<'s> StoredEntries<'s> {
     fn filters_of(&self, wanted: &EntrySelection<'_>) -> Result<Vec<Filter>, String> {
         let whole = self.filter_of(wanted);
         let partitions = partitions_max(self.stores, &whole).map_err(|error| error.to_string())?;
-        let parts = partitions.div_ceil(PARTITIONS_AT_ONCE);
+        let parts = partitions.div_ceil(self.partitions_at_once);
         if parts < 2 {
             return Ok(vec![whole]);
         }

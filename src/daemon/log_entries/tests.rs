@@ -196,7 +196,8 @@ proptest! {
         let (stores, clock) = (Stores::local(&reader, &Archives::Skip), QuestionClock::start());
         let web = TenantConfig { name: "web".into(), instances: vec!["web-*".into()], ..TenantConfig::default() };
         let seen = if is_tenant { Visibility::of(&web).expect("no token") } else { Visibility::default() };
-        let by_columns = StoredEntries { oldest_max: 3, ..StoredEntries::new(&stores, &clock, seen.clone()) };
+        let few = StoredEntries::new(&stores, &clock, seen.clone());
+        let by_columns = StoredEntries { oldest_max: 3, partitions_at_once: 2, ..few };
         let by_entries = OneByOne(StoredEntries::new(&stores, &clock, seen));
         for (selector, stages, group, steps, at) in questions {
             let (selector, stages, group) = (SELECTORS[selector], STAGES[stages], GROUPS[group]);
