@@ -88,6 +88,16 @@ fn nothing_unwraps_outside_of_tests() {
     }
 }
 
+/// A constant with another value in tests would leave the real one untested.
+#[test]
+fn no_value_is_another_one_in_tests() {
+    let is_other = |line: &str| line.contains("cfg!(test)");
+    assert_none("has another value in tests", broken("src", &[], is_other));
+    for name in arrows::CRATES {
+        assert_none("has another value in tests", broken(&format!("crates/{name}"), &[], is_other));
+    }
+}
+
 #[test]
 fn every_file_begins_with_what_it_is() {
     let without: Vec<String> = ["src", "crates", "tests", "benches"]

@@ -186,6 +186,28 @@ fn partitions_are_read_apart_and_merged_by_time() {
     assert_eq!(times(Some(reader.partitions_of(&table(day(0)), "a").expect("read")), 0, 99), [5, 4, 3, 2, 1]);
 }
 
+/// Few partitions have an index of headers each; of many, the headers of all partitions are read.
+#[test]
+fn any_number_of_partitions_is_read_without_the_others() {
+    let folder = Folder::new();
+    let store = folder.open();
+    let name = |n: u64| format!("p{:02}", n % 80);
+    for commit_number in 0..4 {
+        let rows = |n: u64| (0..3).map(move |k| n + (commit_number * 3 + k) * 80);
+        let of = |n: u64| rows(n).map(|n| (day(0).plus(seconds(n)), n, "x")).collect::<Vec<_>>();
+        let batches = (0..80).map(|n| batch(day(0), &name(n), &of(n))).collect();
+        assert!(commit(&store, batches, commit_number + 1));
+    }
+    for every in [79, 40, 2, 1] {
+        let is_wanted = |n: u64| (n % 80).is_multiple_of(every);
+        let partitions = Some((0..80).filter(|n| is_wanted(*n)).map(name).collect());
+        let rows = folder.reader();
+        let rows = rows.scan(&table(day(0)), &Range { partitions, ..Range::all() }).expect("a table");
+        let found: Vec<u64> = rows.map(|row| row.expect("a row").key().position()).collect();
+        assert_eq!(found, (0..960).rev().filter(|n| is_wanted(*n)).collect::<Vec<_>>(), "every {every}");
+    }
+}
+
 /// Skipped rows do not move a scan out of its range.
 #[test]
 fn a_text_is_searched_within_the_range_only() {

@@ -29,7 +29,7 @@ use std::time::{Duration, Instant};
 const HEADERS: std::ops::RangeInclusive<usize> = 4..=256;
 
 /// The most partitions whose headers are read by themselves. Of more, all headers are read, and those of others skipped.
-const STREAMS_MAX: usize = if cfg!(test) { 1 } else { 32 };
+const STREAMS_MAX: usize = 32;
 
 /// The index of the stream of small pages.
 const SMALL_PAGES: usize = 0;
