@@ -58,6 +58,7 @@ impl Display for PipelineStage {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
             PipelineStage::Line(filter) => return filter.fmt(f),
+            PipelineStage::Labels(filter) if filter.is_named_as_parser() => return write!(f, "| ({filter})"),
             PipelineStage::Labels(filter) => return write!(f, "| {filter}"),
             _ => f.write_str("| ")?,
         }
@@ -139,6 +140,18 @@ impl Display for LineFilter {
             }
         }
         Ok(())
+    }
+}
+
+impl LabelFilter {
+    /// Whether the text of the filter begins with a word that would be a parser behind `|`.
+    fn is_named_as_parser(&self) -> bool {
+        let name = match self {
+            LabelFilter::And(..) | LabelFilter::Or(..) => return false,
+            LabelFilter::Text(matcher) => &matcher.name,
+            LabelFilter::Quantity { name, .. } | LabelFilter::Ip { name, .. } => name,
+        };
+        ["json", "logfmt"].iter().any(|parser| name.eq_ignore_ascii_case(parser))
     }
 }
 
