@@ -19,7 +19,7 @@ use daytable_model::time::Ticks;
 use daytable_query::answer::{
     EntryCount, EntryQuestion, EntrySteps, EntryValue, FoundEntries, InstanceTest, count_entries,
 };
-use daytable_query::{Filter, PartitionChooser, StoredRecord, Stores, partitions_max, select};
+use daytable_query::{Filter, PartitionChooser, StoredRecord, Stores, partitions_max, select_while};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -52,8 +52,6 @@ const SERVICE_FIELDS: [&str; 3] = ["service_name", "component", "unit"];
 const STREAMS_MAX: usize = 10_000;
 /// Partitions of a day-table that are read at once where the order does not matter.
 const PARTITIONS_AT_ONCE: usize = 4000;
-/// Records between two checks of the clock.
-const CLOCK_INTERVAL: u32 = 256;
 
 /// A stream that records were pushed to.
 struct KnownStream {
@@ -324,17 +322,23 @@ impl<'s> StoredEntries<'s> {
         StoredEntries { stores, clock, maker, seen, oldest_max, partitions_at_once }
     }
 
-    /// What the stores can decide of a selection.
+    /// What the stores can decide about the wanted entries.
     fn filter_of(&self, wanted: &EntrySelection<'_>) -> Filter {
-        let filter = filter_of(wanted);
-        if self.seen.is_all() {
-            return filter;
-        }
+        let (selector, span) = (wanted.selector, wanted.span);
+        let ticks = |nanos: i64| Ticks::from_unix_nanos(nanos.into()).unwrap_or_default();
         // The partitions of others are not read, so a question takes no longer for their records.
-        let seen = self.seen.clone();
-        let sees =
-            move |table: &DayTable, partition: &str| seen.sees(table.table().as_str(), &instance_of(partition).0);
-        Filter { partitions: Some(PartitionChooser::new(sees)), ..filter }
+        let sees = |seen: Visibility| {
+            PartitionChooser::new(move |table, partition| seen.sees(table.table().as_str(), &instance_of(partition).0))
+        };
+        Filter {
+            // A record whose stream names an instance is in the partition of that instance.
+            instance: selector.equal_to("instance").filter(|instance| !instance.is_empty()).map(str::to_owned),
+            partitions: (!self.seen.is_all()).then(|| sees(self.seen.clone())),
+            since: Some(ticks(span.from)),
+            until: Some(ticks(span.to).plus(Duration::from_nanos(100))),
+            contains: text_of(wanted).map(str::to_owned),
+            ..Filter::default()
+        }
     }
 
     /// Filters that together give the records of a selection. Each has a bounded number of partitions, because reading
@@ -383,15 +387,12 @@ impl<'s> StoredEntries<'s> {
             entries.sort_by_key(|entry| std::cmp::Reverse(entry.time));
             entries.drain(..).try_for_each(&mut *each)
         };
-        let (mut records, mut stopped, mut is_over) = (0u32, None, false);
-        let report = select(self.stores, filter, |record| {
-            records = records.wrapping_add(1);
-            if records.is_multiple_of(CLOCK_INTERVAL) {
-                stopped = self.clock.stop_reason();
-                if stopped.is_some() {
-                    return ControlFlow::Break(());
-                }
-            }
+        let (stopped, mut is_over) = (Cell::new(None), false);
+        let go_on = || {
+            stopped.set(self.clock.stop_reason());
+            stopped.get().is_none()
+        };
+        let report = select_while(self.stores, filter, &go_on, |record| {
             let Some(entry) = self.maker.borrow_mut().entry(&record, wanted.selector) else {
                 return ControlFlow::Continue(());
             };
@@ -408,7 +409,7 @@ impl<'s> StoredEntries<'s> {
             ControlFlow::Continue(())
         });
         let report = report.map_err(|error| error.to_string())?;
-        if let Some(reason) = stopped {
+        if let Some(reason) = stopped.get() {
             return Err(reason.into());
         }
         if !is_over {
@@ -417,20 +418,6 @@ impl<'s> StoredEntries<'s> {
             return report.missing().map_or(Ok(()), Err);
         }
         Ok(())
-    }
-}
-
-/// What the stores can decide about the wanted entries.
-fn filter_of(wanted: &EntrySelection<'_>) -> Filter {
-    let (selector, span) = (wanted.selector, wanted.span);
-    let ticks = |nanos: i64| Ticks::from_unix_nanos(nanos.into()).unwrap_or_default();
-    Filter {
-        // A record whose stream names an instance is in the partition of that instance.
-        instance: selector.equal_to("instance").filter(|instance| !instance.is_empty()).map(str::to_owned),
-        since: Some(ticks(span.from)),
-        until: Some(ticks(span.to).plus(Duration::from_nanos(100))),
-        contains: text_of(wanted).map(str::to_owned),
-        ..Filter::default()
     }
 }
 

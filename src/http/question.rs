@@ -23,6 +23,12 @@ impl QuestionClock {
         Arc::new(QuestionClock { end: Instant::now() + TIME_MAX, is_unwanted: AtomicBool::new(false) })
     }
 
+    /// A question whose time is over.
+    #[cfg(test)]
+    pub(crate) fn ended() -> QuestionClock {
+        QuestionClock { end: Instant::now() - Duration::from_millis(1), is_unwanted: AtomicBool::new(false) }
+    }
+
     /// Whether the client is gone.
     pub(super) fn is_unwanted(&self) -> bool {
         self.is_unwanted.load(Ordering::Relaxed)

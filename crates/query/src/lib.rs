@@ -56,6 +56,6 @@ pub use filter::{Filter, PartitionChooser};
 pub use follow::{RecordFollower, records_since};
 pub use listing::{ShownListener, ShownSource, ShownStatus, ShownTable};
 pub use record::StoredRecord;
-pub use select::{find_record, select};
+pub use select::{find_record, select, select_while};
 pub use stores::Stores;
 pub use when::{When, WhenError};

@@ -39,7 +39,11 @@ pub fn select(
 }
 
 /// Like [`select`], but ends when `go_on` returns false. `go_on` is called repeatedly.
-pub(super) fn select_while(
+///
+/// # Errors
+///
+/// Those of [`select`].
+pub fn select_while(
     stores: &Stores<'_>,
     filter: &Filter,
     go_on: &dyn Fn() -> bool,
@@ -54,8 +58,12 @@ pub(super) fn select_while(
     let tables = tables_of(stores, &reading, filter)?;
     let merged = merge(
         tables,
-        |bounds| records_by_rows(&selection, bounds),
+        // A table may be read without a row, where a text is nowhere.
+        |bounds| if go_on() { records_by_rows(&selection, bounds) } else { Err(TableError::Interrupted) },
         |record| {
+            if row_filter.is_interrupted() {
+                return ControlFlow::Break(());
+            }
             left -= 1;
             each(record)?;
             if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }

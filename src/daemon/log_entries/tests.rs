@@ -115,6 +115,25 @@ impl EntrySource for OneByOne<'_> {
     }
 }
 
+/// A text that is nowhere gives the clock no record to look at.
+#[test]
+fn a_question_ends_at_its_time_where_nothing_matches() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let store = Store::open(dir.path(), StoreOptions::default()).expect("opened");
+    commit(&store, &[(0, 1 << 4), (1, 2 << 4)]);
+    let reader = Reader::open(dir.path()).expect("opened");
+    let (stores, clock) = (Stores::local(&reader, &Archives::Skip), QuestionClock::ended());
+    let entries = StoredEntries::new(&stores, &clock, Visibility::default());
+    let selector = Selector(Vec::new());
+    let span = TimeSpan { from: DAY * SECOND, to: (DAY + 86_400) * SECOND };
+    let wanted = EntrySelection { text: Some("nowhere".into()), ..selector.within(span) };
+    for direction in [Direction::Backward, Direction::Forward, Direction::Any] {
+        let mut each = |_| ControlFlow::Continue(());
+        let ended = entries.scan(&wanted, direction, &mut each).expect_err("the time is over");
+        assert!(ended.contains("takes too long"), "{ended}");
+    }
+}
+
 const SELECTORS: [&str; 16] = [
     r#"{service_name=~".+"}"#,
     r#"{instance="web-1"}"#,
