@@ -107,12 +107,9 @@ pub(super) fn series(params: &LokiParams, source: &dyn EntrySource) -> LokiResul
         let bytes = || stream.iter().map(|(name, value)| name.len() + value.len()).sum();
         (!streams.contains(stream) && streams.insert(stream.clone())).then(bytes)
     })?;
-    let mut answer = Document(br#"{"status":"success","data":["#.to_vec());
-    for (number, stream) in streams.iter().enumerate() {
-        answer.push(if number > 0 { "," } else { "" });
-        answer.push(&super::numbers::object(stream).to_string());
-    }
-    answer.push("]}");
+    let mut answer = Document(r#"{"status":"success","data":"#.into());
+    answer.push_array(&streams, |answer, stream| answer.push(&super::numbers::object(stream).to_string()));
+    answer.push("}");
     Ok(answer)
 }
 

@@ -46,23 +46,29 @@ pub(super) const COUNTED: &str = "/loki/api/v1/*";
 const VERSION: &str = "3.7.0";
 /// What a route answers: a JSON document. Long answers are written as text at once: their values would take ten times as
 /// much memory.
-struct Document(Vec<u8>);
+struct Document(String);
 type LokiResult = Result<Document, LokiError>;
 
 impl From<Value> for Document {
     fn from(value: Value) -> Document {
-        Document(value.to_string().into())
+        Document(value.to_string())
     }
 }
 
 impl Document {
     fn push(&mut self, text: &str) {
-        self.0.extend_from_slice(text.as_bytes());
+        self.0.push_str(text);
     }
 
-    /// Adds a text as JSON.
-    fn push_json(&mut self, text: &str) {
-        serde_json::to_writer(&mut self.0, text).expect("a text is JSON, and memory takes all bytes");
+    /// Adds an array; `write` adds each of its items.
+    fn push_array<T>(&mut self, items: impl IntoIterator<Item = T>, mut write: impl FnMut(&mut Document, T)) {
+        let mut before = "[";
+        for item in items {
+            self.push(before);
+            write(self, item);
+            before = ",";
+        }
+        self.push(if before == "[" { "[]" } else { "]" });
     }
 }
 

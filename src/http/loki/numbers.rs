@@ -28,31 +28,26 @@ pub(super) fn numbers(numbers: Numbers, steps: Steps, shape: Shape) -> Document 
         }
         Numbers::Series { series, left_out } => (series, left_out),
     };
-    let mut answer = Document(br#"{"status":"success","#.to_vec());
+    let mut answer = Document(r#"{"status":"success","#.into());
     if left_out > 0 {
         let warning = format!("{left_out} more series are left out: only those with the largest values are shown");
         answer.push(&format!(r#""warnings":["{warning}"],"#));
     }
     let kind = if shape == Shape::Range { "matrix" } else { "vector" };
-    answer.push(&format!(r#""data":{{"resultType":"{kind}","stats":{{}},"result":["#));
+    answer.push(&format!(r#""data":{{"resultType":"{kind}","stats":{{}},"result":"#));
     let point = |(step, value): (u32, f64)| format!(r#"[{},"{}"]"#, seconds(steps.time(step)), text::number(value));
-    for (number, Series { labels, points }) in series.into_iter().enumerate() {
-        let comma = if number > 0 { "," } else { "" };
-        answer.push(&format!(r#"{comma}{{"metric":{},"#, object(&labels)));
+    answer.push_array(series, |answer, Series { labels, points }| {
+        answer.push(&format!(r#"{{"metric":{},"#, object(&labels)));
         if shape == Shape::Instant {
             answer.push(r#""value":"#);
             answer.push(&points.first().map_or("null".into(), |first| point(*first)));
-            answer.push("}");
-            continue;
+        } else {
+            answer.push(r#""values":"#);
+            answer.push_array(points, |answer, of_step| answer.push(&point(of_step)));
         }
-        answer.push(r#""values":["#);
-        for (number, of_step) in points.into_iter().enumerate() {
-            answer.push(if number > 0 { "," } else { "" });
-            answer.push(&point(of_step));
-        }
-        answer.push("]}");
-    }
-    answer.push("]}}");
+        answer.push("}");
+    });
+    answer.push("}}");
     answer
 }
 

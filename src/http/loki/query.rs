@@ -50,7 +50,7 @@ pub(super) fn range(params: &LokiParams, source: &dyn EntrySource) -> LokiResult
         interval: params.duration("interval")?.unwrap_or(0),
     };
     let entries = evaluator(source, params).logs(&query, request)?;
-    let mut answer = Document(Vec::new());
+    let mut answer = Document(String::new());
     let flags = if params.categorizes { r#""encodingFlags":["categorize-labels"],"# } else { "" };
     answer.push(&format!(r#"{{"status":"success","data":{{"resultType":"streams",{flags}"stats":{{}},"result":"#));
     write_streams(entries, params.categorizes, &mut answer);
@@ -70,14 +70,10 @@ pub(super) fn write_streams(entries: Vec<ShownEntry>, categorizes: bool, to: &mu
         });
         streams[at].1.push(entry);
     }
-    to.push("[");
-    for (number, (stream, entries)) in streams.into_iter().enumerate() {
-        let comma = if number > 0 { "," } else { "" };
-        to.push(&format!(r#"{comma}{{"stream":{stream},"values":["#));
-        for (number, entry) in entries.into_iter().enumerate() {
-            let comma = if number > 0 { "," } else { "" };
-            to.push(&format!(r#"{comma}["{}","#, entry.time));
-            to.push_json(&entry.line);
+    to.push_array(streams, |to, (stream, entries)| {
+        to.push(&format!(r#"{{"stream":{stream},"values":"#));
+        to.push_array(entries, |to, entry| {
+            to.push(&format!(r#"["{}",{}"#, entry.time, Value::String(entry.line)));
             if categorizes {
                 let sets = [("structuredMetadata", &entry.metadata), ("parsed", &entry.parsed)];
                 let sets = sets.into_iter().filter(|(_, set)| !set.is_empty());
@@ -85,8 +81,7 @@ pub(super) fn write_streams(entries: Vec<ShownEntry>, categorizes: bool, to: &mu
                 to.push(&format!(",{}", Value::Object(labels)));
             }
             to.push("]");
-        }
-        to.push("]}");
-    }
-    to.push("]");
+        });
+        to.push("}");
+    });
 }

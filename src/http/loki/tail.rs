@@ -74,12 +74,10 @@ fn follow(
             return ControlFlow::Continue(());
         }
         let entries = std::mem::take(&mut waiting);
-        let mut frame = Document(br#"{"dropped_entries":[],"streams":"#.to_vec());
+        let mut frame = Document(r#"{"dropped_entries":[],"streams":"#.into());
         write_streams(entries, params.categorizes, &mut frame);
         frame.push("}");
-        // All parts are text.
-        let Ok(frame) = String::from_utf8(frame.0) else { return ControlFlow::Break(()) };
-        if frames.blocking_send(frame).is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        if frames.blocking_send(frame.0).is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     });
     if let Err(error) = followed {
         tracing::error!(%error, "failed to follow entries");
