@@ -271,8 +271,7 @@ impl SourceDelta {
             adopted_bytes: bytes.varint()?,
             returned_bytes: bytes.varint()?,
             own_records: bytes.varint()?,
-            // Rows of earlier builds end before it.
-            late_records: if bytes.rest().is_empty() { 0 } else { bytes.varint()? },
+            late_records: bytes.varint()?,
         };
         if !bytes.rest().is_empty() {
             return Err(PageError::Damaged("there is more of a source than there can be"));
