@@ -102,7 +102,7 @@ fn read(path: &Path, options: TailOptions, explain: bool, output: &mut Output) -
     let zone = options.reading.zone;
     let mut input = BufReader::new(input::open(path).map_err(failed)?);
     let is_automatic = options.reading.format == FormatChoice::Auto && options.reading.explicit.is_none();
-    if is_automatic && input.fill_buf().map_err(failed)?.starts_with(journal_export::BEGINNING) {
+    if is_automatic && journal_export::is_export(input.fill_buf().map_err(failed)?) {
         return journal_export::read(input, options.reading, options.line_bytes_max, output, failed);
     }
     let mut records = Records::new(input, options.reading, options.line_bytes_max);

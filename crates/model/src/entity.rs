@@ -115,7 +115,8 @@ impl<'r> SizedRecord<'r> {
                     row.add(VERBATIM, Property::String(&line.verbatim));
                 }
             } else {
-                let (layout, verbatim) = if keeps_names { line.changed(record.level) } else { line.whole() };
+                let (layout, verbatim) =
+                    if keeps_names { line.changed(key.time(), record.level) } else { line.whole() };
                 row.add(LAYOUT, Property::String(&layout));
                 row.add(VERBATIM, Property::String(&verbatim));
             }

@@ -2,8 +2,8 @@
 //!
 //! The service also stores what derives from a row's key, for other programs that read it: `Time`, and `Severity` beside
 //! `Level`, of each row that is a record. Items (the rows of a large record's parts) have only their own properties. These
-//! properties are left out again when a row is read. `Message` is the whole message there, and the `Layout` of such an
-//! entity begins with `%=`; a reader cuts the pairs at its end again.
+//! properties are left out again when a row is read. `Message` is the whole message there. The `Layout` of such an entity
+//! begins with `%=START+LENGTH;`, the bytes of it that are the row's own message, which a reader cuts out again.
 //!
 //! An entity without a key of daytable's form, or with properties that contradict its key, is not daytable's. A time
 //! before 1601, which the service refuses, stands in the RowKey alone.
@@ -62,20 +62,22 @@ fn own<'a>(
     added.into_iter().chain(own)
 }
 
-/// The whole message, and the layout that says so. `None` for a row whose message is whole already, for a part of
-/// a large record, and where the message could not be cut again.
+/// The whole message, and the layout that says which part of it is the row's own. `None` for a row whose message is
+/// whole already, for a part of a large record, and where the own message is no part of the whole one.
 fn whole_message(row: &RowParts<'_>) -> Option<(String, String)> {
-    let layout = row.text(LAYOUT).filter(|layout| layout.contains("%<"))?;
+    let layout = row.text(LAYOUT).filter(|layout| layout.contains("%<") || layout.starts_with(WHOLE))?;
     if row.key.item() > 0 || row.properties.iter().any(|(name, _)| *name == "Items") {
         return None;
     }
-    let (parsed, verbatim) = (LineLayout::parse(layout), row.text(VERBATIM).unwrap_or_default());
     let mut line = Vec::new();
-    let place = parsed.write_line(row, verbatim, &mut line)?;
-    let whole = String::from_utf8(line.get(place)?.to_vec()).ok()?;
+    let place = LineLayout::parse(layout).write_line(row, row.text(VERBATIM).unwrap_or_default(), &mut line);
     let message = row.text("Message").unwrap_or_default();
-    let comes_back = parsed.message_in(row, verbatim, &whole) == Some(message);
-    (comes_back && whole.len() <= STRING_UNITS_MAX).then(|| (whole, format!("{WHOLE}{layout}")))
+    let whole = match place {
+        Some(place) => String::from_utf8(line.get(place)?.to_vec()).ok()?,
+        None => message.to_owned(),
+    };
+    let start = whole.find(message)?;
+    (whole.len() <= STRING_UNITS_MAX).then(|| (whole, format!("{WHOLE}{start}+{};{layout}", message.len())))
 }
 
 /// Cuts the whole message of a row that was read, and restores its layout. `None` if they do not belong together.
@@ -83,20 +85,17 @@ fn cut_message(row: &mut OwnedRow) -> Option<()> {
     let named = |row: &OwnedRow, name: &str| row.properties.iter().position(|(known, _)| known == name);
     let Some(at) = named(row, LAYOUT) else { return Some(()) };
     let OwnedValue::String(layout) = &mut row.properties[at].1 else { return Some(()) };
-    if !layout.starts_with(WHOLE) {
-        return Some(());
-    }
-    layout.drain(..WHOLE.len());
-    let properties = row.properties.iter().map(|(name, value)| (name.as_str(), value.as_property())).collect();
-    let parts = RowParts { key: row.key, level: row.level, properties };
-    let layout = LineLayout::parse(parts.text(LAYOUT)?);
-    let verbatim = parts.text(VERBATIM).unwrap_or_default();
-    let message = layout.message_in(&parts, verbatim, parts.text("Message")?)?.to_owned();
+    let Some(marked) = layout.strip_prefix(WHOLE) else { return Some(()) };
+    let (place, own) = marked.split_once(';')?;
+    let (start, length) = place.split_once('+')?;
+    let (start, length) = (start.parse::<usize>().ok()?, length.parse::<usize>().ok()?);
+    *layout = own.to_owned();
     let at = named(row, "Message")?;
-    if message.is_empty() {
+    let OwnedValue::String(whole) = &mut row.properties[at].1 else { return None };
+    if length == 0 {
         row.properties.remove(at);
     } else {
-        row.properties[at].1 = OwnedValue::String(message);
+        *whole = whole.get(start..start.checked_add(length)?)?.to_owned();
     }
     Some(())
 }
@@ -216,8 +215,8 @@ mod tests {
             ("%v: %<%m n=%v%>", Some("up"), "a\u{1f}03", "up n=03"),
             ("%L %<n=%(n)%>", None, "", "n=3"),
             ("%L %m", Some("up"), "", "up"),
-            // The whole message is a verbatim piece, from which its part cannot be cut.
-            ("%v%<%v%>%v", Some("up"), "a\u{1f}up n=3\u{1f}", "up"),
+            // The whole message is a verbatim piece: a line that is kept whole.
+            ("%v%<%v%>%v", Some("up"), "a\u{1f}up n=3\u{1f}", "up n=3"),
         ] {
             let mut properties = vec![("Source", string("/a")), ("n", OwnedValue::Int64(3)), (LAYOUT, string(layout))];
             properties.extend(message.map(|message| ("Message", string(message))));

@@ -12,11 +12,11 @@
 //! the limit are skipped and counted in [`Entry::cut`]. Malformed bytes end the stream ([`Malformed`]), because the beginning
 //! of the next entry is unknown. Earlier entries were passed on already.
 
-use memchr::memchr;
+use memchr::{memchr, memchr2};
 use std::ops::Range;
 
-/// How an export begins: the journal writes the address of an entry first.
-pub const BEGINNING: &[u8] = b"__CURSOR=";
+/// The fields by which an entry is known: the journal alone writes them.
+const ADDRESSES: [&[u8]; 3] = [b"__CURSOR", b"__REALTIME_TIMESTAMP", b"__MONOTONIC_TIMESTAMP"];
 /// The bytes of a field's name. The journal itself allows 64.
 const NAME_BYTES_MAX: usize = 256;
 /// The number of fields of an entry.
@@ -252,6 +252,31 @@ impl EntryParser {
     }
 }
 
+/// Whether a file with this beginning is an export: fields in any order, up to one that the journal alone writes.
+pub fn is_export(beginning: &[u8]) -> bool {
+    let mut rest = beginning;
+    loop {
+        let Some(end) = memchr2(b'=', b'\n', rest) else { return false };
+        let (name, value) = (&rest[..end], &rest[end + 1..]);
+        if !is_name(name) {
+            return false;
+        }
+        let after = if rest[end] == b'=' {
+            if ADDRESSES.contains(&name) {
+                return true;
+            }
+            memchr(b'\n', value).map(|end| &value[end..])
+        } else {
+            let binary = value.split_first_chunk::<8>();
+            binary.and_then(|(length, value)| value.get(usize::try_from(u64::from_le_bytes(*length)).ok()?..))
+        };
+        match after {
+            Some([b'\n', next @ ..]) => rest = next,
+            _ => return false,
+        }
+    }
+}
+
 /// Whether these bytes are a valid name of a field.
 fn is_name(bytes: &[u8]) -> bool {
     let is_part = |byte: &u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || *byte == b'_';
@@ -279,6 +304,23 @@ mod tests {
 
     fn binary(name: &str, value: &[u8]) -> Vec<u8> {
         [name.as_bytes(), b"\n", &(value.len() as u64).to_le_bytes(), value, b"\n"].concat()
+    }
+
+    #[test]
+    fn an_export_is_known_by_a_field_of_the_journal_itself() {
+        for (bytes, expected) in [
+            (b"__CURSOR=s=1;i=2\n".to_vec(), true),
+            (b"_HOSTNAME=a\nMESSAGE=b\n__REALTIME_TIMESTAMP=1\n".to_vec(), true),
+            ([binary("MESSAGE", b"a\nb"), b"__CURSOR=".to_vec()].concat(), true),
+            (b"PATH=/bin\nHOME=/\n".to_vec(), false),
+            (b"MESSAGE=a\n\n__CURSOR=s=1\n".to_vec(), false),
+            (b"A\n\xff\xff\xff\xff\xff\xff\xff\xff\n__CURSOR=".to_vec(), false),
+            (b"words\n__CURSOR=s=1\n".to_vec(), false),
+            (b"__CURSOR".to_vec(), false),
+            (Vec::new(), false),
+        ] {
+            assert_eq!(is_export(&bytes), expected, "{}", String::from_utf8_lossy(&bytes));
+        }
     }
 
     #[test]

@@ -195,7 +195,7 @@ impl Importer<'_> {
         let known_records = state.ledger.records;
         let reading = &self.options.reading;
         let is_automatic = reading.format == FormatChoice::Auto && reading.explicit.is_none();
-        let has_entries = is_automatic && content.beginning()?.starts_with(export::BEGINNING);
+        let has_entries = is_automatic && export::is_export(&content.beginning()?);
         let mut reader = FileReader::new(state, Some(content));
         if has_entries {
             reader = reader.of_entries(EntryReading::new(reading.clone()));

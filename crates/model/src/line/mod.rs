@@ -140,38 +140,25 @@ impl WrittenLine<'_> {
     /// Whether the line can be rebuilt for a record with this time and level.
     #[inline]
     pub fn is_of(&self, time: Ticks, level: Option<Level>) -> bool {
-        self.made_with.0.is_none_or(|made| made == time) && self.is_of_level(level)
+        self.made_with.0.is_none_or(|made| made == time) && self.made_with.1.is_none_or(|made| Some(made) == level)
     }
 
-    /// Whether the line can be rebuilt for a record with this level.
-    fn is_of_level(&self, level: Option<Level>) -> bool {
-        self.made_with.1.is_none() || self.made_with.1 == level
+    /// The layout and verbatim text for a record whose time or level was changed after parsing: the written time
+    /// becomes verbatim text, and the written level text of the layout.
+    pub fn changed(&self, time: Ticks, level: Option<Level>) -> (String, String) {
+        self.adapted(time, level).unwrap_or_else(|| self.whole())
     }
 
-    /// The layout and verbatim text for a record whose time or level was changed after parsing. A changed time leaves
-    /// the written one verbatim; with a changed level, the whole line is.
-    pub fn changed(&self, level: Option<Level>) -> (String, String) {
-        let kept = if self.is_of_level(level) { self.with_verbatim_time() } else { None };
-        kept.unwrap_or_else(|| self.whole())
-    }
-
-    fn with_verbatim_time(&self) -> Option<(String, String)> {
-        let (before, pieces_before) = first_time(&self.layout)?;
-        let mut rest = self.layout.get(before + 2..)?;
-        let pattern = time_pattern(&mut rest)?;
-        // Only one time becomes verbatim.
-        if first_time(rest).is_some() {
-            return None;
+    fn adapted(&self, time: Ticks, level: Option<Level>) -> Option<(String, String)> {
+        let (made_time, made_level) = self.made_with;
+        let layout = match made_level.filter(|_| made_level != level) {
+            Some(made) => Cow::Owned(with_literal_level(&self.layout, made)),
+            None => Cow::Borrowed(&**self.layout),
+        };
+        match made_time.filter(|made| *made != time) {
+            Some(made) => with_verbatim_time(&layout, &self.verbatim, made),
+            None => Some((layout.into_owned(), self.verbatim.clone())),
         }
-        let layout = [self.layout.get(..before)?, "%v", rest].concat();
-        let mut written = Vec::new();
-        pattern.write(self.made_with.0?, &mut written);
-        let mut piece = String::new();
-        push_piece(&mut piece, &written);
-        let has_pieces = !self.verbatim.is_empty() || pieces_before > 0 || rest.contains("%v") || rest.contains("%3");
-        let mut pieces: Vec<&str> = if has_pieces { pieces(&self.verbatim).collect() } else { Vec::new() };
-        pieces.insert(pieces_before.min(pieces.len()), &piece);
-        Some((layout, pieces.join(PIECE_END.encode_utf8(&mut [0; 4]))))
     }
 }
 
@@ -403,35 +390,6 @@ impl LineLayout {
         write_parts(&self.line, source, &mut pieces(verbatim), &[], out)
     }
 
-    /// The property `Message` of a record with this whole message: what its other parts do not give. `None` if that
-    /// cannot be told.
-    pub fn message_in<'w>(&self, source: &impl LineSource, verbatim: &str, whole: &'w str) -> Option<&'w str> {
-        let place_of = |part: &LayoutPart| self.line.iter().position(|known| known == part);
-        let (start, end) = (place_of(&LayoutPart::MessageStart)?, place_of(&LayoutPart::MessageEnd)?);
-        let inner = self.line.get(start + 1..end)?;
-        let is_message = |part: &LayoutPart| matches!(part, LayoutPart::Property(name, _) if **name == *"Message");
-        let at = inner.iter().position(is_message).unwrap_or(inner.len());
-        let (first, rest) = inner.split_at(at);
-        let last = match rest {
-            [LayoutPart::Property(_, false), last @ ..] if !last.iter().any(is_message) => last,
-            [] => rest,
-            _ => return None,
-        };
-        let mut pieces = pieces(verbatim);
-        let mut write = |parts: &[LayoutPart]| {
-            let mut written = Vec::new();
-            write_parts(parts, source, &mut pieces, &[], &mut written);
-            written
-        };
-        write(&self.line[..start]);
-        let (first, last) = (write(first), write(last));
-        let message = whole.as_bytes().strip_prefix(first.as_slice())?.strip_suffix(last.as_slice())?;
-        if rest.is_empty() && !message.is_empty() {
-            return None;
-        }
-        str::from_utf8(message).ok()
-    }
-
     /// Writes the bytes of the source for this record, without the end of line.
     pub fn write_raw(&self, source: &impl LineSource, verbatim: &str, out: &mut Vec<u8>) {
         let mut pieces = pieces(verbatim);
@@ -539,22 +497,57 @@ fn pieces(verbatim: &str) -> std::str::Split<'_, char> {
     verbatim.split(PIECE_END)
 }
 
-/// Where the first hole for a time begins, and how many pieces of verbatim text come before it. A frame has none.
-fn first_time(layout: &str) -> Option<(usize, usize)> {
-    let (mut rest, mut pieces) = (layout, 0);
-    loop {
-        let (_, hole) = rest.split_once('%')?;
-        let at = layout.len() - hole.len() - 1;
-        rest = hole.get(hole.chars().next()?.len_utf8()..)?;
-        match hole.as_bytes()[0] {
-            b'v' => pieces += 1,
-            b'(' => rest = rest.split_once(')')?.1,
-            b'[' => rest = rest.split_once(']')?.1,
-            b'T' => return Some((at, pieces)),
-            b'/' | b'^' | b'$' | b'@' => return None,
+/// The holes of the line of a layout: the place and the letter of each, and the place after it. A frame has no hole
+/// that is asked for here.
+fn holes(layout: &str) -> impl Iterator<Item = (usize, u8, usize)> {
+    let mut next = 0;
+    std::iter::from_fn(move || {
+        let at = next + layout.get(next..)?.find('%')?;
+        let mut rest = layout.get(at + 1..)?;
+        let code = rest.chars().next()?;
+        rest = &rest[code.len_utf8()..];
+        match code {
+            '/' | '^' | '$' | '@' => return None,
+            '(' | '.' => rest = rest.split_once(')')?.1,
+            '[' => rest = rest.split_once(']')?.1,
+            'T' => _ = time_pattern(&mut rest)?,
             _ => {}
         }
+        next = layout.len() - rest.len();
+        Some((at, u8::try_from(code).unwrap_or_default(), next))
+    })
+}
+
+/// A layout with this level as text, in place of holes for the level.
+fn with_literal_level(layout: &str, level: Level) -> String {
+    let (mut changed, mut at) = (String::with_capacity(layout.len() + 8), 0);
+    for (start, code, end) in holes(layout) {
+        if let Some(case) = LevelCase::ALL.into_iter().find(|case| case.code() == char::from(code)) {
+            changed.push_str(&layout[at..start]);
+            changed.push_str(case.name(level));
+            at = end;
+        }
     }
+    changed.push_str(&layout[at..]);
+    changed
+}
+
+/// A layout with the written time as verbatim text, in place of its only hole for a time. `made` is that time.
+fn with_verbatim_time(layout: &str, verbatim: &str, made: Ticks) -> Option<(String, String)> {
+    let mut times = holes(layout).filter(|(_, code, _)| *code == b'T');
+    let (start, _, end) = times.next().filter(|_| times.next().is_none())?;
+    let mut hole = layout.get(start + 2..end)?;
+    let mut written = Vec::new();
+    time_pattern(&mut hole)?.write(made, &mut written);
+    let mut piece = String::new();
+    push_piece(&mut piece, &written);
+    let before = holes(layout).filter(|(at, code, _)| *at < start && *code == b'v').count();
+    let rest = layout.get(end..)?;
+    let has_pieces = !verbatim.is_empty() || before > 0 || rest.contains("%v") || rest.contains("%3");
+    let mut pieces: Vec<&str> = if has_pieces { pieces(verbatim).collect() } else { Vec::new() };
+    pieces.insert(before.min(pieces.len()), &piece);
+    let layout = [layout.get(..start)?, "%v", rest].concat();
+    Some((layout, pieces.join(PIECE_END.encode_utf8(&mut [0; 4]))))
 }
 
 fn time_pattern(rest: &mut &str) -> Option<TimePattern> {

@@ -3,6 +3,8 @@
 //! [`SourceProfile`] decides about single lines. Here lines begin with a time or continue with an indent, as nearly all
 //! do, or have a container's envelope. In the texts `@` stands for the time.
 
+mod runtimes;
+
 use super::*;
 use crate::{OutputStream, ParseOptions};
 use daytable_model::time::Ticks;

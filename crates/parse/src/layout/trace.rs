@@ -5,7 +5,7 @@
 //! the left margin. The other lines of a trace are indented.
 
 /// Words that runtimes write at the margin within a trace; other programs hardly do.
-const WITHIN: [&str; 18] = [
+const WITHIN: [&str; 24] = [
     "Caused by:",
     "Suppressed: ",
     "During handling of the above exception",
@@ -24,6 +24,12 @@ const WITHIN: [&str; 18] = [
     "wrapped by: ",
     "Nested exception",
     "NoneType: None",
+    "PHP Stack trace:",
+    "Require stack:",
+    "Stacktrace:",
+    "in expression starting at ",
+    "stack traceback:",
+    "CallStack (from HasCallStack):",
 ];
 
 /// The beginnings of what a runtime writes when a program fails: a record of its own, whatever was written before.
@@ -40,7 +46,29 @@ const PYTHON: &str = "Traceback (most recent call last)";
 
 /// The beginnings of a Go trace, and Go's words at the margin besides function names.
 const GO: [&str; 5] = ["panic: ", "fatal error: ", "goroutine ", "runtime: ", "SIG"];
-const WITHIN_GO: [&str; 5] = ["goroutine ", "[signal ", "created by ", "exit status ", "panic: "];
+const WITHIN_GO: [&str; 6] = ["goroutine ", "[signal ", "created by ", "exit status ", "panic: ", "PC="];
+
+/// Lines after which Python writes a trace.
+const BEFORE_PYTHON: [&str; 6] = [
+    "During handling",
+    "The above exception",
+    "Exception in thread ",
+    "Exception ignored in",
+    "future: <",
+    LOGGING_ERROR,
+];
+
+/// Python's report about a record that could not be written, and its lines at the margin.
+const LOGGING_ERROR: &str = "--- Logging error ---";
+const WITHIN_LOGGING_ERROR: [&str; 3] = ["Call stack:", "Message: ", "Arguments: "];
+
+/// The lines around a report of Go's race detector, and its first line.
+const RACE_FRAME: &str = "==================";
+const RACE: &str = "WARNING: DATA RACE";
+
+/// Words with which a program announces a failure.
+const ANNOUNCEMENTS: [&str; 8] =
+    ["fail", "error", "exception", "cannot", "could not", "unable", "unhandled", "uncaught"];
 
 /// Bytes at the beginning of an open record that are searched.
 const HEAD_BYTES: usize = 4096;
@@ -54,20 +82,39 @@ pub(crate) fn is_inner(line: &str) -> bool {
 /// Whether a line begins the record of a program that failed.
 pub(crate) fn is_failure(line: &str) -> bool {
     FAILURES.iter().any(|words| line.starts_with(words))
-        || line.starts_with("thread '") && line.contains(" panicked at ")
+        || line.starts_with("thread '") && (line.contains(" panicked at ") || line.ends_with(OVERFLOW))
 }
+
+/// Rust's words after the name of a thread without room.
+const OVERFLOW: &str = " has overflowed its stack";
 
 /// Whether a line without an indent begins the trace of a logged error: a logger writes it below the record.
 fn is_logged(line: &str) -> bool {
-    line.starts_with(PYTHON) || line.starts_with("** (") || is_exception(line)
+    line.starts_with(PYTHON) || line.starts_with("** (") || line.starts_with("future: <") || is_exception(line)
+}
+
+/// Whether the line above a trace says that something failed. A line that says nothing of it may have been there
+/// before the program failed.
+fn announces(line: &str) -> bool {
+    let words = line.to_ascii_lowercase();
+    !is_error_name(name_of(line)) && ANNOUNCEMENTS.iter().any(|word| words.contains(word))
 }
 
 /// `java.lang.RuntimeException: text`, `System.InvalidOperationException: text`
 fn is_exception(line: &str) -> bool {
-    let name = line.split(':').next().unwrap_or(line);
-    ["Exception", "Error", "Throwable"].iter().any(|end| name.ends_with(end))
+    let name = name_of(line);
+    is_error_name(name)
         && name.contains('.')
         && name.split('.').all(|part| part.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_'))
+}
+
+fn name_of(line: &str) -> &str {
+    line.split(':').next().unwrap_or(line)
+}
+
+/// Whether a text is the name of a kind of error, as languages name them.
+fn is_error_name(name: &str) -> bool {
+    ["Exception", "Error", "Throwable"].iter().any(|end| name.ends_with(end))
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'$'))
 }
 
@@ -92,29 +139,66 @@ pub(crate) fn goes_on(open: &str, line: &str) -> bool {
     let first = super::first_line(open);
     // The beginning shows the kind of trace.
     let head = open.get(..open.floor_char_boundary(HEAD_BYTES)).unwrap_or(open);
-    // PHP: `#1 /app/a.php(3): f()`
+    // PHP: `#1 /app/a.php(3): f()`, `PHP   1. f() /app/a.php:3`, and the next of a chain of exceptions
     if line.starts_with('#') && line.as_bytes().get(1).is_some_and(u8::is_ascii_digit) {
         return last.starts_with('#') || last.starts_with("Stack trace");
     }
-    // Python: the line that announces the trace, indented frames, then the exception at the margin.
-    if line.starts_with(PYTHON) {
-        let before = ["During handling", "The above exception", "Exception in thread ", "Exception ignored in"];
-        return before.iter().any(|words| last.starts_with(words));
+    if line.starts_with("PHP   ") {
+        return last.starts_with("PHP   ") || last.starts_with("PHP Stack trace:");
     }
-    if head.contains(PYTHON) {
+    if line.starts_with("Next ") && last.starts_with('#') {
+        return true;
+    }
+    // Ruby: a thread that ended, then its error.
+    if last.starts_with("#<Thread:") && last.contains(" terminated with exception") {
+        return true;
+    }
+    // Python: the line that announces the trace, indented frames, then the exception at the margin.
+    if line.starts_with(PYTHON) && BEFORE_PYTHON.iter().any(|words| last.starts_with(words)) {
+        return true;
+    }
+    if first.starts_with(LOGGING_ERROR) && WITHIN_LOGGING_ERROR.iter().any(|words| line.starts_with(words)) {
+        return true;
+    }
+    if head.contains(PYTHON) && !line.starts_with(PYTHON) {
         // The frame around the exceptions of a group closes the trace.
         return last.starts_with([' ', '\t']) && !last.ends_with("----");
     }
+    // A trace below a line that says that something failed.
+    if is_logged(line) && open.len() == first.len() && announces(first) {
+        return true;
+    }
     // Go: functions at the margin, with their places indented.
     if GO.iter().any(|words| first.starts_with(words)) || head.contains("\ngoroutine ") {
-        return WITHIN_GO.iter().any(|words| line.starts_with(words)) || line.ends_with(')') || line.ends_with("...");
+        return WITHIN_GO.iter().any(|words| line.starts_with(words))
+            || line.ends_with(')')
+            || line.ends_with("...")
+            || is_register(line);
+    }
+    if first == RACE_FRAME {
+        return line == RACE || open.len() > first.len() && last != RACE_FRAME;
     }
     // Rust since 1.73 writes the message on the second line.
     if first.starts_with("thread '") && first.contains(" panicked at ") {
         return open.len() == first.len() && first.ends_with(':');
     }
+    if first.ends_with(OVERFLOW) {
+        return line.starts_with("fatal runtime error: ");
+    }
+    // Node: the modules that asked for one that is not there.
+    if line.starts_with("- ") && (last.starts_with("- ") || last == "Require stack:") {
+        return open.contains("\nRequire stack:");
+    }
     // Node: the place, its source line, a caret below it, then the error.
     is_caret(last) || is_place(first) && (open.len() == first.len() || is_caret(line))
+}
+
+/// `rax    0x1f`, below the traces of Go's goroutines.
+fn is_register(line: &str) -> bool {
+    let mut words = line.split_ascii_whitespace();
+    let (name, value) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    let is_hex = value.strip_prefix("0x").is_some_and(|digits| digits.bytes().all(|byte| byte.is_ascii_hexdigit()));
+    is_hex && words.next().is_none() && name.len() <= 6
 }
 
 fn is_caret(line: &str) -> bool {

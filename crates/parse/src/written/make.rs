@@ -3,7 +3,7 @@
 //! The search need not find everything: whatever it misses stays text of the layout, or verbatim text, and the caller
 //! compares the line that the layout gives with the line that was read.
 
-use super::template::{LinePart, decimal_length};
+use super::template::{LinePart, decimal_length, is_negative_zero};
 use crate::Parsed;
 use daytable_model::batch::field_properties;
 use daytable_model::line::{
@@ -188,9 +188,11 @@ impl Places<'_> {
                 continue;
             }
             let part = if is_text { LinePart::Escaped(number) } else { LinePart::Field(number) };
+            // Not every store keeps the sign of a zero.
+            let is_kept = !matches!(field.value, Value::Double(number) if is_negative_zero(number));
             let named = self.value_after(&field.name, cursor).filter(|at| !at.is_empty() && self.is_free(at));
             if let Some(at) = named {
-                let is_as_written = self.text.as_bytes()[at.clone()] == *written;
+                let is_as_written = self.text.as_bytes()[at.clone()] == *written && is_kept;
                 let part = match &field.value {
                     _ if is_as_written || !is_exact => part,
                     Value::Double(value) => match decimals_of(&self.text[at.clone()], *value) {
@@ -203,7 +205,7 @@ impl Places<'_> {
                 self.add(at, part);
                 continue;
             }
-            let found = self.find_written(&written, cursor, !is_text);
+            let found = self.find_written(&written, cursor, !is_text).filter(|_| is_kept);
             match found {
                 Some(at) => {
                     cursor = at.end;

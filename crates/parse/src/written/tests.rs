@@ -21,23 +21,45 @@ fn written_again(bytes: &[u8], options: &ParseOptions) -> (Vec<u8>, Vec<String>)
         text.clear();
         LineLayout::parse(&layout).write_line(&RecordParts::of(&parsed.record), &verbatim, &mut text);
         assert_eq!(String::from_utf8_lossy(&text), raw.text, "{layout}");
-        // A protocol gave another time.
-        let mut other = parsed.record.clone();
-        other.time = Some(Ticks::UNIX_EPOCH);
-        let (layout, verbatim) = line.changed(other.level);
-        let (mut all_again, mut all_before) = (Vec::new(), Vec::new());
-        LineLayout::parse(&layout).write_all(&RecordParts::of(&other), &verbatim, &mut all_again);
+        let mut all_before = Vec::new();
         LineLayout::parse(&line.layout).write_all(&RecordParts::of(&parsed.record), &line.verbatim, &mut all_before);
-        assert_eq!(String::from_utf8_lossy(&all_again), String::from_utf8_lossy(&all_before), "{layout}");
+        // A protocol gave another time, another level, or both.
+        let (time, level) = (parsed.record.time.unwrap_or(Ticks::UNIX_EPOCH), parsed.record.level);
+        for (time, level) in [(Ticks::UNIX_EPOCH, level), (time, None), (Ticks::UNIX_EPOCH, Some(Level::Alert))] {
+            let other = Record { time: Some(time), level, ..parsed.record.clone() };
+            let (layout, verbatim) = line.changed(time, level);
+            let mut all_again = Vec::new();
+            LineLayout::parse(&layout).write_all(&RecordParts::of(&other), &verbatim, &mut all_again);
+            assert_eq!(String::from_utf8_lossy(&all_again), String::from_utf8_lossy(&all_before), "{layout}");
+        }
         layouts.push(String::from(&**line.layout));
     }
     (all, layouts)
 }
 
 #[test]
+fn a_changed_level_leaves_the_written_one_in_the_layout() {
+    let text = "2026-11-21T08:00:00Z WARN disk full free=0";
+    let mut profile = SourceProfile::default();
+    let options = ParseOptions::default();
+    let parsed = profile.record(text, crate::Envelope::default(), &options, Ticks::MAX);
+    let line = parsed.record.line.as_deref().expect("a line");
+    let (time, earlier) = (parsed.record.time.expect("a time"), Ticks::UNIX_EPOCH);
+    for (time, level, layout, verbatim) in [
+        (time, Some(Level::Error), "%T(0;Y-m-d'TH:M:S)Z WARN %<%m free=%(free)%>", ""),
+        (time, None, "%T(0;Y-m-d'TH:M:S)Z WARN %<%m free=%(free)%>", ""),
+        (earlier, Some(Level::Warn), "%vZ %L %<%m free=%(free)%>", "2026-11-21T08:00:00"),
+        (earlier, Some(Level::Info), "%vZ WARN %<%m free=%(free)%>", "2026-11-21T08:00:00"),
+    ] {
+        assert_eq!(line.changed(time, level), (layout.to_owned(), verbatim.to_owned()));
+    }
+}
+
+#[test]
 fn layouts_of_usual_lines() {
     for (line, expected) in [
         ("just words", "%m"),
+        (r#"{"a":-0.0,"b":-0,"c":1.5}"#, r#"{"a":%v,"b":%v,"c":%(c)}"#),
         ("2026-11-21 08:00:00 WARN disk full free=0 dev=sda1", "%T(0;Y-m-d H:M:S) %L %<%m free=%(free) dev=%(dev)%>"),
         ("2026-11-21T08:00:00.123456789Z INFO up", "%T(0;Y-m-d'TH:M:S.7)%vZ %L %m"),
         (
@@ -77,7 +99,7 @@ fn numbers_with_zeros_at_their_end_are_no_verbatim_text() {
     let line = |took: &str, rate: &str| {
         format!("{{\"time\":\"2026-11-21T08:00:00Z\",\"msg\":\"done\",\"took\":{took},\"rate\":{rate}}}\n")
     };
-    let lines = [("853.20", "0.5"), ("1.25", "1.0"), ("0.00", "-0.0"), ("17.30", "7.0"), ("123456789.10", "0.125")];
+    let lines = [("853.20", "0.5"), ("1.25", "1.0"), ("0.00", "-1.0"), ("17.30", "7.0"), ("123456789.10", "0.125")];
     let lines: String = lines.map(|(took, rate)| line(took, rate)).concat();
     let (all, layouts) = written_again(lines.as_bytes(), &ParseOptions::default());
     assert_eq!(String::from_utf8_lossy(&all), lines);
