@@ -84,7 +84,7 @@ pub(super) fn any_rows(bytes: &[u8]) {
     builder.push_batch(&batch);
     let pages = builder.build().pages;
     let mut found = Vec::new();
-    for EncodedPage { header, body } in &pages {
+    for EncodedPage { header, body, .. } in &pages {
         match Page::decode(header, body) {
             Ok(page) => found.extend(rows_of(&page)),
             Err(error) => panic!("a page that was just made: {error}"),

@@ -48,6 +48,7 @@ pub use error::StoreError;
 
 pub use format::catalog::accounting::{self, ListenerLedger, SourceReceipt};
 pub use format::catalog::idempotency::{self, IdempotencyKey, StoredAnswer};
+pub use format::page_counts::{CountedPage, CountedValues};
 #[cfg(feature = "testing")]
 pub use format::small_pages::assert_heads;
 pub use format::{catalog, page, sealed};

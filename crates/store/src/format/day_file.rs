@@ -9,6 +9,7 @@
 
 use crate::StoreError;
 use crate::format::page::{EncodedPage, Page, PageAddress, PageHeader, PageSections, TableAddress};
+use crate::format::page_counts::{self, PageCountsBuilder};
 use crate::format::small_pages::{self, BodyReader, PageLocation, PageRow, SmallPagesBuilder, SmallPagesRow};
 use crate::lock::FileIdentity;
 use crate::sqlite::{self, Schema};
@@ -33,7 +34,8 @@ const PAGE_OVERHEAD_BYTES: u64 = 1024;
 /// The same for a small page.
 const SMALL_PAGE_OVERHEAD_BYTES: u64 = 64;
 
-const SCHEMA: Schema = Schema { page_bytes: SQLITE_PAGE_BYTES, formats: [&[TABLES, small_pages::SCHEMA]] };
+const SCHEMA: Schema =
+    Schema { page_bytes: SQLITE_PAGE_BYTES, formats: [&[TABLES, small_pages::SCHEMA, page_counts::SCHEMA]] };
 
 const TABLES: &str = "
     CREATE TABLE total(
@@ -234,6 +236,7 @@ impl DayFile {
                 transaction.prepare_cached("DELETE FROM page WHERE id = ?1 AND seq = ?2")?.execute(params![id, seq])?;
                 transaction.prepare_cached("DELETE FROM body WHERE page = ?1")?.execute([id])?;
             }
+            page_counts::remove_empty(&transaction)?;
             transaction.execute("DELETE FROM small_pages WHERE seq = ?1", [seq])?;
             transaction.execute(
                 "UPDATE total SET last_seq = seq_before, entities = entities_before WHERE last_seq = ?1",
@@ -253,10 +256,11 @@ impl DayFile {
         let result = (|| {
             let transaction = self.connection.transaction()?;
             let mut written = WrittenPages::default();
-            let mut next: i64 = transaction.query_row(NEXT_PAGE, [], |row| row.get(0))?;
+            let first: i64 = transaction.query_row(NEXT_PAGE, [], |row| row.get(0))?;
+            let (mut next, mut counts) = (first, PageCountsBuilder::default());
             for PageMerge { partition, home, old, new, seq, duplicates } in merges {
                 for page in new {
-                    put_page(&transaction, next, (*partition, *home), *seq, page)?;
+                    counts.push(put_page(&transaction, next, (*partition, *home), *seq, page)?, page.counts.as_deref());
                     written.rows.push((*partition, page.header.first, page.header.raw_bytes));
                     next += 1;
                 }
@@ -272,6 +276,8 @@ impl DayFile {
             for id in small_rows {
                 transaction.prepare_cached("DELETE FROM small_pages WHERE id = ?1")?.execute([id])?;
             }
+            page_counts::remove_empty(&transaction)?;
+            counts.insert(&transaction, first)?;
             transaction.prepare_cached("UPDATE total SET last_page = ?1")?.execute([next - 1])?;
             transaction.commit()?;
             Ok(written)
@@ -368,6 +374,7 @@ fn insert(
     let transaction = connection.transaction()?;
     let next: i64 = transaction.prepare_cached(NEXT_PAGE)?.query_row([], |row| row.get(0))?;
     let (mut small, mut written, mut entities) = (Vec::new(), WrittenPages::default(), 0);
+    let mut counts = PageCountsBuilder::default();
     for insert in pages {
         let Insert { partition, page, .. } = insert;
         let id = match partitions.get(partition) {
@@ -382,11 +389,13 @@ fn insert(
         if insert.is_small() {
             small.push((page, id, home));
         } else {
-            put_page(&transaction, next + written.rows.len() as i64, (id, home), seq, page)?;
+            let checksum = put_page(&transaction, next + written.rows.len() as i64, (id, home), seq, page)?;
+            counts.push(checksum, page.counts.as_deref());
             written.rows.push((id, page.header.first, page.header.raw_bytes));
         }
         entities += i64::from(page.header.entities);
     }
+    counts.insert(&transaction, next)?;
     small.sort_unstable_by_key(|(page, ..)| page.header.first);
     written.small_partitions.extend(small.iter().map(|(_, partition, _)| partition));
     let mut builder = SmallPagesBuilder::default();
@@ -433,14 +442,16 @@ pub(crate) fn partition_name(connection: &Connection, partition: i64) -> rusqlit
     statement.query_row([partition], |row| Ok(row.get_ref(0)?.as_str()?.into())).optional()
 }
 
+/// Writes a page, and returns its stored checksum.
 fn put_page(
     connection: &Connection,
     id: i64,
     (partition, home): (i64, PageAddress),
     seq: i64,
     page: &EncodedPage,
-) -> rusqlite::Result<()> {
+) -> rusqlite::Result<u64> {
     let header = &page.header;
+    let checksum = home.stored_checksum(header, seq);
     connection
         .prepare_cached(
             "INSERT INTO page(id, partition, first, last, seq, entities, records, codec, raw_bytes, checksum, levels)
@@ -456,11 +467,11 @@ fn put_page(
             header.records,
             header.codec,
             header.raw_bytes,
-            home.stored_checksum(header, seq).cast_signed(),
+            checksum.cast_signed(),
             header.levels,
         ])?;
     connection.prepare_cached("INSERT INTO body VALUES (?1, ?2)")?.execute(params![id, page.body])?;
-    Ok(())
+    Ok(checksum)
 }
 
 /// Reads a header from the columns of [`HEADER_COLUMNS`].
@@ -576,7 +587,7 @@ mod tests {
         let mut seq = 0;
         let mut insert = |file: &mut DayFile| {
             seq += 1;
-            let page = EncodedPage { header: header.clone(), body: vec![7; 1 << 20] };
+            let page = EncodedPage { header: header.clone(), body: vec![7; 1 << 20], counts: None };
             file.insert(seq, &[Insert { partition: "web-1".into(), page, is_alone: true }]).expect("written");
         };
         insert(&mut file);

@@ -4,4 +4,5 @@ pub mod catalog;
 pub(crate) mod day_file;
 pub(crate) mod small_pages;
 pub mod page;
+pub(crate) mod page_counts;
 pub mod sealed;

@@ -18,7 +18,7 @@ use crate::read::{MinuteCount, OpenDayFile, Range, Reader, TableSummary, begin, 
 use daytable_model::key::{DayTable, RowKey};
 use daytable_model::record::Level;
 use daytable_model::time::Ticks;
-use rusqlite::params;
+use rusqlite::{Connection, params};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -237,11 +237,13 @@ pub(super) fn headers_in(
     };
     let result = (|| {
         let mut pages = small_pages::pages_in(&opened.connection, first, last, partitions)?;
+        let is_most = partitions.is_none() && is_most(&opened.connection, first, last)?;
         let (first, last) = (first.to_bytes(), last.to_bytes());
         for id in ids {
             let of_partition = if id.is_some() { "partition = ?4" } else { "?4 IS NULL" };
+            let by = if is_most { "NOT INDEXED" } else { "" };
             let select = format!(
-                "SELECT {HEADER_COLUMNS} FROM page WHERE {of_partition} AND first BETWEEN ?1 AND ?2 AND last >= ?3"
+                "SELECT {HEADER_COLUMNS} FROM page {by} WHERE {of_partition} AND first BETWEEN ?1 AND ?2 AND last >= ?3"
             );
             let mut statement = opened.connection.prepare_cached(&select)?;
             for page in statement.query_map(params![from, last, first, id], read_header)? {
@@ -252,6 +254,19 @@ pub(super) fn headers_in(
         Ok(pages)
     })();
     result.map_err(StoreError::sqlite(&opened.path))
+}
+
+/// Whether most pages may be in a range. Then the table is read in its own order: an index leads to each row by itself,
+/// which takes longer.
+fn is_most(connection: &Connection, first: RowKey, last: RowKey) -> rusqlite::Result<bool> {
+    let end = |least: &str| -> rusqlite::Result<Option<i64>> {
+        let select = format!("SELECT {least}(first) FROM page");
+        let key: Option<Vec<u8>> = connection.prepare_cached(&select)?.query_row([], |row| row.get(0))?;
+        Ok(key.and_then(|key| RowKey::from_bytes(&key)).map(|key| key.time().get()))
+    };
+    let (Some(newest), Some(oldest)) = (end("min")?, end("max")?) else { return Ok(false) };
+    let wanted = newest.min(first.time().get()).saturating_sub(oldest.max(last.time().get()));
+    Ok(wanted >= (newest - oldest) / 2)
 }
 
 /// Counts the rows of overlapping pages, or of a page that the range cuts, each key once.

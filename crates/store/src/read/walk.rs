@@ -16,10 +16,12 @@ use crate::StoreError;
 use crate::format::catalog::LiveFile;
 use crate::format::day_file;
 use crate::format::page::{LevelMinute, Page, PageHeader, PageSections, has_streams};
+use crate::format::page_counts::{CountedPage, PageCounts};
 use crate::format::sealed::SealedFile;
 use crate::format::sealed::index::PartitionRun;
 use crate::format::small_pages::{PageLocation, PageRow};
 use daytable_model::key::{DayTable, RowKey};
+use daytable_model::property::PropertyKind;
 use daytable_model::row_set::RowSet;
 use daytable_model::time::Ticks;
 use std::collections::{HashMap, VecDeque};
@@ -74,6 +76,29 @@ pub trait BatchVisitor: Sync {
 
     /// Takes numbers of all these records. False if the records of a page have to be read.
     fn take_counts(&self, _state: &mut Self::State, _rows: RowsOf<'_>, _counts: CountSource<'_>) -> bool {
+        false
+    }
+
+    /// Whether numbers of records by the values of any column are wanted.
+    fn uses_values(&self) -> bool {
+        false
+    }
+
+    /// Whether these of a column are.
+    fn wants_values(&self, _name: &str, _kind: PropertyKind) -> bool {
+        false
+    }
+
+    /// Takes the numbers of a page. True if the page need not be read. If these are not `exact`, only some of its records
+    /// are wanted.
+    fn take_values(
+        &self,
+        _state: &mut Self::State,
+        _rows: RowsOf<'_>,
+        _header: &PageHeader,
+        _counted: CountedPage<'_>,
+        _exact: bool,
+    ) -> bool {
         false
     }
 
@@ -177,6 +202,8 @@ enum Task {
 struct WalkFile {
     source: FileSource,
     late: Option<Arc<LateKeys>>,
+    /// Numbers by value of the pages of an open file.
+    counts: Vec<PageCounts>,
 }
 
 #[derive(Clone)]
@@ -263,7 +290,7 @@ impl Reader {
             match self.sealed(file)? {
                 Some(sealed) => {
                     plan.add_sealed(number, &sealed, late.is_none(), visitor);
-                    plan.files.push(WalkFile { source: FileSource::Sealed(sealed), late });
+                    plan.files.push(WalkFile { source: FileSource::Sealed(sealed), late, counts: Vec::new() });
                     connections[0].push(None);
                 }
                 None => {
@@ -275,11 +302,17 @@ impl Reader {
                     let wanted = range.partitions.is_some().then_some(&names);
                     let mut pages = headers_in(&opened, wanted, first, last)?;
                     pages.retain(|page| committed.includes(page.seq));
+                    let wants = |name: &str, kind| visitor.wants_values(name, kind);
+                    let counts = match visitor.uses_values() {
+                        true => PageCounts::read(&opened.connection, &pages, wants),
+                        false => Ok(Vec::new()),
+                    };
+                    let counts = counts.map_err(StoreError::sqlite(&opened.path))?;
                     let is_planned = plan.add_pages(number, pages, |page| match names.get(&page.partition) {
                         Some(name) => Ok(name.clone()),
                         None => Err(day_file::unnamed_partition(&opened.path, page)),
                     })?;
-                    plan.files.push(WalkFile { source: FileSource::Open, late });
+                    plan.files.push(WalkFile { source: FileSource::Open, late, counts });
                     connections[0].push(Some(opened));
                     if !is_planned {
                         return Ok(None);
@@ -356,7 +389,7 @@ impl SealedFile {
         let (first, last) = RowKey::range(range.from, range.to);
         let mut plan = Plan { files: Vec::new(), tasks: Vec::new(), first, last, range };
         plan.add_sealed(0, self, true, visitor);
-        plan.files.push(WalkFile { source: FileSource::Sealed(self.clone()), late: None });
+        plan.files.push(WalkFile { source: FileSource::Sealed(self.clone()), late: None, counts: Vec::new() });
         let threads = threads.clamp(1, plan.groups().max(1));
         run(&plan, (0..threads).map(|_| vec![None]).collect(), go_on, visitor).0
     }
@@ -595,6 +628,12 @@ impl Walker<'_, '_> {
                 if is_whole && later.is_empty() && late.is_none() && visitor.take_counts(state, rows, counts) {
                     return Ok(Some(ControlFlow::Continue(())));
                 }
+                let is_exact = is_whole && later.is_empty() && late.is_none();
+                if let Some(counted) = PageCounts::of(&files[*file].counts, page)
+                    && visitor.take_values(state, rows, header, counted, is_exact)
+                {
+                    return Ok(Some(ControlFlow::Continue(())));
+                }
                 if let PageLocation::Shared { row, .. } = page.place
                     && !self.wants_row(*file, row, visitor)
                 {
@@ -634,7 +673,7 @@ impl Walker<'_, '_> {
                 Ok(Some(ControlFlow::Continue(())))
             }
             Task::Group { file, group, runs } => {
-                let WalkFile { source: FileSource::Sealed(sealed), late } = &files[*file] else { return Ok(None) };
+                let WalkFile { source: FileSource::Sealed(sealed), late, .. } = &files[*file] else { return Ok(None) };
                 if !visitor.wants_group(sealed, *group)? {
                     return Ok(Some(ControlFlow::Continue(())));
                 }

@@ -3,19 +3,21 @@
 //! A field is dropped from the facets once it has too many values, or one that is too long. So a column of identifiers
 //! is looked at in few batches.
 
+use super::counted::{CountedFields, LevelNumbers, PageNumbers};
 use super::filter::{ColumnFilter, LAYOUT, MESSAGE_START, NO_FIELDS, rows_with_layout};
 use super::matching::{self, Made};
 use super::place::TableVisitor;
 use super::values::{ABSENT, ValueNumbers};
 use crate::answer::field_list::{FieldQuestion, FoundField};
 use crate::answer::item::{FullRecord, shown_name};
+use crate::entity::OwnedValue;
 use daytable_model::key::instance_of;
 use daytable_model::property::{Property, PropertyKind};
 use daytable_model::record::Level;
 use daytable_model::row_set::RowSet;
 use daytable_store::page::{PageHeader, PageSections};
 use daytable_store::sealed::SealedFile;
-use daytable_store::{BatchVisitor, ColumnBatch, RowsOf, StoreError};
+use daytable_store::{BatchVisitor, ColumnBatch, CountedPage, CountedValues, RowsOf, StoreError};
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -26,6 +28,7 @@ const RECORDS_MAX: usize = 20_000;
 /// Gathers the fields of the matching records of a table.
 pub(super) struct FieldGathering<'q> {
     pub(super) columns: ColumnFilter,
+    pub(super) counted_fields: CountedFields,
     pub(super) question: FieldQuestion,
     pub(super) bytes_left: &'q AtomicUsize,
     pub(super) is_full: &'q AtomicBool,
@@ -80,6 +83,28 @@ impl BatchVisitor for FieldGathering<'_> {
         self.columns.wants_group(file, group)
     }
 
+    fn uses_values(&self) -> bool {
+        self.question == FieldQuestion::Names || !self.counted_fields.is_empty()
+    }
+
+    fn wants_values(&self, name: &str, kind: PropertyKind) -> bool {
+        let is_named = || shown_field(name, kind).is_some() || name == LAYOUT[0];
+        self.question == FieldQuestion::Names && is_named() || self.counted_fields.wants(name, kind)
+    }
+
+    fn take_values(
+        &self,
+        state: &mut ThreadFields,
+        rows: RowsOf<'_>,
+        header: &PageHeader,
+        counted: CountedPage<'_>,
+        exact: bool,
+    ) -> bool {
+        let Some(numbers) = PageNumbers::of(&self.counted_fields, rows, header, counted) else { return false };
+        let is_exact = exact && self.question == FieldQuestion::Names;
+        is_exact && self.add_names(state, rows, &numbers, counted) || !numbers.may_match(&self.columns)
+    }
+
     fn visit(&self, state: &mut ThreadFields, batch: &ColumnBatch) -> Result<ControlFlow<()>, StoreError> {
         let Some((mut rows, _)) = matching::decide(&self.columns, batch, batch.records())? else {
             return Ok(self.elsewhere());
@@ -102,12 +127,7 @@ impl BatchVisitor for FieldGathering<'_> {
         }
         self.add_keys(state, batch, &rows)?;
         for (number, (name, kind)) in batch.names()?.into_iter().enumerate() {
-            let shown = match (name, kind) {
-                ("Message", PropertyKind::String) => "message".into(),
-                ("Source", PropertyKind::String) => "source".into(),
-                named if NO_FIELDS.contains(&named) || LAYOUT.contains(&name) => continue,
-                _ => shown_name(name),
-            };
+            let Some(shown) = shown_field(name, kind) else { continue };
             let field = state.field(&shown);
             if field.is_dropped {
                 continue;
@@ -133,7 +153,46 @@ impl BatchVisitor for FieldGathering<'_> {
     }
 }
 
+/// The name of the field whose values a column has; `None` if it has none of a field.
+fn shown_field(name: &str, kind: PropertyKind) -> Option<String> {
+    match (name, kind) {
+        ("Message", PropertyKind::String) => Some("message".into()),
+        ("Source", PropertyKind::String) => Some("source".into()),
+        named if NO_FIELDS.contains(&named) || LAYOUT.contains(&name) => None,
+        _ => Some(shown_name(name).into_owned()),
+    }
+}
+
 impl FieldGathering<'_> {
+    /// Adds the names of a page's fields by its numbers. False, without any of them, if the numbers do not tell all.
+    fn add_names(
+        &self,
+        state: &mut ThreadFields,
+        rows: RowsOf<'_>,
+        numbers: &PageNumbers<'_>,
+        counted: CountedPage<'_>,
+    ) -> bool {
+        let Some(levels) = numbers.all_match(&self.columns) else { return false };
+        let has_start = |value: &OwnedValue| matches!(value, OwnedValue::String(text) if text.contains(MESSAGE_START));
+        // The whole message of such a record is more than its column.
+        let is_longer = |column: CountedValues<'_>| {
+            column.name() == LAYOUT[0] && column.groups().is_none_or(|mut of| of.any(|(value, ..)| has_start(value)))
+        };
+        if counted.columns().any(is_longer) {
+            return false;
+        }
+        let records: u64 = levels.iter().sum();
+        state.matched += records;
+        self.add_key_numbers(state, &levels, rows.partition.into_iter().map(|partition| (partition, records)));
+        for column in counted.columns() {
+            if let Some(shown) = shown_field(column.name(), column.kind()) {
+                state.field(&shown).records += column.filled();
+            }
+        }
+        self.charge(state);
+        true
+    }
+
     fn elsewhere(&self) -> ControlFlow<()> {
         self.is_elsewhere.store(true, Ordering::Relaxed);
         ControlFlow::Break(())
@@ -141,27 +200,39 @@ impl FieldGathering<'_> {
 
     /// Adds time, level and instance.
     fn add_keys(&self, state: &mut ThreadFields, batch: &ColumnBatch, rows: &RowSet) -> Result<(), StoreError> {
-        if self.question == FieldQuestion::Names {
-            state.field("time").records += rows.count() as u64;
-        }
-        let mut levels = [0u64; 1 + Level::ALL.len()];
+        let mut levels = LevelNumbers::default();
         batch.each_level(rows, |_, code| levels[usize::from(code)] += 1)?;
+        let partitions = batch.partitions().iter().map(|(partition, of_partition)| {
+            let mut within = RowSet::none(batch.len());
+            of_partition.clone().for_each(|row| within.insert(row));
+            within.keep(rows);
+            (&**partition, within.count() as u64)
+        });
+        self.add_key_numbers(state, &levels, partitions);
+        Ok(())
+    }
+
+    fn add_key_numbers<'p>(
+        &self,
+        state: &mut ThreadFields,
+        levels: &LevelNumbers,
+        partitions: impl Iterator<Item = (&'p str, u64)>,
+    ) {
+        if self.question == FieldQuestion::Names {
+            state.field("time").records += levels.iter().sum::<u64>();
+        }
         for level in Level::ALL {
             let count = levels[usize::from(level.code())];
             if count > 0 {
                 state.field("level").add_value(self.question, Property::String(level.name()), count);
             }
         }
-        for (partition, of_partition) in batch.partitions() {
-            let mut within = RowSet::none(batch.len());
-            of_partition.clone().for_each(|row| within.insert(row));
-            within.keep(rows);
-            let (count, instance) = (within.count() as u64, instance_of(partition).0);
+        for (partition, count) in partitions {
+            let instance = instance_of(partition).0;
             if count > 0 && !instance.is_empty() {
                 state.field("instance").add_value(self.question, Property::String(&instance), count);
             }
         }
-        Ok(())
     }
 
     /// Adds the messages of records whose columns have a part of them.

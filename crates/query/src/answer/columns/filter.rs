@@ -134,6 +134,19 @@ pub(super) fn rows_with_layout(
     Ok(rows)
 }
 
+/// Whether a column has values of a field, or of the source.
+pub(super) fn is_column_of(field: &FieldName, name: &str, kind: PropertyKind) -> bool {
+    if field.column() == Column::Source {
+        return (name, kind) == ("Source", PropertyKind::String);
+    }
+    // A field that has the name of a column is asked for with a `_`.
+    let is_beside = || {
+        let column = field.written().trim_end_matches('_');
+        name == column && FieldName::new(column).column() != Column::Field
+    };
+    (field.is_property(name) || is_beside()) && !NO_FIELDS.contains(&(name, kind)) && !LAYOUT.contains(&name)
+}
+
 /// What a layout has where the whole message is more than its column.
 pub(super) const MESSAGE_START: &str = "%<";
 
@@ -192,12 +205,21 @@ impl ColumnFilter {
 
     /// The levels of which some rows match.
     pub(in crate::answer) fn levels_of(&self, rows: RowsOf<'_>) -> MatchingLevels {
+        self.levels_with(rows, &|_| None)
+    }
+
+    /// The levels of which some rows match that have these values, where a value is known.
+    pub(in crate::answer) fn levels_with<'v>(
+        &self,
+        rows: RowsOf<'_>,
+        value: &dyn Fn(&FieldName) -> Option<Option<Property<'v>>>,
+    ) -> MatchingLevels {
         let instance = OnceCell::new();
         let instance = || {
             let name = instance.get_or_init(|| rows.partition.map(|partition| instance_of(partition).0));
             name.as_deref()
         };
-        let mut levels = self.levels_of_node(self.predicate.root(), rows, &instance);
+        let mut levels = self.levels_of_node(self.predicate.root(), rows, &instance, value);
         if let Some(least) = self.level {
             levels = levels.and(MatchingLevels::exactly(u16::MAX << least.code()));
         }
@@ -207,14 +229,15 @@ impl ColumnFilter {
         levels
     }
 
-    fn levels_of_node<'i>(
+    fn levels_of_node<'i, 'v>(
         &self,
         node: &PredicateNode,
         rows: RowsOf<'_>,
         instance: &dyn Fn() -> Option<&'i str>,
+        value: &dyn Fn(&FieldName) -> Option<Option<Property<'v>>>,
     ) -> MatchingLevels {
         let of_all = |matches| MatchingLevels::exactly(if matches { u16::MAX } else { 0 });
-        let of_node = |node: &PredicateNode| self.levels_of_node(node, rows, instance);
+        let of_node = |node: &PredicateNode| self.levels_of_node(node, rows, instance, value);
         match node {
             PredicateNode::Always(always) => of_all(*always),
             PredicateNode::And(nodes) => nodes.iter().map(of_node).fold(of_all(true), MatchingLevels::and),
@@ -233,6 +256,15 @@ impl ColumnFilter {
                 (Column::Table, _) => of_all(matcher.matches(Some(Property::String(&self.table)))),
                 (Column::Instance, _) => match instance() {
                     Some(name) => of_all(matcher.matches(Some(Property::String(name)))),
+                    None => MatchingLevels::UNKNOWN,
+                },
+                (column @ (Column::Field | Column::Source), _) => match value(name) {
+                    Some(Some(value)) => of_all(matcher.matches(Some(value))),
+                    Some(None) => match (matcher.matches_absent(), matcher.matches_text("")) {
+                        // An absent source is an empty one where other records have one.
+                        (absent, empty) if absent == empty || column == Column::Field => of_all(absent),
+                        _ => MatchingLevels::UNKNOWN,
+                    },
                     None => MatchingLevels::UNKNOWN,
                 },
                 _ => MatchingLevels::UNKNOWN,
@@ -419,7 +451,6 @@ impl ColumnFilter {
                 false => Ok(DecidedRows::exactly(yes)),
             },
             Column::Line => self.line(matcher, view, among),
-            Column::Source => self.property(|named| named == ("Source", PropertyKind::String), matcher, view, among),
             Column::Message => {
                 let mut decided =
                     self.property(|named| named == ("Message", PropertyKind::String), matcher, view, among)?;
@@ -430,16 +461,8 @@ impl ColumnFilter {
                 decided.maybe.add(&open);
                 Ok(decided)
             }
-            Column::Field => {
-                // A field that has the name of a column is asked for with a `_`.
-                let column = name.written().trim_end_matches('_');
-                let is_beside = FieldName::new(column).column() != Column::Field;
-                let is_it = |named: (&str, PropertyKind)| {
-                    (name.is_property(named.0) || is_beside && named.0 == column)
-                        && !NO_FIELDS.contains(&named)
-                        && !LAYOUT.contains(&named.0)
-                };
-                self.property(is_it, matcher, view, among)
+            Column::Field | Column::Source => {
+                self.property(|(column, kind)| is_column_of(name, column, kind), matcher, view, among)
             }
         }
     }

@@ -1,9 +1,10 @@
 //! The groups of a pipe, or the fields of records, gathered from all tables.
 
+use super::counted::CountedFields;
 use super::entries::{EntryCounting, EntryQuestion, FoundEntries};
 use super::fields::FieldGathering;
 use super::filter::ColumnFilter;
-use super::groups::{Gathering, StatsGroups, ThreadGroups, counted_by, is_told};
+use super::groups::{Gathering, StatsGroups, ThreadGroups, counted_by, counted_fields, is_told};
 use super::place::{TablePlace, TableVisitor};
 use crate::answer::accumulator::Accumulator;
 use crate::answer::field_list::{FieldQuestion, GatheredField};
@@ -114,7 +115,10 @@ pub(in crate::answer) fn gather(
             let predicate = Arc::new(Predicate::new(aggregate.condition.as_ref()?, now));
             Some(ColumnFilter::new(predicate, &Filter::default(), table.clone()))
         };
+        let conditions: Vec<Predicate> =
+            question.aggregates.iter().filter_map(|of| Some(Predicate::new(of.condition.as_ref()?, now))).collect();
         Gathering {
+            counted_fields: counted_fields(&grouping, predicate, &conditions),
             conditions: question.aggregates.iter().map(condition).collect(),
             columns: ColumnFilter::new(predicate.clone(), selection.asked, table.clone()),
             counted_by: counted_by(&grouping),
@@ -194,6 +198,7 @@ pub(in crate::answer) fn gather_fields(
     let mut matched = 0;
     let visitor = |table: Arc<str>| FieldGathering {
         columns: ColumnFilter::new(predicate.clone(), selection.asked, table),
+        counted_fields: CountedFields::of([&**predicate], []),
         question,
         bytes_left: &bytes_left,
         is_full: &is_full,

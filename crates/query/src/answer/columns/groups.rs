@@ -4,27 +4,28 @@
 //! Each thread has its own groups. In the end they are merged, and passed on by value to the stage of the pipe, where
 //! records that columns do not describe are added one by one.
 
+use super::counted::{AlikeRecords, CountedFields, LevelNumbers, PageNumbers, is_counted};
 use super::filter::{ColumnFilter, MatchingLevels};
 use super::matching::{self, Made};
 use super::place::TableVisitor;
 use super::values::{ABSENT, NO_NUMBER, VALUE_KINDS, ValueNumbers, Values};
 use crate::answer::accumulator::{Accumulator, Sum, add_end, plain_number, uniq_hash};
 use crate::answer::item::FullRecord;
-
+use crate::answer::pipes::step_start;
 use crate::answer::quantile::QuantileSketch;
 use crate::entity::OwnedValue;
-use daytable_logsql::Column;
 use daytable_logsql::number::{Number, plain};
 use daytable_logsql::query::{Aggregate, Function, GroupField, Step, StepSize};
 use daytable_logsql::unit::duration_nanos;
+use daytable_logsql::{Column, Predicate};
 use daytable_model::key::instance_of;
-use daytable_model::property::Property;
+use daytable_model::property::{Property, PropertyKind};
 use daytable_model::record::Level;
 use daytable_model::row_set::RowSet;
 use daytable_model::time::Ticks;
 use daytable_store::page::{LevelMinute, PageHeader, PageSections, level_minutes};
 use daytable_store::sealed::SealedFile;
-use daytable_store::{BatchVisitor, ColumnBatch, CountSource, CountedBy, RowsOf, StoreError};
+use daytable_store::{BatchVisitor, ColumnBatch, CountSource, CountedBy, CountedPage, RowsOf, StoreError};
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering as Order};
@@ -52,6 +53,8 @@ pub(super) struct Gathering<'q> {
     pub(super) is_full: &'q AtomicBool,
     /// By what numbers of records have to be told apart, if numbers tell all that is asked of records.
     pub(super) counted_by: Option<CountedBy>,
+    /// The fields whose numbers by value may tell what is asked of a page.
+    pub(super) counted_fields: CountedFields,
     /// Whether rows have to be read.
     pub(super) is_elsewhere: AtomicBool,
 }
@@ -126,9 +129,7 @@ pub(super) fn is_told(aggregate: &Aggregate) -> bool {
 /// By what numbers of records have to be told apart to tell what is asked of records, if numbers can.
 pub(super) fn counted_by(grouping: &StatsGroups<'_>) -> Option<CountedBy> {
     const MINUTE_NANOS: f64 = 60e9;
-    let is_count = |of: &Aggregate| {
-        matches!(of.function, Function::Count | Function::Rate) && of.fields.is_empty() && of.condition.is_none()
-    };
+    let is_all = |of: &Aggregate| is_count(of) && of.condition.is_none();
     let mut counted = CountedBy::default();
     for by in grouping.by {
         match (by.field.column(), &by.step) {
@@ -143,7 +144,33 @@ pub(super) fn counted_by(grouping: &StatsGroups<'_>) -> Option<CountedBy> {
             _ => return None,
         }
     }
-    grouping.aggregates.iter().all(is_count).then_some(counted)
+    grouping.aggregates.iter().all(is_all).then_some(counted)
+}
+
+/// Whether all these rows are in one step of a group, where it is one of time.
+fn is_one_step(by: &GroupField, rows: RowsOf<'_>) -> bool {
+    let (oldest, newest) = rows.times;
+    let start = |time| by.step.as_ref().and_then(|step| step_start(Property::DateTime(time), step));
+    match by.field.column() {
+        Column::Time => start(oldest).is_some() && start(oldest) == start(newest),
+        Column::Level | Column::Instance | Column::Table => by.step.is_none(),
+        _ => is_counted(&by.field),
+    }
+}
+
+/// Whether a function counts records.
+fn is_count(of: &Aggregate) -> bool {
+    matches!(of.function, Function::Count | Function::Rate) && of.fields.is_empty()
+}
+
+/// The fields whose numbers by value may tell the groups, or that no record matches.
+pub(super) fn counted_fields(
+    grouping: &StatsGroups<'_>,
+    filter: &Predicate,
+    conditions: &[Predicate],
+) -> CountedFields {
+    let by = grouping.by.iter().map(|by| &by.field);
+    CountedFields::of(conditions.iter().chain([filter]), by)
 }
 
 impl GroupStep {
@@ -288,7 +315,7 @@ impl BatchVisitor for Gathering<'_> {
             CountSource::Total(records) => {
                 if surely != 0 {
                     let fixed = self.fixed_numbers(state, rows);
-                    self.add_counted(state, &fixed, None, None, records);
+                    self.add_counted(state, &fixed, (None, None), records, |_| true);
                 }
                 return true;
             }
@@ -307,15 +334,36 @@ impl BatchVisitor for Gathering<'_> {
         if self.counted_by.is_some_and(|by| !by.minutes) {
             let records = wanted.map(|of| u64::from(of.records)).sum();
             if records > 0 {
-                self.add_counted(state, &fixed, None, None, records);
+                self.add_counted(state, &fixed, (None, None), records, |_| true);
             }
             return true;
         }
         for of in wanted {
             let start = of.minute.checked_mul(60).and_then(|seconds| Ticks::from_unix(seconds, 0));
-            self.add_counted(state, &fixed, Some(start.unwrap_or(Ticks::MIN)), of.level, of.records.into());
+            let start = Some(start.unwrap_or(Ticks::MIN));
+            self.add_counted(state, &fixed, (start, of.level), of.records.into(), |_| true);
         }
         true
+    }
+
+    fn uses_values(&self) -> bool {
+        !self.counted_fields.is_empty()
+    }
+
+    fn wants_values(&self, name: &str, kind: PropertyKind) -> bool {
+        self.counted_fields.wants(name, kind)
+    }
+
+    fn take_values(
+        &self,
+        state: &mut ThreadGroups,
+        rows: RowsOf<'_>,
+        header: &PageHeader,
+        counted: CountedPage<'_>,
+        exact: bool,
+    ) -> bool {
+        let Some(numbers) = PageNumbers::of(&self.counted_fields, rows, header, counted) else { return false };
+        exact && self.add_numbers(state, rows, &numbers) || !numbers.may_match(&self.columns)
     }
 
     fn wants_page(&self, page: &PageSections<'_>) -> bool {
@@ -376,14 +424,51 @@ impl Gathering<'_> {
         self.grouping.by.iter().zip(&mut state.values).map(number).collect()
     }
 
-    /// Adds records that were counted.
+    /// Adds the records of a page by its numbers. False, without any of them, if the numbers do not tell all.
+    fn add_numbers(&self, state: &mut ThreadGroups, rows: RowsOf<'_>, numbers: &PageNumbers<'_>) -> bool {
+        let StatsGroups { by, aggregates } = self.grouping;
+        if !aggregates.iter().all(is_count) || !by.iter().all(|by| is_one_step(by, rows)) {
+            return false;
+        }
+        // Of some records by level: those that match, and those of each function.
+        let matching = |of: &AlikeRecords<'_>| {
+            let matching = numbers.matching(&self.columns, of)?;
+            let of_function = |condition: &Option<ColumnFilter>| {
+                condition.as_ref().map_or(Some(matching), |condition| numbers.matching(condition, of))
+            };
+            let functions = self.conditions.iter().map(of_function).collect::<Option<Vec<LevelNumbers>>>()?;
+            let is_known = |by: &GroupField| !is_counted(&by.field) || numbers.value(of, &by.field).is_some();
+            by.iter().all(is_known).then_some((matching, functions))
+        };
+        let told = numbers.views().find_map(|view| {
+            let told = view.into_iter().map(|of| matching(&of).map(|matching| (of, matching)));
+            told.collect::<Option<Vec<_>>>()
+        });
+        let Some(told) = told else { return false };
+        let mut fixed = self.fixed_numbers(state, rows);
+        for (of, (matching, functions)) in told {
+            for ((by, values), fixed) in by.iter().zip(&mut state.values).zip(&mut fixed) {
+                if let Some(value) = numbers.value(&of, &by.field) {
+                    *fixed = Some(value.map_or(ABSENT, |value| values.step_number(value, by.step.as_ref())));
+                }
+            }
+            for (code, records) in (0u8..).zip(matching).filter(|(_, records)| *records > 0) {
+                let of_level = (Some(rows.times.0), Level::from_code(code));
+                self.add_counted(state, &fixed, of_level, records, |at| functions[at][usize::from(code)] > 0);
+            }
+        }
+        self.charge(state);
+        true
+    }
+
+    /// Adds records that were counted, to the functions for which `is_for` returns true.
     fn add_counted(
         &self,
         state: &mut ThreadGroups,
         fixed: &[Option<u32>],
-        minute: Option<Ticks>,
-        level: Option<Level>,
+        (minute, level): (Option<Ticks>, Option<Level>),
         records: u64,
+        is_for: impl Fn(usize) -> bool,
     ) {
         let adds = !self.is_full.load(Order::Relaxed);
         let mut group = 0;
@@ -399,9 +484,10 @@ impl Gathering<'_> {
         }
         state.matched += records;
         let groups = state.steps.last().map_or(1, |step| step.parents.len());
-        for states in &mut state.states {
+        for (at, states) in state.states.iter_mut().enumerate() {
             states.resize(groups);
             if let States::Counts(counts) = states
+                && is_for(at)
                 && let Some(count) = counts.get_mut(group as usize)
             {
                 *count += records;

@@ -9,8 +9,10 @@
 //! * `entries`: records by the values that make the labels of entries in the language of Loki.
 //! * `groups`, `values`: groups and functions over columns. `fields`: the fields and their values. `gather`: both over all
 //!   tables.
+//! * `counted`: what a page's numbers of records by value tell, without its columns.
 //! * `place`: a table in the data folder or in its archive.
 
+mod counted;
 mod entries;
 mod fields;
 mod filter;

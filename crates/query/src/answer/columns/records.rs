@@ -4,6 +4,7 @@
 //! the records that match, which are then sorted. Windows are short at first, because most questions want few records,
 //! and grow. A window whose records need too much memory is cut.
 
+use super::counted::{CountedFields, PageNumbers};
 use super::filter::ColumnFilter;
 use super::matching::{self, Made};
 use super::place::TablePlace;
@@ -15,11 +16,12 @@ use crate::select::{RecordStream, Selection, merge, records_by_rows};
 use crate::tables::TableError;
 use daytable_logsql::Predicate;
 use daytable_model::key::RowKey;
+use daytable_model::property::PropertyKind;
 use daytable_model::row_set::RowSet;
 use daytable_model::time::{TICKS_PER_MINUTE, Ticks};
 use daytable_store::page::{PageHeader, PageSections};
 use daytable_store::sealed::SealedFile;
-use daytable_store::{BatchVisitor, ColumnBatch, Range, RowsOf, StoreError};
+use daytable_store::{BatchVisitor, ColumnBatch, CountedPage, Range, RowsOf, StoreError};
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -66,6 +68,7 @@ struct ColumnRecords<'a> {
     selection: &'a Selection<'a>,
     bounds: Bounds,
     columns: ColumnFilter,
+    counted_fields: CountedFields,
     place: TablePlace,
     /// The newest time of the next window; `None` at the end.
     next: Option<Ticks>,
@@ -129,6 +132,7 @@ fn keep_newest_rows(
 /// Finds and makes the matching records of a window.
 struct Finding<'f> {
     columns: &'f ColumnFilter,
+    counted_fields: &'f CountedFields,
     few: Option<usize>,
     bytes: AtomicUsize,
     /// Rows that were looked at.
@@ -160,6 +164,26 @@ impl BatchVisitor for Finding<'_> {
 
     fn is_newest_first(&self) -> bool {
         self.few.is_some()
+    }
+
+    fn uses_values(&self) -> bool {
+        !self.counted_fields.is_empty()
+    }
+
+    fn wants_values(&self, name: &str, kind: PropertyKind) -> bool {
+        self.counted_fields.wants(name, kind)
+    }
+
+    fn take_values(
+        &self,
+        _state: &mut Self::State,
+        rows: RowsOf<'_>,
+        header: &PageHeader,
+        counted: CountedPage<'_>,
+        _exact: bool,
+    ) -> bool {
+        let numbers = PageNumbers::of(self.counted_fields, rows, header, counted);
+        numbers.is_some_and(|numbers| !numbers.may_match(self.columns))
     }
 
     fn wants_page(&self, page: &PageSections<'_>) -> bool {
@@ -240,12 +264,14 @@ impl<'a> ColumnRecords<'a> {
         bounds: &Bounds,
     ) -> Result<Option<ColumnRecords<'a>>, TableError> {
         let Some(place) = TablePlace::of(selection, bounds)? else { return Ok(None) };
+        let counted_fields = CountedFields::of([&*predicate], []);
         let columns = ColumnFilter::new(predicate, selection.asked, bounds.table.to_string().into());
         let is_short = limit.is_some_and(|limit| limit <= FEW);
         Ok(Some(ColumnRecords {
             selection,
             bounds: bounds.clone(),
             columns,
+            counted_fields,
             next: Some(place.range.to),
             place,
             ticks: FIRST_TICKS,
@@ -264,6 +290,7 @@ impl<'a> ColumnRecords<'a> {
         let window = Range { from, to, ..self.place.range.clone() };
         let finding = Finding {
             columns: &self.columns,
+            counted_fields: &self.counted_fields,
             few: self.few,
             bytes: AtomicUsize::new(0),
             rows: AtomicUsize::new(0),

@@ -32,6 +32,8 @@ fn table() -> DayTable {
 struct Made {
     number: u64,
     chance: u64,
+    /// Whether fields have few values, each of one type, and no record has several rows: pages count such values.
+    is_even: bool,
 }
 
 impl Made {
@@ -44,10 +46,10 @@ impl Made {
     }
 
     fn add_to(&self, batch: &mut Batch) {
-        let Made { number, chance } = *self;
+        let Made { number, chance, is_even } = *self;
         let level = Level::from_code(self.pick(0, &[0, 3, 3, 3, 5, 6]));
         let message = match chance >> 3 & 15 {
-            0 => "x timeout ".repeat(5000),
+            0 if !is_even => "x timeout ".repeat(5000),
             1 => String::new(),
             2..6 => format!("request {} took {}ms", chance >> 7 & 15, chance >> 9 & 1023),
             6..9 => format!("timeout of db-{} after retry {} of 5", chance >> 7 & 3, chance >> 9 & 3),
@@ -56,6 +58,7 @@ impl Made {
         };
         let text = |text: String| Value::String(text.into());
         let status = match chance >> 11 & 15 {
+            0..3 if is_even => Value::Int64(404),
             0 => text("500".into()),
             1 => text("none".into()),
             2 => Value::Double(500.0),
@@ -74,12 +77,13 @@ impl Made {
             ("level", text("beside".into())),
         ];
         fields.retain(|(name, _)| name.len() as u64 % 3 != chance >> 40 & 7);
-        if chance >> 45 & 31 == 0 {
+        if chance >> 45 & 31 == 0 && !is_even {
             fields.extend((0..250).map(|_| ("more", Value::Int64(7))));
         }
         let fields = fields.into_iter().map(|(name, value)| Field { name: name.into(), value }).collect();
         let record = Record { level, message: message.into(), fields, ..Record::default() };
-        let time = day().plus(Duration::from_millis(number / 2 * 400_000));
+        let millis = if is_even { 100_000 } else { 400_000 };
+        let time = day().plus(Duration::from_millis(number / 2 * millis));
         daytable_model::entity::append(batch, RowKey::new(time, 7 + number % 2, number), "/var/log/app.log", &record);
     }
 }
@@ -184,7 +188,7 @@ const FILTERS: [&str; 44] = [
     "-level:error -instance:=web-1",
 ];
 
-const PIPES: [&str; 33] = [
+const PIPES: [&str; 36] = [
     "",
     "",
     "",
@@ -198,6 +202,9 @@ const PIPES: [&str; 33] = [
     "| stats median(score) m, count_uniq(path) p",
     "| stats by (ok) count(user) u, count_empty(user) e, sum_len(path) l",
     "| stats count() if (status:>=500 timeout) bad, count() all",
+    "| stats by (http.method, _time:1h) count() n, count() if (status:>=500) bad",
+    "| stats by (status, level, instance) count() n, rate() r",
+    "| stats by (user) count() if (ok:=true level:error) n",
     "| top 3 by (path)",
     "| top 5 by (ip, user)",
     "| uniq by (http.method)",
@@ -221,7 +228,7 @@ const PIPES: [&str; 33] = [
 ];
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(8))]
+    #![proptest_config(ProptestConfig::with_cases(12))]
 
     /// Whatever was committed, committed again and in what pages; open, sealed, and with late records.
     #[test]
@@ -230,11 +237,12 @@ proptest! {
         commits in proptest::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>(), any::<bool>()), 1..5),
         questions in proptest::collection::vec((0..FILTERS.len(), 0..FILTERS.len(), 0..PIPES.len(), 0u8..8, prop::option::of(1u64..20)), 30),
         is_sealed in any::<bool>(),
+        is_even in any::<bool>(),
     ) {
         let dir = tempfile::tempdir().expect("a folder");
         let options = StoreOptions { commit_interval: Duration::from_millis(1), ..StoreOptions::default() };
         let store = Store::open(dir.path(), options).expect("opened");
-        let records: Vec<Made> = (0..).zip(&chances).map(|(number, chance)| Made { number, chance: *chance }).collect();
+        let records: Vec<Made> = (0..).zip(&chances).map(|(number, chance)| Made { number, chance: *chance, is_even }).collect();
         commit(&store, &records);
         for (state, (from, to, changes)) in commits.iter().enumerate() {
             if is_sealed && state == 1 {

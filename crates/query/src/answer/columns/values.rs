@@ -1,6 +1,6 @@
 //! The values of a field in a batch, and small numbers that stand for values.
 
-use super::filter::{LAYOUT, MESSAGE_START, NO_FIELDS, rows_with_layout};
+use super::filter::{MESSAGE_START, is_column_of, rows_with_layout};
 use crate::answer::pipes::step_start;
 use crate::entity::OwnedValue;
 use daytable_logsql::query::{Step, StepSize};
@@ -41,21 +41,12 @@ impl<'b> Values<'b> {
             Column::Level => return Ok(Values::Level),
             Column::Instance => return Ok(Values::Instance),
             Column::Table => return Ok(Values::Table(table.clone())),
-            Column::Source => batch.columns(|name, kind| (name, kind) == ("Source", PropertyKind::String))?,
             Column::Message | Column::Line => {
                 let all = RowSet::all(batch.len());
                 open = rows_with_layout(batch, &all, |layout| layout.contains(MESSAGE_START))?;
                 batch.columns(|name, kind| (name, kind) == ("Message", PropertyKind::String))?
             }
-            Column::Field => {
-                let column = field.written().trim_end_matches('_');
-                let is_beside = FieldName::new(column).column() != Column::Field;
-                batch.columns(|name, kind| {
-                    (field.is_property(name) || is_beside && name == column)
-                        && !NO_FIELDS.contains(&(name, kind))
-                        && !LAYOUT.contains(&name)
-                })?
-            }
+            Column::Field | Column::Source => batch.columns(|name, kind| is_column_of(field, name, kind))?,
         };
         let mut present = RowSet::none(batch.len());
         if columns.len() > 1 {

@@ -72,7 +72,7 @@ pub(crate) fn put_varint(out: &mut Vec<u8>, mut n: u64) {
 }
 
 /// Appends a signed number (zigzag); numbers near 0 are short.
-pub(super) fn put_signed(out: &mut Vec<u8>, n: i64) {
+pub(crate) fn put_signed(out: &mut Vec<u8>, n: i64) {
     put_varint(out, (n << 1 ^ n >> 63).cast_unsigned());
 }
 
@@ -123,7 +123,7 @@ impl<'a> ByteReader<'a> {
         Err(PageError::Damaged("a number is longer than 64 bits"))
     }
 
-    pub(super) fn signed(&mut self) -> Result<i64, PageError> {
+    pub(crate) fn signed(&mut self) -> Result<i64, PageError> {
         let n = self.varint()?;
         Ok((n >> 1).cast_signed() ^ -((n & 1).cast_signed()))
     }

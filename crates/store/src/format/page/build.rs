@@ -4,6 +4,7 @@ use super::bits::{Sections, put_varint};
 use super::columns_builder::ColumnsBuilder;
 use super::read::Page;
 use super::source_row::{RowSource, SourceRow};
+use super::value_counts::COUNTED_MIN;
 use super::{
     CODEC_STORED, CODEC_ZSTD, EncodedPage, PAGE_BYTES, PAGE_SPAN, PageHeader, RAW_BYTES_MAX, ROW_BYTES, column, ints,
     keys, levels,
@@ -139,12 +140,19 @@ fn encode<'a>(
     ints::encode(&codes, out);
     columns.gather(rows);
     let has_streams = columns.has(STREAM);
+    let has_items = || keys.iter().any(|key| key.item() > 0);
+    let counts = if raw_bytes < COUNTED_MIN || has_items() {
+        None
+    } else {
+        let codes: Vec<u8> = rows.iter().map(|row| row.level().map_or(0, Level::code)).collect();
+        columns.count_values(&codes)
+    };
     columns.encode(out);
     let mut levels = levels::encode(rows.iter().map(|row| (row.key(), row.level())));
     if has_streams {
         levels::add_streams(&mut levels);
     }
-    scratch.close(&keys, levels, raw_bytes, is_stored)
+    EncodedPage { counts, ..scratch.close(&keys, levels, raw_bytes, is_stored) }
 }
 
 /// Builds the page of a batch with a single row: the same page as from a [`PageBuilder`], without the work of merging
@@ -201,7 +209,7 @@ impl Scratch {
             checksum: 0,
         };
         header.checksum = header.checksum_of(&body);
-        EncodedPage { header, body }
+        EncodedPage { header, body, counts: None }
     }
 
     /// Compresses strings and meta into `frame` if that saves space.

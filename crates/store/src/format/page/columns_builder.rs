@@ -3,6 +3,8 @@
 use super::bits::{Sections, put_varint};
 use super::column::ColumnBuilder;
 use super::source_row::{RowSource, SourceRow};
+use super::value_counts::ValueCounts;
+use daytable_model::entity::MULTI_ROW_PROPERTIES;
 use daytable_model::property::PropertyKind;
 use std::collections::HashMap;
 
@@ -119,6 +121,13 @@ impl<'p, 'a> ColumnsBuilder<'p, 'a> {
     /// Whether a gathered row has a property of this name.
     pub(super) fn has(&self, name: &str) -> bool {
         self.columns.iter().any(|column| column.name == name)
+    }
+
+    /// Counts the values of the gathered rows by level. `None` where a record is not described by its row.
+    pub(super) fn count_values(&self, levels: &[u8]) -> Option<Box<ValueCounts>> {
+        let is_spread = |column: &ColumnBuilder<'_>| MULTI_ROW_PROPERTIES.contains(&(column.name, column.kind));
+        let columns = || self.columns.iter().map(|column| column.counts(levels)).collect();
+        (!self.columns.iter().any(is_spread)).then(|| Box::new(ValueCounts { columns: columns() }))
     }
 
     /// Writes the columns and resets the builder.

@@ -18,11 +18,11 @@ struct TextDictionary {
 
 /// The length of a text and two words: the whole text up to 16 bytes, otherwise a hash.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Fingerprint(usize, u64, u64);
+pub(super) struct Fingerprint(usize, u64, u64);
 
 impl Fingerprint {
     #[inline]
-    fn of(text: &[u8]) -> Fingerprint {
+    pub(super) fn of(text: &[u8]) -> Fingerprint {
         let (head, tail) = match (text.first_chunk::<8>(), text.last_chunk::<8>()) {
             (Some(head), Some(tail)) if text.len() <= 16 => (u64::from_le_bytes(*head), u64::from_le_bytes(*tail)),
             (Some(_), _) => (xxh3_64(text), 0),
@@ -38,9 +38,15 @@ impl Fingerprint {
         self.0 <= 16
     }
 
+    /// A number that differs for most different texts.
+    #[inline]
+    pub(super) fn mixed(&self) -> u64 {
+        self.1 ^ self.2.rotate_left(29) ^ self.0 as u64
+    }
+
     #[inline]
     fn slot(&self, slots: usize) -> usize {
-        let mixed = (self.1 ^ self.2.rotate_left(29) ^ self.0 as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mixed = self.mixed().wrapping_mul(0x9e37_79b9_7f4a_7c15);
         (mixed >> 32) as usize % slots
     }
 }

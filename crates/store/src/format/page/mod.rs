@@ -43,11 +43,12 @@ mod read;
 mod prefilter;
 mod source_row;
 mod strings;
+mod value_counts;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use address::{PageAddress, TableAddress};
-pub(crate) use bits::{ByteReader, put_varint};
+pub(crate) use bits::{ByteReader, put_signed, put_varint};
 pub use build::{BuiltPages, PageBuilder};
 pub(crate) use build::{build_only, release_memory};
 pub use encoded::ValueReader;
@@ -58,6 +59,10 @@ pub(crate) use prefilter::Prefilter;
 pub use prefilter::TextPrefilter;
 pub(crate) use read::unpack;
 pub use read::{ColumnRef, Page, PageSections};
+#[cfg(test)]
+pub(crate) use value_counts::ColumnCounts;
+pub use value_counts::ValueCounts;
+pub(crate) use value_counts::{LEVELS, VALUES_MAX};
 
 use daytable_model::key::RowKey;
 use std::time::Duration;
@@ -110,6 +115,8 @@ pub struct EncodedPage {
     pub header: PageHeader,
     /// The body.
     pub body: Vec<u8>,
+    /// Numbers of its records by value, if they were counted.
+    pub counts: Option<Box<ValueCounts>>,
 }
 
 /// Why a page cannot be read.

@@ -233,7 +233,7 @@ proptest! {
     #[test]
     fn a_changed_byte_is_an_error(rows in rows(20), at: prop::sample::Index, flip in 1u8..) {
         let batches = batches(&rows, 100);
-        let EncodedPage { header, mut body } = build(&batches).pages.remove(0);
+        let EncodedPage { header, mut body, .. } = build(&batches).pages.remove(0);
         let at = at.index(body.len());
         let is_refused = |header: &PageHeader, body: &[u8]| {
             matches!(Page::decode(header, body), Err(PageError::Checksum { .. }))
@@ -252,7 +252,7 @@ proptest! {
     #[test]
     fn a_page_of_another_home_is_an_error(rows in rows(5), others in ("[a-z]{3,9}", 1u64..400, "[ -~]{0,9}", any::<i64>()), seq: i64) {
         let batches = batches(&rows, 100);
-        let EncodedPage { header, body } = build(&batches).pages.remove(0);
+        let EncodedPage { header, body, .. } = build(&batches).pages.remove(0);
         let table = |name: &str, day: u64| {
             let time = Ticks::UNIX_EPOCH.plus(Duration::from_secs(day * 86_400));
             DayTable::at(&TableName::new(name).expect("a name"), Period::Day, time)
@@ -293,7 +293,7 @@ proptest! {
         let part: String = text[a.min(b)..a.max(b)].iter().collect();
         let prefilter = prefilter(&part);
         let address = || TableAddress::new(&batches[0].table).at("web");
-        for EncodedPage { header, body } in build(&batches).pages {
+        for EncodedPage { header, body, .. } in build(&batches).pages {
             let stored = PageHeader { checksum: address().stored_checksum(&header, 7), ..header.clone() };
             let has_it = Page::decode(&header, &body).expect("whole").any_value_contains(&Needle::new(&part)).count() > 0;
             let found = prefilter.decode_page(address(), 7, &stored, &body).expect("whole");
@@ -310,7 +310,7 @@ proptest! {
         raw_bytes in prop::option::of(any::<u32>()),
     ) {
         let batches = batches(&rows, 100);
-        let EncodedPage { mut header, mut body } = build(&batches).pages.remove(0);
+        let EncodedPage { mut header, mut body, .. } = build(&batches).pages.remove(0);
         for (at, byte) in flips {
             let at = at.index(body.len());
             body[at] = byte;
@@ -470,7 +470,7 @@ fn a_page_without_the_text_is_passed_over() {
         values: values(n),
     };
     let batches = batches(&(0..300).map(row).collect::<Vec<_>>(), 100);
-    let EncodedPage { header, body } = build(&batches).pages.remove(0);
+    let EncodedPage { header, body, .. } = build(&batches).pages.remove(0);
     let address = || TableAddress::new(&batches[0].table).at("web");
     let stored = PageHeader { checksum: address().stored_checksum(&header, 7), ..header };
     for (text, is_read) in [

@@ -1,0 +1,187 @@
+//! What the numbers of a page's records by value tell, without its columns: whether a filter can match, and how many
+//! records of which values do.
+
+use super::filter::{ColumnFilter, is_column_of};
+use daytable_logsql::{Column, FieldName, Predicate, PredicateNode};
+use daytable_model::property::{Property, PropertyKind};
+use daytable_model::record::Level;
+use daytable_store::page::{PageHeader, level_minutes};
+use daytable_store::{CountedPage, RowsOf};
+
+/// Records by the code of their level.
+pub(super) type LevelNumbers = [u64; 1 + Level::ALL.len()];
+
+/// The fields that a question needs, and that a page may have counted.
+#[derive(Default)]
+pub(super) struct CountedFields(Vec<FieldName>);
+
+impl CountedFields {
+    /// Those of some filters, and further ones.
+    pub(super) fn of<'f>(
+        filters: impl IntoIterator<Item = &'f Predicate>,
+        more: impl IntoIterator<Item = &'f FieldName>,
+    ) -> CountedFields {
+        let mut fields = CountedFields::default();
+        filters.into_iter().for_each(|filter| fields.add_node(filter.root()));
+        more.into_iter().for_each(|field| fields.add(field));
+        fields
+    }
+
+    fn add_node(&mut self, node: &PredicateNode) {
+        match node {
+            PredicateNode::And(nodes) | PredicateNode::Or(nodes) => nodes.iter().for_each(|node| self.add_node(node)),
+            PredicateNode::Not(node) => self.add_node(node),
+            PredicateNode::Field(name, _) => self.add(name),
+            _ => {}
+        }
+    }
+
+    fn add(&mut self, field: &FieldName) {
+        if is_counted(field) && !self.0.contains(field) {
+            self.0.push(field.clone());
+        }
+    }
+
+    /// Whether there are none.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether a column is one of them.
+    pub(super) fn wants(&self, name: &str, kind: PropertyKind) -> bool {
+        self.0.iter().any(|field| is_column_of(field, name, kind))
+    }
+}
+
+/// Whether the values of a field may be counted.
+pub(super) fn is_counted(field: &FieldName) -> bool {
+    matches!(field.column(), Column::Field | Column::Source)
+}
+
+/// What is known of a field of a page.
+enum KnownField<'p> {
+    /// All records have this value, or none.
+    Same(Option<Property<'p>>),
+    /// The records of each value.
+    Different(Vec<(Option<Property<'p>>, LevelNumbers)>),
+    Unknown,
+}
+
+/// The numbers of a page, by the fields of a question.
+pub(super) struct PageNumbers<'p> {
+    rows: RowsOf<'p>,
+    fields: Vec<(&'p FieldName, KnownField<'p>)>,
+    levels: LevelNumbers,
+}
+
+/// Records with one value of a field.
+pub(super) struct AlikeRecords<'p> {
+    /// The field that differs within the page, and their value.
+    varying: Option<(&'p FieldName, Option<Property<'p>>)>,
+    pub(super) levels: LevelNumbers,
+}
+
+impl<'p> PageNumbers<'p> {
+    /// Numbers of a page; `None` if they contradict its header.
+    pub(super) fn of(
+        fields: &'p CountedFields,
+        rows: RowsOf<'p>,
+        header: &PageHeader,
+        counted: CountedPage<'p>,
+    ) -> Option<PageNumbers<'p>> {
+        let mut levels = LevelNumbers::default();
+        for of in level_minutes(&header.levels) {
+            let of = of.ok()?;
+            levels[usize::from(of.level.map_or(0, Level::code))] += u64::from(of.records);
+        }
+        let known = fields.0.iter().map(|field| Some((field, known_field(field, counted, &levels)?)));
+        Some(PageNumbers { rows, fields: known.collect::<Option<_>>()?, levels })
+    }
+
+    /// The records by the values of one field after the other, or by no field where none differs: what is known at once.
+    pub(super) fn views(&self) -> impl Iterator<Item = Vec<AlikeRecords<'p>>> {
+        let all = || vec![AlikeRecords { varying: None, levels: self.levels }];
+        let view = |(field, known): &(&'p FieldName, KnownField<'p>)| match known {
+            KnownField::Different(values) => {
+                let alike = |of: &(Option<_>, _)| AlikeRecords { varying: Some((*field, of.0)), levels: of.1 };
+                Some(values.iter().map(alike).collect())
+            }
+            _ => None,
+        };
+        let mut views = self.fields.iter().filter_map(view).peekable();
+        let only = views.peek().is_none().then(all);
+        only.into_iter().chain(views.collect::<Vec<_>>())
+    }
+
+    /// The value of a field of some records; `None` if it is not known.
+    pub(super) fn value(&self, of: &AlikeRecords<'p>, field: &FieldName) -> Option<Option<Property<'p>>> {
+        if let Some((varying, value)) = &of.varying
+            && *varying == field
+        {
+            return Some(*value);
+        }
+        match self.fields.iter().find(|(known, _)| *known == field)? {
+            (_, KnownField::Same(value)) => Some(*value),
+            _ => None,
+        }
+    }
+
+    /// How many of some records match, by level. `None` if that is not known.
+    pub(super) fn matching(&self, filter: &ColumnFilter, of: &AlikeRecords<'p>) -> Option<LevelNumbers> {
+        let levels = filter.levels_with(self.rows, &|field| self.value(of, field));
+        let mut matching = of.levels;
+        for (code, records) in matching.iter_mut().enumerate() {
+            let (may, surely) = (levels.may >> code & 1 == 1, levels.surely >> code & 1 == 1);
+            if *records > 0 && may && !surely {
+                return None;
+            }
+            if !may {
+                *records = 0;
+            }
+        }
+        Some(matching)
+    }
+
+    /// All records by level, if all of them match.
+    pub(super) fn all_match(&self, filter: &ColumnFilter) -> Option<LevelNumbers> {
+        let is_all = |of: &AlikeRecords<'p>| self.matching(filter, of) == Some(of.levels);
+        self.views().any(|view| view.iter().all(is_all)).then_some(self.levels)
+    }
+
+    /// Whether some record may match.
+    pub(super) fn may_match(&self, filter: &ColumnFilter) -> bool {
+        let may = |of: &AlikeRecords<'p>| {
+            self.matching(filter, of).is_none_or(|levels| levels.iter().any(|records| *records > 0))
+        };
+        self.views().all(|view| view.iter().any(may))
+    }
+}
+
+/// What is known of a field. `None` if numbers contradict each other.
+fn known_field<'p>(field: &FieldName, counted: CountedPage<'p>, levels: &LevelNumbers) -> Option<KnownField<'p>> {
+    let mut columns = counted.columns().filter(|column| is_column_of(field, column.name(), column.kind()));
+    let (Some(column), None) = (columns.next(), columns.next()) else {
+        // A record may have a value in two columns, of which the record says which one is meant.
+        let is_absent = !counted.columns().any(|column| is_column_of(field, column.name(), column.kind()));
+        return Some(if is_absent { KnownField::Same(None) } else { KnownField::Unknown });
+    };
+    let Some(groups) = column.groups() else { return Some(KnownField::Unknown) };
+    let (mut values, mut absent): (Vec<(Option<Property<'p>>, LevelNumbers)>, _) = (Vec::new(), *levels);
+    let mut last = None;
+    for (value, level, records) in groups {
+        if last.is_none_or(|last| !std::ptr::eq(last, value)) {
+            values.push((Some(value.as_property()), LevelNumbers::default()));
+        }
+        last = Some(value);
+        let (level, records) = (usize::from(level), u64::from(records));
+        *absent.get_mut(level)? = absent.get(level)?.checked_sub(records)?;
+        values.last_mut()?.1[level] += records;
+    }
+    if absent.iter().any(|records| *records > 0) {
+        values.push((None, absent));
+    }
+    Some(match &*values {
+        [(value, _)] => KnownField::Same(*value),
+        _ => KnownField::Different(values),
+    })
+}

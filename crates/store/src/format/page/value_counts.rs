@@ -1,0 +1,78 @@
+//! Numbers of records by value and level, of the columns of a page that have few different values.
+//!
+//! They are counted while a page is built, and stored beside its header (`page_counts`). So a question
+//! for the number of such values opens no page.
+
+use daytable_model::property::{OwnedValue, PropertyKind};
+use daytable_model::record::Level;
+
+/// Bytes of a page before encoding from which its values are counted. Smaller pages are soon merged, or are few records.
+pub(super) const COUNTED_MIN: usize = if cfg!(any(test, feature = "testing")) { 512 } else { 32 << 10 };
+/// Different values that a counted column has at most.
+pub(crate) const VALUES_MAX: usize = 16;
+/// Bytes of the longest value of a counted column: longer texts rarely repeat.
+pub(super) const VALUE_BYTES_MAX: usize = 64;
+/// The same of layouts, which records share.
+pub(super) const LAYOUT_BYTES_MAX: usize = 4096;
+/// More values than these are counted if each has so many records on average.
+const UNREPEATED_MAX: usize = 4;
+const REPEATS_MIN: usize = 4;
+/// Levels, and none.
+pub(crate) const LEVELS: usize = 1 + Level::ALL.len();
+/// Slots of the table of different values; a power of two.
+const SLOTS: usize = 4 * VALUES_MAX;
+
+/// The numbers of the records of a page, which has no items.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ValueCounts {
+    pub(crate) columns: Vec<ColumnCounts>,
+}
+
+/// The numbers of a column.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct ColumnCounts {
+    pub(crate) name: String,
+    pub(crate) kind: PropertyKind,
+    /// Records with a value that is no empty text.
+    pub(crate) filled: u32,
+    /// The values, if they are few.
+    pub(crate) values: Option<Vec<CountedValue>>,
+}
+
+/// A value and its number of records by the code of their level.
+pub(crate) type CountedValue = (OwnedValue, [u32; LEVELS]);
+
+/// Counts values by the level of their rows. `None` if there are too many.
+pub(super) fn count_few<V: Copy + PartialEq>(
+    values: &[V],
+    levels: impl Iterator<Item = u8>,
+    hash: impl Fn(V) -> u64,
+    owned: impl Fn(V) -> Option<OwnedValue>,
+) -> Option<Vec<CountedValue>> {
+    let mut slots = [0u8; SLOTS];
+    let (mut distinct, mut counts): (Vec<V>, Vec<[u32; LEVELS]>) = (Vec::new(), Vec::new());
+    for (value, level) in values.iter().zip(levels) {
+        // Fibonacci hashing: the highest bits of the product are the slot.
+        let mut slot = (hash(*value).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - SLOTS.ilog2())) as usize;
+        let at = loop {
+            match usize::from(slots[slot]) {
+                0 if distinct.len() == VALUES_MAX => return None,
+                0 => {
+                    distinct.push(*value);
+                    counts.push([0; LEVELS]);
+                    // At most 16.
+                    slots[slot] = distinct.len() as u8;
+                    break distinct.len() - 1;
+                }
+                taken if distinct[taken - 1] == *value => break taken - 1,
+                _ => slot = (slot + 1) % SLOTS,
+            }
+        };
+        counts[at][usize::from(level) % LEVELS] += 1;
+    }
+    // Such values would rarely be those of another page.
+    if distinct.len() > UNREPEATED_MAX && values.len() < REPEATS_MIN * distinct.len() {
+        return None;
+    }
+    distinct.into_iter().zip(counts).map(|(value, counts)| Some((owned(value)?, counts))).collect()
+}
