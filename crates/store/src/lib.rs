@@ -20,7 +20,8 @@
 //! | `write` | the bounded [`queue`], the committer behind it, recovery, the steps of the lifecycle | all of them |
 //!
 //! Below all of these are [`error`], `in_parallel`, `layout` (paths), `lock`, [`private_file`] (files that only their
-//! owner reads), `sqlite`, `state_file` and [`source`]. The modules have no circular dependencies.
+//! owner reads), `sqlite`, `state_file`,
+//! `worker_pool` and [`source`]. The modules have no circular dependencies.
 //!
 //! **Commit k** has three steps. (1) In each open day with new rows, one transaction inserts pages marked `seq = k`.
 //! (2) In the catalog, one transaction updates the positions, the last `seq` and number of entities of each of these
@@ -42,6 +43,7 @@ mod sqlite;
 mod state_file;
 #[cfg(test)]
 mod tests;
+mod worker_pool;
 mod write;
 
 pub use error::StoreError;

@@ -1,5 +1,6 @@
 //! Progress of long calls: sealing a day, and copying it to or from an archive.
 
+use crate::StoreError;
 use std::ops::ControlFlow;
 
 /// How far a long call is.
@@ -32,3 +33,8 @@ pub enum Phase {
 
 /// Receives progress. If it breaks, the call ends with an error.
 pub type OnProgress<'a> = dyn FnMut(Progress) -> ControlFlow<()> + 'a;
+
+/// The error of a call that is asked to end.
+pub(crate) fn go_on(flow: ControlFlow<()>) -> Result<(), StoreError> {
+    if flow.is_break() { Err(StoreError::Closed) } else { Ok(()) }
+}

@@ -16,7 +16,6 @@ use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Columns of a table.
 const COLUMNS_MAX: usize = 10_000;
@@ -46,12 +45,7 @@ pub enum SpoolError {
 ///
 /// The folder cannot be written.
 pub fn unnamed_file(folder: &Path) -> io::Result<File> {
-    static NUMBER: AtomicU64 = AtomicU64::new(0);
-    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-    let path = folder.join(format!(".daytable-{}-{number}", std::process::id()));
-    let file = private_file::create_new(&path)?;
-    std::fs::remove_file(path)?;
-    Ok(file)
+    private_file::create_unnamed(folder)
 }
 
 /// The type of the values of a column.

@@ -28,7 +28,7 @@ use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use std::borrow::Cow;
 use std::cell::RefCell;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -203,6 +203,69 @@ pub(crate) fn all(connection: &Connection) -> rusqlite::Result<Vec<SmallPagesRow
     statement.query_map([], read)?.collect()
 }
 
+/// Pages and bytes of bodies by partition.
+pub(crate) fn bytes_by_partition(
+    connection: &Connection,
+) -> rusqlite::Result<HashMap<i64, (u64, u64), foldhash::fast::RandomState>> {
+    let mut statement = connection.prepare("SELECT id, seq, heads FROM small_pages")?;
+    let mut rows = statement.query([])?;
+    let (mut pages, mut by_partition) = (Vec::new(), HashMap::default());
+    while let Some(row) = rows.next()? {
+        read_pages(row, &mut pages, |_, _, _| true)?;
+        for page in pages.drain(..) {
+            let (count, bytes): &mut (u64, u64) = by_partition.entry(page.partition).or_default();
+            *count += 1;
+            *bytes += page.length();
+        }
+    }
+    Ok(by_partition)
+}
+
+/// A row as it is stored.
+pub(crate) struct StoredRow {
+    id: i64,
+    seq: i64,
+    heads: Vec<u8>,
+    bodies: Vec<u8>,
+}
+
+/// Reads one row.
+pub(crate) fn stored(connection: &Connection, row: i64) -> rusqlite::Result<StoredRow> {
+    let mut statement = connection.prepare_cached("SELECT id, seq, heads, bodies FROM small_pages WHERE id = ?1")?;
+    statement.query_row([row], |row| {
+        Ok(StoredRow { id: row.get(0)?, seq: row.get(1)?, heads: row.get(2)?, bodies: row.get(3)? })
+    })
+}
+
+impl StoredRow {
+    /// Number of its bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.heads.len() + self.bodies.len()
+    }
+
+    /// Its pages, and the bodies in which [`PageRow::body_in`] finds theirs.
+    pub(crate) fn unpack(&self) -> rusqlite::Result<(Vec<PageRow>, Cow<'_, [u8]>)> {
+        let mut pages = Vec::new();
+        let read = read_heads(self.id, self.seq, &self.heads, &mut pages, |_, _, _| true);
+        let bodies = read.and_then(|()| unpack_bodies(&self.heads, &self.bodies));
+        let (bodies, _) = bodies.map_err(|error| unreadable(self.id, &error))?;
+        Ok((pages, bodies))
+    }
+}
+
+impl PageRow {
+    /// Bytes of its body; 0 for a page with a row of its own.
+    fn length(&self) -> u64 {
+        if let PageLocation::Shared { length, .. } = self.place { length.into() } else { 0 }
+    }
+
+    /// The body of the page among the bodies of its row; `None` if it is missing.
+    pub(crate) fn body_in<'b>(&self, bodies: &'b [u8]) -> Option<&'b [u8]> {
+        let PageLocation::Shared { offset, length, .. } = self.place else { return None };
+        bodies.get(offset as usize..)?.get(..length as usize)
+    }
+}
+
 /// The small pages that overlap `first..=last`, of these partitions or of all.
 pub(crate) fn pages_in(
     connection: &Connection,
@@ -372,7 +435,8 @@ thread_local! {
     static COMPRESSOR: RefCell<Option<zstd::bulk::Compressor<'static>>> = const { RefCell::new(None) };
 }
 
-fn compress(bytes: &[u8]) -> Option<Vec<u8>> {
+/// Compresses with a context that this thread keeps. `None` without memory for one.
+pub(crate) fn compress(bytes: &[u8]) -> Option<Vec<u8>> {
     COMPRESSOR.with_borrow_mut(|kept| {
         if kept.is_none() {
             *kept = zstd::bulk::Compressor::new(1).ok();

@@ -1,12 +1,13 @@
 //! A row group: slices of parts, written column by column.
 //!
-//! Memory holds one page of one column at a time, beside the parts that contain the rows. Values are hashed while
-//! they are read from the parts, so the checksum covers the input, not the encoded output.
+//! A group is encoded in memory, so that several threads encode groups at once; [`EncodedGroup::append`] then writes them
+//! in their order. Values are hashed while they are read from the parts, so the checksum covers the input, not the encoded
+//! output.
 
 use super::layout::{ColumnLayout, REST_DEFINED};
-use super::merge::RowSlice;
-use super::sieve::SieveBuilder;
-use super::sum::{self, ContentChecksum};
+use super::mapped::{MappedRows, RowSlice};
+use super::sieve::GroupWords;
+use super::sum;
 use super::text;
 use super::writer::ChecksumWriter;
 use super::{GROUP_BYTES, SealedSizes};
@@ -14,11 +15,15 @@ use ::bytes::Bytes;
 use daytable_model::key::RowKey;
 use daytable_model::property::{Property, PropertyKind};
 use daytable_model::time::UNIX_EPOCH_TICKS;
-use parquet::column::writer::ColumnWriter;
+use parquet::column::writer::{ColumnCloseResult, ColumnWriter, get_column_writer};
 use parquet::data_type::{ByteArray, FixedLenByteArray};
 use parquet::errors::{ParquetError, Result};
-use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
+use parquet::file::properties::WriterPropertiesPtr;
+use parquet::file::writer::{SerializedFileWriter, SerializedPageWriter, TrackedWrite};
+use parquet::schema::types::SchemaDescPtr;
 use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
 
 /// The rows of the next group.
 pub(super) struct RowGroup {
@@ -26,6 +31,56 @@ pub(super) struct RowGroup {
     pub(super) rows: usize,
     bytes: usize,
     sizes: SealedSizes,
+}
+
+/// A row group as bytes of a file.
+pub(super) struct EncodedGroup {
+    pub(super) rows: usize,
+    /// The hash of each entity.
+    pub(super) entities: Vec<u64>,
+    /// Number of values.
+    pub(super) values: u64,
+    pub(super) words: GroupWords,
+    bytes: Bytes,
+    columns: Vec<ColumnCloseResult>,
+}
+
+/// What all groups of a file have in common.
+#[derive(Clone)]
+pub(super) struct GroupFormat {
+    pub(super) schema: SchemaDescPtr,
+    pub(super) properties: WriterPropertiesPtr,
+}
+
+/// Encodes the columns of a group.
+struct GroupEncoder {
+    format: GroupFormat,
+    out: TrackedWrite<Vec<u8>>,
+    columns: Vec<ColumnCloseResult>,
+}
+
+impl GroupEncoder {
+    /// Writes the next column.
+    fn next(&mut self, write: impl FnOnce(&mut ColumnWriter<'_>) -> Result<()>) -> Result<()> {
+        let GroupFormat { schema, properties } = &self.format;
+        let column = schema.columns().get(self.columns.len()).ok_or_else(unlike)?.clone();
+        let pages = Box::new(SerializedPageWriter::new(&mut self.out));
+        let mut writer = get_column_writer(column, properties.clone(), pages);
+        write(&mut writer)?;
+        self.columns.push(writer.close()?);
+        Ok(())
+    }
+}
+
+impl EncodedGroup {
+    /// Writes the group to the file.
+    pub(super) fn append(&mut self, out: &mut SerializedFileWriter<ChecksumWriter>) -> Result<()> {
+        let mut group = out.next_row_group()?;
+        for column in std::mem::take(&mut self.columns) {
+            group.append_column(&self.bytes, column)?;
+        }
+        group.close().map(drop)
+    }
 }
 
 /// The buffered values of one column.
@@ -65,15 +120,29 @@ impl RowGroup {
         self.slices.iter().flat_map(|slice| slice.mapped.part.keys()[slice.rows.clone()].iter().copied())
     }
 
-    /// Writes the group, and adds its entities to `content` and its words to `sieve`. Returns the number of values.
-    pub(super) fn write(
-        &self,
-        out: &mut SerializedFileWriter<ChecksumWriter>,
-        layout: &ColumnLayout,
-        content: &mut ContentChecksum,
-        sieve: &mut SieveBuilder,
-    ) -> Result<u64> {
-        let mut group = out.next_row_group()?;
+    /// Adjacent rows of a part that are adjacent in the group, too: of one partition or more.
+    fn stretches(&self) -> Vec<(&Arc<MappedRows>, Range<usize>)> {
+        let mut all: Vec<(&Arc<MappedRows>, Range<usize>)> = Vec::new();
+        for RowSlice { mapped, rows, .. } in &self.slices {
+            match all.last_mut() {
+                Some((last, before)) if Arc::ptr_eq(last, mapped) && before.end == rows.start => before.end = rows.end,
+                _ => all.push((mapped, rows.clone())),
+            }
+        }
+        all
+    }
+
+    /// Whether a row may have the property.
+    pub(super) fn may_have(&self, property: &str) -> bool {
+        self.stretches().iter().any(|(mapped, _)| mapped.part.has(property))
+    }
+
+    /// Encodes the group.
+    pub(super) fn encode(&self, format: &GroupFormat, layout: &ColumnLayout) -> Result<EncodedGroup> {
+        let (format, out) = (format.clone(), TrackedWrite::new(Vec::new()));
+        let mut group = GroupEncoder { format, out, columns: Vec::new() };
+        let mut words = GroupWords::new(self.sizes.group_rows);
+        let stretches = self.stretches();
         // Rows of a property that are buffered before they are written.
         let buffer_rows = self.sizes.page_rows;
         let mut values = 0;
@@ -84,8 +153,8 @@ impl RowGroup {
             let property = sum::of_property(&column.property, column.kind);
             let (mut gathered, mut levels) = (ValueBuffer::new(column.kind), Vec::with_capacity(buffer_rows));
             let mut at = 0;
-            next(&mut group, |writer| {
-                for RowSlice { mapped, rows, .. } in &self.slices {
+            group.next(|writer| {
+                for (mapped, rows) in &stretches {
                     let (place, mut rows) = (mapped.place(number), rows.clone());
                     while !rows.is_empty() {
                         let some = rows.start..rows.end.min(rows.start + buffer_rows - levels.len());
@@ -100,7 +169,7 @@ impl RowGroup {
                                     };
                                     let hash = sum::of_value(property, value);
                                     sums[at] = sums[at].wrapping_add(hash);
-                                    sieve.add(&column.property, value, hash);
+                                    words.add(&column.property, value, hash);
                                     let is_taken = gathered.push(value);
                                     levels.push(i16::from(is_taken));
                                     values += usize::from(is_taken);
@@ -121,17 +190,17 @@ impl RowGroup {
                 gathered.write(writer, Some(&levels))
             })?;
         }
-        self.gather_rest(&mut rest, &mut sums, sieve);
+        gather_rest(&stretches, &mut rest, &mut sums, &mut words);
         values += rest.values().map(Vec::len).sum::<usize>();
         write_rest(&mut group, self.rows, &rest)?;
-        group.close()?;
-        self.sum(&sums, content);
-        Ok(values as u64)
+        let GroupEncoder { out, columns, .. } = group;
+        let (rows, values, bytes) = (self.rows, values as u64, out.into_inner()?.into());
+        Ok(EncodedGroup { rows, entities: self.entities(&sums), values, words, bytes, columns })
     }
 
-    fn write_fixed(&self, group: &mut SerializedRowGroupWriter<'_, ChecksumWriter>) -> Result<()> {
+    fn write_fixed(&self, group: &mut GroupEncoder) -> Result<()> {
         let above_epoch = |key: &RowKey| key.time().get() - UNIX_EPOCH_TICKS;
-        next(group, |writer| {
+        group.next(|writer| {
             let ColumnWriter::ByteArrayColumnWriter(writer) = writer else { return Err(unlike()) };
             for slices in self.slices.chunk_by(|a, b| a.partition == b.partition) {
                 let mut left: usize = slices.iter().map(|slice| slice.rows.len()).sum();
@@ -146,11 +215,11 @@ impl RowGroup {
             Ok(())
         })?;
         let micros = self.each_key().map(|key| above_epoch(&key).div_euclid(10)).collect();
-        next(group, |writer| ValueBuffer::Int64(micros).write(writer, None))?;
+        group.next(|writer| ValueBuffer::Int64(micros).write(writer, None))?;
         // 0 to 9.
         let ticks = self.each_key().map(|key| above_epoch(&key).rem_euclid(10) as i32).collect();
-        next(group, |writer| ValueBuffer::Int32(ticks).write(writer, None))?;
-        next(group, |writer| {
+        group.next(|writer| ValueBuffer::Int32(ticks).write(writer, None))?;
+        group.next(|writer| {
             let ColumnWriter::ByteArrayColumnWriter(writer) = writer else { return Err(unlike()) };
             let (mut sources, mut last) = (Vec::with_capacity(self.rows), None);
             for key in self.each_key() {
@@ -165,10 +234,10 @@ impl RowGroup {
         })?;
         // 48 bits.
         let positions = self.each_key().map(|key| key.position().cast_signed()).collect();
-        next(group, |writer| ValueBuffer::Int64(positions).write(writer, None))?;
+        group.next(|writer| ValueBuffer::Int64(positions).write(writer, None))?;
         let items = self.each_key().map(|key| i32::from(key.item())).collect();
-        next(group, |writer| ValueBuffer::Int32(items).write(writer, None))?;
-        next(group, |writer| {
+        group.next(|writer| ValueBuffer::Int32(items).write(writer, None))?;
+        group.next(|writer| {
             let ColumnWriter::ByteArrayColumnWriter(writer) = writer else { return Err(unlike()) };
             let (mut names, mut levels) = (Vec::with_capacity(self.rows), Vec::with_capacity(self.rows));
             for RowSlice { mapped, rows, .. } in &self.slices {
@@ -181,38 +250,40 @@ impl RowGroup {
         })
     }
 
-    /// Adds the properties without a column of their own.
-    fn gather_rest(
-        &self,
-        rest: &mut BTreeMap<usize, Vec<(String, String)>>,
-        sums: &mut [u64],
-        sieve: &mut SieveBuilder,
-    ) {
-        let mut start = 0;
-        for RowSlice { mapped, rows, .. } in &self.slices {
-            for column in &mapped.rest {
-                let (name, kind) = mapped.part.name(*column);
-                let property = sum::of_property(name, kind);
-                for (at, row) in (start..).zip(rows.clone()) {
-                    let Some(value) = mapped.part.value(*column, row) else { continue };
-                    let hash = sum::of_value(property, value);
-                    sums[at] = sums[at].wrapping_add(hash);
-                    sieve.add(name, value, hash);
-                    rest.entry(at).or_default().push((text::key(name, kind), text::of(value)));
-                }
-            }
-            start += rows.len();
-        }
-    }
-
-    fn sum(&self, sums: &[u64], content: &mut ContentChecksum) {
-        let mut sums = sums.iter();
+    /// The hash of each entity, from the sums of their values.
+    fn entities(&self, sums: &[u64]) -> Vec<u64> {
+        let (mut sums, mut entities) = (sums.iter(), Vec::with_capacity(self.rows));
         for RowSlice { partition, mapped, rows } in &self.slices {
             let partition = sum::of_partition(partition);
             for (row, values) in rows.clone().zip(&mut sums) {
-                content.add(sum::entity(partition, &mapped.part.keys()[row], mapped.part.level(row), *values));
+                entities.push(sum::entity(partition, &mapped.part.keys()[row], mapped.part.level(row), *values));
             }
         }
+        entities
+    }
+}
+
+/// Adds the properties without a column of their own.
+fn gather_rest(
+    stretches: &[(&Arc<MappedRows>, Range<usize>)],
+    rest: &mut BTreeMap<usize, Vec<(String, String)>>,
+    sums: &mut [u64],
+    words: &mut GroupWords,
+) {
+    let mut start = 0;
+    for (mapped, rows) in stretches {
+        for column in &mapped.rest {
+            let (name, kind) = mapped.part.name(*column);
+            let property = sum::of_property(name, kind);
+            for (at, row) in (start..).zip(rows.clone()) {
+                let Some(value) = mapped.part.value(*column, row) else { continue };
+                let hash = sum::of_value(property, value);
+                sums[at] = sums[at].wrapping_add(hash);
+                words.add(name, value, hash);
+                rest.entry(at).or_default().push((text::key(name, kind), text::of(value)));
+            }
+        }
+        start += rows.len();
     }
 }
 
@@ -315,11 +386,7 @@ fn slices(all: Vec<u8>, ends: &[usize]) -> Vec<ByteArray> {
 }
 
 /// Writes the map of further properties.
-fn write_rest(
-    group: &mut SerializedRowGroupWriter<'_, ChecksumWriter>,
-    rows: usize,
-    rest: &BTreeMap<usize, Vec<(String, String)>>,
-) -> Result<()> {
+fn write_rest(group: &mut GroupEncoder, rows: usize, rest: &BTreeMap<usize, Vec<(String, String)>>) -> Result<()> {
     let (mut defined, mut repeated) = (Vec::with_capacity(rows), Vec::with_capacity(rows));
     let mut at = 0;
     for (row, entries) in rest {
@@ -335,22 +402,12 @@ fn write_rest(
     let entries = || rest.values().flatten();
     for texts in [entries().map(|(key, _)| array(key)).collect(), entries().map(|(_, value)| array(value)).collect()] {
         let texts: Vec<ByteArray> = texts;
-        next(group, |writer| {
+        group.next(|writer| {
             let ColumnWriter::ByteArrayColumnWriter(writer) = writer else { return Err(unlike()) };
             writer.write_batch(&texts, Some(&defined), Some(&repeated)).map(drop)
         })?;
     }
     Ok(())
-}
-
-/// Writes the next column.
-fn next(
-    group: &mut SerializedRowGroupWriter<'_, ChecksumWriter>,
-    write: impl FnOnce(&mut ColumnWriter<'_>) -> Result<()>,
-) -> Result<()> {
-    let mut column = group.next_column()?.ok_or_else(unlike)?;
-    write(column.untyped())?;
-    column.close()
 }
 
 /// The columns disagree with [`ColumnLayout::schema`].

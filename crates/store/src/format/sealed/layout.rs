@@ -81,7 +81,7 @@ mod kind_as_text {
 #[derive(Clone, Debug, Default)]
 pub(super) struct ColumnLayout {
     pub(super) columns: Vec<PropertyColumn>,
-    numbers: [HashMap<String, usize>; PropertyKind::COUNT],
+    numbers: [HashMap<String, usize, foldhash::quality::RandomState>; PropertyKind::COUNT],
     has_dictionary: Vec<bool>,
 }
 
@@ -115,7 +115,8 @@ impl ColumnLayout {
 
     /// The columns that a file describes.
     pub(super) fn of(columns: Vec<PropertyColumn>) -> ColumnLayout {
-        let mut numbers: [HashMap<String, usize>; PropertyKind::COUNT] = Default::default();
+        let mut numbers: [HashMap<String, usize, foldhash::quality::RandomState>; PropertyKind::COUNT] =
+            Default::default();
         for (number, column) in columns.iter().enumerate() {
             numbers[column.kind as usize].insert(column.property.clone(), number);
         }

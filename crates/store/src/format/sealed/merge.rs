@@ -11,26 +11,25 @@
 use super::columns::ColumnSet;
 use super::file::SealedFile;
 use super::layout::ColumnLayout;
+use super::mapped::{MappedRows, RowSlice};
+use super::open_day::{Chunk, Homes, OpenInput, Scatter, ScatteredPages};
 use super::part::InputRows;
 use super::{SealedSizes, is_sealed};
 use crate::StoreError;
 use crate::format::catalog::Committed;
 use crate::format::day_file::{self, HEADER_COLUMNS, read_header};
-use crate::format::page::{Page, PageAddress, TableAddress};
-use crate::format::small_pages::{self, BodyReader, PageLocation, PageRow};
+use crate::format::page::{PageAddress, TableAddress};
+use crate::format::small_pages::{PageLocation, PageRow};
 use daytable_model::key::{DayTable, RowKey};
 use rusqlite::{Connection, params};
-use std::cell::RefCell;
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeSet, BinaryHeap, VecDeque};
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Headers that are read at a time.
 const HEADERS: usize = 256;
-/// Rows of small pages whose bodies are kept, 64 KiB each: a partition may have a page in each row.
-const SMALL_ROWS_KEPT: usize = 512;
 
 /// The files of a day, the oldest generation first.
 pub(super) struct Inputs {
@@ -38,37 +37,8 @@ pub(super) struct Inputs {
 }
 
 enum Input {
-    Open(Box<OpenDay>),
+    Open(Box<OpenInput>),
     Sealed(SealedFile),
-}
-
-struct OpenDay {
-    path: PathBuf,
-    connection: Connection,
-    committed: Committed,
-    table_address: TableAddress,
-    partitions: BTreeMap<Arc<str>, i64>,
-    /// Small pages by partition, in the order of their first keys.
-    small: HashMap<i64, Vec<PageRow>>,
-    bodies: RefCell<BodyReader>,
-}
-
-/// A part, and the columns of the layout that its columns belong to.
-pub(super) struct MappedRows {
-    pub(super) part: InputRows,
-    /// Pairs of a layout column and a part column, in the layout's order.
-    pub(super) places: Vec<(usize, usize)>,
-    /// Columns of the part that have no column in the layout.
-    pub(super) rest: Vec<usize>,
-    /// Average bytes of a row before encoding.
-    pub(super) row_bytes: usize,
-}
-
-/// The next rows, all from one part.
-pub(super) struct RowSlice {
-    pub(super) partition: Arc<str>,
-    pub(super) mapped: Arc<MappedRows>,
-    pub(super) rows: Range<usize>,
 }
 
 impl Inputs {
@@ -84,7 +54,7 @@ impl Inputs {
             if is_sealed(&path.to_string_lossy()) {
                 SealedFile::open_local(path).map(|file| Input::Sealed(file.with_sizes(sizes)))
             } else {
-                OpenDay::open(path, table_address, committed).map(Box::new).map(Input::Open)
+                OpenInput::open(path, table_address, committed).map(Box::new).map(Input::Open)
             }
         };
         Ok(Inputs { files: paths.iter().map(open).collect::<Result<_, _>>()? })
@@ -116,25 +86,50 @@ impl Inputs {
         Ok(entities)
     }
 
-    /// Passes every part of every file to `each`, in any order.
-    pub(super) fn each_part(
+    /// Where the pages of each file belong; of a sealed file, nowhere.
+    pub(super) fn homes(&self) -> Result<Vec<Arc<Homes>>, StoreError> {
+        let of = |input: &Input| match input {
+            Input::Open(day) => day.homes(self.files.len() == 1).map(Arc::new),
+            Input::Sealed(_) => Ok(Arc::default()),
+        };
+        self.files.iter().map(of).collect()
+    }
+
+    /// Passes every part of every file to `each`, with the number of the file.
+    pub(super) fn each_chunk(
         &self,
-        each: &mut dyn FnMut(&InputRows) -> Result<(), StoreError>,
+        each: &mut dyn FnMut(usize, Chunk) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
-        for input in &self.files {
+        for (number, input) in self.files.iter().enumerate() {
             match input {
-                Input::Open(day) => day.each_part(each)?,
+                Input::Open(day) => day.each_chunk(&mut |chunk| each(number, chunk))?,
                 Input::Sealed(file) => {
                     for (group, rows) in file.index().groups.iter().enumerate() {
                         for start in (0..*rows).step_by(file.sizes.page_rows) {
                             let rows = start..(start + file.sizes.page_rows).min(*rows);
-                            each(&InputRows::Block(file.block(group, &[rows], ColumnSet::All)?))?;
+                            each(number, Chunk::Block(file.clone(), group, rows))?;
                         }
                     }
                 }
             }
         }
         Ok(())
+    }
+
+    /// Keeps what the survey found in each file.
+    pub(super) fn keep(&mut self, found: Vec<(Scatter, Vec<PageRow>)>) {
+        for (input, (scatter, small)) in self.files.iter_mut().zip(found) {
+            if let Input::Open(day) = input {
+                day.keep(scatter, small);
+            }
+        }
+    }
+
+    /// The scattered pages, if those of a partition are among them. Only a day of one file has any.
+    pub(super) fn scattered(&self, partition: &str) -> Option<&Arc<ScatteredPages>> {
+        let [Input::Open(day)] = self.files.as_slice() else { return None };
+        let id = day.partitions.get(partition)?;
+        day.scattered.as_ref().filter(|pages| pages.has(*id))
     }
 
     /// The rows of one partition in order.
@@ -177,63 +172,6 @@ impl Inputs {
     }
 }
 
-impl OpenDay {
-    fn open(path: &Path, table_address: TableAddress, committed: &Committed) -> Result<OpenDay, StoreError> {
-        let connection = crate::sqlite::open_to_read(path)?;
-        let read = (|| {
-            connection.execute_batch("BEGIN")?;
-            let mut names = connection.prepare("SELECT name, id FROM partition")?;
-            let names = names.query_map([], |row| Ok((row.get::<_, String>(0)?.into(), row.get(1)?)))?;
-            let partitions = names.collect::<rusqlite::Result<BTreeMap<Arc<str>, i64>>>()?;
-            let mut small: HashMap<i64, Vec<PageRow>> = HashMap::new();
-            for page in small_pages::pages_since(&connection, i64::MIN)? {
-                small.entry(page.partition).or_default().push(page);
-            }
-            small.values_mut().for_each(|pages| pages.sort_by_key(|page| page.header.first));
-            Ok((partitions, small))
-        })();
-        let (partitions, small) = read.map_err(StoreError::sqlite(path))?;
-        let bodies = RefCell::new(BodyReader::keeping(SMALL_ROWS_KEPT));
-        Ok(OpenDay {
-            path: path.into(),
-            connection,
-            committed: committed.clone(),
-            table_address,
-            partitions,
-            small,
-            bodies,
-        })
-    }
-
-    fn read_page(&self, address: PageAddress, page: &PageRow) -> Result<Page, StoreError> {
-        day_file::read_page(&self.connection, &self.path, address, page, &mut self.bodies.borrow_mut())
-    }
-
-    fn each_part(&self, each: &mut dyn FnMut(&InputRows) -> Result<(), StoreError>) -> Result<(), StoreError> {
-        let table_address: HashMap<i64, PageAddress> =
-            self.partitions.iter().map(|(name, id)| (*id, self.table_address.at(name))).collect();
-        let mut look = |page: &PageRow| {
-            if !self.committed.includes(page.seq) {
-                return Ok(());
-            }
-            let address =
-                table_address.get(&page.partition).ok_or_else(|| day_file::unnamed_partition(&self.path, page))?;
-            each(&InputRows::Page(self.read_page(*address, page)?))
-        };
-        let mut small: Vec<&PageRow> = self.small.values().flatten().collect();
-        small.sort_unstable_by_key(|page| page.place);
-        small.into_iter().try_for_each(&mut look)?;
-        let sql = |error| StoreError::sqlite(&self.path)(error);
-        let select = format!("SELECT {HEADER_COLUMNS} FROM page ORDER BY id");
-        let mut statement = self.connection.prepare(&select).map_err(sql)?;
-        let mut rows = statement.query([]).map_err(sql)?;
-        while let Some(row) = rows.next().map_err(sql)? {
-            look(&read_header(row).map_err(sql)?)?;
-        }
-        Ok(())
-    }
-}
-
 /// The parts of one partition of one file, in the order of their first keys.
 struct InputStream<'a> {
     file: usize,
@@ -244,8 +182,8 @@ struct InputStream<'a> {
 }
 
 enum Source<'a> {
-    Rows { day: &'a OpenDay, address: PageAddress, id: i64, after: Option<(RowKey, i64)>, ended: bool },
-    SmallPages(&'a OpenDay, PageAddress),
+    Rows { day: &'a OpenInput, address: PageAddress, id: i64, after: Option<(RowKey, i64)>, ended: bool },
+    SmallPages(&'a OpenInput, PageAddress),
     Sealed(&'a SealedFile, VecDeque<(usize, Range<usize>)>),
 }
 
@@ -379,8 +317,7 @@ impl PartitionMerge<'_> {
             let is_duplicate = self.last.is_some_and(|last| key <= last);
             let end = if is_duplicate {
                 self.duplicates += 1;
-                let part = &mapped.part;
-                self.duplicate_values += (0..part.width()).filter(|c| part.value(*c, at).is_some()).count() as u64;
+                self.duplicate_values += mapped.values(at);
                 at + 1
             } else {
                 let others = self.open.peek().map(|Reverse(open)| open.key);
@@ -397,29 +334,5 @@ impl PartitionMerge<'_> {
                 return Ok(Some(RowSlice { partition: self.partition.clone(), mapped, rows: at..end }));
             }
         }
-    }
-}
-
-impl MappedRows {
-    fn new(part: InputRows, bytes: usize, layout: &ColumnLayout) -> MappedRows {
-        let (mut places, mut rest) = (Vec::new(), Vec::new());
-        let mut is_taken = HashSet::new();
-        for column in 0..part.width() {
-            let (name, kind) = part.name(column);
-            // A block has a second column of a property if some of its values came from the map.
-            match layout.number(name, kind).filter(|number| is_taken.insert(*number)) {
-                Some(number) => places.push((number, column)),
-                None => rest.push(column),
-            }
-        }
-        places.sort_unstable();
-        let row_bytes = bytes / part.len().max(1) + 1;
-        MappedRows { part, places, rest, row_bytes }
-    }
-
-    /// The part's column for a column of the layout.
-    pub(super) fn place(&self, number: usize) -> Option<usize> {
-        let found = self.places.binary_search_by_key(&number, |(number, _)| *number).ok()?;
-        Some(self.places[found].1)
     }
 }

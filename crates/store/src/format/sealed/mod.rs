@@ -27,8 +27,8 @@
 //! wrong byte is an error that names its place, never a wrong row.
 //!
 //! **Sealing** ([`seal`]) reads the day's files twice: once to choose the columns (`survey`), once to write them
-//! (`merge`, `group`). The output is synced, read back and compared with the input by counts and by a checksum over
-//! every value (`sum`), before it gets its name. Memory holds one row group and the pages of its rows, whatever the
+//! (`open_day`, `merge`, `group`). The output is synced, read back and compared with the input by counts and by a checksum over
+//! every value (`sum`), before it gets its name. Memory holds a few row groups and the pages of their rows, whatever the
 //! day's size. Only the footer, the list of partitions and the counts by minute grow with the day, by a few dozen
 //! bytes a column of a row group and a partition.
 //!
@@ -41,14 +41,18 @@
 pub(crate) mod block;
 mod bytes;
 pub(crate) mod columns;
+mod compare;
 mod damage;
 pub(crate) mod file;
+mod gather;
 mod group;
 pub(crate) mod index;
 mod layout;
 mod manifest;
+mod mapped;
 mod merge;
 mod interned;
+mod open_day;
 mod part;
 mod seal;
 mod sieve;

@@ -5,17 +5,23 @@
 //! survey ─► write Log20261120.1.parquet.partial ─► sync ─► read back, compare ─► manifest ─► rename ─► sync folder
 //! ```
 //!
+//! Threads of a lower priority survey parts of the day, encode row groups and compare them, a few at once; what they make is
+//! used in its order, so the bytes of the file do not depend on them.
+//!
 //! A kill at any point leaves a `.partial` file that the next sealing removes, or a finished file that the catalog
 //! does not name yet. Neither is data. The inputs are only read.
 
-use super::columns::ColumnSet;
+use super::compare;
 use super::file::{FileHeader, HEADER_KEY, SealedFile};
-use super::group::RowGroup;
+use super::gather::Gatherer;
+use super::group::{EncodedGroup, GroupFormat, RowGroup};
 use super::index::{FileIndex, MinuteCounts, PartitionRun};
 use super::layout::ColumnLayout;
-use super::merge::{Inputs, RowSlice};
+use super::mapped::RowSlice;
+use super::merge::Inputs;
+use super::open_day::{BucketRows, Scatter, Surveyed};
 use super::sieve::SieveBuilder;
-use super::sum::{self, ContentChecksum};
+use super::sum::{ContentChecksum, ContentCounts};
 use super::survey::Survey;
 use super::tail::{TAIL_KEY, sum_of, sum_place, tail_line};
 use super::writer::ChecksumWriter;
@@ -23,24 +29,25 @@ use super::{FORMAT, Manifest, SealedSizes, program};
 use crate::StoreError;
 use crate::format::catalog::Committed;
 use crate::private_file;
-use crate::progress::{OnProgress, Phase, Progress};
+use crate::progress::{OnProgress, Phase, Progress, go_on};
 use crate::sqlite::sync_folder;
+use crate::worker_pool::WorkerPool;
 use daytable_model::key::{DayTable, RowKey};
-use daytable_model::property::Property;
 use daytable_model::record::Level;
 use daytable_model::stream::STREAM;
-use daytable_model::time::Ticks;
 use parquet::errors::ParquetError;
 use parquet::file::metadata::KeyValue;
 use parquet::file::writer::SerializedFileWriter;
-use sha2::{Digest, Sha256};
-use std::collections::BTreeMap;
+use parquet::schema::types::SchemaDescriptor;
+use std::collections::VecDeque;
 use std::fs::File;
-use std::io::{self, Read};
-use std::ops::ControlFlow;
+use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+/// Slices of fewer rows are gathered in blocks.
+const GATHERED_ROWS: usize = 64;
 
 /// The day to seal.
 #[derive(Clone, Debug)]
@@ -85,49 +92,16 @@ pub fn seal(sealing: &SealJob, progress: &mut OnProgress<'_>) -> Result<Manifest
     sealed
 }
 
-/// Counts and checksums, computed while entities are written, and again while they are read back.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct ContentCounts {
-    rows: u64,
-    records: u64,
-    levels: BTreeMap<Option<Level>, u64>,
-    first: Option<(Arc<str>, RowKey)>,
-    last: Option<(Arc<str>, RowKey)>,
-    times: Option<(Ticks, Ticks)>,
-    content: ContentChecksum,
-}
-
-impl ContentCounts {
-    /// Counts the next row.
-    fn add(&mut self, partition: &Arc<str>, key: RowKey, level: Option<Level>) {
-        self.rows += 1;
-        if key.item() == 0 {
-            self.records += 1;
-            *self.levels.entry(level).or_default() += 1;
-        }
-        let time = key.time();
-        self.times = Some(self.times.map_or((time, time), |(oldest, newest)| (oldest.min(time), newest.max(time))));
-        if self.first.is_none() {
-            self.first = Some((partition.clone(), key));
-        }
-    }
-
-    fn ends_with(&mut self, partition: &Arc<str>, key: RowKey) {
-        self.last = Some((partition.clone(), key));
-    }
-}
-
 fn write(sealing: &SealJob, partial: &Path, progress: &mut OnProgress<'_>) -> Result<Manifest, StoreError> {
-    let inputs = Inputs::open(&sealing.table, &sealing.inputs, &sealing.committed, sealing.sizes)?;
+    let mut inputs = Inputs::open(&sealing.table, &sealing.inputs, &sealing.committed, sealing.sizes)?;
     let entities = inputs.entities()?;
-    let survey = survey(&inputs, entities, sealing.sizes.group_rows as u64, progress)?;
+    let survey = survey(&mut inputs, entities, sealing, progress)?;
     let layout = ColumnLayout::choose(&survey, &sealing.sizes);
     let file = private_file::create_anew(partial).map_err(StoreError::io(partial))?;
     let tally = write_file(sealing, &inputs, (entities, survey.values), &layout, file, partial, progress)?;
 
     let sealed = SealedFile::open_local(partial)?;
-    verify(&sealed, &tally, progress)?;
-    let (bytes, sha256) = digest(partial)?;
+    let (bytes, sha256) = compare::compare(&sealed, &tally, progress)?;
     let key = |key: &Option<(Arc<str>, RowKey)>| key.as_ref().map(|(p, key)| (p.to_string(), key.to_string()));
     let level = |level: Option<Level>| level.map_or("", Level::name).to_owned();
     Ok(Manifest {
@@ -149,31 +123,44 @@ fn write(sealing: &SealJob, partial: &Path, progress: &mut OnProgress<'_>) -> Re
     })
 }
 
+/// Surveys the day, and brings small pages in order: see [`super::open_day`].
 fn survey(
-    inputs: &Inputs,
+    inputs: &mut Inputs,
     entities: u64,
-    group_rows: u64,
+    sealing: &SealJob,
     progress: &mut OnProgress<'_>,
 ) -> Result<Survey, StoreError> {
-    let (mut survey, mut seen, mut told) = (Survey::default(), 0, 0);
+    let (mut survey, mut seen, mut reported) = (Survey::default(), 0, 0);
     let share = 8192.0 / (entities as f64).max(1.0);
-    inputs.each_part(&mut |part| {
-        survey.add(part, share);
-        seen += part.len() as u64;
-        if seen - told >= group_rows {
-            told = seen;
+    let folder = sealing.out.parent().unwrap_or(&sealing.out);
+    let homes = inputs.homes()?;
+    let mut found: Vec<_> = homes.iter().map(|homes| (Scatter::new(homes.clone()), Vec::new())).collect();
+    let mut add = |(number, surveyed): (usize, Result<Surveyed, StoreError>)| {
+        let mut surveyed = surveyed?;
+        let (scatter, small) = &mut found[number];
+        scatter.take(&mut surveyed, small, folder)?;
+        seen += surveyed.entities;
+        survey.append(surveyed.survey);
+        if seen - reported >= sealing.sizes.group_rows as u64 {
+            reported = seen;
             go_on(progress(Progress { phase: Phase::Survey, done: seen, total: entities }))?;
         }
         Ok(())
-    })?;
+    };
+    let surveyed = WorkerPool::with(|pool| {
+        let mut jobs = pool.in_order();
+        inputs.each_chunk(&mut |number, chunk| {
+            let homes = &homes[number];
+            jobs.run(move || (number, homes.survey(chunk, share))).map_or(Ok(()), &mut add)
+        })?;
+        std::iter::from_fn(|| jobs.next()).try_for_each(&mut add)
+    });
+    surveyed.map_err(StoreError::io(&sealing.out))??;
     if seen != entities {
         return Err(StoreError::Refused(format!("the day's files claim {entities} entities, but contain {seen}")));
     }
+    inputs.keep(found);
     Ok(survey)
-}
-
-fn go_on(flow: ControlFlow<()>) -> Result<(), StoreError> {
-    if flow.is_break() { Err(StoreError::Closed) } else { Ok(()) }
 }
 
 fn write_file(
@@ -189,36 +176,39 @@ fn write_file(
     let io = |error: io::Error| failed(ParquetError::from(error));
     let properties = layout.properties(sealing.sizes.page_rows).map_err(failed)?;
     let schema = layout.schema().map_err(failed)?;
-    let mut out = SerializedFileWriter::new(ChecksumWriter::new(file), schema, Arc::new(properties)).map_err(failed)?;
+    let (properties, schema) = (Arc::new(properties), schema);
+    let format =
+        GroupFormat { schema: Arc::new(SchemaDescriptor::new(schema.clone())), properties: properties.clone() };
+    let mut out = SerializedFileWriter::new(ChecksumWriter::new(file), schema, properties).map_err(failed)?;
     let (mut tally, mut index, mut minutes) = (ContentCounts::default(), FileIndex::default(), MinuteCounts::default());
-    let mut group = RowGroup::new(sealing.sizes);
     let mut sieve = SieveBuilder::new(sealing.sizes.group_rows);
-    let (mut duplicates, mut duplicate_values, mut written_values) = (0, 0, 0);
-    let mut flush = |group: &mut RowGroup, tally: &mut ContentCounts| -> Result<(), StoreError> {
-        let group = std::mem::replace(group, RowGroup::new(sealing.sizes));
-        note(&group, tally, &mut index, &mut minutes);
-        index.has_streams |= group.slices.iter().any(|slice| slice.mapped.part.has(STREAM));
-        written_values += group.write(&mut out, layout, &mut tally.content, &mut sieve).map_err(failed)?;
-        if sieve.end_group(group.rows) {
-            write_section(&mut sieve, &mut out, &mut index).map_err(io)?;
-        }
-        go_on(progress(Progress { phase: Phase::Write, done: tally.rows, total: entities }))
-    };
-    for partition in inputs.partitions() {
-        let mut merge = inputs.merge(&partition, layout);
-        while let Some(slice) = merge.next()? {
-            let mut left = group.fill(slice);
-            while let Some(slice) = left {
-                flush(&mut group, &mut tally)?;
-                left = group.fill(slice);
+    let (mut written, mut written_values) = (0, 0);
+    let mut append =
+        |encoded: parquet::errors::Result<EncodedGroup>, content: &mut ContentChecksum, index: &mut FileIndex| {
+            let mut group = encoded.map_err(failed)?;
+            group.append(&mut out).map_err(failed)?;
+            written_values += group.values;
+            written += group.rows as u64;
+            group.entities.iter().for_each(|entity| content.add(*entity));
+            if sieve.end_group(group.words, group.rows) {
+                write_section(&mut sieve, &mut out, index).map_err(io)?;
             }
+            go_on(progress(Progress { phase: Phase::Write, done: written, total: entities }))
+        };
+    let merged = WorkerPool::with(|pool| {
+        let mut jobs = pool.in_order();
+        let merged = merge(inputs, layout, sealing.sizes, pool, &mut |group| {
+            note(&group, &mut tally, &mut index, &mut minutes);
+            let format = &format;
+            let oldest = jobs.run(move || group.encode(format, layout));
+            oldest.map_or(Ok(()), |oldest| append(oldest, &mut tally.content, &mut index))
+        })?;
+        while let Some(group) = jobs.next() {
+            append(group, &mut tally.content, &mut index)?;
         }
-        duplicates += merge.duplicates;
-        duplicate_values += merge.duplicate_values;
-    }
-    if group.rows > 0 {
-        flush(&mut group, &mut tally)?;
-    }
+        Ok::<_, StoreError>(merged)
+    });
+    let (duplicates, duplicate_values) = merged.map_err(StoreError::io(partial))??;
     let came_out = (tally.rows + duplicates, written_values + duplicate_values);
     if came_out != (entities, values) {
         let (rows, of_them) = came_out;
@@ -262,6 +252,71 @@ fn write_file(
     Ok(tally)
 }
 
+/// Passes the row groups of the day to `each`, in their order. Returns the number of rows that a later one with the same key
+/// replaced, and of their values.
+fn merge<'j>(
+    inputs: &Inputs,
+    layout: &'j ColumnLayout,
+    sizes: SealedSizes,
+    pool: &WorkerPool<'j>,
+    each: &mut dyn FnMut(RowGroup) -> Result<(), StoreError>,
+) -> Result<(u64, u64), StoreError> {
+    let (mut duplicates, mut duplicate_values) = (0, 0);
+    let mut group = RowGroup::new(sizes);
+    let mut add = |slice: RowSlice| {
+        let mut left = group.fill(slice);
+        while let Some(slice) = left {
+            each(std::mem::replace(&mut group, RowGroup::new(sizes)))?;
+            left = group.fill(slice);
+        }
+        Ok::<_, StoreError>(())
+    };
+    let (mut buckets, mut next) = (pool.in_order(), 0);
+    let mut slices = VecDeque::new();
+    let mut gatherer = Gatherer::new(layout);
+    for partition in inputs.partitions() {
+        if let Some(pages) = inputs.scattered(&partition) {
+            gatherer.take().into_iter().try_for_each(&mut add)?;
+            while slices.is_empty() {
+                while next < pages.buckets() && !buckets.is_full() {
+                    let (pages, bucket) = (pages.clone(), next);
+                    buckets.run(move || pages.rows(bucket, layout));
+                    next += 1;
+                }
+                let Some(rows) = buckets.next() else { break };
+                let BucketRows { slices: found, duplicates: rows, duplicate_values: values } = rows?;
+                slices.extend(found);
+                duplicates += rows;
+                duplicate_values += values;
+            }
+            while let Some(slice) = slices.pop_front_if(|slice: &mut RowSlice| slice.partition == partition) {
+                add(slice)?;
+            }
+            continue;
+        }
+        let mut merge = inputs.merge(&partition, layout);
+        while let Some(slice) = merge.next()? {
+            if slice.rows.len() < GATHERED_ROWS {
+                slice.rows.for_each(|row| gatherer.push(&slice.partition, &slice.mapped, row));
+                if !gatherer.is_full() {
+                    continue;
+                }
+                gatherer.take().into_iter().try_for_each(&mut add)?;
+            } else {
+                gatherer.take().into_iter().try_for_each(&mut add)?;
+                add(slice)?;
+            }
+        }
+        duplicates += merge.duplicates;
+        duplicate_values += merge.duplicate_values;
+    }
+    gatherer.take().into_iter().try_for_each(&mut add)?;
+    if group.rows > 0 {
+        each(group)?;
+    }
+    Ok((duplicates, duplicate_values))
+}
+
 /// Writes the next section of the sieve.
 fn write_section(
     sieve: &mut SieveBuilder,
@@ -278,6 +333,7 @@ fn write_section(
 /// Counts the rows of a group before it is written.
 fn note(group: &RowGroup, tally: &mut ContentCounts, index: &mut FileIndex, minutes: &mut MinuteCounts) {
     let number = index.groups.len();
+    index.has_streams |= group.may_have(STREAM);
     index.groups.push(group.rows);
     let mut at = 0;
     for RowSlice { partition, mapped, rows } in &group.slices {
@@ -310,70 +366,6 @@ fn note(group: &RowGroup, tally: &mut ContentCounts, index: &mut FileIndex, minu
             }
         }
     }
-}
-
-/// Reads the file back and compares the counts, the order, and the checksum of every value.
-fn verify(sealed: &SealedFile, written: &ContentCounts, progress: &mut OnProgress<'_>) -> Result<(), StoreError> {
-    let doubting = sealed.doubting();
-    let mut read = ContentCounts::default();
-    let differs =
-        |what: String| StoreError::Refused(format!("{} does not match its inputs: {what}", sealed.path().display()));
-    for (group, rows) in sealed.index().groups.iter().enumerate() {
-        doubting.check_partitions(group)?;
-        let all = 0..*rows;
-        let block = doubting.block(group, &[all], ColumnSet::All)?;
-        let mut sums = vec![0u64; block.len()];
-        for column in 0..block.width() {
-            let (name, kind) = block.name(column);
-            let property = sum::of_property(name, kind);
-            let of_value = |value: Property<'_>| sum::of_value(property, value);
-            block.each_value(column, of_value, |row, value| sums[row] = sums[row].wrapping_add(value));
-        }
-        for run in sealed.runs_in(group) {
-            let partition = sum::of_partition(&run.partition);
-            for row in run.rows.clone() {
-                let (key, level) = (block.key(row), block.level(row));
-                let is_behind = match &read.last {
-                    Some((last, last_key)) => (&**last, *last_key) < (&*run.partition, key),
-                    None => true,
-                };
-                if !is_behind {
-                    return Err(differs(format!("row {row} of row group {group} is out of order")));
-                }
-                read.add(&run.partition, key, level);
-                read.ends_with(&run.partition, key);
-                read.content.add(sum::entity(partition, &key, level, sums[row]));
-            }
-        }
-        go_on(progress(Progress { phase: Phase::Compare, done: read.rows, total: written.rows }))?;
-    }
-    if read != *written {
-        return Err(differs(format!(
-            "it has {} entities, checksum {}, where {} were written, checksum {}",
-            read.rows,
-            read.content.hex(),
-            written.rows,
-            written.content.hex()
-        )));
-    }
-    Ok(())
-}
-
-/// The length and SHA-256 of a file.
-fn digest(path: &Path) -> Result<(u64, String), StoreError> {
-    let io = |error| StoreError::io(path)(error);
-    let mut file = File::open(path).map_err(io)?;
-    let (mut digest, mut bytes, mut buffer) = (Sha256::new(), 0, vec![0; 1 << 18]);
-    loop {
-        let read = file.read(&mut buffer).map_err(io)?;
-        if read == 0 {
-            break;
-        }
-        digest.update(&buffer[..read]);
-        bytes += read as u64;
-    }
-    let hex = digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
-    Ok((bytes, hex))
 }
 
 /// Classifies an error of the Parquet writer.

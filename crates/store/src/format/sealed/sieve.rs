@@ -74,13 +74,33 @@ pub(super) struct SieveBuilder {
     /// Positions of a filter before it is halved.
     positions: usize,
     groups: Vec<GroupFilter>,
-    /// The filter of the next row group.
-    next: GroupFilter,
-    seen: Vec<u64>,
     rows: usize,
-    layouts: BTreeSet<Box<str>>,
-    layout_bytes: usize,
+    layouts: Layouts,
+}
+
+/// Collects the words and layouts of one row group.
+pub(super) struct GroupWords {
+    positions: usize,
+    filter: GroupFilter,
+    seen: Vec<u64>,
+    layouts: Layouts,
     escaped: Vec<u8>,
+}
+
+/// Different layouts. Incomplete once their bytes exceed [`LAYOUT_BYTES_MAX`].
+#[derive(Default)]
+struct Layouts {
+    texts: BTreeSet<Box<str>>,
+    bytes: usize,
+}
+
+impl Layouts {
+    fn add(&mut self, text: &str) {
+        if self.bytes <= LAYOUT_BYTES_MAX && !self.texts.contains(text) {
+            self.bytes += text.len();
+            self.texts.insert(text.into());
+        }
+    }
 }
 
 #[derive(Default)]
@@ -108,21 +128,15 @@ impl GroupFilter {
     }
 }
 
-impl SieveBuilder {
+impl GroupWords {
     /// For row groups of at most so many rows.
-    pub(super) fn new(group_rows: usize) -> SieveBuilder {
-        let mut positions = POSITIONS_MIN;
-        while 2 * positions <= ROW_BITS * group_rows {
-            positions *= 2;
-        }
-        SieveBuilder {
+    pub(super) fn new(group_rows: usize) -> GroupWords {
+        let positions = positions_for(group_rows);
+        GroupWords {
             positions,
-            groups: Vec::new(),
-            next: GroupFilter::empty(positions),
+            filter: GroupFilter::empty(positions),
             seen: vec![0; SEEN],
-            rows: 0,
-            layouts: BTreeSet::new(),
-            layout_bytes: 0,
+            layouts: Layouts::default(),
             escaped: Vec::new(),
         }
     }
@@ -137,13 +151,12 @@ impl SieveBuilder {
     }
 
     fn add_unseen(&mut self, name: &str, value: Property<'_>) {
-        self.next.has_any |= MULTI_ROW_PROPERTIES.contains(&(name, value.kind()));
+        self.filter.has_any |= MULTI_ROW_PROPERTIES.contains(&(name, value.kind()));
         let Property::String(text) = value else { return };
-        if name == LAYOUT && self.layout_bytes <= LAYOUT_BYTES_MAX && !self.layouts.contains(text) {
-            self.layout_bytes += text.len();
-            self.layouts.insert(text.into());
+        if name == LAYOUT {
+            self.layouts.add(text);
         }
-        let (bits, positions) = (&mut self.next.bits, self.positions);
+        let (bits, positions) = (&mut self.filter.bits, self.positions);
         let mut add = |text: &str| {
             each_word(text, |word| {
                 for position in positions_of(&text.as_bytes()[word], positions) {
@@ -161,13 +174,29 @@ impl SieveBuilder {
             text.split('\u{1e}').skip(1).filter_map(|rest| rest.get(2..)).for_each(add);
         }
     }
+}
 
-    /// Ends a row group of so many rows. True if the section is full.
-    pub(super) fn end_group(&mut self, rows: usize) -> bool {
-        let next = GroupFilter::empty(self.positions);
-        self.groups.push(std::mem::replace(&mut self.next, next));
-        self.seen.fill(0);
+/// Positions of a filter for row groups of at most so many rows.
+fn positions_for(group_rows: usize) -> usize {
+    let mut positions = POSITIONS_MIN;
+    while 2 * positions <= ROW_BITS * group_rows {
+        positions *= 2;
+    }
+    positions
+}
+
+impl SieveBuilder {
+    /// For row groups of at most so many rows.
+    pub(super) fn new(group_rows: usize) -> SieveBuilder {
+        let positions = positions_for(group_rows);
+        SieveBuilder { positions, groups: Vec::new(), rows: 0, layouts: Layouts::default() }
+    }
+
+    /// Adds a row group of so many rows. True if the section is full.
+    pub(super) fn end_group(&mut self, words: GroupWords, rows: usize) -> bool {
+        self.groups.push(words.filter);
         self.rows += rows;
+        words.layouts.texts.iter().for_each(|text| self.layouts.add(text));
         self.groups.len() == SECTION_GROUPS
     }
 
@@ -208,8 +237,8 @@ impl SieveBuilder {
     }
 
     fn take_layouts(&mut self) -> io::Result<Vec<u8>> {
-        let layouts = std::mem::take(&mut self.layouts);
-        if std::mem::take(&mut self.layout_bytes) > LAYOUT_BYTES_MAX || layouts.len() > LAYOUTS_MAX {
+        let Layouts { texts: layouts, bytes } = std::mem::take(&mut self.layouts);
+        if bytes > LAYOUT_BYTES_MAX || layouts.len() > LAYOUTS_MAX {
             return Ok(Vec::new());
         }
         let mut all = Vec::new();

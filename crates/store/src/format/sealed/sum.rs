@@ -8,6 +8,9 @@
 use daytable_model::key::RowKey;
 use daytable_model::property::{Property, PropertyKind};
 use daytable_model::record::Level;
+use daytable_model::time::Ticks;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 /// The checksum over entities in their order.
@@ -42,6 +45,51 @@ impl ContentChecksum {
     /// 16 hexadecimal digits.
     pub fn hex(self) -> String {
         format!("{:016x}", self.0)
+    }
+}
+
+/// Counts and checksums, computed while entities are written, and again while they are read back.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct ContentCounts {
+    pub(super) rows: u64,
+    pub(super) records: u64,
+    pub(super) levels: BTreeMap<Option<Level>, u64>,
+    pub(super) first: Option<(Arc<str>, RowKey)>,
+    pub(super) last: Option<(Arc<str>, RowKey)>,
+    pub(super) times: Option<(Ticks, Ticks)>,
+    pub(super) content: ContentChecksum,
+}
+
+impl ContentCounts {
+    /// Counts the next row.
+    pub(super) fn add(&mut self, partition: &Arc<str>, key: RowKey, level: Option<Level>) {
+        self.rows += 1;
+        if key.item() == 0 {
+            self.records += 1;
+            *self.levels.entry(level).or_default() += 1;
+        }
+        let time = key.time();
+        self.times = Some(self.times.map_or((time, time), |(oldest, newest)| (oldest.min(time), newest.max(time))));
+        if self.first.is_none() {
+            self.first = Some((partition.clone(), key));
+        }
+    }
+
+    /// Adds the counts of the rows that follow, without their content.
+    pub(super) fn append(&mut self, next: ContentCounts) {
+        self.rows += next.rows;
+        self.records += next.records;
+        for (level, records) in next.levels {
+            *self.levels.entry(level).or_default() += records;
+        }
+        self.first = self.first.take().or(next.first);
+        self.last = next.last.or(self.last.take());
+        let (oldest, newest) = self.times.into_iter().chain(next.times).unzip::<_, _, Vec<_>, Vec<_>>();
+        self.times = oldest.into_iter().min().zip(newest.into_iter().max());
+    }
+
+    pub(super) fn ends_with(&mut self, partition: &Arc<str>, key: RowKey) {
+        self.last = Some((partition.clone(), key));
     }
 }
 
