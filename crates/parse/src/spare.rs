@@ -15,7 +15,7 @@ thread_local! {
 /// An empty list with room for the fields of most records.
 #[inline]
 pub(crate) fn fields<'a>() -> Vec<Field<'a>> {
-    let mut fields: Vec<Field<'a>> = emptied(SPARE.take());
+    let mut fields: Vec<Field<'a>> = SPARE.take();
     fields.reserve_exact(FIELDS_USUAL);
     fields
 }

@@ -206,8 +206,8 @@ impl LineTemplate {
                 HoleContent::Part(LinePart::Message) => text_length(rest, &record.message)?,
                 HoleContent::Time(known) => known.length_in(rest, record.time?)?,
                 HoleContent::Part(LinePart::Level(case)) => {
-                    let name = case.name(record.level?);
-                    rest.starts_with(name.as_bytes()).then_some(name.len())?
+                    let name = case.name(record.level?).as_bytes();
+                    after(rest, name).map(|_| name.len())?
                 }
                 HoleContent::Part(LinePart::Escaped(number)) => {
                     let Field { value: Value::String(value), .. } = fields.get(*number)? else { return None };
