@@ -146,7 +146,7 @@ pub(crate) fn goes_on(open: &str, line: &str) -> bool {
     if line.starts_with("PHP   ") {
         return last.starts_with("PHP   ") || last.starts_with("PHP Stack trace:");
     }
-    if line.starts_with("Next ") && last.starts_with('#') {
+    if line.starts_with("Next ") && last.starts_with('#') && head.contains("\nStack trace:") {
         return true;
     }
     // Ruby: a thread that ended, then its error.
@@ -176,7 +176,8 @@ pub(crate) fn goes_on(open: &str, line: &str) -> bool {
             || is_register(line);
     }
     if first == RACE_FRAME {
-        return line == RACE || open.len() > first.len() && last != RACE_FRAME;
+        let is_report = open[first.len()..].trim_start().starts_with(RACE);
+        return line == RACE && open.len() == first.len() || is_report && last != RACE_FRAME;
     }
     // Rust since 1.73 writes the message on the second line.
     if first.starts_with("thread '") && first.contains(" panicked at ") {

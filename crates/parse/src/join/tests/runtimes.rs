@@ -406,6 +406,7 @@ const CASES: &[(&str, &[&str])] = &[
         "words",
         &["one failed", "two", "- three", "Next four", "Message: five", "rax 0x1f", "PHP   6", "Call stack: seven"],
     ),
+    ("a frame and a heading", &["==================\n  Title", "words", "# one", "Next one"]),
 ];
 
 #[test]
