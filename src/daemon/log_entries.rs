@@ -11,21 +11,26 @@ use daytable_logql::ast::{LabelMatcher, MatchOp, Selector};
 use daytable_logql::labels::{Labels, label_name};
 use daytable_logql::level::{DETECTED_LEVEL, detected_level, level_of_stream};
 use daytable_logql::source::{CountedApart, Direction, EachEntry, EntrySelection, EntrySource, LogEntry, TimeSpan};
+use daytable_logsql::PredicateNode;
 use daytable_model::key::{DayTable, instance_of};
 use daytable_model::property::{OwnedValue, PropertyKind, property_name};
 use daytable_model::record::Level;
 use daytable_model::stream::{NANOS, PushedStream, STREAM};
 use daytable_model::time::Ticks;
 use daytable_query::answer::{
-    EntryCount, EntryQuestion, EntrySteps, EntryValue, FoundEntries, InstanceTest, count_entries,
+    EntryCount, EntryFilter, EntryQuestion, EntrySteps, EntryValue, FoundEntries, InstanceTest, count_entries,
+    select_entries,
 };
 use daytable_query::{Filter, PartitionChooser, StoredRecord, Stores, partitions_max, select_while};
+use selection::predicate_of;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
+
+mod selection;
 
 /// Labels that may name the service, in Loki's order, if a stream does not name it.
 const SERVICE_LABELS: [&str; 16] = [
@@ -60,6 +65,21 @@ struct KnownStream {
     metadata: Vec<(String, String)>,
     /// The bytes that ended the line.
     end: String,
+}
+
+impl KnownStream {
+    /// The stream of a note; `None` for another text.
+    fn parse(note: &str) -> Option<KnownStream> {
+        let PushedStream(labels, names, end) = PushedStream::parse(note)?;
+        let mut labels = Labels::new(labels.into_iter().collect());
+        if labels.get("service_name").is_none() {
+            let service =
+                SERVICE_LABELS.iter().find_map(|name| labels.get(name)).unwrap_or("unknown_service").to_owned();
+            labels.set("service_name", &service);
+        }
+        let metadata = names.into_iter().map(|name| (name.clone(), property_name(&name))).collect();
+        Some(KnownStream { labels: Arc::new(labels), metadata, end })
+    }
 }
 
 /// The names of the labels of records that were pushed to no stream, in their order.
@@ -136,15 +156,7 @@ impl EntryMaker {
         if let Some(known) = self.pushed.get(text) {
             return Some(known.clone());
         }
-        let PushedStream(labels, names, end) = PushedStream::parse(text)?;
-        let mut labels = Labels::new(labels.into_iter().collect());
-        if labels.get("service_name").is_none() {
-            let service =
-                SERVICE_LABELS.iter().find_map(|name| labels.get(name)).unwrap_or("unknown_service").to_owned();
-            labels.set("service_name", &service);
-        }
-        let metadata = names.into_iter().map(|name| (name.clone(), property_name(&name))).collect();
-        let known = Arc::new(KnownStream { labels: Arc::new(labels), metadata, end });
+        let known = Arc::new(KnownStream::parse(text)?);
         if self.pushed.len() >= STREAMS_MAX {
             self.pushed.clear();
         }
@@ -160,8 +172,11 @@ impl EntryMaker {
         let instance = record.instance();
         let service = SERVICE_FIELDS.iter().find_map(field).unwrap_or_else(|| instance.clone());
         let stream = self.own_stream(instance, record.level, service, record.source.clone(), &record.table);
-        let pairs = record.fields.iter().map(|(name, value)| (label_name(name), shown(value)));
-        let metadata = Labels::new(pairs.filter(|(name, _)| stream.get(name).is_none()).collect());
+        let pairs = record.fields.iter().map(|(name, value)| (label_name(name), shown(value), name));
+        let mut pairs: Vec<_> = pairs.filter(|(label, ..)| stream.get(label).is_none()).collect();
+        // Of two fields with one label, the one of that name has it.
+        pairs.sort_by_key(|(label, _, name)| label != *name);
+        let metadata = Labels::new(pairs.into_iter().map(|(label, value, _)| (label, value)).collect());
         if !selector.matches(|name| stream.get(name).or_else(|| metadata.get(name))) {
             return None;
         }
@@ -336,15 +351,14 @@ impl<'s> StoredEntries<'s> {
             partitions: (!self.seen.is_all()).then(|| sees(self.seen.clone())),
             since: Some(ticks(span.from)),
             until: Some(ticks(span.to).plus(Duration::from_nanos(100))),
-            contains: text_of(wanted).map(str::to_owned),
+            contains: text_of(wanted),
             ..Filter::default()
         }
     }
 
     /// Filters that together give the records of a selection. Each has a bounded number of partitions, because reading
     /// holds a page of each.
-    fn filters_of(&self, wanted: &EntrySelection<'_>) -> Result<Vec<Filter>, String> {
-        let whole = self.filter_of(wanted);
+    fn filters_of(&self, whole: Filter) -> Result<Vec<Filter>, String> {
         let partitions = partitions_max(self.stores, &whole).map_err(|error| error.to_string())?;
         let parts = partitions.div_ceil(self.partitions_at_once);
         if parts < 2 {
@@ -362,15 +376,21 @@ impl<'s> StoredEntries<'s> {
         Ok((0..parts).map(part).collect())
     }
 
+    /// What the stores can decide about the wanted entries. A count relies on it for lines.
+    fn entries_of(&self, wanted: &EntrySelection<'_>) -> EntryFilter {
+        EntryFilter { filter: self.filter_of(wanted), predicate: predicate_of(wanted).into() }
+    }
+
     /// Passes the entries of a selection in any order.
     fn unordered(&self, wanted: &EntrySelection<'_>, each: &mut EachEntry<'_>) -> Result<(), String> {
         let mut flow = ControlFlow::Continue(());
-        for filter in self.filters_of(wanted)? {
+        let EntryFilter { filter, predicate } = self.entries_of(wanted);
+        for filter in self.filters_of(filter)? {
             let mut one = |entry| {
                 flow = each(entry);
                 flow
             };
-            self.backward(&filter, wanted, &mut one)?;
+            self.backward(&EntryFilter { filter, predicate: predicate.clone() }, wanted, &mut one)?;
             if flow.is_break() {
                 break;
             }
@@ -379,7 +399,12 @@ impl<'s> StoredEntries<'s> {
     }
 
     /// Passes the entries of a span, the newest first.
-    fn backward(&self, filter: &Filter, wanted: &EntrySelection<'_>, each: &mut EachEntry<'_>) -> Result<(), String> {
+    fn backward(
+        &self,
+        chosen: &EntryFilter,
+        wanted: &EntrySelection<'_>,
+        each: &mut EachEntry<'_>,
+    ) -> Result<(), String> {
         let span = wanted.span;
         // Records of one tick come in the order of their keys, not of their nanoseconds.
         let mut same_tick: Vec<LogEntry> = Vec::new();
@@ -392,7 +417,7 @@ impl<'s> StoredEntries<'s> {
             stopped.set(self.clock.stop_reason());
             stopped.get().is_none()
         };
-        let report = select_while(self.stores, filter, &go_on, |record| {
+        let mut one = |record| {
             let Some(entry) = self.maker.borrow_mut().entry(&record, wanted.selector) else {
                 return ControlFlow::Continue(());
             };
@@ -407,7 +432,12 @@ impl<'s> StoredEntries<'s> {
             }
             same_tick.push(entry);
             ControlFlow::Continue(())
-        });
+        };
+        // Rows are read page by page, which is the cheapest where most of them are wanted.
+        let report = match chosen.predicate.root() {
+            PredicateNode::Always(true) => select_while(self.stores, &chosen.filter, &go_on, &mut one),
+            _ => select_entries(self.stores, chosen, &go_on, &mut one),
+        };
         let report = report.map_err(|error| error.to_string())?;
         if let Some(reason) = stopped.get() {
             return Err(reason.into());
@@ -422,13 +452,14 @@ impl<'s> StoredEntries<'s> {
 }
 
 /// The longest text that each wanted record has in its line or in a field.
-fn text_of<'q>(wanted: &'q EntrySelection<'_>) -> Option<&'q str> {
+fn text_of(wanted: &EntrySelection<'_>) -> Option<String> {
     let equal = wanted.selector.0.iter().filter(|matcher| matcher.op == MatchOp::Equal);
-    let labels = equal.map(|matcher| (&*matcher.name, &*matcher.value)).chain(wanted.labels.iter().copied());
+    let labels = equal.map(|matcher| (&*matcher.name, &*matcher.value)).chain(wanted.equal_labels());
     // The labels of a stream are fields of its records, too.
     let of_fields = labels.filter(|(name, _)| !OWN_LABELS.contains(name) && *name != DETECTED_LEVEL);
-    let line = wanted.text.as_deref().filter(|text| is_of_record(text));
-    of_fields.map(|(_, value)| value).chain(line).filter(|text| !text.is_empty()).max_by_key(|text| text.len())
+    let line = wanted.longest_text().filter(|text| is_of_record(text));
+    let texts = of_fields.map(|(_, value)| value.to_owned()).chain(line);
+    texts.filter(|text| !text.is_empty()).max_by_key(String::len)
 }
 
 /// Whether a record contains each text of its line that contains this text. The bytes that end a pushed line are not part
@@ -449,17 +480,19 @@ impl EntrySource for StoredEntries<'_> {
     fn scan(&self, wanted: &EntrySelection<'_>, direction: Direction, each: &mut EachEntry<'_>) -> Result<(), String> {
         match direction {
             Direction::Any => return self.unordered(wanted, each),
-            Direction::Backward => return self.backward(&self.filter_of(wanted), wanted, each),
+            Direction::Backward => return self.backward(&self.entries_of(wanted), wanted, each),
             Direction::Forward => {}
         }
         // Stores return the newest first. So the oldest entries are read from short spans. A span with too many entries is
         // read again in parts, so that memory is limited.
         let (mut from, mut length) = (wanted.span.from, FIRST_SPAN);
+        let EntryFilter { predicate, .. } = self.entries_of(wanted);
         while from <= wanted.span.to {
             let to = from.saturating_add(length - 1).min(wanted.span.to);
             let (mut entries, mut bytes, mut is_cut) = (Vec::new(), 0, false);
             let part = EntrySelection { span: TimeSpan { from, to }, ..wanted.clone() };
-            self.backward(&self.filter_of(&part), &part, &mut |entry| {
+            let chosen = EntryFilter { filter: self.filter_of(&part), predicate: predicate.clone() };
+            self.backward(&chosen, &part, &mut |entry| {
                 bytes += entry.line.len();
                 entries.push(entry);
                 is_cut = length > TICK && (entries.len() > self.oldest_max || bytes > OLDEST_BYTES_MAX);
@@ -494,7 +527,10 @@ impl EntrySource for StoredEntries<'_> {
         let steps = EntrySteps { from: span.from, to: span.to, edge, length };
         let values = WantedValues::of(selector, apart.labels).filter(|_| steps.count() <= STEPS_MAX);
         let Some(values) = values else {
-            return self.unordered(wanted, &mut |entry| each(entry, 1));
+            return self.unordered(wanted, &mut |entry| match wanted.passes_lines(&entry.line) {
+                true => each(entry, 1),
+                false => ControlFlow::Continue(()),
+            });
         };
         let is_service: [&PropertyTest<'_>; 3] =
             [&|name, _| name == SERVICE_FIELDS[0], &|name, _| name == SERVICE_FIELDS[1], &|name, _| {
@@ -510,6 +546,8 @@ impl EntrySource for StoredEntries<'_> {
         let service = is_service.into_iter().filter(|_| values.has_service).map(|test| value(test, false));
         let source = values.has_source.then(|| value(is_source, true));
         let fields = is_field.iter().map(|test| value(&**test, false));
+        let depends_on_end = wanted.lines.iter().any(|filter| filter.depends_on_end());
+        let has_end = |note: &str| KnownStream::parse(note).is_some_and(|known| !known.end.is_empty());
         let seen = &self.seen;
         let sees: &InstanceTest<'_> = &|table, instance| seen.sees(&table_name(table), instance);
         let question = EntryQuestion {
@@ -517,7 +555,7 @@ impl EntrySource for StoredEntries<'_> {
             by_level: values.has_level,
             by_instance: values.has_instance,
             values: service.chain(source).chain(fields).collect(),
-            is_stream_enough: &|note| is_stream_enough(note, apart.labels),
+            is_stream_enough: &|note| is_stream_enough(note, apart.labels) && !(depends_on_end && has_end(note)),
             sees: (!self.seen.is_all()).then_some(sees),
         };
         let (is_over, stopped) = (Cell::new(false), Cell::new(None));
@@ -532,7 +570,10 @@ impl EntrySource for StoredEntries<'_> {
                     let records = count.records;
                     maker.counted(*count, &values, selector).map(|entry| (entry, records))
                 }
-                FoundEntries::Record(record) => maker.entry(record.record(), selector).map(|entry| (entry, 1)),
+                FoundEntries::Record(record) => {
+                    let entry = maker.entry(record.record(), selector);
+                    entry.filter(|entry| wanted.passes_lines(&entry.line)).map(|entry| (entry, 1))
+                }
             };
             if let Some((entry, entries)) = found.filter(|(entry, _)| (span.from..=span.to).contains(&entry.time))
                 && !is_over.get()
@@ -540,8 +581,10 @@ impl EntrySource for StoredEntries<'_> {
                 is_over.set(each(entry, entries).is_break());
             }
         };
-        for filter in self.filters_of(wanted)? {
-            let report = count_entries(self.stores, &filter, &question, &go_on, &mut count);
+        let EntryFilter { filter, predicate } = self.entries_of(wanted);
+        for filter in self.filters_of(filter)? {
+            let chosen = EntryFilter { filter, predicate: predicate.clone() };
+            let report = count_entries(self.stores, &chosen, &question, &go_on, &mut count);
             let report = report.map_err(|error| error.to_string())?;
             if let Some(reason) = stopped.get() {
                 return Err(reason.into());

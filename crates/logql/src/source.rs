@@ -1,6 +1,6 @@
 //! Where entries come from.
 
-use crate::ast::Selector;
+use crate::ast::{LabelFilter, LineFilter, Selector};
 use crate::labels::Labels;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -56,17 +56,25 @@ pub struct EntrySelection<'q> {
     pub selector: &'q Selector,
     /// Their times.
     pub span: TimeSpan,
-    /// A text that each wanted line contains. A source may leave out entries without it.
-    pub text: Option<String>,
-    /// Labels of the stream or the metadata, with the values that each wanted entry has. A source may leave out entries
-    /// with other values.
-    pub labels: Vec<(&'q str, &'q str)>,
+    /// Filters that each wanted line passes as it was written. A scan may leave out entries of other lines.
+    pub lines: Vec<&'q LineFilter>,
+    /// Conditions on the labels of each wanted entry. A source may leave out entries that do not satisfy them.
+    pub labels: Vec<LabelCondition<'q>>,
+}
+
+/// A condition on labels of the stream or the metadata.
+#[derive(Clone, Copy, Debug)]
+pub struct LabelCondition<'q> {
+    /// The condition.
+    pub filter: &'q LabelFilter,
+    /// Whether a parser may have added labels that the entry itself lacks.
+    pub is_parsed: bool,
 }
 
 impl Selector {
     /// All entries of the selected streams within a span.
     pub fn within(&self, span: TimeSpan) -> EntrySelection<'_> {
-        EntrySelection { selector: self, span, text: None, labels: Vec::new() }
+        EntrySelection { selector: self, span, lines: Vec::new(), labels: Vec::new() }
     }
 }
 
@@ -82,8 +90,8 @@ pub trait EntrySource {
     /// Why not all entries could be given.
     fn scan(&self, wanted: &EntrySelection<'_>, direction: Direction, each: &mut EachEntry<'_>) -> Result<(), String>;
 
-    /// Counts the wanted entries, until `each` breaks. An entry stands for so many entries with the same needed labels in
-    /// the same step. It may lack a line and other labels. The order is any.
+    /// Counts the wanted entries whose lines pass all filters of the selection, until `each` breaks. An entry stands for so
+    /// many entries with the same needed labels in the same step. It may lack a line and other labels. The order is any.
     ///
     /// # Errors
     ///
@@ -94,6 +102,9 @@ pub trait EntrySource {
         _apart: CountedApart<'_>,
         each: &mut dyn FnMut(LogEntry, u64) -> ControlFlow<()>,
     ) -> Result<(), String> {
-        self.scan(wanted, Direction::Any, &mut |entry| each(entry, 1))
+        self.scan(wanted, Direction::Any, &mut |entry| match wanted.passes_lines(&entry.line) {
+            true => each(entry, 1),
+            false => ControlFlow::Continue(()),
+        })
     }
 }

@@ -4,6 +4,7 @@
 //! (`http_status`), so a name has both forms, and either finds the field.
 
 use daytable_model::property::property_name;
+use daytable_model::stream::STREAM;
 use std::fmt;
 use std::sync::Arc;
 
@@ -26,6 +27,8 @@ pub enum Column {
     Line,
     /// A field of the line.
     Field,
+    /// The note of the stream that the record was pushed to. A query cannot name it.
+    Stream,
 }
 
 /// The name of a field.
@@ -53,6 +56,11 @@ impl FieldName {
         let written: Arc<str> = written.into();
         let property = if property == *written { written.clone() } else { property.into() };
         FieldName { written, property, column }
+    }
+
+    /// The note of the stream that a record was pushed to: [`Column::Stream`].
+    pub fn of_stream() -> FieldName {
+        FieldName { written: STREAM.into(), property: STREAM.into(), column: Column::Stream }
     }
 
     /// The name as the query writes it. An answer uses this name.

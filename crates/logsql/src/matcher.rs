@@ -13,6 +13,7 @@ use daytable_model::words::is_word_character;
 use memchr::memmem::Finder;
 use regex::Regex;
 use std::cmp::Ordering;
+use std::fmt;
 use std::ops::Range;
 
 /// A prepared test.
@@ -42,7 +43,19 @@ enum Kind {
     Addresses(u32, u32),
     /// The bit of each level that matches; bit 0 is no level.
     Levels(u16),
+    Function(ValueTest),
     Never,
+}
+
+/// A test that is no test of the language.
+struct ValueTest(Box<AcceptsValue>);
+
+type AcceptsValue = dyn Fn(Option<Property<'_>>) -> bool + Send + Sync;
+
+impl fmt::Debug for ValueTest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ValueTest")
+    }
 }
 
 /// A value to be equal to.
@@ -130,10 +143,20 @@ impl Matcher {
     /// Prepares a test of `field`. Tests that compare two fields are no matchers, and never match here.
     pub fn new(field: &FieldName, test: &Test) -> Matcher {
         if field.column() == Column::Level {
-            let bit = |level: Option<Level>| u16::from(level_matches(test, level)) << level.map_or(0, Level::code);
-            return Matcher(Kind::Levels(Level::ALL.into_iter().map(Some).chain([None]).map(bit).sum()));
+            return Matcher::of_levels(|level| level_matches(test, level));
         }
         Matcher(kind_of(test))
+    }
+
+    /// Matches the values that `test` accepts; `None` is an absent field. The test must give the same answer each time.
+    pub fn accepting(test: impl Fn(Option<Property<'_>>) -> bool + Send + Sync + 'static) -> Matcher {
+        Matcher(Kind::Function(ValueTest(Box::new(test))))
+    }
+
+    /// Matches the levels that `test` accepts; `None` is no level.
+    pub fn of_levels(test: impl Fn(Option<Level>) -> bool) -> Matcher {
+        let bit = |level: Option<Level>| u16::from(test(level)) << level.map_or(0, Level::code);
+        Matcher(Kind::Levels(Level::ALL.into_iter().map(Some).chain([None]).map(bit).sum()))
     }
 
     /// Whether a value matches; `None` is an absent field.
@@ -167,6 +190,7 @@ impl Matcher {
             Kind::All(phrases) => phrases.iter().all(|phrase| phrase.text.is_empty()),
             Kind::Sequence(phrases) => phrases.iter().all(|phrase| phrase.text.is_empty()),
             Kind::AnyOf(phrases) => phrases.iter().any(|phrase| phrase.text.is_empty()),
+            Kind::Function(test) => test.0(None),
             _ => false,
         }
     }
@@ -194,6 +218,7 @@ impl Matcher {
             Kind::Length(low, high) => (*low..=*high).contains(&(text.chars().count() as u64)),
             Kind::Addresses(low, high) => ipv4(text).is_some_and(|address| (*low..=*high).contains(&address)),
             Kind::Levels(levels) => levels & (1 << Level::from_word(text).map_or(0, Level::code)) != 0,
+            Kind::Function(test) => test.0(Some(Property::String(text))),
             Kind::Never => false,
         }
     }
@@ -205,6 +230,7 @@ impl Matcher {
             Kind::Exact(exact) => exact.is(value),
             Kind::In(values) => values.iter().any(|exact| exact.is(value)),
             Kind::Numbers { low, high } => Number::of(value).is_some_and(|number| is_between(number, low, high)),
+            Kind::Function(test) => test.0(Some(value)),
             _ => self.matches_text(&value.text()),
         }
     }

@@ -44,12 +44,18 @@ pub enum PredicateNode {
     Daily(i64, i64, i64),
     /// The day of the week has its bit set (bit 0 is Sunday), after the second is added to the time.
     Weekly(u8, i64),
-    /// The value of the field matches.
+    /// The value of the field matches. Of [`Column::Line`], the line itself, without the fields beside it.
     Field(FieldName, Arc<Matcher>),
     /// A part of the line matches.
     Line(Arc<Matcher>),
     /// The first field compares with the second.
     Fields(FieldName, FieldOperator, FieldName),
+}
+
+impl From<PredicateNode> for Predicate {
+    fn from(root: PredicateNode) -> Predicate {
+        Predicate { root }
+    }
 }
 
 impl Predicate {

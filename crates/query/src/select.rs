@@ -54,7 +54,7 @@ pub fn select_while(
     if left == 0 {
         return Ok(ArchiveReport::default());
     }
-    let selection = Selection { stores, reading: &reading, filter, asked: filter, row_filter: &row_filter, go_on };
+    let selection = Selection::of(stores, &reading, filter, &row_filter, go_on);
     let tables = tables_of(stores, &reading, filter)?;
     let merged = merge(
         tables,
@@ -84,9 +84,24 @@ pub(super) struct Selection<'a> {
     pub(super) filter: &'a Filter,
     /// The conditions beside the query.
     pub(super) asked: &'a Filter,
+    /// Whether each record that matches the query has the text of these conditions.
+    pub(super) is_text_implied: bool,
     pub(super) row_filter: &'a RowFilter<'a>,
     /// Called repeatedly; false ends the selection.
     pub(super) go_on: &'a dyn Fn() -> bool,
+}
+
+impl<'a> Selection<'a> {
+    /// A selection without a query.
+    pub(super) fn of(
+        stores: &'a Stores<'a>,
+        reading: &'a ArchiveSession,
+        filter: &'a Filter,
+        row_filter: &'a RowFilter<'a>,
+        go_on: &'a dyn Fn() -> bool,
+    ) -> Selection<'a> {
+        Selection { stores, reading, filter, asked: filter, is_text_implied: false, row_filter, go_on }
+    }
 }
 
 /// Records of a table, newest first.

@@ -42,7 +42,8 @@ fn note(chance: u64) -> Option<StreamNote<'static>> {
         _ => Vec::new(),
     };
     let nanos = if chance >> 57 & 1 == 0 { 0 } else { (chance >> 58 & 31) as u8 };
-    Some(StreamNote { text: PushedStream(labels, names, String::new()).text().into(), nanos })
+    let end = ["", "", "\n", "\r\n"][(chance >> 41 & 3) as usize].to_owned();
+    Some(StreamNote { text: PushedStream(labels, names, end).text().into(), nanos })
 }
 
 fn add_to(batch: &mut Batch, number: u64, chance: u64) {
@@ -66,6 +67,8 @@ fn add_to(batch: &mut Batch, number: u64, chance: u64) {
         ("level", text("beside")),
         ("detected_level", text("field")),
         ("source", text("beside")),
+        ("naïve", text(pick(chance, 43, &["1", "2"]))),
+        ("na_ve", text(pick(chance, 45, &["1", "3"]))),
     ];
     fields.retain(|(name, _)| (name.len() as u64 ^ chance >> 21).is_multiple_of(3));
     if chance >> 25 & 31 == 0 {
@@ -124,9 +127,9 @@ fn a_question_ends_at_its_time_where_nothing_matches() {
     let reader = Reader::open(dir.path()).expect("opened");
     let (stores, clock) = (Stores::local(&reader, &Archives::Skip), QuestionClock::ended());
     let entries = StoredEntries::new(&stores, &clock, Visibility::default());
-    let selector = Selector(Vec::new());
     let span = TimeSpan { from: DAY * SECOND, to: (DAY + 86_400) * SECOND };
-    let wanted = EntrySelection { text: Some("nowhere".into()), ..selector.within(span) };
+    let Ok(LogqlQuery::Log(query)) = daytable_logql::parse(r#"{service_name=~".+"} |= "nowhere""#) else { panic!() };
+    let wanted = query.wanted(span);
     for direction in [Direction::Backward, Direction::Forward, Direction::Any] {
         let mut each = |_| ControlFlow::Continue(());
         let ended = entries.scan(&wanted, direction, &mut each).expect_err("the time is over");
@@ -134,7 +137,7 @@ fn a_question_ends_at_its_time_where_nothing_matches() {
     }
 }
 
-const SELECTORS: [&str; 16] = [
+const SELECTORS: [&str; 18] = [
     r#"{service_name=~".+"}"#,
     r#"{instance="web-1"}"#,
     r#"{instance=~"web-.*", level="error"}"#,
@@ -151,8 +154,10 @@ const SELECTORS: [&str; 16] = [
     r#"{user="ann", component!=""}"#,
     r#"{level="beside"}"#,
     r#"{nothing="", instance=~".+"}"#,
+    r#"{service_name="shop"}"#,
+    r#"{level=~"warn|error", source!="/var/log/b.log"}"#,
 ];
-const STAGES: [&str; 17] = [
+const STAGES: [&str; 31] = [
     "",
     " | drop __error__",
     r#" | detected_level="error""#,
@@ -170,6 +175,20 @@ const STAGES: [&str; 17] = [
     r#" | user="ann" |= "card""#,
     r#" | http_status="twice" and (status="500" or status="404")"#,
     r#" | status="500" | json | user="pushed""#,
+    " | status=404",
+    " | json | status != 500",
+    r#" | status < 500 or user="ann" | user > 5"#,
+    r#" |~ "(?i)ERROR""#,
+    r#" |~ "handled.+$""#,
+    r#" !~ "handled\\s" != "w""#,
+    r#" |= "card" or "warn""#,
+    r#" |> "error<_>""#,
+    r#" | app="shop" or user=~"a.*""#,
+    r#" | na_ve="1" | unpack |= "e""#,
+    r#" | level="warn" | drop user | user="" | json |= "e""#,
+    r#" | http_status!="2xx" |= "" != "nowhere""#,
+    r#" | table="Log", source=~".*a.*" | service_name!="api""#,
+    r#" | lvl="info" or status=ip("10.0.0.1")"#,
 ];
 const GROUPS: [&str; 9] = [
     "",

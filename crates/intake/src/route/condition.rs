@@ -138,7 +138,7 @@ fn property_of<'v>(value: &'v Value<'_>) -> Property<'v> {
 impl Fields for Subject<'_> {
     fn field(&self, name: &FieldName) -> Option<Property<'_>> {
         match name.column() {
-            Column::Time | Column::Table => None,
+            Column::Time | Column::Table | Column::Stream => None,
             Column::Level => self.record.level.map(|level| Property::String(level.name())),
             Column::Instance => Some(Property::String(self.instance)),
             Column::Source => Some(Property::String(self.source)),

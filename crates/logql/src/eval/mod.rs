@@ -11,8 +11,8 @@
 mod aggregate;
 mod binary;
 mod logs;
+mod needs;
 mod range;
-mod text;
 #[cfg(test)]
 mod tests;
 

@@ -5,7 +5,7 @@
 //! so what is kept depends on the number of steps, not of entries; a step then combines the few pieces of its range.
 
 use super::{Evaluator, Limits, Series, Spent, Steps, too_many_points};
-use crate::ast::{AggregateOp, Conversion, LabelGrouping, RangeAggregation, RangeOp, Unwrap};
+use crate::ast::{AggregateOp, Conversion, LabelGrouping, PipelineStage, RangeAggregation, RangeOp, Unwrap};
 use crate::error::EvalError;
 use crate::labels::Labels;
 use crate::source::{CountedApart, Direction, LogEntry, TimeSpan};
@@ -254,7 +254,10 @@ impl Evaluator<'_> {
         let mut has_failed = false;
         let mut each = |entry: LogEntry, entries: u64| {
             let mut view = EntryView::with_hints(&entry, &hints);
-            if !range.query.stages.iter().all(|stage| stage.apply(&mut view, self.now)) {
+            // The source decided about the line.
+            let is_decided = |stage: &PipelineStage| is_counted && matches!(stage, PipelineStage::Line(_));
+            let mut stages = range.query.stages.iter().filter(|stage| !is_decided(stage));
+            if !stages.all(|stage| stage.apply(&mut view, self.now)) {
                 return ControlFlow::Continue(());
             }
             let value = match &range.unwrap {

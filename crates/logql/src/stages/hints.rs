@@ -80,10 +80,10 @@ impl Hints {
 }
 
 impl PipelineStage {
-    /// Whether the stage depends on the needed labels alone, and not on the line.
+    /// Whether the stage depends on the needed labels alone, or a source can decide it before it counts.
     fn is_about_labels(&self, hints: &Hints) -> bool {
         match self {
-            PipelineStage::Labels(_) | PipelineStage::Drop(_) | PipelineStage::Keep(_) => true,
+            PipelineStage::Line(_) | PipelineStage::Labels(_) | PipelineStage::Drop(_) | PipelineStage::Keep(_) => true,
             PipelineStage::Json(_)
             | PipelineStage::Logfmt { .. }
             | PipelineStage::Pattern(_)
@@ -96,7 +96,11 @@ impl PipelineStage {
 impl RangeAggregation {
     /// Whether entries can be counted by the needed labels.
     pub(crate) fn counts_by_labels(&self, hints: &Hints) -> bool {
-        matches!(self.op, RangeOp::CountOverTime | RangeOp::Rate | RangeOp::AbsentOverTime)
+        // A source does not decide about unpacked lines.
+        let unpacked = self.query.stages.iter().skip_while(|stage| !matches!(stage, PipelineStage::Unpack));
+        let mut lines = unpacked.filter(|stage| matches!(stage, PipelineStage::Line(_)));
+        lines.next().is_none()
+            && matches!(self.op, RangeOp::CountOverTime | RangeOp::Rate | RangeOp::AbsentOverTime)
             && self.unwrap.is_none()
             && hints.labels().is_some()
             && self.query.stages.iter().all(|stage| stage.is_about_labels(hints))

@@ -123,7 +123,8 @@ fn label_format(formats: &[(String, LabelValue)], view: &mut EntryView<'_>, now:
 }
 
 impl LineFilter {
-    pub(crate) fn holds(&self, line: &str) -> bool {
+    /// Whether a line passes.
+    pub fn holds(&self, line: &str) -> bool {
         let found = self.tests.iter().any(|test| match test {
             LineTest::Text(text) => memmem::find(line.as_bytes(), text.as_bytes()).is_some(),
             LineTest::Regex(_, regex) => regex.is_match(line),
@@ -143,12 +144,7 @@ impl LabelFilter {
             LabelFilter::Text(matcher) => matcher.matches(view.get(&matcher.name).unwrap_or_default()),
             LabelFilter::Quantity { name, op, value, unit } => {
                 let Some(text) = view.get(name) else { return false };
-                let number = match unit {
-                    Unit::Number => text::go_float(text),
-                    Unit::Duration => text::go_duration(text).map(|nanos| nanos as f64),
-                    Unit::Size => text::go_size(text),
-                };
-                match number {
+                match unit.number(text) {
                     Ok(number) => op.holds(number, *value),
                     Err(reason) => {
                         // The first error says more.
@@ -163,6 +159,28 @@ impl LabelFilter {
                 view.has_error() || view.get(name).is_some_and(|text| filter.is_in(text) != *negative)
             }
         }
+    }
+}
+
+impl Unit {
+    fn number(self, text: &str) -> Result<f64, String> {
+        match self {
+            Unit::Number => text::go_float(text),
+            Unit::Duration => text::go_duration(text).map(|nanos| nanos as f64),
+            Unit::Size => text::go_size(text),
+        }
+    }
+}
+
+/// Whether an entry whose label has this value may pass a condition on that label.
+pub(crate) fn label_value_may_pass(filter: &LabelFilter, value: Option<&str>) -> bool {
+    match filter {
+        LabelFilter::Text(matcher) => matcher.matches(value.unwrap_or_default()),
+        LabelFilter::Quantity { op, value: wanted, unit, .. } => {
+            value.is_some_and(|text| unit.number(text).map_or(true, |number| op.holds(number, *wanted)))
+        }
+        // An error of another condition lets it pass.
+        LabelFilter::And(..) | LabelFilter::Or(..) | LabelFilter::Ip { .. } => true,
     }
 }
 

@@ -85,6 +85,7 @@ impl Fields for FullRecord {
             Column::Table => Some(Property::String(&record.table)),
             Column::Message => Some(Property::String(&record.message)),
             Column::Line => Some(Property::String(self.line.get_or_init(|| record.line().into_owned()))),
+            Column::Stream => record.stream.as_ref().map(|note| Property::String(&note.text)),
             Column::Field => {
                 let found = |wanted: &str| record.fields.iter().find(|(known, _)| known == wanted);
                 // A field that has the name of a column is shown, and asked for, with a `_`.

@@ -48,10 +48,11 @@ use crate::archived::{ArchiveReport, ArchiveSession};
 use crate::count::{Count, Grouping, Tally};
 use crate::entity::OwnedValue;
 use crate::filter::Filter;
-use crate::select::{Selection, select_while};
+use crate::record::StoredRecord;
+use crate::select::Selection;
 use crate::stores::Stores;
 use crate::tables::TableError;
-use columns::{Gathered, GroupQuestion, gather, gather_entries, gather_fields, select_matching};
+use columns::{Gathered, GroupQuestion, WantedRecords, gather, gather_entries, gather_fields, select_matching};
 use daytable_logsql::query::{Aggregate, Function, GroupField, Step, StepSize};
 use daytable_logsql::{Expression, FieldName, ParsedQuery, Pipe, Predicate};
 use daytable_model::key::partition_key;
@@ -151,7 +152,7 @@ pub fn answer(
     } else {
         let (reading, row_filter) = (ArchiveSession::new(stores.archives), filter.row_filter().asking(&go_on));
         let (filter, asked) = (&filter, &options.filter);
-        let selection = Selection { stores, reading: &reading, filter, asked, row_filter: &row_filter, go_on: &go_on };
+        let selection = Selection { asked, ..Selection::of(stores, &reading, filter, &row_filter, &go_on) };
         let is_local = stores.remote.is_none();
         let fields = pipeline.field_question().filter(|_| is_local);
         let groups = pipeline.grouping().filter(|_| is_local);
@@ -173,7 +174,8 @@ pub fn answer(
             gather_fields(&selection, &predicate, question, budget.left(), &mut |found| pipeline.add_field(found))
                 .map(|report| gathered(report, "values"))
         } else {
-            select_matching(&selection, &predicate, wanted_records(query, options), |record| {
+            let wanted = wanted_records(query, options).map_or(WantedRecords::All, WantedRecords::Newest);
+            select_matching(&selection, &predicate, wanted, |record| {
                 matched += 1;
                 pipeline.push(AnswerItem::Record(FullRecord::new(record).into()), &mut sink)
             })
@@ -242,7 +244,36 @@ pub fn count_answer(
     Ok((tally.counts(), report))
 }
 
-/// Counts the records of `filter` by the values that make the labels of entries in the language of Loki, in no order. Ends
+/// Records that become entries in the language of Loki.
+#[derive(Clone, Debug)]
+pub struct EntryFilter {
+    /// Times, instances and a text. Each record that matches the predicate has the text.
+    pub filter: Filter,
+    /// All other conditions.
+    pub predicate: Arc<Predicate>,
+}
+
+/// Passes the records of a filter to `each`, newest first, until `each` breaks, or `go_on` returns false.
+///
+/// # Errors
+///
+/// An error of the data folder or the remote store.
+pub fn select_entries(
+    stores: &Stores<'_>,
+    wanted: &EntryFilter,
+    go_on: &dyn Fn() -> bool,
+    each: impl FnMut(StoredRecord) -> ControlFlow<()>,
+) -> Result<ArchiveReport, TableError> {
+    let EntryFilter { filter, predicate } = wanted;
+    let (reading, row_filter) = (ArchiveSession::new(stores.archives), filter.row_filter().asking(go_on));
+    let selection = Selection { is_text_implied: true, ..Selection::of(stores, &reading, filter, &row_filter, go_on) };
+    match select_matching(&selection, predicate, WantedRecords::UntilEnough, each) {
+        Ok(()) | Err(TableError::Interrupted) => Ok(reading.into_report()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Counts the records of a filter by the values that make the labels of entries in the language of Loki, in no order. Ends
 /// early when `go_on` returns false.
 ///
 /// # Errors
@@ -250,20 +281,21 @@ pub fn count_answer(
 /// An error of the data folder or the remote store.
 pub fn count_entries(
     stores: &Stores<'_>,
-    filter: &Filter,
+    wanted: &EntryFilter,
     question: &EntryQuestion<'_>,
     go_on: &dyn Fn() -> bool,
     each: &mut dyn FnMut(FoundEntries),
 ) -> Result<ArchiveReport, TableError> {
+    let EntryFilter { filter, predicate } = wanted;
     if stores.remote.is_some() {
-        return select_while(stores, filter, go_on, |record| {
+        return select_entries(stores, wanted, go_on, |record| {
             each(FoundEntries::Record(FullRecord::new(record).into()));
             if go_on() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         });
     }
     let (reading, row_filter) = (ArchiveSession::new(stores.archives), filter.row_filter().asking(go_on));
-    let selection = Selection { stores, reading: &reading, filter, asked: filter, row_filter: &row_filter, go_on };
-    match gather_entries(&selection, question, each) {
+    let selection = Selection { is_text_implied: true, ..Selection::of(stores, &reading, filter, &row_filter, go_on) };
+    match gather_entries(&selection, predicate, question, each) {
         Ok(()) | Err(TableError::Interrupted) => Ok(reading.into_report()),
         Err(error) => Err(error),
     }

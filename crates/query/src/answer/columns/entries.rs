@@ -17,6 +17,7 @@ use daytable_model::row_set::RowSet;
 use daytable_model::stream::{NANOS, STREAM};
 use daytable_model::time::{TICKS_PER_MINUTE, Ticks, UNIX_EPOCH_TICKS};
 use daytable_store::page::{LevelMinute, PageHeader, PageSections, level_minutes};
+use daytable_store::sealed::SealedFile;
 use daytable_store::{BatchColumn, BatchVisitor, ColumnBatch, CountSource, CountedBy, RowsOf, StoreError};
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -174,16 +175,22 @@ impl BatchVisitor for EntryCounting<'_> {
         }
     }
 
-    fn wants(&self, rows: RowsOf<'_>, _: Option<&PageHeader>) -> bool {
-        match (self.question.sees, rows.partition) {
+    fn wants(&self, rows: RowsOf<'_>, header: Option<&PageHeader>) -> bool {
+        let is_seen = match (self.question.sees, rows.partition) {
             (Some(sees), Some(partition)) => sees(self.columns.table(), &instance_of(partition).0),
             _ => true,
-        }
+        };
+        is_seen && self.columns.wants(rows, header)
+    }
+
+    fn wants_group(&self, file: &SealedFile, group: usize) -> Result<bool, StoreError> {
+        self.columns.wants_group(file, group)
     }
 
     fn counted_by(&self, rows: RowsOf<'_>) -> Option<CountedBy> {
         let EntryQuestion { steps, by_level, by_instance, values, sees, .. } = self.question;
-        let minutes = *by_level || steps.common(rows.times.0, rows.times.1).is_none();
+        let is_any_level = self.columns.decided_levels(rows)? == u16::MAX;
+        let minutes = *by_level || !is_any_level || steps.common(rows.times.0, rows.times.1).is_none();
         let partitions = *by_instance || sees.is_some();
         (values.is_empty() && !rows.have_streams).then_some(CountedBy { minutes, partitions })
     }
@@ -223,7 +230,8 @@ impl BatchVisitor for EntryCounting<'_> {
     }
 
     fn visit(&self, state: &mut ThreadEntries, batch: &ColumnBatch) -> Result<ControlFlow<()>, StoreError> {
-        let mut rows = batch.records().clone();
+        let decided = matching::decide(&self.columns, batch, batch.records())?;
+        let Some((mut rows, _)) = decided else { return Ok(self.elsewhere()) };
         let streams = batch.columns(|name, kind| (name, kind) == (STREAM, PropertyKind::String))?;
         let values = self.question.values.iter().map(|value| batch.columns(value.is_property));
         let values = values.collect::<Result<Vec<_>, _>>()?;
@@ -267,13 +275,17 @@ impl EntryCounting<'_> {
         ControlFlow::Break(())
     }
 
-    /// The steps and levels of records that are counted by minute. `None` if a step begins within a minute that has records,
+    /// The steps and levels of matching records that are counted by minute. `None` if a step begins within a minute that has records,
     /// or a level is absent.
     fn of_minutes(&self, rows: RowsOf<'_>, minutes: &[LevelMinute]) -> Option<Vec<(i64, Option<Level>, u64)>> {
         let EntryQuestion { steps, by_level, .. } = self.question;
         let (oldest, newest) = rows.times;
+        let levels = self.columns.decided_levels(rows)?;
         let mut counts = Vec::with_capacity(minutes.len());
         for LevelMinute { minute, level, records, at_start } in minutes {
+            if levels >> level.map_or(0, Level::code) & 1 == 0 {
+                continue;
+            }
             if *by_level && level.is_none() {
                 return None;
             }

@@ -2,6 +2,7 @@
 
 use crate::answer::item::FullRecord;
 use crate::filter::{Filter, has_text};
+use crate::select::Selection;
 use daytable_logsql::{Column, FieldName, Matcher, Predicate, PredicateNode};
 use daytable_model::key::instance_of;
 use daytable_model::needle::Needle;
@@ -37,6 +38,8 @@ pub(in crate::answer) struct ColumnFilter {
     table: Arc<str>,
     level: Option<Level>,
     contains: Option<SoughtText>,
+    /// Whether every record that matches the predicate has that text: then the text only excludes pages.
+    is_text_implied: bool,
     /// The texts that matchers look for, by the text.
     needles: HashMap<String, SoughtText>,
 }
@@ -183,7 +186,13 @@ impl ColumnFilter {
             .as_deref()
             .filter(|text| !text.is_empty())
             .map(|text| SoughtText::new(text, (false, false)));
-        ColumnFilter { predicate, table, level: filter.level, contains, needles }
+        ColumnFilter { predicate, table, level: filter.level, contains, is_text_implied: false, needles }
+    }
+
+    /// The records of a table that match a predicate, and the level and text of a selection.
+    pub(in crate::answer) fn of(selection: &Selection<'_>, predicate: Arc<Predicate>, table: Arc<str>) -> ColumnFilter {
+        let filter = ColumnFilter::new(predicate, selection.asked, table);
+        ColumnFilter { is_text_implied: selection.is_text_implied, ..filter }
     }
 
     /// The name of the table.
@@ -223,10 +232,16 @@ impl ColumnFilter {
         if let Some(least) = self.level {
             levels = levels.and(MatchingLevels::exactly(u16::MAX << least.code()));
         }
-        if self.contains.is_some() {
+        if self.contains.is_some() && !self.is_text_implied {
             levels.surely = 0;
         }
         levels
+    }
+
+    /// The levels of which all rows match, where no row of another level does; `None` if more than the level decides.
+    pub(in crate::answer) fn decided_levels(&self, rows: RowsOf<'_>) -> Option<u16> {
+        let levels = self.levels_of(rows);
+        (levels.may == levels.surely).then_some(levels.may)
     }
 
     fn levels_of_node<'i, 'v>(
@@ -258,6 +273,7 @@ impl ColumnFilter {
                     Some(name) => of_all(matcher.matches(Some(Property::String(name)))),
                     None => MatchingLevels::UNKNOWN,
                 },
+                (Column::Stream, _) if !rows.have_streams => of_all(matcher.matches_absent()),
                 (column @ (Column::Field | Column::Source), _) => match value(name) {
                     Some(Some(value)) => of_all(matcher.matches(Some(value))),
                     Some(None) => match (matcher.matches_absent(), matcher.matches_text("")) {
@@ -315,7 +331,7 @@ impl ColumnFilter {
 
     /// Whether a record matches, whatever columns say.
     pub(in crate::answer) fn matches(&self, record: &FullRecord) -> bool {
-        let has_text = |sought: &SoughtText| has_text(&sought.needle, record.record());
+        let has_text = |sought: &SoughtText| self.is_text_implied || has_text(&sought.needle, record.record());
         self.contains.as_ref().is_none_or(has_text) && self.predicate.matches(record)
     }
 
@@ -331,7 +347,8 @@ impl ColumnFilter {
             })?;
             among = of_level;
         }
-        if among.is_empty() || matches!((self.predicate.root(), &self.contains), (PredicateNode::Always(true), None)) {
+        let contains = self.contains.as_ref().filter(|_| !self.is_text_implied);
+        if among.is_empty() || matches!((self.predicate.root(), contains), (PredicateNode::Always(true), None)) {
             return Ok(DecidedRows::exactly(among));
         }
         let mut laid_out = RowSet::none(batch.len());
@@ -339,7 +356,7 @@ impl ColumnFilter {
             laid_out.add(&column.present());
         }
         let view = BatchView { batch, spread: batch.spread()?, laid_out };
-        if let Some(sought) = &self.contains {
+        if let Some(sought) = contains {
             // A column says that a record may have the text; the record says whether it has.
             let mut with_text = RowSet::none(batch.len());
             if sought.may_be_in(batch) {
@@ -450,7 +467,8 @@ impl ColumnFilter {
                 true => Ok(DecidedRows::exactly(among.clone())),
                 false => Ok(DecidedRows::exactly(yes)),
             },
-            Column::Line => self.line(matcher, view, among),
+            Column::Line => self.whole_line(matcher, view, among),
+            Column::Stream => self.property(|named| named == (STREAM, PropertyKind::String), matcher, view, among),
             Column::Message => {
                 let mut decided =
                     self.property(|named| named == ("Message", PropertyKind::String), matcher, view, among)?;
@@ -526,6 +544,26 @@ impl ColumnFilter {
                 yes.insert(row);
             }
         });
+    }
+
+    /// Decides about the line alone: the records decide where the line is more than a message.
+    fn whole_line(&self, matcher: &Matcher, view: &BatchView<'_>, among: &RowSet) -> Result<DecidedRows, StoreError> {
+        let mut decided = self.property(|named| named == ("Message", PropertyKind::String), matcher, view, among)?;
+        let mut open = view.laid_out.clone();
+        if let Some(sought) = matcher.needle().and_then(|text| self.needles.get(text)) {
+            let mut candidates = RowSet::none(view.batch.len());
+            if sought.may_be_in(view.batch) {
+                view.batch.add_containing(&sought.needle, among, &mut candidates)?;
+            }
+            candidates.add(&view.with_layout(|layout| sought.needle.may_cross(layout))?);
+            decided.yes.subtract(&open);
+            decided.maybe.subtract(&open);
+            open.keep(&candidates);
+        }
+        open.keep(among);
+        decided.yes.subtract(&open);
+        decided.maybe.add(&open);
+        Ok(decided)
     }
 
     /// Decides about the message and all fields.

@@ -15,7 +15,7 @@ use crate::filter::Filter;
 use crate::select::{Selection, records_by_rows};
 use crate::tables::TableError;
 use daytable_logsql::query::{Aggregate, GroupField};
-use daytable_logsql::{Column, Expression, Predicate};
+use daytable_logsql::{Column, Predicate};
 use daytable_model::time::Ticks;
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -120,7 +120,7 @@ pub(in crate::answer) fn gather(
         Gathering {
             counted_fields: counted_fields(&grouping, predicate, &conditions),
             conditions: question.aggregates.iter().map(condition).collect(),
-            columns: ColumnFilter::new(predicate.clone(), selection.asked, table.clone()),
+            columns: ColumnFilter::of(selection, predicate.clone(), table.clone()),
             counted_by: counted_by(&grouping),
             grouping: &grouping,
             bytes_left: &bytes_left,
@@ -161,17 +161,17 @@ pub(in crate::answer) fn gather(
     Ok(GatherReport { matched, is_cut: is_full.load(Ordering::Relaxed) })
 }
 
-/// Counts the records of all tables by the values that make the labels of entries.
+/// Counts the matching records of all tables by the values that make the labels of entries.
 pub(in crate::answer) fn gather_entries(
     selection: &Selection<'_>,
+    predicate: &Arc<Predicate>,
     question: &EntryQuestion<'_>,
     each: &mut dyn FnMut(FoundEntries),
 ) -> Result<(), TableError> {
-    let all = Arc::new(Predicate::new(&Expression::All, Ticks::MIN));
     let table_of = RefCell::new(Arc::<str>::from(""));
     let visitor = |table: Arc<str>| {
         table_of.replace(table.clone());
-        let columns = ColumnFilter::new(all.clone(), selection.asked, table);
+        let columns = ColumnFilter::of(selection, predicate.clone(), table);
         EntryCounting { question, columns, is_elsewhere: AtomicBool::new(false) }
     };
     each_table(selection, visitor, |found| match found {
@@ -197,7 +197,7 @@ pub(in crate::answer) fn gather_fields(
     let (bytes_left, is_full) = (AtomicUsize::new(bytes_max), AtomicBool::new(false));
     let mut matched = 0;
     let visitor = |table: Arc<str>| FieldGathering {
-        columns: ColumnFilter::new(predicate.clone(), selection.asked, table),
+        columns: ColumnFilter::of(selection, predicate.clone(), table),
         counted_fields: CountedFields::of([&**predicate], []),
         question,
         bytes_left: &bytes_left,

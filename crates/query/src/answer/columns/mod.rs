@@ -27,7 +27,7 @@ mod values;
 
 pub use entries::{EntryCount, EntryQuestion, EntrySteps, EntryValue, FoundEntries, InstanceTest};
 pub(super) use gather::{GatherReport, Gathered, GroupQuestion, gather, gather_entries, gather_fields};
-pub(super) use records::select_matching;
+pub(super) use records::{WantedRecords, select_matching};
 
 /// Threads that answer one question.
 const THREADS_MAX: usize = 8;

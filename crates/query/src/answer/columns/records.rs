@@ -18,7 +18,7 @@ use daytable_logsql::Predicate;
 use daytable_model::key::RowKey;
 use daytable_model::property::PropertyKind;
 use daytable_model::row_set::RowSet;
-use daytable_model::time::{TICKS_PER_MINUTE, Ticks};
+use daytable_model::time::{TICKS_PER_MINUTE, TICKS_PER_SECOND, Ticks};
 use daytable_store::page::{PageHeader, PageSections};
 use daytable_store::sealed::SealedFile;
 use daytable_store::{BatchVisitor, ColumnBatch, CountedPage, Range, RowsOf, StoreError};
@@ -35,19 +35,31 @@ const FEW: u64 = 256;
 const WINDOW_BYTES_MAX: usize = 24 << 20;
 /// Ticks of the first window: three minutes. Few records of a page cost as much as many.
 const FIRST_TICKS: i64 = 3 * TICKS_PER_MINUTE;
+/// Ticks of the first window where the caller may stop at any record: two seconds.
+const FIRST_TICKS_UNTIL_ENOUGH: i64 = 2 * TICKS_PER_SECOND;
 
-/// Gives the records that match a predicate and the filter of a selection, newest first, until `each` breaks. `limit` is
-/// the number of wanted records, if that is limited.
+/// How many of the matching records are wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::answer) enum WantedRecords {
+    /// All of them.
+    All,
+    /// At most so many, the newest.
+    Newest(u64),
+    /// Nobody knows: the caller stops when it has enough.
+    UntilEnough,
+}
+
+/// Gives the records that match a predicate and the filter of a selection, newest first, until `each` breaks.
 pub(in crate::answer) fn select_matching(
     selection: &Selection<'_>,
     predicate: &Arc<Predicate>,
-    limit: Option<u64>,
+    wanted: WantedRecords,
     each: impl FnMut(StoredRecord) -> ControlFlow<()>,
 ) -> Result<(), TableError> {
     let tables = tables_of(selection.stores, selection.reading, selection.filter)?;
     let open = |bounds: &Bounds| -> Result<Option<RecordStream<'_>>, TableError> {
         if !bounds.is_remote {
-            let records = ColumnRecords::begin(selection, predicate.clone(), limit, bounds)?;
+            let records = ColumnRecords::begin(selection, predicate.clone(), wanted, bounds)?;
             return Ok(records.map(|records| Box::new(records) as RecordStream<'_>));
         }
         let matches = |record: Result<StoredRecord, TableError>| match record {
@@ -256,17 +268,18 @@ fn bytes_of(record: &FullRecord) -> usize {
 
 impl<'a> ColumnRecords<'a> {
     /// The records of a local table or an archive that match; `None` if the table has no rows of the instance, or is
-    /// gone. `limit` is the number of wanted records, if limited.
+    /// gone.
     fn begin(
         selection: &'a Selection<'a>,
         predicate: Arc<Predicate>,
-        limit: Option<u64>,
+        wanted: WantedRecords,
         bounds: &Bounds,
     ) -> Result<Option<ColumnRecords<'a>>, TableError> {
         let Some(place) = TablePlace::of(selection, bounds)? else { return Ok(None) };
         let counted_fields = CountedFields::of([&*predicate], []);
-        let columns = ColumnFilter::new(predicate, selection.asked, bounds.table.to_string().into());
-        let is_short = limit.is_some_and(|limit| limit <= FEW);
+        let columns = ColumnFilter::of(selection, predicate, bounds.table.to_string().into());
+        let few = if let WantedRecords::Newest(limit @ 0..=FEW) = wanted { usize::try_from(limit).ok() } else { None };
+        let is_until_enough = wanted == WantedRecords::UntilEnough;
         Ok(Some(ColumnRecords {
             selection,
             bounds: bounds.clone(),
@@ -274,10 +287,10 @@ impl<'a> ColumnRecords<'a> {
             counted_fields,
             next: Some(place.range.to),
             place,
-            ticks: FIRST_TICKS,
-            window_rows: if is_short { *WINDOW_ROWS.start() } else { *WINDOW_ROWS.end() },
+            ticks: if is_until_enough { FIRST_TICKS_UNTIL_ENOUGH } else { FIRST_TICKS },
+            window_rows: if is_until_enough || few.is_some() { *WINDOW_ROWS.start() } else { *WINDOW_ROWS.end() },
             ready: VecDeque::new(),
-            few: limit.filter(|limit| *limit <= FEW).and_then(|limit| usize::try_from(limit).ok()),
+            few,
             by_rows: None,
         }))
     }

@@ -9,6 +9,7 @@ use daytable_model::key::instance_of;
 use daytable_model::property::{Property, PropertyKind};
 use daytable_model::record::Level;
 use daytable_model::row_set::RowSet;
+use daytable_model::stream::STREAM;
 use daytable_store::page::{TextSplitter, ValueReader};
 use daytable_store::{BatchColumn, ColumnBatch, StoreError};
 use std::collections::HashMap;
@@ -41,6 +42,7 @@ impl<'b> Values<'b> {
             Column::Level => return Ok(Values::Level),
             Column::Instance => return Ok(Values::Instance),
             Column::Table => return Ok(Values::Table(table.clone())),
+            Column::Stream => batch.columns(|name, kind| (name, kind) == (STREAM, PropertyKind::String))?,
             Column::Message | Column::Line => {
                 let all = RowSet::all(batch.len());
                 open = rows_with_layout(batch, &all, |layout| layout.contains(MESSAGE_START))?;

@@ -1,0 +1,174 @@
+//! What the stores can decide about the entries that a query of Loki's language wants.
+//!
+//! The labels of a record that was pushed to a stream are in its note, and those of any other record are its columns. So the
+//! conditions on labels are asked of both:
+//!
+//! ```text
+//! lines ∧ (no stream ∧ columns  ∨  the note)
+//! ```
+
+use super::{DETECTED_LEVEL, KnownStream, NO_FIELDS, OWN_LABELS, shown, shown_level, table_name};
+use daytable_logql::ast::{LabelFilter, LabelMatcher, LineFilter, MatchOp};
+use daytable_logql::labels::label_name;
+use daytable_logql::source::{EntrySelection, LabelCondition};
+use daytable_logsql::query::Test;
+use daytable_logsql::{Column, FieldName, Matcher, Predicate, PredicateNode};
+use daytable_model::property::{OwnedValue, Property};
+use daytable_model::record::Level;
+
+/// The conditions of a selection, as a predicate that each wanted record satisfies. It decides about lines alone.
+pub(super) fn predicate_of(wanted: &EntrySelection<'_>) -> Predicate {
+    let mut nodes: Vec<PredicateNode> = wanted.lines.iter().flat_map(|filter| of_line(filter)).collect();
+    let restricting: Vec<&LabelMatcher> = wanted.selector.0.iter().filter(|matcher| restricts(matcher)).collect();
+    if !restricting.is_empty() || !wanted.labels.is_empty() {
+        let is_own = of_stream(|note| note.is_none_or(|note| KnownStream::parse(note).is_none()));
+        let of_selector =
+            restricting.into_iter().filter_map(|matcher| of_label(&LabelFilter::Text(matcher.clone()), false));
+        let of_conditions =
+            wanted.labels.iter().filter_map(|condition| of_condition(condition.filter, condition.is_parsed));
+        let own = PredicateNode::And([is_own].into_iter().chain(of_selector).chain(of_conditions).collect());
+        nodes.push(PredicateNode::Or(vec![own, of_note(wanted)]));
+    }
+    PredicateNode::And(nodes).reduced(&|_| None).into()
+}
+
+/// Whether a matcher leaves records out that the partitions do not: each entry has a service, and an instance is a partition.
+fn restricts(matcher: &LabelMatcher) -> bool {
+    !matches!(
+        (&*matcher.name, matcher.op, &*matcher.value),
+        ("instance", MatchOp::Equal, _)
+            | ("service_name", MatchOp::NotEqual, "")
+            | ("service_name", MatchOp::Regex, ".+")
+            | (_, MatchOp::Regex, ".*")
+    )
+}
+
+/// A test of the note of a stream; `None` is no stream.
+fn of_stream(test: impl Fn(Option<&str>) -> bool + Send + Sync + 'static) -> PredicateNode {
+    let test = move |note: Option<Property<'_>>| match note {
+        Some(Property::String(note)) => test(Some(note)),
+        _ => test(None),
+    };
+    PredicateNode::Field(FieldName::of_stream(), Matcher::accepting(test).into())
+}
+
+/// What each line satisfies.
+fn of_line(filter: &LineFilter) -> Option<PredicateNode> {
+    let line = |matcher: Matcher| PredicateNode::Field(FieldName::new("line"), matcher.into());
+    let part = |text: &str| line(Matcher::new(&FieldName::new("line"), &Test::Part(text.to_owned())));
+    let texts = filter.texts().filter(|texts| texts.iter().all(|text| super::is_of_record(text) && !text.is_empty()));
+    if let Some(texts) = texts {
+        let mut parts: Vec<PredicateNode> = texts.into_iter().map(part).collect();
+        return if parts.len() == 1 { parts.pop() } else { Some(PredicateNode::Or(parts)) };
+    }
+    let of_text = filter.clone();
+    let passes = move |value: Option<Property<'_>>| match value {
+        None => of_text.holds(""),
+        Some(Property::String(line)) => of_text.holds(line),
+        Some(other) => of_text.holds(&other.text()),
+    };
+    let passes = line(Matcher::accepting(passes));
+    if !filter.depends_on_end() {
+        return Some(passes);
+    }
+    // The end of a pushed line is in the note.
+    let has_end = of_stream(|note| note.and_then(KnownStream::parse).is_some_and(|known| !known.end.is_empty()));
+    Some(PredicateNode::Or(vec![has_end, passes]))
+}
+
+/// What the labels of a record that was pushed to no stream satisfy; `None` if columns cannot decide it.
+fn of_condition(filter: &LabelFilter, is_parsed: bool) -> Option<PredicateNode> {
+    match filter {
+        LabelFilter::And(left, right) => {
+            let parts = [left, right].into_iter().filter_map(|side| of_condition(side, is_parsed));
+            Some(PredicateNode::And(parts.collect()))
+        }
+        LabelFilter::Or(left, right) => {
+            Some(PredicateNode::Or(vec![of_condition(left, is_parsed)?, of_condition(right, is_parsed)?]))
+        }
+        filter => of_label(filter, is_parsed),
+    }
+}
+
+fn of_label(filter: &LabelFilter, is_parsed: bool) -> Option<PredicateNode> {
+    let name = filter.label()?;
+    if !is_decidable(name) {
+        return None;
+    }
+    let (of_value, of_column) =
+        (filter.clone(), |name: &str, matcher: Matcher| PredicateNode::Field(FieldName::new(name), matcher.into()));
+    let level = |shown: fn(Level) -> &'static str| {
+        // A record without a level may have such a field, or the line tells it.
+        let passes = |level: Option<Level>| level.is_none_or(|level| filter.may_pass(Some(shown(level))));
+        Some(of_column("level", Matcher::of_levels(passes)))
+    };
+    match name {
+        "level" => level(Level::name),
+        DETECTED_LEVEL => level(shown_level),
+        // An empty label is none, and a field of that name may be there.
+        "instance" | "source" => {
+            let passes = move |value: Option<Property<'_>>| {
+                let text = value.map(|value| value.text().into_owned()).unwrap_or_default();
+                text.is_empty() || of_value.may_pass(Some(&text))
+            };
+            Some(of_column(name, Matcher::accepting(passes)))
+        }
+        "table" => {
+            let passes = move |value: Option<Property<'_>>| {
+                value.is_none_or(|value| of_value.may_pass(Some(&table_name(&value.text()))))
+            };
+            Some(of_column(name, Matcher::accepting(passes)))
+        }
+        "service_name" => None,
+        name => {
+            // Another field may have a name that becomes this label.
+            let may_be_elsewhere = is_parsed || name.contains('_');
+            let passes = move |value: Option<Property<'_>>| match value {
+                None => may_be_elsewhere || of_value.may_pass(None),
+                Some(value) => of_value.may_pass(Some(&shown(&OwnedValue::from(value)))),
+            };
+            Some(of_column(name, Matcher::accepting(passes)))
+        }
+    }
+}
+
+/// Whether a label of this name is the field of this name, or one of the record's own labels.
+fn is_decidable(name: &str) -> bool {
+    let field = FieldName::new(name);
+    let is_plain = field.column() == Column::Field && field.property() == name && !NO_FIELDS.contains(&name);
+    let is_own = OWN_LABELS.contains(&name) || name == DETECTED_LEVEL;
+    // A label of the entry that a label of the stream displaces gets the suffix.
+    (is_plain || is_own) && !name.ends_with('_') && !name.starts_with("__") && !name.ends_with("_extracted")
+}
+
+/// What the stream of a pushed record satisfies.
+fn of_note(wanted: &EntrySelection<'_>) -> PredicateNode {
+    let selector = wanted.selector.clone();
+    let condition = |condition: &LabelCondition<'_>| (condition.filter.clone(), condition.is_parsed);
+    let conditions: Vec<(LabelFilter, bool)> = wanted.labels.iter().map(condition).collect();
+    of_stream(move |note| {
+        let Some(known) = note.and_then(KnownStream::parse) else { return false };
+        selector.matches(|name| known.labels.get(name))
+            && conditions.iter().all(|(filter, is_parsed)| may_pass(filter, &known, *is_parsed))
+    })
+}
+
+/// Whether an entry of a stream may pass.
+fn may_pass(filter: &LabelFilter, known: &KnownStream, is_parsed: bool) -> bool {
+    match filter {
+        LabelFilter::And(left, right) => may_pass(left, known, is_parsed) && may_pass(right, known, is_parsed),
+        LabelFilter::Or(left, right) => may_pass(left, known, is_parsed) || may_pass(right, known, is_parsed),
+        filter => {
+            let name = filter.label().unwrap_or_default();
+            if !is_decidable(name) || name == DETECTED_LEVEL {
+                return true;
+            }
+            match known.labels.get(name) {
+                Some(value) => filter.may_pass(Some(value)),
+                // Only the record has the values of its metadata.
+                None if known.metadata.iter().any(|(pushed, _)| label_name(pushed) == name) => true,
+                None => is_parsed || filter.may_pass(None),
+            }
+        }
+    }
+}
