@@ -73,6 +73,15 @@ impl FieldName {
         &self.property
     }
 
+    /// The field among those that `find` finds by their names. A field that has the name of a column is shown, and asked for,
+    /// with a `_`.
+    pub fn find_in<T>(&self, find: impl Fn(&str) -> Option<T>) -> Option<T> {
+        find(&self.written).or_else(|| find(&self.property)).or_else(|| {
+            let column = self.written.trim_end_matches('_');
+            if FieldName::new(column).column() == Column::Field { None } else { find(column) }
+        })
+    }
+
     /// The source of the value.
     pub fn column(&self) -> Column {
         self.column

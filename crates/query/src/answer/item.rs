@@ -87,12 +87,7 @@ impl Fields for FullRecord {
             Column::Line => Some(Property::String(self.line.get_or_init(|| record.line().into_owned()))),
             Column::Stream => record.stream.as_ref().map(|note| Property::String(&note.text)),
             Column::Field => {
-                let found = |wanted: &str| record.fields.iter().find(|(known, _)| known == wanted);
-                // A field that has the name of a column is shown, and asked for, with a `_`.
-                let field = found(name.written()).or_else(|| found(name.property())).or_else(|| {
-                    let column = name.written().trim_end_matches('_');
-                    if FieldName::new(column).column() == Column::Field { None } else { found(column) }
-                });
+                let field = name.find_in(|wanted| record.fields.iter().find(|(known, _)| known == wanted));
                 field.map(|(_, value)| value.as_property())
             }
         }

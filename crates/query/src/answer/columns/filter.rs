@@ -329,6 +329,11 @@ impl ColumnFilter {
         }
     }
 
+    /// The predicate, if it alone decides about records.
+    pub(in crate::answer) fn row_predicate(&self) -> Option<&Predicate> {
+        (self.contains.is_none() || self.is_text_implied).then_some(&*self.predicate)
+    }
+
     /// Whether a record matches, whatever columns say.
     pub(in crate::answer) fn matches(&self, record: &FullRecord) -> bool {
         let has_text = |sought: &SoughtText| self.is_text_implied || has_text(&sought.needle, record.record());

@@ -1,11 +1,18 @@
 //! The records of a batch that match, made where columns cannot decide or where they are shown.
 
-use super::filter::{ColumnFilter, DecidedRows};
+use super::filter::{ColumnFilter, DecidedRows, NO_FIELDS};
 use crate::answer::item::FullRecord;
 use crate::entity::{Joiner, OwnedRow};
 use crate::record::StoredRecord;
+use daytable_logsql::{Column, FieldName, Fields};
+use daytable_model::key::instance_of;
+use daytable_model::line::{LAYOUT, LineLayout, RowParts, VERBATIM};
+use daytable_model::property::Property;
 use daytable_model::row_set::RowSet;
-use daytable_store::{ColumnBatch, StoreError};
+use daytable_model::stream::STREAM;
+use daytable_store::{ColumnBatch, Row, StoreError};
+use std::cell::OnceCell;
+use std::collections::HashMap;
 
 /// The records of some rows. A record of several rows that are not all in the batch cannot be made: then the caller
 /// reads rows.
@@ -47,8 +54,8 @@ pub(super) fn make(filter: &ColumnFilter, batch: &ColumnBatch, wanted: &RowSet) 
     Ok(Made::Records(made))
 }
 
-/// The rows of some records that match. What columns leave open is decided by the records, which are given where they
-/// match. `None` if a record cannot be made.
+/// The rows of some records that match. What columns leave open is decided by the rows, or by the records, which are given
+/// where they match. `None` if a record cannot be made.
 #[allow(clippy::type_complexity)]
 pub(super) fn decide(
     filter: &ColumnFilter,
@@ -61,8 +68,101 @@ pub(super) fn decide(
     if open.is_empty() {
         return Ok(Some((yes, Vec::new())));
     }
+    if let Some(predicate) = filter.row_predicate() {
+        let mut of_rows = open.clone();
+        of_rows.subtract(&batch.spread()?);
+        open.subtract(&of_rows);
+        let mut layouts = HashMap::new();
+        for (number, row) in of_rows.iter().zip(batch.rows(&of_rows)?) {
+            let layout = row_layout(&row).unwrap_or_default();
+            let layout = match layouts.get(layout) {
+                Some(layout) => layout,
+                None => &*layouts.entry(layout.to_owned()).or_insert_with(|| LineLayout::parse(layout)),
+            };
+            if predicate.matches(&RowFields::new(&row, filter.table(), layout)) {
+                yes.insert(number);
+            }
+        }
+    }
     let Made::Records(mut records) = make(filter, batch, &open)? else { return Ok(None) };
     records.retain(|(_, record)| filter.matches(record));
     records.iter().for_each(|(row, _)| yes.insert(*row));
     Ok(Some((yes, records)))
+}
+
+fn row_layout(row: &Row) -> Option<&str> {
+    row.properties().find_map(|(name, value)| match value {
+        Property::String(layout) if name == LAYOUT => Some(layout),
+        _ => None,
+    })
+}
+
+/// The fields of a record of one row. Unlike a [`FullRecord`], it owns nothing but its line.
+struct RowFields<'r> {
+    parts: RowParts<'r>,
+    table: &'r str,
+    instance: String,
+    layout: &'r LineLayout,
+    /// The line and the whole message, where the row has a layout.
+    written: OnceCell<(String, Option<String>)>,
+}
+
+impl<'r> RowFields<'r> {
+    fn new(row: &'r Row, table: &'r str, layout: &'r LineLayout) -> RowFields<'r> {
+        let properties = row.properties().collect();
+        let parts = RowParts { key: row.key(), level: row.level(), properties };
+        RowFields { parts, table, instance: instance_of(&row.partition).0, layout, written: OnceCell::new() }
+    }
+
+    fn written(&self) -> &(String, Option<String>) {
+        self.written.get_or_init(|| {
+            let mut line = Vec::new();
+            let verbatim = self.parts.text(VERBATIM).unwrap_or_default();
+            let whole = self.layout.write_line(&self.parts, verbatim, &mut line);
+            let whole = whole.filter(|_| self.layout.has_message()).and_then(|at| line.get(at));
+            let whole = whole.map(|whole| String::from_utf8_lossy(whole).into_owned());
+            let line = String::from_utf8(line);
+            (line.unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()), whole)
+        })
+    }
+
+    fn has_layout(&self) -> bool {
+        self.parts.text(LAYOUT).is_some_and(|layout| !layout.is_empty())
+    }
+
+    fn message(&self) -> &str {
+        let whole = if self.has_layout() { self.written().1.as_deref() } else { None };
+        whole.or_else(|| self.parts.text("Message")).unwrap_or_default()
+    }
+
+    fn line(&self) -> &str {
+        if self.has_layout() { &self.written().0 } else { self.message() }
+    }
+
+    fn fields(&self) -> impl Iterator<Item = (&'r str, Property<'r>)> {
+        let is_field = |(name, value): &(&str, Property<'_>)| {
+            !NO_FIELDS.contains(&(*name, value.kind())) && ![LAYOUT, VERBATIM].contains(name)
+        };
+        self.parts.properties.iter().copied().filter(is_field)
+    }
+}
+
+impl Fields for RowFields<'_> {
+    fn field(&self, name: &FieldName) -> Option<Property<'_>> {
+        match name.column() {
+            Column::Time => Some(Property::DateTime(self.parts.key.time())),
+            Column::Level => self.parts.level.map(|level| Property::String(level.name())),
+            Column::Instance => Some(Property::String(&self.instance)),
+            Column::Source => Some(Property::String(self.parts.text("Source").unwrap_or_default())),
+            Column::Table => Some(Property::String(self.table)),
+            Column::Message => Some(Property::String(self.message())),
+            Column::Line => Some(Property::String(self.line())),
+            Column::Stream => self.parts.text(STREAM).map(Property::String),
+            Column::Field => name.find_in(|wanted| self.fields().find(|(known, _)| *known == wanted)).map(|(_, v)| v),
+        }
+    }
+
+    fn any_part(&self, test: &mut dyn FnMut(Property<'_>) -> bool) -> bool {
+        test(Property::String(self.line())) || self.fields().any(|(_, value)| test(value))
+    }
 }
