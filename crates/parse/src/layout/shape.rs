@@ -92,7 +92,7 @@ pub(super) enum WordKind<'a> {
     Word(&'a str),
 }
 
-/// The token that begins at `at`, which is not a space; `None` at the end of the line.
+/// The token that begins at `at`; `None` at a space and at the end of the line.
 #[inline]
 pub(super) fn token(line: &str, at: usize) -> Option<Token<'_>> {
     let bytes = line.as_bytes();
@@ -113,7 +113,7 @@ pub(super) fn token(line: &str, at: usize) -> Option<Token<'_>> {
     }
     let end = scan::space(bytes, at);
     let gap = gap(bytes, end);
-    let word = line.get(at..end)?;
+    let word = line.get(at..end).filter(|word| !word.is_empty())?;
     if matches!(first, b'-' | b'|' | b':' | b'=')
         && matches!(word, "-" | "--" | "---" | "|" | "||" | ":" | "::" | "=>" | "->")
     {

@@ -406,6 +406,7 @@ const CASES: &[(&str, &[&str])] = &[
         "words",
         &["one failed", "two", "- three", "Next four", "Message: five", "rax 0x1f", "PHP   6", "Call stack: seven"],
     ),
+    ("the rest of a trace, and another", &["\t... 1 more", "Traceback (most recent call last):\n  x"]),
     ("a frame and a heading", &["==================\n  Title", "words", "# one", "Next one"]),
 ];
 
