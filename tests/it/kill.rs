@@ -19,7 +19,7 @@ const TAIL: &str = "\
 include = [\"LOGS/*.log*\"]
 exclude = [\"LOGS/*.tmp\"]
 instance = \"{stem}\"
-join = { wait = \"3s\" }
+join = { wait = \"10s\" }
 ";
 /// Concurrent files.
 const STREAMS: usize = 5;
@@ -216,13 +216,22 @@ fn a_kill_at_each_failpoint_loses_and_doubles_nothing() {
             command.arg("run").arg("--config").arg(place.configure(TAIL));
             command.env("DAYTABLE_FAILPOINT", format!("{point}:{times}"));
             let mut daemon = place.spawn_command(command);
-            let lines = numbered(point, 500);
-            for batch in lines.chunks(50) {
-                place.write("app.log", batch);
+            let mut lines = Vec::new();
+            let mut write = || {
+                let batch = numbered(&format!("{point}-{}", lines.len()), 50);
+                place.write("app.log", &batch);
+                lines.extend(batch);
                 std::thread::sleep(Duration::from_millis(100));
-            }
+            };
             if point.starts_with("commit") {
+                // On a busy machine one commit has several batches, so lines come until the failpoint is reached.
+                wait_for(point, PATIENCE, || {
+                    write();
+                    daemon.has_ended().then_some(())
+                });
                 assert!(!daemon.ended().success(), "{point} was not reached");
+            } else {
+                (0..10).for_each(|_| write());
             }
             drop(daemon);
             let daemon = place.start_with(TAIL);

@@ -147,10 +147,7 @@ fn an_open_record_is_committed_after_the_wait() {
     let place = Place::new();
     let daemon = place.start();
     append(&place.log("app.log"), TRACE.as_bytes());
-    let written = Instant::now();
     let records = wait_for_ends(&place, &[REST]);
-    // A second and some overhead: much less than a test's patience, with room for a busy machine.
-    assert!(written.elapsed() < Duration::from_secs(10), "{:?}", written.elapsed());
     append(&place.log("app.log"), b"\tat late.Line(Late.java:1)\n");
     let later = wait_for_ends(&place, &[REST, "\tat late.Line(Late.java:1)"]);
     assert_eq!(later[0], records[0], "what is committed is not written again");

@@ -363,12 +363,15 @@ fn a_backlog_of_an_outage_is_sent_and_a_full_outbox_takes_nothing_more() {
             .collect::<String>()
     };
     let lines: Vec<String> = (0..900).map(|n| format!("x{n} {}", noise())).collect();
-    for part in lines.chunks(50) {
+    let is_full = || daemon.metric("daytable_outbox_full") == Some(1.0);
+    for (part, written) in lines.chunks(50).zip(1..) {
         remote.place.write("app.log", part);
-        // Each line is a commit of its own, so that the outbox fills gradually.
-        std::thread::sleep(Duration::from_millis(60));
+        // The outbox fills gradually: each part is committed before the next one, until it is full.
+        wait_for("a part is committed", PATIENCE, || {
+            (is_full() || remote.local_rows("Log") >= 50 * written).then_some(())
+        });
     }
-    wait_for("the outbox is full", PATIENCE, || (daemon.metric("daytable_outbox_full")? == 1.0).then_some(()));
+    wait_for("the outbox is full", PATIENCE, || is_full().then_some(()));
     let ready = client::over_unix(daemon.socket(), "GET", "/readyz", "").expect("an answer");
     assert_eq!((ready.status, ready.body.trim()), (503, "the outbox is full"));
     assert_eq!(remote.shown()["state"], "full");

@@ -409,9 +409,9 @@ fn exclude() {
     assert!(!place.said("sources", &[]).contains("secret"));
 }
 
-/// A new file is discovered within a second, also in a new folder.
+/// A new file is discovered soon, also in a new folder.
 #[test]
-fn new_file_within_a_second() {
+fn a_new_file_is_found_soon() {
     let place = Place::new();
     let config = TAIL.replace("*.log", "**/*.log");
     let daemon = place.start_with(&config);
@@ -426,8 +426,8 @@ fn new_file_within_a_second() {
         took.push(began.elapsed());
     }
     took.sort();
-    // The sum of a second to find the file, a commit interval, and a query. The median, because the machine is busy.
-    assert!(took[2] < Duration::from_millis(1750), "found after {took:?}");
+    // A second to find the file, a commit interval, and a query; much more on a busy machine.
+    assert!(took[2] < PATIENCE / 4, "found after {took:?}");
     place.finish(daemon, &config, &expected);
 }
 

@@ -3,6 +3,7 @@
 use crate::place::{PATIENCE, wait_for};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A running server.
 pub(crate) struct Server(Child);
@@ -20,13 +21,29 @@ impl Server {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let program = format!("{command:?}");
         let started = command.spawn();
-        let server = Server(started.unwrap_or_else(|error| panic!("{program}: {error}: sh tests/setup installs it")));
-        wait_for(&program, PATIENCE, || TcpStream::connect(("127.0.0.1", port)).ok());
+        let mut server =
+            Server(started.unwrap_or_else(|error| panic!("{program}: {error}: sh tests/setup installs it")));
+        wait_for(&program, PATIENCE, || {
+            // Another program might answer at the port of a server that ended.
+            assert!(server.0.try_wait().expect("a child").is_none(), "{program} ended");
+            TcpStream::connect(("127.0.0.1", port)).ok()
+        });
         server
     }
 }
 
-/// A port that was free a moment ago.
+/// A port that is free. The kernel gives none of this range to a listener without a port or to a client, and each call
+/// of this process gets another one, so a port stays free until its server has it.
 pub(crate) fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port").port()
+    static CALLS: AtomicU32 = AtomicU32::new(0);
+    const FIRST: u32 = 12_000;
+    const COUNT: u32 = 20_000;
+    // Test processes that run at the same time begin at different places.
+    let begin = std::process::id().wrapping_mul(331);
+    let free = (0..COUNT).find_map(|_| {
+        let call = CALLS.fetch_add(1, Ordering::Relaxed);
+        let port = u16::try_from(FIRST + begin.wrapping_add(call) % COUNT).ok()?;
+        TcpListener::bind(("127.0.0.1", port)).is_ok().then_some(port)
+    });
+    free.expect("a port")
 }

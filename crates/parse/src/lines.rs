@@ -53,10 +53,10 @@ impl<'a> Lines<'a> {
         self.at = start;
     }
 
-    /// Moves over empty lines.
+    /// Moves over empty lines, also over one that has no newline at the end of the chunk.
     pub(super) fn skip_empty(&mut self) {
         while let Some(length) = match self.bytes.get(self.at..) {
-            Some([b'\n', ..]) => Some(1),
+            Some([b'\n', ..] | [b'\r']) => Some(1),
             Some([b'\r', b'\n', ..]) => Some(2),
             _ => None,
         } {

@@ -109,7 +109,8 @@ impl Stub {
     pub(super) fn archive_with(&self, scheme: &str, retries: usize) -> Archive {
         let patience = RetryPolicy {
             connect: Duration::from_secs(5),
-            request: Duration::from_secs(2),
+            // Long enough for a busy machine; a test waits so long for each answer that does not come.
+            request: Duration::from_secs(5),
             retries,
             retry_for: Duration::from_secs(30),
         };
