@@ -121,7 +121,7 @@ fn on_a_disk_that_lies(
         let mut random = Random::new(options.seed);
         let honest = (0..CUTS_MAX).find_map(|_| moment(&recording, &mut random)).ok_or("there is no such moment")?;
         cuts::cut(options, place, &mut world, &recording, honest, &mut random, &Tally::begin())?;
-        (recording.disk.is_lying, place.patience) = (true, Duration::from_secs(10));
+        (recording.disk.is_lying, place.patience) = (true, Duration::from_secs(20));
         let mut tries = (0..CUTS_MAX).filter_map(|_| {
             let at = moment(&recording, &mut random)?;
             cuts::cut(options, place, &mut world, &recording, at, &mut random, &Tally::begin()).err()
