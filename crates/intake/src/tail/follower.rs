@@ -195,7 +195,7 @@ impl TailFollower {
         }
     }
 
-    /// Reads on in a file if it has changed.
+    /// Reads on in a file if it has changed, or could not be read.
     pub(super) fn check_file(&mut self, identity: u64) {
         let now = Instant::now();
         let Some(file) = self.files.file_mut(identity) else { return };
@@ -212,12 +212,14 @@ impl TailFollower {
             Ok(Some(stat)) if stat.is_same_file(&file.stat) => {
                 let is_quiet = stat.is_same_content(&file.stat);
                 file.stat = stat;
-                if is_quiet {
+                if is_quiet && file.failed.is_none() {
                     return self.file_is_quiet(identity, now);
                 }
-                file.is_final = false;
-                self.watches.wake(file);
-                file.schedule.after_change(now, &self.timings);
+                if !is_quiet {
+                    file.is_final = false;
+                    self.watches.wake(file);
+                    file.schedule.after_change(now, &self.timings);
+                }
                 self.read_chunk(identity, TailEnd::Open, unread);
                 self.schedule_next(identity, now);
             }
@@ -231,7 +233,9 @@ impl TailFollower {
 
     /// Schedules what follows a read: the end of an open record's wait, and the watch of a file that changes rarely.
     fn schedule_next(&mut self, identity: u64, now: Instant) {
-        let Some(file) = self.files.file_mut(identity).filter(|file| !file.has_more) else { return };
+        let Some(file) = self.files.file_mut(identity).filter(|file| !file.has_more && file.failed.is_none()) else {
+            return;
+        };
         if let Some(wait) = file.reader.open() {
             file.schedule.check_by(now + wait);
         }

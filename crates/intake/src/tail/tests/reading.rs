@@ -187,6 +187,36 @@ fn a_drowsy_file_is_read_where_its_event_was_lost() {
     });
 }
 
+/// Listing the folder again would check the file, too.
+#[test]
+fn a_file_is_read_after_an_error_though_nothing_more_is_written() {
+    let mut bench = Bench::new();
+    (bench.timings.folders, bench.timings.rescan) = (Duration::from_secs(3600), Duration::from_secs(3600));
+    let prepared = PreparedTail::new(vec![bench.options.clone()]).expect("patterns");
+    let counters = bench.counters.clone();
+    let follower =
+        TailFollower::new(prepared, router(), "host".into(), bench.intake.clone(), counters, bench.timings.clone());
+    let mut follower = follower.expect("a follower");
+    bench.append("a.log", "{\"message\":\"one\"}\n");
+    bench.until("the first line is read", |bench| {
+        follower.round().expect("taken");
+        bench.messages() == ["one"]
+    });
+    bench.append("a.log", "{\"message\":\"two\"}\n");
+    // The kernel refuses to read from a descriptor for writing.
+    let file = follower.files.iter_mut().next().expect("a file");
+    let writer = File::options().append(true).open(bench.path("a.log")).expect("opened");
+    file.reader.content = Some(file_content::FileContent::Plain(writer));
+    bench.until("the file cannot be read", |bench| {
+        follower.round().expect("taken");
+        bench.counters[0].event(SourceEvent::ReadError) > 0
+    });
+    bench.until("both lines are read", |bench| {
+        follower.round().expect("taken");
+        bench.messages() == ["one", "two"]
+    });
+}
+
 #[test]
 fn read_from_end() {
     let mut bench = Bench::new();
