@@ -35,7 +35,7 @@ fn trouble(n: u64, call: &Call) -> Option<Verdict> {
     use nix::libc::*;
     let [full, broken, files] = [Errno::ENOSPC, Errno::EIO, Errno::EMFILE].map(Verdict::Fail);
     let length = call.arguments[2];
-    if is_signal(call) {
+    if is_to_no_file(call) {
         return None;
     }
     #[allow(non_upper_case_globals)]
@@ -56,11 +56,12 @@ fn trouble(n: u64, call: &Call) -> Option<Verdict> {
     Some(verdict)
 }
 
-/// Whether a call writes to a counter by which threads wake each other. No machine fails that.
-fn is_signal(call: &Call) -> bool {
+/// Whether a call writes to no file: threads wake each other by counters, and a signal wakes its handler by a socket. No
+/// machine fails these writes, and a process whose threads cannot wake each other stands still.
+fn is_to_no_file(call: &Call) -> bool {
     let file = || fs::read_link(format!("/proc/{}/fd/{}", call.process, call.arguments[0])).ok();
-    i64::try_from(call.kind) == Ok(nix::libc::SYS_write)
-        && file().is_some_and(|file| file.as_os_str().as_encoded_bytes().starts_with(b"anon_inode:"))
+    i64::try_from(call.kind).is_ok_and(|kind| [nix::libc::SYS_write, nix::libc::SYS_writev].contains(&kind))
+        && file().is_some_and(|file| !file.is_absolute())
 }
 
 /// Disturbs the n-th eligible call.
