@@ -13,11 +13,11 @@ use std::ops::Range;
 /// Least bytes of a word without a digit.
 const LETTERS_MIN: usize = 3;
 /// Least bytes of a word with a digit.
-const MIXED_MIN: usize = 5;
+pub const MIXED_MIN: usize = 5;
 /// Most digits of a number of an address.
-const NUMBER_DIGITS_MAX: usize = 3;
+pub const NUMBER_DIGITS_MAX: usize = 3;
 /// Numbers of an address.
-const NUMBERS: usize = 4;
+pub const NUMBERS: usize = 4;
 
 /// Whether a character belongs to a word.
 pub fn is_word_character(c: char) -> bool {

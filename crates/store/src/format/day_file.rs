@@ -10,6 +10,7 @@
 use crate::StoreError;
 use crate::format::page::{EncodedPage, Page, PageAddress, PageHeader, PageSections, TableAddress};
 use crate::format::page_counts::{self, PageCountsBuilder};
+use crate::format::page_sieve::{self, PageSieveBuilder};
 use crate::format::small_pages::{self, BodyReader, PageLocation, PageRow, SmallPagesBuilder, SmallPagesRow};
 use crate::lock::FileIdentity;
 use crate::sqlite::{self, Schema};
@@ -34,8 +35,10 @@ const PAGE_OVERHEAD_BYTES: u64 = 1024;
 /// The same for a small page.
 const SMALL_PAGE_OVERHEAD_BYTES: u64 = 64;
 
-const SCHEMA: Schema =
-    Schema { page_bytes: SQLITE_PAGE_BYTES, formats: [&[TABLES, small_pages::SCHEMA, page_counts::SCHEMA]] };
+const SCHEMA: Schema = Schema {
+    page_bytes: SQLITE_PAGE_BYTES,
+    formats: [&[TABLES, small_pages::SCHEMA, page_counts::SCHEMA, page_sieve::SCHEMA]],
+};
 
 const TABLES: &str = "
     CREATE TABLE total(
@@ -237,6 +240,7 @@ impl DayFile {
                 transaction.prepare_cached("DELETE FROM body WHERE page = ?1")?.execute([id])?;
             }
             page_counts::remove_empty(&transaction)?;
+            page_sieve::remove_empty(&transaction)?;
             transaction.execute("DELETE FROM small_pages WHERE seq = ?1", [seq])?;
             transaction.execute(
                 "UPDATE total SET last_seq = seq_before, entities = entities_before WHERE last_seq = ?1",
@@ -257,10 +261,12 @@ impl DayFile {
             let transaction = self.connection.transaction()?;
             let mut written = WrittenPages::default();
             let first: i64 = transaction.query_row(NEXT_PAGE, [], |row| row.get(0))?;
-            let (mut next, mut counts) = (first, PageCountsBuilder::default());
+            let (mut next, mut counts, mut sieve) = (first, PageCountsBuilder::default(), PageSieveBuilder::default());
             for PageMerge { partition, home, old, new, seq, duplicates } in merges {
                 for page in new {
-                    counts.push(put_page(&transaction, next, (*partition, *home), *seq, page)?, page.counts.as_deref());
+                    let checksum = put_page(&transaction, next, (*partition, *home), *seq, page)?;
+                    counts.push(checksum, page.counts.as_deref());
+                    sieve.push(checksum, page.header.entities, page.words.as_deref());
                     written.rows.push((*partition, page.header.first, page.header.raw_bytes));
                     next += 1;
                 }
@@ -277,7 +283,9 @@ impl DayFile {
                 transaction.prepare_cached("DELETE FROM small_pages WHERE id = ?1")?.execute([id])?;
             }
             page_counts::remove_empty(&transaction)?;
+            page_sieve::remove_empty(&transaction)?;
             counts.insert(&transaction, first)?;
+            sieve.insert(&transaction, first)?;
             transaction.prepare_cached("UPDATE total SET last_page = ?1")?.execute([next - 1])?;
             transaction.commit()?;
             Ok(written)
@@ -374,7 +382,7 @@ fn insert(
     let transaction = connection.transaction()?;
     let next: i64 = transaction.prepare_cached(NEXT_PAGE)?.query_row([], |row| row.get(0))?;
     let (mut small, mut written, mut entities) = (Vec::new(), WrittenPages::default(), 0);
-    let mut counts = PageCountsBuilder::default();
+    let (mut counts, mut sieve) = (PageCountsBuilder::default(), PageSieveBuilder::default());
     for insert in pages {
         let Insert { partition, page, .. } = insert;
         let id = match partitions.get(partition) {
@@ -391,11 +399,13 @@ fn insert(
         } else {
             let checksum = put_page(&transaction, next + written.rows.len() as i64, (id, home), seq, page)?;
             counts.push(checksum, page.counts.as_deref());
+            sieve.push(checksum, page.header.entities, page.words.as_deref());
             written.rows.push((id, page.header.first, page.header.raw_bytes));
         }
         entities += i64::from(page.header.entities);
     }
     counts.insert(&transaction, next)?;
+    sieve.insert(&transaction, next)?;
     small.sort_unstable_by_key(|(page, ..)| page.header.first);
     written.small_partitions.extend(small.iter().map(|(_, partition, _)| partition));
     let mut builder = SmallPagesBuilder::default();
@@ -587,7 +597,7 @@ mod tests {
         let mut seq = 0;
         let mut insert = |file: &mut DayFile| {
             seq += 1;
-            let page = EncodedPage { header: header.clone(), body: vec![7; 1 << 20], counts: None };
+            let page = EncodedPage { header: header.clone(), body: vec![7; 1 << 20], counts: None, words: None };
             file.insert(seq, &[Insert { partition: "web-1".into(), page, is_alone: true }]).expect("written");
         };
         insert(&mut file);

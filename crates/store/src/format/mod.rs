@@ -5,4 +5,5 @@ pub(crate) mod day_file;
 pub(crate) mod small_pages;
 pub mod page;
 pub(crate) mod page_counts;
+pub(crate) mod page_sieve;
 pub mod sealed;

@@ -753,7 +753,7 @@ fn merge_run(file: &DayFile, mut pages: Vec<PageRow>, small_bodies: &Bodies) -> 
     }
     if let ([page], true) = (&*pages, old.is_empty()) {
         let header = PageHeader { checksum: home.stored_checksum(&page.header, seq), ..page.header.clone() };
-        let new = vec![EncodedPage { header, body, counts: None }];
+        let new = vec![EncodedPage { header, body, counts: None, words: None }];
         return Ok(Some(PageMerge { partition, home, old, new, seq, duplicates: 0 }));
     }
     let mut builder = PageBuilder::new();

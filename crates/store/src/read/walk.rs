@@ -17,10 +17,12 @@ use crate::format::catalog::LiveFile;
 use crate::format::day_file;
 use crate::format::page::{LevelMinute, Page, PageHeader, PageSections, has_streams};
 use crate::format::page_counts::{CountedPage, PageCounts};
+use crate::format::page_sieve::PageSieve;
 use crate::format::sealed::SealedFile;
 use crate::format::sealed::index::PartitionRun;
 use crate::format::small_pages::{PageLocation, PageRow};
 use daytable_model::key::{DayTable, RowKey};
+use daytable_model::needle::Needle;
 use daytable_model::property::PropertyKind;
 use daytable_model::row_set::RowSet;
 use daytable_model::time::Ticks;
@@ -100,6 +102,16 @@ pub trait BatchVisitor: Sync {
         _exact: bool,
     ) -> bool {
         false
+    }
+
+    /// The texts without which a page may not be wanted.
+    fn needles(&self) -> Vec<&Needle> {
+        Vec::new()
+    }
+
+    /// Whether rows of a page may be wanted that lacks the texts which `lacks` accepts by their numbers.
+    fn wants_without(&self, _lacks: &dyn Fn(usize) -> bool) -> bool {
+        true
     }
 
     /// Whether rows of a page may be wanted, judged before its columns are read.
@@ -308,10 +320,13 @@ impl Reader {
                         false => Ok(Vec::new()),
                     };
                     let counts = counts.map_err(StoreError::sqlite(&opened.path))?;
+                    let sieve = PageSieve::ask(&opened.connection, &pages, &visitor.needles());
+                    let sieve = sieve.map_err(StoreError::sqlite(&opened.path))?;
                     let is_planned = plan.add_pages(number, pages, |page| match names.get(&page.partition) {
                         Some(name) => Ok(name.clone()),
                         None => Err(day_file::unnamed_partition(&opened.path, page)),
                     })?;
+                    plan.drop_lacking(number, &sieve, visitor);
                     plan.files.push(WalkFile { source: FileSource::Open, late, counts });
                     connections[0].push(Some(opened));
                     if !is_planned {
@@ -402,6 +417,18 @@ impl Plan<'_> {
             Task::Page { page, .. } => Some(page.header.first),
             _ => None,
         });
+    }
+
+    /// Drops the pages of a file that surely have no row that is wanted. Rows that they replace in others stay replaced.
+    fn drop_lacking<V: BatchVisitor>(&mut self, of: usize, sieve: &PageSieve, visitor: &V) {
+        if !sieve.is_empty() {
+            self.tasks.retain(|task| match task {
+                Task::Page { file, page, .. } if *file == of => {
+                    visitor.wants_without(&|text| sieve.is_lacking(page, text))
+                }
+                _ => true,
+            });
+        }
     }
 
     /// Puts the pages of a row of small pages together: the row is read once for all of them.

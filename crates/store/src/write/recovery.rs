@@ -194,7 +194,12 @@ fn set_aside(layout: &FolderLayout, day: &DayTable, file: &DayFile, pages: &[Pag
             let body = bodies.read(file.connection(), page.place).map_err(sql)?.unwrap_or_default().to_vec();
             let is_alone = matches!(page.place, PageLocation::Shared { .. });
             let own = table_address.at(&partition).stored_checksum(&page.header, page.seq);
-            let page = EncodedPage { header: PageHeader { checksum: own, ..page.header.clone() }, body, counts: None };
+            let page = EncodedPage {
+                header: PageHeader { checksum: own, ..page.header.clone() },
+                body,
+                counts: None,
+                words: None,
+            };
             inserts.push(Insert { partition, page, is_alone });
         }
         let mut aside = DayFile::open(&target, day)?;

@@ -11,6 +11,7 @@ use super::values::{ABSENT, NO_NUMBER, ValueNumbers};
 use crate::answer::item::FullRecord;
 use crate::entity::OwnedValue;
 use daytable_model::key::instance_of;
+use daytable_model::needle::Needle;
 use daytable_model::property::{Property, PropertyKind};
 use daytable_model::record::Level;
 use daytable_model::row_set::RowSet;
@@ -223,6 +224,14 @@ impl BatchVisitor for EntryCounting<'_> {
         let Some(counts) = self.of_minutes(rows, minutes) else { return false };
         counts.into_iter().for_each(|(step, level, records)| self.add_counted(state, rows, step, level, records));
         true
+    }
+
+    fn needles(&self) -> Vec<&Needle> {
+        self.columns.sought()
+    }
+
+    fn wants_without(&self, lacks: &dyn Fn(usize) -> bool) -> bool {
+        self.columns.wants_without(lacks)
     }
 
     fn wants_page(&self, page: &PageSections<'_>) -> bool {

@@ -12,6 +12,7 @@ use crate::answer::field_list::{FieldQuestion, FoundField};
 use crate::answer::item::{FullRecord, shown_name};
 use crate::entity::OwnedValue;
 use daytable_model::key::instance_of;
+use daytable_model::needle::Needle;
 use daytable_model::property::{Property, PropertyKind};
 use daytable_model::record::Level;
 use daytable_model::row_set::RowSet;
@@ -73,6 +74,14 @@ impl BatchVisitor for FieldGathering<'_> {
 
     fn wants(&self, rows: RowsOf<'_>, header: Option<&PageHeader>) -> bool {
         self.columns.wants(rows, header)
+    }
+
+    fn needles(&self) -> Vec<&Needle> {
+        self.columns.sought()
+    }
+
+    fn wants_without(&self, lacks: &dyn Fn(usize) -> bool) -> bool {
+        self.columns.wants_without(lacks)
     }
 
     fn wants_page(&self, page: &PageSections<'_>) -> bool {

@@ -307,6 +307,21 @@ impl ColumnFilter {
         failed.into_inner().map_or(Ok(may_match), Err)
     }
 
+    /// The texts that matching records have.
+    pub(in crate::answer) fn sought(&self) -> Vec<&Needle> {
+        self.all_sought().map(|sought| &sought.needle).collect()
+    }
+
+    fn all_sought(&self) -> impl Iterator<Item = &SoughtText> {
+        self.contains.iter().chain(self.needles.values())
+    }
+
+    /// Whether a page may have records that match, which lacks the texts that `lacks` accepts by their numbers.
+    pub(in crate::answer) fn wants_without(&self, lacks: &dyn Fn(usize) -> bool) -> bool {
+        let number = |of: &SoughtText| self.all_sought().position(|sought| std::ptr::eq(sought, of));
+        self.may_match(&|sought| !number(sought).is_some_and(lacks))
+    }
+
     /// Whether rows may match that have only the texts which `has` accepts.
     fn may_match(&self, has: &dyn Fn(&SoughtText) -> bool) -> bool {
         self.contains.as_ref().is_none_or(has) && self.may_match_node(self.predicate.root(), has)

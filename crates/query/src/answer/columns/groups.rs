@@ -19,6 +19,7 @@ use daytable_logsql::query::{Aggregate, Function, GroupField, Step, StepSize};
 use daytable_logsql::unit::duration_nanos;
 use daytable_logsql::{Column, Predicate};
 use daytable_model::key::instance_of;
+use daytable_model::needle::Needle;
 use daytable_model::property::{Property, PropertyKind};
 use daytable_model::record::Level;
 use daytable_model::row_set::RowSet;
@@ -364,6 +365,14 @@ impl BatchVisitor for Gathering<'_> {
     ) -> bool {
         let Some(numbers) = PageNumbers::of(&self.counted_fields, rows, header, counted) else { return false };
         exact && self.add_numbers(state, rows, &numbers) || !numbers.may_match(&self.columns)
+    }
+
+    fn needles(&self) -> Vec<&Needle> {
+        self.columns.sought()
+    }
+
+    fn wants_without(&self, lacks: &dyn Fn(usize) -> bool) -> bool {
+        self.columns.wants_without(lacks)
     }
 
     fn wants_page(&self, page: &PageSections<'_>) -> bool {

@@ -16,6 +16,7 @@ use crate::select::{RecordStream, Selection, merge, records_by_rows};
 use crate::tables::TableError;
 use daytable_logsql::Predicate;
 use daytable_model::key::RowKey;
+use daytable_model::needle::Needle;
 use daytable_model::property::PropertyKind;
 use daytable_model::row_set::RowSet;
 use daytable_model::time::{TICKS_PER_MINUTE, TICKS_PER_SECOND, Ticks};
@@ -196,6 +197,14 @@ impl BatchVisitor for Finding<'_> {
     ) -> bool {
         let numbers = PageNumbers::of(self.counted_fields, rows, header, counted);
         numbers.is_some_and(|numbers| !numbers.may_match(self.columns))
+    }
+
+    fn needles(&self) -> Vec<&Needle> {
+        self.columns.sought()
+    }
+
+    fn wants_without(&self, lacks: &dyn Fn(usize) -> bool) -> bool {
+        self.columns.wants_without(lacks)
     }
 
     fn wants_page(&self, page: &PageSections<'_>) -> bool {

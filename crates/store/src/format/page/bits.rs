@@ -1,5 +1,6 @@
 //! Whole numbers at their exact width, and bounds-checked readers.
 
+use super::words::WordGatherer;
 use super::{PageError, VALUE_BYTES};
 
 /// Zero bytes after the packed section in memory, so that [`Bits::get`] always reads a whole window.
@@ -144,6 +145,8 @@ pub(super) struct Sections {
     pub(super) strings: Vec<u8>,
     /// The layout of the columns, and everything that is neither number nor text.
     pub(super) meta: Vec<u8>,
+    /// The words of the texts that are written.
+    pub(super) words: WordGatherer,
 }
 
 impl Sections {

@@ -147,12 +147,15 @@ fn encode<'a>(
         let codes: Vec<u8> = rows.iter().map(|row| row.level().map_or(0, Level::code)).collect();
         columns.count_values(&codes)
     };
+    // Where values are counted, each record is described by its row.
+    out.words.begin(counts.is_some());
     columns.encode(out);
+    let words = out.words.end();
     let mut levels = levels::encode(rows.iter().map(|row| (row.key(), row.level())));
     if has_streams {
         levels::add_streams(&mut levels);
     }
-    EncodedPage { counts, ..scratch.close(&keys, levels, raw_bytes, is_stored) }
+    EncodedPage { counts, words, ..scratch.close(&keys, levels, raw_bytes, is_stored) }
 }
 
 /// Builds the page of a batch with a single row: the same page as from a [`PageBuilder`], without the work of merging
@@ -209,7 +212,7 @@ impl Scratch {
             checksum: 0,
         };
         header.checksum = header.checksum_of(&body);
-        EncodedPage { header, body, counts: None }
+        EncodedPage { header, body, counts: None, words: None }
     }
 
     /// Compresses strings and meta into `frame` if that saves space.

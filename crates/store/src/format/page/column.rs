@@ -215,13 +215,18 @@ impl ValueSlice<'_, '_> {
                 0
             }
             ValueSlice::Strings(values) => strings::encode(values, out) as u8,
-            ValueSlice::Layouts(values) => strings::encode_as(values, false, out) as u8,
+            ValueSlice::Layouts(values) => {
+                out.words.add_layouts(values);
+                strings::encode_as(values, false, out) as u8
+            }
             ValueSlice::Doubles(values) => encode_doubles(values, out),
             ValueSlice::Guids(values) => {
+                out.words.add_bytes();
                 out.packed.extend(values.as_flattened());
                 0
             }
             ValueSlice::Binaries(values) => {
+                out.words.add_bytes();
                 let lengths: Vec<i64> = values.iter().map(|bytes| bytes.len().cast_signed() as i64).collect();
                 ints::encode(&lengths, out);
                 values.iter().for_each(|bytes| out.meta.extend_from_slice(bytes));

@@ -156,6 +156,17 @@ impl DictionaryColumn {
         self.entries.bits(self.indices.len())
     }
 
+    /// The different values.
+    pub(super) fn texts(&self) -> impl Iterator<Item = &str> {
+        // They were pushed as text, or have a mark for each number.
+        (0..self.len()).map(|entry| str::from_utf8(self.entries.entry(entry)).unwrap_or_default())
+    }
+
+    /// The number of each value.
+    pub(super) fn indices(&self) -> &[u8] {
+        &self.indices
+    }
+
     pub(super) fn write(&self, out: &mut Sections) {
         self.entries.write(&self.indices, out);
     }

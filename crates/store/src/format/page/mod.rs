@@ -44,6 +44,7 @@ mod prefilter;
 mod source_row;
 mod strings;
 mod value_counts;
+mod words;
 #[cfg(test)]
 mod tests;
 
@@ -63,6 +64,8 @@ pub use read::{ColumnRef, Page, PageSections};
 pub(crate) use value_counts::ColumnCounts;
 pub use value_counts::ValueCounts;
 pub(crate) use value_counts::{LEVELS, VALUES_MAX};
+pub use words::PageWords;
+pub(crate) use words::{is_of_letters, word_key};
 
 use daytable_model::key::RowKey;
 use std::time::Duration;
@@ -117,6 +120,8 @@ pub struct EncodedPage {
     pub body: Vec<u8>,
     /// Numbers of its records by value, if they were counted.
     pub counts: Option<Box<ValueCounts>>,
+    /// Its words, if they were gathered.
+    pub words: Option<Box<PageWords>>,
 }
 
 /// Why a page cannot be read.

@@ -8,6 +8,7 @@ use super::PageError;
 use super::bits::{SectionCursor, Sections, TextSpan};
 use super::entries::{self, DictionaryColumn, ENTRIES_MAX};
 use super::ints::{Ints, IntsPlan};
+use super::words::{PatternWords, WordGatherer};
 use daytable_model::decimal::{self, digits};
 use std::sync::OnceLock;
 
@@ -50,10 +51,36 @@ impl PatternColumn {
         self.bits
     }
 
-    pub(super) fn write(&self, out: &mut Sections) {
+    /// Writes the column of these values.
+    pub(super) fn write(&self, values: &[&str], out: &mut Sections) {
+        if out.words.is_on() {
+            self.add_words(values, &mut out.words);
+        }
         self.patterns.write(out);
         for (plan, numbers) in self.plans.iter().zip(&self.slots) {
             plan.write(numbers, out);
+        }
+    }
+}
+
+impl PatternColumn {
+    /// Adds the words of the values: those of a pattern once, and those with numbers without printing the others.
+    fn add_words(&self, values: &[&str], words: &mut WordGatherer) {
+        let patterns: Vec<(usize, Option<PatternWords<'_>>)> =
+            self.patterns.texts().map(|text| (TextSplitter::slots(text), PatternWords::of(text, SLOT))).collect();
+        patterns.iter().filter_map(|(_, pattern)| pattern.as_ref()).for_each(|pattern| words.add_pattern(pattern));
+        if patterns.iter().all(|(_, pattern)| pattern.as_ref().is_some_and(PatternWords::is_whole)) {
+            return;
+        }
+        let mut ranks = [0usize; NUMBERS_MAX];
+        for (value, index) in values.iter().zip(self.patterns.indices()) {
+            let (slots, pattern) = &patterns[usize::from(*index)];
+            match pattern {
+                // Numbers have no sign.
+                Some(pattern) => words.add_value(pattern, |slot| self.slots[slot][ranks[slot]].cast_unsigned()),
+                None => words.add_text(value),
+            }
+            ranks[..*slots].iter_mut().for_each(|rank| *rank += 1);
         }
     }
 }

@@ -53,12 +53,14 @@ pub(super) fn encode_as(values: &[&str], may_expand: bool, out: &mut Sections) -
         put_varint(&mut out.meta, 1);
         put_varint(&mut out.meta, first.len() as u64);
         out.strings.extend_from_slice(first.as_bytes());
+        out.words.add_text(first);
         return StringForm::Dictionary;
     }
     let dictionary = DictionaryColumn::of(values);
     // With few entries for many values, no other form is shorter.
     if let Some(dictionary) = dictionary.as_ref().filter(|d| d.len() <= 2 + values.len() / 8) {
         dictionary.write(out);
+        dictionary.texts().for_each(|text| out.words.add_text(text));
         return StringForm::Dictionary;
     }
     let dictionary_bits = dictionary.as_ref().map_or(usize::MAX, DictionaryColumn::bits);
@@ -70,6 +72,7 @@ pub(super) fn encode_as(values: &[&str], may_expand: bool, out: &mut Sections) -
         let start = out.packed.len();
         if values.iter().all(|value| hex::decode(value.as_bytes(), &mut out.packed)) {
             put_varint(&mut out.meta, (length / 2) as u64);
+            out.words.add_hex(&out.packed[start..], length / 2);
             return StringForm::Hex;
         }
         out.packed.truncate(start);
@@ -79,25 +82,27 @@ pub(super) fn encode_as(values: &[&str], may_expand: bool, out: &mut Sections) -
     let patterns = if may_expand { PatternColumn::of(values) } else { None };
     let patterns = patterns.filter(|patterns| patterns.bits() < dictionary_bits);
     if let Some(patterns) = patterns.as_ref().filter(|patterns| patterns.bits() < text_bits) {
-        patterns.write(out);
+        patterns.write(values, out);
         return StringForm::SplitPattern;
     }
     let lengths: Vec<i64> = values.iter().map(|value| value.len().cast_signed() as i64).collect();
     let lengths_plan = IntsPlan::new(&lengths);
     let plain_bits = text_bits + lengths_plan.bits(lengths.len());
     if let Some(patterns) = patterns.filter(|patterns| patterns.bits() < plain_bits) {
-        patterns.write(out);
+        patterns.write(values, out);
         return StringForm::SplitPattern;
     }
     match dictionary {
         Some(dictionary) if dictionary_bits <= plain_bits => {
             dictionary.write(out);
+            dictionary.texts().for_each(|text| out.words.add_text(text));
             StringForm::Dictionary
         }
         _ => {
             lengths_plan.write(&lengths, out);
             for value in values {
                 out.strings.extend_from_slice(value.as_bytes());
+                out.words.add_text(value);
             }
             StringForm::Plain
         }

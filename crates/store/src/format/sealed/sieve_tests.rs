@@ -2,6 +2,9 @@
 
 use super::tests::{Given, Place, start};
 use super::*;
+use crate::format::day_file::{HEADER_COLUMNS, read_header};
+use crate::format::page_sieve::PageSieve;
+use crate::format::small_pages::PageRow;
 use daytable_model::key::RowKey;
 use daytable_model::line::{LAYOUT, LineLayout, LineSource, VERBATIM};
 use daytable_model::needle::Needle;
@@ -10,7 +13,9 @@ use daytable_model::record::Level;
 use daytable_model::time::Ticks;
 use daytable_model::words::is_word_character;
 use proptest::prelude::*;
+use rusqlite::Connection;
 use std::collections::BTreeMap;
+use std::path::Path;
 
 const LAYOUTS: [&str; 6] = [
     "{\"a\":\"%[Message]\",\"n\":%(n)}",
@@ -81,12 +86,20 @@ fn part(text: &str, ends: (prop::sample::Index, prop::sample::Index)) -> (&str, 
     (&text[start..end], (starts, !text[end..].chars().next().is_some_and(is_word_character)))
 }
 
+/// The pages of an open day, without its small pages.
+fn pages_of(day: &Path) -> (Connection, Vec<PageRow>) {
+    let connection = Connection::open(day).expect("opened");
+    let select = format!("SELECT {HEADER_COLUMNS} FROM page");
+    let pages = connection.prepare(&select).and_then(|mut select| select.query_map([], read_header)?.collect());
+    (connection, pages.expect("headers"))
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// Any part of any value or line is found in the row group of its row.
+    /// Any part of any value or line is found in the row group and in the page of its row.
     #[test]
-    fn a_row_group_with_a_text_is_never_excluded(
+    fn a_place_with_a_text_is_never_excluded(
         rows in prop::collection::vec(row(), 1..300), parts in prop::collection::vec(any::<(prop::sample::Index, prop::sample::Index)>(), 8),
     ) {
         let given: Vec<Given> = rows
@@ -95,7 +108,10 @@ proptest! {
             .map(|((level, values), n)| Given { partition: 0, key: RowKey::new(start(), 1, n), level, values })
             .collect();
         let place = Place::new();
-        let (sealed, _) = place.seal(1, &[place.open_day("Log20261120.1.db", std::slice::from_ref(&given))]).expect("sealed");
+        let commits: Vec<Vec<Given>> = given.chunks(100).map(<[Given]>::to_vec).collect();
+        let day = place.open_day("Log20261120.1.db", &commits);
+        let (sealed, _) = place.seal(1, std::slice::from_ref(&day)).expect("sealed");
+        let (connection, pages) = pages_of(&day);
         let mut newest_first: Vec<&Given> = given.iter().collect();
         newest_first.sort_by_key(|given| given.key);
         for (row, given) in newest_first.into_iter().enumerate() {
@@ -107,11 +123,17 @@ proptest! {
                 LineLayout::parse(layout).write_line(given, verbatim, &mut line);
                 texts.push(String::from_utf8_lossy(&line).into_owned());
             }
+            let page: Vec<PageRow> =
+                pages.iter().filter(|page| page.header.first <= given.key && given.key <= page.header.last).cloned().collect();
             for text in &texts {
                 for ends in &parts {
                     let (part, borders) = part(text, *ends);
-                    let may_have = sealed.may_have(group, &Needle::with_borders(part, borders)).expect("read");
+                    let needle = Needle::with_borders(part, borders);
+                    let may_have = sealed.may_have(group, &needle).expect("read");
                     prop_assert!(may_have, "{:?} with {:?} of {:?}", part, borders, text);
+                    let sieve = PageSieve::ask(&connection, &page, &[&needle]).expect("read");
+                    let is_lacking = page.iter().any(|page| sieve.is_lacking(page, 0));
+                    prop_assert!(!is_lacking, "{:?} with {:?} of {:?}, open", part, borders, text);
                 }
             }
         }
@@ -119,7 +141,7 @@ proptest! {
 }
 
 #[test]
-fn absent_words_exclude_most_row_groups() {
+fn absent_words_exclude_most_places() {
     let value = |n: u64| {
         let identifier = xxhash_rust::xxh3::xxh3_64(&n.to_le_bytes());
         let fields = [
@@ -129,15 +151,25 @@ fn absent_words_exclude_most_row_groups() {
         ];
         fields.into_iter().map(|(name, text)| (name.to_owned(), (PropertyKind::String, text))).collect()
     };
-    let rows =
-        (0..4096).map(|n| Given { partition: 0, key: RowKey::new(start(), 1, n), level: None, values: value(n) });
+    let row = |n| Given { partition: 0, key: RowKey::new(start(), 1, n), level: None, values: value(n) };
+    let commits: Vec<Vec<Given>> =
+        (0..32).map(|commit| (128 * commit..128 * (commit + 1)).map(row).collect()).collect();
     let place = Place::new();
-    let (sealed, _) = place.seal(1, &[place.open_day("Log20261120.1.db", &[rows.collect()])]).expect("sealed");
+    let day = place.open_day("Log20261120.1.db", &commits);
+    let (sealed, _) = place.seal(1, std::slice::from_ref(&day)).expect("sealed");
+    let (connection, pages) = pages_of(&day);
+    assert_eq!(pages.len(), 32);
     let groups = sealed.index().groups.len();
     assert_eq!(groups, 32);
     let found = |text: &str, borders| {
         let needle = Needle::with_borders(text, borders);
-        (0..groups).filter(|group| sealed.may_have(*group, &needle).expect("read")).count()
+        let sieve = PageSieve::ask(&connection, &pages, &[&needle]).expect("read");
+        let in_pages = pages.iter().filter(|page| !sieve.is_lacking(page, 0)).count();
+        let in_groups: usize = (0..groups).filter(|group| sealed.may_have(*group, &needle).expect("read")).count();
+        // The row groups have as many rows as the pages.
+        assert!(in_pages <= in_groups + 8, "{text}: {in_pages} pages, {in_groups} row groups");
+        assert_eq!(in_pages == 32, in_groups == 32, "{text}");
+        in_groups
     };
     let whole = (true, true);
     assert_eq!((found("handled", whole), found("m", whole), found("handl", (true, false))), (32, 32, 32));
