@@ -125,16 +125,20 @@ proptest! {
             }
             let page: Vec<PageRow> =
                 pages.iter().filter(|page| page.header.first <= given.key && given.key <= page.header.last).cloned().collect();
+            let mut needles = Vec::new();
             for text in &texts {
                 for ends in &parts {
                     let (part, borders) = part(text, *ends);
                     let needle = Needle::with_borders(part, borders);
                     let may_have = sealed.may_have(group, &needle).expect("read");
                     prop_assert!(may_have, "{:?} with {:?} of {:?}", part, borders, text);
-                    let sieve = PageSieve::ask(&connection, &page, &[&needle]).expect("read");
-                    let is_lacking = page.iter().any(|page| sieve.is_lacking(page, 0));
-                    prop_assert!(!is_lacking, "{:?} with {:?} of {:?}, open", part, borders, text);
+                    needles.push(needle);
                 }
+            }
+            let sieve = PageSieve::ask(&connection, &page, &needles.iter().collect::<Vec<_>>()).expect("read");
+            for (at, needle) in needles.iter().enumerate() {
+                let is_lacking = page.iter().any(|page| sieve.is_lacking(page, at));
+                prop_assert!(!is_lacking, "{:?} of {:?}, open", needle.words(), texts);
             }
         }
     }
@@ -174,7 +178,7 @@ fn absent_words_exclude_most_places() {
     let whole = (true, true);
     assert_eq!((found("handled", whole), found("m", whole), found("handl", (true, false))), (32, 32, 32));
     assert_eq!((found("absent", whole), found("not handle it", (false, false))), (0, 0));
-    let identifiers: usize = (0..100).map(|n| found(&format!("{n:016x}"), whole)).sum();
+    let identifiers: usize = (0..100).map(|n| found(&format!("a{n:015x}"), whole)).sum();
     let addresses: usize = (0..100).map(|n| found(&format!("10.251.{n}.1"), whole)).sum();
     assert!(identifiers < 400 && addresses < 400, "{identifiers} and {addresses} of 3200");
     let identifier = format!("{:016x}", xxhash_rust::xxh3::xxh3_64(&7u64.to_le_bytes()));
