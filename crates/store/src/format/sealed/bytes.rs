@@ -3,7 +3,7 @@
 //! ```text
 //! 0                      data_end                                       length
 //! | row groups, sieve     | index | offset indexes | footer | n | PAR1 |
-//! | blocks of 64 KiB:     | one sum, unseeded; it stands in the         |
+//! | blocks of 16 KiB:     | one sum, unseeded; it stands in the         |
 //! | a sum each, in the    | footer, and counts as zeros there           |
 //! | index                 |                                             |
 //! ```
@@ -20,8 +20,9 @@ use std::path::Path;
 use std::sync::Arc;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Bytes of a block of row groups with a checksum of its own.
-pub(super) const BLOCK_BYTES: usize = 64 << 10;
+/// Bytes of a block of row groups with a checksum of its own. To read a page of a column, often some KiB, all blocks that
+/// it touches are read.
+pub(super) const BLOCK_BYTES: usize = 16 << 10;
 
 /// A source of a sealed file's bytes: a file, an object store, memory.
 pub trait RangeReader: Send + Sync {

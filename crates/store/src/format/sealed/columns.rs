@@ -4,11 +4,11 @@
 //! validated here, so a block contains only valid properties.
 
 use super::block::{BlockColumn, BlockValues, RestColumns, RowBlock};
-use super::bytes::VerifiedBytes;
 use super::damage::{damaged, guard};
 use super::file::{FileContents, SealedFile};
 use super::interned::{self, InternedPages, InternedTexts};
 use super::layout::{ITEM, LEVEL, PARTITION, POSITION, PROPERTIES, PropertyColumn, REST_DEFINED, SOURCE, TICKS, TIME};
+use super::pages::ColumnPages;
 use crate::StoreError;
 use daytable_model::key::RowKey;
 use daytable_model::property::{Property, PropertyKind};
@@ -18,7 +18,6 @@ use parquet::column::page::PageReader;
 use parquet::column::reader::ColumnReaderImpl;
 use parquet::data_type::{BoolType, DataType, DoubleType, FixedLenByteArrayType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
-use parquet::file::serialized_reader::SerializedPageReader;
 use parquet::file::statistics::Statistics;
 use parquet::schema::types::ColumnDescPtr;
 use std::ops::Range;
@@ -71,10 +70,10 @@ impl SealedFile {
     }
 
     /// The pages of a row group's column.
-    pub(super) fn pages(&self, group: usize, leaf: usize) -> Result<SerializedPageReader<VerifiedBytes>, ParquetError> {
+    pub(super) fn pages(&self, group: usize, leaf: usize) -> Result<ColumnPages, ParquetError> {
         let FileContents { bytes, metadata, index, .. } = &*self.opened;
         let pages = metadata.page_index_for_row_group(group).page_locations(leaf).cloned();
-        SerializedPageReader::new(bytes.clone(), metadata.row_group(group).column(leaf), index.groups[group], pages)
+        ColumnPages::new(bytes.clone(), metadata.row_group(group).column(leaf), index.groups[group], pages)
     }
 
     fn read_pages<T: DataType>(
@@ -82,7 +81,7 @@ impl SealedFile {
         group: usize,
         leaf: usize,
         ranges: &[Range<usize>],
-        through: impl FnOnce(SerializedPageReader<VerifiedBytes>, ColumnDescPtr) -> Box<dyn PageReader>,
+        through: impl FnOnce(ColumnPages, ColumnDescPtr) -> Box<dyn PageReader>,
     ) -> Result<ColumnRead<T::T>, StoreError> {
         guard(&self.opened.path, &format!("row group {group}, column {leaf}"), || {
             let pages = self.pages(group, leaf)?;

@@ -103,8 +103,10 @@ impl TextPool {
         }
         self.pages.push(page);
         let number = |n: usize| i32::try_from(n).map_err(|_| uneven());
-        let numbers = number(first)?..number(self.places.len())?;
-        Ok(numbers.flat_map(i32::to_le_bytes).collect())
+        let mut numbers = Vec::with_capacity(4 * (self.places.len() - first));
+        (number(first)?..number(self.places.len())?)
+            .for_each(|number| numbers.extend_from_slice(&number.to_le_bytes()));
+        Ok(numbers)
     }
 }
 

@@ -22,7 +22,7 @@
 //! tools do not distinguish. No property's name contains a colon, so these names are unique. The footer states the
 //! property and type of each column.
 //!
-//! **Integrity.** A checksum covers every byte and is verified before the byte is used. Blocks of 64 KiB of the row
+//! **Integrity.** A checksum covers every byte and is verified before the byte is used. Blocks of 16 KiB of the row
 //! groups have sums in the index. The index and everything after it have a sum in the footer (`bytes`, `tail`). A
 //! wrong byte is an error that names its place, never a wrong row.
 //!
@@ -53,6 +53,7 @@ mod mapped;
 mod merge;
 mod interned;
 mod open_day;
+mod pages;
 mod part;
 mod seal;
 mod sieve;
