@@ -15,7 +15,7 @@ use super::raw_record::RawRecord;
 use super::structured::{self, Headers};
 use super::timestamp::zone::Zone;
 use super::timestamp::{FullTime, TimestampDefaults};
-use super::written::{self, LayoutCache};
+use super::written::{self, LayoutCache, ReadLayout};
 use super::{Explicit, Format, FormatChoice, LinePatternError, Parsed, UnknownFormat, envelope, json, logfmt};
 use crate::redact::Redactor;
 use daytable_model::record::Record;
@@ -331,23 +331,18 @@ impl SourceProfile {
         options: &'a ParseOptions,
         seen: Ticks,
     ) -> Parsed<'a> {
-        let is_joined = memchr(b'\n', text.as_bytes()).is_some();
-        self.single_lines = if is_joined { 0 } else { (self.single_lines + 1).min(SINGLE_LINES_SURE) };
         let defaults = TimestampDefaults { zone: options.zone, seen };
         let full_time = raw.map(|raw| raw.full_time).unwrap_or_default();
-        let mut parsed = match &options.explicit {
-            Some(explicit) => {
-                let record = explicit.record(text, &defaults);
-                record.map_or_else(|| Parsed::plain(text), |record| Parsed::of(record, Format::Explicit))
-            }
-            None => self.chosen(options.format, text, defaults, full_time),
+        let (mut parsed, read) = match self.read_by_layout(text, &envelope, options, &defaults, full_time) {
+            Some((parsed, read)) => (parsed, Some(read)),
+            None => (self.parse_text(text, options, defaults, full_time), None),
         };
         parsed.record.time = parsed.record.time.or(envelope.time);
         if envelope.stream != OutputStream::Only {
             // First, because a query by name gets the first field: the text must not forge its stream.
             parsed.record.fields.splice(0..0, envelope.into_fields());
         }
-        let mut line = Some(self.layouts.written(text, &parsed, raw, &self.gap));
+        let mut line = Some(self.layouts.written(text, &parsed, raw, &self.gap, &defaults, read));
         if let Some(redactor) = &options.redactor {
             let before = parsed.clone();
             let had_secret = redactor.redact(&mut parsed.record, text);
@@ -363,6 +358,60 @@ impl SourceProfile {
         }
         parsed.record.line = line.map(Box::new);
         parsed
+    }
+
+    #[cfg(test)]
+    pub(crate) fn layouts_mut(&mut self) -> &mut LayoutCache {
+        &mut self.layouts
+    }
+
+    /// Reads a line by the layout of an earlier line, and learns what the parser would learn.
+    #[inline]
+    pub(crate) fn read_by_layout<'a>(
+        &mut self,
+        text: &'a str,
+        envelope: &Envelope<'_>,
+        options: &ParseOptions,
+        defaults: &TimestampDefaults,
+        full_time: FullTime,
+    ) -> Option<(Parsed<'a>, ReadLayout)> {
+        let is_auto = options.format == FormatChoice::Auto;
+        let is_possible = is_auto || options.format == FormatChoice::Only(Format::Json);
+        if !is_possible || options.explicit.is_some() || envelope.stream != OutputStream::Only {
+            return None;
+        }
+        let is_usual_text =
+            is_auto && self.format == Some(Format::Text) && self.weight >= WEIGHT_SURE && self.since < REVISIT;
+        let (parsed, read) = self.layouts.read(text, defaults, full_time, |format| match format {
+            Format::Json => true,
+            Format::Text => is_usual_text,
+            _ => is_auto,
+        })?;
+        self.single_lines = (self.single_lines + 1).min(SINGLE_LINES_SURE);
+        if parsed.format == Format::Text {
+            self.since += 1;
+            self.habits.note_colon(false);
+        }
+        self.learn(&parsed);
+        Some((parsed, read))
+    }
+
+    fn parse_text<'a>(
+        &mut self,
+        text: &'a str,
+        options: &'a ParseOptions,
+        defaults: TimestampDefaults,
+        full_time: FullTime,
+    ) -> Parsed<'a> {
+        let is_joined = memchr(b'\n', text.as_bytes()).is_some();
+        self.single_lines = if is_joined { 0 } else { (self.single_lines + 1).min(SINGLE_LINES_SURE) };
+        match &options.explicit {
+            Some(explicit) => {
+                let record = explicit.record(text, &defaults);
+                record.map_or_else(|| Parsed::plain(text), |record| Parsed::of(record, Format::Explicit))
+            }
+            None => self.chosen(options.format, text, defaults, full_time),
+        }
     }
 
     /// Parses a record as the choice of format says, and learns from it. `full_time` is its time, if that is known.
@@ -381,11 +430,15 @@ impl SourceProfile {
             self.headers.learn(text, self.format.is_none());
             Parsed::plain(text)
         });
+        self.learn(&parsed);
+        parsed
+    }
+
+    fn learn(&mut self, parsed: &Parsed<'_>) {
         self.note(parsed.format);
         if parsed.format != Format::Plain {
             self.habits.note_time(parsed.record.time.is_some());
         }
-        parsed
     }
 
     /// The format of most recent records; `None` before the first.

@@ -21,6 +21,8 @@ use crate::time::{MONTHS, TICKS_PER_DAY, TICKS_PER_MINUTE, TICKS_PER_SECOND, Tic
 const CODES: &[u8] = b"YymnbBdeEaAHkIlMSpPs1234567";
 /// Digits of a fraction that ticks hold.
 const TICK_DIGITS: usize = 7;
+/// The ticks of the last digit of a fraction, by the number of its digits.
+const FRACTION_UNITS: [u32; TICK_DIGITS] = [1_000_000, 100_000, 10_000, 1000, 100, 10, 1];
 /// Digits of the seconds since 1970 of this century.
 const EPOCH_DIGITS: usize = 10;
 
@@ -79,6 +81,56 @@ impl KnownTime {
     /// The zone of the written time, in minutes east of UTC.
     pub fn minutes_east(&self) -> i64 {
         self.pattern.minutes_east
+    }
+
+    /// Whether it is a date of digits and a clock of 24 hours, as in RFC 3339. The second may have a fraction.
+    pub fn is_iso(&self) -> bool {
+        let pattern = self.pattern.text();
+        let date = pattern.split_once(';').and_then(|(_, parts)| {
+            let after_date = parts.strip_prefix("Y-m-d").or_else(|| parts.strip_prefix("Y/m/d"))?;
+            after_date.strip_prefix("'T").or_else(|| after_date.strip_prefix(' '))
+        });
+        let fraction = date.and_then(|clock| clock.strip_prefix("H:M:S")).map(str::as_bytes);
+        matches!(fraction, Some([] | [b'.' | b',', b'1'..=b'7']))
+    }
+
+    /// Reads a time of the day of the last time that was compared: the time, and its length. Only for times of which
+    /// [`KnownTime::is_iso`] holds.
+    #[inline]
+    pub fn read(&self, text: &[u8]) -> Option<(Ticks, usize)> {
+        let midnight = self.clock.as_ref()?.midnight;
+        let mut at = self.date.len();
+        if !is_same_text(text.get(..at)?, &self.date) {
+            return None;
+        }
+        let (mut seconds, mut fraction) = (0, 0);
+        for part in &self.pattern.parts[self.date_parts..] {
+            let rest = text.get(at..)?;
+            at += match *part {
+                TimePart::Literal(byte) => (*rest.first()? == byte).then_some(1)?,
+                TimePart::Code(b'H') => {
+                    seconds += 3600 * two_digits(rest, 24)?;
+                    2
+                }
+                TimePart::Code(b'M') => {
+                    seconds += 60 * two_digits(rest, 60)?;
+                    2
+                }
+                TimePart::Code(b'S') => {
+                    seconds += two_digits(rest, 60)?;
+                    2
+                }
+                TimePart::Code(code @ b'1'..=b'7') => {
+                    let width = usize::from(code - b'0');
+                    fraction = digits_at_front(rest, width)? * FRACTION_UNITS[width - 1];
+                    width
+                }
+                TimePart::Code(_) => return None,
+            };
+        }
+        let since_midnight = i64::from(seconds) * TICKS_PER_SECOND + i64::from(fraction);
+        let time = midnight + since_midnight - self.pattern.minutes_east * TICKS_PER_MINUTE;
+        Some((Ticks::new(time)?, at))
     }
 
     /// The length of what the pattern writes for a time, if `text` begins with that.
@@ -172,9 +224,8 @@ impl Clock {
             b'M' => (self.minute, 2),
             b'S' => (self.second, 2),
             b'1'..=b'7' => {
-                const UNITS: [u32; TICK_DIGITS] = [1_000_000, 100_000, 10_000, 1000, 100, 10, 1];
                 let length = usize::from(code - b'0');
-                (self.fraction / UNITS[length - 1], length)
+                (self.fraction / FRACTION_UNITS[length - 1], length)
             }
             _ => return None,
         })
@@ -211,18 +262,7 @@ impl Clock {
             let written = [b'0' + (number / 10) as u8, b'0' + (number % 10) as u8];
             return (*text.first_chunk()? == written).then_some(2);
         }
-        if let Some((read, _)) = digits::leading(text).filter(|(_, length)| *length == width) {
-            return (read == u64::from(number)).then_some(width);
-        }
-        let mut read = 0;
-        for byte in text.get(..width)? {
-            let digit = byte.wrapping_sub(b'0');
-            if digit > 9 {
-                return None;
-            }
-            read = read * 10 + u32::from(digit);
-        }
-        (read == number).then_some(width)
+        (digits_at_front(text, width)? == number).then_some(width)
     }
 
     /// [`Clock::begins`] for names and numbers without a fixed width.
@@ -231,6 +271,25 @@ impl Clock {
         self.write(code, &mut written);
         text.starts_with(&written).then_some(written.len())
     }
+}
+
+/// The number of two digits, if it is below `limit`.
+#[inline]
+fn two_digits(text: &[u8], limit: u32) -> Option<u32> {
+    let [tens, ones] = text.first_chunk()?.map(|byte: u8| u32::from(byte.wrapping_sub(b'0')));
+    (tens < 10 && ones < 10 && 10 * tens + ones < limit).then_some(10 * tens + ones)
+}
+
+/// The number of the first `width` digits, at most seven.
+#[inline]
+fn digits_at_front(text: &[u8], width: usize) -> Option<u32> {
+    if let Some((read, _)) = digits::leading(text).filter(|(_, length)| *length == width) {
+        return Some(read as u32);
+    }
+    text.get(..width)?.iter().try_fold(0, |read, byte| {
+        let digit = byte.wrapping_sub(b'0');
+        (digit < 10).then_some(read * 10 + u32::from(digit))
+    })
 }
 
 /// Writes a number with at least `length` digits.

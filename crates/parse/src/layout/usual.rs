@@ -13,6 +13,7 @@ use super::shape::{self, NameShape};
 use super::sketch::Sketch;
 use super::{LayoutContext, full_time, trailing};
 use crate::{Format, Parsed};
+use daytable_model::record::Level;
 use memchr::memchr2;
 
 /// Letters of a level.
@@ -29,20 +30,19 @@ pub(super) fn read<'a>(text: &'a str, context: &mut LayoutContext<'_>) -> Option
     let level_at = stamp.length + 1;
     let level_end = level_at + run(bytes, level_at, |byte| byte.is_ascii_uppercase());
     let is_spaced = bytes.get(stamp.length) == Some(&b' ') && bytes.get(level_end) == Some(&b' ');
-    if !is_spaced || !(2..=LEVEL_MAX).contains(&(level_end - level_at)) {
+    if !is_spaced {
         return None;
     }
-    let level = shape::level_word(text.get(level_at..level_end)?)?;
+    let level = usual_level(text.get(level_at..level_end)?)?;
 
     let word_at = level_end + 1;
-    let in_name = |byte: &u8| byte.is_ascii_lowercase() || matches!(byte, b'.' | b'_' | b'0'..=b'9');
     let word_end = word_at + run(bytes, word_at, in_name);
     // The next word shows that this one is neither padded nor set apart.
     let [b' ', b'a'..=b'z' | b'A'..=b'Z', ..] = bytes.get(word_end..)? else { return None };
     let word = text.get(word_at..word_end)?;
     let is_component = word.contains('.');
     let is_known = match is_component {
-        true => shape::is_dotted(word) && shape::name(word) != NameShape::Never,
+        true => is_usual_component(word),
         false => word.bytes().all(|byte| byte.is_ascii_lowercase()) && !word.is_empty(),
     };
     // The line may end in a component in parentheses, or in an object.
@@ -61,6 +61,23 @@ pub(super) fn read<'a>(text: &'a str, context: &mut LayoutContext<'_>) -> Option
     context.habits.note_colon(false);
     let message = trailing::pairs(message, sketch.fields());
     Some(sketch.finish(message, Format::Text))
+}
+
+/// The level that a word of capitals means.
+pub(crate) fn usual_level(word: &str) -> Option<Level> {
+    (2..=LEVEL_MAX).contains(&word.len()).then(|| shape::level_word(word))?
+}
+
+/// Whether a word with a dot is a component.
+pub(crate) fn is_usual_component(word: &str) -> bool {
+    word.bytes().all(|byte| in_name(&byte))
+        && word.contains('.')
+        && shape::is_dotted(word)
+        && shape::name(word) != NameShape::Never
+}
+
+fn in_name(byte: &u8) -> bool {
+    byte.is_ascii_lowercase() || matches!(byte, b'.' | b'_' | b'0'..=b'9')
 }
 
 fn run(bytes: &[u8], at: usize, is_in: impl Fn(&u8) -> bool) -> usize {

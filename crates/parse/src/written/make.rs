@@ -38,6 +38,8 @@ pub(super) fn properties_of(record: &Record<'_>) -> Vec<Box<str>> {
 pub(super) struct MadeLayout {
     pub(super) layout: String,
     pub(super) parts: Vec<LinePart>,
+    /// The places of the parts that are no literals, in the line of which the layout was made.
+    pub(super) places: Vec<Range<usize>>,
     pub(super) verbatim: String,
 }
 
@@ -342,6 +344,7 @@ impl Places<'_> {
         let mut made = MadeLayout {
             layout: String::with_capacity(self.text.len() / 2),
             parts: Vec::with_capacity(2 * self.holes.len() + 4),
+            places: Vec::with_capacity(self.holes.len() + 2),
             verbatim: String::new(),
         };
         let mut marks =
@@ -358,11 +361,13 @@ impl Places<'_> {
                 if let Some((_, part)) = mark.take() {
                     made.layout.push_str(if part == LinePart::MessageStart { "%<" } else { "%>" });
                     made.parts.push(part);
+                    made.places.push(at..at);
                 }
                 mark = marks.next();
             }
             made.literal(text.get(at..hole.start).unwrap_or_default());
             at = hole.end;
+            made.places.push(hole.clone());
             let name = |number: usize| properties.get(number).map(|name| &**name).unwrap_or_default();
             let piece = match &part {
                 LinePart::Literal(_) => continue,

@@ -5,11 +5,14 @@
 //! and compared as a whole. A line for which neither succeeds is kept whole.
 
 mod make;
+mod reader;
+mod reader_plan;
 mod template;
 
 use super::raw_record::RawRecord;
 use super::{Format, Parsed};
 use crate::redact::Redactor;
+use crate::timestamp::{FullTime, TimestampDefaults};
 use daytable_model::line::{
     FrameForm, LAYOUT_BYTES_MAX, LineLayout, LineSource, PIECE_END, SharedLayout, TimePattern, WrittenLine,
     escape_json, invalid_piece, push_literal, push_piece, whole_line,
@@ -22,7 +25,7 @@ use memchr::memmem;
 use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
-use template::{FittedLine, LineTemplate};
+use template::{FittedLine, LinePart, LineTemplate};
 
 /// Layouts of a source that are remembered.
 const TEMPLATES_MAX: usize = 32;
@@ -32,6 +35,13 @@ const UNREST_OF_NEW: u32 = 16;
 const UNREST_OF_DIGITS: u32 = 24 * UNREST_OF_NEW;
 /// From this unrest on, lines without a known layout are kept whole.
 const UNREST_MAX: u32 = 64 * UNREST_OF_NEW;
+
+/// Layouts by which a line is read at most.
+const READERS_MAX: usize = 4;
+/// From this many misses on, few lines are read by layouts. A line that was read takes one miss away.
+const MISSES_MAX: u8 = 24;
+/// One line of so many is read by layouts then.
+const MISSED_TRIED: u8 = 16;
 
 /// The layouts of a source's recent lines.
 #[derive(Clone, Debug, Default)]
@@ -43,6 +53,15 @@ pub(crate) struct LayoutCache {
     minutes_east: i64,
     scratch: Vec<u8>,
     whole: Option<(Arc<SharedLayout>, Arc<SharedLayout>)>,
+    /// Lines that no reader could read, less those that one could.
+    misses: u8,
+    untried: u8,
+}
+
+/// The layout by which a line was read, and the range of the whole message.
+pub(crate) struct ReadLayout {
+    number: usize,
+    message: Option<Range<usize>>,
 }
 
 /// The cache is no part of what a source taught: it changes time and space only.
@@ -93,6 +112,34 @@ impl LineSource for RecordParts<'_, '_> {
 }
 
 impl LayoutCache {
+    /// Reads a line by the layout of an earlier line, if its format may be read: the same record that the parser makes.
+    #[inline]
+    pub(crate) fn read<'a>(
+        &mut self,
+        text: &'a str,
+        defaults: &TimestampDefaults,
+        full_time: FullTime,
+        may_be: impl Fn(Format) -> bool,
+    ) -> Option<(Parsed<'a>, ReadLayout)> {
+        if self.misses >= MISSES_MAX {
+            self.untried = (self.untried + 1) % MISSED_TRIED;
+            if self.untried > 0 {
+                return None;
+            }
+        }
+        let mut is_missed = false;
+        for (number, template) in self.templates.iter_mut().enumerate().take(READERS_MAX) {
+            let Some(reader) = template.reader.as_mut().filter(|reader| may_be(reader.format)) else { continue };
+            if let Some((parsed, message)) = reader.read(text, defaults, full_time) {
+                self.misses = self.misses.saturating_sub(1);
+                return Some((parsed, ReadLayout { number, message }));
+            }
+            is_missed = true;
+        }
+        self.misses = (self.misses + u8::from(is_missed)).min(MISSES_MAX);
+        None
+    }
+
     /// The original text of a record that was parsed from `text`. `raw` is the record as it lay in its source, if it
     /// was read from a file, and `gap` is empty lines before it.
     pub(crate) fn written<'a>(
@@ -101,9 +148,13 @@ impl LayoutCache {
         parsed: &Parsed<'a>,
         raw: Option<&RawRecord<'_>>,
         gap: &str,
+        defaults: &TimestampDefaults,
+        read: Option<ReadLayout>,
     ) -> WrittenLine<'a> {
-        let message = whole_message(text, parsed);
-        let (layout, fitted, made_with) = self.layout(text, parsed, message);
+        let (layout, fitted, made_with) = match read {
+            Some(read) => self.read_layout(&parsed.record, read),
+            None => self.layout(text, parsed, whole_message(text, parsed), defaults),
+        };
         let FittedLine { mut verbatim, has_piece, message } = fitted;
         let frame = (layout.len(), verbatim.len() + usize::from(has_piece));
         let layout = match raw.and_then(|raw| self.frame(raw, text, gap, has_piece, &mut verbatim)) {
@@ -113,7 +164,30 @@ impl LayoutCache {
         WrittenLine { layout, verbatim, frame, text: Cow::Borrowed(text), message, made_with }
     }
 
-    fn layout(&mut self, text: &str, parsed: &Parsed<'_>, message: Option<Range<usize>>) -> LaidOut {
+    /// The layout by which a line was read.
+    fn read_layout(&mut self, record: &Record<'_>, ReadLayout { number, message }: ReadLayout) -> LaidOut {
+        let template = &self.templates[number];
+        let fitted = FittedLine { message, ..FittedLine::default() };
+        let found = (template.layout.clone(), fitted, template.made_with(record));
+        self.found(number);
+        found
+    }
+
+    /// Notes that a line has a known layout, and tries that one earlier the next time.
+    fn found(&mut self, number: usize) {
+        self.unrest = self.unrest.saturating_sub(1);
+        if number > 0 && self.templates[number - 1].pieces() == self.templates[number].pieces() {
+            self.templates.swap(number, number - 1);
+        }
+    }
+
+    fn layout(
+        &mut self,
+        text: &str,
+        parsed: &Parsed<'_>,
+        message: Option<Range<usize>>,
+        defaults: &TimestampDefaults,
+    ) -> LaidOut {
         let record = &parsed.record;
         for number in 0..self.templates.len() {
             let template = &mut self.templates[number];
@@ -123,18 +197,15 @@ impl LayoutCache {
             };
             let found = (template.layout.clone(), fitted, template.made_with(record));
             let (is_doubtful, pieces) = (template.is_doubtful(), template.pieces());
-            self.unrest = self.unrest.saturating_sub(1);
-            if is_doubtful && let Some(better) = self.new_layout(text, parsed, message.as_ref(), pieces) {
+            if is_doubtful && let Some(better) = self.new_layout(text, parsed, message.as_ref(), pieces, defaults) {
                 return better;
             }
-            if number > 0 && self.templates[number - 1].pieces() == self.templates[number].pieces() {
-                self.templates.swap(number, number - 1);
-            }
+            self.found(number);
             return found;
         }
         if self.unrest < UNREST_MAX {
             self.unrest += UNREST_OF_NEW;
-            if let Some(new) = self.new_layout(text, parsed, message.as_ref(), usize::MAX) {
+            if let Some(new) = self.new_layout(text, parsed, message.as_ref(), usize::MAX, defaults) {
                 return new;
             }
         } else {
@@ -153,11 +224,14 @@ impl LayoutCache {
         parsed: &Parsed<'_>,
         message: Option<&Range<usize>>,
         pieces: usize,
+        defaults: &TimestampDefaults,
     ) -> Option<LaidOut> {
         let record = &parsed.record;
         let rule = if self.unrest < UNREST_OF_DIGITS { GapRule::Literal } else { GapRule::Digits };
         let made = make(text, parsed, message, self.minutes_east, rule, true);
-        let template = LineTemplate::new(&made.layout, made.parts, record, properties_of(record));
+        let is_hole = |part: &&LinePart| !matches!(part, LinePart::Literal(_));
+        let holes: Vec<_> = made.places.into_iter().zip(made.parts.iter().filter(is_hole).cloned()).collect();
+        let mut template = LineTemplate::new(&made.layout, made.parts, record, properties_of(record));
         if template.pieces() >= pieces || made.layout.len() > LAYOUT_BYTES_MAX {
             return None;
         }
@@ -170,6 +244,9 @@ impl LayoutCache {
         self.minutes_east = template.minutes_east().unwrap_or(self.minutes_east);
         let fitted = FittedLine { verbatim: made.verbatim, has_piece: template.pieces() > 0, message: place };
         let found = (template.layout.clone(), fitted, template.made_with(record));
+        if template.pieces() == 0 {
+            template.reader = reader_plan::reader(text, parsed, &holes, defaults).map(Box::new);
+        }
         self.remember(template);
         Some(found)
     }
@@ -457,5 +534,7 @@ pub(crate) fn redacted<'a>(
     })
 }
 
+#[cfg(test)]
+mod reader_tests;
 #[cfg(test)]
 mod tests;

@@ -1,5 +1,6 @@
 //! A layout as it is compared with the next line: in order, part by part, without making the line.
 
+use super::reader::LineReader;
 use daytable_model::digits;
 use daytable_model::line::{
     KnownTime, LevelCase, PIECE_END, SharedLayout, TimePattern, escape_json, push_piece, write_value,
@@ -50,6 +51,8 @@ pub(super) struct LineTemplate {
     pieces: usize,
     /// How many lines had the layout.
     hits: u32,
+    /// Reads lines of the layout, if that takes no parser.
+    pub(super) reader: Option<Box<LineReader>>,
 }
 
 /// A hole of a template.
@@ -134,6 +137,7 @@ impl LineTemplate {
             has_level,
             pieces,
             hits: 0,
+            reader: None,
         }
     }
 
