@@ -117,7 +117,7 @@ impl Default for HttpConfig {
             credentials_file: None,
             per_sender: SenderLimits::default(),
             limits: push::PushLimits::default(),
-            connections_max: units::count(256),
+            connections_max: units::count(2048),
         }
     }
 }
@@ -172,7 +172,7 @@ impl SectionOptions for HttpConfig {
             bytes("decoded_bytes_max", |http: &mut HttpConfig| &mut http.limits.decoded_bytes_max, BODY_BYTES)
                 .live("Bytes of the body of a push after decompression. A larger body gets the status 413."),
             bytes("bodies_bytes_max", |http: &mut HttpConfig| &mut http.limits.bodies_bytes_max, BODIES_BYTES).live(
-                "Bytes in memory for all pushes together: bodies, decompressed bodies, and their rows until the commit. Without room, a push gets the status 503 with Retry-After.",
+                "Bytes in memory for all pushes together: bodies, decompressed bodies, and their rows until the commit. Without room, a push waits for up to five seconds, in order of arrival, and then gets the status 503 with Retry-After.",
             ),
             whole("records_max", |http: &mut HttpConfig| &mut http.limits.records_max, 1..=1_000_000)
                 .live("Records of one push. A push with more gets the status 413."),

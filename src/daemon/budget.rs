@@ -10,10 +10,11 @@
 //! | one decoded body (`decoded_bytes_max`), one encoded body | 64, 16 MiB | an eighth, a sixteenth |
 //! | rows that wait for a commit | 12 MiB | a sixteenth |
 //! | unfinished messages of syslog | 32 MiB | a sixteenth |
+//! | connections over HTTP (`connections_max`) | 2,048 | one per 256 KiB |
 //! | scans at a time | 8 | one per 32 MiB |
 //! | idle readers with their caches | 8 | one per 32 MiB |
 //!
-//! From 512 MiB on every budget has its full size. At 64 MiB pushes have 16 MiB and a commit 4 MiB.
+//! From 512 MiB on every budget has its full size or its default. At 64 MiB pushes have 16 MiB and a commit 4 MiB.
 
 use daytable_intake::push;
 
@@ -30,6 +31,8 @@ pub(super) struct Budget {
     pub(super) held_bytes: usize,
     /// Concurrent scans, and idle readers.
     pub(super) scans: usize,
+    /// Connections of the HTTP listener, whatever is configured.
+    pub(super) connections: usize,
     limit: Option<u64>,
 }
 
@@ -42,6 +45,7 @@ impl Budget {
             waiting_bytes: share(16, daytable_store::queue::WAITING_BYTES_MAX),
             held_bytes: share(16, 32 << 20),
             scans: share(32 * MIB, 8).max(1),
+            connections: share(256 << 10, usize::from(u16::MAX)),
             limit,
         }
     }
@@ -76,6 +80,7 @@ mod tests {
         assert_eq!((small.waiting_bytes, small.held_bytes, small.scans), (4 << 20, 4 << 20, 2));
         let push = small.push(push::PushLimits::default());
         assert_eq!((push.bodies_bytes_max, push.decoded_bytes_max, push.body_bytes_max), (16 << 20, 8 << 20, 4 << 20));
+        assert_eq!((free.connections, small.connections), (usize::from(u16::MAX), 256));
         assert_eq!(free.push(push::PushLimits::default()), push::PushLimits::default());
         assert_eq!(Budget::within(Some(1)), Budget::within(Some(LEAST)));
     }

@@ -163,7 +163,7 @@ impl Startup {
             None => router(&config.tables),
         };
         let limits = HttpLimits {
-            connections: config.http.connections_max.get().into(),
+            connections: budget.connections,
             peers: ConnectionLimiter::new(config.http.per_sender),
             scans: budget.scans,
             ..HttpLimits::default()

@@ -24,6 +24,8 @@ pub(super) struct TcpServer {
     reading: Reloadable<Option<ReadToken>>,
     pushing: Reloadable<PushAuth>,
     limits: HttpLimits,
+    /// Connections that memory has room for, whatever is configured.
+    connections_max: usize,
     counters: Arc<HttpCounters>,
     /// A copy of the socket, for the next server.
     socket: Option<TcpListener>,
@@ -46,7 +48,7 @@ struct BoundListener {
 }
 
 impl TcpServer {
-    /// A server for `config` that does not run yet.
+    /// A server for `config` that does not run yet. It has at most as many connections as `limits`.
     pub(super) fn new(
         config: &HttpConfig,
         router: &Router,
@@ -59,7 +61,8 @@ impl TcpServer {
             config: config.clone(),
             reading: Reloadable::new(token),
             pushing: Reloadable::new(auth),
-            limits,
+            connections_max: limits.connections,
+            limits: HttpLimits { connections: limits.connections.min(config.connections_max.get().into()), ..limits },
             counters,
             socket: None,
             drain: watch::Sender::new(false),
@@ -134,7 +137,8 @@ impl TcpServer {
         self.config = config.clone();
         if let Some(bound) = prepared.listener {
             let peers = self.limits.peers.with_limits(config.per_sender);
-            self.limits = HttpLimits { connections: config.connections_max.get().into(), peers, ..self.limits.clone() };
+            let connections = self.connections_max.min(config.connections_max.get().into());
+            self.limits = HttpLimits { connections, peers, ..self.limits.clone() };
             self.drain();
             self.drain = watch::Sender::new(false);
             self.spawn(bound, shared, push, servers);

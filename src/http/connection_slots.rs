@@ -89,12 +89,12 @@ impl WaitClock {
     }
 
     /// The client made progress, and the daemon waits for more from now on.
-    fn restart(&self) {
+    pub(super) fn restart(&self) {
         *lock(&self.since) = Some(Instant::now());
     }
 
-    /// The request has arrived, so the client waits for the daemon.
-    fn stop(&self) {
+    /// The request has arrived, or the daemon lacks memory, so the client waits for the daemon.
+    pub(super) fn stop(&self) {
         *lock(&self.since) = None;
     }
 }

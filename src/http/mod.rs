@@ -142,7 +142,7 @@ pub struct HttpLimits {
 impl Default for HttpLimits {
     fn default() -> HttpLimits {
         HttpLimits {
-            connections: 256,
+            connections: 2048,
             peers: ConnectionLimiter::new(SenderLimits::default()),
             scans: 8,
             scans_waiting: 128,

@@ -12,6 +12,7 @@
 //! 2. A refused client gets a moment to send the rest of its body, because many clients read no response before they
 //!    have sent everything.
 
+use super::connection_slots::WaitClock;
 use super::context::ListenerKind;
 use super::params;
 use super::readiness::Readiness;
@@ -51,8 +52,9 @@ pub(super) const UPLOAD: &str = "/upload";
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 /// Bytes of an idempotency key at most.
 const KEY_BYTES_MAX: usize = 255;
-/// Memory that is reserved for the first bytes of a body.
-const FIRST_BYTES: usize = 64 << 10;
+/// Memory that is reserved for the first bytes of a body at least, unless the body is shorter. More follows as the body
+/// arrives, so that a client cannot hold much memory by announcing a body.
+const FIRST_BYTES: usize = 16 << 10;
 /// How long, and how much, a refused client may continue sending.
 const LINGER: Duration = Duration::from_secs(1);
 const LINGER_BYTES_MAX: usize = 64 << 20;
@@ -293,7 +295,7 @@ impl PushContext {
             return Err(too_large());
         }
         let mut whole = Vec::new();
-        let deadline = Instant::now() + limits.body_timeout;
+        let mut deadline = Instant::now() + limits.body_timeout;
         loop {
             let piece = timeout_at(deadline, next(body)).await;
             match piece.map_err(|_| Refusal::Slow(limits.body_timeout.as_secs()))? {
@@ -307,7 +309,15 @@ impl PushContext {
                         let room =
                             (2 * whole.capacity()).max(FIRST_BYTES).min(announced.unwrap_or(usize::MAX)).max(length);
                         let had = whole.capacity();
-                        memory.grow(room)?;
+                        if !memory.grow_now(room)? {
+                            // This wait is none of the client's.
+                            let clock = parts.extensions.get::<Arc<WaitClock>>();
+                            let since = Instant::now();
+                            clock.inspect(|clock| clock.stop());
+                            memory.grow_within(room, limits.turn_wait).await?;
+                            clock.inspect(|clock| clock.restart());
+                            deadline += since.elapsed();
+                        }
                         whole.reserve_exact(room - whole.len());
                         memory.shrink_to(memory.bytes() - had);
                     }

@@ -223,6 +223,7 @@ async fn connection<T>(
             request.extensions_mut().insert(files.clone());
         }
         let clock = clock.clone();
+        request.extensions_mut().insert(clock.clone());
         let answer = inner.call(request.map(|body| RequestBody::new(body, clock.clone())));
         async move { answer.await.map(|response| response.map(|body| Body::new(ResponseBody::new(body, clock)))) }
     });

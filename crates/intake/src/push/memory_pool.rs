@@ -7,12 +7,12 @@
 //! | too little memory is left, and the request | then the request |
 //! |---|---|
 //! | needs more than the whole pool | is refused for good ([`Refusal::TooLarge`]) |
-//! | still receives its body | is refused and may come again ([`Refusal::Busy`]) |
-//! | is being parsed, and no other request waits | waits, for a bounded time |
-//! | is being parsed, and another request waits | is refused and may come again |
+//! | has no memory yet | waits for its turn, for a bounded time |
+//! | has some, and those that wait have at most half of the pool with it | waits, before all that have none |
+//! | has some, and those that wait have more | is refused and may come again ([`Refusal::Busy`]) |
 //!
-//! So at most one request with a reservation waits for more. The other requests finish without waiting or are refused, so
-//! there is no deadlock, and one of two large requests succeeds.
+//! Who waits in vain is refused and may come again. Each of the two queues is served in the order of arrival. Half of the pool
+//! or more always belongs to requests that do not wait. These requests finish, and one of two large requests succeeds.
 //!
 //! The allocator keeps freed memory for a second. Released bytes therefore count as *unreturned* until the allocator has
 //! returned them to the system. A thread that parses bodies forces that when it releases much memory, as does a request that
@@ -20,8 +20,10 @@
 
 use super::Refusal;
 use daytable_platform::{lock, memory};
+use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use tokio::sync::Notify;
 
 /// A limit for the memory of all requests. Cheap to clone.
 #[derive(Clone)]
@@ -32,6 +34,7 @@ pub struct MemoryPool {
 struct PoolInner {
     bytes: usize,
     state: Mutex<PoolState>,
+    /// Wakes threads. Tasks are woken one at a time.
     changed: Condvar,
     /// Locked by the thread that makes the allocator return memory.
     returning: Mutex<()>,
@@ -42,14 +45,40 @@ struct PoolInner {
 const LARGE_POOL_BYTES: usize = 16 << 20;
 /// The size from which on a released reservation makes the allocator return memory at once.
 const LARGE_BYTES: usize = 1 << 20;
+const NO_ROOM: Refusal = Refusal::Busy("too many bytes of requests are in memory");
 
 #[derive(Default)]
 struct PoolState {
     reserved: usize,
     /// Bytes that were released, and that the allocator may still keep.
     unreturned: usize,
-    /// Whether a request waits for memory.
-    is_awaited: bool,
+    /// Waiting requests with memory.
+    growing: VecDeque<Waiter>,
+    /// Waiting requests without memory.
+    beginning: VecDeque<Waiter>,
+    /// The memory of the waiting requests.
+    held: usize,
+    /// The number of requests that waited so far.
+    waiters: u64,
+}
+
+/// A place in a queue.
+struct Waiter {
+    number: u64,
+    /// Wakes a task. A thread waits for `changed`.
+    task: Option<Arc<Notify>>,
+}
+
+impl PoolState {
+    fn queue(&mut self, has_memory: bool) -> &mut VecDeque<Waiter> {
+        if has_memory { &mut self.growing } else { &mut self.beginning }
+    }
+
+    /// Whether it is the turn of the request with this number, or of a request without a number.
+    fn is_turn(&self, has_memory: bool, number: Option<u64>) -> bool {
+        let is_first = |queue: &VecDeque<Waiter>| queue.front().is_none_or(|first| Some(first.number) == number);
+        is_first(&self.growing) && (has_memory || is_first(&self.beginning))
+    }
 }
 
 impl PoolInner {
@@ -61,13 +90,39 @@ impl PoolInner {
             if self.bytes >= LARGE_POOL_BYTES {
                 state.unreturned += bytes.saturating_sub(unused);
             }
-            drop(state);
-            self.changed.notify_all();
+            self.wake(&state);
         }
+    }
+
+    /// Wakes the request whose turn it is.
+    fn wake(&self, state: &PoolState) {
+        match state.growing.front().or(state.beginning.front()) {
+            Some(Waiter { task: Some(task), .. }) => task.notify_one(),
+            Some(_) => self.changed.notify_all(),
+            None => {}
+        }
+    }
+
+    /// A place at the end of a queue, for a request with this much memory.
+    fn queue(&self, held: usize, task: Option<Arc<Notify>>) -> Result<QueuePlace<'_>, Refusal> {
+        let mut state = lock(&self.state);
+        if held > 0 && state.held + held > self.bytes / 2 {
+            return Err(NO_ROOM);
+        }
+        state.held += held;
+        state.waiters += 1;
+        let number = state.waiters;
+        state.queue(held > 0).push_back(Waiter { number, task });
+        Ok(QueuePlace { pool: self, number, held })
     }
 
     fn fits(&self, state: &PoolState, bytes: usize) -> bool {
         state.reserved + state.unreturned + bytes <= self.bytes
+    }
+
+    /// Whether these bytes fit once the allocator has returned the unreturned bytes.
+    fn could_fit(&self, state: &PoolState, bytes: usize) -> bool {
+        state.reserved + bytes <= self.bytes
     }
 
     /// Makes the allocator return the unreturned bytes.
@@ -77,15 +132,16 @@ impl PoolInner {
         if unreturned > 0 {
             memory::release_free();
             // Bytes that were released in the meantime stay unreturned.
-            lock(&self.state).unreturned -= unreturned;
-            self.changed.notify_all();
+            let mut state = lock(&self.state);
+            state.unreturned -= unreturned;
+            self.wake(&state);
         }
         drop(one_at_a_time);
     }
 
     /// The state after the allocator returned memory, if these bytes need that.
     fn with_room<'s>(&'s self, mut state: MutexGuard<'s, PoolState>, bytes: usize) -> MutexGuard<'s, PoolState> {
-        while !self.fits(&state, bytes) && state.reserved + bytes <= self.bytes {
+        while !self.fits(&state, bytes) && self.could_fit(&state, bytes) {
             drop(state);
             self.return_freed();
             state = lock(&self.state);
@@ -117,6 +173,24 @@ impl MemoryPool {
     }
 }
 
+/// The place of a waiting request. Dropping this leaves the queue.
+struct QueuePlace<'p> {
+    pool: &'p PoolInner,
+    number: u64,
+    /// The memory of the request.
+    held: usize,
+}
+
+impl Drop for QueuePlace<'_> {
+    fn drop(&mut self) {
+        let mut state = lock(&self.pool.state);
+        let number = self.number;
+        state.queue(self.held > 0).retain(|waiter| waiter.number != number);
+        state.held -= self.held;
+        self.pool.wake(&state);
+    }
+}
+
 /// The memory of one request. Dropping this releases it.
 pub struct MemoryReservation {
     pool: MemoryPool,
@@ -125,12 +199,62 @@ pub struct MemoryReservation {
 }
 
 impl MemoryReservation {
-    /// Reserves more bytes.
+    /// Reserves more bytes. Waits as long as its [patience](MemoryReservation::set_patience), on this thread.
     ///
     /// # Errors
     ///
     /// [`Refusal::Busy`] if too little memory is left, [`Refusal::TooLarge`] if the whole pool is too small.
     pub fn grow(&mut self, bytes: usize) -> Result<(), Refusal> {
+        if self.try_grow(bytes, None)? {
+            return Ok(());
+        }
+        let deadline = Instant::now() + self.patience;
+        if self.patience.is_zero() {
+            return Err(NO_ROOM);
+        }
+        let pool = self.pool.clone();
+        let place = pool.shared.queue(self.bytes, None)?;
+        while !self.try_grow(bytes, Some(place.number))? {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(NO_ROOM);
+            }
+            let state = lock(&pool.shared.state);
+            // Memory that was released since the attempt has woken nobody.
+            if !(state.is_turn(self.bytes > 0, Some(place.number)) && pool.shared.could_fit(&state, bytes)) {
+                drop(pool.shared.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner));
+            }
+        }
+        Ok(())
+    }
+
+    /// Reserves more bytes, and waits at most this long.
+    ///
+    /// # Errors
+    ///
+    /// As [`grow`](MemoryReservation::grow).
+    pub async fn grow_within(&mut self, bytes: usize, patience: Duration) -> Result<(), Refusal> {
+        let (pool, task) = (self.pool.clone(), Arc::new(Notify::new()));
+        let place = pool.shared.queue(self.bytes, Some(task.clone()))?;
+        let waiting = async {
+            while !self.try_grow(bytes, Some(place.number))? {
+                task.notified().await;
+            }
+            Ok(())
+        };
+        tokio::time::timeout(patience, waiting).await.unwrap_or(Err(NO_ROOM))
+    }
+
+    /// Reserves more bytes if there is room now, and no other request is first.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::TooLarge`] if the whole pool is too small.
+    pub fn grow_now(&mut self, bytes: usize) -> Result<bool, Refusal> {
+        self.try_grow(bytes, None)
+    }
+
+    fn try_grow(&mut self, bytes: usize, number: Option<u64>) -> Result<bool, Refusal> {
         let pool = &*self.pool.shared;
         if bytes > self.available_max() {
             return Err(Refusal::TooLarge(format!(
@@ -138,29 +262,21 @@ impl MemoryReservation {
                 pool.bytes
             )));
         }
-        let mut state = pool.with_room(lock(&pool.state), bytes);
-        if !pool.fits(&state, bytes) && !state.is_awaited && !self.patience.is_zero() {
-            state.is_awaited = true;
-            let deadline = Instant::now() + self.patience;
-            while !pool.fits(&state, bytes) {
-                let left = deadline.saturating_duration_since(Instant::now());
-                if left.is_zero() {
-                    break;
-                }
-                let waited = pool.changed.wait_timeout(state, left);
-                state = pool.with_room(waited.unwrap_or_else(PoisonError::into_inner).0, bytes);
-            }
-            state.is_awaited = false;
+        let state = lock(&pool.state);
+        if !state.is_turn(self.bytes > 0, number) {
+            return Ok(false);
         }
-        if !pool.fits(&state, bytes) {
-            return Err(Refusal::Busy("too many bytes of requests are in memory"));
+        let mut state = pool.with_room(state, bytes);
+        // Another request may have come while the allocator returned memory.
+        let has_room = state.is_turn(self.bytes > 0, number) && pool.fits(&state, bytes);
+        if has_room {
+            state.reserved += bytes;
+            self.bytes += bytes;
         }
-        state.reserved += bytes;
-        self.bytes += bytes;
-        Ok(())
+        Ok(has_room)
     }
 
-    /// Lets [`grow`](MemoryReservation::grow) wait so long if no other request waits. Not for a thread that other tasks need.
+    /// Lets [`grow`](MemoryReservation::grow) wait so long. Not for a thread that other tasks need.
     pub fn set_patience(&mut self, patience: Duration) {
         self.patience = patience;
     }
@@ -234,11 +350,11 @@ mod tests {
         one.set_patience(PATIENCE);
         two.set_patience(PATIENCE);
         let waiting = std::thread::spawn(move || one.grow(10).map(|()| one.bytes()));
-        while !lock(&pool.shared.state).is_awaited {
+        while lock(&pool.shared.state).growing.is_empty() {
             assert!(!waiting.is_finished());
             std::thread::yield_now();
         }
-        assert!(matches!(two.grow(10), Err(Refusal::Busy(_))), "the other request waits already");
+        assert!(matches!(two.grow(10), Err(Refusal::Busy(_))), "all of the memory would wait");
         drop(two);
         assert_eq!(waiting.join().expect("no panic"), Ok(60));
         assert_eq!(pool.reserved(), 0);
@@ -247,7 +363,54 @@ mod tests {
         one.grow(100).expect("memory");
         two.set_patience(Duration::from_millis(1));
         assert!(matches!(two.grow(1), Err(Refusal::Busy(_))));
-        assert!(!lock(&pool.shared.state).is_awaited);
+        let state = lock(&pool.shared.state);
+        assert!(state.growing.is_empty() && state.held == 0);
+    }
+
+    #[tokio::test]
+    async fn requests_without_memory_wait_in_order_behind_those_with_memory() {
+        const PATIENCE: Duration = Duration::from_secs(60);
+        let pool = MemoryPool::new(100);
+        let (mut holder, mut grower) = (pool.reservation(), pool.reservation());
+        holder.grow(80).and_then(|()| grower.grow(10)).expect("memory");
+        let order = Arc::new(Mutex::new(Vec::new()));
+        let waiting: Vec<_> = (0..3)
+            .map(|number| {
+                let (mut memory, order) = (pool.reservation(), order.clone());
+                tokio::spawn(async move {
+                    // The first needs more than there is, so the others wait behind it.
+                    memory.grow_within(if number == 0 { 20 } else { 5 }, PATIENCE).await.expect("in time");
+                    lock(&order).push(number);
+                })
+            })
+            .collect();
+        while lock(&pool.shared.state).beginning.len() < 3 {
+            tokio::task::yield_now().await;
+        }
+        assert!(!pool.reservation().grow_now(1).expect("small"), "others are first");
+        // A client that has gone leaves its place.
+        let gone = tokio::time::timeout(Duration::ZERO, pool.reservation().grow_within(1, PATIENCE)).await;
+        assert!(gone.is_err() && lock(&pool.shared.state).beginning.len() == 3);
+        let order_of_grower = order.clone();
+        let growing = tokio::spawn(async move {
+            grower.grow_within(20, PATIENCE).await.expect("in time");
+            lock(&order_of_grower).push(9);
+        });
+        while lock(&pool.shared.state).growing.is_empty() {
+            tokio::task::yield_now().await;
+        }
+        drop(holder);
+        growing.await.expect("no panic");
+        for waiting in waiting {
+            waiting.await.expect("no panic");
+        }
+        assert_eq!(*lock(&order), [9, 0, 1, 2]);
+        assert_eq!(pool.reserved(), 0);
+        pool.reservation().grow(100).expect("nobody waits");
+        let (mut one, mut two) = (pool.reservation(), pool.reservation());
+        one.grow(100).expect("memory");
+        let refused = two.grow_within(1, Duration::from_millis(1)).await;
+        assert!(matches!(refused, Err(Refusal::Busy(_))) && lock(&pool.shared.state).beginning.is_empty());
     }
 
     #[test]

@@ -281,6 +281,7 @@ impl Push {
     pub fn upload_journal(&self, request: &PushRequest, body: impl BufRead) -> Result<PushResponse, Refusal> {
         let counters = self.counters_of(Endpoint::Journal);
         let mut memory = self.memory().reservation();
+        memory.set_patience(self.limits().turn_wait);
         memory.grow(request.encoding.window_bytes().min(memory.available_max() / 4))?;
         let undecodable = |error| Refusal::bad(format!("the body cannot be decoded: {error}"));
         let reader = reader(body, request.encoding).map_err(undecodable)?;
