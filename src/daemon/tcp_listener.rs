@@ -13,10 +13,14 @@ use daytable_intake::push::Push;
 use daytable_intake::route::Router;
 use daytable_net::inherited::Inherited;
 use daytable_platform::reloadable::Reloadable;
+use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+
+/// Connections that wait to be accepted. The kernel has a limit of its own, 4,096 by default.
+const BACKLOG: i32 = 4096;
 
 /// The HTTP server over TCP.
 pub(super) struct TcpServer {
@@ -77,7 +81,7 @@ impl TcpServer {
     /// Binds the port, before the server runs.
     pub(super) fn bind(config: &HttpConfig, inherited: &mut Inherited) -> Result<Option<TcpListener>, BindError> {
         let Listen::Tcp(address) = config.listen else { return Ok(None) };
-        let listener = inherited.claim_tcp(address).map_or_else(|| TcpListener::bind(address), Ok);
+        let listener = inherited.claim_tcp(address).map_or_else(|| listen_at(address), Ok);
         listener.map(Some).map_err(|source| BindError::Io { at: address.to_string(), source })
     }
 
@@ -116,7 +120,7 @@ impl TcpServer {
         let failed = |source| BindError::Io { at: address.to_string(), source };
         let port = match &self.socket {
             Some(socket) if before.listen == config.listen => socket.try_clone(),
-            _ => TcpListener::bind(address),
+            _ => listen_at(address),
         };
         let bound = self.with_tls(port.map_err(failed)?, config)?;
         Ok(PreparedServer { token, tenants, auth, listener: Some(Some(bound)) })
@@ -187,6 +191,14 @@ impl TcpServer {
             self.drain.subscribe(),
         ));
     }
+}
+
+/// Binds a port where as many connections may wait to be accepted as are served at a time. When many clients connect at once,
+/// the kernel resets those that find no room.
+fn listen_at(address: SocketAddr) -> io::Result<TcpListener> {
+    let listener = TcpListener::bind(address)?;
+    rustix::net::listen(&listener, BACKLOG)?;
+    Ok(listener)
 }
 
 /// Where a browser of this host finds the page. A certificate has a name, so a listener with TLS is found by name.

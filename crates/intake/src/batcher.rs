@@ -39,7 +39,9 @@ impl Batcher {
     pub fn slot(&mut self, table: &DayTable, partition: &Arc<str>) -> Slot {
         let (open, vocabulary) = (&mut self.open, &self.vocabulary);
         let at = *self.index.entry((table.clone(), partition.clone())).or_insert_with(|| {
-            open.push(Batch::with_vocabulary(vocabulary, table.clone(), partition.clone()));
+            // A request is one filling, and its records resemble each other: names and their memory are made once.
+            let latest = if vocabulary.is_empty() { open.last().and_then(Batch::vocabulary) } else { None };
+            open.push(Batch::with_vocabulary(latest.as_ref().unwrap_or(vocabulary), table.clone(), partition.clone()));
             open.len() - 1
         });
         Slot { filling: self.filling, at }
@@ -143,8 +145,8 @@ mod tests {
             batcher.take()
         };
         let names = |batches: &[Batch]| batches.iter().map(|batch| batch.names().len()).collect::<Vec<_>>();
-        assert_eq!(names(&fill(&[("one", 0), ("two", 10)])), [41, 41]);
         // The names of `one`, and the names that only `two` has.
+        assert_eq!(names(&fill(&[("one", 0), ("two", 10)])), [41, 51]);
         assert_eq!(names(&fill(&[("one", 0), ("two", 10)])), [41, 51]);
         assert_eq!(names(&fill(&[("one", 0), ("two", 10)])), [51, 51]);
         // More names than a vocabulary keeps.

@@ -400,6 +400,11 @@ impl<'a> Iterator for Properties<'a> {
 pub struct Vocabulary(Arc<NameTable>);
 
 impl Vocabulary {
+    /// Whether it has no names.
+    pub fn is_empty(&self) -> bool {
+        self.0.properties.is_empty()
+    }
+
     /// Whether both are the same allocation.
     pub fn is_same(&self, other: &Vocabulary) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
