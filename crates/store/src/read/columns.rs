@@ -8,6 +8,7 @@ use crate::format::page::{ColumnRef, Page, ValueReader};
 use crate::format::sealed::block::BlockColumn;
 use crate::format::sealed::columns::ColumnSet;
 use crate::format::sealed::{RowBlock, SealedFile};
+use crate::format::small_pages::PageLocation;
 use crate::read::Row;
 use daytable_model::entity::MULTI_ROW_PROPERTIES;
 use daytable_model::key::RowKey;
@@ -18,6 +19,7 @@ use daytable_model::row_set::RowSet;
 use daytable_model::time::Ticks;
 use std::cell::OnceCell;
 use std::ops::Range;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Chooses the rows of a scan by their columns.
@@ -34,8 +36,15 @@ pub struct ColumnBatch {
     records: RowSet,
 }
 
+/// Where a page was read.
+pub(crate) struct PagePlace {
+    pub(crate) path: PathBuf,
+    pub(crate) place: PageLocation,
+}
+
 enum Source {
-    Page(Arc<Page>),
+    /// A page, and its place where its keys were not read yet.
+    Page(Arc<Page>, Option<PagePlace>),
     Group(Box<GroupRows>),
 }
 
@@ -67,8 +76,13 @@ pub struct SealedColumn<'b>(&'b BlockColumn, usize);
 
 impl ColumnBatch {
     /// The rows of a page. `records` are those that count: the latest of their key, and no items.
-    pub(crate) fn of_page(partition: Arc<str>, page: Arc<Page>, records: RowSet) -> ColumnBatch {
-        ColumnBatch { partitions: vec![(partition, 0..page.len())], source: Source::Page(page), records }
+    pub(crate) fn of_page(
+        partition: Arc<str>,
+        page: Arc<Page>,
+        records: RowSet,
+        place: Option<PagePlace>,
+    ) -> ColumnBatch {
+        ColumnBatch { partitions: vec![(partition, 0..page.len())], source: Source::Page(page, place), records }
     }
 
     /// Rows of a row group of a sealed file, with the partition of each stretch.
@@ -134,7 +148,14 @@ impl ColumnBatch {
     /// A damaged file, like all errors of a batch.
     pub fn keys(&self) -> Result<&[RowKey], StoreError> {
         match &self.source {
-            Source::Page(page) => Ok(page.keys()),
+            Source::Page(page, place) => page.read_keys().map_err(|error| {
+                let place = place.as_ref();
+                StoreError::Damaged {
+                    path: place.map(|place| place.path.clone()).unwrap_or_default(),
+                    page: place.map(|place| place.place.to_string()).unwrap_or_default(),
+                    what: error.to_string(),
+                }
+            }),
             Source::Group(group) => {
                 read_once(&group.keys, || group.file.keys_of(group.group, &group.ranges)).map(Vec::as_slice)
             }
@@ -144,7 +165,10 @@ impl ColumnBatch {
     /// Passes the time of each row of `among`, in the order of the rows.
     pub fn each_time(&self, among: &RowSet, mut each: impl FnMut(usize, Ticks)) -> Result<(), StoreError> {
         match &self.source {
-            Source::Page(page) => among.iter().for_each(|row| each(row, page.keys()[row].time())),
+            Source::Page(..) => {
+                let keys = self.keys()?;
+                among.iter().for_each(|row| each(row, keys[row].time()));
+            }
             Source::Group(group) => {
                 let times = read_once(&group.times, || group.file.times_of(group.group, &group.ranges))?;
                 among.iter().for_each(|row| each(row, times[row]));
@@ -156,7 +180,7 @@ impl ColumnBatch {
     /// Passes the level of each row of `among` as a code, 0 for none, in the order of the rows.
     pub fn each_level(&self, among: &RowSet, mut each: impl FnMut(usize, u8)) -> Result<(), StoreError> {
         match &self.source {
-            Source::Page(page) => among.iter().for_each(|row| each(row, page.level(row).map_or(0, Level::code))),
+            Source::Page(page, _) => among.iter().for_each(|row| each(row, page.level(row).map_or(0, Level::code))),
             Source::Group(group) => {
                 let levels = read_once(&group.levels, || group.file.levels_of(group.group, &group.ranges))?;
                 among.iter().for_each(|row| each(row, levels[row]));
@@ -168,7 +192,7 @@ impl ColumnBatch {
     /// The property and kind of each column that may have values.
     pub fn names(&self) -> Result<Vec<(&str, PropertyKind)>, StoreError> {
         Ok(match &self.source {
-            Source::Page(page) => page.columns().map(|column| (column.name(), column.kind())).collect(),
+            Source::Page(page, _) => page.columns().map(|column| (column.name(), column.kind())).collect(),
             Source::Group(group) => {
                 let own = group.file.columns().iter().map(|column| (column.property.as_str(), column.kind));
                 own.chain(group.rest()?.iter().map(BlockColumn::name_and_kind)).collect()
@@ -179,7 +203,7 @@ impl ColumnBatch {
     /// A column by its number among the names; `None` if it has no value.
     pub fn column(&self, number: usize) -> Result<Option<BatchColumn<'_>>, StoreError> {
         match &self.source {
-            Source::Page(page) => Ok(page.column_at(number).map(BatchColumn::Page)),
+            Source::Page(page, _) => Ok(page.column_at(number).map(BatchColumn::Page)),
             Source::Group(group) => {
                 Ok(group.column(number)?.map(|column| BatchColumn::Block(SealedColumn(column, group.rows))))
             }
@@ -208,7 +232,7 @@ impl ColumnBatch {
     /// Whether the texts of the batch may contain this one. Only a page of an open day can exclude it.
     pub fn may_have_text(&self, text: &memchr::memmem::Finder<'_>) -> bool {
         match &self.source {
-            Source::Page(page) => page.has_text(text),
+            Source::Page(page, _) => page.has_text(text),
             Source::Group(_) => true,
         }
     }
@@ -217,7 +241,7 @@ impl ColumnBatch {
     /// it.
     pub fn add_containing(&self, needle: &Needle, among: &RowSet, found: &mut RowSet) -> Result<(), StoreError> {
         match &self.source {
-            Source::Page(page) => page.columns().for_each(|column| column.add_containing(needle, among, found)),
+            Source::Page(page, _) => page.columns().for_each(|column| column.add_containing(needle, among, found)),
             Source::Group(group) => {
                 let with = group.file.may_contain(group.group, &group.ranges, needle)?;
                 among.iter().filter(|row| with[*row]).for_each(|row| found.insert(row));
@@ -233,7 +257,9 @@ impl ColumnBatch {
             self.partitions[of].0.clone()
         };
         match &self.source {
-            Source::Page(page) => {
+            Source::Page(page, _) => {
+                // Rows have their keys at hand.
+                self.keys()?;
                 Ok(wanted.iter().map(|row| Row::of_page(partition(row), page.clone(), row)).collect())
             }
             Source::Group(group) => {

@@ -132,7 +132,7 @@ impl ReadPage {
         let page = Arc::new(page);
         if let Some(chooser) = chooser {
             let is_record = |row: usize| page.key(row).item() == 0;
-            let batch = ColumnBatch::of_page(partition.clone(), page.clone(), RowSet::of(page.len(), is_record));
+            let batch = ColumnBatch::of_page(partition.clone(), page.clone(), RowSet::of(page.len(), is_record), None);
             let chosen = chooser.choose(&batch)?;
             let is_wanted = |row: &usize| chosen.contains(*row) || !is_record(*row);
             wanted = Some(wanted.unwrap_or_else(|| (0..page.len()).collect()).into_iter().filter(is_wanted).collect());

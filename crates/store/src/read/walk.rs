@@ -7,7 +7,7 @@
 //! later generation wins. So the keys of a page are compared with those of overlapping later pages. If too many
 //! overlap, the walk is refused, and its caller reads rows.
 
-use super::columns::ColumnBatch;
+use super::columns::{ColumnBatch, PagePlace};
 use super::counts::headers_in;
 use super::open_scan::{OpenScan, Resume};
 use super::sealed_scan::{runs_in, stretches};
@@ -173,8 +173,8 @@ pub struct CountedBy {
 /// Numbers of records.
 #[derive(Clone, Copy, Debug)]
 pub enum CountSource<'c> {
-    /// By level and minute, as in the header of a page.
-    Encoded(&'c [u8]),
+    /// By level and minute, as in the header of a page, and of all.
+    Encoded(&'c [u8], u32),
     /// By level and minute, as in the index of a sealed file.
     Minutes(&'c [LevelMinute]),
     /// Of all levels and times.
@@ -651,7 +651,7 @@ impl Walker<'_, '_> {
                 }
                 let late = files[*file].late.as_ref().and_then(|late| late.get(partition));
                 let is_whole = *first <= header.first && header.last <= *last;
-                let counts = CountSource::Encoded(&header.levels);
+                let counts = CountSource::Encoded(&header.levels, header.records);
                 if is_whole && later.is_empty() && late.is_none() && visitor.take_counts(state, rows, counts) {
                     return Ok(Some(ControlFlow::Continue(())));
                 }
@@ -671,20 +671,24 @@ impl Walker<'_, '_> {
                     WalkedPage::Unwanted => return Ok(Some(ControlFlow::Continue(()))),
                     WalkedPage::Missing => return Ok(None),
                 };
-                let keys = decoded.keys();
-                let mut records = match header.records == header.entities && is_whole {
-                    true => RowSet::all(keys.len()),
-                    false => {
-                        RowSet::of(keys.len(), |row| keys[row].item() == 0 && (*first..=*last).contains(&keys[row]))
+                let path = self.connections[*file].as_ref().map(|opened| opened.path.clone()).unwrap_or_default();
+                let mut records = RowSet::all(decoded.len());
+                if header.records != header.entities || !is_exact {
+                    let keys = match decoded.read_keys() {
+                        Ok(keys) => keys,
+                        Err(error) => return Err(day_file::damaged(&path, page, error.to_string())),
+                    };
+                    let is_record = |row: usize| keys[row].item() == 0 && (*first..=*last).contains(&keys[row]);
+                    records = RowSet::of(keys.len(), is_record);
+                    for later in later {
+                        if !self.remove_keys(*file, later, partition, keys, &mut records)? {
+                            return Ok(None);
+                        }
                     }
-                };
-                for later in later {
-                    if !self.remove_keys(*file, later, partition, keys, &mut records)? {
-                        return Ok(None);
-                    }
+                    remove_all(keys, late.map(Vec::as_slice).unwrap_or_default(), &mut records);
                 }
-                remove_all(keys, late.map(Vec::as_slice).unwrap_or_default(), &mut records);
-                let batch = ColumnBatch::of_page(partition.clone(), decoded, records);
+                let place = PagePlace { path, place: page.place };
+                let batch = ColumnBatch::of_page(partition.clone(), decoded, records, Some(place));
                 visitor.visit(state, &batch).map(Some)
             }
             Task::Minutes { file, times } => {
@@ -793,7 +797,11 @@ impl Walker<'_, '_> {
                 if self.keys.len() == KEYS_KEPT {
                     self.keys.pop_front();
                 }
-                self.keys.push_back((file, later.place, page.keys().into()));
+                let keys = page.read_keys().map_err(|error| {
+                    let path = self.connections[file].as_ref().map(|opened| opened.path.clone()).unwrap_or_default();
+                    day_file::damaged(&path, later, error.to_string())
+                })?;
+                self.keys.push_back((file, later.place, keys.into()));
                 self.keys.len() - 1
             }
         };

@@ -215,7 +215,7 @@ impl BatchVisitor for EntryCounting<'_> {
                 }
                 return true;
             }
-            CountSource::Encoded(levels) => {
+            CountSource::Encoded(levels, _) => {
                 let Ok(minutes) = level_minutes(levels).collect() else { return false };
                 of_header = minutes;
                 &of_header

@@ -320,7 +320,13 @@ impl BatchVisitor for Gathering<'_> {
                 }
                 return true;
             }
-            CountSource::Encoded(levels) => {
+            // Levels and minutes do not matter.
+            CountSource::Encoded(_, records) if surely == u16::MAX && self.counted_by.is_some_and(|by| !by.minutes) => {
+                let fixed = self.fixed_numbers(state, rows);
+                self.add_counted(state, &fixed, (None, None), records.into(), |_| true);
+                return true;
+            }
+            CountSource::Encoded(levels, _) => {
                 let Ok(minutes) = level_minutes(levels).collect() else { return false };
                 of_header = minutes;
                 &of_header

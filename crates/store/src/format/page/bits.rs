@@ -108,7 +108,16 @@ impl<'a> ByteReader<'a> {
         self.array::<1>().map(|[byte]| byte)
     }
 
+    #[inline]
     pub(crate) fn varint(&mut self) -> Result<u64, PageError> {
+        if let [byte @ 0..0x80, rest @ ..] = self.bytes {
+            self.bytes = rest;
+            return Ok((*byte).into());
+        }
+        self.long_varint()
+    }
+
+    fn long_varint(&mut self) -> Result<u64, PageError> {
         let mut n = 0;
         for shift in (0..64).step_by(7) {
             let byte = self.byte()?;

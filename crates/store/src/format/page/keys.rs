@@ -13,11 +13,14 @@
 //! smaller than their positions.
 
 use super::PageError;
-use super::bits::{SectionCursor, Sections, pack, put_varint, width_of};
+use super::bits::{Bits, SectionCursor, Sections, pack, put_varint, width_of};
 use super::ints::{self, Ints};
 use daytable_model::key::RowKey;
 use daytable_model::time::Ticks;
 use std::collections::HashMap;
+
+/// A key beyond what keys can be.
+const OUT_OF_RANGE: PageError = PageError::Damaged("a key is out of range");
 
 type SourceIndex = HashMap<u64, usize, foldhash::fast::FixedState>;
 
@@ -77,64 +80,76 @@ fn encode_only(key: RowKey, out: &mut Sections) {
     }
 }
 
-/// Reads `count` keys beginning with `first`. Keys that do not ascend are an error.
-pub(super) fn decode(count: usize, first: RowKey, cursor: &mut SectionCursor<'_>) -> Result<Vec<RowKey>, PageError> {
-    let damaged = || PageError::Damaged("a key is out of range");
-    let ticks = Ints::decode(count.saturating_sub(1), cursor)?;
-    let number = cursor.meta.count(count)?;
-    if (count, number) == (1, 1) {
-        let item = match cursor.meta.byte()? {
-            0 => 0,
-            1 => Ints::decode(1, cursor)?.get(cursor.packed, 0),
-            _ => return Err(PageError::Damaged("its items are neither there nor not there")),
-        };
-        return Ok(vec![first.with_item(u16::try_from(item).map_err(|_| damaged())?)]);
-    }
-    let mut sources: Vec<(u64, Option<i64>)> = Vec::with_capacity(number);
-    let mut firsts = Vec::with_capacity(number);
-    for index in 0..number {
-        let (source, position) = match index {
-            0 => (first.source(), first.position()),
-            _ => (u64::from_le_bytes(cursor.meta.array()?), cursor.meta.varint()?),
-        };
-        sources.push((source, None));
-        firsts.push(i64::try_from(position).map_err(|_| damaged())?);
-    }
-    let indices = cursor.bits(count, width_of(number.saturating_sub(1) as u64))?;
-    let distances = Ints::decode(count.saturating_sub(number), cursor)?;
-    let items = match cursor.meta.byte()? {
-        0 => None,
-        1 => Some(Ints::decode(count, cursor)?),
-        _ => return Err(PageError::Damaged("its items are neither there nor not there")),
-    };
+/// The keys of a page as they are stored. Most questions need none of them.
+#[derive(Debug)]
+pub(super) struct EncodedKeys {
+    count: usize,
+    first: RowKey,
+    ticks: Ints,
+    /// Each source, and the position of its newest row.
+    sources: Vec<(u64, i64)>,
+    indices: Bits,
+    distances: Ints,
+    items: Option<Ints>,
+}
 
-    let packed = cursor.packed;
-    let mut keys: Vec<RowKey> = Vec::with_capacity(count);
-    let mut time = first.time().get();
-    let mut far = 0;
-    for at in 0..count {
-        if at > 0 {
-            time = time.checked_sub(ticks.get(packed, at - 1)).ok_or_else(damaged)?;
+impl EncodedKeys {
+    /// Reads where `count` keys are that begin with `first`.
+    pub(super) fn parse(count: usize, first: RowKey, cursor: &mut SectionCursor<'_>) -> Result<EncodedKeys, PageError> {
+        let ticks = Ints::decode(count.saturating_sub(1), cursor)?;
+        let number = cursor.meta.count(count)?;
+        let mut sources = Vec::with_capacity(number);
+        let is_only = (count, number) == (1, 1);
+        for index in 0..number {
+            let (source, position) = match index {
+                0 => (first.source(), first.position()),
+                _ => (u64::from_le_bytes(cursor.meta.array()?), cursor.meta.varint()?),
+            };
+            sources.push((source, i64::try_from(position).map_err(|_| OUT_OF_RANGE)?));
         }
-        let index = usize::try_from(indices.get(packed, at)).map_err(|_| damaged())?;
-        let (source, before) = sources.get_mut(index).ok_or_else(damaged)?;
-        let position = match before {
-            None => firsts[index],
-            Some(before) => {
-                far += 1;
-                before.checked_sub(distances.get(packed, far - 1)).ok_or_else(damaged)?
+        let (indices, distances) = match is_only {
+            true => (cursor.bits(0, 0)?, Ints::decode(0, cursor)?),
+            false => {
+                let indices = cursor.bits(count, width_of(number.saturating_sub(1) as u64))?;
+                (indices, Ints::decode(count.saturating_sub(number), cursor)?)
             }
         };
-        *before = Some(position);
-        let position =
-            u64::try_from(position).ok().filter(|&p| p <= daytable_model::key::POSITION_MAX).ok_or_else(damaged)?;
-        let item = items.as_ref().map_or(0, |items| items.get(packed, at));
-        let item = u16::try_from(item).map_err(|_| damaged())?;
-        let key = RowKey::new(Ticks::new(time).ok_or_else(damaged)?, *source, position).with_item(item);
-        if keys.last().is_some_and(|before| *before >= key) {
-            return Err(PageError::Damaged("its keys are out of order"));
-        }
-        keys.push(key);
+        let items = match cursor.meta.byte()? {
+            0 => None,
+            1 => Some(Ints::decode(count, cursor)?),
+            _ => return Err(PageError::Damaged("its items are neither there nor not there")),
+        };
+        Ok(EncodedKeys { count, first, ticks, sources, indices, distances, items })
     }
-    Ok(keys)
+
+    /// The keys. Keys that do not ascend are an error.
+    pub(super) fn decode(&self, packed: &[u8]) -> Result<Vec<RowKey>, PageError> {
+        let mut sources: Vec<(u64, i64, bool)> = self.sources.iter().map(|of| (of.0, of.1, true)).collect();
+        let mut keys: Vec<RowKey> = Vec::with_capacity(self.count);
+        let mut time = self.first.time().get();
+        let mut far = 0;
+        for at in 0..self.count {
+            if at > 0 {
+                time = time.checked_sub(self.ticks.get(packed, at - 1)).ok_or(OUT_OF_RANGE)?;
+            }
+            let index = usize::try_from(self.indices.get(packed, at)).map_err(|_| OUT_OF_RANGE)?;
+            let (source, position, is_first) = sources.get_mut(index).ok_or(OUT_OF_RANGE)?;
+            if !std::mem::take(is_first) {
+                far += 1;
+                *position = position.checked_sub(self.distances.get(packed, far - 1)).ok_or(OUT_OF_RANGE)?;
+            }
+            let position = u64::try_from(*position)
+                .ok()
+                .filter(|&p| p <= daytable_model::key::POSITION_MAX)
+                .ok_or(OUT_OF_RANGE)?;
+            let item = self.items.as_ref().map_or(0, |items| items.get(packed, at));
+            let item = u16::try_from(item).map_err(|_| OUT_OF_RANGE)?;
+            let key = RowKey::new(Ticks::new(time).ok_or(OUT_OF_RANGE)?, *source, position).with_item(item);
+            if keys.last().is_some_and(|before| *before >= key) {
+                return Err(PageError::Damaged("its keys are out of order"));
+            }
+            keys.push(key);
+        }
+        Ok(keys)
+    }
 }

@@ -3,7 +3,8 @@
 use super::bits::{ByteReader, PADDING, SectionCursor};
 use super::column::{EncodedValues, PageColumn};
 use super::ints::Ints;
-use super::{CODEC_STORED, CODEC_ZSTD, PageAddress, PageError, PageHeader, RAW_BYTES_MAX, ROW_BYTES, keys};
+use super::keys::EncodedKeys;
+use super::{CODEC_STORED, CODEC_ZSTD, PageAddress, PageError, PageHeader, RAW_BYTES_MAX, ROW_BYTES};
 use daytable_model::key::RowKey;
 use daytable_model::needle::Needle;
 use daytable_model::property::{Property, PropertyKind};
@@ -11,10 +12,13 @@ use daytable_model::record::Level;
 use daytable_model::row_set::RowSet;
 use std::borrow::Cow;
 use std::cell::RefCell;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Columns for which memory is reserved at first: a damaged page may claim more than it has.
 const COLUMNS_AT_ONCE: usize = 32;
+/// What is wrong with a page that has more, or other keys.
+const WRONG_END: &str = "it does not end where it should";
 /// The share of a page's rows that are printed alone. More rows are printed faster all together.
 const ALONE_SHARE: usize = 32;
 
@@ -22,7 +26,11 @@ const ALONE_SHARE: usize = 32;
 /// their documentation states it.
 #[derive(Debug)]
 pub struct Page {
-    keys: Vec<RowKey>,
+    rows: usize,
+    last: RowKey,
+    encoded_keys: Box<EncodedKeys>,
+    /// The keys, once they were decoded.
+    keys: OnceLock<Vec<RowKey>>,
     levels: Ints,
     columns: Vec<PageColumn>,
     packed: Vec<u8>,
@@ -48,7 +56,7 @@ impl Page {
         Page::decode_checked(header, body, address.stored_checksum(header, seq))
     }
 
-    /// The same; `None` if `wants` refuses the page by its sections.
+    /// The same; `None` if `wants` refuses the page by its sections. Its keys are decoded by [`Page::read_keys`].
     pub(crate) fn decode_wanted(
         address: PageAddress,
         seq: i64,
@@ -58,7 +66,7 @@ impl Page {
     ) -> Result<Option<Page>, PageError> {
         check(header, body, address.stored_checksum(header, seq))?;
         let frame = PageFrame::open(header, body)?;
-        if wants(&frame.sections()) { Page::of(header, frame).map(Some) } else { Ok(None) }
+        if wants(&frame.sections()) { Page::without_keys(header, frame).map(Some) } else { Ok(None) }
     }
 
     fn decode_checked(header: &PageHeader, body: &[u8], expected: u64) -> Result<Page, PageError> {
@@ -72,10 +80,16 @@ impl Page {
     }
 
     pub(super) fn of(header: &PageHeader, frame: PageFrame<'_>) -> Result<Page, PageError> {
+        let page = Page::without_keys(header, frame)?;
+        page.read_keys()?;
+        Ok(page)
+    }
+
+    fn without_keys(header: &PageHeader, frame: PageFrame<'_>) -> Result<Page, PageError> {
         let damaged = |what| Err(PageError::Damaged(what));
         let PageFrame { rows, raw_bytes, packed, strings, meta } = frame;
         let mut cursor = SectionCursor::new(&packed, strings, &meta, raw_bytes);
-        let keys = keys::decode(rows, header.first, &mut cursor)?;
+        let encoded_keys = Box::new(EncodedKeys::parse(rows, header.first, &mut cursor)?);
         let levels = Ints::decode(rows, &mut cursor)?;
         let known = |code| code == 0 || u8::try_from(code).ok().and_then(Level::from_code).is_some();
         levels.check(rows, &packed, known)?;
@@ -84,11 +98,12 @@ impl Page {
         for _ in 0..count {
             columns.push(PageColumn::decode(rows, &mut cursor)?);
         }
-        if !cursor.at_end() || keys.last() != Some(&header.last) {
-            return damaged("it does not end where it should");
+        if !cursor.at_end() {
+            return damaged(WRONG_END);
         }
         let text = String::from_utf8(cursor.text).map_err(|_| PageError::Damaged("its text is not UTF-8"))?;
-        let page = Page { keys, levels, columns, packed, text, alone: AtomicUsize::new(0) };
+        let (last, keys, alone) = (header.last, OnceLock::new(), AtomicUsize::new(0));
+        let page = Page { rows, last, encoded_keys, keys, levels, columns, packed, text, alone };
         page.check_texts()?;
         Ok(page)
     }
@@ -111,22 +126,34 @@ impl Page {
 
     /// Number of entities.
     pub fn len(&self) -> usize {
-        self.keys.len()
+        self.rows
     }
 
     /// Always false: a page has at least one entity.
     pub fn is_empty(&self) -> bool {
-        self.keys.is_empty()
+        self.rows == 0
     }
 
-    /// The keys of its rows, newest first.
+    /// The keys of its rows, newest first; decoded on the first call. An error if they are not those of a page.
+    pub(crate) fn read_keys(&self) -> Result<&[RowKey], PageError> {
+        if let Some(keys) = self.keys.get() {
+            return Ok(keys);
+        }
+        let keys = self.encoded_keys.decode(&self.packed)?;
+        if keys.last() != Some(&self.last) {
+            return Err(PageError::Damaged(WRONG_END));
+        }
+        Ok(self.keys.get_or_init(|| keys))
+    }
+
+    /// The keys of its rows, newest first. Empty only if [`Page::read_keys`] fails.
     pub fn keys(&self) -> &[RowKey] {
-        &self.keys
+        self.read_keys().unwrap_or_default()
     }
 
     /// The key of a row. Panics if the row does not exist.
     pub fn key(&self, row: usize) -> RowKey {
-        self.keys[row]
+        self.keys()[row]
     }
 
     /// The level of a row; `None` for items and for records without a level.
