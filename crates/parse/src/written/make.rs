@@ -3,7 +3,8 @@
 //! The search need not find everything: whatever it misses stays text of the layout, or verbatim text, and the caller
 //! compares the line that the layout gives with the line that was read.
 
-use super::template::{LinePart, decimal_length, is_negative_zero};
+use super::decimals::{decimal_length, is_negative_zero};
+use super::template::LinePart;
 use crate::Parsed;
 use daytable_model::batch::field_properties;
 use daytable_model::line::{

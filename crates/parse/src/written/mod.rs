@@ -4,6 +4,7 @@
 //! the very bytes of the line: `template` compares them part by part, and a new layout, which `make` finds, is written
 //! and compared as a whole. A line for which neither succeeds is kept whole.
 
+mod decimals;
 mod make;
 mod reader;
 mod reader_plan;

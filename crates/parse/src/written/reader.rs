@@ -6,7 +6,7 @@
 //! empty text, a new date) is left to the parser, or to the same function that the parser calls for it. The properties
 //! in `reader_tests` compare both.
 
-use super::template::{decimal_length, is_negative_zero};
+use super::decimals::{decimal_length, is_negative_zero};
 use crate::names::Role;
 use crate::pairs::{self, typed};
 use crate::scan;

@@ -1,5 +1,6 @@
 //! A layout as it is compared with the next line: in order, part by part, without making the line.
 
+use super::decimals::{decimal_length, is_negative_zero};
 use super::reader::LineReader;
 use daytable_model::digits;
 use daytable_model::line::{
@@ -323,40 +324,6 @@ fn whole_length(rest: &[u8], number: i64) -> Option<usize> {
     }
     let is_canonical = length == 1 && (digits[0] != b'0' || sign == 0) || length > 1 && digits[0] != b'0';
     (is_canonical && left == number.unsigned_abs() && (sign == 1) == (number < 0)).then_some(length + sign)
-}
-
-/// The length of a number with a fraction. Up to 15 digits without a zero at the end are the shortest of their number,
-/// and so the digits that would be written. With so many `decimals`, zeros at the end would be written as well.
-pub(super) fn decimal_length(rest: &[u8], number: f64, decimals: u8) -> Option<usize> {
-    const POWERS: [f64; 16] = [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15];
-    let (sign, digits) = match rest {
-        [b'-', digits @ ..] => (1, digits),
-        digits => (0, digits),
-    };
-    let (mut mantissa, mut length, mut point) = (0u64, 0, None);
-    for byte in digits {
-        match byte {
-            b'0'..=b'9' if length < 17 => mantissa = mantissa * 10 + u64::from(byte - b'0'),
-            b'.' if point.is_none() && length > 0 => point = Some(length),
-            _ => break,
-        }
-        length += 1;
-    }
-    let point = point?;
-    let fraction = length - point - 1;
-    let is_padded = fraction == usize::from(decimals);
-    let is_long = fraction >= usize::from(decimals).max(1) && length <= 16;
-    let is_shortest = is_long && (is_padded || digits[length - 1] != b'0') && (point == 1 || digits[0] != b'0');
-    let value = mantissa as f64 / POWERS.get(fraction)?;
-    let value = if sign == 1 { -value } else { value };
-    let ends = !digits.get(length).is_some_and(|byte| matches!(byte, b'0'..=b'9' | b'.' | b'e' | b'E'));
-    let is_same = value.to_bits() == number.to_bits() && !is_negative_zero(number);
-    (is_shortest && ends && is_same).then_some(length + sign)
-}
-
-/// `-0.0`
-pub(super) fn is_negative_zero(number: f64) -> bool {
-    number == 0.0 && number.is_sign_negative()
 }
 
 fn printed_length(rest: &[u8], number: f64) -> Option<usize> {
