@@ -26,7 +26,7 @@ const LOOK: Duration = Duration::from_secs(30);
 /// How long an ended source is retained, so that a late copy of its file is recognized.
 const SOURCES_KEPT: Duration = Duration::from_secs(30 * 86_400);
 /// Delay before another attempt to store the retained rules.
-const REMEMBER_AGAIN: Duration = Duration::from_secs(5);
+const REMEMBER_AGAIN: Duration = Duration::from_secs(2);
 /// Interval between writes of the watched time. A kill loses at most this interval.
 const WATCH_NOTED: Duration = Duration::from_secs(300);
 
@@ -127,8 +127,7 @@ impl Lifecycle {
     pub fn work(mut self, orders: Receiver<Settings>) {
         let (retries, logged_holds, watched) = (Retries::default(), HashMap::new(), Instant::now());
         let mut state = State { retries, logged_holds, watched, orders, ordered: None };
-        if let Err(error) = self.remember() {
-            tracing::error!(%error, "failed to remember the configured tables: nothing is dropped");
+        if !self.begin(&state) {
             return;
         }
         let mut after = time::now();
@@ -175,6 +174,20 @@ impl Lifecycle {
             }
         }
         self.note_watch(&mut state, Duration::from_secs(1));
+    }
+
+    /// Stores the configured rules, again and again if that fails: a full disk may have room later. False if `orders`
+    /// disconnects first.
+    fn begin(&mut self, state: &State) -> bool {
+        while let Err(error) = self.remember() {
+            tracing::error!(%error, "failed to remember the configured tables: until that succeeds, no day is sealed or dropped");
+            match state.orders.recv_timeout(REMEMBER_AGAIN) {
+                Ok(settings) => self.settings = settings,
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return false,
+            }
+        }
+        true
     }
 
     fn has_hours(&self) -> bool {
@@ -340,5 +353,58 @@ impl Lifecycle {
             }
         }
         StepOutcome::Done
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ArchiveRequirement, LifecycleProgress};
+    use daytable_archive::Access;
+    use daytable_model::key::TableName;
+    use daytable_model::window::Window;
+    use daytable_store::{Store, StoreOptions};
+    use rusqlite::Connection;
+    use std::sync::mpsc;
+
+    #[test]
+    fn a_lifecycle_whose_tables_cannot_be_stored_at_its_start_begins_later() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let store = Store::open(folder.path(), StoreOptions::default()).expect("a store");
+        let catalog = Connection::open(folder.path().join("catalog.db")).expect("the catalog");
+        let refuse = "CREATE TRIGGER refused BEFORE INSERT ON rule BEGIN SELECT RAISE(ABORT, 'the disk is full'); END";
+        catalog.execute_batch(refuse).expect("a trigger");
+        let data_dir = folder.path().to_owned();
+        let executor =
+            Executor::new(store.steps(), data_dir.clone(), Access::default(), Arc::new(LifecycleProgress::default()));
+        let rule = TableRule {
+            name: TableName::new("Log").expect("a name"),
+            window: Window { keep: Duration::from_secs(86_400), period: Period::Day },
+            archive: ArchiveRequirement::None,
+            keep_archives: None,
+            shortened: None,
+            archive_before: None,
+            archives_until: None,
+        };
+        let (done, runs) = mpsc::channel();
+        let lifecycle = Lifecycle {
+            executor: Arc::new(executor),
+            data_dir,
+            settings: Settings {
+                rules: vec![rule],
+                also: Vec::new(),
+                schedule: Schedule::parse("0 15 0 * * *").expect("a schedule"),
+                limits: LifecycleLimits::default(),
+            },
+            on_run: Box::new(move |summary| drop(done.send(summary.clone()))),
+        };
+        let (settings, orders) = mpsc::channel();
+        let thread = std::thread::spawn(move || lifecycle.work(orders));
+        runs.recv_timeout(REMEMBER_AGAIN / 2).expect_err("nothing is stored, so nothing runs");
+        catalog.execute_batch("DROP TRIGGER refused").expect("dropped");
+        let summary = runs.recv_timeout(Duration::from_secs(60)).expect("a run");
+        assert!(summary.created > 0, "{summary:?}");
+        drop(settings);
+        thread.join().expect("it ended");
     }
 }
