@@ -238,6 +238,11 @@ impl TableState {
         self.unsealed_rows + self.sealed.as_ref().map_or(0, |sealed| sealed.seal.rows)
     }
 
+    /// Whether the day was sealed and stays in its pages, because they are smaller, and nothing came since.
+    pub fn stays_in_pages(&self, rule: &TableRule) -> bool {
+        rule.archive == ArchiveRequirement::None && self.kept_rows > 0 && self.kept_rows == self.unsealed_rows
+    }
+
     /// Whether the table exists.
     pub fn stands(&self) -> bool {
         self.state != DayState::Dropped

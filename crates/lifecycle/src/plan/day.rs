@@ -113,8 +113,7 @@ pub(super) enum Urgency {
 
 /// The step that prepares a day for its drop: seal or archive.
 pub(super) fn ripen(view: &View, rule: &TableRule, state: &TableState, ripe: Urgency) -> Option<PlannedStep> {
-    let is_kept = rule.archive == ArchiveRequirement::None && state.kept_rows == state.unsealed_rows;
-    if state.unsealed_rows > 0 && !is_kept || state.is_closed {
+    if state.unsealed_rows > 0 && !state.stays_in_pages(rule) || state.is_closed {
         let over = state.table.end().plus(view.limits.seal_after);
         let is_due = match ripe {
             Urgency::Now => true,

@@ -24,7 +24,7 @@ pub fn next(view: &View, state: &TableState) -> Option<NextStep> {
         DayState::Open => {
             let rule = view.rule_of(&state.table).filter(|rule| rule.window.period == state.table.period())?;
             let expires = rule.expires(state);
-            if state.unsealed_rows > 0 || state.is_closed {
+            if state.unsealed_rows > 0 && !state.stays_in_pages(rule) || state.is_closed {
                 let settled = state.table.end().plus(view.limits.seal_after);
                 let again = state.sealed.as_ref().map(|sealed| sealed.seal.at.plus(SEALED_AGAIN_AFTER));
                 let sealed = again.map_or(settled, |again| again.max(settled));

@@ -165,7 +165,7 @@ impl ColumnWriter {
 }
 
 /// The low half of a stored checksum.
-fn low(checksum: u64) -> u32 {
+pub(crate) fn low(checksum: u64) -> u32 {
     (checksum & u64::from(u32::MAX)) as u32
 }
 
@@ -391,8 +391,7 @@ impl<'c> CountedValues<'c> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::format::page::{ColumnCounts, PageHeader};
-    use daytable_model::key::RowKey;
+    use crate::format::page::ColumnCounts;
     use proptest::prelude::*;
 
     fn value_of(kind: PropertyKind) -> BoxedStrategy<OwnedValue> {
@@ -449,21 +448,6 @@ mod tests {
         })
     }
 
-    fn row(id: i64, checksum: u64) -> PageRow {
-        let key = RowKey::new(Ticks::MIN, 0, 0);
-        let header = PageHeader {
-            first: key,
-            last: key,
-            entities: 1,
-            records: 1,
-            levels: vec![],
-            codec: 1,
-            raw_bytes: 1,
-            checksum,
-        };
-        PageRow { place: PageLocation::Row(id), partition: 1, seq: 1, header }
-    }
-
     type Plain = Vec<(String, PropertyKind, Result<Vec<(OwnedValue, u8, u32)>, u64>)>;
 
     fn plain(counts: &ValueCounts) -> Plain {
@@ -505,7 +489,7 @@ mod tests {
                 builder.push(at as u64 + 7, page.as_ref());
             }
             builder.insert(&connection, first).expect("written");
-            let rows: Vec<PageRow> = (first..).zip(0..pages.len() as u64).map(|(id, at)| row(id, at + 7)).collect();
+            let rows: Vec<PageRow> = (first..).zip(0..pages.len() as u64).map(|(id, at)| PageRow::alone(id, at + 7)).collect();
             let counts = PageCounts::read(&connection, &rows, |_, _| true).expect("read");
             for (page, row) in pages.iter().zip(&rows) {
                 let found = PageCounts::of(&counts, row).map(read);

@@ -19,6 +19,7 @@
 //! checksum, only means that the page is opened. A row of which no page is left is removed.
 
 use super::page::{ByteReader, PageError, PageWords, is_of_letters, put_varint, word_key};
+use super::page_counts::low;
 use super::small_pages::{PageLocation, PageRow};
 use daytable_model::line::may_cross_escaped;
 use daytable_model::needle::Needle;
@@ -191,11 +192,6 @@ fn encode(pages: &[(u64, u32, Option<&PageWords>)]) -> (Vec<u8>, Vec<Vec<u8>>) {
 
 fn slice_checksum(bits: &[u8], seed: u64, number: u64) -> u64 {
     xxh3_64_with_seed(bits, seed ^ number.rotate_left(32))
-}
-
-/// The low half of a stored checksum.
-fn low(checksum: u64) -> u32 {
-    (checksum & u64::from(u32::MAX)) as u32
 }
 
 /// Which of some pages lack which of some texts.
@@ -402,27 +398,9 @@ impl<'h> GroupHead<'h> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::format::page::PageHeader;
-    use daytable_model::key::RowKey;
-    use daytable_model::time::Ticks;
     use proptest::prelude::*;
 
     const LAYOUT: &str = "{\"a\":\"%[Message]\"}";
-
-    fn page(id: i64, checksum: u64) -> PageRow {
-        let key = RowKey::new(Ticks::MIN, 0, 0);
-        let header = PageHeader {
-            first: key,
-            last: key,
-            entities: 1,
-            records: 1,
-            levels: vec![],
-            codec: 1,
-            raw_bytes: 1,
-            checksum,
-        };
-        PageRow { place: PageLocation::Row(id), partition: 1, seq: 1, header }
-    }
 
     fn id_of(page: &PageRow) -> i64 {
         match page.place {
@@ -447,7 +425,7 @@ mod tests {
             builder.push(at as u64 + 7, 2000, words.as_ref());
         }
         builder.insert(&connection, first).expect("written");
-        let rows = (first..).zip(0..pages.len() as u64).map(|(id, at)| page(id, at + 7)).collect();
+        let rows = (first..).zip(0..pages.len() as u64).map(|(id, at)| PageRow::alone(id, at + 7)).collect();
         (connection, rows)
     }
 
@@ -488,7 +466,7 @@ mod tests {
             let with_filter = pages.iter().filter(|page| page.is_some()).count();
             prop_assert!(absent.iter().zip(&pages).all(|(lacks, page)| page.is_some() || !lacks));
             prop_assert!(with_filter <= 2 + 3 * absent.iter().filter(|lacks| **lacks).count() / 2);
-            let others: Vec<PageRow> = rows.iter().map(|row| page(id_of(row), 3)).collect();
+            let others: Vec<PageRow> = rows.iter().map(|row| PageRow::alone(id_of(row), 3)).collect();
             prop_assert!(lacking(&connection, &others, "absent").iter().all(|lacks| !lacks));
             let left = gone.index(rows.len());
             connection.execute("INSERT INTO page VALUES (?1)", [id_of(&rows[left])]).expect("a page");

@@ -83,6 +83,17 @@ pub(crate) struct PageRow {
     pub(crate) header: PageHeader,
 }
 
+#[cfg(test)]
+impl PageRow {
+    /// A page of one record, in a row of its own.
+    pub(crate) fn alone(id: i64, checksum: u64) -> PageRow {
+        let key = RowKey::new(daytable_model::time::Ticks::MIN, 0, 0);
+        let (levels, codec, raw_bytes) = (Vec::new(), 1, 1);
+        let header = PageHeader { first: key, last: key, entities: 1, records: 1, levels, codec, raw_bytes, checksum };
+        PageRow { place: PageLocation::Row(id), partition: 1, seq: 1, header }
+    }
+}
+
 /// The metadata of a row of small pages.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SmallPagesRow {

@@ -89,6 +89,8 @@ fn a_day_that_would_be_larger_sealed_stays_in_its_pages_until_an_archive_or_late
     let planned = |state: &TableState, rule| steps(&super::super::plan(&noon(std::slice::from_ref(state), rule)));
     assert_eq!(planned(&kept, rule("Log", 30 * DAY)), [""; 0]);
     assert_eq!(planned(&kept, with_archive()), ["seal Log20261120"]);
+    let shown = |rule| super::super::next(&noon(std::slice::from_ref(&kept), rule), &kept).expect("a step").step;
+    assert_eq!((shown(rule("Log", 30 * DAY)), shown(with_archive())), ("drop", "seal"));
     let late = TableState { unsealed_rows: 8, ..kept };
     assert_eq!(planned(&late, rule("Log", 30 * DAY)), ["seal Log20261120"]);
 }
