@@ -146,7 +146,7 @@ impl Page {
         Ok(self.keys.get_or_init(|| keys))
     }
 
-    /// The keys of its rows, newest first. Empty only if [`Page::read_keys`] fails.
+    /// The keys of its rows, newest first. Empty only if they cannot be read.
     pub fn keys(&self) -> &[RowKey] {
         self.read_keys().unwrap_or_default()
     }
