@@ -391,7 +391,7 @@ impl<'c> CountedValues<'c> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::format::page::ColumnCounts;
+    use crate::format::page::{ColumnCounts, PageHeader};
     use proptest::prelude::*;
 
     fn value_of(kind: PropertyKind) -> BoxedStrategy<OwnedValue> {
