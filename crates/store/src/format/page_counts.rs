@@ -17,7 +17,7 @@
 //! only means that pages are read. A merged or removed page is in no other row, and a row without pages is removed.
 
 use super::page::{ByteReader, LEVELS, PageError, VALUES_MAX, ValueCounts, put_signed, put_varint};
-use super::small_pages::{PageLocation, PageRow};
+use super::small_pages::PageRow;
 use daytable_model::property::{OwnedValue, Property, PropertyKind};
 use daytable_model::time::Ticks;
 use rusqlite::{Connection, params};
@@ -239,11 +239,7 @@ impl PageCounts {
         pages: &[PageRow],
         wants: impl Fn(&str, PropertyKind) -> bool,
     ) -> rusqlite::Result<Vec<PageCounts>> {
-        let id = |page: &PageRow| match page.place {
-            PageLocation::Row(id) => Some(id),
-            PageLocation::Shared { .. } => None,
-        };
-        let mut ids: Vec<i64> = pages.iter().filter_map(id).collect();
+        let mut ids: Vec<i64> = pages.iter().filter_map(PageRow::id).collect();
         ids.sort_unstable();
         let (Some(least), Some(most)) = (ids.first(), ids.last()) else { return Ok(Vec::new()) };
         let select = "SELECT first, pages, counts FROM page_counts WHERE first BETWEEN ?1 AND ?2 ORDER BY first";
@@ -262,7 +258,7 @@ impl PageCounts {
 
     /// The counts of a page; `None` if it has none.
     pub(crate) fn of<'c>(rows: &'c [PageCounts], page: &PageRow) -> Option<CountedPage<'c>> {
-        let PageLocation::Row(id) = page.place else { return None };
+        let id = page.id()?;
         let row = rows.get(rows.partition_point(|row| row.ids.end <= id))?;
         let bit = usize::try_from(id.checked_sub(row.ids.start)?).ok().filter(|_| row.ids.contains(&id))?;
         let at = (row.mask & ((1 << bit) - 1)).count_ones() as usize;

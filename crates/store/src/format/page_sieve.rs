@@ -20,7 +20,7 @@
 
 use super::page::{ByteReader, PageError, PageWords, is_of_letters, put_varint, word_key};
 use super::page_counts::low;
-use super::small_pages::{PageLocation, PageRow};
+use super::small_pages::PageRow;
 use daytable_model::line::may_cross_escaped;
 use daytable_model::needle::Needle;
 use daytable_model::property::PropertyKind;
@@ -254,11 +254,7 @@ impl PageSieve {
         if sought.iter().all(Option::is_none) {
             return Ok(sieve);
         }
-        let id = |page: &PageRow| match page.place {
-            PageLocation::Row(id) => Some(id),
-            PageLocation::Shared { .. } => None,
-        };
-        let mut ids: Vec<i64> = pages.iter().filter_map(id).collect();
+        let mut ids: Vec<i64> = pages.iter().filter_map(PageRow::id).collect();
         ids.sort_unstable();
         let (Some(least), Some(most)) = (ids.first(), ids.last()) else { return Ok(sieve) };
         let select = "SELECT first, pages, head FROM page_sieve WHERE first BETWEEN ?1 AND ?2 ORDER BY first";
@@ -285,7 +281,7 @@ impl PageSieve {
 
     /// Whether a page surely lacks the text of this number.
     pub(crate) fn is_lacking(&self, page: &PageRow, text: usize) -> bool {
-        let PageLocation::Row(id) = page.place else { return false };
+        let Some(id) = page.id() else { return false };
         let Some(group) = self.groups.get(self.groups.partition_point(|group| group.ids.end <= id)) else {
             return false;
         };
@@ -402,13 +398,6 @@ mod tests {
 
     const LAYOUT: &str = "{\"a\":\"%[Message]\"}";
 
-    fn id_of(page: &PageRow) -> i64 {
-        match page.place {
-            PageLocation::Row(id) => id,
-            PageLocation::Shared { .. } => 0,
-        }
-    }
-
     fn words(words: &[String]) -> PageWords {
         let keys = words.iter().map(|word| word_key(word, &mut Vec::new())).collect();
         PageWords { keys, layouts: vec![LAYOUT.into()], has_bytes: false }
@@ -466,10 +455,10 @@ mod tests {
             let with_filter = pages.iter().filter(|page| page.is_some()).count();
             prop_assert!(absent.iter().zip(&pages).all(|(lacks, page)| page.is_some() || !lacks));
             prop_assert!(with_filter <= 2 + 3 * absent.iter().filter(|lacks| **lacks).count() / 2);
-            let others: Vec<PageRow> = rows.iter().map(|row| PageRow::alone(id_of(row), 3)).collect();
+            let others: Vec<PageRow> = rows.iter().map(|row| PageRow::alone(row.id().expect("a row"), 3)).collect();
             prop_assert!(lacking(&connection, &others, "absent").iter().all(|lacks| !lacks));
             let left = gone.index(rows.len());
-            connection.execute("INSERT INTO page VALUES (?1)", [id_of(&rows[left])]).expect("a page");
+            connection.execute("INSERT INTO page VALUES (?1)", [&rows[left].id().expect("a row")]).expect("a page");
             remove_empty(&connection).expect("removed");
             let found = lacking(&connection, &rows, "absent");
             prop_assert_eq!(found[left], absent[left]);

@@ -83,6 +83,16 @@ pub(crate) struct PageRow {
     pub(crate) header: PageHeader,
 }
 
+impl PageRow {
+    /// The id of its row, unless it shares one.
+    pub(crate) fn id(&self) -> Option<i64> {
+        match self.place {
+            PageLocation::Row(id) => Some(id),
+            PageLocation::Shared { .. } => None,
+        }
+    }
+}
+
 #[cfg(test)]
 impl PageRow {
     /// A page of one record, in a row of its own.

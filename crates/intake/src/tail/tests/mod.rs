@@ -16,6 +16,7 @@ use super::*;
 use crate::counters::{SourceCounters, SourceEvent};
 use crate::route::{Condition, Route, Router};
 use crate::source::Source;
+use crate::tail::follower::TailFollower;
 use daytable_model::batch::Batch;
 use daytable_model::key::{Period, TableName};
 use daytable_model::property::Property;
@@ -90,6 +91,13 @@ impl Bench {
         let (intake, sink) = TestCommitter::new(vec![]);
         let counters = vec![Arc::new(SourceCounters::new(Tail::KIND, "t"))];
         Bench { folder, options, timings: timings(), sink, intake, counters, tailer: None, rows: vec![], sentinels: 0 }
+    }
+
+    /// A follower that the test drives itself, round by round.
+    fn follower(&self) -> TailFollower {
+        let prepared = PreparedTail::new(vec![self.options.clone()]).expect("patterns");
+        let (intake, counters, timings) = (self.intake.clone(), self.counters.clone(), self.timings.clone());
+        TailFollower::new(prepared, router(), "host".into(), intake, counters, timings).expect("a follower")
     }
 
     /// Follows everything in its folder.

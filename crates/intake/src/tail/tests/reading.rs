@@ -3,7 +3,6 @@
 use super::*;
 use crate::source::ReadFrom;
 use crate::tail::WatchMode;
-use crate::tail::follower::TailFollower;
 use std::sync::atomic::Ordering;
 
 #[test]
@@ -169,11 +168,7 @@ fn a_drowsy_file_is_read_where_its_event_was_lost() {
     }
     // Listing a folder again checks its files.
     (bench.timings.folders, bench.timings.rescan) = (Duration::from_secs(3600), Duration::from_secs(3600));
-    let prepared = PreparedTail::new(vec![bench.options.clone()]).expect("patterns");
-    let counters = bench.counters.clone();
-    let follower =
-        TailFollower::new(prepared, router(), "host".into(), bench.intake.clone(), counters, bench.timings.clone());
-    let mut follower = follower.expect("a follower");
+    let mut follower = bench.follower();
     bench.append("a.log", "{\"message\":\"one\"}\n");
     bench.until("the file is drowsy", |_| {
         follower.round().expect("taken");
@@ -192,11 +187,7 @@ fn a_drowsy_file_is_read_where_its_event_was_lost() {
 fn a_file_is_read_after_an_error_though_nothing_more_is_written() {
     let mut bench = Bench::new();
     (bench.timings.folders, bench.timings.rescan) = (Duration::from_secs(3600), Duration::from_secs(3600));
-    let prepared = PreparedTail::new(vec![bench.options.clone()]).expect("patterns");
-    let counters = bench.counters.clone();
-    let follower =
-        TailFollower::new(prepared, router(), "host".into(), bench.intake.clone(), counters, bench.timings.clone());
-    let mut follower = follower.expect("a follower");
+    let mut follower = bench.follower();
     bench.append("a.log", "{\"message\":\"one\"}\n");
     bench.until("the first line is read", |bench| {
         follower.round().expect("taken");
