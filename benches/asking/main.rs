@@ -4,8 +4,9 @@
 //!
 //! The day is the corpus of `end_to_end`. daytable answers in this process, and every answer is written as JSON. DuckDB
 //! reads the sealed file, and ClickHouse (`chdb`) a table of the same records, both by the Python of `target/venv` where
-//! their packages are installed. VictoriaLogs runs where `DAYTABLE_BENCH_VICTORIALOGS` names its binary. Times are
-//! medians of warm runs. Without `--bench` the run is small, so that `cargo test --benches` shows that it still works.
+//! `benches/asking/requirements.txt` is installed. VictoriaLogs runs where `DAYTABLE_BENCH_VICTORIALOGS` names its
+//! binary. Times are medians of warm runs. Without `--bench` the run is small, so that `cargo test --benches` shows that
+//! it still works.
 
 #![allow(dead_code)]
 
@@ -19,6 +20,8 @@ mod peers;
 #[path = "../end_to_end/process.rs"]
 mod process;
 mod questions;
+#[path = "../end_to_end/victoria.rs"]
+mod victoria;
 
 use anyhow::{Context, Result, ensure};
 use daemon::Folder;

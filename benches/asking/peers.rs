@@ -1,17 +1,14 @@
 //! Other programs on the same records.
 
-use crate::process::{Watched, median};
+use crate::process::median;
 use crate::questions::Question;
+use crate::victoria::VictoriaLogs;
 use anyhow::{Context, Result, ensure};
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 const PYTHON: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/target/venv/bin/python");
-/// Bytes of a request that brings records to VictoriaLogs.
-const INSERT_BYTES: usize = 8 << 20;
 
 const TIMING: &str = r#"
 import json, statistics, sys, time
@@ -35,10 +32,9 @@ const DUCKDB: &str = r#"
 import duckdb, glob
 connection = duckdb.connect()
 connection.execute("SET threads = 2")
-connection.execute("SET TimeZone = 'UTC'") if False else None
 file = glob.glob(sys.argv[1] + "/tables/*.parquet")[0]
 connection.execute(f"CREATE VIEW logs AS SELECT * FROM '{file}'")
-measure(lambda question: connection.execute(question).fetchall() if "SELECT *" not in question else connection.execute(question).fetchnumpy())
+measure(lambda question: connection.execute(question).fetchnumpy())
 "#;
 
 const CLICKHOUSE: &str = r#"
@@ -96,35 +92,8 @@ pub(crate) fn victoria_logs(
     questions: &[Question],
     repeats: usize,
 ) -> Result<Vec<Option<Duration>>> {
-    let binary = std::env::var("DAYTABLE_BENCH_VICTORIALOGS").context("DAYTABLE_BENCH_VICTORIALOGS names no binary")?;
-    let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
-    let mut command = Command::new(binary);
-    command
-        .arg(format!("-storageDataPath={}", scratch.join("victoria").display()))
-        .arg(format!("-httpListenAddr=127.0.0.1:{port}"))
-        .args(["-retentionPeriod=100y", "-search.maxQueryDuration=10m"])
-        .stdout(Stdio::null())
-        .stderr(Stdio::null());
-    let server = Watched::spawn(&mut command)?;
-    let started = Instant::now();
-    while request(port, "GET", "/health", &[]).is_err() {
-        ensure!(started.elapsed() < Duration::from_secs(30), "it does not start");
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    let insert = "/insert/jsonline?_time_field=time&_msg_field=message&_stream_fields=instance";
-    let mut lines = BufReader::with_capacity(1 << 20, std::fs::File::open(ndjson)?);
-    let mut body = Vec::new();
-    loop {
-        let read = lines.read_until(b'\n', &mut body)?;
-        if body.len() >= INSERT_BYTES || read == 0 && !body.is_empty() {
-            request(port, "POST", insert, &body)?;
-            body.clear();
-        }
-        if read == 0 {
-            break;
-        }
-    }
-    request(port, "GET", "/internal/force_flush", &[])?;
+    let server = VictoriaLogs::start(scratch)?;
+    server.insert(ndjson)?;
     let mut all = Vec::new();
     for question in questions {
         let mut query = question.victoria.clone().unwrap_or_else(|| question.query.clone());
@@ -132,14 +101,14 @@ pub(crate) fn victoria_logs(
         if !query.contains("_time:[") {
             query = format!("_time:2026-11-20 {query}");
         }
-        let order = if question.limit.is_some() { " | sort by (_time desc) limit 100" } else { "" };
-        let path = format!("/select/logsql/query?query={}", encoded(&format!("{query}{order}")));
+        if question.limit.is_some() {
+            query += " | sort by (_time desc) limit 100";
+        }
         let mut took = Vec::new();
         for round in 0..=repeats {
             let start = Instant::now();
-            let answer = request(port, "GET", &path, &[]);
-            if answer.is_err() {
-                eprintln!("  VictoriaLogs: {query}: {:?}", answer.err());
+            if let Err(error) = server.ask(&query) {
+                eprintln!("  VictoriaLogs: {query}: {error:#}");
                 break;
             }
             if round > 0 {
@@ -148,22 +117,6 @@ pub(crate) fn victoria_logs(
         }
         all.push(median(took).ok());
     }
-    server.stop()?;
+    server.process.stop()?;
     Ok(all)
-}
-
-fn encoded(text: &str) -> String {
-    text.bytes()
-        .map(|byte| if byte.is_ascii_alphanumeric() { char::from(byte).to_string() } else { format!("%{byte:02X}") })
-        .collect()
-}
-
-fn request(port: u16, method: &str, path: &str, body: &[u8]) -> Result<usize> {
-    let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
-    write!(stream, "{method} {path} HTTP/1.0\r\nHost: localhost\r\nContent-Length: {}\r\n\r\n", body.len())?;
-    stream.write_all(body)?;
-    let mut answer = Vec::new();
-    stream.read_to_end(&mut answer)?;
-    ensure!(answer.get(9..12) == Some(b"200"), "{}", String::from_utf8_lossy(&answer[..answer.len().min(300)]));
-    Ok(answer.len())
 }

@@ -2,10 +2,11 @@
 //!
 //! `cargo bench --bench edges -- [ROW…] [--records N] [--runs N]`
 //!
-//! Rows are `instances`, `days`, `tables`, `memory`, `readers` and `pushes`; without a name, all of them. Each figure is
-//! the median of all runs, with the least and the greatest. `zstd -1` of the same file is measured in each run, as a
-//! yardstick. `DAYTABLE_BENCH_BINARY` names another binary to measure. Without `--bench` the run is small, so that
-//! `cargo test --benches` shows that it still works.
+//! Rows are `middle`, `latency`, `instances`, `days`, `tables`, `memory`, `readers`, `syslog` and `pushes`; without a
+//! name, all of them. Each figure is the median of all runs, with the least and the greatest. In each run, `zstd -1` of
+//! the same file and rsyslog on the same text files are the yardsticks, and VictoriaLogs gets the same records where
+//! `DAYTABLE_BENCH_VICTORIALOGS` names its binary. `DAYTABLE_BENCH_BINARY` names another binary of daytable to measure.
+//! Without `--bench` the run is small, so that `cargo test --benches` shows that it still works.
 
 #![allow(dead_code)]
 
@@ -15,7 +16,11 @@ mod client;
 mod corpus;
 #[path = "../end_to_end/daemon.rs"]
 mod daemon;
+mod latency;
 mod lines;
+mod middle;
+#[path = "../end_to_end/peer.rs"]
+mod peer;
 #[path = "../end_to_end/process.rs"]
 mod process;
 #[path = "../end_to_end/push.rs"]
@@ -24,7 +29,10 @@ mod readers;
 #[path = "../end_to_end/report.rs"]
 mod report;
 mod senders;
+mod syslog;
 mod table;
+#[path = "../end_to_end/victoria.rs"]
+mod victoria;
 
 use anyhow::{Context, Result};
 use daemon::{Daemon, Folder};
@@ -38,6 +46,8 @@ use table::Table;
 const LEVELS: &str = "/api/count?by=level&every=5m";
 /// A text that no record has.
 const ABSENT: &str = "/api/query?contains=zyxwvut";
+/// Questions that are asked of an open day.
+const QUESTIONS: [(&str, &str); 3] = [("levels", LEVELS), ("absent text", ABSENT), ("newest 100", "/api/query?n=100")];
 
 /// The size of the measurement.
 struct Scale {
@@ -86,6 +96,13 @@ fn main() -> Result<()> {
 
 fn measure(scale: &Scale, scratch: &Path, table: &mut Table) -> Result<()> {
     let records = scale.records;
+    if scale.wants("middle") {
+        middle::measure(table, scratch, records)?;
+    }
+    if scale.wants("latency") {
+        let (lines, stream) = if scale.is_small { (2, 1000) } else { (40, 100_000) };
+        latency::measure(table, scratch, lines, stream)?;
+    }
     if scale.wants("instances") {
         instances(table, scratch, records, 50_000, ["500,000", "3.5", "90", "100"])?;
         instances(table, scratch, records, 1000, ["900,000", "1.6", "50", ""])?;
@@ -102,6 +119,13 @@ fn measure(scale: &Scale, scratch: &Path, table: &mut Table) -> Result<()> {
     }
     if scale.wants("readers") {
         readers::measure(table, scratch, records)?;
+        let (seconds, rate) = if scale.is_small { (1, 1000) } else { (10, 200_000) };
+        readers::measure_steady(table, scratch, seconds, rate)?;
+    }
+    if scale.wants("syslog") {
+        let (messages, datagrams, seconds, idle_connections) =
+            if scale.is_small { (20_000, 1000, 1, 100) } else { (2 * records, 300_000, 5, 10_000) };
+        syslog::measure(table, scratch, &syslog::Load { messages, datagrams, seconds, idle_connections })?;
     }
     if scale.wants("pushes") {
         let (connections, requests) = if scale.is_small { (10, 2) } else { (1000, 20) };
@@ -123,14 +147,16 @@ fn ingest(table: &mut Table, what: &str, folder: &Folder, records: u64, targets:
     Ok(daemon)
 }
 
-/// The CPU of `zstd -1` for a file, after a run that brings the file into memory.
-fn yardstick(table: &mut Table, what: &str, file: &Path, records: u64) {
+/// The CPU of `zstd -1` for a record of a file, in microseconds, after a run that brings the file into memory. `None`
+/// where it is not installed.
+fn yardstick(table: &mut Table, what: &str, file: &Path, records: u64) -> Option<f64> {
     let mut command = Command::new("zstd");
     command.args(["-1", "-q", "-c"]).arg(file).stdout(Stdio::null());
     let _ = Watched::spawn(&mut command).and_then(Watched::wait);
-    if let Ok(taken) = Watched::spawn(&mut command).and_then(Watched::wait) {
-        table.add(format!("{what}: zstd -1"), "µs", "", taken.cpu.as_secs_f64() * 1e6 / records as f64);
-    }
+    let taken = Watched::spawn(&mut command).and_then(Watched::wait).ok()?;
+    let micros = taken.cpu.as_secs_f64() * 1e6 / records as f64;
+    table.add(format!("{what}: zstd -1"), "µs", "", micros);
+    (micros > 0.0).then_some(micros)
 }
 
 /// One day of many instances: ingest, questions about the open day at once, the stop and the sealing.
@@ -147,9 +173,7 @@ fn instances(
     yardstick(table, &what, &file, records);
     let folder = Folder::new(scratch, &format!("instances-{instances}"), &file, "{field:instance}")?;
     let mut daemon = ingest(table, &what, &folder, records, targets)?;
-    for (question, path, target) in
-        [("levels", LEVELS, "100"), ("absent text", ABSENT, "100"), ("newest 100", "/api/query?n=100", "")]
-    {
+    for ((question, path), target) in QUESTIONS.into_iter().zip(["100", "100", ""]) {
         table.add(format!("{what}, open: {question}"), "ms", target, millis(asked(&mut daemon, path)?));
     }
     stop(table, &what, daemon, "")?;
@@ -157,7 +181,7 @@ fn instances(
     let mut archive = folder.command(&["archive", &format!("Log{}", corpus::DAY)]);
     Watched::spawn(archive.stdout(Stdio::null()))?.wait()?;
     table.add(format!("{what}: sealing"), "/s", "500,000", records as f64 / began.elapsed().as_secs_f64());
-    Ok(())
+    middle::victoria_logs(table, &what, &file, scratch, records)
 }
 
 /// One file with records of many days.
@@ -167,7 +191,10 @@ fn days(table: &mut Table, scratch: &Path, records: u64, days: u64) -> Result<()
     lines::write(&file, records, corpus::INSTANCES, days)?;
     yardstick(table, &what, &file, records);
     let folder = Folder::new(scratch, "days", &file, "{field:instance}")?;
-    let daemon = ingest(table, &what, &folder, records, ["1,200,000", "1.4", "", "100"])?;
+    let mut daemon = ingest(table, &what, &folder, records, ["1,200,000", "1.4", "", "100"])?;
+    for (question, path) in QUESTIONS {
+        table.add(format!("{what}, open: {question}"), "ms", "", millis(asked(&mut daemon, path)?));
+    }
     stop(table, &what, daemon, "0.5")
 }
 

@@ -3,10 +3,11 @@
 use crate::corpus::INSTANCES;
 use crate::daemon::Folder;
 use crate::table::Table;
-use crate::{ABSENT, lines};
-use anyhow::Result;
+use crate::{ABSENT, LEVELS, latency, lines};
+use anyhow::{Context, Result};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 /// Readers of each kind: how many, what they ask, and the share of ingest that is wanted.
 const KINDS: [(&str, usize, &str); 3] = [
@@ -59,4 +60,56 @@ fn ingest(folder: &Folder, records: u64, readers: usize, path: &str, answers: &A
     })?;
     daemon.process.stop()?;
     Ok(records as f64 / wall.as_secs_f64())
+}
+
+/// What 64 readers ask, each one of these.
+const MIXED: [&str; 4] = ["/api/query?n=100", "/api/query?instance=stream&level=error&n=100", LEVELS, ABSENT];
+
+/// Measures how long a commit takes while records come in at a steady rate: alone, and beside 64 readers.
+pub(crate) fn measure_steady(table: &mut Table, scratch: &Path, seconds: u64, rate: u32) -> Result<()> {
+    let mut alone = 0.0;
+    for readers in [0, 64] {
+        let logs = scratch.join(format!("steady-{readers}"));
+        std::fs::create_dir(&logs)?;
+        let folder = Folder::new(&logs, "data", &logs.join("*.log"), "{stem}")?;
+        let daemon = folder.start()?;
+        let (is_over, answers) = (AtomicBool::new(false), Answers::default());
+        let what = format!("{rate} records/s beside {readers} readers");
+        let commit = std::thread::scope(|scope| -> Result<f64> {
+            scope.spawn(|| latency::write_stream(&logs.join("stream.log"), rate, &is_over));
+            for number in 0..readers {
+                let (mut client, is_over, answers) = (daemon.connect()?, &is_over, &answers);
+                scope.spawn(move || {
+                    while !is_over.load(Ordering::Relaxed) {
+                        let is_whole = client.get(MIXED[number % MIXED.len()]).is_ok();
+                        let counter = if is_whole { &answers.whole } else { &answers.refused };
+                        counter.fetch_add(1, Ordering::Relaxed);
+                    }
+                });
+            }
+            std::thread::sleep(Duration::from_secs(seconds));
+            let metrics = daemon.connect().and_then(|mut client| client.get("/metrics"));
+            is_over.store(true, Ordering::Relaxed);
+            let metrics = metrics?;
+            let value = |name: &str| {
+                let found = metrics.lines().find_map(|line| line.strip_prefix(name)?.trim().parse::<f64>().ok());
+                found.with_context(|| format!("no {name}"))
+            };
+            let each_second = |name| Ok::<f64, anyhow::Error>(value(name)? / seconds as f64);
+            let commit = value("daytable_commit_seconds_sum")? / value("daytable_commit_seconds_count")?;
+            table.add(format!("{what}: a commit"), "ms", "", commit * 1000.0);
+            table.add(format!("{what}: commits"), "/s", "", each_second("daytable_commit_seconds_count")?);
+            table.add(format!("{what}: committed"), "/s", "", each_second("daytable_records_committed_total")?);
+            Ok(commit)
+        })?;
+        if readers == 0 {
+            alone = commit;
+        } else {
+            table.add(format!("{what}: a commit beside one without readers"), "%", "110", commit / alone * 100.0);
+            table.add(format!("{what}: answers"), "", "", answers.whole.into_inner() as f64);
+            table.add(format!("{what}: failed"), "", "0", answers.refused.into_inner() as f64);
+        }
+        daemon.process.stop()?;
+    }
+    Ok(())
 }

@@ -10,7 +10,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// The program of this build, or another one to compare with.
-fn binary() -> String {
+pub(crate) fn binary() -> String {
     std::env::var("DAYTABLE_BENCH_BINARY").unwrap_or_else(|_| env!("CARGO_BIN_EXE_daytable").to_owned())
 }
 

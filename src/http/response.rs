@@ -18,6 +18,7 @@ use axum::body::{Body, Bytes};
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use daytable_model::safe_text;
+use daytable_platform::turns;
 use futures_core::Stream;
 use serde::Serialize;
 use std::pin::Pin;
@@ -114,7 +115,8 @@ impl ResponseWriter {
     /// Sends the head of the response and the pending lines. An error after this call cannot become a status.
     pub fn begin(&mut self) -> bool {
         self.has_begun = true;
-        self.parts.blocking_send(ResponsePart::Part(Bytes::from(std::mem::take(&mut self.pending)))).is_ok()
+        let part = ResponsePart::Part(Bytes::from(std::mem::take(&mut self.pending)));
+        send(&self.parts, part)
     }
 
     fn end(mut self, result: ApiResult) {
@@ -141,7 +143,16 @@ impl ResponseWriter {
             }
         };
         // The send fails only if the client has disconnected.
-        let _ = self.parts.blocking_send(ResponsePart::End(end.map(Bytes::from)));
+        send(&self.parts, ResponsePart::End(end.map(Bytes::from)));
+    }
+}
+
+/// Waits while the client is slow, without a turn of the scans. Returns false when the client has disconnected.
+fn send(parts: &mpsc::Sender<ResponsePart>, part: ResponsePart) -> bool {
+    match parts.try_send(part) {
+        Ok(()) => true,
+        Err(TrySendError::Full(part)) => turns::pause(|| parts.blocking_send(part)).is_ok(),
+        Err(TrySendError::Closed(_)) => false,
     }
 }
 

@@ -439,6 +439,46 @@ async fn a_client_that_reads_nothing_is_cut_and_its_scan_ends() {
 }
 
 #[tokio::test]
+async fn sixty_four_scans_get_an_answer_beside_a_client_that_reads_nothing() {
+    let (began, begins) = mpsc::channel();
+    let api = querying(move |params, out| {
+        if params.n == 7 {
+            let _ = began.send(());
+            while out.line(&json!({ "some": "line" })) {}
+            return Ok(());
+        }
+        // Longer than a turn.
+        let since = std::time::Instant::now();
+        while since.elapsed() < Duration::from_millis(6) {
+            daytable_platform::turns::pass();
+        }
+        out.line(&json!({ "an": "answer" }));
+        Ok(())
+    });
+    let daemon = Daemon::with(api).await;
+    let mut silent = Vec::new();
+    // As many as there are turns on a small host, and fewer than places for scans.
+    for _ in 0..4 {
+        let mut client = daemon.unix().await;
+        client.write("GET /api/query?n=7 HTTP/1.1\r\nhost: x\r\n\r\n").await;
+        silent.push(client);
+    }
+    signalled(begins).await;
+    let mut askers = tokio::task::JoinSet::new();
+    for _ in 0..64 {
+        let mut client = daemon.unix().await;
+        askers.spawn(async move {
+            client.write("GET /api/query HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await;
+            client.rest().await
+        });
+    }
+    for answer in timeout(LONG, askers.join_all()).await.expect("in time") {
+        assert!(answer.starts_with("HTTP/1.1 200") && answer.contains("answer"), "{answer}");
+    }
+    drop(silent);
+}
+
+#[tokio::test]
 async fn a_client_that_is_slow_with_its_head_is_cut() {
     let limits = HttpLimits { header_read: Duration::from_millis(50), ..HttpLimits::default() };
     let daemon = Daemon::start(FakeApi::default(), limits, None).await;

@@ -52,6 +52,7 @@ pub use url::{ArchiveUrl, UrlError};
 use bytes::Bytes;
 use daytable_model::key::{DayTable, KeyError};
 use daytable_model::property::to_hex;
+use daytable_platform::turns;
 use daytable_store::sealed::Manifest;
 use daytable_store::{OnProgress, Phase, Progress};
 use names::{ArchiveName, ArchiveObject};
@@ -173,7 +174,8 @@ impl Archive {
 
     /// Runs a future to its end on this thread.
     fn wait<F: Future>(&self, future: F) -> F::Output {
-        self.0.runtime.as_ref().expect("it is there until the archive is dropped").block_on(future)
+        let runtime = self.0.runtime.as_ref().expect("it is there until the archive is dropped");
+        turns::pause(|| runtime.block_on(future))
     }
 
     fn store(&self) -> &dyn ObjectStore {

@@ -14,7 +14,7 @@
 //! ```
 //!
 //! All these rows are in one batch. Fields beyond [`FIELDS_MAX`] are stored as one JSON object in the property
-//! `Fields`.
+//! `Fields`. `Message` is the whole message of such a record, because no reader of a single row could complete it.
 
 use crate::batch::{Batch, ROWS_MAX};
 use crate::key::RowKey;
@@ -157,8 +157,13 @@ fn append_large(batch: &mut Batch, key: RowKey, source: &str, record: &Record<'_
     let (fields, rest) = record.fields.split_at(record.fields.len().min(FIELDS_MAX));
     let rest = json_object(rest);
     let mut left: Vec<Piece<'_>> = Vec::with_capacity(fields.len() + 2);
-    if !record.message.is_empty() {
-        left.push(Piece { name: "Message".into(), value: Property::String(&record.message) });
+    let line = record.line.as_deref();
+    let (message, around) = match line.and_then(|line| line.around_message()) {
+        Some((whole, around)) => (whole, Some(around)),
+        None => (&*record.message, None),
+    };
+    if !message.is_empty() {
+        left.push(Piece { name: "Message".into(), value: Property::String(message) });
     }
     let names = names_apart(fields);
     let keeps_names =
@@ -175,14 +180,16 @@ fn append_large(batch: &mut Batch, key: RowKey, source: &str, record: &Record<'_
             left.push(Piece { name: NANOS.into(), value: Property::Int32(stream.nanos.into()) });
         }
     }
-    let whole = record.line.as_ref().map(|line| match keeps_names && line.is_of(key.time(), record.level) {
-        true => (Cow::Borrowed(&**line.layout), Cow::Borrowed(&*line.verbatim)),
-        false => {
-            let (layout, verbatim) = line.whole();
+    let written = line.map(|line| match around {
+        None if keeps_names && line.is_of(key.time(), record.level) => {
+            (Cow::Borrowed(&**line.layout), Cow::Borrowed(&*line.verbatim))
+        }
+        around => {
+            let (layout, verbatim) = around.unwrap_or_else(|| line.whole());
             (Cow::Owned(layout), Cow::Owned(verbatim))
         }
     });
-    if let Some((layout, verbatim)) = &whole {
+    if let Some((layout, verbatim)) = &written {
         left.push(Piece { name: LAYOUT.into(), value: Property::String(layout) });
         left.push(Piece { name: VERBATIM.into(), value: Property::String(verbatim) });
     }

@@ -382,15 +382,16 @@ impl SourceProfile {
         }
         let is_usual_text =
             is_auto && self.format == Some(Format::Text) && self.weight >= WEIGHT_SURE && self.since < REVISIT;
-        let (parsed, read) = self.layouts.read(text, defaults, full_time, |format| match format {
+        let habits = self.habits;
+        let (parsed, read) = self.layouts.read(text, defaults, full_time, |format, has_colon| match format {
             Format::Json => true,
-            Format::Text => is_usual_text,
+            Format::Text => is_usual_text && (!has_colon || habits.has_colons()),
             _ => is_auto,
         })?;
         self.single_lines = (self.single_lines + 1).min(SINGLE_LINES_SURE);
         if parsed.format == Format::Text {
             self.since += 1;
-            self.habits.note_colon(false);
+            self.habits.note_colon(read.has_colon);
         }
         self.learn(&parsed);
         Some((parsed, read))

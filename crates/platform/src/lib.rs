@@ -6,6 +6,7 @@
 //! * [`file_watch`]: files that are read again after they change.
 //! * [`small_file`]: the text of a small file, such as a secret.
 //! * [`lower_priority`]: for threads that can wait.
+//! * [`turns`]: turns at the CPU, for long work.
 //! * [`lock`]: a lock that survives a panic.
 //! * [`mod@failpoint`]: points at which a test can stop the process.
 
@@ -15,6 +16,7 @@ pub mod host;
 pub mod memory;
 pub mod reloadable;
 pub mod small_file;
+pub mod turns;
 mod priority;
 mod sync;
 

@@ -284,6 +284,7 @@ pub(super) mod tests {
     use super::*;
     use crate::entity::join;
     use crate::entity::tests::rows_of;
+    use daytable_model::line::{SharedLayout, WrittenLine};
     use daytable_model::record::{Field, Value};
     use proptest::prelude::*;
 
@@ -302,6 +303,50 @@ pub(super) mod tests {
 
     fn json(record: &StoredRecord) -> String {
         serde_json::to_string(record).expect("plain data")
+    }
+
+    #[test]
+    fn a_record_of_several_rows_stores_the_whole_message() {
+        let (long, made) = ("x".repeat(70_000), "é ".repeat(30_000));
+        let text = format!("INFO {made}up n=3 trace={long} \u{1f}");
+        let message = 5..text.len() - 2;
+        let layout = SharedLayout::with_names(
+            "%L %<%m n=%(n) trace=%(trace)%> %v%/%2%$\r\n",
+            ["n".into(), "trace".into()].into(),
+            vec!["n".into(), "trace".into()],
+        );
+        let short = format!("{made}up");
+        let frame = (layout.find("%/").expect("a frame"), 5);
+        let record = daytable_model::record::Record {
+            level: Some(Level::Info),
+            message: short.as_str().into(),
+            fields: vec![field("n", Value::Int64(3)), field("trace", Value::String(long.as_str().into()))],
+            line: Some(Box::new(WrittenLine {
+                layout: layout.into(),
+                verbatim: "\u{1e}1f".into(),
+                frame,
+                text: text.as_str().into(),
+                message: Some(message.clone()),
+                made_with: (None, Some(Level::Info)),
+            })),
+            ..Default::default()
+        };
+        let rows = rows_of("web", RowKey::new(Ticks::UNIX_EPOCH, 1, 1), &record);
+        let stored: String = rows
+            .iter()
+            .filter_map(|row| match row.properties.iter().find(|(name, _)| name == "Message") {
+                Some((_, OwnedValue::String(text))) => Some(text.as_str()),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(stored, text[message]);
+        let read = read_back(&record);
+        assert_eq!(read.message, stored);
+        assert_eq!(read.line(), text);
+        assert_eq!(read.fields, [("n".into(), OwnedValue::Int64(3)), ("trace".into(), OwnedValue::String(long))]);
+        let mut raw = Vec::new();
+        read.write_source_bytes(&mut raw);
+        assert_eq!(String::from_utf8(raw).expect("text"), format!("{text}\r\n"));
     }
 
     #[test]

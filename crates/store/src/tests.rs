@@ -12,6 +12,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 mod addresses;
+mod intervals;
 mod lives;
 mod source_log;
 mod outbox;

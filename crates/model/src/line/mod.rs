@@ -127,7 +127,23 @@ impl WrittenLine<'_> {
     /// The layout and verbatim text that keep the whole line verbatim: for a record whose parts were changed after
     /// parsing.
     pub fn whole(&self) -> (String, String) {
-        let (mut layout, mut verbatim) = whole_line(&self.text, self.message.clone());
+        self.framed(whole_line(&self.text, self.message.clone()))
+    }
+
+    /// The whole message, and the layout and verbatim text for a record that has it as its message. `None` if the message
+    /// of the record is whole.
+    pub fn around_message(&self) -> Option<(&str, (String, String))> {
+        let at = self.message.clone()?;
+        let whole = self.text.get(at.clone())?;
+        let mut verbatim = String::new();
+        push_piece(&mut verbatim, self.text.get(..at.start)?.as_bytes());
+        verbatim.push(PIECE_END);
+        push_piece(&mut verbatim, self.text.get(at.end..)?.as_bytes());
+        Some((whole, self.framed(("%v%m%v".to_owned(), verbatim))))
+    }
+
+    /// A layout and verbatim text of the line, with its frame.
+    fn framed(&self, (mut layout, mut verbatim): (String, String)) -> (String, String) {
         let frame = self.layout.get(self.frame.0..).unwrap_or_default();
         layout.push_str(frame);
         if let Some(rest) = self.verbatim.get(self.frame.1..).filter(|_| frame.contains("%v") || frame.contains("%3")) {

@@ -19,8 +19,13 @@ const UNTIMED: u8 = 0x80;
 
 impl Habits {
     /// Whether a word before a colon is a component because nearly all lines have one there.
-    pub(super) fn has_colons(self) -> bool {
+    pub(crate) fn has_colons(self) -> bool {
         u32::from(self.lines) >= LOOK_BACK / 2 && self.colons.count_ones() * 4 >= u32::from(self.lines) * 3
+    }
+
+    /// The habits of a source whose lines all have such a name.
+    pub(super) fn of_colons() -> Habits {
+        Habits { colons: u8::MAX, lines: 8, is_untimed: false }
     }
 
     pub(crate) fn note_colon(&mut self, colon: bool) {

@@ -27,7 +27,7 @@ mod usual;
 
 pub(super) use habits::Habits;
 pub use syslog::facility_name;
-pub(crate) use usual::{is_usual_component, usual_level};
+pub(crate) use usual::{colon_name, is_usual_colon_component, is_usual_component, usual_level};
 
 use super::timestamp::{Form, FullTime, TimestampDefaults};
 use super::{Format, Parsed, haproxy, json, logfmt};

@@ -3,15 +3,17 @@
 //! ```text
 //! 2026-11-20T00:05:45.607815Z INFO http.server request handled status=200 duration_ms=74
 //! time                        level component  message         fields
+//! 2026-11-20T00:05:45.607815Z INFO http: request handled status=200 duration_ms=74
 //! ```
 //!
-//! It reads a subset of the general rules: one space between the parts, a level in capitals, then a dotted name or a
-//! plain word. Other lines go to the general rules. A property checks that both paths give the same record and learn
-//! the same habits.
+//! It reads a subset of the general rules: one space between the parts, a level in capitals, then a dotted name, a name
+//! with a colon, or a plain word. Other lines go to the general rules. A property checks that both paths give the same
+//! record and learn the same habits.
 
 use super::shape::{self, NameShape};
 use super::sketch::Sketch;
-use super::{LayoutContext, full_time, trailing};
+use super::{Habits, LayoutContext, full_time, trailing};
+use crate::pairs::is_space;
 use crate::{Format, Parsed};
 use daytable_model::record::Level;
 use memchr::memchr2;
@@ -36,6 +38,23 @@ pub(super) fn read<'a>(text: &'a str, context: &mut LayoutContext<'_>) -> Option
     let level = usual_level(text.get(level_at..level_end)?)?;
 
     let word_at = level_end + 1;
+    let mut sketch = Sketch::default();
+    sketch.stamp(0, stamp);
+    sketch.level(level, level_at, level_end);
+    if let Some(word) = colon_name(text, word_at) {
+        let is_component = is_colon_component(word, context.habits)?;
+        let mut message_at = word_at;
+        if is_component {
+            sketch.component(word);
+            message_at += word.len() + 2;
+        }
+        if matches!(bytes.last(), Some(b')' | b'}')) {
+            return None;
+        }
+        context.habits.note_colon(true);
+        let message = trailing::pairs(text.get(message_at..)?, sketch.fields());
+        return Some(sketch.finish(message, Format::Text));
+    }
     let word_end = word_at + run(bytes, word_at, in_name);
     // The next word shows that this one is neither padded nor set apart.
     let [b' ', b'a'..=b'z' | b'A'..=b'Z', ..] = bytes.get(word_end..)? else { return None };
@@ -50,9 +69,6 @@ pub(super) fn read<'a>(text: &'a str, context: &mut LayoutContext<'_>) -> Option
         return None;
     }
 
-    let mut sketch = Sketch::default();
-    sketch.stamp(0, stamp);
-    sketch.level(level, level_at, level_end);
     let mut message = text.get(word_at..)?;
     if is_component {
         sketch.component(word);
@@ -76,6 +92,30 @@ pub(crate) fn is_usual_component(word: &str) -> bool {
         && shape::name(word) != NameShape::Never
 }
 
+/// The word at `at` before a colon, one space and the text.
+pub(crate) fn colon_name(text: &str, at: usize) -> Option<&str> {
+    let end = at + run(text.as_bytes(), at, |byte| byte.is_ascii_alphanumeric() || b"._-/:".contains(byte));
+    let word = text.get(at..end)?.strip_suffix(':')?;
+    let follows = text.as_bytes().get(end..);
+    matches!(follows, Some([b' ', next, ..]) if !is_space(*next)).then_some(word)
+}
+
+/// Whether a word before a colon is a component; `None` leaves the word to the general rules.
+fn is_colon_component(word: &str, habits: &Habits) -> Option<bool> {
+    let is_place = word.ends_with(|last: char| last.is_ascii_digit()) && word.contains('.') && word.contains(':');
+    let is_name = match shape::name(word) {
+        NameShape::Never => return None,
+        NameShape::Surely => true,
+        NameShape::Perhaps => habits.has_colons(),
+    };
+    (!is_place).then(|| is_name && Level::from_word(word).is_none())
+}
+
+/// Whether a word before a colon is a component in a source with such components.
+pub(crate) fn is_usual_colon_component(word: &str) -> bool {
+    is_colon_component(word, &Habits::of_colons()) == Some(true)
+}
+
 fn in_name(byte: &u8) -> bool {
     byte.is_ascii_lowercase() || matches!(byte, b'.' | b'_' | b'0'..=b'9')
 }
@@ -92,7 +132,12 @@ mod tests {
     use proptest::prelude::*;
 
     fn both(line: &str) -> Option<()> {
-        let (mut short, mut general) = (Habits::default(), Habits::default());
+        with_habits(line, Habits::of_colons())?;
+        with_habits(line, Habits::default())
+    }
+
+    fn with_habits(line: &str, habits: Habits) -> Option<()> {
+        let (mut short, mut general) = (habits, habits);
         let context = |habits| LayoutContext {
             defaults: TimestampDefaults::default(),
             usual: Some(Format::Text),
@@ -111,11 +156,14 @@ mod tests {
             "2026-11-20T00:00:01.504951Z INFO http.server request handled method=GET path=/api/v1 status=200",
             "2026-11-20T00:00:01Z WARN retrying now a=1, b=2",
             "2026-11-20T00:00:01.5+01:00 ERROR db.pool Request failed",
+            "2026-11-20T00:00:01Z INFO main: up",
+            "2026-11-20T00:00:01Z INFO my_crate::api: 2 up a=1",
         ] {
             assert!(both(line).is_some(), "{line}");
         }
         for line in [
-            "2026-11-20T00:00:01Z INFO main: up",
+            "2026-11-20T00:00:01Z INFO main:  up",
+            "2026-11-20T00:00:01Z INFO a/b.c:12: up",
             "2026-11-20T00:00:01Z INFO  main up",
             "2026-11-20T00:00:01Z INFO main - up",
             "2026-11-20 00:00:01 INFO main up",
@@ -134,7 +182,7 @@ mod tests {
         fn agrees_with_the_general_rules(
             stamp in "20[0-9]{2}-[0-1][0-9]-[0-2][0-9]T[0-2][0-9]:[0-5][0-9]:[0-6][0-9](\\.[0-9]{1,9})?(Z|\\+01:00)?",
             level in "INFO|WARN|ERROR|DEBUG|NOTICE|FINE|PANIC|HOST|I|Info",
-            word in "[a-z]{1,6}|[a-z]{1,4}\\.[a-z0-9_]{1,4}|[a-z]{1,3}\\.[a-z]{1,3}\\.[a-z]{1,4}|info|error|pid|com\\.x|[a-z]\\.log",
+            word in "[a-z]{1,6}|[a-zA-Z_]{1,5}:|[a-z]{1,3}(::|/|-|\\.)[a-z0-9]{1,3}:|[a-z]\\.[a-z]:[0-9]:|info:|[a-z]{1,4}\\.[a-z0-9_]{1,4}|[a-z]{1,3}\\.[a-z]{1,3}\\.[a-z]{1,4}|info|error|pid|com\\.x|[a-z]\\.log",
             rest in prop::collection::vec("[a-z]{1,6}|[A-Z][a-z]{0,3}|-|[a-z]{1,3}:|\\[[a-z]{1,3}\\]|[0-9]{1,3}|[a-z]=[0-9]|[a-z]=\"[a-z ]{0,3}\"|[a-z]=1,|\\([a-z.]{3,8}\\)|\\{\"a\":1\\}|a\\{b=1\\}:", 0..6),
             space in " |  |\t",
         ) {

@@ -63,6 +63,8 @@ pub(crate) struct LayoutCache {
 pub(crate) struct ReadLayout {
     number: usize,
     message: Option<Range<usize>>,
+    /// Whether a colon ended the component.
+    pub(crate) has_colon: bool,
 }
 
 /// The cache is no part of what a source taught: it changes time and space only.
@@ -120,7 +122,7 @@ impl LayoutCache {
         text: &'a str,
         defaults: &TimestampDefaults,
         full_time: FullTime,
-        may_be: impl Fn(Format) -> bool,
+        may_be: impl Fn(Format, bool) -> bool,
     ) -> Option<(Parsed<'a>, ReadLayout)> {
         if self.misses >= MISSES_MAX {
             self.untried = (self.untried + 1) % MISSED_TRIED;
@@ -130,10 +132,14 @@ impl LayoutCache {
         }
         let mut is_missed = false;
         for (number, template) in self.templates.iter_mut().enumerate().take(READERS_MAX) {
-            let Some(reader) = template.reader.as_mut().filter(|reader| may_be(reader.format)) else { continue };
+            let Some(reader) = template.reader.as_mut() else { continue };
+            if !may_be(reader.format, reader.has_colon) {
+                continue;
+            }
+            let has_colon = reader.has_colon;
             if let Some((parsed, message)) = reader.read(text, defaults, full_time) {
                 self.misses = self.misses.saturating_sub(1);
-                return Some((parsed, ReadLayout { number, message }));
+                return Some((parsed, ReadLayout { number, message, has_colon }));
             }
             is_missed = true;
         }
@@ -166,7 +172,7 @@ impl LayoutCache {
     }
 
     /// The layout by which a line was read.
-    fn read_layout(&mut self, record: &Record<'_>, ReadLayout { number, message }: ReadLayout) -> LaidOut {
+    fn read_layout(&mut self, record: &Record<'_>, ReadLayout { number, message, .. }: ReadLayout) -> LaidOut {
         let template = &self.templates[number];
         let fitted = FittedLine { message, ..FittedLine::default() };
         let found = (template.layout.clone(), fitted, template.made_with(record));

@@ -33,6 +33,8 @@ pub(super) struct LineReader {
     pub(super) steps: Box<[ReadStep]>,
     /// Whether the whole message is more than the message of the record: it then ends with the line.
     pub(super) has_whole_message: bool,
+    /// Whether a colon ends the component. Such lines are read only in sources with the habit of such components.
+    pub(super) has_colon: bool,
 }
 
 /// A literal, and the value after it.
@@ -72,8 +74,8 @@ pub(super) enum ReadValue {
     Boolean,
     /// A bare value of a pair, typed by its form. The name of some roles needs text.
     Bare(Option<u8>, Option<Role>),
-    /// The name of a component, and the names that were found to be components.
-    Component(Vec<Box<str>>),
+    /// The name of a component, perhaps before a colon, and the names that were found to be components.
+    Component(Vec<Box<str>>, bool),
     /// A value that is text of the layout.
     Constant(Value<'static>),
 }
@@ -89,10 +91,21 @@ pub(super) enum ValueEnd {
     Space,
     /// After the digits of a number.
     Digits,
-    /// Before the literal of so many bytes that ends in the first `=`. Such a message has a word at its start.
-    FirstPair(usize, bool),
-    /// At the end of the line. Such a message has no `=`, and perhaps a word at its start.
-    Line(bool),
+    /// Before the literal of so many bytes that ends in the first `=`.
+    FirstPair(usize, MessageStart),
+    /// At the end of the line. Such a message has no `=`.
+    Line(MessageStart),
+}
+
+/// How a message begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum MessageStart {
+    /// With a plain word before a letter.
+    Word,
+    /// With a letter, after a component.
+    Letter,
+    /// Not with a space, after a component with a colon.
+    Any,
 }
 
 /// How a time is read.
@@ -216,8 +229,8 @@ impl LineReader {
                     at += written.len();
                     value
                 }
-                ReadValue::Component(known) => {
-                    let word = component(text, at, known)?;
+                ReadValue::Component(known, has_colon) => {
+                    let word = component(text, at, known, *has_colon)?;
                     at += word.len();
                     Value::String(Cow::Borrowed(word))
                 }
@@ -276,27 +289,32 @@ impl ValueEnd {
                 (*rest.first()? != b'"').then_some(end)?
             }
             ValueEnd::Digits => at + rest.iter().take_while(|byte| byte.is_ascii_digit() || **byte == b'.').count(),
-            ValueEnd::FirstPair(literal_bytes, has_word) => {
+            ValueEnd::FirstPair(literal_bytes, start) => {
                 let end = (at + memchr(b'=', rest)? + 1).checked_sub(literal_bytes).filter(|end| *end > at)?;
                 let is_trimmed = !pairs::is_space(bytes[end - 1]);
                 let is_pair = literals.get(..literal_bytes)? == bytes.get(end..end + literal_bytes)?;
-                (is_trimmed && is_pair && begins_message(&bytes[at..], has_word)).then_some(end)?
+                (is_trimmed && is_pair && start.begins(&bytes[at..])).then_some(end)?
             }
-            ValueEnd::Line(has_word) => {
-                (memchr3(b'=', b'\n', 0x1b, rest).is_none() && begins_message(rest, has_word)).then_some(bytes.len())?
+            ValueEnd::Line(start) => {
+                (memchr3(b'=', b'\n', 0x1b, rest).is_none() && start.begins(rest)).then_some(bytes.len())?
             }
         };
         text.get(at..end).filter(|value| !value.is_empty())
     }
 }
 
-/// Whether a message begins as on the usual path of text: with a letter, or with a plain word before a letter.
-fn begins_message(message: &[u8], has_word: bool) -> bool {
-    if !has_word {
-        return message.first().is_some_and(u8::is_ascii_alphabetic);
+impl MessageStart {
+    /// Whether a message begins so on the usual path of text.
+    fn begins(self, message: &[u8]) -> bool {
+        match self {
+            MessageStart::Word => {
+                let length = message.iter().take_while(|byte| byte.is_ascii_lowercase()).count();
+                length > 0 && matches!(message.get(length..), Some([b' ', b'a'..=b'z' | b'A'..=b'Z', ..]))
+            }
+            MessageStart::Letter => message.first().is_some_and(u8::is_ascii_alphabetic),
+            MessageStart::Any => message.first().is_some_and(|byte| !pairs::is_space(*byte)),
+        }
     }
-    let length = message.iter().take_while(|byte| byte.is_ascii_lowercase()).count();
-    length > 0 && matches!(message.get(length..), Some([b' ', b'a'..=b'z' | b'A'..=b'Z', ..]))
 }
 
 impl TimeReader {
@@ -352,12 +370,18 @@ fn level_of(written: &str, rank: Option<u8>) -> Option<Level> {
 }
 
 /// A component on the usual path of text.
-fn component<'a>(text: &'a str, at: usize, known: &mut Vec<Box<str>>) -> Option<&'a str> {
-    let end = scan::space(text.as_bytes(), at);
-    let word = text.get(at..end)?;
+fn component<'a>(text: &'a str, at: usize, known: &mut Vec<Box<str>>, has_colon: bool) -> Option<&'a str> {
+    let word = text.get(at..scan::space(text.as_bytes(), at))?;
+    let word = if has_colon { word.strip_suffix(':')? } else { word };
     match known.iter().position(|known| is_same_text(known.as_bytes(), word.as_bytes())) {
         Some(_) => {}
-        None if known.len() < COMPONENTS_MAX && layout::is_usual_component(word) => known.push(word.into()),
+        None if known.len() < COMPONENTS_MAX => {
+            let is_component = match has_colon {
+                true => layout::colon_name(text, at) == Some(word) && layout::is_usual_colon_component(word),
+                false => layout::is_usual_component(word),
+            };
+            is_component.then(|| known.push(word.into()))?;
+        }
         None => return None,
     }
     Some(word)

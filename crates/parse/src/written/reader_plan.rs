@@ -2,7 +2,7 @@
 //! lines gives no reader.
 
 use super::make::place_of;
-use super::reader::{LineReader, NamePlace, ReadStep, ReadValue, TimeReader, ValueEnd};
+use super::reader::{LineReader, MessageStart, NamePlace, ReadStep, ReadValue, TimeReader, ValueEnd};
 use super::template::LinePart;
 use crate::json::{DEPTH_MAX, fast::string_end};
 use crate::names::{self, Role, role_of};
@@ -98,7 +98,9 @@ pub(super) fn reader(
         return None;
     }
     plan.literals.push_str(text.get(plan.at..)?);
-    let mut reader = LineReader { format, literals: plan.literals.into(), steps: plan.steps.into(), has_whole_message };
+    let steps: Box<[ReadStep]> = plan.steps.into();
+    let has_colon = steps.iter().any(|step| matches!(step.what, ReadValue::Component(_, true)));
+    let mut reader = LineReader { format, literals: plan.literals.into(), steps, has_whole_message, has_colon };
     // The line itself is the first that must give the same record.
     let (read, message) = reader.read(text, defaults, FullTime::default())?;
     let is_same = read == *parsed && message.is_some() == has_whole_message;
@@ -294,26 +296,31 @@ impl<'a> ReaderPlan<'_, 'a> {
         is_single(stamp, level_at.start).then_some(())?;
         self.add(level_at.clone(), None, ReadValue::Level(case, None, level))?;
         let fields = &parsed.record.fields;
-        let mut has_component = false;
+        let (mut start, mut gap) = (MessageStart::Word, " ");
         if let Some(Field { name, value: Value::String(Cow::Borrowed(word)) }) = fields.first()
             && name == "component"
             && let Some(at) = place_of(text, word).filter(|at| is_single(level_at.end, at.start))
         {
-            layout::is_usual_component(word).then_some(())?;
+            let has_colon = layout::colon_name(text, at.start) == Some(word);
+            let is_usual = match has_colon {
+                true => layout::is_usual_colon_component(word),
+                false => layout::is_usual_component(word),
+            };
+            is_usual.then_some(())?;
             let Some(LinePart::Field(0)) = self.hole(&at)? else { return None };
-            self.add(at, Some(NamePlace::Given("component")), ReadValue::Component(vec![(*word).into()]))?;
-            has_component = true;
+            self.add(at, Some(NamePlace::Given("component")), ReadValue::Component(vec![(*word).into()], has_colon))?;
+            (start, gap) = if has_colon { (MessageStart::Any, ": ") } else { (MessageStart::Letter, " ") };
             self.fields = 1;
         }
-        let message = place_of(text, &parsed.record.message).filter(|at| is_single(self.at, at.start))?;
+        let message = place_of(text, &parsed.record.message).filter(|at| text.get(self.at..at.start) == Some(gap))?;
         let Some(LinePart::Message) = self.hole(&message)? else { return None };
         if message.end == text.len() {
-            return self.add(message, None, ReadValue::Message(ValueEnd::Line(!has_component)));
+            return self.add(message, None, ReadValue::Message(ValueEnd::Line(start)));
         }
         let pairs = pair_values(text, message.end + 1).filter(|_| text.as_bytes()[message.end] == b' ')?;
         let equals = pairs.first()?.inner.start;
         let equals = if text.as_bytes()[equals - 1] == b'"' { equals - 1 } else { equals };
-        let end = ValueEnd::FirstPair(equals - message.end, !has_component);
+        let end = ValueEnd::FirstPair(equals - message.end, start);
         self.add(message, None, ReadValue::Message(end))?;
         pairs.iter().try_for_each(|pair| self.field(pair, None))
     }

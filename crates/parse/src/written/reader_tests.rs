@@ -78,6 +78,8 @@ fn usual_lines_are_read_without_the_parser() {
     };
     let lines: Vec<_> = (0..60).map(|second| text(second, ["http.server", "db.pool"][second % 2])).collect();
     assert!(compared(&lines, &options) > 50);
+    let lines: Vec<_> = (0..60).map(|second| text(second, ["app:", "my_crate::api:"][second % 2])).collect();
+    assert!(compared(&lines, &options) > 50);
     let lines: Vec<_> = (10..60).map(|second| format!("2026-11-21T08:00:{second}Z INFO words and {second}")).collect();
     assert!(compared(&lines, &options) > 40);
 }
@@ -184,7 +186,18 @@ fn text_lines() -> impl Strategy<Value = Vec<String>> {
     let line = (
         "2026-11-2[12]T[0-2][0-9]:[0-5][0-9]:[0-6][0-9]\\.[0-9]{3}(Z|Z|\\+01:00)",
         prop::sample::select(vec!["INFO", "INFO", "WARN", "ERROR", "DEBUG", "FINE", "HOST", "Info"]),
-        prop::sample::select(vec!["http.server ", "db.pool ", "app.log ", "", "", "main: "]),
+        prop::sample::select(vec![
+            "http.server ",
+            "db.pool ",
+            "app.log ",
+            "",
+            "",
+            "main: ",
+            "main: ",
+            "a::b: ",
+            "info: ",
+            "x/y: ",
+        ]),
         "[a-z]{1,5} [a-z]{1,5}|[a-z]{1,3}|Up [0-9]|[a-z]{1,3} a=b c|[a-z]{1,4} \\([a-z.]{5}\\)|x, y",
         prop::sample::select(vec![
             "",

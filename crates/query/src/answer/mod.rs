@@ -168,10 +168,10 @@ pub fn answer(
                 Gathered::Group(values, states) => pipeline.add_group(values, states),
                 Gathered::Record(record) => drop(pipeline.push(AnswerItem::Record(record), &mut sink)),
             };
-            gather(&selection, &predicate, &question, options.now, budget.left(), &mut each)
+            gather(&selection, &predicate, &question, options.now, &budget, &mut each)
                 .map(|report| gathered(report, "groups"))
         } else if let Some(question) = fields {
-            gather_fields(&selection, &predicate, question, budget.left(), &mut |found| pipeline.add_field(found))
+            gather_fields(&selection, &predicate, question, &budget, &mut |found| pipeline.add_field(found))
                 .map(|report| gathered(report, "values"))
         } else {
             let wanted = wanted_records(query, options).map_or(WantedRecords::All, WantedRecords::Newest);

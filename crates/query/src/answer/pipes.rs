@@ -593,9 +593,9 @@ impl GroupStage {
     fn add_group(&mut self, values: Vec<Option<OwnedValue>>, states: Vec<Accumulator>) {
         let values = values.into_iter().map(|value| value.map(GroupValue::Owned)).collect();
         let Some(at) = self.group_of(values) else { return };
-        for ((known, state), aggregate) in self.groups[at].states.iter_mut().zip(states).zip(&self.aggregates) {
-            known.merge(state, aggregate.function);
-        }
+        let known = self.groups[at].states.iter_mut().zip(states).zip(&self.aggregates);
+        let bytes = known.map(|((known, state), aggregate)| known.merge(state, aggregate.function)).sum();
+        self.budget.charge(bytes, "values");
     }
 
     /// The number of the group with these values.

@@ -24,6 +24,7 @@ use daytable_azure::{
 use daytable_model::batch::{Batch, RowRef};
 use daytable_model::key::{DayTable, RowKey, partition_key};
 use daytable_model::time::{self, Ticks};
+use daytable_platform::turns;
 use daytable_query::tables::windows::{self, KeyRange, WINDOW_ROWS_MAX};
 use daytable_query::tables::{
     OwnedRow, PAGE_ROWS_MAX, PageToken, Projection, RangeQuery, RowOrder, RowPage, ServiceToken, TableError, TableStore,
@@ -100,7 +101,7 @@ impl AzureTables {
     pub(crate) fn ask<T>(&self, request: impl AsyncFn(&Client) -> Result<T, azure::Error>) -> Result<T, azure::Error> {
         let until = Instant::now() + self.patience;
         let mut backoff = Backoff::new(PAUSES, std::process::id().into());
-        self.runtime().block_on(async {
+        let asked = async {
             loop {
                 let error = match request(&self.client).await {
                     Ok(answer) => return Ok(answer),
@@ -116,7 +117,8 @@ impl AzureTables {
                 tracing::debug!(%error, ?pause, "is asked again");
                 tokio::time::sleep(pause).await;
             }
-        })
+        };
+        turns::pause(|| self.runtime().block_on(asked))
     }
 
     /// Drops a table with one request and no retry: checks made before the request soon become stale.

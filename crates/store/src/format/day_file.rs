@@ -8,8 +8,11 @@
 //! this module writes to such a file.
 
 use crate::StoreError;
-use crate::format::page::{EncodedPage, Page, PageAddress, PageHeader, PageSections, TableAddress};
+use crate::format::page::{EncodedPage, Page, PageAddress, PageSections, TableAddress};
 use crate::format::page_counts::{self, PageCountsBuilder};
+use crate::format::page_groups;
+use crate::format::page_headers::{self, PageHeadersBuilder};
+use crate::format::page_rows::{HEADER_COLUMNS, put_header, read_header};
 use crate::format::page_sieve::{self, PageSieveBuilder};
 use crate::format::small_pages::{self, BodyReader, PageLocation, PageRow, SmallPagesBuilder, SmallPagesRow};
 use crate::lock::FileIdentity;
@@ -17,7 +20,7 @@ use crate::sqlite::{self, Schema};
 use daytable_model::key::{DayTable, RowKey};
 use daytable_model::time::Ticks;
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, OptionalExtension, params};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -37,7 +40,7 @@ const SMALL_PAGE_OVERHEAD_BYTES: u64 = 64;
 
 const SCHEMA: Schema = Schema {
     page_bytes: SQLITE_PAGE_BYTES,
-    formats: [&[TABLES, small_pages::SCHEMA, page_counts::SCHEMA, page_sieve::SCHEMA]],
+    formats: [&[TABLES, small_pages::SCHEMA, page_counts::SCHEMA, page_sieve::SCHEMA, page_headers::SCHEMA]],
 };
 
 const TABLES: &str = "
@@ -69,11 +72,6 @@ const TABLES: &str = "
     CREATE INDEX page_by_time ON page(first, partition);
     CREATE TABLE body(page INTEGER PRIMARY KEY, bytes BLOB NOT NULL);
 ";
-
-/// The columns for [`read_header`], in its order.
-pub(crate) const HEADER_COLUMNS: &str =
-    "page.id, page.partition, page.first, page.last, page.seq, page.entities, page.records, page.codec, page.raw_bytes,
-     page.checksum, page.levels";
 
 /// The number of the next page.
 const NEXT_PAGE: &str = "SELECT 1 + max(last_page, (SELECT coalesce(max(id), 0) FROM page)) FROM total";
@@ -239,8 +237,7 @@ impl DayFile {
                 transaction.prepare_cached("DELETE FROM page WHERE id = ?1 AND seq = ?2")?.execute(params![id, seq])?;
                 transaction.prepare_cached("DELETE FROM body WHERE page = ?1")?.execute([id])?;
             }
-            page_counts::remove_empty(&transaction)?;
-            page_sieve::remove_empty(&transaction)?;
+            forget(&transaction, pages.iter().filter_map(PageRow::id))?;
             transaction.execute("DELETE FROM small_pages WHERE seq = ?1", [seq])?;
             transaction.execute(
                 "UPDATE total SET last_seq = seq_before, entities = entities_before WHERE last_seq = ?1",
@@ -261,12 +258,11 @@ impl DayFile {
             let transaction = self.connection.transaction()?;
             let mut written = WrittenPages::default();
             let first: i64 = transaction.query_row(NEXT_PAGE, [], |row| row.get(0))?;
-            let (mut next, mut counts, mut sieve) = (first, PageCountsBuilder::default(), PageSieveBuilder::default());
+            let (mut next, mut groups) = (first, GroupsBuilder::default());
             for PageMerge { partition, home, old, new, seq, duplicates } in merges {
                 for page in new {
                     let checksum = put_page(&transaction, next, (*partition, *home), *seq, page)?;
-                    counts.push(checksum, page.counts.as_deref());
-                    sieve.push(checksum, page.header.entities, page.words.as_deref());
+                    groups.push(*partition, *seq, page, checksum);
                     written.rows.push((*partition, page.header.first, page.header.raw_bytes));
                     next += 1;
                 }
@@ -282,10 +278,8 @@ impl DayFile {
             for id in small_rows {
                 transaction.prepare_cached("DELETE FROM small_pages WHERE id = ?1")?.execute([id])?;
             }
-            page_counts::remove_empty(&transaction)?;
-            page_sieve::remove_empty(&transaction)?;
-            counts.insert(&transaction, first)?;
-            sieve.insert(&transaction, first)?;
+            forget(&transaction, merges.iter().flat_map(|merge| merge.old.iter().copied()))?;
+            groups.insert(&transaction, first)?;
             transaction.prepare_cached("UPDATE total SET last_page = ?1")?.execute([next - 1])?;
             transaction.commit()?;
             Ok(written)
@@ -372,6 +366,37 @@ impl DayFile {
     }
 }
 
+/// What is written beside pages, by their groups.
+#[derive(Default)]
+struct GroupsBuilder<'p> {
+    counts: PageCountsBuilder<'p>,
+    sieve: PageSieveBuilder<'p>,
+    headers: PageHeadersBuilder<'p>,
+}
+
+impl<'p> GroupsBuilder<'p> {
+    /// Adds the next page.
+    fn push(&mut self, partition: i64, seq: i64, page: &'p EncodedPage, checksum: u64) {
+        self.counts.push(checksum, page.counts.as_deref());
+        self.sieve.push(checksum, page.header.entities, page.words.as_deref());
+        self.headers.push(partition, seq, &page.header, checksum);
+    }
+
+    /// Writes the rows of pages that were inserted with these ids, from `first` on.
+    fn insert(self, connection: &Connection, first: i64) -> rusqlite::Result<()> {
+        self.counts.insert(connection, first)?;
+        self.sieve.insert(connection, first)?;
+        self.headers.insert(connection, first)
+    }
+}
+
+/// Removes what stands beside pages that the transaction removed.
+pub(crate) fn forget(connection: &Connection, pages: impl IntoIterator<Item = i64>) -> rusqlite::Result<()> {
+    page_groups::remove_empty(connection, page_counts::TABLE)?;
+    page_sieve::remove_empty(connection)?;
+    page_headers::remove(connection, pages)
+}
+
 fn insert(
     connection: &mut Connection,
     table_address: TableAddress,
@@ -382,7 +407,7 @@ fn insert(
     let transaction = connection.transaction()?;
     let next: i64 = transaction.prepare_cached(NEXT_PAGE)?.query_row([], |row| row.get(0))?;
     let (mut small, mut written, mut entities) = (Vec::new(), WrittenPages::default(), 0);
-    let (mut counts, mut sieve) = (PageCountsBuilder::default(), PageSieveBuilder::default());
+    let mut groups = GroupsBuilder::default();
     for insert in pages {
         let Insert { partition, page, .. } = insert;
         let id = match partitions.get(partition) {
@@ -398,14 +423,12 @@ fn insert(
             small.push((page, id, home));
         } else {
             let checksum = put_page(&transaction, next + written.rows.len() as i64, (id, home), seq, page)?;
-            counts.push(checksum, page.counts.as_deref());
-            sieve.push(checksum, page.header.entities, page.words.as_deref());
+            groups.push(id, seq, page, checksum);
             written.rows.push((id, page.header.first, page.header.raw_bytes));
         }
         entities += i64::from(page.header.entities);
     }
-    counts.insert(&transaction, next)?;
-    sieve.insert(&transaction, next)?;
+    groups.insert(&transaction, next)?;
     small.sort_unstable_by_key(|(page, ..)| page.header.first);
     written.small_partitions.extend(small.iter().map(|(_, partition, _)| partition));
     let mut builder = SmallPagesBuilder::default();
@@ -462,47 +485,9 @@ fn put_page(
 ) -> rusqlite::Result<u64> {
     let header = &page.header;
     let checksum = home.stored_checksum(header, seq);
-    connection
-        .prepare_cached(
-            "INSERT INTO page(id, partition, first, last, seq, entities, records, codec, raw_bytes, checksum, levels)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
-        )?
-        .execute(params![
-            id,
-            partition,
-            header.first.to_bytes(),
-            header.last.to_bytes(),
-            seq,
-            header.entities,
-            header.records,
-            header.codec,
-            header.raw_bytes,
-            checksum.cast_signed(),
-            header.levels,
-        ])?;
+    put_header(connection, id, partition, seq, header, checksum)?;
     connection.prepare_cached("INSERT INTO body VALUES (?1, ?2)")?.execute(params![id, page.body])?;
     Ok(checksum)
-}
-
-/// Reads a header from the columns of [`HEADER_COLUMNS`].
-pub(crate) fn read_header(row: &Row<'_>) -> rusqlite::Result<PageRow> {
-    let key = |column| {
-        let bytes = row.get_ref(column)?.as_blob()?;
-        let damaged =
-            || rusqlite::Error::FromSqlConversionFailure(column, rusqlite::types::Type::Blob, "no row key".into());
-        RowKey::from_bytes(bytes).ok_or_else(damaged)
-    };
-    let header = PageHeader {
-        first: key(2)?,
-        last: key(3)?,
-        entities: row.get(5)?,
-        records: row.get(6)?,
-        codec: row.get(7)?,
-        raw_bytes: row.get(8)?,
-        checksum: row.get::<_, i64>(9)?.cast_unsigned(),
-        levels: row.get(10)?,
-    };
-    Ok(PageRow { place: PageLocation::Row(row.get(0)?), partition: row.get(1)?, seq: row.get(4)?, header })
 }
 
 pub(crate) fn read_total(connection: &Connection) -> rusqlite::Result<Total> {
@@ -575,6 +560,7 @@ pub(crate) fn is_outbox(connection: &Connection) -> rusqlite::Result<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::format::page::PageHeader;
 
     /// Otherwise every later commit would checkpoint, and wait for two more fsyncs.
     #[test]

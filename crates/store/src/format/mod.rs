@@ -5,5 +5,8 @@ pub(crate) mod day_file;
 pub(crate) mod small_pages;
 pub mod page;
 pub(crate) mod page_counts;
+pub(crate) mod page_groups;
+pub(crate) mod page_headers;
+pub(crate) mod page_rows;
 pub(crate) mod page_sieve;
 pub mod sealed;

@@ -17,6 +17,7 @@
 //! only means that pages are read. A merged or removed page is in no other row, and a row without pages is removed.
 
 use super::page::{ByteReader, LEVELS, PageError, VALUES_MAX, ValueCounts, put_signed, put_varint};
+use super::page_groups::{self, GroupTable, PageGroups, low};
 use super::small_pages::PageRow;
 use daytable_model::property::{OwnedValue, Property, PropertyKind};
 use daytable_model::time::Ticks;
@@ -34,8 +35,9 @@ pub(crate) const SCHEMA: &str = "
     );
 ";
 
-/// Pages of a row, which are bits of its mask.
-const PAGES_MAX: usize = u64::BITS as usize;
+/// The table, for its groups.
+pub(crate) const TABLE: GroupTable = ("page_counts", "counts");
+
 /// Values of a column in one row: more are too many for each page with a new one.
 const ROW_VALUES_MAX: usize = 256;
 /// Most columns of a row.
@@ -55,7 +57,7 @@ impl<'p> PageCountsBuilder<'p> {
 
     /// Writes the rows of pages that were inserted with these ids, from `first` on.
     pub(crate) fn insert(self, connection: &Connection, first: i64) -> rusqlite::Result<()> {
-        for (pages, first) in self.pages.chunks(PAGES_MAX).zip((first..).step_by(PAGES_MAX)) {
+        for (first, pages) in page_groups::groups(&self.pages, first) {
             if pages.iter().any(|(_, counts)| counts.is_some()) {
                 connection.prepare_cached("INSERT INTO page_counts VALUES (?1, ?2, ?3)")?.execute(params![
                     first,
@@ -66,13 +68,6 @@ impl<'p> PageCountsBuilder<'p> {
         }
         Ok(())
     }
-}
-
-/// Removes rows of which no page is left.
-pub(crate) fn remove_empty(connection: &Connection) -> rusqlite::Result<()> {
-    let delete = "DELETE FROM page_counts WHERE NOT EXISTS
-                    (SELECT 1 FROM page WHERE id BETWEEN page_counts.first AND page_counts.first + pages - 1)";
-    connection.prepare_cached(delete)?.execute([]).map(drop)
 }
 
 /// A column of a row that is being written.
@@ -164,11 +159,6 @@ impl ColumnWriter {
     }
 }
 
-/// The low half of a stored checksum.
-pub(crate) fn low(checksum: u64) -> u32 {
-    (checksum & u64::from(u32::MAX)) as u32
-}
-
 fn put_value(out: &mut Vec<u8>, value: Property<'_>) -> Option<()> {
     match value {
         Property::String(text) => {
@@ -204,8 +194,6 @@ fn value(kind: PropertyKind, reader: &mut ByteReader<'_>) -> Result<OwnedValue, 
 /// The counts of some columns of the pages of one row.
 #[derive(Debug)]
 pub(crate) struct PageCounts {
-    /// The ids of its pages.
-    ids: Range<i64>,
     mask: u64,
     /// The low half of the stored checksum of each page in the mask.
     checksums: Vec<u32>,
@@ -238,47 +226,27 @@ impl PageCounts {
         connection: &Connection,
         pages: &[PageRow],
         wants: impl Fn(&str, PropertyKind) -> bool,
-    ) -> rusqlite::Result<Vec<PageCounts>> {
-        let mut ids: Vec<i64> = pages.iter().filter_map(PageRow::id).collect();
-        ids.sort_unstable();
-        let (Some(least), Some(most)) = (ids.first(), ids.last()) else { return Ok(Vec::new()) };
-        let select = "SELECT first, pages, counts FROM page_counts WHERE first BETWEEN ?1 AND ?2 ORDER BY first";
-        let mut statement = connection.prepare_cached(select)?;
-        let mut rows = statement.query(params![least.saturating_sub(PAGES_MAX as i64), most])?;
-        let mut read = Vec::new();
-        while let Some(row) = rows.next()? {
-            let first: i64 = row.get(0)?;
-            let end = first.saturating_add(row.get::<_, i64>(1)?.clamp(0, PAGES_MAX as i64));
-            if ids.get(ids.partition_point(|id| *id < first)).is_some_and(|id| *id < end) {
-                read.extend(PageCounts::decode(first..end, row.get_ref(2)?.as_blob()?, &wants));
-            }
-        }
-        Ok(read)
+    ) -> rusqlite::Result<PageGroups<PageCounts>> {
+        PageGroups::read(connection, TABLE, pages, |_, bytes| Ok(PageCounts::decode(bytes, &wants)))
     }
 
     /// The counts of a page; `None` if it has none.
-    pub(crate) fn of<'c>(rows: &'c [PageCounts], page: &PageRow) -> Option<CountedPage<'c>> {
-        let id = page.id()?;
-        let row = rows.get(rows.partition_point(|row| row.ids.end <= id))?;
-        let bit = usize::try_from(id.checked_sub(row.ids.start)?).ok().filter(|_| row.ids.contains(&id))?;
+    pub(crate) fn of<'c>(groups: &'c PageGroups<PageCounts>, page: &PageRow) -> Option<CountedPage<'c>> {
+        let (row, bit) = groups.of(page)?;
         let at = (row.mask & ((1 << bit) - 1)).count_ones() as usize;
         let is_it = row.mask >> bit & 1 == 1 && row.checksums.get(at) == Some(&low(page.header.checksum));
         is_it.then_some(CountedPage { row, at })
     }
 
-    fn decode(ids: Range<i64>, bytes: &[u8], wants: &dyn Fn(&str, PropertyKind) -> bool) -> Option<PageCounts> {
+    fn decode(bytes: &[u8], wants: &dyn Fn(&str, PropertyKind) -> bool) -> Option<PageCounts> {
         let (checksum, rest) = bytes.split_first_chunk::<8>()?;
         if u64::from_le_bytes(*checksum) != xxh3_64(rest) {
             return None;
         }
-        PageCounts::decode_checked(ids, rest, wants).ok()
+        PageCounts::decode_checked(rest, wants).ok()
     }
 
-    fn decode_checked(
-        ids: Range<i64>,
-        bytes: &[u8],
-        wants: &dyn Fn(&str, PropertyKind) -> bool,
-    ) -> Result<PageCounts, PageError> {
+    fn decode_checked(bytes: &[u8], wants: &dyn Fn(&str, PropertyKind) -> bool) -> Result<PageCounts, PageError> {
         let mut reader = ByteReader::new(bytes);
         let mask = u64::from_le_bytes(reader.array()?);
         let pages = mask.count_ones() as usize;
@@ -294,7 +262,7 @@ impl PageCounts {
                 columns.push(CountedColumn::decode(name, kind, pages, of_column)?);
             }
         }
-        Ok(PageCounts { ids, mask, checksums, columns })
+        Ok(PageCounts { mask, checksums, columns })
     }
 }
 
@@ -479,7 +447,7 @@ mod tests {
         fn counts_belong_to_their_page(pages in prop::collection::vec(page(), 1..150), first in 1i64..1000, gone in any::<prop::sample::Index>()) {
             let connection = Connection::open_in_memory().expect("a database");
             connection.execute_batch(SCHEMA).expect("a table");
-            connection.execute_batch("CREATE TABLE page(id INTEGER PRIMARY KEY)").expect("a table");
+            connection.execute_batch("CREATE TABLE page(id INTEGER PRIMARY KEY, first BLOB)").expect("a table");
             let mut builder = PageCountsBuilder::default();
             for (at, page) in pages.iter().enumerate() {
                 builder.push(at as u64 + 7, page.as_ref());
@@ -501,9 +469,9 @@ mod tests {
             }
             // A row stays as long as one of its pages.
             let left = first + gone.index(pages.len()) as i64;
-            connection.execute("INSERT INTO page VALUES (?1)", [left]).expect("a page");
+            connection.execute("INSERT INTO page(id) VALUES (?1)", [left]).expect("a page");
             let before = PageCounts::of(&counts, &rows[(left - first) as usize]).map(read);
-            remove_empty(&connection).expect("removed");
+            page_groups::remove_empty(&connection, TABLE).expect("removed");
             let counts = PageCounts::read(&connection, &rows, |_, _| true).expect("read");
             prop_assert!(counts.len() <= 1);
             prop_assert_eq!(PageCounts::of(&counts, &rows[(left - first) as usize]).map(read), before);
@@ -515,13 +483,13 @@ mod tests {
             let pages: Vec<_> = pages.iter().map(|page| (7, page.as_ref())).collect();
             let mut bytes = encode(&pages);
             let all = |_: &str, _: PropertyKind| true;
-            prop_assert!(PageCounts::decode(1..10, &bytes, &all).is_some());
+            prop_assert!(PageCounts::decode(&bytes, &all).is_some());
             let place = at.index(bytes.len());
             bytes[place] ^= by;
-            prop_assert!(PageCounts::decode(1..10, &bytes, &all).is_none());
-            let _ = PageCounts::decode_checked(1..10, &any, &all);
+            prop_assert!(PageCounts::decode(&bytes, &all).is_none());
+            let _ = PageCounts::decode_checked(&any, &all);
             any.splice(0..0, [1, 0, 0, 0, 0, 0, 0, 0, 9, 9, 9, 9, 1, 1, b'a', 1]);
-            let _ = PageCounts::decode_checked(1..10, &any, &all);
+            let _ = PageCounts::decode_checked(&any, &all);
         }
     }
 }

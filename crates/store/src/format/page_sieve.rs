@@ -19,7 +19,7 @@
 //! checksum, only means that the page is opened. A row of which no page is left is removed.
 
 use super::page::{ByteReader, PageError, PageWords, is_of_letters, put_varint, word_key};
-use super::page_counts::low;
+use super::page_groups::{self, GroupTable, PageGroups, low};
 use super::small_pages::PageRow;
 use daytable_model::line::may_cross_escaped;
 use daytable_model::needle::Needle;
@@ -39,8 +39,9 @@ pub(crate) const SCHEMA: &str = "
     CREATE TABLE sieve_slice(id INTEGER PRIMARY KEY, bits BLOB NOT NULL);   -- id = 256 × first + number of the slice
 ";
 
-/// Pages of a group.
-const PAGES_MAX: usize = 64;
+/// The table, for its groups.
+const TABLE: GroupTable = ("page_sieve", "head");
+
 /// Slices of a group.
 const SLICES_MAX: usize = 256;
 /// Bytes that a slice should have: a row of them fits a page of SQLite.
@@ -72,7 +73,7 @@ impl<'p> PageSieveBuilder<'p> {
 
     /// Writes the groups of pages that were inserted with these ids, from `first` on.
     pub(crate) fn insert(self, connection: &Connection, first: i64) -> rusqlite::Result<()> {
-        for (pages, first) in self.pages.chunks(PAGES_MAX).zip((first..).step_by(PAGES_MAX)) {
+        for (first, pages) in page_groups::groups(&self.pages, first) {
             if pages.iter().any(|(.., words)| words.is_some()) {
                 let (head, slices) = encode(pages);
                 let put = "INSERT INTO page_sieve VALUES (?1, ?2, ?3)";
@@ -89,11 +90,7 @@ impl<'p> PageSieveBuilder<'p> {
 
 /// Removes the rows of groups of which no page is left.
 pub(crate) fn remove_empty(connection: &Connection) -> rusqlite::Result<()> {
-    let delete = "DELETE FROM page_sieve WHERE NOT EXISTS
-                    (SELECT 1 FROM page WHERE id BETWEEN page_sieve.first AND page_sieve.first + pages - 1)
-                  RETURNING first";
-    let mut removed = connection.prepare_cached(delete)?;
-    let removed: Vec<i64> = removed.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
+    let removed = page_groups::remove_empty(connection, TABLE)?;
     let mut delete = connection.prepare_cached("DELETE FROM sieve_slice WHERE id BETWEEN ?1 AND ?2")?;
     for first in removed {
         delete.execute(params![slice_id(first, 0), slice_id(first, SLICES_MAX as i64 - 1)])?;
@@ -197,13 +194,12 @@ fn slice_checksum(bits: &[u8], seed: u64, number: u64) -> u64 {
 /// Which of some pages lack which of some texts.
 #[derive(Debug, Default)]
 pub(crate) struct PageSieve {
-    groups: Vec<GroupAnswer>,
+    groups: PageGroups<GroupAnswer>,
 }
 
 /// The answers of a group.
 #[derive(Debug)]
 struct GroupAnswer {
-    ids: Range<i64>,
     /// The low half of the stored checksum of each page with a filter.
     checksums: Vec<Option<u32>>,
     /// For each text a bit a page that lacks it.
@@ -250,44 +246,26 @@ impl PageSieve {
     /// Asks the filters of some pages for texts. What is damaged excludes nothing.
     pub(crate) fn ask(connection: &Connection, pages: &[PageRow], needles: &[&Needle]) -> rusqlite::Result<PageSieve> {
         let mut sought: Vec<Option<SoughtWords<'_>>> = needles.iter().map(|needle| SoughtWords::of(needle)).collect();
-        let mut sieve = PageSieve::default();
         if sought.iter().all(Option::is_none) {
-            return Ok(sieve);
+            return Ok(PageSieve::default());
         }
-        let mut ids: Vec<i64> = pages.iter().filter_map(PageRow::id).collect();
-        ids.sort_unstable();
-        let (Some(least), Some(most)) = (ids.first(), ids.last()) else { return Ok(sieve) };
-        let select = "SELECT first, pages, head FROM page_sieve WHERE first BETWEEN ?1 AND ?2 ORDER BY first";
-        let mut statement = connection.prepare_cached(select)?;
         let mut slices = connection.prepare_cached("SELECT bits FROM sieve_slice WHERE id = ?1")?;
-        let mut rows = statement.query(params![least.saturating_sub(PAGES_MAX as i64), most])?;
-        while let Some(row) = rows.next()? {
-            let first: i64 = row.get(0)?;
-            let count = usize::try_from(row.get::<_, i64>(1)?).unwrap_or(0).min(PAGES_MAX);
-            let end = first.saturating_add(count as i64);
-            if ids.get(ids.partition_point(|id| *id < first)).is_none_or(|id| *id >= end) {
-                continue;
-            }
-            let Some(group) = GroupHead::decode(count, row.get_ref(2)?.as_blob()?) else { continue };
+        let groups = PageGroups::read(connection, TABLE, pages, |ids, head| {
+            let count = usize::try_from(ids.end - ids.start).unwrap_or(0);
+            let Some(group) = GroupHead::decode(count, head) else { return Ok(None) };
             let slice = |number: usize| {
-                slices.query_row([slice_id(first, number as i64)], |row| row.get::<_, Vec<u8>>(0)).optional()
+                slices.query_row([slice_id(ids.start, number as i64)], |row| row.get::<_, Vec<u8>>(0)).optional()
             };
             let lacking = group.lacking(&mut sought, slice)?;
             let checksums = group.pages.iter().map(|page| Some(page.as_ref()?.checksum)).collect();
-            sieve.groups.push(GroupAnswer { ids: first..end, checksums, lacking });
-        }
-        Ok(sieve)
+            Ok(Some(GroupAnswer { checksums, lacking }))
+        })?;
+        Ok(PageSieve { groups })
     }
 
     /// Whether a page surely lacks the text of this number.
     pub(crate) fn is_lacking(&self, page: &PageRow, text: usize) -> bool {
-        let Some(id) = page.id() else { return false };
-        let Some(group) = self.groups.get(self.groups.partition_point(|group| group.ids.end <= id)) else {
-            return false;
-        };
-        let Some(bit) = usize::try_from(id - group.ids.start).ok().filter(|_| group.ids.contains(&id)) else {
-            return false;
-        };
+        let Some((group, bit)) = self.groups.of(page) else { return false };
         group.checksums.get(bit) == Some(&Some(low(page.header.checksum)))
             && group.lacking.get(text).is_some_and(|lacking| lacking >> bit & 1 == 1)
     }
@@ -407,7 +385,7 @@ mod tests {
     fn stored(pages: &[Option<Vec<String>>], first: i64) -> (Connection, Vec<PageRow>) {
         let connection = Connection::open_in_memory().expect("a database");
         connection.execute_batch(SCHEMA).expect("a table");
-        connection.execute_batch("CREATE TABLE page(id INTEGER PRIMARY KEY)").expect("a table");
+        connection.execute_batch("CREATE TABLE page(id INTEGER PRIMARY KEY, first BLOB)").expect("a table");
         let of_pages: Vec<Option<PageWords>> = pages.iter().map(|of| of.as_deref().map(words)).collect();
         let mut builder = PageSieveBuilder::default();
         for (at, words) in of_pages.iter().enumerate() {
@@ -458,7 +436,7 @@ mod tests {
             let others: Vec<PageRow> = rows.iter().map(|row| PageRow::alone(row.id().expect("a row"), 3)).collect();
             prop_assert!(lacking(&connection, &others, "absent").iter().all(|lacks| !lacks));
             let left = gone.index(rows.len());
-            connection.execute("INSERT INTO page VALUES (?1)", [&rows[left].id().expect("a row")]).expect("a page");
+            connection.execute("INSERT INTO page(id) VALUES (?1)", [&rows[left].id().expect("a row")]).expect("a page");
             remove_empty(&connection).expect("removed");
             let found = lacking(&connection, &rows, "absent");
             prop_assert_eq!(found[left], absent[left]);

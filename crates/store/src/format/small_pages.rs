@@ -13,9 +13,10 @@
 //! heads  := head* | 0 | flags u8 | length of body* varint | checksum of body* u64 | length of head* varint | zstd(head*)
 //! bodies := body* | zstd(body*)           the latter if heads begin with 0: partitions have numbers from 1
 //! flags  := 1 if no body is compressed for itself
+//! head*  := [head, body length varint]*
 //! head   := partition varint | entities varint | records varint | raw_bytes varint | codec u8
 //!                                 | first RowKey | last RowKey, unless there is one entity | checksum u64
-//!                                 | levels length varint | levels | body length varint
+//!                                 | levels length varint | levels
 //! body*  in the order of head*
 //! ```
 //!
@@ -74,7 +75,7 @@ impl std::fmt::Display for PageLocation {
 }
 
 /// A page's header and location.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PageRow {
     pub(crate) place: PageLocation,
     pub(crate) partition: i64,
@@ -130,21 +131,9 @@ pub(crate) struct SmallPagesBuilder {
 impl SmallPagesBuilder {
     /// Adds a page with the stored checksum `noted`.
     pub(crate) fn push(&mut self, partition: i64, header: &PageHeader, noted: u64, body: &[u8]) {
-        let PageHeader { first, last, entities, records, levels, codec, raw_bytes, checksum: _ } = header;
-        let out = &mut self.heads;
-        put_varint(out, partition.cast_unsigned());
-        for number in [*entities, *records, *raw_bytes] {
-            put_varint(out, u64::from(number));
-        }
-        out.push(*codec);
-        out.extend_from_slice(&first.to_bytes());
-        if *entities != 1 {
-            out.extend_from_slice(&last.to_bytes());
-        }
-        out.extend_from_slice(&noted.to_le_bytes());
-        put_varint(out, levels.len() as u64);
-        out.extend_from_slice(levels);
-        put_varint(out, body.len() as u64);
+        let PageHeader { first, last, entities, codec, raw_bytes, .. } = header;
+        put_head(&mut self.heads, partition, header, noted);
+        put_varint(&mut self.heads, body.len() as u64);
         self.bodies.extend_from_slice(body);
         self.pages += 1;
         self.has_frames |= *codec != CODEC_STORED;
@@ -537,24 +526,48 @@ fn read_heads(
     };
     let (mut heads, mut offset) = (ByteReader::new(&heads), 0u32);
     while !heads.rest().is_empty() {
-        let partition = heads.varint()?.cast_signed();
-        let (entities, records, raw_bytes) = (number(&mut heads)?, number(&mut heads)?, number(&mut heads)?);
-        let codec = heads.byte()?;
-        let first = key(&mut heads)?;
-        let last = if entities == 1 { first } else { key(&mut heads)? };
-        let checksum = u64::from_le_bytes(heads.array()?);
-        let levels = heads.varint()?;
-        let levels = heads.take(usize::try_from(levels).unwrap_or(usize::MAX))?;
+        let (partition, header, levels) = read_head(&mut heads)?;
         let length = number(&mut heads)?;
         let place = PageLocation::Shared { row, offset, length };
         offset = offset.checked_add(length).ok_or(PageError::Damaged("its pages are too long"))?;
-        if wants(partition, first, last) {
-            let levels = levels.to_vec();
-            let header = PageHeader { first, last, entities, records, levels, codec, raw_bytes, checksum };
+        if wants(partition, header.first, header.last) {
+            let header = PageHeader { levels: levels.to_vec(), ..header };
             pages.push(PageRow { place, partition, seq, header });
         }
     }
     Ok(())
+}
+
+/// Writes the header of a page with the stored checksum `noted`.
+pub(crate) fn put_head(out: &mut Vec<u8>, partition: i64, header: &PageHeader, noted: u64) {
+    let PageHeader { first, last, entities, records, levels, codec, raw_bytes, checksum: _ } = header;
+    put_varint(out, partition.cast_unsigned());
+    for number in [*entities, *records, *raw_bytes] {
+        put_varint(out, u64::from(number));
+    }
+    out.push(*codec);
+    out.extend_from_slice(&first.to_bytes());
+    if *entities != 1 {
+        out.extend_from_slice(&last.to_bytes());
+    }
+    out.extend_from_slice(&noted.to_le_bytes());
+    put_varint(out, levels.len() as u64);
+    out.extend_from_slice(levels);
+}
+
+/// A partition, a header without levels, and the levels.
+#[inline]
+pub(crate) fn read_head<'h>(heads: &mut ByteReader<'h>) -> Result<(i64, PageHeader, &'h [u8]), PageError> {
+    let partition = heads.varint()?.cast_signed();
+    let (entities, records, raw_bytes) = (number(heads)?, number(heads)?, number(heads)?);
+    let codec = heads.byte()?;
+    let first = key(heads)?;
+    let last = if entities == 1 { first } else { key(heads)? };
+    let checksum = u64::from_le_bytes(heads.array()?);
+    let levels = heads.varint()?;
+    let levels = heads.take(usize::try_from(levels).unwrap_or(usize::MAX))?;
+    let header = PageHeader { first, last, entities, records, levels: Vec::new(), codec, raw_bytes, checksum };
+    Ok((partition, header, levels))
 }
 
 /// Asserts that any bytes are heads of small pages or an error, and that the pages are contiguous.

@@ -20,8 +20,9 @@
 //! older rows of the merged page a second time.
 
 use crate::StoreError;
-use crate::format::day_file::{self, DayFile, HEADER_COLUMNS, PageMerge, TINY_BYTES, WrittenPages, read_header};
+use crate::format::day_file::{self, DayFile, PageMerge, TINY_BYTES, WrittenPages};
 use crate::format::page::{EncodedPage, PAGE_SPAN, PageBuilder, PageHeader};
+use crate::format::page_rows::{HEADER_COLUMNS, read_header};
 use crate::format::small_pages::{self, PageLocation, PageRow, SmallPagesRow};
 use crate::in_parallel::in_parallel;
 use crate::maintain::thresholds::Thresholds;

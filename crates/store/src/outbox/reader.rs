@@ -3,8 +3,9 @@
 use super::SentPage;
 use crate::StoreError;
 use crate::format::catalog::{Committed, FileRole, LiveFile};
-use crate::format::day_file::{HEADER_COLUMNS, partition_name, read_header};
+use crate::format::day_file::partition_name;
 use crate::format::page::Page;
+use crate::format::page_rows::{HEADER_COLUMNS, read_header};
 use crate::format::small_pages::{self, PageLocation, PageRow};
 use crate::read::{OpenDayFile, Range, Reader, begin};
 use daytable_model::key::{DayTable, RowKey};

@@ -1,7 +1,8 @@
 //! Removes sent pages from their file: pages of their own row by id, commit and checksum, small pages out of a shared row.
 
 use crate::StoreError;
-use crate::format::day_file::{DayFile, HEADER_COLUMNS, read_header};
+use crate::format::day_file::{self, DayFile};
+use crate::format::page_rows::{HEADER_COLUMNS, read_header};
 use crate::format::small_pages::{self, PageLocation, PageRow, SmallPagesBuilder};
 use daytable_model::key::DayTable;
 use rusqlite::{Connection, OptionalExtension, params};
@@ -153,6 +154,7 @@ fn remove(connection: &mut Connection, sent: &[SentPage]) -> rusqlite::Result<Re
             remove_small(&transaction, id, &partitions, &mut removed)?;
         }
     }
+    day_file::forget(&transaction, removed.pages.iter().copied())?;
     let merged = i64::try_from(removed.entities).unwrap_or(i64::MAX);
     transaction.prepare_cached("UPDATE total SET merged = merged + ?1")?.execute([merged])?;
     transaction.commit()?;

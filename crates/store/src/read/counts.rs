@@ -10,8 +10,9 @@
 
 use crate::StoreError;
 use crate::format::catalog::LiveFile;
-use crate::format::day_file::{HEADER_COLUMNS, read_header};
 use crate::format::page::level_minutes;
+use crate::format::page_headers;
+use crate::format::page_rows::{HEADER_COLUMNS, read_header};
 use crate::format::small_pages::{self, PageRow};
 use crate::read::open_scan::{OpenScan, Resume};
 use crate::read::{MinuteCount, OpenDayFile, Range, Reader, TableSummary, begin, earliest_first_key, partition_names};
@@ -230,20 +231,25 @@ pub(super) fn headers_in(
     first: RowKey,
     last: RowKey,
 ) -> Result<Vec<PageRow>, StoreError> {
-    let from = earliest_first_key(first).to_bytes();
     let ids: Vec<Option<i64>> = match partitions {
         None => vec![None],
         Some(partitions) => partitions.keys().copied().map(Some).collect(),
     };
     let result = (|| {
         let mut pages = small_pages::pages_in(&opened.connection, first, last, partitions)?;
-        let is_most = partitions.is_none() && is_most(&opened.connection, first, last)?;
-        let (first, last) = (first.to_bytes(), last.to_bytes());
+        let earliest = earliest_first_key(first);
+        if partitions.is_none() && is_most(&opened.connection, first, last)? {
+            let mut all = page_headers::all(&opened.connection)?;
+            all.retain(|page| (earliest..=last).contains(&page.header.first) && page.header.last >= first);
+            all.append(&mut pages);
+            all.sort_by_key(|page| (page.partition, page.header.first));
+            return Ok(all);
+        }
+        let (from, first, last) = (earliest.to_bytes(), first.to_bytes(), last.to_bytes());
         for id in ids {
             let of_partition = if id.is_some() { "partition = ?4" } else { "?4 IS NULL" };
-            let by = if is_most { "NOT INDEXED" } else { "" };
             let select = format!(
-                "SELECT {HEADER_COLUMNS} FROM page {by} WHERE {of_partition} AND first BETWEEN ?1 AND ?2 AND last >= ?3"
+                "SELECT {HEADER_COLUMNS} FROM page WHERE {of_partition} AND first BETWEEN ?1 AND ?2 AND last >= ?3"
             );
             let mut statement = opened.connection.prepare_cached(&select)?;
             for page in statement.query_map(params![from, last, first, id], read_header)? {
@@ -256,8 +262,8 @@ pub(super) fn headers_in(
     result.map_err(StoreError::sqlite(&opened.path))
 }
 
-/// Whether most pages may be in a range. Then the table is read in its own order: an index leads to each row by itself,
-/// which takes longer.
+/// Whether most pages may be in a range. Then all are listed, by groups: an index leads to each row by itself, which
+/// takes longer.
 fn is_most(connection: &Connection, first: RowKey, last: RowKey) -> rusqlite::Result<bool> {
     let end = |least: &str| -> rusqlite::Result<Option<i64>> {
         let select = format!("SELECT {least}(first) FROM page");

@@ -19,8 +19,9 @@ pub(crate) mod walk;
 
 use crate::StoreError;
 use crate::format::catalog::{Catalog, Committed, LiveFile};
-use crate::format::day_file::{self, HEADER_COLUMNS, Total, read_header, read_total};
+use crate::format::day_file::{self, Total, read_total};
 use crate::format::page::{PAGE_SPAN, Page, PageSections, Prefilter, TableAddress};
+use crate::format::page_rows::{HEADER_COLUMNS, read_header};
 use crate::format::sealed::{self, RowBlock, SealedFile, SealedSizes};
 use crate::format::small_pages::{self, BodyReader, PageLocation, PageRow};
 use crate::read::columns::RowChooser;

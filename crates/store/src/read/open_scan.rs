@@ -9,8 +9,8 @@
 
 use crate::StoreError;
 use crate::format::catalog::Committed;
-use crate::format::day_file::{HEADER_COLUMNS, read_header};
 use crate::format::page::{Page, Prefilter};
+use crate::format::page_rows::{HEADER_COLUMNS, read_header};
 use crate::format::small_pages::{self, PageLocation, PageRow};
 use crate::read::columns::{ColumnBatch, RowChooser};
 use crate::read::superseded_keys::{Later, SupersededKeys};
@@ -19,6 +19,7 @@ use crate::read::{
 };
 use daytable_model::key::RowKey;
 use daytable_model::row_set::RowSet;
+use daytable_platform::turns;
 use rusqlite::params;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
@@ -351,6 +352,7 @@ impl<'r> OpenScan<'r> {
             let Some(opened) = &self.opened else { return Ok(None) };
             let (read, index) = match page {
                 Pages::Unread(row) => {
+                    turns::pass();
                     let name = match self.names.get(&partition) {
                         Some(name) => name.clone(),
                         None => {

@@ -17,6 +17,7 @@ use crate::format::catalog::LiveFile;
 use crate::format::day_file;
 use crate::format::page::{LevelMinute, Page, PageHeader, PageSections, has_streams};
 use crate::format::page_counts::{CountedPage, PageCounts};
+use crate::format::page_groups::PageGroups;
 use crate::format::page_sieve::PageSieve;
 use crate::format::sealed::SealedFile;
 use crate::format::sealed::index::PartitionRun;
@@ -26,6 +27,7 @@ use daytable_model::needle::Needle;
 use daytable_model::property::PropertyKind;
 use daytable_model::row_set::RowSet;
 use daytable_model::time::Ticks;
+use daytable_platform::turns::{self, QuestionTurns};
 use std::collections::{HashMap, VecDeque};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -215,7 +217,7 @@ struct WalkFile {
     source: FileSource,
     late: Option<Arc<LateKeys>>,
     /// Numbers by value of the pages of an open file.
-    counts: Vec<PageCounts>,
+    counts: PageGroups<PageCounts>,
 }
 
 #[derive(Clone)]
@@ -302,7 +304,11 @@ impl Reader {
             match self.sealed(file)? {
                 Some(sealed) => {
                     plan.add_sealed(number, &sealed, late.is_none(), visitor);
-                    plan.files.push(WalkFile { source: FileSource::Sealed(sealed), late, counts: Vec::new() });
+                    plan.files.push(WalkFile {
+                        source: FileSource::Sealed(sealed),
+                        late,
+                        counts: PageGroups::default(),
+                    });
                     connections[0].push(None);
                 }
                 None => {
@@ -317,7 +323,7 @@ impl Reader {
                     let wants = |name: &str, kind| visitor.wants_values(name, kind);
                     let counts = match visitor.uses_values() {
                         true => PageCounts::read(&opened.connection, &pages, wants),
-                        false => Ok(Vec::new()),
+                        false => Ok(PageGroups::default()),
                     };
                     let counts = counts.map_err(StoreError::sqlite(&opened.path))?;
                     let sieve = PageSieve::ask(&opened.connection, &pages, &visitor.needles());
@@ -404,7 +410,11 @@ impl SealedFile {
         let (first, last) = RowKey::range(range.from, range.to);
         let mut plan = Plan { files: Vec::new(), tasks: Vec::new(), first, last, range };
         plan.add_sealed(0, self, true, visitor);
-        plan.files.push(WalkFile { source: FileSource::Sealed(self.clone()), late: None, counts: Vec::new() });
+        plan.files.push(WalkFile {
+            source: FileSource::Sealed(self.clone()),
+            late: None,
+            counts: PageGroups::default(),
+        });
         let threads = threads.clamp(1, plan.groups().max(1));
         run(&plan, (0..threads).map(|_| vec![None]).collect(), go_on, visitor).0
     }
@@ -490,6 +500,7 @@ impl Plan<'_> {
         let is_later = |a: &PageRow, b: &PageRow| (a.seq, a.place) > (b.seq, b.place);
         let (mut active, mut overlaps): (Vec<usize>, usize) = (Vec::new(), 0);
         let most = OVERLAPS_MAX * pages.len() + 1024;
+        self.tasks.reserve(pages.len());
         for page in pages {
             let partition = match self.tasks.last() {
                 Some(Task::Page { page: before, partition, file: of, .. })
@@ -556,10 +567,14 @@ fn run<V: BatchVisitor>(
             let threads: Vec<_> = many
                 .iter_mut()
                 .map(|walker| {
-                    let done = done.clone();
+                    let (done, question) = (done.clone(), QuestionTurns::current());
                     scope.spawn(move || {
                         daytable_platform::lower_priority(NICENESS);
-                        let state = walker.work(shared, &|| true, visitor);
+                        let mut work = || walker.work(shared, &|| true, visitor);
+                        let state = match question {
+                            Some(question) => question.enter(work),
+                            None => work(),
+                        };
                         // The receiver waits for all threads.
                         let _ = done.send(());
                         state
@@ -568,11 +583,13 @@ fn run<V: BatchVisitor>(
                 .collect();
             drop(done);
             // A thread that panicked sends nothing; when all are gone, the channel says so.
-            while let Ok(()) | Err(RecvTimeoutError::Timeout) = is_done.recv_timeout(ASKED_EVERY) {
-                if !go_on() {
-                    shared.is_over.store(true, Ordering::Relaxed);
+            turns::pause(|| {
+                while let Ok(()) | Err(RecvTimeoutError::Timeout) = is_done.recv_timeout(ASKED_EVERY) {
+                    if !go_on() {
+                        shared.is_over.store(true, Ordering::Relaxed);
+                    }
                 }
-            }
+            });
             threads
                 .into_iter()
                 .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
@@ -616,6 +633,7 @@ impl Walker<'_, '_> {
                 break;
             }
             for (task, at) in tasks[from..].iter().take(step).zip(from..) {
+                turns::pass();
                 match self.task(task, &mut state, visitor) {
                     Ok(Some(ControlFlow::Continue(()))) => {}
                     Ok(Some(ControlFlow::Break(()))) => {

@@ -9,6 +9,7 @@ use super::place::{TablePlace, TableVisitor};
 use crate::answer::accumulator::Accumulator;
 use crate::answer::field_list::{FieldQuestion, GatheredField};
 use crate::answer::item::FullRecord;
+use crate::answer::pipes::AnswerBudget;
 use crate::bounds::tables_of;
 use crate::entity::OwnedValue;
 use crate::filter::Filter;
@@ -95,17 +96,17 @@ fn each_table<V: TableVisitor>(
     Ok(())
 }
 
-/// Gathers the groups of all tables.
+/// Gathers the groups of all tables. `each` takes memory from the budget for what it keeps.
 pub(in crate::answer) fn gather(
     selection: &Selection<'_>,
     predicate: &Arc<Predicate>,
     question: &GroupQuestion,
     now: Ticks,
-    bytes_max: usize,
+    budget: &AnswerBudget,
     each: &mut dyn FnMut(Gathered),
 ) -> Result<GatherReport, TableError> {
     let grouping = StatsGroups { by: &question.by, aggregates: &question.aggregates };
-    let (bytes_left, is_full) = (AtomicUsize::new(bytes_max), AtomicBool::new(false));
+    let (bytes_left, is_full) = (AtomicUsize::new(budget.left()), AtomicBool::new(false));
     let mut matched = 0;
     // Counts of all threads and tables, where counts are all that is asked.
     let mut counts: Option<ThreadGroups> = None;
@@ -147,6 +148,10 @@ pub(in crate::answer) fn gather(
                     rest.finish(0, |values, states| each(Gathered::Group(values, states)));
                 }
             }
+            // What the threads had is passed on, and the next table has the memory that is left.
+            let left = budget.left().checked_sub(counts.as_ref().map_or(0, ThreadGroups::memory));
+            bytes_left.store(left.unwrap_or(0), Ordering::Relaxed);
+            is_full.fetch_or(left.is_none(), Ordering::Relaxed);
         }
         FoundInTable::Record(record) => {
             (matched, is_by_count) = (matched + 1, false);
@@ -186,15 +191,15 @@ pub(in crate::answer) fn gather_entries(
     })
 }
 
-/// Gathers the fields of the matching records of all tables.
+/// Gathers the fields of the matching records of all tables. `each` takes memory from the budget for what it keeps.
 pub(in crate::answer) fn gather_fields(
     selection: &Selection<'_>,
     predicate: &Arc<Predicate>,
     question: FieldQuestion,
-    bytes_max: usize,
+    budget: &AnswerBudget,
     each: &mut dyn FnMut(GatheredField<'_>),
 ) -> Result<GatherReport, TableError> {
-    let (bytes_left, is_full) = (AtomicUsize::new(bytes_max), AtomicBool::new(false));
+    let (bytes_left, is_full) = (AtomicUsize::new(budget.left()), AtomicBool::new(false));
     let mut matched = 0;
     let visitor = |table: Arc<str>| FieldGathering {
         columns: ColumnFilter::of(selection, predicate.clone(), table),
@@ -214,6 +219,7 @@ pub(in crate::answer) fn gather_fields(
                     .for_each(|record| each(GatheredField::Record(record.into())));
                 state.finish(|name, found| each(GatheredField::Field(name, found)));
             }
+            bytes_left.store(budget.left(), Ordering::Relaxed);
         }
         FoundInTable::Record(record) => {
             matched += 1;

@@ -9,7 +9,7 @@ use super::filter::{ColumnFilter, MatchingLevels};
 use super::matching::{self, Made};
 use super::place::TableVisitor;
 use super::values::{ABSENT, NO_NUMBER, VALUE_KINDS, ValueNumbers, Values};
-use crate::answer::accumulator::{Accumulator, Sum, add_end, plain_number, uniq_hash};
+use crate::answer::accumulator::{Accumulator, Sum, UniqHashes, add_end, plain_number, uniq_bytes, uniq_hash};
 use crate::answer::item::FullRecord;
 use crate::answer::pipes::step_start;
 use crate::answer::quantile::QuantileSketch;
@@ -27,7 +27,7 @@ use daytable_model::time::Ticks;
 use daytable_store::page::{LevelMinute, PageHeader, PageSections, level_minutes};
 use daytable_store::sealed::SealedFile;
 use daytable_store::{BatchVisitor, ColumnBatch, CountSource, CountedBy, CountedPage, RowsOf, StoreError};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering as Order};
 
@@ -89,7 +89,7 @@ enum States {
     Sums(Vec<Sum>),
     Ends(Vec<Option<OwnedValue>>),
     Quantiles(Box<Quantiles>),
-    Uniq(Vec<HashSet<u128, foldhash::fast::FixedState>>),
+    Uniq(Vec<UniqHashes>),
 }
 
 /// Numbers by group: how often each of the first different ones came.
@@ -231,7 +231,7 @@ impl States {
             States::Counts(counts) => counts.resize(groups, 0),
             States::Sums(sums) => sums.resize(groups, Sum::default()),
             States::Ends(ends) => ends.resize(groups, None),
-            States::Uniq(hashes) => hashes.resize_with(groups, HashSet::default),
+            States::Uniq(hashes) => hashes.resize_with(groups, UniqHashes::default),
             States::Quantiles(quantiles) => {
                 quantiles.counts.resize(groups, Vec::new());
                 quantiles.sketches.resize_with(groups, || (QuantileSketch::default(), true));
@@ -421,7 +421,8 @@ impl BatchVisitor for Gathering<'_> {
                 }
             }
             let rows = of_condition.as_ref().unwrap_or(&rows);
-            add(&mut state.states[at], aggregate, batch, self.columns.table(), rows, &groups)?;
+            let adds = !self.is_full.load(Order::Relaxed);
+            add(&mut state.states[at], aggregate, batch, self.columns.table(), rows, &groups, adds)?;
         }
         self.charge(state);
         Ok(ControlFlow::Continue(()))
@@ -517,16 +518,7 @@ impl Gathering<'_> {
 
     /// Takes the memory that the state grew by. Where there is no more, no groups and values are added.
     fn charge(&self, state: &mut ThreadGroups) {
-        let of_states = state.states.iter().map(|states| match states {
-            States::Uniq(hashes) => hashes.iter().map(|hashes| 24 * hashes.len()).sum(),
-            States::Quantiles(quantiles) => quantiles.counts.iter().map(|counts| 160 + 4 * counts.len()).sum(),
-            States::Counts(counts) => 8 * counts.capacity(),
-            States::Sums(sums) => size_of::<Sum>() * sums.capacity(),
-            States::Ends(ends) => 64 * ends.capacity(),
-        });
-        let bytes = of_states.sum::<usize>()
-            + state.values.iter().map(ValueNumbers::bytes).sum::<usize>()
-            + state.steps.iter().map(GroupStep::bytes).sum::<usize>();
+        let bytes = state.memory();
         let more = bytes.saturating_sub(state.bytes);
         state.bytes = state.bytes.max(bytes);
         let taken = self.bytes_left.fetch_update(Order::Relaxed, Order::Relaxed, |left| left.checked_sub(more));
@@ -578,7 +570,7 @@ impl Gathering<'_> {
     }
 }
 
-/// Adds the values of some rows to the states of their groups.
+/// Adds the values of some rows to the states of their groups. Unless `adds`, there is no memory for different values.
 fn add(
     states: &mut States,
     aggregate: &Aggregate,
@@ -586,6 +578,7 @@ fn add(
     table: &std::sync::Arc<str>,
     rows: &RowSet,
     groups: &[u32],
+    adds: bool,
 ) -> Result<(), StoreError> {
     let group = |row: usize| Some(groups[row] as usize).filter(|_| groups[row] != NO_NUMBER);
     let Some(field) = aggregate.fields.first() else {
@@ -630,6 +623,7 @@ fn add(
                 sums[group].add(number);
             }
         }),
+        States::Uniq(_) if !adds => Ok(()),
         States::Uniq(hashes) => {
             let hash = |value: Property<'_>| (value != Property::String("")).then(|| uniq_hash(&[Some(value.text())]));
             values.each(batch, rows, hash, |row, hash| {
@@ -705,6 +699,20 @@ fn add(
 }
 
 impl ThreadGroups {
+    /// An estimate of its memory.
+    pub(super) fn memory(&self) -> usize {
+        let of_states = self.states.iter().map(|states| match states {
+            States::Uniq(hashes) => hashes.iter().map(uniq_bytes).sum(),
+            States::Quantiles(quantiles) => quantiles.counts.iter().map(|counts| 160 + 4 * counts.len()).sum(),
+            States::Counts(counts) => 8 * counts.capacity(),
+            States::Sums(sums) => size_of::<Sum>() * sums.capacity(),
+            States::Ends(ends) => 64 * ends.capacity(),
+        });
+        of_states.sum::<usize>()
+            + self.values.iter().map(ValueNumbers::bytes).sum::<usize>()
+            + self.steps.iter().map(GroupStep::bytes).sum::<usize>()
+    }
+
     /// Passes each group on: its values, and the states of its functions. Of several threads' groups, each is passed
     /// once a thread. `least` leaves out groups with fewer records where the first function counts them.
     pub(super) fn finish(mut self, least: u64, mut each: impl FnMut(Vec<Option<OwnedValue>>, Vec<Accumulator>)) {

@@ -1,7 +1,8 @@
 //! Columns answer what records answer one by one, in every state of a day.
 
 use super::super::pipes::{AnswerBudget, Pipeline, PipelineContext};
-use super::super::{ANSWER_BYTES_MAX, AnswerItem, AnswerOptions, FullRecord, answer};
+use super::super::plan::pushed_down;
+use super::super::{ANSWER_BYTES_MAX, AnswerItem, AnswerOptions, FullRecord, answer, range_seconds};
 use crate::{Archives, Filter, Stores, select};
 use daytable_archive::Access;
 use daytable_lifecycle::Executor;
@@ -111,7 +112,9 @@ fn commit(store: &Store, records: &[Made]) {
 fn by_rows(reader: &Reader, query: &ParsedQuery, options: &AnswerOptions) -> Vec<String> {
     let predicate = Predicate::new(&query.filter, options.now);
     let budget = AnswerBudget::new(ANSWER_BYTES_MAX);
-    let mut pipeline = Pipeline::new(&query.pipes, &PipelineContext { now: options.now, seconds: None, budget });
+    // A rate is of the seconds that the query itself names.
+    let seconds = range_seconds(&pushed_down(&predicate, &options.filter), options.now);
+    let mut pipeline = Pipeline::new(&query.pipes, &PipelineContext { now: options.now, seconds, budget });
     let mut lines = Vec::new();
     let limit = options.filter.limit.unwrap_or(u64::MAX);
     let mut sink = |item: AnswerItem| {
@@ -277,7 +280,83 @@ proptest! {
                 options.filter.level = Some(Level::Warn);
                 options.filter.contains = Some("im".into());
             }
-            prop_assert_eq!(by_columns(&reader, &query, &options), by_rows(&reader, &query, &options), "{}", text);
+            let expected = by_rows(&reader, &query, &options);
+            prop_assert_eq!(by_columns(&reader, &query, &options), expected, "{}", text);
         }
     }
+}
+
+/// A store with the same 500 users in each of six days, two records of each user a day.
+fn days_of_users(folder: &std::path::Path) -> Reader {
+    let store = Store::open(folder, StoreOptions::default()).expect("opened");
+    let batches = (0..6u32).map(|number| {
+        let start = day().plus(Duration::from_secs(86_400) * number);
+        let mut batch =
+            Batch::new(DayTable::at(&TableName::new("Log").expect("a name"), Period::Day, start), "web-1".into());
+        for n in 0..1000u64 {
+            let value = |text: String| Value::String(text.into());
+            let fields = vec![
+                Field { name: "user".into(), value: value(format!("user-{}", n % 500)) },
+                Field {
+                    name: "trace".into(),
+                    value: value(format!("{:x}", (u64::from(number) * 1000 + n) * 0x9e37_79b9)),
+                },
+            ];
+            let record = Record { message: "seen".into(), fields, ..Record::default() };
+            let key = RowKey::new(start.plus(Duration::from_secs(n)), 7, n);
+            daytable_model::entity::append(&mut batch, key, "/var/log/app.log", &record);
+        }
+        batch
+    });
+    let (done, is_done) = std::sync::mpsc::channel();
+    let ack = Ack::awaited(move |committed| done.send(committed).expect("heard"));
+    let queue = store.commit_queue();
+    let submission = Submission { batches: batches.collect(), epoch: queue.epoch(), ack, ..Submission::default() };
+    queue.submit(submission).expect("taken");
+    assert!(is_done.recv().expect("an answer"));
+    Reader::open(folder).expect("opened")
+}
+
+/// The answer with so much memory, and why it was cut.
+fn bounded(reader: &Reader, question: &str, bytes_max: usize) -> (Vec<String>, Option<String>) {
+    let query = ParsedQuery::parse(question).expect("a query");
+    let options = AnswerOptions { bytes_max, ..AnswerOptions::at(Ticks::MAX) };
+    let mut lines = Vec::new();
+    let report = answer(&Stores::local(reader, &Archives::Skip), &query, &options, &|| true, &mut |item| {
+        lines.push(serde_json::to_string(&item).expect("plain data"));
+        ControlFlow::Continue(())
+    });
+    (lines, report.expect("read").incomplete())
+}
+
+/// The least power of two of bytes with which the answer is whole.
+fn needed(reader: &Reader, question: &str) -> usize {
+    let mut sizes = (10..28).map(|bits| 1usize << bits);
+    sizes.find(|size| bounded(reader, question, *size).1.is_none()).expect("enough memory")
+}
+
+#[test]
+fn the_same_groups_of_many_days_take_the_memory_of_one() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let reader = days_of_users(dir.path());
+    for pipes in
+        ["| stats by (user) count() n", "| stats by (user) sum(user) s", "| stats count_uniq(user) n", "| facets"]
+    {
+        let (day, days) = (format!("_time:2026-11-21 {pipes}"), format!("* {pipes}"));
+        let bytes = needed(&reader, &day);
+        assert_eq!(bounded(&reader, &days, 2 * bytes).1, None, "{days} with twice the {bytes} bytes of a day");
+    }
+}
+
+#[test]
+fn values_that_differ_each_day_take_no_more_memory_than_there_is() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let reader = days_of_users(dir.path());
+    let (day, days) = ("_time:2026-11-21 | stats count_uniq(trace) n", "* | stats count_uniq(trace) n");
+    let bytes = needed(&reader, day);
+    let (lines, cut) = bounded(&reader, days, bytes);
+    assert!(cut.expect("it is cut").contains("not whole"));
+    let found: u64 = lines[0].trim_matches(|c: char| !c.is_ascii_digit()).parse().expect("a number");
+    // A page is added whole, and two threads share the memory.
+    assert!(found < 6000, "{found} values were kept in {bytes} bytes");
 }

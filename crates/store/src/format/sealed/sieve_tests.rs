@@ -2,7 +2,7 @@
 
 use super::tests::{Given, Place, start};
 use super::*;
-use crate::format::day_file::{HEADER_COLUMNS, read_header};
+use crate::format::page_rows::{HEADER_COLUMNS, read_header};
 use crate::format::page_sieve::PageSieve;
 use crate::format::small_pages::PageRow;
 use daytable_model::key::RowKey;

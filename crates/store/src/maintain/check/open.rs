@@ -8,8 +8,10 @@
 
 use super::{CatalogEntry, FileFault, FileReport, OnBytes};
 use crate::StoreError;
-use crate::format::day_file::{self, HEADER_COLUMNS, Total, partition_name, read_header, read_total};
+use crate::format::day_file::{self, Total, partition_name, read_total};
 use crate::format::page::TableAddress;
+use crate::format::page_headers;
+use crate::format::page_rows::{HEADER_COLUMNS, read_header};
 use crate::format::small_pages::{self, PageRow};
 use crate::layout::parse_file_name;
 use daytable_model::key::DayTable;
@@ -148,6 +150,10 @@ fn count(connection: &Connection, total: Total, checked: &mut FileReport) {
         let unnamed: i64 = connection.query_row(by_name, [], |row| row.get(0))?;
         if unnamed > 0 {
             checked.count(format!("{unnamed} of its partitions are not found by their names"));
+        }
+        let wrong = page_headers::count_wrong(connection)?;
+        if wrong > 0 {
+            checked.count(format!("{wrong} of its rows of headers are not those of its pages"));
         }
         for index in ["page_of_partition", "page_by_time"] {
             let known = "SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE type = 'index' AND name = ?1)";

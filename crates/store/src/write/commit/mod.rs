@@ -50,6 +50,11 @@ pub use lifecycle::{RestoreTarget, SealTarget};
 const RAW_BYTES_MAX: usize = 16 << 20;
 /// Bytes of finished pages from which a commit starts before its interval is over.
 const PAGE_BYTES_WAITING_MAX: usize = 8 << 20;
+/// Waiting records from which the next commit starts [`INTERVAL_OF_MANY`] after the last one: then its cost is shared by
+/// enough of them, and they are seen soon.
+const MANY_RECORDS: u64 = 4096;
+/// Time between two commits where many records wait.
+const INTERVAL_OF_MANY: Duration = Duration::from_millis(80);
 /// Bytes of a file's journal from which commits wait for its checkpoint.
 const JOURNAL_BYTES_MAX: u64 = 64 << 20;
 /// Commits after which the catalog's journal is checkpointed.
@@ -378,21 +383,27 @@ impl Committer {
         match self.pending.since {
             Some(since) => {
                 let since_last = self.last_commit.map_or(Duration::MAX, |at| at.elapsed());
-                self.options.commit_interval.saturating_sub(since.elapsed().max(since_last))
+                self.interval().saturating_sub(since.elapsed().max(since_last))
             }
             None if self.compactor.has_work() => COMPACTION_WAIT,
             None => IDLE_WAIT,
         }
     }
 
+    /// The time from the end of a commit to the next one, which is shorter where many records wait.
+    fn interval(&self) -> Duration {
+        let interval = self.options.commit_interval;
+        if self.pending.records < MANY_RECORDS { interval } else { interval.min(INTERVAL_OF_MANY) }
+    }
+
     fn is_due(&self) -> bool {
         let Some(since) = self.pending.since else { return false };
         // With more submissions in the queue, their callers can share the two fsyncs.
         let is_alone = !self.queue.has_work();
-        let interval = self.options.commit_interval;
         // After a pause, a commit does not wait for more records.
-        let is_first = is_alone && self.last_commit.is_none_or(|at| at.elapsed() >= interval);
-        is_first || self.pending.is_awaited && is_alone || self.pending.is_large() || since.elapsed() >= interval
+        let is_first = is_alone && self.last_commit.is_none_or(|at| at.elapsed() >= self.interval());
+        let is_old = since.elapsed() >= self.options.commit_interval;
+        is_first || self.pending.is_awaited && is_alone || self.pending.is_large() || is_old
     }
 
     fn receive(&mut self, mut submission: Submission) {

@@ -1,32 +1,15 @@
-//! Syslog over loopback to the real binary, with durable storage. Measures: messages per second, CPU per message,
-//! rsyslog under the same load, the share of datagrams that arrive at a steady rate, and the cost of an idle
-//! connection.
+//! Syslog over loopback: messages a second and CPU over TCP, rsyslog under the same load, the datagrams lost at a steady
+//! rate, and the cost of an idle connection.
 //!
-//! ```text
-//! cargo bench --bench syslog [-- --quick]
-//! ```
-//!
-//! Sender and receiver share the machine. No process is pinned to a core, and the CPU of both sides is reported. The
-//! sender makes its messages first, and writes the same pieces of 64 KiB again and again. Its CPU is therefore that of
-//! `write`, and only the receiver slows it down. If rsyslog (imtcp to omfile) is installed, it is measured, too. It
-//! writes without fsync: a yardstick for receiving only.
+//! Sender and receiver share the machine, and no process is pinned to a core. The sender makes its messages first, and
+//! writes the same pieces of 64 KiB again and again. Its CPU is therefore that of `write`, and only the receiver slows it
+//! down. rsyslog (imtcp to omfile), where it is installed, writes without fsync: a yardstick for receiving only.
 
-#[path = "end_to_end/client.rs"]
-#[allow(dead_code, reason = "shared with another benchmark, which uses more of it")]
-mod client;
-#[path = "end_to_end/process.rs"]
-#[allow(dead_code, reason = "shared with another benchmark, which uses more of it")]
-mod process;
-#[path = "end_to_end/report.rs"]
-#[allow(dead_code, reason = "shared with another benchmark, which uses more of it")]
-mod report;
-
+use crate::client::Client;
+use crate::process::Watched;
+use crate::table::Table;
 use anyhow::{Context, Result, ensure};
-use client::Client;
-use process::Watched;
-use report::{Report, megabytes, micros_each, rate};
 use rustix::process::{Resource, getrlimit, setrlimit};
-use rustix::time::{ClockId, clock_gettime};
 use std::fs::File;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
@@ -34,38 +17,32 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-const BINARY: &str = env!("CARGO_BIN_EXE_daytable");
 /// The senders: an instance per connection.
 const INSTANCES: usize = 64;
 /// Bytes of a piece, the unit of a write.
 const PIECE_BYTES: usize = 64 << 10;
-/// Datagrams per second.
-const UDP_RATE: u32 = 200_000;
-/// Idle connections.
-const IDLE: u64 = 10_000;
 /// Time limit of each wait.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-fn main() -> Result<()> {
-    let quick = std::env::args().any(|arg| arg == "--quick");
-    let (messages, seconds) = if quick { (400_000, 1) } else { (10_000_000, 10) };
-    // The build folder lies on a real disk.
-    let scratch = Path::new(env!("CARGO_TARGET_TMPDIR")).join("syslog");
-    // Leftovers of an earlier run.
-    let _ = std::fs::remove_dir_all(&scratch);
-    std::fs::create_dir_all(&scratch)?;
+/// The size of the measurement.
+pub(crate) struct Load {
+    pub(crate) messages: u64,
+    /// Datagrams per second.
+    pub(crate) datagrams: u32,
+    pub(crate) seconds: u32,
+    pub(crate) idle_connections: u64,
+}
+
+/// Measures all of it, each in a folder of its own.
+pub(crate) fn measure(table: &mut Table, scratch: &Path, load: &Load) -> Result<()> {
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
     setrlimit(Resource::Nofile, limit)?;
-    let mut report = Report::default();
-    tcp(&mut report, &scratch, messages)?;
-    rsyslog(&mut report, &scratch, messages)?;
-    udp(&mut report, &scratch, seconds)?;
-    let descriptors = limit.maximum.unwrap_or(IDLE * 2).saturating_sub(100);
-    idle(&mut report, &scratch, IDLE.min(descriptors))?;
-    println!("{}", report.table());
-    std::fs::remove_dir_all(&scratch)?;
-    Ok(())
+    tcp(table, scratch, load.messages)?;
+    rsyslog(table, scratch, load.messages)?;
+    udp(table, scratch, load)?;
+    let descriptors = limit.maximum.unwrap_or(load.idle_connections * 2).saturating_sub(100);
+    idle(table, scratch, load.idle_connections.min(descriptors))
 }
 
 /// A daemon that accepts syslog, in its own folder.
@@ -83,7 +60,7 @@ impl Daemon {
         );
         std::fs::write(&config, text)?;
         let log = File::create(config.with_extension("log"))?;
-        let mut run = Command::new(BINARY);
+        let mut run = Command::new(crate::daemon::binary());
         run.args(["run", "--log", "warn", "--config"]).arg(&config).arg("--data").arg(&data);
         let mut process = Watched::spawn(run.stdout(log.try_clone()?).stderr(log))?;
         let deadline = Instant::now() + PATIENCE;
@@ -116,11 +93,6 @@ impl Daemon {
 /// A free port of loopback.
 fn free_port() -> Result<u16> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
-}
-
-fn own_cpu() -> Duration {
-    let now = clock_gettime(ClockId::ProcessCPUTime);
-    Duration::new(u64::try_from(now.tv_sec).unwrap_or(0), u32::try_from(now.tv_nsec).unwrap_or(0))
 }
 
 /// A message of an instance: a typical service log with varying parts.
@@ -175,28 +147,27 @@ fn send(port: u16, messages: u64) -> Result<u64> {
     Ok(sent)
 }
 
-fn tcp(report: &mut Report, scratch: &Path, messages: u64) -> Result<()> {
+fn tcp(table: &mut Table, scratch: &Path, messages: u64) -> Result<()> {
     eprintln!("sending {messages} messages over TCP");
     let port = free_port()?;
     let daemon = Daemon::start(scratch, "tcp", &format!("tcp://127.0.0.1:{port}"), "")?;
-    let (cpu, began) = (own_cpu(), Instant::now());
+    let began = Instant::now();
     let sent = send(port, messages)?;
     daemon.wait_committed(sent)?;
-    let (took, cpu) = (began.elapsed(), own_cpu() - cpu);
+    let took = began.elapsed();
     ensure!(
         daemon.metric("daytable_records_received_total{source=\"syslog\"}")? == sent,
         "not every message was taken"
     );
     let taken = daemon.process.stop()?;
-    report.add("syslog over TCP, 64 instances, on disk", "1,000,000 /s", rate(sent, took));
-    report.add("CPU a message", "3.00 µs", micros_each(taken.cpu, sent));
-    report.add("CPU a message of the sender", "", micros_each(cpu, sent));
-    report.add("peak of its memory", "", megabytes(taken.peak_rss));
+    table.add("syslog over TCP, 64 connections, on disk", "/s", "900,000", sent as f64 / took.as_secs_f64());
+    table.add("syslog over TCP: CPU a message", "µs", "1.5", taken.cpu.as_secs_f64() * 1e6 / sent as f64);
+    table.add("syslog over TCP: peak RSS", "MB", "", taken.peak_rss as f64 / 1e6);
     Ok(())
 }
 
 /// The same load for rsyslog, which writes to a file.
-fn rsyslog(report: &mut Report, scratch: &Path, messages: u64) -> Result<()> {
+fn rsyslog(table: &mut Table, scratch: &Path, messages: u64) -> Result<()> {
     let port = free_port()?;
     let (config, out): (PathBuf, PathBuf) = (scratch.join("rsyslog.conf"), scratch.join("rsyslog.out"));
     let text = format!(
@@ -243,21 +214,22 @@ fn rsyslog(report: &mut Report, scratch: &Path, messages: u64) -> Result<()> {
     }
     ensure!(lines == sent, "rsyslog has {lines} of {sent} messages");
     std::fs::remove_file(out)?;
-    report.add("rsyslog, imtcp to omfile", "", rate(sent, took));
-    report.add("CPU a message of rsyslog", "", micros_each(taken.cpu, sent));
+    table.add("syslog over TCP: rsyslog, imtcp to omfile", "/s", "", sent as f64 / took.as_secs_f64());
+    table.add("syslog over TCP: CPU a message of rsyslog", "µs", "", taken.cpu.as_secs_f64() * 1e6 / sent as f64);
     Ok(())
 }
 
 /// Datagrams at a steady rate, a few each millisecond.
-fn udp(report: &mut Report, scratch: &Path, seconds: u32) -> Result<()> {
-    eprintln!("sending {UDP_RATE} datagrams a second for {seconds} s");
+fn udp(table: &mut Table, scratch: &Path, load: &Load) -> Result<()> {
+    let &Load { datagrams, seconds, .. } = load;
+    eprintln!("sending {datagrams} datagrams a second for {seconds} s");
     let port = free_port()?;
     let daemon = Daemon::start(scratch, "udp", &format!("udp://127.0.0.1:{port}"), "")?;
     let socket = UdpSocket::bind("127.0.0.1:0")?;
     socket.connect(("127.0.0.1", port))?;
     let messages: Vec<String> = (0..10_000).map(|number| message(number % INSTANCES, number)).collect();
-    let of_turn = UDP_RATE / 1000;
-    let (cpu, began) = (own_cpu(), Instant::now());
+    let of_turn = datagrams / 1000;
+    let began = Instant::now();
     let mut sent = 0u64;
     let mut next = messages.iter().cycle();
     for turn in 0..seconds * 1000 {
@@ -268,7 +240,7 @@ fn udp(report: &mut Report, scratch: &Path, seconds: u32) -> Result<()> {
             sent += 1;
         }
     }
-    let (took, cpu) = (began.elapsed(), own_cpu() - cpu);
+    let took = began.elapsed();
     let (mut received, mut drops, mut quiet) = (0, 0, Instant::now());
     while received + drops < sent && quiet.elapsed() < Duration::from_secs(5) {
         let now = daemon.metric("daytable_records_received_total{source=\"syslog\"}")?;
@@ -280,16 +252,16 @@ fn udp(report: &mut Report, scratch: &Path, seconds: u32) -> Result<()> {
     }
     daemon.wait_committed(received)?;
     let taken = daemon.process.stop()?;
-    report.add("syslog over UDP, as it was sent", "200,000 /s", rate(sent, took));
-    report.add("datagrams lost", "0", (sent - received).to_string());
-    report.add("of these, dropped by the kernel", "0", drops.to_string());
-    report.add("CPU a datagram", "", micros_each(taken.cpu, received));
-    report.add("CPU a datagram of the sender", "", micros_each(cpu, sent));
+    let rate = sent as f64 / took.as_secs_f64();
+    table.add(format!("syslog over UDP for {seconds} s: as it was sent"), "/s", "300,000", rate);
+    table.add("syslog over UDP: datagrams lost", "", "0", (sent - received) as f64);
+    table.add("syslog over UDP: of these, dropped by the kernel", "", "0", drops as f64);
+    table.add("syslog over UDP: CPU a datagram", "µs", "", taken.cpu.as_secs_f64() * 1e6 / received as f64);
     Ok(())
 }
 
 /// Open idle connections.
-fn idle(report: &mut Report, scratch: &Path, connections: u64) -> Result<()> {
+fn idle(table: &mut Table, scratch: &Path, connections: u64) -> Result<()> {
     eprintln!("opening {connections} connections");
     let port = free_port()?;
     let more = "connections_max = 20000";
@@ -308,11 +280,8 @@ fn idle(report: &mut Report, scratch: &Path, connections: u64) -> Result<()> {
         std::thread::sleep(Duration::from_millis(10));
     }
     let after = daemon.process.rss()?;
-    report.add(
-        format!("{connections} idle connections, over the empty daemon"),
-        "100.0 MB",
-        megabytes(after.saturating_sub(before)),
-    );
+    let bytes = after.saturating_sub(before) as f64;
+    table.add(format!("{connections} idle connections of syslog, over the empty daemon"), "MB", "100", bytes / 1e6);
     drop(open);
     daemon.process.stop()?;
     Ok(())
