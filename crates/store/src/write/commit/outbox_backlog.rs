@@ -14,8 +14,6 @@ use std::time::{Duration, Instant};
 
 /// How often the commit time is recorded and the age of the oldest row is checked.
 const LEVEL_INTERVAL: Duration = Duration::from_secs(1);
-/// Pages that one step removes when the outbox drops its oldest rows.
-const DROPPED_AT_A_TIME: usize = 64;
 /// Steps of dropping before the committer continues with other work.
 const DROPS_AT_A_TIME: usize = 32;
 
@@ -212,9 +210,10 @@ impl Committer {
         options.level.set_full(is_full);
         self.queue.set_full(is_full);
         // The next commit or refresh drops the rest.
-        for _ in 0..DROPS_AT_A_TIME {
+        for drop in 0..DROPS_AT_A_TIME {
             let Some(bound) = why.filter(|_| !is_full) else { break };
-            if !self.drop_oldest(bound)? {
+            // More at a time while it is not enough, so that little more goes than must.
+            if !self.drop_oldest(bound, 1 << (drop / 4))? {
                 break;
             }
             why = self.note_level()?;
@@ -241,13 +240,13 @@ impl Committer {
         })
     }
 
-    /// Drops some of the oldest pages. Returns whether there were any.
-    fn drop_oldest(&mut self, why: DropReason) -> Result<bool, StoreError> {
+    /// Drops the oldest pages, `count` of them and what shares a row with the last. Returns whether there were any.
+    fn drop_oldest(&mut self, why: DropReason, count: usize) -> Result<bool, StoreError> {
         let oldest = |(_, (_, waiting)): &(&String, &(DayTable, Backlog))| waiting.oldest.unwrap_or(i64::MAX);
         let Some((_, (day, _))) = self.outbox.files.iter().min_by_key(oldest) else { return Ok(false) };
         let day = day.clone();
         let OpenDay { file, .. } = self.writable_day(&day)?;
-        let pages = file.oldest_unsent(DROPPED_AT_A_TIME)?;
+        let pages = file.oldest_unsent(count)?;
         let removed = file.remove_sent(&pages)?;
         self.compactor.removed(&day, &removed);
         self.update_backlog_of(&day)?;
