@@ -162,6 +162,14 @@ impl ColumnBatch {
         }
     }
 
+    /// The oldest and the newest time of its rows, where that is known without decoding.
+    pub fn times(&self) -> Option<(Ticks, Ticks)> {
+        match &self.source {
+            Source::Page(page, _) => Some(page.times()),
+            Source::Group(_) => None,
+        }
+    }
+
     /// Passes the time of each row of `among`, in the order of the rows.
     pub fn each_time(&self, among: &RowSet, mut each: impl FnMut(usize, Ticks)) -> Result<(), StoreError> {
         match &self.source {

@@ -10,6 +10,7 @@ use daytable_model::property::{Property, PropertyKind};
 use daytable_model::record::Level;
 use daytable_model::row_set::RowSet;
 use daytable_model::stream::{NANOS, STREAM};
+use daytable_model::time::Ticks;
 use daytable_store::page::{LevelMinute, PageHeader, PageSections, TextPrefilter, level_minutes};
 use daytable_store::sealed::SealedFile;
 use daytable_store::{BatchColumn, ColumnBatch, RowsOf, StoreError};
@@ -176,6 +177,13 @@ impl SoughtText {
     }
 }
 
+/// Whether all of some times are between two others, both included, or none is; `None` if some may be.
+fn are_between((oldest, newest): (Ticks, Ticks), from: i64, to: i64) -> Option<bool> {
+    let is_any = oldest.get() <= to && from <= newest.get();
+    let is_all = from <= oldest.get() && newest.get() <= to;
+    (is_all || !is_any).then_some(is_all)
+}
+
 impl ColumnFilter {
     /// The records of a table that match a predicate, and the level and text of a filter.
     pub(in crate::answer) fn new(predicate: Arc<Predicate>, filter: &Filter, table: Arc<str>) -> ColumnFilter {
@@ -261,10 +269,7 @@ impl ColumnFilter {
             }
             PredicateNode::Not(node) => !of_node(node),
             PredicateNode::Time(from, to) => {
-                let (oldest, newest) = (rows.times.0.get(), rows.times.1.get());
-                let is_any = oldest <= *to && *from <= newest;
-                let is_all = *from <= oldest && newest <= *to;
-                if is_any && !is_all { MatchingLevels::UNKNOWN } else { of_all(is_all) }
+                are_between(rows.times, *from, *to).map_or(MatchingLevels::UNKNOWN, of_all)
             }
             PredicateNode::Field(name, matcher) => match (name.column(), matcher.levels()) {
                 (Column::Level, Some(levels)) => MatchingLevels::exactly(levels),
@@ -432,6 +437,12 @@ impl ColumnFilter {
                 Ok(DecidedRows { yes, maybe })
             }
             PredicateNode::Time(..) | PredicateNode::Daily(..) | PredicateNode::Weekly(..) => {
+                // Most pages are within the times of a question, and their keys need not be decoded.
+                if let (PredicateNode::Time(from, to), Some(times)) = (node, batch.times())
+                    && let Some(are_all) = are_between(times, *from, *to)
+                {
+                    return Ok(DecidedRows::exactly(if are_all { among.clone() } else { none() }));
+                }
                 let mut yes = none();
                 batch.each_time(among, |row, time| {
                     if node.matches_time(time.get()) {

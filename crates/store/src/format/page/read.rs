@@ -10,6 +10,7 @@ use daytable_model::needle::Needle;
 use daytable_model::property::{Property, PropertyKind};
 use daytable_model::record::Level;
 use daytable_model::row_set::RowSet;
+use daytable_model::time::Ticks;
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::sync::OnceLock;
@@ -27,6 +28,7 @@ const ALONE_SHARE: usize = 32;
 #[derive(Debug)]
 pub struct Page {
     rows: usize,
+    first: RowKey,
     last: RowKey,
     encoded_keys: Box<EncodedKeys>,
     /// The keys, once they were decoded.
@@ -102,8 +104,9 @@ impl Page {
             return damaged(WRONG_END);
         }
         let text = String::from_utf8(cursor.text).map_err(|_| PageError::Damaged("its text is not UTF-8"))?;
-        let (last, keys, alone) = (header.last, OnceLock::new(), AtomicUsize::new(0));
-        let page = Page { rows, last, encoded_keys, keys, levels, columns, packed, text, alone };
+        let PageHeader { first, last, .. } = *header;
+        let (keys, alone) = (OnceLock::new(), AtomicUsize::new(0));
+        let page = Page { rows, first, last, encoded_keys, keys, levels, columns, packed, text, alone };
         page.check_texts()?;
         Ok(page)
     }
@@ -132,6 +135,11 @@ impl Page {
     /// Always false: a page has at least one entity.
     pub fn is_empty(&self) -> bool {
         self.rows == 0
+    }
+
+    /// Its oldest and its newest time, without its keys.
+    pub(crate) fn times(&self) -> (Ticks, Ticks) {
+        (self.last.time(), self.first.time())
     }
 
     /// The keys of its rows, newest first; decoded on the first call. An error if they are not those of a page.
