@@ -177,7 +177,8 @@ impl SoughtText {
     }
 }
 
-/// Whether all of some times are between two others, both included, or none is; `None` if some may be.
+/// Whether times lie between two others, both included: `true` for all of them, `false` for none, `None` if some of them may.
+/// `oldest` and `newest` bound the times.
 fn are_between((oldest, newest): (Ticks, Ticks), from: i64, to: i64) -> Option<bool> {
     let is_any = oldest.get() <= to && from <= newest.get();
     let is_all = from <= oldest.get() && newest.get() <= to;
@@ -437,7 +438,7 @@ impl ColumnFilter {
                 Ok(DecidedRows { yes, maybe })
             }
             PredicateNode::Time(..) | PredicateNode::Daily(..) | PredicateNode::Weekly(..) => {
-                // Most pages are within the times of a question, and their keys need not be decoded.
+                // Most pages lie wholly within the times of a question. Their keys need not be decoded.
                 if let (PredicateNode::Time(from, to), Some(times)) = (node, batch.times())
                     && let Some(are_all) = are_between(times, *from, *to)
                 {
