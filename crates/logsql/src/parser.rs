@@ -468,9 +468,19 @@ impl<'q> Parser<'q> {
         Ok(Test::Range { low, low_included, high, high_included })
     }
 
-    /// `{name="value", …}`: labels of a stream, each the value of a field.
+    /// `{name="value", … or …}`: labels of a stream, each the value of a field.
     fn stream(&mut self) -> Parsed<Expression> {
         self.require("{")?;
+        let mut any = vec![self.labels()?];
+        while self.accept("or") {
+            any.push(self.labels()?);
+        }
+        self.require("}")?;
+        Ok(if any.len() == 1 { any.remove(0) } else { Expression::Or(any) })
+    }
+
+    /// `name="value", …`, which all hold.
+    fn labels(&mut self) -> Parsed<Expression> {
         let mut all = Vec::new();
         while !self.is("}") {
             self.term()?;
@@ -492,7 +502,6 @@ impl<'q> Parser<'q> {
                 break;
             }
         }
-        self.require("}")?;
         Ok(match all.len() {
             0 => Expression::All,
             1 => all.remove(0),

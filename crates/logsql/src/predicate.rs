@@ -200,9 +200,10 @@ fn time_node(test: &TimeTest, now: Ticks) -> PredicateNode {
             between(start, end - 1)
         }
         Times::Order(operator, moment) => {
+            // As in LogsQL: later than the first moment of the period that is named, as `_time:(T,…)` is.
             let (start, end) = moment.period(now);
             match operator {
-                Operator::Greater => between(end, MAX_TICKS),
+                Operator::Greater => between(start + 1, MAX_TICKS),
                 Operator::GreaterOrEqual => between(start, MAX_TICKS),
                 Operator::Less => between(0, start - 1),
                 Operator::LessOrEqual => between(0, end - 1),

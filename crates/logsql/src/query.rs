@@ -525,6 +525,12 @@ pub enum Arithmetic {
 pub enum ArithmeticOperator {
     /// `a default b`: b where a is no number.
     Default,
+    /// `a or b`: the bits of both whole numbers.
+    Or,
+    /// `a xor b`: the bits that one of both whole numbers has.
+    Xor,
+    /// `a & b`: the bits that both whole numbers have.
+    And,
     /// `+`
     Add,
     /// `-`
@@ -541,14 +547,17 @@ pub enum ArithmeticOperator {
 
 impl ArithmeticOperator {
     /// Each operator with its text and how strongly it binds.
-    pub const ALL: [(ArithmeticOperator, &'static str, u8); 7] = [
+    pub const ALL: [(ArithmeticOperator, &'static str, u8); 10] = [
         (ArithmeticOperator::Default, "default", 1),
-        (ArithmeticOperator::Add, "+", 2),
-        (ArithmeticOperator::Subtract, "-", 2),
-        (ArithmeticOperator::Multiply, "*", 3),
-        (ArithmeticOperator::Divide, "/", 3),
-        (ArithmeticOperator::Remainder, "%", 3),
-        (ArithmeticOperator::Power, "^", 4),
+        (ArithmeticOperator::Or, "or", 2),
+        (ArithmeticOperator::Xor, "xor", 3),
+        (ArithmeticOperator::And, "&", 4),
+        (ArithmeticOperator::Add, "+", 5),
+        (ArithmeticOperator::Subtract, "-", 5),
+        (ArithmeticOperator::Multiply, "*", 6),
+        (ArithmeticOperator::Divide, "/", 6),
+        (ArithmeticOperator::Remainder, "%", 6),
+        (ArithmeticOperator::Power, "^", 7),
     ];
 }
 

@@ -12,7 +12,24 @@ pub struct TemplatePart {
 }
 
 /// The words that may precede a name.
-const OPTIONS: [&str; 9] = ["plain", "q", "uc", "lc", "time", "duration", "duration_seconds", "ipv4", "urlencode"];
+const OPTIONS: [&str; 16] = [
+    "plain",
+    "q",
+    "uc",
+    "lc",
+    "time",
+    "duration",
+    "duration_seconds",
+    "ipv4",
+    "urlencode",
+    "urldecode",
+    "hexencode",
+    "hexdecode",
+    "hexnumencode",
+    "hexnumdecode",
+    "base64encode",
+    "base64decode",
+];
 
 /// The parts of a pattern; `is_apart` asks for a text between two places. The problem says what is wrong.
 pub fn parse_template(pattern: &str, is_apart: bool) -> Result<Vec<TemplatePart>, String> {

@@ -27,6 +27,9 @@ pub(super) fn evaluate(expression: &Arithmetic, row: &impl Fields, now: Ticks) -
                 ArithmeticOperator::Divide => left / right,
                 ArithmeticOperator::Remainder => left % right,
                 ArithmeticOperator::Power => left.powf(right),
+                ArithmeticOperator::Or => bits(left, right, |left, right| left | right),
+                ArithmeticOperator::Xor => bits(left, right, |left, right| left ^ right),
+                ArithmeticOperator::And => bits(left, right, |left, right| left & right),
             }
         }
         Arithmetic::Call(function, arguments) => {
@@ -55,6 +58,13 @@ pub(super) fn evaluate(expression: &Arithmetic, row: &impl Fields, now: Ticks) -
             }
         }
     }
+}
+
+/// The bits of two numbers without their fractions; NaN where one of them is no number.
+fn bits(left: f64, right: f64, combine: fn(u64, u64) -> u64) -> f64 {
+    // A cast of a negative number to `u64` is zero, so it goes by way of `i64`, as the bits of LogsQL do.
+    let whole = |number: f64| if number < 0.0 { number as i64 as u64 } else { number as u64 };
+    if left.is_nan() || right.is_nan() { f64::NAN } else { combine(whole(left), whole(right)) as f64 }
 }
 
 /// The nearest number with the digits of a step, so that 0.3 is not 0.30000000000000004.

@@ -1,6 +1,7 @@
 //! The pipes `extract`, `extract_regexp` and `format`: texts become columns, and columns a text.
 
 use super::accumulator::number_value;
+use base64::prelude::{BASE64_STANDARD, Engine as _};
 use daytable_logsql::number::Number;
 use daytable_logsql::template::{TemplatePart, parse_template};
 use daytable_logsql::unit::show_duration;
@@ -111,6 +112,42 @@ fn url_encoded(byte: u8) -> String {
     }
 }
 
+/// The bytes of a query of a URL; what is no escape stays.
+fn url_decoded(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [first, after @ ..] = rest {
+        rest = after;
+        match (first, after) {
+            (b'+', _) => bytes.push(b' '),
+            (b'%', [high, low, after @ ..]) if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() => {
+                bytes.extend(hex_byte(*high, *low));
+                rest = after;
+            }
+            _ => bytes.push(*first),
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// The byte of two hexadecimal digits.
+fn hex_byte(high: u8, low: u8) -> Option<u8> {
+    let digit = |digit: u8| char::from(digit).to_digit(16);
+    u8::try_from(digit(high)? << 4 | digit(low)?).ok()
+}
+
+/// The text of hexadecimal digits; pairs that are none stay.
+fn hex_decoded(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len() / 2);
+    for pair in text.as_bytes().chunks(2) {
+        match pair {
+            [high, low] if hex_byte(*high, *low).is_some() => bytes.extend(hex_byte(*high, *low)),
+            _ => bytes.extend(pair),
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
 /// The time of a Unix timestamp in seconds, milliseconds, microseconds or nanoseconds, told apart by its size.
 fn unix_time(stamp: Number) -> Option<Ticks> {
     let size = stamp.as_f64().abs();
@@ -142,6 +179,23 @@ pub(super) fn format(parts: &[TemplatePart], row: &impl Fields) -> String {
                 None => text.push_str(&shown),
             },
             Some("urlencode") => text.extend(shown.bytes().map(url_encoded)),
+            Some("urldecode") => text.push_str(&url_decoded(&shown)),
+            Some("hexencode") => text.extend(shown.bytes().map(|byte| format!("{byte:02X}"))),
+            Some("hexdecode") => text.push_str(&hex_decoded(&shown)),
+            Some("hexnumencode") => match shown.parse::<u64>() {
+                Ok(number) => text.push_str(&format!("{number:016X}")),
+                Err(_) => text.push_str(&shown),
+            },
+            // The parser of numbers takes a sign, too.
+            Some("hexnumdecode") => match u64::from_str_radix(&shown, 16) {
+                Ok(number) if !shown.starts_with('+') => text.push_str(&number.to_string()),
+                _ => text.push_str(&shown),
+            },
+            Some("base64encode") => BASE64_STANDARD.encode_string(&*shown, &mut text),
+            Some("base64decode") => match BASE64_STANDARD.decode(&*shown) {
+                Ok(bytes) => text.push_str(&String::from_utf8_lossy(&bytes)),
+                Err(_) => text.push_str(&shown),
+            },
             Some("duration_seconds") => match number() {
                 Some(nanos) => text.push_str(&number_value(nanos / 1e9).as_property().text()),
                 None => text.push_str(&shown),

@@ -64,6 +64,13 @@ fn pipes_take_odd_values() {
         ("math (a - b) * 2 - (b - 1)", "a=5 b=2", "a=5 b=2 (a - b) * 2 - (b - 1)=5"),
         ("math a / b default 7", "a=1 b=0;a=0 b=0", "a=1 b=0 a / b default 7=Infinity; a=0 b=0 a / b default 7=7"),
         ("format '<duration_seconds:d>s <urlencode:u>' as x | fields x", "d=1m5s u=a/b", "x=65s a%2Fb"),
+        ("format '<urldecode:u> <urldecode:v>' as x | fields x", "u=a%2Fb+c%e4 v=%4", "x=a/b c\u{fffd} %4"),
+        ("format '<hexencode:u> <hexdecode:v>' as x | fields x", "u=db-1 v=64622d31zz6", "x=64622D31 db-1zz6"),
+        ("format '<hexnumencode:u> <hexnumdecode:v>' as x | fields x", "u=4095 v=fff", "x=0000000000000FFF 4095"),
+        ("format '<hexnumencode:u> <hexnumdecode:v>' as x | fields x", "u=a v=12345678901234567", "x=a 12345678901234567"),
+        ("format '<base64encode:u> <base64decode:v> <base64decode:u>' as x | fields x", "u=db-1 v=ZGItMQ==", "x=ZGItMQ== db-1 db-1"),
+        ("math a & 6 as x, a or 8 as y, a xor 1 + 1 as z | fields x, y, z", "a=7", "x=6 y=15 z=5"),
+        ("math b & 1 as x | fields x", "b=text", "x=NaN"),
         (
             "format '<time:t>' as x | fields x",
             "t=1700000000;t=1700000000123",
