@@ -481,6 +481,8 @@ impl Committer {
         self.is_busy = self.pending.records >= MANY_RECORDS;
         self.reserve(true);
         let committed = self.commit();
+        // After a failure nothing is accepted for some time.
+        self.is_busy &= committed.is_ok();
         self.reserve(self.is_busy);
         if let Err(error) = committed {
             self.fail(&error);
