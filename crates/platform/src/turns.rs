@@ -167,7 +167,7 @@ impl QuestionTurns {
 
 impl TurnReserve {
     /// How many turns are kept free.
-    pub fn turns(&self) -> usize {
+    pub fn reserved(&self) -> usize {
         lock(&self.0.state).reserved
     }
 
@@ -390,7 +390,7 @@ mod tests {
             is_over.store(true, Ordering::Relaxed);
         });
         assert_eq!(lock(&turns.0.state).taken, 0);
-        assert_eq!(reserve.turns(), 9);
+        assert_eq!(reserve.reserved(), 9);
     }
 
     #[test]

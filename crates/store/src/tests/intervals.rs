@@ -31,7 +31,7 @@ fn a_turn_of_readers_is_kept_free_during_commits_and_while_many_records_come() {
     let in_commit = reserve.clone();
     let options = StoreOptions {
         reserve: Some(reserve.clone()),
-        on_commit: Box::new(move |_| noted.send(in_commit.turns()).expect("received")),
+        on_commit: Box::new(move |_| noted.send(in_commit.reserved()).expect("received")),
         ..StoreOptions::small()
     };
     let store = Store::open(&folder.path(), options).expect("opened");
@@ -46,7 +46,7 @@ fn a_turn_of_readers_is_kept_free_during_commits_and_while_many_records_come() {
         let submission = Submission { batches, epoch: intake.epoch(), ..Submission::default() };
         intake.submit(submission).expect("submitted");
         let reserve = reserve.clone();
-        intake.step(Box::new(move |_| sender.send(reserve.turns()).expect("received"))).expect("queued");
+        intake.step(Box::new(move |_| sender.send(reserve.reserved()).expect("received"))).expect("queued");
         go_on.send(()).expect("the committer waits");
         receiver.recv().expect("a step")
     };
@@ -55,10 +55,10 @@ fn a_turn_of_readers_is_kept_free_during_commits_and_while_many_records_come() {
     assert_eq!(after_commit_of(10), 0);
     assert_eq!(after_commit_of(5000), 1);
     let end = std::time::Instant::now() + seconds(60);
-    while reserve.turns() > 0 && std::time::Instant::now() < end {
+    while reserve.reserved() > 0 && std::time::Instant::now() < end {
         std::thread::yield_now();
     }
-    assert_eq!(reserve.turns(), 0, "nothing comes any more");
+    assert_eq!(reserve.reserved(), 0, "nothing comes any more");
     store.close().expect("closed");
     assert_eq!(during_commits.iter().collect::<Vec<_>>(), [1, 1, 1, 1]);
 }
