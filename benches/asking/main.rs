@@ -88,7 +88,7 @@ fn main() -> Result<()> {
     let peers = [
         peers::duckdb(&folder.data, &questions, scale.repeats),
         peers::clickhouse(&ndjson, &questions, scale.repeats),
-        peers::victoria_logs(&ndjson, scratch, &questions, scale.repeats),
+        peers::victoria_logs(&ndjson, scratch, &questions, scale.repeats, &open),
     ];
     println!("\n{} records, peak RSS of this process {:.0} MB\n", scale.records, peak_rss()? / 1e6);
     println!("{}", table_of(&questions, &open, &sealed, &peers));

@@ -1,5 +1,6 @@
 //! Other programs on the same records.
 
+use crate::Measured;
 use crate::process::median;
 use crate::questions::Question;
 use crate::victoria::VictoriaLogs;
@@ -85,17 +86,19 @@ fn in_python(script: &str, path: &Path, questions: &[Question], repeats: usize) 
     Ok(seconds.lines().map(|line| line.parse().ok().map(Duration::from_secs_f64)).collect())
 }
 
-/// VictoriaLogs, where a binary is given.
+/// VictoriaLogs, where a binary is given. A question has no time if the answer has another number of lines than that of
+/// daytable.
 pub(crate) fn victoria_logs(
     ndjson: &Path,
     scratch: &Path,
     questions: &[Question],
     repeats: usize,
+    answers: &[Measured],
 ) -> Result<Vec<Option<Duration>>> {
     let server = VictoriaLogs::start(scratch)?;
     server.insert(ndjson)?;
     let mut all = Vec::new();
-    for question in questions {
+    for (question, (_, lines)) in questions.iter().zip(answers) {
         let mut query = question.victoria.clone().unwrap_or_else(|| question.query.clone());
         query = query.replace("instance:=worker-07", "{instance=\"worker-07\"}").replace("level:error", "level:=ERROR");
         if !query.contains("_time:[") {
@@ -107,7 +110,11 @@ pub(crate) fn victoria_logs(
         let mut took = Vec::new();
         for round in 0..=repeats {
             let start = Instant::now();
-            if let Err(error) = server.ask(&query) {
+            let answer = server.ask(&query).and_then(|answered| {
+                ensure!(answered == *lines, "{answered} lines, where daytable has {lines}");
+                Ok(())
+            });
+            if let Err(error) = answer {
                 eprintln!("  VictoriaLogs: {query}: {error:#}");
                 break;
             }

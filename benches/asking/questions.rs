@@ -1,6 +1,7 @@
 //! The questions, in each program's language.
 
 use crate::corpus::{Corpus, SEED};
+use crate::victoria;
 
 /// A question.
 pub(crate) struct Question {
@@ -43,6 +44,15 @@ pub(crate) fn questions(records: u64) -> Vec<Question> {
         victoria: None,
         sql,
     };
+    // A word, or a part of one between asterisks.
+    let text = |name, target, text: &str, around: Option<&str>| {
+        let around = around.unwrap_or_default();
+        let victoria = if around.is_empty() { text.to_owned() } else { format!("~\"{text}\"") };
+        Question {
+            victoria: Some(victoria::any_field(&victoria)),
+            ..question(name, target, &format!("{around}{text}{around}"), None, all(&any(text)))
+        }
+    };
     let five = "time_bucket(INTERVAL '5 minutes', \"Time\")";
     vec![
         question(
@@ -68,10 +78,10 @@ pub(crate) fn questions(records: u64) -> Vec<Question> {
             None,
             all(&format!("\"PartitionKey\" = 'worker-07' AND {hour}")),
         ),
-        question("an identifier, any field", "10", &trace, None, all(&any(&trace))),
-        question("an identifier, as a part", "60", &format!("*{part}*"), None, all(&any(part))),
-        question("a word that is nowhere", "5", "qwertzuiop", None, all(&any("qwertzuiop"))),
-        question("a part that is nowhere", "50", "*wertzuio*", None, all(&any("wertzuio"))),
+        text("an identifier, any field", "10", &trace, None),
+        text("an identifier, as a part", "60", part, Some("*")),
+        text("a word that is nowhere", "5", "qwertzuiop", None),
+        text("a part that is nowhere", "50", "wertzuio", Some("*")),
         Question {
             victoria: Some("error:~\"\\\\(try 2\\\\)\"".into()),
             ..question("a text in 3 of 5,000 records, all of them", "100", "*\"(try 2)\"*", None, all(&any("(try 2)")))

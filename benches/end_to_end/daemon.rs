@@ -19,6 +19,9 @@ const LEFT_ALONE: &str = "[lifecycle]\nseal_after = \"365d\"\n\n";
 /// Time limit for a daemon's answer or next commit. After it the measurement fails.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// The least time between two looks at the number of committed records.
+const LOOK_INTERVAL_MIN: Duration = Duration::from_millis(20);
+
 /// A data folder, and its configuration.
 pub(crate) struct Folder {
     /// The folder.
@@ -127,7 +130,8 @@ impl Daemon {
             }
             self.process.must_run()?;
             ensure!(moved.elapsed() < PATIENCE, "nothing was committed after {committed} records of {records}");
-            std::thread::sleep(Duration::from_millis(20));
+            // Each look costs the daemon CPU, so a longer measurement is looked at less often.
+            std::thread::sleep(LOOK_INTERVAL_MIN.max(self.process.started().elapsed() / 50));
         }
     }
 

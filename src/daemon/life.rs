@@ -97,7 +97,7 @@ impl LifecycleApi {
     pub(super) fn sample(&self) -> LifecycleSample {
         let progress = self.executor.progress();
         let shown = progress.read();
-        let state = Reader::open(&self.data_dir).and_then(|reader| LifecycleState::of(reader.catalog()));
+        let state = self.readers.with(|reader| LifecycleState::of(reader.catalog()));
         LifecycleSample {
             tables: state.ok().map(|state| self.view(state)).map(|view| (view.count_states(), view.bytes)),
             bytes_max: self.settings.load().limits.max_bytes.unwrap_or(0),

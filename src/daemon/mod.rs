@@ -177,6 +177,7 @@ impl Startup {
         if let Some(remote) = &self.remote {
             options.forwarding = Forwarding::To(remote.outbox_options()?);
         }
+        options.reserve = Some(self.server.limits().turns.reserve());
         let store = Store::open(&config.data_dir, options)?;
         if let Some(remote) = &self.remote {
             remote.load_bucket_plan();

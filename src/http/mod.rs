@@ -102,6 +102,7 @@ pub use session::Sessions;
 pub use tenants::{Tenants, Visibility};
 
 use daytable_intake::rate_limit::{ConnectionLimiter, SenderLimits};
+use daytable_platform::turns::Turns;
 use std::time::Duration;
 
 /// Reads `text` as the parameters of each route that has some.
@@ -123,6 +124,8 @@ pub struct HttpLimits {
     pub peers: ConnectionLimiter,
     /// Concurrent scans, over all listeners.
     pub scans: usize,
+    /// The turns of these scans at the CPU.
+    pub turns: Turns,
     /// Scans that wait for their turn, over all listeners. Further ones are answered 503.
     pub scans_waiting: usize,
     /// How long a scan waits for its turn before it is answered 503.
@@ -145,6 +148,7 @@ impl Default for HttpLimits {
             connections: 2048,
             peers: ConnectionLimiter::new(SenderLimits::default()),
             scans: 8,
+            turns: Turns::new(std::thread::available_parallelism().map_or(1, usize::from)),
             scans_waiting: 128,
             scan_wait: Duration::from_secs(30),
             followers: 32,

@@ -48,7 +48,7 @@ impl Scans {
             wait: limits.scan_wait,
             // Without threads of their own, scans run on those of the listeners.
             threads: threads.build().ok(),
-            turns: Turns::new(std::thread::available_parallelism().map_or(1, usize::from)),
+            turns: limits.turns.clone(),
         }
     }
 

@@ -13,6 +13,8 @@
 //! 3. A thread that waits for anything else, such as a client or a network, waits within [`pause`], without its turn.
 //! 4. A thread that has waited for `WAIT_MAX` works without a turn. So a step that waits for another thread, by mistake,
 //!    never waits for good.
+//! 5. [`TurnReserve`] keeps turns free for work that is more urgent, such as a commit. A thread gives up its turn at the
+//!    next [`pass`] when fewer turns are left than there are threads with one.
 
 use crate::lock;
 use std::cell::RefCell;
@@ -47,16 +49,24 @@ pub struct QuestionTurns {
     worked: Arc<AtomicU64>,
 }
 
+/// Keeps turns of a turnstile free for work that is more urgent. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct TurnReserve(Arc<Shared>);
+
 #[derive(Debug)]
 struct Shared {
     state: Mutex<State>,
     /// How many threads wait, so that a pass needs no lock.
     waiting: AtomicUsize,
+    /// Whether more threads have turns than are allowed, for the same reason.
+    is_exceeded: AtomicBool,
 }
 
 #[derive(Debug)]
 struct State {
-    free: usize,
+    turns: usize,
+    reserved: usize,
+    taken: usize,
     new: VecDeque<Arc<Waiter>>,
     long: VecDeque<Arc<Waiter>>,
     new_in_a_row: u32,
@@ -79,8 +89,21 @@ struct Turn {
 impl Turns {
     /// A turnstile with this many turns at a time, at least one.
     pub fn new(turns: usize) -> Turns {
-        let state = State { free: turns.max(1), new: VecDeque::new(), long: VecDeque::new(), new_in_a_row: 0 };
-        Turns(Arc::new(Shared { state: Mutex::new(state), waiting: AtomicUsize::new(0) }))
+        let state = State {
+            turns: turns.max(1),
+            reserved: 0,
+            taken: 0,
+            new: VecDeque::new(),
+            long: VecDeque::new(),
+            new_in_a_row: 0,
+        };
+        let (waiting, is_exceeded) = (AtomicUsize::new(0), AtomicBool::new(false));
+        Turns(Arc::new(Shared { state: Mutex::new(state), waiting, is_exceeded }))
+    }
+
+    /// What keeps turns of this turnstile free.
+    pub fn reserve(&self) -> TurnReserve {
+        TurnReserve(self.0.clone())
     }
 
     /// Does the work of a new question, when it is its turn.
@@ -109,8 +132,8 @@ impl QuestionTurns {
         let waiter = Arc::new(Waiter { thread: std::thread::current(), has_turn: AtomicBool::new(false) });
         {
             let mut state = lock(&self.shared.state);
-            if state.free > 0 {
-                state.free -= 1;
+            if state.taken < state.allowed() {
+                state.taken += 1;
                 return true;
             }
             state.queue(is_new).push_back(waiter.clone());
@@ -137,17 +160,48 @@ impl QuestionTurns {
     /// Gives the turn to the next thread that waits.
     fn give(&self) {
         let mut state = lock(&self.shared.state);
-        let Some(waiter) = state.next() else {
-            state.free += 1;
-            return;
-        };
-        self.shared.waiting.fetch_sub(1, Ordering::Relaxed);
-        waiter.has_turn.store(true, Ordering::Release);
-        waiter.thread.unpark();
+        state.taken -= 1;
+        self.shared.hand_out(&mut state);
+    }
+}
+
+impl TurnReserve {
+    /// How many turns are kept free.
+    pub fn reserved(&self) -> usize {
+        lock(&self.0.state).reserved
+    }
+
+    /// Keeps this many turns free from now on, but leaves one to threads that ask for one.
+    pub fn set(&self, reserved: usize) {
+        let mut state = lock(&self.0.state);
+        if state.reserved != reserved {
+            state.reserved = reserved;
+            self.0.hand_out(&mut state);
+        }
+    }
+}
+
+impl Shared {
+    /// Gives the turns that are free to threads that wait.
+    fn hand_out(&self, state: &mut State) {
+        while state.taken < state.allowed()
+            && let Some(waiter) = state.next()
+        {
+            state.taken += 1;
+            self.waiting.fetch_sub(1, Ordering::Relaxed);
+            waiter.has_turn.store(true, Ordering::Release);
+            waiter.thread.unpark();
+        }
+        self.is_exceeded.store(state.taken > state.allowed(), Ordering::Relaxed);
     }
 }
 
 impl State {
+    /// How many threads may have a turn.
+    fn allowed(&self) -> usize {
+        self.turns.saturating_sub(self.reserved).max(1)
+    }
+
     fn queue(&mut self, is_new: bool) -> &mut VecDeque<Arc<Waiter>> {
         if is_new { &mut self.new } else { &mut self.long }
     }
@@ -186,11 +240,13 @@ impl Drop for EndOfTurn {
     }
 }
 
-/// Lets others have the turn of this thread, if it has lasted long enough and others wait.
+/// Lets others have the turn of this thread, if it has lasted long enough and others wait, or if too many threads work.
 pub fn pass() {
     CURRENT.with_borrow_mut(|turn| {
         let Some(turn) = turn else { return };
-        if turn.question.shared.waiting.load(Ordering::Relaxed) > 0 && turn.since.elapsed() >= TURN {
+        let shared = &turn.question.shared;
+        let is_over = || shared.waiting.load(Ordering::Relaxed) > 0 && turn.since.elapsed() >= TURN;
+        if shared.is_exceeded.load(Ordering::Relaxed) && turn.is_counted || is_over() {
             turn.end();
             turn.begin();
         }
@@ -239,7 +295,7 @@ mod tests {
             }
         });
         assert!(most.into_inner() <= 2);
-        assert_eq!(lock(&turns.0.state).free, 2);
+        assert_eq!(lock(&turns.0.state).taken, 0);
         assert_eq!(turns.0.waiting.load(Ordering::Relaxed), 0);
     }
 
@@ -296,7 +352,45 @@ mod tests {
             std::thread::scope(|scope| scope.spawn(|| turns.enter(|| true)).join().expect("no panic"))
         });
         assert!(worked);
-        assert_eq!(lock(&turns.0.state).free, 1);
+        assert_eq!(lock(&turns.0.state).taken, 0);
+    }
+
+    #[test]
+    fn a_reserved_turn_is_given_up_at_the_next_pass_and_comes_back() {
+        let turns = Turns::new(2);
+        let (reserve, is_over) = (turns.reserve(), AtomicBool::new(false));
+        let until = |taken: usize, waiting: usize| {
+            let end = Instant::now() + Duration::from_secs(60);
+            let is_so = || {
+                let is_taken = lock(&turns.0.state).taken == taken;
+                is_taken && turns.0.waiting.load(Ordering::Relaxed) == waiting
+            };
+            while !is_so() && Instant::now() < end {
+                std::thread::yield_now();
+            }
+            is_so()
+        };
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                // A thread that waited for too long works without a turn until it enters again.
+                scope.spawn(|| {
+                    while !is_over.load(Ordering::Relaxed) {
+                        turns.enter(|| (0..1000).for_each(|_| pass()));
+                    }
+                });
+            }
+            assert!(until(2, 0), "both work");
+            reserve.set(1);
+            assert!(until(1, 1), "one waits");
+            reserve.set(0);
+            assert!(until(2, 0), "both work again");
+            // More than there are: one is left.
+            reserve.set(9);
+            assert!(until(1, 1), "one waits");
+            is_over.store(true, Ordering::Relaxed);
+        });
+        assert_eq!(lock(&turns.0.state).taken, 0);
+        assert_eq!(reserve.reserved(), 9);
     }
 
     #[test]
@@ -304,7 +398,7 @@ mod tests {
         let turns = Turns::new(1);
         let caught = std::panic::catch_unwind(|| turns.enter(|| panic!("a test")));
         assert!(caught.is_err());
-        assert_eq!(lock(&turns.0.state).free, 1);
+        assert_eq!(lock(&turns.0.state).taken, 0);
         assert!(QuestionTurns::current().is_none());
     }
 

@@ -550,6 +550,33 @@ fn a_follower_sees_each_row_once() {
     assert!(seen.values().all(|&times| times == 1), "{seen:?}");
 }
 
+#[test]
+fn a_follower_opens_no_closed_day_until_rows_come() {
+    let folder = Folder::new();
+    // With the thresholds of other tests, pages are worth a merge, and their days are not closed.
+    let options = || StoreOptions { commit_interval: Duration::from_millis(1), ..StoreOptions::default() };
+    let store = Store::open(&folder.path(), options()).expect("opened");
+    write(&store, day(0), 0, 5);
+    write(&store, day(1), 5, 6);
+    store.close().expect("closed");
+    let reader = folder.reader();
+    let commit = reader.catalog().committed().expect("read").seq;
+    let mut followers =
+        [reader.follow_from_now(), reader.follow_after(commit)].map(|followed| followed.expect("begun"));
+    let entries = std::fs::read_dir(folder.path().join("tables")).expect("a folder");
+    let names = entries.map(|entry| entry.expect("an entry").file_name().into_string().expect("text"));
+    // A reader of an open day has an index of its journal.
+    assert_eq!(names.filter(|name| !name.ends_with(".db")).collect::<Vec<_>>(), Vec::<String>::new());
+    let store = Store::open(&folder.path(), options()).expect("opened");
+    write(&store, day(0), 6, 8);
+    for followed in &mut followers {
+        let mut seen = Vec::new();
+        reader.follow(followed, &mut |_, row| seen.push(message(&row))).expect("followed");
+        seen.sort();
+        assert_eq!(seen, ["record 6", "record 7"]);
+    }
+}
+
 /// A merge between a follower's read of the catalog and its read of a file puts a page after rows that the follower has
 /// not seen. The follower must still see them.
 #[test]

@@ -29,7 +29,7 @@ impl TailFollower {
             .map(|state| SourceState::clone(state))
             .collect();
         // A source with an unchanged file gets it before other sources search for a copy of theirs.
-        open.sort_by_key(|state| (!self.is_in_place(state), state.identity));
+        open.sort_by_cached_key(|state| (!self.is_in_place(state), state.identity));
         for state in open {
             self.resume(state);
         }

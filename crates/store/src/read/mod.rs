@@ -219,6 +219,12 @@ impl FollowPosition {
     pub fn commit(&self) -> i64 {
         self.seq
     }
+
+    /// Whether a live file has no row beyond this position. A file that the committer closed is not opened to find that
+    /// out: a folder may have hundreds of them.
+    fn has_all_of(&self, file: &LiveFile) -> bool {
+        file.last_seq <= self.seq && (!file.writable || self.files.contains_key(&file.name))
+    }
 }
 
 /// A file that a follower has read.
@@ -446,7 +452,8 @@ impl Reader {
     pub fn follow_after(&self, commit: i64) -> Result<FollowPosition, StoreError> {
         let committed = self.catalog.committed()?.seq;
         let mut followed = FollowPosition { seq: commit.min(committed), files: HashMap::new() };
-        for file in self.catalog.files()?.into_iter().filter(|file| !sealed::is_sealed(&file.name)) {
+        let is_followed = |file: &LiveFile| !sealed::is_sealed(&file.name) && !followed.has_all_of(file);
+        for file in self.catalog.files()?.into_iter().filter(is_followed).collect::<Vec<_>>() {
             // The connection is kept: the file can be read after its day was sealed.
             match self.acquire(&file) {
                 Ok(opened) => self.release(opened),
@@ -460,8 +467,8 @@ impl Reader {
 
     /// Passes the rows committed since `followed` and advances it: the oldest table first, then page by page. The day
     /// of a file may be sealed or dropped after the last call, and rows may have been added just before. So such a file
-    /// is read once more, through its cached connection. A file that was created, written and sealed between two calls
-    /// is missed.
+    /// is read once more, through its cached connection. A file that was created or opened again, written and sealed
+    /// between two calls is missed.
     pub fn follow(
         &self,
         followed: &mut FollowPosition,
@@ -505,7 +512,7 @@ impl Reader {
         let gone: Vec<LiveFile> = gone.cloned().collect();
         for file in gone.iter().chain(files.iter().filter(|file| !sealed::is_sealed(&file.name))) {
             let is_gone = !is_live(&file.name);
-            if !is_gone && file.last_seq <= followed.seq && followed.files.contains_key(&file.name) {
+            if !is_gone && followed.has_all_of(file) {
                 continue;
             }
             let opened = match self.acquire(file) {

@@ -4,6 +4,7 @@ use crate::StoreError;
 use crate::format::catalog::CHECKPOINT_COMMITS;
 use crate::maintain::thresholds::Thresholds;
 use crate::outbox::Forwarding;
+use daytable_platform::turns::TurnReserve;
 use std::time::Duration;
 
 /// How a store is run.
@@ -26,6 +27,8 @@ pub struct StoreOptions {
     pub idle_day: Duration,
     /// Whether committed rows are forwarded to a remote store.
     pub forwarding: Forwarding,
+    /// Turns of readers that commits keep free, so that a core is theirs while they work.
+    pub reserve: Option<TurnReserve>,
 }
 
 impl Default for StoreOptions {
@@ -38,6 +41,7 @@ impl Default for StoreOptions {
             compaction: Thresholds::default(),
             checkpoint_commits: CHECKPOINT_COMMITS,
             idle_day: Duration::from_secs(60),
+            reserve: None,
             forwarding: Forwarding::AsRecorded,
         }
     }

@@ -95,6 +95,8 @@ pub struct Committer {
     outbox: outbox_backlog::OutboxBacklog,
     /// When the last commit ended; none after its buffers were freed.
     last_commit: Option<Instant>,
+    /// Whether many records come in, since the last commit or in it.
+    is_busy: bool,
     /// Why no more records are accepted: the folder cannot be opened again.
     damage: Option<StoreError>,
 }
@@ -272,6 +274,7 @@ impl Committer {
             checkpoints,
             outbox: outbox_backlog::OutboxBacklog::default(),
             last_commit: None,
+            is_busy: false,
             damage: None,
         };
         committer.begin(days)?;
@@ -344,7 +347,7 @@ impl Committer {
                 Ok(Some(Work::Rows(submission))) => self.receive(*submission),
                 Ok(Some(Work::Step(step))) => self.step(step),
                 Ok(Some(Work::Aside(step))) => step(&mut self),
-                Ok(None) => {}
+                Ok(None) => self.rest(),
                 Err(_) => break,
             }
             if self.damage.is_some() {
@@ -386,7 +389,23 @@ impl Committer {
                 self.interval().saturating_sub(since.elapsed().max(since_last))
             }
             None if self.compactor.has_work() => COMPACTION_WAIT,
+            None if self.is_busy => INTERVAL_OF_MANY,
             None => IDLE_WAIT,
+        }
+    }
+
+    /// Keeps a turn of the readers free during a commit, and while many records come in.
+    fn reserve(&self, is_reserved: bool) {
+        if let Some(reserve) = &self.options.reserve {
+            reserve.set(usize::from(is_reserved));
+        }
+    }
+
+    /// Nothing came in for a while.
+    fn rest(&mut self) {
+        if self.is_busy && self.pending.is_empty() {
+            self.is_busy = false;
+            self.reserve(false);
         }
     }
 
@@ -418,6 +437,10 @@ impl Committer {
             }
         }
         self.pending.add(submission);
+        if !self.is_busy && self.pending.records >= MANY_RECORDS {
+            self.is_busy = true;
+            self.reserve(true);
+        }
     }
 
     /// Whether the idempotency key of a submission is known. Nothing is written then, and the sender gets the first
@@ -455,7 +478,13 @@ impl Committer {
         if self.pending.is_empty() {
             return;
         }
-        if let Err(error) = self.commit() {
+        self.is_busy = self.pending.records >= MANY_RECORDS;
+        self.reserve(true);
+        let committed = self.commit();
+        // After a failure nothing is accepted for some time.
+        self.is_busy &= committed.is_ok();
+        self.reserve(self.is_busy);
+        if let Err(error) = committed {
             self.fail(&error);
         }
     }
