@@ -104,7 +104,7 @@ fn export(reader: &Reader, tables: Vec<String>) -> Result<File, CliError> {
     let report = answer(&stores, &query, &AnswerOptions::at(now()), &|| true, &mut |item| {
         let AnswerItem::Record(record) = item else { return ControlFlow::Continue(()) };
         // As in a sealed day.
-        let message = record.record().short_message().to_owned();
+        let message = record.record().stored_message().to_owned();
         let mut row = record.into_row();
         row.set(&FieldName::new("message"), Some(OwnedValue::String(message)));
         pushed = rows.push(&row);

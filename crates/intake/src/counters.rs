@@ -16,6 +16,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+/// Codes of levels, with that of a record without one.
+pub(crate) const LEVEL_CODES: usize = Level::ALL.len() + 1;
+
 /// A kind of source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IntakeKind {
@@ -76,7 +79,7 @@ pub struct SourceCounters {
     /// Records by format, in the order of [`Format::ALL`].
     pub by_format: [AtomicU64; Format::ALL.len()],
     /// Records by level: those without one, then in the order of [`Level::ALL`].
-    pub by_level: [AtomicU64; Level::ALL.len() + 1],
+    pub by_level: [AtomicU64; LEVEL_CODES],
     /// Records that were cut at a limit.
     pub truncated: AtomicU64,
     /// Records with bytes that are not UTF-8.
@@ -144,6 +147,16 @@ impl SourceCounters {
     pub(crate) fn count_record(&self, level: Option<Level>) {
         count(&self.records, 1);
         count(&self.by_level[usize::from(level.map_or(0, Level::code))], 1);
+    }
+
+    /// Counts records of a format by their level: each number is at the code of its level, 0 for records without one.
+    pub(crate) fn count_records(&self, format: Format, by_level: &[u64; LEVEL_CODES]) {
+        let records: u64 = by_level.iter().sum();
+        if records > 0 {
+            count(&self.records, records);
+            count(&self.by_format[format.number()], records);
+            self.by_level.iter().zip(by_level).for_each(|(counter, records)| count(counter, *records));
+        }
     }
 
     /// Counts an event `by` times.

@@ -158,7 +158,7 @@ fn append_large(batch: &mut Batch, key: RowKey, source: &str, record: &Record<'_
     let rest = json_object(rest);
     let mut left: Vec<Piece<'_>> = Vec::with_capacity(fields.len() + 2);
     let line = record.line.as_deref();
-    let (message, around) = match line.and_then(|line| line.around_message()) {
+    let (message, around) = match line.and_then(|line| line.around_message(&record.message)) {
         Some((whole, around)) => (whole, Some(around)),
         None => (&*record.message, None),
     };

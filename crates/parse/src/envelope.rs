@@ -168,6 +168,11 @@ pub(super) fn docker(line: &str) -> Option<(Cow<'_, str>, Envelope<'_>)> {
     (length == time.len()).then_some((text, envelope))
 }
 
+/// Whether an entry of Docker's json-file may have a member with this name; `attrs` is a part of the names in it.
+pub(super) fn may_have(name: &str) -> bool {
+    matches!(name, "log" | "stream" | "time") || name.starts_with("attrs")
+}
+
 /// The quoted string that begins at `at`, and the place after it.
 fn string_at(line: &str, at: usize) -> Option<(&str, usize)> {
     let bytes = line.as_bytes();

@@ -24,9 +24,11 @@
 mod group;
 mod part;
 
+use super::Parsed;
 use super::lines::{Line, Lines, cut_line, without_mark};
 use super::raw_record::RawRecord;
 use super::source_profile::{Join, ParseOptions, SourceProfile};
+use daytable_model::time::Ticks;
 use group::LineGroup;
 use part::{LinePiece, RecordPart};
 use std::collections::VecDeque;
@@ -110,6 +112,30 @@ impl<'a> Assembler<'a> {
             without_mark(&mut record.text);
         }
         Some(record)
+    }
+
+    /// The next record and its offset in the chunk, if its line has the layout of an earlier object of the source: such
+    /// a line is a record by itself, whatever surrounds it. `None` leaves the line to [`Assembler::next`].
+    ///
+    /// Most lines of a file of objects are read here. So they are neither unwrapped nor asked whether they go on.
+    #[inline]
+    pub fn next_by_layout(
+        &mut self,
+        profile: &mut SourceProfile,
+        options: &ParseOptions,
+        seen: Ticks,
+    ) -> Option<(usize, Parsed<'a>)> {
+        let start = self.lines.at();
+        // The next record also has the bytes before it that no record has.
+        if start != self.returned || self.ahead.is_some() || self.open.is_some() || !self.ready.is_empty() {
+            return None;
+        }
+        let line = self.lines.whole_object()?;
+        let parsed = profile.object_by_layout(line, options, seen)?;
+        let end = start + line.len() + 1;
+        self.lines.go_to(end);
+        (self.consumed, self.returned) = (end, end);
+        Some((start, parsed))
     }
 
     // Inlined: a record is large, and moving it costs as much as finding its end.

@@ -64,6 +64,19 @@ impl<'a> Lines<'a> {
         }
     }
 
+    /// The next line, if it begins and ends as an object, is text up to its newline, and no empty line follows.
+    #[inline]
+    pub(super) fn whole_object(&self) -> Option<&'a str> {
+        let rest = self.bytes.get(self.at..)?;
+        if rest.first() != Some(&b'{') {
+            return None;
+        }
+        let length = memchr(b'\n', rest)?;
+        let ends_well = rest[length - 1] == b'}' && !matches!(rest.get(length + 1), Some(b'\n' | b'\r'));
+        let line = self.text?.get(self.at..self.at + length)?;
+        (ends_well && length <= self.limit).then_some(line)
+    }
+
     /// The place where the next line begins.
     pub(super) fn at(&self) -> usize {
         self.at

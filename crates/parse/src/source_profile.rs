@@ -15,7 +15,7 @@ use super::raw_record::RawRecord;
 use super::structured::{self, Headers};
 use super::timestamp::zone::Zone;
 use super::timestamp::{FullTime, TimestampDefaults};
-use super::written::{self, LayoutCache, ReadLayout};
+use super::written::{self, LayoutCache, LineReader, ReadLayout};
 use super::{Explicit, Format, FormatChoice, LinePatternError, Parsed, UnknownFormat, envelope, json, logfmt};
 use crate::redact::Redactor;
 use daytable_model::record::Record;
@@ -383,9 +383,9 @@ impl SourceProfile {
         let is_usual_text =
             is_auto && self.format == Some(Format::Text) && self.weight >= WEIGHT_SURE && self.since < REVISIT;
         let habits = self.habits;
-        let (parsed, read) = self.layouts.read(text, defaults, full_time, |format, has_colon| match format {
+        let (parsed, read) = self.layouts.read(text, defaults, full_time, |reader| match reader.format {
             Format::Json => true,
-            Format::Text => is_usual_text && (!has_colon || habits.has_colons()),
+            Format::Text => is_usual_text && (!reader.has_colon || habits.has_colons()),
             _ => is_auto,
         })?;
         self.single_lines = (self.single_lines + 1).min(SINGLE_LINES_SURE);
@@ -395,6 +395,31 @@ impl SourceProfile {
         }
         self.learn(&parsed);
         Some((parsed, read))
+    }
+
+    /// Reads a line that begins and ends as an object, if its layout says that no container runtime wrote it. The record
+    /// is that of [`SourceProfile::raw_record`] for a line with a newline and nothing else around it.
+    #[inline]
+    pub(crate) fn object_by_layout<'a>(
+        &mut self,
+        line: &'a str,
+        options: &ParseOptions,
+        seen: Ticks,
+    ) -> Option<Parsed<'a>> {
+        let is_possible = matches!(options.format, FormatChoice::Auto | FormatChoice::Only(Format::Json));
+        if !is_possible || options.explicit.is_some() || options.redactor.is_some() || !self.gap.is_empty() {
+            return None;
+        }
+        let defaults = TimestampDefaults { zone: options.zone, seen };
+        let is_object = |reader: &LineReader| reader.format == Format::Json && !reader.may_be_envelope;
+        let Some((mut parsed, read)) = self.layouts.read(line, &defaults, FullTime::default(), is_object) else {
+            self.layouts.leave_next();
+            return None;
+        };
+        self.single_lines = (self.single_lines + 1).min(SINGLE_LINES_SURE);
+        self.learn(&parsed);
+        parsed.record.line = Some(Box::new(self.layouts.read_line(line, &parsed.record, read)));
+        Some(parsed)
     }
 
     fn parse_text<'a>(

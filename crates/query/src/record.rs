@@ -20,6 +20,7 @@ use serde::de::{Deserializer, MapAccess, Visitor};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use std::borrow::Cow;
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
 const KEYS: [&str; 7] = ["table", "partition_key", "row_key", "time", "level", "message", "source"];
@@ -54,6 +55,8 @@ struct StoredLine {
     verbatim: String,
     /// The stored part of the message, if the message is more.
     part: Option<String>,
+    /// The part of the message without its pairs, if all of it is stored.
+    short: Option<Range<usize>>,
 }
 
 impl StoredRecord {
@@ -106,6 +109,7 @@ impl StoredRecord {
     /// Makes the message whole.
     fn complete_message(&mut self) {
         let layout = LineLayout::parse(&self.written.layout);
+        self.written.short = layout.short_message();
         if !layout.has_message() {
             return;
         }
@@ -155,6 +159,12 @@ impl StoredRecord {
 
     /// The message without the parts that became fields.
     pub fn short_message(&self) -> &str {
+        let short = self.written.short.clone().and_then(|short| self.message.get(short));
+        short.unwrap_or_else(|| self.stored_message())
+    }
+
+    /// The message as its rows have it: without the parts that became fields, but whole in a record of several rows.
+    pub fn stored_message(&self) -> &str {
         self.written.part.as_ref().unwrap_or(&self.message)
     }
 
@@ -180,7 +190,7 @@ impl LineSource for StoredRecord {
 
     fn property(&self, name: &str) -> Option<Property<'_>> {
         if name == "Message" {
-            return Some(Property::String(self.short_message()));
+            return Some(Property::String(self.stored_message()));
         }
         self.fields.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_property())
     }
@@ -342,6 +352,7 @@ pub(super) mod tests {
         assert_eq!(stored, text[message]);
         let read = read_back(&record);
         assert_eq!(read.message, stored);
+        assert_eq!(read.short_message(), short);
         assert_eq!(read.line(), text);
         assert_eq!(read.fields, [("n".into(), OwnedValue::Int64(3)), ("trace".into(), OwnedValue::String(long))]);
         let mut raw = Vec::new();

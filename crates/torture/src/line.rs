@@ -4,6 +4,7 @@
 //! {"time":"2026-11-20T10:00:00.000123Z","level":"INFO","message":"@0/17/40/5b1d…@payload of 40 bytes"}
 //! 2026-11-20T10:00:00.000123Z stdout P {"time":"…         as a container's runtime writes it, in pieces
 //! k                                                       a line of one byte, told by how often it is there
+//! 2026-11-20T10:00:00.000123Z INFO @6/2/90020/c7d0…@payload up n=2 trace=payload      a message of several rows
 //! ```
 //!
 //! A collector may store the line in any form, as long as the message stays the same.
@@ -22,6 +23,15 @@ pub(crate) struct Id {
 /// The stream of one-byte lines. A record's number is its byte.
 pub(crate) const BARE: u32 = 4;
 
+/// The stream of lines for people whose pairs take more than one row.
+pub(crate) const PAIRS: u32 = 6;
+
+/// A line for people that ends in pairs, one of which is long: its message is whole and takes several rows.
+pub(crate) fn with_pairs(id: Id, time: &str, length: usize) -> String {
+    let payload = format!("{} up n={} trace={}", payload(id, length / 2), id.seq, payload(id, length));
+    format!("{time} INFO {}\n", message_of(id, &payload))
+}
+
 /// The line of a record, with a time, a payload of `length` bytes and a newline.
 pub(crate) fn line(id: Id, time: &str, length: usize) -> String {
     format!("{{\"time\":\"{time}\",\"level\":\"INFO\",\"message\":\"{}\"}}\n", message(id, length))
@@ -29,10 +39,11 @@ pub(crate) fn line(id: Id, time: &str, length: usize) -> String {
 
 /// The part of a record that must stay the same.
 pub(crate) fn message(id: Id, length: usize) -> String {
-    let payload = payload(id, length);
-    let sum = checksum(payload.as_bytes());
-    let Id { stream, seq } = id;
-    format!("@{stream}/{seq}/{length}/{sum:016x}@{payload}")
+    message_of(id, &payload(id, length))
+}
+
+fn message_of(Id { stream, seq }: Id, payload: &str) -> String {
+    format!("@{stream}/{seq}/{}/{:016x}@{payload}", payload.len(), checksum(payload.as_bytes()))
 }
 
 /// The same line as a container runtime writes it: cut before the byte offsets `cuts`, in ascending order.

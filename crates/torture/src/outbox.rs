@@ -1,17 +1,22 @@
 //! An outbox with a service: the daemon is killed while it sends committed rows. Afterwards the service, the outbox and
 //! the dead letters together must hold every record once.
 //!
+//! Beside the world, each start finds new lines for people that end in pairs and are larger than an entity. The service
+//! holds their message whole, in several rows. Afterwards the exported file is compared with the file.
+//!
 //! The service is an Azurite per round, installed by `tests/setup`. Azurite keeps its data in memory and accepts some
 //! hundred entities a second, so rounds are short.
 
 use crate::found::{Found, Tally};
 use crate::kills::{begin, under_way};
+use crate::line::{self, Id, PAIRS};
 use crate::random::Random;
 use crate::run::{self, Place};
 use crate::world::World;
 use crate::{Options, in_rounds};
+use daytable_model::time::Ticks;
 use std::fs;
-use std::io;
+use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -40,16 +45,33 @@ fn play(options: &Options, place: &Place, seed: u64, tally: &Tally) -> Result<()
     let mut random = Random::new(seed ^ 0x6f75_7462);
     let mut world = World::new(&place.logs(), options.collector.abilities(), seed).map_err(failed)?;
     begin(options, place, &mut world)?;
+    let (start, mut large) = (world.start(), Vec::new());
     under_way(&mut world, seed, || {
         (0..ROUND).try_for_each(|_| {
+            large.push(append_large(place, start, large.len() as u64, &mut random)?);
             let mut child = run::start(&*options.collector, place)?;
             std::thread::sleep(Duration::from_millis(random.below(400)));
             run::end(&mut child)
         })
     })
     .map_err(failed)?;
+    large.into_iter().for_each(|id| world.written.add(id));
     tally.played(&world);
     run::settle(&*options.collector, place, &mut world, tally)
+}
+
+/// Characters of the long pair of a line: of one entity, and of several.
+const LARGE: [u64; 2] = [20_000, 200_000];
+
+/// Appends a line with pairs that takes several rows.
+fn append_large(place: &Place, start: Ticks, seq: u64, random: &mut Random) -> io::Result<Id> {
+    let id = Id { stream: PAIRS, seq };
+    let time = start.plus(Duration::from_micros(1 + seq)).to_string();
+    let length = LARGE[0] + random.below(LARGE[1] - LARGE[0]);
+    let line = line::with_pairs(id, &time, usize::try_from(length).map_err(io::Error::other)?);
+    let path = place.logs().join("only-pairs.log");
+    fs::File::options().append(true).create(true).open(path)?.write_all(line.as_bytes())?;
+    Ok(id)
 }
 
 /// A table server for one round, empty at its start.

@@ -15,7 +15,7 @@ use super::file_content::FileContent;
 use super::identity::{MARK_BYTES_MAX, mark_at, note_marks};
 use super::options::TailOptions;
 use crate::batcher::Batcher;
-use crate::counters::{SourceCounters, SourceEvent, count};
+use crate::counters::{LEVEL_CODES, SourceCounters, SourceEvent, count};
 use crate::journal::export::{Entry, EntryParser};
 use crate::journal::record::{EntryReading, EntryRecord};
 use crate::own_output;
@@ -271,6 +271,14 @@ impl FileReader {
             let state = Arc::make_mut(state);
             while let Some(record) = next {
                 parser.record(&record, state, context);
+                let mut by_level = [0; LEVEL_CODES];
+                while let Some((start, parsed)) = records.next_by_layout(&mut parser.profile, reading, context.now) {
+                    by_level[usize::from(parsed.record.level.map_or(0, Level::code))] += 1;
+                    let origin = (state.identity, state.position + start as u64);
+                    parser.write(parsed.record, origin, None, state, context);
+                }
+                state.ledger.records += by_level.iter().sum::<u64>();
+                context.counters.count_records(Format::Json, &by_level);
                 next = records.next(&parser.profile, reading);
             }
         }

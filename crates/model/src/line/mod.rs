@@ -25,6 +25,7 @@
 //! | `%v` | the next piece of the verbatim text | `%%` | `%` |
 //! | `%.2(name)` | a fraction, with zeros to at least 2 decimals | `%~` | nothing: words may cross the borders of values |
 //! | `%<`, `%>` | nothing: the borders of the whole message | `%0` to `%4` | in a frame: the line ([`FrameForm`]) |
+//! | `%&START+LENGTH;` | nothing: these bytes of `Message` are the message without its pairs, in a record of several rows | | |
 //!
 //! The pieces of the verbatim text are separated by U+001F. U+001E and two hexadecimal digits encode a byte.
 //!
@@ -55,6 +56,8 @@ pub const LAYOUT_BYTES_MAX: usize = 8 << 10;
 pub const TIGHT: &str = "%~";
 /// Separates the pieces of the verbatim text.
 pub const PIECE_END: char = '\u{1f}';
+/// Begins the place of the short message in the property `Message`.
+const SHORT: &str = "%&";
 /// Begins an escaped byte of a piece.
 const ESCAPE: char = '\u{1e}';
 
@@ -130,16 +133,17 @@ impl WrittenLine<'_> {
         self.framed(whole_line(&self.text, self.message.clone()))
     }
 
-    /// The whole message, and the layout and verbatim text for a record that has it as its message. `None` if the message
-    /// of the record is whole.
-    pub fn around_message(&self) -> Option<(&str, (String, String))> {
+    /// The whole message, and the layout and verbatim text for a record that has it as its message. The layout says where
+    /// `short` is in it, the message of the record. `None` if that message is whole.
+    pub fn around_message(&self, short: &str) -> Option<(&str, (String, String))> {
         let at = self.message.clone()?;
         let whole = self.text.get(at.clone())?;
+        let mark = whole.find(short).map(|start| format!("{SHORT}{start}+{};", short.len())).unwrap_or_default();
         let mut verbatim = String::new();
         push_piece(&mut verbatim, self.text.get(..at.start)?.as_bytes());
         verbatim.push(PIECE_END);
         push_piece(&mut verbatim, self.text.get(at.end..)?.as_bytes());
-        Some((whole, self.framed(("%v%m%v".to_owned(), verbatim))))
+        Some((whole, self.framed((format!("{mark}%v%m%v"), verbatim))))
     }
 
     /// A layout and verbatim text of the line, with its frame.
@@ -313,6 +317,8 @@ pub struct LineLayout {
     shared: Option<Vec<LayoutPart>>,
     before: Box<str>,
     after: Option<Box<str>>,
+    /// Where the message without its pairs is in the property `Message`, if that is the whole message.
+    short_message: Option<Range<usize>>,
 }
 
 impl LineLayout {
@@ -343,6 +349,14 @@ impl LineLayout {
                 b'/' | b'@' | b'^' | b'$' => {
                     layout.close(section, &mut literal, &mut parts);
                     section = code;
+                    continue;
+                }
+                b'&' => {
+                    layout.short_message = argument(';').and_then(|place| {
+                        let (start, length) = place.split_once('+')?;
+                        let start = start.parse::<usize>().ok()?;
+                        Some(start..start.checked_add(length.parse().ok()?)?)
+                    });
                     continue;
                 }
                 b'(' => argument(')').map(|name| LayoutPart::Property(name.into(), false)),
@@ -399,6 +413,11 @@ impl LineLayout {
     /// Whether the whole message is more than the property `Message`.
     pub fn has_message(&self) -> bool {
         self.line.contains(&LayoutPart::MessageStart)
+    }
+
+    /// Where the message without its pairs is in the property `Message`, if that is the whole message.
+    pub fn short_message(&self) -> Option<Range<usize>> {
+        self.short_message.clone()
     }
 
     /// Writes the line. Returns the range of the whole message, if that is more than the property `Message`.
@@ -525,6 +544,7 @@ fn holes(layout: &str) -> impl Iterator<Item = (usize, u8, usize)> {
         match code {
             '/' | '^' | '$' | '@' => return None,
             '(' | '.' => rest = rest.split_once(')')?.1,
+            '&' => rest = rest.split_once(';')?.1,
             '[' => rest = rest.split_once(']')?.1,
             'T' => _ = time_pattern(&mut rest)?,
             _ => {}

@@ -226,7 +226,80 @@ fn input() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![9 => text, 1 => any]
 }
 
+/// What is known of the records of an input in pieces, the profile after it, and how many records were read by layout.
+/// `by_layout`: whether objects may be.
+fn parsed(pieces: &[&[u8]], by_layout: bool) -> (Vec<String>, SourceProfile, usize) {
+    let (options, mut profile) = (options(1000), SourceProfile::default());
+    let (mut seen, mut at, mut shown, mut read) = (Vec::new(), 0, Vec::new(), 0);
+    for (number, piece) in pieces.iter().enumerate() {
+        seen.extend_from_slice(piece);
+        let is_last = number + 1 == pieces.len();
+        let data = &seen[at..];
+        let whole = if is_last { data.len() } else { memchr::memrchr(b'\n', data).map_or(0, |newline| newline + 1) };
+        let ending = if is_last { Ending::Closed } else { Ending::Open };
+        let mut records = Assembler::new(&data[..whole], data.len() - whole, BYTES_MAX, &options, ending);
+        let mut show = |start: usize, parsed: Parsed<'_>| {
+            let line = parsed.record.line.as_deref().expect("a line");
+            let known = format!("{:?} {:?} {:?}", line.text, line.message, line.made_with);
+            let mut rest = parsed.clone();
+            rest.record.line = None;
+            shown.push(format!("{} {known} {rest:?}", at + start));
+        };
+        loop {
+            if by_layout
+                && let Some((start, parsed)) = records.next_by_layout(&mut profile, &options, Ticks::UNIX_EPOCH)
+            {
+                read += 1;
+                show(start, parsed);
+                continue;
+            }
+            let Some(raw) = records.next(&profile, &options) else { break };
+            let start = raw.start;
+            show(start, profile.raw_record(&raw, &options, Ticks::UNIX_EPOCH));
+        }
+        profile.note_gap(records.gap());
+        at += records.consumed();
+    }
+    assert_eq!(at, seen.len(), "all is consumed in the end");
+    (shown, profile, read)
+}
+
+/// Objects of a few layouts, some with a text around them or between them.
+fn objects() -> impl Strategy<Value = Vec<u8>> {
+    let line = prop_oneof![
+        8 => "\\{\"time\":\"2026-11-2[12]T0[0-9]:00:0[0-9]Z\",\"level\":\"(info|warn|odd)\",\"msg\":\"[ab]{0,2}\",\"n\":(1|20|0.5|1.50|-3)\\} ?",
+        4 => "\\{\"log\":\"[ab]{1,3}(\\\\n)?\",\"stream\":\"(stdout|stderr|x)\",\"time\":\"2026-11-21T00:00:0[0-9]Z\"\\}",
+        4 => "\\{\"stream\":\"(stdout|x)\",\"a\":\"[ab]{1,2}\"\\}",
+        1 => "\\{\"a\":\"b\"|\\}|\tat x|@ a|[ab]{1,3} [ab]",
+    ];
+    let end =
+        prop_oneof![12 => Just("\n"), 1 => Just("\r\n"), 1 => Just("\n\n"), 1 => Just("\n\r\n"), 1 => Just("\n \n")];
+    proptest::collection::vec((line, end), 0..40)
+        .prop_map(|lines| lines.iter().flat_map(|(line, end)| [line.as_str(), end]).collect::<String>().into_bytes())
+}
+
+#[test]
+fn objects_of_one_layout_are_read_without_the_joining_of_lines() {
+    let object = |n: usize| format!("{{\"time\":\"2026-11-21T00:00:{:02}Z\",\"level\":\"info\",\"n\":{n}}}\n", n % 60);
+    let input: String = (0..100).map(object).collect();
+    let (shown, _, read) = parsed(&[input.as_bytes()], true);
+    assert_eq!((shown.len(), read), (100, 99));
+}
+
 proptest! {
+    /// Objects that are read by their layout give the records that joining and parsing give, with the same places, and
+    /// the profile learns the same.
+    #[test]
+    fn objects_are_read_by_layout_as_they_are_joined_and_parsed(input in objects(), cuts in proptest::collection::vec(0usize..2000, 0..4)) {
+        let mut cuts: Vec<_> = cuts.into_iter().map(|cut| cut % (input.len() + 1)).chain([0, input.len()]).collect();
+        cuts.sort_unstable();
+        let pieces: Vec<&[u8]> = cuts.windows(2).map(|ends| &input[ends[0]..ends[1]]).collect();
+        let (shown, profile, _) = parsed(&pieces, true);
+        let (expected, expected_profile, _) = parsed(&pieces, false);
+        prop_assert_eq!(shown, expected);
+        prop_assert_eq!(profile, expected_profile);
+    }
+
     /// An input in any pieces gives the same records as the whole: the same starts and the same lines.
     #[test]
     fn pieces_do_not_matter(input in input(), cuts in proptest::collection::vec(0usize..1000, 0..8), lines_max in 1u16..9) {

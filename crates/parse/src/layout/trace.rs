@@ -70,6 +70,9 @@ const RACE: &str = "WARNING: DATA RACE";
 const ANNOUNCEMENTS: [&str; 8] =
     ["fail", "error", "exception", "cannot", "could not", "unable", "unhandled", "uncaught"];
 
+/// Frames of Ruby in which an error is being handled.
+const RUBY_HANDLERS: [&str; 2] = ["rescue in ", "ensure in "];
+
 /// Bytes at the beginning of an open record that are searched.
 const HEAD_BYTES: usize = 4096;
 
@@ -153,6 +156,13 @@ pub(crate) fn goes_on(open: &str, line: &str) -> bool {
     if last.starts_with("#<Thread:") && last.contains(" terminated with exception") {
         return true;
     }
+    // Ruby: the error that was handled when another one was raised. Only then a frame above is in a `rescue` or `ensure`.
+    if is_ruby_error(line) && last.starts_with("\tfrom ") {
+        let is_frame = |above: &&str| above.starts_with('\t');
+        let above: Vec<&str> = open.lines().rev().skip_while(is_frame).take(1).collect();
+        let frames = open.lines().rev().take_while(is_frame);
+        return frames.chain(above).any(|frame| RUBY_HANDLERS.iter().any(|words| frame.contains(words)));
+    }
     // Python: the line that announces the trace, indented frames, then the exception at the margin.
     if line.starts_with(PYTHON) && BEFORE_PYTHON.iter().any(|words| last.starts_with(words)) {
         return true;
@@ -192,6 +202,16 @@ pub(crate) fn goes_on(open: &str, line: &str) -> bool {
     }
     // Node: the place, its source line, a caret below it, then the error.
     is_caret(last) || is_place(first) && (open.len() == first.len() || is_caret(line))
+}
+
+/// ``a.rb:3:in `foo': text (ArgumentError)``
+fn is_ruby_error(line: &str) -> bool {
+    let Some((place, rest)) = line.split_once(":in `").or_else(|| line.split_once(":in '")) else { return false };
+    let is_place =
+        place.rsplit_once(':').is_some_and(|(file, number)| !file.is_empty() && super::shape::is_number(number));
+    let name = rest.strip_suffix(')').and_then(|rest| rest.rsplit_once(" (")).map_or("", |(_, name)| name);
+    let is_name = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b':'));
+    is_place && rest.contains("': ") && is_name && name.starts_with(|first: char| first.is_ascii_uppercase())
 }
 
 /// `rax    0x1f`, below the traces of Go's goroutines.

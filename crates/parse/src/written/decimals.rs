@@ -1,8 +1,18 @@
 //! Numbers with a fraction, as they stand in a line.
 
-/// The length of a number with a fraction. Up to 15 digits without a zero at the end are the shortest of their number,
-/// and so the digits that would be written. With so many `decimals`, zeros at the end would be written as well.
+/// The length of a number with a fraction that stands as it would be written.
 pub(super) fn decimal_length(rest: &[u8], number: f64, decimals: u8) -> Option<usize> {
+    let (value, length) = decimal(rest, decimals)?;
+    (value.to_bits() == number.to_bits()).then_some(length)
+}
+
+/// The number with a fraction at the front of a text, and its length, if it stands as it would be written. Up to 15
+/// digits without a zero at the end are the shortest of their number, and so the digits that would be written. With so
+/// many `decimals`, zeros at the end would be written as well.
+///
+/// The division of two numbers that are exact gives the nearest number, as reading the text would.
+#[inline]
+pub(super) fn decimal(rest: &[u8], decimals: u8) -> Option<(f64, usize)> {
     const POWERS: [f64; 16] = [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15];
     let (sign, digits) = match rest {
         [b'-', digits @ ..] => (1, digits),
@@ -22,11 +32,10 @@ pub(super) fn decimal_length(rest: &[u8], number: f64, decimals: u8) -> Option<u
     let is_padded = fraction == usize::from(decimals);
     let is_long = fraction >= usize::from(decimals).max(1) && length <= 16;
     let is_shortest = is_long && (is_padded || digits[length - 1] != b'0') && (point == 1 || digits[0] != b'0');
+    let ends = !digits.get(length).is_some_and(|byte| matches!(byte, b'0'..=b'9' | b'.' | b'e' | b'E'));
     let value = mantissa as f64 / POWERS.get(fraction)?;
     let value = if sign == 1 { -value } else { value };
-    let ends = !digits.get(length).is_some_and(|byte| matches!(byte, b'0'..=b'9' | b'.' | b'e' | b'E'));
-    let is_same = value.to_bits() == number.to_bits() && !is_negative_zero(number);
-    (is_shortest && ends && is_same).then_some(length + sign)
+    (is_shortest && ends && !is_negative_zero(value)).then_some((value, length + sign))
 }
 
 /// `-0.0`

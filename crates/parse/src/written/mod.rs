@@ -10,6 +10,8 @@ mod reader;
 mod reader_plan;
 mod template;
 
+pub(crate) use reader::LineReader;
+
 use super::raw_record::RawRecord;
 use super::{Format, Parsed};
 use crate::redact::Redactor;
@@ -57,6 +59,8 @@ pub(crate) struct LayoutCache {
     /// Lines that no reader could read, less those that one could.
     misses: u8,
     untried: u8,
+    /// Whether the readers were tried for the next line already.
+    is_left: bool,
 }
 
 /// The layout by which a line was read, and the range of the whole message.
@@ -122,8 +126,11 @@ impl LayoutCache {
         text: &'a str,
         defaults: &TimestampDefaults,
         full_time: FullTime,
-        may_be: impl Fn(Format, bool) -> bool,
+        may_be: impl Fn(&LineReader) -> bool,
     ) -> Option<(Parsed<'a>, ReadLayout)> {
+        if std::mem::take(&mut self.is_left) {
+            return None;
+        }
         if self.misses >= MISSES_MAX {
             self.untried = (self.untried + 1) % MISSED_TRIED;
             if self.untried > 0 {
@@ -133,7 +140,7 @@ impl LayoutCache {
         let mut is_missed = false;
         for (number, template) in self.templates.iter_mut().enumerate().take(READERS_MAX) {
             let Some(reader) = template.reader.as_mut() else { continue };
-            if !may_be(reader.format, reader.has_colon) {
+            if !may_be(reader) {
                 continue;
             }
             let has_colon = reader.has_colon;
@@ -145,6 +152,19 @@ impl LayoutCache {
         }
         self.misses = (self.misses + u8::from(is_missed)).min(MISSES_MAX);
         None
+    }
+
+    /// Leaves the next line to the parser: no reader could read that line.
+    pub(crate) fn leave_next(&mut self) {
+        self.is_left = true;
+    }
+
+    /// The original text of a record that was read from a line with a newline and nothing else around it.
+    #[inline]
+    pub(crate) fn read_line<'a>(&mut self, line: &'a str, record: &Record<'_>, read: ReadLayout) -> WrittenLine<'a> {
+        let (layout, FittedLine { verbatim, message, .. }, made_with) = self.read_layout(record, read);
+        let frame = (layout.len(), 0);
+        WrittenLine { layout, verbatim, frame, text: Cow::Borrowed(line), message, made_with }
     }
 
     /// The original text of a record that was parsed from `text`. `raw` is the record as it lay in its source, if it

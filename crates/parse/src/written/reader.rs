@@ -6,7 +6,7 @@
 //! empty text, a new date) is left to the parser, or to the same function that the parser calls for it. The properties
 //! in `reader_tests` compare both.
 
-use super::decimals::{decimal_length, is_negative_zero};
+use super::decimals::{decimal, decimal_length, is_negative_zero};
 use crate::names::Role;
 use crate::pairs::{self, typed};
 use crate::scan;
@@ -26,15 +26,17 @@ const COMPONENTS_MAX: usize = 16;
 
 /// A layout as it is read.
 #[derive(Clone, Debug)]
-pub(super) struct LineReader {
-    pub(super) format: Format,
+pub(crate) struct LineReader {
+    pub(crate) format: Format,
     /// The text of the layout, one literal after the other.
     pub(super) literals: Box<str>,
     pub(super) steps: Box<[ReadStep]>,
     /// Whether the whole message is more than the message of the record: it then ends with the line.
     pub(super) has_whole_message: bool,
     /// Whether a colon ends the component. Such lines are read only in sources with the habit of such components.
-    pub(super) has_colon: bool,
+    pub(crate) has_colon: bool,
+    /// Whether an object has the names of a container runtime's envelope only, so that some of these lines may be such.
+    pub(crate) may_be_envelope: bool,
 }
 
 /// A literal, and the value after it.
@@ -63,7 +65,7 @@ pub(super) enum NamePlace {
 pub(super) enum ReadValue {
     Time(Box<TimeReader>),
     /// A level, and the rank of its name; without a rank, a word of capitals.
-    Level(LevelCase, Option<u8>, Level),
+    Level(LevelReader),
     /// A level that is text of the layout.
     KnownLevel(Level),
     Message(ValueEnd),
@@ -78,6 +80,40 @@ pub(super) enum ReadValue {
     Component(Vec<Box<str>>, bool),
     /// A value that is text of the layout.
     Constant(Value<'static>),
+}
+
+/// How a level is read.
+#[derive(Clone, Debug)]
+pub(super) struct LevelReader {
+    case: LevelCase,
+    rank: Option<u8>,
+    /// The level of the last line.
+    last: Level,
+    /// The levels that were read before.
+    known: [bool; Level::ALL.len()],
+}
+
+impl LevelReader {
+    pub(super) fn new(case: LevelCase, rank: Option<u8>, level: Level) -> LevelReader {
+        LevelReader { case, rank, last: level, known: [false; Level::ALL.len()] }
+    }
+
+    /// Reads a level that stands as the layout would write it.
+    #[inline]
+    fn level(&mut self, written: &str) -> Option<Level> {
+        let is_of = |level: Level| is_same_text(written.as_bytes(), self.case.name(level).as_bytes());
+        if is_of(self.last) {
+            return Some(self.last);
+        }
+        let known = Level::ALL.into_iter().zip(self.known).find(|(level, is_known)| *is_known && is_of(*level));
+        let level = match known {
+            Some((level, _)) => level,
+            None => level_of(written, self.rank).filter(|level| is_of(*level))?,
+        };
+        self.last = level;
+        self.known[usize::from(level.code()) - 1] = true;
+        Some(level)
+    }
 }
 
 /// How the end of a value is found.
@@ -171,13 +207,9 @@ impl LineReader {
                     at = end;
                     continue;
                 }
-                ReadValue::Level(case, rank, last) => {
-                    let end = level_end(bytes, at, rank.is_none());
-                    let written = text.get(at..end)?;
-                    if !is_same_text(written.as_bytes(), case.name(*last).as_bytes()) {
-                        *last = level_of(written, *rank).filter(|level| case.name(*level) == written)?;
-                    }
-                    record.level = Some(*last);
+                ReadValue::Level(reader) => {
+                    let end = level_end(bytes, at, reader.rank.is_none());
+                    record.level = Some(reader.level(text.get(at..end)?)?);
                     if self.format == Format::Text {
                         parsed.level_at = Some(u32::try_from(at).ok()?..u32::try_from(end).ok()?);
                     }
@@ -412,6 +444,11 @@ fn number(text: &[u8], decimals: Option<u8>, is_whole: bool) -> Option<(Value<'s
     }
     if is_whole {
         return None;
+    }
+    if let Some((number, length)) = decimal(text, decimals.unwrap_or(0))
+        && !matches!(text.get(length), Some(b'-' | b'+'))
+    {
+        return Some((Value::Double(number), length));
     }
     let is_in = |byte: &&u8| byte.is_ascii_digit() || matches!(byte, b'.' | b'-' | b'+' | b'e' | b'E');
     let length = text.iter().take_while(is_in).count();

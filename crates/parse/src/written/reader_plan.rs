@@ -2,14 +2,14 @@
 //! lines gives no reader.
 
 use super::make::place_of;
-use super::reader::{LineReader, MessageStart, NamePlace, ReadStep, ReadValue, TimeReader, ValueEnd};
+use super::reader::{LevelReader, LineReader, MessageStart, NamePlace, ReadStep, ReadValue, TimeReader, ValueEnd};
 use super::template::LinePart;
 use crate::json::{DEPTH_MAX, fast::string_end};
 use crate::names::{self, Role, role_of};
 use crate::pairs::{PairValue, pair_at, skip_spaces};
 use crate::timestamp::zone::Zone;
 use crate::timestamp::{FullTime, TimestampDefaults};
-use crate::{Format, Parsed, layout, scales};
+use crate::{Format, Parsed, envelope, layout, scales};
 use daytable_model::line::KnownTime;
 use daytable_model::record::{Field, Value};
 use std::borrow::Cow;
@@ -80,8 +80,13 @@ pub(super) fn reader(
         literals: String::new(),
         steps: Vec::new(),
     };
+    let mut may_be_envelope = false;
     match format {
-        Format::Json => plan.named(json_values(text)?)?,
+        Format::Json => {
+            let values = json_values(text)?;
+            may_be_envelope = values.iter().all(|value| envelope::may_have(&value.name));
+            plan.named(values)?;
+        }
         Format::Logfmt => plan.named(pair_values(text, 0)?)?,
         Format::Text => plan.usual_text()?,
         _ => return None,
@@ -100,7 +105,8 @@ pub(super) fn reader(
     plan.literals.push_str(text.get(plan.at..)?);
     let steps: Box<[ReadStep]> = plan.steps.into();
     let has_colon = steps.iter().any(|step| matches!(step.what, ReadValue::Component(_, true)));
-    let mut reader = LineReader { format, literals: plan.literals.into(), steps, has_whole_message, has_colon };
+    let mut reader =
+        LineReader { format, literals: plan.literals.into(), steps, has_whole_message, has_colon, may_be_envelope };
     // The line itself is the first that must give the same record.
     let (read, message) = reader.read(text, defaults, FullTime::default())?;
     let is_same = read == *parsed && message.is_some() == has_whole_message;
@@ -210,7 +216,7 @@ impl<'a> ReaderPlan<'_, 'a> {
         let written = self.text.get(value.inner.clone())?;
         match self.hole(&value.inner)? {
             Some(LinePart::Level(case)) if value.kind != ValueKind::Boolean => {
-                self.add(value.inner.clone(), None, ReadValue::Level(case, Some(rank), level))
+                self.add(value.inner.clone(), None, ReadValue::Level(LevelReader::new(case, Some(rank), level)))
             }
             // The same text is the same level, unless the rest of the line decides.
             None if value.kind != ValueKind::Boolean => {
@@ -294,7 +300,7 @@ impl<'a> ReaderPlan<'_, 'a> {
         let level = layout::usual_level(written).filter(|level| Some(*level) == parsed.record.level)?;
         let is_single = |end: usize, start: usize| text.get(end..start) == Some(" ");
         is_single(stamp, level_at.start).then_some(())?;
-        self.add(level_at.clone(), None, ReadValue::Level(case, None, level))?;
+        self.add(level_at.clone(), None, ReadValue::Level(LevelReader::new(case, None, level)))?;
         let fields = &parsed.record.fields;
         let (mut start, mut gap) = (MessageStart::Word, " ");
         if let Some(Field { name, value: Value::String(Cow::Borrowed(word)) }) = fields.first()

@@ -65,14 +65,15 @@ impl Daytable {
     /// Compares each log that still has its first name with the bytes that `daytable export --raw` writes of it. The
     /// export has the rotated parts first.
     fn changed_bytes(&self, home: &Path) -> io::Result<Option<String>> {
-        if home.join("store.toml").exists() {
-            return Ok(None);
-        }
         let sources = self.ask(home, "sources", &[])?;
         for source in &sources {
             let Some(path) = source["path"].as_str().filter(|path| path.ends_with(".log")) else { continue };
             let Ok(content) = fs::read(path) else { continue };
-            let export = self.command_on(home, "export").args(["--raw", "--source", path]).output()?;
+            let mut export = self.command_on(home, "export");
+            if home.join("store.toml").exists() {
+                export.arg("--config").arg(home.join("daytable.toml"));
+            }
+            let export = export.args(["--raw", "--source", path]).output()?;
             if !export.stdout.ends_with(&content) {
                 let (exported, said) = (export.stdout.len(), String::from_utf8_lossy(&export.stderr));
                 return Ok(Some(format!("{path} differs from the {exported} bytes of its export: {said}")));

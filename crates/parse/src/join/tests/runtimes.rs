@@ -284,6 +284,22 @@ const CASES: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "ruby chain",
+        &[
+            "a.rb:4:in 'Object#rescue in foo': second (RuntimeError)\n\tfrom a.rb:1:in 'Object#foo'\n\tfrom a.rb:8:in '<main>'\na.rb:2:in 'Object#bar': first (ArgumentError)\n\tfrom a.rb:2:in 'Object#foo'\n\tfrom a.rb:8:in '<main>'",
+            "a.rb:9:in 'Object#other': not handled (Shop::LateError)\n\tfrom a.rb:10:in '<main>'",
+            "a.rb:9:in 'Object#other': not handled (Shop::LateError)\n\tfrom a.rb:10:in '<main>'",
+            "next",
+        ],
+    ),
+    (
+        "ruby chain through a method",
+        &[
+            "/app/a.rb:9:in `warn': third (KeyError)\n\tfrom /app/a.rb:4:in `ensure in foo'\n\tfrom /app/a.rb:8:in `<main>'\n/app/a.rb:4:in `rescue in foo': second (RuntimeError)\n\tfrom /app/a.rb:1:in `foo'\n/app/a.rb:2:in `bar': first (ArgumentError)\n\tfrom /app/a.rb:8:in `<main>'",
+            "next",
+        ],
+    ),
+    (
         "ruby rev",
         &[
             "Traceback (most recent call last):\n\t1: from a.rb:4:in `<main>'\na.rb:1:in `foo': boom (RuntimeError)",
