@@ -110,21 +110,23 @@ fn each_minimizer(word: &[u8], mut each: impl FnMut(u64)) {
         let mixed = (piece ^ piece >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         (mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 8
     };
-    let mut last: [u64; PIECES] = [u64::MAX; PIECES];
-    let mut least: Option<(u64, usize)> = None;
-    for (at, piece) in word.windows(PIECE_BYTES).enumerate() {
-        let hash = hash(piece);
-        last[at % PIECES] = hash;
-        let before = least;
-        least = match least {
-            Some((known, of)) if of + PIECES > at => Some(if hash <= known { (hash, at) } else { (known, of) }),
-            // The least one has left the window: of equal ones, the last.
-            _ => (at.saturating_sub(PIECES - 1)..=at)
-                .map(|at| (last[at % PIECES], at))
-                .min_by_key(|of| (of.0, word.len() - of.1)),
-        };
-        if at + 1 >= PIECES && (least != before || at + 1 == PIECES) {
-            least.into_iter().for_each(|(hash, _)| each(hash));
+    // The least of adjacent pieces is the lesser of the least at the end of one block and at the start of the next.
+    let (mut block, mut ends, mut last) = ([u64::MAX; PIECES], [u64::MAX; PIECES], None);
+    for start in (0..(word.len() + 1).saturating_sub(PIECE_BYTES)).step_by(PIECES) {
+        let mut least_so_far = u64::MAX;
+        for (at, piece) in word[start..].windows(PIECE_BYTES).take(PIECES).enumerate() {
+            block[at] = hash(piece);
+            least_so_far = least_so_far.min(block[at]);
+            let least = ends.get(at + 1).map_or(least_so_far, |end| least_so_far.min(*end));
+            if (start > 0 || at + 1 == PIECES) && last != Some(least) {
+                last = Some(least);
+                each(least);
+            }
+        }
+        let mut least = u64::MAX;
+        for (end, piece) in ends.iter_mut().zip(&block).rev() {
+            least = least.min(*piece);
+            *end = least;
         }
     }
 }
