@@ -22,13 +22,9 @@ impl RowSet {
 
     /// The rows for which `holds` returns true.
     pub fn of(length: usize, mut holds: impl FnMut(usize) -> bool) -> RowSet {
-        let mut set = RowSet::none(length);
-        for row in 0..length {
-            if holds(row) {
-                set.insert(row);
-            }
-        }
-        set
+        let rows_of = |at: usize| 64 * at..length.min(64 * at + 64);
+        let word = |at| rows_of(at).fold(0, |word, row| word | u64::from(holds(row)) << (row % 64));
+        RowSet { words: (0..length.div_ceil(64)).map(word).collect(), length }
     }
 
     fn clear_rest(&mut self) {

@@ -4,6 +4,7 @@
 use super::{Draw, seen};
 use daytable_model::batch::Batch;
 use daytable_model::key::{DayTable, Period, RowKey, TableName};
+use daytable_model::needle::Needle;
 use daytable_model::property::Property;
 use daytable_model::record::Level;
 use daytable_model::time::Ticks;
@@ -142,6 +143,13 @@ fn read_sealed(bytes: Vec<u8>) {
     let rows = file.scan(&all).take_while(Result::is_ok).count() as u64;
     assert!(rows <= file.rows(), "{rows} rows of {}", file.rows());
     let _ = file.counts(&all, CountBy::Partition, &mut |_| {});
+    if file.rows() > 0 {
+        for text in ["disk", "ache", "0123456789abcdef01234567"] {
+            let _ = file.may_have(0, &Needle::new(text));
+            let containing = Range { contains: Some(text.into()), ..Range::all() };
+            assert!(file.scan(&containing).take_while(Result::is_ok).count() as u64 <= file.rows());
+        }
+    }
 }
 
 /// Any bytes are a manifest that survives a write and a read, or are refused with the reason. The manifest's name in an

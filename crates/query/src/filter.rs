@@ -4,9 +4,9 @@
 //! anything is copied. `RowFilter::matches` decides about the record that was built from the rows. The first step alone
 //! decides about a record of one row; a master and its items need the second.
 
-use super::record::StoredRecord;
+use super::record::{StoredRecord, with_layout};
 use daytable_model::key::{DayTable, RowKey, partition_key};
-use daytable_model::line::{LAYOUT, LineLayout, RowParts, VERBATIM};
+use daytable_model::line::{LAYOUT, RowParts, VERBATIM};
 use daytable_model::needle::Needle;
 use daytable_model::property::Property;
 use daytable_model::record::Level;
@@ -170,7 +170,7 @@ fn is_in_line(row: &RowParts<'_>, needle: &Needle) -> bool {
         return false;
     }
     let mut line = Vec::new();
-    LineLayout::parse(layout).write_line(row, verbatim, &mut line);
+    with_layout(layout, |layout| layout.write_line(row, verbatim, &mut line));
     needle.is_in_bytes(&line)
 }
 

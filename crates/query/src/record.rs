@@ -11,7 +11,7 @@
 
 use super::entity::{OwnedRow, OwnedValue};
 use daytable_model::key::{RowKey, instance_of};
-use daytable_model::line::{LAYOUT, LineLayout, LineSource, VERBATIM};
+use daytable_model::line::{LAYOUT, LAYOUT_BYTES_MAX, LineLayout, LineSource, MESSAGE_START, VERBATIM};
 use daytable_model::property::Property;
 use daytable_model::record::Level;
 use daytable_model::stream::{NANOS, STREAM, StreamNote};
@@ -19,11 +19,16 @@ use daytable_model::time::Ticks;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use std::borrow::Cow;
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::fmt;
-use std::ops::Range;
+use std::rc::Rc;
 use std::sync::Arc;
 
 const KEYS: [&str; 7] = ["table", "partition_key", "row_key", "time", "level", "message", "source"];
+
+/// Parsed layouts that a thread keeps.
+const LAYOUTS_KEPT: usize = 64;
 
 /// A stored record with its keys.
 #[derive(Clone, Debug, PartialEq)]
@@ -55,8 +60,6 @@ struct StoredLine {
     verbatim: String,
     /// The stored part of the message, if the message is more.
     part: Option<String>,
-    /// The part of the message without its pairs, if all of it is stored.
-    short: Option<Range<usize>>,
 }
 
 impl StoredRecord {
@@ -108,13 +111,15 @@ impl StoredRecord {
 
     /// Makes the message whole.
     fn complete_message(&mut self) {
-        let layout = LineLayout::parse(&self.written.layout);
-        self.written.short = layout.short_message();
-        if !layout.has_message() {
+        if !self.written.layout.contains(MESSAGE_START) {
             return;
         }
         let mut line = Vec::new();
-        let whole = layout.write_line(self, &self.written.verbatim, &mut line).and_then(|at| line.get(at));
+        let at = with_layout(&self.written.layout, |layout| {
+            let at = layout.write_line(self, &self.written.verbatim, &mut line);
+            at.filter(|_| layout.has_message())
+        });
+        let whole = at.and_then(|at| line.get(at));
         if let Some(whole) = whole {
             let whole = String::from_utf8_lossy(whole).into_owned();
             self.written.part = Some(std::mem::replace(&mut self.message, whole));
@@ -128,7 +133,7 @@ impl StoredRecord {
             return Cow::Borrowed(&self.message);
         }
         let mut line = Vec::new();
-        LineLayout::parse(&self.written.layout).write_line(self, &self.written.verbatim, &mut line);
+        with_layout(&self.written.layout, |layout| layout.write_line(self, &self.written.verbatim, &mut line));
         String::from_utf8(line).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()).into()
     }
 
@@ -139,7 +144,7 @@ impl StoredRecord {
             return Cow::Borrowed(self.message.as_bytes());
         }
         let mut raw = Vec::new();
-        LineLayout::parse(&self.written.layout).write_raw(self, &self.written.verbatim, &mut raw);
+        with_layout(&self.written.layout, |layout| layout.write_raw(self, &self.written.verbatim, &mut raw));
         Cow::Owned(raw)
     }
 
@@ -152,14 +157,16 @@ impl StoredRecord {
             out.push(b'\n');
             return 0;
         }
-        let layout = LineLayout::parse(&self.written.layout);
-        layout.write_all(self, &self.written.verbatim, out);
-        layout.before().len()
+        with_layout(&self.written.layout, |layout| {
+            layout.write_all(self, &self.written.verbatim, out);
+            layout.before().len()
+        })
     }
 
     /// The message without the parts that became fields.
     pub fn short_message(&self) -> &str {
-        let short = self.written.short.clone().and_then(|short| self.message.get(short));
+        let short = with_layout(&self.written.layout, LineLayout::short_message);
+        let short = short.and_then(|short| self.message.get(short));
         short.unwrap_or_else(|| self.stored_message())
     }
 
@@ -194,6 +201,27 @@ impl LineSource for StoredRecord {
         }
         self.fields.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_property())
     }
+}
+
+/// Passes a parsed layout. Records of one source share few layouts, so each thread keeps those that it parsed.
+pub(crate) fn with_layout<T>(text: &str, read: impl FnOnce(&LineLayout) -> T) -> T {
+    thread_local! {
+        static PARSED: RefCell<HashMap<Box<str>, Rc<LineLayout>, foldhash::quality::RandomState>> = RefCell::default();
+    }
+    let layout = PARSED.with_borrow_mut(|parsed| match parsed.get(text) {
+        Some(layout) => layout.clone(),
+        None => {
+            let layout = Rc::new(LineLayout::parse(text));
+            if parsed.len() >= LAYOUTS_KEPT {
+                parsed.clear();
+            }
+            if text.len() <= LAYOUT_BYTES_MAX {
+                parsed.insert(text.into(), layout.clone());
+            }
+            layout
+        }
+    });
+    read(&layout)
 }
 
 /// Adds `more`; a name that exists already gets a numbered suffix.

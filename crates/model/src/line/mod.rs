@@ -54,6 +54,8 @@ pub const VERBATIM: &str = "Verbatim";
 pub const LAYOUT_BYTES_MAX: usize = 8 << 10;
 /// Begins a layout in which a word may cross the border of a value.
 pub const TIGHT: &str = "%~";
+/// Begins the whole message in a layout, where that is more than the property `Message`.
+pub const MESSAGE_START: &str = "%<";
 /// Separates the pieces of the verbatim text.
 pub const PIECE_END: char = '\u{1f}';
 /// Begins the place of the short message in the property `Message`.

@@ -100,8 +100,12 @@ impl ColumnBatch {
                 _ => ranges.push(range),
             }
         }
-        let items = file.items_of(group, &ranges)?;
-        let records = RowSet::of(rows, |row| items[row] == 0);
+        let records = if file.has_no_items(group) {
+            RowSet::all(rows)
+        } else {
+            let items = file.items_of(group, &ranges)?;
+            RowSet::of(rows, |row| items[row] == 0)
+        };
         let columns = (0..file.columns().len()).map(|_| OnceCell::new()).collect();
         let group = GroupRows {
             file: file.clone(),

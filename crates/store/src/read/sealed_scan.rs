@@ -69,9 +69,13 @@ impl SealedFile {
     pub fn row(&self, partition: &str, key: RowKey) -> Result<Option<Row>, StoreError> {
         let time = key.time();
         for run in self.runs_of(partition).iter().filter(|run| run.oldest <= time && time <= run.newest) {
-            let times = self.times_of(run.group, std::slice::from_ref(&run.rows))?;
+            let part = self.rows_between(run, time, time);
+            if part.is_empty() {
+                continue;
+            }
+            let times = self.times_of(run.group, std::slice::from_ref(&part))?;
             let same = cut(&times, time, time);
-            let same = run.rows.start + same.start..run.rows.start + same.end;
+            let same = part.start + same.start..part.start + same.end;
             if same.is_empty() {
                 continue;
             }
@@ -170,35 +174,38 @@ pub(super) fn stretches(
     to: Ticks,
 ) -> Result<Vec<(usize, ops::Range<usize>)>, StoreError> {
     let is_cut = |run: &&PartitionRun| run.oldest < from || to < run.newest;
+    let parts: Vec<_> = runs.iter().filter(is_cut).map(|run| file.rows_between(run, from, to)).collect();
     // Often the newest rows of a run are enough.
     let is_newest = runs.iter().filter(is_cut).all(|run| run.newest <= to);
     let mut first = if is_newest { file.sizes.times_first } else { usize::MAX };
     let mut times;
     loop {
-        let range = |run: &PartitionRun| run.rows.start..run.rows.end.min(run.rows.start.saturating_add(first));
-        let ranges: Vec<_> = runs.iter().filter(is_cut).map(range).collect();
+        let range = |part: &ops::Range<usize>| part.start..part.end.min(part.start.saturating_add(first));
+        let ranges: Vec<_> = parts.iter().map(range).collect();
+        let filled: Vec<_> = ranges.iter().filter(|range| !range.is_empty()).cloned().collect();
         times = match runs.first() {
-            Some(run) if !ranges.is_empty() => file.times_of(run.group, &ranges)?,
+            Some(run) if !filled.is_empty() => file.times_of(run.group, &filled)?,
             _ => Vec::new(),
         };
         let mut at = 0;
-        let is_enough = runs.iter().filter(is_cut).zip(&ranges).all(|(run, range)| {
+        let is_enough = parts.iter().zip(&ranges).all(|(part, range)| {
             at += range.len();
-            range.end == run.rows.end || at > 0 && times[at - 1] < from
+            range.end == part.end || at > 0 && times[at - 1] < from
         });
         if is_enough {
             break;
         }
         first = first.saturating_mul(16);
     }
-    let (mut all, mut at) = (Vec::with_capacity(runs.len()), 0);
+    let (mut all, mut at, mut parts) = (Vec::with_capacity(runs.len()), 0, parts.into_iter());
     for (number, run) in runs.iter().enumerate() {
         let mut rows = run.rows.clone();
         if is_cut(&run) {
-            let read = run.rows.len().min(first);
+            let part = parts.next().unwrap_or_default();
+            let read = part.len().min(first);
             let within = cut(&times[at..at + read], from, to);
             at += read;
-            rows = rows.start + within.start..rows.start + within.end;
+            rows = part.start + within.start..part.start + within.end;
         }
         if !rows.is_empty() {
             all.push((number, rows));

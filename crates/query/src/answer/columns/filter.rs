@@ -5,6 +5,7 @@ use crate::filter::{Filter, has_text};
 use crate::select::Selection;
 use daytable_logsql::{Column, FieldName, Matcher, Predicate, PredicateNode};
 use daytable_model::key::instance_of;
+pub(super) use daytable_model::line::MESSAGE_START;
 use daytable_model::needle::Needle;
 use daytable_model::property::{Property, PropertyKind};
 use daytable_model::record::Level;
@@ -110,13 +111,24 @@ struct BatchView<'b> {
     batch: &'b ColumnBatch,
     /// Records of several rows, or with fields in one text.
     spread: RowSet,
-    /// Records whose line and message are made of their layout.
-    laid_out: RowSet,
+    laid_out: OnceCell<RowSet>,
 }
 
 impl BatchView<'_> {
+    /// Records whose line and message are made of their layout. Conditions of fields do not need them.
+    fn laid_out(&self) -> Result<&RowSet, StoreError> {
+        if let Some(laid_out) = self.laid_out.get() {
+            return Ok(laid_out);
+        }
+        let mut laid_out = RowSet::none(self.batch.len());
+        for column in self.batch.columns(|name, _| LAYOUT.contains(&name))? {
+            laid_out.add(&column.present());
+        }
+        Ok(self.laid_out.get_or_init(|| laid_out))
+    }
+
     fn with_layout(&self, is_wanted: impl Fn(&str) -> bool) -> Result<RowSet, StoreError> {
-        rows_with_layout(self.batch, &self.laid_out, is_wanted)
+        rows_with_layout(self.batch, self.laid_out()?, is_wanted)
     }
 }
 
@@ -150,9 +162,6 @@ pub(super) fn is_column_of(field: &FieldName, name: &str, kind: PropertyKind) ->
     };
     (field.is_property(name) || is_beside()) && !NO_FIELDS.contains(&(name, kind)) && !LAYOUT.contains(&name)
 }
-
-/// What a layout has where the whole message is more than its column.
-pub(super) const MESSAGE_START: &str = "%<";
 
 impl SoughtText {
     /// `borders`: whether its first and its last word are whole words of every text with it.
@@ -377,11 +386,7 @@ impl ColumnFilter {
         if among.is_empty() || matches!((self.predicate.root(), contains), (PredicateNode::Always(true), None)) {
             return Ok(DecidedRows::exactly(among));
         }
-        let mut laid_out = RowSet::none(batch.len());
-        for column in batch.columns(|name, _| LAYOUT.contains(&name))? {
-            laid_out.add(&column.present());
-        }
-        let view = BatchView { batch, spread: batch.spread()?, laid_out };
+        let view = BatchView { batch, spread: batch.spread()?, laid_out: OnceCell::new() };
         if let Some(sought) = contains {
             // A column says that a record may have the text; the record says whether it has.
             let mut with_text = RowSet::none(batch.len());
@@ -581,7 +586,7 @@ impl ColumnFilter {
     /// Decides about the line alone: the records decide where the line is more than a message.
     fn whole_line(&self, matcher: &Matcher, view: &BatchView<'_>, among: &RowSet) -> Result<DecidedRows, StoreError> {
         let mut decided = self.property(|named| named == ("Message", PropertyKind::String), matcher, view, among)?;
-        let mut open = view.laid_out.clone();
+        let mut open = view.laid_out()?.clone();
         if let Some(sought) = matcher.needle().and_then(|text| self.needles.get(text)) {
             let mut candidates = RowSet::none(view.batch.len());
             if sought.may_be_in(view.batch) {
@@ -607,7 +612,7 @@ impl ColumnFilter {
         }
         let mut left = among.clone();
         // What a column has of a line may stand beside other text in the line, so the line itself decides.
-        let mut laid_out = view.laid_out.clone();
+        let mut laid_out = view.laid_out()?.clone();
         if let Some(sought) = matcher.needle().and_then(|text| self.needles.get(text)) {
             let mut candidates = RowSet::none(batch.len());
             if sought.may_be_in(batch) {

@@ -3,16 +3,15 @@
 use super::filter::{ColumnFilter, DecidedRows, NO_FIELDS};
 use crate::answer::item::FullRecord;
 use crate::entity::{Joiner, OwnedRow};
-use crate::record::StoredRecord;
+use crate::record::{StoredRecord, with_layout};
 use daytable_logsql::{Column, FieldName, Fields};
 use daytable_model::key::instance_of;
-use daytable_model::line::{LAYOUT, LineLayout, RowParts, VERBATIM};
+use daytable_model::line::{LAYOUT, RowParts, VERBATIM};
 use daytable_model::property::Property;
 use daytable_model::row_set::RowSet;
 use daytable_model::stream::STREAM;
-use daytable_store::{ColumnBatch, Row, StoreError};
+use daytable_store::{ColumnBatch, StoreError};
 use std::cell::OnceCell;
-use std::collections::HashMap;
 
 /// The records of some rows. A record of several rows that are not all in the batch cannot be made: then the caller
 /// reads rows.
@@ -54,14 +53,39 @@ pub(super) fn make(filter: &ColumnFilter, batch: &ColumnBatch, wanted: &RowSet) 
     Ok(Made::Records(made))
 }
 
+/// The rows of some records that match, and records that match because columns leave them open.
+type DecidedRecords = (RowSet, Vec<(usize, FullRecord)>);
+
 /// The rows of some records that match. What columns leave open is decided by the rows, or by the records, which are given
 /// where they match. `None` if a record cannot be made.
-#[allow(clippy::type_complexity)]
 pub(super) fn decide(
     filter: &ColumnFilter,
     batch: &ColumnBatch,
     among: &RowSet,
-) -> Result<Option<(RowSet, Vec<(usize, FullRecord)>)>, StoreError> {
+) -> Result<Option<DecidedRecords>, StoreError> {
+    decide_open(filter, batch, among, None)
+}
+
+/// The same where each record that matches is wanted. A row that decides becomes the record, so that it is read once.
+pub(super) fn decide_and_make(
+    filter: &ColumnFilter,
+    batch: &ColumnBatch,
+    among: &RowSet,
+) -> Result<Option<DecidedRecords>, StoreError> {
+    let mut made = Vec::new();
+    let decided = decide_open(filter, batch, among, Some(&mut made))?;
+    Ok(decided.map(|(rows, mut records)| {
+        records.append(&mut made);
+        (rows, records)
+    }))
+}
+
+fn decide_open(
+    filter: &ColumnFilter,
+    batch: &ColumnBatch,
+    among: &RowSet,
+    mut made: Option<&mut Vec<(usize, FullRecord)>>,
+) -> Result<Option<DecidedRecords>, StoreError> {
     let DecidedRows { mut yes, maybe } = filter.decide(batch, among)?;
     let mut open = maybe;
     open.subtract(&yes);
@@ -72,15 +96,14 @@ pub(super) fn decide(
         let mut of_rows = open.clone();
         of_rows.subtract(&batch.spread()?);
         open.subtract(&of_rows);
-        let mut layouts = HashMap::new();
         for (number, row) in of_rows.iter().zip(batch.rows(&of_rows)?) {
-            let layout = row_layout(&row).unwrap_or_default();
-            let layout = match layouts.get(layout) {
-                Some(layout) => layout,
-                None => &*layouts.entry(layout.to_owned()).or_insert_with(|| LineLayout::parse(layout)),
-            };
-            if predicate.matches(&RowFields::new(&row, filter.table(), layout)) {
+            // A borrowed row would print the texts of its whole page.
+            let row = OwnedRow::of(&row);
+            if predicate.matches(&RowFields::new(&row, filter.table())) {
                 yes.insert(number);
+                if let Some(made) = &mut made {
+                    made.push((number, FullRecord::new(StoredRecord::new(filter.table().clone(), row))));
+                }
             }
         }
     }
@@ -90,36 +113,31 @@ pub(super) fn decide(
     Ok(Some((yes, records)))
 }
 
-fn row_layout(row: &Row) -> Option<&str> {
-    row.properties().find_map(|(name, value)| match value {
-        Property::String(layout) if name == LAYOUT => Some(layout),
-        _ => None,
-    })
-}
-
-/// The fields of a record of one row. Unlike a [`FullRecord`], it owns nothing but its line.
+/// The fields of a record of one row. Unlike a [`FullRecord`], they are not sorted out before one is asked for.
 struct RowFields<'r> {
     parts: RowParts<'r>,
     table: &'r str,
     instance: String,
-    layout: &'r LineLayout,
     /// The line and the whole message, where the row has a layout.
     written: OnceCell<(String, Option<String>)>,
 }
 
 impl<'r> RowFields<'r> {
-    fn new(row: &'r Row, table: &'r str, layout: &'r LineLayout) -> RowFields<'r> {
-        let properties = row.properties().collect();
-        let parts = RowParts { key: row.key(), level: row.level(), properties };
-        RowFields { parts, table, instance: instance_of(&row.partition).0, layout, written: OnceCell::new() }
+    fn new(row: &'r OwnedRow, table: &'r str) -> RowFields<'r> {
+        let properties = row.properties.iter().map(|(name, value)| (name.as_str(), value.as_property())).collect();
+        let parts = RowParts { key: row.key, level: row.level, properties };
+        RowFields { parts, table, instance: instance_of(&row.partition).0, written: OnceCell::new() }
     }
 
     fn written(&self) -> &(String, Option<String>) {
         self.written.get_or_init(|| {
             let mut line = Vec::new();
             let verbatim = self.parts.text(VERBATIM).unwrap_or_default();
-            let whole = self.layout.write_line(&self.parts, verbatim, &mut line);
-            let whole = whole.filter(|_| self.layout.has_message()).and_then(|at| line.get(at));
+            let whole = with_layout(self.parts.text(LAYOUT).unwrap_or_default(), |layout| {
+                let at = layout.write_line(&self.parts, verbatim, &mut line);
+                at.filter(|_| layout.has_message())
+            });
+            let whole = whole.and_then(|at| line.get(at));
             let whole = whole.map(|whole| String::from_utf8_lossy(whole).into_owned());
             let line = String::from_utf8(line);
             (line.unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()), whole)

@@ -36,6 +36,8 @@ const FEW: u64 = 256;
 const WINDOW_BYTES_MAX: usize = 24 << 20;
 /// Ticks of the first window: three minutes. Few records of a page cost as much as many.
 const FIRST_TICKS: i64 = 3 * TICKS_PER_MINUTE;
+/// Ticks of the first window where all records are wanted: an hour. Each window reads the pages at its borders again.
+const FIRST_TICKS_OF_ALL: i64 = 60 * TICKS_PER_MINUTE;
 /// Ticks of the first window where the caller may stop at any record: two seconds.
 const FIRST_TICKS_UNTIL_ENOUGH: i64 = 2 * TICKS_PER_SECOND;
 
@@ -218,7 +220,10 @@ impl BatchVisitor for Finding<'_> {
     fn visit(&self, state: &mut Self::State, batch: &ColumnBatch) -> Result<ControlFlow<()>, StoreError> {
         let (found, is_cut) = state;
         self.rows.fetch_add(batch.records().count(), Ordering::Relaxed);
-        let decided = matching::decide(self.columns, batch, batch.records())?;
+        let decided = match self.few {
+            None => matching::decide_and_make(self.columns, batch, batch.records())?,
+            Some(_) => matching::decide(self.columns, batch, batch.records())?,
+        };
         let Some((mut rows, records)) = decided else { return Ok(self.elsewhere()) };
         records.iter().for_each(|(row, _)| rows.remove(*row));
         if let Some(few) = self.few {
@@ -296,7 +301,11 @@ impl<'a> ColumnRecords<'a> {
             counted_fields,
             next: Some(place.range.to),
             place,
-            ticks: if is_until_enough { FIRST_TICKS_UNTIL_ENOUGH } else { FIRST_TICKS },
+            ticks: match wanted {
+                WantedRecords::All => FIRST_TICKS_OF_ALL,
+                WantedRecords::Newest(_) => FIRST_TICKS,
+                WantedRecords::UntilEnough => FIRST_TICKS_UNTIL_ENOUGH,
+            },
             window_rows: if is_until_enough || few.is_some() { *WINDOW_ROWS.start() } else { *WINDOW_ROWS.end() },
             ready: VecDeque::new(),
             few,
@@ -353,13 +362,15 @@ impl<'a> ColumnRecords<'a> {
                 self.by_rows = records_by_rows(self.selection, &bounds)?;
             }
         }
-        self.grow(from, to, rows, matches);
+        let bytes = finding.bytes.load(Ordering::Relaxed);
+        self.grow(from, to, (rows, bytes), matches);
         self.next = Ticks::new(rest_from.get() - 1).filter(|_| rest_from > oldest);
         Ok(true)
     }
 
-    /// Chooses the length of the next window by the rows of the last, and by how many of them matched.
-    fn grow(&mut self, from: Ticks, to: Ticks, rows: usize, matches: usize) {
+    /// Chooses the length of the next window by the rows of the last and the bytes of its records, and by how many of the
+    /// rows matched.
+    fn grow(&mut self, from: Ticks, to: Ticks, (rows, bytes): (usize, usize), matches: usize) {
         let (ticks, most) = (to.get() - from.get() + 1, *WINDOW_ROWS.end());
         self.window_rows = match self.few {
             // A little more than are needed, if the next ones are as frequent.
@@ -368,6 +379,11 @@ impl<'a> ColumnRecords<'a> {
         };
         let factor = i64::try_from((self.window_rows / rows.max(1)).clamp(1, 16)).unwrap_or(1);
         self.ticks = if rows > 2 * self.window_rows { (ticks / 2).max(1) } else { ticks.saturating_mul(factor) };
+        if self.few.is_none() && bytes > 0 {
+            // A window that is cut was read for nothing.
+            let most = ticks as f64 * (0.75 * WINDOW_BYTES_MAX as f64 / bytes as f64);
+            self.ticks = self.ticks.min((most as i64).max(1));
+        }
     }
 }
 

@@ -172,7 +172,10 @@ impl BlockColumn {
 
     /// The rows with a value, among `rows` rows.
     pub(crate) fn present(&self, rows: usize) -> RowSet {
-        RowSet::of(rows, |row| self.index(row).is_some())
+        match &self.index {
+            None => RowSet::all(rows),
+            Some(_) => RowSet::of(rows, |row| self.index(row).is_some()),
+        }
     }
 
     /// The rows of so many that have a value that is no empty text.

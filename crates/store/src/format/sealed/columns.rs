@@ -6,6 +6,7 @@
 use super::block::{BlockColumn, BlockValues, RestColumns, RowBlock};
 use super::damage::{damaged, guard};
 use super::file::{FileContents, SealedFile};
+use super::index::PartitionRun;
 use super::interned::{self, InternedPages, InternedTexts};
 use super::layout::{ITEM, LEVEL, PARTITION, POSITION, PROPERTIES, PropertyColumn, REST_DEFINED, SOURCE, TICKS, TIME};
 use super::pages::ColumnPages;
@@ -18,6 +19,8 @@ use parquet::column::page::PageReader;
 use parquet::column::reader::ColumnReaderImpl;
 use parquet::data_type::{BoolType, DataType, DoubleType, FixedLenByteArrayType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
+use parquet::file::page_index::column_index::ColumnIndexMetaData;
+use parquet::file::page_index::offset_index::PageLocation;
 use parquet::file::statistics::Statistics;
 use parquet::schema::types::ColumnDescPtr;
 use std::ops::Range;
@@ -63,7 +66,7 @@ impl SealedFile {
     ) -> Result<(InternedTexts, Vec<i16>, Vec<i16>), StoreError> {
         let kept = interned::SharedPool::default();
         let (numbers, defined, repeated) = self.read_pages::<Int32Type>(group, leaf, ranges, |pages, descriptor| {
-            Box::new(InternedPages::new(pages, descriptor, kept.clone()))
+            Box::new(InternedPages::new(pages.keeping_frames(), descriptor, kept.clone()))
         })?;
         let texts = InternedTexts::new(&kept, numbers).ok_or_else(|| self.wrong(group, leaf, "a text is not there"))?;
         Ok((texts, defined, repeated))
@@ -107,7 +110,7 @@ impl SealedFile {
         })
     }
 
-    fn wrong(&self, group: usize, leaf: usize, what: &str) -> StoreError {
+    pub(super) fn wrong(&self, group: usize, leaf: usize, what: &str) -> StoreError {
         damaged(&self.opened.path, &format!("row group {group}, column {leaf}"), what.into())
     }
 
@@ -142,6 +145,46 @@ impl SealedFile {
         };
         let times: Option<Vec<Ticks>> = micros.into_iter().zip(ticks).map(time).collect();
         times.ok_or_else(|| self.wrong(group, TIME, "a time is invalid"))
+    }
+
+    /// The part of a run whose rows may lie between two times, judged by the least and greatest time of each page. The rows
+    /// of a run are sorted, newest first.
+    pub(crate) fn rows_between(&self, run: &PartitionRun, from: Ticks, to: Ticks) -> Range<usize> {
+        let index = self.opened.metadata.page_index_for_row_group(run.group);
+        let (Some(ColumnIndexMetaData::INT64(times)), Some(pages), true) =
+            (index.column_index(TIME), index.page_locations(TIME), self.trusts_statistics)
+        else {
+            return run.rows.clone();
+        };
+        let micros = |time: Ticks| (time.get() - UNIX_EPOCH_TICKS).div_euclid(10);
+        let start_of = |page: &PageLocation| usize::try_from(page.first_row_index).unwrap_or(usize::MAX);
+        let rows_of = |page: usize| {
+            let end = pages.get(page + 1).map_or(self.opened.index.groups[run.group], start_of);
+            pages.get(page).map_or(end, start_of)..end
+        };
+        // A page at an end of the run has times of other runs, too.
+        let is_whole = |page: &usize| {
+            let rows = rows_of(*page);
+            *page < pages.len() && run.rows.start <= rows.start && rows.end <= run.rows.end
+        };
+        let oldest_of = |page: usize| times.min_value(page).copied();
+        let newest_of = |page: usize| times.max_value(page).copied();
+        let mut found: Option<Range<usize>> = None;
+        for page in 0..pages.len() {
+            let rows = rows_of(page);
+            let rows = rows.start.max(run.rows.start)..rows.end.min(run.rows.end);
+            if rows.is_empty() {
+                continue;
+            }
+            let before = page.checked_sub(1).filter(is_whole).and_then(oldest_of);
+            let after = Some(page + 1).filter(is_whole).and_then(newest_of);
+            let newest = newest_of(page).unwrap_or(i64::MAX).min(before.unwrap_or(i64::MAX));
+            let oldest = oldest_of(page).unwrap_or(i64::MIN).max(after.unwrap_or(i64::MIN));
+            if oldest <= micros(to) && micros(from) <= newest {
+                found = Some(found.map_or(rows.start, |found| found.start)..rows.end);
+            }
+        }
+        found.unwrap_or(run.rows.start..run.rows.start)
     }
 
     fn sources(&self, group: usize, ranges: &[Range<usize>]) -> Result<Vec<u64>, StoreError> {
@@ -201,7 +244,7 @@ impl SealedFile {
         for run in self.runs_in(group) {
             let mut last = None;
             let mut is_its = |number: usize| {
-                let is_its = last == Some(number) || names.text(number) == run.partition.as_bytes();
+                let is_its = last == Some(number) || names.text(number) == Some(run.partition.as_bytes());
                 last = Some(number);
                 is_its
             };
@@ -354,7 +397,7 @@ impl SealedFile {
             }
             let texts = entries
                 .next()
-                .and_then(|(key, value)| Some((std::str::from_utf8(key).ok()?, std::str::from_utf8(value).ok()?)));
+                .and_then(|(key, value)| Some((std::str::from_utf8(key?).ok()?, std::str::from_utf8(value?).ok()?)));
             let row = next.checked_sub(1).filter(|row| *row < rows);
             let is_pushed = texts.zip(row).is_some_and(|((key, value), row)| rest.push(row, key, value));
             if !is_pushed {

@@ -8,7 +8,7 @@ use super::bytes::{RangeReader, VerifiedBytes};
 use super::damage::{damaged, guard};
 use super::index::{FileIndex, PartitionRun};
 use super::layout::{ColumnLayout, PropertyColumn};
-use super::sieve::SieveAnswers;
+use super::sieve::{SieveAnswers, SieveSection};
 use super::tail::open_tail;
 use super::{FORMAT, SealedSizes};
 use crate::StoreError;
@@ -65,7 +65,8 @@ impl SealedFile {
         let (checked, index_bytes) = open_tail(source, path)?;
         let foreign = |what: &str| StoreError::Foreign(path.into(), what.into());
         let metadata = guard(path, "footer", || {
-            ParquetMetaDataReader::new().with_offset_index_policy(PageIndexPolicy::Required).parse_and_finish(&checked)
+            let reader = ParquetMetaDataReader::new().with_offset_index_policy(PageIndexPolicy::Required);
+            reader.with_column_index_policy(PageIndexPolicy::Optional).parse_and_finish(&checked)
         })?;
         let pairs = metadata.file_metadata().key_value_metadata();
         let header = pairs.into_iter().flatten().find(|pair| pair.key == HEADER_KEY);
@@ -90,6 +91,11 @@ impl SealedFile {
         }
         let index = FileIndex::decode(checked.tail.get(..index_bytes).unwrap_or_default(), checked.data_end);
         let index = index.map_err(|error| damaged(path, "index", error.to_string()))?;
+        let of_columns =
+            |section: &SieveSection| section.columns.is_empty() || section.columns.len() == header.columns.len() + 1;
+        if !index.sieve.iter().all(of_columns) {
+            return Err(damaged(path, "index", "its sieve has other columns than the footer".into()));
+        }
         let rows = |group: usize| usize::try_from(metadata.row_group(group).num_rows()).ok();
         let same = metadata.num_row_groups() == index.groups.len()
             && index.groups.iter().enumerate().all(|(group, count)| rows(group) == Some(*count))

@@ -4,7 +4,8 @@
 //! in their order. Values are hashed while they are read from the parts, so the checksum covers the input, not the encoded
 //! output.
 
-use super::layout::{ColumnLayout, REST_DEFINED};
+use super::frames::FramedPages;
+use super::layout::{ColumnLayout, REST_DEFINED, ZSTD_LEVEL};
 use super::mapped::{MappedRows, RowSlice};
 use super::sieve::GroupWords;
 use super::sum;
@@ -15,6 +16,8 @@ use ::bytes::Bytes;
 use daytable_model::key::RowKey;
 use daytable_model::property::{Property, PropertyKind};
 use daytable_model::time::UNIX_EPOCH_TICKS;
+use parquet::basic::Type as Physical;
+use parquet::column::page::PageWriter;
 use parquet::column::writer::{ColumnCloseResult, ColumnWriter, get_column_writer};
 use parquet::data_type::{ByteArray, FixedLenByteArray};
 use parquet::errors::{ParquetError, Result};
@@ -64,7 +67,10 @@ impl GroupEncoder {
     fn next(&mut self, write: impl FnOnce(&mut ColumnWriter<'_>) -> Result<()>) -> Result<()> {
         let GroupFormat { schema, properties } = &self.format;
         let column = schema.columns().get(self.columns.len()).ok_or_else(unlike)?.clone();
-        let pages = Box::new(SerializedPageWriter::new(&mut self.out));
+        let is_of_texts = column.physical_type() == Physical::BYTE_ARRAY;
+        let pages = SerializedPageWriter::new(&mut self.out);
+        let pages: Box<dyn PageWriter> =
+            if is_of_texts { Box::new(FramedPages::new(pages, ZSTD_LEVEL)) } else { Box::new(pages) };
         let mut writer = get_column_writer(column, properties.clone(), pages);
         write(&mut writer)?;
         self.columns.push(writer.close()?);
@@ -141,7 +147,7 @@ impl RowGroup {
     pub(super) fn encode(&self, format: &GroupFormat, layout: &ColumnLayout) -> Result<EncodedGroup> {
         let (format, out) = (format.clone(), TrackedWrite::new(Vec::new()));
         let mut group = GroupEncoder { format, out, columns: Vec::new() };
-        let mut words = GroupWords::new(self.sizes.group_rows);
+        let mut words = GroupWords::new(self.sizes.group_rows, layout.columns.len());
         let stretches = self.stretches();
         // Rows of a property that are buffered before they are written.
         let buffer_rows = self.sizes.page_rows;
@@ -169,7 +175,7 @@ impl RowGroup {
                                     };
                                     let hash = sum::of_value(property, value);
                                     sums[at] = sums[at].wrapping_add(hash);
-                                    words.add(&column.property, value, hash);
+                                    words.add(number, &column.property, value, hash);
                                     let is_taken = gathered.push(value);
                                     levels.push(i16::from(is_taken));
                                     values += usize::from(is_taken);
@@ -190,7 +196,7 @@ impl RowGroup {
                 gathered.write(writer, Some(&levels))
             })?;
         }
-        gather_rest(&stretches, &mut rest, &mut sums, &mut words);
+        gather_rest(&stretches, &mut rest, &mut sums, (&mut words, layout.columns.len()));
         values += rest.values().map(Vec::len).sum::<usize>();
         write_rest(&mut group, self.rows, &rest)?;
         let GroupEncoder { out, columns, .. } = group;
@@ -268,7 +274,7 @@ fn gather_rest(
     stretches: &[(&Arc<MappedRows>, Range<usize>)],
     rest: &mut BTreeMap<usize, Vec<(String, String)>>,
     sums: &mut [u64],
-    words: &mut GroupWords,
+    (words, of_rest): (&mut GroupWords, usize),
 ) {
     let mut start = 0;
     for (mapped, rows) in stretches {
@@ -279,7 +285,7 @@ fn gather_rest(
                 let Some(value) = mapped.part.value(*column, row) else { continue };
                 let hash = sum::of_value(property, value);
                 sums[at] = sums[at].wrapping_add(hash);
-                words.add(name, value, hash);
+                words.add(of_rest, name, value, hash);
                 rest.entry(at).or_default().push((text::key(name, kind), text::of(value)));
             }
         }

@@ -6,7 +6,8 @@
 //!           partitions varint | [length varint | name]*
 //!           runs varint | [partition varint | group varint | rows varint | newest varint | newest − oldest varint]*
 //!           minutes length varint | levels and minutes as in a page's header (without minutes: not kept)
-//!           sieve sections varint | [start varint | bytes of layouts varint | positions varint]*
+//!           sieve sections varint | [start varint | bytes of layouts varint | positions varint
+//!                                    | columns varint | [positions of trigrams varint]*]*
 //!           sums varint | [xxh3-64]*
 //! ```
 //!
@@ -14,7 +15,7 @@
 //! row groups, where other Parquet readers skip it.
 
 use super::bytes::BLOCK_BYTES;
-use super::sieve::{SECTION_GROUPS, SieveSection, bits_bytes};
+use super::sieve::{SECTION_GROUPS, SieveSection};
 use crate::format::page::{
     ByteReader, LevelMinute, PageError, add_streams, encode_minutes, has_streams, level_minutes, put_varint,
 };
@@ -138,9 +139,9 @@ impl FileIndex {
         out.extend_from_slice(&minutes);
         put_varint(&mut out, self.sieve.len() as u64);
         for section in &self.sieve {
-            [section.at, section.layouts as u64, section.positions as u64]
-                .into_iter()
-                .for_each(|n| put_varint(&mut out, n));
+            let columns = section.columns.iter().map(|positions| *positions as u64);
+            let counts = [section.layouts as u64, section.positions as u64, section.columns.len() as u64];
+            [section.at].into_iter().chain(counts).chain(columns).for_each(|n| put_varint(&mut out, n));
         }
         put_varint(&mut out, self.sums.len() as u64);
         self.sums.iter().for_each(|sum| out.extend_from_slice(&sum.to_le_bytes()));
@@ -189,12 +190,13 @@ impl FileIndex {
         let has_streams = has_streams(minutes);
         let minutes = level_minutes(minutes).collect::<Result<Vec<_>, _>>()?;
         let section = |raw: &mut ByteReader<'_>| {
-            Ok(SieveSection { at: raw.varint()?, layouts: number(raw)?, positions: number(raw)? })
+            let (at, layouts, positions) = (raw.varint()?, number(raw)?, number(raw)?);
+            let columns = (0..count(raw)?).map(|_| number(raw)).collect::<Result<_, _>>()?;
+            Ok(SieveSection { at, layouts, positions, columns })
         };
         let sieve = (0..count(&mut raw)?).map(|_| section(&mut raw)).collect::<Result<Vec<_>, PageError>>()?;
         let is_inside = |(section, groups): (&SieveSection, &[usize])| {
-            let bytes = bits_bytes(section.positions, groups.len())?.checked_add(section.layouts)?;
-            let end = section.at.checked_add(bytes as u64)?;
+            let end = section.at.checked_add(section.bytes(groups.len())? as u64)?;
             (section.positions > 0 && end <= data_end).then_some(())
         };
         let sections = groups.chunks(SECTION_GROUPS);

@@ -5,12 +5,13 @@
 //!
 //! | page | texts that are kept | what is passed on |
 //! |---|---|---|
-//! | a dictionary | its entries | their numbers, as a dictionary |
+//! | a dictionary | its entries; of one in [frames](super::frames), those that are asked for | their numbers, as a dictionary |
 //! | values of the dictionary | | the page as it is |
 //! | plain texts | all of them | their numbers |
 //!
 //! Parquet's reader still decodes levels and indices. A page whose lengths do not add up is an error.
 
+use super::frames::{FramedDictionary, is_framed, text_at, uneven};
 use crate::format::page::ByteReader;
 use ::bytes::Bytes;
 use parquet::basic::{Encoding, Type as Physical};
@@ -19,6 +20,8 @@ use parquet::column::reader::ColumnReaderImpl;
 use parquet::data_type::Int32Type;
 use parquet::errors::{ParquetError, Result};
 use parquet::schema::types::{ColumnDescPtr, ColumnDescriptor, ColumnPath, Type};
+use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The texts of some values.
@@ -28,17 +31,15 @@ pub(super) struct InternedTexts {
     numbers: Vec<i32>,
 }
 
+/// Where there are so many times more texts than values, results are not kept in a list of all texts.
+const FEW_SHARE: usize = 8;
+
 impl InternedTexts {
     /// `None` if a number has no text.
     pub(super) fn new(kept: &SharedPool, numbers: Vec<i32>) -> Option<InternedTexts> {
         let kept = std::mem::take(&mut *kept.lock().unwrap_or_else(PoisonError::into_inner));
-        let is_there = |number: &i32| usize::try_from(*number).is_ok_and(|number| number < kept.places.len());
+        let is_there = |number: &i32| usize::try_from(*number).is_ok_and(|number| number < kept.len());
         numbers.iter().all(is_there).then_some(InternedTexts { kept, numbers })
-    }
-
-    /// Number of texts; every number is below it.
-    pub(super) fn kept(&self) -> usize {
-        self.kept.places.len()
     }
 
     /// For each value the number of its text.
@@ -47,23 +48,34 @@ impl InternedTexts {
         self.numbers.iter().map(|number| number.cast_unsigned() as usize)
     }
 
-    /// The text of a number.
-    pub(super) fn text(&self, number: usize) -> &[u8] {
-        let TextPlace { page, start, end } = self.kept.places[number];
-        &self.kept.pages[page as usize][start as usize..end as usize]
+    /// The text of a number; `None` if its dictionary is damaged.
+    pub(super) fn text(&self, number: usize) -> Option<&[u8]> {
+        self.kept.text(number)
     }
 
-    /// The text of each value.
-    pub(super) fn iter(&self) -> impl Iterator<Item = &[u8]> {
+    /// The text of each value; `None` if its dictionary is damaged.
+    pub(super) fn iter(&self) -> impl Iterator<Item = Option<&[u8]>> {
         self.numbers().map(|number| self.text(number))
     }
 
-    /// Applies `read` to the text of each value, once a text. `None` if `read` returns `None`.
+    /// Applies `read` to the text of each value, once a text. `None` if `read` returns `None`, or a dictionary is damaged.
     pub(super) fn read<T: Copy>(&self, mut read: impl FnMut(&[u8]) -> Option<T>) -> Option<Vec<T>> {
-        let mut known: Vec<Option<T>> = vec![None; self.kept()];
+        if self.numbers.len() < self.kept.len() / FEW_SHARE {
+            let mut known: HashMap<usize, T, foldhash::quality::RandomState> = HashMap::default();
+            let value = |number: usize| {
+                if let Some(value) = known.get(&number) {
+                    return Some(*value);
+                }
+                let value = read(self.text(number)?)?;
+                known.insert(number, value);
+                Some(value)
+            };
+            return self.numbers().map(value).collect();
+        }
+        let mut known: Vec<Option<T>> = vec![None; self.kept.len()];
         let value = |number: usize| {
             if known[number].is_none() {
-                known[number] = read(self.text(number));
+                known[number] = read(self.text(number)?);
             }
             known[number]
         };
@@ -76,6 +88,8 @@ pub(super) type SharedPool = Arc<Mutex<TextPool>>;
 
 #[derive(Default)]
 pub(super) struct TextPool {
+    /// A dictionary in several frames: its texts have the first numbers.
+    framed: Option<FramedDictionary>,
     pages: Vec<Bytes>,
     places: Vec<TextPlace>,
 }
@@ -89,11 +103,36 @@ struct TextPlace {
 }
 
 impl TextPool {
+    /// Number of texts; every number is below it.
+    fn len(&self) -> usize {
+        self.framed.as_ref().map_or(0, FramedDictionary::len) + self.places.len()
+    }
+
+    fn text(&self, mut number: usize) -> Option<&[u8]> {
+        if let Some(framed) = &self.framed {
+            match number.checked_sub(framed.len()) {
+                Some(of_pages) => number = of_pages,
+                None => return framed.text(number),
+            }
+        }
+        let TextPlace { page, start, end } = self.places.get(number)?;
+        self.pages.get(*page as usize)?.get(*start as usize..*end as usize)
+    }
+
+    /// Keeps a dictionary in several frames, and returns the numbers of its texts in the form of a page.
+    fn keep_framed(&mut self, page: Bytes, values: usize) -> Result<Vec<u8>> {
+        if self.len() > 0 {
+            return Err(uneven());
+        }
+        self.framed = Some(FramedDictionary::open(page, values)?);
+        numbers(0..values)
+    }
+
     /// Keeps the texts at `spans` of `page`, and returns their numbers in the form of a page.
     fn keep(&mut self, page: Bytes, spans: impl Iterator<Item = Result<(usize, usize)>>) -> Result<Vec<u8>> {
         let whole = |n: usize| u32::try_from(n).map_err(|_| uneven());
         let number = whole(self.pages.len())?;
-        let first = self.places.len();
+        let first = self.len();
         for span in spans {
             let (start, end) = span?;
             if start > end || end > page.len() {
@@ -102,12 +141,18 @@ impl TextPool {
             self.places.push(TextPlace { page: number, start: whole(start)?, end: whole(end)? });
         }
         self.pages.push(page);
-        let number = |n: usize| i32::try_from(n).map_err(|_| uneven());
-        let mut numbers = Vec::with_capacity(4 * (self.places.len() - first));
-        (number(first)?..number(self.places.len())?)
-            .for_each(|number| numbers.extend_from_slice(&number.to_le_bytes()));
-        Ok(numbers)
+        numbers(first..self.len())
     }
+}
+
+/// Numbers in the form of a page.
+fn numbers(of: Range<usize>) -> Result<Vec<u8>> {
+    let number = |n: usize| i32::try_from(n).map_err(|_| uneven());
+    let (first, end) = (number(of.start)?, number(of.end)?);
+    let mut page = vec![0; 4 * of.len()];
+    let (places, _) = page.as_chunks_mut::<4>();
+    places.iter_mut().zip(first..end).for_each(|(place, number)| *place = number.to_le_bytes());
+    Ok(page)
 }
 
 /// A page reader that replaces texts by their numbers: see the module's head.
@@ -162,9 +207,9 @@ fn plain(page: &Bytes, start: usize) -> impl Iterator<Item = Result<(usize, usiz
     let mut at = start;
     std::iter::from_fn(move || {
         (at < page.len()).then(|| {
-            let start = at + 4;
-            at = length_at(page, at)?.checked_add(start).ok_or_else(uneven)?;
-            Ok((start, at))
+            let text = text_at(page, at)?;
+            at = text.end;
+            Ok((text.start, text.end))
         })
     })
 }
@@ -201,10 +246,6 @@ fn lengths(page: Bytes) -> Result<Vec<usize>> {
     lengths.into_iter().map(|length| usize::try_from(length).map_err(|_| uneven())).collect()
 }
 
-fn uneven() -> ParquetError {
-    ParquetError::General("the lengths in a page of texts do not add up".into())
-}
-
 impl<P: PageReader> Iterator for InternedPages<P> {
     type Item = Result<Page>;
 
@@ -218,7 +259,14 @@ impl<P: PageReader> PageReader for InternedPages<P> {
         let Some(page) = self.pages.get_next_page()? else { return Ok(None) };
         Ok(Some(match page {
             Page::DictionaryPage { buf, num_values, encoding, .. } => {
-                let numbers = self.keep(buf.clone(), plain(&buf, 0))?;
+                let numbers = match is_framed(&buf) {
+                    true => self
+                        .kept
+                        .lock()
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .keep_framed(buf, num_values as usize)?,
+                    false => self.keep(buf.clone(), plain(&buf, 0))?,
+                };
                 if numbers.len() as u64 != 4 * u64::from(num_values) {
                     return Err(uneven());
                 }
@@ -325,8 +373,9 @@ mod tests {
         reader.read_records(rows - skip, Some(&mut levels), None, &mut numbers).expect("read");
         let texts = InternedTexts::new(&kept, numbers).expect("texts");
         let again = texts.read(|text| Some(text.len())).expect("lengths");
-        assert!(texts.iter().map(<[u8]>::len).eq(again));
-        let mut texts = texts.iter().map(|text| String::from_utf8(text.to_vec()).expect("text"));
+        let all = || texts.iter().map(|text| text.expect("a text"));
+        assert!(all().map(<[u8]>::len).eq(again));
+        let mut texts = all().map(|text| String::from_utf8(text.to_vec()).expect("text"));
         levels.into_iter().map(|level| if level > 0 { texts.next() } else { None }).collect()
     }
 

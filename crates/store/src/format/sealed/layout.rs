@@ -39,7 +39,7 @@ const REST: &str = "Properties:rest";
 
 /// After the encodings, the data is mostly random: level 3 saves nothing (34.4 bytes a record of `benches/seal.rs`,
 /// 34.2 at level 1).
-const ZSTD_LEVEL: i32 = 1;
+pub(super) const ZSTD_LEVEL: i32 = 1;
 /// Maximum bytes of a column's page before compression.
 const PAGE_BYTES: usize = 32 << 10;
 /// Maximum bytes of a dictionary; further values are written without it.
@@ -209,6 +209,8 @@ impl ColumnLayout {
                 .set_column_dictionary_enabled(path.clone(), false)
                 .set_column_encoding(path, Encoding::DELTA_BINARY_PACKED);
         }
+        // The least and greatest time of each page tell which pages of a run overlap a range.
+        builder = builder.set_column_statistics_enabled(path(FIXED[TIME]), EnabledStatistics::Page);
         for (PropertyColumn { name, kind, .. }, has_dictionary) in self.columns.iter().zip(&self.has_dictionary) {
             let otherwise = match kind {
                 PropertyKind::String | PropertyKind::Binary => Encoding::DELTA_LENGTH_BYTE_ARRAY,

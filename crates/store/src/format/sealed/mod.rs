@@ -35,8 +35,9 @@
 //! **Reading** (`file`, `columns`, `interned`, `prefilter`) decodes only the columns and pages of row groups that may
 //! match.
 //!
-//! **Searching.** The `sieve` names the row groups that may have a word, before any column is read. Parquet's own Bloom
-//! filters are of whole values, about whose parts they say nothing.
+//! **Searching.** The `sieve` names the row groups that may have a word, and the columns that may have a part of a word
+//! (`trigrams`), before any column is read. Parquet's own Bloom filters are of whole values, about whose parts they say
+//! nothing.
 
 pub(crate) mod block;
 mod bytes;
@@ -44,6 +45,7 @@ pub(crate) mod columns;
 mod compare;
 mod damage;
 pub(crate) mod file;
+mod frames;
 mod gather;
 mod group;
 pub(crate) mod index;
@@ -68,6 +70,7 @@ mod tail;
 mod tests;
 mod text;
 mod through;
+mod trigrams;
 mod writer;
 
 pub(crate) use block::RowBlock;

@@ -4,6 +4,7 @@
 //! to decompress a page. It is therefore told that the pages are not compressed, and they are decompressed here.
 
 use super::bytes::VerifiedBytes;
+use super::frames::frames_of;
 use crate::format::page::unpack;
 use ::bytes::Bytes;
 use parquet::basic::Compression;
@@ -19,6 +20,8 @@ pub(super) struct ColumnPages {
     pages: SerializedPageReader<VerifiedBytes>,
     /// Maximum bytes of a page: those of the column.
     bytes_max: u64,
+    /// Whether a dictionary in several frames is passed on as it is.
+    keeps_frames: bool,
 }
 
 impl ColumnPages {
@@ -34,15 +37,26 @@ impl ColumnPages {
         }
         let bytes_max = u64::try_from(column.uncompressed_size()).unwrap_or(0);
         let as_they_are = column.clone().into_builder().set_compression(Compression::UNCOMPRESSED).build()?;
-        Ok(ColumnPages { pages: SerializedPageReader::new(bytes, &as_they_are, rows, places)?, bytes_max })
+        Ok(ColumnPages {
+            pages: SerializedPageReader::new(bytes, &as_they_are, rows, places)?,
+            bytes_max,
+            keeps_frames: false,
+        })
     }
 
-    fn unpack(&self, page: &Bytes) -> Result<Bytes> {
-        let bad = || ParquetError::General("a page cannot be decompressed".into());
-        let length = zstd::zstd_safe::get_frame_content_size(page).ok().flatten();
-        let length = length.filter(|length| *length <= self.bytes_max).and_then(|length| usize::try_from(length).ok());
-        let unpacked = unpack(page, length.ok_or_else(bad)?).map_err(|_| bad())?;
-        Ok(unpacked.into_owned().into())
+    /// The same pages; a dictionary in several [frames](super::frames) is not decompressed.
+    pub(super) fn keeping_frames(self) -> ColumnPages {
+        ColumnPages { keeps_frames: true, ..self }
+    }
+
+    fn unpack(&self, page: &Bytes, is_dictionary: bool) -> Result<Bytes> {
+        let frames = frames_of(page, self.bytes_max)?;
+        if is_dictionary && self.keeps_frames && frames.len() > 1 {
+            return Ok(page.clone());
+        }
+        let length = frames.into_iter().map(|(_, length)| length).sum();
+        let bad = |_| ParquetError::General("a page cannot be decompressed".into());
+        Ok(unpack(page, length).map_err(bad)?.into_owned().into())
     }
 }
 
@@ -58,7 +72,8 @@ impl PageReader for ColumnPages {
     fn get_next_page(&mut self) -> Result<Option<Page>> {
         let Some(mut page) = self.pages.get_next_page()? else { return Ok(None) };
         match &mut page {
-            Page::DataPage { buf, .. } | Page::DictionaryPage { buf, .. } => *buf = self.unpack(buf)?,
+            Page::DataPage { buf, .. } => *buf = self.unpack(buf, false)?,
+            Page::DictionaryPage { buf, .. } => *buf = self.unpack(buf, true)?,
             Page::DataPageV2 { .. } => return Err(ParquetError::NYI("pages that daytable does not write".into())),
         }
         Ok(Some(page))

@@ -48,13 +48,16 @@ impl SealedFile {
             } else if &*column.property == LAYOUT && column.kind == PropertyKind::String {
                 let (texts, levels, _) = self.texts(group, leaf, ranges)?;
                 let crosses = |text: &[u8]| Some(str::from_utf8(text).map_or(true, |layout| needle.may_cross(layout)));
-                let mut hits = texts.read(crosses).unwrap_or_default().into_iter();
+                let hits = texts.read(crosses).ok_or_else(|| self.wrong(group, leaf, "a text is not there"))?;
+                let mut hits = hits.into_iter();
                 found
                     .iter_mut()
                     .zip(levels)
                     .for_each(|(found, level)| *found |= level > 0 && hits.next() == Some(true));
             } else if column.kind == PropertyKind::String {
-                self.mark_texts(group, leaf, ranges, needle, &mut found)?;
+                if self.column_may_have(group, number, needle)? {
+                    self.mark_texts(group, leaf, ranges, needle, &mut found)?;
+                }
             } else {
                 self.mark_others(group, leaf, column.kind, ranges, needle, &mut found)?;
             }
@@ -79,7 +82,8 @@ impl SealedFile {
             return Ok(());
         }
         let (texts, levels, _) = self.texts(group, leaf, &pages)?;
-        let hits = texts.read(|text| Some(has_it(text))).unwrap_or_default();
+        let hits = texts.read(|text| Some(has_it(text)));
+        let hits = hits.ok_or_else(|| self.wrong(group, leaf, "a text is not there"))?;
         if !hits.contains(&true) {
             return Ok(());
         }

@@ -33,6 +33,7 @@ fn text() -> impl Strategy<Value = String> {
         "[a-e]{3,6}[ \"\\\\\n\t.-][a-e1-3]{3,8}",
         "1[0-2]\\.1\\.[0-9]{1,3}\\.7[.a:]?",
         "[éß“”a-c ]{0,8}",
+        "[a-f0-9]{20,40}[ .-]?[a-f0-9]{0,30}",
         "(\u{1e}1f|\u{1e}ff|\u{1f}|abc|12345| ){0,5}",
     ]
 }
@@ -132,6 +133,12 @@ proptest! {
                     let needle = Needle::with_borders(part, borders);
                     let may_have = sealed.may_have(group, &needle).expect("read");
                     prop_assert!(may_have, "{:?} with {:?} of {:?}", part, borders, text);
+                    for (number, column) in sealed.columns().iter().enumerate() {
+                        let value = given.values.get(&column.property).filter(|_| column.property != LAYOUT);
+                        if value.is_some_and(|(kind, text)| *kind == PropertyKind::String && text.contains(part)) {
+                            prop_assert!(sealed.column_may_have(group, number, &needle).expect("read"));
+                        }
+                    }
                     needles.push(needle);
                 }
             }
@@ -186,4 +193,48 @@ fn absent_words_exclude_most_places() {
     let bytes: usize =
         sealed.index().sieve.iter().map(|section| section.layouts + section.positions * groups / 8).sum();
     assert!(bytes <= 4096 * 3 / 2 + 100, "{bytes}");
+}
+
+/// A sealed day of 32 row groups, whose records have the message of their number and maybe an identifier.
+fn sealed_with(message: &str, identifier: Option<&dyn Fn(u64) -> String>) -> (Place, SealedFile) {
+    let value = |n: u64| {
+        let mut values = vec![("Message", message.to_owned())];
+        values.push((LAYOUT, "{\"m\":\"%m\",\"trace\":\"%(trace)\"}".to_owned()));
+        values.extend(identifier.map(|of| ("trace", of(n))));
+        values.into_iter().map(|(name, text)| (name.to_owned(), (PropertyKind::String, text))).collect()
+    };
+    let row = |n| Given { partition: 0, key: RowKey::new(start(), 1, n), level: None, values: value(n) };
+    let commits: Vec<Vec<Given>> =
+        (0..32).map(|commit| (128 * commit..128 * (commit + 1)).map(row).collect()).collect();
+    let place = Place::new();
+    let day = place.open_day("Log20261120.1.db", &commits);
+    let (sealed, _) = place.seal(1, std::slice::from_ref(&day)).expect("sealed");
+    (place, sealed)
+}
+
+#[test]
+fn absent_parts_exclude_most_row_groups_and_columns() {
+    let groups_with = |sealed: &SealedFile, part: &str| {
+        let needle = Needle::new(part);
+        (0..32).filter(|group| sealed.may_have(*group, &needle).expect("read")).count()
+    };
+    let (_place, sealed) = sealed_with("request handled", None);
+    let found = |part: &str| groups_with(&sealed, part);
+    assert_eq!((found("uest han"), found("uest xan"), found("ach"), found("e")), (32, 0, 0, 32));
+
+    let identifier = |n: u64| {
+        let half = |seed| xxhash_rust::xxh3::xxh3_64_with_seed(&n.to_le_bytes(), seed);
+        format!("{:016x}{:016x}", half(1), half(2))
+    };
+    let (_place, sealed) = sealed_with("request handled", Some(&identifier));
+    let found = |part: &str| groups_with(&sealed, part);
+    let absent: usize = (5000..5100).map(|n| found(&identifier(n)[3..29])).sum();
+    assert!(absent < 640, "{absent} of 3200");
+    let present: usize = (0..100).map(|n| found(&identifier(n)[3..29])).sum();
+    assert!((100..740).contains(&present), "{present} of 3200");
+    let number = |name: &str| sealed.columns().iter().position(|column| column.property == name).expect("a column");
+    let may_have = |name: &str, part: &str| sealed.column_may_have(0, number(name), &Needle::new(part)).expect("read");
+    let part = &identifier(4095)[3..29];
+    assert_eq!((may_have("Message", "handled"), may_have("Message", "handles")), (true, false));
+    assert_eq!((may_have("Message", part), may_have("trace", part)), (false, true));
 }
