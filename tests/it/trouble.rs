@@ -308,7 +308,7 @@ fn a_damaged_page_is_named() {
     let error = error_of(&output);
     assert!(matches!(output.status.code(), Some(65 | 74)), "{}: {error}", output.status);
     let name = file.file_name().expect("a name").to_string_lossy();
-    assert!(error.contains("page 1+0 (small) of") && error.contains(&*name) && error.contains("damaged"), "{error}");
+    assert!(error.contains("page 1 of") && error.contains(&*name) && error.contains("damaged"), "{error}");
     assert!(output.stdout.is_empty(), "a wrong row: {}", String::from_utf8_lossy(&output.stdout));
     // Commands that skip the page still work, and the daemon accepts more records.
     place.said("tables", &[]);
@@ -323,7 +323,7 @@ fn a_damaged_page_is_named() {
 /// Flips one bit of a page's body, unseen by SQLite.
 fn damage_a_body(file: &Path) {
     let connection = rusqlite::Connection::open(file).expect("a database");
-    let body: Vec<u8> = connection.query_row("SELECT bodies FROM small_pages", [], |row| row.get(0)).expect("a body");
+    let body: Vec<u8> = connection.query_row("SELECT bytes FROM body", [], |row| row.get(0)).expect("a body");
     drop(connection);
     let bytes = fs::read(file).expect("read");
     let places: Vec<usize> = (0..=bytes.len() - body.len()).filter(|at| bytes[*at..].starts_with(&body)).collect();

@@ -9,7 +9,7 @@
 //! | `lines` | lines of files: records, times, patterns |
 //! | `wire` | bytes from a socket: syslog, RELP, journals, pushed bodies, answers of Azure |
 //! | `text` | text by people and other programs: configuration, queries, schedules, keys, other collectors' positions |
-//! | `stored` | bytes by the store: pages, small pages, sealed days, manifests |
+//! | `stored` | bytes by the store: pages, shared pages, sealed days, manifests |
 //! | `folder` | a damaged data folder: each returned row was written before |
 //! | `days` | a day in every state of its life: each query has the answer of a plain list of the day's records |
 //!
@@ -54,8 +54,8 @@ pub const TARGETS: [Target; 21] = [
     Target { name: "keys", holds: text::any_key },
     Target { name: "logql", holds: text::any_logql },
     Target { name: "manifests", holds: stored::any_manifest },
-    Target { name: "small_pages", holds: stored::any_small_pages },
     Target { name: "pages", holds: stored::any_page },
+    Target { name: "partitions", holds: stored::any_partitions },
     Target { name: "patterns", holds: lines::any_pattern },
     Target { name: "positions", holds: text::any_positions },
     Target { name: "pushes", holds: wire::any_push },

@@ -23,8 +23,8 @@ macro_rules! replayed {
 }
 
 replayed! {
-    accounts answers configs databases exports folders keys logql manifests pages patterns positions pushes queries
-    records rows schedules sealed small_pages streams timestamps
+    accounts answers configs databases exports folders keys logql manifests pages partitions patterns positions
+    pushes queries records rows schedules sealed streams timestamps
 }
 
 fn fuzz() -> PathBuf {

@@ -1,4 +1,4 @@
-//! Properties of the store's bytes: pages, small pages, sealed days and their manifests. A checksum protects each
+//! Properties of the store's bytes: pages, shared pages, sealed days and their manifests. A checksum protects each
 //! decoder. Here the checksum is corrected, so that the bytes reach the decoder.
 
 use super::{Draw, seen};
@@ -119,9 +119,9 @@ pub(super) fn shown<'a>(level: Option<Level>, properties: impl Iterator<Item = (
     format!("{level:?} {all:?}")
 }
 
-/// Any bytes are heads of small pages, which are contiguous, or an error.
-pub(super) fn any_small_pages(bytes: &[u8]) {
-    store::assert_heads(bytes);
+/// Any bytes are the partitions of a shared page, or an error.
+pub(super) fn any_partitions(bytes: &[u8]) {
+    store::assert_partitions(bytes);
 }
 
 /// Any bytes are a readable sealed day or an error that names the fault, even with correct checksums. No panic leaves

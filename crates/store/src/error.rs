@@ -48,7 +48,7 @@ pub enum StoreError {
     Damaged {
         /// The day's file.
         path: PathBuf,
-        /// The page's number; for a small page, the number of its row and its offset there.
+        /// The page's number; for the rows of a partition in a shared page, also the number of the partition there.
         page: String,
         /// The fault.
         what: String,

@@ -52,7 +52,7 @@ pub use format::catalog::accounting::{self, ListenerLedger, SourceReceipt};
 pub use format::catalog::idempotency::{self, IdempotencyKey, StoredAnswer};
 pub use format::page_counts::{CountedPage, CountedValues};
 #[cfg(feature = "testing")]
-pub use format::small_pages::assert_heads;
+pub use format::shared_partitions::assert_partitions;
 pub use format::{catalog, page, sealed};
 pub use layout::control_socket;
 pub use maintain::backup::{BackedUp, SealedFiles, backup};

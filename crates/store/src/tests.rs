@@ -270,7 +270,7 @@ fn tear(folder: &Folder, at: Ticks, seq: i64) {
     let batch = batch(at, "web-1", &[(at.plus(seconds(9999)), 99_990, "never happened")]);
     let mut builder = page::PageBuilder::new();
     builder.push_batch(&batch);
-    let insert = |page| crate::format::day_file::Insert { partition: "web-1".into(), page, is_alone: true };
+    let insert = |page| crate::format::day_file::Insert::of_one(&"web-1".into(), page);
     let pages: Vec<_> = builder.build().pages.into_iter().map(insert).collect();
     file.insert(seq, &pages).expect("inserted");
 }
@@ -440,11 +440,21 @@ fn copy_of(folder: &Folder, wants: impl Fn(&str) -> bool) -> Folder {
     copy
 }
 
+/// Opens a store that closes no idle day.
+fn open_lasting(folder: &Folder) -> Store {
+    let options = StoreOptions {
+        commit_interval: Duration::from_millis(1),
+        idle_day: Duration::from_secs(3600),
+        ..StoreOptions::small()
+    };
+    Store::open(&folder.path(), options).expect("opened")
+}
+
 /// Readers in other processes make the same checks as a daemon at its start.
 #[test]
 fn a_reader_says_that_a_day_lost_its_journal_or_is_another() {
     let folder = Folder::new();
-    let store = folder.open();
+    let store = open_lasting(&folder);
     write(&store, day(0), 0, 10);
     write(&store, day(1), 10, 30);
     write(&store, day(2), 30, 40);
@@ -482,13 +492,13 @@ fn a_damaged_page_is_named_and_its_rows_are_not_made_up() {
     write(&store, day(0), 0, 10);
     store.close().expect("closed");
     let file = crate::format::day_file::DayFile::open(&folder.file(day(0)), &table(day(0))).expect("opened");
-    file.connection().execute("UPDATE small_pages SET bodies = zeroblob(length(bodies))", []).expect("damaged");
+    file.connection().execute("UPDATE body SET bytes = zeroblob(length(bytes))", []).expect("damaged");
     file.close().expect("closed");
     let reader = folder.reader();
     let range = Range::all();
     let rows: Vec<_> = reader.scan(&table(day(0)), &range).expect("a table").collect();
     let [Err(error @ StoreError::Damaged { .. })] = &*rows else { panic!("{}", rows.len()) };
-    assert!(error.to_string().contains("page 1+0 (small) of"), "{error}");
+    assert!(error.to_string().contains("page 1 of"), "{error}");
 }
 
 /// Many small commits and one overwritten record, merged during a scan: the rows stay the same.
@@ -507,7 +517,7 @@ fn compaction_merges_small_pages_and_no_reader_sees_it() {
     let range = Range::all();
     let pages = || {
         let file = crate::sqlite::open_to_read(&folder.file(at)).expect("opened");
-        let count = "SELECT (SELECT count(*) FROM page) + (SELECT count(*) FROM small_pages)";
+        let count = "SELECT count(*) FROM page";
         file.query_row(count, [], |row| row.get::<_, i64>(0)).expect("counted")
     };
     assert!(pages() > 40, "nothing is left to merge");
@@ -604,7 +614,7 @@ fn a_follower_misses_nothing_that_is_merged_while_it_looks() {
             builder.push_batch(&merged);
             let mut file =
                 crate::format::day_file::DayFile::open(&folder.file(day(1)), &self::table(day(1))).expect("opened");
-            let (home, new) = (file.address_of(1).expect("read").expect("a name"), builder.build().pages);
+            let (home, new) = (file.address_of("web-1"), builder.build().pages);
             let merge =
                 crate::format::day_file::PageMerge { partition: 1, home, old: vec![1, 2], new, seq: 2, duplicates: 0 };
             file.replace(&[merge], &[]).expect("merged");
@@ -632,30 +642,33 @@ fn tables_show_rows_times_and_expiry() {
     assert!(summary.bytes > 4096);
 }
 
-fn rows_and_small_rows(folder: &Folder, at: Ticks) -> (i64, i64) {
+/// The number of pages of one partition, and of shared ones.
+fn pages_and_shared(folder: &Folder, at: Ticks) -> (i64, i64) {
     let file = crate::sqlite::open_to_read(&folder.file(at)).expect("opened");
-    let count =
-        |table| file.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)).expect("counted");
-    (count("page"), count("small_pages"))
+    let count = |which| {
+        file.query_row(&format!("SELECT count(*) FROM page WHERE partition {which} 0"), [], |row| row.get(0))
+            .expect("counted")
+    };
+    (count("<>"), count("="))
 }
 
-/// Waits until `rows_and_small_rows` are as wanted.
+/// Waits until `pages_and_shared` are as wanted.
 fn wait_for(folder: &Folder, at: Ticks, is_wanted: impl Fn(i64, i64) -> bool) {
     let deadline = std::time::Instant::now() + seconds(60);
     loop {
-        let (rows, small_rows) = rows_and_small_rows(folder, at);
-        if is_wanted(rows, small_rows) {
+        let (pages, shared) = pages_and_shared(folder, at);
+        if is_wanted(pages, shared) {
             return;
         }
-        assert!(std::time::Instant::now() < deadline, "{rows} rows and {small_rows} rows of small pages are left");
+        assert!(std::time::Instant::now() < deadline, "{pages} pages and {shared} shared pages are left");
         std::thread::sleep(Duration::from_millis(20));
     }
 }
 
-/// Many instances with one record per commit: one row per commit, and later one page per instance. Every way of reading
+/// Many instances with one record per commit: one page per commit, and later one page per instance. Every way of reading
 /// gives the same rows before and after.
 #[test]
-fn the_tiny_pages_of_a_commit_are_one_row() {
+fn instances_with_few_rows_in_a_commit_share_a_page() {
     let folder = Folder::new();
     let store = folder.open();
     let at = day(0);
@@ -664,7 +677,7 @@ fn the_tiny_pages_of_a_commit_are_one_row() {
         let batches = (0..20).map(|i| batch(at, &format!("pod-{i}"), &[(at.plus(seconds(n)), n * 100 + i, &text)]));
         assert!(commit(&store, batches.collect(), n * 100));
     }
-    assert_eq!(rows_and_small_rows(&folder, at), (0, 40));
+    assert_eq!(pages_and_shared(&folder, at), (0, 40));
     let check = || {
         assert_eq!(folder.messages_of(at, Some("pod-7")), newest_first(0, 40));
         assert_eq!(folder.messages(at).len(), 800);
@@ -686,7 +699,7 @@ fn the_tiny_pages_of_a_commit_are_one_row() {
     check();
     killed(&folder);
     check();
-    wait_for(&folder, at, |_, small_rows| small_rows == 0);
+    wait_for(&folder, at, |_, shared| shared == 0);
     check();
     store.close().expect("closed");
     killed(&folder);
@@ -694,29 +707,35 @@ fn the_tiny_pages_of_a_commit_are_one_row() {
     check();
 }
 
-/// Small pages found at the start are merged even if nothing more is written to their day.
+/// Commits a record of each of two instances.
+fn write_two(store: &Store, at: Ticks, n: u64) {
+    let text = format!("record {n}");
+    let of = |partition, position| batch(at, partition, &[(at.plus(seconds(n)), position, &text)]);
+    assert!(commit(store, vec![of("web-1", 10 * n), of("web-2", 10 * n + 1)], 10 * n));
+}
+
+/// Shared pages found at the start are split even if nothing more is written to their day.
 #[test]
-fn small_pages_of_a_day_that_is_over_are_merged() {
+fn shared_pages_of_a_day_that_is_over_are_split() {
     let folder = Folder::new();
     for is_killed in [false, true] {
         let store = folder.open();
-        write(&store, day(0), 0, 1);
-        write(&store, day(0), 1, 2);
+        (0..2).for_each(|n| write_two(&store, day(0), n));
         store.close().expect("closed");
-        assert!(rows_and_small_rows(&folder, day(0)).1 > 0, "those of the last seconds are left");
+        assert!(pages_and_shared(&folder, day(0)).1 > 0, "those of the last seconds are left");
         if is_killed {
             killed(&folder);
         }
         let store = folder.open();
-        wait_for(&folder, day(0), |_, small_rows| small_rows == 0);
+        wait_for(&folder, day(0), |_, shared| shared == 0);
         store.close().expect("closed");
-        assert_eq!(folder.messages(day(0)), newest_first(0, 2));
+        assert_eq!(folder.messages_of(day(0), Some("web-2")), newest_first(0, 2));
     }
 }
 
 /// Otherwise a start would open each of hundreds of days, and rewrite each record into a page that is no larger.
 #[test]
-fn a_day_whose_small_pages_are_not_worth_a_merge_stays_closed_until_it_is_written_to() {
+fn a_day_whose_shared_pages_are_not_worth_a_split_stays_closed_until_it_is_written_to() {
     let folder = Folder::new();
     let compaction = Thresholds { split_pages_min: 3, ..Thresholds::small() };
     let open = || {
@@ -728,9 +747,8 @@ fn a_day_whose_small_pages_are_not_worth_a_merge_stays_closed_until_it_is_writte
         file.expect("read").expect("a file").writable
     };
     let store = open();
-    write(&store, day(0), 0, 1);
-    write(&store, day(0), 1, 2);
-    (0..4).for_each(|n| write(&store, day(1), n, n + 1));
+    (0..2).for_each(|n| write_two(&store, day(0), n));
+    (0..4).for_each(|n| write_two(&store, day(1), n));
     let deadline = std::time::Instant::now() + seconds(60);
     while is_writable(day(0)) {
         assert!(std::time::Instant::now() < deadline, "it stays open");
@@ -740,12 +758,12 @@ fn a_day_whose_small_pages_are_not_worth_a_merge_stays_closed_until_it_is_writte
     assert_eq!((is_writable(day(0)), is_writable(day(1))), (false, true));
     let store = open();
     assert!(!is_writable(day(0)), "nothing was written to it");
-    write(&store, day(0), 2, 3);
+    write_two(&store, day(0), 2);
     assert!(is_writable(day(0)), "a kill may leave a journal");
     store.close().expect("closed");
     assert!(is_writable(day(0)), "now it has enough of them");
-    assert_eq!(folder.messages(day(0)), newest_first(0, 3));
-    assert_eq!(folder.messages(day(1)), newest_first(0, 4));
+    assert_eq!(folder.messages_of(day(0), Some("web-1")), newest_first(0, 3));
+    assert_eq!(folder.messages_of(day(1), Some("web-1")), newest_first(0, 4));
 }
 
 /// Replaces live files of a day by a sealed file, in one transaction as the lifecycle does.
@@ -792,7 +810,7 @@ fn add_late(folder: &Folder, at: Ticks, generation: i64, batches: &[Batch]) {
         let mut builder = page::PageBuilder::new();
         builder.push_batch(batch);
         let partition = &batch.partition;
-        let insert = |page| crate::format::day_file::Insert { partition: partition.clone(), page, is_alone: false };
+        let insert = |page| crate::format::day_file::Insert::of_one(partition, page);
         inserts.extend(builder.build().pages.into_iter().map(insert));
     }
     file.insert(1, &inserts).expect("written");

@@ -107,7 +107,7 @@ pub(super) fn live_through(dice: &mut Dice) {
     for _ in 0..3 {
         day.write(dice);
     }
-    day.ask(dice, "open, with pages that overlap, and small pages");
+    day.ask(dice, "open, with pages that overlap, and shared pages");
     day.store.take().expect("it is open").close().expect("closed");
     compact_file(&day.data().join("tables").join(format!("{}.1.db", table())), &table());
     day.open();

@@ -8,13 +8,16 @@
 //! this module writes to such a file.
 
 use crate::StoreError;
-use crate::format::page::{EncodedPage, Page, PageAddress, PageSections, TableAddress};
+use crate::format::page::{EncodedPage, PageAddress, TableAddress};
 use crate::format::page_counts::{self, PageCountsBuilder};
 use crate::format::page_groups;
 use crate::format::page_headers::{self, PageHeadersBuilder};
-use crate::format::page_rows::{HEADER_COLUMNS, put_header, read_header};
+use crate::format::page_rows::{
+    HEADER_COLUMNS, PageLocation, PageRow, named_partition, partition_name, put_page, read_header,
+};
 use crate::format::page_sieve::{self, PageSieveBuilder};
-use crate::format::small_pages::{self, BodyReader, PageLocation, PageRow, SmallPagesBuilder, SmallPagesRow};
+use crate::format::shared_pages::{self, SHARED, SharedPage, SharedRow};
+use crate::format::shared_partitions::stored_list;
 use crate::lock::FileIdentity;
 use crate::sqlite::{self, Schema};
 use daytable_model::key::{DayTable, RowKey};
@@ -30,17 +33,17 @@ const SQLITE_PAGE_BYTES: u32 = 4096;
 /// Partitions whose number is cached, per file.
 const PARTITIONS_CACHED: usize = 50_000;
 
-/// Raw bytes below which a page is tiny. If it is the only page of its partition in a commit, it becomes a small page.
+/// Raw bytes below which a page is tiny. Partitions with less than that in a commit share pages.
 pub(crate) const TINY_BYTES: u32 = 4096;
 
-/// About how many bytes a page in its own row adds to the journal, besides its body.
+/// About how many bytes a page adds to the journal, besides its body.
 const PAGE_OVERHEAD_BYTES: u64 = 1024;
-/// The same for a small page.
-const SMALL_PAGE_OVERHEAD_BYTES: u64 = 64;
+/// The same for a partition of a shared page.
+const PART_OVERHEAD_BYTES: u64 = 16;
 
 const SCHEMA: Schema = Schema {
     page_bytes: SQLITE_PAGE_BYTES,
-    formats: [&[TABLES, small_pages::SCHEMA, page_counts::SCHEMA, page_sieve::SCHEMA, page_headers::SCHEMA]],
+    formats: [&[TABLES, shared_pages::SCHEMA, page_counts::SCHEMA, page_sieve::SCHEMA, page_headers::SCHEMA]],
 };
 
 const TABLES: &str = "
@@ -57,7 +60,7 @@ const TABLES: &str = "
     CREATE TABLE partition(id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
     CREATE TABLE page(
         id INTEGER PRIMARY KEY,
-        partition INTEGER NOT NULL,
+        partition INTEGER NOT NULL,          -- 0 for a shared page (shared_pages.rs)
         first BLOB NOT NULL,                 -- RowKeys of the newest and the oldest entity, 24 bytes (key.rs)
         last BLOB NOT NULL,
         seq INTEGER NOT NULL,                -- the commit that wrote it, or the highest of those merged into it
@@ -90,7 +93,7 @@ pub(crate) struct Total {
 pub(crate) struct PageMerge {
     pub(crate) partition: i64,
     pub(crate) home: PageAddress,
-    /// The replaced rows of `page`, by id. Small pages are deleted with their row.
+    /// The replaced rows of `page`, by id. Shared pages are deleted apart.
     pub(crate) old: Vec<i64>,
     pub(crate) new: Vec<EncodedPage>,
     /// The highest commit of the replaced pages.
@@ -110,27 +113,44 @@ pub(crate) struct Recounted {
 
 /// A page that is ready to be inserted.
 pub(crate) struct Insert {
-    pub(crate) partition: Arc<str>,
+    pub(crate) owner: PageOwner,
     pub(crate) page: EncodedPage,
-    /// Whether the commit has no other page of this partition.
-    pub(crate) is_alone: bool,
+}
+
+/// The partitions of a page.
+pub(crate) enum PageOwner {
+    /// All rows are of this partition.
+    One(Arc<str>),
+    /// A shared page: its partitions by their numbers in the page, each with its number of rows.
+    Many(Vec<(Arc<str>, u32)>),
+}
+
+#[cfg(test)]
+impl Insert {
+    /// A page of one partition.
+    pub(crate) fn of_one(partition: &Arc<str>, page: EncodedPage) -> Insert {
+        Insert { owner: PageOwner::One(partition.clone()), page }
+    }
 }
 
 impl Insert {
-    fn is_small(&self) -> bool {
-        self.is_alone && self.page.header.raw_bytes < TINY_BYTES
+    fn overhead(&self) -> u64 {
+        match &self.owner {
+            PageOwner::One(_) => PAGE_OVERHEAD_BYTES,
+            PageOwner::Many(partitions) => PAGE_OVERHEAD_BYTES + PART_OVERHEAD_BYTES * partitions.len() as u64,
+        }
     }
 }
 
 /// The pages that a commit or a merge wrote, for compaction.
 #[derive(Default)]
 pub(crate) struct WrittenPages {
-    /// Partition, first key and raw bytes of each page in a row of its own.
+    /// Partition, first key and raw bytes of each page of one partition.
     pub(crate) rows: Vec<(i64, RowKey, u32)>,
-    /// The rows with the other pages.
-    pub(crate) small_rows: Vec<SmallPagesRow>,
-    /// The partitions of these pages.
-    pub(crate) small_partitions: Vec<i64>,
+    /// The shared pages.
+    pub(crate) shared: Vec<SharedRow>,
+    /// The partitions of the shared pages.
+    pub(crate) partitions: Vec<i64>,
 }
 
 /// The file of an open day, opened to write. Only the committer has one.
@@ -173,10 +193,37 @@ impl DayFile {
         &mut self.connection
     }
 
-    /// The page address of a partition; none if the partition has no name.
-    pub(crate) fn address_of(&self, partition: i64) -> Result<Option<PageAddress>, StoreError> {
-        let name = self.sql(partition_name(&self.connection, partition))?;
-        Ok(name.map(|name| self.table_address.at(&name)))
+    /// The addresses of its day-table.
+    pub(crate) fn table_address(&self) -> TableAddress {
+        self.table_address
+    }
+
+    /// The page address of a partition, by its name.
+    pub(crate) fn address_of(&self, partition: &str) -> PageAddress {
+        self.table_address.at(partition)
+    }
+
+    /// The name of the partition of a page.
+    pub(crate) fn name_of(&self, page: &PageRow) -> Result<Arc<str>, StoreError> {
+        named_partition(&self.connection, &self.path, page)
+    }
+
+    /// Reads a shared page.
+    pub(crate) fn read_shared(&self, id: i64) -> Result<(PageRow, SharedPage), StoreError> {
+        let row = self.sql(shared_pages::header(&self.connection, id))?;
+        let row = row.ok_or_else(|| StoreError::Damaged {
+            path: self.path.clone(),
+            page: id.to_string(),
+            what: "it is missing".into(),
+        })?;
+        let page = shared_pages::read(&self.connection, &self.path, self.table_address, &row)?;
+        Ok((row, page))
+    }
+
+    /// Fails if the rows of a part of a shared page may not be shown under a name.
+    pub(crate) fn check_part(&self, part: &PageRow, of: &SharedPage, name: &str) -> Result<(), StoreError> {
+        let PageLocation::Part { part: number, .. } = part.place else { return Ok(()) };
+        of.check_name(&self.path, part, (number as usize, self.table_address), name)
     }
 
     fn sql<T>(&self, result: rusqlite::Result<T>) -> Result<T, StoreError> {
@@ -193,9 +240,7 @@ impl DayFile {
         if self.partitions.len() > PARTITIONS_CACHED {
             self.partitions.clear();
         }
-        let overhead =
-            |insert: &Insert| if insert.is_small() { SMALL_PAGE_OVERHEAD_BYTES } else { PAGE_OVERHEAD_BYTES };
-        self.journaled += pages.iter().map(|insert| insert.page.body.len() as u64 + overhead(insert)).sum::<u64>();
+        self.journaled += pages.iter().map(|insert| insert.page.body.len() as u64 + insert.overhead()).sum::<u64>();
         let result = insert(&mut self.connection, self.table_address, &mut self.partitions, seq, pages);
         if result.is_err() {
             // The transaction's new partition numbers do not exist.
@@ -204,9 +249,9 @@ impl DayFile {
         self.sql(result)
     }
 
-    /// Whether the file has small pages.
-    pub(crate) fn has_small_pages(&self) -> Result<bool, StoreError> {
-        self.sql(self.connection.query_row("SELECT EXISTS (SELECT 1 FROM small_pages)", [], |row| row.get(0)))
+    /// Whether the file has shared pages.
+    pub(crate) fn has_shared_pages(&self) -> Result<bool, StoreError> {
+        self.sql(self.connection.query_row("SELECT EXISTS (SELECT 1 FROM shared_page)", [], |row| row.get(0)))
     }
 
     /// Pages of commits above `committed`, which are the newest by id.
@@ -215,7 +260,7 @@ impl DayFile {
             let select = format!("SELECT {HEADER_COLUMNS} FROM page ORDER BY id DESC");
             let mut statement = self.connection.prepare(&select)?;
             let mut rows = statement.query([])?;
-            let mut pages = small_pages::pages_since(&self.connection, committed)?;
+            let mut pages = Vec::new();
             while let Some(row) = rows.next()? {
                 let page = read_header(row)?;
                 if page.seq <= committed {
@@ -232,13 +277,8 @@ impl DayFile {
     pub(crate) fn remove_commit(&mut self, seq: i64, pages: &[PageRow]) -> Result<(), StoreError> {
         let result = (|| {
             let transaction = self.connection.transaction()?;
-            for page in pages {
-                let PageLocation::Row(id) = page.place else { continue };
-                transaction.prepare_cached("DELETE FROM page WHERE id = ?1 AND seq = ?2")?.execute(params![id, seq])?;
-                transaction.prepare_cached("DELETE FROM body WHERE page = ?1")?.execute([id])?;
-            }
+            pages.iter().filter_map(PageRow::id).try_for_each(|id| shared_pages::delete(&transaction, id))?;
             forget(&transaction, pages.iter().filter_map(PageRow::id))?;
-            transaction.execute("DELETE FROM small_pages WHERE seq = ?1", [seq])?;
             transaction.execute(
                 "UPDATE total SET last_seq = seq_before, entities = entities_before WHERE last_seq = ?1",
                 [seq],
@@ -249,8 +289,8 @@ impl DayFile {
         self.sql(result)
     }
 
-    /// Replaces pages, and the rows `small_rows`, by the pages merged from them, in one transaction.
-    pub(crate) fn replace(&mut self, merges: &[PageMerge], small_rows: &[i64]) -> Result<WrittenPages, StoreError> {
+    /// Replaces pages, and the `shared` ones, by the pages merged from them, in one transaction.
+    pub(crate) fn replace(&mut self, merges: &[PageMerge], shared: &[i64]) -> Result<WrittenPages, StoreError> {
         let pages: usize = merges.iter().map(|merge| merge.old.len() / 8 + merge.new.len()).sum();
         let bytes: usize = merges.iter().flat_map(|merge| &merge.new).map(|page| page.body.len()).sum();
         self.journaled += pages as u64 * PAGE_OVERHEAD_BYTES + bytes as u64;
@@ -266,19 +306,15 @@ impl DayFile {
                     written.rows.push((*partition, page.header.first, page.header.raw_bytes));
                     next += 1;
                 }
-                for id in old {
-                    transaction.prepare_cached("DELETE FROM page WHERE id = ?1")?.execute([id])?;
-                    transaction.prepare_cached("DELETE FROM body WHERE page = ?1")?.execute([id])?;
-                }
+                old.iter().try_for_each(|id| shared_pages::delete(&transaction, *id))?;
                 if *duplicates > 0 {
                     let merged = i64::try_from(*duplicates).unwrap_or(i64::MAX);
                     transaction.prepare_cached("UPDATE total SET merged = merged + ?1")?.execute([merged])?;
                 }
             }
-            for id in small_rows {
-                transaction.prepare_cached("DELETE FROM small_pages WHERE id = ?1")?.execute([id])?;
-            }
-            forget(&transaction, merges.iter().flat_map(|merge| merge.old.iter().copied()))?;
+            shared.iter().try_for_each(|id| shared_pages::delete(&transaction, *id))?;
+            let replaced = merges.iter().flat_map(|merge| &merge.old).chain(shared).copied();
+            forget(&transaction, replaced)?;
             groups.insert(&transaction, first)?;
             transaction.prepare_cached("UPDATE total SET last_page = ?1")?.execute([next - 1])?;
             transaction.commit()?;
@@ -291,14 +327,11 @@ impl DayFile {
     pub(crate) fn recount(&mut self) -> Result<Recounted, StoreError> {
         let result = (|| {
             let transaction = self.connection.transaction()?;
-            let update = "WITH every(seq, entities) AS
-                            (SELECT seq, entities FROM page UNION ALL SELECT seq, entities FROM small_pages)
-                          UPDATE total SET last_seq = (SELECT coalesce(max(seq), 0) FROM every),
-                                           entities = merged + (SELECT coalesce(sum(entities), 0) FROM every)
+            let update = "UPDATE total SET last_seq = (SELECT coalesce(max(seq), 0) FROM page),
+                                           entities = merged + (SELECT coalesce(sum(entities), 0) FROM page)
                           RETURNING last_seq, entities";
             let (last_seq, entities) = transaction.query_row(update, [], |row| Ok((row.get(0)?, row.get(1)?)))?;
-            let ends = "SELECT max(last), min(first) FROM
-                          (SELECT first, last FROM page UNION ALL SELECT first, last FROM small_pages)";
+            let ends = "SELECT max(last), min(first) FROM page";
             let time = |bytes: Option<Vec<u8>>| bytes.and_then(|b| RowKey::from_bytes(&b)).map(|key| key.time());
             let times = transaction.query_row(ends, [], |row| Ok(time(row.get(0)?).zip(time(row.get(1)?))))?;
             transaction.commit()?;
@@ -406,45 +439,44 @@ fn insert(
 ) -> rusqlite::Result<WrittenPages> {
     let transaction = connection.transaction()?;
     let next: i64 = transaction.prepare_cached(NEXT_PAGE)?.query_row([], |row| row.get(0))?;
-    let (mut small, mut written, mut entities) = (Vec::new(), WrittenPages::default(), 0);
+    let (mut written, mut entities) = (WrittenPages::default(), 0);
     let mut groups = GroupsBuilder::default();
-    for insert in pages {
-        let Insert { partition, page, .. } = insert;
-        let id = match partitions.get(partition) {
-            Some(&id) => id,
-            None => {
-                let id = partition_id(&transaction, partition)?;
-                partitions.insert(partition.clone(), id);
-                id
+    let mut number_of = |partition: &Arc<str>| -> rusqlite::Result<i64> {
+        if let Some(&id) = partitions.get(partition) {
+            return Ok(id);
+        }
+        let id = partition_id(&transaction, partition)?;
+        partitions.insert(partition.clone(), id);
+        Ok(id)
+    };
+    for (id, Insert { owner, page }) in (next..).zip(pages) {
+        let (partition, checksum) = match owner {
+            PageOwner::One(name) => {
+                let partition = number_of(name)?;
+                written.rows.push((partition, page.header.first, page.header.raw_bytes));
+                (partition, put_page(&transaction, id, (partition, table_address.at(name)), seq, page)?)
+            }
+            PageOwner::Many(parts) => {
+                let numbers = parts.iter().map(|(name, _)| number_of(name)).collect::<rusqlite::Result<Vec<i64>>>()?;
+                let list = numbers.iter().zip(parts).map(|(number, (name, rows))| (*number, &**name, *rows));
+                let list = stored_list(table_address, list);
+                shared_pages::put(&transaction, id, &list)?;
+                let (raw_bytes, parts) = (u64::from(page.header.raw_bytes), parts.len() as u64);
+                written.shared.push(SharedRow { id, seq, raw_bytes, parts });
+                written.partitions.extend(numbers);
+                (SHARED, put_page(&transaction, id, (SHARED, table_address.of_many(&list)), seq, page)?)
             }
         };
-        let home = table_address.at(partition);
-        if insert.is_small() {
-            small.push((page, id, home));
-        } else {
-            let checksum = put_page(&transaction, next + written.rows.len() as i64, (id, home), seq, page)?;
-            groups.push(id, seq, page, checksum);
-            written.rows.push((id, page.header.first, page.header.raw_bytes));
-        }
+        groups.push(partition, seq, page, checksum);
         entities += i64::from(page.header.entities);
     }
     groups.insert(&transaction, next)?;
-    small.sort_unstable_by_key(|(page, ..)| page.header.first);
-    written.small_partitions.extend(small.iter().map(|(_, partition, _)| partition));
-    let mut builder = SmallPagesBuilder::default();
-    for (page, id, home) in small {
-        builder.push(id, &page.header, home.stored_checksum(&page.header, seq), &page.body);
-        if builder.is_full() {
-            written.small_rows.extend(std::mem::take(&mut builder).insert(&transaction, seq)?);
-        }
-    }
-    written.small_rows.extend(builder.insert(&transaction, seq)?);
     transaction
         .prepare_cached(
             "UPDATE total SET seq_before = last_seq, entities_before = entities, last_seq = ?1, entities = entities + ?2,
              last_page = ?3",
         )?
-        .execute(params![seq, entities, next - 1 + written.rows.len() as i64])?;
+        .execute(params![seq, entities, next - 1 + pages.len() as i64])?;
     transaction.commit()?;
     Ok(written)
 }
@@ -469,27 +501,6 @@ fn partition_id(connection: &Connection, name: &str) -> rusqlite::Result<i64> {
     }
 }
 
-/// The name of a partition by its number. None if it has no name, which is damage if there are pages of it.
-pub(crate) fn partition_name(connection: &Connection, partition: i64) -> rusqlite::Result<Option<Arc<str>>> {
-    let mut statement = connection.prepare_cached("SELECT name FROM partition WHERE id = ?1")?;
-    statement.query_row([partition], |row| Ok(row.get_ref(0)?.as_str()?.into())).optional()
-}
-
-/// Writes a page, and returns its stored checksum.
-fn put_page(
-    connection: &Connection,
-    id: i64,
-    (partition, home): (i64, PageAddress),
-    seq: i64,
-    page: &EncodedPage,
-) -> rusqlite::Result<u64> {
-    let header = &page.header;
-    let checksum = home.stored_checksum(header, seq);
-    put_header(connection, id, partition, seq, header, checksum)?;
-    connection.prepare_cached("INSERT INTO body VALUES (?1, ?2)")?.execute(params![id, page.body])?;
-    Ok(checksum)
-}
-
 pub(crate) fn read_total(connection: &Connection) -> rusqlite::Result<Total> {
     let select = "SELECT last_seq, entities, merged, seq_before, entities_before FROM total";
     connection.prepare_cached(select)?.query_row([], |row| {
@@ -501,55 +512,6 @@ pub(crate) fn read_total(connection: &Connection) -> rusqlite::Result<Total> {
             entities_before: row.get(4)?,
         })
     })
-}
-
-/// Reads a page and checks it against its address `home`.
-pub(crate) fn read_page(
-    connection: &Connection,
-    path: &Path,
-    home: PageAddress,
-    page: &PageRow,
-    bodies: &mut BodyReader,
-) -> Result<Page, StoreError> {
-    decode(path, home, page, read_body(connection, path, page, bodies)?)
-}
-
-/// Reads the body of a page.
-pub(crate) fn read_body<'b>(
-    connection: &Connection,
-    path: &Path,
-    page: &PageRow,
-    bodies: &'b mut BodyReader,
-) -> Result<&'b [u8], StoreError> {
-    let read = bodies.read(connection, page.place).map_err(StoreError::sqlite(path))?;
-    read.ok_or_else(|| damaged(path, page, "its body is missing".into()))
-}
-
-/// Checks the body of a page.
-pub(crate) fn decode(path: &Path, home: PageAddress, page: &PageRow, body: &[u8]) -> Result<Page, StoreError> {
-    Page::decode_of(home, page.seq, &page.header, body).map_err(|error| damaged(path, page, error.to_string()))
-}
-
-/// The same; `None` if `wants` refuses the page by its sections.
-pub(crate) fn decode_wanted(
-    path: &Path,
-    home: PageAddress,
-    page: &PageRow,
-    body: &[u8],
-    wants: impl FnOnce(&PageSections<'_>) -> bool,
-) -> Result<Option<Page>, StoreError> {
-    let decoded = Page::decode_wanted(home, page.seq, &page.header, body, wants);
-    decoded.map_err(|error| damaged(path, page, error.to_string()))
-}
-
-/// The error of a page whose partition has no name.
-pub(crate) fn unnamed_partition(path: &Path, page: &PageRow) -> StoreError {
-    damaged(path, page, "its partition has no name".into())
-}
-
-/// The error of a damaged page.
-pub(crate) fn damaged(path: &Path, page: &PageRow, what: String) -> StoreError {
-    StoreError::Damaged { path: path.into(), page: page.place.to_string(), what }
 }
 
 /// Whether a file belongs to an outbox, by the indexes that only such files have.
@@ -584,7 +546,7 @@ mod tests {
         let mut insert = |file: &mut DayFile| {
             seq += 1;
             let page = EncodedPage { header: header.clone(), body: vec![7; 1 << 20], counts: None, words: None };
-            file.insert(seq, &[Insert { partition: "web-1".into(), page, is_alone: true }]).expect("written");
+            file.insert(seq, &[Insert::of_one(&"web-1".into(), page)]).expect("written");
         };
         insert(&mut file);
         let reader = sqlite::open_to_read(&path).expect("opened");

@@ -2,7 +2,6 @@
 
 pub mod catalog;
 pub(crate) mod day_file;
-pub(crate) mod small_pages;
 pub mod page;
 pub(crate) mod page_counts;
 pub(crate) mod page_groups;
@@ -10,3 +9,5 @@ pub(crate) mod page_headers;
 pub(crate) mod page_rows;
 pub(crate) mod page_sieve;
 pub mod sealed;
+pub(crate) mod shared_pages;
+pub(crate) mod shared_partitions;

@@ -18,7 +18,7 @@
 
 use super::page::{ByteReader, LEVELS, PageError, VALUES_MAX, ValueCounts, put_signed, put_varint};
 use super::page_groups::{self, GroupTable, PageGroups, low};
-use super::small_pages::PageRow;
+use super::page_rows::PageRow;
 use daytable_model::property::{OwnedValue, Property, PropertyKind};
 use daytable_model::time::Ticks;
 use rusqlite::{Connection, params};

@@ -3,7 +3,7 @@
 //!
 //! Such a row is a copy. Where it is missing or damaged, or has another checksum for a page, the page itself is read.
 
-use super::small_pages::PageRow;
+use super::page_rows::PageRow;
 use rusqlite::{Connection, params};
 use std::ops::Range;
 

@@ -3,7 +3,10 @@
 //! A count over a day needs the header of each page and no body. It reads a row a group instead of a row a page.
 //!
 //! ```text
-//! headers := checksum u64 of the rest | [seq varint, head]* page      head: see small_pages.rs
+//! headers := checksum u64 of the rest | [seq varint, head]* page      partitions of shared pages are elsewhere
+//! head    := partition varint | entities varint | records varint | raw_bytes varint | codec u8
+//!                                 | first RowKey | last RowKey, unless there is one entity | checksum u64
+//!                                 | levels length varint | levels
 //! ```
 //!
 //! The transaction that removes a page notes that in the row of its group, and the last page of a group removes the row.
@@ -12,8 +15,8 @@
 
 use super::page::{ByteReader, PageError, PageHeader, put_varint};
 use super::page_groups::{self, PAGES_MAX, ids};
-use super::page_rows::{HEADER_COLUMNS, read_header};
-use super::small_pages::{PageLocation, PageRow, put_head, read_head};
+use super::page_rows::{HEADER_COLUMNS, PageLocation, PageRow, read_header};
+use daytable_model::key::RowKey;
 use rusqlite::{CachedStatement, Connection, params};
 use std::ops::Range;
 use xxhash_rust::xxh3::xxh3_64;
@@ -84,7 +87,13 @@ pub(crate) fn remove(connection: &Connection, pages: impl IntoIterator<Item = i6
     Ok(())
 }
 
-/// Every page in a row of its own, by id.
+/// Removes the row with a page, which is no longer as it was. Its pages are listed from `page`.
+pub(crate) fn remove_group_of(connection: &Connection, page: i64) -> rusqlite::Result<()> {
+    let delete = "DELETE FROM page_headers WHERE first BETWEEN ?1 - ?2 AND ?1 AND first + pages > ?1";
+    connection.prepare_cached(delete)?.execute(params![page, PAGES_MAX as i64]).map(drop)
+}
+
+/// Every page, by id.
 pub(crate) fn all(connection: &Connection) -> rusqlite::Result<Vec<PageRow>> {
     let count: i64 = connection.prepare_cached("SELECT count(*) FROM page")?.query_row([], |row| row.get(0))?;
     let count = usize::try_from(count).unwrap_or(0);
@@ -167,17 +176,56 @@ fn decode(ids: &Range<i64>, gone: u64, bytes: &[u8], pages: &mut Vec<PageRow>) -
         let (partition, header, levels) = read_head(&mut reader)?;
         if gone >> (id - ids.start) & 1 == 0 {
             let header = PageHeader { levels: levels.to_vec(), ..header };
-            pages.push(PageRow { place: PageLocation::Row(id), partition, seq, header });
+            pages.push(PageRow { place: PageLocation::Row(id), partition, seq, header, shared: None });
         }
     }
     if reader.rest().is_empty() { Ok(()) } else { Err(WRONG) }
+}
+
+/// Writes the header of a page with the stored checksum `noted`.
+fn put_head(out: &mut Vec<u8>, partition: i64, header: &PageHeader, noted: u64) {
+    let PageHeader { first, last, entities, records, levels, codec, raw_bytes, checksum: _ } = header;
+    put_varint(out, partition.cast_unsigned());
+    for number in [*entities, *records, *raw_bytes] {
+        put_varint(out, u64::from(number));
+    }
+    out.push(*codec);
+    out.extend_from_slice(&first.to_bytes());
+    if *entities != 1 {
+        out.extend_from_slice(&last.to_bytes());
+    }
+    out.extend_from_slice(&noted.to_le_bytes());
+    put_varint(out, levels.len() as u64);
+    out.extend_from_slice(levels);
+}
+
+/// A partition, a header without levels, and the levels.
+#[inline]
+fn read_head<'h>(heads: &mut ByteReader<'h>) -> Result<(i64, PageHeader, &'h [u8]), PageError> {
+    let partition = heads.varint()?.cast_signed();
+    let (entities, records, raw_bytes) = (number(heads)?, number(heads)?, number(heads)?);
+    let codec = heads.byte()?;
+    let first = key(heads)?;
+    let last = if entities == 1 { first } else { key(heads)? };
+    let checksum = u64::from_le_bytes(heads.array()?);
+    let levels = heads.varint()?;
+    let levels = heads.take(usize::try_from(levels).unwrap_or(usize::MAX))?;
+    let header = PageHeader { first, last, entities, records, levels: Vec::new(), codec, raw_bytes, checksum };
+    Ok((partition, header, levels))
+}
+
+fn number(heads: &mut ByteReader<'_>) -> Result<u32, PageError> {
+    u32::try_from(heads.varint()?).map_err(|_| PageError::Damaged("a number is larger than it can be"))
+}
+
+fn key(heads: &mut ByteReader<'_>) -> Result<RowKey, PageError> {
+    RowKey::from_bytes(&heads.array::<{ RowKey::BYTES }>()?).ok_or(PageError::Damaged("a row key is invalid"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::page_rows::put_header;
     use super::*;
-    use daytable_model::key::RowKey;
     use daytable_model::time::Ticks;
     use proptest::prelude::*;
 

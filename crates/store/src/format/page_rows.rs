@@ -1,9 +1,117 @@
-//! Rows of the table `page`: headers, read and written.
+//! Rows of the table `page`: headers, read and written, and their bodies.
 
-use super::page::PageHeader;
-use super::small_pages::{PageLocation, PageRow};
+use super::page::{EncodedPage, Page, PageAddress, PageHeader, PageSections};
+use super::shared_partitions::SharedPartitions;
+use crate::StoreError;
 use daytable_model::key::RowKey;
-use rusqlite::{Connection, Row, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use std::path::Path;
+use std::sync::Arc;
+
+/// The location of a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum PageLocation {
+    /// Its row, by id.
+    Row(i64),
+    /// The rows of one partition of a shared page, by the page's id and the partition's number in it.
+    Part { page: i64, part: u32 },
+}
+
+impl PageLocation {
+    /// The id of the row in `page`.
+    pub(crate) fn page(self) -> i64 {
+        match self {
+            PageLocation::Row(page) | PageLocation::Part { page, .. } => page,
+        }
+    }
+}
+
+impl Ord for PageLocation {
+    /// Pages are in the order of their writing.
+    fn cmp(&self, other: &PageLocation) -> std::cmp::Ordering {
+        let order = |place: &PageLocation| match place {
+            PageLocation::Row(page) => (*page, None),
+            PageLocation::Part { page, part } => (*page, Some(*part)),
+        };
+        order(self).cmp(&order(other))
+    }
+}
+
+impl PartialOrd for PageLocation {
+    fn partial_cmp(&self, other: &PageLocation) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl std::fmt::Display for PageLocation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            PageLocation::Row(id) => write!(f, "{id}"),
+            PageLocation::Part { page, part } => write!(f, "{page}, partition {part}"),
+        }
+    }
+}
+
+/// A page's header and location.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PageRow {
+    pub(crate) place: PageLocation,
+    pub(crate) partition: i64,
+    pub(crate) seq: i64,
+    /// With the stored checksum.
+    pub(crate) header: PageHeader,
+    /// The partitions of a shared page, where they were read.
+    pub(crate) shared: Option<Arc<SharedPartitions>>,
+}
+
+impl PageRow {
+    /// The partition of a row of this page, which was decoded.
+    pub(crate) fn partition_at(&self, page: &Page, row: usize) -> Option<i64> {
+        match &self.shared {
+            Some(shared) => shared.partition(page.owner(row)?),
+            None => Some(self.partition),
+        }
+    }
+
+    /// The id of its row, unless it is a part of another page.
+    pub(crate) fn id(&self) -> Option<i64> {
+        match self.place {
+            PageLocation::Row(id) => Some(id),
+            PageLocation::Part { .. } => None,
+        }
+    }
+}
+
+#[cfg(test)]
+impl PageRow {
+    /// A page of one record.
+    pub(crate) fn alone(id: i64, checksum: u64) -> PageRow {
+        let key = RowKey::new(daytable_model::time::Ticks::MIN, 0, 0);
+        let (levels, codec, raw_bytes) = (Vec::new(), 1, 1);
+        let header = PageHeader { first: key, last: key, entities: 1, records: 1, levels, codec, raw_bytes, checksum };
+        PageRow { place: PageLocation::Row(id), partition: 1, seq: 1, header, shared: None }
+    }
+}
+
+/// Reads bodies of pages, into memory that it keeps.
+#[derive(Default)]
+pub(crate) struct BodyReader {
+    body: Vec<u8>,
+}
+
+impl BodyReader {
+    /// The body of a page; `None` if it is missing.
+    pub(crate) fn read(&mut self, connection: &Connection, page: i64) -> rusqlite::Result<Option<&[u8]>> {
+        let mut statement = connection.prepare_cached("SELECT bytes FROM body WHERE page = ?1")?;
+        let body = &mut self.body;
+        body.clear();
+        let found = statement.query_row([page], |row| {
+            body.extend_from_slice(row.get_ref(0)?.as_blob()?);
+            Ok(())
+        });
+        Ok(found.optional()?.map(|()| self.body.as_slice()))
+    }
+}
 
 /// The columns for [`read_header`], in its order.
 pub(crate) const HEADER_COLUMNS: &str =
@@ -40,6 +148,21 @@ pub(crate) fn put_header(
         .map(drop)
 }
 
+/// Writes a page, and returns its stored checksum.
+pub(crate) fn put_page(
+    connection: &Connection,
+    id: i64,
+    (partition, home): (i64, PageAddress),
+    seq: i64,
+    page: &EncodedPage,
+) -> rusqlite::Result<u64> {
+    let header = &page.header;
+    let checksum = home.stored_checksum(header, seq);
+    put_header(connection, id, partition, seq, header, checksum)?;
+    connection.prepare_cached("INSERT INTO body VALUES (?1, ?2)")?.execute(params![id, page.body])?;
+    Ok(checksum)
+}
+
 /// Reads a header from the columns of [`HEADER_COLUMNS`].
 pub(crate) fn read_header(row: &Row<'_>) -> rusqlite::Result<PageRow> {
     let key = |column| {
@@ -58,5 +181,84 @@ pub(crate) fn read_header(row: &Row<'_>) -> rusqlite::Result<PageRow> {
         checksum: row.get::<_, i64>(9)?.cast_unsigned(),
         levels: row.get(10)?,
     };
-    Ok(PageRow { place: PageLocation::Row(row.get(0)?), partition: row.get(1)?, seq: row.get(4)?, header })
+    Ok(PageRow {
+        place: PageLocation::Row(row.get(0)?),
+        partition: row.get(1)?,
+        seq: row.get(4)?,
+        header,
+        shared: None,
+    })
+}
+
+/// The name of a partition by its number. None if it has no name, which is damage if there are pages of it.
+pub(crate) fn partition_name(connection: &Connection, partition: i64) -> rusqlite::Result<Option<Arc<str>>> {
+    let mut statement = connection.prepare_cached("SELECT name FROM partition WHERE id = ?1")?;
+    statement.query_row([partition], |row| Ok(row.get_ref(0)?.as_str()?.into())).optional()
+}
+
+/// The name of the partition of a page.
+pub(crate) fn named_partition(connection: &Connection, path: &Path, page: &PageRow) -> Result<Arc<str>, StoreError> {
+    let name = partition_name(connection, page.partition).map_err(StoreError::sqlite(path))?;
+    name.ok_or_else(|| unnamed_partition(path, page))
+}
+
+/// Reads a page and checks it against its address `home`.
+pub(crate) fn read_page(
+    connection: &Connection,
+    path: &Path,
+    home: PageAddress,
+    page: &PageRow,
+    bodies: &mut BodyReader,
+) -> Result<Page, StoreError> {
+    decode(path, home, page, read_body(connection, path, page, bodies)?)
+}
+
+/// Reads the body of a page.
+pub(crate) fn read_body<'b>(
+    connection: &Connection,
+    path: &Path,
+    page: &PageRow,
+    bodies: &'b mut BodyReader,
+) -> Result<&'b [u8], StoreError> {
+    let read = bodies.read(connection, page.place.page()).map_err(StoreError::sqlite(path))?;
+    read.ok_or_else(|| damaged(path, page, "its body is missing".into()))
+}
+
+/// Checks the body of a page.
+pub(crate) fn decode(path: &Path, home: PageAddress, page: &PageRow, body: &[u8]) -> Result<Page, StoreError> {
+    let decoded = Page::decode_of(home, page.seq, &page.header, body);
+    decoded
+        .map_err(|error| damaged(path, page, error.to_string()))
+        .and_then(|decoded| check_owners(path, page, decoded))
+}
+
+/// Fails if a page of one partition has rows of many, or the other way round.
+pub(crate) fn check_owners(path: &Path, page: &PageRow, decoded: Page) -> Result<Page, StoreError> {
+    match decoded.has_owners() == page.shared.is_some() {
+        true => Ok(decoded),
+        false => Err(damaged(path, page, "its rows are not of its partition".into())),
+    }
+}
+
+/// The same; `None` if `wants` refuses the page by its sections.
+pub(crate) fn decode_wanted(
+    path: &Path,
+    home: PageAddress,
+    page: &PageRow,
+    body: &[u8],
+    wants: impl FnOnce(&PageSections<'_>) -> bool,
+) -> Result<Option<Page>, StoreError> {
+    let decoded = Page::decode_wanted(home, page.seq, &page.header, body, wants);
+    let decoded = decoded.map_err(|error| damaged(path, page, error.to_string()))?;
+    decoded.map(|decoded| check_owners(path, page, decoded)).transpose()
+}
+
+/// The error of a page whose partition has no name.
+pub(crate) fn unnamed_partition(path: &Path, page: &PageRow) -> StoreError {
+    damaged(path, page, "its partition has no name".into())
+}
+
+/// The error of a damaged page.
+pub(crate) fn damaged(path: &Path, page: &PageRow, what: String) -> StoreError {
+    StoreError::Damaged { path: path.into(), page: page.place.to_string(), what }
 }

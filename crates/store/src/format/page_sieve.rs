@@ -20,7 +20,7 @@
 
 use super::page::{ByteReader, PageError, PageWords, is_of_letters, put_varint, word_key};
 use super::page_groups::{self, GroupTable, PageGroups, low};
-use super::small_pages::PageRow;
+use super::page_rows::PageRow;
 use daytable_model::line::may_cross_escaped;
 use daytable_model::needle::Needle;
 use daytable_model::property::PropertyKind;

@@ -1,17 +1,18 @@
 //! Compaction: merges the small pages of quiet sources into full ones, as
 //! [log-structured merge trees](https://www.cs.umb.edu/~poneil/lsmtree.pdf) do.
 //!
-//! The tiny pages of one commit share one row of the table `small_pages`. Every half minute or so, the small rows of a
-//! day are **split**: all pages of a partition in them become one page of the table `page`, and the small rows are
-//! deleted. Pages that are still small are merged again: tiny pages when [`Thresholds::run_pages_min`] are in a row,
-//! others when together they fill a page. Each record is rewritten two or three times.
+//! Partitions with few rows in a commit have them in shared pages. Every half minute or so, the shared pages of a day are
+//! **split**: all rows of a partition in them become one page, and the shared pages are deleted. Pages that are still
+//! small are merged again: tiny pages when [`Thresholds::run_pages_min`] are in a row, others when together they fill a
+//! page. Each record is rewritten two or three times.
 //!
 //! A merge takes committed pages of one partition, in one transaction of the file. The merged page gets the highest `seq`
 //! of its parts. (With a `seq` of its own, a crash before the next commit point would remove the merged page after its
 //! parts are gone.) So a page that is left out must not lie between the parts and hold a key of theirs: an older
-//! duplicate could win. Rows of `page` are merged with all pages that overlap them, and only if they are older than every
-//! small page of their partition. Small rows are split oldest first, so the remaining ones are newer. Rows of `page` that
-//! lie between small rows and overlap them are merged with them, or end a run if they are large.
+//! duplicate could win. Pages of one partition are merged with all pages that overlap them, and only if they are older
+//! than every shared page with rows of their partition. Shared pages are split oldest first, so the remaining ones are
+//! newer. Other pages that lie between shared pages and overlap their rows are merged with them, or end a run if they are
+//! large.
 //!
 //! A damaged page stays where it is, with the pages it would have been merged with. Readers of that page get the error;
 //! commits do not fail.
@@ -20,10 +21,10 @@
 //! older rows of the merged page a second time.
 
 use crate::StoreError;
-use crate::format::day_file::{self, DayFile, PageMerge, TINY_BYTES, WrittenPages};
-use crate::format::page::{EncodedPage, PAGE_SPAN, PageBuilder, PageHeader};
-use crate::format::page_rows::{HEADER_COLUMNS, read_header};
-use crate::format::small_pages::{self, PageLocation, PageRow, SmallPagesRow};
+use crate::format::day_file::{DayFile, PageMerge, TINY_BYTES, WrittenPages};
+use crate::format::page::{PAGE_SPAN, Page, PageBuilder, PageHeader};
+use crate::format::page_rows::{self, HEADER_COLUMNS, PageLocation, PageRow, read_header};
+use crate::format::shared_pages::{self, SHARED, SharedPage, SharedRow};
 use crate::in_parallel::in_parallel;
 use crate::maintain::thresholds::Thresholds;
 use crate::outbox::RemovedPages;
@@ -39,13 +40,13 @@ use std::time::{Duration, Instant};
 const FULL_BYTES: u32 = 128 << 10;
 /// Pages of a partition that one merge considers, the newest first.
 const CONSIDERED_PAGES_MAX: usize = 256;
-/// Small rows that are worth splitting once the oldest is [`Thresholds::split_after`] old.
-const SMALL_ROWS_MIN: usize = 32;
-/// Raw bytes in small rows from which they are split at any age if that is worthwhile. Also the most that one split reads.
-const SMALL_ROWS_BYTES_MAX: u64 = 16 << 20;
-/// Raw bytes in small rows from which they are split even if a partition has only a few pages in them. Then a split reads
+/// Shared pages that are worth splitting once the oldest is [`Thresholds::split_after`] old.
+const SHARED_PAGES_MIN: usize = 32;
+/// Raw bytes in shared pages from which they are split at any age if that is worthwhile. Also the most that one split reads.
+const SHARED_BYTES_MAX: u64 = 16 << 20;
+/// Raw bytes in shared pages from which they are split even if a partition has only a few pages in them. Then a split reads
 /// a half of that.
-const SMALL_ROWS_BYTES_KEPT: u64 = 128 << 20;
+const SHARED_BYTES_KEPT: u64 = 128 << 20;
 /// About how many pages one transaction replaces.
 const TRANSACTION_PAGES: usize = 1000;
 /// How long one step may occupy the committer.
@@ -65,14 +66,14 @@ pub(crate) struct Compactor {
 #[derive(Default)]
 struct Day {
     thresholds: Thresholds,
-    /// The rows of `small_pages`, the oldest first, and when they came.
-    small_rows: VecDeque<(Instant, SmallPagesRow)>,
-    small_rows_bytes: u64,
-    /// Partitions of the small rows. Those of rows of earlier processes may be missing.
-    small_partitions: PartitionSet,
-    /// The small rows that are being split.
+    /// The shared pages, the oldest first, and when they came.
+    shared: VecDeque<(Instant, SharedRow)>,
+    shared_bytes: u64,
+    /// Partitions of the shared pages. Those of pages of earlier processes may be missing.
+    partitions: PartitionSet,
+    /// The shared pages that are being split.
     splitting: Option<Split>,
-    /// By partition, the small pages of `page` that were not considered together yet.
+    /// By partition, the small pages of one partition that were not considered together yet.
     small: HashMap<i64, Small, foldhash::quality::RandomState>,
     /// Partitions whose small pages may be worth a merge.
     ready: VecDeque<(Instant, i64)>,
@@ -92,6 +93,13 @@ struct Small {
     bytes: u64,
     /// The newest key in them.
     first: Option<RowKey>,
+}
+
+impl Small {
+    /// Whether the pages may be worth a merge.
+    fn is_worthwhile(&self, thresholds: &Thresholds) -> bool {
+        self.tiny >= thresholds.run_pages_min || self.bytes >= thresholds.run_bytes_min
+    }
 }
 
 /// A set of partitions, as a bit for each. Their numbers begin at 1 and have no gaps.
@@ -116,10 +124,10 @@ impl PartitionSet {
     }
 }
 
-/// Small rows that are being split: merged by partition, and replaced all at once.
+/// Shared pages that are being split: merged by partition, and replaced all at once.
 struct Split {
-    /// The bodies of each small row.
-    bodies: Bodies,
+    /// The shared pages by id.
+    shared: SharedPages,
     pages: usize,
     left: btree_map::IntoIter<i64, Vec<PageRow>>,
     merges: Vec<PageMerge>,
@@ -312,45 +320,39 @@ impl Day {
     }
 
     fn is_wanted(&self) -> bool {
-        let has_small_rows = !self.small_rows.is_empty() && self.is_split_worthwhile();
-        !self.counted || self.splitting.is_some() || !self.queued.is_empty() || has_small_rows
+        let has_shared = !self.shared.is_empty() && self.is_split_worthwhile();
+        !self.counted || self.splitting.is_some() || !self.queued.is_empty() || has_shared
     }
 
-    /// Whether small rows are to be split. The oldest is always settled then.
+    /// Whether shared pages are to be split. The oldest is always settled then.
     fn is_split_due(&self) -> bool {
-        let age = self.oldest_small_row();
-        let is_large = age > self.thresholds.settled_after && self.small_rows_bytes >= SMALL_ROWS_BYTES_MAX;
+        let age = self.oldest_shared();
+        let is_large = age > self.thresholds.settled_after && self.shared_bytes >= SHARED_BYTES_MAX;
         self.is_split_overdue()
-            || (is_large || age >= self.thresholds.split_after && self.small_rows.len() >= SMALL_ROWS_MIN)
+            || (is_large || age >= self.thresholds.split_after && self.shared.len() >= SHARED_PAGES_MIN)
                 && self.is_split_worthwhile()
     }
 
-    /// Whether small rows are to be split even if a partition has only a few pages in them.
+    /// Whether shared pages are to be split even if a partition has only a few pages in them.
     fn is_split_overdue(&self) -> bool {
-        let age = self.oldest_small_row();
+        let age = self.oldest_shared();
         age >= self.thresholds.split_at_last
-            || age > self.thresholds.settled_after && self.small_rows_bytes >= SMALL_ROWS_BYTES_KEPT
+            || age > self.thresholds.settled_after && self.shared_bytes >= SHARED_BYTES_KEPT
     }
 
-    /// The age of the oldest small row.
-    fn oldest_small_row(&self) -> Duration {
-        self.small_rows.front().map_or(Duration::ZERO, |(since, _)| since.elapsed())
+    /// The age of the oldest shared page.
+    fn oldest_shared(&self) -> Duration {
+        self.shared.front().map_or(Duration::ZERO, |(since, _)| since.elapsed())
     }
 
     fn is_split_worthwhile(&self) -> bool {
         self.pages_a_partition() >= self.thresholds.split_pages_min
     }
 
-    /// How many small pages a partition has on average, at most. A commit has at most one page of each partition.
+    /// In how many shared pages a partition has rows on average, at most.
     fn pages_a_partition(&self) -> u64 {
-        let (mut pages, mut of_commit, mut most, mut seq) = (0, 0, self.small_partitions.count.max(1), None);
-        for (_, row) in &self.small_rows {
-            of_commit = if seq == Some(row.seq) { of_commit + row.pages } else { row.pages };
-            seq = Some(row.seq);
-            pages += row.pages;
-            most = most.max(of_commit);
-        }
-        pages / most
+        let parts: u64 = self.shared.iter().map(|(_, row)| row.parts).sum();
+        parts / self.partitions.count.max(1)
     }
 
     /// Whether a partition can be merged now.
@@ -365,11 +367,11 @@ impl Day {
     }
 
     fn add(&mut self, written: WrittenPages) {
-        written.small_partitions.iter().for_each(|partition| self.small_partitions.insert(*partition));
+        written.partitions.iter().for_each(|partition| self.partitions.insert(*partition));
         // Before the other rows, so that no row of the same commit is merged earlier.
-        for row in written.small_rows {
-            self.small_rows_bytes += row.raw_bytes;
-            self.small_rows.push_back((Instant::now(), row));
+        for row in written.shared {
+            self.shared_bytes += row.raw_bytes;
+            self.shared.push_back((Instant::now(), row));
         }
         for (partition, first, raw_bytes) in written.rows {
             if raw_bytes < FULL_BYTES {
@@ -379,24 +381,24 @@ impl Day {
     }
 
     fn removed(&mut self, removed: &RemovedPages) {
-        if !removed.small_rows.is_empty() {
-            self.small_partitions = PartitionSet::default();
+        if !removed.shared.is_empty() {
+            self.partitions = PartitionSet::default();
         }
-        for (id, left) in &removed.small_rows {
-            let Some(at) = self.small_rows.iter().position(|(_, row)| row.id == *id) else { continue };
-            self.small_rows_bytes = self.small_rows_bytes.saturating_sub(self.small_rows[at].1.raw_bytes);
+        for (id, left) in &removed.shared {
+            let Some(at) = self.shared.iter().position(|(_, row)| row.id == *id) else { continue };
+            self.shared_bytes = self.shared_bytes.saturating_sub(self.shared[at].1.raw_bytes);
             match left {
-                None => drop(self.small_rows.remove(at)),
+                None => drop(self.shared.remove(at)),
                 Some(raw_bytes) => {
-                    self.small_rows_bytes += raw_bytes;
-                    self.small_rows[at].1.raw_bytes = *raw_bytes;
+                    self.shared_bytes += raw_bytes;
+                    self.shared[at].1.raw_bytes = *raw_bytes;
                 }
             }
         }
-        // A split also merges rows of `page`, and counts its small rows from the front.
+        // A split also merges pages of one partition, and counts its shared pages from the front.
         let is_in = |splitting: &Split| {
             let is_gone = |merge: &PageMerge| merge.old.iter().any(|id| removed.pages.contains(id));
-            removed.small_rows.iter().any(|(id, _)| splitting.bodies.contains_key(id))
+            removed.shared.iter().any(|(id, _)| splitting.shared.contains_key(id))
                 || splitting.merges.iter().any(is_gone)
         };
         if self.splitting.as_ref().is_some_and(is_in) {
@@ -421,9 +423,7 @@ impl Day {
         small.first = Some(small.first.map_or(first, |newest| newest.min(first)));
         small.tiny += tiny;
         small.bytes += bytes;
-        if (small.tiny >= self.thresholds.run_pages_min || small.bytes >= self.thresholds.run_bytes_min)
-            && self.queued.insert(partition)
-        {
+        if small.is_worthwhile(&self.thresholds) && self.queued.insert(partition) {
             self.ready.push_back((Instant::now(), partition));
         }
     }
@@ -432,21 +432,22 @@ impl Day {
     fn count(&mut self, file: &DayFile) -> Result<(), StoreError> {
         self.counted = true;
         let since = Instant::now();
-        let known: HashSet<i64> = self.small_rows.iter().map(|(_, row)| row.id).collect();
+        let known: HashSet<i64> = self.shared.iter().map(|(_, row)| row.id).collect();
         let found = (|| {
-            let small_rows = small_pages::all(file.connection())?;
-            let select = "SELECT partition, first, raw_bytes FROM page WHERE raw_bytes < ?1";
-            let mut statement = file.connection().prepare(select)?;
+            let shared = shared_pages::all(file.connection())?;
+            let select =
+                format!("SELECT partition, first, raw_bytes FROM page WHERE raw_bytes < ?1 AND partition <> {SHARED}");
+            let mut statement = file.connection().prepare(&select)?;
             let read = |row: &Row<'_>| {
                 Ok((row.get(0)?, RowKey::from_bytes(row.get_ref(1)?.as_blob()?), row.get::<_, u32>(2)?))
             };
             let rows = statement.query_map([FULL_BYTES], read)?;
-            Ok((small_rows, rows.collect::<rusqlite::Result<Vec<_>>>()?))
+            Ok((shared, rows.collect::<rusqlite::Result<Vec<_>>>()?))
         })();
-        let (small_rows, small) = found.map_err(StoreError::sqlite(file.path()))?;
-        for row in small_rows.into_iter().filter(|row| !known.contains(&row.id)).rev() {
-            self.small_rows_bytes += row.raw_bytes;
-            self.small_rows.push_front((since, row));
+        let (shared, small) = found.map_err(StoreError::sqlite(file.path()))?;
+        for row in shared.into_iter().filter(|row| !known.contains(&row.id)).rev() {
+            self.shared_bytes += row.raw_bytes;
+            self.shared.push_front((since, row));
         }
         self.small.clear();
         for (partition, first, raw_bytes) in small {
@@ -456,52 +457,51 @@ impl Day {
         Ok(())
     }
 
-    /// Reads the oldest small rows that are settled, and begins their split if their pages show that it is worthwhile.
+    /// Reads the oldest shared pages that are settled, and begins their split if their parts show that it is worthwhile.
     fn begin_split(&mut self, file: &DayFile, settled: i64) -> Result<(), StoreError> {
-        let (mut pages, mut bodies, mut bytes) = (Vec::new(), HashMap::default(), 0);
+        let (mut shared, mut bytes, mut count) = (SharedPages::default(), 0, 0);
+        let mut left: BTreeMap<i64, Vec<PageRow>> = BTreeMap::new();
         let is_overdue = self.is_split_overdue() || !self.is_split_worthwhile();
-        let bytes_max = if self.is_split_worthwhile() { SMALL_ROWS_BYTES_MAX } else { SMALL_ROWS_BYTES_KEPT / 2 };
-        for (_, row) in &self.small_rows {
+        let bytes_max = if self.is_split_worthwhile() { SHARED_BYTES_MAX } else { SHARED_BYTES_KEPT / 2 };
+        for (_, row) in &self.shared {
             if row.seq > settled || bytes > 0 && bytes + row.raw_bytes > bytes_max {
                 break;
             }
             bytes += row.raw_bytes;
-            let row_bodies = small_pages::split(file.connection(), row.id, &mut pages);
-            bodies.insert(row.id, row_bodies.map_err(StoreError::sqlite(file.path()))?);
+            let (header, page) = file.read_shared(row.id)?;
+            for part in page.parts(&header) {
+                left.entry(part.partition).or_default().push(part);
+                count += 1;
+            }
+            shared.insert(row.id, page);
         }
-        let count = pages.len();
-        let mut left: BTreeMap<i64, Vec<PageRow>> = BTreeMap::new();
-        for page in pages {
-            left.entry(page.partition).or_default().push(page);
-        }
-        left.keys().for_each(|partition| self.small_partitions.insert(*partition));
-        if !bodies.is_empty() && (is_overdue || self.is_split_worthwhile()) {
-            self.splitting = Some(Split { bodies, pages: count, left: left.into_iter(), merges: Vec::new() });
+        left.keys().for_each(|partition| self.partitions.insert(*partition));
+        if !shared.is_empty() && (is_overdue || self.is_split_worthwhile()) {
+            self.splitting = Some(Split { shared, pages: count, left: left.into_iter(), merges: Vec::new() });
         }
         Ok(())
     }
 
-    /// Continues a split. After the last partition, replaces the small rows. Returns the number of replaced pages.
+    /// Continues a split. After the last partition, replaces the shared pages. Returns the number of replaced parts.
     fn split_next(&mut self, file: &mut DayFile, until: Instant) -> Result<u64, StoreError> {
-        let Some(Split { bodies, pages, left, merges }) = &mut self.splitting else { return Ok(0) };
+        let Some(Split { shared, pages, left, merges }) = &mut self.splitting else { return Ok(0) };
         while Instant::now() < until {
             let Some((partition, parts)) = left.next() else {
-                let small_row_ids: Vec<i64> =
-                    self.small_rows.iter().take(bodies.len()).map(|(_, row)| row.id).collect();
+                let ids: Vec<i64> = self.shared.iter().take(shared.len()).map(|(_, row)| row.id).collect();
                 let (merges, merged_pages) = (std::mem::take(merges), *pages as u64);
                 daytable_platform::failpoint!("compaction-before");
-                let written = file.replace(&merges, &small_row_ids)?;
-                for (_, row) in self.small_rows.drain(..small_row_ids.len()) {
-                    self.small_rows_bytes -= row.raw_bytes;
+                let written = file.replace(&merges, &ids)?;
+                for (_, row) in self.shared.drain(..ids.len()) {
+                    self.shared_bytes -= row.raw_bytes;
                 }
                 self.splitting = None;
-                self.small_partitions = PartitionSet::default();
+                self.partitions = PartitionSet::default();
                 self.add(written);
                 return Ok(merged_pages);
             };
             let between = between(file, partition, &parts)?;
             for run in runs_of(parts, between, self.thresholds.merge_bytes_max) {
-                merges.extend(merge_run(file, run, bodies)?);
+                merges.extend(merge_run(file, run, shared)?);
             }
         }
         Ok(0)
@@ -510,12 +510,12 @@ impl Day {
     /// Merges rows of the next partition in `ready`.
     fn merge_next(&mut self, file: &DayFile, settled: i64) -> Result<(), StoreError> {
         let Some((_, partition)) = self.ready.pop_front() else { return Ok(()) };
-        // Rows of later commits than the partition's oldest small page may have small pages between them.
-        let oldest_small =
-            small_pages::oldest_of(file.connection(), partition).map_err(StoreError::sqlite(file.path()))?;
+        // Pages of later commits than the partition's oldest shared page may have shared pages between them.
+        let oldest_shared =
+            shared_pages::oldest_of(file.connection(), partition).map_err(StoreError::sqlite(file.path()))?;
         let Some(first) = self.small.get(&partition).and_then(|small| small.first) else { return Ok(()) };
-        let limit = oldest_small.map_or(settled, |seq| settled.min(seq - 1));
-        let merges = match merges_of(file, partition, first, limit, &self.thresholds) {
+        let limit = oldest_shared.map_or(settled, |seq| settled.min(seq - 1));
+        let (merges, unsettled) = match merges_of(file, partition, first, limit, &self.thresholds) {
             // The other partitions continue.
             Err(error) if error.is_damage() => {
                 tracing::error!(%error, "a page is damaged: small pages of its partition stay unmerged");
@@ -525,17 +525,34 @@ impl Day {
             }
             merges => merges?,
         };
-        if !merges.is_empty() {
+        let is_empty = merges.is_empty();
+        if !is_empty {
             self.small.remove(&partition);
             self.prepare(merges);
         } else if limit < settled {
-            // Repeat after its small rows were split.
+            // Repeat after its shared pages were split.
             self.ready.push_back((Instant::now(), partition));
+            return Ok(());
         } else {
             self.small.remove(&partition);
             self.queued.remove(&partition);
         }
+        // Those that are too young are considered again.
+        for page in unsettled {
+            let raw_bytes = page.header.raw_bytes;
+            self.add_small(partition, page.header.first, usize::from(raw_bytes < TINY_BYTES), raw_bytes.into());
+        }
         Ok(())
+    }
+
+    /// Queues a partition again if its small pages may be worth a merge by now.
+    fn requeue(&mut self, partition: i64) {
+        self.queued.remove(&partition);
+        if self.small.get(&partition).is_some_and(|small| small.is_worthwhile(&self.thresholds))
+            && self.queued.insert(partition)
+        {
+            self.ready.push_back((Instant::now(), partition));
+        }
     }
 
     /// Keeps merged pages of a partition. The partition stays queued, so that none of its pages is merged twice.
@@ -556,15 +573,13 @@ impl Day {
         }
         daytable_platform::failpoint!("compaction-before");
         let written = file.replace(&merges, &[])?;
-        for merge in &merges {
-            self.queued.remove(&merge.partition);
-        }
+        merges.iter().for_each(|merge| self.requeue(merge.partition));
         self.add(written);
         Ok(merged_pages)
     }
 }
 
-/// Rows of `page` that were committed between the first and the last of `parts` and overlap them.
+/// Pages of a partition that were committed between the first and the last of `parts` and overlap them.
 fn between(file: &DayFile, partition: i64, parts: &[PageRow]) -> Result<Vec<PageRow>, StoreError> {
     let seqs = parts.iter().map(|page| page.seq);
     let (Some(oldest), Some(newest)) = (seqs.clone().min(), seqs.max()) else { return Ok(Vec::new()) };
@@ -649,16 +664,19 @@ impl Cluster {
     }
 }
 
-/// Merges the rows of `partition` from `first` on and up to commit `settled`, where that is worthwhile.
+/// Merges the pages of `partition` from `first` on and up to commit `settled`, where that is worthwhile. Also returns the
+/// small pages that are younger.
 fn merges_of(
     file: &DayFile,
     partition: i64,
     first: RowKey,
     settled: i64,
     thresholds: &Thresholds,
-) -> Result<Vec<PageMerge>, StoreError> {
+) -> Result<(Vec<PageMerge>, Vec<PageRow>), StoreError> {
     let clusters = clusters(file, partition, first).map_err(StoreError::sqlite(file.path()))?;
     let (mut run, mut bytes) = (Vec::new(), 0);
+    let is_young = |page: &&PageRow| page.seq > settled && page.header.raw_bytes < FULL_BYTES;
+    let young = clusters.iter().flat_map(|cluster| &cluster.pages).filter(is_young).cloned().collect();
     // Tiny pages by themselves, and small ones by themselves if they make a full page.
     let mut runs: Vec<(bool, Vec<Cluster>)> = Vec::new();
     let mut tiny = false;
@@ -687,7 +705,7 @@ fn merges_of(
             merges.extend(merge_run(file, pages, &HashMap::default())?);
         }
     }
-    Ok(merges)
+    Ok((merges, young))
 }
 
 /// The rows of `partition` from about `first` on, in the order of their keys, as clusters.
@@ -723,43 +741,41 @@ fn clusters(file: &DayFile, partition: i64, first: RowKey) -> rusqlite::Result<V
     Ok(clusters)
 }
 
-type Bodies = HashMap<i64, Vec<u8>, foldhash::quality::RandomState>;
+type SharedPages = HashMap<i64, SharedPage, foldhash::quality::RandomState>;
 
-/// Merges pages of one partition. `small_bodies` has the bodies of their small rows.
-fn merge_run(file: &DayFile, mut pages: Vec<PageRow>, small_bodies: &Bodies) -> Result<Option<PageMerge>, StoreError> {
+/// Merges pages of one partition, and its rows of `shared` pages.
+fn merge_run(file: &DayFile, mut pages: Vec<PageRow>, shared: &SharedPages) -> Result<Option<PageMerge>, StoreError> {
     // Of equal keys the builder keeps the one that was pushed last: the later commit's.
     pages.sort_by_key(|page| (page.seq, page.place));
     let Some(newest) = pages.last() else { return Ok(None) };
     let (partition, seq) = (newest.partition, newest.seq);
-    let home = file.address_of(partition)?.ok_or_else(|| day_file::unnamed_partition(file.path(), newest))?;
-    let (mut old, mut decoded, mut body) = (Vec::new(), Vec::with_capacity(pages.len()), Vec::new());
-    let mut reader = small_pages::BodyReader::default();
+    let name = file.name_of(newest)?;
+    let home = file.address_of(&name);
+    let mut old = Vec::new();
+    let mut decoded: Vec<Option<Page>> = Vec::with_capacity(pages.len());
+    let mut reader = page_rows::BodyReader::default();
     // A page that stays unchanged is decoded too: only intact pages are written again.
     for page in &pages {
         decoded.push(match page.place {
             PageLocation::Row(id) => {
                 old.push(id);
-                day_file::read_page(file.connection(), file.path(), home, page, &mut reader)?
+                Some(page_rows::read_page(file.connection(), file.path(), home, page, &mut reader)?)
             }
-            PageLocation::Shared { row, offset, length } => {
-                let bodies = small_bodies.get(&row).map_or(&[][..], Vec::as_slice);
-                let found = bodies.get(offset as usize..).and_then(|rest| rest.get(..length as usize));
-                let found = found.ok_or_else(|| day_file::damaged(file.path(), page, "its body is missing".into()))?;
-                if pages.len() == 1 {
-                    body.extend_from_slice(found);
-                }
-                day_file::decode(file.path(), home, page, found)?
-            }
+            PageLocation::Part { .. } => None,
         });
     }
-    if let ([page], true) = (&*pages, old.is_empty()) {
-        let header = PageHeader { checksum: home.stored_checksum(&page.header, seq), ..page.header.clone() };
-        let new = vec![EncodedPage { header, body, counts: None, words: None }];
-        return Ok(Some(PageMerge { partition, home, old, new, seq, duplicates: 0 }));
-    }
     let mut builder = PageBuilder::new();
-    for page in &decoded {
-        builder.push_page(page);
+    for (page, decoded) in pages.iter().zip(&decoded) {
+        match (decoded, page.place) {
+            (Some(decoded), _) => builder.push_page(decoded),
+            (None, PageLocation::Part { page: id, part }) => {
+                let of =
+                    shared.get(&id).ok_or_else(|| page_rows::damaged(file.path(), page, "it is missing".into()))?;
+                file.check_part(page, of, &name)?;
+                builder.push_rows(&of.page, of.rows_of(part as usize));
+            }
+            (None, PageLocation::Row(_)) => {}
+        }
     }
     let built = builder.build();
     Ok(Some(PageMerge { partition, home, old, new: built.pages, seq, duplicates: built.duplicates }))
@@ -768,7 +784,8 @@ fn merge_run(file: &DayFile, mut pages: Vec<PageRow>, small_bodies: &Bodies) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::format::day_file::Insert;
+    use crate::format::day_file::{Insert, PageOwner};
+    use crate::format::page::{BuiltSharedPage, EncodedPage, build_shared};
     use daytable_model::batch::Batch;
     use daytable_model::record::Record;
 
@@ -776,8 +793,8 @@ mod tests {
         DayTable::parse("Log20261101").expect("a table")
     }
 
-    fn encoded(rows: &[(u64, &str)]) -> EncodedPage {
-        let mut batch = Batch::new(day(), "web-1".into());
+    fn batch(partition: &str, rows: &[(u64, &str)]) -> Batch {
+        let mut batch = Batch::new(day(), partition.into());
         for (n, text) in rows {
             let record = Record { message: (*text).into(), ..Record::default() };
             daytable_model::entity::append(
@@ -787,13 +804,27 @@ mod tests {
                 &record,
             );
         }
+        batch
+    }
+
+    fn encoded(rows: &[(u64, &str)]) -> EncodedPage {
+        let batch = batch("web-1", rows);
         let mut builder = PageBuilder::new();
         builder.push_batch(&batch);
         builder.build().pages.remove(0)
     }
 
-    /// A key is written in a small row, then in a row of `page`, then in a small row again. After the split, the last
-    /// value wins, also if it is in a row of `page`.
+    /// The page of a commit for some rows of a partition: a shared one where they are few.
+    fn insert(partition: &str, rows: &[(u64, &str)]) -> Insert {
+        if rows.iter().map(|(_, text)| text.len()).sum::<usize>() >= TINY_BYTES as usize {
+            return Insert::of_one(&partition.into(), encoded(rows));
+        }
+        let BuiltSharedPage { page, partitions } = build_shared(&[batch(partition, rows)]).remove(0);
+        Insert { owner: PageOwner::Many(partitions), page }
+    }
+
+    /// A key is written in a shared page, then in a page of its own, then in a shared page again. After the split, the last
+    /// value wins, also if it is in a page of its own.
     #[test]
     fn a_split_keeps_the_order_of_commits() {
         let dir = tempfile::tempdir().expect("a folder");
@@ -806,23 +837,23 @@ mod tests {
             (3, &[(3, "c")]),
             (4, &[(9, "d"), (10, &long)]),
         ] {
-            let insert = Insert { partition: "web-1".into(), page: encoded(rows), is_alone: true };
-            compactor.add(file.insert(seq, &[insert]).expect("written"));
+            compactor.add(file.insert(seq, &[insert("web-1", rows)]).expect("written"));
         }
-        assert_eq!(compactor.small_rows.len(), 2);
+        assert_eq!(compactor.shared.len(), 2);
         compactor.begin_split(&file, 4).expect("read");
         let merged_pages = compactor.split_next(&mut file, Instant::now() + Duration::from_secs(60)).expect("merged");
-        assert_eq!((merged_pages, compactor.small_rows.len(), compactor.small_rows_bytes), (2, 0, 0));
+        assert_eq!((merged_pages, compactor.shared.len(), compactor.shared_bytes), (2, 0, 0));
         assert_eq!(file.total().expect("read").merged, 3);
         let select = format!("SELECT {HEADER_COLUMNS} FROM page ORDER BY seq");
         let mut statement = file.connection().prepare(&select).expect("a statement");
         let pages: Vec<_> =
             statement.query_map([], read_header).expect("read").map(|page| page.expect("a row")).collect();
-        let home = file.address_of(pages[0].partition).expect("read").expect("a name");
+        let home = file.address_of("web-1");
         let rows = pages.iter().map(|row| {
             (
                 row.seq,
-                day_file::read_page(file.connection(), file.path(), home, row, &mut Default::default()).expect("whole"),
+                page_rows::read_page(file.connection(), file.path(), home, row, &mut Default::default())
+                    .expect("whole"),
             )
         });
         let texts = rows.map(|(seq, page)| {
@@ -834,7 +865,7 @@ mod tests {
             };
             (seq, (0..page.len()).filter_map(text).collect::<String>())
         });
-        // Commit 2 lies between the small rows and is merged with them; commit 4 comes after them and is not.
+        // Commit 2 lies between the shared pages and is merged with them; commit 4 comes after them and is not.
         assert_eq!(texts.collect::<Vec<_>>(), [(3, "axcba".into()), (4, "xd".into())]);
     }
 
@@ -844,8 +875,8 @@ mod tests {
         let long = "x".repeat(6000);
         for (text, damage) in [
             (&*long, "UPDATE body SET bytes = zeroblob(length(bytes))"),
-            ("tiny", "UPDATE small_pages SET bodies = zeroblob(length(bodies))"),
-            ("tiny", "UPDATE small_pages SET heads = zeroblob(length(heads))"),
+            ("tiny", "UPDATE body SET bytes = zeroblob(length(bytes))"),
+            ("tiny", "UPDATE shared_page SET partitions = zeroblob(length(partitions))"),
             ("tiny", "UPDATE partition SET id = 9"),
             (&*long, "UPDATE partition SET name = 'another'"),
         ] {
@@ -856,12 +887,12 @@ mod tests {
             let mut seq = 0;
             let mut write = |compactor: &mut Compactor, file: &mut DayFile, partition: &str| {
                 seq += 1;
-                let insert = Insert { partition: partition.into(), page: encoded(&[(seq, text)]), is_alone: true };
-                compactor.written(&day, file.insert(seq.cast_signed(), &[insert]).expect("written"));
+                let page = insert(partition, &[(seq, text)]);
+                compactor.written(&day, file.insert(seq.cast_signed(), &[page]).expect("written"));
                 compactor.committed(seq.cast_signed());
             };
             let pages = |file: &DayFile| -> i64 {
-                let select = "SELECT (SELECT count(*) FROM page) + (SELECT count(*) FROM small_pages)";
+                let select = "SELECT count(*) FROM page";
                 file.connection().query_row(select, [], |row| row.get(0)).expect("counted")
             };
             (0..8).for_each(|_| write(&mut compactor, &mut file, "web-1"));
@@ -878,9 +909,9 @@ mod tests {
         }
     }
 
-    /// Rows of a partition wait for the split of small pages of their own partition only.
+    /// Pages of a partition wait for the split of shared pages of their own partition only.
     #[test]
-    fn rows_wait_for_small_pages_of_their_own_partition_only() {
+    fn pages_wait_for_shared_pages_of_their_own_partition_only() {
         let dir = tempfile::tempdir().expect("a folder");
         let mut file = DayFile::open(&dir.path().join("day.db"), &day()).expect("opened");
         let mut compactor = Day { counted: true, ..Day::new(Thresholds::small()) };
@@ -888,8 +919,8 @@ mod tests {
         let mut seq = 0;
         let mut write = |compactor: &mut Day, file: &mut DayFile, partition: &str, text: &str| {
             seq += 1;
-            let insert = Insert { partition: partition.into(), page: encoded(&[(seq, text)]), is_alone: true };
-            compactor.add(file.insert(seq.cast_signed(), &[insert]).expect("written"));
+            let page = insert(partition, &[(seq, text)]);
+            compactor.add(file.insert(seq.cast_signed(), &[page]).expect("written"));
         };
         write(&mut compactor, &mut file, "cron", "tiny");
         for _ in 0..8 {
@@ -899,7 +930,7 @@ mod tests {
         for _ in 0..8 {
             write(&mut compactor, &mut file, "web-2", &long);
         }
-        assert_eq!((compactor.small_rows.len(), compactor.ready.len()), (2, 2));
+        assert_eq!((compactor.shared.len(), compactor.ready.len()), (2, 2));
         compactor.merge_next(&file, 99).expect("looked");
         compactor.merge_next(&file, 99).expect("looked");
         assert_eq!(compactor.prepared.iter().map(|merge| merge.old.len()).collect::<Vec<_>>(), [8], "those of web-1");
@@ -917,9 +948,8 @@ mod tests {
         let mut file = DayFile::open(&dir.path().join("day.db"), &day()).expect("opened");
         let mut compactor = Day { counted: true, ..Day::new(Thresholds { split_pages_min: 3, ..Thresholds::small() }) };
         let write = |compactor: &mut Day, file: &mut DayFile, seq: i64, partition: String| {
-            let page = encoded(&[(seq.cast_unsigned(), "tiny")]);
-            let insert = Insert { partition: partition.into(), page, is_alone: true };
-            compactor.add(file.insert(seq, &[insert]).expect("written"));
+            let page = insert(&partition, &[(seq.cast_unsigned(), "tiny")]);
+            compactor.add(file.insert(seq, &[page]).expect("written"));
         };
         (1..9).for_each(|seq| write(&mut compactor, &mut file, seq, format!("web-{seq}")));
         assert!(!compactor.is_wanted());
@@ -934,12 +964,12 @@ mod tests {
         assert!(compactor.is_wanted());
         compactor.begin_split(&file, 99).expect("read");
         compactor.split_next(&mut file, Instant::now() + Duration::from_secs(60)).expect("split");
-        assert_eq!((compactor.small_rows.len(), compactor.small_partitions.count), (0, 0));
+        assert_eq!((compactor.shared.len(), compactor.partitions.count), (0, 0));
     }
 
     /// A burst between two single records stays as it was written, and its rows win over older ones and lose to later ones.
     #[test]
-    fn a_burst_between_small_rows_is_not_rewritten() {
+    fn a_burst_between_shared_pages_is_not_rewritten() {
         let dir = tempfile::tempdir().expect("a folder");
         let mut file = DayFile::open(&dir.path().join("day.db"), &day()).expect("opened");
         let mut compactor = Day { counted: true, ..Day::new(Thresholds::small()) };
@@ -949,17 +979,16 @@ mod tests {
         let commits =
             [single(1, "a"), single(2, "b"), burst(2), single(6, "c"), single(4, "d"), burst(20), single(7, "e")];
         for (rows, seq) in commits.iter().zip(1..) {
-            let insert = Insert { partition: "web-1".into(), page: encoded(rows), is_alone: true };
-            compactor.add(file.insert(seq, &[insert]).expect("written"));
+            compactor.add(file.insert(seq, &[insert("web-1", rows)]).expect("written"));
         }
-        let ids =
-            "SELECT group_concat(id || ':' || seq || ':' || entities, ' ') FROM (SELECT * FROM page ORDER BY seq)";
+        let ids = "SELECT group_concat(id || ':' || seq || ':' || entities, ' ')
+             FROM (SELECT * FROM page WHERE partition <> 0 ORDER BY seq)";
         let pages = |file: &DayFile| file.connection().query_row(ids, [], |row| row.get::<_, String>(0)).expect("read");
-        assert_eq!(pages(&file), "1:3:4 2:6:4");
+        assert_eq!(pages(&file), "3:3:4 6:6:4");
         compactor.begin_split(&file, 7).expect("read");
         compactor.split_next(&mut file, Instant::now() + Duration::from_secs(60)).expect("merged");
         // The second burst overlaps nothing, so the single records before and after it become one page.
-        assert_eq!(pages(&file), "3:2:2 1:3:4 2:6:4 4:7:3");
+        assert_eq!(pages(&file), "8:2:2 3:3:4 6:6:4 9:7:3");
         assert_eq!(file.total().expect("read").merged, 0);
     }
 }

@@ -13,13 +13,13 @@ pub struct Thresholds {
     pub run_bytes_min: u64,
     /// Raw bytes that one merge reads at most.
     pub merge_bytes_max: u64,
-    /// Age of the oldest row of small pages from which such rows are split, if there are several. With a longer age, a
+    /// Age of the oldest shared page from which such pages are split, if there are several. With a longer age, a
     /// partition has more records in its first page, and a reader reads more page headers.
     pub split_after: Duration,
-    /// How many small pages a partition must have about, on average, for a split before that age. With fewer, each record
+    /// In how many shared pages a partition must have rows about, on average, for a split before that age. With fewer, each record
     /// would be rewritten into a page that is hardly larger.
     pub split_pages_min: u64,
-    /// Age from which any row of small pages is split.
+    /// Age from which any shared page is split.
     pub split_at_last: Duration,
     /// How long merged pages wait for others before one transaction puts them in place. Pages of many partitions share the
     /// leaves of the B-tree that one transaction writes.

@@ -3,10 +3,9 @@
 use super::SentPage;
 use crate::StoreError;
 use crate::format::catalog::{Committed, FileRole, LiveFile};
-use crate::format::day_file::partition_name;
 use crate::format::page::Page;
-use crate::format::page_rows::{HEADER_COLUMNS, read_header};
-use crate::format::small_pages::{self, PageLocation, PageRow};
+use crate::format::page_rows::{self, HEADER_COLUMNS, PageLocation, PageRow, partition_name, read_header};
+use crate::format::shared_pages::{self, SHARED};
 use crate::read::{OpenDayFile, Range, Reader, begin};
 use daytable_model::key::{DayTable, RowKey};
 use daytable_model::time::Ticks;
@@ -27,7 +26,7 @@ pub struct OutboxReader {
 #[derive(Clone, Debug)]
 pub struct WaitingPage {
     page: PageRow,
-    /// The body of a small page. Its location changes when other pages leave the row.
+    /// The rows of a part of a shared page. Its number changes when other partitions leave the page.
     body: Option<Vec<u8>>,
 }
 
@@ -67,8 +66,6 @@ impl WaitingPage {
 pub struct OutboxPosition {
     /// The last row of `page`; none before the first read.
     page: Option<i64>,
-    /// The commit up to which small pages were read.
-    seq: i64,
 }
 
 /// The pages of a file since the last read.
@@ -133,31 +130,40 @@ impl OutboxReader {
             );
             // One more page shows whether there are more.
             let limit = i64::try_from(known.len() + count + 1).unwrap_or(i64::MAX);
-            let mut statement = opened.connection.prepare_cached(&select)?;
-            let rows = statement.query_map(params![partition, committed.seq, limit], read_header)?;
-            let mut pages = rows.collect::<rusqlite::Result<Vec<PageRow>>>()?;
-            let (first, last) = RowKey::range(Ticks::MIN, Ticks::MAX);
-            let only = BTreeMap::from([(partition, Arc::from(""))]);
-            pages.extend(small_pages::pages_in(&opened.connection, first, last, Some(&only))?);
-            pages.retain(|page| committed.includes(page.seq) && !known.contains(&SentPage::of(page)));
+            let read = || {
+                let mut statement = opened.connection.prepare_cached(&select)?;
+                let rows = statement.query_map(params![partition, committed.seq, limit], read_header)?;
+                let mut pages = rows.collect::<rusqlite::Result<Vec<PageRow>>>()?;
+                let (first, last) = RowKey::range(Ticks::MIN, Ticks::MAX);
+                let only = BTreeMap::from([(partition, Arc::from(""))]);
+                pages.extend(shared_pages::pages_with(&opened.connection, first, last, &only)?);
+                Ok(pages)
+            };
+            let mut pages = read().map_err(StoreError::sqlite(&opened.path))?;
+            pages.retain(|page| committed.includes(page.seq) && !known.contains(&sent_of(page, partition)));
             pages.sort_by_key(|page| (page.seq, page.place));
             if newest_first {
                 pages.reverse();
             }
             let has_more = pages.len() > count;
             pages.truncate(count);
-            let heads = pages.into_iter().map(|page| with_body(opened, page));
-            Ok((heads.collect::<rusqlite::Result<_>>()?, has_more))
+            let mut waiting = Vec::with_capacity(pages.len());
+            for page in pages {
+                add_waiting(opened, page, |of| of == partition, &mut waiting)?;
+            }
+            Ok((waiting, has_more))
         })
     }
 
-    /// About how many entities of a partition wait, without those of small pages.
+    /// About how many entities of a partition wait, without those of shared pages.
     pub fn entities_of(&self, file: &LiveFile, partition: i64) -> Result<u64, StoreError> {
         self.with_snapshot(file, |opened, _| {
             let sum = "SELECT coalesce(sum(entities), 0) FROM page WHERE partition = ?1";
-            opened.connection.prepare_cached(sum)?.query_row([partition], |row| row.get::<_, i64>(0))
+            let sum =
+                opened.connection.prepare_cached(sum).and_then(|mut sum| sum.query_row([partition], |row| row.get(0)));
+            sum.map_err(StoreError::sqlite(&opened.path))
         })
-        .map(|entities| u64::try_from(entities).unwrap_or(0))
+        .map(|entities: i64| u64::try_from(entities).unwrap_or(0))
     }
 
     /// The newest time of a waiting row of these partitions, between two times.
@@ -181,7 +187,9 @@ impl OutboxReader {
 
     /// The name of a partition.
     pub fn partition(&self, file: &LiveFile, partition: i64) -> Result<Option<Arc<str>>, StoreError> {
-        self.with_snapshot(file, |opened, _| partition_name(&opened.connection, partition))
+        self.with_snapshot(file, |opened, _| {
+            partition_name(&opened.connection, partition).map_err(StoreError::sqlite(&opened.path))
+        })
     }
 
     /// The rows of a page; none if the page was removed, or merged with others.
@@ -195,7 +203,8 @@ impl OutboxReader {
             begin(&opened)?;
             let name = opened.name_of(&head.page)?;
             if let Some(body) = &head.body {
-                return opened.decode(&name, &head.page, body).map(Some);
+                let page = Page::decode(&head.page.header, body);
+                return page.map(Some).map_err(|error| page_rows::damaged(&opened.path, &head.page, error.to_string()));
             }
             let PageLocation::Row(id) = head.page.place else { return Ok(None) };
             let mut statement = opened
@@ -222,7 +231,7 @@ impl OutboxReader {
     pub(crate) fn with_snapshot<T: Default>(
         &self,
         file: &LiveFile,
-        read: impl FnOnce(&OpenDayFile, &Committed) -> rusqlite::Result<T>,
+        read: impl FnOnce(&OpenDayFile, &Committed) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
         // Read before the snapshot, so that the snapshot has every page up to it.
         let committed = self.reader.catalog().committed()?;
@@ -231,34 +240,36 @@ impl OutboxReader {
             Err(StoreError::TableGone(_)) => return Ok(T::default()),
             Err(error) => return Err(error),
         };
-        let found = begin(&opened)
-            .and_then(|_| read(&opened, &committed).map_err(|error| StoreError::sqlite(&opened.path)(error)));
+        let found = begin(&opened).and_then(|_| read(&opened, &committed));
         self.reader.release(opened);
         found
     }
 }
 
-fn first_scan(opened: &OpenDayFile, committed: &Committed, seen: &mut OutboxPosition) -> rusqlite::Result<NewPages> {
-    let mut news = NewPages::default();
-    let have = "SELECT id FROM partition WHERE EXISTS (SELECT 1 FROM page WHERE page.partition = partition.id)";
-    let mut statement = opened.connection.prepare(have)?;
-    for partition in statement.query_map([], |row| row.get(0))? {
-        news.behind.insert(partition?);
-    }
-    // Pages of an unfinished commit come last.
-    let mut statement = opened.connection.prepare("SELECT id, seq FROM page ORDER BY id DESC")?;
-    let mut rows = statement.query([])?;
-    seen.page = Some(0);
-    while let Some(row) = rows.next()? {
-        if row.get::<_, i64>(1)? <= committed.seq {
-            seen.page = Some(row.get(0)?);
-            break;
+fn first_scan(opened: &OpenDayFile, committed: &Committed, seen: &mut OutboxPosition) -> Result<NewPages, StoreError> {
+    let mut read = || {
+        let mut news = NewPages::default();
+        let have = "SELECT id FROM partition WHERE EXISTS (SELECT 1 FROM page WHERE page.partition = partition.id)";
+        let mut statement = opened.connection.prepare(have)?;
+        for partition in statement.query_map([], |row| row.get(0))? {
+            news.behind.insert(partition?);
         }
-    }
-    let small = small_pages::pages_since(&opened.connection, 0)?;
-    news.behind.extend(small.iter().filter(|page| page.seq <= committed.seq).map(|page| page.partition));
-    seen.seq = committed.seq;
-    Ok(news)
+        shared_pages::each_partition(&opened.connection, committed.seq, |partition| {
+            news.behind.insert(partition);
+        })?;
+        // Pages of an unfinished commit come last.
+        let mut statement = opened.connection.prepare("SELECT id, seq FROM page ORDER BY id DESC")?;
+        let mut rows = statement.query([])?;
+        seen.page = Some(0);
+        while let Some(row) = rows.next()? {
+            if row.get::<_, i64>(1)? <= committed.seq {
+                seen.page = Some(row.get(0)?);
+                break;
+            }
+        }
+        Ok(news)
+    };
+    read().map_err(StoreError::sqlite(&opened.path))
 }
 
 fn next_scan(
@@ -266,43 +277,63 @@ fn next_scan(
     committed: &Committed,
     seen: &mut OutboxPosition,
     after: i64,
-) -> rusqlite::Result<NewPages> {
+) -> Result<NewPages, StoreError> {
     let mut news = NewPages::default();
-    let select = format!("SELECT {HEADER_COLUMNS} FROM page WHERE id > ?1 ORDER BY id LIMIT ?2");
-    let mut statement = opened.connection.prepare_cached(&select)?;
-    let limit = i64::try_from(PAGES_PER_SCAN).unwrap_or(i64::MAX);
-    let rows = statement.query_map(params![after, limit], read_header)?.collect::<rusqlite::Result<Vec<_>>>()?;
+    let read = || {
+        let select = format!("SELECT {HEADER_COLUMNS} FROM page WHERE id > ?1 ORDER BY id LIMIT ?2");
+        let mut statement = opened.connection.prepare_cached(&select)?;
+        let limit = i64::try_from(PAGES_PER_SCAN).unwrap_or(i64::MAX);
+        statement.query_map(params![after, limit], read_header)?.collect::<rusqlite::Result<Vec<_>>>()
+    };
+    let rows = read().map_err(StoreError::sqlite(&opened.path))?;
     news.has_more = rows.len() == PAGES_PER_SCAN;
-    for page in rows {
+    for mut page in rows {
         if page.seq > committed.seq {
             news.has_more = false;
             break;
         }
-        if let PageLocation::Row(id) = page.place {
-            seen.page = Some(id);
+        if news.pages.len() >= PAGES_PER_SCAN {
+            news.has_more = true;
+            break;
         }
         if committed.includes(page.seq) {
-            news.pages.push(WaitingPage { page, body: None });
+            shared_pages::fill(&opened.connection, [&mut page]).map_err(StoreError::sqlite(&opened.path))?;
+            seen.page = Some(page.place.page());
+            add_waiting(opened, page, |_| true, &mut news.pages)?;
+        } else {
+            seen.page = Some(page.place.page());
         }
     }
-    for page in small_pages::pages_since(&opened.connection, seen.seq)? {
-        if committed.includes(page.seq) {
-            news.pages.push(with_body(opened, page)?);
-        }
-    }
-    seen.seq = committed.seq;
     news.pages.sort_by_key(WaitingPage::order);
     Ok(news)
 }
 
-fn with_body(opened: &OpenDayFile, page: PageRow) -> rusqlite::Result<WaitingPage> {
-    let body = match page.place {
-        PageLocation::Row(_) => None,
-        // A missing body is found when the page is decoded.
-        PageLocation::Shared { .. } => {
-            let mut bodies = opened.bodies.borrow_mut();
-            Some(bodies.read(&opened.connection, page.place)?.unwrap_or_default().to_vec())
-        }
-    };
-    Ok(WaitingPage { page, body })
+/// What is sent of a page for one of its partitions.
+fn sent_of(page: &PageRow, partition: i64) -> SentPage {
+    match page.partition {
+        SHARED => SentPage::Part { page: page.place.page(), seq: page.seq, partition },
+        _ => SentPage::of(page),
+    }
+}
+
+/// Adds a page, or the wanted parts of a shared page with their rows.
+fn add_waiting(
+    opened: &OpenDayFile,
+    page: PageRow,
+    wants: impl Fn(i64) -> bool,
+    waiting: &mut Vec<WaitingPage>,
+) -> Result<(), StoreError> {
+    if page.partition != SHARED {
+        waiting.push(WaitingPage { page, body: None });
+        return Ok(());
+    }
+    let shared = opened.read_shared(&page)?;
+    for part in shared.parts(&page).filter(|part| wants(part.partition)) {
+        opened.check_part(&part, &shared)?;
+        let PageLocation::Part { part: number, .. } = part.place else { continue };
+        let copy = shared.copy_of(number as usize);
+        let copy = copy.map_err(|error| page_rows::damaged(&opened.path, &part, error.to_string()))?;
+        waiting.push(WaitingPage { page: PageRow { header: copy.header, ..part }, body: Some(copy.body) });
+    }
+    Ok(())
 }

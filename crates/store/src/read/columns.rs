@@ -5,10 +5,10 @@
 
 use crate::StoreError;
 use crate::format::page::{ColumnRef, Page, ValueReader};
+use crate::format::page_rows::PageLocation;
 use crate::format::sealed::block::BlockColumn;
 use crate::format::sealed::columns::ColumnSet;
 use crate::format::sealed::{RowBlock, SealedFile};
-use crate::format::small_pages::PageLocation;
 use crate::read::Row;
 use daytable_model::entity::MULTI_ROW_PROPERTIES;
 use daytable_model::key::RowKey;
@@ -28,7 +28,7 @@ pub trait RowChooser: Send + Sync {
     fn choose(&self, batch: &ColumnBatch) -> Result<RowSet, StoreError>;
 }
 
-/// Adjacent rows of one partition, or of several of a sealed file.
+/// Rows of a page, or adjacent rows of a sealed file.
 pub struct ColumnBatch {
     source: Source,
     /// The partition of each stretch of rows.
@@ -75,14 +75,32 @@ pub enum BatchColumn<'b> {
 pub struct SealedColumn<'b>(&'b BlockColumn, usize);
 
 impl ColumnBatch {
-    /// The rows of a page. `records` are those that count: the latest of their key, and no items.
+    /// The rows of a page. `names` has the name of its partition, or of each partition of a shared page by its number.
+    /// `records` are those that count: the latest of their key, and no items.
     pub(crate) fn of_page(
-        partition: Arc<str>,
+        names: &[Arc<str>],
         page: Arc<Page>,
         records: RowSet,
         place: Option<PagePlace>,
     ) -> ColumnBatch {
-        ColumnBatch { partitions: vec![(partition, 0..page.len())], source: Source::Page(page, place), records }
+        let mut partitions: Vec<(Arc<str>, Range<usize>)> = Vec::new();
+        if page.has_owners() {
+            let mut last = None;
+            for row in 0..page.len() {
+                let owner = page.owner(row);
+                match partitions.last_mut().filter(|_| owner == last) {
+                    Some((_, rows)) => rows.end = row + 1,
+                    None => {
+                        let name = owner.and_then(|owner| names.get(owner)).cloned();
+                        partitions.push((name.unwrap_or_default(), row..row + 1));
+                    }
+                }
+                last = owner;
+            }
+        } else {
+            partitions.push((names.first().cloned().unwrap_or_default(), 0..page.len()));
+        }
+        ColumnBatch { partitions, source: Source::Page(page, place), records }
     }
 
     /// Rows of a row group of a sealed file, with the partition of each stretch.

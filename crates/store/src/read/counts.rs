@@ -1,7 +1,7 @@
 //! Counts records by partition, minute and level, and reads no more than necessary.
 //!
 //! * An **open file** has the counts in its page headers. A page is decoded only if it overlaps another page or the end
-//!   of the range.
+//!   of the range, or is a shared one.
 //! * A **sealed file** has the counts of all its rows in its index. A part of it is counted from its columns of times
 //!   and levels.
 //! * **Several files** of a day may have the same row, and the later generation wins. So the counts of the files are
@@ -12,8 +12,8 @@ use crate::StoreError;
 use crate::format::catalog::LiveFile;
 use crate::format::page::level_minutes;
 use crate::format::page_headers;
-use crate::format::page_rows::{HEADER_COLUMNS, read_header};
-use crate::format::small_pages::{self, PageRow};
+use crate::format::page_rows::{HEADER_COLUMNS, PageLocation, PageRow, read_header};
+use crate::format::shared_pages::{self, SHARED};
 use crate::read::open_scan::{OpenScan, Resume};
 use crate::read::{MinuteCount, OpenDayFile, Range, Reader, TableSummary, begin, earliest_first_key, partition_names};
 use daytable_model::key::{DayTable, RowKey};
@@ -114,12 +114,15 @@ impl Reader {
         let (first, last) = RowKey::range(range.from, range.to);
         let names = partition_names(opened, range.partitions.as_deref())?;
         let pages = headers_in(opened, range.partitions.is_some().then_some(&names), first, last)?;
-        let mut pages = pages.into_iter().filter(|page| committed.includes(page.seq)).peekable();
+        let pages = pages.into_iter().filter(|page| committed.includes(page.seq));
+        let (shared, pages): (Vec<PageRow>, Vec<PageRow>) = pages.partition(|page| page.partition == SHARED);
+        let mut rows = shared_rows(opened, &shared, first, last, &names)?;
+        let mut pages = pages.into_iter().peekable();
         while let Some(page) = pages.next() {
             // Both are of one snapshot: `names` has all partitions of `pages`.
             let name = names
                 .get(&page.partition)
-                .ok_or_else(|| crate::format::day_file::unnamed_partition(&opened.path, &page))?;
+                .ok_or_else(|| crate::format::page_rows::unnamed_partition(&opened.path, &page))?;
             let mut cluster = vec![page];
             let mut end = cluster[0].header.last;
             while let Some(next) =
@@ -128,15 +131,26 @@ impl Reader {
                 end = end.max(next.header.last);
                 cluster.push(next);
             }
-            let whole = cluster[0].header.first >= first && end <= last;
-            if let ([only], true) = (&*cluster, whole) {
+            let start = cluster[0].header.first;
+            let whole = start >= first && end <= last;
+            let within = rows.get_mut(&cluster[0].partition).map(|rows| {
+                let (from, to) = (rows.partition_point(|row| row.0 < start), rows.partition_point(|row| row.0 <= end));
+                rows.drain(from..to).collect::<Vec<_>>()
+            });
+            let within = within.unwrap_or_default();
+            if let ([only], true, true) = (&*cluster, whole, within.is_empty()) {
                 for count in level_minutes(&only.header.levels) {
                     let count = count.map_err(|e| damaged(opened, only, e.to_string()))?;
                     let records = u64::from(count.records);
                     each(MinuteCount { partition: name.clone(), minute: count.minute, level: count.level, records });
                 }
             } else {
-                count_rows(opened, &cluster, first, last, name, each)?;
+                count_rows(opened, &cluster, within, (first, last), name, each)?;
+            }
+        }
+        for (partition, rows) in rows {
+            if let Some(name) = names.get(&partition) {
+                count_rows(opened, &[], rows, (first, last), name, each)?;
             }
         }
         Ok(())
@@ -236,12 +250,15 @@ pub(super) fn headers_in(
         Some(partitions) => partitions.keys().copied().map(Some).collect(),
     };
     let result = (|| {
-        let mut pages = small_pages::pages_in(&opened.connection, first, last, partitions)?;
+        let mut pages = match partitions {
+            Some(partitions) => shared_pages::pages_with(&opened.connection, first, last, partitions)?,
+            None => Vec::new(),
+        };
         let earliest = earliest_first_key(first);
         if partitions.is_none() && is_most(&opened.connection, first, last)? {
             let mut all = page_headers::all(&opened.connection)?;
             all.retain(|page| (earliest..=last).contains(&page.header.first) && page.header.last >= first);
-            all.append(&mut pages);
+            shared_pages::fill(&opened.connection, &mut all)?;
             all.sort_by_key(|page| (page.partition, page.header.first));
             return Ok(all);
         }
@@ -256,6 +273,7 @@ pub(super) fn headers_in(
                 pages.push(page?);
             }
         }
+        shared_pages::fill(&opened.connection, &mut pages)?;
         pages.sort_by_key(|page: &PageRow| (page.partition, page.header.first));
         Ok(pages)
     })();
@@ -275,16 +293,44 @@ fn is_most(connection: &Connection, first: RowKey, last: RowKey) -> rusqlite::Re
     Ok(wanted >= (newest - oldest) / 2)
 }
 
-/// Counts the rows of overlapping pages, or of a page that the range cuts, each key once.
+/// A row of a page: its key, when it was written, and its level.
+type LeveledRow = (RowKey, Reverse<(i64, PageLocation)>, Option<Level>);
+
+/// The rows of shared pages in a range, by partition, in the order of their keys.
+fn shared_rows(
+    opened: &OpenDayFile,
+    pages: &[PageRow],
+    first: RowKey,
+    last: RowKey,
+    names: &BTreeMap<i64, Arc<str>>,
+) -> Result<BTreeMap<i64, Vec<LeveledRow>>, StoreError> {
+    let mut rows: BTreeMap<i64, Vec<LeveledRow>> = BTreeMap::new();
+    for page in pages {
+        let shared = opened.read_shared(page)?;
+        let keys = shared.page.keys();
+        for (number, (partition, _)) in page.shared.iter().flat_map(|shared| shared.iter()).enumerate() {
+            let Some(name) = names.get(&partition) else { continue };
+            opened.check_number(page, number, name)?;
+            let of_partition = rows.entry(partition).or_default();
+            let counted = shared.rows_of(number).iter().map(|row| (*row as usize, keys[*row as usize]));
+            let counted = counted.filter(|(_, key)| *key >= first && *key <= last && key.item() == 0);
+            of_partition
+                .extend(counted.map(|(row, key)| (key, Reverse((page.seq, page.place)), shared.page.level(row))));
+        }
+    }
+    rows.values_mut().for_each(|rows| rows.sort_unstable_by_key(|&(key, later, _)| (key, later)));
+    Ok(rows)
+}
+
+/// Counts the rows of overlapping pages, or of a page that the range cuts, and further `rows` in the range, each key once.
 fn count_rows(
     opened: &OpenDayFile,
     cluster: &[PageRow],
-    first: RowKey,
-    last: RowKey,
+    mut rows: Vec<LeveledRow>,
+    (first, last): (RowKey, RowKey),
     name: &Arc<str>,
     each: &mut dyn FnMut(MinuteCount),
 ) -> Result<(), StoreError> {
-    let mut rows = Vec::new();
     for page in cluster {
         let decoded = opened.read_page(name, page)?;
         let keys =

@@ -19,11 +19,11 @@ pub(crate) mod walk;
 
 use crate::StoreError;
 use crate::format::catalog::{Catalog, Committed, LiveFile};
-use crate::format::day_file::{self, Total, read_total};
-use crate::format::page::{PAGE_SPAN, Page, PageSections, Prefilter, TableAddress};
-use crate::format::page_rows::{HEADER_COLUMNS, read_header};
+use crate::format::day_file::{Total, read_total};
+use crate::format::page::{PAGE_SPAN, Page, PageAddress, PageSections, Prefilter, TableAddress};
+use crate::format::page_rows::{self, BodyReader, HEADER_COLUMNS, PageLocation, PageRow, read_header};
 use crate::format::sealed::{self, RowBlock, SealedFile, SealedSizes};
-use crate::format::small_pages::{self, BodyReader, PageLocation, PageRow};
+use crate::format::shared_pages::{self, SHARED, SharedPage};
 use crate::read::columns::RowChooser;
 use crate::read::scan::{CHANGES_MAX, Scan};
 use crate::source::SourceState;
@@ -231,7 +231,7 @@ impl FollowPosition {
 #[derive(Clone, Debug)]
 struct Seen {
     file: LiveFile,
-    /// The last page that need not be read again. Small pages are identified by their commits.
+    /// The last page that need not be read again.
     page: i64,
 }
 
@@ -370,9 +370,9 @@ impl Reader {
         let committed = self.catalog.committed()?;
         let from = RowKey::range(Ticks::MIN, key.time().plus(PAGE_SPAN)).0;
         let pages = (|| {
-            let Some(id) = partition_id(&opened.connection, partition)? else { return Ok(Vec::new()) };
+            let Some(id) = partition_id(&opened.connection, partition)? else { return Ok((0, Vec::new())) };
             let wanted = BTreeMap::from([(id, Arc::from(partition))]);
-            let mut pages = small_pages::pages_in(&opened.connection, key, key, Some(&wanted))?;
+            let mut pages = shared_pages::pages_with(&opened.connection, key, key, &wanted)?;
             let select = format!(
                 "SELECT {HEADER_COLUMNS} FROM page
                  WHERE partition = ?1 AND first BETWEEN ?2 AND ?3 AND last >= ?3"
@@ -383,15 +383,19 @@ impl Reader {
             }
             // Of several pages with the key, the page of the latest commit wins.
             pages.sort_by_key(|page: &PageRow| Reverse((page.seq, page.place)));
-            Ok(pages)
+            Ok((id, pages))
         })();
-        for page in pages.map_err(StoreError::sqlite(&opened.path))? {
-            if !committed.includes(page.seq) {
+        let (id, pages) = pages.map_err(StoreError::sqlite(&opened.path))?;
+        for row in pages {
+            if !committed.includes(row.seq) {
                 continue;
             }
-            let page = opened.read_page(partition, &page)?;
-            if let Ok(index) = page.keys().binary_search(&key) {
-                return Ok(Some(Row::of_page(partition.into(), Arc::new(page), index)));
+            let page = Arc::new(opened.read_page(partition, &row)?);
+            if let Ok(index) = page.keys().binary_search(&key)
+                && row.partition_at(&page, index) == Some(id)
+            {
+                opened.check_number(&row, page.owner(index).unwrap_or_default(), partition)?;
+                return Ok(Some(Row::of_page(partition.into(), page, index)));
             }
         }
         Ok(None)
@@ -489,10 +493,15 @@ impl Reader {
             if page.header.last.time() > newest {
                 return Ok(());
             }
-            let partition = opened.name_of(page)?;
-            let page = Arc::new(opened.read_page(&partition, page)?);
+            let names = match page.partition {
+                SHARED => shared_pages::names_of(&opened.connection, &opened.path, opened.table_address, page)?,
+                _ => vec![opened.name_of(page)?],
+            };
+            let page = Arc::new(opened.read_page(&names[0], page)?);
             for index in 0..page.len() {
-                each(day, Row::of_page(partition.clone(), page.clone(), index));
+                // The names of a shared page are as many as the owners of its rows.
+                let Some(name) = names.get(page.owner(index).unwrap_or(0)) else { continue };
+                each(day, Row::of_page(name.clone(), page.clone(), index));
             }
             Ok(())
         })
@@ -532,17 +541,15 @@ impl Reader {
                     let mut statement = opened.connection.prepare_cached(&select)?;
                     let rows = statement.query_map([after.unwrap_or(followed.seq)], read_header)?;
                     let mut pages = rows.collect::<rusqlite::Result<Vec<PageRow>>>()?;
-                    pages.extend(small_pages::pages_since(&opened.connection, followed.seq)?);
+                    shared_pages::fill(&opened.connection, &mut pages)?;
                     Ok(pages)
                 })();
                 let (mut seen, mut is_next) = (after.unwrap_or(0), true);
                 for page in pages.map_err(StoreError::sqlite(&opened.path))? {
                     let is_later = page.seq > committed.seq;
-                    if let PageLocation::Row(id) = page.place {
-                        // Rows after one that is not committed yet may be older: merges since `committed` was read.
-                        is_next &= !is_later;
-                        seen = if is_next { id } else { seen };
-                    }
+                    // Rows after one that is not committed yet may be older: merges since `committed` was read.
+                    is_next &= !is_later;
+                    seen = if is_next { page.place.page() } else { seen };
                     if is_later {
                         continue;
                     }
@@ -674,7 +681,6 @@ pub(crate) struct OpenDayFile {
 /// Begins a snapshot. The first read fixes it, so this function reads the total. The snapshot must have all that the
 /// catalog recorded of the file before. Otherwise the file lost its journal, or is another file.
 pub(crate) fn begin(opened: &OpenDayFile) -> Result<Total, StoreError> {
-    opened.bodies.borrow_mut().clear();
     let begun = run(&opened.connection, "BEGIN").and_then(|()| read_total(&opened.connection));
     let total = begun.map_err(StoreError::sqlite(&opened.path))?;
     let (noted, found) = (&opened.file, total.last_seq);
@@ -707,18 +713,64 @@ pub(crate) fn check_snapshot(
 impl OpenDayFile {
     /// The name of the partition of a page.
     pub(crate) fn name_of(&self, page: &PageRow) -> Result<Arc<str>, StoreError> {
-        let name =
-            day_file::partition_name(&self.connection, page.partition).map_err(StoreError::sqlite(&self.path))?;
-        name.ok_or_else(|| day_file::unnamed_partition(&self.path, page))
+        page_rows::named_partition(&self.connection, &self.path, page)
     }
 
-    /// Reads a page of `partition` and checks it.
+    /// The name of a partition with rows in a shared page, from `names` if it is there.
+    pub(crate) fn name_in(
+        &self,
+        page: &PageRow,
+        number: usize,
+        names: &mut HashMap<i64, Arc<str>>,
+    ) -> Result<Arc<str>, StoreError> {
+        let partition = page.shared.as_ref().and_then(|shared| shared.partition(number));
+        let partition = partition.ok_or_else(|| page_rows::unnamed_partition(&self.path, page))?;
+        let name = match names.get(&partition) {
+            Some(name) => name.clone(),
+            None => {
+                let name = page_rows::partition_name(&self.connection, partition);
+                let name = name.map_err(StoreError::sqlite(&self.path))?;
+                let name = name.ok_or_else(|| page_rows::unnamed_partition(&self.path, page))?;
+                names.insert(partition, name.clone());
+                name
+            }
+        };
+        self.check_number(page, number, &name)?;
+        Ok(name)
+    }
+
+    /// Fails if the rows with this number in a shared page may not be shown under a name.
+    pub(crate) fn check_number(&self, page: &PageRow, number: usize, name: &str) -> Result<(), StoreError> {
+        let Some(shared) = &page.shared else { return Ok(()) };
+        shared_pages::check_name(&self.path, page, (shared, number), self.table_address, name)
+    }
+
+    /// Fails if the rows of a part of a shared page may not be shown under the name of its partition.
+    pub(crate) fn check_part(&self, part: &PageRow, of: &SharedPage) -> Result<(), StoreError> {
+        let PageLocation::Part { part: number, .. } = part.place else { return Ok(()) };
+        of.check_name(&self.path, part, (number as usize, self.table_address), &self.name_of(part)?)
+    }
+
+    /// Reads a shared page and checks it, without the names of its partitions.
+    pub(crate) fn read_shared(&self, page: &PageRow) -> Result<SharedPage, StoreError> {
+        shared_pages::read(&self.connection, &self.path, self.table_address, page)
+    }
+
+    /// Reads a page of `partition`, or a shared one, and checks it.
     pub(crate) fn read_page(&self, partition: &str, page: &PageRow) -> Result<Page, StoreError> {
         let mut bodies = self.bodies.borrow_mut();
-        day_file::read_page(&self.connection, &self.path, self.table_address.at(partition), page, &mut bodies)
+        page_rows::read_page(&self.connection, &self.path, self.address_of(partition, page), page, &mut bodies)
     }
 
-    /// Reads a page of `partition` and checks it; none if the prefilter excludes all its rows.
+    /// The address of a page of `partition`, or of a shared one.
+    fn address_of(&self, partition: &str, page: &PageRow) -> PageAddress {
+        match &page.shared {
+            Some(shared) => shared.address(self.table_address),
+            None => self.table_address.at(partition),
+        }
+    }
+
+    /// Reads a page of `partition`, or a shared one, and checks it; none if the prefilter excludes all its rows.
     pub(crate) fn read_sought(
         &self,
         partition: &str,
@@ -726,17 +778,13 @@ impl OpenDayFile {
         prefilter: &Prefilter,
     ) -> Result<Option<Page>, StoreError> {
         let mut bodies = self.bodies.borrow_mut();
-        let body = day_file::read_body(&self.connection, &self.path, page, &mut bodies)?;
-        let found = prefilter.decode_page(self.table_address.at(partition), page.seq, &page.header, body);
-        found.map_err(|error| day_file::damaged(&self.path, page, error.to_string()))
+        let body = page_rows::read_body(&self.connection, &self.path, page, &mut bodies)?;
+        let found = prefilter.decode_page(self.address_of(partition, page), page.seq, &page.header, body);
+        let found = found.map_err(|error| page_rows::damaged(&self.path, page, error.to_string()))?;
+        found.map(|found| page_rows::check_owners(&self.path, page, found)).transpose()
     }
 
-    /// Checks the body of a page.
-    pub(crate) fn decode(&self, partition: &str, page: &PageRow, body: &[u8]) -> Result<Page, StoreError> {
-        day_file::decode(&self.path, self.table_address.at(partition), page, body)
-    }
-
-    /// The same; `None` if `wants` refuses the page by its sections.
+    /// Checks the body of a page of `partition`, or of a shared one; `None` if `wants` refuses the page by its sections.
     pub(crate) fn decode_wanted(
         &self,
         partition: &str,
@@ -744,7 +792,7 @@ impl OpenDayFile {
         body: &[u8],
         wants: impl FnOnce(&PageSections<'_>) -> bool,
     ) -> Result<Option<Page>, StoreError> {
-        day_file::decode_wanted(&self.path, self.table_address.at(partition), page, body, wants)
+        page_rows::decode_wanted(&self.path, self.address_of(partition, page), page, body, wants)
     }
 
     fn mismatch(&self, total: &Total, noted: &LiveFile) -> StoreError {

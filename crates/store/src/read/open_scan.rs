@@ -1,7 +1,7 @@
 //! Rows of one open file of a day, newest first.
 //!
 //! Pages of a partition may overlap, so an [`OpenScan`] merges them by RowKey. Of rows with equal keys, the row of the
-//! later commit wins. A scan reads a page only when the page's first key is next. So the newest hundred rows of a file
+//! later commit wins. A shared page has rows of many partitions in the order of their keys. A scan reads a page only when the page's first key is next. So the newest hundred rows of a file
 //! of any size need one page of each partition that has them. A search for a text or a level merges only rows that may
 //! match. Such a row is dropped if a page that was skipped has a later version of it. A scan holds a snapshot for
 //! [`SNAPSHOT_MAX`], or longer if it needs that long to advance at all (see `is_over`). Then it ends the snapshot,
@@ -10,10 +10,10 @@
 use crate::StoreError;
 use crate::format::catalog::Committed;
 use crate::format::page::{Page, Prefilter};
-use crate::format::page_rows::{HEADER_COLUMNS, read_header};
-use crate::format::small_pages::{self, PageLocation, PageRow};
+use crate::format::page_rows::{self, HEADER_COLUMNS, PageRow, read_header};
+use crate::format::shared_pages::{self, SHARED};
 use crate::read::columns::{ColumnBatch, RowChooser};
-use crate::read::superseded_keys::{Later, SupersededKeys};
+use crate::read::superseded_keys::{Later, PageKeys, SupersededKeys};
 use crate::read::{
     OpenDayFile, Range, Reader, Row, SNAPSHOT_MAX, begin, check_snapshot, earliest_first_key, end, partition_names,
 };
@@ -31,9 +31,6 @@ const HEADERS: std::ops::RangeInclusive<usize> = 4..=256;
 
 /// The most partitions whose headers are read by themselves. Of more, all headers are read, and those of others skipped.
 const STREAMS_MAX: usize = 32;
-
-/// The index of the stream of small pages.
-const SMALL_PAGES: usize = 0;
 
 /// Where a scan resumes.
 #[derive(Clone, Copy, PartialEq)]
@@ -79,8 +76,6 @@ pub(crate) struct OpenScan<'r> {
     is_hasty: bool,
     last: RowKey,
     streams: Vec<Stream>,
-    /// Rows of small pages whose heads are not read yet, by their first keys.
-    small_rows: VecDeque<(RowKey, i64)>,
     heap: BinaryHeap<Reverse<Next>>,
     passed: SupersededKeys,
     names: HashMap<i64, Arc<str>>,
@@ -90,7 +85,7 @@ pub(crate) struct OpenScan<'r> {
     done: bool,
 }
 
-/// Headers sorted by first key: of one partition, of all, or of small pages.
+/// Headers sorted by first key: of one partition, of all, or of shared pages with rows of wanted partitions.
 struct Stream {
     partition: Option<i64>,
     headers: VecDeque<PageRow>,
@@ -105,7 +100,6 @@ struct Stream {
 struct Next {
     key: RowKey,
     later: Later,
-    partition: i64,
     page: Pages,
 }
 
@@ -114,31 +108,40 @@ enum Pages {
     At(ReadPage, usize),
 }
 
-/// A page with the name of its partition, and its rows that may match; none means all.
+/// A page with its header, and its rows that may match; none means all.
 #[derive(Clone)]
 struct ReadPage {
-    partition: Arc<str>,
+    row: Arc<PageRow>,
     page: Arc<Page>,
     wanted: Option<Arc<[usize]>>,
 }
 
 impl ReadPage {
+    /// `names` has the name of the partition, or of each partition of a shared page by its number; an empty one where no
+    /// row is wanted.
     fn new(
-        partition: Arc<str>,
+        row: Box<PageRow>,
+        names: &[Arc<str>],
         page: Page,
         prefilter: Option<&Prefilter>,
         chooser: Option<&Arc<dyn RowChooser>>,
     ) -> Result<ReadPage, StoreError> {
         let mut wanted = prefilter.and_then(|prefilter| prefilter.rows_of(&page));
         let page = Arc::new(page);
+        let is_named = |at: usize| page.owner(at).is_none_or(|owner| names.get(owner).is_some_and(|of| !of.is_empty()));
+        if page.has_owners() {
+            wanted = Some(
+                wanted.unwrap_or_else(|| (0..page.len()).collect()).into_iter().filter(|at| is_named(*at)).collect(),
+            );
+        }
         if let Some(chooser) = chooser {
-            let is_record = |row: usize| page.key(row).item() == 0;
-            let batch = ColumnBatch::of_page(partition.clone(), page.clone(), RowSet::of(page.len(), is_record), None);
+            let is_record = |row: usize| page.key(row).item() == 0 && is_named(row);
+            let batch = ColumnBatch::of_page(names, page.clone(), RowSet::of(page.len(), is_record), None);
             let chosen = chooser.choose(&batch)?;
-            let is_wanted = |row: &usize| chosen.contains(*row) || !is_record(*row);
+            let is_wanted = |row: &usize| chosen.contains(*row) || !is_record(*row) && is_named(*row);
             wanted = Some(wanted.unwrap_or_else(|| (0..page.len()).collect()).into_iter().filter(is_wanted).collect());
         }
-        Ok(ReadPage { partition, page, wanted: wanted.map(Arc::from) })
+        Ok(ReadPage { row: row.into(), page, wanted: wanted.map(Arc::from) })
     }
 
     /// The first row from `index` on that may match.
@@ -193,7 +196,6 @@ impl<'r> OpenScan<'r> {
             is_hasty: false,
             last,
             streams: Vec::new(),
-            small_rows: VecDeque::new(),
             heap: BinaryHeap::new(),
             passed: SupersededKeys::default(),
             names: HashMap::new(),
@@ -256,11 +258,12 @@ impl<'r> OpenScan<'r> {
             None => None,
             Some(wanted) => Some(partition_names(opened, Some(wanted))?),
         };
-        let small_rows = small_pages::rows_in(&opened.connection, self.resume.key(), self.last);
-        self.small_rows = small_rows.map_err(StoreError::sqlite(&opened.path))?;
-        self.streams = vec![stream(None, VecDeque::new(), true)];
+        self.streams = Vec::new();
         match &names {
             Some(names) if names.len() <= STREAMS_MAX => {
+                let shared = shared_pages::pages_with(&opened.connection, self.resume.key(), self.last, names);
+                let shared = shared.map_err(StoreError::sqlite(&opened.path))?;
+                self.streams.push(stream(None, shared.into(), true));
                 self.streams.extend(names.keys().map(|id| stream(Some(*id), VecDeque::new(), false)));
             }
             _ => self.streams.push(stream(None, VecDeque::new(), false)),
@@ -274,22 +277,13 @@ impl<'r> OpenScan<'r> {
     /// Pushes every page whose first key may be next to the heap.
     fn pull(&mut self) -> Result<(), StoreError> {
         let Some(opened) = &self.opened else { return Ok(()) };
-        let wants = |partition| self.wanted.is_none() || self.names.contains_key(&partition);
-        for (number, stream) in self.streams.iter_mut().enumerate() {
+        let is_wanted = |partition| self.wanted.is_none() || self.names.contains_key(&partition);
+        let wants = |page: &PageRow| match &page.shared {
+            Some(shared) => shared.iter().any(|(partition, _)| is_wanted(partition)),
+            None => is_wanted(page.partition),
+        };
+        for stream in &mut self.streams {
             loop {
-                while number == SMALL_PAGES
-                    && let Some((first, row)) = self.small_rows.front()
-                    && stream.headers.front().is_none_or(|page| *first <= page.header.first)
-                    && self.heap.peek().is_none_or(|Reverse(next)| *first <= next.key)
-                {
-                    let bounds = (self.resume.key(), self.last);
-                    let mut pages = Vec::from(std::mem::take(&mut stream.headers));
-                    small_pages::pages_of_row(&opened.connection, *row, bounds, wants, &mut pages)
-                        .map_err(StoreError::sqlite(&opened.path))?;
-                    pages.sort_by_key(|page| page.header.first);
-                    stream.headers = pages.into();
-                    self.small_rows.pop_front();
-                }
                 if stream.headers.is_empty() && !stream.ended {
                     stream.read(opened, self.last)?;
                 }
@@ -298,11 +292,10 @@ impl<'r> OpenScan<'r> {
                     break;
                 }
                 let Some(page) = stream.headers.pop_front() else { break };
-                if wants(page.partition) && self.committed.includes(page.seq) && page.header.last >= self.resume.key() {
+                if wants(&page) && self.committed.includes(page.seq) && page.header.last >= self.resume.key() {
                     self.heap.push(Reverse(Next {
                         key: page.header.first.max(self.resume.key()),
                         later: Reverse((page.seq, page.place)),
-                        partition: page.partition,
                         page: Pages::Unread(Box::new(page)),
                     }));
                 }
@@ -345,7 +338,7 @@ impl<'r> OpenScan<'r> {
             let asked = *self.asked.get_or_insert_with(Instant::now);
             self.pull()?;
             let Some(Reverse(next)) = self.heap.pop() else { return Ok(None) };
-            let Next { key, later, partition, page } = next;
+            let Next { key, later, page } = next;
             if self.settled.is_none() && key > self.begun.key() {
                 self.settled = Some(asked.elapsed());
             }
@@ -353,17 +346,24 @@ impl<'r> OpenScan<'r> {
             let (read, index) = match page {
                 Pages::Unread(row) => {
                     turns::pass();
-                    let name = match self.names.get(&partition) {
-                        Some(name) => name.clone(),
-                        None => {
-                            let name = opened.name_of(&row)?;
-                            self.names.insert(partition, name.clone());
-                            name
+                    // Of the rows of a shared page, only those are named that are shown, or looked at by columns.
+                    let names: Vec<Arc<str>> = match &row.shared {
+                        None => vec![name_of(&mut self.names, opened, &row)?],
+                        Some(shared) => {
+                            let mut names = Vec::with_capacity(shared.len());
+                            for (number, (partition, _)) in shared.iter().enumerate() {
+                                let is_wanted = self.wanted.is_none() || self.names.contains_key(&partition);
+                                names.push(match is_wanted {
+                                    true => opened.name_in(&row, number, &mut self.names)?,
+                                    false => "".into(),
+                                });
+                            }
+                            names
                         }
                     };
                     let page = match &self.prefilter {
-                        None => Some(opened.read_page(&name, &row)?),
-                        Some(prefilter) => opened.read_sought(&name, &row, prefilter)?,
+                        None => Some(opened.read_page(&names[0], &row)?),
+                        Some(prefilter) => opened.read_sought(&names[0], &row, prefilter)?,
                     };
                     let Some(page) = page else {
                         self.passed.add_unread(row, key);
@@ -371,14 +371,14 @@ impl<'r> OpenScan<'r> {
                     };
                     let resume = self.resume;
                     let first = page.keys().partition_point(|key| !resume.wants(*key));
-                    let read = ReadPage::new(name, page, self.prefilter.as_ref(), self.chooser.as_ref())?;
+                    let read = ReadPage::new(row, &names, page, self.prefilter.as_ref(), self.chooser.as_ref())?;
                     if read.wanted.as_ref().is_some_and(|wanted| wanted.len() < read.page.len()) {
-                        self.passed.add_read(&row, read.page.keys(), key);
+                        self.passed.add_read(&read.row, PageKeys::of(&read.row, &read.page), key);
                     }
                     if let Some(index) = read.next(first) {
                         // Another page may now have a smaller key.
                         let key = read.page.key(index);
-                        self.heap.push(Reverse(Next { key, later, partition, page: Pages::At(read, index) }));
+                        self.heap.push(Reverse(Next { key, later, page: Pages::At(read, index) }));
                     }
                     continue;
                 }
@@ -388,16 +388,37 @@ impl<'r> OpenScan<'r> {
                 return Ok(None);
             }
             // Skip the same key of an earlier commit.
-            let keys = |row: &PageRow| Ok(opened.read_page(&read.partition, row)?.keys().into());
+            let keys = |row: &PageRow| {
+                let name = if row.partition == SHARED { Arc::from("") } else { opened.name_of(row)? };
+                Ok(PageKeys::of(row, &opened.read_page(&name, row)?))
+            };
+            let partition = read.row.partition_at(&read.page, index);
+            let partition = partition.ok_or_else(|| page_rows::unnamed_partition(&opened.path, &read.row))?;
             let is_wanted = self.resume.wants(key) && !self.passed.replace(partition, key, later, keys)?;
             self.resume = Resume::After(key);
             if let Some(next) = read.next(index + 1) {
                 let key = read.page.key(next);
-                self.heap.push(Reverse(Next { key, later, partition, page: Pages::At(read.clone(), next) }));
+                self.heap.push(Reverse(Next { key, later, page: Pages::At(read.clone(), next) }));
             }
             if is_wanted {
-                return Ok(Some(Row::of_page(read.partition, read.page, index)));
+                let name = match read.page.owner(index) {
+                    Some(number) => opened.name_in(&read.row, number, &mut self.names)?,
+                    None => name_of(&mut self.names, opened, &read.row)?,
+                };
+                return Ok(Some(Row::of_page(name, read.page, index)));
             }
+        }
+    }
+}
+
+/// The name of the partition of a page, from `names` if it is there.
+fn name_of(names: &mut HashMap<i64, Arc<str>>, opened: &OpenDayFile, page: &PageRow) -> Result<Arc<str>, StoreError> {
+    match names.get(&page.partition) {
+        Some(name) => Ok(name.clone()),
+        None => {
+            let name = opened.name_of(page)?;
+            names.insert(page.partition, name.clone());
+            Ok(name)
         }
     }
 }
@@ -414,14 +435,15 @@ impl Stream {
             );
             let mut statement = opened.connection.prepare_cached(&select)?;
             let bounds = params![first.to_bytes(), partition, id, last.to_bytes(), limit, self.partition];
-            let rows = statement.query_map(bounds, read_header)?.collect::<rusqlite::Result<VecDeque<_>>>()?;
+            let mut rows = statement.query_map(bounds, read_header)?.collect::<rusqlite::Result<VecDeque<_>>>()?;
+            shared_pages::fill(&opened.connection, &mut rows)?;
             Ok(rows)
         })();
         self.headers = result.map_err(StoreError::sqlite(&opened.path))?;
         self.ended = self.headers.len() < self.chunk;
         self.chunk = (self.chunk * 4).min(*HEADERS.end());
-        if let Some(PageRow { place: PageLocation::Row(id), partition, header, .. }) = self.headers.back() {
-            self.after = (header.first, *partition, *id);
+        if let Some(PageRow { place, partition, header, .. }) = self.headers.back() {
+            self.after = (header.first, *partition, place.page());
         }
         Ok(())
     }

@@ -1,11 +1,15 @@
 //! Keys of rows that a scan skipped because of its prefilter. Of equal keys, the row of the later commit wins. So a
 //! found row is dropped if a skipped page has its key and is later.
 //!
+//! Pages of many partitions stand apart: a row is compared with those of its own partition and with theirs.
+//!
 //! A scan passes ascending keys. So it is enough to know the next key of each page, and the page with the smallest key
 //! of each partition. A page that was not decoded is decoded only when the scan is within it and has found a row.
 
 use crate::StoreError;
-use crate::format::small_pages::{PageLocation, PageRow};
+use crate::format::page::Page;
+use crate::format::page_rows::{PageLocation, PageRow};
+use crate::format::shared_pages::SHARED;
 use daytable_model::key::RowKey;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -36,7 +40,27 @@ enum Keys {
     /// Only the header was read.
     Unread(Box<PageRow>),
     /// All keys, and the index of the next one.
-    Read(Box<[RowKey]>, usize),
+    Read(PageKeys, usize),
+}
+
+/// The keys of a page, and the partition of each if these are many.
+pub(crate) struct PageKeys {
+    pub(crate) keys: Box<[RowKey]>,
+    owners: Option<Box<[i64]>>,
+}
+
+impl PageKeys {
+    /// The keys of a page that was read.
+    pub(crate) fn of(row: &PageRow, page: &Page) -> PageKeys {
+        let owner = |at: usize| row.partition_at(page, at).unwrap_or(SHARED);
+        let owners = page.has_owners().then(|| (0..page.len()).map(owner).collect());
+        PageKeys { keys: page.keys().into(), owners }
+    }
+
+    /// Whether a row is of this partition. All rows of a page of one partition are.
+    pub(crate) fn is_of(&self, row: usize, partition: i64) -> bool {
+        self.owners.as_ref().is_none_or(|owners| owners.get(row) == Some(&partition))
+    }
 }
 
 impl PartialEq for SupersededPage {
@@ -67,9 +91,9 @@ impl SupersededKeys {
     }
 
     /// Adds a page with these keys, while the scan is at `key`.
-    pub(crate) fn add_read(&mut self, row: &PageRow, keys: &[RowKey], key: RowKey) {
+    pub(crate) fn add_read(&mut self, row: &PageRow, keys: PageKeys, key: RowKey) {
         let (next, last, later) = (row.header.first, row.header.last, Reverse((row.seq, row.place)));
-        self.add(row.partition, SupersededPage { next, later, last, keys: Keys::Read(keys.into(), 0) }, key);
+        self.add(row.partition, SupersededPage { next, later, last, keys: Keys::Read(keys, 0) }, key);
     }
 
     fn add(&mut self, partition: i64, page: SupersededPage, key: RowKey) {
@@ -88,31 +112,53 @@ impl SupersededKeys {
         self.count += 1;
     }
 
-    /// Whether a later page than `later` has `key`. Keys must not descend from call to call. `read` returns the keys of
-    /// a page that was not decoded.
+    /// Whether a later page than `later` has `key` of this partition. Keys must not descend from call to call. `read`
+    /// returns the keys of a page that was not decoded.
     pub(crate) fn replace(
         &mut self,
         partition: i64,
         key: RowKey,
         later: Later,
-        read: impl Fn(&PageRow) -> Result<Box<[RowKey]>, StoreError>,
+        read: impl Fn(&PageRow) -> Result<PageKeys, StoreError>,
     ) -> Result<bool, StoreError> {
-        let Some(pages) = self.pages.get_mut(&partition) else { return Ok(false) };
-        while pages.peek().is_some_and(|Reverse(page)| page.next < key)
-            && let Some(Reverse(page)) = pages.pop()
-        {
-            let (keys, from) = match page.keys {
-                _ if page.last < key => {
-                    self.count -= 1;
-                    continue;
-                }
-                Keys::Unread(row) => (read(&row)?, 0),
-                Keys::Read(keys, at) => (keys, at),
+        for of in [partition, SHARED] {
+            let Some(pages) = self.pages.get_mut(&of) else { continue };
+            while pages.peek().is_some_and(|Reverse(page)| page.next < key)
+                && let Some(Reverse(page)) = pages.pop()
+            {
+                let (keys, from) = match page.keys {
+                    _ if page.last < key => {
+                        self.count -= 1;
+                        continue;
+                    }
+                    Keys::Unread(row) => (read(&row)?, 0),
+                    Keys::Read(keys, at) => (keys, at),
+                };
+                let at = from + keys.keys[from..].partition_point(|of| *of < key);
+                let next = keys.keys.get(at).copied().unwrap_or(page.last);
+                pages.push(Reverse(SupersededPage { next, keys: Keys::Read(keys, at), ..page }));
+            }
+            // The first key of a page that was not decoded may be of another partition.
+            while pages.peek().is_some_and(|Reverse(page)| page.next == key && matches!(page.keys, Keys::Unread(_)))
+                && of == SHARED
+                && let Some(Reverse(page)) = pages.pop()
+                && let Keys::Unread(row) = &page.keys
+            {
+                let keys = Keys::Read(read(row)?, 0);
+                pages.push(Reverse(SupersededPage { keys, ..page }));
+            }
+            let is_later = |page: &SupersededPage| {
+                let is_of = match &page.keys {
+                    Keys::Unread(_) => true,
+                    Keys::Read(keys, at) => keys.is_of(*at, partition),
+                };
+                page.next == key && page.later < later && is_of
             };
-            let at = from + keys[from..].partition_point(|of| *of < key);
-            let next = keys.get(at).copied().unwrap_or(page.last);
-            pages.push(Reverse(SupersededPage { next, keys: Keys::Read(keys, at), ..page }));
+            let has_key = pages.peek().is_some_and(|Reverse(page)| page.next == key);
+            if has_key && pages.iter().any(|Reverse(page)| is_later(page)) {
+                return Ok(true);
+            }
         }
-        Ok(pages.peek().is_some_and(|Reverse(page)| page.next == key && page.later < later))
+        Ok(false)
     }
 }

@@ -3,6 +3,8 @@
 //! A walk is planned in one snapshot: the pages and row groups that overlap the range. Each thread has its own state,
 //! and receives one task after the other. Files that are removed meanwhile stay readable, because they are open.
 //!
+//! A shared page is one task, with rows of many partitions.
+//!
 //! Pages may overlap, and files of a day may have the same row. Of equal keys, the row of the later commit and the
 //! later generation wins. So the keys of a page are compared with those of overlapping later pages. If too many
 //! overlap, the walk is refused, and its caller reads rows.
@@ -11,24 +13,25 @@ use super::columns::{ColumnBatch, PagePlace};
 use super::counts::headers_in;
 use super::open_scan::{OpenScan, Resume};
 use super::sealed_scan::{runs_in, stretches};
-use super::{OpenDayFile, Range, Reader, begin, check_snapshot, partition_names};
+use super::superseded_keys::PageKeys;
+use super::{OpenDayFile, Range, Reader, begin, check_snapshot, earliest_first_key, partition_names};
 use crate::StoreError;
 use crate::format::catalog::LiveFile;
-use crate::format::day_file;
 use crate::format::page::{LevelMinute, Page, PageHeader, PageSections, has_streams};
 use crate::format::page_counts::{CountedPage, PageCounts};
 use crate::format::page_groups::PageGroups;
+use crate::format::page_rows::{self, PageLocation, PageRow};
 use crate::format::page_sieve::PageSieve;
 use crate::format::sealed::SealedFile;
 use crate::format::sealed::index::PartitionRun;
-use crate::format::small_pages::{PageLocation, PageRow};
+use crate::format::shared_pages::SHARED;
 use daytable_model::key::{DayTable, RowKey};
 use daytable_model::needle::Needle;
 use daytable_model::property::PropertyKind;
 use daytable_model::row_set::RowSet;
 use daytable_model::time::Ticks;
 use daytable_platform::turns::{self, QuestionTurns};
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::RecvTimeoutError;
@@ -59,6 +62,11 @@ pub trait BatchVisitor: Sync {
 
     /// Whether some rows may be wanted; of a page, by its header.
     fn wants(&self, _rows: RowsOf<'_>, _header: Option<&PageHeader>) -> bool {
+        true
+    }
+
+    /// Whether rows of a partition are wanted that are in a page with those of others.
+    fn wants_partition(&self, _partition: &str) -> bool {
         true
     }
 
@@ -150,9 +158,9 @@ pub struct RowsOf<'r> {
 }
 
 impl<'r> RowsOf<'r> {
-    fn page(partition: &'r str, header: &PageHeader) -> RowsOf<'r> {
+    fn page(partition: Option<&'r str>, header: &PageHeader) -> RowsOf<'r> {
         RowsOf {
-            partition: Some(partition),
+            partition,
             times: (header.last.time(), header.first.time()),
             have_streams: has_streams(&header.levels),
         }
@@ -191,7 +199,8 @@ enum Task {
     Page {
         file: usize,
         page: PageRow,
-        partition: Arc<str>,
+        /// The name of its partition; none of a shared page.
+        partition: Option<Arc<str>>,
         /// Later pages that overlap it.
         later: Vec<PageRow>,
     },
@@ -218,6 +227,8 @@ struct WalkFile {
     late: Option<Arc<LateKeys>>,
     /// Numbers by value of the pages of an open file.
     counts: PageGroups<PageCounts>,
+    /// The wanted partitions of an open file.
+    names: BTreeMap<i64, Arc<str>>,
 }
 
 #[derive(Clone)]
@@ -238,9 +249,7 @@ struct Plan<'r> {
 struct Walker<'p, 'r> {
     plan: &'p Plan<'r>,
     connections: Vec<Option<OpenDayFile>>,
-    keys: VecDeque<(usize, PageLocation, Box<[RowKey]>)>,
-    /// The last row of small pages, by its file, and whether one of its pages may be wanted.
-    small_row: Option<(usize, i64, bool)>,
+    keys: VecDeque<(usize, PageLocation, PageKeys)>,
     /// Whether the walk was planned in this thread's snapshot.
     is_first: bool,
 }
@@ -308,6 +317,7 @@ impl Reader {
                         source: FileSource::Sealed(sealed),
                         late,
                         counts: PageGroups::default(),
+                        names: BTreeMap::new(),
                     });
                     connections[0].push(None);
                 }
@@ -329,11 +339,12 @@ impl Reader {
                     let sieve = PageSieve::ask(&opened.connection, &pages, &visitor.needles());
                     let sieve = sieve.map_err(StoreError::sqlite(&opened.path))?;
                     let is_planned = plan.add_pages(number, pages, |page| match names.get(&page.partition) {
-                        Some(name) => Ok(name.clone()),
-                        None => Err(day_file::unnamed_partition(&opened.path, page)),
+                        _ if page.partition == SHARED => Ok(None),
+                        Some(name) => Ok(Some(name.clone())),
+                        None => Err(page_rows::unnamed_partition(&opened.path, page)),
                     })?;
                     plan.drop_lacking(number, &sieve, visitor);
-                    plan.files.push(WalkFile { source: FileSource::Open, late, counts });
+                    plan.files.push(WalkFile { source: FileSource::Open, late, counts, names });
                     connections[0].push(Some(opened));
                     if !is_planned {
                         return Ok(None);
@@ -343,8 +354,6 @@ impl Reader {
         }
         if visitor.is_newest_first() {
             plan.order_by_time();
-        } else {
-            plan.order_small_pages();
         }
         let useful = plan.tasks.len() / TASKS_AT_ONCE + plan.groups();
         for _ in 1..threads.min(useful) {
@@ -414,6 +423,7 @@ impl SealedFile {
             source: FileSource::Sealed(self.clone()),
             late: None,
             counts: PageGroups::default(),
+            names: BTreeMap::new(),
         });
         let threads = threads.clamp(1, plan.groups().max(1));
         run(&plan, (0..threads).map(|_| vec![None]).collect(), go_on, visitor).0
@@ -421,7 +431,7 @@ impl SealedFile {
 }
 
 impl Plan<'_> {
-    /// Puts the pages with the newest records first. A row of small pages has pages of about the same times.
+    /// Puts the pages with the newest records first.
     fn order_by_time(&mut self) {
         self.tasks.sort_by_key(|task| match task {
             Task::Page { page, .. } => Some(page.header.first),
@@ -438,19 +448,6 @@ impl Plan<'_> {
                 }
                 _ => true,
             });
-        }
-    }
-
-    /// Puts the pages of a row of small pages together: the row is read once for all of them.
-    fn order_small_pages(&mut self) {
-        let order = |task: &Task| match task {
-            Task::Page { file, page: PageRow { place: PageLocation::Shared { row, offset, .. }, .. }, .. } => {
-                Some((*file, *row, *offset))
-            }
-            _ => None,
-        };
-        if self.tasks.iter().any(|task| order(task).is_some()) {
-            self.tasks.sort_by_cached_key(order);
         }
     }
 
@@ -495,10 +492,11 @@ impl Plan<'_> {
         &mut self,
         file: usize,
         pages: Vec<PageRow>,
-        name: impl Fn(&PageRow) -> Result<Arc<str>, StoreError>,
+        name: impl Fn(&PageRow) -> Result<Option<Arc<str>>, StoreError>,
     ) -> Result<bool, StoreError> {
         let is_later = |a: &PageRow, b: &PageRow| (a.seq, a.place) > (b.seq, b.place);
         let (mut active, mut overlaps): (Vec<usize>, usize) = (Vec::new(), 0);
+        let first_task = self.tasks.len();
         let most = OVERLAPS_MAX * pages.len() + 1024;
         self.tasks.reserve(pages.len());
         for page in pages {
@@ -533,6 +531,36 @@ impl Plan<'_> {
             active.push(self.tasks.len());
             self.tasks.push(Task::Page { file, page, partition, later });
         }
+        // A page of one partition may overlap shared pages, which come first.
+        let added = &mut self.tasks[first_task..];
+        let shared = added.partition_point(|task| matches!(task, Task::Page { partition: None, .. }));
+        let (shared, others) = added.split_at_mut(shared);
+        for task in others {
+            let Task::Page { page, later, .. } = task else { continue };
+            let from = earliest_first_key(page.header.first);
+            let from =
+                shared.partition_point(|task| matches!(task, Task::Page { page, .. } if page.header.first < from));
+            for task in &mut shared[from..] {
+                let Task::Page { page: of_many, later: later_of_many, .. } = task else { continue };
+                if of_many.header.first > page.header.last {
+                    break;
+                }
+                let has_rows =
+                    |of: &PageRow| of.shared.as_ref().is_some_and(|of| of.number_of(page.partition).is_some());
+                if of_many.header.last < page.header.first || !has_rows(of_many) {
+                    continue;
+                }
+                overlaps += 1;
+                if is_later(of_many, page) {
+                    later.push(of_many.clone());
+                } else {
+                    later_of_many.push(page.clone());
+                }
+            }
+            if overlaps > most {
+                return Ok(false);
+            }
+        }
         Ok(true)
     }
 }
@@ -554,10 +582,7 @@ fn run<V: BatchVisitor>(
     let mut walkers: Vec<Walker<'_, '_>> = connections
         .into_iter()
         .enumerate()
-        .map(|(number, connections)| {
-            let (keys, small_row) = (VecDeque::new(), None);
-            Walker { plan, connections, keys, small_row, is_first: number == 0 }
-        })
+        .map(|(number, connections)| Walker { plan, connections, keys: VecDeque::new(), is_first: number == 0 })
         .collect();
     let mut states = match &mut *walkers {
         [only] => vec![only.work(&shared, go_on, visitor)],
@@ -663,28 +688,26 @@ impl Walker<'_, '_> {
         match task {
             Task::Page { file, page, partition, later } => {
                 let header = &page.header;
-                let rows = RowsOf::page(partition, header);
+                let rows = RowsOf::page(partition.as_deref(), header);
                 if !visitor.wants(rows, Some(header)) {
                     return Ok(Some(ControlFlow::Continue(())));
                 }
-                let late = files[*file].late.as_ref().and_then(|late| late.get(partition));
-                let is_whole = *first <= header.first && header.last <= *last;
-                let counts = CountSource::Encoded(&header.levels, header.records);
-                if is_whole && later.is_empty() && late.is_none() && visitor.take_counts(state, rows, counts) {
+                let WalkFile { late, names: known, counts: values, .. } = &files[*file];
+                let has_late = late.as_ref().is_some_and(|late| match partition {
+                    Some(partition) => late.contains_key(partition),
+                    None => true,
+                });
+                let is_exact = *first <= header.first && header.last <= *last && later.is_empty() && !has_late;
+                if is_exact && self.take_counts(*file, page, rows, state, visitor)? {
                     return Ok(Some(ControlFlow::Continue(())));
                 }
-                let is_exact = is_whole && later.is_empty() && late.is_none();
-                if let Some(counted) = PageCounts::of(&files[*file].counts, page)
-                    && visitor.take_values(state, rows, header, counted, is_exact)
+                if let Some(counted) = PageCounts::of(values, page)
+                    // Numbers of many partitions tell only what no row has.
+                    && visitor.take_values(state, rows, header, counted, is_exact && partition.is_some())
                 {
                     return Ok(Some(ControlFlow::Continue(())));
                 }
-                if let PageLocation::Shared { row, .. } = page.place
-                    && !self.wants_row(*file, row, visitor)
-                {
-                    return Ok(Some(ControlFlow::Continue(())));
-                }
-                let decoded = match self.page(*file, page, partition, |page| visitor.wants_page(page))? {
+                let decoded = match self.page(*file, page, |page| visitor.wants_page(page))? {
                     WalkedPage::Page(decoded) => decoded,
                     WalkedPage::Unwanted => return Ok(Some(ControlFlow::Continue(()))),
                     WalkedPage::Missing => return Ok(None),
@@ -694,19 +717,34 @@ impl Walker<'_, '_> {
                 if header.records != header.entities || !is_exact {
                     let keys = match decoded.read_keys() {
                         Ok(keys) => keys,
-                        Err(error) => return Err(day_file::damaged(&path, page, error.to_string())),
+                        Err(error) => return Err(page_rows::damaged(&path, page, error.to_string())),
                     };
                     let is_record = |row: usize| keys[row].item() == 0 && (*first..=*last).contains(&keys[row]);
                     records = RowSet::of(keys.len(), is_record);
                     for later in later {
-                        if !self.remove_keys(*file, later, partition, keys, &mut records)? {
+                        if !self.remove_keys(*file, later, (page, &decoded), keys, &mut records)? {
                             return Ok(None);
                         }
                     }
-                    remove_all(keys, late.map(Vec::as_slice).unwrap_or_default(), &mut records);
+                }
+                let names = match partition {
+                    Some(partition) => vec![partition.clone()],
+                    None => self.names_of(*file, page, known)?,
+                };
+                if let (Some(late), true) = (late, has_late) {
+                    // Their keys were decoded above.
+                    remove_late(&decoded, &names, late, &mut records);
+                }
+                if partition.is_none() {
+                    let is_wanted = |name: &Arc<str>| !name.is_empty() && visitor.wants_partition(name);
+                    let wanted: Vec<bool> = names.iter().map(is_wanted).collect();
+                    if wanted.contains(&false) {
+                        let is_wanted = |row| decoded.owner(row).is_some_and(|of| wanted.get(of) == Some(&true));
+                        records.keep(&RowSet::of(decoded.len(), is_wanted));
+                    }
                 }
                 let place = PagePlace { path, place: page.place };
-                let batch = ColumnBatch::of_page(partition.clone(), decoded, records, Some(place));
+                let batch = ColumnBatch::of_page(&names, decoded, records, Some(place));
                 visitor.visit(state, &batch).map(Some)
             }
             Task::Minutes { file, times } => {
@@ -739,7 +777,7 @@ impl Walker<'_, '_> {
                         let Some(late) = late.get(&partition) else { continue };
                         let mut stale: Vec<usize> = Vec::new();
                         let keys = &batch.keys()?[rows.clone()];
-                        each_common(keys, late, |row| stale.push(rows.start + row));
+                        each_common(keys, late, |row, _| stale.push(rows.start + row));
                         stale.into_iter().for_each(|row| batch.records_mut().remove(row));
                     }
                 }
@@ -748,19 +786,52 @@ impl Walker<'_, '_> {
         }
     }
 
-    /// Whether a page of a row of small pages may be wanted. Errors are left to the reader of the page.
-    fn wants_row<V: BatchVisitor>(&mut self, file: usize, row: i64, visitor: &V) -> bool {
-        match self.small_row {
-            Some((of, known, is_wanted)) if (of, known) == (file, row) => is_wanted,
-            _ => {
-                let Some(Some(opened)) = self.connections.get(file) else { return true };
-                let mut bodies = opened.bodies.borrow_mut();
-                let sections = bodies.sections(&opened.connection, row).ok().flatten();
-                let is_wanted = sections.is_none_or(|sections| visitor.wants_page(&sections));
-                self.small_row = Some((file, row, is_wanted));
-                is_wanted
+    /// Whether numbers of all records of a page replace reading them.
+    fn take_counts<V: BatchVisitor>(
+        &self,
+        file: usize,
+        page: &PageRow,
+        rows: RowsOf<'_>,
+        state: &mut V::State,
+        visitor: &V,
+    ) -> Result<bool, StoreError> {
+        let header = &page.header;
+        let counts = CountSource::Encoded(&header.levels, header.records);
+        let Some(shared) = &page.shared else { return Ok(visitor.take_counts(state, rows, counts)) };
+        let Some(by) = visitor.counted_by(rows) else { return Ok(false) };
+        let is_whole = self.plan.range.partitions.is_none();
+        if is_whole && !by.partitions {
+            return Ok(visitor.take_counts(state, rows, counts));
+        }
+        if by.minutes || header.records != header.entities {
+            return Ok(false);
+        }
+        let names = self.names_of(file, page, &self.plan.files[file].names)?;
+        for (name, (_, records)) in names.iter().zip(shared.iter()).filter(|(name, _)| !name.is_empty()) {
+            let rows = RowsOf { partition: Some(name), ..rows };
+            if visitor.wants_partition(name) && visitor.wants(rows, None) {
+                visitor.take_counts(state, rows, CountSource::Total(records.into()));
             }
         }
+        Ok(true)
+    }
+
+    /// The names of the partitions of a shared page by their numbers in it; an empty one where no row is wanted.
+    fn names_of(
+        &self,
+        file: usize,
+        page: &PageRow,
+        known: &BTreeMap<i64, Arc<str>>,
+    ) -> Result<Vec<Arc<str>>, StoreError> {
+        let (Some(shared), Some(Some(opened))) = (&page.shared, self.connections.get(file)) else {
+            return Ok(Vec::new());
+        };
+        let name = |(number, (partition, _))| match known.get(&partition) {
+            Some(name) => opened.check_number(page, number, name).map(|()| name.clone()),
+            None if self.plan.range.partitions.is_some() => Ok(Arc::from("")),
+            None => Err(page_rows::unnamed_partition(&opened.path, page)),
+        };
+        shared.iter().enumerate().map(name).collect()
     }
 
     /// Reads and checks a page.
@@ -768,15 +839,15 @@ impl Walker<'_, '_> {
         &mut self,
         file: usize,
         page: &PageRow,
-        partition: &str,
         wants: impl FnOnce(&PageSections<'_>) -> bool,
     ) -> Result<WalkedPage, StoreError> {
         let Some(Some(opened)) = self.connections.get(file) else { return Ok(WalkedPage::Missing) };
+        let name = self.plan.files[file].names.get(&page.partition);
         let mut bodies = opened.bodies.borrow_mut();
-        match bodies.read(&opened.connection, page.place) {
-            Ok(Some(body)) => match opened.decode_wanted(partition, page, body, wants) {
+        match bodies.read(&opened.connection, page.place.page()) {
+            Ok(Some(body)) => match opened.decode_wanted(name.map_or("", |name| name), page, body, wants) {
                 Ok(decoded) => Ok(decoded.map_or(WalkedPage::Unwanted, |page| WalkedPage::Page(page.into()))),
-                // Another snapshot may have other small pages in that row.
+                // In another snapshot, rows of the page may be gone.
                 Err(_) if !self.is_first => Ok(WalkedPage::Missing),
                 Err(error) => Err(error),
             },
@@ -790,7 +861,7 @@ impl Walker<'_, '_> {
     fn missing(&self, task: &Task) -> Option<StoreError> {
         let Task::Page { file, page, .. } = task else { return None };
         let opened = self.connections.get(*file)?.as_ref()?;
-        Some(day_file::damaged(&opened.path, page, "its body is missing".into()))
+        Some(page_rows::damaged(&opened.path, page, "its body is missing".into()))
     }
 
     /// Removes rows that a later page has too. False if this thread's snapshot does not have that page.
@@ -798,7 +869,7 @@ impl Walker<'_, '_> {
         &mut self,
         file: usize,
         later: &PageRow,
-        partition: &str,
+        (page, decoded): (&PageRow, &Page),
         keys: &[RowKey],
         records: &mut RowSet,
     ) -> Result<bool, StoreError> {
@@ -811,36 +882,61 @@ impl Walker<'_, '_> {
         let at = match known {
             Some(at) => at,
             None => {
-                let WalkedPage::Page(page) = self.page(file, later, partition, |_| true)? else { return Ok(false) };
+                let WalkedPage::Page(read) = self.page(file, later, |_| true)? else { return Ok(false) };
                 if self.keys.len() == KEYS_KEPT {
                     self.keys.pop_front();
                 }
-                let keys = page.read_keys().map_err(|error| {
+                read.read_keys().map_err(|error| {
                     let path = self.connections[file].as_ref().map(|opened| opened.path.clone()).unwrap_or_default();
-                    day_file::damaged(&path, later, error.to_string())
+                    page_rows::damaged(&path, later, error.to_string())
                 })?;
-                self.keys.push_back((file, later.place, keys.into()));
+                self.keys.push_back((file, later.place, PageKeys::of(later, &read)));
                 self.keys.len() - 1
             }
         };
-        each_common(&keys[from..to], &self.keys[at].2, |row| records.remove(from + row));
+        let others = &self.keys[at].2;
+        each_common(&keys[from..to], &others.keys, |row, other| {
+            let is_same = match page.partition_at(decoded, from + row) {
+                Some(partition) if later.partition == SHARED => others.is_of(other, partition),
+                partition => partition == Some(later.partition),
+            };
+            if is_same {
+                records.remove(from + row);
+            }
+        });
         Ok(true)
     }
 }
 
-fn remove_all(keys: &[RowKey], others: &[RowKey], records: &mut RowSet) {
-    each_common(keys, others, |row| records.remove(row));
+/// Removes rows that later files have, too. `names` has the names of the partitions of the page by their numbers in it.
+fn remove_late(page: &Page, names: &[Arc<str>], late: &LateKeys, records: &mut RowSet) {
+    let keys = page.keys();
+    match names {
+        [name] if !page.has_owners() => {
+            let late = late.get(name).map(Vec::as_slice).unwrap_or_default();
+            each_common(keys, late, |row, _| records.remove(row));
+        }
+        _ => {
+            let late: Vec<Option<&Vec<RowKey>>> = names.iter().map(|name| late.get(name)).collect();
+            for (row, key) in keys.iter().enumerate() {
+                let late = page.owner(row).and_then(|owner| *late.get(owner)?);
+                if late.is_some_and(|late| late.binary_search(key).is_ok()) {
+                    records.remove(row);
+                }
+            }
+        }
+    }
 }
 
-/// Passes the indices of keys that are among `others`. Both are sorted.
-fn each_common(keys: &[RowKey], others: &[RowKey], mut each: impl FnMut(usize)) {
+/// Passes the indices of keys that are among `others`, in both. Both are sorted.
+fn each_common(keys: &[RowKey], others: &[RowKey], mut each: impl FnMut(usize, usize)) {
     let mut at = others.partition_point(|other| keys.first().is_some_and(|first| other < first));
     for (row, key) in keys.iter().enumerate() {
         while others.get(at).is_some_and(|other| other < key) {
             at += 1;
         }
         if others.get(at) == Some(key) {
-            each(row);
+            each(row, at);
         }
     }
 }

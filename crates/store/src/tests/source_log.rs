@@ -81,7 +81,7 @@ fn a_repair_leaves_out_a_row_that_is_damaged_and_nothing_else() {
 #[test]
 fn a_store_that_cannot_be_opened_again_because_of_damage_ends() {
     let folder = Folder::new();
-    let store = folder.open();
+    let store = open_lasting(&folder);
     write(&store, day(0), 0, 10);
     write(&store, day(0), 10, 20);
     change(&folder, DAMAGE);

@@ -7,10 +7,11 @@
 
 use crate::StoreError;
 use crate::format::catalog::{Catalog, LiveFile};
-use crate::format::day_file::{self, DayFile, Insert, Total, partition_name};
+use crate::format::day_file::{self, DayFile, Insert, PageOwner, Total};
 use crate::format::page::{EncodedPage, PageHeader, TableAddress};
+use crate::format::page_rows::{self, BodyReader, PageRow};
 use crate::format::sealed;
-use crate::format::small_pages::{BodyReader, PageLocation, PageRow};
+use crate::format::shared_pages;
 use crate::in_parallel::in_parallel;
 use crate::layout::{FolderLayout, SET_ASIDE, parse_file_name};
 use crate::maintain::orphans::{self, Opening};
@@ -188,19 +189,29 @@ fn set_aside(layout: &FolderLayout, day: &DayTable, file: &DayFile, pages: &[Pag
         let sql = |e| StoreError::sqlite(file.path())(e);
         let table_address = TableAddress::new(day);
         let (mut inserts, mut bodies) = (Vec::with_capacity(pages.len()), BodyReader::default());
-        for page in pages {
-            let partition = partition_name(file.connection(), page.partition).map_err(sql)?;
-            let partition = partition.ok_or_else(|| day_file::unnamed_partition(file.path(), page))?;
-            let body = bodies.read(file.connection(), page.place).map_err(sql)?.unwrap_or_default().to_vec();
-            let is_alone = matches!(page.place, PageLocation::Shared { .. });
-            let own = table_address.at(&partition).stored_checksum(&page.header, page.seq);
+        let mut pages = pages.to_vec();
+        shared_pages::fill(file.connection(), &mut pages).map_err(sql)?;
+        for page in &pages {
+            let body = bodies.read(file.connection(), page.place.page()).map_err(sql)?.unwrap_or_default().to_vec();
+            let (owner, address) = match &page.shared {
+                None => {
+                    let partition = page_rows::named_partition(file.connection(), file.path(), page)?;
+                    (PageOwner::One(partition.clone()), table_address.at(&partition))
+                }
+                Some(shared) => {
+                    let names = shared_pages::names_of(file.connection(), file.path(), table_address, page)?;
+                    let parts = names.into_iter().zip(shared.iter()).map(|(name, (_, rows))| (name, rows));
+                    (PageOwner::Many(parts.collect()), shared.address(table_address))
+                }
+            };
+            let own = address.stored_checksum(&page.header, page.seq);
             let page = EncodedPage {
                 header: PageHeader { checksum: own, ..page.header.clone() },
                 body,
                 counts: None,
                 words: None,
             };
-            inserts.push(Insert { partition, page, is_alone });
+            inserts.push(Insert { owner, page });
         }
         let mut aside = DayFile::open(&target, day)?;
         aside.insert(seq, &inserts)?;

@@ -177,11 +177,11 @@ impl BatchVisitor for EntryCounting<'_> {
     }
 
     fn wants(&self, rows: RowsOf<'_>, header: Option<&PageHeader>) -> bool {
-        let is_seen = match (self.question.sees, rows.partition) {
-            (Some(sees), Some(partition)) => sees(self.columns.table(), &instance_of(partition).0),
-            _ => true,
-        };
-        is_seen && self.columns.wants(rows, header)
+        rows.partition.is_none_or(|partition| self.wants_partition(partition)) && self.columns.wants(rows, header)
+    }
+
+    fn wants_partition(&self, partition: &str) -> bool {
+        self.question.sees.is_none_or(|sees| sees(self.columns.table(), &instance_of(partition).0))
     }
 
     fn wants_group(&self, file: &SealedFile, group: usize) -> Result<bool, StoreError> {

@@ -7,6 +7,7 @@
 //! ```text
 //! stored  := own ^ xxh3-64(commit i64, seeded with address)        own: of header and body, see PageHeader
 //! address := xxh3-64(partition's name, seeded with xxh3-64(day-table's name))
+//!          | xxh3-64(list of partitions, …)      of a page of many partitions, see shared_pages.rs
 //! ```
 //!
 //! A reader passes the names under which it will show the rows, so a page of another address has a wrong checksum.
@@ -17,7 +18,7 @@ use daytable_model::key::DayTable;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 /// The common part of all addresses in one day-table.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct TableAddress(u64);
 
 /// The address of one partition of a day-table.
@@ -32,7 +33,21 @@ impl TableAddress {
 
     /// The address of a partition, by its name.
     pub(crate) fn at(self, partition: &str) -> PageAddress {
-        PageAddress(xxh3_64_with_seed(partition.as_bytes(), self.0))
+        PageAddress(self.hash(partition.as_bytes()))
+    }
+
+    /// The address of a page of many partitions, by the stored list of them.
+    pub(crate) fn of_many(self, partitions: &[u8]) -> PageAddress {
+        PageAddress(self.hash(partitions))
+    }
+
+    /// What such a list has of the name of a partition.
+    pub(crate) fn name_check(self, partition: &str) -> u32 {
+        (self.hash(partition.as_bytes()) >> 32) as u32
+    }
+
+    fn hash(self, bytes: &[u8]) -> u64 {
+        xxh3_64_with_seed(bytes, self.0)
     }
 }
 

@@ -14,6 +14,7 @@ use daytable_model::key::RowKey;
 use daytable_model::record::Level;
 use daytable_model::stream::STREAM;
 use std::cell::RefCell;
+use std::sync::Arc;
 
 /// Text of fewer bytes is stored uncompressed: zstd would gain little, and cost more than everything else.
 const FRAME_COMPRESSED_MIN: usize = 512;
@@ -32,19 +33,12 @@ pub struct BuiltPages {
 pub struct PageBuilder<'a> {
     parts: Vec<RowSource<'a>>,
     rows: Vec<SourceRow<'a>>,
-    /// Raw bytes below which a page is stored uncompressed.
-    stored_below: usize,
 }
 
 impl<'a> PageBuilder<'a> {
     /// An empty builder.
     pub fn new() -> PageBuilder<'a> {
         PageBuilder::default()
-    }
-
-    /// A builder that leaves the texts of a page of less than `stored_below` raw bytes uncompressed.
-    pub(crate) fn storing(stored_below: u32) -> PageBuilder<'a> {
-        PageBuilder { stored_below: stored_below as usize, ..PageBuilder::default() }
     }
 
     /// Adds the rows of a batch. Of equal keys, the row pushed last wins.
@@ -59,6 +53,13 @@ impl<'a> PageBuilder<'a> {
         let part = count(self.parts.len());
         self.parts.push(RowSource::Page(page));
         self.rows.extend((0..count(page.len())).map(|row| SourceRow::OfPage(page, row, part)));
+    }
+
+    /// Adds some rows of a page, in their order, as [`PageBuilder::push_page`] does.
+    pub(crate) fn push_rows(&mut self, page: &'a Page, rows: &[u32]) {
+        let part = count(self.parts.len());
+        self.parts.push(RowSource::Page(page));
+        self.rows.extend(rows.iter().map(|row| SourceRow::OfPage(page, *row, part)));
     }
 
     /// Sorts the rows and builds pages of them.
@@ -81,11 +82,90 @@ impl<'a> PageBuilder<'a> {
             let (length, raw_bytes) = cut(rest);
             let (rows, next) = rest.split_at(length);
             rest = next;
-            let is_stored = raw_bytes < self.stored_below;
-            pages.push(SCRATCH.with_borrow_mut(|scratch| encode(rows, raw_bytes, &mut columns, scratch, is_stored)));
+            pages.push(SCRATCH.with_borrow_mut(|scratch| encode(rows, raw_bytes, &mut columns, scratch, None)));
         }
         BuiltPages { pages, duplicates }
     }
+}
+
+/// A page with rows of many partitions.
+pub(crate) struct BuiltSharedPage {
+    pub(crate) page: EncodedPage,
+    /// Its partitions in the order of their numbers in the page, each with its number of rows.
+    pub(crate) partitions: Vec<(Arc<str>, u32)>,
+}
+
+/// Builds pages of the rows of many partitions, in the order of their keys. Of equal keys of a partition, the row that
+/// comes last in `batches` wins. Batches of a partition must be adjacent.
+///
+/// The keys of a page ascend. So a record whose key another partition has, too, goes to another page.
+pub(crate) fn build_shared(batches: &[Batch]) -> Vec<BuiltSharedPage> {
+    let parts: Vec<RowSource<'_>> = batches.iter().map(RowSource::Batch).collect();
+    let mut number = 0;
+    let numbers = batches.iter().zip(std::iter::once(None).chain(batches.iter().map(Some))).map(|(batch, before)| {
+        number += u32::from(before.is_some_and(|before| before.partition != batch.partition));
+        number
+    });
+    let numbers: Vec<u32> = numbers.collect();
+    let partition_of = |row: &SourceRow<'_>| numbers[row.part()];
+    let all =
+        batches.iter().zip(0..).flat_map(|(batch, part)| batch.rows().map(move |row| SourceRow::OfBatch(row, part)));
+    let mut rows: Vec<SourceRow<'_>> = all.collect();
+    rows.sort_by_key(SourceRow::key);
+    let mut columns = ColumnsBuilder::new(&parts);
+    let mut pages = Vec::new();
+    // The number of each partition in the page that is being built.
+    let mut places: Vec<u32> = vec![u32::MAX; number as usize + 1];
+    while !rows.is_empty() {
+        let mut others = Vec::new();
+        let mut kept: Vec<SourceRow<'_>> = Vec::with_capacity(rows.len());
+        for row in rows {
+            match kept.last_mut() {
+                Some(last) if last.key().with_item(0) == row.key().with_item(0) => {
+                    if partition_of(last) != partition_of(&row) {
+                        others.push(row);
+                    } else if last.key() == row.key() {
+                        *last = row;
+                    } else {
+                        kept.push(row);
+                    }
+                }
+                _ => kept.push(row),
+            }
+        }
+        let mut rest = kept.as_slice();
+        while !rest.is_empty() {
+            let (length, raw_bytes) = cut(rest);
+            let (of_page, next) = rest.split_at(length);
+            rest = next;
+            let mut partitions: Vec<(Arc<str>, u32)> = Vec::new();
+            let mut owners = Vec::with_capacity(of_page.len());
+            for row in of_page {
+                let place = &mut places[partition_of(row) as usize];
+                if *place == u32::MAX {
+                    *place = count(partitions.len());
+                    partitions.push((batches[row.part()].partition.clone(), 0));
+                }
+                partitions[*place as usize].1 += 1;
+                owners.push(i64::from(*place));
+            }
+            of_page.iter().for_each(|row| places[partition_of(row) as usize] = u32::MAX);
+            let owners = Some(owners.as_slice());
+            let page = SCRATCH.with_borrow_mut(|scratch| encode(of_page, raw_bytes, &mut columns, scratch, owners));
+            pages.push(BuiltSharedPage { page, partitions });
+        }
+        rows = others;
+    }
+    pages
+}
+
+/// Builds a page of some rows of a page of many partitions, in their order, each with the new number of its partition.
+pub(crate) fn build_rest(page: &Page, rows: &[u32], owners: &[i64]) -> EncodedPage {
+    let parts = [RowSource::Page(page)];
+    let rows: Vec<SourceRow<'_>> = rows.iter().map(|row| SourceRow::OfPage(page, *row, 0)).collect();
+    let raw_bytes = rows.iter().map(SourceRow::bytes).sum();
+    let mut columns = ColumnsBuilder::new(&parts);
+    SCRATCH.with_borrow_mut(|scratch| encode(&rows, raw_bytes, &mut columns, scratch, Some(owners)))
 }
 
 /// The number of rows of the next page, and their bytes. A master and its items stay together.
@@ -130,7 +210,7 @@ fn encode<'a>(
     raw_bytes: usize,
     columns: &mut ColumnsBuilder<'_, 'a>,
     scratch: &mut Scratch,
-    is_stored: bool,
+    owners: Option<&[i64]>,
 ) -> EncodedPage {
     let out = &mut scratch.sections;
     out.clear();
@@ -150,17 +230,20 @@ fn encode<'a>(
     // Where values are counted, each record is described by its row.
     out.words.begin(counts.is_some());
     columns.encode(out);
+    if let Some(owners) = owners {
+        ints::encode(owners, out);
+    }
     let words = out.words.end();
     let mut levels = levels::encode(rows.iter().map(|row| (row.key(), row.level())));
     if has_streams {
         levels::add_streams(&mut levels);
     }
-    EncodedPage { counts, words, ..scratch.close(&keys, levels, raw_bytes, is_stored) }
+    EncodedPage { counts, words, ..scratch.close(&keys, levels, raw_bytes) }
 }
 
 /// Builds the page of a batch with a single row: the same page as from a [`PageBuilder`], without the work of merging
 /// rows. `None` if the batch has another number of rows.
-pub(crate) fn build_only(batch: &Batch, stored_below: u32) -> Option<EncodedPage> {
+pub(crate) fn build_only(batch: &Batch) -> Option<EncodedPage> {
     let mut rows = batch.rows();
     let (Some(row), None) = (rows.next(), rows.next()) else { return None };
     SCRATCH.with_borrow_mut(|scratch| {
@@ -178,7 +261,7 @@ pub(crate) fn build_only(batch: &Batch, stored_below: u32) -> Option<EncodedPage
             }
         }
         let raw_bytes = ROW_BYTES + row.bytes();
-        Some(scratch.close(&[row.key], levels, raw_bytes, raw_bytes < stored_below as usize))
+        Some(scratch.close(&[row.key], levels, raw_bytes))
     })
 }
 
@@ -188,11 +271,11 @@ fn level_code(level: Option<Level>) -> i64 {
 
 impl Scratch {
     /// Builds the page from the written sections.
-    fn close(&mut self, keys: &[RowKey], levels: Vec<u8>, raw_bytes: usize, is_stored: bool) -> EncodedPage {
+    fn close(&mut self, keys: &[RowKey], levels: Vec<u8>, raw_bytes: usize) -> EncodedPage {
         let out = &mut self.sections;
         let (packed, strings, meta) = (out.packed.len(), out.strings.len(), out.meta.len());
         out.strings.append(&mut out.meta);
-        let codec = if is_stored { CODEC_STORED } else { self.compress() };
+        let codec = self.compress();
         let frame = if codec == CODEC_ZSTD { &self.frame } else { &self.sections.strings };
         let mut body = Vec::with_capacity(packed + frame.len() + 12);
         for length in [packed, strings, meta] {

@@ -1,4 +1,4 @@
-//! A page: entities of one partition, newest first, stored column by column.
+//! A page: entities of one partition or of many, newest first, stored column by column.
 //!
 //! Entities are small and similar. A page therefore stores the values of one property together, each column in its
 //! shortest form, with one checksum over everything. [`PageBuilder`] makes pages of the rows that wait for a
@@ -10,7 +10,8 @@
 //! frame    := strings | meta                 codec 1: as they are        codec 2: one zstd frame
 //! packed   := numbers at their exact width, and random bytes: compression gains nothing on them
 //! strings  := names, dictionaries, texts, one after the other
-//! meta     := keys | levels ints | count varint | column *count
+//! meta     := keys | levels ints | count varint | column *count | owners
+//! owners   := ints       of a page of many partitions: for each row, the number of its partition in the page
 //! ```
 //!
 //! Each part is drawn above its encoder: `keys`, `ints`, `column`, `strings`; the header's counts in `levels`.
@@ -51,7 +52,7 @@ mod tests;
 pub(crate) use address::{PageAddress, TableAddress};
 pub(crate) use bits::{ByteReader, put_signed, put_varint};
 pub use build::{BuiltPages, PageBuilder};
-pub(crate) use build::{build_only, release_memory};
+pub(crate) use build::{BuiltSharedPage, build_only, build_rest, build_shared, release_memory};
 pub use encoded::ValueReader;
 pub use levels::{LevelMinute, has_streams, level_minutes};
 pub(crate) use levels::{add_streams, encode_minutes};

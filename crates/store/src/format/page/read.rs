@@ -35,6 +35,8 @@ pub struct Page {
     keys: OnceLock<Vec<RowKey>>,
     levels: Ints,
     columns: Vec<PageColumn>,
+    /// The partition of each row by its number in the page, in a page of many partitions.
+    owners: Option<Ints>,
     packed: Vec<u8>,
     text: String,
     /// Rows that were asked for alone.
@@ -100,13 +102,14 @@ impl Page {
         for _ in 0..count {
             columns.push(PageColumn::decode(rows, &mut cursor)?);
         }
+        let owners = if cursor.at_end() { None } else { Some(Ints::decode(rows, &mut cursor)?) };
         if !cursor.at_end() {
             return damaged(WRONG_END);
         }
         let text = String::from_utf8(cursor.text).map_err(|_| PageError::Damaged("its text is not UTF-8"))?;
         let PageHeader { first, last, .. } = *header;
         let (keys, alone) = (OnceLock::new(), AtomicUsize::new(0));
-        let page = Page { rows, first, last, encoded_keys, keys, levels, columns, packed, text, alone };
+        let page = Page { rows, first, last, encoded_keys, keys, levels, columns, owners, packed, text, alone };
         page.check_texts()?;
         Ok(page)
     }
@@ -125,6 +128,16 @@ impl Page {
                     }
             });
         if fits { Ok(()) } else { Err(PageError::Damaged("a text ends within a character")) }
+    }
+
+    /// The number in the page of a row's partition; `None` in a page of one partition.
+    pub(crate) fn owner(&self, row: usize) -> Option<usize> {
+        usize::try_from(self.owners.as_ref()?.get(&self.packed, row)).ok()
+    }
+
+    /// Whether its rows are of many partitions.
+    pub(crate) fn has_owners(&self) -> bool {
+        self.owners.is_some()
     }
 
     /// Number of entities.
@@ -301,13 +314,6 @@ pub struct PageSections<'p> {
     pub(super) packed: &'p [u8],
     pub(super) strings: &'p [u8],
     pub(super) meta: &'p [u8],
-}
-
-impl<'p> PageSections<'p> {
-    /// Any bytes as each section.
-    pub(crate) fn of_bytes(bytes: &'p [u8]) -> PageSections<'p> {
-        PageSections { packed: bytes, strings: bytes, meta: bytes }
-    }
 }
 
 /// The sections of a page before they are parsed.

@@ -184,7 +184,7 @@ proptest! {
     #[test]
     fn one_row_makes_one_page(rows in rows(3)) {
         let batches = batches(&rows, 2);
-        let only = build_only(&batches[0], 0);
+        let only = build_only(&batches[0]);
         prop_assert_eq!(only.is_some(), rows.len() == 1);
         if let Some(only) = only {
             let built = &build(&batches).pages[0];
@@ -202,6 +202,53 @@ proptest! {
         parts.iter().for_each(|page| builder.push_page(page));
         let all = [older, newer].concat();
         prop_assert_eq!(plain_rows(&decode_all(&builder.build().pages)), want(&all));
+    }
+
+    /// Shared pages hold the rows of all partitions, of equal keys of a partition the last. Keys ascend in each page, also
+    /// where partitions have the same ones. What is left of a page after some partitions went has the rows of the others.
+    #[test]
+    fn shared_pages_hold_the_rows_of_all_partitions(of in proptest::collection::vec(rows(20), 1..5), size in 1usize..8) {
+        let with_name = |(number, rows): (usize, &Vec<Row>)| {
+            let mut batches = batches(rows, size);
+            batches.iter_mut().for_each(|batch| batch.partition = format!("p-{number}").into());
+            batches
+        };
+        let batches: Vec<Batch> = of.iter().enumerate().flat_map(with_name).collect();
+        let (mut found, mut rest): (Vec<Vec<Plain>>, Vec<Vec<Plain>>) = (vec![Vec::new(); of.len()], vec![Vec::new(); of.len()]);
+        for BuiltSharedPage { page, partitions } in build_shared(&batches) {
+            let page = Page::decode(&page.header, &page.body).expect("what was encoded");
+            prop_assert!(page.keys().is_sorted() && page.has_owners());
+            let mut counts = vec![0; partitions.len()];
+            let number = |owner: usize| partitions[owner].0[2..].parse::<usize>().expect("a number");
+            let (mut left, mut owners) = (Vec::new(), Vec::new());
+            for (row, plain) in plain_rows(std::slice::from_ref(&page)).into_iter().enumerate() {
+                let owner = page.owner(row).expect("a partition");
+                counts[owner] += 1;
+                found[number(owner)].push(plain);
+                if number(owner) % 2 == 1 {
+                    left.push(u32::try_from(row).expect("few"));
+                    owners.push(i64::try_from(owner).expect("few"));
+                }
+            }
+            prop_assert!(partitions.iter().map(|(_, rows)| *rows).eq(counts));
+            if !left.is_empty() {
+                let built = build_rest(&page, &left, &owners);
+                let page = Page::decode(&built.header, &built.body).expect("what was encoded");
+                for (row, plain) in plain_rows(std::slice::from_ref(&page)).into_iter().enumerate() {
+                    rest[number(page.owner(row).expect("a partition"))].push(plain);
+                }
+            }
+        }
+        for (number, rows) in of.iter().enumerate() {
+            let sorted = |rows: &[Plain]| {
+                let mut rows: Vec<String> = rows.iter().map(|row| format!("{row:?}")).collect();
+                rows.sort();
+                rows
+            };
+            prop_assert_eq!(sorted(&found[number]), sorted(&want(rows)));
+            let left = if number % 2 == 1 { want(rows) } else { Vec::new() };
+            prop_assert_eq!(sorted(&rest[number]), sorted(&left));
+        }
     }
 
     /// Ranges of pages ascend and do not overlap. Headers describe their pages. No page exceeds the limits of time and

@@ -18,9 +18,9 @@ use super::{SealedSizes, is_sealed};
 use crate::StoreError;
 use crate::format::catalog::Committed;
 use crate::format::day_file;
-use crate::format::page::{PageAddress, TableAddress};
+use crate::format::page::TableAddress;
 use crate::format::page_rows::{HEADER_COLUMNS, read_header};
-use crate::format::small_pages::{PageLocation, PageRow};
+use crate::format::page_rows::{PageLocation, PageRow};
 use daytable_model::key::{DayTable, RowKey};
 use rusqlite::{Connection, params};
 use std::cmp::Reverse;
@@ -140,11 +140,10 @@ impl Inputs {
             match input {
                 Input::Open(day) => {
                     let Some(&id) = day.partitions.get(partition) else { continue };
-                    let address = day.table_address.at(partition);
-                    let source = Source::Rows { day, address, id, after: None, ended: false };
+                    let source = Source::Rows { day, id, after: None, ended: false };
                     streams.push(InputStream { file, source, headers: VecDeque::new(), next: None });
-                    let headers: VecDeque<PageRow> = day.small.get(&id).cloned().unwrap_or_default().into();
-                    streams.push(InputStream { file, source: Source::SmallPages(day, address), headers, next: None });
+                    let headers: VecDeque<PageRow> = day.parts.get(&id).cloned().unwrap_or_default().into();
+                    streams.push(InputStream { file, source: Source::Parts(day), headers, next: None });
                 }
                 Input::Sealed(sealed) => {
                     let mut pieces = VecDeque::new();
@@ -183,8 +182,14 @@ struct InputStream<'a> {
 }
 
 enum Source<'a> {
-    Rows { day: &'a OpenInput, address: PageAddress, id: i64, after: Option<(RowKey, i64)>, ended: bool },
-    SmallPages(&'a OpenInput, PageAddress),
+    Rows {
+        day: &'a OpenInput,
+        id: i64,
+        after: Option<(RowKey, i64)>,
+        ended: bool,
+    },
+    /// Parts of shared pages.
+    Parts(&'a OpenInput),
     Sealed(&'a SealedFile, VecDeque<(usize, Range<usize>)>),
 }
 
@@ -205,7 +210,7 @@ impl InputStream<'_> {
                     self.headers.extend(read.into_iter().filter(|page| day.committed.includes(page.seq)));
                 }
             }
-            Source::SmallPages(day, _) => {
+            Source::Parts(day) => {
                 while self.headers.pop_front_if(|page| !day.committed.includes(page.seq)).is_some() {}
             }
             Source::Sealed(file, pieces) => {
@@ -221,9 +226,9 @@ impl InputStream<'_> {
     }
 
     /// The next part, with its rank and bytes.
-    fn take(&mut self) -> Result<Option<(InputRows, Rank, usize)>, StoreError> {
-        let (day, address) = match &self.source {
-            Source::Rows { day, address, .. } | Source::SmallPages(day, address) => (day, address),
+    fn take(&mut self, partition: &str) -> Result<Option<(InputRows, Rank, usize)>, StoreError> {
+        let day = match &self.source {
+            Source::Rows { day, .. } | Source::Parts(day) => day,
             Source::Sealed(..) => {
                 let Some(part) = self.next.take() else { return Ok(None) };
                 let bytes = if let InputRows::Block(block) = &part { block.bytes() } else { 0 };
@@ -231,7 +236,7 @@ impl InputStream<'_> {
             }
         };
         let Some(page) = self.headers.pop_front() else { return Ok(None) };
-        let part = InputRows::Page(day.read_page(*address, &page)?);
+        let part = InputRows::Page(day.read_page(partition, &page)?.into());
         let bytes = usize::try_from(page.header.raw_bytes).unwrap_or(usize::MAX);
         Ok(Some((part, (self.file, page.seq, Some(page.place)), bytes)))
     }
@@ -302,7 +307,7 @@ impl PartitionMerge<'_> {
             if self.open.peek().is_some_and(|Reverse(open)| open.key < key) {
                 return Ok(Some(key));
             }
-            let Some((part, rank, bytes)) = self.streams[number].take()? else { return Ok(Some(key)) };
+            let Some((part, rank, bytes)) = self.streams[number].take(&self.partition)? else { return Ok(Some(key)) };
             let Some(key) = part.keys().first().copied() else { continue };
             let mapped = Arc::new(MappedRows::new(part, bytes, self.layout));
             self.open.push(Reverse(OpenRows { key, rank: Reverse(rank), at: 0, mapped }));

@@ -1,10 +1,10 @@
 //! An open day's file as an input of a sealing.
 //!
-//! Small pages lie in the order of their commits, but a sealed file needs them by partition. Read by partition, a row of
-//! small pages would be unpacked again and again in a day of many instances. So the survey, which reads each row once
-//! anyway, *scatters* small pages: it writes them, by partition, to *buckets* in a file without a name. A bucket has
-//! adjacent partitions, and fits into memory. Pages of a partition with other rows, in this file or in another, stay
-//! where they are, because such partitions are merged.
+//! Shared pages have rows of many partitions, but a sealed file needs rows by partition. Read by partition, a shared page
+//! would be decoded again and again in a day of many instances. So the survey, which reads each page once anyway,
+//! *scatters* their rows: it writes them as pages of one partition to *buckets* in a file without a name. A bucket has
+//! adjacent partitions, and fits into memory. A bucket is brought in order as a whole, without partitions that have other
+//! pages, in this file or in another: these are merged, and read from the bucket.
 
 use super::gather::Gatherer;
 use super::layout::ColumnLayout;
@@ -14,10 +14,9 @@ use super::survey::Survey;
 use super::{SealedFile, columns::ColumnSet};
 use crate::StoreError;
 use crate::format::catalog::Committed;
-use crate::format::day_file;
 use crate::format::page::{ByteReader, Page, PageAddress, PageError, PageHeader, TableAddress, put_varint, unpack};
-use crate::format::page_rows::{HEADER_COLUMNS, read_header};
-use crate::format::small_pages::{self, BodyReader, PageLocation, PageRow, StoredRow};
+use crate::format::page_rows::{self, BodyReader, HEADER_COLUMNS, PageLocation, PageRow, read_header};
+use crate::format::shared_pages::{self, SHARED, SharedPage};
 use crate::private_file;
 use daytable_model::key::RowKey;
 use rusqlite::Connection;
@@ -31,8 +30,6 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Rows of small pages whose bodies are kept, 64 KiB each: a partition may have a page in each row.
-const SMALL_ROWS_KEPT: usize = 512;
 /// Least bytes of a bucket.
 const BUCKET_BYTES: u64 = 4 << 20;
 /// Maximum buckets. Those of larger days are larger.
@@ -41,46 +38,55 @@ const BUCKETS_MAX: u64 = 256;
 const PAGE_HEAD_BYTES: u64 = 64;
 /// Bytes of pages that are surveyed together, compressed.
 const CHUNK_BYTES: usize = 1 << 20;
-/// Bytes of rows of small pages that are surveyed together, compressed.
-const SMALL_CHUNK_BYTES: usize = 512 << 10;
-
 pub(super) struct OpenInput {
     pub(super) path: PathBuf,
     pub(super) connection: Connection,
     pub(super) committed: Committed,
     pub(super) table_address: TableAddress,
     pub(super) partitions: BTreeMap<Arc<str>, i64>,
-    /// Small pages that are not scattered, by partition, in the order of their first keys. The survey finds them.
-    pub(super) small: HashMap<i64, Vec<PageRow>>,
-    /// The scattered small pages.
+    /// Parts of shared pages that are merged with other pages, by partition, in the order of their first keys. The survey
+    /// finds them.
+    pub(super) parts: HashMap<i64, Vec<PageRow>>,
+    /// The scattered rows of shared pages.
     pub(super) scattered: Option<Arc<ScatteredPages>>,
     bodies: RefCell<BodyReader>,
+    merged: RefCell<MergedParts>,
+}
+
+/// Parts of shared pages that are merged with other pages: those of one bucket, by location.
+#[derive(Default)]
+struct MergedParts {
+    bucket: Option<usize>,
+    pages: HashMap<PageLocation, (PageRow, Vec<u8>), foldhash::fast::RandomState>,
 }
 
 /// A partition of an open day.
 struct Home {
     name: Arc<str>,
     address: PageAddress,
+    /// Where its rows of shared pages are scattered to.
     bucket: Option<usize>,
+    /// Whether it has other pages, too.
+    is_merged: bool,
 }
 
 /// Where the pages of each partition belong.
 #[derive(Default)]
 pub(super) struct Homes {
     path: PathBuf,
-    committed: Committed,
+    table_address: TableAddress,
     by_id: HashMap<i64, Home, foldhash::fast::RandomState>,
     buckets: usize,
 }
 
-/// Small pages by bucket.
+/// Rows of shared pages by bucket.
 pub(super) struct ScatteredPages {
     homes: Arc<Homes>,
     file: File,
     buckets: Vec<Vec<Piece>>,
 }
 
-/// Collects the small pages of the survey.
+/// Collects the rows of shared pages of the survey.
 pub(super) struct Scatter {
     homes: Arc<Homes>,
     file: Option<(File, u64)>,
@@ -97,7 +103,6 @@ struct Piece {
 /// Parts of a day that are surveyed together.
 pub(super) enum Chunk {
     Pages(Vec<(PageRow, Range<usize>)>, Vec<u8>),
-    SmallRows(Vec<StoredRow>),
     Block(SealedFile, usize, Range<usize>),
 }
 
@@ -106,9 +111,9 @@ pub(super) enum Chunk {
 pub(super) struct Surveyed {
     pub(super) survey: Survey,
     pub(super) entities: u64,
-    /// Small pages that are not scattered.
-    small: Vec<PageRow>,
-    /// Bytes of small pages that are, compressed and before compression, by bucket.
+    /// Parts of shared pages that are merged with other pages.
+    parts: Vec<PageRow>,
+    /// Bytes of the scattered pages, compressed and before compression, by bucket.
     pieces: Vec<(usize, Vec<u8>, usize)>,
 }
 
@@ -142,68 +147,82 @@ impl OpenInput {
             committed: committed.clone(),
             table_address,
             partitions,
-            small: HashMap::new(),
+            parts: HashMap::new(),
             scattered: None,
-            bodies: RefCell::new(BodyReader::keeping(SMALL_ROWS_KEPT)),
+            bodies: RefCell::default(),
+            merged: RefCell::default(),
         })
     }
 
-    pub(super) fn read_page(&self, address: PageAddress, page: &PageRow) -> Result<Page, StoreError> {
-        day_file::read_page(&self.connection, &self.path, address, page, &mut self.bodies.borrow_mut())
+    /// Reads a page of a partition, or its part of a shared page.
+    pub(super) fn read_page(&self, partition: &str, page: &PageRow) -> Result<Page, StoreError> {
+        if let (PageLocation::Part { .. }, Some(scattered)) = (page.place, &self.scattered) {
+            let mut merged = self.merged.borrow_mut();
+            let bucket = scattered.homes.of(page)?.bucket;
+            if merged.bucket != bucket
+                && let Some(bucket) = bucket
+            {
+                *merged = MergedParts { bucket: Some(bucket), pages: scattered.merged(bucket)? };
+            }
+            let found = merged.pages.get(&page.place);
+            let (row, body) = found.ok_or_else(|| page_rows::damaged(&self.path, page, "it is missing".into()))?;
+            return page_rows::decode(&self.path, self.table_address.at(partition), row, body);
+        }
+        let address = self.table_address.at(partition);
+        page_rows::read_page(&self.connection, &self.path, address, page, &mut self.bodies.borrow_mut())
     }
 
-    /// Where its pages belong. Pages are scattered only if this file `is_only`.
+    /// Where its pages belong. Without other files, it `is_only`.
     pub(super) fn homes(&self, is_only: bool) -> Result<Homes, StoreError> {
         let read = || {
-            let bytes = if is_only { small_pages::bytes_by_partition(&self.connection)? } else { HashMap::default() };
-            let mut others = self.connection.prepare("SELECT DISTINCT partition FROM page")?;
+            let bytes = shared_pages::bytes_by_partition(&self.connection)?;
+            let others = format!("SELECT DISTINCT partition FROM page WHERE partition <> {SHARED}");
+            let mut others = self.connection.prepare(&others)?;
             let others = others.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<HashSet<i64>>>()?;
             Ok((bytes, others))
         };
         let (bytes, others) = read().map_err(StoreError::sqlite(&self.path))?;
-        let bytes_of = |id: &i64| bytes.get(id).map(|(pages, bodies)| pages * PAGE_HEAD_BYTES + bodies);
+        let bytes_of = |id: &i64| bytes.get(id).map(|(parts, bytes)| parts * PAGE_HEAD_BYTES + bytes);
         let all: u64 = bytes.keys().filter_map(bytes_of).sum();
         let (full, mut filled, mut buckets) = ((all / BUCKETS_MAX).max(BUCKET_BYTES), 0, 0);
         let mut by_id = HashMap::default();
         for (name, id) in &self.partitions {
-            let bucket = bytes_of(id).filter(|_| !others.contains(id)).map(|bytes| {
+            let bucket = bytes_of(id).map(|bytes| {
                 if buckets == 0 || filled >= full {
                     (filled, buckets) = (0, buckets + 1);
                 }
                 filled += bytes;
                 buckets - 1
             });
-            by_id.insert(*id, Home { name: name.clone(), address: self.table_address.at(name), bucket });
+            by_id.insert(
+                *id,
+                Home {
+                    name: name.clone(),
+                    address: self.table_address.at(name),
+                    bucket,
+                    is_merged: !is_only || others.contains(id),
+                },
+            );
         }
-        Ok(Homes { path: self.path.clone(), committed: self.committed.clone(), by_id, buckets })
+        Ok(Homes { path: self.path.clone(), table_address: self.table_address, by_id, buckets })
     }
 
     /// Passes every page to `each`.
     pub(super) fn each_chunk(&self, each: &mut dyn FnMut(Chunk) -> Result<(), StoreError>) -> Result<(), StoreError> {
         let sql = |error| StoreError::sqlite(&self.path)(error);
-        let (mut rows, mut bytes) = (Vec::new(), 0);
-        for row in small_pages::all(&self.connection).map_err(sql)? {
-            let row = small_pages::stored(&self.connection, row.id).map_err(sql)?;
-            bytes += row.bytes();
-            rows.push(row);
-            if bytes >= SMALL_CHUNK_BYTES {
-                bytes = 0;
-                each(Chunk::SmallRows(std::mem::take(&mut rows)))?;
-            }
-        }
-        each(Chunk::SmallRows(rows))?;
         let select = format!("SELECT {HEADER_COLUMNS} FROM page ORDER BY id");
         let mut statement = self.connection.prepare(&select).map_err(sql)?;
         let mut found = statement.query([]).map_err(sql)?;
         let (mut pages, mut bodies) = (Vec::new(), Vec::new());
         while let Some(row) = found.next().map_err(sql)? {
-            let page = read_header(row).map_err(sql)?;
+            let mut page = read_header(row).map_err(sql)?;
             if !self.committed.includes(page.seq) {
                 continue;
             }
+            shared_pages::fill(&self.connection, [&mut page]).map_err(sql)?;
             let start = bodies.len();
             let mut reader = self.bodies.borrow_mut();
-            bodies.extend_from_slice(day_file::read_body(&self.connection, &self.path, &page, &mut reader)?);
+            bodies.extend_from_slice(page_rows::read_body(&self.connection, &self.path, &page, &mut reader)?);
             drop(reader);
             pages.push((page, start..bodies.len()));
             if bodies.len() >= CHUNK_BYTES {
@@ -214,11 +233,11 @@ impl OpenInput {
     }
 
     /// Keeps what a survey found.
-    pub(super) fn keep(&mut self, scatter: Scatter, small: Vec<PageRow>) {
-        for page in small {
-            self.small.entry(page.partition).or_default().push(page);
+    pub(super) fn keep(&mut self, scatter: Scatter, parts: Vec<PageRow>) {
+        for part in parts {
+            self.parts.entry(part.partition).or_default().push(part);
         }
-        self.small.values_mut().for_each(|pages| pages.sort_by_key(|page| page.header.first));
+        self.parts.values_mut().for_each(|parts| parts.sort_by_key(|part| part.header.first));
         let Scatter { homes, file, buckets } = scatter;
         self.scattered = file.map(|(file, _)| Arc::new(ScatteredPages { homes, file, buckets }));
     }
@@ -226,7 +245,7 @@ impl OpenInput {
 
 impl Homes {
     fn of(&self, page: &PageRow) -> Result<&Home, StoreError> {
-        self.by_id.get(&page.partition).ok_or_else(|| day_file::unnamed_partition(&self.path, page))
+        self.by_id.get(&page.partition).ok_or_else(|| page_rows::unnamed_partition(&self.path, page))
     }
 
     /// Surveys a chunk, with a share of its values, and packs the pages that are scattered.
@@ -237,30 +256,35 @@ impl Homes {
                 found.add(&InputRows::Block(file.block(group, &[rows], ColumnSet::All)?), share);
             }
             Chunk::Pages(pages, bodies) => {
-                for (page, body) in pages {
-                    let page = day_file::decode(&self.path, self.of(&page)?.address, &page, &bodies[body])?;
-                    found.add(&InputRows::Page(page), share);
-                }
-            }
-            Chunk::SmallRows(rows) => {
                 let mut packed: Vec<Vec<u8>> = vec![Vec::new(); self.buckets];
-                for row in rows {
-                    let (pages, bodies) = row.unpack().map_err(StoreError::sqlite(&self.path))?;
-                    for page in pages.into_iter().filter(|page| self.committed.includes(page.seq)) {
-                        let home = self.of(&page)?;
-                        let body = page.body_in(&bodies);
-                        let body =
-                            body.ok_or_else(|| day_file::damaged(&self.path, &page, "its body is missing".into()))?;
-                        let decoded = day_file::decode(&self.path, home.address, &page, body)?;
-                        found.add(&InputRows::Page(decoded), share);
-                        match home.bucket {
-                            Some(bucket) => put_page(&mut packed[bucket], &page, body),
-                            None => found.small.push(page),
+                for (page, body) in pages {
+                    let body = &bodies[body];
+                    let Some(shared) = &page.shared else {
+                        let decoded = page_rows::decode(&self.path, self.of(&page)?.address, &page, body)?;
+                        found.add(&InputRows::Page(decoded.into()), share);
+                        continue;
+                    };
+                    let decoded = page_rows::decode(&self.path, shared.address(self.table_address), &page, body)?;
+                    let damaged = |error: PageError| page_rows::damaged(&self.path, &page, error.to_string());
+                    let of = SharedPage::new(decoded.into(), shared.clone()).map_err(damaged)?;
+                    found.add(&InputRows::Page(of.page.clone()), share);
+                    for part in of.parts(&page) {
+                        let PageLocation::Part { part: number, .. } = part.place else { continue };
+                        let home = self.of(&part)?;
+                        of.check_name(&self.path, &part, (number as usize, self.table_address), &home.name)?;
+                        // Each partition of the list of a shared page has one.
+                        let Some(bucket) = home.bucket else { continue };
+                        let copy = of.copy_of(number as usize).map_err(damaged)?;
+                        let checksum = home.address.stored_checksum(&copy.header, part.seq);
+                        let header = PageHeader { checksum, ..copy.header };
+                        if home.is_merged {
+                            found.parts.push(part.clone());
                         }
+                        put_page(&mut packed[bucket], &PageRow { header, ..part }, &copy.body);
                     }
                 }
                 for (bucket, pages) in packed.iter().enumerate().filter(|(_, pages)| !pages.is_empty()) {
-                    let packed = small_pages::compress(pages).ok_or_else(no_memory)?;
+                    let packed = compress(pages).ok_or_else(no_memory)?;
                     found.pieces.push((bucket, packed, pages.len()));
                 }
             }
@@ -282,14 +306,15 @@ impl Scatter {
         Scatter { homes, file: None, buckets }
     }
 
-    /// Takes the small pages of a chunk. Writes those that are scattered to a file in `folder`, and adds others to `small`.
+    /// Takes the parts of shared pages of a chunk. Writes those that are scattered to a file in `folder`, and adds others to
+    /// `parts`.
     pub(super) fn take(
         &mut self,
         surveyed: &mut Surveyed,
-        small: &mut Vec<PageRow>,
+        parts: &mut Vec<PageRow>,
         folder: &Path,
     ) -> Result<(), StoreError> {
-        small.append(&mut surveyed.small);
+        parts.append(&mut surveyed.parts);
         for (bucket, packed, bytes) in surveyed.pieces.drain(..) {
             let io = |error: std::io::Error| match error.kind() {
                 std::io::ErrorKind::StorageFull => StoreError::Full(folder.into()),
@@ -308,9 +333,9 @@ impl Scatter {
 }
 
 impl ScatteredPages {
-    /// Whether the rows of a partition are in a bucket.
+    /// Whether all rows of a partition are in a bucket.
     pub(super) fn has(&self, partition: i64) -> bool {
-        self.homes.by_id.get(&partition).is_some_and(|home| home.bucket.is_some())
+        self.homes.by_id.get(&partition).is_some_and(|home| home.bucket.is_some() && !home.is_merged)
     }
 
     /// The number of buckets.
@@ -318,22 +343,51 @@ impl ScatteredPages {
         self.buckets.len()
     }
 
-    /// Reads a bucket, and brings its rows in order. Of equal keys, the row of the later commit wins.
-    pub(super) fn rows(&self, bucket: usize, layout: &ColumnLayout) -> Result<BucketRows, StoreError> {
-        let path = &self.homes.path;
-        let unreadable =
-            |error: PageError| StoreError::Refused(format!("scattered pages of {}: {error}", path.display()));
+    /// The bytes of a bucket.
+    fn bytes(&self, bucket: usize) -> Result<Vec<u8>, StoreError> {
         let mut bytes = Vec::new();
         for Piece { start, packed, bytes: length } in &self.buckets[bucket] {
             let mut piece = vec![0; *packed];
-            self.file.read_exact_at(&mut piece, *start).map_err(StoreError::io(path))?;
-            bytes.extend_from_slice(&unpack(&piece, *length).map_err(unreadable)?);
+            self.file.read_exact_at(&mut piece, *start).map_err(StoreError::io(&self.homes.path))?;
+            bytes.extend_from_slice(&unpack(&piece, *length).map_err(|error| self.unreadable(&error))?);
         }
+        Ok(bytes)
+    }
+
+    fn unreadable(&self, error: &PageError) -> StoreError {
+        StoreError::Refused(format!("scattered pages of {}: {error}", self.homes.path.display()))
+    }
+
+    /// The pages of a bucket that are merged with others.
+    #[allow(clippy::type_complexity)]
+    fn merged(
+        &self,
+        bucket: usize,
+    ) -> Result<HashMap<PageLocation, (PageRow, Vec<u8>), foldhash::fast::RandomState>, StoreError> {
+        let bytes = self.bytes(bucket)?;
+        let (mut reader, mut pages) = (ByteReader::new(&bytes), HashMap::default());
+        while !reader.rest().is_empty() {
+            let (page, body) = take_page(&mut reader).map_err(|error| self.unreadable(&error))?;
+            if self.homes.of(&page)?.is_merged {
+                pages.insert(page.place, (page, body.to_vec()));
+            }
+        }
+        Ok(pages)
+    }
+
+    /// Reads a bucket, and brings its rows in order, without those that are merged. Of equal keys, the row of the later
+    /// commit wins.
+    pub(super) fn rows(&self, bucket: usize, layout: &ColumnLayout) -> Result<BucketRows, StoreError> {
+        let path = &self.homes.path;
+        let bytes = self.bytes(bucket)?;
         let mut pages = Vec::new();
         let mut reader = ByteReader::new(&bytes);
         while !reader.rest().is_empty() {
-            let (page, body) = take_page(&mut reader).map_err(unreadable)?;
-            pages.push((self.homes.of(&page)?, page, body));
+            let (page, body) = take_page(&mut reader).map_err(|error| self.unreadable(&error))?;
+            let home = self.homes.of(&page)?;
+            if !home.is_merged {
+                pages.push((home, page, body));
+            }
         }
         pages.sort_by(|(a, ..), (b, ..)| a.name.cmp(&b.name));
         let mut gatherer = Gatherer::new(layout);
@@ -341,7 +395,7 @@ impl ScatteredPages {
         for pages in pages.chunk_by(|(a, ..), (b, ..)| a.name == b.name) {
             let mut parts = Vec::with_capacity(pages.len());
             for (home, page, body) in pages {
-                let part = InputRows::Page(day_file::decode(path, home.address, page, body)?);
+                let part = InputRows::Page(page_rows::decode(path, home.address, page, body)?.into());
                 parts.push(MappedRows::new(part, page.header.raw_bytes as usize, layout));
             }
             let mut rows: Vec<RankedRow> = Vec::new();
@@ -370,16 +424,16 @@ impl ScatteredPages {
 
 /// Adds a page to a bucket.
 fn put_page(out: &mut Vec<u8>, page: &PageRow, body: &[u8]) {
-    let PageRow { place, partition, seq, header } = page;
+    let PageRow { place, partition, seq, header, .. } = page;
     let PageHeader { first, last, entities, records, levels, codec, raw_bytes, checksum } = header;
-    let (row, offset) = match place {
+    let (id, part) = match place {
         PageLocation::Row(id) => (*id, 0),
-        PageLocation::Shared { row, offset, .. } => (*row, *offset),
+        PageLocation::Part { page, part } => (*page, *part),
     };
-    for number in [*partition, *seq, row] {
+    for number in [*partition, *seq, id] {
         put_varint(out, number.cast_unsigned());
     }
-    for number in [offset, *entities, *records, *raw_bytes] {
+    for number in [part, *entities, *records, *raw_bytes] {
         put_varint(out, number.into());
     }
     out.push(*codec);
@@ -395,10 +449,10 @@ fn put_page(out: &mut Vec<u8>, page: &PageRow, body: &[u8]) {
 /// The inverse of [`put_page`].
 fn take_page<'b>(from: &mut ByteReader<'b>) -> Result<(PageRow, &'b [u8]), PageError> {
     let damaged = || PageError::Damaged("their bytes changed");
-    let (partition, seq, row) =
+    let (partition, seq, id) =
         (from.varint()?.cast_signed(), from.varint()?.cast_signed(), from.varint()?.cast_signed());
     let mut number = || u32::try_from(from.varint()?).map_err(|_| damaged());
-    let (offset, entities, records, raw_bytes) = (number()?, number()?, number()?, number()?);
+    let (part, entities, records, raw_bytes) = (number()?, number()?, number()?, number()?);
     let codec = from.byte()?;
     let mut key = || RowKey::from_bytes(&from.array::<{ RowKey::BYTES }>()?).ok_or_else(damaged);
     let (first, last) = (key()?, key()?);
@@ -409,8 +463,20 @@ fn take_page<'b>(from: &mut ByteReader<'b>) -> Result<(PageRow, &'b [u8]), PageE
     };
     let (levels, body) = (bytes()?.to_vec(), bytes()?);
     let header = PageHeader { first, last, entities, records, levels, codec, raw_bytes, checksum };
-    let length = u32::try_from(body.len()).unwrap_or(u32::MAX);
-    Ok((PageRow { place: PageLocation::Shared { row, offset, length }, partition, seq, header }, body))
+    Ok((PageRow { place: PageLocation::Part { page: id, part }, partition, seq, header, shared: None }, body))
+}
+
+/// Compresses with a context that this thread keeps. `None` without memory for one.
+fn compress(bytes: &[u8]) -> Option<Vec<u8>> {
+    thread_local! {
+        static COMPRESSOR: RefCell<Option<zstd::bulk::Compressor<'static>>> = const { RefCell::new(None) };
+    }
+    COMPRESSOR.with_borrow_mut(|kept| {
+        if kept.is_none() {
+            *kept = zstd::bulk::Compressor::new(1).ok();
+        }
+        kept.as_mut()?.compress(bytes).ok()
+    })
 }
 
 fn no_memory() -> StoreError {

@@ -5,11 +5,12 @@ use crate::format::page::Page;
 use daytable_model::key::RowKey;
 use daytable_model::property::{Property, PropertyKind};
 use daytable_model::record::Level;
+use std::sync::Arc;
 
 /// Rows in the order of their keys, by columns.
 pub(crate) enum InputRows {
     /// Of an open day.
-    Page(Page),
+    Page(Arc<Page>),
     /// Of a sealed day.
     Block(RowBlock),
 }

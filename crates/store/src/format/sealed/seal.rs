@@ -123,7 +123,7 @@ fn write(sealing: &SealJob, partial: &Path, progress: &mut OnProgress<'_>) -> Re
     })
 }
 
-/// Surveys the day, and brings small pages in order: see [`super::open_day`].
+/// Surveys the day, and takes shared pages apart: see [`super::open_day`].
 fn survey(
     inputs: &mut Inputs,
     entities: u64,

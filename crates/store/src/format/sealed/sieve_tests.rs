@@ -2,9 +2,9 @@
 
 use super::tests::{Given, Place, start};
 use super::*;
+use crate::format::page_rows::PageRow;
 use crate::format::page_rows::{HEADER_COLUMNS, read_header};
 use crate::format::page_sieve::PageSieve;
-use crate::format::small_pages::PageRow;
 use daytable_model::key::RowKey;
 use daytable_model::line::{LAYOUT, LineLayout, LineSource, VERBATIM};
 use daytable_model::needle::Needle;
@@ -87,7 +87,7 @@ fn part(text: &str, ends: (prop::sample::Index, prop::sample::Index)) -> (&str, 
     (&text[start..end], (starts, !text[end..].chars().next().is_some_and(is_word_character)))
 }
 
-/// The pages of an open day, without its small pages.
+/// The pages of an open day.
 fn pages_of(day: &Path) -> (Connection, Vec<PageRow>) {
     let connection = Connection::open(day).expect("opened");
     let select = format!("SELECT {HEADER_COLUMNS} FROM page");

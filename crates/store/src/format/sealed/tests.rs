@@ -5,8 +5,8 @@ use crate::CountBy;
 use crate::Range;
 use crate::StoreError;
 use crate::format::catalog::Committed;
-use crate::format::day_file::{DayFile, Insert};
-use crate::format::page::PageBuilder;
+use crate::format::day_file::{DayFile, Insert, PageOwner};
+use crate::format::page::{BuiltSharedPage, PageBuilder, build_shared};
 use crate::progress::{Phase, Progress};
 use daytable_model::batch::Batch;
 use daytable_model::key::{DayTable, Period, RowKey, TableName};
@@ -80,13 +80,16 @@ impl Place {
                 writer.finish();
             }
             let mut inserts = Vec::new();
-            for batch in of_partition.values() {
+            // As a commit does, in each second one: partitions with few rows share pages.
+            let is_few = |batch: &Batch| seq % 2 == 0 && batch.len() < 4;
+            let (few, others): (Vec<Batch>, Vec<Batch>) = of_partition.into_values().partition(is_few);
+            for batch in &others {
                 let mut builder = PageBuilder::new();
                 builder.push_batch(batch);
-                let pages = builder.build().pages;
-                let is_alone = pages.len() == 1;
-                let insert = |page| Insert { partition: batch.partition.clone(), page, is_alone };
-                inserts.extend(pages.into_iter().map(insert));
+                inserts.extend(builder.build().pages.into_iter().map(|page| Insert::of_one(&batch.partition, page)));
+            }
+            for BuiltSharedPage { page, partitions } in build_shared(&few) {
+                inserts.push(Insert { owner: PageOwner::Many(partitions), page });
             }
             file.insert(seq, &inserts).expect("written");
         }
@@ -382,7 +385,7 @@ fn inputs_that_lost_entities_are_not_sealed() {
     let row = |n: u64| Given { partition: 0, key: RowKey::new(start(), 1, n), level: None, values: BTreeMap::new() };
     let path = place.open_day("Log20261120.1.db", &[(0..200).map(row).collect(), (200..400).map(row).collect()]);
     let connection = rusqlite::Connection::open(&path).expect("opened");
-    connection.execute_batch("DELETE FROM small_pages WHERE seq = 2; DELETE FROM page WHERE seq = 2").expect("deleted");
+    connection.execute_batch("DELETE FROM page WHERE seq = 2").expect("deleted");
     drop(connection);
     let error = place.seal(1, &[path]).expect_err("half of it is gone");
     assert!(error.to_string().contains("400 entities, but contain 200"), "{error}");

@@ -8,11 +8,11 @@
 
 use super::{CatalogEntry, FileFault, FileReport, OnBytes};
 use crate::StoreError;
-use crate::format::day_file::{self, Total, partition_name, read_total};
+use crate::format::day_file::{Total, read_total};
 use crate::format::page::TableAddress;
 use crate::format::page_headers;
-use crate::format::page_rows::{HEADER_COLUMNS, read_header};
-use crate::format::small_pages::{self, PageRow};
+use crate::format::page_rows::{self, BodyReader, HEADER_COLUMNS, PageRow, read_header};
+use crate::format::shared_pages::{self, SHARED};
 use crate::layout::parse_file_name;
 use daytable_model::key::DayTable;
 use rusqlite::{Connection, params};
@@ -122,25 +122,26 @@ fn agreeing(
 /// Counts the rows of the open snapshot and compares them with the file's own total.
 fn count(connection: &Connection, total: Total, checked: &mut FileReport) {
     let counted = (|| -> rusqlite::Result<()> {
-        let sums = "SELECT count(*), coalesce(sum(entities), 0), coalesce(sum(records), 0),
-                    coalesce(sum(partition NOT IN (SELECT id FROM partition)), 0) FROM page";
+        let sums = format!(
+            "SELECT count(*), coalesce(sum(entities), 0), coalesce(sum(records), 0),
+             coalesce(sum(partition <> {SHARED} AND partition NOT IN (SELECT id FROM partition)), 0) FROM page"
+        );
         let (pages, rows, records, strange): (i64, i64, i64, i64) =
-            connection.query_row(sums, [], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))?;
-        let small_rows: i64 =
-            connection.query_row("SELECT coalesce(sum(entities), 0) FROM small_pages", [], |row| row.get(0))?;
-        let heads = small_pages::pages_since(connection, i64::MIN)?;
-        let in_heads: u64 = heads.iter().map(|page| u64::from(page.header.entities)).sum();
-        let small_records: u64 = heads.iter().map(|page| u64::from(page.header.records)).sum();
-        let rows = rows + small_rows;
+            connection.query_row(&sums, [], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))?;
         checked.rows = u64::try_from(rows).unwrap_or(0);
-        checked.records = u64::try_from(records).unwrap_or(0) + small_records;
+        checked.records = u64::try_from(records).unwrap_or(0);
         let expected = total.entities - total.merged;
         if rows != expected {
             checked.count(format!("its pages have {rows} rows, its total says {expected}"));
         }
-        if in_heads != u64::try_from(small_rows).unwrap_or(0) {
-            checked
-                .count(format!("the heads of its small pages have {in_heads} rows, {small_rows} are stored for them"));
+        let alone = format!(
+            "SELECT (SELECT count(*) FROM page WHERE partition = {SHARED} AND id NOT IN (SELECT page FROM shared_page)) +
+                    (SELECT count(*) FROM shared_page WHERE page NOT IN
+                       (SELECT id FROM page WHERE partition = {SHARED}))"
+        );
+        let alone: i64 = connection.query_row(&alone, [], |row| row.get(0))?;
+        if alone > 0 {
+            checked.count(format!("{alone} of its shared pages and lists of partitions have no counterpart"));
         }
         if strange > 0 {
             checked.count(format!("{strange} of its pages are of no partition"));
@@ -208,57 +209,42 @@ fn read_pages(
     on: OnBytes<'_>,
 ) {
     let rows = format!("SELECT {HEADER_COLUMNS} FROM page WHERE page.id > ?1 ORDER BY page.id LIMIT {PAGES_AT_A_TIME}");
-    let small = "SELECT id FROM small_pages WHERE id > ?1 ORDER BY id LIMIT 1";
-    for is_small in [false, true] {
-        let mut last = i64::MIN;
-        loop {
-            let pages = snapshot(connection, |connection| {
-                let mut bodies = small_pages::BodyReader::default();
-                let mut pages: Vec<PageRow> = Vec::new();
-                if is_small {
-                    let mut statement = connection.prepare_cached(small)?;
-                    let ids = statement.query_map([last], |row| row.get::<_, i64>(0))?;
-                    for id in ids.collect::<rusqlite::Result<Vec<_>>>()? {
-                        last = id;
-                        small_pages::split(connection, id, &mut pages)?;
-                    }
-                } else {
-                    let mut statement = connection.prepare_cached(&rows)?;
-                    let mut found = statement.query(params![last])?;
-                    while let Some(row) = found.next()? {
-                        last = row.get(0)?;
-                        pages.push(read_header(row)?);
-                    }
-                }
-                let mut bad = Vec::new();
-                for page in &pages {
-                    let read = match partition_name(connection, page.partition) {
-                        Ok(Some(name)) => {
-                            let home = table_address.at(&name);
-                            day_file::read_page(connection, path, home, page, &mut bodies).map(drop)
-                        }
-                        Ok(None) => Err(day_file::unnamed_partition(path, page)),
-                        Err(error) => Err(StoreError::sqlite(path)(error)),
-                    };
-                    bad.extend(read.err().map(|error| description(&error)));
-                }
-                let bytes = pages.iter().map(|page| u64::from(page.header.raw_bytes)).sum::<u64>();
-                Ok((pages.len(), bytes, bad))
-            });
-            let (read, bytes, bad) = match pages {
-                Ok(pages) => pages,
-                Err(error) => {
-                    checked.faults.push(FileFault::Unreadable(error.to_string()));
-                    break;
-                }
-            };
-            bad.into_iter().for_each(|what| checked.bytes(what));
-            if on(bytes).is_break() {
-                return;
+    let mut last = i64::MIN;
+    loop {
+        let pages = snapshot(connection, |connection| {
+            let mut bodies = BodyReader::default();
+            let mut pages: Vec<PageRow> = Vec::new();
+            let mut statement = connection.prepare_cached(&rows)?;
+            let mut found = statement.query(params![last])?;
+            while let Some(row) = found.next()? {
+                last = row.get(0)?;
+                pages.push(read_header(row)?);
             }
-            if read == 0 {
-                break;
+            let mut bad = Vec::new();
+            for page in &mut pages {
+                let read = match page.partition {
+                    SHARED => {
+                        let filled = shared_pages::fill(connection, [&mut *page]).map_err(StoreError::sqlite(path));
+                        let read = filled.and_then(|()| shared_pages::read(connection, path, table_address, page));
+                        read.and_then(|_| shared_pages::names_of(connection, path, table_address, page).map(drop))
+                    }
+                    _ => page_rows::named_partition(connection, path, page).and_then(|name| {
+                        let home = table_address.at(&name);
+                        page_rows::read_page(connection, path, home, page, &mut bodies).map(drop)
+                    }),
+                };
+                bad.extend(read.err().map(|error| description(&error)));
             }
+            let bytes = pages.iter().map(|page| u64::from(page.header.raw_bytes)).sum::<u64>();
+            Ok((pages.len(), bytes, bad))
+        });
+        let (read, bytes, bad) = match pages {
+            Ok(pages) => pages,
+            Err(error) => return checked.faults.push(FileFault::Unreadable(error.to_string())),
+        };
+        bad.into_iter().for_each(|what| checked.bytes(what));
+        if on(bytes).is_break() || read == 0 {
+            return;
         }
     }
 }

@@ -11,9 +11,8 @@
 use crate::StoreError;
 use crate::format::catalog::accounting::{CommitEntry, SourceReceipt};
 use crate::format::catalog::{Catalog, FileRole, LiveFile, NewFile, Touched};
-use crate::format::day_file::{DayFile, Insert, TINY_BYTES};
-use crate::format::page::{self, EncodedPage, PAGE_BYTES, PageBuilder};
-use crate::format::small_pages;
+use crate::format::day_file::{DayFile, Insert, PageOwner, TINY_BYTES};
+use crate::format::page::{self, BuiltSharedPage, EncodedPage, PAGE_BYTES, PageBuilder};
 use crate::in_parallel::in_parallel;
 use crate::layout::{self, FolderLayout};
 use crate::lock::{self, Lock};
@@ -199,49 +198,59 @@ impl Pending {
             let batches = std::mem::take(&mut waiting.batches);
             self.raw_bytes -= std::mem::take(&mut waiting.bytes);
             waiting.is_continued = true;
-            self.build(batches, true);
+            self.build(batches);
         }
     }
 
-    /// Builds pages from the batches of one partition. `is_part` is true if the commit has other pages of the
-    /// partition, or will have.
-    fn build(&mut self, batches: Vec<Batch>, is_part: bool) {
+    /// Builds pages from the batches of one partition.
+    fn build(&mut self, batches: Vec<Batch>) {
         let Some(first) = batches.first() else { return };
-        // A quiet instance adds one row to a commit, and a commit may have a thousand of them.
-        // A page that shares a row is compressed with its neighbours.
-        let stored_below = if is_part { 0 } else { TINY_BYTES };
-        let only = if batches.len() == 1 { page::build_only(first, stored_below) } else { None };
+        let owner = || PageOwner::One(first.partition.clone());
+        let only = if batches.len() == 1 { page::build_only(first) } else { None };
         if let Some(page) = only {
-            return self.add_page(first, page, !is_part);
+            return self.add_page(&first.table, owner(), page);
         }
-        let mut builder = PageBuilder::storing(stored_below);
+        let mut builder = PageBuilder::new();
         for batch in &batches {
             builder.push_batch(batch);
         }
-        let built = builder.build().pages;
-        let is_alone = !is_part && built.len() == 1;
-        for page in built {
-            self.add_page(first, page, is_alone);
+        for page in builder.build().pages {
+            self.add_page(&first.table, owner(), page);
         }
     }
 
-    /// Adds a page to the pages of a batch's table and partition.
-    fn add_page(&mut self, of: &Batch, page: EncodedPage, is_alone: bool) {
+    /// Adds a page to the pages of a table.
+    fn add_page(&mut self, table: &DayTable, owner: PageOwner, page: EncodedPage) {
         self.page_bytes += page.body.len();
         self.report.pages += 1;
         self.report.page_bytes += page.body.len() as u64;
         self.report.records += u64::from(page.header.records);
-        let insert = Insert { partition: of.partition.clone(), page, is_alone };
-        match self.pages.get_mut(&of.table) {
+        let insert = Insert { owner, page };
+        match self.pages.get_mut(table) {
             Some(pages) => pages.push(insert),
-            None => drop(self.pages.insert(of.table.clone(), vec![insert])),
+            None => drop(self.pages.insert(table.clone(), vec![insert])),
         }
     }
 
-    /// Builds pages from all waiting batches.
+    /// Builds pages from all waiting batches. Partitions with few rows share pages: a commit may have a thousand of them.
     fn build_rest(&mut self) {
-        for (_, Waiting { batches, is_continued, .. }) in std::mem::take(&mut self.waiting) {
-            self.build(batches, is_continued);
+        let mut few: HashMap<DayTable, Vec<Batch>, foldhash::quality::RandomState> = HashMap::default();
+        for ((table, _), Waiting { batches, bytes, is_continued }) in std::mem::take(&mut self.waiting) {
+            if is_continued || bytes >= TINY_BYTES as usize {
+                self.build(batches);
+            } else {
+                few.entry(table).or_default().extend(batches);
+            }
+        }
+        for (table, batches) in few {
+            let is_of_one = batches.iter().all(|batch| batch.partition == batches[0].partition);
+            if is_of_one {
+                self.build(batches);
+                continue;
+            }
+            for BuiltSharedPage { page, partitions } in page::build_shared(&batches) {
+                self.add_page(&table, PageOwner::Many(partitions), page);
+            }
         }
         self.raw_bytes = 0;
     }
@@ -306,7 +315,7 @@ impl Committer {
                 self.catalog.set_writable([(live.name.as_str(), false)])?;
                 continue;
             }
-            if file.has_small_pages()? {
+            if file.has_shared_pages()? {
                 self.compactor.opened(&live.day);
             }
             self.days.insert(live.day, OpenDay { file, name: live.name, used });
@@ -738,7 +747,6 @@ impl Committer {
     fn release_memory(&mut self) {
         if self.last_commit.take_if(|at| at.elapsed() >= MEMORY_KEPT).is_some() {
             page::release_memory();
-            small_pages::release_memory();
             sqlite::release_memory(self.catalog.connection());
             self.days.values_mut().for_each(|open| open.file.release_memory());
             memory::release_free();
@@ -752,7 +760,7 @@ impl Committer {
         let closed =
             in_parallel(self.days.drain().collect(), |(day, open)| open.file.close().map(|()| (day, open.name)));
         let closed = closed.into_iter().collect::<Result<Vec<_>, StoreError>>()?;
-        // Small pages that are worth a merge are merged when the folder is opened again.
+        // Shared pages that are worth a split are split when the folder is opened again.
         let compactor = &self.compactor;
         self.catalog.set_writable(closed.iter().map(|(day, name)| (name.as_str(), compactor.wants(day))))?;
         self.catalog.close()

@@ -40,7 +40,7 @@ enum Act {
 }
 
 pub(super) fn rows() -> impl Strategy<Value = ModelRows> {
-    // Most are tiny, some are small pages in their own rows, and a few exceed the limit of one merge.
+    // Most share pages, some are small pages of their own, and a few exceed the limit of one merge.
     let length = prop_oneof![6 => 1_usize..40, 2 => 3000_usize..9000, 1 => 20_000_usize..30_000];
     let clustered = (0..KEYS, prop::collection::vec((0..PARTITIONS.len(), 0_u64..6, length), 1..8));
     clustered.prop_map(|(from, rows)| rows.into_iter().map(|(p, key, n)| (p, (from + key) % KEYS, n)).collect())
