@@ -18,6 +18,7 @@ use crate::format::small_pages::{self, BodyReader, PageLocation, PageRow, SmallP
 use crate::lock::FileIdentity;
 use crate::sqlite::{self, Schema};
 use daytable_model::key::{DayTable, RowKey};
+use daytable_model::property::PropertyKind;
 use daytable_model::time::Ticks;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OptionalExtension, params};
@@ -70,7 +71,7 @@ const TABLES: &str = "
     );
     CREATE INDEX page_of_partition ON page(partition, first);
     CREATE INDEX page_by_time ON page(first, partition);
-    CREATE TABLE body(page INTEGER PRIMARY KEY, bytes BLOB NOT NULL);
+    CREATE TABLE body(page INTEGER PRIMARY KEY, bytes BLOB NOT NULL, wide BLOB);   -- its front, and what is apart
 ";
 
 /// The number of the next page.
@@ -486,7 +487,8 @@ fn put_page(
     let header = &page.header;
     let checksum = home.stored_checksum(header, seq);
     put_header(connection, id, partition, seq, header, checksum)?;
-    connection.prepare_cached("INSERT INTO body VALUES (?1, ?2)")?.execute(params![id, page.body])?;
+    let (front, wide) = page.front_and_wide();
+    connection.prepare_cached("INSERT INTO body VALUES (?1, ?2, ?3)")?.execute(params![id, front, wide])?;
     Ok(checksum)
 }
 
@@ -539,6 +541,18 @@ pub(crate) fn decode_wanted(
     wants: impl FnOnce(&PageSections<'_>) -> bool,
 ) -> Result<Option<Page>, StoreError> {
     let decoded = Page::decode_wanted(home, page.seq, &page.header, body, wants);
+    decoded.map_err(|error| damaged(path, page, error.to_string()))
+}
+
+/// Checks the front of a page; `None` if `needs` accepts a column that is apart.
+pub(crate) fn decode_front(
+    path: &Path,
+    home: PageAddress,
+    page: &PageRow,
+    front: &[u8],
+    needs: impl Fn(&str, PropertyKind) -> bool,
+) -> Result<Option<Page>, StoreError> {
+    let decoded = Page::decode_front(home, page.seq, &page.header, front, needs);
     decoded.map_err(|error| damaged(path, page, error.to_string()))
 }
 

@@ -398,11 +398,12 @@ impl BodyReader {
     pub(crate) fn read(&mut self, connection: &Connection, place: PageLocation) -> rusqlite::Result<Option<&[u8]>> {
         match place {
             PageLocation::Row(id) => {
-                let mut statement = connection.prepare_cached("SELECT bytes FROM body WHERE page = ?1")?;
+                let mut statement = connection.prepare_cached("SELECT bytes, wide FROM body WHERE page = ?1")?;
                 let body = &mut self.body;
                 body.clear();
                 let found = statement.query_row([id], |row| {
                     body.extend_from_slice(row.get_ref(0)?.as_blob()?);
+                    body.extend_from_slice(row.get_ref(1)?.as_blob_or_null()?.unwrap_or_default());
                     Ok(())
                 });
                 Ok(found.optional()?.map(|()| self.body.as_slice()))
@@ -413,6 +414,19 @@ impl BodyReader {
                 Ok(bytes.and_then(|bytes| bytes.get(offset as usize..)?.get(..length as usize)))
             }
         }
+    }
+
+    /// The front of the body of a page in a row of its own; `None` if it is missing.
+    pub(crate) fn read_front(&mut self, connection: &Connection, id: i64) -> rusqlite::Result<Option<&[u8]>> {
+        // SQLite does not read the columns after the last one that is asked for.
+        let mut statement = connection.prepare_cached("SELECT bytes FROM body WHERE page = ?1")?;
+        let body = &mut self.body;
+        body.clear();
+        let found = statement.query_row([id], |row| {
+            body.extend_from_slice(row.get_ref(0)?.as_blob()?);
+            Ok(())
+        });
+        Ok(found.optional()?.map(|()| self.body.as_slice()))
     }
 
     /// All bytes of a row's bodies as the sections of a page: what they lack, each page of the row lacks. `None` if the

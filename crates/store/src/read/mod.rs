@@ -29,7 +29,7 @@ use crate::read::scan::{CHANGES_MAX, Scan};
 use crate::source::SourceState;
 use crate::sqlite;
 use daytable_model::key::{DayTable, RowKey};
-use daytable_model::property::Property;
+use daytable_model::property::{Property, PropertyKind};
 use daytable_model::record::Level;
 use daytable_model::time::Ticks;
 use rusqlite::{Connection, OptionalExtension, params};
@@ -738,6 +738,17 @@ impl OpenDayFile {
         wants: impl FnOnce(&PageSections<'_>) -> bool,
     ) -> Result<Option<Page>, StoreError> {
         day_file::decode_wanted(&self.path, self.table_address.at(partition), page, body, wants)
+    }
+
+    /// Checks the front of a page; `None` if `needs` accepts a column that is apart.
+    pub(crate) fn decode_front(
+        &self,
+        partition: &str,
+        page: &PageRow,
+        front: &[u8],
+        needs: impl Fn(&str, PropertyKind) -> bool,
+    ) -> Result<Option<Page>, StoreError> {
+        day_file::decode_front(&self.path, self.table_address.at(partition), page, front, needs)
     }
 
     fn mismatch(&self, total: &Total, noted: &LiveFile) -> StoreError {

@@ -121,6 +121,26 @@ pub trait BatchVisitor: Sync {
         true
     }
 
+    /// Whether all columns of a page are needed. Otherwise every page is wanted, and those columns are enough that
+    /// [`BatchVisitor::needs_column`] accepts, unless [`BatchVisitor::needs_rest`] finds that they are not.
+    fn needs_all(&self) -> bool {
+        true
+    }
+
+    /// Whether this column is needed.
+    fn needs_column(&self, _name: &str, _kind: PropertyKind) -> bool {
+        true
+    }
+
+    /// Whether the other columns, or rows, of a batch are needed, too.
+    ///
+    /// # Errors
+    ///
+    /// A damaged batch, which ends the walk.
+    fn needs_rest(&self, _batch: &ColumnBatch) -> Result<bool, StoreError> {
+        Ok(true)
+    }
+
     /// Whether rows of a row group may be wanted, judged before its columns are read.
     ///
     /// # Errors
@@ -684,17 +704,29 @@ impl Walker<'_, '_> {
                 {
                     return Ok(Some(ControlFlow::Continue(())));
                 }
+                if is_exact
+                    && header.records == header.entities
+                    && !visitor.needs_all()
+                    && let Some(decoded) = self.front(*file, page, partition, visitor)?
+                {
+                    let records = RowSet::all(decoded.len());
+                    let place = Some(self.place(*file, page));
+                    let batch = ColumnBatch::of_page(partition.clone(), decoded.into(), records, place);
+                    if !batch.is_front() || !visitor.needs_rest(&batch)? {
+                        return visitor.visit(state, &batch).map(Some);
+                    }
+                }
                 let decoded = match self.page(*file, page, partition, |page| visitor.wants_page(page))? {
                     WalkedPage::Page(decoded) => decoded,
                     WalkedPage::Unwanted => return Ok(Some(ControlFlow::Continue(()))),
                     WalkedPage::Missing => return Ok(None),
                 };
-                let path = self.connections[*file].as_ref().map(|opened| opened.path.clone()).unwrap_or_default();
+                let place = self.place(*file, page);
                 let mut records = RowSet::all(decoded.len());
                 if header.records != header.entities || !is_exact {
                     let keys = match decoded.read_keys() {
                         Ok(keys) => keys,
-                        Err(error) => return Err(day_file::damaged(&path, page, error.to_string())),
+                        Err(error) => return Err(day_file::damaged(&place.path, page, error.to_string())),
                     };
                     let is_record = |row: usize| keys[row].item() == 0 && (*first..=*last).contains(&keys[row]);
                     records = RowSet::of(keys.len(), is_record);
@@ -705,7 +737,6 @@ impl Walker<'_, '_> {
                     }
                     remove_all(keys, late.map(Vec::as_slice).unwrap_or_default(), &mut records);
                 }
-                let place = PagePlace { path, place: page.place };
                 let batch = ColumnBatch::of_page(partition.clone(), decoded, records, Some(place));
                 visitor.visit(state, &batch).map(Some)
             }
@@ -760,6 +791,32 @@ impl Walker<'_, '_> {
                 self.small_row = Some((file, row, is_wanted));
                 is_wanted
             }
+        }
+    }
+
+    fn place(&self, file: usize, page: &PageRow) -> PagePlace {
+        let path = self.connections[file].as_ref().map(|opened| opened.path.clone()).unwrap_or_default();
+        PagePlace { path, place: page.place }
+    }
+
+    /// Reads and checks the front of a page. `None` if it is not enough, or the page has to be read as others are.
+    fn front<V: BatchVisitor>(
+        &mut self,
+        file: usize,
+        page: &PageRow,
+        partition: &str,
+        visitor: &V,
+    ) -> Result<Option<Page>, StoreError> {
+        let (PageLocation::Row(id), Some(Some(opened))) = (page.place, self.connections.get(file)) else {
+            return Ok(None);
+        };
+        let mut bodies = opened.bodies.borrow_mut();
+        match bodies.read_front(&opened.connection, id) {
+            Ok(Some(front)) => {
+                opened.decode_front(partition, page, front, |name, kind| visitor.needs_column(name, kind))
+            }
+            // The reader of the whole page says what is wrong.
+            Ok(None) | Err(_) => Ok(None),
         }
     }
 

@@ -350,6 +350,11 @@ impl ColumnFilter {
         }
     }
 
+    /// Whether it matches all records, or all of a level.
+    pub(in crate::answer) fn is_open(&self) -> bool {
+        matches!((self.predicate.root(), &self.contains), (PredicateNode::Always(true), None))
+    }
+
     /// The predicate, if it alone decides about records.
     pub(in crate::answer) fn row_predicate(&self) -> Option<&Predicate> {
         (self.contains.is_none() || self.is_text_implied).then_some(&*self.predicate)

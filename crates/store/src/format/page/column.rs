@@ -8,7 +8,7 @@
 //!                             strings            String, see `strings`
 //!                             exponent u8, ints  Double of form 1: value = int / 10^exponent
 //!                             [8 bytes]*         Double of form 0
-//!                             [16 bytes]*        Guid, packed
+//!                             [16 bytes]*        Guid, wide
 //!                             ints, bytes        Binary: lengths, then one after the other
 //! ```
 
@@ -222,7 +222,7 @@ impl ValueSlice<'_, '_> {
             ValueSlice::Doubles(values) => encode_doubles(values, out),
             ValueSlice::Guids(values) => {
                 out.words.add_bytes();
-                out.packed.extend(values.as_flattened());
+                out.wide.extend(values.as_flattened());
                 0
             }
             ValueSlice::Binaries(values) => {
@@ -254,14 +254,19 @@ fn encode_doubles(values: &[f64], out: &mut Sections) -> u8 {
 
 /// The whole number from which [`unscale`] restores exactly `value`.
 fn scale(value: f64, exponent: u8) -> Option<i64> {
-    let scaled = (value * 10f64.powi(exponent.into())).round();
+    let scaled = (value * scale_of(exponent)).round();
     // The cast is exact below 2^53, and the comparison is false for NaN.
     let scaled = (scaled.abs() < EXACT).then_some(scaled as i64)?;
     (unscale(scaled, exponent).to_bits() == value.to_bits()).then_some(scaled)
 }
 
 fn unscale(scaled: i64, exponent: u8) -> f64 {
-    scaled as f64 / 10f64.powi(exponent.into())
+    scaled as f64 / scale_of(exponent)
+}
+
+/// The number by which the whole numbers of a [`DECIMAL`] column are divided.
+pub(super) fn scale_of(exponent: u8) -> f64 {
+    10f64.powi(exponent.into())
 }
 
 /// A decoded column.
@@ -328,7 +333,7 @@ impl PageColumn {
                 let (words, _) = bytes.as_chunks::<8>();
                 EncodedValues::Doubles(words.iter().map(|word| f64::from_le_bytes(*word)).collect())
             }
-            (PropertyKind::Guid, 0) => EncodedValues::Guids(cursor.packed(count.saturating_mul(16))?),
+            (PropertyKind::Guid, 0) => EncodedValues::Guids(cursor.wide(count.saturating_mul(16))?),
             (PropertyKind::Binary, 0) => {
                 let lengths = Ints::decode(count, cursor)?;
                 let mut values = Vec::with_capacity(count);
@@ -374,6 +379,23 @@ impl PageColumn {
             EncodedValues::Strings(strings) => strings.value_in(packed, text, index, room).map(Property::String),
             _ => self.value(index, packed, text),
         }
+    }
+
+    /// Of the 64 rows from `64 * word` on those with a value, a bit a row, and the number of values before them.
+    #[inline]
+    pub(super) fn presence(&self, word: usize) -> (u64, usize) {
+        match &self.present {
+            None => (u64::MAX, 64 * word),
+            Some(present) => {
+                let before = present.before.get(word).map_or(0, |before| *before as usize);
+                (present.words.get(word).copied().unwrap_or(0), before)
+            }
+        }
+    }
+
+    /// Whether its values are wide bytes.
+    pub(super) fn is_wide(&self) -> bool {
+        matches!(self.values, EncodedValues::Guids(_) | EncodedValues::Strings(Strings::Hex(_)))
     }
 
     /// Whether every row has a value.

@@ -182,7 +182,7 @@ pub(super) fn decode(count: usize, cursor: &mut SectionCursor<'_>) -> Result<(Ve
     }
     let last = (number as u64).checked_sub(1).ok_or(PageError::Damaged("a dictionary is empty"))?;
     let indices = cursor.bits(count, width_of(last))?;
-    if !number.is_power_of_two() && (0..count).any(|index| indices.get(cursor.packed, index) > last) {
+    if !indices.are_below(cursor.packed, count, number) {
         return Err(PageError::Damaged("a value is not in its dictionary"));
     }
     Ok((entries, indices))

@@ -218,11 +218,13 @@ impl PatternTexts {
         let (entries, indices) = entries::decode(count, cursor)?;
         let patterns: Vec<SplitPattern> = entries.iter().map(|span| SplitPattern::new(*span, &cursor.text)).collect();
         // [`entries::decode`] checked that every index names one of at most 256 patterns.
-        let indices: Vec<u8> = (0..count).map(|index| indices.get(cursor.packed, index) as u8).collect();
+        let packed = indices;
+        let mut indices = vec![0; count];
+        packed.each(cursor.packed, count, |index, pattern| indices[index] = pattern as u8);
 
         // The number of values with a slot is the number of uses of patterns with at least that many slots.
         let mut uses = [0usize; ENTRIES_MAX];
-        indices.iter().for_each(|&index| uses[usize::from(index)] += 1);
+        indices.iter().for_each(|&index: &u8| uses[usize::from(index)] += 1);
         let slots = patterns.iter().map(SplitPattern::slots).max().unwrap_or(0);
         if slots > NUMBERS_MAX {
             return Err(PageError::Damaged("a pattern has too many numbers"));
@@ -298,6 +300,13 @@ impl PatternTexts {
             return index;
         }
         self.indices[..index].iter().filter(|&&index| self.patterns[usize::from(index)].slots() > slot).count()
+    }
+
+    /// Adds the numbers of some values to the ranks of the first one's numbers.
+    pub(super) fn add_ranks(&self, indices: &[u8], ranks: &mut [usize; NUMBERS_MAX]) {
+        for index in indices {
+            ranks[..self.patterns[usize::from(*index)].slots()].iter_mut().for_each(|rank| *rank += 1);
+        }
     }
 
     /// Passes each value of `indices` with the rank of its numbers, in order.

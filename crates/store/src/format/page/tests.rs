@@ -248,6 +248,58 @@ proptest! {
         prop_assert!(Page::decode(&header, &body).is_ok());
     }
 
+    /// The front of a page has all columns but those of wide bytes, and a question for one of these gets no page. Without
+    /// these bytes, or with a changed one, it is no page.
+    #[test]
+    fn a_front_lacks_only_wide_columns(rows in like_rows(), at: prop::sample::Index, flip in 1u8..) {
+        let batches = batches(&rows, 100);
+        let address = || TableAddress::new(&batches[0].table).at("web");
+        for encoded in build(&batches).pages {
+            let EncodedPage { header, body, .. } = &encoded;
+            let stored = PageHeader { checksum: address().stored_checksum(header, 7), ..header.clone() };
+            let (front, wide) = encoded.front_and_wide();
+            let whole = Page::decode(header, body).expect("whole");
+            let front_for = |needs: &dyn Fn(&str, PropertyKind) -> bool| {
+                Page::decode_front(address(), 7, &stored, front, needs).expect("a front")
+            };
+            let page = front_for(&|_, _| false).expect("no column is needed");
+            prop_assert_eq!(page.is_front(), wide.is_some());
+            prop_assert_eq!(page.width(), whole.width());
+            for (column, of_front) in whole.columns().zip(page.columns()) {
+                prop_assert_eq!((column.name(), column.kind()), (of_front.name(), of_front.kind()));
+                let found = front_for(&|name, kind| (name, kind) == (column.name(), column.kind()));
+                prop_assert_eq!(found.is_none(), of_front.is_missing());
+                for row in (0..whole.len()).filter(|_| !of_front.is_missing()) {
+                    prop_assert_eq!(format!("{:?}", column.value(row)), format!("{:?}", of_front.value(row)));
+                }
+            }
+            prop_assert_eq!(page.keys(), whole.keys());
+            let Some(wide) = wide else { continue };
+            prop_assert!(Page::decode(header, front).is_err());
+            let mut changed = body.clone();
+            changed[front.len() + at.index(wide.len())] ^= flip;
+            let is_refused = matches!(Page::decode(header, &changed), Err(PageError::Checksum { .. }));
+            prop_assert!(is_refused);
+        }
+    }
+
+    /// The times and levels of a page are passed without its keys.
+    #[test]
+    fn times_and_levels_are_those_of_the_rows(rows in like_rows(), among in any::<u64>()) {
+        let batches = batches(&rows, 100);
+        for page in decode_all(&build(&batches).pages) {
+            let mut times = Vec::new();
+            page.encoded_times(|row, time| times.push((row, time)));
+            let wanted: Vec<_> = page.keys().iter().map(|key| key.time()).enumerate().collect();
+            prop_assert_eq!(times, wanted);
+            let among = RowSet::of(page.len(), |row| among >> (row % 64) & 1 == 1);
+            let mut levels = Vec::new();
+            page.each_level(&among, |row, code| levels.push((row, code)));
+            let wanted: Vec<_> = among.iter().map(|row| (row, page.level(row).map_or(0, Level::code))).collect();
+            prop_assert_eq!(levels, wanted);
+        }
+    }
+
     /// A page can be read only under its own address. A wrong codec is an error.
     #[test]
     fn a_page_of_another_home_is_an_error(rows in rows(5), others in ("[a-z]{3,9}", 1u64..400, "[ -~]{0,9}", any::<i64>()), seq: i64) {
