@@ -350,9 +350,9 @@ impl ColumnFilter {
         }
     }
 
-    /// Whether it matches all records, or all of a level.
-    pub(in crate::answer) fn is_open(&self) -> bool {
-        matches!((self.predicate.root(), &self.contains), (PredicateNode::Always(true), None))
+    /// Whether columns have a part in deciding which records match. The level of a record is no column.
+    pub(in crate::answer) fn needs_columns(&self) -> bool {
+        !matches!((self.predicate.root(), &self.contains), (PredicateNode::Always(true), None))
     }
 
     /// The predicate, if it alone decides about records.

@@ -470,7 +470,7 @@ impl BatchVisitor for Gathering<'_> {
     }
 
     fn needs_all(&self) -> bool {
-        !self.columns.is_open() || self.conditions.iter().any(Option::is_some)
+        self.columns.needs_columns() || self.conditions.iter().any(Option::is_some)
     }
 
     fn needs_column(&self, name: &str, kind: PropertyKind) -> bool {

@@ -286,6 +286,8 @@ pub(super) enum EncodedValues {
     Doubles(Vec<f64>),
     Guids(usize),
     Binaries(Vec<Vec<u8>>),
+    /// The column was not needed.
+    Skipped,
 }
 
 /// The rows with a value, and the count of values before each group of 64 rows.
@@ -296,7 +298,12 @@ struct PresenceBits {
 }
 
 impl PageColumn {
-    pub(super) fn decode(rows: usize, cursor: &mut SectionCursor<'_>) -> Result<PageColumn, PageError> {
+    /// Reads a column, or passes over it if `needs` does not accept its name and kind.
+    pub(super) fn decode(
+        rows: usize,
+        cursor: &mut SectionCursor<'_>,
+        needs: &dyn Fn(&str, PropertyKind) -> bool,
+    ) -> Result<PageColumn, PageError> {
         let head = cursor.meta.byte()?;
         let kind = PropertyKind::from_code(head & 7).ok_or(PageError::Damaged("a column has no kind"))?;
         let name = cursor.meta.count(usize::MAX)?;
@@ -310,7 +317,27 @@ impl PageColumn {
         cursor.take_values(count)?;
         let form = head >> 4;
         let unknown = PageError::Damaged("a column has an unknown form");
+        let is_needed = str::from_utf8(&cursor.text[name.range()]).is_ok_and(|name| needs(name, kind));
         let values = match (kind, form) {
+            (PropertyKind::Boolean | PropertyKind::Int32 | PropertyKind::Int64 | PropertyKind::DateTime, 0)
+                if !is_needed =>
+            {
+                Ints::locate(count, cursor)?;
+                EncodedValues::Skipped
+            }
+            (PropertyKind::String, form) if !is_needed => {
+                Strings::skip(StringForm::from_code(form).ok_or(unknown)?, count, cursor)?;
+                EncodedValues::Skipped
+            }
+            (PropertyKind::Guid, 0) if !is_needed => {
+                cursor.wide(count.saturating_mul(16))?;
+                EncodedValues::Skipped
+            }
+            (PropertyKind::Double, DECIMAL) if !is_needed => {
+                cursor.meta.byte()?;
+                Ints::locate(count, cursor)?;
+                EncodedValues::Skipped
+            }
             (PropertyKind::Boolean | PropertyKind::Int32 | PropertyKind::Int64 | PropertyKind::DateTime, 0) => {
                 let ints = Ints::decode(count, cursor)?;
                 match kind {
@@ -398,6 +425,11 @@ impl PageColumn {
         matches!(self.values, EncodedValues::Guids(_) | EncodedValues::Strings(Strings::Hex(_)))
     }
 
+    /// Whether its values were not needed.
+    pub(super) fn is_skipped(&self) -> bool {
+        matches!(self.values, EncodedValues::Skipped)
+    }
+
     /// Whether every row has a value.
     pub(super) fn has_all(&self) -> bool {
         self.present.is_none()
@@ -423,6 +455,7 @@ impl PageColumn {
             EncodedValues::Doubles(values) => Property::Double(*values.get(index)?),
             EncodedValues::Guids(start) => Property::Guid(*packed.get(start + 16 * index..)?.first_chunk()?),
             EncodedValues::Binaries(values) => Property::Binary(values.get(index)?),
+            EncodedValues::Skipped => return None,
             EncodedValues::Ints(ints) => whole(self.kind, ints.get(packed, index))?,
         })
     }

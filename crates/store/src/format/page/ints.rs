@@ -163,6 +163,15 @@ pub(super) enum Ints {
 
 impl Ints {
     pub(super) fn decode(count: usize, cursor: &mut SectionCursor<'_>) -> Result<Ints, PageError> {
+        let ints = Ints::locate(count, cursor)?;
+        if let Ints::Dictionary { .. } = ints {
+            ints.check(count, cursor.packed, |_| true)?;
+        }
+        Ok(ints)
+    }
+
+    /// The same without a look at the numbers: some may be in no dictionary.
+    pub(super) fn locate(count: usize, cursor: &mut SectionCursor<'_>) -> Result<Ints, PageError> {
         if count == 0 {
             return Ok(Ints::Linear { min: 0, step: 0, bits: cursor.bits(0, 0)? });
         }
@@ -178,9 +187,7 @@ impl Ints {
         }
         let entries = cursor.meta.count(DICTIONARY_MAX)?;
         let values = (0..entries).map(|_| cursor.meta.signed()).collect::<Result<Vec<_>, _>>()?;
-        let ints = Ints::Dictionary { values, bits: cursor.bits(count, width)? };
-        ints.check(count, cursor.packed, |_| true)?;
-        Ok(ints)
+        Ok(Ints::Dictionary { values, bits: cursor.bits(count, width)? })
     }
 
     /// The number at `index`, which must be below the decoded count.

@@ -214,6 +214,26 @@ impl SplitPattern {
 }
 
 impl PatternTexts {
+    /// Passes over a column. Its indices are only read where they tell how many numbers there are.
+    pub(super) fn skip(count: usize, cursor: &mut SectionCursor<'_>) -> Result<(), PageError> {
+        let (entries, indices) = entries::locate(count, cursor)?;
+        let slots_of = |span: &TextSpan| memchr::memchr_iter(SLOT, &cursor.text[span.range()]).count();
+        let slots: Vec<usize> = entries.iter().map(slots_of).collect();
+        let most = slots.iter().copied().max().unwrap_or(0);
+        if most > NUMBERS_MAX {
+            return Err(PageError::Damaged("a pattern has too many numbers"));
+        }
+        let mut having = [count; NUMBERS_MAX];
+        if slots.iter().any(|slots| *slots != most) {
+            entries::check(&entries, &indices, count, cursor)?;
+            having = [0; NUMBERS_MAX];
+            indices.each(cursor.packed, count, |_, pattern| {
+                having[..slots[pattern as usize]].iter_mut().for_each(|having| *having += 1);
+            });
+        }
+        having[..most].iter().try_for_each(|having| Ints::locate(*having, cursor).map(drop))
+    }
+
     pub(super) fn decode(count: usize, cursor: &mut SectionCursor<'_>) -> Result<PatternTexts, PageError> {
         let (entries, indices) = entries::decode(count, cursor)?;
         let patterns: Vec<SplitPattern> = entries.iter().map(|span| SplitPattern::new(*span, &cursor.text)).collect();

@@ -40,7 +40,7 @@ pub struct Page {
     text: String,
     /// Rows that were asked for alone.
     alone: AtomicUsize,
-    /// Whether its wide bytes were not read.
+    /// Whether columns were not read.
     is_front: bool,
 }
 
@@ -74,7 +74,7 @@ impl Page {
         if wants(&frame.sections()) { Page::without_keys(header, frame).map(Some) } else { Ok(None) }
     }
 
-    /// The same of the front of a page; `None` if `needs` accepts a column that is apart.
+    /// The same of the front of a page, and of the columns that `needs` accepts; `None` if one of them is apart.
     pub(crate) fn decode_front(
         address: PageAddress,
         seq: i64,
@@ -86,9 +86,10 @@ impl Page {
         if found != expected {
             return Err(PageError::Checksum { expected, found });
         }
-        let page = Page::without_keys(header, PageFrame::open_front(header, front)?)?;
-        let is_missing = page.is_front && page.columns().any(|of| of.column().is_wide() && needs(of.name(), of.kind()));
-        Ok((!is_missing).then_some(page))
+        let mut page = Page::with_columns(header, PageFrame::open_front(header, front)?, &needs)?;
+        let is_apart = page.is_front && page.columns.iter().any(PageColumn::is_wide);
+        page.is_front |= page.columns.iter().any(PageColumn::is_skipped);
+        Ok((!is_apart).then_some(page))
     }
 
     fn decode_checked(header: &PageHeader, body: &[u8], expected: u64) -> Result<Page, PageError> {
@@ -108,6 +109,15 @@ impl Page {
     }
 
     fn without_keys(header: &PageHeader, frame: PageFrame<'_>) -> Result<Page, PageError> {
+        Page::with_columns(header, frame, &|_, _| true)
+    }
+
+    /// Reads those columns that `needs` accepts.
+    fn with_columns(
+        header: &PageHeader,
+        frame: PageFrame<'_>,
+        needs: &dyn Fn(&str, PropertyKind) -> bool,
+    ) -> Result<Page, PageError> {
         let damaged = |what| Err(PageError::Damaged(what));
         let PageFrame { rows, raw_bytes, packed, packed_length, wide, is_front, strings, meta } = frame;
         let mut cursor = SectionCursor::new((&packed, packed_length, wide), strings, &meta, raw_bytes);
@@ -118,7 +128,7 @@ impl Page {
         let count = cursor.meta.count(meta.len())?;
         let mut columns = Vec::with_capacity(count.min(COLUMNS_AT_ONCE));
         for _ in 0..count {
-            columns.push(PageColumn::decode(rows, &mut cursor)?);
+            columns.push(PageColumn::decode(rows, &mut cursor, needs)?);
         }
         if !cursor.at_end() {
             return damaged(WRONG_END);
@@ -157,7 +167,7 @@ impl Page {
         self.rows == 0
     }
 
-    /// Whether columns of wide bytes were not read.
+    /// Whether columns were not read: those that a question does not need.
     pub(crate) fn is_front(&self) -> bool {
         self.is_front
     }
@@ -327,7 +337,7 @@ impl<'p> ColumnRef<'p> {
 
     /// Whether its values were not read.
     pub(crate) fn is_missing(&self) -> bool {
-        self.page.is_front && self.column().is_wide()
+        self.column().is_skipped()
     }
 
     /// The property's name.

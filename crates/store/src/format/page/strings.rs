@@ -13,7 +13,7 @@
 //! and [`super::pattern`] for patterns.
 
 use super::PageError;
-use super::bits::{Bits, SectionCursor, Sections, TextSpan, put_varint};
+use super::bits::{BLOCK_ROWS, Bits, SectionCursor, Sections, TextSpan, put_varint};
 use super::entries::{self, DictionaryColumn};
 use super::hex;
 use super::ints::{Ints, IntsPlan};
@@ -188,6 +188,31 @@ impl Strings {
                     ends.push(cursor.string(length)?.end);
                 }
                 Ok(Strings::Plain { start, ends })
+            }
+        }
+    }
+
+    /// Passes over a column.
+    pub(super) fn skip(form: StringForm, count: usize, cursor: &mut SectionCursor<'_>) -> Result<(), PageError> {
+        match form {
+            StringForm::Dictionary if cursor.meta.rest().first() != Some(&1) => {
+                entries::locate(count, cursor).map(drop)
+            }
+            StringForm::Dictionary | StringForm::Hex => Strings::decode(form, count, cursor).map(drop),
+            StringForm::SplitPattern => PatternTexts::skip(count, cursor),
+            StringForm::Plain => {
+                let lengths = Ints::locate(count, cursor)?;
+                let (mut block, mut bytes) = ([0; BLOCK_ROWS], 0usize);
+                for from in (0..count).step_by(BLOCK_ROWS) {
+                    let block = &mut block[..BLOCK_ROWS.min(count - from)];
+                    lengths.unpack(cursor.packed, from, block);
+                    for length in block {
+                        let length = usize::try_from(*length);
+                        let length = length.map_err(|_| PageError::Damaged("a text has a negative length"))?;
+                        bytes = bytes.saturating_add(length);
+                    }
+                }
+                cursor.string(bytes).map(drop)
             }
         }
     }
