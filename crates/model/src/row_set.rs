@@ -88,6 +88,23 @@ impl RowSet {
         })
     }
 
+    /// Passes the rows in order. Faster than [`RowSet::iter`] where most rows are in the set.
+    #[inline]
+    pub fn for_each(&self, mut each: impl FnMut(usize)) {
+        for (at, &word) in self.words.iter().enumerate() {
+            let start = 64 * at;
+            if word == u64::MAX {
+                (start..start + 64).for_each(&mut each);
+                continue;
+            }
+            let mut left = word;
+            while left != 0 {
+                each(start + left.trailing_zeros() as usize);
+                left &= left - 1;
+            }
+        }
+    }
+
     /// The first row from `row` on.
     pub fn next(&self, row: usize) -> Option<usize> {
         let mut at = row / 64;
@@ -136,6 +153,9 @@ mod tests {
             let flags = |set: &RowSet| (0..set.length()).map(|row| set.contains(row)).collect::<Vec<_>>();
             prop_assert_eq!(flags(&of(&a)), a.clone());
             prop_assert_eq!(of(&a).iter().collect::<Vec<_>>(), (0..a.len()).filter(|row| a[*row]).collect::<Vec<_>>());
+            let mut passed = Vec::new();
+            of(&a).for_each(|row| passed.push(row));
+            prop_assert_eq!(passed, of(&a).iter().collect::<Vec<_>>());
             prop_assert_eq!(of(&a).next(from), (from..a.len()).find(|row| a[*row]));
             prop_assert_eq!(of(&a).count(), a.iter().filter(|flag| **flag).count());
             prop_assert_eq!(flags(&of(&a).inverse()), a.iter().map(|flag| !flag).collect::<Vec<_>>());

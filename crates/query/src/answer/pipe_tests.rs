@@ -67,8 +67,16 @@ fn pipes_take_odd_values() {
         ("format '<urldecode:u> <urldecode:v>' as x | fields x", "u=a%2Fb+c%e4 v=%4", "x=a/b c\u{fffd} %4"),
         ("format '<hexencode:u> <hexdecode:v>' as x | fields x", "u=db-1 v=64622d31zz6", "x=64622D31 db-1zz6"),
         ("format '<hexnumencode:u> <hexnumdecode:v>' as x | fields x", "u=4095 v=fff", "x=0000000000000FFF 4095"),
-        ("format '<hexnumencode:u> <hexnumdecode:v>' as x | fields x", "u=a v=12345678901234567", "x=a 12345678901234567"),
-        ("format '<base64encode:u> <base64decode:v> <base64decode:u>' as x | fields x", "u=db-1 v=ZGItMQ==", "x=ZGItMQ== db-1 db-1"),
+        (
+            "format '<hexnumencode:u> <hexnumdecode:v>' as x | fields x",
+            "u=a v=12345678901234567",
+            "x=a 12345678901234567",
+        ),
+        (
+            "format '<base64encode:u> <base64decode:v> <base64decode:u>' as x | fields x",
+            "u=db-1 v=ZGItMQ==",
+            "x=ZGItMQ== db-1 db-1",
+        ),
         ("math a & 6 as x, a or 8 as y, a xor 1 + 1 as z | fields x, y, z", "a=7", "x=6 y=15 z=5"),
         ("math b & 1 as x | fields x", "b=text", "x=NaN"),
         (

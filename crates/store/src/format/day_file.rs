@@ -73,7 +73,7 @@ const TABLES: &str = "
     );
     CREATE INDEX page_of_partition ON page(partition, first);
     CREATE INDEX page_by_time ON page(first, partition);
-    CREATE TABLE body(page INTEGER PRIMARY KEY, bytes BLOB NOT NULL);
+    CREATE TABLE body(page INTEGER PRIMARY KEY, bytes BLOB NOT NULL, wide BLOB);   -- its front, and what is apart
 ";
 
 /// The number of the next page.

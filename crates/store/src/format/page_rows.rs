@@ -4,6 +4,7 @@ use super::page::{EncodedPage, Page, PageAddress, PageHeader, PageSections};
 use super::shared_partitions::SharedPartitions;
 use crate::StoreError;
 use daytable_model::key::RowKey;
+use daytable_model::property::PropertyKind;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use std::path::Path;
 use std::sync::Arc;
@@ -102,6 +103,20 @@ pub(crate) struct BodyReader {
 impl BodyReader {
     /// The body of a page; `None` if it is missing.
     pub(crate) fn read(&mut self, connection: &Connection, page: i64) -> rusqlite::Result<Option<&[u8]>> {
+        let mut statement = connection.prepare_cached("SELECT bytes, wide FROM body WHERE page = ?1")?;
+        let body = &mut self.body;
+        body.clear();
+        let found = statement.query_row([page], |row| {
+            body.extend_from_slice(row.get_ref(0)?.as_blob()?);
+            body.extend_from_slice(row.get_ref(1)?.as_blob_or_null()?.unwrap_or_default());
+            Ok(())
+        });
+        Ok(found.optional()?.map(|()| self.body.as_slice()))
+    }
+
+    /// The front of the body of a page; `None` if it is missing.
+    pub(crate) fn read_front(&mut self, connection: &Connection, page: i64) -> rusqlite::Result<Option<&[u8]>> {
+        // SQLite does not read the columns after the last one that is asked for.
         let mut statement = connection.prepare_cached("SELECT bytes FROM body WHERE page = ?1")?;
         let body = &mut self.body;
         body.clear();
@@ -159,7 +174,8 @@ pub(crate) fn put_page(
     let header = &page.header;
     let checksum = home.stored_checksum(header, seq);
     put_header(connection, id, partition, seq, header, checksum)?;
-    connection.prepare_cached("INSERT INTO body VALUES (?1, ?2)")?.execute(params![id, page.body])?;
+    let (front, wide) = page.front_and_wide();
+    connection.prepare_cached("INSERT INTO body VALUES (?1, ?2, ?3)")?.execute(params![id, front, wide])?;
     Ok(checksum)
 }
 
@@ -249,6 +265,19 @@ pub(crate) fn decode_wanted(
     wants: impl FnOnce(&PageSections<'_>) -> bool,
 ) -> Result<Option<Page>, StoreError> {
     let decoded = Page::decode_wanted(home, page.seq, &page.header, body, wants);
+    let decoded = decoded.map_err(|error| damaged(path, page, error.to_string()))?;
+    decoded.map(|decoded| check_owners(path, page, decoded)).transpose()
+}
+
+/// Checks the front of a page; `None` if `needs` accepts a column that is apart.
+pub(crate) fn decode_front(
+    path: &Path,
+    home: PageAddress,
+    page: &PageRow,
+    front: &[u8],
+    needs: impl Fn(&str, PropertyKind) -> bool,
+) -> Result<Option<Page>, StoreError> {
+    let decoded = Page::decode_front(home, page.seq, &page.header, front, needs);
     let decoded = decoded.map_err(|error| damaged(path, page, error.to_string()))?;
     decoded.map(|decoded| check_owners(path, page, decoded)).transpose()
 }

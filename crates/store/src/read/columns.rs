@@ -4,7 +4,7 @@
 //! encoded form: a test runs once per distinct value, and a text is searched in patterns and in bytes.
 
 use crate::StoreError;
-use crate::format::page::{ColumnRef, Page, ValueReader};
+use crate::format::page::{ColumnRef, Page, PageError, ValueReader};
 use crate::format::page_rows::PageLocation;
 use crate::format::sealed::block::BlockColumn;
 use crate::format::sealed::columns::ColumnSet;
@@ -14,7 +14,6 @@ use daytable_model::entity::MULTI_ROW_PROPERTIES;
 use daytable_model::key::RowKey;
 use daytable_model::needle::Needle;
 use daytable_model::property::{Property, PropertyKind};
-use daytable_model::record::Level;
 use daytable_model::row_set::RowSet;
 use daytable_model::time::Ticks;
 use std::cell::OnceCell;
@@ -170,14 +169,7 @@ impl ColumnBatch {
     /// A damaged file, like all errors of a batch.
     pub fn keys(&self) -> Result<&[RowKey], StoreError> {
         match &self.source {
-            Source::Page(page, place) => page.read_keys().map_err(|error| {
-                let place = place.as_ref();
-                StoreError::Damaged {
-                    path: place.map(|place| place.path.clone()).unwrap_or_default(),
-                    page: place.map(|place| place.place.to_string()).unwrap_or_default(),
-                    what: error.to_string(),
-                }
-            }),
+            Source::Page(page, place) => page.read_keys().map_err(|error| damaged(place.as_ref(), &error)),
             Source::Group(group) => {
                 read_once(&group.keys, || group.file.keys_of(group.group, &group.ranges)).map(Vec::as_slice)
             }
@@ -195,9 +187,13 @@ impl ColumnBatch {
     /// Passes the time of each row of `among`, in the order of the rows.
     pub fn each_time(&self, among: &RowSet, mut each: impl FnMut(usize, Ticks)) -> Result<(), StoreError> {
         match &self.source {
-            Source::Page(..) => {
-                let keys = self.keys()?;
-                among.iter().for_each(|row| each(row, keys[row].time()));
+            Source::Page(page, place) => {
+                let times = page.each_time(|row, time| {
+                    if among.contains(row) {
+                        each(row, time);
+                    }
+                });
+                times.map_err(|error| damaged(place.as_ref(), &error))?;
             }
             Source::Group(group) => {
                 let times = read_once(&group.times, || group.file.times_of(group.group, &group.ranges))?;
@@ -210,7 +206,7 @@ impl ColumnBatch {
     /// Passes the level of each row of `among` as a code, 0 for none, in the order of the rows.
     pub fn each_level(&self, among: &RowSet, mut each: impl FnMut(usize, u8)) -> Result<(), StoreError> {
         match &self.source {
-            Source::Page(page, _) => among.iter().for_each(|row| each(row, page.level(row).map_or(0, Level::code))),
+            Source::Page(page, _) => page.each_level(among, each),
             Source::Group(group) => {
                 let levels = read_once(&group.levels, || group.file.levels_of(group.group, &group.ranges))?;
                 among.iter().for_each(|row| each(row, levels[row]));
@@ -230,10 +226,18 @@ impl ColumnBatch {
         })
     }
 
+    /// Whether it has no rows, and only the columns that the visitor needs.
+    pub(crate) fn is_front(&self) -> bool {
+        matches!(&self.source, Source::Page(page, _) if page.is_front())
+    }
+
     /// A column by its number among the names; `None` if it has no value.
     pub fn column(&self, number: usize) -> Result<Option<BatchColumn<'_>>, StoreError> {
         match &self.source {
-            Source::Page(page, _) => Ok(page.column_at(number).map(BatchColumn::Page)),
+            Source::Page(page, place) => match page.column_at(number) {
+                Some(column) if column.is_missing() => Err(not_read(place.as_ref())),
+                column => Ok(column.map(BatchColumn::Page)),
+            },
             Source::Group(group) => {
                 Ok(group.column(number)?.map(|column| BatchColumn::Block(SealedColumn(column, group.rows))))
             }
@@ -271,6 +275,7 @@ impl ColumnBatch {
     /// it.
     pub fn add_containing(&self, needle: &Needle, among: &RowSet, found: &mut RowSet) -> Result<(), StoreError> {
         match &self.source {
+            Source::Page(page, place) if page.is_front() => return Err(not_read(place.as_ref())),
             Source::Page(page, _) => page.columns().for_each(|column| column.add_containing(needle, among, found)),
             Source::Group(group) => {
                 let with = group.file.may_contain(group.group, &group.ranges, needle)?;
@@ -287,6 +292,7 @@ impl ColumnBatch {
             self.partitions[of].0.clone()
         };
         match &self.source {
+            Source::Page(page, place) if page.is_front() => Err(not_read(place.as_ref())),
             Source::Page(page, _) => {
                 // Rows have their keys at hand.
                 self.keys()?;
@@ -329,6 +335,24 @@ impl GroupRows {
             }
         }
         self.file.block(self.group, &ranges, ColumnSet::All)
+    }
+}
+
+/// The error of a page whose keys cannot be read.
+fn damaged(place: Option<&PagePlace>, error: &PageError) -> StoreError {
+    unreadable(place, error.to_string())
+}
+
+/// The error of a visitor that asks for a column that it said not to need. No answer is better than one without it.
+fn not_read(place: Option<&PagePlace>) -> StoreError {
+    unreadable(place, "a column is asked for that was not read".into())
+}
+
+fn unreadable(place: Option<&PagePlace>, what: String) -> StoreError {
+    StoreError::Damaged {
+        path: place.map(|place| place.path.clone()).unwrap_or_default(),
+        page: place.map(|place| place.place.to_string()).unwrap_or_default(),
+        what,
     }
 }
 

@@ -29,7 +29,7 @@ use crate::read::scan::{CHANGES_MAX, Scan};
 use crate::source::SourceState;
 use crate::sqlite;
 use daytable_model::key::{DayTable, RowKey};
-use daytable_model::property::Property;
+use daytable_model::property::{Property, PropertyKind};
 use daytable_model::record::Level;
 use daytable_model::time::Ticks;
 use rusqlite::{Connection, OptionalExtension, params};
@@ -793,6 +793,17 @@ impl OpenDayFile {
         wants: impl FnOnce(&PageSections<'_>) -> bool,
     ) -> Result<Option<Page>, StoreError> {
         page_rows::decode_wanted(&self.path, self.address_of(partition, page), page, body, wants)
+    }
+
+    /// Checks the front of a page of `partition`, or of a shared one; `None` if `needs` accepts a column that is apart.
+    pub(crate) fn decode_front(
+        &self,
+        partition: &str,
+        page: &PageRow,
+        front: &[u8],
+        needs: impl Fn(&str, PropertyKind) -> bool,
+    ) -> Result<Option<Page>, StoreError> {
+        page_rows::decode_front(&self.path, self.address_of(partition, page), page, front, needs)
     }
 
     fn mismatch(&self, total: &Total, noted: &LiveFile) -> StoreError {

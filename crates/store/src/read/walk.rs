@@ -129,6 +129,26 @@ pub trait BatchVisitor: Sync {
         true
     }
 
+    /// Whether all columns of a page are needed. Otherwise every page is wanted, and those columns are enough that
+    /// [`BatchVisitor::needs_column`] accepts, unless [`BatchVisitor::needs_rest`] finds that they are not.
+    fn needs_all(&self) -> bool {
+        true
+    }
+
+    /// Whether this column is needed.
+    fn needs_column(&self, _name: &str, _kind: PropertyKind) -> bool {
+        true
+    }
+
+    /// Whether the other columns, or rows, of a batch are needed, too.
+    ///
+    /// # Errors
+    ///
+    /// A damaged batch, which ends the walk.
+    fn needs_rest(&self, _batch: &ColumnBatch) -> Result<bool, StoreError> {
+        Ok(true)
+    }
+
     /// Whether rows of a row group may be wanted, judged before its columns are read.
     ///
     /// # Errors
@@ -229,6 +249,14 @@ struct WalkFile {
     counts: PageGroups<PageCounts>,
     /// The wanted partitions of an open file.
     names: BTreeMap<i64, Arc<str>>,
+}
+
+impl WalkFile {
+    /// The keys of later files, if a page of `partition`, or a shared one, may have rows of them.
+    fn late_keys(&self, partition: Option<&Arc<str>>) -> Option<&LateKeys> {
+        let has_some = |late: &&LateKeys| partition.is_none_or(|partition| late.contains_key(partition));
+        self.late.as_deref().filter(has_some)
+    }
 }
 
 #[derive(Clone)]
@@ -692,32 +720,40 @@ impl Walker<'_, '_> {
                 if !visitor.wants(rows, Some(header)) {
                     return Ok(Some(ControlFlow::Continue(())));
                 }
-                let WalkFile { late, names: known, counts: values, .. } = &files[*file];
-                let has_late = late.as_ref().is_some_and(|late| match partition {
-                    Some(partition) => late.contains_key(partition),
-                    None => true,
-                });
+                let has_late = files[*file].late_keys(partition.as_ref()).is_some();
                 let is_exact = *first <= header.first && header.last <= *last && later.is_empty() && !has_late;
                 if is_exact && self.take_counts(*file, page, rows, state, visitor)? {
                     return Ok(Some(ControlFlow::Continue(())));
                 }
-                if let Some(counted) = PageCounts::of(values, page)
+                if let Some(counted) = PageCounts::of(&files[*file].counts, page)
                     // Numbers of many partitions tell only what no row has.
                     && visitor.take_values(state, rows, header, counted, is_exact && partition.is_some())
                 {
                     return Ok(Some(ControlFlow::Continue(())));
+                }
+                if is_exact
+                    && header.records == header.entities
+                    && !visitor.needs_all()
+                    && let Some(front) = self.front(*file, page, visitor)
+                {
+                    let records = RowSet::all(front.len());
+                    let batch = self.batch(*file, page, partition.as_ref(), (front.into(), records), visitor)?;
+                    if !batch.is_front() || !visitor.needs_rest(&batch)? {
+                        return visitor.visit(state, &batch).map(Some);
+                    }
                 }
                 let decoded = match self.page(*file, page, |page| visitor.wants_page(page))? {
                     WalkedPage::Page(decoded) => decoded,
                     WalkedPage::Unwanted => return Ok(Some(ControlFlow::Continue(()))),
                     WalkedPage::Missing => return Ok(None),
                 };
-                let path = self.connections[*file].as_ref().map(|opened| opened.path.clone()).unwrap_or_default();
                 let mut records = RowSet::all(decoded.len());
                 if header.records != header.entities || !is_exact {
                     let keys = match decoded.read_keys() {
                         Ok(keys) => keys,
-                        Err(error) => return Err(page_rows::damaged(&path, page, error.to_string())),
+                        Err(error) => {
+                            return Err(page_rows::damaged(&self.place(*file, page).path, page, error.to_string()));
+                        }
                     };
                     let is_record = |row: usize| keys[row].item() == 0 && (*first..=*last).contains(&keys[row]);
                     records = RowSet::of(keys.len(), is_record);
@@ -727,24 +763,7 @@ impl Walker<'_, '_> {
                         }
                     }
                 }
-                let names = match partition {
-                    Some(partition) => vec![partition.clone()],
-                    None => self.names_of(*file, page, known)?,
-                };
-                if let (Some(late), true) = (late, has_late) {
-                    // Their keys were decoded above.
-                    remove_late(&decoded, &names, late, &mut records);
-                }
-                if partition.is_none() {
-                    let is_wanted = |name: &Arc<str>| !name.is_empty() && visitor.wants_partition(name);
-                    let wanted: Vec<bool> = names.iter().map(is_wanted).collect();
-                    if wanted.contains(&false) {
-                        let is_wanted = |row| decoded.owner(row).is_some_and(|of| wanted.get(of) == Some(&true));
-                        records.keep(&RowSet::of(decoded.len(), is_wanted));
-                    }
-                }
-                let place = PagePlace { path, place: page.place };
-                let batch = ColumnBatch::of_page(&names, decoded, records, Some(place));
+                let batch = self.batch(*file, page, partition.as_ref(), (decoded, records), visitor)?;
                 visitor.visit(state, &batch).map(Some)
             }
             Task::Minutes { file, times } => {
@@ -832,6 +851,50 @@ impl Walker<'_, '_> {
             None => Err(page_rows::unnamed_partition(&opened.path, page)),
         };
         shared.iter().enumerate().map(name).collect()
+    }
+
+    fn place(&self, file: usize, page: &PageRow) -> PagePlace {
+        let path = self.connections[file].as_ref().map(|opened| opened.path.clone()).unwrap_or_default();
+        PagePlace { path, place: page.place }
+    }
+
+    /// The rows `records` of a page, without late ones and those of unwanted partitions. Late rows need its keys, decoded.
+    fn batch<V: BatchVisitor>(
+        &self,
+        file: usize,
+        page: &PageRow,
+        partition: Option<&Arc<str>>,
+        (decoded, mut records): (Arc<Page>, RowSet),
+        visitor: &V,
+    ) -> Result<ColumnBatch, StoreError> {
+        let of = &self.plan.files[file];
+        let names = match partition {
+            Some(partition) => vec![partition.clone()],
+            None => self.names_of(file, page, &of.names)?,
+        };
+        if let Some(late) = of.late_keys(partition) {
+            remove_late(&decoded, &names, late, &mut records);
+        }
+        if partition.is_none() {
+            let is_wanted = |name: &Arc<str>| !name.is_empty() && visitor.wants_partition(name);
+            let wanted: Vec<bool> = names.iter().map(is_wanted).collect();
+            if wanted.contains(&false) {
+                let is_wanted = |row| decoded.owner(row).is_some_and(|of| wanted.get(of) == Some(&true));
+                records.keep(&RowSet::of(decoded.len(), is_wanted));
+            }
+        }
+        Ok(ColumnBatch::of_page(&names, decoded, records, Some(self.place(file, page))))
+    }
+
+    /// Reads and checks the front of a page. `None` if it is not enough, or the page has to be read as others are.
+    fn front<V: BatchVisitor>(&self, file: usize, page: &PageRow, visitor: &V) -> Option<Page> {
+        let opened = self.connections.get(file)?.as_ref()?;
+        let name = self.plan.files[file].names.get(&page.partition);
+        let mut bodies = opened.bodies.borrow_mut();
+        // The reader of the whole page says what is wrong, and knows that another snapshot may have other rows.
+        let front = bodies.read_front(&opened.connection, page.place.page()).ok()??;
+        let needs = |column: &str, kind| visitor.needs_column(column, kind);
+        opened.decode_front(name.map_or("", |name| name), page, front, needs).ok()?
     }
 
     /// Reads and checks a page.

@@ -359,6 +359,11 @@ impl ColumnFilter {
         }
     }
 
+    /// Whether columns have a part in deciding which records match. The level of a record is no column.
+    pub(in crate::answer) fn needs_columns(&self) -> bool {
+        !matches!((self.predicate.root(), &self.contains), (PredicateNode::Always(true), None))
+    }
+
     /// The predicate, if it alone decides about records.
     pub(in crate::answer) fn row_predicate(&self) -> Option<&Predicate> {
         (self.contains.is_none() || self.is_text_implied).then_some(&*self.predicate)

@@ -8,7 +8,7 @@ use super::counted::{AlikeRecords, CountedFields, LevelNumbers, PageNumbers, is_
 use super::filter::{ColumnFilter, MatchingLevels};
 use super::matching::{self, Made};
 use super::place::TableVisitor;
-use super::values::{ABSENT, NO_NUMBER, VALUE_KINDS, ValueNumbers, Values};
+use super::values::{ABSENT, NO_NUMBER, VALUE_KINDS, ValueNumbers, Values, is_value_of};
 use crate::answer::accumulator::{Accumulator, Sum, UniqHashes, add_end, plain_number, uniq_bytes, uniq_hash};
 use crate::answer::item::FullRecord;
 use crate::answer::pipes::step_start;
@@ -17,7 +17,8 @@ use crate::entity::OwnedValue;
 use daytable_logsql::number::{Number, plain};
 use daytable_logsql::query::{Aggregate, Function, GroupField, Step, StepSize};
 use daytable_logsql::unit::duration_nanos;
-use daytable_logsql::{Column, Predicate};
+use daytable_logsql::{Column, FieldName, Predicate};
+use daytable_model::entity::MULTI_ROW_PROPERTIES;
 use daytable_model::key::instance_of;
 use daytable_model::needle::Needle;
 use daytable_model::property::{Property, PropertyKind};
@@ -67,6 +68,10 @@ pub(super) struct ThreadGroups {
     /// Those of them that are to be added one by one.
     pub(super) records: Vec<FullRecord>,
     values: Vec<ValueNumbers>,
+    /// For each field the numbers of the levels by their codes, once they were asked for.
+    levels: Vec<[u32; 1 + Level::ALL.len()]>,
+    /// The last partition of which records were counted, and the numbers that they have in common.
+    last_fixed: Option<(Option<String>, Vec<Option<u32>>)>,
     /// For each field the group that a group of the fields before it and a value make.
     steps: Vec<GroupStep>,
     states: Vec<States>,
@@ -80,8 +85,13 @@ pub(super) struct GroupStep {
     /// mostly one kind occurs, so the numbers of one kind lie close together.
     firsts: [Vec<u32>; VALUE_KINDS as usize],
     numbers: HashMap<u64, u32, foldhash::fast::RandomState>,
+    /// Groups that were asked for lately, each at the place of its parent and value: most rows are of few groups.
+    recent: Vec<(u64, u32)>,
     pub(super) parents: Vec<(u32, u32)>,
 }
+
+/// Places for groups that were asked for lately; a power of two.
+const RECENT_GROUPS: usize = 512;
 
 /// The states of one function, by group.
 enum States {
@@ -95,12 +105,54 @@ enum States {
 /// Numbers by group: how often each of the first different ones came.
 #[derive(Default)]
 struct Quantiles {
-    numbers: HashMap<u64, u32, foldhash::fast::RandomState>,
-    values: Vec<f64>,
+    numbers: NumberTable,
     counts: Vec<Vec<u32>>,
-    sketches: Vec<(QuantileSketch, bool)>,
+    sketches: Vec<QuantileSketch>,
+    /// Whether all values of a group are durations.
+    are_durations: Vec<bool>,
+    /// An estimate of the memory.
+    bytes: usize,
     /// The numbers in their order, once that is wanted.
     order: Vec<usize>,
+}
+
+/// Different numbers, each with a place.
+#[derive(Default)]
+struct NumberTable {
+    places: HashMap<u64, u32, foldhash::fast::RandomState>,
+    values: Vec<f64>,
+    /// Numbers that were asked for lately and their places, by their bits.
+    recent: Vec<(u64, u32)>,
+}
+
+/// Places for numbers that were asked for lately, as a power of two.
+const RECENT_NUMBERS_BITS: u32 = 11;
+/// The memory of a group of a quantile without numbers.
+const QUANTILE_BYTES: usize = 200;
+
+impl NumberTable {
+    /// The place of a number; [`NO_NUMBER`] if there are too many.
+    fn place(&mut self, number: f64) -> u32 {
+        let bits = number.to_bits();
+        let at = (bits.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - RECENT_NUMBERS_BITS)) as usize;
+        if let Some((_, place)) = self.recent.get(at).filter(|(recent, _)| *recent == bits) {
+            return *place;
+        }
+        let next = u32::try_from(self.values.len()).unwrap_or(NUMBERS_MAX);
+        let place = match self.places.get(&bits) {
+            Some(place) => *place,
+            None if next < NUMBERS_MAX => {
+                self.places.insert(bits, next);
+                self.values.push(number);
+                next
+            }
+            None => return NO_NUMBER,
+        };
+        // `u64::MAX` is not the bits of a finite number.
+        self.recent.resize(1 << RECENT_NUMBERS_BITS, (u64::MAX, NO_NUMBER));
+        self.recent[at] = (bits, place);
+        place
+    }
 }
 
 /// A value that may be the least or the greatest.
@@ -170,7 +222,9 @@ pub(super) fn counted_fields(
     filter: &Predicate,
     conditions: &[Predicate],
 ) -> CountedFields {
-    let by = grouping.by.iter().map(|by| &by.field);
+    // Only counts follow from these numbers. Of other functions, they tell which pages have no record that matches.
+    let is_counting = grouping.aggregates.iter().all(is_count);
+    let by = grouping.by.iter().filter(|_| is_counting).map(|by| &by.field);
     CountedFields::of(conditions.iter().chain([filter]), by)
 }
 
@@ -178,16 +232,31 @@ impl GroupStep {
     /// The group of a value in a group; [`NO_NUMBER`] if it is new and none is added.
     pub(super) fn group(&mut self, parent: u32, value: u32, adds: bool) -> u32 {
         let key = u64::from(parent) << 32 | u64::from(value);
-        let known = match parent {
-            0 => {
-                let of_kind = &self.firsts[(value % VALUE_KINDS) as usize];
-                of_kind.get((value / VALUE_KINDS) as usize).and_then(|group| group.checked_sub(1))
+        if parent == 0 {
+            let of_kind = &self.firsts[(value % VALUE_KINDS) as usize];
+            if let Some(group) = of_kind.get((value / VALUE_KINDS) as usize).and_then(|group| group.checked_sub(1)) {
+                return group;
             }
-            _ => self.numbers.get(&key).copied(),
-        };
-        if let Some(group) = known {
-            return group;
+            return self.add(parent, value, adds);
         }
+        let at = (parent.wrapping_mul(0x9e37_79b1) >> 20 ^ value) as usize % RECENT_GROUPS;
+        if let Some((_, group)) = self.recent.get(at).filter(|(recent, _)| *recent == key) {
+            return *group;
+        }
+        let group = match self.numbers.get(&key) {
+            Some(group) => *group,
+            None => self.add(parent, value, adds),
+        };
+        if group != NO_NUMBER {
+            // A parent is above 0, so no key is 0.
+            self.recent.resize(RECENT_GROUPS, (0, NO_NUMBER));
+            self.recent[at] = (key, group);
+        }
+        group
+    }
+
+    /// Adds a group that is new.
+    fn add(&mut self, parent: u32, value: u32, adds: bool) -> u32 {
         let next = u32::try_from(self.parents.len()).unwrap_or(NO_NUMBER);
         if !adds || next >= NO_NUMBER - 1 {
             return NO_NUMBER;
@@ -199,7 +268,7 @@ impl GroupStep {
             }
             of_kind[at] = next + 1;
         } else {
-            self.numbers.insert(key, next);
+            self.numbers.insert(u64::from(parent) << 32 | u64::from(value), next);
         }
         self.parents.push((parent, value));
         next
@@ -233,8 +302,10 @@ impl States {
             States::Ends(ends) => ends.resize(groups, None),
             States::Uniq(hashes) => hashes.resize_with(groups, UniqHashes::default),
             States::Quantiles(quantiles) => {
+                quantiles.bytes += QUANTILE_BYTES * groups.saturating_sub(quantiles.counts.len());
                 quantiles.counts.resize(groups, Vec::new());
-                quantiles.sketches.resize_with(groups, || (QuantileSketch::default(), true));
+                quantiles.sketches.resize_with(groups, QuantileSketch::default);
+                quantiles.are_durations.resize(groups, true);
             }
         }
     }
@@ -247,17 +318,16 @@ impl States {
             States::Ends(ends) => Accumulator::End(ends[group].take()),
             States::Uniq(hashes) => Accumulator::Uniq(std::mem::take(&mut hashes[group])),
             States::Quantiles(quantiles) => {
-                let (mut sketch, are_durations) =
-                    std::mem::replace(&mut quantiles.sketches[group], (QuantileSketch::default(), true));
-                if quantiles.order.len() != quantiles.values.len() {
-                    quantiles.order = (0..quantiles.values.len()).collect();
-                    let values = &quantiles.values;
+                let mut sketch = std::mem::take(&mut quantiles.sketches[group]);
+                let values = &quantiles.numbers.values;
+                if quantiles.order.len() != values.len() {
+                    quantiles.order = (0..values.len()).collect();
                     quantiles.order.sort_by(|a, b| values[*a].total_cmp(&values[*b]));
                 }
                 let counts = &quantiles.counts[group];
-                let count = |at: &usize| Some((quantiles.values[*at], u64::from(*counts.get(*at)?)));
+                let count = |at: &usize| Some((values[*at], u64::from(*counts.get(*at)?)));
                 sketch.add_sorted(quantiles.order.iter().filter_map(count).filter(|(_, count)| *count > 0).collect());
-                Accumulator::Quantile(Box::new(sketch), are_durations)
+                Accumulator::Quantile(Box::new(sketch), quantiles.are_durations[group])
             }
         }
     }
@@ -287,6 +357,8 @@ impl BatchVisitor for Gathering<'_> {
             matched: 0,
             records: Vec::new(),
             values: by.iter().map(|_| ValueNumbers::default()).collect(),
+            levels: by.iter().map(|_| [NO_NUMBER; 1 + Level::ALL.len()]).collect(),
+            last_fixed: None,
             steps: by.iter().map(|_| GroupStep::default()).collect(),
             states: states.collect(),
             bytes: 0,
@@ -345,11 +417,23 @@ impl BatchVisitor for Gathering<'_> {
             }
             return true;
         }
+        // Minutes of one step are added together.
+        let (mut sums, mut step) = (LevelNumbers::default(), Ticks::MIN..Ticks::MIN);
+        let mut add = |sums: &mut LevelNumbers, start: Ticks| {
+            for (code, records) in (0u8..).zip(std::mem::take(sums)).filter(|(_, records)| *records > 0) {
+                self.add_counted(state, &fixed, (Some(start), Level::from_code(code)), records, |_| true);
+            }
+        };
         for of in wanted {
             let start = of.minute.checked_mul(60).and_then(|seconds| Ticks::from_unix(seconds, 0));
-            let start = Some(start.unwrap_or(Ticks::MIN));
-            self.add_counted(state, &fixed, (start, of.level), of.records.into(), |_| true);
+            let start = start.unwrap_or(Ticks::MIN);
+            if !step.contains(&start) {
+                add(&mut sums, step.start);
+                step = self.step_of(start);
+            }
+            sums[usize::from(of.level.map_or(0, Level::code))] += u64::from(of.records);
         }
+        add(&mut sums, step.start);
         true
     }
 
@@ -383,6 +467,18 @@ impl BatchVisitor for Gathering<'_> {
 
     fn wants_page(&self, page: &PageSections<'_>) -> bool {
         self.columns.wants_page(page)
+    }
+
+    fn needs_all(&self) -> bool {
+        self.columns.needs_columns() || self.conditions.iter().any(Option::is_some)
+    }
+
+    fn needs_column(&self, name: &str, kind: PropertyKind) -> bool {
+        MULTI_ROW_PROPERTIES.contains(&(name, kind)) || self.fields().any(|field| is_value_of(field, name, kind))
+    }
+
+    fn needs_rest(&self, batch: &ColumnBatch) -> Result<bool, StoreError> {
+        Ok(!self.by_record(batch, batch.records())?.is_empty())
     }
 
     fn wants_group(&self, file: &SealedFile, group: usize) -> Result<bool, StoreError> {
@@ -430,14 +526,33 @@ impl BatchVisitor for Gathering<'_> {
 }
 
 impl Gathering<'_> {
+    /// The times that are in the same steps of all groups as a minute.
+    fn step_of(&self, minute: Ticks) -> std::ops::Range<Ticks> {
+        let (mut from, mut to) = (Ticks::MIN, Ticks::MAX);
+        for by in self.grouping.by.iter().filter(|by| by.field.column() == Column::Time) {
+            let start = by.step.as_ref().and_then(|step| Some((step, step_start(Property::DateTime(minute), step)?)));
+            let Some((Step { size: StepSize::Number(nanos), .. }, OwnedValue::DateTime(start))) = start else {
+                return minute..minute;
+            };
+            let end = Ticks::new(start.get().saturating_add((nanos / 100.0) as i64)).unwrap_or(Ticks::MAX);
+            (from, to) = (from.max(start), to.min(end));
+        }
+        from..to
+    }
+
     /// For each field of the groups the number of the value that all these rows have, if they have one.
     fn fixed_numbers(&self, state: &mut ThreadGroups, rows: RowsOf<'_>) -> Vec<Option<u32>> {
+        if let Some((_, numbers)) = state.last_fixed.as_ref().filter(|(last, _)| last.as_deref() == rows.partition) {
+            return numbers.clone();
+        }
         let number = |(by, values): (&GroupField, &mut ValueNumbers)| match (by.field.column(), rows.partition) {
             (Column::Table, _) => Some(values.number(Property::String(self.columns.table()))),
             (Column::Instance, Some(partition)) => Some(values.number(Property::String(&instance_of(partition).0))),
             _ => None,
         };
-        self.grouping.by.iter().zip(&mut state.values).map(number).collect()
+        let numbers: Vec<_> = self.grouping.by.iter().zip(&mut state.values).map(number).collect();
+        state.last_fixed = Some((rows.partition.map(str::to_owned), numbers.clone()));
+        numbers
     }
 
     /// Adds the records of a page by its numbers. False, without any of them, if the numbers do not tell all.
@@ -488,11 +603,17 @@ impl Gathering<'_> {
     ) {
         let adds = !self.is_full.load(Order::Relaxed);
         let mut group = 0;
-        let fields = self.grouping.by.iter().zip(fixed).zip(&mut state.values).zip(&mut state.steps);
-        for (((by, fixed), values), step) in fields {
+        let fields = self.grouping.by.iter().zip(fixed).zip(&mut state.values).zip(&mut state.levels);
+        for ((((by, fixed), values), levels), step) in fields.zip(&mut state.steps) {
             let value = fixed.unwrap_or_else(|| match (by.field.column(), minute, level) {
                 (Column::Time, Some(minute), _) => values.step_number(Property::DateTime(minute), by.step.as_ref()),
-                (Column::Level, _, Some(level)) => values.number(Property::String(level.name())),
+                (Column::Level, _, Some(level)) => {
+                    let number = &mut levels[usize::from(level.code())];
+                    if *number == NO_NUMBER {
+                        *number = values.number(Property::String(level.name()));
+                    }
+                    *number
+                }
                 _ => ABSENT,
             });
             let is_none = group == NO_NUMBER || value == NO_NUMBER;
@@ -509,6 +630,12 @@ impl Gathering<'_> {
                 *count += records;
             }
         }
+    }
+
+    /// The fields of the groups and of the functions.
+    fn fields(&self) -> impl Iterator<Item = &FieldName> {
+        let StatsGroups { by, aggregates } = self.grouping;
+        by.iter().map(|by| &by.field).chain(aggregates.iter().flat_map(|of| &of.fields))
     }
 
     fn elsewhere(&self) -> ControlFlow<()> {
@@ -531,9 +658,7 @@ impl Gathering<'_> {
     /// The rows whose values columns do not have as the record has them.
     fn by_record(&self, batch: &ColumnBatch, rows: &RowSet) -> Result<RowSet, StoreError> {
         let mut open = batch.spread()?;
-        let StatsGroups { by, aggregates } = self.grouping;
-        let fields = by.iter().map(|by| &by.field).chain(aggregates.iter().flat_map(|of| &of.fields));
-        for field in fields {
+        for field in self.fields() {
             if let Some(of_field) = Values::of(field, batch, self.columns.table())?.open() {
                 open.add(of_field);
             }
@@ -553,7 +678,7 @@ impl Gathering<'_> {
             let of_field = Values::of(&by.field, batch, self.columns.table())?;
             of_field.each_number(batch, rows, values, by.step.as_ref(), |row, number| of_rows[row] = number)?;
             let mut last = (NO_NUMBER, NO_NUMBER, NO_NUMBER);
-            for row in rows.iter() {
+            rows.for_each(|row| {
                 let (parent, value) = (groups[row], of_rows[row]);
                 if (parent, value) != (last.0, last.1) {
                     let is_none = parent == NO_NUMBER || value == NO_NUMBER;
@@ -561,7 +686,7 @@ impl Gathering<'_> {
                     last = (parent, value, group);
                 }
                 groups[row] = last.2;
-            }
+            });
         }
         if let Some(step) = state.steps.last() {
             state.states.iter_mut().for_each(|states| states.resize(step.parents.len()));
@@ -583,7 +708,11 @@ fn add(
     let group = |row: usize| Some(groups[row] as usize).filter(|_| groups[row] != NO_NUMBER);
     let Some(field) = aggregate.fields.first() else {
         if let States::Counts(counts) = states {
-            rows.iter().filter_map(group).for_each(|group| counts[group] += 1);
+            rows.for_each(|row| {
+                if let Some(count) = counts.get_mut(groups[row] as usize) {
+                    *count += 1;
+                }
+            });
         }
         return Ok(());
     };
@@ -664,35 +793,29 @@ fn add(
             Ok(())
         }
         States::Quantiles(quantiles) => {
-            let Quantiles { numbers, values: known, counts, sketches, .. } = &mut **quantiles;
+            let Quantiles { numbers, counts, sketches, are_durations, bytes, .. } = &mut **quantiles;
             let read = |value: Property<'_>| {
                 let number = Number::of(value)?.as_f64();
                 let is_duration =
                     matches!(value, Property::String(text) if plain(text).is_none() && duration_nanos(text).is_some());
-                let next = u32::try_from(known.len()).unwrap_or(NUMBERS_MAX);
-                let place = match numbers.get(&number.to_bits()) {
-                    Some(place) => *place,
-                    None if next < NUMBERS_MAX => {
-                        numbers.insert(number.to_bits(), next);
-                        known.push(number);
-                        next
-                    }
-                    None => NO_NUMBER,
-                };
-                Some((number, place, is_duration))
+                Some((number, numbers.place(number), is_duration))
             };
             values.each(batch, rows, read, |row, value| {
                 let (Some((number, place, is_duration)), Some(group)) = (value, group(row)) else { return };
-                let (sketch, are_durations) = &mut sketches[group];
-                *are_durations &= is_duration;
-                if place == NO_NUMBER {
-                    return sketch.add(number);
-                }
+                are_durations[group] &= is_duration;
                 let counts = &mut counts[group];
-                if counts.len() <= place as usize {
+                if let Some(count) = counts.get_mut(place as usize) {
+                    *count += 1;
+                } else if place == NO_NUMBER {
+                    let before = sketches[group].bytes();
+                    sketches[group].add(number);
+                    *bytes += sketches[group].bytes().saturating_sub(before);
+                } else {
+                    let before = counts.capacity();
                     counts.resize(place as usize + 1, 0);
+                    counts[place as usize] = 1;
+                    *bytes += 4 * (counts.capacity() - before);
                 }
-                counts[place as usize] += 1;
             })
         }
     }
@@ -703,7 +826,7 @@ impl ThreadGroups {
     pub(super) fn memory(&self) -> usize {
         let of_states = self.states.iter().map(|states| match states {
             States::Uniq(hashes) => hashes.iter().map(uniq_bytes).sum(),
-            States::Quantiles(quantiles) => quantiles.counts.iter().map(|counts| 160 + 4 * counts.len()).sum(),
+            States::Quantiles(quantiles) => quantiles.bytes,
             States::Counts(counts) => 8 * counts.capacity(),
             States::Sums(sums) => size_of::<Sum>() * sums.capacity(),
             States::Ends(ends) => 64 * ends.capacity(),

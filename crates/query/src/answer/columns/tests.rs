@@ -317,6 +317,74 @@ fn days_of_users(folder: &std::path::Path) -> Reader {
     Reader::open(folder).expect("opened")
 }
 
+/// A store with a page of 1000 records, each with an identifier that is stored apart from the other columns. Some have a
+/// status of another type, and one has two values of it.
+fn page_of_traces(folder: &std::path::Path) -> Reader {
+    let store = Store::open(folder, StoreOptions::default()).expect("opened");
+    let mut batch = Batch::new(table(), "web-1".into());
+    for n in 0..1000u64 {
+        let text = |text: String| Value::String(text.into());
+        let trace = n.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let status =
+            if n % 97 == 0 { text("500".into()) } else { Value::Int64(200 + 100 * (trace >> 60).cast_signed()) };
+        let mut fields = vec![
+            ("component", text(["db", "http", "cache"][trace as usize % 3].into())),
+            ("path", text(format!("/items/{}", trace >> 55))),
+            ("trace", text(format!("{trace:016x}{trace:016x}"))),
+            ("took", Value::Int64((trace >> 50).cast_signed())),
+            ("score", Value::Double((trace >> 52) as f64 / 8.0)),
+            ("status", status),
+        ];
+        fields.retain(|(name, _)| *name != "path" || n % 5 > 0);
+        if n == 500 {
+            fields.push(("status", Value::Double(7.5)));
+        }
+        let fields = fields.into_iter().map(|(name, value)| Field { name: name.into(), value }).collect();
+        let level = Level::from_code((n % 4) as u8);
+        let record = Record { level, message: "seen".into(), fields, ..Record::default() };
+        let key = RowKey::new(day().plus(Duration::from_secs(n)), 7, n);
+        daytable_model::entity::append(&mut batch, key, "/var/log/app.log", &record);
+    }
+    let (done, is_done) = std::sync::mpsc::channel();
+    let ack = Ack::awaited(move |committed| done.send(committed).expect("heard"));
+    let queue = store.commit_queue();
+    queue
+        .submit(Submission { batches: vec![batch], epoch: queue.epoch(), ack, ..Submission::default() })
+        .expect("taken");
+    assert!(is_done.recv().expect("an answer"));
+    Reader::open(folder).expect("opened")
+}
+
+#[test]
+fn pages_answer_with_and_without_the_columns_that_are_apart() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let reader = page_of_traces(dir.path());
+    for question in [
+        "* | stats by (component) avg(took) a, sum(score) s, count() n",
+        "* | stats by (component) quantile(0.9, took) q, max(took) hi, min(path) lo",
+        "* | stats by (_time:5m, component) quantile(0.5, score) q",
+        "* | stats by (level, path) count() n",
+        "* | top 7 by (path)",
+        "* | stats by (status) count() n",
+        "* | stats by (component) sum(status) s",
+        "* | stats by (trace) count() n",
+        "* | stats by (component) count_uniq(trace) u, min(trace) lo",
+        "* | stats by (component) count() if (trace:~\"^0\") n",
+        "trace:~\"^0\" | stats by (component) avg(took) a",
+        "level:warn | stats by (component) avg(took) a",
+    ] {
+        let query = ParsedQuery::parse(question).expect("a query");
+        for level in [None, Some(Level::Info)] {
+            let mut options = AnswerOptions::at(Ticks::MAX);
+            options.filter.level = level;
+            let (mut rows, mut columns) = (by_rows(&reader, &query, &options), by_columns(&reader, &query, &options));
+            rows.sort();
+            columns.sort();
+            assert_eq!(columns, rows, "{question}");
+        }
+    }
+}
+
 /// The answer with so much memory, and why it was cut.
 fn bounded(reader: &Reader, question: &str, bytes_max: usize) -> (Vec<String>, Option<String>) {
     let query = ParsedQuery::parse(question).expect("a query");

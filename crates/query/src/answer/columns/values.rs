@@ -1,6 +1,6 @@
 //! The values of a field in a batch, and small numbers that stand for values.
 
-use super::filter::{MESSAGE_START, is_column_of, rows_with_layout};
+use super::filter::{LAYOUT, MESSAGE_START, is_column_of, rows_with_layout};
 use crate::answer::pipes::step_start;
 use crate::entity::OwnedValue;
 use daytable_logsql::query::{Step, StepSize};
@@ -10,7 +10,7 @@ use daytable_model::property::{Property, PropertyKind};
 use daytable_model::record::Level;
 use daytable_model::row_set::RowSet;
 use daytable_model::stream::STREAM;
-use daytable_store::page::{TextSplitter, ValueReader};
+use daytable_store::page::{BLOCK_ROWS, PatternBlock, TextSplitter, ValueReader};
 use daytable_store::{BatchColumn, ColumnBatch, StoreError};
 use std::collections::HashMap;
 use std::hash::BuildHasher;
@@ -31,6 +31,16 @@ pub(super) enum Values<'b> {
     Table(Arc<str>),
     /// Columns, and the rows of which the record has another value than they.
     Columns(Vec<BatchColumn<'b>>, RowSet),
+}
+
+/// Whether a column is read for the values of a field.
+pub(super) fn is_value_of(field: &FieldName, name: &str, kind: PropertyKind) -> bool {
+    match field.column() {
+        Column::Time | Column::Level | Column::Instance | Column::Table => false,
+        Column::Stream => (name, kind) == (STREAM, PropertyKind::String),
+        Column::Message | Column::Line => kind == PropertyKind::String && (name == "Message" || LAYOUT.contains(&name)),
+        Column::Field | Column::Source => is_column_of(field, name, kind),
+    }
 }
 
 impl<'b> Values<'b> {
@@ -192,7 +202,7 @@ impl ValueNumbers {
         if text.len() <= PACKED_BYTES_MAX
             && let Some((pattern, numbers)) = self.splitter.split(text)
             && let Some(of) = self.packed.pattern(pattern, !self.is_frozen)
-            && let Some(key) = PackedTexts::key(of, numbers)
+            && let Some(key) = PackedTexts::key(of, numbers.iter().copied())
         {
             return self.packed.number(key, !self.is_frozen).map_or(NO_NUMBER, |number| 3 * number + 3);
         }
@@ -257,8 +267,19 @@ impl ValueNumbers {
         for (at, value) in other.typed.iter().enumerate() {
             numbers[3 * at + 2] = self.number(value.as_property());
         }
-        for (at, number) in (0..other.packed.keys.len()).zip(0..) {
-            numbers[3 * at + 3] = self.number(Property::String(&other.packed.text(number)));
+        let patterns: Vec<Option<u32>> = (0..other.packed.patterns.len())
+            .zip(0..)
+            .map(|(_, pattern)| self.packed.pattern(other.packed.patterns.text(pattern), !self.is_frozen))
+            .collect();
+        for (at, (number, key)) in (0..).zip(&other.packed.keys).enumerate() {
+            let place = patterns.get((key >> NUMBERS_BITS) as usize).copied().flatten();
+            numbers[3 * at + 3] = match place {
+                Some(pattern) => {
+                    let key = u64::from(pattern) << NUMBERS_BITS | key & ((1 << NUMBERS_BITS) - 1);
+                    self.packed.number(key, !self.is_frozen).map_or(NO_NUMBER, |number| 3 * number + 3)
+                }
+                None => self.number(Property::String(&other.packed.text(number))),
+            };
         }
         numbers
     }
@@ -274,9 +295,29 @@ impl ValueReader<u32> for ValueNumbers {
         self.packed.pattern(pattern, !self.is_frozen)
     }
 
-    fn read_numbers(&mut self, pattern: u32, numbers: &[i64]) -> Option<u32> {
-        let key = PackedTexts::key(pattern, numbers)?;
-        Some(self.packed.number(key, !self.is_frozen).map_or(NO_NUMBER, |number| 3 * number + 3))
+    fn read_block(&mut self, block: &PatternBlock, found: &mut [Option<u32>]) {
+        let (mut keys, mut fit) = ([0; BLOCK_ROWS], block.wanted);
+        match block.common_slots.map(usize::from) {
+            Some(slots) => match PackedTexts::bits(slots) {
+                Some(bits) => fit &= PackedTexts::keys(block, slots, bits, &mut keys),
+                None => fit = 0,
+            },
+            None => {
+                for (at, key) in
+                    keys[..found.len()].iter_mut().enumerate().filter(|(at, _)| block.wanted >> at & 1 == 1)
+                {
+                    let numbers = block.numbers.iter().take(block.slots[at].into()).map(|numbers| numbers[at]);
+                    match block.patterns[at].and_then(|pattern| PackedTexts::key(pattern, numbers)) {
+                        Some(of) => *key = of,
+                        None => fit &= !(1 << at),
+                    }
+                }
+            }
+        }
+        for (at, (key, found)) in keys.iter().zip(found).enumerate() {
+            *found = (fit >> at & 1 == 1)
+                .then(|| self.packed.number(*key, !self.is_frozen).map_or(NO_NUMBER, |number| 3 * number + 3));
+        }
     }
 }
 
@@ -310,13 +351,32 @@ impl PackedTexts {
     }
 
     /// A text as 64 bits; `None` if it has no numbers, too many or too large ones.
-    fn key(pattern: u32, numbers: &[i64]) -> Option<u64> {
+    fn key(pattern: u32, numbers: impl ExactSizeIterator<Item = i64>) -> Option<u64> {
         let bits = PackedTexts::bits(numbers.len())?;
-        let packed = numbers.iter().try_fold(0, |packed, number| {
-            let number = u64::try_from(*number).ok().filter(|number| number >> bits == 0)?;
+        let mut numbers = numbers;
+        let packed = numbers.try_fold(0, |packed, number| {
+            let number = u64::try_from(number).ok().filter(|number| number >> bits == 0)?;
             Some(packed << bits | number)
         });
         Some(u64::from(pattern) << NUMBERS_BITS | packed?)
+    }
+
+    /// The keys of texts with so many numbers each. Returns which texts have one, a bit a text.
+    fn keys(block: &PatternBlock, slots: usize, bits: u32, keys: &mut [u64; BLOCK_ROWS]) -> u64 {
+        let mut beyond = [0; BLOCK_ROWS];
+        for numbers in &block.numbers[..slots] {
+            for ((key, beyond), number) in keys.iter_mut().zip(&mut beyond).zip(numbers) {
+                let number = number.cast_unsigned();
+                *key = *key << bits | number;
+                *beyond |= number >> bits;
+            }
+        }
+        let mut have = 0;
+        for (at, (key, pattern)) in keys.iter_mut().zip(&block.patterns).enumerate() {
+            *key |= u64::from(pattern.unwrap_or_default()) << NUMBERS_BITS;
+            have |= u64::from(pattern.is_some() && beyond[at] == 0) << at;
+        }
+        have
     }
 
     /// The text of a number.

@@ -6,6 +6,9 @@ use super::{PageError, VALUE_BYTES};
 /// Zero bytes after the packed section in memory, so that [`Bits::get`] always reads a whole window.
 pub(super) const PADDING: usize = 16;
 
+/// Numbers that are unpacked at once: those of a word of a set of rows.
+pub const BLOCK_ROWS: usize = u64::BITS as usize;
+
 /// How many times longer than its texts the estimate of a column of patterns may be: a number has one digit or twenty.
 const PRINTED_MAX: usize = 20;
 
@@ -60,6 +63,56 @@ impl Bits {
             (rest.first_chunk().map_or(0, |window| u128::from_le_bytes(*window)) >> (bit % 8)) as u64
         };
         word & (u64::MAX >> (64 - self.width))
+    }
+}
+
+impl Bits {
+    /// The numbers from `index` on, as many as `out` has places. Positions outside the section read as 0.
+    #[inline]
+    pub(super) fn unpack(&self, packed: &[u8], index: usize, out: &mut [u64]) {
+        if self.width == 0 {
+            return out.fill(0);
+        }
+        let width = self.width as usize;
+        let first = index * width;
+        let bytes = packed.get(self.start + first / 8..).unwrap_or_default();
+        let (mask, mut bit) = (u64::MAX >> (64 - self.width), first % 8);
+        // The last number of a block decides for all of them.
+        let end = bit + width * out.len();
+        if self.width <= 57 && end / 8 + 8 <= bytes.len() {
+            for number in out {
+                let window = bytes.get(bit / 8..).and_then(|rest| rest.first_chunk());
+                *number = window.map_or(0, |window| u64::from_le_bytes(*window)) >> (bit % 8) & mask;
+                bit += width;
+            }
+        } else {
+            for (number, index) in out.iter_mut().zip(index..) {
+                *number = self.get(packed, index);
+            }
+        }
+    }
+}
+
+impl Bits {
+    /// Passes `count` numbers from the first one on.
+    #[inline]
+    pub(super) fn each(&self, packed: &[u8], count: usize, mut each: impl FnMut(usize, u64)) {
+        let mut room = [0; BLOCK_ROWS];
+        for from in (0..count).step_by(BLOCK_ROWS) {
+            let block = &mut room[..BLOCK_ROWS.min(count - from)];
+            self.unpack(packed, from, block);
+            block.iter().zip(from..).for_each(|(number, index)| each(index, *number));
+        }
+    }
+
+    /// Whether all of `count` numbers are below `end`. They are read only if their width leaves that open.
+    pub(super) fn are_below(&self, packed: &[u8], count: usize, end: usize) -> bool {
+        if u64::MAX.checked_shr(u64::BITS - self.width).unwrap_or(0) < end as u64 {
+            return true;
+        }
+        let mut most = 0;
+        self.each(packed, count, |_, number| most = number.max(most));
+        most < end as u64
     }
 }
 
@@ -148,8 +201,10 @@ impl<'a> ByteReader<'a> {
 /// The sections of a page while it is built.
 #[derive(Default)]
 pub(super) struct Sections {
-    /// Numbers at their exact width, and random bytes: compression gains nothing on them.
+    /// Numbers at their exact width: compression gains nothing on them.
     pub(super) packed: Vec<u8>,
+    /// Random bytes, which few questions need.
+    pub(super) wide: Vec<u8>,
     /// Names, dictionaries and texts, one after the other.
     pub(super) strings: Vec<u8>,
     /// The layout of the columns, and everything that is neither number nor text.
@@ -161,6 +216,7 @@ pub(super) struct Sections {
 impl Sections {
     pub(super) fn clear(&mut self) {
         self.packed.clear();
+        self.wide.clear();
         self.strings.clear();
         self.meta.clear();
     }
@@ -169,9 +225,12 @@ impl Sections {
 /// The sections while they are read, each from its front.
 pub(super) struct SectionCursor<'a> {
     pub(super) meta: ByteReader<'a>,
-    /// Followed by [`PADDING`].
+    /// Followed by the wide bytes, if they were read, and [`PADDING`].
     pub(super) packed: &'a [u8],
     packed_at: usize,
+    packed_end: usize,
+    wide_at: usize,
+    wide_end: usize,
     /// The strings.
     pub(super) text: Vec<u8>,
     strings_at: usize,
@@ -184,14 +243,22 @@ pub(super) struct SectionCursor<'a> {
 }
 
 impl<'a> SectionCursor<'a> {
-    /// `packed` ends in [`PADDING`]. `raw_bytes` is the page's size before encoding, which bounds its texts and
-    /// values.
-    pub(super) fn new(packed: &'a [u8], strings: Vec<u8>, meta: &'a [u8], raw_bytes: usize) -> SectionCursor<'a> {
+    /// `packed` ends in [`PADDING`]. In front of that are `wide` bytes of another section, or would be if they were read.
+    /// `raw_bytes` is the page's size before encoding, which bounds its texts and values.
+    pub(super) fn new(
+        (packed, packed_end, wide): (&'a [u8], usize, usize),
+        strings: Vec<u8>,
+        meta: &'a [u8],
+        raw_bytes: usize,
+    ) -> SectionCursor<'a> {
         let strings_end = strings.len();
         SectionCursor {
             meta: ByteReader::new(meta),
             packed,
             packed_at: 0,
+            packed_end,
+            wide_at: packed_end,
+            wide_end: packed_end + wide,
             text: strings,
             strings_at: 0,
             strings_end,
@@ -210,16 +277,29 @@ impl<'a> SectionCursor<'a> {
     /// Whether every section was read to its end.
     pub(super) fn at_end(&self) -> bool {
         self.meta.rest().is_empty()
-            && self.packed_at + PADDING == self.packed.len()
+            && (self.packed_at, self.wide_at) == (self.packed_end, self.wide_end)
             && self.strings_at == self.strings_end
     }
 
     /// The start of the next `length` bytes of the packed section.
     pub(super) fn packed(&mut self, length: usize) -> Result<usize, PageError> {
         let start = self.packed_at;
-        let end = start.checked_add(length).filter(|&end| end <= self.packed.len() - PADDING);
+        let end = start.checked_add(length).filter(|&end| end <= self.packed_end);
         self.packed_at = end.ok_or(PageError::Damaged("its packed section ends too early"))?;
         Ok(start)
+    }
+
+    /// The start of the next `length` wide bytes, counted from the start of the packed section.
+    pub(super) fn wide(&mut self, length: usize) -> Result<usize, PageError> {
+        let start = self.wide_at;
+        let end = start.checked_add(length).filter(|&end| end <= self.wide_end);
+        self.wide_at = end.ok_or(PageError::Damaged("its wide bytes end too early"))?;
+        Ok(start)
+    }
+
+    /// Bytes of values that a column may have at most.
+    pub(super) fn bytes(&self) -> usize {
+        self.wide_end
     }
 
     /// The next `count` numbers of `width` bits.
@@ -283,6 +363,12 @@ mod tests {
             let bits = Bits { start: 3, width };
             for (at, &value) in values.iter().enumerate() {
                 prop_assert_eq!(bits.get(&packed, at), value);
+            }
+            for from in 0..values.len() {
+                let mut block = [7; 64];
+                let block = &mut block[..(values.len() - from).min(64)];
+                bits.unpack(&packed, from, block);
+                prop_assert_eq!(&*block, &values[from..from + block.len()]);
             }
         }
 

@@ -15,9 +15,13 @@ use daytable_model::record::Level;
 use daytable_model::stream::STREAM;
 use std::cell::RefCell;
 use std::sync::Arc;
+use xxhash_rust::xxh3::xxh3_64;
 
 /// Text of fewer bytes is stored uncompressed: zstd would gain little, and cost more than everything else.
 const FRAME_COMPRESSED_MIN: usize = 512;
+
+/// Fewer wide bytes are not apart: a question then reads all of a page, which takes little longer.
+const WIDE_APART_MIN: usize = 1 << 10;
 
 /// The pages of all pushed rows.
 #[derive(Debug)]
@@ -273,16 +277,24 @@ impl Scratch {
     /// Builds the page from the written sections.
     fn close(&mut self, keys: &[RowKey], levels: Vec<u8>, raw_bytes: usize) -> EncodedPage {
         let out = &mut self.sections;
-        let (packed, strings, meta) = (out.packed.len(), out.strings.len(), out.meta.len());
+        let (packed, wide, strings, meta) = (out.packed.len(), out.wide.len(), out.strings.len(), out.meta.len());
+        let is_apart = wide >= WIDE_APART_MIN;
         out.strings.append(&mut out.meta);
         let codec = self.compress();
         let frame = if codec == CODEC_ZSTD { &self.frame } else { &self.sections.strings };
-        let mut body = Vec::with_capacity(packed + frame.len() + 12);
-        for length in [packed, strings, meta] {
+        let mut body = Vec::with_capacity(packed + wide + frame.len() + 24);
+        for length in [packed, wide << 1 | usize::from(is_apart), strings, meta] {
             put_varint(&mut body, length as u64);
         }
+        let wide = &self.sections.wide;
+        if is_apart {
+            body.extend_from_slice(&xxh3_64(wide).to_le_bytes());
+        }
         body.extend_from_slice(&self.sections.packed);
+        body.extend_from_slice(if is_apart { &[] } else { wide });
         body.extend_from_slice(frame);
+        let front = body.len();
+        body.extend_from_slice(if is_apart { wide } else { &[] });
 
         let mut header = PageHeader {
             first: keys[0],
@@ -294,7 +306,7 @@ impl Scratch {
             raw_bytes: count(raw_bytes.max(strings + meta)),
             checksum: 0,
         };
-        header.checksum = header.checksum_of(&body);
+        header.checksum = header.checksum_of_front(&body[..front]);
         EncodedPage { header, body, counts: None, words: None }
     }
 

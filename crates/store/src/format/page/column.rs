@@ -8,7 +8,7 @@
 //!                             strings            String, see `strings`
 //!                             exponent u8, ints  Double of form 1: value = int / 10^exponent
 //!                             [8 bytes]*         Double of form 0
-//!                             [16 bytes]*        Guid, packed
+//!                             [16 bytes]*        Guid, wide
 //!                             ints, bytes        Binary: lengths, then one after the other
 //! ```
 
@@ -222,7 +222,7 @@ impl ValueSlice<'_, '_> {
             ValueSlice::Doubles(values) => encode_doubles(values, out),
             ValueSlice::Guids(values) => {
                 out.words.add_bytes();
-                out.packed.extend(values.as_flattened());
+                out.wide.extend(values.as_flattened());
                 0
             }
             ValueSlice::Binaries(values) => {
@@ -254,14 +254,19 @@ fn encode_doubles(values: &[f64], out: &mut Sections) -> u8 {
 
 /// The whole number from which [`unscale`] restores exactly `value`.
 fn scale(value: f64, exponent: u8) -> Option<i64> {
-    let scaled = (value * 10f64.powi(exponent.into())).round();
+    let scaled = (value * scale_of(exponent)).round();
     // The cast is exact below 2^53, and the comparison is false for NaN.
     let scaled = (scaled.abs() < EXACT).then_some(scaled as i64)?;
     (unscale(scaled, exponent).to_bits() == value.to_bits()).then_some(scaled)
 }
 
 fn unscale(scaled: i64, exponent: u8) -> f64 {
-    scaled as f64 / 10f64.powi(exponent.into())
+    scaled as f64 / scale_of(exponent)
+}
+
+/// The number by which the whole numbers of a [`DECIMAL`] column are divided.
+pub(super) fn scale_of(exponent: u8) -> f64 {
+    10f64.powi(exponent.into())
 }
 
 /// A decoded column.
@@ -281,6 +286,8 @@ pub(super) enum EncodedValues {
     Doubles(Vec<f64>),
     Guids(usize),
     Binaries(Vec<Vec<u8>>),
+    /// The column was not needed.
+    Skipped,
 }
 
 /// The rows with a value, and the count of values before each group of 64 rows.
@@ -291,7 +298,12 @@ struct PresenceBits {
 }
 
 impl PageColumn {
-    pub(super) fn decode(rows: usize, cursor: &mut SectionCursor<'_>) -> Result<PageColumn, PageError> {
+    /// Reads a column, or passes over it if `needs` does not accept its name and kind.
+    pub(super) fn decode(
+        rows: usize,
+        cursor: &mut SectionCursor<'_>,
+        needs: &dyn Fn(&str, PropertyKind) -> bool,
+    ) -> Result<PageColumn, PageError> {
         let head = cursor.meta.byte()?;
         let kind = PropertyKind::from_code(head & 7).ok_or(PageError::Damaged("a column has no kind"))?;
         let name = cursor.meta.count(usize::MAX)?;
@@ -305,7 +317,27 @@ impl PageColumn {
         cursor.take_values(count)?;
         let form = head >> 4;
         let unknown = PageError::Damaged("a column has an unknown form");
+        let is_needed = str::from_utf8(&cursor.text[name.range()]).is_ok_and(|name| needs(name, kind));
         let values = match (kind, form) {
+            (PropertyKind::Boolean | PropertyKind::Int32 | PropertyKind::Int64 | PropertyKind::DateTime, 0)
+                if !is_needed =>
+            {
+                Ints::locate(count, cursor)?;
+                EncodedValues::Skipped
+            }
+            (PropertyKind::String, form) if !is_needed => {
+                Strings::skip(StringForm::from_code(form).ok_or(unknown)?, count, cursor)?;
+                EncodedValues::Skipped
+            }
+            (PropertyKind::Guid, 0) if !is_needed => {
+                cursor.wide(count.saturating_mul(16))?;
+                EncodedValues::Skipped
+            }
+            (PropertyKind::Double, DECIMAL) if !is_needed => {
+                cursor.meta.byte()?;
+                Ints::locate(count, cursor)?;
+                EncodedValues::Skipped
+            }
             (PropertyKind::Boolean | PropertyKind::Int32 | PropertyKind::Int64 | PropertyKind::DateTime, 0) => {
                 let ints = Ints::decode(count, cursor)?;
                 match kind {
@@ -328,7 +360,7 @@ impl PageColumn {
                 let (words, _) = bytes.as_chunks::<8>();
                 EncodedValues::Doubles(words.iter().map(|word| f64::from_le_bytes(*word)).collect())
             }
-            (PropertyKind::Guid, 0) => EncodedValues::Guids(cursor.packed(count.saturating_mul(16))?),
+            (PropertyKind::Guid, 0) => EncodedValues::Guids(cursor.wide(count.saturating_mul(16))?),
             (PropertyKind::Binary, 0) => {
                 let lengths = Ints::decode(count, cursor)?;
                 let mut values = Vec::with_capacity(count);
@@ -376,6 +408,28 @@ impl PageColumn {
         }
     }
 
+    /// Of the 64 rows from `64 * word` on those with a value, a bit a row, and the number of values before them.
+    #[inline]
+    pub(super) fn presence(&self, word: usize) -> (u64, usize) {
+        match &self.present {
+            None => (u64::MAX, 64 * word),
+            Some(present) => {
+                let before = present.before.get(word).map_or(0, |before| *before as usize);
+                (present.words.get(word).copied().unwrap_or(0), before)
+            }
+        }
+    }
+
+    /// Whether its values are wide bytes.
+    pub(super) fn is_wide(&self) -> bool {
+        matches!(self.values, EncodedValues::Guids(_) | EncodedValues::Strings(Strings::Hex(_)))
+    }
+
+    /// Whether its values were not needed.
+    pub(super) fn is_skipped(&self) -> bool {
+        matches!(self.values, EncodedValues::Skipped)
+    }
+
     /// Whether every row has a value.
     pub(super) fn has_all(&self) -> bool {
         self.present.is_none()
@@ -401,6 +455,7 @@ impl PageColumn {
             EncodedValues::Doubles(values) => Property::Double(*values.get(index)?),
             EncodedValues::Guids(start) => Property::Guid(*packed.get(start + 16 * index..)?.first_chunk()?),
             EncodedValues::Binaries(values) => Property::Binary(values.get(index)?),
+            EncodedValues::Skipped => return None,
             EncodedValues::Ints(ints) => whole(self.kind, ints.get(packed, index))?,
         })
     }

@@ -2,10 +2,10 @@
 //! searched in patterns and in bytes instead of printed values.
 
 use super::ColumnRef;
-use super::bits::TextSpan;
-use super::column::EncodedValues;
+use super::bits::{BLOCK_ROWS, Bits, TextSpan};
+use super::column::{EncodedValues, scale_of, whole};
 use super::hex;
-use super::ints::Ints;
+use super::ints::{Ints, linear};
 use super::pattern::{NUMBERS_MAX, PatternTexts, split};
 use super::strings::{HexTexts, Strings};
 use daytable_model::needle::Needle;
@@ -26,8 +26,74 @@ pub trait ValueReader<T: Copy> {
     /// The number by which a pattern is known to [`ValueReader::read_numbers`]; `None` if its texts have to be printed.
     fn pattern(&mut self, pattern: &str) -> Option<u32>;
 
-    /// Reads a text by the number of its pattern and its numbers; `None` if the text has to be printed.
-    fn read_numbers(&mut self, pattern: u32, numbers: &[i64]) -> Option<T>;
+    /// Reads texts by the numbers of their patterns and their numbers; `None` for a text that has to be printed.
+    fn read_block(&mut self, block: &PatternBlock, found: &mut [Option<T>]);
+}
+
+/// Some texts of a column of patterns, one after the other.
+#[derive(Debug)]
+pub struct PatternBlock {
+    /// Those that are wanted, a bit a text.
+    pub wanted: u64,
+    /// The number of the pattern of each, if the pattern is known.
+    pub patterns: [Option<u32>; BLOCK_ROWS],
+    /// How many numbers each text has.
+    pub slots: [u8; BLOCK_ROWS],
+    /// How many all of them have, if that is the same.
+    pub common_slots: Option<u8>,
+    /// The first number of each text, the second of each, and so on. Numbers that a text does not have are any.
+    pub numbers: [[i64; BLOCK_ROWS]; NUMBERS_MAX],
+}
+
+impl Default for PatternBlock {
+    fn default() -> PatternBlock {
+        PatternBlock {
+            wanted: 0,
+            patterns: [None; BLOCK_ROWS],
+            slots: [0; BLOCK_ROWS],
+            common_slots: None,
+            numbers: [[0; BLOCK_ROWS]; NUMBERS_MAX],
+        }
+    }
+}
+
+impl PatternBlock {
+    /// Reads the numbers of some values, where `slots` has the number of slots of each pattern. `ranks` says how many
+    /// numbers of each slot were before.
+    fn fill(
+        &mut self,
+        patterns: &PatternTexts,
+        packed: &[u8],
+        indices: &[u8],
+        slots: &[u8],
+        ranks: &mut [usize; NUMBERS_MAX],
+    ) {
+        let count = indices.len();
+        for (of_value, index) in self.slots.iter_mut().zip(indices) {
+            *of_value = slots[usize::from(*index)];
+        }
+        let of_values = &self.slots[..count];
+        let (least, most) = (of_values.iter().min().copied(), of_values.iter().max().copied());
+        self.common_slots = least.filter(|_| least == most);
+        let most = most.unwrap_or(0);
+        let mut room = [0; BLOCK_ROWS];
+        for (slot, ((numbers, ints), rank)) in (0..most).zip(self.numbers.iter_mut().zip(&patterns.numbers).zip(ranks))
+        {
+            if self.common_slots.is_some() {
+                ints.unpack(packed, *rank, &mut numbers[..count]);
+                *rank += count;
+                continue;
+            }
+            let having = of_values.iter().filter(|slots| **slots > slot).count();
+            let unpacked = &mut room[..having];
+            ints.unpack(packed, *rank, unpacked);
+            *rank += having;
+            let mut unpacked = unpacked.iter();
+            for (number, _) in numbers.iter_mut().zip(of_values).filter(|(_, slots)| **slots > slot) {
+                *number = unpacked.next().copied().unwrap_or_default();
+            }
+        }
+    }
 }
 
 /// Whether the values of a pattern contain a text.
@@ -104,8 +170,8 @@ impl ColumnRef<'_> {
             }
             EncodedValues::Strings(Strings::Dictionary { entries, indices }) => {
                 let mut known: Vec<Option<T>> = vec![None; entries.len()];
-                self.each_index(among, |row, index| {
-                    let entry = indices.get(packed, index) as usize;
+                self.each_packed(indices, among, |row, entry| {
+                    let entry = entry as usize;
                     let Some(place) = known.get_mut(entry) else { return };
                     let value = || text.get(entries[entry].range()).unwrap_or_default();
                     each(row, *place.get_or_insert_with(|| read(Property::String(value()))));
@@ -121,34 +187,49 @@ impl ColumnRef<'_> {
                     each(row, read(Property::String(value)));
                 });
             }
-            EncodedValues::Ints(ints) => {
-                let of = |n| crate::format::page::column::whole(kind, n);
-                let mut read_number = |n| of(n).map(&mut read);
-                match ints {
-                    Ints::Dictionary { values, bits } => {
-                        let known: Vec<Option<T>> = values.iter().map(|n| read_number(*n)).collect();
-                        self.each_index(among, |row, index| {
-                            let value = known.get(bits.get(packed, index) as usize).copied().flatten();
-                            value.into_iter().for_each(|value| each(row, value));
-                        });
-                    }
-                    Ints::Linear { min, step, bits } if bits.width() <= NARROW_BITS => {
-                        let mut known: Vec<Option<Option<T>>> = vec![None; 1 << bits.width()];
-                        self.each_index(among, |row, index| {
-                            let bits = bits.get(packed, index);
-                            let number = min.wrapping_add(bits.wrapping_mul(*step).cast_signed());
-                            let value = known[bits as usize].get_or_insert_with(|| read_number(number));
-                            value.iter().for_each(|value| each(row, *value));
-                        });
-                    }
-                    Ints::Linear { .. } => self.each_index(among, |row, index| {
-                        read_number(ints.get(packed, index)).into_iter().for_each(|value| each(row, value));
-                    }),
-                }
+            EncodedValues::Ints(ints) => self.map_ints(ints, among, |n| whole(kind, n).map(&mut read), each),
+            EncodedValues::Decimals(ints, exponent) => {
+                let scale = scale_of(*exponent);
+                self.map_ints(ints, among, |n| Some(read(Property::Double(n as f64 / scale))), each);
             }
             _ => self.each_index(among, |row, index| {
                 let value = column.value(index, packed, text).map(&mut read);
                 value.into_iter().for_each(|value| each(row, value));
+            }),
+        }
+    }
+
+    /// Applies `read` to the numbers of some rows, once per distinct number if there are few.
+    #[inline]
+    fn map_ints<T: Copy>(
+        &self,
+        ints: &Ints,
+        among: &RowSet,
+        mut read: impl FnMut(i64) -> Option<T>,
+        mut each: impl FnMut(usize, T),
+    ) {
+        match ints {
+            Ints::Dictionary { values, bits } => {
+                let known: Vec<Option<T>> = values.iter().map(|n| read(*n)).collect();
+                self.each_packed(bits, among, |row, entry| {
+                    if let Some(Some(value)) = known.get(entry as usize) {
+                        each(row, *value);
+                    }
+                });
+            }
+            Ints::Linear { min, step, bits } if bits.width() <= NARROW_BITS => {
+                let mut known: Vec<Option<Option<T>>> = vec![None; 1 << bits.width()];
+                self.each_packed(bits, among, |row, bits| {
+                    let value = known[bits as usize].get_or_insert_with(|| read(linear(*min, *step, bits)));
+                    if let Some(value) = value {
+                        each(row, *value);
+                    }
+                });
+            }
+            Ints::Linear { min, step, bits } => self.each_packed(bits, among, |row, bits| {
+                if let Some(value) = read(linear(*min, *step, bits)) {
+                    each(row, value);
+                }
             }),
         }
     }
@@ -162,23 +243,84 @@ impl ColumnRef<'_> {
         let (packed, text) = (self.page().packed(), self.page().text());
         let number = |span: TextSpan| reader.pattern(text.get(span.range()).unwrap_or_default());
         let known: Vec<Option<u32>> = patterns.entries().map(number).collect();
+        let slots: Vec<u8> = patterns.patterns.iter().map(|pattern| pattern.slots() as u8).collect();
+        let mut block = PatternBlock::default();
+        let mut found: [Option<T>; BLOCK_ROWS] = [None; BLOCK_ROWS];
         let mut room = String::new();
-        let mut rows = self.column().rows(self.page().len());
-        patterns.each_rank(|index, pattern, ranks| {
-            let Some(row) = rows.next().filter(|row| among.contains(*row)) else { return };
-            let mut numbers = [0; NUMBERS_MAX];
-            let slots = pattern.slots();
-            for ((number, ints), rank) in numbers[..slots].iter_mut().zip(&patterns.numbers).zip(ranks) {
-                *number = ints.get(packed, *rank);
+        // How many numbers of each slot the values before the block have.
+        let mut ranks = [0usize; NUMBERS_MAX];
+        for (word, wanted) in among.words().iter().enumerate() {
+            let (present, before) = self.column().presence(word);
+            let values = match self.column().has_all() {
+                true => BLOCK_ROWS.min(self.page().len() - BLOCK_ROWS * word),
+                false => present.count_ones() as usize,
+            };
+            let indices = &patterns.indices[before..before + values];
+            let mut printed = (0, ranks);
+            block.fill(patterns, packed, indices, &slots, &mut ranks);
+            let wanted = wanted & present;
+            if wanted == 0 {
+                continue;
             }
-            let of = known.get(usize::from(patterns.indices[index])).copied().flatten();
-            let value = of.and_then(|of| reader.read_numbers(of, &numbers[..slots])).unwrap_or_else(|| {
-                room.clear();
-                patterns.print_ranked(packed, text, pattern, ranks, &mut room);
-                reader.read(Property::String(&room))
+            for (of, index) in block.patterns.iter_mut().zip(indices) {
+                *of = known[usize::from(*index)];
+            }
+            block.wanted = if present == u64::MAX { wanted } else { compressed(wanted, present) };
+            let found = &mut found[..values];
+            reader.read_block(&block, found);
+            let mut at = 0;
+            each_bit(present, |bit| {
+                if wanted >> bit & 1 == 1 {
+                    let value = found[at].unwrap_or_else(|| {
+                        patterns.add_ranks(&indices[printed.0..at], &mut printed.1);
+                        printed.0 = at;
+                        let pattern = &patterns.patterns[usize::from(indices[at])];
+                        room.clear();
+                        patterns.print_ranked(packed, text, pattern, &printed.1, &mut room);
+                        reader.read(Property::String(&room))
+                    });
+                    each(BLOCK_ROWS * word + bit, value);
+                }
+                at += 1;
             });
-            each(row, value);
-        });
+        }
+    }
+
+    /// Passes the packed numbers of the values of some rows.
+    #[inline]
+    fn each_packed(&self, bits: &Bits, among: &RowSet, mut each: impl FnMut(usize, u64)) {
+        let (column, packed) = (self.column(), self.page().packed());
+        let mut room = [0; BLOCK_ROWS];
+        for (word, wanted) in among.words().iter().enumerate() {
+            let (present, before) = column.presence(word);
+            let (wanted, start) = (wanted & present, BLOCK_ROWS * word);
+            if wanted == 0 {
+                continue;
+            }
+            if (wanted.count_ones() as usize) < FEW_ROWS {
+                each_bit(wanted, |bit| {
+                    let below = (present & ((1 << bit) - 1)).count_ones() as usize;
+                    each(start + bit, bits.get(packed, before + below));
+                });
+                continue;
+            }
+            // A set has no rows beyond those of the page.
+            let values = if present == u64::MAX { u64::BITS - wanted.leading_zeros() } else { present.count_ones() };
+            let block = &mut room[..values as usize];
+            bits.unpack(packed, before, block);
+            if present == u64::MAX && wanted.wrapping_add(1) & wanted == 0 {
+                block.iter().enumerate().for_each(|(row, number)| each(start + row, *number));
+            } else if present == u64::MAX {
+                each_bit(wanted, |bit| each(start + bit, block[bit]));
+            } else {
+                let mut numbers = block.iter();
+                each_bit(present, |bit| {
+                    if let Some(number) = numbers.next().filter(|_| wanted >> bit & 1 == 1) {
+                        each(start + bit, *number);
+                    }
+                });
+            }
+        }
     }
 
     /// Passes the rows among these that have a value, with the number of the value.
@@ -186,13 +328,13 @@ impl ColumnRef<'_> {
     fn each_index(&self, among: &RowSet, mut each: impl FnMut(usize, usize)) {
         let column = self.column();
         if column.has_all() {
-            return among.iter().for_each(|row| each(row, row));
+            return among.for_each(|row| each(row, row));
         }
-        for row in among.iter() {
+        among.for_each(|row| {
             if let Some(index) = column.index(row) {
                 each(row, index);
             }
-        }
+        });
     }
 
     fn map_patterns<T: Copy>(
@@ -376,6 +518,26 @@ impl ColumnRef<'_> {
             insert_if(found, row, needle.is_in_text(&room));
         });
     }
+}
+
+/// Passes the numbers of the bits that are set, the lowest first.
+#[inline]
+fn each_bit(word: u64, mut each: impl FnMut(usize)) {
+    let mut left = word;
+    while left != 0 {
+        each(left.trailing_zeros() as usize);
+        left &= left - 1;
+    }
+}
+
+/// The bits at the places of `present`, one after the other.
+fn compressed(bits: u64, present: u64) -> u64 {
+    let (mut out, mut at) = (0, 0);
+    each_bit(present, |bit| {
+        out |= (bits >> bit & 1) << at;
+        at += 1;
+    });
+    out
 }
 
 fn insert_if(found: &mut RowSet, row: usize, is_in: bool) {

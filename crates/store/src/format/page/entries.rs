@@ -174,6 +174,26 @@ impl DictionaryColumn {
 
 /// Decodes the entries and the packed indices; checks that every index names an entry.
 pub(super) fn decode(count: usize, cursor: &mut SectionCursor<'_>) -> Result<(Vec<TextSpan>, Bits), PageError> {
+    let (entries, indices) = locate(count, cursor)?;
+    check(&entries, &indices, count, cursor)?;
+    Ok((entries, indices))
+}
+
+/// Checks that every index names an entry.
+pub(super) fn check(
+    entries: &[TextSpan],
+    indices: &Bits,
+    count: usize,
+    cursor: &SectionCursor<'_>,
+) -> Result<(), PageError> {
+    match indices.are_below(cursor.packed, count, entries.len()) {
+        true => Ok(()),
+        false => Err(PageError::Damaged("a value is not in its dictionary")),
+    }
+}
+
+/// The entries and the packed indices, without a look at these.
+pub(super) fn locate(count: usize, cursor: &mut SectionCursor<'_>) -> Result<(Vec<TextSpan>, Bits), PageError> {
     let number = cursor.meta.count(ENTRIES_MAX)?;
     let mut entries = Vec::with_capacity(number);
     for _ in 0..number {
@@ -181,9 +201,5 @@ pub(super) fn decode(count: usize, cursor: &mut SectionCursor<'_>) -> Result<(Ve
         entries.push(cursor.string(length)?);
     }
     let last = (number as u64).checked_sub(1).ok_or(PageError::Damaged("a dictionary is empty"))?;
-    let indices = cursor.bits(count, width_of(last))?;
-    if !number.is_power_of_two() && (0..count).any(|index| indices.get(cursor.packed, index) > last) {
-        return Err(PageError::Damaged("a value is not in its dictionary"));
-    }
-    Ok((entries, indices))
+    Ok((entries, cursor.bits(count, width_of(last))?))
 }

@@ -9,7 +9,7 @@
 //! are multiples of 10. A constant column has width 0. No numbers take no bytes at all.
 
 use super::PageError;
-use super::bits::{Bits, SectionCursor, Sections, pack, put_signed, put_varint, width_of};
+use super::bits::{BLOCK_ROWS, Bits, SectionCursor, Sections, pack, put_signed, put_varint, width_of};
 use daytable_model::needle::Needle;
 use daytable_model::property::{Property, PropertyKind};
 
@@ -163,6 +163,15 @@ pub(super) enum Ints {
 
 impl Ints {
     pub(super) fn decode(count: usize, cursor: &mut SectionCursor<'_>) -> Result<Ints, PageError> {
+        let ints = Ints::locate(count, cursor)?;
+        if let Ints::Dictionary { .. } = ints {
+            ints.check(count, cursor.packed, |_| true)?;
+        }
+        Ok(ints)
+    }
+
+    /// The same without a look at the numbers: some may be in no dictionary.
+    pub(super) fn locate(count: usize, cursor: &mut SectionCursor<'_>) -> Result<Ints, PageError> {
         if count == 0 {
             return Ok(Ints::Linear { min: 0, step: 0, bits: cursor.bits(0, 0)? });
         }
@@ -178,19 +187,38 @@ impl Ints {
         }
         let entries = cursor.meta.count(DICTIONARY_MAX)?;
         let values = (0..entries).map(|_| cursor.meta.signed()).collect::<Result<Vec<_>, _>>()?;
-        let ints = Ints::Dictionary { values, bits: cursor.bits(count, width)? };
-        ints.check(count, cursor.packed, |_| true)?;
-        Ok(ints)
+        Ok(Ints::Dictionary { values, bits: cursor.bits(count, width)? })
     }
 
     /// The number at `index`, which must be below the decoded count.
     #[inline]
     pub(super) fn get(&self, packed: &[u8], index: usize) -> i64 {
         match self {
-            Ints::Linear { min, step, bits } => {
-                min.wrapping_add(bits.get(packed, index).wrapping_mul(*step).cast_signed())
-            }
+            Ints::Linear { min, step, bits } => linear(*min, *step, bits.get(packed, index)),
             Ints::Dictionary { values, bits } => entry(values, bits.get(packed, index)).unwrap_or_default(),
+        }
+    }
+
+    /// The numbers from `index` on, as many as `out` has places, all below the decoded count.
+    #[inline]
+    pub(super) fn unpack(&self, packed: &[u8], index: usize, out: &mut [i64]) {
+        let mut room = [0; BLOCK_ROWS];
+        for (out, index) in out.chunks_mut(BLOCK_ROWS).zip((index..).step_by(BLOCK_ROWS)) {
+            let block = &mut room[..out.len()];
+            match self {
+                Ints::Linear { min, step, bits } => {
+                    bits.unpack(packed, index, block);
+                    for (out, number) in out.iter_mut().zip(block) {
+                        *out = linear(*min, *step, *number);
+                    }
+                }
+                Ints::Dictionary { values, bits } => {
+                    bits.unpack(packed, index, block);
+                    for (out, number) in out.iter_mut().zip(block) {
+                        *out = entry(values, *number).unwrap_or_default();
+                    }
+                }
+            }
         }
     }
 
@@ -215,18 +243,25 @@ impl Ints {
         }
     }
 
-    /// Checks that every number is in the dictionary and satisfies `holds`.
+    /// Checks that every number is in the dictionary and satisfies `holds`, which accepts all numbers between two that it
+    /// accepts.
     pub(super) fn check(&self, count: usize, packed: &[u8], holds: impl Fn(i64) -> bool) -> Result<(), PageError> {
         let fits = match self {
             Ints::Linear { min, bits: _, step: 0 } => holds(*min),
+            Ints::Linear { .. } if self.bounds().is_some_and(|(least, most)| holds(least) && holds(most)) => true,
             Ints::Linear { .. } => (0..count).all(|index| holds(self.get(packed, index))),
             Ints::Dictionary { values, bits } => {
-                (0..count).all(|index| entry(values, bits.get(packed, index)).is_some())
-                    && values.iter().all(|&v| holds(v))
+                bits.are_below(packed, count, values.len()) && values.iter().all(|&v| holds(v))
             }
         };
         if fits { Ok(()) } else { Err(PageError::Damaged("a number is out of range")) }
     }
+}
+
+/// The number of `min + step * bits`.
+#[inline]
+pub(super) fn linear(min: i64, step: u64, bits: u64) -> i64 {
+    min.wrapping_add(bits.wrapping_mul(step).cast_signed())
 }
 
 #[inline]
@@ -244,11 +279,18 @@ mod tests {
         let mut out = Sections::default();
         encode(values, &mut out);
         let bytes = out.meta.len() + out.packed.len();
+        let packed = out.packed.len();
         out.packed.extend([0; PADDING]);
-        let mut cursor = SectionCursor::new(&out.packed, Vec::new(), &out.meta, 0);
+        let mut cursor = SectionCursor::new((&out.packed, packed, 0), Vec::new(), &out.meta, 0);
         let ints = Ints::decode(values.len(), &mut cursor).expect("what was encoded");
         assert!(cursor.at_end());
-        ((0..values.len()).map(|at| ints.get(&out.packed, at)).collect(), bytes)
+        let single: Vec<i64> = (0..values.len()).map(|at| ints.get(&out.packed, at)).collect();
+        for from in [0, values.len() / 3] {
+            let mut unpacked = vec![7; values.len() - from];
+            ints.unpack(&out.packed, from, &mut unpacked);
+            assert_eq!(unpacked, single[from..]);
+        }
+        (single, bytes)
     }
 
     #[test]

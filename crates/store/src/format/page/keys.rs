@@ -13,7 +13,7 @@
 //! smaller than their positions.
 
 use super::PageError;
-use super::bits::{Bits, SectionCursor, Sections, pack, put_varint, width_of};
+use super::bits::{BLOCK_ROWS, Bits, SectionCursor, Sections, pack, put_varint, width_of};
 use super::ints::{self, Ints};
 use daytable_model::key::RowKey;
 use daytable_model::time::Ticks;
@@ -120,6 +120,22 @@ impl EncodedKeys {
             _ => return Err(PageError::Damaged("its items are neither there nor not there")),
         };
         Ok(EncodedKeys { count, first, ticks, sources, indices, distances, items })
+    }
+
+    /// Passes the time of each row, newest first.
+    pub(super) fn each_time(&self, packed: &[u8], mut each: impl FnMut(usize, Ticks)) -> Result<(), PageError> {
+        let mut time = self.first.time().get();
+        each(0, self.first.time());
+        let mut block = [0; BLOCK_ROWS];
+        for from in (1..self.count).step_by(BLOCK_ROWS) {
+            let block = &mut block[..BLOCK_ROWS.min(self.count - from)];
+            self.ticks.unpack(packed, from - 1, block);
+            for (row, ticks) in (from..).zip(block) {
+                time = time.checked_sub(*ticks).ok_or(OUT_OF_RANGE)?;
+                each(row, Ticks::new(time).ok_or(OUT_OF_RANGE)?);
+            }
+        }
+        Ok(())
     }
 
     /// The keys. Keys that do not ascend are an error.

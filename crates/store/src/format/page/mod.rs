@@ -6,9 +6,12 @@
 //! keeps headers as columns of a table of their own.
 //!
 //! ```text
-//! body     := packed length varint | strings length varint | meta length varint | packed | frame
+//! body     := front | wide, if it is apart   stored one after the other, so the front can be read without the wide bytes
+//! front    := packed length varint | wide length << 1 | is apart varint | strings length varint | meta length varint
+//!             | checksum of wide u64, if it is apart | packed | wide, unless it is apart | frame
 //! frame    := strings | meta                 codec 1: as they are        codec 2: one zstd frame
-//! packed   := numbers at their exact width, and random bytes: compression gains nothing on them
+//! packed   := numbers at their exact width: compression gains nothing on them
+//! wide     := random bytes: identifiers of fixed length
 //! strings  := names, dictionaries, texts, one after the other
 //! meta     := keys | levels ints | count varint | column *count | owners
 //! owners   := ints       of a page of many partitions: for each row, the number of its partition in the page
@@ -50,10 +53,11 @@ mod words;
 mod tests;
 
 pub(crate) use address::{PageAddress, TableAddress};
+pub use bits::BLOCK_ROWS;
 pub(crate) use bits::{ByteReader, put_signed, put_varint};
 pub use build::{BuiltPages, PageBuilder};
 pub(crate) use build::{BuiltSharedPage, build_only, build_rest, build_shared, release_memory};
-pub use encoded::ValueReader;
+pub use encoded::{PatternBlock, ValueReader};
 pub use levels::{LevelMinute, has_streams, level_minutes};
 pub(crate) use levels::{add_streams, encode_minutes};
 pub use pattern::TextSplitter;
@@ -107,8 +111,8 @@ pub struct PageHeader {
     pub codec: u8,
     /// Bytes of the entities before encoding. Bounds what decoding allocates.
     pub raw_bytes: u32,
-    /// xxh3-64 of the body, seeded with that of the other header fields. The checksum that a day's file stores also
-    /// covers the page's address (`address`).
+    /// xxh3-64 of the front of the body, seeded with that of the other header fields. The front has the checksum of the
+    /// rest. The checksum that a day's file stores also covers the page's address (`address`).
     pub checksum: u64,
 }
 
@@ -144,14 +148,27 @@ pub enum PageError {
     Damaged(&'static str),
 }
 
+impl EncodedPage {
+    /// The front of the body, and the rest if there is one.
+    pub(crate) fn front_and_wide(&self) -> (&[u8], Option<&[u8]>) {
+        let (front, wide) = read::split(&self.body);
+        (front, wide.map(|(_, wide)| wide))
+    }
+}
+
 impl PageHeader {
     /// The same header with the checksum of `body`. Property tests use it to reach the decoder.
     pub fn checked(self, body: &[u8]) -> PageHeader {
         PageHeader { checksum: self.checksum_of(body), ..self }
     }
 
-    /// The checksum of this header and `body`.
+    /// The checksum of this header and of the front of `body`.
     fn checksum_of(&self, body: &[u8]) -> u64 {
+        self.checksum_of_front(read::split(body).0)
+    }
+
+    /// The checksum of this header and the front of a body.
+    fn checksum_of_front(&self, front: &[u8]) -> u64 {
         const FIXED: usize = 2 * RowKey::BYTES + 13;
         // The header of a page of one record is short and needs no allocation.
         let (mut short, mut long) = ([0; 2 * FIXED], Vec::new());
@@ -173,6 +190,6 @@ impl PageHeader {
         }
         numbers[12] = self.codec;
         levels.copy_from_slice(&self.levels);
-        xxh3_64_with_seed(body, xxh3_64(bytes))
+        xxh3_64_with_seed(front, xxh3_64(bytes))
     }
 }

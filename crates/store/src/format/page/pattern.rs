@@ -214,15 +214,37 @@ impl SplitPattern {
 }
 
 impl PatternTexts {
+    /// Passes over a column. Its indices are only read where they tell how many numbers there are.
+    pub(super) fn skip(count: usize, cursor: &mut SectionCursor<'_>) -> Result<(), PageError> {
+        let (entries, indices) = entries::locate(count, cursor)?;
+        let slots_of = |span: &TextSpan| memchr::memchr_iter(SLOT, &cursor.text[span.range()]).count();
+        let slots: Vec<usize> = entries.iter().map(slots_of).collect();
+        let most = slots.iter().copied().max().unwrap_or(0);
+        if most > NUMBERS_MAX {
+            return Err(PageError::Damaged("a pattern has too many numbers"));
+        }
+        let mut having = [count; NUMBERS_MAX];
+        if slots.iter().any(|slots| *slots != most) {
+            entries::check(&entries, &indices, count, cursor)?;
+            having = [0; NUMBERS_MAX];
+            indices.each(cursor.packed, count, |_, pattern| {
+                having[..slots[pattern as usize]].iter_mut().for_each(|having| *having += 1);
+            });
+        }
+        having[..most].iter().try_for_each(|having| Ints::locate(*having, cursor).map(drop))
+    }
+
     pub(super) fn decode(count: usize, cursor: &mut SectionCursor<'_>) -> Result<PatternTexts, PageError> {
         let (entries, indices) = entries::decode(count, cursor)?;
         let patterns: Vec<SplitPattern> = entries.iter().map(|span| SplitPattern::new(*span, &cursor.text)).collect();
         // [`entries::decode`] checked that every index names one of at most 256 patterns.
-        let indices: Vec<u8> = (0..count).map(|index| indices.get(cursor.packed, index) as u8).collect();
+        let packed = indices;
+        let mut indices = vec![0; count];
+        packed.each(cursor.packed, count, |index, pattern| indices[index] = pattern as u8);
 
         // The number of values with a slot is the number of uses of patterns with at least that many slots.
         let mut uses = [0usize; ENTRIES_MAX];
-        indices.iter().for_each(|&index| uses[usize::from(index)] += 1);
+        indices.iter().for_each(|&index: &u8| uses[usize::from(index)] += 1);
         let slots = patterns.iter().map(SplitPattern::slots).max().unwrap_or(0);
         if slots > NUMBERS_MAX {
             return Err(PageError::Damaged("a pattern has too many numbers"));
@@ -298,6 +320,13 @@ impl PatternTexts {
             return index;
         }
         self.indices[..index].iter().filter(|&&index| self.patterns[usize::from(index)].slots() > slot).count()
+    }
+
+    /// Adds the numbers of some values to the ranks of the first one's numbers.
+    pub(super) fn add_ranks(&self, indices: &[u8], ranks: &mut [usize; NUMBERS_MAX]) {
+        for index in indices {
+            ranks[..self.patterns[usize::from(*index)].slots()].iter_mut().for_each(|rank| *rank += 1);
+        }
     }
 
     /// Passes each value of `indices` with the rank of its numbers, in order.

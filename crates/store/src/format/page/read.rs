@@ -1,6 +1,6 @@
 //! Reads a page: checks it and decompresses its texts. Numbers stay packed until they are used.
 
-use super::bits::{ByteReader, PADDING, SectionCursor};
+use super::bits::{BLOCK_ROWS, ByteReader, PADDING, SectionCursor};
 use super::column::{EncodedValues, PageColumn};
 use super::ints::Ints;
 use super::keys::EncodedKeys;
@@ -15,6 +15,7 @@ use std::borrow::Cow;
 use std::cell::RefCell;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use xxhash_rust::xxh3::xxh3_64;
 
 /// Columns for which memory is reserved at first: a damaged page may claim more than it has.
 const COLUMNS_AT_ONCE: usize = 32;
@@ -41,6 +42,8 @@ pub struct Page {
     text: String,
     /// Rows that were asked for alone.
     alone: AtomicUsize,
+    /// Whether columns were not read.
+    is_front: bool,
 }
 
 impl Page {
@@ -73,6 +76,24 @@ impl Page {
         if wants(&frame.sections()) { Page::without_keys(header, frame).map(Some) } else { Ok(None) }
     }
 
+    /// The same of the front of a page, and of the columns that `needs` accepts; `None` if one of them is apart.
+    pub(crate) fn decode_front(
+        address: PageAddress,
+        seq: i64,
+        header: &PageHeader,
+        front: &[u8],
+        needs: impl Fn(&str, PropertyKind) -> bool,
+    ) -> Result<Option<Page>, PageError> {
+        let (expected, found) = (address.stored_checksum(header, seq), header.checksum_of_front(front));
+        if found != expected {
+            return Err(PageError::Checksum { expected, found });
+        }
+        let mut page = Page::with_columns(header, PageFrame::open_front(header, front)?, &needs)?;
+        let is_apart = page.is_front && page.columns.iter().any(PageColumn::is_wide);
+        page.is_front |= page.columns.iter().any(PageColumn::is_skipped);
+        Ok((!is_apart).then_some(page))
+    }
+
     fn decode_checked(header: &PageHeader, body: &[u8], expected: u64) -> Result<Page, PageError> {
         check(header, body, expected)?;
         Page::decode_unchecked(header, body)
@@ -90,9 +111,18 @@ impl Page {
     }
 
     fn without_keys(header: &PageHeader, frame: PageFrame<'_>) -> Result<Page, PageError> {
+        Page::with_columns(header, frame, &|_, _| true)
+    }
+
+    /// Reads those columns that `needs` accepts.
+    fn with_columns(
+        header: &PageHeader,
+        frame: PageFrame<'_>,
+        needs: &dyn Fn(&str, PropertyKind) -> bool,
+    ) -> Result<Page, PageError> {
         let damaged = |what| Err(PageError::Damaged(what));
-        let PageFrame { rows, raw_bytes, packed, strings, meta } = frame;
-        let mut cursor = SectionCursor::new(&packed, strings, &meta, raw_bytes);
+        let PageFrame { rows, raw_bytes, packed, packed_length, wide, is_front, strings, meta } = frame;
+        let mut cursor = SectionCursor::new((&packed, packed_length, wide), strings, &meta, raw_bytes);
         let encoded_keys = Box::new(EncodedKeys::parse(rows, header.first, &mut cursor)?);
         let levels = Ints::decode(rows, &mut cursor)?;
         let known = |code| code == 0 || u8::try_from(code).ok().and_then(Level::from_code).is_some();
@@ -100,7 +130,7 @@ impl Page {
         let count = cursor.meta.count(meta.len())?;
         let mut columns = Vec::with_capacity(count.min(COLUMNS_AT_ONCE));
         for _ in 0..count {
-            columns.push(PageColumn::decode(rows, &mut cursor)?);
+            columns.push(PageColumn::decode(rows, &mut cursor, needs)?);
         }
         let owners = if cursor.at_end() { None } else { Some(Ints::decode(rows, &mut cursor)?) };
         if !cursor.at_end() {
@@ -109,7 +139,8 @@ impl Page {
         let text = String::from_utf8(cursor.text).map_err(|_| PageError::Damaged("its text is not UTF-8"))?;
         let PageHeader { first, last, .. } = *header;
         let (keys, alone) = (OnceLock::new(), AtomicUsize::new(0));
-        let page = Page { rows, first, last, encoded_keys, keys, levels, columns, owners, packed, text, alone };
+        let page =
+            Page { rows, first, last, encoded_keys, keys, levels, columns, owners, packed, text, alone, is_front };
         page.check_texts()?;
         Ok(page)
     }
@@ -150,6 +181,11 @@ impl Page {
         self.rows == 0
     }
 
+    /// Whether columns were not read: those that a question does not need.
+    pub(crate) fn is_front(&self) -> bool {
+        self.is_front
+    }
+
     /// Its oldest and its newest time, without its keys.
     pub(crate) fn times(&self) -> (Ticks, Ticks) {
         (self.last.time(), self.first.time())
@@ -165,6 +201,38 @@ impl Page {
             return Err(PageError::Damaged(WRONG_END));
         }
         Ok(self.keys.get_or_init(|| keys))
+    }
+
+    /// Passes the time of each row, newest first, without decoding keys. An error if the times are not those of a page.
+    pub(crate) fn each_time(&self, mut each: impl FnMut(usize, Ticks)) -> Result<(), PageError> {
+        match self.keys.get() {
+            Some(keys) => keys.iter().enumerate().for_each(|(row, key)| each(row, key.time())),
+            None => self.encoded_keys.each_time(&self.packed, each)?,
+        }
+        Ok(())
+    }
+
+    #[cfg(test)]
+    pub(super) fn encoded_times(&self, each: impl FnMut(usize, Ticks)) {
+        self.encoded_keys.each_time(&self.packed, each).expect("times");
+    }
+
+    /// Passes the code of the level of each row of `among`, 0 for none.
+    pub(crate) fn each_level(&self, among: &RowSet, mut each: impl FnMut(usize, u8)) {
+        let mut block = [0; BLOCK_ROWS];
+        for (start, wanted) in (0..self.len()).step_by(BLOCK_ROWS).zip(among.words()) {
+            let codes = &mut block[..BLOCK_ROWS.min(self.len() - start)];
+            if *wanted == 0 {
+                continue;
+            }
+            self.levels.unpack(&self.packed, start, codes);
+            for (row, code) in codes.iter().enumerate() {
+                if wanted >> row & 1 == 1 {
+                    // Codes were checked when the page was read.
+                    each(start + row, u8::try_from(*code).unwrap_or(0));
+                }
+            }
+        }
     }
 
     /// The keys of its rows, newest first. Empty only if they cannot be read.
@@ -281,6 +349,11 @@ impl<'p> ColumnRef<'p> {
         &self.page.columns[self.number]
     }
 
+    /// Whether its values were not read.
+    pub(crate) fn is_missing(&self) -> bool {
+        self.column().is_skipped()
+    }
+
     /// The property's name.
     pub fn name(&self) -> &'p str {
         self.page.name(self.number)
@@ -304,8 +377,48 @@ impl<'p> ColumnRef<'p> {
 }
 
 pub(super) fn check(header: &PageHeader, body: &[u8], expected: u64) -> Result<(), PageError> {
-    let found = header.checksum_of(body);
-    if found == expected { Ok(()) } else { Err(PageError::Checksum { expected, found }) }
+    let (front, wide) = split(body);
+    let found = header.checksum_of_front(front);
+    if found != expected {
+        return Err(PageError::Checksum { expected, found });
+    }
+    match wide.map(|(expected, wide)| (expected, xxh3_64(wide))) {
+        Some((expected, found)) if found != expected => Err(PageError::Checksum { expected, found }),
+        _ => Ok(()),
+    }
+}
+
+/// The lengths of the sections of a body, at its beginning.
+struct SectionLengths {
+    packed: usize,
+    wide: usize,
+    strings: usize,
+    meta: usize,
+    /// The checksum of the wide bytes, if they are apart.
+    apart: Option<u64>,
+}
+
+impl SectionLengths {
+    fn read(reader: &mut ByteReader<'_>) -> Result<SectionLengths, PageError> {
+        let packed = reader.count(RAW_BYTES_MAX)?;
+        let wide = reader.count(2 * RAW_BYTES_MAX)?;
+        let strings = reader.count(RAW_BYTES_MAX)?;
+        let meta = reader.count(RAW_BYTES_MAX)?;
+        let apart = if wide & 1 == 1 { Some(u64::from_le_bytes(reader.array()?)) } else { None };
+        Ok(SectionLengths { packed, wide: wide >> 1, strings, meta, apart })
+    }
+}
+
+/// The front of a body, and the wide bytes that are apart with their checksum. Any bytes have a front.
+pub(super) fn split(body: &[u8]) -> (&[u8], Option<(u64, &[u8])>) {
+    let Ok(SectionLengths { wide, apart: Some(checksum), .. }) = SectionLengths::read(&mut ByteReader::new(body))
+    else {
+        return (body, None);
+    };
+    match body.len().checked_sub(wide).and_then(|front| body.split_at_checked(front)) {
+        Some((front, wide)) => (front, Some((checksum, wide))),
+        None => (body, None),
+    }
 }
 
 /// The sections of a page before its columns are read.
@@ -320,8 +433,12 @@ pub struct PageSections<'p> {
 pub(super) struct PageFrame<'a> {
     rows: usize,
     raw_bytes: usize,
-    /// Followed by [`PADDING`].
+    /// Followed by the wide bytes, if they were read, and [`PADDING`].
     packed: Vec<u8>,
+    packed_length: usize,
+    wide: usize,
+    /// Whether the wide bytes were not read.
+    is_front: bool,
     strings: Vec<u8>,
     meta: Cow<'a, [u8]>,
 }
@@ -331,7 +448,21 @@ impl<'a> PageFrame<'a> {
         PageSections { packed: &self.packed, strings: &self.strings, meta: &self.meta }
     }
 
+    /// The sections of a body.
     pub(super) fn open(header: &PageHeader, body: &'a [u8]) -> Result<PageFrame<'a>, PageError> {
+        let (front, apart) = split(body);
+        match PageFrame::of(header, front, apart.map(|(_, wide)| wide))? {
+            PageFrame { is_front: true, .. } => Err(PageError::Damaged("its wide bytes are missing")),
+            frame => Ok(frame),
+        }
+    }
+
+    /// The sections of the front of a body.
+    pub(super) fn open_front(header: &PageHeader, front: &'a [u8]) -> Result<PageFrame<'a>, PageError> {
+        PageFrame::of(header, front, None)
+    }
+
+    fn of(header: &PageHeader, front: &'a [u8], apart: Option<&[u8]>) -> Result<PageFrame<'a>, PageError> {
         let damaged = |what| Err(PageError::Damaged(what));
         let (Ok(rows), Ok(raw_bytes)) = (usize::try_from(header.entities), usize::try_from(header.raw_bytes)) else {
             return damaged("it is larger than memory can be");
@@ -339,13 +470,22 @@ impl<'a> PageFrame<'a> {
         if rows == 0 || raw_bytes > RAW_BYTES_MAX || rows > raw_bytes / ROW_BYTES {
             return damaged("it claims a size that no page has");
         }
-        let mut reader = ByteReader::new(body);
-        let packed_length = reader.count(body.len())?;
-        let strings_length = reader.count(raw_bytes)?;
-        let meta_length = reader.count(raw_bytes - strings_length)?;
-        let mut packed = Vec::with_capacity(packed_length + PADDING);
-        packed.extend_from_slice(reader.take(packed_length)?);
-        packed.resize(packed_length + PADDING, 0);
+        let mut reader = ByteReader::new(front);
+        let lengths = SectionLengths::read(&mut reader)?;
+        let SectionLengths { packed: packed_length, wide, strings: strings_length, meta: meta_length, .. } = lengths;
+        if strings_length.saturating_add(meta_length) > raw_bytes {
+            return damaged("it claims more text than it has");
+        }
+        let numbers = reader.take(packed_length)?;
+        let wide_bytes = match (lengths.apart, apart) {
+            (Some(_), apart) => apart.unwrap_or_default(),
+            (None, _) => reader.take(wide)?,
+        };
+        let is_front = wide_bytes.len() < wide;
+        let mut packed = Vec::with_capacity(packed_length + wide_bytes.len() + PADDING);
+        packed.extend_from_slice(numbers);
+        packed.extend_from_slice(wide_bytes);
+        packed.resize(packed.len() + PADDING, 0);
         let (strings, meta) = match decompress(header.codec, reader.rest(), strings_length + meta_length)? {
             Cow::Borrowed(stored) => {
                 let (strings, meta) = stored.split_at(strings_length);
@@ -356,7 +496,7 @@ impl<'a> PageFrame<'a> {
                 (strings, Cow::Owned(meta))
             }
         };
-        Ok(PageFrame { rows, raw_bytes, packed, strings, meta })
+        Ok(PageFrame { rows, raw_bytes, packed, packed_length, wide, is_front, strings, meta })
     }
 }
 

@@ -3,7 +3,7 @@
 //! ```text
 //! strings := dictionary | hex | pattern | plain                         which one: the column's form
 //! dictionary := entries     [index, as many bits as the last one has]*  packed      one entry: all values are the same
-//! hex        := length varint                                [byte]*    packed      all values the same even length
+//! hex        := length varint                                [byte]*    wide        all values the same even length
 //! pattern    := entries     [index]* packed     ints *slots             over the values that have such a slot
 //! plain      := ints                                                    lengths; the bytes lie in the strings
 //! entries    := count varint   length varint *count                     the bytes lie in the strings
@@ -13,7 +13,7 @@
 //! and [`super::pattern`] for patterns.
 
 use super::PageError;
-use super::bits::{Bits, SectionCursor, Sections, TextSpan, put_varint};
+use super::bits::{BLOCK_ROWS, Bits, SectionCursor, Sections, TextSpan, put_varint};
 use super::entries::{self, DictionaryColumn};
 use super::hex;
 use super::ints::{Ints, IntsPlan};
@@ -69,13 +69,13 @@ pub(super) fn encode_as(values: &[&str], may_expand: bool, out: &mut Sections) -
         && 4 * bytes < dictionary_bits
         && let Some(length) = hex_length(values)
     {
-        let start = out.packed.len();
-        if values.iter().all(|value| hex::decode(value.as_bytes(), &mut out.packed)) {
+        let start = out.wide.len();
+        if values.iter().all(|value| hex::decode(value.as_bytes(), &mut out.wide)) {
             put_varint(&mut out.meta, (length / 2) as u64);
-            out.words.add_hex(&out.packed[start..], length / 2);
+            out.words.add_hex(&out.wide[start..], length / 2);
             return StringForm::Hex;
         }
-        out.packed.truncate(start);
+        out.wide.truncate(start);
     }
     // zstd reduces text that suits no dictionary to about a third.
     let text_bits = 8 * bytes / 3;
@@ -171,9 +171,9 @@ impl Strings {
                 Ok(Strings::Dictionary { entries, indices })
             }
             StringForm::Hex => {
-                let width = cursor.meta.count(cursor.packed.len())?;
+                let width = cursor.meta.count(cursor.bytes())?;
                 let all = width.checked_mul(count).ok_or(PageError::Damaged("a column is too long"))?;
-                let start = cursor.packed(all)?;
+                let start = cursor.wide(all)?;
                 cursor.reserve_text(2 * all)?;
                 Ok(Strings::Hex(HexTexts { start, width, count, digits: OnceLock::new() }))
             }
@@ -188,6 +188,31 @@ impl Strings {
                     ends.push(cursor.string(length)?.end);
                 }
                 Ok(Strings::Plain { start, ends })
+            }
+        }
+    }
+
+    /// Passes over a column.
+    pub(super) fn skip(form: StringForm, count: usize, cursor: &mut SectionCursor<'_>) -> Result<(), PageError> {
+        match form {
+            StringForm::Dictionary if cursor.meta.rest().first() != Some(&1) => {
+                entries::locate(count, cursor).map(drop)
+            }
+            StringForm::Dictionary | StringForm::Hex => Strings::decode(form, count, cursor).map(drop),
+            StringForm::SplitPattern => PatternTexts::skip(count, cursor),
+            StringForm::Plain => {
+                let lengths = Ints::locate(count, cursor)?;
+                let (mut block, mut bytes) = ([0; BLOCK_ROWS], 0usize);
+                for from in (0..count).step_by(BLOCK_ROWS) {
+                    let block = &mut block[..BLOCK_ROWS.min(count - from)];
+                    lengths.unpack(cursor.packed, from, block);
+                    for length in block {
+                        let length = usize::try_from(*length);
+                        let length = length.map_err(|_| PageError::Damaged("a text has a negative length"))?;
+                        bytes = bytes.saturating_add(length);
+                    }
+                }
+                cursor.string(bytes).map(drop)
             }
         }
     }
@@ -269,9 +294,11 @@ mod tests {
     fn round_trip(values: &[&str]) -> (StringForm, Vec<String>) {
         let mut out = Sections::default();
         let form = encode(values, &mut out);
+        let (packed, wide) = (out.packed.len(), out.wide.len());
+        out.packed.append(&mut out.wide);
         out.packed.extend([0; PADDING]);
         let growth = values.iter().map(|value| value.len()).sum();
-        let mut cursor = SectionCursor::new(&out.packed, out.strings, &out.meta, growth);
+        let mut cursor = SectionCursor::new((&out.packed, packed, wide), out.strings, &out.meta, growth);
         let strings = Strings::decode(form, values.len(), &mut cursor).expect("what was encoded");
         assert!(cursor.at_end());
         let text = String::from_utf8(cursor.text).expect("text");

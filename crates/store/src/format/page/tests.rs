@@ -295,6 +295,61 @@ proptest! {
         prop_assert!(Page::decode(&header, &body).is_ok());
     }
 
+    /// The front of a page has each column that is asked for, but for wide bytes that are apart: a question for these gets no
+    /// page. Without these bytes, or with a changed one, it is no page.
+    #[test]
+    fn a_front_has_what_is_asked_for(rows in prop_oneof![rows(20), like_rows()], at: prop::sample::Index, flip in 1u8..) {
+        let batches = batches(&rows, 100);
+        let address = || TableAddress::new(&batches[0].table).at("web");
+        for encoded in build(&batches).pages {
+            let EncodedPage { header, body, .. } = &encoded;
+            let stored = PageHeader { checksum: address().stored_checksum(header, 7), ..header.clone() };
+            let (front, wide) = encoded.front_and_wide();
+            let whole = Page::decode(header, body).expect("whole");
+            let front_for = |needs: &dyn Fn(&str, PropertyKind) -> bool| {
+                Page::decode_front(address(), 7, &stored, front, needs).expect("a front")
+            };
+            for (number, column) in whole.columns().enumerate() {
+                let found = front_for(&|name, kind| (name, kind) == (column.name(), column.kind()));
+                prop_assert_eq!(found.is_none(), wide.is_some() && column.column().is_wide());
+                let Some(found) = found else { continue };
+                let of_front = found.column_at(number).expect("a column");
+                prop_assert!(!of_front.is_missing());
+                prop_assert_eq!((column.name(), column.kind()), (of_front.name(), of_front.kind()));
+                for row in 0..whole.len() {
+                    prop_assert_eq!(format!("{:?}", column.value(row)), format!("{:?}", of_front.value(row)));
+                }
+            }
+            let page = front_for(&|_, _| false).expect("no column is needed");
+            prop_assert_eq!(page.width(), whole.width());
+            prop_assert!(page.is_front() || page.columns().all(|column| !column.is_missing()));
+            prop_assert_eq!(page.keys(), whole.keys());
+            let Some(wide) = wide else { continue };
+            prop_assert!(Page::decode(header, front).is_err());
+            let mut changed = body.clone();
+            changed[front.len() + at.index(wide.len())] ^= flip;
+            let is_refused = matches!(Page::decode(header, &changed), Err(PageError::Checksum { .. }));
+            prop_assert!(is_refused);
+        }
+    }
+
+    /// The times and levels of a page are passed without its keys.
+    #[test]
+    fn times_and_levels_are_those_of_the_rows(rows in like_rows(), among in any::<u64>()) {
+        let batches = batches(&rows, 100);
+        for page in decode_all(&build(&batches).pages) {
+            let mut times = Vec::new();
+            page.encoded_times(|row, time| times.push((row, time)));
+            let wanted: Vec<_> = page.keys().iter().map(|key| key.time()).enumerate().collect();
+            prop_assert_eq!(times, wanted);
+            let among = RowSet::of(page.len(), |row| among >> (row % 64) & 1 == 1);
+            let mut levels = Vec::new();
+            page.each_level(&among, |row, code| levels.push((row, code)));
+            let wanted: Vec<_> = among.iter().map(|row| (row, page.level(row).map_or(0, Level::code))).collect();
+            prop_assert_eq!(levels, wanted);
+        }
+    }
+
     /// A page can be read only under its own address. A wrong codec is an error.
     #[test]
     fn a_page_of_another_home_is_an_error(rows in rows(5), others in ("[a-z]{3,9}", 1u64..400, "[ -~]{0,9}", any::<i64>()), seq: i64) {
