@@ -283,12 +283,14 @@ impl RowKey {
     pub const BYTES: usize = 24;
 
     /// The key of the record that begins at `position` of `source`. Positions beyond [`POSITION_MAX`] are equal.
+    #[inline]
     pub fn new(time: Ticks, source: u64, position: u64) -> RowKey {
         let inverted_position = POSITION_MAX - position.min(POSITION_MAX);
         RowKey { inverted_ticks: time.inverted(), source, inverted_position, item: 0 }
     }
 
     /// The key of item `item` of the record; 0 is the record itself.
+    #[inline]
     pub fn with_item(self, item: u16) -> RowKey {
         RowKey { item, ..self }
     }

@@ -27,6 +27,16 @@ impl RowSet {
         RowSet { words: (0..length.div_ceil(64)).map(word).collect(), length }
     }
 
+    /// The rows of these words, whose lowest bits are the first rows. Missing words have no rows, and bits beyond the
+    /// rows are ignored.
+    pub fn of_words(length: usize, words: impl Iterator<Item = u64>) -> RowSet {
+        let mut words: Vec<u64> = words.take(length.div_ceil(64)).collect();
+        words.resize(length.div_ceil(64), 0);
+        let mut set = RowSet { words, length };
+        set.clear_rest();
+        set
+    }
+
     fn clear_rest(&mut self) {
         if let (Some(last), used @ 1..) = (self.words.last_mut(), self.length % 64) {
             *last &= (1 << used) - 1;
@@ -160,6 +170,9 @@ mod tests {
             prop_assert_eq!(of(&a).count(), a.iter().filter(|flag| **flag).count());
             prop_assert_eq!(flags(&of(&a).inverse()), a.iter().map(|flag| !flag).collect::<Vec<_>>());
             prop_assert_eq!(RowSet::all(a.len()), RowSet::none(a.len()).inverse());
+            prop_assert_eq!(RowSet::of_words(a.len(), of(&a).words().iter().copied()), of(&a));
+            prop_assert_eq!(RowSet::of_words(a.len(), std::iter::repeat(u64::MAX)), RowSet::all(a.len()));
+            prop_assert_eq!(RowSet::of_words(a.len(), std::iter::empty()), RowSet::none(a.len()));
             let (mut both, mut either, mut first) = (of(&a), of(&a), of(&a));
             both.keep(&of(&b));
             either.add(&of(&b));

@@ -417,6 +417,14 @@ impl<'b> BatchColumn<'b> {
         }
     }
 
+    /// Adds the rows of `among` whose value satisfies `holds`, which decides about few different values at once.
+    pub fn add_where(&self, among: &RowSet, holds: impl FnMut(Property<'_>) -> bool, found: &mut RowSet) {
+        match self {
+            BatchColumn::Page(column) => column.add_where(among, holds, found),
+            BatchColumn::Block(SealedColumn(column, _)) => column.add_where(among, holds, found),
+        }
+    }
+
     /// Reads the values of the rows `among`, once a value where the column has few different ones, and passes the results
     /// on in the order of the rows.
     pub fn read<T: Copy>(&self, among: &RowSet, reader: &mut impl ValueReader<T>, each: impl FnMut(usize, T)) {
@@ -430,7 +438,7 @@ impl<'b> BatchColumn<'b> {
     pub fn add_equal(&self, text: &str, among: &RowSet, found: &mut RowSet) {
         match self {
             BatchColumn::Page(column) => column.add_equal(text, among, found),
-            BatchColumn::Block(_) => self.map(among, |value| value == Property::String(text), insert_into(found)),
+            BatchColumn::Block(_) => self.add_where(among, |value| value == Property::String(text), found),
         }
     }
 
@@ -440,17 +448,9 @@ impl<'b> BatchColumn<'b> {
             BatchColumn::Page(column) => column.add_containing(needle, among, found),
             BatchColumn::Block(_) => {
                 if needle.may_be_in(self.kind()) {
-                    self.map(among, |value| needle.is_in(value), insert_into(found));
+                    self.add_where(among, |value| needle.is_in(value), found);
                 }
             }
-        }
-    }
-}
-
-fn insert_into(found: &mut RowSet) -> impl FnMut(usize, bool) + '_ {
-    |row, is_in| {
-        if is_in {
-            found.insert(row);
         }
     }
 }

@@ -141,11 +141,7 @@ pub(super) fn rows_with_layout(
     let mut rows = RowSet::none(batch.len());
     let holds = |value: Property<'_>| matches!(value, Property::String(layout) if is_wanted(layout));
     for column in batch.columns(|name, kind| (name, kind) == (LAYOUT[0], PropertyKind::String))? {
-        column.map(among, holds, |row, holds| {
-            if holds {
-                rows.insert(row);
-            }
-        });
+        column.add_where(among, holds, &mut rows);
     }
     Ok(rows)
 }
@@ -581,11 +577,7 @@ impl ColumnFilter {
             candidates = Some(with_text);
         }
         let matches = |value: Property<'_>| matcher.matches(Some(value));
-        column.map(candidates.as_ref().unwrap_or(among), matches, |row, is_match| {
-            if is_match {
-                yes.insert(row);
-            }
-        });
+        column.add_where(candidates.as_ref().unwrap_or(among), matches, yes);
     }
 
     /// Decides about the line alone: the records decide where the line is more than a message.

@@ -327,14 +327,18 @@ const PATTERN_BYTES_MAX: usize = 48;
 /// The bits of the numbers of a text; the others are those of its pattern.
 const NUMBERS_BITS: u32 = 52;
 
+/// A slot without a key. It is not all zeros: memory that is zeroed is mapped when it is first read, and again when it is
+/// first written to, and with several threads each time costs as much as many records.
+const FREE: [u32; 3] = [u32::MAX; 3];
+
 /// Texts that differ in few small numbers, as 64 bits each: the number of the pattern, and the numbers. Whether a text is
 /// one of them follows from the text alone, as long as there is room for its pattern.
 #[derive(Default)]
 struct PackedTexts {
     patterns: TextTable,
     keys: Vec<u64>,
-    /// A key and its number plus 1; 0 is free. The key stands here, too: with many keys, each place in memory that a
-    /// record needs costs more than all else. A quarter of the slots or more is free; their number is a power of two.
+    /// A key and its number. The key stands here, too: with many keys, each place in memory that a record needs costs
+    /// more than all else. A quarter of the slots or more is free; their number is a power of two.
     slots: Vec<[u32; 3]>,
 }
 
@@ -408,7 +412,7 @@ impl PackedTexts {
 
     /// A slot with its key and number.
     fn taken(key: u64, number: u32) -> [u32; 3] {
-        [key as u32, (key >> 32) as u32, number + 1]
+        [key as u32, (key >> 32) as u32, number]
     }
 
     /// The slot of a key and its number, or the slot where it has to stand.
@@ -416,9 +420,12 @@ impl PackedTexts {
         let mask = self.slots.len() - 1;
         let mut slot = PackedTexts::slot(key) & mask;
         loop {
-            let [low, high, taken] = self.slots[slot];
-            if taken == 0 || u64::from(high) << 32 | u64::from(low) == key {
-                return (slot, taken.checked_sub(1));
+            let [low, high, number] = self.slots[slot];
+            if number == FREE[2] {
+                return (slot, None);
+            }
+            if u64::from(high) << 32 | u64::from(low) == key {
+                return (slot, Some(number));
             }
             slot = (slot + 1) & mask;
         }
@@ -431,7 +438,7 @@ impl PackedTexts {
     }
 
     fn grow(&mut self) {
-        self.slots = vec![[0; 3]; (2 * self.slots.len()).max(64)];
+        self.slots = vec![FREE; (2 * self.slots.len()).max(64)];
         for number in 0..self.keys.len() {
             let key = self.keys[number];
             let slot = self.slot_of(key).0;

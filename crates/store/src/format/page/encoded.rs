@@ -108,8 +108,8 @@ enum PatternVerdict {
 impl ColumnRef<'_> {
     /// The rows with a value.
     pub fn present(&self) -> RowSet {
-        let column = self.column();
-        RowSet::of(self.page().len(), |row| column.index(row).is_some())
+        let (column, rows) = (self.column(), self.page().len());
+        RowSet::of_words(rows, (0..rows.div_ceil(64)).map(|word| column.presence(word).0))
     }
 
     /// The rows among these with a value that is no empty text.
@@ -197,6 +197,40 @@ impl ColumnRef<'_> {
                 value.into_iter().for_each(|value| each(row, value));
             }),
         }
+    }
+
+    /// Adds the rows of `among` whose value satisfies `holds`, which decides about few different values at once.
+    pub fn add_where(&self, among: &RowSet, mut holds: impl FnMut(Property<'_>) -> bool, found: &mut RowSet) {
+        let (column, text) = (self.column(), self.page().text());
+        let string = |span: &TextSpan| Property::String(text.get(span.range()).unwrap_or_default());
+        match &column.values {
+            EncodedValues::Strings(Strings::Constant(span)) => {
+                if holds(string(span)) {
+                    self.add_present(among, found);
+                }
+            }
+            EncodedValues::Strings(Strings::Dictionary { entries, indices }) if entries.len() <= among.count() => {
+                let verdicts: Vec<bool> = entries.iter().map(|entry| holds(string(entry))).collect();
+                if !verdicts.contains(&false) {
+                    self.add_present(among, found);
+                } else if verdicts.contains(&true) {
+                    self.each_packed(indices, among, |row, entry| {
+                        insert_if(found, row, verdicts.get(entry as usize) == Some(&true));
+                    });
+                }
+            }
+            EncodedValues::Ints(Ints::Dictionary { values, .. })
+                if values.len() <= among.count()
+                    && !values.iter().any(|n| whole(column.kind, *n).is_some_and(&mut holds)) => {}
+            _ => self.map(among, holds, |row, holds| insert_if(found, row, holds)),
+        }
+    }
+
+    /// Adds the rows of `among` with a value.
+    fn add_present(&self, among: &RowSet, found: &mut RowSet) {
+        let mut rows = self.present();
+        rows.keep(among);
+        found.add(&rows);
     }
 
     /// Applies `read` to the numbers of some rows, once per distinct number if there are few.
@@ -368,7 +402,7 @@ impl ColumnRef<'_> {
         let (column, page) = (self.column(), self.page());
         let EncodedValues::Strings(strings) = &column.values else {
             if column.may_contain(needle) {
-                self.map(among, |value| needle.is_in(value), |row, is_in| insert_if(found, row, is_in));
+                self.add_where(among, |value| needle.is_in(value), found);
             }
             return;
         };
@@ -391,7 +425,7 @@ impl ColumnRef<'_> {
                     insert_if(found, row, is_in && among.contains(row));
                 }
             }
-            _ => self.map(among, |value| needle.is_in(value), |row, is_in| insert_if(found, row, is_in)),
+            _ => self.add_where(among, |value| needle.is_in(value), found),
         }
     }
 
@@ -421,8 +455,7 @@ impl ColumnRef<'_> {
                 });
             }
             EncodedValues::Strings(_) => {
-                let is_equal = |value: Property<'_>| value == Property::String(wanted);
-                self.map(among, is_equal, |row, is_equal| insert_if(found, row, is_equal));
+                self.add_where(among, |value| value == Property::String(wanted), found);
             }
             _ => {}
         }

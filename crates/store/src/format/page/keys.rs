@@ -80,6 +80,34 @@ fn encode_only(key: RowKey, out: &mut Sections) {
     }
 }
 
+/// Numbers in their order, unpacked a block at a time; 0 after the last one.
+struct InOrder<'p> {
+    ints: &'p Ints,
+    packed: &'p [u8],
+    count: usize,
+    next: usize,
+    block: [i64; BLOCK_ROWS],
+}
+
+impl<'p> InOrder<'p> {
+    fn new(ints: &'p Ints, packed: &'p [u8], count: usize) -> InOrder<'p> {
+        InOrder { ints, packed, count, next: 0, block: [0; BLOCK_ROWS] }
+    }
+
+    #[inline]
+    fn next(&mut self) -> i64 {
+        let at = self.next;
+        if at >= self.count {
+            return 0;
+        }
+        if at % BLOCK_ROWS == 0 {
+            self.ints.unpack(self.packed, at, &mut self.block[..BLOCK_ROWS.min(self.count - at)]);
+        }
+        self.next += 1;
+        self.block[at % BLOCK_ROWS]
+    }
+}
+
 /// The keys of a page as they are stored. Most questions need none of them.
 #[derive(Debug)]
 pub(super) struct EncodedKeys {
@@ -143,24 +171,29 @@ impl EncodedKeys {
         let mut sources: Vec<(u64, i64, bool)> = self.sources.iter().map(|of| (of.0, of.1, true)).collect();
         let mut keys: Vec<RowKey> = Vec::with_capacity(self.count);
         let mut time = self.first.time().get();
-        let mut far = 0;
+        let mut distances = InOrder::new(&self.distances, packed, self.count.saturating_sub(self.sources.len()));
+        let mut ticks = InOrder::new(&self.ticks, packed, self.count.saturating_sub(1));
+        let mut indices = [0; BLOCK_ROWS];
         for at in 0..self.count {
             if at > 0 {
-                time = time.checked_sub(self.ticks.get(packed, at - 1)).ok_or(OUT_OF_RANGE)?;
+                time = time.checked_sub(ticks.next()).ok_or(OUT_OF_RANGE)?;
             }
-            let index = usize::try_from(self.indices.get(packed, at)).map_err(|_| OUT_OF_RANGE)?;
+            if at % BLOCK_ROWS == 0 {
+                self.indices.unpack(packed, at, &mut indices[..BLOCK_ROWS.min(self.count - at)]);
+            }
+            let index = usize::try_from(indices[at % BLOCK_ROWS]).map_err(|_| OUT_OF_RANGE)?;
             let (source, position, is_first) = sources.get_mut(index).ok_or(OUT_OF_RANGE)?;
             if !std::mem::take(is_first) {
-                far += 1;
-                *position = position.checked_sub(self.distances.get(packed, far - 1)).ok_or(OUT_OF_RANGE)?;
+                *position = position.checked_sub(distances.next()).ok_or(OUT_OF_RANGE)?;
             }
             let position = u64::try_from(*position)
                 .ok()
                 .filter(|&p| p <= daytable_model::key::POSITION_MAX)
                 .ok_or(OUT_OF_RANGE)?;
-            let item = self.items.as_ref().map_or(0, |items| items.get(packed, at));
-            let item = u16::try_from(item).map_err(|_| OUT_OF_RANGE)?;
-            let key = RowKey::new(Ticks::new(time).ok_or(OUT_OF_RANGE)?, *source, position).with_item(item);
+            let mut key = RowKey::new(Ticks::new(time).ok_or(OUT_OF_RANGE)?, *source, position);
+            if let Some(items) = &self.items {
+                key = key.with_item(u16::try_from(items.get(packed, at)).map_err(|_| OUT_OF_RANGE)?);
+            }
             if keys.last().is_some_and(|before| *before >= key) {
                 return Err(PageError::Damaged("its keys are out of order"));
             }

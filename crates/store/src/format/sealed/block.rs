@@ -193,31 +193,84 @@ impl BlockColumn {
         mut read: impl FnMut(Property<'_>) -> T,
         mut each: impl FnMut(usize, T),
     ) {
-        if let BlockValues::Ints(all) = &self.stored {
-            // Few different numbers come again and again.
-            let mut known: [Option<(i64, Option<T>)>; NUMBERS_KNOWN] = [None; NUMBERS_KNOWN];
-            for row in among.iter() {
-                let Some((index, number)) = self.index(row).and_then(|index| Some((index, *all.get(index)?))) else {
-                    continue;
-                };
-                let place = &mut known[number.rem_euclid(NUMBERS_KNOWN as i64) as usize];
-                let value = match place {
-                    Some((of, value)) if *of == number => *value,
-                    _ => place.insert((number, self.stored.value(self.kind, index).map(&mut read))).1,
-                };
+        let (stored, kind) = (&self.stored, self.kind);
+        if stored.len() < self.count {
+            let mut known: Vec<Option<Option<T>>> = vec![None; stored.len()];
+            return self.each_index(among, |row, index| {
+                let Some(place) = known.get_mut(index) else { return };
+                let value = *place.get_or_insert_with(|| stored.value(kind, index).map(&mut read));
                 value.into_iter().for_each(|value| each(row, value));
-            }
-            return;
+            });
         }
-        let is_shared = self.stored.len() < self.count;
-        let mut known: Vec<Option<Option<T>>> = if is_shared { vec![None; self.stored.len()] } else { Vec::new() };
-        for row in among.iter() {
-            let Some(index) = self.index(row) else { continue };
-            let value = match known.get_mut(index) {
-                Some(place) => *place.get_or_insert_with(|| self.stored.value(self.kind, index).map(&mut read)),
-                None => self.stored.value(self.kind, index).map(&mut read),
-            };
-            value.into_iter().for_each(|value| each(row, value));
+        match (stored, kind) {
+            (BlockValues::Ints(all), PropertyKind::Int64) => {
+                self.map_numbers(all, among, |n| Some(read(Property::Int64(n))), each);
+            }
+            (BlockValues::Ints(all), PropertyKind::Int32) => {
+                let number = |n| i32::try_from(n).ok().map(|n| read(Property::Int32(n)));
+                self.map_numbers(all, among, number, each);
+            }
+            (BlockValues::Doubles(all), _) => self.each_index(among, |row, index| {
+                if let Some(n) = all.get(index) {
+                    each(row, read(Property::Double(*n)));
+                }
+            }),
+            _ => self.each_index(among, |row, index| {
+                let value = stored.value(kind, index).map(&mut read);
+                value.into_iter().for_each(|value| each(row, value));
+            }),
+        }
+    }
+
+    /// Adds the rows of `among` whose value satisfies `holds`, which decides about few different values at once.
+    pub(crate) fn add_where(&self, among: &RowSet, mut holds: impl FnMut(Property<'_>) -> bool, found: &mut RowSet) {
+        let mut insert = |row, holds| {
+            if holds {
+                found.insert(row);
+            }
+        };
+        if self.stored.len() >= self.count || self.stored.len() > among.count() {
+            return self.map(among, holds, insert);
+        }
+        let verdict = |index| self.stored.value(self.kind, index).is_some_and(&mut holds);
+        let verdicts: Vec<bool> = (0..self.stored.len()).map(verdict).collect();
+        if verdicts.contains(&true) {
+            self.each_index(among, |row, index| insert(row, verdicts.get(index) == Some(&true)));
+        }
+    }
+
+    /// Applies `read` to the numbers of some rows. Few different numbers come again and again, so some are remembered.
+    #[inline]
+    fn map_numbers<T: Copy>(
+        &self,
+        all: &[i64],
+        among: &RowSet,
+        mut read: impl FnMut(i64) -> Option<T>,
+        mut each: impl FnMut(usize, T),
+    ) {
+        let mut known: [(Option<i64>, Option<T>); NUMBERS_KNOWN] = [(None, None); NUMBERS_KNOWN];
+        self.each_index(among, |row, index| {
+            let Some(number) = all.get(index).copied() else { return };
+            let place = &mut known[number.rem_euclid(NUMBERS_KNOWN as i64) as usize];
+            if place.0 != Some(number) {
+                *place = (Some(number), read(number));
+            }
+            if let Some(value) = place.1 {
+                each(row, value);
+            }
+        });
+    }
+
+    /// Passes the rows of `among` that have a value, and the index of each value.
+    #[inline]
+    fn each_index(&self, among: &RowSet, mut each: impl FnMut(usize, usize)) {
+        match &self.index {
+            None => among.for_each(|row| each(row, row)),
+            Some(index) => among.for_each(|row| {
+                if let Some(index) = index.get(row).filter(|index| **index != NONE) {
+                    each(row, *index as usize);
+                }
+            }),
         }
     }
 
