@@ -2,9 +2,9 @@
 //!
 //! Shared pages have rows of many partitions, but a sealed file needs rows by partition. Read by partition, a shared page
 //! would be decoded again and again in a day of many instances. So the survey, which reads each page once anyway,
-//! *scatters* their rows: it writes them as pages of one partition to *buckets* in a file without a name. A bucket has
-//! adjacent partitions, and fits into memory. A bucket is brought in order as a whole, without partitions that have other
-//! pages, in this file or in another: these are merged, and read from the bucket.
+//! *scatters* their rows: it writes them as pages to *buckets* in a file without a name, for each shared page one page a
+//! bucket. A bucket has adjacent partitions, and fits into memory. It is brought in order as a whole. Partitions that have
+//! other pages, in this file or in another, are merged with these: they have pages of their own in the bucket.
 
 use super::gather::Gatherer;
 use super::layout::ColumnLayout;
@@ -14,7 +14,9 @@ use super::survey::Survey;
 use super::{SealedFile, columns::ColumnSet};
 use crate::StoreError;
 use crate::format::catalog::Committed;
-use crate::format::page::{ByteReader, Page, PageAddress, PageError, PageHeader, TableAddress, put_varint, unpack};
+use crate::format::page::{
+    ByteReader, Page, PageAddress, PageError, PageHeader, TableAddress, build_rest, put_varint, unpack,
+};
 use crate::format::page_rows::{self, BodyReader, HEADER_COLUMNS, PageLocation, PageRow, read_header};
 use crate::format::shared_pages::{self, SHARED, SharedPage};
 use crate::private_file;
@@ -117,8 +119,9 @@ pub(super) struct Surveyed {
     pieces: Vec<(usize, Vec<u8>, usize)>,
 }
 
-/// A row of some pages: its key, its rank among equal keys, the number of its page, and its number there.
-type RankedRow = (RowKey, Reverse<(i64, PageLocation)>, usize, usize);
+/// A row of some pages: the rank of its partition, its key, its rank among equal keys, the number of its page, and its
+/// number there.
+type RankedRow = (u32, RowKey, Reverse<(i64, i64)>, u32, u32);
 
 /// The rows of a bucket, in the order of the sealed file.
 pub(super) struct BucketRows {
@@ -268,20 +271,26 @@ impl Homes {
                     let damaged = |error: PageError| page_rows::damaged(&self.path, &page, error.to_string());
                     let of = SharedPage::new(decoded.into(), shared.clone()).map_err(damaged)?;
                     found.add(&InputRows::Page(of.page.clone()), share);
+                    // The bucket of each partition of the page.
+                    let mut buckets = vec![None; shared.len()];
                     for part in of.parts(&page) {
                         let PageLocation::Part { part: number, .. } = part.place else { continue };
+                        let number = number as usize;
                         let home = self.of(&part)?;
-                        of.check_name(&self.path, &part, (number as usize, self.table_address), &home.name)?;
+                        of.check_name(&self.path, &part, (number, self.table_address), &home.name)?;
                         // Each partition of the list of a shared page has one.
                         let Some(bucket) = home.bucket else { continue };
-                        let copy = of.copy_of(number as usize).map_err(damaged)?;
+                        if !home.is_merged {
+                            buckets[number] = Some(bucket);
+                            continue;
+                        }
+                        let copy = of.copy_of(number).map_err(damaged)?;
                         let checksum = home.address.stored_checksum(&copy.header, part.seq);
                         let header = PageHeader { checksum, ..copy.header };
-                        if home.is_merged {
-                            found.parts.push(part.clone());
-                        }
-                        put_page(&mut packed[bucket], &PageRow { header, ..part }, &copy.body);
+                        found.parts.push(part.clone());
+                        put_page(&mut packed[bucket], &[], &PageRow { header, ..part }, &copy.body);
                     }
+                    self.scatter(&page, &of, &buckets, &mut packed);
                 }
                 for (bucket, pages) in packed.iter().enumerate().filter(|(_, pages)| !pages.is_empty()) {
                     let packed = compress(pages).ok_or_else(no_memory)?;
@@ -290,6 +299,38 @@ impl Homes {
             }
         }
         Ok(found)
+    }
+}
+
+impl Homes {
+    /// Writes the rows of a shared page to the buckets of their partitions.
+    fn scatter(&self, page: &PageRow, of: &SharedPage, buckets: &[Option<usize>], packed: &mut [Vec<u8>]) {
+        let Some(shared) = &page.shared else { return };
+        // By bucket: the list of its partitions of the page, and its rows with the number of each one's partition there.
+        let mut parts: BTreeMap<usize, (Vec<u8>, Vec<u32>, Vec<i64>)> = BTreeMap::new();
+        let mut counts: BTreeMap<usize, i64> = BTreeMap::new();
+        let mut numbers = vec![0; buckets.len()];
+        for ((bucket, (partition, _)), number) in buckets.iter().zip(shared.iter()).zip(&mut numbers) {
+            let Some(bucket) = bucket else { continue };
+            let next = counts.entry(*bucket).or_default();
+            (*number, *next) = (*next, *next + 1);
+            put_varint(&mut parts.entry(*bucket).or_default().0, partition.cast_unsigned());
+        }
+        for row in 0..of.page.len() {
+            let owner = of.page.owner(row).unwrap_or(usize::MAX);
+            let Some(Some(bucket)) = buckets.get(owner) else { continue };
+            let Some((_, rows, owners)) = parts.get_mut(bucket) else { continue };
+            rows.push(u32::try_from(row).unwrap_or(u32::MAX));
+            owners.push(numbers[owner]);
+        }
+        for (bucket, (list, rows, owners)) in parts.into_iter().filter(|(_, (_, rows, _))| !rows.is_empty()) {
+            let part = build_rest(&of.page, &rows, &owners);
+            let checksum = self.table_address.of_many(&list).stored_checksum(&part.header, page.seq);
+            let header = PageHeader { checksum, ..part.header };
+            let (place, seq) = (page.place, page.seq);
+            let row = PageRow { place, partition: SHARED, seq, header, shared: None };
+            put_page(&mut packed[bucket], &list, &row, &part.body);
+        }
     }
 }
 
@@ -367,8 +408,8 @@ impl ScatteredPages {
         let bytes = self.bytes(bucket)?;
         let (mut reader, mut pages) = (ByteReader::new(&bytes), HashMap::default());
         while !reader.rest().is_empty() {
-            let (page, body) = take_page(&mut reader).map_err(|error| self.unreadable(&error))?;
-            if self.homes.of(&page)?.is_merged {
+            let (list, page, body) = take_page(&mut reader).map_err(|error| self.unreadable(&error))?;
+            if list.is_empty() {
                 pages.insert(page.place, (page, body.to_vec()));
             }
         }
@@ -380,40 +421,53 @@ impl ScatteredPages {
     pub(super) fn rows(&self, bucket: usize, layout: &ColumnLayout) -> Result<BucketRows, StoreError> {
         let path = &self.homes.path;
         let bytes = self.bytes(bucket)?;
-        let mut pages = Vec::new();
+        let (mut parts, mut owned) = (Vec::new(), Vec::new());
+        let mut partitions: BTreeMap<&Arc<str>, u32> = BTreeMap::new();
         let mut reader = ByteReader::new(&bytes);
         while !reader.rest().is_empty() {
-            let (page, body) = take_page(&mut reader).map_err(|error| self.unreadable(&error))?;
-            let home = self.homes.of(&page)?;
-            if !home.is_merged {
-                pages.push((home, page, body));
+            let (list, page, body) = take_page(&mut reader).map_err(|error| self.unreadable(&error))?;
+            if list.is_empty() {
+                continue;
+            }
+            let address = self.homes.table_address.of_many(list);
+            let decoded = Page::decode_of(address, page.seq, &page.header, body);
+            let decoded = decoded.map_err(|error| page_rows::damaged(path, &page, error.to_string()))?;
+            let (mut names, mut list) = (Vec::new(), ByteReader::new(list));
+            while !list.rest().is_empty() {
+                let partition = list.varint().map_err(|error| self.unreadable(&error))?.cast_signed();
+                let home = self.homes.by_id.get(&partition).ok_or_else(|| page_rows::unnamed_partition(path, &page))?;
+                partitions.insert(&home.name, 0);
+                names.push(&home.name);
+            }
+            let raw_bytes = page.header.raw_bytes as usize;
+            owned.push((names, (page.seq, page.place.page())));
+            parts.push(MappedRows::new(InputRows::Page(decoded.into()), raw_bytes, layout));
+        }
+        partitions.values_mut().zip(0..).for_each(|(rank, number)| *rank = number);
+        let mut rows: Vec<RankedRow> = Vec::new();
+        for (number, ((names, rank), part)) in (0..).zip(owned.iter().zip(&parts)) {
+            let ranks: Vec<u32> = names.iter().map(|name| partitions.get(name).copied().unwrap_or(0)).collect();
+            let InputRows::Page(page) = &part.part else { continue };
+            for (row, key) in (0..).zip(page.keys()) {
+                let of = page.owner(row as usize).and_then(|owner| ranks.get(owner)).copied();
+                let of = of.ok_or_else(|| self.unreadable(&PageError::Damaged("a row has no partition")))?;
+                rows.push((of, *key, Reverse(*rank), number, row));
             }
         }
-        pages.sort_by(|(a, ..), (b, ..)| a.name.cmp(&b.name));
+        rows.sort_unstable();
+        let names: Vec<&Arc<str>> = partitions.into_keys().collect();
         let mut gatherer = Gatherer::new(layout);
         let mut of_bucket = BucketRows { slices: Vec::new(), duplicates: 0, duplicate_values: 0 };
-        for pages in pages.chunk_by(|(a, ..), (b, ..)| a.name == b.name) {
-            let mut parts = Vec::with_capacity(pages.len());
-            for (home, page, body) in pages {
-                let part = InputRows::Page(page_rows::decode(path, home.address, page, body)?.into());
-                parts.push(MappedRows::new(part, page.header.raw_bytes as usize, layout));
-            }
-            let mut rows: Vec<RankedRow> = Vec::new();
-            for (number, ((_, page, _), part)) in pages.iter().zip(&parts).enumerate() {
-                let rank = Reverse((page.seq, page.place));
-                rows.extend(part.part.keys().iter().enumerate().map(|(row, key)| (*key, rank, number, row)));
-            }
-            rows.sort_unstable();
-            let mut last = None;
-            for (key, _, part, row) in rows {
-                if last.replace(key) == Some(key) {
-                    of_bucket.duplicates += 1;
-                    of_bucket.duplicate_values += parts[part].values(row);
-                } else {
-                    gatherer.push(&pages[0].0.name, &parts[part], row);
-                    if gatherer.is_full() {
-                        of_bucket.slices.append(&mut gatherer.take());
-                    }
+        let mut last = None;
+        for (partition, key, _, part, row) in rows {
+            let (part, row) = (&parts[part as usize], row as usize);
+            if last.replace((partition, key)) == Some((partition, key)) {
+                of_bucket.duplicates += 1;
+                of_bucket.duplicate_values += part.values(row);
+            } else {
+                gatherer.push(names[partition as usize], part, row);
+                if gatherer.is_full() {
+                    of_bucket.slices.append(&mut gatherer.take());
                 }
             }
         }
@@ -422,8 +476,8 @@ impl ScatteredPages {
     }
 }
 
-/// Adds a page to a bucket.
-fn put_page(out: &mut Vec<u8>, page: &PageRow, body: &[u8]) {
+/// Adds a page to a bucket, with the stored list of its partitions, if it is no part of one partition.
+fn put_page(out: &mut Vec<u8>, list: &[u8], page: &PageRow, body: &[u8]) {
     let PageRow { place, partition, seq, header, .. } = page;
     let PageHeader { first, last, entities, records, levels, codec, raw_bytes, checksum } = header;
     let (id, part) = match place {
@@ -440,14 +494,15 @@ fn put_page(out: &mut Vec<u8>, page: &PageRow, body: &[u8]) {
     out.extend_from_slice(&first.to_bytes());
     out.extend_from_slice(&last.to_bytes());
     out.extend_from_slice(&checksum.to_le_bytes());
-    for bytes in [levels, body] {
+    for bytes in [levels, list, body] {
         put_varint(out, bytes.len() as u64);
         out.extend_from_slice(bytes);
     }
 }
 
 /// The inverse of [`put_page`].
-fn take_page<'b>(from: &mut ByteReader<'b>) -> Result<(PageRow, &'b [u8]), PageError> {
+#[allow(clippy::type_complexity)]
+fn take_page<'b>(from: &mut ByteReader<'b>) -> Result<(&'b [u8], PageRow, &'b [u8]), PageError> {
     let damaged = || PageError::Damaged("their bytes changed");
     let (partition, seq, id) =
         (from.varint()?.cast_signed(), from.varint()?.cast_signed(), from.varint()?.cast_signed());
@@ -461,9 +516,10 @@ fn take_page<'b>(from: &mut ByteReader<'b>) -> Result<(PageRow, &'b [u8]), PageE
         let length = usize::try_from(from.varint()?).map_err(|_| damaged())?;
         from.take(length)
     };
-    let (levels, body) = (bytes()?.to_vec(), bytes()?);
+    let (levels, list, body) = (bytes()?.to_vec(), bytes()?, bytes()?);
     let header = PageHeader { first, last, entities, records, levels, codec, raw_bytes, checksum };
-    Ok((PageRow { place: PageLocation::Part { page: id, part }, partition, seq, header, shared: None }, body))
+    let place = PageLocation::Part { page: id, part };
+    Ok((list, PageRow { place, partition, seq, header, shared: None }, body))
 }
 
 /// Compresses with a context that this thread keeps. `None` without memory for one.
