@@ -100,7 +100,7 @@ impl<'p> InOrder<'p> {
         if at >= self.count {
             return 0;
         }
-        if at % BLOCK_ROWS == 0 {
+        if at.is_multiple_of(BLOCK_ROWS) {
             self.ints.unpack(self.packed, at, &mut self.block[..BLOCK_ROWS.min(self.count - at)]);
         }
         self.next += 1;
@@ -178,7 +178,7 @@ impl EncodedKeys {
             if at > 0 {
                 time = time.checked_sub(ticks.next()).ok_or(OUT_OF_RANGE)?;
             }
-            if at % BLOCK_ROWS == 0 {
+            if at.is_multiple_of(BLOCK_ROWS) {
                 self.indices.unpack(packed, at, &mut indices[..BLOCK_ROWS.min(self.count - at)]);
             }
             let index = usize::try_from(indices[at % BLOCK_ROWS]).map_err(|_| OUT_OF_RANGE)?;

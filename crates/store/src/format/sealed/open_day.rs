@@ -102,6 +102,17 @@ struct Piece {
     bytes: usize,
 }
 
+/// The rows of a shared page that belong to a bucket.
+#[derive(Default)]
+struct BucketPart {
+    /// Its partitions, as they are stored, and how many they are.
+    list: Vec<u8>,
+    partitions: i64,
+    /// The numbers of its rows in the page, and the number of the partition of each in the list.
+    rows: Vec<u32>,
+    owners: Vec<i64>,
+}
+
 /// Parts of a day that are surveyed together.
 pub(super) enum Chunk {
     Pages(Vec<(PageRow, Range<usize>)>, Vec<u8>),
@@ -306,24 +317,26 @@ impl Homes {
     /// Writes the rows of a shared page to the buckets of their partitions.
     fn scatter(&self, page: &PageRow, of: &SharedPage, buckets: &[Option<usize>], packed: &mut [Vec<u8>]) {
         let Some(shared) = &page.shared else { return };
-        // By bucket: the list of its partitions of the page, and its rows with the number of each one's partition there.
-        let mut parts: BTreeMap<usize, (Vec<u8>, Vec<u32>, Vec<i64>)> = BTreeMap::new();
-        let mut counts: BTreeMap<usize, i64> = BTreeMap::new();
+        let mut parts: BTreeMap<usize, BucketPart> = BTreeMap::new();
         let mut numbers = vec![0; buckets.len()];
         for ((bucket, (partition, _)), number) in buckets.iter().zip(shared.iter()).zip(&mut numbers) {
             let Some(bucket) = bucket else { continue };
-            let next = counts.entry(*bucket).or_default();
-            (*number, *next) = (*next, *next + 1);
-            put_varint(&mut parts.entry(*bucket).or_default().0, partition.cast_unsigned());
+            let part = parts.entry(*bucket).or_default();
+            *number = part.partitions;
+            part.partitions += 1;
+            put_varint(&mut part.list, partition.cast_unsigned());
         }
         for row in 0..of.page.len() {
             let owner = of.page.owner(row).unwrap_or(usize::MAX);
             let Some(Some(bucket)) = buckets.get(owner) else { continue };
-            let Some((_, rows, owners)) = parts.get_mut(bucket) else { continue };
-            rows.push(u32::try_from(row).unwrap_or(u32::MAX));
-            owners.push(numbers[owner]);
+            let Some(part) = parts.get_mut(bucket) else { continue };
+            part.rows.push(u32::try_from(row).unwrap_or(u32::MAX));
+            part.owners.push(numbers[owner]);
         }
-        for (bucket, (list, rows, owners)) in parts.into_iter().filter(|(_, (_, rows, _))| !rows.is_empty()) {
+        for (bucket, BucketPart { list, rows, owners, .. }) in parts {
+            if rows.is_empty() {
+                continue;
+            }
             let part = build_rest(&of.page, &rows, &owners);
             let checksum = self.table_address.of_many(&list).stored_checksum(&part.header, page.seq);
             let header = PageHeader { checksum, ..part.header };
