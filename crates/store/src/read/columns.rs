@@ -30,9 +30,16 @@ pub trait RowChooser: Send + Sync {
 /// Rows of a page, or adjacent rows of a sealed file.
 pub struct ColumnBatch {
     source: Source,
-    /// The partition of each stretch of rows.
-    partitions: Vec<(Arc<str>, Range<usize>)>,
+    partitions: Partitions,
     records: RowSet,
+}
+
+/// Whose the rows of a batch are.
+enum Partitions {
+    /// The partition of each stretch of rows.
+    Stretches(Vec<(Arc<str>, Range<usize>)>),
+    /// The partitions of a shared page, by their numbers in it.
+    Owners(Vec<Arc<str>>),
 }
 
 /// Where a page was read.
@@ -82,23 +89,10 @@ impl ColumnBatch {
         records: RowSet,
         place: Option<PagePlace>,
     ) -> ColumnBatch {
-        let mut partitions: Vec<(Arc<str>, Range<usize>)> = Vec::new();
-        if page.has_owners() {
-            let mut last = None;
-            for row in 0..page.len() {
-                let owner = page.owner(row);
-                match partitions.last_mut().filter(|_| owner == last) {
-                    Some((_, rows)) => rows.end = row + 1,
-                    None => {
-                        let name = owner.and_then(|owner| names.get(owner)).cloned();
-                        partitions.push((name.unwrap_or_default(), row..row + 1));
-                    }
-                }
-                last = owner;
-            }
-        } else {
-            partitions.push((names.first().cloned().unwrap_or_default(), 0..page.len()));
-        }
+        let partitions = match page.has_owners() {
+            true => Partitions::Owners(names.to_vec()),
+            false => Partitions::Stretches(vec![(names.first().cloned().unwrap_or_default(), 0..page.len())]),
+        };
         ColumnBatch { partitions, source: Source::Page(page, place), records }
     }
 
@@ -135,6 +129,7 @@ impl ColumnBatch {
             columns,
             rest: OnceCell::new(),
         };
+        let partitions = Partitions::Stretches(partitions);
         Ok(ColumnBatch { source: Source::Group(group.into()), partitions, records })
     }
 
@@ -157,9 +152,48 @@ impl ColumnBatch {
         &mut self.records
     }
 
-    /// The partitions and their rows.
-    pub fn partitions(&self) -> &[(Arc<str>, Range<usize>)] {
-        &self.partitions
+    /// The partition of each stretch of rows of a sealed file.
+    pub(crate) fn stretches(&self) -> &[(Arc<str>, Range<usize>)] {
+        match &self.partitions {
+            Partitions::Stretches(stretches) => stretches,
+            Partitions::Owners(_) => &[],
+        }
+    }
+
+    /// Applies `read` to the partitions of the rows `among`, and passes the results on in the order of the rows. A partition
+    /// is read again where its rows are no neighbours in a sealed file.
+    pub fn each_partition<T: Copy>(
+        &self,
+        among: &RowSet,
+        mut read: impl FnMut(&str) -> T,
+        mut each: impl FnMut(usize, T),
+    ) {
+        match (&self.partitions, &self.source) {
+            (Partitions::Owners(names), Source::Page(page, _)) => {
+                let mut known: Vec<Option<T>> = vec![None; names.len()];
+                page.each_owner(|row, owner| {
+                    if among.contains(row)
+                        && let Some(place) = known.get_mut(owner)
+                    {
+                        each(row, *place.get_or_insert_with(|| read(&names[owner])));
+                    }
+                });
+            }
+            (Partitions::Owners(_), Source::Group(_)) => {}
+            (Partitions::Stretches(stretches), _) => {
+                for (partition, rows) in stretches {
+                    let mut next = among.next(rows.start).filter(|row| *row < rows.end);
+                    if next.is_none() {
+                        continue;
+                    }
+                    let value = read(partition);
+                    while let Some(row) = next {
+                        each(row, value);
+                        next = among.next(row + 1).filter(|row| *row < rows.end);
+                    }
+                }
+            }
+        }
     }
 
     /// The key of each row.
@@ -287,9 +321,15 @@ impl ColumnBatch {
 
     /// The rows of `wanted`, in their order.
     pub fn rows(&self, wanted: &RowSet) -> Result<Vec<Row>, StoreError> {
-        let partition = |row: usize| {
-            let of = self.partitions.partition_point(|(_, rows)| rows.end <= row);
-            self.partitions[of].0.clone()
+        let partition = |row: usize| match (&self.partitions, &self.source) {
+            (Partitions::Stretches(stretches), _) => {
+                let of = stretches.partition_point(|(_, rows)| rows.end <= row);
+                stretches[of].0.clone()
+            }
+            (Partitions::Owners(names), Source::Page(page, _)) => {
+                page.owner(row).and_then(|owner| names.get(owner)).cloned().unwrap_or_default()
+            }
+            (Partitions::Owners(_), Source::Group(_)) => Arc::default(),
         };
         match &self.source {
             Source::Page(page, place) if page.is_front() => Err(not_read(place.as_ref())),

@@ -791,7 +791,7 @@ impl Walker<'_, '_> {
                 }
                 let mut batch = ColumnBatch::of_group(sealed, *group, stretches)?;
                 if let Some(late) = late {
-                    let of_batch = batch.partitions().to_vec();
+                    let of_batch = batch.stretches().to_vec();
                     for (partition, rows) in of_batch {
                         let Some(late) = late.get(&partition) else { continue };
                         let mut stale: Vec<usize> = Vec::new();

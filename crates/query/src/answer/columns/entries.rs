@@ -361,10 +361,8 @@ impl EntryCounting<'_> {
             })?,
             1 if *by_level => batch.each_level(rows, |row, code| numbers[row] = code.into())?,
             2 if *by_instance => {
-                for (partition, of_partition) in batch.partitions() {
-                    let number = state.instances.number(Property::String(&instance_of(partition).0));
-                    numbers[of_partition.clone()].fill(number);
-                }
+                let number = |partition: &str| state.instances.number(Property::String(&instance_of(partition).0));
+                batch.each_partition(rows, number, |row, number| numbers[row] = number);
             }
             1 | 2 => {}
             3 => streams.iter().for_each(|column| {
@@ -411,11 +409,12 @@ impl EntryCounting<'_> {
             })?;
         }
         if *by_instance {
-            for (partition, of_partition) in batch.partitions() {
-                if instance_of(partition).0.is_empty() {
-                    of_partition.clone().for_each(|row| open.insert(row));
+            let is_empty = |partition: &str| instance_of(partition).0.is_empty();
+            batch.each_partition(&RowSet::all(batch.len()), is_empty, |row, is_empty| {
+                if is_empty {
+                    open.insert(row);
                 }
-            }
+            });
         }
         for (value, columns) in self.question.values.iter().zip(values) {
             let mut present = RowSet::none(batch.len());

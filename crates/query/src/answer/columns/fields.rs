@@ -211,13 +211,16 @@ impl FieldGathering<'_> {
     fn add_keys(&self, state: &mut ThreadFields, batch: &ColumnBatch, rows: &RowSet) -> Result<(), StoreError> {
         let mut levels = LevelNumbers::default();
         batch.each_level(rows, |_, code| levels[usize::from(code)] += 1)?;
-        let partitions = batch.partitions().iter().map(|(partition, of_partition)| {
-            let mut within = RowSet::none(batch.len());
-            of_partition.clone().for_each(|row| within.insert(row));
-            within.keep(rows);
-            (&**partition, within.count() as u64)
+        let (mut partitions, mut counts) = (Vec::new(), Vec::new());
+        let read = |partition: &str| {
+            partitions.push(partition.to_owned());
+            partitions.len() - 1
+        };
+        batch.each_partition(rows, read, |_, partition| {
+            counts.resize(counts.len().max(partition + 1), 0);
+            counts[partition] += 1;
         });
-        self.add_key_numbers(state, &levels, partitions);
+        self.add_key_numbers(state, &levels, partitions.iter().map(String::as_str).zip(counts));
         Ok(())
     }
 

@@ -494,11 +494,12 @@ impl ColumnFilter {
                 None => Ok(DecidedRows::of(yes, among)),
             },
             Column::Instance => {
-                for (partition, rows) in batch.partitions() {
-                    if matcher.matches(Some(Property::String(&instance_of(partition).0))) {
-                        rows.clone().filter(|row| among.contains(*row)).for_each(|row| yes.insert(row));
+                let matches = |partition: &str| matcher.matches(Some(Property::String(&instance_of(partition).0)));
+                batch.each_partition(among, matches, |row, is_match| {
+                    if is_match {
+                        yes.insert(row);
                     }
-                }
+                });
                 Ok(DecidedRows::exactly(yes))
             }
             Column::Table => match matcher.matches(Some(Property::String(&self.table))) {

@@ -118,14 +118,8 @@ impl<'b> Values<'b> {
                 })
             }
             Values::Instance => {
-                for (partition, of_partition) in batch.partitions() {
-                    let value = read(Property::String(&instance_of(partition).0));
-                    let mut next = rows.next(of_partition.start);
-                    while let Some(row) = next.filter(|row| *row < of_partition.end) {
-                        each(row, value);
-                        next = rows.next(row + 1);
-                    }
-                }
+                let read = |partition: &str| read(Property::String(&instance_of(partition).0));
+                batch.each_partition(rows, read, each);
                 Ok(())
             }
             Values::Table(table) => {

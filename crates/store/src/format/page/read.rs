@@ -166,6 +166,20 @@ impl Page {
         usize::try_from(self.owners.as_ref()?.get(&self.packed, row)).ok()
     }
 
+    /// Passes the number in the page of each row's partition, in a page of many partitions.
+    pub(crate) fn each_owner(&self, mut each: impl FnMut(usize, usize)) {
+        let Some(owners) = &self.owners else { return };
+        let mut block = [0; BLOCK_ROWS];
+        for from in (0..self.rows).step_by(BLOCK_ROWS) {
+            let block = &mut block[..BLOCK_ROWS.min(self.rows - from)];
+            owners.unpack(&self.packed, from, block);
+            for (row, owner) in (from..).zip(block) {
+                // A number of no partition is beyond all of them.
+                each(row, usize::try_from(*owner).unwrap_or(usize::MAX));
+            }
+        }
+    }
+
     /// Whether its rows are of many partitions.
     pub(crate) fn has_owners(&self) -> bool {
         self.owners.is_some()
