@@ -24,10 +24,15 @@ impl BatchVisitor for Gather {
         let records = batch.records();
         state.0.extend(batch.rows(records)?.iter().map(plain));
         let mut of_columns: BTreeMap<usize, (String, RowKey, Option<Level>, String)> = BTreeMap::new();
-        for (partition, rows) in batch.partitions() {
-            for row in records.iter().filter(|row| rows.contains(row)) {
-                of_columns.insert(row, (partition.to_string(), batch.keys()?[row], None, String::new()));
-            }
+        let (mut names, keys) = (Vec::new(), batch.keys()?);
+        let mut of_rows = Vec::new();
+        let read = |partition: &str| {
+            names.push(partition.to_owned());
+            names.len() - 1
+        };
+        batch.each_partition(records, read, |row, name| of_rows.push((row, name)));
+        for (row, name) in of_rows {
+            of_columns.insert(row, (names[name].clone(), keys[row], None, String::new()));
         }
         batch.each_level(records, |row, code| {
             of_columns.get_mut(&row).expect("a row").2 = Level::from_code(code);

@@ -23,7 +23,7 @@ pub trait ValueReader<T: Copy> {
     /// Reads a value.
     fn read(&mut self, value: Property<'_>) -> T;
 
-    /// The number by which a pattern is known to [`ValueReader::read_numbers`]; `None` if its texts have to be printed.
+    /// The number by which a pattern is known to [`ValueReader::read_block`]; `None` if its texts have to be printed.
     fn pattern(&mut self, pattern: &str) -> Option<u32>;
 
     /// Reads texts by the numbers of their patterns and their numbers; `None` for a text that has to be printed.
