@@ -1,7 +1,7 @@
 //! Counts records by partition, minute and level, and reads no more than necessary.
 //!
 //! * An **open file** has the counts in its page headers. A page is decoded only if it overlaps another page or the end
-//!   of the range, or is a shared one.
+//!   of the range. A shared page is decoded where counts are by partition, too.
 //! * A **sealed file** has the counts of all its rows in its index. A part of it is counted from its columns of times
 //!   and levels.
 //! * **Several files** of a day may have the same row, and the later generation wins. So the counts of the files are
@@ -23,6 +23,9 @@ use rusqlite::{Connection, params};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
+
+/// Comparisons of a page with others before all shared pages are read.
+const OVERLAPS_MAX: usize = 64;
 
 /// The grouping of counts, beside minute and level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,7 +101,7 @@ impl Reader {
             return sealed.counts(range, by, each);
         }
         let opened = self.acquire(file)?;
-        let counted = self.count_pages(&opened, range, each);
+        let counted = self.count_pages(&opened, range, by, each);
         self.release(opened);
         counted
     }
@@ -107,6 +110,7 @@ impl Reader {
         &self,
         opened: &OpenDayFile,
         range: &Range,
+        by: CountBy,
         each: &mut dyn FnMut(MinuteCount),
     ) -> Result<(), StoreError> {
         begin(opened)?;
@@ -115,7 +119,21 @@ impl Reader {
         let names = partition_names(opened, range.partitions.as_deref())?;
         let pages = headers_in(opened, range.partitions.is_some().then_some(&names), first, last)?;
         let pages = pages.into_iter().filter(|page| committed.includes(page.seq));
-        let (shared, pages): (Vec<PageRow>, Vec<PageRow>) = pages.partition(|page| page.partition == SHARED);
+        let (mut shared, pages): (Vec<PageRow>, Vec<PageRow>) = pages.partition(|page| page.partition == SHARED);
+        if (by, &range.partitions) == (CountBy::Nothing, &None) {
+            let is_alone = are_alone(&mut shared, &pages);
+            let mut is_alone = is_alone.iter();
+            let mut counted = Ok(());
+            shared.retain(|page| {
+                let is_whole = page.header.first >= first && page.header.last <= last;
+                let is_counted = is_alone.next() == Some(&true) && is_whole && counted.is_ok();
+                if is_counted {
+                    counted = count_header(opened, page, &Arc::from(""), each);
+                }
+                !is_counted
+            });
+            counted?;
+        }
         let mut rows = shared_rows(opened, &shared, first, last, &names)?;
         let mut pages = pages.into_iter().peekable();
         while let Some(page) = pages.next() {
@@ -139,11 +157,7 @@ impl Reader {
             });
             let within = within.unwrap_or_default();
             if let ([only], true, true) = (&*cluster, whole, within.is_empty()) {
-                for count in level_minutes(&only.header.levels) {
-                    let count = count.map_err(|e| damaged(opened, only, e.to_string()))?;
-                    let records = u64::from(count.records);
-                    each(MinuteCount { partition: name.clone(), minute: count.minute, level: count.level, records });
-                }
+                count_header(opened, only, name, each)?;
             } else {
                 count_rows(opened, &cluster, within, (first, last), name, each)?;
             }
@@ -320,6 +334,62 @@ fn shared_rows(
     }
     rows.values_mut().for_each(|rows| rows.sort_unstable_by_key(|&(key, later, _)| (key, later)));
     Ok(rows)
+}
+
+/// Whether each shared page has no row that another page may have, too. Sorts them by their first keys.
+fn are_alone(shared: &mut [PageRow], pages: &[PageRow]) -> Vec<bool> {
+    shared.sort_by_key(|page| page.header.first);
+    let mut are_alone = vec![true; shared.len()];
+    let mut last: Option<(usize, RowKey)> = None;
+    for (at, page) in shared.iter().enumerate() {
+        if let Some((of, end)) = last
+            && page.header.first <= end
+        {
+            (are_alone[of], are_alone[at]) = (false, false);
+        }
+        if last.is_none_or(|(_, end)| page.header.last > end) {
+            last = Some((at, page.header.last));
+        }
+    }
+    // Where pages overlap very often, comparing them would take longer than reading them.
+    let mut left = OVERLAPS_MAX * (shared.len() + pages.len());
+    // Keys only grow from page to page where they are in the order of their ends, too. Otherwise all are compared.
+    let are_ordered = shared.is_sorted_by_key(|page| page.header.last);
+    for page in pages {
+        let from = match are_ordered {
+            true => shared.partition_point(|of| of.header.last < page.header.first),
+            false => 0,
+        };
+        for (at, of) in shared.iter().enumerate().skip(from) {
+            if of.header.first > page.header.last {
+                break;
+            }
+            left = left.saturating_sub(1);
+            if left == 0 {
+                return vec![false; shared.len()];
+            }
+            let has_rows = of.shared.as_ref().is_some_and(|of| of.number_of(page.partition).is_some());
+            if of.header.last >= page.header.first && has_rows {
+                are_alone[at] = false;
+            }
+        }
+    }
+    are_alone
+}
+
+/// Counts the records of a page by its header.
+fn count_header(
+    opened: &OpenDayFile,
+    page: &PageRow,
+    name: &Arc<str>,
+    each: &mut dyn FnMut(MinuteCount),
+) -> Result<(), StoreError> {
+    for count in level_minutes(&page.header.levels) {
+        let count = count.map_err(|e| damaged(opened, page, e.to_string()))?;
+        let records = u64::from(count.records);
+        each(MinuteCount { partition: name.clone(), minute: count.minute, level: count.level, records });
+    }
+    Ok(())
 }
 
 /// Counts the rows of overlapping pages, or of a page that the range cuts, and further `rows` in the range, each key once.

@@ -138,6 +138,15 @@ fn compare(reader: &Reader, range: &Range, threads: usize) {
     }
     assert_eq!(rows, whole);
     assert_eq!(columns, whole);
+    let code = |level: Option<Level>| level.map_or(0, Level::code);
+    let mut expected = [0; 1 + Level::ALL.len()];
+    whole.iter().for_each(|row| expected[usize::from(code(row.2))] += 1);
+    for by in [CountBy::Partition, CountBy::Nothing] {
+        let mut counted = [0; 1 + Level::ALL.len()];
+        let mut add = |count: MinuteCount| counted[usize::from(code(count.level))] += count.records;
+        reader.counts_by(&table(day(0)), range, by, &mut add).expect("counted");
+        assert_eq!(counted, expected, "{by:?}");
+    }
 }
 
 proptest! {
