@@ -463,10 +463,15 @@ impl Day {
         let mut left: BTreeMap<i64, Vec<PageRow>> = BTreeMap::new();
         let is_overdue = self.is_split_overdue() || !self.is_split_worthwhile();
         let bytes_max = if self.is_split_worthwhile() { SHARED_BYTES_MAX } else { SHARED_BYTES_KEPT / 2 };
+        let mut last = None;
         for (_, row) in &self.shared {
-            if row.seq > settled || bytes > 0 && bytes + row.raw_bytes > bytes_max {
+            // All pages of a commit are split together: the new pages have its number, and would be taken for later ones
+            // than those that are left.
+            let is_full = bytes > 0 && bytes + row.raw_bytes > bytes_max && last != Some(row.seq);
+            if row.seq > settled || is_full {
                 break;
             }
+            last = Some(row.seq);
             bytes += row.raw_bytes;
             let (header, page) = file.read_shared(row.id)?;
             for part in page.parts(&header) {

@@ -145,13 +145,14 @@ impl OutboxReader {
             if newest_first {
                 pages.reverse();
             }
-            let has_more = pages.len() > count;
-            pages.truncate(count);
-            let mut waiting = Vec::with_capacity(pages.len());
+            let mut waiting = Vec::with_capacity(count.min(pages.len()));
             for page in pages {
+                if waiting.len() >= count {
+                    return Ok((waiting, true));
+                }
                 add_waiting(opened, page, |of| of == partition, &mut waiting)?;
             }
-            Ok((waiting, has_more))
+            Ok((waiting, false))
         })
     }
 
@@ -297,9 +298,15 @@ fn next_scan(
             break;
         }
         if committed.includes(page.seq) {
-            shared_pages::fill(&opened.connection, [&mut page]).map_err(StoreError::sqlite(&opened.path))?;
             seen.page = Some(page.place.page());
-            add_waiting(opened, page, |_| true, &mut news.pages)?;
+            let filled = shared_pages::fill(&opened.connection, [&mut page]).map_err(StoreError::sqlite(&opened.path));
+            match filled {
+                Err(error) if error.is_damage() => leave(&error),
+                filled => {
+                    filled?;
+                    add_waiting(opened, page, |_| true, &mut news.pages)?;
+                }
+            }
         } else {
             seen.page = Some(page.place.page());
         }
@@ -316,7 +323,13 @@ fn sent_of(page: &PageRow, partition: i64) -> SentPage {
     }
 }
 
-/// Adds a page, or the wanted parts of a shared page with their rows.
+/// Says that a shared page, or a part of it, is damaged. It stays in the outbox, as other damaged pages do.
+fn leave(error: &StoreError) {
+    tracing::error!(%error, "a page of the outbox is damaged: its rows are not sent");
+}
+
+/// Adds a page, or the wanted parts of a shared page with their rows. What is damaged of a shared page is left out, so that
+/// the pages behind it are sent.
 fn add_waiting(
     opened: &OpenDayFile,
     page: PageRow,
@@ -327,12 +340,26 @@ fn add_waiting(
         waiting.push(WaitingPage { page, body: None });
         return Ok(());
     }
-    let shared = opened.read_shared(&page)?;
+    let shared = match opened.read_shared(&page) {
+        Err(error) if error.is_damage() => {
+            leave(&error);
+            return Ok(());
+        }
+        shared => shared?,
+    };
     for part in shared.parts(&page).filter(|part| wants(part.partition)) {
-        opened.check_part(&part, &shared)?;
         let PageLocation::Part { part: number, .. } = part.place else { continue };
-        let copy = shared.copy_of(number as usize);
-        let copy = copy.map_err(|error| page_rows::damaged(&opened.path, &part, error.to_string()))?;
+        let copy = opened.check_part(&part, &shared).and_then(|()| {
+            let copy = shared.copy_of(number as usize);
+            copy.map_err(|error| page_rows::damaged(&opened.path, &part, error.to_string()))
+        });
+        let copy = match copy {
+            Err(error) if error.is_damage() => {
+                leave(&error);
+                continue;
+            }
+            copy => copy?,
+        };
         waiting.push(WaitingPage { page: PageRow { header: copy.header, ..part }, body: Some(copy.body) });
     }
     Ok(())

@@ -12,7 +12,7 @@ use crate::StoreError;
 use crate::format::catalog::LiveFile;
 use crate::format::page::level_minutes;
 use crate::format::page_headers;
-use crate::format::page_rows::{HEADER_COLUMNS, PageLocation, PageRow, read_header};
+use crate::format::page_rows::{HEADER_COLUMNS, PageLocation, PageRow, read_header, unnamed_partition};
 use crate::format::shared_pages::{self, SHARED};
 use crate::read::open_scan::{OpenScan, Resume};
 use crate::read::{MinuteCount, OpenDayFile, Range, Reader, TableSummary, begin, earliest_first_key, partition_names};
@@ -134,13 +134,11 @@ impl Reader {
             });
             counted?;
         }
-        let mut rows = shared_rows(opened, &shared, first, last, &names)?;
+        let mut rows = shared_rows(opened, &shared, (first, last), &names, range.partitions.is_none())?;
         let mut pages = pages.into_iter().peekable();
         while let Some(page) = pages.next() {
             // Both are of one snapshot: `names` has all partitions of `pages`.
-            let name = names
-                .get(&page.partition)
-                .ok_or_else(|| crate::format::page_rows::unnamed_partition(&opened.path, &page))?;
+            let name = names.get(&page.partition).ok_or_else(|| unnamed_partition(&opened.path, &page))?;
             let mut cluster = vec![page];
             let mut end = cluster[0].header.last;
             while let Some(next) =
@@ -314,16 +312,20 @@ type LeveledRow = (RowKey, Reverse<(i64, PageLocation)>, Option<Level>);
 fn shared_rows(
     opened: &OpenDayFile,
     pages: &[PageRow],
-    first: RowKey,
-    last: RowKey,
+    (first, last): (RowKey, RowKey),
     names: &BTreeMap<i64, Arc<str>>,
+    are_all: bool,
 ) -> Result<BTreeMap<i64, Vec<LeveledRow>>, StoreError> {
     let mut rows: BTreeMap<i64, Vec<LeveledRow>> = BTreeMap::new();
     for page in pages {
         let shared = opened.read_shared(page)?;
         let keys = shared.page.keys();
         for (number, (partition, _)) in page.shared.iter().flat_map(|shared| shared.iter()).enumerate() {
-            let Some(name) = names.get(&partition) else { continue };
+            let name = match names.get(&partition) {
+                Some(name) => name,
+                None if are_all => return Err(unnamed_partition(&opened.path, page)),
+                None => continue,
+            };
             opened.check_number(page, number, name)?;
             let of_partition = rows.entry(partition).or_default();
             let counted = shared.rows_of(number).iter().map(|row| (*row as usize, keys[*row as usize]));

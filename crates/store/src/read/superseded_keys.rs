@@ -139,14 +139,18 @@ impl SupersededKeys {
                 pages.push(Reverse(SupersededPage { next, keys: Keys::Read(keys, at), ..page }));
             }
             // The first key of a page that was not decoded may be of another partition.
-            while pages.peek().is_some_and(|Reverse(page)| page.next == key && matches!(page.keys, Keys::Unread(_)))
+            let mut at_key = Vec::new();
+            while pages.peek().is_some_and(|Reverse(page)| page.next == key)
                 && of == SHARED
                 && let Some(Reverse(page)) = pages.pop()
-                && let Keys::Unread(row) = &page.keys
             {
-                let keys = Keys::Read(read(row)?, 0);
-                pages.push(Reverse(SupersededPage { keys, ..page }));
+                let keys = match page.keys {
+                    Keys::Unread(row) => Keys::Read(read(&row)?, 0),
+                    known => known,
+                };
+                at_key.push(Reverse(SupersededPage { keys, ..page }));
             }
+            pages.extend(at_key);
             let is_later = |page: &SupersededPage| {
                 let is_of = match &page.keys {
                     Keys::Unread(_) => true,
